@@ -1,0 +1,79 @@
+# make                         library objects and the demo, optimised, in build/
+# make demo                    a server and two clients, one over a bad network; compares their worlds
+# make test [config=sanitize]  every test; only=ecs builds and runs just tests/ecs_*_test.cpp
+# make bench                   builds build/bench/*, runs nothing
+# make clean
+# CXX=clang++ selects the compiler; each compiler and config has its own object folder.
+
+config ?= release
+only ?=
+filter ?= *
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+
+warnings := -Wall -Wextra -Wshadow -Wconversion -Werror
+flags_release := -O2 -DNDEBUG
+flags_debug := -O0 -g
+flags_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+ifeq ($(flags_$(config)),)
+$(error config=$(config) is not one of release, debug, sanitize)
+endif
+
+variant := $(config)$(if $(findstring clang,$(CXX)),-clang)
+out := build/$(variant)
+# Release binaries of the default compiler have the short, documented paths.
+bin := $(if $(filter release,$(variant)),build,$(out))
+CXXFLAGS += -std=c++20 $(flags_$(config)) $(warnings) -I. -MMD -MP
+LDFLAGS += $(filter -fsanitize=%,$(flags_$(config))) -pthread
+
+library := $(patsubst %.cpp,$(out)/%.o,$(wildcard ecs/*.cpp net/*.cpp replication/*.cpp))
+demo_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out demo/server.cpp demo/client.cpp demo/compare.cpp,$(wildcard demo/*.cpp)))
+test_sources := $(if $(only),$(wildcard tests/$(only)_*test.cpp tests/$(only)/*_test.cpp),$(wildcard tests/*_test.cpp tests/sim/*_test.cpp))
+test_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp)))
+ifneq ($(filter ecs net,$(only)),)
+test_library := $(filter $(out)/$(only)/%,$(library)) $(out)/tests/sim/allocations.o
+else
+test_library := $(library) $(test_shared) $(if $(filter demo,$(only)),$(demo_shared),$(if $(only),,$(demo_shared)))
+endif
+tests := $(patsubst %.cpp,$(out)/%.o,$(test_sources))
+benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
+demos := $(patsubst demo/%.cpp,$(bin)/demo/%,$(wildcard demo/server.cpp demo/client.cpp demo/compare.cpp))
+
+.PHONY: all demo test bench clean
+all: $(library) $(demos)
+
+demo: $(demos)
+	@sh demo/demo.sh $(bin)/demo
+
+test: $(out)/tests/shoal_tests$(if $(only),_$(only))
+	@$< --gtest_brief=1 --gtest_filter='$(filter)'
+	$(if $(only),,@CXX="$(CXX)" sh tests/vendor.sh $(out)/vendor)
+
+bench: $(benches)
+
+clean:
+	rm -rf build
+
+$(out)/tests/shoal_tests$(if $(only),_$(only)): $(tests) $(test_library)
+	@mkdir -p $(@D)
+	@echo link $@
+	@$(CXX) $^ -o $@ $(LDFLAGS) -lgtest_main -lgtest
+
+$(bin)/bench/%: $(out)/tests/bench/%.o $(out)/tests/sim/allocations.o $(library)
+	@mkdir -p $(@D)
+	@echo link $@
+	@$(CXX) $^ -o $@ $(LDFLAGS)
+
+$(bin)/demo/%: $(out)/demo/%.o $(demo_shared) $(library)
+	@mkdir -p $(@D)
+	@echo link $@
+	@$(CXX) $^ -o $@ $(LDFLAGS)
+
+$(out)/%.o: %.cpp Makefile
+	@mkdir -p $(@D)
+	@echo compile $@
+	@$(CXX) $(CXXFLAGS) -c $< -o $@
+
+.PRECIOUS: $(out)/%.o
+-include $(shell find build -name '*.d' 2>/dev/null)
