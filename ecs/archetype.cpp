@@ -1,0 +1,144 @@
+#include "archetype.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <new>
+
+namespace shoal::ecs {
+
+namespace {
+
+constexpr std::uint32_t kFirstCapacity = 8;
+
+/// Constructs at `to` from `from` and destroys `from`.
+void relocate(const ComponentType& type, void* to, void* from) {
+    if (type.move == nullptr) {
+        std::memcpy(to, from, type.size);
+    } else {
+        type.move(to, from);
+    }
+    if (type.destroy != nullptr) type.destroy(from);
+}
+
+void relocate(const ComponentType& type, std::byte* to, std::byte* from, std::uint32_t count) {
+    if (type.move == nullptr) {
+        if (count != 0) std::memcpy(to, from, std::size_t{count} * type.size);
+        return;
+    }
+    for (std::uint32_t i = 0; i < count; ++i)
+        relocate(type, to + std::size_t{i} * type.size, from + std::size_t{i} * type.size);
+}
+
+}  // namespace
+
+/// For a value that comes from a block stamped `tick`: it was written no later.
+void Archetype::Column::raise_stamp(std::uint32_t row, std::uint64_t tick) {
+    std::uint64_t& stamp = stamps_[row / kBlockRows];
+    stamp = std::max(stamp, tick);
+}
+
+Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> components,
+                     const ComponentTable& table)
+    : index_(index), components_(components.begin(), components.end()) {
+    assert(std::is_sorted(components_.begin(), components_.end()));
+    columns_.resize(components_.size());
+    for (std::uint32_t i = 0; i < columns_.size(); ++i) {
+        const ComponentId id = components_[i];
+        columns_[i].id_ = id;
+        columns_[i].type_ = &table[id];
+        if (id.value >= kDirectIds) continue;
+        direct_.resize(id.value + 1, kNoDirect);
+        direct_[id.value] = static_cast<std::uint16_t>(i);
+    }
+}
+
+Archetype::~Archetype() {
+    for (Column& column : columns_) {
+        if (column.type_->destroy != nullptr && column.data_ != nullptr)
+            for (std::uint32_t row = 0; row < size(); ++row) column.type_->destroy(column.at(row));
+        if (column.data_ != nullptr) ::operator delete (column.data_, std::align_val_t{column.type_->align});
+    }
+}
+
+std::uint32_t Archetype::append(Entity entity) {
+    const std::uint32_t row = size();
+    if (row == capacity_) grow();
+    if (row % kBlockRows == 0 && !columns_.empty() && row / kBlockRows == columns_[0].stamps_.size())
+        for (Column& column : columns_) column.stamps_.push_back(0);
+    entities_.push_back(entity);
+    return row;
+}
+
+Entity Archetype::remove(std::uint32_t row) {
+    assert(row < size());
+    for (Column& column : columns_)
+        if (column.type_->destroy != nullptr && column.data_ != nullptr)
+            column.type_->destroy(column.at(row));
+    return close_gap(row);
+}
+
+Entity Archetype::move(std::uint32_t row, Archetype& to) {
+    assert(row < size());
+    assert(this != &to);
+    const std::uint32_t to_row = to.append(entities_[row]);
+    std::uint32_t t = 0;
+    for (Column& column : columns_) {  // both are sorted: one pass
+        while (t < to.columns_.size() && to.columns_[t].id_ < column.id_) ++t;
+        if (t < to.columns_.size() && to.columns_[t].id_ == column.id_) {
+            if (column.data_ != nullptr) relocate(*column.type_, to.columns_[t].at(to_row), column.at(row));
+            to.columns_[t].raise_stamp(to_row, column.stamp(row / kBlockRows));
+        } else if (column.data_ != nullptr && column.type_->destroy != nullptr) {
+            column.type_->destroy(column.at(row));
+        }
+    }
+    return close_gap(row);
+}
+
+Archetype::Edge& Archetype::edge(ComponentId id) {
+    if (last_edge_ < edges_.size() && edges_[last_edge_].id == id) return edges_[last_edge_];
+    const auto at = std::lower_bound(edges_.begin(), edges_.end(), id,
+                                     [](const Edge& edge, ComponentId key) { return edge.id < key; });
+    last_edge_ = static_cast<std::size_t>(at - edges_.begin());
+    if (at == edges_.end() || at->id != id) edges_.insert(at, Edge{id});
+    return edges_[last_edge_];
+}
+
+std::uint32_t Archetype::search(ComponentId id) const {
+    const auto at = std::lower_bound(components_.begin(), components_.end(), id);
+    if (at == components_.end() || *at != id) return kNoColumn;
+    return static_cast<std::uint32_t>(at - components_.begin());
+}
+
+void Archetype::grow() {
+    const std::uint32_t capacity = capacity_ == 0 ? kFirstCapacity : capacity_ * 2;
+    for (Column& column : columns_) {
+        const ComponentType& type = *column.type_;
+        if (type.is_tag()) continue;
+        void* memory = ::operator new (std::size_t{capacity} * type.size, std::align_val_t{type.align});
+        auto* data = static_cast<std::byte*>(memory);
+        relocate(type, data, column.data_, size());
+        if (column.data_ != nullptr) ::operator delete (column.data_, std::align_val_t{type.align});
+        column.data_ = data;
+    }
+    entities_.reserve(capacity);
+    capacity_ = capacity;
+}
+
+/// The values at `row` are gone; those of the last row move there.
+Entity Archetype::close_gap(std::uint32_t row) {
+    const std::uint32_t last = size() - 1;
+    Entity moved;
+    if (row != last) {
+        moved = entities_[last];
+        entities_[row] = moved;
+        for (Column& column : columns_) {
+            if (column.data_ != nullptr) relocate(*column.type_, column.at(row), column.at(last));
+            column.raise_stamp(row, column.stamp(last / kBlockRows));
+        }
+    }
+    entities_.pop_back();
+    return moved;
+}
+
+}  // namespace shoal::ecs

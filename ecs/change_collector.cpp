@@ -1,0 +1,96 @@
+#include "change_collector.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::ecs {
+
+ChangeCollector::ChangeCollector(World& world) : world_(world) {
+    constexpr std::size_t kExpected = 512;  // entities that change between two clear()s; grows beyond
+    entities_.reserve(kExpected);
+    bits_.reserve(kExpected);
+    destroyed_.reserve(kExpected);
+    hooks_.push_back(world.on_destroy([this](World&, std::span<const Entity> entities) {
+        for (const Entity entity : entities) forget(entity);
+        destroyed_.insert(destroyed_.end(), entities.begin(), entities.end());
+    }));
+}
+
+std::uint32_t ChangeCollector::watch(ComponentId id) {
+    const auto known = std::find(watched_.begin(), watched_.end(), id);
+    const auto watch = static_cast<std::uint32_t>(known - watched_.begin());
+    if (known != watched_.end()) return watch;
+
+    watched_.push_back(id);
+    if (watched_.size() > words_ * 64) {
+        std::vector<std::uint64_t> wider(entities_.size() * (words_ + 1));
+        for (std::size_t at = 0; at < entities_.size(); ++at)
+            for (std::size_t word = 0; word < words_; ++word)
+                wider[at * (words_ + 1) + word] = bits_[at * words_ + word];
+        bits_.swap(wider);
+        ++words_;
+    }
+
+    using Batch = std::span<const Entity>;
+    const auto on_value = [this, watch](World&, Batch entities, const void*) { touch(entities, watch); };
+    hooks_.push_back(world_.on_add(id, on_value));
+    hooks_.push_back(world_.on_change(id, on_value));
+    hooks_.push_back(world_.on_remove(id, [this, watch](World&, Batch entities, const void*, Removal why) {
+        if (why == Removal::component) touch(entities, watch);
+    }));
+    return watch;
+}
+
+void ChangeCollector::mark(Entity entity, std::uint32_t watch) {
+    assert(watch < watch_count());
+    if (watch < watch_count() && world_.is_alive(entity) && !world_.is_dying(entity))
+        touch({&entity, 1}, watch);
+}
+
+void ChangeCollector::mark_all(Entity entity) {
+    if (!world_.is_alive(entity) || world_.is_dying(entity)) return;
+    std::uint64_t* bits = bits_of(entity);
+    for (std::uint32_t watch = 0; watch < watch_count(); ++watch)
+        if (world_.has(entity, watched_[watch])) bits[watch / 64] |= std::uint64_t{1} << watch % 64;
+}
+
+void ChangeCollector::forget(Entity entity) {
+    if (entity.index >= positions_.size()) return;
+    const std::uint32_t at = positions_[entity.index];
+    if (at >= entities_.size() || entities_[at] != entity) return;
+    const std::size_t last = entities_.size() - 1;
+    if (at != last) {
+        entities_[at] = entities_[last];
+        positions_[entities_[at].index] = at;
+        std::copy_n(bits_.begin() + static_cast<std::ptrdiff_t>(last * words_), words_,
+                    bits_.begin() + static_cast<std::ptrdiff_t>(at * words_));
+    }
+    entities_.pop_back();
+    bits_.resize(last * words_);
+}
+
+void ChangeCollector::clear() {
+    entities_.clear();
+    bits_.clear();
+    destroyed_.clear();
+}
+
+/// The entity's words; enters it, with none set, if it is not there.
+std::uint64_t* ChangeCollector::bits_of(Entity entity) {
+    if (entity.index >= positions_.size())
+        positions_.resize(std::max(entity.index + std::size_t{1}, positions_.size() * 2));
+    std::uint32_t& at = positions_[entity.index];
+    if (at >= entities_.size() || entities_[at] != entity) {
+        at = static_cast<std::uint32_t>(entities_.size());
+        entities_.push_back(entity);
+        bits_.resize(bits_.size() + words_);
+    }
+    return bits_.data() + std::size_t{at} * words_;
+}
+
+void ChangeCollector::touch(std::span<const Entity> entities, std::uint32_t watch) {
+    const std::uint64_t bit = std::uint64_t{1} << watch % 64;
+    for (const Entity entity : entities) bits_of(entity)[watch / 64] |= bit;
+}
+
+}  // namespace shoal::ecs

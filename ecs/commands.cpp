@@ -1,0 +1,113 @@
+#include "commands.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <new>
+
+namespace shoal::ecs {
+
+namespace {
+
+constexpr std::size_t kChunkBytes = 16 * 1024;
+
+}  // namespace
+
+CommandQueue::~CommandQueue() {
+    while (!empty()) finish(pop());
+    for (const Chunk& chunk : chunks_) ::operator delete(chunk.data);
+}
+
+void CommandQueue::push(Kind kind, Entity entity, std::span<const ComponentId> components,
+                        std::span<void* const> values) {
+    assert(values.empty() || values.size() == components.size());
+    const std::size_t count = components.size();
+    auto* ids = static_cast<ComponentId*>(allocate(count * sizeof(ComponentId), alignof(ComponentId)));
+    auto** kept = static_cast<void**>(allocate(values.size() * sizeof(void*), alignof(void*)));
+    std::copy(components.begin(), components.end(), ids);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const ComponentType& type = table_[components[i]];
+        kept[i] = nullptr;
+        if (type.is_tag() || values[i] == nullptr) continue;
+        kept[i] = allocate(type.size, type.align);
+        if (type.move == nullptr) {
+            std::memcpy(kept[i], values[i], type.size);
+        } else {
+            type.move(kept[i], values[i]);
+        }
+    }
+    commands_.push_back({kind, entity, {ids, count}, {kept, values.size()}, {}});
+    if (entity.index >= waiting_.size()) waiting_.resize(entity.index + std::size_t{1});
+    ++waiting_[entity.index];
+}
+
+void CommandQueue::push_changed(std::span<const Entity> entities, ComponentId component) {
+    auto* id = static_cast<ComponentId*>(allocate(sizeof(ComponentId), alignof(ComponentId)));
+    auto* kept = static_cast<Entity*>(allocate(entities.size_bytes(), alignof(Entity)));
+    *id = component;
+    std::copy(entities.begin(), entities.end(), kept);
+    commands_.push_back({Kind::changed, {}, {id, 1}, {}, {kept, entities.size()}});
+}
+
+CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it_now, void*& value) const {
+    if (!has(entity)) return Fate::untouched;
+    void* last = nullptr;   // what the last set leaves
+    void* added = nullptr;  // by the oldest add since the component was last missing
+    bool is_removed = false;
+    std::uint32_t left = waiting_[entity.index];
+    for (std::size_t c = commands_.size(); c-- > next_ && left != 0;) {
+        const Command& command = commands_[c];
+        if (command.kind == Kind::changed || command.entity.index != entity.index) continue;
+        --left;
+        if (command.entity != entity) continue;
+        if (command.kind == Kind::destroy) return Fate::removed;  // whatever comes after is lost too
+        if (is_removed || last != nullptr) continue;
+        for (std::size_t i = 0; i < command.components.size(); ++i) {
+            if (command.components[i] != id) continue;
+            (command.kind == Kind::add ? added : last) =
+                command.kind == Kind::remove ? nullptr : command.values[i];
+            is_removed = command.kind == Kind::remove;
+            break;
+        }
+    }
+    if (last == nullptr && !is_removed && has_it_now) return Fate::untouched;
+    value = last != nullptr ? last : added;
+    if (value != nullptr) return Fate::queued;
+    return is_removed ? Fate::removed : Fate::untouched;
+}
+
+CommandQueue::Command CommandQueue::pop() {
+    assert(!empty());
+    const Command command = commands_[next_++];
+    if (command.kind != Kind::changed) --waiting_[command.entity.index];
+    return command;
+}
+
+void CommandQueue::finish(const Command& command) {
+    for (std::size_t i = 0; i < command.values.size(); ++i) {
+        const ComponentType& type = table_[command.components[i]];
+        if (command.values[i] != nullptr && type.destroy != nullptr) type.destroy(command.values[i]);
+    }
+    if (!empty()) return;
+    commands_.clear();
+    next_ = 0;
+    chunk_ = 0;
+    used_ = 0;
+}
+
+void* CommandQueue::allocate(std::size_t size, std::size_t align) {
+    for (;; ++chunk_, used_ = 0) {
+        if (chunk_ == chunks_.size()) {
+            const std::size_t bytes = std::max(kChunkBytes, size + align);
+            chunks_.push_back({static_cast<std::byte*>(::operator new(bytes)), bytes});
+        }
+        const Chunk& chunk = chunks_[chunk_];
+        const auto base = reinterpret_cast<std::uintptr_t>(chunk.data);
+        const std::size_t start = ((base + used_ + align - 1) & ~(align - 1)) - base;
+        if (start + size > chunk.size) continue;
+        used_ = start + size;
+        return chunk.data + start;
+    }
+}
+
+}  // namespace shoal::ecs

@@ -1,0 +1,79 @@
+#pragma once
+// What hooks and iterations asked for and must wait: a queue of operations with their values.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "component.h"
+#include "entity.h"
+
+namespace shoal::ecs {
+
+/// First in, first out. Keeps its memory when it runs empty. Values are moved in, and stay where
+/// they are until destroyed here.
+class CommandQueue {
+public:
+    enum class Kind : std::uint8_t {
+        spawn,  // the entity, taken already, gets its row
+        set,    // add or overwrite
+        add,    // nothing happens to those that have it by then
+        remove,
+        destroy,
+        changed,  // the entities' values were written: hooks are to be told
+    };
+
+    struct Command {
+        Kind kind;
+        Entity entity;  // null for changed
+        std::span<const ComponentId> components;
+        std::span<void* const> values;     // one per component; null for tags
+        std::span<const Entity> entities;  // of changed
+    };
+
+    explicit CommandQueue(const ComponentTable& table) : table_(table) {}
+    ~CommandQueue();
+    CommandQueue(const CommandQueue&) = delete;
+    CommandQueue& operator=(const CommandQueue&) = delete;
+
+    bool empty() const { return next_ == commands_.size(); }
+    std::size_t size() const { return commands_.size() - next_; }
+
+    /// Moves from the values; nulls in their place stay nulls.
+    void push(Kind kind, Entity entity, std::span<const ComponentId> components,
+              std::span<void* const> values);
+    void push_changed(std::span<const Entity> entities, ComponentId component);
+
+    /// Whether operations on this entity wait, other than `changed`.
+    bool has(Entity entity) const { return entity.index < waiting_.size() && waiting_[entity.index] != 0; }
+
+    enum class Fate : std::uint8_t { untouched, queued, removed };
+    /// What the queue will have done to a component of an entity: nothing, given it the value at
+    /// `value` (until then ours), or taken it away. `has_it_now`: before the queue is applied.
+    Fate fate(Entity entity, ComponentId id, bool has_it_now, void*& value) const;
+
+    /// Takes the oldest. What it names lives until it is handed to finish().
+    Command pop();
+
+    /// Destroys a popped command's values, moved from or not.
+    void finish(const Command& command);
+
+private:
+    void* allocate(std::size_t size, std::size_t align);
+
+    struct Chunk {
+        std::byte* data;
+        std::size_t size;
+    };
+
+    const ComponentTable& table_;
+    std::vector<Command> commands_;
+    std::size_t next_ = 0;
+    std::vector<std::uint32_t> waiting_;  // by entity index
+    std::vector<Chunk> chunks_;           // of all that commands name; never moved
+    std::size_t chunk_ = 0;               // being filled
+    std::size_t used_ = 0;                // bytes of it
+};
+
+}  // namespace shoal::ecs

@@ -1,0 +1,61 @@
+#include "component.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+namespace shoal::ecs {
+
+void AddressMap::insert(const void* address, std::uint32_t number) {
+    assert(address != nullptr);
+    assert(find(address) == kAbsent);
+    if ((count_ + 1) * 2 > entries_.size()) {
+        std::vector<Entry> old(entries_.size() * 2);
+        old.swap(entries_);
+        count_ = 0;
+        for (const Entry& entry : old)
+            if (entry.address != nullptr) insert(entry.address, entry.number);
+    }
+    std::size_t i = start(address) & (entries_.size() - 1);
+    while (entries_[i].address != nullptr) i = (i + 1) & (entries_.size() - 1);
+    entries_[i] = {address, number};
+    ++count_;
+}
+
+ComponentId ComponentTable::add(const ComponentType& type) {
+    assert(std::has_single_bit(type.align));
+    assert(type.size % type.align == 0);
+    assert(type.move != nullptr || type.destroy == nullptr);
+    types_.push_back(type);
+    // Mistakes are mended to what harms nobody: rows that do not overlap, a leak.
+    ComponentType& kept = types_.back();
+    kept.align = std::bit_floor(std::max(kept.align, 1u));
+    while (kept.size % kept.align != 0) kept.align /= 2;
+    if (kept.move == nullptr) kept.destroy = nullptr;
+    return ComponentId{size() - 1};
+}
+
+ComponentId ComponentTable::id_of(const TypeTag& tag) {
+    ComponentId id = find_here(tag);
+    if (id) return id;
+    id = find_by_name(tag);
+    if (!id) {
+        id = add(ComponentType{std::string(tag.name), tag.size, tag.align, tag.move, tag.destroy});
+        if (tag.is_shared) named_.push_back({&tag, id});
+    }
+    ids_.insert(&tag, id.value);
+    return id;
+}
+
+ComponentId ComponentTable::find_by_name(const TypeTag& tag) const {
+    if (!tag.is_shared) return {};
+    for (const Named& named : named_) {
+        // Within one library a type has one tag: these are two local types of one name.
+        if (named.tag->name != tag.name || named.tag->library == tag.library) continue;
+        // Two libraries that disagree about a type get a component each.
+        if (named.tag->size == tag.size && named.tag->align == tag.align) return named.id;
+    }
+    return {};
+}
+
+}  // namespace shoal::ecs

@@ -1,0 +1,177 @@
+#pragma once
+// What a component is: a name, a size, and how to move and destroy values. Ids belong to one world.
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace shoal::ecs {
+
+/// Names a component within one world: the position in its list of components, from 0.
+struct ComponentId {
+    std::uint32_t value = 0xFFFF'FFFF;  // default: none
+
+    explicit operator bool() const { return value != 0xFFFF'FFFF; }
+    friend auto operator<=>(const ComponentId&, const ComponentId&) = default;
+};
+
+/// How a world stores a component. Fill one in to have a component without a C++ type.
+struct ComponentType {
+    std::string name;         // for people and for a replication schema; need not be unique
+    std::uint32_t size = 0;   // bytes; 0 is a tag, which has no values and no column
+    std::uint32_t align = 1;  // bytes; any power of two that divides the size
+    /// Constructs at `to` from `from`, which stays to be destroyed. Null: memcpy.
+    void (*move)(void* to, void* from) = nullptr;
+    /// Null: nothing to do. Needs a `move`, which leaves something to destroy.
+    void (*destroy)(void* value) = nullptr;
+
+    bool is_tag() const { return size == 0; }
+};
+
+/// A type of your own that a world can keep: a class, union or enum that can be moved.
+template <class T>
+concept Component =
+    (std::is_class_v<T> || std::is_union_v<T> || std::is_enum_v<T>)&&std::is_same_v<
+        T, std::remove_cvref_t<T>>&& std::is_move_constructible_v<T>&& std::is_destructible_v<T> &&
+    !std::is_same_v<T, ComponentId> && !std::is_convertible_v<const T&, std::span<const ComponentId>>;
+
+/// Empty types are tags: an entity has them or not, there is nothing to read.
+template <class T>
+concept Tag = Component<T> && std::is_empty_v<T>;
+
+template <class T>
+concept Value = Component<T> && !std::is_empty_v<T>;
+
+/// Its address differs between the shared libraries of a program, and only there.
+#if defined(__GNUC__)
+[[gnu::visibility("hidden")]]
+#endif
+inline constexpr char library_mark = 0;
+
+/// What a type is known by before a world gives it an id.
+struct TypeTag {
+    std::string_view name;
+    const char* library;  // &library_mark where the tag was made
+    bool is_shared;       // the name means the same type in every shared library of the program
+    std::uint32_t size;
+    std::uint32_t align;
+    void (*move)(void* to, void* from);
+    void (*destroy)(void* value);
+};
+
+template <class T>
+constexpr std::string_view type_name() {
+#if defined(_MSC_VER) && !defined(__clang__)
+    std::string_view text = __FUNCSIG__;  // "... type_name<struct game::Position>(void)"
+    text.remove_prefix(text.find("type_name<") + 10);
+    text.remove_suffix(text.size() - text.rfind(">("));
+    for (const std::string_view word : {"struct ", "class ", "union ", "enum "})
+        if (text.substr(0, word.size()) == word) text.remove_prefix(word.size());
+#else
+    std::string_view text = __PRETTY_FUNCTION__;  // "... [with T = game::Position; ...]"
+    text.remove_prefix(text.find("T = ") + 4);
+    const std::size_t semicolon = text.find("; std::string_view");
+    text = text.substr(0, semicolon == text.npos ? text.rfind(']') : semicolon);
+#endif
+    return text;
+}
+
+template <class T>
+constexpr TypeTag make_type_tag() {
+    constexpr std::string_view name = type_name<T>();
+    TypeTag tag{};
+    tag.name = name;
+    tag.library = &library_mark;
+    // Local and anonymous types of the same name can be different types.
+    tag.is_shared = name.find_first_of("({'`") == name.npos && name.find("<lambda") == name.npos &&
+                    name.find("<unnamed") == name.npos;
+    tag.size = Tag<T> ? 0 : static_cast<std::uint32_t>(sizeof(T));
+    tag.align = static_cast<std::uint32_t>(alignof(T));
+    if (!std::is_trivially_copyable_v<T>)
+        tag.move = [](void* to, void* from) { ::new (to) T(std::move(*static_cast<T*>(from))); };
+    if (!std::is_trivially_destructible_v<T>) tag.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
+    return tag;
+}
+
+/// Its address identifies T, within one shared library.
+template <class T>
+inline constexpr TypeTag type_tag = make_type_tag<T>();
+
+/// A small hash map from the addresses of static objects to numbers.
+class AddressMap {
+public:
+    static constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;
+
+    AddressMap() : entries_(16) {}
+
+    std::uint32_t find(const void* address) const {
+        for (std::size_t i = start(address);; ++i) {
+            const Entry& entry = entries_[i & (entries_.size() - 1)];
+            if (entry.address == address) return entry.number;
+            if (entry.address == nullptr) return kAbsent;
+        }
+    }
+
+    /// Requires find(address) == kAbsent.
+    void insert(const void* address, std::uint32_t number);
+
+private:
+    struct Entry {
+        const void* address = nullptr;
+        std::uint32_t number = kAbsent;
+    };
+
+    static std::size_t start(const void* address) {
+        const std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address);
+        return static_cast<std::size_t>((bits * 0x9E37'79B9'7F4A'7C15) >> 40);
+    }
+
+    std::vector<Entry> entries_;  // a power of two, at most half full
+    std::uint32_t count_ = 0;
+};
+
+/// The components of one world.
+class ComponentTable {
+public:
+    ComponentId add(const ComponentType& type);
+
+    /// The type's id, given on first sight. A type seen through another shared library is found by
+    /// name, and gets the same id.
+    ComponentId id_of(const TypeTag& tag);
+
+    /// None if it was not given an id through this very tag.
+    ComponentId find_here(const TypeTag& tag) const { return ComponentId{ids_.find(&tag)}; }
+
+    /// None if this world has never seen the type.
+    ComponentId find(const TypeTag& tag) const {
+        const ComponentId known = find_here(tag);
+        return known ? known : find_by_name(tag);
+    }
+
+    /// Requires an id of this world. The reference lives as long as the world.
+    const ComponentType& operator[](ComponentId id) const { return types_[id.value]; }
+
+    std::uint32_t size() const { return static_cast<std::uint32_t>(types_.size()); }
+
+private:
+    struct Named {
+        const TypeTag* tag;
+        ComponentId id;
+    };
+
+    ComponentId find_by_name(const TypeTag& tag) const;
+
+    AddressMap ids_;
+    std::deque<ComponentType> types_;
+    std::vector<Named> named_;  // the first tag seen of each shared name
+};
+
+}  // namespace shoal::ecs

@@ -1,0 +1,113 @@
+#include "hooks.h"
+
+#include <cassert>
+
+namespace shoal::ecs {
+
+void Hook::disconnect() {
+    if (anchor_ != nullptr && anchor_->table != nullptr) anchor_->table->disconnect(list_, serial_);
+    drop_anchor();
+}
+
+void Hook::release() {
+    drop_anchor();
+}
+
+Hook::operator bool() const {
+    return anchor_ != nullptr && anchor_->table != nullptr && anchor_->table->is_connected(list_, serial_);
+}
+
+void Hook::drop_anchor() {
+    if (anchor_ == nullptr) return;
+    Anchor* anchor = std::exchange(anchor_, nullptr);
+    if (--anchor->handles == 0 && anchor->table == nullptr) delete anchor;
+}
+
+HookTable::HookTable() : lists_(1), anchor_(new Hook::Anchor{this, 0}) {}
+
+HookTable::~HookTable() {
+    assert(!running_);
+    anchor_->table = nullptr;  // handles, also those inside functions destroyed below, do nothing now
+    ++anchor_->handles;        // ours, until the functions are gone
+    for (List& list : lists_)
+        for (Subscriber& subscriber : list)
+            if (subscriber.function.destroy != nullptr)
+                subscriber.function.destroy(subscriber.function.state);
+    if (--anchor_->handles == 0) delete anchor_;
+}
+
+Hook HookTable::connect(HookKind kind, ComponentId id, Function function) {
+    const bool is_known = id.value < lists_.size() / 3;  // three each, and one for on_destroy
+    assert(is_known);
+    if (is_known) return connect_to(list_of(kind, id), function);
+    if (function.destroy != nullptr) function.destroy(function.state);
+    return {};
+}
+
+Hook HookTable::connect_to(std::uint32_t list, Function function) {
+    assert(function.call != nullptr);
+    lists_[list].push_back({function, next_serial_});
+    Hook hook;
+    hook.anchor_ = anchor_;
+    hook.list_ = list;
+    hook.serial_ = next_serial_++;
+    ++anchor_->handles;
+    return hook;
+}
+
+void HookTable::run(std::uint32_t list, const HookCall& call, bool reverse) {
+    assert(!running_);
+    running_ = true;
+    HookCall told = call;
+    told.is_disconnected = &is_disconnected_;
+    // The list may grow and move while its functions run; nothing leaves it before sweep().
+    const std::size_t count = lists_[list].size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const Subscriber subscriber = lists_[list][reverse ? count - 1 - i : i];
+        if (subscriber.function.call == nullptr) continue;
+        running_serial_ = subscriber.serial;
+        is_disconnected_ = false;
+        subscriber.function.call(subscriber.function.state, told);
+    }
+    running_ = false;
+    if (!dirty_lists_.empty()) sweep();
+}
+
+void HookTable::disconnect(std::uint32_t list, std::uint64_t serial) {
+    List& subscribers = lists_[list];
+    for (std::size_t i = 0; i < subscribers.size(); ++i) {
+        if (subscribers[i].serial != serial) continue;
+        if (running_) {
+            subscribers[i].function.call = nullptr;
+            is_disconnected_ |= serial == running_serial_;
+            dirty_lists_.push_back(list);
+            return;
+        }
+        const Function function = subscribers[i].function;
+        subscribers.erase(subscribers.begin() + static_cast<std::ptrdiff_t>(i));
+        if (function.destroy != nullptr) function.destroy(function.state);  // may disconnect others
+        return;
+    }
+}
+
+bool HookTable::is_connected(std::uint32_t list, std::uint64_t serial) const {
+    for (const Subscriber& subscriber : lists_[list])
+        if (subscriber.serial == serial) return subscriber.function.call != nullptr;
+    return false;
+}
+
+void HookTable::sweep() {
+    while (!dirty_lists_.empty()) {
+        List& subscribers = lists_[dirty_lists_.back()];
+        dirty_lists_.pop_back();
+        for (std::size_t i = 0; i < subscribers.size(); ++i) {
+            if (subscribers[i].function.call != nullptr) continue;
+            const Function function = subscribers[i].function;
+            subscribers.erase(subscribers.begin() + static_cast<std::ptrdiff_t>(i));
+            if (function.destroy != nullptr) function.destroy(function.state);
+            break;
+        }
+    }
+}
+
+}  // namespace shoal::ecs

@@ -1,0 +1,197 @@
+#pragma once
+// Who wants to hear of what happens in a world, and the handles that keep them connected.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "component.h"
+#include "entity.h"
+
+namespace shoal::ecs {
+
+class World;
+class HookTable;
+
+/// Why a component goes.
+enum class Removal : std::uint8_t {
+    component,  // it was removed; the entity stays
+    entity,     // its entity is being destroyed
+    world,      // the whole world is
+};
+
+/// Keeps a hook connected while it lives. May outlive its world, and may be destroyed or
+/// disconnected inside any hook, also its own. Not thread-safe, like the world.
+class [[nodiscard]] Hook {
+public:
+    Hook() = default;
+    Hook(Hook&& other) noexcept { swap(other); }
+    Hook& operator=(Hook&& other) noexcept {
+        Hook(std::move(other)).swap(*this);
+        return *this;
+    }
+    ~Hook() { disconnect(); }
+
+    /// From here on the function is not called, not even by a dispatch under way.
+    void disconnect();
+
+    /// Leaves the function connected for as long as its world lives.
+    void release();
+
+    /// Whether this handle keeps a function connected.
+    explicit operator bool() const;
+
+private:
+    friend class HookTable;
+
+    /// Shared by a table and its handles, so that either may go first.
+    struct Anchor {
+        HookTable* table;
+        std::uint32_t handles;
+    };
+
+    void swap(Hook& other) noexcept {
+        std::swap(anchor_, other.anchor_);
+        std::swap(list_, other.list_);
+        std::swap(serial_, other.serial_);
+    }
+    void drop_anchor();
+
+    Anchor* anchor_ = nullptr;
+    std::uint32_t list_ = 0;
+    std::uint64_t serial_ = 0;
+};
+
+/// What all hooks are told: rows that follow each other in one archetype, one row when something
+/// happened to a single entity.
+struct HookCall {
+    World& world;
+    std::span<const Entity> entities;
+    const void* values;  // one per entity, `stride` bytes apart; null for tags and on_destroy
+    std::uint32_t stride;
+    Removal reason;
+    const bool* is_disconnected = nullptr;  // set by the table: the function called was just disconnected
+};
+
+enum class HookKind : std::uint8_t { add, change, remove };
+
+/// The subscribers of one world. Runs one dispatch at a time.
+class HookTable {
+public:
+    /// A function with its state; `destroy` may be null.
+    struct Function {
+        void (*call)(void* state, const HookCall&) = nullptr;
+        void (*destroy)(void* state) = nullptr;
+        void* state = nullptr;
+    };
+
+    HookTable();
+    ~HookTable();
+    HookTable(const HookTable&) = delete;
+    HookTable& operator=(const HookTable&) = delete;
+
+    /// Makes room for components with ids below `components`.
+    void resize(std::uint32_t components) { lists_.resize(std::size_t{1} + 3 * std::size_t{components}); }
+
+    bool has(HookKind kind, ComponentId id) const { return !lists_[list_of(kind, id)].empty(); }
+    bool has_on_destroy() const { return !lists_[0].empty(); }
+
+    /// Requires an id that there is room for. Without one nothing is connected.
+    Hook connect(HookKind kind, ComponentId id, Function function);
+    Hook connect_on_destroy(Function function) { return connect_to(0, function); }
+
+    /// In the order of connection; removes in reverse. Functions connected meanwhile are not called.
+    void run(HookKind kind, ComponentId id, const HookCall& call) {
+        run(list_of(kind, id), call, kind == HookKind::remove);
+    }
+    void run_on_destroy(const HookCall& call) { run(0, call, true); }
+
+    /// Whether a hook is being called now.
+    bool is_running() const { return running_; }
+
+private:
+    friend class Hook;
+
+    struct Subscriber {
+        Function function;  // call is null: disconnected while running
+        std::uint64_t serial;
+    };
+    using List = std::vector<Subscriber>;
+
+    static std::uint32_t list_of(HookKind kind, ComponentId id) {
+        return 1 + id.value * 3 + static_cast<std::uint32_t>(kind);
+    }
+
+    Hook connect_to(std::uint32_t list, Function function);
+    void run(std::uint32_t list, const HookCall& call, bool reverse);
+    void disconnect(std::uint32_t list, std::uint64_t serial);
+    bool is_connected(std::uint32_t list, std::uint64_t serial) const;
+    void sweep();
+
+    std::vector<List> lists_;  // 0: on_destroy; then three per component
+    Hook::Anchor* anchor_;
+    std::uint64_t next_serial_ = 1;
+    std::vector<std::uint32_t> dirty_lists_;  // one entry per subscriber to sweep
+    bool running_ = false;
+    std::uint64_t running_serial_ = 0;
+    bool is_disconnected_ = false;  // the one running
+};
+
+/// Wraps what a user connects. Fn takes (World&, Entity, const T&) or (World&, span<const Entity>,
+/// span<const T>); tags and on_destroy have no values; a remove hook may also take a Removal, last.
+/// T is void for components named by id: their values are const void*, in both forms.
+template <class T, class Fn>
+HookTable::Function make_hook_function(Fn fn) {
+    constexpr auto call = [](void* state, const HookCall& event) {
+        Fn& function = *static_cast<Fn*>(state);
+        const auto tell = [&](const auto&... what) {
+            if constexpr (std::is_invocable_v<Fn&, World&, decltype(what)..., Removal>) {
+                function(event.world, what..., event.reason);
+            } else {
+                function(event.world, what...);
+            }
+        };
+        constexpr auto accepts = []<class... What>() {
+            return std::is_invocable_v<Fn&, World&, What...> ||
+                   std::is_invocable_v<Fn&, World&, What..., Removal>;
+        };
+        using Batch = std::span<const Entity>;
+        const auto each = [&](const auto& tell_row) {
+            for (std::size_t i = 0; i < event.entities.size() && !*event.is_disconnected; ++i)
+                tell_row(i, event.entities[i]);
+        };
+        if constexpr (std::is_void_v<T>) {
+            const auto* values = static_cast<const std::byte*>(event.values);
+            if constexpr (accepts.template operator()<Entity, const void*>()) {
+                each([&](std::size_t i, Entity entity) {
+                    tell(entity, static_cast<const void*>(values + i * event.stride));
+                });
+            } else {
+                static_assert(accepts.template operator()<Batch, const void*>(), "wrong hook signature");
+                tell(event.entities, event.values);
+            }
+        } else if constexpr (std::is_empty_v<T>) {
+            if constexpr (accepts.template operator()<Entity>()) {
+                each([&](std::size_t, Entity entity) { tell(entity); });
+            } else {
+                static_assert(accepts.template operator()<Batch>(), "wrong hook signature");
+                tell(event.entities);
+            }
+        } else {
+            const auto* values = static_cast<const T*>(event.values);
+            if constexpr (accepts.template operator()<Entity, const T&>()) {
+                each([&](std::size_t i, Entity entity) { tell(entity, values[i]); });
+            } else {
+                static_assert(accepts.template operator()<Batch, std::span<const T>>(),
+                              "wrong hook signature");
+                tell(event.entities, std::span<const T>(values, event.entities.size()));
+            }
+        }
+    };
+    return {call, [](void* state) { delete static_cast<Fn*>(state); }, new Fn(std::move(fn))};
+}
+
+}  // namespace shoal::ecs

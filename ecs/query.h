@@ -1,0 +1,275 @@
+#pragma once
+// All entities with certain components, and loops over them. Includes the world.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "world.h"
+
+namespace shoal::ecs {
+
+/// The terms of a Query. Also: const T reads; T marks every row visited as written; Mut<T> (mut.h)
+/// marks only the rows that are.
+template <class T>
+struct Optional;  // const T* or T*, null where the entity does not have it; T* marks like T
+template <Component T>
+struct With;
+template <Component T>
+struct Without;
+template <Component T>
+struct Changed;  // has T, and (see Query::each_since) it was written lately
+
+/// The part of a query that does not know its types.
+class QueryCore {
+public:
+    enum class Use : std::uint8_t {
+        read,
+        write,
+        write_some,
+        optional_read,
+        optional_write,
+        with,
+        without,
+        changed
+    };
+
+    struct Term {
+        ComponentId id;
+        Use use;
+    };
+
+    /// An archetype, and the column of each term; Archetype::kNoColumn if it has none.
+    struct Match {
+        Archetype* archetype;
+        std::span<const std::uint32_t> columns;
+    };
+
+    /// Which rows of a block were written, one bit each.
+    using WrittenRows = std::array<std::uint64_t, kBlockRows / 64>;
+
+    QueryCore(World& world, std::span<const Term> terms);
+
+    World& world() const { return world_; }
+
+    /// Looks at archetypes that appeared since. Returns the number of matches.
+    std::size_t refresh() {
+        if (seen_ != world_.archetype_count()) match_new();
+        return archetypes_.size();
+    }
+
+    Match match(std::size_t index) const {
+        return {archetypes_[index], {columns_.data() + index * terms_.size(), terms_.size()}};
+    }
+
+    /// Whether a component of a Changed term was written in the block after `tick`.
+    bool is_changed(const Match& match, std::uint32_t block, std::uint64_t tick) const;
+
+    /// Marks what the block's visit wrote and tells the hooks, by component. `written` has
+    /// one entry per term if there are write_some terms.
+    void finish_block(const Match& match, std::uint32_t first, std::uint32_t count,
+                      std::span<const WrittenRows> written) {
+        bool is_hooked = false;
+        for (const std::uint32_t term : writes_) {
+            if (match.columns[term] == Archetype::kNoColumn) continue;
+            if (terms_[term].use == Use::write_some && !any(written[term])) continue;
+            match.archetype->column(match.columns[term]).wrote(first, world_.tick_);
+            is_hooked |= world_.hooks_.has(HookKind::change, terms_[term].id);
+        }
+        if (is_hooked) tell_block(match, first, count, written);
+    }
+
+private:
+    static bool any(const WrittenRows& rows);
+    void match_new();
+    void tell_block(const Match& match, std::uint32_t first, std::uint32_t count,
+                    std::span<const WrittenRows> written);
+
+    World& world_;
+    std::vector<Term> terms_;
+    std::vector<std::uint32_t> writes_;  // terms that write, by component
+    std::vector<Archetype*> archetypes_;
+    std::vector<std::uint32_t> columns_;  // of each archetype, one per term
+    std::uint32_t seen_ = 0;              // archetypes looked at
+};
+
+namespace detail {
+
+using Use = QueryCore::Use;
+
+/// How a term gets at its values: pointers for one archetype, one argument per row.
+template <class T>
+struct Fetch {  // T and const T
+    static_assert(Value<std::remove_const_t<T>>, "tags have no values: use With or Without");
+    using Type = std::remove_const_t<T>;
+    static constexpr Use kUse = std::is_const_v<T> ? Use::read : Use::write;
+    static constexpr bool kHasArgument = true;
+    T* values;
+    T& at(std::uint32_t row) const { return values[row]; }
+};
+
+template <class T>
+struct Fetch<Mut<T>> {
+    static_assert(Value<T>, "tags have no values: use With or Without");
+    using Type = T;
+    static constexpr Use kUse = Use::write_some;
+    static constexpr bool kHasArgument = true;
+    T* values;
+    std::uint64_t* written;
+    Mut<T> at(std::uint32_t row) const {
+        return {values[row], written[row % kBlockRows / 64], std::uint64_t{1} << row % 64};
+    }
+};
+
+template <class T>
+struct Fetch<Optional<T>> {
+    static_assert(Value<std::remove_const_t<T>>, "Optional<const T> or Optional<T>; not a tag, not Mut");
+    using Type = std::remove_const_t<T>;
+    static constexpr Use kUse = std::is_const_v<T> ? Use::optional_read : Use::optional_write;
+    static constexpr bool kHasArgument = true;
+    T* values;
+    T* at(std::uint32_t row) const { return values == nullptr ? nullptr : values + row; }
+};
+
+template <class T, Use use>
+struct Filter {
+    using Type = T;
+    static constexpr Use kUse = use;
+    static constexpr bool kHasArgument = false;
+};
+template <class T>
+struct Fetch<With<T>> : Filter<T, Use::with> {};
+template <class T>
+struct Fetch<Without<T>> : Filter<T, Use::without> {};
+template <class T>
+struct Fetch<Changed<T>> : Filter<T, Use::changed> {};
+
+template <class... Terms>
+struct List {};
+
+/// The terms with an argument, as a List.
+template <class Chosen, class... Terms>
+struct Arguments {
+    using Type = Chosen;
+};
+template <class... Chosen, class Term, class... Rest>
+struct Arguments<List<Chosen...>, Term, Rest...>
+    : Arguments<std::conditional_t<Fetch<Term>::kHasArgument, List<Chosen..., Term>, List<Chosen...>>,
+                Rest...> {};
+
+}  // namespace detail
+
+/// Finds its archetypes once and each new one as it appears. Must not outlive its world; several
+/// may iterate at once, also the same one inside itself, on one thread.
+///
+///     Query<Position, const Velocity, Optional<const Wind>, Without<Frozen>> moving{world};
+///     moving.each([](Position& p, const Velocity& v, const Wind* w) { ... });
+///
+/// The function takes one argument per term, in order, filters left out, and may take the Entity
+/// before them: T&, const T&, Mut<T>, const T*, T*. Rows are visited in blocks of kBlockRows; change
+/// hooks run after the last row of each.
+template <class... Terms>
+class Query {
+    template <class Term>
+    using Type = typename detail::Fetch<Term>::Type;
+    static constexpr std::size_t kTerms = sizeof...(Terms);
+    static constexpr std::size_t kArguments = (std::size_t{0} + ... + detail::Fetch<Terms>::kHasArgument);
+    static constexpr auto kArgumentTerms = [] {
+        std::array<std::size_t, kTerms> terms{};  // the first kArguments count
+        std::size_t term = 0, found = 0;
+        ((detail::Fetch<Terms>::kHasArgument ? void(terms[found++] = term++) : void(term++)), ...);
+        return terms;
+    }();
+    static constexpr bool kUses(QueryCore::Use use) { return ((detail::Fetch<Terms>::kUse == use) || ...); }
+
+public:
+    explicit Query(World& world)
+        : core_(world, std::array<QueryCore::Term, kTerms>{
+                           QueryCore::Term{world.component<Type<Terms>>(), detail::Fetch<Terms>::kUse}...}) {}
+
+    template <class Fn>
+    void each(Fn&& fn) {
+        static_assert(!kUses(QueryCore::Use::changed), "changed since when? use each_since");
+        visit(fn, 0);
+    }
+
+    /// Only blocks in which a component of a Changed term (of any, if there are several) was added or
+    /// written after `tick`: all its changed rows, and some neighbours. To miss nothing, and see
+    /// nothing twice, pass what the last World::advance_tick() before the previous call returned.
+    template <class Fn>
+    void each_since(std::uint64_t tick, Fn&& fn) {
+        static_assert(kUses(QueryCore::Use::changed), "needs a Changed term");
+        visit(fn, tick);
+    }
+
+    /// Entities that match, Changed terms aside.
+    std::uint32_t count() {
+        std::uint32_t entities = 0;
+        for (std::size_t m = 0; m < core_.refresh(); ++m) entities += core_.match(m).archetype->size();
+        return entities;
+    }
+
+private:
+    template <class Term>
+    static detail::Fetch<Term> fetch(const QueryCore::Match& match, std::size_t term,
+                                     QueryCore::WrittenRows& written) {
+        detail::Fetch<Term> result{};
+        const std::uint32_t column = match.columns[term];
+        if (column != Archetype::kNoColumn)
+            result.values = static_cast<Type<Term>*>(match.archetype->column(column).at(0));
+        if constexpr (detail::Fetch<Term>::kUse == QueryCore::Use::write_some)
+            result.written = written.data();
+        return result;
+    }
+
+    /// By value: nothing the function writes can then change them, as far as the compiler knows.
+    template <class Fn, class... Fetches>
+    static void visit_rows(Fn& fn, const Entity* entities, std::uint32_t first, std::uint32_t last,
+                           Fetches... fetches) {
+        for (std::uint32_t row = first; row < last; ++row) {
+            if constexpr (requires { fn(entities[row], fetches.at(row)...); }) {
+                fn(entities[row], fetches.at(row)...);
+            } else {
+                fn(fetches.at(row)...);
+            }
+        }
+    }
+
+    template <class Fn, class... Arguments, std::size_t... I>
+    void visit_block(Fn& fn, const QueryCore::Match& match, std::uint32_t first, std::uint32_t last,
+                     detail::List<Arguments...>, std::index_sequence<I...>) {
+        QueryCore::WrittenRows written[kTerms];  // used by Mut terms
+        if constexpr (kUses(QueryCore::Use::write_some))
+            for (auto& rows : written) rows.fill(0);
+        visit_rows(fn, match.archetype->entities().data(), first, last,
+                   fetch<Arguments>(match, kArgumentTerms[I], written[kArgumentTerms[I]])...);
+        if constexpr (kUses(QueryCore::Use::write) || kUses(QueryCore::Use::write_some) ||
+                      kUses(QueryCore::Use::optional_write))
+            core_.finish_block(match, first, last - first, written);
+    }
+
+    template <class Fn>
+    void visit(Fn& fn, std::uint64_t since) {
+        using Arguments = typename detail::Arguments<detail::List<>, Terms...>::Type;
+        const World::Deferral deferral(core_.world());
+        const std::size_t matches = core_.refresh();
+        for (std::size_t m = 0; m < matches; ++m) {
+            const QueryCore::Match match = core_.match(m);
+            const std::uint32_t rows = match.archetype->size();
+            for (std::uint32_t first = 0; first < rows; first += kBlockRows) {
+                if constexpr (kUses(QueryCore::Use::changed))
+                    if (!core_.is_changed(match, first / kBlockRows, since)) continue;
+                const std::uint32_t last = rows - first < kBlockRows ? rows : first + kBlockRows;
+                visit_block(fn, match, first, last, Arguments{}, std::make_index_sequence<kArguments>{});
+            }
+        }
+    }
+
+    QueryCore core_;
+};
+
+}  // namespace shoal::ecs

@@ -1,0 +1,475 @@
+#pragma once
+// The world: entities, their components, and the hooks that hear of every change.
+
+#include <cassert>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "archetype.h"
+#include "commands.h"
+#include "component.h"
+#include "entity.h"
+#include "hooks.h"
+#include "mut.h"
+
+namespace shoal::ecs {
+
+template <class T>
+class WorldMut;
+
+/// One thread at a time. Handles, ids and hooks belong to the world that gave them.
+///
+/// Deferral. While a hook runs, a query iterates or a Deferral lives, nothing moves: spawns,
+/// destroys, adds and removes are queued, and applied in order when the outermost one ends. Values
+/// of components that an entity has are written at once, unless something is queued for this entity:
+/// then they queue behind it. Reads always see the world as it is. An entity created meanwhile is
+/// alive and can be used at once; its components, and queries over it, come when it is applied.
+///
+/// Operations on a dead entity do nothing. Those that were queued before it died, or came from its
+/// own destruction's hooks, are counted; issuing one on a stale handle is an assert as well, but for
+/// destroy(), is_alive(), has() and try_get().
+class World {
+public:
+    World();
+
+    /// Fires on_destroy for every entity, then every remove hook, with the whole world readable.
+    /// What those hooks ask for is dropped. Requires that no hook runs and no query iterates.
+    ~World();
+
+    World(const World&) = delete;
+    World& operator=(const World&) = delete;
+
+    // Components
+
+    /// The id of a type, given on first use.
+    template <Component T>
+    ComponentId component() {
+        const ComponentId known = components_.find_here(type_tag<T>);
+        return known ? known : register_type(type_tag<T>);
+    }
+
+    /// A new component that needs no C++ type. Names are not compared with those of other ones.
+    ComponentId register_component(const ComponentType& type);
+
+    const ComponentType& component_type(ComponentId id) const { return components_[id]; }
+
+    /// Ids are 0 to component_count() - 1.
+    std::uint32_t component_count() const { return components_.size(); }
+
+    // Entities
+
+    Entity create();
+
+    /// One archetype move; add hooks run when the row is complete.
+    template <class... Ts>
+    requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) Entity spawn(Ts&&... values);
+
+    /// Moves from the values; null for tags. Of an id given twice the first value counts.
+    Entity spawn(std::span<const ComponentId> ids, std::span<void* const> values);
+
+    /// on_destroy first, then remove hooks by component, all with the entity still readable.
+    void destroy(Entity entity);
+
+    bool is_alive(Entity entity) const { return entities_.is_alive(entity); }
+
+    /// Whether the entity's own destruction runs its hooks now; it is alive until they have run.
+    bool is_dying(Entity entity) const {
+        return under_way_.entity == entity && !under_way_.removed && is_alive(entity);
+    }
+
+    /// Entities alive, also those still queued.
+    std::uint32_t size() const { return entities_.size(); }
+
+    // Values
+
+    /// Adds or overwrites; several at once in one move.
+    template <class... Ts>
+    requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void set(Entity entity,
+                                                                                        Ts&&... values);
+    void set(Entity entity, ComponentId id, void* value) { set(entity, {&id, 1}, {&value, 1}); }
+    void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
+
+    /// T{} if the entity does not have one yet; else nothing happens.
+    template <Component T>
+    requires std::is_default_constructible_v<T>
+    void add(Entity entity) {
+        T value{};
+        void* const pointer = Tag<T> ? nullptr : &value;
+        add(entity, component<T>(), pointer);
+    }
+    void add(Entity entity, ComponentId id, void* value);
+
+    /// Nothing happens if the entity does not have it.
+    template <Component T>
+    void remove(Entity entity) {
+        remove(entity, component<T>());
+    }
+    void remove(Entity entity, ComponentId id);
+
+    /// Calls fn(T&), which may return false for "nothing changed". Returns whether the entity had the
+    /// value, or has it queued, and it was changed.
+    template <Value T, class Fn>
+    bool patch(Entity entity, Fn&& fn);
+
+    /// The same without the type: calls fn(void*).
+    template <class Fn>
+    bool patch(Entity entity, ComponentId id, Fn&& fn);
+
+    /// Write access that fires the change hooks when it ends, if it was used. Structural changes wait
+    /// while it lives. Requires that the entity has the value; without one it stops the program.
+    template <Value T>
+    [[nodiscard]] WorldMut<T> mut(Entity entity);
+
+    template <Component T>
+    bool has(Entity entity) const {
+        return has(entity, components_.find(type_tag<T>));
+    }
+    bool has(Entity entity, ComponentId id) const { return static_cast<bool>(cell(entity, id)); }
+
+    /// Requires that the entity has the value; without one it stops the program. Valid until the next
+    /// structural change.
+    template <Value T>
+    const T& get(Entity entity) const {
+        const T* value = try_get<T>(entity);
+        assert(value != nullptr);
+        if (value == nullptr) stop();
+        return *value;
+    }
+
+    /// Null if the entity is dead or lacks the value. Valid until the next structural change.
+    template <Value T>
+    const T* try_get(Entity entity) const {
+        return static_cast<const T*>(try_get(entity, components_.find(type_tag<T>)));
+    }
+
+    /// Null for tags too.
+    const void* try_get(Entity entity, ComponentId id) const {
+        const Cell found = cell(entity, id);
+        return found && !found.column().type().is_tag() ? found.at() : nullptr;
+    }
+
+    /// Writes through it are not seen by anyone: no hook, no stamp. Null as for try_get().
+    template <Value T>
+    T* unsafe_raw_unmarked(Entity entity) {
+        return const_cast<T*>(try_get<T>(entity));
+    }
+
+    // All of it
+
+    /// Sorted; empty if the entity is dead or still queued. Valid until the next structural change.
+    std::span<const ComponentId> components_of(Entity entity) const;
+
+    /// Calls fn(Entity) in the order of indices; those still queued are left out.
+    template <class Fn>
+    void each_entity(Fn&& fn) {
+        const Deferral deferral(*this);
+        for (std::uint32_t index = 0; index < entities_.index_count(); ++index) {
+            const Entity entity = entities_.at(index);
+            if (entities_.find(entity) != nullptr) fn(entity);
+        }
+    }
+
+    std::uint32_t archetype_count() const { return static_cast<std::uint32_t>(archetypes_.size()); }
+    const Archetype& archetype(std::uint32_t index) const { return *archetypes_[index]; }
+
+    // Hooks: what a function may take is written at make_hook_function().
+    // Add: the value is final, the row complete. Change: after the write; writes made by hooks are
+    // told once the outermost operation ends. Remove: before anything moves, all siblings readable.
+
+    template <Component T, class Fn>
+    Hook on_add(Fn fn) {
+        return hooks_.connect(HookKind::add, component<T>(), make_hook_function<T>(std::move(fn)));
+    }
+    template <Component T, class Fn>
+    Hook on_change(Fn fn) {
+        return hooks_.connect(HookKind::change, component<T>(), make_hook_function<T>(std::move(fn)));
+    }
+    template <Component T, class Fn>
+    Hook on_remove(Fn fn) {
+        return hooks_.connect(HookKind::remove, component<T>(), make_hook_function<T>(std::move(fn)));
+    }
+    template <class Fn>
+    Hook on_add(ComponentId id, Fn fn) {
+        return hooks_.connect(HookKind::add, id, make_hook_function<void>(std::move(fn)));
+    }
+    template <class Fn>
+    Hook on_change(ComponentId id, Fn fn) {
+        return hooks_.connect(HookKind::change, id, make_hook_function<void>(std::move(fn)));
+    }
+    template <class Fn>
+    Hook on_remove(ComponentId id, Fn fn) {
+        return hooks_.connect(HookKind::remove, id, make_hook_function<void>(std::move(fn)));
+    }
+
+    /// fn(World&, Entity) or fn(World&, std::span<const Entity>); connected last, called first.
+    template <class Fn>
+    Hook on_destroy(Fn fn) {
+        struct None {};
+        return hooks_.connect_on_destroy(make_hook_function<None>(std::move(fn)));
+    }
+
+    // Time and deferral
+
+    /// Stamps every write; starts at 1.
+    std::uint64_t tick() const { return tick_; }
+
+    /// Begins the next tick. Returns the one just ended: nothing will be stamped with it any more.
+    std::uint64_t advance_tick() { return tick_++; }
+
+    /// While one lives, structural changes are queued.
+    class [[nodiscard]] Deferral {
+    public:
+        explicit Deferral(World& world) : world_(world) { ++world_.locks_; }
+        ~Deferral() {
+            if (--world_.locks_ == 0 && !world_.commands_.empty()) world_.apply_commands();
+        }
+        Deferral(const Deferral&) = delete;
+        Deferral& operator=(const Deferral&) = delete;
+
+        World& world() const { return world_; }
+
+    private:
+        World& world_;
+    };
+
+    bool is_deferring() const { return locks_ != 0; }
+
+    /// Operations that did nothing because their entity was dead or dying.
+    std::uint64_t dropped_commands() const { return dropped_commands_; }
+
+    /// Every index agrees with every other; for tests.
+    bool is_consistent() const;
+
+private:
+    friend class QueryCore;
+    template <class T>
+    friend class WorldMut;
+
+    /// Where a value is; false if nowhere.
+    struct Cell {
+        Archetype* archetype = nullptr;
+        std::uint32_t column_index = 0;
+        std::uint32_t row = 0;
+
+        explicit operator bool() const { return archetype != nullptr; }
+        Archetype::Column& column() const { return archetype->column(column_index); }
+        void* at() const { return column().at(row); }
+    };
+
+    /// A value to be written in place, where it is now or in the queue.
+    struct Target {
+        void* value = nullptr;
+        Cell cell;  // unset if the value is queued
+    };
+
+    Cell cell(Entity entity, ComponentId id) const {
+        const EntityTable::Place* place = entities_.find(entity);
+        if (place == nullptr) return {};
+        Archetype& archetype = *archetypes_[place->archetype];
+        const std::uint32_t column = archetype.column_of(id);
+        if (column == Archetype::kNoColumn) return {};
+        return {&archetype, column, place->row};
+    }
+
+    bool may_write_at_once(Entity entity) const { return locks_ == 0 || !is_busy(entity); }
+
+    void wrote(const Cell& written) {
+        written.column().wrote(written.row, tick_);
+        if (hooks_.has(HookKind::change, written.column().id()))
+            fire_changed(*written.archetype, written.column_index, written.row, 1);
+    }
+
+    template <class... Ts>
+    Entity spawn_owned(Ts&&... values);
+    template <class T>
+    void set_one(Entity entity, T&& value);
+
+    ComponentId register_type(const TypeTag& tag);
+    bool require_alive(Entity entity);
+    bool require_values(std::span<const ComponentId> ids, std::span<void* const> values);
+    bool is_busy(Entity entity) const;
+    Target target(Entity entity, ComponentId id);
+    [[noreturn]] static void stop();
+
+    Archetype& archetype_of(std::span<const TypeTag* const> pack);
+    Archetype& archetype_of(std::span<const ComponentId> sorted);
+    Archetype& archetype_with(Archetype& from, ComponentId id);
+    Archetype& archetype_without(Archetype& from, ComponentId id);
+    Archetype& archetype_with_all(const Archetype* from, std::span<const ComponentId> ids);
+
+    std::uint32_t append(Entity entity, Archetype& archetype);
+    void complete_spawn(Archetype& archetype, std::uint32_t row);
+    void spawn_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
+    void set_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
+    void remove_now(Entity entity, ComponentId id);
+    void destroy_now(Entity entity);
+    void set_place(Entity moved, std::uint32_t row);
+
+    void fire(HookKind kind, const Archetype& archetype, std::uint32_t column, std::uint32_t first,
+              std::uint32_t count, Removal reason = Removal::component);
+    void fire_changed(const Archetype& archetype, std::uint32_t column, std::uint32_t first,
+                      std::uint32_t count);
+    void tell_changed(std::span<const Entity> entities, ComponentId id);
+    void apply_commands();
+    void apply(const CommandQueue::Command& command);
+
+    EntityTable entities_;
+    std::vector<Archetype*> archetypes_;  // owned; the first has no components
+    ComponentTable components_;
+    HookTable hooks_;
+    std::uint32_t locks_ = 0;  // when 0, nothing is queued
+    std::uint64_t tick_ = 1;
+
+    struct Hashed {
+        std::uint64_t hash;
+        Archetype* archetype;
+    };
+    std::vector<Hashed> by_components_;  // sorted by hash
+    AddressMap packs_;                   // type packs that were spawned, to archetypes
+    std::vector<ComponentId> wanted_;    // scratch
+
+    /// What is being removed or destroyed right now, by the hooks of it.
+    struct Operation {
+        Entity entity;
+        ComponentId removed;  // none: all
+    };
+    Operation under_way_;
+    CommandQueue commands_;
+    std::uint64_t dropped_commands_ = 0;
+};
+
+/// What World::mut() gives.
+template <class T>
+class WorldMut : public Mut<T> {
+public:
+    using Mut<T>::operator=;
+
+    ~WorldMut() {
+        if (written_ != 0 && cell_) deferral_.world().wrote(cell_);
+    }
+
+private:
+    friend class World;
+
+    WorldMut(World& world, T& value, World::Cell cell)
+        : Mut<T>(value, written_, 1), deferral_(world), cell_(cell) {}
+
+    std::uint64_t written_ = 0;
+    World::Deferral deferral_;  // ends after the hooks were told
+    World::Cell cell_;
+};
+
+namespace detail {
+
+template <class... Ts>
+inline constexpr const TypeTag* type_pack[] = {&type_tag<Ts>...};
+
+template <class T, class... Rest>
+constexpr bool are_distinct() {
+    if constexpr (sizeof...(Rest) == 0) {
+        return true;
+    } else {
+        return !(std::is_same_v<T, Rest> || ...) && are_distinct<Rest...>();
+    }
+}
+
+}  // namespace detail
+
+template <class... Ts>
+requires(sizeof...(Ts) > 0 &&
+         (Component<std::remove_cvref_t<Ts>> && ...)) Entity World::spawn(Ts&&... values) {
+    static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
+    // Copies first: what is passed may be a component, which moves when its column grows.
+    return spawn_owned(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
+}
+
+template <class... Ts>
+Entity World::spawn_owned(Ts&&... values) {
+    const Entity entity = entities_.take();
+    if (locks_ != 0) {
+        const ComponentId ids[] = {component<Ts>()...};
+        void* const pointers[] = {&values...};
+        commands_.push(CommandQueue::Kind::spawn, entity, ids, pointers);
+        return entity;
+    }
+    const Deferral deferral(*this);
+    Archetype& archetype = archetype_of(detail::type_pack<Ts...>);
+    const std::uint32_t row = append(entity, archetype);
+    const auto construct = [&]<class T>(T& value) {
+        if constexpr (Value<T>)
+            ::new (archetype.column(archetype.column_of(component<T>())).at(row)) T(std::move(value));
+    };
+    (construct(values), ...);
+    complete_spawn(archetype, row);
+    return entity;
+}
+
+template <class... Ts>
+requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void World::set(Entity entity,
+                                                                                           Ts&&... values) {
+    static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
+    if constexpr (sizeof...(Ts) == 1) {
+        (set_one(entity, std::remove_cvref_t<Ts>(std::forward<Ts>(values))), ...);
+    } else {
+        const auto set_several = [&](auto&&... owned) {
+            const ComponentId ids[] = {component<std::remove_cvref_t<Ts>>()...};
+            void* const pointers[] = {&owned...};
+            set(entity, std::span<const ComponentId>(ids), std::span<void* const>(pointers));
+        };
+        set_several(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
+    }
+}
+
+template <class T>
+void World::set_one(Entity entity, T&& value) {
+    const ComponentId id = component<T>();
+    if constexpr (Value<T>) {
+        const Cell found = cell(entity, id);
+        if (found && may_write_at_once(entity)) {
+            T& old = *static_cast<T*>(found.at());
+            if constexpr (std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
+                old = std::move(value);
+                wrote(found);
+            } else {
+                const Deferral deferral(*this);  // a destructor may be the user's own
+                old.~T();
+                ::new (&old) T(std::move(value));
+                wrote(found);
+            }
+            return;
+        }
+    }
+    set(entity, id, static_cast<void*>(&value));
+}
+
+template <Value T, class Fn>
+bool World::patch(Entity entity, Fn&& fn) {
+    return patch(entity, component<T>(), [&fn](void* value) { return fn(*static_cast<T*>(value)); });
+}
+
+template <class Fn>
+bool World::patch(Entity entity, ComponentId id, Fn&& fn) {
+    const Target found = target(entity, id);
+    if (found.value == nullptr) return false;
+    const Deferral deferral(*this);
+    if constexpr (std::is_same_v<std::invoke_result_t<Fn&, void*>, bool>) {
+        if (!fn(found.value)) return false;
+    } else {
+        fn(found.value);
+    }
+    if (found.cell) wrote(found.cell);
+    return true;
+}
+
+template <Value T>
+WorldMut<T> World::mut(Entity entity) {
+    const Target found = target(entity, component<T>());
+    assert(found.value != nullptr);
+    if (found.value == nullptr) stop();
+    return WorldMut<T>(*this, *static_cast<T*>(found.value), found.cell);
+}
+
+}  // namespace shoal::ecs
