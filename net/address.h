@@ -1,0 +1,40 @@
+#pragma once
+// Where a datagram comes from or goes to: an IPv4 or IPv6 address and a port.
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "result.h"
+
+namespace shoal::net {
+
+/// A plain value. IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) are always stored as IPv4, so that one
+/// sender has one Address on a dual-stack socket too.
+struct Address {
+    enum class Family : std::uint8_t { none, ipv4, ipv6 };
+
+    std::array<std::uint8_t, 16> ip{};  // network order; IPv4 uses the first four, the rest are zero
+    std::uint32_t scope = 0;            // IPv6 link-local interface index, else 0
+    std::uint16_t port = 0;             // host order
+    Family family = Family::none;
+
+    static Address ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port);
+    static Address ipv6(const std::array<std::uint8_t, 16>& ip, std::uint16_t port, std::uint32_t scope = 0);
+    static Address any_ipv4(std::uint16_t port) { return ipv4(0, 0, 0, 0, port); }
+    /// The IPv6 wildcard; a socket bound to it also serves IPv4.
+    static Address any(std::uint16_t port) { return ipv6({}, port); }
+
+    /// "1.2.3.4:5", "[::1]:5"; the port may be left out and is then `default_port`. Never resolves names.
+    static Result<Address> parse(std::string_view text, std::uint16_t default_port = 0);
+
+    /// Parses back to the same address (a scope is printed as %number).
+    std::string to_string() const;
+
+    bool is_loopback() const;
+    friend auto operator<=>(const Address&, const Address&) = default;
+};
+
+}  // namespace shoal::net

@@ -1,0 +1,94 @@
+#pragma once
+// Little-endian bytes in and out of a fixed buffer. Writers assert: what we write is our own doing.
+// Readers fail stickily: what we read came from a stranger.
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace shoal::net {
+
+/// Appends to a buffer that the caller owns and that is large enough.
+class ByteWriter {
+public:
+    explicit ByteWriter(std::span<std::byte> buffer) : buffer_(buffer) {}
+
+    /// The low `width` bytes of `value`, width 1 to 8.
+    void uint(std::uint64_t value, std::size_t width) {
+        assert(width >= 1 && width <= 8 && width <= room());
+        for (std::size_t i = 0; i < width; ++i) buffer_[size_ + i] = std::byte(value >> (8 * i) & 0xFF);
+        size_ += width;
+    }
+    void u8(std::uint64_t value) { uint(value, 1); }
+    void u16(std::uint64_t value) { uint(value, 2); }
+    void u32(std::uint64_t value) { uint(value, 4); }
+    void u64(std::uint64_t value) { uint(value, 8); }
+
+    void bytes(std::span<const std::byte> source) {
+        assert(source.size() <= room());
+        if (!source.empty()) std::memcpy(buffer_.data() + size_, source.data(), source.size());
+        size_ += source.size();
+    }
+    /// Zeros up to `size` bytes in all.
+    void pad_to(std::size_t size) {
+        assert(size >= size_ && size <= buffer_.size());
+        std::fill(buffer_.begin() + std::ptrdiff_t(size_), buffer_.begin() + std::ptrdiff_t(size),
+                  std::byte(0));
+        size_ = size;
+    }
+    /// Overwrites one byte written earlier.
+    void patch_u8(std::size_t position, std::uint8_t value) {
+        assert(position < size_);
+        buffer_[position] = std::byte(value);
+    }
+
+    std::size_t size() const { return size_; }
+    std::size_t room() const { return buffer_.size() - size_; }
+    std::span<const std::byte> written() const { return buffer_.first(size_); }
+
+private:
+    std::span<std::byte> buffer_;
+    std::size_t size_ = 0;
+};
+
+/// Reads past the end yield zero (or nothing) and clear ok() for good.
+class ByteReader {
+public:
+    explicit ByteReader(std::span<const std::byte> buffer) : buffer_(buffer) {}
+
+    std::uint64_t uint(std::size_t width) {
+        const std::span<const std::byte> source = bytes(width);
+        std::uint64_t value = 0;
+        for (std::size_t i = 0; i < source.size(); ++i) value |= std::uint64_t(source[i]) << (8 * i);
+        return value;
+    }
+    std::uint8_t u8() { return static_cast<std::uint8_t>(uint(1)); }
+    std::uint16_t u16() { return static_cast<std::uint16_t>(uint(2)); }
+    std::uint32_t u32() { return static_cast<std::uint32_t>(uint(4)); }
+    std::uint64_t u64() { return uint(8); }
+
+    /// A view into the buffer; empty when fewer than `size` bytes remain.
+    std::span<const std::byte> bytes(std::size_t size) {
+        if (!ok_ || size > remaining()) {
+            ok_ = false;
+            return {};
+        }
+        position_ += size;
+        return buffer_.subspan(position_ - size, size);
+    }
+    std::span<const std::byte> rest() { return bytes(remaining()); }
+
+    bool ok() const { return ok_; }
+    std::size_t position() const { return position_; }
+    std::size_t remaining() const { return buffer_.size() - position_; }
+
+private:
+    std::span<const std::byte> buffer_;
+    std::size_t position_ = 0;
+    bool ok_ = true;
+};
+
+}  // namespace shoal::net

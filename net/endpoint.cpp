@@ -1,0 +1,75 @@
+#include "endpoint.h"
+
+namespace shoal::net {
+
+std::string_view describe(DisconnectReason reason) {
+    switch (reason) {
+        case DisconnectReason::closed:
+            return "closed";
+        case DisconnectReason::closed_by_peer:
+            return "closed by the other side";
+        case DisconnectReason::shut_down:
+            return "the server shut down";
+        case DisconnectReason::kicked:
+            return "kicked";
+        case DisconnectReason::timed_out:
+            return "timed out";
+        case DisconnectReason::replaced:
+            return "replaced by a newer connection from the same address";
+        case DisconnectReason::protocol_error:
+            return "protocol error";
+        case DisconnectReason::unreachable:
+            return "the server does not answer";
+        case DisconnectReason::refused_protocol:
+            return "refused: different protocol";
+        case DisconnectReason::refused_schema:
+            return "refused: different schema";
+        case DisconnectReason::refused_full:
+            return "refused: the server is full";
+        case DisconnectReason::refused:
+            return "refused";
+    }
+    return "unknown reason";
+}
+
+std::string_view describe(Drop reason) {
+    switch (reason) {
+        case Drop::truncated:
+            return "truncated";
+        case Drop::oversized:
+            return "oversized";
+        case Drop::unknown_kind:
+            return "unknown kind";
+        case Drop::wrong_direction:
+            return "wrong direction";
+        case Drop::bad_checksum:
+            return "bad checksum";
+        case Drop::bad_handshake:
+            return "bad handshake";
+        case Drop::bad_cookie:
+            return "bad cookie";
+        case Drop::too_many_attempts:
+            return "too many attempts";
+        case Drop::unexpected:
+            return "unexpected";
+        case Drop::unknown_connection:
+            return "unknown connection";
+        case Drop::wrong_address:
+            return "wrong address";
+        case Drop::bad_tag:
+            return "bad tag";
+        case Drop::duplicate:
+            return "duplicate";
+        case Drop::stale:
+            return "stale";
+        case Drop::closed:
+            return "closed";
+        case Drop::malformed:
+            return "malformed";
+        case Drop::count_:
+            break;
+    }
+    return "unknown";
+}
+
+}  // namespace shoal::net

@@ -1,0 +1,156 @@
+#pragma once
+// The seam between this folder and the layers around it: what they implement (Handler, Sink) and what they
+// call (Endpoint). No sockets, clocks or random sources here: datagrams, time and a seed come in as
+// arguments.
+
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "address.h"
+#include "stats.h"
+
+namespace shoal::net {
+
+using Duration = std::chrono::microseconds;
+/// Since an epoch of the caller's choice; never goes backwards.
+using Time = Duration;
+
+constexpr std::size_t kMaxDatagramBytes = 1200;  // what every path on the internet carries
+constexpr std::size_t kMaxMessageBytes = 1000;
+constexpr std::size_t kMaxPayloadBytes = 1170;  // state payload of a packet without messages
+constexpr std::size_t kMinPayloadBytes = 600;   // left to the state, however many messages wait
+constexpr std::size_t kMaxHelloBytes = 900;     // application data in a connection request
+constexpr std::size_t kMaxReasonBytes = 200;    // text of a refusal or disconnect; longer text is cut
+
+/// Names a connection of one endpoint. Slot and generation: an id comes back only after its slot was used
+/// 65,535 times more. A default-constructed id names nobody.
+struct PeerId {
+    std::uint32_t value = 0;
+    /// Dense: below HostConfig::max_peers plus a few; free again after on_disconnected.
+    constexpr std::uint32_t index() const { return value & 0xFFFF; }
+    constexpr explicit operator bool() const { return value != 0; }
+    friend constexpr auto operator<=>(const PeerId&, const PeerId&) = default;
+};
+
+/// How a message is delivered.
+enum class Channel : std::uint8_t {
+    unreliable,  // once or never, in any order
+    reliable,    // once, in order
+};
+
+enum class DisconnectReason : std::uint8_t {
+    closed,            // this side called disconnect without a better reason
+    closed_by_peer,    // the other side did
+    shut_down,         // the server ends
+    kicked,            // the server's application does not want this peer any more
+    timed_out,         // silence for ConnectionConfig::timeout
+    replaced,          // the same address connected anew
+    protocol_error,    // an authentic packet that makes no sense
+    unreachable,       // client: no answer within ClientConfig::connect_timeout
+    refused_protocol,  // client: the server has another protocol id or wire version
+    refused_schema,    // client: the server has another schema hash
+    refused_full,      // client: the server has no free slot
+    refused,           // client: the server's application said no
+};
+std::string_view describe(DisconnectReason reason);
+
+/// What became of one packet that carried a payload.
+struct PacketFate {
+    std::uint64_t number = 0;
+    std::uint64_t cookie = 0;  // as given to send_payload
+    bool delivered = false;
+    Duration rtt{0};  // delivered: from sending to this news, less the peer's ack delay; lost: 0
+};
+
+/// A client that asks to come in, its address proven.
+struct Admission {
+    Address address;
+    std::uint64_t schema_hash = 0;     // the client's
+    bool schema_matches = false;       // if not, it will be refused; the handler may still say why
+    std::span<const std::byte> hello;  // ClientConfig::hello, at most kMaxHelloBytes; untrusted
+};
+
+/// What the layer above implements. Called from receive(), update() and disconnect() only.
+/// Within a call it may use send_message, disconnect and the const functions of the Endpoint, nothing else.
+/// Spans and text are valid during the call. For one packet the order is: fates, messages, payload.
+class Handler {
+public:
+    virtual ~Handler() = default;
+
+    /// The first authentic packet of this peer has arrived. Before any other call about it.
+    virtual void on_connected(PeerId) {}
+
+    /// The last call about this peer, exactly once, after the fates of all its packets. A client that fails
+    /// to connect gets this call without on_connected.
+    virtual void on_disconnected(PeerId, DisconnectReason, std::string_view /*text*/) {}
+
+    /// The payload of a packet; each packet number at most once, in order of arrival.
+    /// Return false to withhold this packet's acknowledgement: the sender will see it as lost.
+    virtual bool on_payload(PeerId, std::uint64_t /*packet_number*/, std::span<const std::byte>, Time) {
+        return true;
+    }
+
+    /// A packet without payload was accepted; in order of arrival with those that have one.
+    virtual void on_packet(PeerId, std::uint64_t /*packet_number*/) {}
+
+    virtual void on_message(PeerId, Channel, std::span<const std::byte>) {}
+
+    /// Exactly once for each packet from send_payload: delivered as soon as it is known; lost when three
+    /// later ones were delivered, when a timer says so, or at the end of the connection.
+    virtual void on_fate(PeerId, const PacketFate&) {}
+
+    /// Host only. Return false, with a reason for humans, to refuse.
+    virtual bool on_admit(const Admission&, std::string& /*refusal*/) { return true; }
+};
+
+/// Where datagrams go. Losing them is allowed.
+class Sink {
+public:
+    virtual ~Sink() = default;
+    virtual void send(const Address& to, std::span<const std::byte> datagram) = 0;
+};
+
+enum class [[nodiscard]] SendResult : std::uint8_t{queued, queue_full, too_large, not_connected};
+
+/// What Host and Client have in common. One thread at a time.
+/// A tick: receive() for each datagram, update(), send_payload() per peer, flush().
+class Endpoint {
+public:
+    virtual ~Endpoint() = default;
+
+    /// Any bytes from anywhere: what is not valid changes nothing but a counter.
+    virtual void receive(const Address& from, std::span<const std::byte> datagram, Time now) = 0;
+    /// Timers: fates of unanswered packets, timeouts.
+    virtual void update(Time now) = 0;
+    /// Sends what is due without state: acks (at the latest after two packets or 20 ms), messages, repeats,
+    /// keep-alives, handshake requests, last words.
+    virtual void flush(Time now) = 0;
+
+    /// Connected and not disconnecting. Every other function takes only such peers, unless it says so.
+    virtual bool is_connected(PeerId peer) const = 0;
+    /// Bytes of payload that the next packet should carry at most: kMinPayloadBytes to kMaxPayloadBytes,
+    /// fewer when messages wait. 0 when none can be sent now: not connected, or too many fates are open.
+    virtual std::size_t payload_capacity(PeerId peer) const = 0;
+    /// The number that the next packet will have, whatever it carries.
+    virtual std::uint64_t next_packet_number(PeerId peer) const = 0;
+    /// Sends one packet now, with acks and as many waiting messages as fit beside the payload (at most
+    /// kMaxPayloadBytes). Returns its number, never 0; its fate is reported once, with the cookie.
+    /// Returns 0, having done nothing, when payload_capacity is 0.
+    virtual std::uint64_t send_payload(PeerId peer, std::span<const std::byte> payload, std::uint64_t cookie,
+                                       Time now) = 0;
+    /// Queues a copy. Also for peers that are gone: not_connected.
+    virtual SendResult send_message(PeerId peer, Channel channel, std::span<const std::byte> message) = 0;
+    /// Reports open fates as lost and the peer as disconnected, before it returns; tells the other side.
+    /// Later flushes repeat the news. No effect on peers that are gone.
+    virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) = 0;
+    /// Also in on_disconnected, for a peer that was connected.
+    virtual const ConnectionStats& stats(PeerId peer) const = 0;
+    virtual const EndpointStats& endpoint_stats() const = 0;
+};
+
+}  // namespace shoal::net

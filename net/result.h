@@ -1,0 +1,70 @@
+#pragma once
+// Why the outside world said no, and a value that may be missing for such a reason.
+
+#include <cassert>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace shoal::net {
+
+enum class [[nodiscard]] NetError : std::uint8_t{
+    none,
+    would_block,     // nothing to read, or no room to write: try again later
+    bad_address,     // text that is no address, or an address of the wrong family
+    not_found,       // the name does not resolve
+    address_in_use,  // another socket has the port
+    permission,      // the system does not allow it
+    unreachable,     // no route, or the other side's port is closed
+    too_large,       // more bytes than a datagram can carry
+    unsupported,     // the system lacks the protocol (often: no IPv6)
+    system,          // anything else
+};
+
+/// A short English phrase, for logs.
+constexpr std::string_view describe(NetError error) {
+    switch (error) {
+        case NetError::none:
+            return "no error";
+        case NetError::would_block:
+            return "would block";
+        case NetError::bad_address:
+            return "not a valid address";
+        case NetError::not_found:
+            return "name not found";
+        case NetError::address_in_use:
+            return "address already in use";
+        case NetError::permission:
+            return "not permitted";
+        case NetError::unreachable:
+            return "unreachable";
+        case NetError::too_large:
+            return "datagram too large";
+        case NetError::unsupported:
+            return "not supported by this system";
+        case NetError::system:
+            return "system error";
+    }
+    return "unknown error";
+}
+
+/// A T or the reason there is none.
+template <class T>
+class [[nodiscard]] Result {
+public:
+    Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+    Result(NetError error) : state_(std::in_place_index<1>, error) { assert(error != NetError::none); }
+
+    explicit operator bool() const { return state_.index() == 0; }
+    T& value() {
+        assert(*this);
+        return *std::get_if<0>(&state_);
+    }
+    NetError error() const { return *this ? NetError::none : *std::get_if<1>(&state_); }
+
+private:
+    std::variant<T, NetError> state_;
+};
+
+}  // namespace shoal::net

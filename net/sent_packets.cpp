@@ -1,0 +1,188 @@
+#include "sent_packets.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstdlib>
+
+namespace shoal::net {
+namespace {
+
+constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before the first sample
+constexpr Duration kMinVariation = std::chrono::milliseconds(10);
+// How late an ack may be sent: 20 ms, and then it waits for the other side's next tick.
+constexpr Duration kAckDelayAllowance = std::chrono::milliseconds(50);
+constexpr Duration kMinReorderWait = std::chrono::milliseconds(4);
+constexpr int kLaterDelivered = 3;
+constexpr double kLossGain = 1.0 / 64;
+
+}  // namespace
+
+SentPackets::SentPackets(std::uint64_t first, std::uint32_t capacity)
+    : slots_(capacity), first_(first), next_(first), oldest_open_(first), newest_acked_(first - 1) {
+    assert(first >= 1);
+    assert(std::has_single_bit(capacity));
+    settled_.reserve(capacity);
+}
+
+bool SentPackets::has_room() const {
+    return slots_[next_ & (slots_.size() - 1)].state != State::open;
+}
+
+void SentPackets::sent_tracked(const Settled& packet, std::size_t bytes, Time now, ConnectionStats& stats) {
+    assert(has_room());
+    Slot& slot = slots_[next_ & (slots_.size() - 1)];
+    slot = Slot{};
+    slot.number = next_;
+    slot.cookie = packet.fate.cookie;
+    slot.sent = now;
+    slot.bytes = static_cast<std::uint16_t>(bytes);
+    slot.state = State::open;
+    slot.has_payload = packet.has_payload;
+    slot.has_reliable = packet.has_reliable;
+    if (open_ == 0) oldest_open_ = next_;
+    open_ += 1;
+    next_ += 1;
+    newest_sent_ = now;
+    stats.bytes_in_flight += bytes;
+}
+
+bool SentPackets::plausible(const Acks& acks) const {
+    if (!acks.present) return true;
+    if (next_ == first_) return false;
+    const std::uint64_t last = next_ - 1;
+    return static_cast<std::uint16_t>(last - acks.newest) <= last - first_;
+}
+
+void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats) {
+    assert(plausible(acks));
+    if (!acks.present) return;
+    const std::uint64_t newest = expand_ack(acks.newest);
+    newest_acked_ = std::max(newest_acked_, newest);
+
+    Slot* const newest_slot = find(newest);
+    if (newest_slot && newest_slot->state == State::open) {
+        sample_rtt(now - newest_slot->sent, acks.delay, stats);
+    }
+    for (std::uint64_t behind = 0; behind <= 64 && newest - behind >= first_; ++behind) {
+        if (behind > 0 && !(acks.bits >> (behind - 1) & 1)) continue;
+        Slot* const slot = find(newest - behind);
+        if (!slot) continue;
+        if (slot->state == State::open) slot->is_acked = true;
+        if (slot->state == State::lost) {
+            slot->state = State::delivered;  // too late for its fate, yet it says something about older ones
+            stats.late_acks += 1;
+        }
+    }
+    const std::uint64_t lost_below = third_newest_delivered();
+    for (std::uint64_t number = oldest_open_; open_ > 0 && number <= newest_acked_; ++number) {
+        Slot* const slot = find(number);
+        if (!slot || slot->state != State::open) continue;
+        if (slot->is_acked) {
+            settle(*slot, true, std::max(Duration(0), now - slot->sent - acks.delay), stats);
+        } else if (number < lost_below) {
+            settle(*slot, false, Duration(0), stats);
+        }
+    }
+    advance();
+}
+
+void SentPackets::update(Time now, ConnectionStats& stats) {
+    const Duration timeout = 2 * retransmission_timeout(stats);
+    const Duration rtt = std::max(stats.rtt, stats.latest_rtt);
+    const Duration overtaken = std::min(timeout, std::max(rtt + rtt / 4, rtt + kMinReorderWait));
+    for (std::uint64_t number = oldest_open_; open_ > 0 && number < next_; ++number) {
+        Slot* const slot = find(number);
+        if (!slot || slot->state != State::open) continue;
+        const Duration age = now - slot->sent;
+        if (age < overtaken) break;  // later ones are younger
+        if (age >= timeout || number < newest_acked_) settle(*slot, false, Duration(0), stats);
+    }
+    advance();
+}
+
+void SentPackets::lose_all(ConnectionStats& stats) {
+    for (std::uint64_t number = oldest_open_; open_ > 0; ++number) {
+        assert(number < next_);
+        Slot* const slot = find(number);
+        if (slot && slot->state == State::open) settle(*slot, false, Duration(0), stats);
+    }
+    advance();
+}
+
+bool SentPackets::next_settled(Settled& out) {
+    if (settled_.empty()) return false;
+    out = settled_[0];
+    settled_.pop();
+    return true;
+}
+
+Duration SentPackets::retransmission_timeout(const ConnectionStats& stats) const {
+    if (stats.rtt == Duration(0)) return kInitialTimeout;
+    return stats.rtt + std::max(4 * stats.jitter, kMinVariation) + kAckDelayAllowance;
+}
+
+SentPackets::Slot* SentPackets::find(std::uint64_t number) {
+    Slot& slot = slots_[number & (slots_.size() - 1)];
+    return slot.number == number ? &slot : nullptr;
+}
+
+const SentPackets::Slot* SentPackets::find(std::uint64_t number) const {
+    const Slot& slot = slots_[number & (slots_.size() - 1)];
+    return slot.number == number ? &slot : nullptr;
+}
+
+void SentPackets::settle(Slot& slot, bool delivered, Duration rtt, ConnectionStats& stats) {
+    assert(slot.state == State::open);
+    slot.state = delivered ? State::delivered : State::lost;
+    open_ -= 1;
+    stats.bytes_in_flight -= slot.bytes;
+    (delivered ? stats.packets_delivered : stats.packets_lost) += 1;
+    (delivered ? stats.bytes_delivered : stats.bytes_lost) += slot.bytes;
+    stats.loss += ((delivered ? 0.0 : 1.0) - stats.loss) * kLossGain;
+    settled_.push({{slot.number, slot.cookie, delivered, rtt}, slot.has_payload, slot.has_reliable});
+}
+
+void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats) {
+    rtt = std::max(rtt, Duration(1));
+    const bool is_first = stats.rtt == Duration(0);
+    stats.min_rtt = is_first ? rtt : std::min(stats.min_rtt, rtt);
+    // The peer states its delay; it cannot make the path look shorter than it ever was.
+    if (rtt - ack_delay >= stats.min_rtt) rtt -= ack_delay;
+    stats.latest_rtt = rtt;
+    if (is_first) {
+        stats.rtt = rtt;
+        stats.jitter = rtt / 2;
+        return;
+    }
+    const Duration deviation = rtt > stats.rtt ? rtt - stats.rtt : stats.rtt - rtt;
+    stats.jitter += (deviation - stats.jitter) / 4;
+    stats.rtt = std::max(Duration(1), stats.rtt + (rtt - stats.rtt) / 8);
+}
+
+std::uint64_t SentPackets::expand_ack(std::uint16_t truncated) const {
+    const std::uint64_t last = next_ - 1;
+    return last - static_cast<std::uint16_t>(last - truncated);
+}
+
+std::uint64_t SentPackets::third_newest_delivered() const {
+    int delivered = 0;
+    for (std::uint64_t number = newest_acked_; open_ > 0 && number >= oldest_open_; --number) {
+        const Slot* const slot = find(number);
+        if (!slot) continue;
+        if (slot->state == State::delivered || (slot->state == State::open && slot->is_acked)) delivered += 1;
+        if (delivered == kLaterDelivered) return number;
+    }
+    return 0;
+}
+
+void SentPackets::advance() {
+    if (open_ == 0) oldest_open_ = next_;
+    while (oldest_open_ < next_) {
+        const Slot* const slot = find(oldest_open_);
+        if (slot && slot->state == State::open) break;
+        oldest_open_ += 1;
+    }
+}
+
+}  // namespace shoal::net

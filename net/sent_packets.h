@@ -1,0 +1,87 @@
+#pragma once
+// Packets sent and not yet known to be delivered or lost; what their fates say about the path.
+// Source of the estimators: RFC 6298 (round-trip time) and RFC 9002 (loss).
+
+#include <cstdint>
+#include <vector>
+
+#include "endpoint.h"
+#include "fifo.h"
+#include "packet.h"
+
+namespace shoal::net {
+
+/// Sending half of one connection. Each tracked packet is settled exactly once; packets that want no ack
+/// are not tracked and only take a number.
+class SentPackets {
+public:
+    struct Settled {
+        PacketFate fate;
+        bool has_payload = false;  // to be reported
+        bool has_reliable = false;
+    };
+
+    /// `capacity`: numbers between the oldest open packet and the next one; a power of two.
+    SentPackets(std::uint64_t first, std::uint32_t capacity);
+
+    std::uint64_t next_number() const { return next_; }
+    /// All numbers up to this one are known to the receiver as passed; first - 1 while there is none.
+    std::uint64_t newest_acked() const { return newest_acked_; }
+    /// Whether the next packet could be tracked. Else too many fates are open.
+    bool has_room() const;
+
+    /// Takes the next number. Tracking requires has_room().
+    void sent_tracked(const Settled& packet, std::size_t bytes, Time now, ConnectionStats& stats);
+    void sent_untracked() { next_ += 1; }
+
+    /// Whether these acks name only packets that were sent.
+    bool plausible(const Acks& acks) const;
+    /// Settles what the acks deliver, and what is lost for it. Requires plausible(acks).
+    void acknowledge(const Acks& acks, Time now, ConnectionStats& stats);
+    /// Settles as lost what has waited too long.
+    void update(Time now, ConnectionStats& stats);
+    /// Settles all that is open as lost.
+    void lose_all(ConnectionStats& stats);
+
+    /// Takes the next settled packet, in the order of settling: by number within one call.
+    bool next_settled(Settled& out);
+
+    /// From sending to the time at which an answer is overdue; a packet is lost after two of these.
+    Duration retransmission_timeout(const ConnectionStats& stats) const;
+    bool any_open() const { return open_ > 0; }
+    /// When the newest tracked packet was sent.
+    Time newest_sent() const { return newest_sent_; }
+
+private:
+    enum class State : std::uint8_t { unused, open, delivered, lost };
+    struct Slot {
+        std::uint64_t number = 0;
+        std::uint64_t cookie = 0;
+        Time sent{0};
+        std::uint16_t bytes = 0;
+        State state = State::unused;
+        bool is_acked = false;  // while open: about to be settled as delivered
+        bool has_payload = false;
+        bool has_reliable = false;
+    };
+
+    Slot* find(std::uint64_t number);
+    const Slot* find(std::uint64_t number) const;
+    void settle(Slot& slot, bool delivered, Duration rtt, ConnectionStats& stats);
+    void sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats);
+    /// The newest packet sent whose low 16 bits are these; may lie before first_.
+    std::uint64_t expand_ack(std::uint16_t truncated) const;
+    std::uint64_t third_newest_delivered() const;
+    void advance();
+
+    std::vector<Slot> slots_;  // by number modulo capacity
+    Fifo<Settled> settled_;
+    std::uint64_t first_;
+    std::uint64_t next_;
+    std::uint64_t oldest_open_;  // no packet before it is open
+    std::uint64_t newest_acked_;
+    std::uint32_t open_ = 0;
+    Time newest_sent_{0};
+};
+
+}  // namespace shoal::net

@@ -1,0 +1,76 @@
+#pragma once
+// What was counted and estimated: per connection, and for datagrams that reached none.
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace shoal::net {
+
+/// Each reason to drop a datagram. Whatever arrives is either used or counted under exactly one of these.
+enum class Drop : std::uint8_t {
+    truncated,           // shorter than its kind can be
+    oversized,           // longer than kMaxDatagramBytes
+    unknown_kind,        // first byte names no packet kind we know, or uses reserved bits
+    wrong_direction,     // a kind that only the other role receives
+    bad_checksum,        // handshake packet damaged on its way
+    bad_handshake,       // handshake packet intact but wrong in form
+    bad_cookie,          // forged, expired, or for another address
+    too_many_attempts,   // one address opens handshakes faster than it finishes them
+    unexpected,          // a handshake packet that this client does not wait for
+    unknown_connection,  // no such connection id
+    wrong_address,       // right connection id, other sender
+    bad_tag,             // forged, damaged, or a number too far away to reconstruct
+    duplicate,           // packet number seen before
+    stale,               // so old that it could no longer be acknowledged
+    closed,              // for a connection that is being closed
+    malformed,           // authentic but impossible: ends the connection
+    count_,
+};
+std::string_view describe(Drop reason);
+
+struct DropCounters {
+    std::array<std::uint64_t, static_cast<std::size_t>(Drop::count_)> counts{};
+    std::uint64_t& operator[](Drop reason) { return counts[static_cast<std::size_t>(reason)]; }
+    std::uint64_t operator[](Drop reason) const { return counts[static_cast<std::size_t>(reason)]; }
+    std::uint64_t total() const {
+        std::uint64_t sum = 0;
+        for (const std::uint64_t count : counts) sum += count;
+        return sum;
+    }
+};
+
+/// One connection. Bytes are whole datagrams, without IP and UDP headers (28 or 48 bytes each).
+struct ConnectionStats {
+    std::chrono::microseconds rtt{0};         // smoothed; 0 until the first sample
+    std::chrono::microseconds jitter{0};      // smoothed deviation of the round-trip time
+    std::chrono::microseconds min_rtt{0};     // smallest sample
+    std::chrono::microseconds latest_rtt{0};  // newest sample
+    double loss = 0;                          // 0..1, moving average over about 64 packet fates
+
+    std::uint64_t packets_sent = 0, bytes_sent = 0;
+    std::uint64_t packets_received = 0, bytes_received = 0;  // authentic and fresh ones
+    std::uint64_t packets_delivered = 0, bytes_delivered = 0;
+    std::uint64_t packets_lost = 0, bytes_lost = 0;
+    std::uint64_t bytes_in_flight = 0;  // sent, fate not known yet
+    std::uint64_t late_acks = 0;        // acknowledged after having been reported lost
+    std::uint64_t payloads_withheld = 0;
+
+    std::uint64_t messages_sent = 0, messages_received = 0;
+    std::uint64_t messages_repeated = 0;    // reliable ones sent again
+    std::uint64_t messages_duplicated = 0;  // reliable ones received again, and ignored
+
+    DropCounters drops;
+};
+
+/// A host or client, beside its connections.
+struct EndpointStats {
+    DropCounters drops;  // datagrams that reached no connection
+    std::uint64_t handshake_bytes_received = 0, handshake_bytes_sent = 0;
+    std::uint64_t cookies_sent = 0, accepts_sent = 0, refusals_sent = 0;
+    std::uint64_t handshakes_expired = 0;  // accepted, but the client never went on
+};
+
+}  // namespace shoal::net

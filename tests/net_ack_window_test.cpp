@@ -1,0 +1,72 @@
+#include "net/ack_window.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+namespace shoal::net {
+namespace {
+
+// Goal: AckWindow equals sets that never forget, with gaps, lateness, duplicates and withheld acks.
+// Method: seeded arrivals around a moving head, from several first numbers; compare every bit each step.
+TEST(AckWindow, MatchesSetModel) {
+    for (const std::uint64_t first : {1ull, 250ull, 65'500ull, (1ull << 32) - 50, 1ull << 62}) {
+        for (std::uint32_t seed = 1; seed <= 10; ++seed) {
+            SCOPED_TRACE(testing::Message() << "first " << first << " seed " << seed);
+            std::mt19937 random(seed);
+            AckWindow window(first);
+            std::set<std::uint64_t> arrived, accepted;
+            std::uint64_t head = first;
+            for (int step = 0; step < 3000; ++step) {
+                head += random() % 50 == 0 ? random() % 200 : random() % 3;
+                const std::uint64_t number =
+                    std::max(first, head - std::min<std::uint64_t>(head, random() % 80));
+                const std::uint64_t newest = arrived.empty() ? first - 1 : *arrived.rbegin();
+                const bool is_stale = number + 64 < newest;
+                const auto expected = is_stale                   ? AckWindow::State::stale
+                                      : arrived.contains(number) ? AckWindow::State::duplicate
+                                                                 : AckWindow::State::fresh;
+                ASSERT_EQ(window.state(number), expected) << number;
+                if (expected == AckWindow::State::fresh) {
+                    window.arrive(number);
+                    arrived.insert(number);
+                    if (random() % 4 != 0) {
+                        window.accept(number);
+                        accepted.insert(number);
+                    }
+                }
+                ASSERT_EQ(window.newest_arrived(), *arrived.rbegin());
+                // Acceptance is forgotten where it lies further back than any ack could tell.
+                std::uint64_t newest_accepted = first - 1;
+                if (!accepted.empty() && *accepted.rbegin() + 64 >= *arrived.rbegin()) {
+                    newest_accepted = *accepted.rbegin();
+                    ASSERT_TRUE(window.has_acks());
+                    ASSERT_EQ(window.newest_accepted(), newest_accepted);
+                    for (unsigned n = 0; n < 64; ++n) {
+                        const std::uint64_t older = newest_accepted - 1 - n;
+                        const bool is_kept = older + 64 >= *arrived.rbegin();
+                        const bool was = older < first || older > newest_accepted || accepted.contains(older);
+                        ASSERT_EQ(window.ack_bits() >> n & 1, is_kept && was) << "bit " << n;
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(AckWindow, StartsWithEverythingBeforeTheFirst) {
+    AckWindow window(1);
+    EXPECT_FALSE(window.has_acks());
+    EXPECT_EQ(window.state(0), AckWindow::State::duplicate);
+    EXPECT_EQ(window.state(1), AckWindow::State::fresh);
+    window.arrive(1);
+    EXPECT_FALSE(window.has_acks());
+    window.accept(1);
+    EXPECT_TRUE(window.has_acks());
+    EXPECT_EQ(window.newest_accepted(), 1u);
+    EXPECT_EQ(window.ack_bits(), ~0ull);
+}
+
+}  // namespace
+}  // namespace shoal::net

@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include "net_world.h"
+#include "sim/allocations.h"
+
+namespace shoal::net {
+namespace {
+
+/// Counts, and keeps nothing.
+struct Counter : Handler {
+    bool on_payload(PeerId, std::uint64_t, std::span<const std::byte>, Time) override {
+        return ++payloads > 0;
+    }
+    void on_message(PeerId, Channel, std::span<const std::byte>) override { messages += 1; }
+    void on_fate(PeerId, const PacketFate&) override { fates += 1; }
+    void on_connected(PeerId peer) override { newest = peer; }
+    PeerId newest;
+    std::uint64_t payloads = 0, messages = 0, fates = 0;
+};
+
+// Goal: packets cost no heap allocation once buffers have grown, even with loss, repeats and reordering.
+TEST(Net, SteadyStateDoesNotAllocate) {
+    LinkConfig link;
+    link.latency = 30ms;
+    link.jitter = 10ms;
+    link.loss = 0.05;
+    link.duplicate = 0.05;
+    link.reorder = 0.05;
+    LinkConditioner up(link, 1), down(link, 2);
+    struct Into : Sink {
+        void send(const Address& to, std::span<const std::byte> bytes) override {
+            link->push(from, to, bytes, *now);
+        }
+        LinkConditioner* link = nullptr;
+        Address from;
+        Time* now = nullptr;
+    };
+    Time now = 1s;
+    const Address server_address = Address::ipv4(1, 1, 1, 1, 1);
+    const Address client_address = Address::ipv4(2, 2, 2, 2, 2);
+    Into server_sink, client_sink;
+    server_sink.link = &down;
+    server_sink.from = server_address;
+    client_sink.link = &up;
+    client_sink.from = client_address;
+    server_sink.now = client_sink.now = &now;
+    Counter at_server, at_client;
+    Host host(host_config(), at_server, server_sink);
+    Client client(client_config(), at_client, client_sink);
+    client.connect(server_address, {}, now);
+
+    LinkConditioner::Datagram datagram;
+    const std::string state(900, 's');
+    const std::string message(40, 'm');
+    const auto run = [&](int ticks) {
+        for (int tick = 0; tick < ticks; ++tick) {
+            now += 16ms;
+            while (up.pop(now, datagram)) host.receive(datagram.from, datagram.bytes, now);
+            while (down.pop(now, datagram)) client.receive(datagram.from, datagram.bytes, now);
+            host.update(now);
+            client.update(now);
+            host.send_payload(at_server.newest, as_bytes(state), 1, now);
+            client.send_payload(client.server(), as_bytes(message), 1, now);
+            (void)host.send_message(at_server.newest, Channel::reliable, as_bytes(message));
+            (void)host.send_message(at_server.newest, Channel::unreliable, as_bytes(message));
+            (void)client.send_message(client.server(), Channel::reliable, as_bytes(message));
+            host.flush(now);
+            client.flush(now);
+        }
+    };
+    // Buffers are as many as messages ever waited at once: let them grow on a worse path.
+    LinkConfig worse = link;
+    worse.loss = 0.2;
+    up.set_config(worse);
+    down.set_config(worse);
+    run(3000);
+    ASSERT_GT(at_client.payloads, 2000u);
+    up.set_config(link);
+    down.set_config(link);
+    run(100);
+    const std::size_t before = test::allocations();
+    run(3000);
+    EXPECT_EQ(test::allocations() - before, 0u);
+    EXPECT_GT(at_client.payloads, 5000u);
+    EXPECT_GT(at_client.messages, 5000u);
+    EXPECT_GT(at_server.fates, 5000u);
+}
+
+}  // namespace
+}  // namespace shoal::net

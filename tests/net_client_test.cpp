@@ -1,0 +1,135 @@
+#include "net/client.h"
+
+#include <gtest/gtest.h>
+
+#include "net_world.h"
+
+namespace shoal::net {
+namespace {
+
+TEST(Client, ConnectsThroughHeavyLossAndIsToldOnce) {
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        LinkConfig link;
+        link.latency = 40ms;
+        link.loss = 0.4;
+        link.duplicate = 0.3;
+        link.corrupt = 0.1;
+        link.reorder = 0.2;
+        World world(link, seed);
+        world.add_host(host_config());
+        ClientConfig config = client_config(seed);
+        config.connect_timeout = 20s;
+        auto& player = world.add_client(config);
+        player.client.connect(world.server_address, as_bytes("I am Alice"), world.now);
+        world.run(20s);
+        ASSERT_EQ(player.recorder.connects.size(), 1u);
+        ASSERT_EQ(world.server.connects.size(), 1u);
+        ASSERT_EQ(world.server.last_hello, "I am Alice");
+        ASSERT_TRUE(player.recorder.disconnects.empty());
+    }
+}
+
+TEST(Client, GivesUpOnSilence) {
+    World world;
+    auto& player = world.add_client(client_config());
+    const PeerId peer = player.client.connect(world.server_address, {}, world.now);
+    EXPECT_EQ(player.client.state(), Client::State::connecting);
+    world.run(9900ms);
+    EXPECT_TRUE(player.recorder.disconnects.empty());
+    EXPECT_LT(world.up.stats().offered, 16u);  // it backed off
+    world.run(200ms);
+    EXPECT_EQ(player.recorder.disconnects.at(peer).first, DisconnectReason::unreachable);
+    EXPECT_TRUE(player.client.is_idle());
+}
+
+TEST(Client, RefusalEndsTheAttemptWithReasonTextAndHash) {
+    World world;
+    world.add_host(host_config());
+    world.server.refusal_text = "component Health differs";
+    ClientConfig config = client_config();
+    config.schema_hash = 1;
+    auto& player = world.add_client(config);
+    player.client.connect(world.server_address, as_bytes("hashes"), world.now);
+    world.run(200ms);
+    EXPECT_EQ(player.recorder.last_reason, DisconnectReason::refused_schema);
+    EXPECT_EQ(player.recorder.last_text, "component Health differs");
+    EXPECT_EQ(player.client.server_schema_hash(), 0x5C4Eu);
+    EXPECT_EQ(world.server.last_hello, "hashes");
+    EXPECT_TRUE(player.recorder.connects.empty());
+
+    config.schema_hash = 0x5C4E;
+    config.protocol_id = 1;
+    auto& other = world.add_client(config, 5001);
+    other.client.connect(world.server_address, {}, world.now);
+    world.run(200ms);
+    EXPECT_EQ(other.recorder.last_reason, DisconnectReason::refused_protocol);
+}
+
+TEST(Client, SurvivesAnExpiredCookie) {
+    World world;
+    world.add_host(host_config());
+    ClientConfig config = client_config();
+    config.connect_timeout = 60s;
+    auto& player = world.add_client(config);
+    player.client.connect(world.server_address, {}, world.now);
+    world.step();
+    world.step();  // the cookie is there, the connect request under way
+    LinkConfig broken;
+    broken.loss = 1;
+    world.up.set_config(broken);
+    world.down.set_config(broken);
+    world.run(25s);
+    world.up.set_config({});
+    world.down.set_config({});
+    world.run(4s);
+    EXPECT_TRUE(player.client.is_connected(player.client.server()));
+    EXPECT_EQ(world.host->peer_count(), 1u);
+}
+
+TEST(Client, IgnoresForgedReplies) {
+    World world;
+    auto& player = world.add_client(client_config());
+    player.client.connect(world.server_address, {}, world.now);
+    world.step();
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    Client& client = player.client;
+    client.receive(world.server_address, write(Refuse{1, DisconnectReason::refused, 0, "go away"}, buffer),
+                   world.now);
+    client.receive(world.server_address, write(Accept{1, 2, 3, 4}, buffer), world.now);
+    client.receive(world.server_address, write(CookieReply{1, 2}, buffer), world.now);
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 3u);
+    client.receive(Address::ipv4(6, 6, 6, 6, 6), write(CookieReply{1, 2}, buffer), world.now);
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::wrong_address], 1u);
+    EXPECT_EQ(client.state(), Client::State::connecting);
+    EXPECT_TRUE(player.recorder.disconnects.empty());
+}
+
+TEST(Client, DisconnectWhileConnectingIsReported) {
+    World world;
+    auto& player = world.add_client(client_config());
+    const PeerId peer = player.client.connect(world.server_address, {}, world.now);
+    player.client.disconnect(peer, DisconnectReason::closed, "changed my mind", world.now);
+    EXPECT_EQ(player.recorder.disconnects.at(peer).second, "changed my mind");
+    EXPECT_TRUE(player.client.is_idle());
+    const PeerId next = player.client.connect(world.server_address, {}, world.now);
+    EXPECT_NE(peer, next);
+}
+
+TEST(Client, NoticesARestartedServer) {
+    World world;
+    world.add_host(host_config(1));
+    auto& player = world.add_client(client_config());
+    player.client.connect(world.server_address, {}, world.now);
+    world.run(1s);
+    world.server = Recorder();
+    world.add_host(host_config(2));
+    world.run(11s);
+    EXPECT_EQ(player.recorder.last_reason, DisconnectReason::timed_out);
+    player.client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    EXPECT_TRUE(player.client.is_connected(player.client.server()));
+}
+
+}  // namespace
+}  // namespace shoal::net

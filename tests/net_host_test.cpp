@@ -1,0 +1,298 @@
+#include "net/host.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "net_world.h"
+
+namespace shoal::net {
+namespace {
+
+/// A host whose packets are kept, and clients made of bytes.
+struct Bare {
+    explicit Bare(HostConfig config = host_config()) : host(config, recorder, wire) {}
+
+    /// Feeds exactly sized bytes and checks that no more come back than went in.
+    void feed(const Address& from, std::span<const std::byte> bytes) {
+        const std::vector<std::byte> exact(bytes.begin(), bytes.end());
+        const std::size_t before = wire.bytes;
+        host.receive(from, exact, now);
+        EXPECT_LE(wire.bytes - before, bytes.size()) << "amplification";
+    }
+    template <class Kind>
+    void feed_packet(const Address& from, const Kind& packet) {
+        std::array<std::byte, kMaxDatagramBytes> buffer;
+        feed(from, write(packet, buffer));
+    }
+    /// The last packet sent, if it is of this kind.
+    template <class Kind>
+    std::optional<Kind> last() {
+        Kind packet;
+        if (wire.sent.empty() || read(wire.sent.back().second, packet)) return std::nullopt;
+        return packet;
+    }
+    std::uint64_t cookie_for(const Address& from, std::uint64_t nonce) {
+        feed_packet(from, Request{kWireVersion, nonce, 0xC0FFEE});
+        const auto reply = last<CookieReply>();
+        return reply ? reply->cookie : 0;
+    }
+    Connect connect_for(const Address& from, std::uint64_t nonce) {
+        return {kWireVersion, nonce, 0xC0FFEE, 0x5C4E, cookie_for(from, nonce), 1, {}};
+    }
+    std::uint64_t dropped(Drop reason) { return host.endpoint_stats().drops[reason]; }
+
+    Time now = 100s;
+    Wire wire;
+    Recorder recorder;
+    Host host;
+};
+
+const Address kAlice = Address::ipv4(10, 0, 0, 1, 1000);
+const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
+
+TEST(Host, RemembersNothingBeforeAValidCookie) {
+    Bare bare;
+    for (std::uint64_t nonce = 1; nonce < 2000; ++nonce) EXPECT_NE(bare.cookie_for(kAlice, nonce), 0u);
+    EXPECT_TRUE(bare.host.is_idle());
+    const std::uint64_t cookie = bare.cookie_for(kAlice, 5);
+    bare.wire.sent.clear();
+    // Forged, stolen, for another nonce, and too old.
+    bare.feed_packet(kAlice, Connect{kWireVersion, 5, 0xC0FFEE, 0x5C4E, cookie + 1, 1, {}});
+    bare.feed_packet(kMallory, Connect{kWireVersion, 5, 0xC0FFEE, 0x5C4E, cookie, 1, {}});
+    bare.feed_packet(kAlice, Connect{kWireVersion, 6, 0xC0FFEE, 0x5C4E, cookie, 1, {}});
+    bare.now += 17s;
+    bare.feed_packet(kAlice, Connect{kWireVersion, 5, 0xC0FFEE, 0x5C4E, cookie, 1, {}});
+    EXPECT_EQ(bare.dropped(Drop::bad_cookie), 4u);
+    EXPECT_TRUE(bare.wire.sent.empty());
+    EXPECT_TRUE(bare.host.is_idle());
+    EXPECT_EQ(bare.recorder.admissions, 0);
+}
+
+TEST(Host, RepeatedConnectGetsTheSameAcceptance) {
+    Bare bare;
+    const Connect connect = bare.connect_for(kAlice, 1);
+    bare.feed_packet(kAlice, connect);
+    const auto first = bare.last<Accept>();
+    bare.feed_packet(kAlice, connect);
+    const auto second = bare.last<Accept>();
+    ASSERT_TRUE(first && second);
+    EXPECT_EQ(first->connection_id, second->connection_id);
+    EXPECT_EQ(first->server_nonce, second->server_nonce);
+    EXPECT_EQ(bare.recorder.admissions, 1);
+    // It counts as connected only when it has shown the keys, and is forgotten if it never does.
+    EXPECT_EQ(bare.host.peer_count(), 0u);
+    EXPECT_FALSE(bare.host.is_idle());
+    bare.now += 5s;
+    bare.host.update(bare.now);
+    EXPECT_TRUE(bare.host.is_idle());
+    EXPECT_TRUE(bare.recorder.disconnects.empty());
+    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 1u);
+}
+
+TEST(Host, RefusalsSayWhy) {
+    Bare bare;
+    Request request{kWireVersion, 1, 0xBAD};
+    bare.feed_packet(kAlice, request);
+    EXPECT_EQ(bare.last<Refuse>()->reason, DisconnectReason::refused_protocol);
+    request = {kWireVersion + 1, 1, 0xC0FFEE};
+    bare.feed_packet(kAlice, request);
+    EXPECT_EQ(bare.last<Refuse>()->reason, DisconnectReason::refused_protocol);
+
+    Connect connect = bare.connect_for(kAlice, 2);
+    connect.schema_hash = 1;
+    connect.hello = as_bytes("my hashes");
+    bare.recorder.refusal_text = std::string(500, 'H');
+    bare.feed_packet(kAlice, connect);
+    ASSERT_TRUE(bare.last<Refuse>());
+    EXPECT_EQ(bare.last<Refuse>()->reason, DisconnectReason::refused_schema);
+    EXPECT_EQ(bare.last<Refuse>()->schema_hash, 0x5C4Eu);
+    EXPECT_EQ(bare.last<Refuse>()->text, std::string(kMaxReasonBytes, 'H'));
+    EXPECT_EQ(bare.recorder.last_hello, "my hashes");
+    EXPECT_FALSE(bare.recorder.last_schema_matches);
+
+    bare.recorder.refusal_text = "banned";
+    bare.recorder.admits = false;
+    bare.feed_packet(kAlice, bare.connect_for(kAlice, 3));
+    EXPECT_EQ(bare.last<Refuse>()->reason, DisconnectReason::refused);
+    EXPECT_EQ(bare.last<Refuse>()->text, "banned");
+    EXPECT_TRUE(bare.host.is_idle());
+}
+
+TEST(Host, OneAddressCannotTakeAllSlots) {
+    Bare bare;
+    for (std::uint64_t nonce = 1; nonce <= 50; ++nonce)
+        bare.feed_packet(kMallory, bare.connect_for(kMallory, nonce));
+    EXPECT_EQ(bare.dropped(Drop::too_many_attempts), 46u);
+    bare.feed_packet(kAlice, bare.connect_for(kAlice, 1));
+    EXPECT_TRUE(bare.last<Accept>());
+}
+
+// Goal: whatever strangers send, no more comes back than went in, nobody is admitted and nothing breaks.
+TEST(Host, StrangersGetNothing) {
+    Bare bare;
+    std::mt19937 random(1);
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    const std::vector<std::byte> connect = [&] {
+        const auto bytes = write(bare.connect_for(kAlice, 1), buffer);
+        return std::vector<std::byte>(bytes.begin(), bytes.end());
+    }();
+    bare.wire.bytes = 0;
+    for (int round = 0; round < 30'000; ++round) {
+        std::vector<std::byte> bytes = connect;
+        if (random() % 2) bytes.resize(random() % 1300);
+        for (std::size_t n = 1 + random() % 8; n > 0 && !bytes.empty(); --n) {
+            bytes[random() % std::min<std::size_t>(bytes.size(), random() % 2 ? 40 : 1300)] =
+                std::byte(random());
+        }
+        if (!bytes.empty() && random() % 4 != 0)
+            bytes[0] = std::byte(0x80 | random() % 8 << 3 | random() % 4);
+        if (bytes != connect) bare.feed(random() % 2 ? kAlice : kMallory, bytes);
+    }
+    EXPECT_TRUE(bare.host.is_idle());
+    EXPECT_EQ(bare.recorder.admissions, 0);
+    for (const Drop reason : {Drop::truncated, Drop::oversized, Drop::unknown_kind, Drop::wrong_direction,
+                              Drop::bad_checksum, Drop::unknown_connection}) {
+        EXPECT_GT(bare.dropped(reason), 0u) << describe(reason);
+    }
+}
+
+TEST(Host, ServerFullIsToldAndRoomComesBack) {
+    World world;
+    HostConfig config = host_config();
+    config.max_peers = 2;
+    world.add_host(config);
+    for (std::uint16_t i = 0; i < 3; ++i) {
+        auto& player = world.add_client(client_config(100 + i), static_cast<std::uint16_t>(5000 + i));
+        player.client.connect(world.server_address, {}, world.now);
+        world.run(100ms);
+    }
+    EXPECT_EQ(world.host->peer_count(), 2u);
+    EXPECT_EQ(world.players[2]->recorder.last_reason, DisconnectReason::refused_full);
+    world.players[0]->client.disconnect(world.players[0]->client.server(), DisconnectReason::closed, "",
+                                        world.now);
+    world.run(100ms);
+    world.players[2]->client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    EXPECT_EQ(world.host->peer_count(), 2u);
+    EXPECT_TRUE(world.players[2]->client.is_connected(world.players[2]->client.server()));
+}
+
+// A client that crashed comes back from the same port, even to a full server.
+TEST(Host, RestartedClientReplacesItsFormerSelf) {
+    World world;
+    HostConfig config = host_config();
+    config.max_peers = 1;
+    world.add_host(config);
+    world.add_client(client_config(1)).client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    const PeerId before = world.server.newest;
+    world.remove_clients();
+    world.run(50ms);
+    auto& again = world.add_client(client_config(2));
+    again.client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    const PeerId after = world.server.newest;
+    EXPECT_NE(before, after);
+    EXPECT_EQ(world.server.disconnects.at(before).first, DisconnectReason::replaced);
+    EXPECT_TRUE(world.host->is_connected(after));
+    EXPECT_TRUE(again.client.is_connected(again.client.server()));
+    EXPECT_EQ(world.host->peer_count(), 1u);
+}
+
+// A late copy of an old connect request must not throw out the client that lives there now.
+TEST(Host, ReplayedConnectDoesNotHarmALiveConnection) {
+    Bare bare;
+    Wire wire;
+    Recorder recorder;
+    Client client(client_config(3), recorder, wire);
+    std::vector<std::byte> old_connect;
+    for (int life = 0; life < 2; ++life) {
+        client.connect(kMallory, {}, bare.now);
+        client.flush(bare.now);
+        while (!wire.sent.empty()) {
+            if (wire.sent.front().second[0] == std::byte(0x90) && life == 0)
+                old_connect = wire.sent.front().second;
+            bare.feed(kAlice, wire.sent.front().second);
+            wire.sent.pop_front();
+            while (!bare.wire.sent.empty()) {
+                client.receive(kMallory, bare.wire.sent.front().second, bare.now);
+                bare.wire.sent.pop_front();
+            }
+        }
+        ASSERT_EQ(bare.recorder.connects.size(), std::size_t(life + 1));
+        if (life == 0) client.disconnect(client.server(), DisconnectReason::closed, "", bare.now);
+        while (!wire.sent.empty()) {
+            bare.feed(kAlice, wire.sent.front().second);
+            wire.sent.pop_front();
+        }
+        bare.host.update(bare.now);
+    }
+    const PeerId peer = bare.recorder.newest;
+    bare.feed(kAlice, old_connect);
+    EXPECT_TRUE(bare.host.is_connected(peer));
+    client.send_payload(client.server(), as_bytes("still here"), 0, bare.now);
+    bare.feed(kAlice, wire.sent.back().second);
+    ASSERT_EQ(bare.recorder.payloads.size(), 1u);
+    EXPECT_EQ(bare.recorder.disconnects.size(), 1u);
+}
+
+TEST(Host, ShutDownTellsEveryone) {
+    World world;
+    world.add_host(host_config());
+    for (std::uint16_t i = 0; i < 5; ++i) {
+        world.add_client(client_config(i), static_cast<std::uint16_t>(6000 + i))
+            .client.connect(world.server_address, {}, world.now);
+    }
+    world.run(100ms);
+    EXPECT_EQ(world.host->peer_count(), 5u);
+    world.host->shut_down("maintenance", world.now);
+    EXPECT_EQ(world.server.disconnects.size(), 5u);
+    world.run(400ms);
+    EXPECT_TRUE(world.host->is_idle());
+    for (const auto& player : world.players) {
+        EXPECT_EQ(player->recorder.last_reason, DisconnectReason::shut_down);
+        EXPECT_EQ(player->recorder.last_text, "maintenance");
+    }
+    auto& late = world.add_client(client_config(9), 7000);
+    late.client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    EXPECT_EQ(late.recorder.last_reason, DisconnectReason::refused);
+}
+
+TEST(Host, PeerIdsAreNotReused) {
+    World world;
+    world.add_host(host_config());
+    auto& player = world.add_client(client_config());
+    for (int i = 0; i < 300; ++i) {
+        player.client.connect(world.server_address, {}, world.now);
+        world.run(60ms);
+        player.client.disconnect(player.client.server(), DisconnectReason::closed, "", world.now);
+        world.run(400ms);
+    }
+    EXPECT_EQ(world.server.connects.size(), 300u);  // Recorder fails on a second on_connected of one id
+    EXPECT_EQ(world.server.disconnects.size(), 300u);
+    for (const auto& [peer, connected] : world.server.connects) EXPECT_LT(peer.index(), 64u + 4 + 16);
+}
+
+TEST(Host, ThousandClientsThroughLoss) {
+    LinkConfig link;
+    link.latency = 30ms;
+    link.jitter = 20ms;
+    link.loss = 0.1;
+    World world(link, 11);
+    HostConfig config = host_config();
+    config.max_peers = 1000;
+    world.add_host(config);
+    for (std::uint16_t i = 0; i < 1000; ++i) {
+        world.add_client(client_config(1000u + i), static_cast<std::uint16_t>(1000 + i))
+            .client.connect(world.server_address, {}, world.now);
+    }
+    world.run(4s, 20ms);
+    EXPECT_EQ(world.host->peer_count(), 1000u);
+    for (const auto& player : world.players)
+        EXPECT_TRUE(player->client.is_connected(player->client.server()));
+}
+
+}  // namespace
+}  // namespace shoal::net

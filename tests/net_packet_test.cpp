@@ -1,0 +1,157 @@
+#include "net/packet.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "net/connection.h"
+#include "net_world.h"
+
+namespace shoal::net {
+namespace {
+
+std::string hex(std::span<const std::byte> bytes) {
+    std::string result;
+    for (const std::byte byte : bytes) {
+        char digits[4];
+        std::snprintf(digits, sizeof digits, "%02x ", std::to_integer<unsigned>(byte));
+        result += digits;
+    }
+    if (!result.empty()) result.pop_back();
+    return result;
+}
+
+// Every truncation of a number is found again by a receiver that knows everything up to `acked`, wherever
+// it is between there and 64 ahead of the packet.
+TEST(PacketNumber, IsReconstructedBesideEachWrap) {
+    std::mt19937_64 random(1);
+    for (const std::uint64_t wrap : {1ull << 8, 1ull << 16, 1ull << 24, 1ull << 32, 1ull << 40, 1ull << 62}) {
+        for (int round = 0; round < 20'000; ++round) {
+            const std::uint64_t number = wrap - 150 + random() % 300;
+            const std::uint64_t open = 1 + (random() % 4 == 0 ? random() % 3'000'000 : random() % 130);
+            const std::uint64_t acked = number > open ? number - open : 0;
+            const std::uint8_t bytes = number_bytes(number, acked);
+            const std::uint32_t truncated = static_cast<std::uint32_t>(number & ((1ull << (8 * bytes)) - 1));
+            const std::uint64_t expected = acked + 1 + random() % (number - acked + 65);
+            ASSERT_EQ(expand_number(truncated, bytes, expected), number)
+                << "acked " << acked << " expected " << expected;
+        }
+    }
+}
+
+TEST(PacketNumber, TakesOneByteOnAHealthyPath) {
+    EXPECT_EQ(number_bytes(1000, 873), 1);
+    EXPECT_EQ(number_bytes(1000, 872), 2);
+    EXPECT_EQ(number_bytes(100'000, 1), 3);
+    EXPECT_EQ(number_bytes(10'000'000, 1), 4);
+}
+
+TEST(Packet, KindByteIsStrict) {
+    int known = 0;
+    for (unsigned value = 0; value < 256; ++value) known += read_kind(std::byte(value)).has_value();
+    EXPECT_EQ(known, 5 + 2 * 4);  // five handshake kinds; two kinds with four number sizes
+    EXPECT_EQ(read_kind(std::byte(0x80)), PacketKind::request);
+    EXPECT_EQ(read_kind(std::byte(0xAB)), PacketKind::data);
+}
+
+/// One side of a connection with known keys.
+struct Side {
+    explicit Side(std::optional<std::uint32_t> send_id, std::uint64_t first, std::uint64_t peer_first) {
+        Session session;
+        session.peer = PeerId{0x10000};
+        session.protocol_id = 0x0123456789ABCDEF;
+        session.send_id = send_id;
+        session.receive_id = !send_id;
+        session.send_key = send_id ? SipKey{1, 2} : SipKey{3, 4};
+        session.receive_key = send_id ? SipKey{3, 4} : SipKey{1, 2};
+        session.send_first = first;
+        session.receive_first = peer_first;
+        connection.emplace(ConnectionConfig{}, session, recorder, wire, 0ms);
+        connection->announce();
+    }
+    std::vector<std::byte> take() {
+        std::vector<std::byte> bytes = wire.sent.front().second;
+        wire.sent.pop_front();
+        return bytes;
+    }
+    bool feed(std::span<const std::byte> bytes, Time now) {
+        const std::vector<std::byte> exact(bytes.begin(), bytes.end());
+        Packet packet;
+        if (!connection->open(exact, packet, now)) return false;
+        connection->apply(packet, now);
+        return true;
+    }
+    Wire wire;
+    Recorder recorder;
+    std::optional<Connection> connection;
+};
+
+// The wire format is a promise: these bytes never change without a new kWireVersion. The tags were computed
+// by a second implementation.
+TEST(Packet, BytesOfEachKindArePinned) {
+    Side client(0xAABB0001, 300, 7);
+    Side server(std::nullopt, 7, 300);
+
+    // data: ping
+    client.connection->ping(0ms);
+    const auto ping = client.take();
+    EXPECT_EQ(hex(ping), "a8 01 00 bb aa 2c 02 6c 41 39 e4 f8 f0 16 5b");
+    ASSERT_TRUE(server.feed(ping, 0ms));
+
+    // data: acks with delay, a reliable and an unreliable message, a payload
+    (void)server.connection->send_message(Channel::reliable, as_bytes("rel"));
+    (void)server.connection->send_message(Channel::unreliable, as_bytes("un"));
+    server.connection->send_payload(as_bytes("state"), 0, 3ms);
+    const auto full = server.take();
+    EXPECT_EQ(hex(full),
+              "a8 07 0d 2c 01 0b 02 01 07 00 03 72 65 6c 00 02 75 6e 73 74 61 74 65 83 99 9f 65 8d 43 17 6f");
+
+    // data: one packet lost in the middle shows as a group of ack bits
+    client.connection->ping(4ms);
+    client.connection->ping(4ms);
+    client.take();
+    ASSERT_TRUE(server.feed(client.take(), 4ms));
+    server.connection->send_payload({}, 0, 4ms);
+    const auto gap = server.take();
+    EXPECT_EQ(hex(gap), "a8 08 19 2e 01 00 fe ff 32 55 c3 92 d8 db 78 e9");
+
+    // data: acks alone
+    ASSERT_TRUE(client.feed(full, 5ms));
+    client.connection->flush(25ms);
+    const auto acks = client.take();
+    EXPECT_EQ(hex(acks), "a8 01 00 bb aa 2f 01 07 00 4e 30 82 c0 d6 98 5c b9 5a");
+
+    // disconnect
+    server.connection->close(DisconnectReason::kicked, "bye", true, 30ms);
+    const auto disconnect = server.take();
+    EXPECT_EQ(hex(disconnect), "b0 09 03 62 79 65 f7 59 88 10 30 fc 6b 83");
+}
+
+// Goal: acks of any shape survive the wire, and cost no byte where all is well.
+TEST(Packet, AcksRoundTrip) {
+    std::mt19937_64 random(3);
+    for (int round = 0; round < 5000; ++round) {
+        Acks acks;
+        acks.present = true;
+        acks.newest = static_cast<std::uint16_t>(random());
+        acks.bits = random() % 2 ? ~0ull : ~(1ull << random() % 64) & ~(random() & random() & random());
+        acks.delay = Duration(256 * (random() % 256));
+        std::array<std::byte, 64> buffer;
+        ByteWriter out(buffer);
+        write_envelope(out, PacketKind::data, std::nullopt, 9, 1);
+        out.u8(data_flags(acks, false, false, false));
+        write_acks(out, acks);
+        EXPECT_EQ(acks.bits == ~0ull, out.size() == 6u);
+        out.u64(0);
+        const auto envelope = read_envelope(out.written(), false);
+        ASSERT_TRUE(envelope);
+        Packet packet;
+        ASSERT_TRUE(read_body(out.written(), *envelope, packet));
+        EXPECT_EQ(packet.acks.newest, acks.newest);
+        EXPECT_EQ(packet.acks.bits, acks.bits);
+        EXPECT_EQ(packet.acks.delay, acks.delay);
+    }
+}
+
+}  // namespace
+}  // namespace shoal::net

@@ -1,0 +1,197 @@
+#pragma once
+// Endpoints on a simulated network with a virtual clock, for the tests of net/.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/client.h"
+#include "net/host.h"
+#include "net/link_conditioner.h"
+
+namespace shoal::net {
+
+using namespace std::chrono_literals;
+
+inline std::span<const std::byte> as_bytes(std::string_view text) {
+    return std::as_bytes(std::span(text));
+}
+inline std::string as_text(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+inline Seed seed_of(std::uint64_t number) {
+    Seed seed{};
+    std::memcpy(seed.data(), &number, sizeof number);
+    return seed;
+}
+
+/// Writes down everything it is told, and checks the order that Handler promises.
+class Recorder : public Handler {
+public:
+    void on_connected(PeerId peer) override {
+        EXPECT_FALSE(disconnects.contains(peer));
+        EXPECT_TRUE(connects.insert({peer, true}).second);
+        newest = peer;
+    }
+    void on_disconnected(PeerId peer, DisconnectReason reason, std::string_view text) override {
+        EXPECT_TRUE(disconnects.insert({peer, {reason, std::string(text)}}).second) << "reported twice";
+        last_reason = reason;
+        last_text = text;
+    }
+    bool on_payload(PeerId peer, std::uint64_t number, std::span<const std::byte> bytes, Time) override {
+        EXPECT_TRUE(is_connected(peer));
+        payloads.push_back({number, as_text(bytes)});
+        return !(withhold && withhold(number));
+    }
+    void on_message(PeerId peer, Channel channel, std::span<const std::byte> bytes) override {
+        EXPECT_TRUE(is_connected(peer));
+        messages.push_back({channel, as_text(bytes)});
+    }
+    void on_fate(PeerId peer, const PacketFate& fate) override {
+        EXPECT_FALSE(disconnects.contains(peer));
+        fates.push_back(fate);
+    }
+    bool on_admit(const Admission& admission, std::string& refusal) override {
+        admissions += 1;
+        last_hello = as_text(admission.hello);
+        last_schema_matches = admission.schema_matches;
+        refusal = refusal_text;
+        return admits;
+    }
+
+    bool is_connected(PeerId peer) const { return connects.contains(peer) && !disconnects.contains(peer); }
+    std::vector<std::string> texts(Channel channel) const {
+        std::vector<std::string> result;
+        for (const auto& [on, text] : messages) {
+            if (on == channel) result.push_back(text);
+        }
+        return result;
+    }
+
+    std::map<PeerId, bool> connects;
+    std::map<PeerId, std::pair<DisconnectReason, std::string>> disconnects;
+    std::vector<std::pair<std::uint64_t, std::string>> payloads;
+    std::vector<std::pair<Channel, std::string>> messages;
+    std::vector<PacketFate> fates;
+    PeerId newest;
+    DisconnectReason last_reason = DisconnectReason::closed;
+    std::string last_text;
+    std::string last_hello;
+    std::string refusal_text;
+    bool last_schema_matches = false;
+    bool admits = true;
+    int admissions = 0;
+    bool (*withhold)(std::uint64_t number) = nullptr;
+};
+
+/// What a sink was given, one datagram after the other.
+struct Wire : Sink {
+    void send(const Address& to, std::span<const std::byte> datagram) override {
+        sent.push_back({to, {datagram.begin(), datagram.end()}});
+        bytes += datagram.size();
+    }
+    std::deque<std::pair<Address, std::vector<std::byte>>> sent;
+    std::size_t bytes = 0;
+};
+
+/// A network: every endpoint has an address, all share one conditioner for each direction to and from the
+/// server, and step() moves the clock.
+class World {
+public:
+    explicit World(const LinkConfig& link = {}, std::uint64_t seed = 1) : up(link, seed), down(link, ~seed) {}
+
+    Host& add_host(const HostConfig& config) {
+        host = std::make_unique<Host>(config, server, host_sink);
+        return *host;
+    }
+    struct Player {
+        Player(World& world, const ClientConfig& config, const Address& at)
+            : address(at), sink(world, at), client(config, recorder, sink) {}
+        struct Up : Sink {
+            Up(World& in, const Address& at) : world(in), address(at) {}
+            void send(const Address& to, std::span<const std::byte> datagram) override {
+                world.up.push(address, to, datagram, world.now);
+            }
+            World& world;
+            Address address;
+        };
+        Address address;
+        Recorder recorder;
+        Up sink;
+        Client client;
+    };
+    Player& add_client(const ClientConfig& config, std::uint16_t port = 5000) {
+        players.push_back(std::make_unique<Player>(*this, config, Address::ipv4(10, 0, 0, 1, port)));
+        return *players.back();
+    }
+    void remove_clients() { players.clear(); }
+
+    /// Delivers, lets everyone think, and lets everyone send.
+    void step(Duration tick = 10ms) {
+        now += tick;
+        while (up.pop(now, incoming_)) {
+            if (host) host->receive(incoming_.from, incoming_.bytes, now);
+        }
+        while (down.pop(now, incoming_)) {
+            for (const auto& player : players) {
+                if (player->address == incoming_.to)
+                    player->client.receive(incoming_.from, incoming_.bytes, now);
+            }
+        }
+        if (host) {
+            host->update(now);
+            if (server_tick) server_tick();
+            host->flush(now);
+        }
+        for (const auto& player : players) {
+            player->client.update(now);
+            player->client.flush(now);
+        }
+    }
+    void run(Duration duration, Duration tick = 10ms) {
+        for (const Time end = now + duration; now < end;) step(tick);
+    }
+
+    Time now = 1000s;
+    std::function<void()> server_tick;  // between update and flush, as a game would
+    LinkConditioner up, down;
+    Address server_address = Address::ipv4(10, 0, 0, 100, 7777);
+    Recorder server;
+    std::unique_ptr<Host> host;
+    std::vector<std::unique_ptr<Player>> players;
+
+private:
+    struct Down : Sink {
+        explicit Down(World& in) : world(in) {}
+        void send(const Address& to, std::span<const std::byte> datagram) override {
+            world.down.push(world.server_address, to, datagram, world.now);
+        }
+        World& world;
+    };
+    Down host_sink{*this};
+    LinkConditioner::Datagram incoming_;
+};
+
+inline HostConfig host_config(std::uint64_t seed = 7) {
+    HostConfig config;
+    config.protocol_id = 0xC0FFEE;
+    config.schema_hash = 0x5C4E;
+    config.seed = seed_of(seed);
+    return config;
+}
+inline ClientConfig client_config(std::uint64_t seed = 70) {
+    ClientConfig config;
+    config.protocol_id = 0xC0FFEE;
+    config.schema_hash = 0x5C4E;
+    config.seed = seed_of(seed);
+    return config;
+}
+
+}  // namespace shoal::net
