@@ -1,0 +1,84 @@
+#include "client.h"
+
+#include <algorithm>
+
+#include "message.h"
+
+namespace shoal::replication {
+namespace {
+
+constexpr std::size_t kMostRebasesPerUpdate = 64;
+
+net::ClientConfig with_schema(net::ClientConfig config, const Schema& schema) {
+    config.schema_hash = schema.hash();
+    return config;
+}
+
+}  // namespace
+
+Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const ClientOptions& options,
+               ClientListener* listener)
+    : schema_(schema),
+      listener_(listener),
+      receiver_(world, schema, options.receiver),
+      endpoint_(with_schema(options.net, schema), *this, sink) {}
+
+void Client::connect(const net::Address& server, net::Time now) {
+    receiver_.reset();
+    failure_.clear();
+    endpoint_.connect(server, schema_.summary(), now);
+}
+
+void Client::disconnect(net::Time now) {
+    endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
+}
+
+void Client::update(net::Time now) {
+    endpoint_.update(now);
+    receiver_.apply();
+    send_rebases();
+    endpoint_.flush(now);
+}
+
+void Client::send_rebases() {
+    const std::size_t count = std::min(receiver_.rebases().size(), kMostRebasesPerUpdate);
+    if (count == 0 || !is_connected()) return;
+    message_.assign(1, static_cast<std::byte>(MessageKind::rebase));
+    for (const std::uint32_t slot : receiver_.rebases().first(count))
+        for (int i = 0; i < 4; ++i) message_.push_back(static_cast<std::byte>(slot >> (8 * i)));
+    const net::SendResult sent = endpoint_.send_message(endpoint_.server(), net::Channel::reliable, message_);
+    if (sent == net::SendResult::queued) receiver_.drop_rebases(count);
+}
+
+net::SendResult Client::send_message(net::Channel channel, std::span<const std::byte> message) {
+    message_.assign(1, static_cast<std::byte>(MessageKind::game));
+    message_.insert(message_.end(), message.begin(), message.end());
+    return endpoint_.send_message(endpoint_.server(), channel, message_);
+}
+
+void Client::on_connected(net::PeerId) {
+    if (listener_) listener_->on_join();
+}
+
+void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) {
+    failure_ = net::describe(reason);
+    if (!text.empty()) failure_ += ": " + schema_.explain(text);
+    if (listener_) listener_->on_leave(reason, failure_);
+}
+
+bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload, net::Time now) {
+    switch (receiver_.receive(number, payload)) {
+        case Receiver::Verdict::accepted: return true;
+        case Receiver::Verdict::refused: return false;
+        case Receiver::Verdict::malformed: break;
+    }
+    endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
+    return false;
+}
+
+void Client::on_message(net::PeerId, net::Channel channel, std::span<const std::byte> message) {
+    if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::game)) return;
+    if (listener_) listener_->on_message(channel, message.subspan(1));
+}
+
+}  // namespace shoal::replication

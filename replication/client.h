@@ -1,0 +1,75 @@
+#pragma once
+// Someone else's world, alive in ours: a Receiver, a schema and a connection.
+
+#include <string>
+#include <vector>
+
+#include "../net/client.h"
+#include "receiver.h"
+
+namespace shoal::replication {
+
+struct ClientOptions {
+    net::ClientConfig net;  // seed and protocol_id are yours; schema_hash is filled in
+    ReceiverOptions receiver;
+};
+
+/// What the game hears of. Called from receive() of the endpoint, update() and disconnect() only.
+class ClientListener {
+public:
+    virtual ~ClientListener() = default;
+    virtual void on_join() {}
+    /// Once for each connect(), also if it failed. The replicas stay until the next connect().
+    virtual void on_leave(net::DisconnectReason, std::string_view /*text*/) {}
+    /// Bytes from the network: check them.
+    virtual void on_message(net::Channel, std::span<const std::byte>) {}
+};
+
+/// Sans-IO: datagrams and time in, datagrams out through the sink. Not thread-safe.
+///
+///     loop: net::receive_all(socket, client.endpoint(), now);  client.update(now);  use the world
+class Client final : private net::Handler {
+public:
+    /// Everything given by reference must outlive the client; the schema must be without error.
+    Client(ecs::World& world, const Schema& schema, net::Sink& sink, const ClientOptions& options,
+           ClientListener* listener = nullptr);
+
+    /// Destroys the replicas of an earlier connection.
+    void connect(const net::Address& server, net::Time now);
+    void disconnect(net::Time now);
+
+    /// Where datagrams go in.
+    net::Client& endpoint() { return endpoint_; }
+    const net::Client& endpoint() const { return endpoint_; }
+
+    /// Brings the world up to date and sends what is due. Call it often: at least every 20 ms.
+    void update(net::Time now);
+
+    net::SendResult send_message(net::Channel channel, std::span<const std::byte> message);
+
+    bool is_connected() const { return endpoint_.is_connected(endpoint_.server()); }
+    /// Why the last connection ended or failed: one line; empty while there is no such reason.
+    const std::string& failure() const { return failure_; }
+
+    const Receiver& receiver() const { return receiver_; }
+    const net::ConnectionStats& stats() const { return endpoint_.stats(endpoint_.server()); }
+
+private:
+    void on_connected(net::PeerId) override;
+    void on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) override;
+    bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
+                    net::Time now) override;
+    void on_packet(net::PeerId, std::uint64_t number) override { receiver_.receive_without_state(number); }
+    void on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) override;
+
+    void send_rebases();
+
+    const Schema& schema_;
+    ClientListener* listener_;
+    Receiver receiver_;
+    net::Client endpoint_;
+    std::string failure_;
+    std::vector<std::byte> message_;
+};
+
+}  // namespace shoal::replication

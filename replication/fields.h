@@ -1,0 +1,178 @@
+#pragma once
+// The fields of a plain aggregate, found by the compiler: no macros, no listing.
+// How: an aggregate with n fields can be initialised from n values that convert to anything, but
+// not from n + 1; structured bindings then name them. A C array takes as many values as it has
+// elements (brace elision), so those are counted apart.
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace shoal::replication {
+
+/// More direct fields than this in one struct: nest them.
+inline constexpr std::size_t kMaxFields = 24;
+
+namespace detail {
+
+struct Anything {
+    template <class T>
+    operator T() const noexcept;  // declared only: used in unevaluated expressions
+};
+
+template <std::size_t>
+using AnythingAt = Anything;
+
+template <class T, std::size_t... Before, std::size_t... Inside, std::size_t... After>
+constexpr bool accepts(std::index_sequence<Before...>, std::index_sequence<Inside...>,
+                       std::index_sequence<After...>) {
+    return requires { T{AnythingAt<Before>{}..., {AnythingAt<Inside>{}...}, AnythingAt<After>{}...}; };
+}
+
+template <class T, std::size_t... I>
+constexpr bool accepts_flat(std::index_sequence<I...>) {
+    return requires { T{AnythingAt<I>{}...}; };
+}
+
+/// How many values initialise T when braces are elided; more than kMaxFields * 16 is not tried.
+template <class T, std::size_t Tried = 0>
+constexpr std::size_t flat_count() {
+    if constexpr (Tried > kMaxFields * 16) {
+        return Tried;
+    } else if constexpr (accepts_flat<T>(std::make_index_sequence<Tried + 1>{})) {
+        return flat_count<T, Tried + 1>();
+    } else {
+        return Tried;
+    }
+}
+
+/// How many of the values from `At` on belong to one field: 1, or an array's element count.
+template <class T, std::size_t Total, std::size_t At, std::size_t Tried = 1>
+constexpr std::size_t field_width() {
+    // After one braced field, one value for each of the other fields fits, unless it is an array.
+    if constexpr (accepts<T>(std::make_index_sequence<At>{}, std::make_index_sequence<Tried>{},
+                             std::make_index_sequence<Total - At - Tried>{})) {
+        return Tried;
+    } else if constexpr (At + Tried < Total) {
+        return field_width<T, Total, At, Tried + 1>();
+    } else {
+        return 1;
+    }
+}
+
+template <class T, std::size_t Total, std::size_t At = 0>
+constexpr std::size_t count_from() {
+    if constexpr (At >= Total) {
+        return 0;
+    } else {
+        return 1 + count_from<T, Total, At + field_width<T, Total, At>()>();
+    }
+}
+
+template <class Visit, class... Fields>
+void visit_each(Visit& visit, Fields&... fields) {
+    (visit(fields), ...);
+}
+
+}  // namespace detail
+
+/// Direct fields of the aggregate T, an array counting as one.
+template <class T>
+    requires std::is_aggregate_v<T>
+constexpr std::size_t field_count() {
+    return detail::count_from<T, detail::flat_count<T>()>();
+}
+
+/// Calls visit(field) for each direct field of `object`, in order of declaration.
+/// Requires field_count<T>() <= kMaxFields and no base class.
+template <class T, class Visit>
+void for_each_field(T& object, Visit&& visit) {
+    using detail::visit_each;
+    constexpr std::size_t count = field_count<T>();
+    static_assert(count <= kMaxFields, "too many fields in one struct: nest them");
+    if constexpr (count == 1) {
+        auto& [f0] = object;
+        visit_each(visit, f0);
+    } else if constexpr (count == 2) {
+        auto& [f0, f1] = object;
+        visit_each(visit, f0, f1);
+    } else if constexpr (count == 3) {
+        auto& [f0, f1, f2] = object;
+        visit_each(visit, f0, f1, f2);
+    } else if constexpr (count == 4) {
+        auto& [f0, f1, f2, f3] = object;
+        visit_each(visit, f0, f1, f2, f3);
+    } else if constexpr (count == 5) {
+        auto& [f0, f1, f2, f3, f4] = object;
+        visit_each(visit, f0, f1, f2, f3, f4);
+    } else if constexpr (count == 6) {
+        auto& [f0, f1, f2, f3, f4, f5] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5);
+    } else if constexpr (count == 7) {
+        auto& [f0, f1, f2, f3, f4, f5, f6] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6);
+    } else if constexpr (count == 8) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7);
+    } else if constexpr (count == 9) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8);
+    } else if constexpr (count == 10) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9);
+    } else if constexpr (count == 11) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10);
+    } else if constexpr (count == 12) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11);
+    } else if constexpr (count == 13) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12);
+    } else if constexpr (count == 14) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13);
+    } else if constexpr (count == 15) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14);
+    } else if constexpr (count == 16) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15);
+    } else if constexpr (count == 17) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16);
+    } else if constexpr (count == 18) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17);
+    } else if constexpr (count == 19) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
+            f17, f18);
+    } else if constexpr (count == 20) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
+            f17, f18, f19);
+    } else if constexpr (count == 21) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+            f19, f20] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
+            f17, f18, f19, f20);
+    } else if constexpr (count == 22) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+            f19, f20, f21] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
+            f17, f18, f19, f20, f21);
+    } else if constexpr (count == 23) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+            f19, f20, f21, f22] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
+            f17, f18, f19, f20, f21, f22);
+    } else if constexpr (count == 24) {
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+            f19, f20, f21, f22, f23] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
+            f17, f18, f19, f20, f21, f22, f23);
+    }
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,43 @@
+#include "image.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::replication {
+
+std::uint32_t Shape::find(ComponentIndex component) const {
+    const auto found = std::lower_bound(components.begin(), components.end(), component);
+    if (found == components.end() || *found != component) return kAbsent;
+    return static_cast<std::uint32_t>(found - components.begin());
+}
+
+bool ShapeTable::Less::operator()(std::span<const ComponentIndex> a, std::span<const ComponentIndex> b) const {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+}
+
+const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
+    if (const auto found = shapes_.find(components); found != shapes_.end()) return found->second.get();
+    auto shape = std::make_unique<Shape>();
+    shape->components.assign(components.begin(), components.end());
+    for (const ComponentIndex index : components) {
+        const ComponentLayout& layout = schema_.components()[index].layout;
+        shape->lanes.push_back(shape->lane_words);
+        shape->lane_words += static_cast<std::uint32_t>(layout.lanes().size());
+        shape->has_references = shape->has_references || layout.has_references();
+    }
+    return shapes_.emplace(shape->components, std::move(shape)).first->second.get();
+}
+
+bool operator==(const Image& a, const Image& b) {
+    return a.shape == b.shape && std::equal(a.words.begin(), a.words.end(), b.words.begin(), b.words.end());
+}
+
+bool same_value(const ImageCursor& a, const ImageCursor& b) {
+    assert(a.component() == b.component());
+    const std::size_t lanes = a.layout().lanes().size();
+    if (!std::equal(a.lanes(), a.lanes() + lanes, b.lanes())) return false;
+    const std::size_t words = a.part_words();
+    return words == b.part_words() && std::equal(a.parts(), a.parts() + words, b.parts());
+}
+
+}  // namespace shoal::replication

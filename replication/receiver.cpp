@@ -1,0 +1,327 @@
+#include "receiver.h"
+
+#include <algorithm>
+#include <cassert>
+#include <new>
+
+namespace shoal::replication {
+namespace {
+
+constexpr std::size_t kExpectedRecords = 512;  // between two apply(); more make the buffers grow
+
+}  // namespace
+
+// Which packets came
+
+void Receiver::PacketLog::insert(std::uint64_t number, std::optional<Tick> tick) {
+    Entry& entry = entries_[number % kSize];
+    if (entry.number < number) entry = {number, tick.value_or(0), tick.has_value()};
+}
+
+std::optional<Tick> Receiver::PacketLog::tick(std::uint64_t number) const {
+    const Entry& entry = entries_[number % kSize];
+    if (number == 0 || entry.number != number || !entry.has_state) return std::nullopt;
+    return entry.tick;
+}
+
+bool Receiver::PacketLog::has_all(std::uint64_t first, std::uint64_t last) const {
+    for (std::uint64_t number = first; number <= last; ++number)
+        if (entries_[number % kSize].number != number) return false;
+    return true;
+}
+
+// The receiver
+
+Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options)
+    : world_(world), options_(options), shapes_(schema), ids_(bind(schema, world)) {
+    assert(schema.error().empty());
+    assert(options.max_slots > 0 && options.max_versions >= 4);
+    staged_.reserve(kExpectedRecords);
+    staged_words_.reserve(kExpectedRecords * 16);
+    dirty_.reserve(kExpectedRecords);
+    gone_.reserve(kExpectedRecords);
+    for (const SchemaComponent& component : schema.components())
+        scratch_.push_back(component.is_tag ? nullptr
+                                            : ::operator new(component.size, std::align_val_t{component.align}));
+}
+
+Receiver::~Receiver() {
+    for (std::size_t i = 0; i < scratch_.size(); ++i)
+        if (scratch_[i]) ::operator delete(scratch_[i], std::align_val_t{shapes_.schema().components()[i].align});
+}
+
+const Receiver::Slot* Receiver::find(std::uint32_t index) const {
+    const std::size_t page = index / kPageSlots;
+    return page < pages_.size() && pages_[page] ? &pages_[page]->slots[index % kPageSlots] : nullptr;
+}
+
+Receiver::Slot& Receiver::obtain(std::uint32_t index) {
+    const std::size_t page = index / kPageSlots;
+    if (page >= pages_.size()) pages_.resize(page + 1);
+    if (!pages_[page]) pages_[page] = std::make_unique<Page>();
+    return slot(index);
+}
+
+ecs::Entity Receiver::entity(std::uint32_t net_id) const {
+    const std::uint32_t index = net_id == 0 ? NetIdMap::kAbsent : slot_of_.find(net_id);
+    if (index == NetIdMap::kAbsent) return {};
+    const ecs::Entity entity = find(index)->entity;
+    return world_.is_alive(entity) ? entity : ecs::Entity{};
+}
+
+std::uint32_t Receiver::net_id(ecs::Entity entity) const {
+    if (entity.index >= slot_at_.size() || slot_at_[entity.index] == NetIdMap::kAbsent) return 0;
+    const Slot* slot = find(slot_at_[entity.index]);
+    return slot->entity == entity && world_.is_alive(entity) ? slot->net_id : 0;
+}
+
+// Receiving
+
+Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::byte> payload) {
+    BitReader in(payload);
+    const StateHeader header = read_state_header(in);
+    Tick tick = header.tick;
+    std::optional<Tick> baseline;
+    if (header.anchor && in.ok()) {
+        baseline = header.anchor->distance < number ? log_.tick(number - header.anchor->distance) : std::nullopt;
+        if (!baseline) {
+            stats_.refused_packets += 1;
+            return Verdict::refused;
+        }
+        tick = *baseline + header.anchor->age;
+    }
+    staged_.clear();
+    staged_words_.clear();
+    RecordHeaderReader records(tick, baseline, in);
+    for (std::uint32_t i = 0; i < header.record_count && in.ok(); ++i) {
+        const RecordHeader record = records.read();
+        const Verdict verdict = in.ok() ? stage(record, tick, in) : Verdict::malformed;
+        if (verdict == Verdict::accepted) continue;
+        (verdict == Verdict::refused ? stats_.refused_packets : stats_.malformed_packets) += 1;
+        return verdict;
+    }
+    if (!in.at_padding()) {
+        stats_.malformed_packets += 1;
+        return Verdict::malformed;
+    }
+    for (const Staged& staged : staged_) commit(staged, tick);
+    log_.insert(number, tick);
+    if (!newest_tick_ || is_newer(tick, *newest_tick_)) newest_tick_ = tick;
+    const bool is_newest_mark = !mark_ || is_newer(tick, mark_->tick) || (tick == mark_->tick && number > mark_->last);
+    if (header.complete && header.complete->distance < number && is_newest_mark)
+        mark_ = Mark{tick, header.complete->quiet, number - header.complete->distance, number};
+    return Verdict::accepted;
+}
+
+/// Decodes a record without changing anything but the scratch.
+Receiver::Verdict Receiver::stage(const RecordHeader& header, Tick tick, BitReader& in) {
+    if (header.slot >= options_.max_slots) return Verdict::malformed;
+    const Slot* slot = find(header.slot);
+    const bool stale = slot && slot->has_tick && !is_newer(tick, slot->last_tick);
+    Image baseline;
+    if (header.kind == RecordKind::delta) {
+        const Version* version = slot ? slot->versions.find(header.baseline) : nullptr;
+        const bool crowded = slot && slot->versions.size() >= options_.max_versions;
+        if (!stale && (!version || crowded)) request_rebase(header.slot);
+        if (!version || (!stale && crowded)) return Verdict::refused;
+        baseline = version->image;
+    }
+    Staged staged{header, nullptr, staged_words_.size(), 0};
+    if (header.kind != RecordKind::gone) {
+        staged.shape = read_image(shapes_, baseline, in, words_);
+        if (!staged.shape) return Verdict::malformed;
+        staged.size = words_.size();
+        staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());
+    }
+    staged_.push_back(staged);
+    return Verdict::accepted;
+}
+
+void Receiver::commit(const Staged& staged, Tick tick) {
+    const RecordHeader& header = staged.header;
+    Slot& slot = obtain(header.slot);
+    if (slot.has_tick && !is_newer(tick, slot.last_tick)) {
+        stats_.stale_records += 1;
+        return;
+    }
+    stats_.records += 1;
+    slot.has_tick = true;
+    slot.last_tick = tick;
+    slot.is_rebasing = false;
+    const bool another = slot.net_id != 0 && header.kind == RecordKind::whole && slot.net_id != header.net_id;
+    if (slot.net_id != 0 && (header.kind == RecordKind::gone || another)) close(header.slot, slot);
+    if (header.kind == RecordKind::gone) return;
+    if (slot.net_id == 0) {
+        slot.net_id = header.net_id;
+        slot.floor = tick;
+        slot_of_.set(header.net_id, header.slot);
+    }
+    if (header.kind == RecordKind::delta && is_newer(header.baseline, slot.floor)) slot.floor = header.baseline;
+    const bool crowded = slot.versions.size() >= options_.max_versions;
+    const Image image{staged.shape, {staged_words_.data() + staged.offset, staged.size}};
+    slot.versions.push(tick, image, pool_);
+    slot.versions.drop_older(crowded ? tick : slot.floor, slot.is_applied ? slot.applied : tick, pool_);
+    touch(header.slot, slot);
+}
+
+void Receiver::close(std::uint32_t index, Slot& slot) {
+    if (slot.is_applied || slot.entity) gone_.push_back({slot.net_id, slot.entity, slot.is_suppressed});
+    if (slot_of_.find(slot.net_id) == index) slot_of_.erase(slot.net_id);
+    slot.versions.clear(pool_);
+    references_.clear(index);
+    slot.net_id = 0;
+    slot.entity = {};
+    slot.is_applied = slot.is_suppressed = slot.has_news = false;
+}
+
+void Receiver::touch(std::uint32_t index, Slot& slot) {
+    if (slot.is_dirty) return;
+    slot.is_dirty = true;
+    dirty_.push_back(index);
+}
+
+void Receiver::request_rebase(std::uint32_t index) {
+    Slot& slot = obtain(index);
+    if (slot.is_rebasing) return;
+    slot.is_rebasing = true;
+    rebases_.push_back(index);
+    stats_.rebases += 1;
+}
+
+// Applying
+
+void Receiver::apply() {
+    assert(!world_.is_deferring());
+    destroy_gone();
+    create_new();
+    announce_news();
+    for (const std::uint32_t index : dirty_) write_values(slot(index));
+    for (const std::uint32_t index : dirty_) finish_values(index, slot(index));
+    dirty_.clear();
+    update_complete();
+}
+
+void Receiver::destroy_gone() {
+    for (const Gone& gone : gone_) {
+        news_.push_back(gone.net_id);
+        if (gone.was_suppressed) continue;
+        applied_count_ -= 1;
+        if (world_.is_alive(gone.entity)) {
+            world_.destroy(gone.entity);
+        } else {
+            stats_.suppressed += 1;
+        }
+    }
+    gone_.clear();
+}
+
+/// All of them before any value, so that they can refer to each other.
+void Receiver::create_new() {
+    for (const std::uint32_t index : dirty_) {
+        Slot& slot = this->slot(index);
+        if (slot.net_id == 0 || slot.is_applied) continue;
+        slot.entity = world_.create();
+        if (slot.entity.index >= slot_at_.size())
+            slot_at_.resize(slot.entity.index + std::size_t{1}, NetIdMap::kAbsent);
+        slot_at_[slot.entity.index] = index;
+        news_.push_back(slot.net_id);
+        applied_count_ += 1;
+    }
+}
+
+/// Whoever refers to an entity that came or went gets its references written again.
+void Receiver::announce_news() {
+    readers_.clear();
+    for (const std::uint32_t net_id : news_)
+        references_.for_each_referrer(net_id, [&](std::uint32_t reader) { readers_.push_back(reader); });
+    news_.clear();
+    for (const std::uint32_t reader : readers_) {
+        slot(reader).has_news = true;
+        touch(reader, slot(reader));
+    }
+}
+
+/// Changed values in place, then all added components in one move.
+void Receiver::write_values(Slot& slot) {
+    if (slot.net_id == 0 || slot.is_suppressed) return;
+    if (!world_.is_alive(slot.entity)) {
+        slot.is_suppressed = true;
+        stats_.suppressed += 1;
+        applied_count_ -= 1;
+        return;
+    }
+    const Schema& schema = shapes_.schema();
+    const Image now = slot.versions.newest()->image;
+    const Image before = slot.is_applied ? slot.versions.find(slot.applied)->image : Image{};
+    added_.clear();
+    added_ids_.clear();
+    added_values_.clear();
+    ImageCursor old(schema, before);
+    for (ImageCursor value(schema, now); !value.at_end(); value.next()) {
+        const ComponentIndex component = value.component();
+        const ComponentLayout& layout = value.layout();
+        const bool known = old.seek(component);
+        if (known && (layout.empty() || (same_value(old, value) && !(slot.has_news && layout.has_references()))))
+            continue;
+        if (!world_.is_alive(slot.entity)) break;  // a hook destroyed it
+        const bool written = known && world_.patch(slot.entity, ids_[component], [&](void* at) {
+            layout.restore(value.lanes(), value.parts(), *this, at);
+        });
+        if (written) continue;
+        if (void* at = scratch_[component]) {
+            schema.components()[component].construct(at);
+            layout.restore(value.lanes(), value.parts(), *this, at);
+        }
+        added_.push_back(component);
+        added_ids_.push_back(ids_[component]);
+        added_values_.push_back(scratch_[component]);
+    }
+    if (!added_.empty() && world_.is_alive(slot.entity)) world_.set(slot.entity, added_ids_, added_values_);
+    for (const ComponentIndex component : added_)
+        if (scratch_[component]) schema.components()[component].destroy(scratch_[component]);
+}
+
+void Receiver::finish_values(std::uint32_t index, Slot& slot) {
+    slot.is_dirty = slot.has_news = false;
+    if (slot.net_id == 0) return;
+    const Schema& schema = shapes_.schema();
+    const Version now = *slot.versions.newest();
+    if (slot.is_applied)
+        for (const ComponentIndex component : slot.versions.find(slot.applied)->image.shape->components)
+            if (now.image.shape->find(component) == Shape::kAbsent && world_.is_alive(slot.entity))
+                world_.remove(slot.entity, ids_[component]);
+    references_.clear(index);
+    if (now.image.shape->has_references)
+        for (ImageCursor value(schema, now.image); !value.at_end(); value.next())
+            value.layout().for_each_reference(value.lanes(), value.parts(), [&](std::uint32_t net_id) {
+                references_.add(net_id, index);
+            });
+    slot.is_applied = true;
+    slot.applied = now.tick;
+    slot.versions.drop_older(slot.floor, slot.applied, pool_);
+}
+
+void Receiver::update_complete() {
+    complete_.reset();
+    if (mark_ && newest_tick_ == mark_->tick && log_.has_all(mark_->first, mark_->last))
+        complete_ = Complete{mark_->tick - mark_->quiet, mark_->tick};
+}
+
+void Receiver::reset() {
+    for (std::size_t page = 0; page < pages_.size(); ++page)
+        for (std::uint32_t i = 0; pages_[page] && i < kPageSlots; ++i) {
+            Slot& slot = pages_[page]->slots[i];
+            if (slot.net_id != 0) close(static_cast<std::uint32_t>(page * kPageSlots + i), slot);
+            slot = Slot{};
+        }
+    dirty_.clear();
+    destroy_gone();
+    news_.clear();
+    rebases_.clear();
+    log_ = {};
+    newest_tick_.reset();
+    mark_.reset();
+    complete_.reset();
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,48 @@
+#pragma once
+// Who refers to whom: found when a target appears or goes, without a queue that could grow.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace shoal::replication {
+
+/// Pairs (target, referrer), each once. Targets are any 32-bit numbers, referrers small indices.
+/// Memory is kept and reused: nothing is allocated in steady state.
+class ReferenceIndex {
+public:
+    void add(std::uint32_t target, std::uint32_t referrer);
+
+    /// Forgets everything that `referrer` refers to.
+    void clear(std::uint32_t referrer);
+
+    /// Calls visit(referrer) for each. The visitor must not change the index.
+    template <class Visit>
+    void for_each_referrer(std::uint32_t target, Visit&& visit) const {
+        if (buckets_.empty()) return;
+        for (std::uint32_t i = buckets_[bucket(target)]; i != kNone; i = links_[i].next_in_bucket)
+            if (links_[i].target == target) visit(links_[i].referrer);
+    }
+
+    std::size_t size() const { return count_; }
+
+private:
+    static constexpr std::uint32_t kNone = 0xffffffff;
+
+    struct Link {
+        std::uint32_t target, referrer;
+        std::uint32_t next_in_bucket, previous_in_bucket;  // previous: kNone at the bucket's head
+        std::uint32_t next_of_referrer;                    // also threads the free list
+    };
+
+    std::size_t bucket(std::uint32_t target) const { return target * 2654435761u >> 7 & (buckets_.size() - 1); }
+    void rehash();
+
+    std::vector<Link> links_;
+    std::vector<std::uint32_t> buckets_;    // a power of two, heads of chains
+    std::vector<std::uint32_t> referrers_;  // by referrer: its first link
+    std::uint32_t free_ = kNone;
+    std::size_t count_ = 0;
+};
+
+}  // namespace shoal::replication

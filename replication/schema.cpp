@@ -1,0 +1,159 @@
+#include "schema.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "codec.h"
+
+namespace shoal::replication {
+namespace {
+
+constexpr std::size_t kMaxSummaryBytes = 900;
+constexpr std::size_t kSummaryEntryBytes = 8;
+
+class Fnv64 {
+public:
+    void mix(std::uint64_t number) {
+        for (int i = 0; i < 8; ++i) {
+            hash_ = (hash_ ^ (number & 0xff)) * 1099511628211u;
+            number >>= 8;
+        }
+    }
+    std::uint64_t value() const { return hash_; }
+
+private:
+    std::uint64_t hash_ = 14695981039346656037u;
+};
+
+std::uint32_t signature_of(const SchemaComponent& component) {
+    Fnv64 hash;
+    hash.mix(component.is_tag);
+    component.layout.describe([&](std::uint64_t number) { hash.mix(number); });
+    return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32);
+}
+
+void append_u32(std::vector<std::byte>& bytes, std::uint32_t value) {
+    for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
+}
+std::uint32_t load_u32(std::span<const std::byte> bytes, std::size_t at) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value |= std::to_integer<std::uint32_t>(bytes[at + i]) << (8 * i);
+    return value;
+}
+
+std::string hex_id(std::uint32_t id) {
+    char text[10] = "#";
+    for (int i = 0; i < 8; ++i) text[1 + i] = "0123456789abcdef"[id >> (28 - 4 * i) & 15];
+    return std::string(text, 9);
+}
+
+}  // namespace
+
+namespace detail {
+
+FieldCodec LayoutSink::codec_at(std::size_t offset) {
+    for (CodecRange& range : ranges_)
+        if (offset >= range.offset && offset < range.offset + range.size) {
+            range.used = true;
+            return range.codec;
+        }
+    return all_;
+}
+
+void LayoutSink::scalar(FieldType type, bool is_enum, std::size_t offset) {
+    leaves.push_back({type, is_enum, static_cast<std::uint32_t>(offset), codec_at(offset)});
+}
+
+void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string) {
+    element_codec_ = codec_at(offset);
+    const std::uint32_t length = element_codec_.max_length;
+    if (is_string) element_codec_ = bounded(0, 255);
+    Part part;
+    part.offset = static_cast<std::uint32_t>(offset);
+    part.stride = static_cast<std::uint32_t>(stride);
+    part.ops = ops;
+    part.max_count = length != 0 ? length : is_string ? kDefaultMaxString : kDefaultMaxVector;
+    parts.push_back(std::move(part));
+}
+
+}  // namespace detail
+
+void Schema::fail(std::string_view name, std::string_view why) {
+    if (!error_.empty()) return;
+    error_ = "component '";
+    error_.append(name).append("' ").append(why);
+}
+
+void Schema::add(SchemaComponent component) {
+    if (const std::string error = component.layout.finish(); !error.empty()) fail(component.name, error);
+    if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
+    for (const SchemaComponent& other : components_) {
+        if (other.name == component.name || other.type == component.type) {
+            fail(component.name, "is declared twice");
+        } else if (other.id == component.id) {
+            fail(component.name, "has a name with the same hash as '" + other.name + "': rename one");
+        }
+    }
+    if (components_.size() == kMaxComponents) fail(component.name, "is one too many for a schema");
+    component.signature = signature_of(component);
+    component.max_bits = max_component_bits(component.layout);
+    const auto place = std::lower_bound(components_.begin(), components_.end(), component.id,
+                                        [](const SchemaComponent& c, std::uint32_t id) { return c.id < id; });
+    const std::string name = component.name;
+    components_.insert(place, std::move(component));
+    if (max_record_bits(*this) > kMaxRecordBytes * 8)
+        fail(name, "makes the largest entity too large to travel: declare smaller maxima");
+}
+
+std::uint64_t Schema::hash() const {
+    Fnv64 hash;
+    for (const SchemaComponent& component : components_) {
+        hash.mix(component.id);
+        hash.mix(component.signature);
+    }
+    return hash.value();
+}
+
+std::vector<std::byte> Schema::summary() const {
+    std::vector<std::byte> bytes;
+    for (const SchemaComponent& component : components_) {
+        if (bytes.size() + kSummaryEntryBytes > kMaxSummaryBytes) break;
+        append_u32(bytes, component.id);
+        append_u32(bytes, component.signature);
+    }
+    return bytes;
+}
+
+std::string Schema::difference(std::span<const std::byte> peer_summary) const {
+    const std::size_t count = peer_summary.size() / kSummaryEntryBytes;
+    const bool whole = (count + 1) * kSummaryEntryBytes <= kMaxSummaryBytes;
+    std::vector<bool> seen(components_.size());
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint32_t id = load_u32(peer_summary, i * kSummaryEntryBytes);
+        const std::uint32_t signature = load_u32(peer_summary, i * kSummaryEntryBytes + 4);
+        const auto found = std::find_if(components_.begin(), components_.end(),
+                                        [&](const SchemaComponent& c) { return c.id == id; });
+        if (found == components_.end()) return "component " + hex_id(id) + " is unknown to the server";
+        if (found->signature != signature) return "component '" + found->name + "' differs";
+        seen[static_cast<std::size_t>(found - components_.begin())] = true;
+    }
+    for (std::size_t i = 0; i < components_.size() && whole; ++i)
+        if (!seen[i]) return "component '" + components_[i].name + "' is unknown to the client";
+    return {};
+}
+
+std::string Schema::explain(std::string_view text) const {
+    std::string out(text);
+    for (const SchemaComponent& component : components_)
+        if (const std::size_t at = out.find(hex_id(component.id)); at != out.npos)
+            out.replace(at, 9, "'" + component.name + "'");
+    return out;
+}
+
+std::vector<ecs::ComponentId> bind(const Schema& schema, ecs::World& world) {
+    std::vector<ecs::ComponentId> ids;
+    for (const SchemaComponent& component : schema.components()) ids.push_back(component.bind(world));
+    return ids;
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,316 @@
+#pragma once
+// What replicates: one function, shared by server and clients, names the components and tags.
+//
+//     void describe(Schema& schema) {
+//         schema.component<Position>("position", field(&Position::x, quantised(-64, 64, 0.01)),
+//                                    field(&Position::y, quantised(-64, 64, 0.01)));
+//         schema.component<Name>("name");   // integers, floats, bools, enums, strings, vectors,
+//         schema.tag<Wolf>("wolf");         // arrays, entities and structs of these: as they are
+//     }
+
+#include <array>
+#include <concepts>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "../ecs/world.h"
+#include "fields.h"
+#include "lanes.h"
+
+namespace shoal::replication {
+
+/// An entity is replicated while it has this tag.
+struct Replicated {};
+
+/// A component's position in the schema, sorted by name hash: the same on both sides.
+using ComponentIndex = std::uint16_t;
+
+/// FNV-1a, 32 bits: how a name is known on the wire.
+constexpr std::uint32_t name_id(std::string_view name) {
+    std::uint32_t hash = 2166136261u;
+    for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+    return hash;
+}
+
+/// A field of T and how it travels; the codec applies to every scalar inside the field.
+template <class T>
+struct Field {
+    std::size_t (*offset)(const void* member, const T& object);
+    alignas(void*) std::array<std::byte, sizeof(int T::*)> member;
+    std::size_t size;
+    FieldCodec codec;
+};
+
+template <class T, class Member>
+    requires std::is_object_v<Member>
+Field<T> field(Member T::* member, FieldCodec codec) {
+    static_assert(sizeof member <= sizeof(Field<T>::member));
+    Field<T> out{};
+    new (out.member.data()) (Member T::*)(member);
+    out.offset = [](const void* stored, const T& object) {
+        const Member& found = object.*(*static_cast<Member T::* const*>(stored));
+        return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&found) -
+                                        reinterpret_cast<const std::byte*>(&object));
+    };
+    out.size = sizeof(Member);
+    out.codec = codec;
+    return out;
+}
+
+/// One component or tag of the schema.
+struct SchemaComponent {
+    std::string name;
+    std::uint32_t id = 0;         // name_id(name)
+    std::uint32_t signature = 0;  // of the layout; differs where the two sides would misread each other
+    ComponentLayout layout;       // empty for a tag
+    bool is_tag = false;
+    std::uint32_t max_bits = 0;   // the most that one record spends on it
+    std::uint32_t size = 0, align = 1;  // of the C++ type
+    const void* type = nullptr;   // which C++ type, within this program
+    ecs::ComponentId (*bind)(ecs::World& world) = nullptr;
+    void (*construct)(void* at) = nullptr;
+    void (*destroy)(void* value) = nullptr;
+};
+
+class Schema {
+public:
+    /// Declares T under a name that stays the same between builds. Fields without a codec travel
+    /// whole; see lanes.h for the codecs.
+    template <class T, class... Fields>
+        requires(std::is_default_constructible_v<T> && (std::same_as<Fields, Field<T>> && ...))
+    void component(std::string_view name, Fields... fields);
+
+    /// The same with one codec for all of T's fields.
+    template <class T>
+        requires std::is_default_constructible_v<T>
+    void component(std::string_view name, FieldCodec codec);
+
+    /// Declares a component without data: only its presence replicates.
+    template <class T>
+        requires std::is_empty_v<T>
+    void tag(std::string_view name);
+
+    /// What is wrong with the declarations so far, naming the component; empty if nothing is.
+    /// A schema with an error must not be used further.
+    const std::string& error() const { return error_; }
+
+    /// Equal on two sides iff they understand each other.
+    std::uint64_t hash() const;
+
+    /// A compact description for difference(): at most 900 bytes; what does not fit is left out.
+    std::vector<std::byte> summary() const;
+
+    /// Why a peer with this summary() cannot talk to us, naming a component; empty if it can.
+    /// Components that this side has never heard of are named as #id; see explain(). Any bytes are
+    /// safe.
+    std::string difference(std::span<const std::byte> peer_summary) const;
+
+    /// Replaces each #id in a peer's text by the name that it has here.
+    std::string explain(std::string_view text) const;
+
+    /// Sorted by id.
+    const std::vector<SchemaComponent>& components() const { return components_; }
+
+private:
+    template <class T>
+    SchemaComponent describe(std::string_view name, const std::vector<Field<T>>& fields, FieldCodec all);
+    void add(SchemaComponent component);
+    void fail(std::string_view name, std::string_view why);
+
+    std::vector<SchemaComponent> components_;
+    std::string error_;
+};
+
+/// Where entities of a schema are stored in one world.
+std::vector<ecs::ComponentId> bind(const Schema& schema, ecs::World& world);
+
+namespace detail {
+
+template <class T>
+inline constexpr char type_address = 0;
+
+template <class T>
+inline constexpr bool is_string = std::same_as<T, std::string>;
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T, class Allocator>
+inline constexpr bool is_vector<std::vector<T, Allocator>> = !std::same_as<T, bool>;
+template <class T>
+inline constexpr bool is_std_array = false;
+template <class T, std::size_t N>
+inline constexpr bool is_std_array<std::array<T, N>> = true;
+
+template <class T>
+inline constexpr bool is_scalar =
+    (std::is_arithmetic_v<T> && sizeof(T) <= 8) || std::is_enum_v<T> || std::same_as<T, ecs::Entity>;
+
+template <class T>
+constexpr FieldType field_type() {
+    if constexpr (std::same_as<T, ecs::Entity>) {
+        return FieldType::entity;
+    } else if constexpr (std::is_enum_v<T>) {
+        return field_type<std::underlying_type_t<T>>();
+    } else if constexpr (std::same_as<T, bool>) {
+        return FieldType::boolean;
+    } else if constexpr (std::is_floating_point_v<T>) {
+        return sizeof(T) == 4 ? FieldType::f32 : FieldType::f64;
+    } else {
+        constexpr FieldType kUnsigned[] = {FieldType::u8, FieldType::u16, FieldType::u32, FieldType::u64};
+        constexpr FieldType kSigned[] = {FieldType::i8, FieldType::i16, FieldType::i32, FieldType::i64};
+        constexpr int kSize = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+        return std::is_signed_v<T> ? kSigned[kSize] : kUnsigned[kSize];
+    }
+}
+
+template <class T>
+SequenceOps sequence_ops() {
+    return {[](const void* s) { return static_cast<const T*>(s)->size(); },
+            [](const void* s) -> const void* { return static_cast<const T*>(s)->data(); },
+            [](void* s, std::size_t count) -> void* {
+                static_cast<T*>(s)->resize(count);
+                return static_cast<T*>(s)->data();
+            }};
+}
+
+/// Walks a type, giving each scalar and sequence to `sink` with its offset from `base`.
+/// Returns false at something that cannot replicate.
+template <class T, class Sink>
+bool walk(const T& object, const std::byte* base, Sink& sink) {
+    const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
+    if constexpr (is_scalar<T>) {
+        sink.scalar(field_type<T>(), std::is_enum_v<T>, offset);
+        return true;
+    } else if constexpr (is_string<T>) {
+        sink.sequence(offset, sequence_ops<T>(), 1, true);
+        sink.element().scalar(FieldType::u8, true, 0);
+        return true;
+    } else if constexpr (is_vector<T>) {
+        using Element = typename T::value_type;
+        if constexpr (Sink::kNested || is_string<Element> || is_vector<Element> ||
+                      !std::is_default_constructible_v<Element>) {
+            return false;
+        } else {
+            sink.sequence(offset, sequence_ops<T>(), sizeof(Element), false);
+            const Element element{};
+            auto inner = sink.element();
+            return walk(element, reinterpret_cast<const std::byte*>(&element), inner);
+        }
+    } else if constexpr (std::is_bounded_array_v<T> || is_std_array<T>) {
+        for (const auto& element : object)
+            if (!walk(element, base, sink)) return false;
+        return true;
+    } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
+        if constexpr (field_count<T>() > kMaxFields) {
+            return false;
+        } else {
+            bool ok = true;
+            for_each_field(object, [&](const auto& field) { ok = ok && walk(field, base, sink); });
+            return ok;
+        }
+    } else {
+        return false;
+    }
+}
+
+/// A codec and the bytes it is for.
+struct CodecRange {
+    std::size_t offset, size;
+    FieldCodec codec;
+    bool used = false;
+};
+
+/// Collects the scalars of one sequence element.
+struct ElementSink {
+    static constexpr bool kNested = true;
+    Part& part;
+    FieldCodec codec;
+
+    void scalar(FieldType type, bool is_enum, std::size_t offset) {
+        part.leaves.push_back({type, is_enum, static_cast<std::uint32_t>(offset), codec});
+    }
+    void sequence(std::size_t, const SequenceOps&, std::size_t, bool) {}
+    ElementSink& element() { return *this; }
+};
+
+/// Collects a component's leaves and parts, each with the codec declared for its place.
+class LayoutSink {
+public:
+    static constexpr bool kNested = false;
+
+    LayoutSink(std::vector<CodecRange>& ranges, FieldCodec all) : ranges_(ranges), all_(all) {}
+
+    void scalar(FieldType type, bool is_enum, std::size_t offset);
+    void sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string);
+    ElementSink element() { return {parts.back(), element_codec_}; }
+
+    std::vector<Leaf> leaves;
+    std::vector<Part> parts;
+
+private:
+    FieldCodec codec_at(std::size_t offset);
+
+    std::vector<CodecRange>& ranges_;
+    FieldCodec all_;
+    FieldCodec element_codec_;
+};
+
+}  // namespace detail
+
+template <class T>
+SchemaComponent Schema::describe(std::string_view name, const std::vector<Field<T>>& fields, FieldCodec all) {
+    SchemaComponent out;
+    out.name = name;
+    out.id = name_id(name);
+    out.size = sizeof(T);
+    out.align = alignof(T);
+    out.type = &detail::type_address<T>;
+    out.bind = [](ecs::World& world) { return world.component<T>(); };
+    out.construct = [](void* at) { ::new (at) T{}; };
+    out.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
+    const T object{};
+    std::vector<detail::CodecRange> ranges;
+    for (const Field<T>& field : fields)
+        ranges.push_back({field.offset(field.member.data(), object), field.size, field.codec});
+    detail::LayoutSink sink(ranges, all);
+    if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink))
+        fail(name, "has a field of a type that cannot be replicated");
+    for (const detail::CodecRange& range : ranges)
+        if (!range.used) fail(name, "has a codec for a field that holds nothing to replicate");
+    for (const Leaf& leaf : sink.leaves) out.layout.add_leaf(leaf);
+    for (Part& part : sink.parts) out.layout.add_part(std::move(part));
+    return out;
+}
+
+template <class T, class... Fields>
+    requires(std::is_default_constructible_v<T> && (std::same_as<Fields, Field<T>> && ...))
+void Schema::component(std::string_view name, Fields... fields) {
+    if constexpr (std::is_empty_v<T>) {
+        tag<T>(name);
+    } else {
+        add(describe<T>(name, {fields...}, FieldCodec{}));
+    }
+}
+
+template <class T>
+    requires std::is_default_constructible_v<T>
+void Schema::component(std::string_view name, FieldCodec codec) {
+    add(describe<T>(name, {}, codec));
+}
+
+template <class T>
+    requires std::is_empty_v<T>
+void Schema::tag(std::string_view name) {
+    SchemaComponent out;
+    out.name = name;
+    out.id = name_id(name);
+    out.is_tag = true;
+    out.type = &detail::type_address<T>;
+    out.bind = [](ecs::World& world) { return world.component<T>(); };
+    add(std::move(out));
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,420 @@
+#include "sender.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+
+namespace shoal::replication {
+namespace {
+
+constexpr std::size_t kSmallestUsefulBytes = 32;  // less budget than this waits for more
+constexpr std::size_t kExpectedRecords = 512;     // in flight or in a packet; more make buffers grow
+constexpr std::size_t kMinRecordBits = 3;         // gap, kind, and a body of at least nothing
+
+std::uint32_t ticks_of(double seconds, double tick_hz) {
+    return static_cast<std::uint32_t>(std::max(1.0, std::ceil(seconds * tick_hz)));
+}
+
+}  // namespace
+
+Sender::Sender(ecs::World& world, const Schema& schema, const SenderOptions& options)
+    : options_(options), shadow_(world, schema, ticks_of(options.history_s, options.tick_hz)) {
+    assert(schema.error().empty());
+    assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
+    assert(options.bytes_per_second > 0 && options.burst_bytes >= 1'400);
+    candidates_.reserve(kExpectedRecords);
+    by_slot_.reserve(kExpectedRecords);
+    memo_.reserve(kExpectedRecords);
+}
+
+void Sender::update(Tick tick) {
+    assert(!updated_ || is_newer(tick, tick_));
+    const double elapsed_s = updated_ ? (tick - tick_) / options_.tick_hz : 0;
+    tick_ = tick;
+    updated_ = true;
+    shadow_.update(tick);
+    memo_.clear();
+    memo_bits_.clear();
+    memo_of_.resize(shadow_.index_count(), kNone);
+    refill(elapsed_s);
+    for (const auto& peer : peers_)
+        if (peer->in_use) update_peer(*peer);
+}
+
+void Sender::refill(double seconds) {
+    for (const auto& peer : peers_) {
+        if (!peer->in_use) continue;
+        peer->budget += seconds * options_.bytes_per_second;
+        peer->budget = std::min(peer->budget, static_cast<double>(options_.burst_bytes));
+    }
+}
+
+void Sender::update_peer(PeerState& peer) {
+    for (const std::uint32_t slot : peer.rebases) restart_slot(peer, slot);
+    peer.rebases.clear();
+    peer.slot_of.resize(shadow_.index_count(), kNone);
+    for (const std::uint32_t entry : shadow_.closed()) close_slot(peer, entry);
+    for (const std::uint32_t entry : shadow_.opened()) open_slot(peer, entry);
+    for (const std::uint32_t entry : shadow_.changed()) pend(peer, peer.slot_of[entry]);
+}
+
+// Peers
+
+Sender::Peer Sender::add_peer() {
+    Peer index = 0;
+    while (index < peers_.size() && peers_[index]->in_use) ++index;
+    if (index == peers_.size()) peers_.push_back(std::make_unique<PeerState>());
+    PeerState& peer = *peers_[index];
+    peer.in_use = true;
+    peer.budget = options_.burst_bytes;
+    peer.last_sent = tick_;
+    peer.queue.reserve(kExpectedRecords);
+    peer.packets.reserve(kMaxPacketDistance + 1);
+    peer.records.reserve(kExpectedRecords * 8);
+    peer.slot_of.resize(shadow_.index_count(), kNone);
+    for (std::uint32_t entry = 0; entry < shadow_.index_count(); ++entry)
+        if (shadow_[entry].entity) open_slot(peer, entry);
+    return index;
+}
+
+void Sender::remove_peer(Peer peer) {
+    assert(peers_[peer]->in_use);
+    *peers_[peer] = PeerState{};
+}
+
+void Sender::rebase(Peer index, std::uint32_t slot) {
+    PeerState& peer = *peers_[index];
+    if (slot < peer.slots.size() && peer.rebases.size() < peer.slots.size()) peer.rebases.push_back(slot);
+}
+
+void Sender::request_mark(Peer index) {
+    PeerState& peer = *peers_[index];
+    if (peer.mark_number == 0 || peer.mark_tick != tick_) peer.wants_mark = true;
+}
+
+bool Sender::is_settled(Peer index) const {
+    const PeerState& peer = *peers_[index];
+    if (peer.pending_count != 0 || peer.mark_number == 0 || peer.mark_tick != tick_) return false;
+    for (std::size_t i = 0; i < peer.packets.size(); ++i)
+        if (!peer.packets[i].settled && peer.packets[i].newest_count != 0) return false;
+    return peer.mark_missing == 0;
+}
+
+Sender::PeerStats Sender::stats(Peer index) const {
+    PeerStats stats = peers_[index]->stats;
+    stats.pending = peers_[index]->pending_count;
+    return stats;
+}
+
+// Slots
+
+void Sender::open_slot(PeerState& peer, std::uint32_t entry) {
+    std::size_t word = peer.first_free_word;
+    while (word < peer.free_slots.size() && peer.free_slots[word] == 0) ++word;
+    peer.first_free_word = word;
+    if (word == peer.free_slots.size()) {
+        peer.free_slots.push_back(~std::uint64_t{0});
+        peer.slots.resize(peer.slots.size() + 64);
+        peer.is_pending.resize(peer.slots.size());
+        peer.is_queued.resize(peer.slots.size());
+    }
+    const unsigned bit = static_cast<unsigned>(std::countr_zero(peer.free_slots[word]));
+    peer.free_slots[word] &= ~(std::uint64_t{1} << bit);
+    const std::uint32_t index = static_cast<std::uint32_t>(word * 64 + bit);
+    peer.slots[index] = {entry, tick_, tick_ - 1, tick_ - 1, 0};
+    peer.slot_of[entry] = index;
+    peer.stats.slots += 1;
+    pend(peer, index);
+}
+
+/// A tombstone is due, unless the peer has never heard of the entity.
+void Sender::close_slot(PeerState& peer, std::uint32_t entry) {
+    const std::uint32_t index = peer.slot_of[entry];
+    peer.slot_of[entry] = kNone;
+    Slot& slot = peer.slots[index];
+    slot.entry = kNone;
+    if (slot.sent == slot.opened - 1) {
+        unpend(peer, index);
+        free_slot(peer, index);
+    } else {
+        pend(peer, index);
+    }
+}
+
+void Sender::free_slot(PeerState& peer, std::uint32_t index) {
+    peer.free_slots[index / 64] |= std::uint64_t{1} << (index % 64);
+    peer.first_free_word = std::min<std::size_t>(peer.first_free_word, index / 64);
+    peer.stats.slots -= 1;
+}
+
+/// As if the peer had just come into view of the entity, but that it may hold some version of it.
+void Sender::restart_slot(PeerState& peer, std::uint32_t index) {
+    Slot& slot = peer.slots[index];
+    if (slot.entry == kNone) return;           // free, or its tombstone is on the way
+    if (slot.sent == slot.opened - 1) return;  // from nothing anyway
+    slot.opened = slot.sent = tick_;
+    slot.acked = tick_ - 1;
+    pend(peer, index);
+}
+
+void Sender::pend(PeerState& peer, std::uint32_t index) {
+    if (peer.is_pending[index]) return;
+    peer.is_pending[index] = true;
+    peer.pending_count += 1;
+    if (peer.is_queued[index]) return;
+    peer.is_queued[index] = true;
+    peer.queue.push(index);
+}
+
+void Sender::unpend(PeerState& peer, std::uint32_t index) {
+    if (!peer.is_pending[index]) return;
+    peer.is_pending[index] = false;  // its place in the queue goes when it comes to the front
+    peer.pending_count -= 1;
+}
+
+void Sender::drop_front(PeerState& peer, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) peer.is_queued[peer.queue[i]] = false;
+    peer.queue.pop(count);
+}
+
+// Fates
+
+Sender::Packet* Sender::find_packet(PeerState& peer, std::uint32_t low_number) {
+    std::size_t first = 0, last = peer.packets.size();
+    if (last == 0) return nullptr;
+    const std::uint64_t oldest = peer.packets[0].number;
+    const std::uint64_t number = oldest + (low_number - static_cast<std::uint32_t>(oldest));
+    while (first < last) {
+        const std::size_t middle = (first + last) / 2;
+        if (peer.packets[middle].number < number) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
+    }
+    if (first == peer.packets.size() || peer.packets[first].number != number) return nullptr;
+    return peer.packets[first].settled ? nullptr : &peer.packets[first];
+}
+
+void Sender::on_fate(Peer peer_index, std::uint64_t number, bool delivered) {
+    PeerState& peer = *peers_[peer_index];
+    std::size_t first_record = 0;
+    for (std::size_t i = 0; i < peer.packets.size(); ++i) {
+        Packet& packet = peer.packets[i];
+        if (packet.number == number && !packet.settled) {
+            packet.settled = true;
+            packet.delivered = delivered;
+            for (std::uint32_t r = 0; r < packet.record_count; ++r)
+                settle_record(peer, packet, peer.records[first_record + r], delivered);
+            if (delivered && number > peer.anchor_number) {
+                peer.anchor_number = number;
+                peer.anchor_tick = packet.tick;
+            }
+            if (delivered && number >= peer.mark_first && number <= peer.mark_number) peer.mark_missing -= 1;
+            break;
+        }
+        first_record += packet.record_count;
+    }
+    while (!peer.packets.empty() && peer.packets[0].settled) {
+        peer.records.pop(peer.packets[0].record_count);
+        peer.packets.pop();
+    }
+    // Something that the mark needs was lost, or had no fate; now that all is known, a mark needs only itself.
+    if (peer.packets.empty() && peer.mark_missing != 0) peer.wants_mark = true;
+}
+
+void Sender::settle_record(PeerState& peer, const Packet& packet, std::uint32_t record, bool delivered) {
+    const std::uint32_t index = record & ~kGoneFlag;
+    Slot& slot = peer.slots[index];
+    if (is_newer(slot.opened, packet.tick)) return;  // about an earlier entity of this slot
+    const bool is_newest = slot.sent_number == static_cast<std::uint32_t>(packet.number);
+    if (!delivered) {
+        if (is_newest) pend(peer, index);
+        return;
+    }
+    if ((record & kGoneFlag) != 0) {
+        if (peer.free_slots[index / 64] >> (index % 64) & 1) return;  // an earlier tombstone was faster
+        unpend(peer, index);
+        free_slot(peer, index);
+        return;
+    }
+    if (is_newer(packet.tick, slot.acked)) slot.acked = packet.tick;
+}
+
+// Encoding
+
+/// What to tell a peer about a slot; false if there is nothing to tell.
+bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate) {
+    candidate = {};
+    candidate.header.slot = index;
+    if (slot.entry == kNone) {
+        candidate.header.kind = RecordKind::gone;
+        return true;
+    }
+    const Shadow::Entry& entry = shadow_[slot.entry];
+    const bool has_acked = slot.acked != slot.opened - 1;
+    const Version* baseline = has_acked ? entry.versions.at(slot.acked) : nullptr;
+    const Version& now = *entry.versions.newest();
+    candidate.is_empty = baseline && (baseline == &now || baseline->image == now.image);
+    // The peer may hold any version sent since the acked one, also one that was declared lost: only
+    // an acknowledged record ends that doubt, be it empty.
+    if (candidate.is_empty && slot.sent == slot.acked) return false;
+    candidate.header.kind = baseline ? RecordKind::delta : RecordKind::whole;
+    candidate.header.baseline = slot.acked;
+    candidate.header.net_id = entry.net_id;
+    const MemoEntry& bits = memo(slot.entry, baseline);
+    candidate.body_offset = bits.offset;
+    candidate.body_bits = bits.bits;
+    return true;
+}
+
+const Sender::MemoEntry& Sender::memo(std::uint32_t entry, const Version* baseline) {
+    // Heads are not reset every tick: one that points at this entity is right, whenever it was set.
+    std::uint32_t& head = memo_of_[entry];
+    if (head >= memo_.size() || memo_[head].entry != entry) head = kNone;
+    for (std::uint32_t i = head; i != kNone; i = memo_[i].next)
+        if (memo_[i].from_nothing == !baseline && (!baseline || memo_[i].baseline == baseline->tick))
+            return memo_[i];
+    const std::size_t offset = memo_bits_.bit_count();
+    const Image& now = shadow_[entry].versions.newest()->image;
+    write_image(shadow_.schema(), baseline ? baseline->image : Image{}, now, memo_bits_);
+    memo_.push_back({entry, !baseline, baseline ? baseline->tick : 0, offset, memo_bits_.bit_count() - offset, head});
+    head = static_cast<std::uint32_t>(memo_.size() - 1);
+    return memo_.back();
+}
+
+/// Collects pending records, oldest first, until they surely fill `room_bits`. Slots with nothing
+/// to tell stop being pending.
+void Sender::gather(PeerState& peer, std::size_t room_bits) {
+    candidates_.clear();
+    std::size_t bits = 0;
+    Candidate candidate;
+    for (std::size_t position = 0; position < peer.queue.size() && bits <= room_bits; ++position) {
+        const std::uint32_t index = peer.queue[position];
+        if (!peer.is_pending[index]) continue;
+        if (!prepare(index, peer.slots[index], candidate)) {
+            unpend(peer, index);
+            continue;
+        }
+        candidate.position = position;
+        candidates_.push_back(candidate);
+        bits += candidate.body_bits + kMinRecordBits;
+    }
+    if (peer.pending_count == 0) drop_front(peer, peer.queue.size());
+    by_slot_.clear();
+    for (std::uint32_t i = 0; i < candidates_.size(); ++i) by_slot_.push_back(i);
+    std::sort(by_slot_.begin(), by_slot_.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return candidates_[a].header.slot < candidates_[b].header.slot;
+    });
+}
+
+/// Bits of a packet with the first `count` candidates.
+std::size_t Sender::measure(const StateHeader& header, std::size_t count) {
+    std::size_t bits = write_state_header(header, nullptr);
+    RecordHeaderWriter headers(header, nullptr);
+    for (const std::uint32_t i : by_slot_)
+        if (i < count) bits += headers.write(candidates_[i].header) + candidates_[i].body_bits;
+    return bits;
+}
+
+/// How many of the oldest candidates fit `room_bits`; if not even one does, one that fits `limit_bits`.
+std::size_t Sender::fit(const StateHeader& header, std::size_t room_bits, std::size_t limit_bits) {
+    std::size_t count = candidates_.size();
+    std::size_t bits = measure(header, count);
+    while (count > 1 && bits > room_bits) {
+        std::size_t excess = bits - room_bits;
+        while (count > 1 && excess > 0) {
+            const std::size_t saved = candidates_[--count].body_bits + kMinRecordBits;
+            excess -= std::min(excess, saved);
+        }
+        bits = measure(header, count);
+    }
+    return bits <= room_bits || (count == 1 && bits <= limit_bits) ? count : 0;
+}
+
+std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t capacity, std::span<std::byte> out) {
+    assert(out.size() >= kMaxRecordBytes + 100);
+    PeerState& peer = *peers_[peer_index];
+    const double allowed = peer.budget - kPacketOverheadBytes;
+    if (!updated_ || allowed < kSmallestUsefulBytes) return 0;
+    const std::size_t limit = std::min(static_cast<std::size_t>(allowed), out.size());
+    const std::size_t room_bits = std::min(limit, capacity) * 8;
+    gather(peer, room_bits);
+
+    StateHeader header = make_header(peer, number);
+    header.record_count = static_cast<std::uint32_t>(candidates_.size());
+    header.complete = make_mark(peer, number);
+    const std::size_t count = candidates_.empty() ? 0 : fit(header, room_bits, limit * 8);
+    if (count == 0 && !candidates_.empty()) return 0;
+    header.record_count = static_cast<std::uint32_t>(count);
+    const bool is_last = count == peer.pending_count;
+    const bool heartbeat = tick_ - peer.last_sent >= ticks_of(options_.heartbeat_s, options_.tick_hz);
+    if (count == 0 && !(is_last && header.complete && (peer.wants_mark || heartbeat))) return 0;
+    commit(peer, number, count);
+    if (!is_last) header.complete.reset();
+    if (header.complete) header.complete = make_mark(peer, number);  // no longer than before
+
+    packet_bits_.clear();
+    write_state_header(header, &packet_bits_);
+    RecordHeaderWriter headers(header, &packet_bits_);
+    for (const std::uint32_t i : by_slot_) {
+        if (i >= count) continue;
+        headers.write(candidates_[i].header);
+        packet_bits_.append(memo_bits_, candidates_[i].body_offset, candidates_[i].body_bits);
+    }
+    packet_bits_.copy_to(out);
+    if (header.complete) {
+        peer.mark_number = number;
+        peer.mark_first = number - header.complete->distance;
+        peer.mark_missing = header.complete->distance + 1;
+        peer.mark_tick = tick_;
+        for (std::size_t i = 0; i < peer.packets.size(); ++i)
+            peer.mark_missing -= peer.packets[i].delivered && peer.packets[i].number >= peer.mark_first;
+    }
+    peer.wants_mark = !header.complete;
+    peer.last_sent = tick_;
+    const std::size_t bytes = packet_bits_.byte_count();
+    peer.budget -= static_cast<double>(bytes + kPacketOverheadBytes);
+    peer.stats.state_bytes += bytes;
+    return bytes;
+}
+
+StateHeader Sender::make_header(const PeerState& peer, std::uint64_t number) const {
+    StateHeader header;
+    header.tick = tick_;
+    if (peer.anchor_number != 0 && number - peer.anchor_number <= kMaxPacketDistance)
+        header.anchor = {static_cast<std::uint32_t>(number - peer.anchor_number), tick_ - peer.anchor_tick};
+    return header;
+}
+
+/// The oldest packet that holds some slot's newest record and is not yet known to have arrived.
+std::optional<StateHeader::Complete> Sender::make_mark(const PeerState& peer, std::uint64_t number) const {
+    std::uint64_t oldest = number;
+    for (std::size_t i = peer.packets.size(); i-- > 0;)
+        if (!peer.packets[i].settled && peer.packets[i].newest_count != 0) oldest = peer.packets[i].number;
+    if (number - oldest > kMaxPacketDistance) return std::nullopt;
+    return StateHeader::Complete{static_cast<std::uint32_t>(number - oldest), tick_ - shadow_.last_change()};
+}
+
+void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const Candidate& candidate = candidates_[i];
+        const std::uint32_t index = candidate.header.slot;
+        Slot& slot = peer.slots[index];
+        if (slot.sent != slot.opened - 1)
+            if (Packet* previous = find_packet(peer, slot.sent_number)) previous->newest_count -= 1;
+        slot.sent = tick_;
+        slot.sent_number = static_cast<std::uint32_t>(number);
+        peer.records.push(candidate.header.kind == RecordKind::gone ? index | kGoneFlag : index);
+        unpend(peer, index);
+        peer.stats.records_sent += 1;
+        peer.stats.whole_records += candidate.header.kind == RecordKind::whole;
+        peer.stats.empty_records += candidate.is_empty;
+    }
+    if (count > 0) drop_front(peer, candidates_[count - 1].position + 1);
+    const std::uint32_t records = static_cast<std::uint32_t>(count);
+    peer.packets.push({number, tick_, records, records, false, false});
+}
+
+}  // namespace shoal::replication

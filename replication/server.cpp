@@ -1,0 +1,137 @@
+#include "server.h"
+
+#include <array>
+#include <cassert>
+
+#include "message.h"
+
+namespace shoal::replication {
+namespace {
+
+net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
+    config.schema_hash = schema.hash();
+    return config;
+}
+
+}  // namespace
+
+Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
+               ServerListener* listener)
+    : schema_(schema),
+      listener_(listener),
+      sender_(world, schema, options.sender),
+      host_(with_schema(options.host, schema), *this, sink),
+      next_tick_(options.first_tick) {}
+
+Tick Server::tick(net::Time now) {
+    now_ = now;
+    host_.update(now);
+    sender_.update(next_tick_);
+    send_state(now);
+    host_.flush(now);
+    return next_tick_++;
+}
+
+void Server::poll(net::Time now) {
+    now_ = now;
+    host_.update(now);
+    host_.flush(now);
+}
+
+void Server::resend(net::Time now) {
+    sender_.refill(std::chrono::duration<double>(now - now_).count());
+    now_ = now;
+    host_.update(now);
+    for (const Member& member : members_)
+        if (member.id) sender_.request_mark(member.peer);
+    send_state(now);
+    host_.flush(now);
+}
+
+void Server::send_state(net::Time now) {
+    std::array<std::byte, net::kMaxPayloadBytes> payload;
+    for (const Member& member : members_) {
+        if (!member.id) continue;
+        while (const std::size_t capacity = host_.payload_capacity(member.id)) {
+            const std::uint64_t number = host_.next_packet_number(member.id);
+            const std::size_t size = sender_.encode(member.peer, number, capacity, payload);
+            if (size == 0) break;
+            const std::uint64_t sent = host_.send_payload(member.id, std::span(payload).first(size), 0, now);
+            assert(sent == number);
+            static_cast<void>(sent);
+        }
+    }
+}
+
+bool Server::is_settled() const {
+    for (const Member& member : members_)
+        if (member.id && !sender_.is_settled(member.peer)) return false;
+    return true;
+}
+
+net::SendResult Server::send_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
+    message_.assign(1, static_cast<std::byte>(MessageKind::game));
+    message_.insert(message_.end(), message.begin(), message.end());
+    return host_.send_message(peer, channel, message_);
+}
+
+void Server::disconnect(net::PeerId peer, std::string_view text, net::Time now) {
+    host_.disconnect(peer, net::DisconnectReason::kicked, text, now);
+}
+
+Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
+    const Member& member = members_[peer.index()];
+    return member.id == peer ? sender_.stats(member.peer) : Sender::PeerStats{};
+}
+
+Server::Member* Server::find(net::PeerId peer) {
+    if (peer.index() >= members_.size() || members_[peer.index()].id != peer) return nullptr;
+    return &members_[peer.index()];
+}
+
+void Server::on_connected(net::PeerId peer) {
+    if (peer.index() >= members_.size()) members_.resize(peer.index() + std::size_t{1});
+    members_[peer.index()] = {peer, sender_.add_peer()};
+    if (listener_) listener_->on_join(peer);
+}
+
+void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
+    Member* member = find(peer);
+    if (!member) return;
+    sender_.remove_peer(member->peer);
+    *member = {};
+    if (listener_) listener_->on_leave(peer, reason, text);
+}
+
+void Server::on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
+    const Member* member = find(peer);
+    if (!member) return;
+    if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::game)) {
+        if (listener_) listener_->on_message(peer, channel, message.subspan(1));
+        return;
+    }
+    const bool is_rebase = message.size() > 1 && message[0] == static_cast<std::byte>(MessageKind::rebase) &&
+                           message.size() % 4 == 1;
+    if (!is_rebase)
+        return host_.disconnect(peer, net::DisconnectReason::protocol_error, "unknown message", now_);
+    for (std::size_t at = 1; at < message.size(); at += 4) {
+        std::uint32_t slot = 0;
+        for (std::size_t i = 0; i < 4; ++i) slot |= std::to_integer<std::uint32_t>(message[at + i]) << (8 * i);
+        sender_.rebase(member->peer, slot);
+    }
+}
+
+void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
+    if (const Member* member = find(peer)) sender_.on_fate(member->peer, fate.number, fate.delivered);
+}
+
+bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
+    if (!admission.schema_matches) {
+        refusal = schema_.difference(admission.hello);
+        if (refusal.empty()) refusal = "the schemas differ";
+        return false;
+    }
+    return !listener_ || listener_->on_admit(admission.address, refusal);
+}
+
+}  // namespace shoal::replication

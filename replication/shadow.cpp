@@ -1,0 +1,192 @@
+#include "shadow.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::replication {
+
+Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks)
+    : world_(world),
+      shapes_(schema),
+      ids_(bind(schema, world)),
+      changes_(world),
+      history_ticks_(history_ticks),
+      dirty_(schema.components().size()) {
+    std::size_t most_words = 0;
+    for (const SchemaComponent& component : schema.components()) most_words += component.layout.max_words();
+    words_.reserve(most_words);
+    parts_.reserve(most_words);
+    changes_.watch(world.component<Replicated>());
+    for (const ecs::ComponentId id : ids_) changes_.watch(id);
+    world.each_entity([&](ecs::Entity entity) {
+        if (world.has<Replicated>(entity)) changes_.mark(entity, kReplicatedWatch);
+    });
+}
+
+Shadow::~Shadow() {
+    for (Entry& entry : entries_) entry.versions.clear(pool_);
+}
+
+NetId Shadow::net_id(ecs::Entity entity) const {
+    const std::uint32_t index = find(entity);
+    return index == kNone ? 0 : entries_[index].net_id;
+}
+
+std::uint32_t Shadow::find(ecs::Entity entity) const {
+    if (entity.index >= index_of_.size()) return kNone;
+    const std::uint32_t index = index_of_[entity.index];
+    return index != kNone && entries_[index].entity == entity ? index : kNone;
+}
+
+std::uint32_t Shadow::to_net(ecs::Entity entity) {
+    const NetId net_id = this->net_id(entity);
+    if (world_.is_alive(entity)) references_.add(entity.index, capturing_);  // it may get another net id
+    return net_id;
+}
+
+void Shadow::update(Tick tick) {
+    assert(!updated_ || is_newer(tick, tick_));
+    if (updated_) forget_past(tick);
+    tick_ = tick;
+    free_.insert(free_.end(), closed_.begin(), closed_.end());
+    opened_.clear();
+    changed_.clear();
+    closed_.clear();
+    take_changes();
+    if (!updated_ || !opened_.empty() || !changed_.empty() || !closed_.empty()) last_change_ = tick;
+    updated_ = true;
+}
+
+/// Net ids first, so that references among entities that opened together find each other.
+void Shadow::take_changes() {
+    for (const ecs::Entity entity : changes_.destroyed())
+        if (const std::uint32_t index = find(entity); index != kNone) close(index);
+    for (const ecs::ChangeCollector::Change change : changes_.changes()) {
+        const bool replicated = world_.has<Replicated>(change.entity);
+        const std::uint32_t index = find(change.entity);
+        if (replicated && index == kNone) open(change.entity);
+        if (!replicated && index != kNone) close(index);
+    }
+    again_.clear();
+    for (const std::uint32_t index : opened_) {
+        capture(index, true);
+        references_.for_each_referrer(entries_[index].entity.index, [&](std::uint32_t referrer) {
+            again_.push_back(referrer);
+        });
+    }
+    const std::size_t opened = opened_.size();
+    for (const ecs::ChangeCollector::Change change : changes_.changes()) {
+        const std::uint32_t index = find(change.entity);
+        if (index == kNone || entries_[index].versions.newest()->tick == tick_) continue;
+        for (std::size_t i = 0; i < dirty_.size(); ++i)
+            dirty_[i] = change.has(static_cast<std::uint32_t>(i + 1));
+        capture(index, false);
+    }
+    for (const std::uint32_t index : again_)
+        if (entries_[index].entity) {
+            std::fill(dirty_.begin(), dirty_.end(), true);
+            capture(index, false);
+        }
+    assert(opened == opened_.size());
+    static_cast<void>(opened);
+    changes_.clear();
+}
+
+void Shadow::open(ecs::Entity entity) {
+    std::uint32_t index = static_cast<std::uint32_t>(entries_.size());
+    if (free_.empty()) {
+        entries_.emplace_back();
+    } else {
+        index = free_.back();
+        free_.pop_back();
+    }
+    entries_[index].entity = entity;
+    entries_[index].net_id = next_net_id_++;
+    assert(next_net_id_ != 0);  // four billion entities later
+    if (entity.index >= index_of_.size()) index_of_.resize(entity.index + std::size_t{1}, kNone);
+    index_of_[entity.index] = index;
+    opened_.push_back(index);
+    ++open_count_;
+}
+
+void Shadow::close(std::uint32_t index) {
+    Entry& entry = entries_[index];
+    entry.versions.clear(pool_);
+    references_.clear(index);
+    index_of_[entry.entity.index] = kNone;
+    entry.entity = {};
+    entry.net_id = 0;
+    closed_.push_back(index);
+    --open_count_;
+}
+
+const Shape* Shadow::present_shape(const Entry& entry) {
+    components_.clear();
+    for (std::size_t i = 0; i < ids_.size(); ++i)
+        if (world_.has(entry.entity, ids_[i])) components_.push_back(static_cast<ComponentIndex>(i));
+    return shapes_.shape(components_);
+}
+
+/// Quantises what is dirty, keeps the rest, and adds a version if that makes a difference.
+void Shadow::capture(std::uint32_t index, bool everything) {
+    Entry& entry = entries_[index];
+    const Image old = everything ? Image{} : entry.versions.newest()->image;
+    const auto reshaped = [&](std::size_t i) {
+        return dirty_[i] && world_.has(entry.entity, ids_[i]) !=
+                                (old.shape->find(static_cast<ComponentIndex>(i)) != Shape::kAbsent);
+    };
+    bool same_shape = !everything;
+    bool references = everything;
+    for (std::size_t i = 0; i < dirty_.size() && !everything; ++i) {
+        same_shape = same_shape && !reshaped(i);
+        references = references || (dirty_[i] && schema().components()[i].layout.has_references());
+    }
+    const Shape* shape = same_shape ? old.shape : present_shape(entry);
+    if (references) references_.clear(index);
+
+    capturing_ = index;
+    words_.resize(shape->lane_words);
+    parts_.clear();
+    ImageCursor before(schema(), old);
+    for (std::uint32_t position = 0; position < shape->components.size(); ++position) {
+        const ComponentIndex component = shape->components[position];
+        const ComponentLayout& layout = schema().components()[component].layout;
+        const bool known = before.seek(component);
+        std::uint32_t* lanes = words_.data() + shape->lanes[position];
+        if (layout.empty()) continue;
+        if (!known || dirty_[component] || (references && layout.has_references())) {
+            const void* value = world_.try_get(entry.entity, ids_[component]);
+            cut_values_ += layout.quantise(value, *this, lanes, parts_);
+        } else {
+            std::copy_n(before.lanes(), layout.lanes().size(), lanes);
+            parts_.insert(parts_.end(), before.parts(), before.parts() + before.part_words());
+        }
+    }
+    capturing_ = kNone;
+    words_.insert(words_.end(), parts_.begin(), parts_.end());
+
+    const Image now{shape, words_};
+    if (!everything && now == old) return;
+    if (!everything) {
+        superseded_.push({tick_, index});
+        changed_.push_back(index);
+    }
+    if (!entry.versions.empty() && entry.versions.newest()->tick == tick_) {
+        entry.versions.drop(entry.versions.newest(), pool_);  // captured twice in this tick
+        changed_.pop_back();
+    }
+    entry.versions.push(tick_, now, pool_);
+}
+
+/// Drops the versions that were superseded a history's length before `tick`, or earlier.
+void Shadow::forget_past(Tick tick) {
+    const Tick horizon = tick - history_ticks_;
+    while (!superseded_.empty() && !is_newer(superseded_[0].tick, horizon)) {
+        VersionList& versions = entries_[superseded_[0].index].versions;
+        while (versions.size() > 1 && !is_newer(versions.oldest()->newer->tick, horizon))
+            versions.drop(versions.oldest(), pool_);
+        superseded_.pop();
+    }
+}
+
+}  // namespace shoal::replication

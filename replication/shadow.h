@@ -1,0 +1,106 @@
+#pragma once
+// The replicated entities as numbers, with their recent past: quantised once per change, shared by
+// all peers. Fed by the world's hooks; a clean entity is never touched.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "../ecs/change_collector.h"
+#include "../ecs/world.h"
+#include "../net/fifo.h"
+#include "image.h"
+#include "reference_index.h"
+#include "version.h"
+
+namespace shoal::replication {
+
+/// An entity on the wire: never 0, never used twice in a sender's life.
+using NetId = std::uint32_t;
+
+class Shadow final : public EntityMap {
+public:
+    struct Entry {
+        ecs::Entity entity;  // null: closed
+        NetId net_id = 0;
+        VersionList versions;  // the newest is the present state
+    };
+
+    /// Keeps versions for `history_ticks` after they were superseded. World and schema must
+    /// outlive the shadow; entities that are Replicated already are found by the first update().
+    Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks);
+    ~Shadow();
+    Shadow(const Shadow&) = delete;
+    Shadow& operator=(const Shadow&) = delete;
+
+    /// Takes over what changed in the world since the last call, as of `tick`, which must be newer
+    /// than the last call's.
+    void update(Tick tick);
+
+    /// Indices of entries by what the last update() did to them. An index is used again only after
+    /// the update() that follows its closing.
+    std::span<const std::uint32_t> opened() const { return opened_; }
+    std::span<const std::uint32_t> changed() const { return changed_; }
+    std::span<const std::uint32_t> closed() const { return closed_; }
+
+    const Entry& operator[](std::uint32_t index) const { return entries_[index]; }
+    std::uint32_t index_count() const { return static_cast<std::uint32_t>(entries_.size()); }
+    std::uint32_t open_count() const { return open_count_; }
+
+    /// The last tick at which any entity opened, changed or closed; the first update's at first.
+    Tick last_change() const { return last_change_; }
+
+    NetId net_id(ecs::Entity entity) const;
+    const Schema& schema() const { return shapes_.schema(); }
+
+    /// Strings and vectors cut to their declared maximum so far.
+    std::uint64_t cut_values() const { return cut_values_; }
+
+private:
+    static constexpr std::uint32_t kNone = 0xffffffff;
+    static constexpr std::uint32_t kReplicatedWatch = 0;  // components follow, from 1
+
+    std::uint32_t to_net(ecs::Entity entity) override;
+    ecs::Entity to_entity(std::uint32_t) override { return {}; }
+
+    std::uint32_t find(ecs::Entity entity) const;
+    void open(ecs::Entity entity);
+    void close(std::uint32_t index);
+    void take_changes();
+    const Shape* present_shape(const Entry& entry);
+    void capture(std::uint32_t index, bool everything);
+    void forget_past(Tick tick);
+
+    ecs::World& world_;
+    ShapeTable shapes_;
+    std::vector<ecs::ComponentId> ids_;  // by ComponentIndex
+    ecs::ChangeCollector changes_;
+
+    std::vector<Entry> entries_;
+    std::vector<std::uint32_t> free_;
+    std::vector<std::uint32_t> index_of_;  // by ecs index; kNone
+    std::uint32_t open_count_ = 0;
+    NetId next_net_id_ = 1;
+    ReferenceIndex references_;  // ecs index of a target, replicated or not -> entries that refer to it
+
+    VersionPool pool_;
+    struct Superseded {
+        Tick tick;
+        std::uint32_t index;
+    };
+    net::Fifo<Superseded> superseded_;  // entries that got a new version, by tick: they have a past
+    std::uint32_t history_ticks_;
+    Tick tick_ = 0;
+    Tick last_change_ = 0;
+    bool updated_ = false;
+
+    std::vector<std::uint32_t> opened_, changed_, closed_;
+    std::vector<bool> dirty_;  // by ComponentIndex, of the entity at hand
+    std::vector<std::uint32_t> again_;  // entries whose references must be looked at anew
+    std::vector<ComponentIndex> components_;
+    std::vector<std::uint32_t> words_, parts_;
+    std::uint32_t capturing_ = kNone;
+    std::uint64_t cut_values_ = 0;
+};
+
+}  // namespace shoal::replication
