@@ -1,0 +1,297 @@
+// A client: sees the arena as it is on the server, and steers one creature in it.
+
+#include "replication/client.h"
+#include "flags.h"
+#include "hash_log.h"
+#include "link.h"
+#include "message.h"
+#include "process.h"
+#include "terminal.h"
+#include "view.h"
+
+#include <array>
+#include <cstdio>
+#include <optional>
+
+namespace shoal::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr net::Duration kFrame = 33ms;
+constexpr net::Duration kLongestWait = 10ms;  // replication::Client wants an update every 20 ms
+
+struct Options {
+    std::string connect = "127.0.0.1:40000", name = "guest", hash_log;
+    double seconds = 0, latency_ms = 0, jitter_ms = 0, loss = 0, duplicate = 0, reorder = 0;
+    std::uint64_t seed = random_number();
+    bool headless = false;
+};
+
+Flags make_flags(Options& options) {
+    Flags flags(
+        "usage: client [flags]\nWatches an arena and swims in it.\n"
+        "W A S D or arrows steer, space stops, q quits.\n");
+    flags.text("--connect", options.connect, "HOST:PORT of the server (127.0.0.1:40000)");
+    flags.text("--name", options.name, "of your creature, at most 16 letters (guest)");
+    flags.real("--seconds", options.seconds, 0, 100'000, "leave after so long; 0: stay (0)");
+    flags.text("--hash-log", options.hash_log,
+               "write a hash of the world for each complete tick to this file");
+    flags.toggle("--headless", options.headless, "one status line a second, also on a terminal");
+    flags.real("--latency-ms", options.latency_ms, 0, 10'000, "a worse network, each way: delay (0)");
+    flags.real("--jitter-ms", options.jitter_ms, 0, 10'000, "  and up to so much more or less of it (0)");
+    flags.real("--loss", options.loss, 0, 1, "  share of datagrams lost (0)");
+    flags.real("--duplicate", options.duplicate, 0, 1, "  share that comes twice (0)");
+    flags.real("--reorder", options.reorder, 0, 1, "  share that later ones overtake (0)");
+    flags.whole("--seed", options.seed, 0, UINT64_MAX, "of that network's whims (random)");
+    return flags;
+}
+
+net::Duration microseconds(double milliseconds) {
+    return net::Duration(static_cast<std::int64_t>(milliseconds * 1000));
+}
+
+net::LinkConfig link_config(const Options& options) {
+    net::LinkConfig config;
+    const double shortest = std::max(0.0, options.latency_ms - options.jitter_ms);
+    config.latency = microseconds(shortest);
+    config.jitter = microseconds(options.latency_ms + options.jitter_ms - shortest);
+    config.loss = options.loss;
+    config.duplicate = options.duplicate;
+    config.reorder = options.reorder;
+    return config;
+}
+
+/// Everything but the terminal: a world, who keeps it like the server's, and which creature is ours.
+class Game final : private replication::ClientListener {
+public:
+    Game(const Options& options, net::Sink& sink)
+        : name_(options.name), client_(world_, schema_, sink, client_options(), this) {}
+
+    bool open_log(const std::string& path) { return log_.open(path); }
+    bool close_log() { return !log_.is_open() || log_.close(); }
+
+    void connect(const net::Address& server) { client_.connect(server, now()); }
+    void leave(net::Time now) { client_.disconnect(now); }
+
+    void receive(const net::Address& from, std::span<const std::byte> datagram, net::Time now) {
+        client_.endpoint().receive(from, datagram, now);
+        if (log_.is_open()) update(now);  // one by one, to see each complete tick
+    }
+    void update(net::Time now) {
+        client_.update(now);
+        if (client_.is_connected()) stats_ = client_.stats();
+        if (client_.is_connected() && now >= next_steer_) send_steer(now);
+        if (log_.is_open()) log_.write_complete(hash_, client_.receiver());
+    }
+
+    void steer(Direction direction) {
+        direction_ = direction;
+        next_steer_ = net::Time(0);
+    }
+
+    ecs::World& world() { return world_; }
+    ecs::Entity own_creature() const { return client_.receiver().entity(own_net_id_); }
+    const replication::Receiver& receiver() const { return client_.receiver(); }
+    /// Of the connection; the last ones once it has ended.
+    const net::ConnectionStats& stats() const { return stats_; }
+    bool has_joined() const { return joined_at_.has_value(); }
+    net::Time joined_at() const { return joined_at_.value_or(now()); }
+    /// Set once it is over.
+    const std::optional<net::DisconnectReason>& end() const { return end_; }
+    const std::string& end_text() const { return client_.failure(); }
+
+private:
+    static replication::ClientOptions client_options() {
+        replication::ClientOptions options;
+        options.net.protocol_id = kProtocolId;
+        options.net.seed = fresh_seed();
+        return options;
+    }
+
+    /// Again and again also if nothing has changed: it is our packets that measure round trip and loss.
+    void send_steer(net::Time now) {
+        if (client_.send_message(net::Channel::reliable, write_steer(direction_)) == net::SendResult::queued)
+            next_steer_ = now + 100ms;
+    }
+
+    void on_join() override {
+        joined_at_ = now();
+        static_cast<void>(client_.send_message(net::Channel::reliable, write_name(name_)));  // there is room
+    }
+    void on_leave(net::DisconnectReason reason, std::string_view) override { end_ = reason; }
+    void on_message(net::Channel, std::span<const std::byte> message) override {
+        if (const auto net_id = read_creature(message)) own_net_id_ = *net_id;
+    }
+
+    std::string name_;
+    ecs::World world_;
+    replication::Schema schema_ = arena_schema();
+    replication::Client client_;
+    replication::WorldHash hash_{world_, schema_};
+    HashLog log_;
+    net::ConnectionStats stats_;
+    std::uint32_t own_net_id_ = 0;
+    Direction direction_ = Direction::none;
+    net::Time next_steer_{0};
+    std::optional<net::Time> joined_at_;
+    std::optional<net::DisconnectReason> end_;
+};
+
+/// What is known of the connection, once a second.
+struct Status {
+    double in_kBps = 0, out_kBps = 0;
+    net::Time next = now() + 1s;
+    Meter in, out;
+
+    /// Returns whether a second has passed.
+    bool sample(const Game& game, net::Time now) {
+        if (now < next) return false;
+        in_kBps = in.sample(game.stats().bytes_received, now);
+        out_kBps = out.sample(game.stats().bytes_sent, now);
+        next += 1s;
+        return true;
+    }
+
+    std::string line(const Game& game) const {
+        const double rtt_ms = static_cast<double>(game.stats().rtt.count()) / 1000;
+        std::array<char, 160> text;
+        std::snprintf(text.data(), text.size(),
+                      "entities=%u tick=%u rtt=%.1fms loss=%.1f%% in=%.1fkB/s out=%.1fkB/s",
+                      game.receiver().entity_count(), game.receiver().newest_tick().value_or(0), rtt_ms,
+                      game.stats().loss * 100, in_kBps, out_kBps);
+        return text.data();
+    }
+};
+
+/// Draws and listens to keys for as long as it lives.
+class Display {
+public:
+    explicit Display(ecs::World& world) : view_(world) {}
+
+    /// Returns false when the user wants to leave.
+    bool update(Game& game, const std::string& status, net::Time now) {
+        for (const Key key : terminal_.keys()) {
+            if (key == Key::quit) return false;
+            constexpr std::array kDirections = {Direction::up, Direction::down, Direction::left,
+                                                Direction::right, Direction::none};
+            game.steer(kDirections[static_cast<std::size_t>(key)]);
+        }
+        if (now < next_frame_) return true;
+        next_frame_ = std::max(next_frame_ + kFrame, now);
+        view_.follow(std::chrono::duration<float>(kFrame).count());
+        const Terminal::Size size = terminal_.size();
+        screen_.resize(size.columns, size.rows);
+        view_.draw(screen_, game.own_creature(), game.has_joined() ? status : "connecting ...");
+        terminal_.write(screen_.update());
+        return true;
+    }
+
+private:
+    Terminal terminal_;
+    Screen screen_;
+    View view_;
+    net::Time next_frame_{0};
+};
+
+/// Plays until the user, the time or the server ends it. Returns whether it was shown on a terminal.
+bool run(const Options& options, net::Socket& socket, Link& link, Game& game) {
+    std::optional<Display> display;
+    if (!options.headless && Terminal::is_present()) display.emplace(game.world());
+    Status status;
+    const net::Time end =
+        options.seconds > 0 ? now() + microseconds(options.seconds * 1000) : net::Time::max();
+    while (!should_stop() && !game.end() && now() < end) {
+        const net::Time time = now();
+        link.update(time,
+                    [&](const net::Address& from, auto datagram) { game.receive(from, datagram, time); });
+        game.update(time);
+        link.flush(time);
+        const bool is_new_second = status.sample(game, time);
+        if (display && !display->update(game, status.line(game), time)) break;
+        if (!display && is_new_second) {
+            std::printf("%s\n", game.has_joined() ? status.line(game).c_str() : "connecting ...");
+            std::fflush(stdout);
+        }
+        wait(socket, link.next_due(time + kLongestWait));
+    }
+    return display.has_value();
+}
+
+/// Says goodbye, for as long as it takes to get through a bad network.
+void leave(const Options& options, net::Socket& socket, Link& link, Game& game) {
+    game.leave(now());
+    const net::Time last = now() + 300ms + microseconds(options.latency_ms + options.jitter_ms);
+    for (net::Time time = now(); time < last; time = now()) {
+        link.update(time, [](const net::Address&, auto) {});
+        game.update(time);
+        link.flush(time);
+        wait(socket, link.next_due(time + kLongestWait));
+    }
+}
+
+void print_summary(const Options& options, const Game& game, net::Time left_at) {
+    const double stay_s = std::max(0.001, std::chrono::duration<double>(left_at - game.joined_at()).count());
+    const net::ConnectionStats& stats = game.stats();
+    std::printf("summary entities=%u kB/s=%.1f rtt_ms=%.1f name=%s\n", game.receiver().entity_count(),
+                static_cast<double>(stats.bytes_received) / stay_s / 1000,
+                static_cast<double>(stats.rtt.count()) / 1000, printable(options.name).c_str());
+}
+
+/// IPv4 if the name has both: that is where a server listens by default.
+net::Address preferred(const std::vector<net::Address>& addresses) {
+    for (const net::Address& address : addresses)
+        if (address.family == net::Address::Family::ipv4) return address;
+    return addresses.front();
+}
+
+/// How it ended, for people and for scripts.
+int exit_code(const Options& options, const Game& game) {
+    using enum net::DisconnectReason;
+    if (!game.has_joined() && game.end() != closed)
+        return fail("client", "cannot connect to " + options.connect + ": " + game.end_text(), 1);
+    if (!game.has_joined() && !should_stop())
+        return fail("client", "cannot connect to " + options.connect + ": no answer so far", 1);
+    if (game.end() == closed) return 0;
+    if (game.end() != shut_down) return fail("client", "lost the server: " + game.end_text(), 1);
+    std::printf("%s\n", printable(game.end_text()).c_str());
+    return 0;
+}
+
+int main(std::span<const char* const> arguments) {
+    Options options;
+    Flags flags = make_flags(options);
+    const Flags::Outcome outcome = flags.parse(arguments);
+    if (outcome == Flags::Outcome::help) return std::printf("%s", flags.help().c_str()) < 0;
+    if (outcome == Flags::Outcome::bad) return fail("client", flags.error(), 2);
+    if (options.name.size() > kMaxNameBytes) return fail("client", "--name has at most 16 letters", 2);
+    auto addresses = net::resolve(options.connect, kDefaultPort);
+    if (addresses.error() == net::NetError::bad_address)
+        return fail("client", "--connect needs HOST:PORT, not '" + options.connect + "'", 2);
+    if (!addresses) return fail("client", "cannot find " + options.connect, 1);
+    const net::Address server = preferred(addresses.value());
+    auto socket = net::Socket::open(server.family == net::Address::Family::ipv4 ? net::Address::any_ipv4(0)
+                                                                                : net::Address::any(0));
+    if (!socket)
+        return fail("client", "cannot open a socket: " + std::string(net::describe(socket.error())), 1);
+
+    Link link(socket.value(), link_config(options), options.seed);
+    Game game(options, link);
+    if (!options.hash_log.empty() && !game.open_log(options.hash_log))
+        return fail("client", "cannot write " + options.hash_log, 1);
+    catch_signals();
+    game.connect(server);
+    const bool has_display = run(options, socket.value(), link, game);
+    const net::Time left_at = now();
+    if (!game.end()) leave(options, socket.value(), link, game);
+    if (!has_display && game.has_joined()) print_summary(options, game, left_at);
+    if (!game.close_log()) return fail("client", "cannot write " + options.hash_log, 1);
+    return exit_code(options, game);
+}
+
+}  // namespace
+}  // namespace shoal::demo
+
+int main(int count, char** arguments) {
+    return shoal::demo::main({arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
+}

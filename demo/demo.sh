@@ -1,0 +1,53 @@
+#!/bin/sh
+# A server and two clients, one of them late, one behind a bad network; then compares what they saw.
+# usage: demo.sh FOLDER_OF_BINARIES
+set -u
+bin=$1
+dir=$(mktemp -d) || exit 1
+children=
+
+clean_up() {
+    [ -z "$children" ] || kill $children 2>/dev/null
+    wait
+    rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+give_up() {
+    echo "demo: $1" >&2
+    cat "$dir"/*.err >&2
+    exit 1
+}
+
+# Port 0: the system picks a free one, and the server says which.
+: >"$dir/server.out"
+"$bin/server" --port 0 --seconds 8 --settle 1 --headless --hash-log "$dir/server.log" \
+    >"$dir/server.out" 2>"$dir/server.err" &
+server=$!
+children=$server
+port=
+for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    port=$(sed -n 's/^listening on [^ ]*:\([0-9]*\) .*/\1/p' "$dir/server.out")
+    [ -z "$port" ] || break
+    sleep 0.1
+done
+[ -n "$port" ] || give_up "the server did not start"
+echo "a server, a client behind 5 % loss and 50 +- 10 ms each way, and one that comes late: 8 seconds"
+
+"$bin/client" --connect "127.0.0.1:$port" --name lossy --headless --hash-log "$dir/lossy.log" \
+    --loss 0.05 --latency-ms 50 --jitter-ms 10 >"$dir/lossy.out" 2>"$dir/lossy.err" &
+lossy=$!
+children="$children $lossy"
+sleep 2.5
+"$bin/client" --connect "127.0.0.1:$port" --name late --headless --hash-log "$dir/late.log" \
+    >"$dir/late.out" 2>"$dir/late.err" &
+late=$!
+children="$children $late"
+
+wait $server || give_up "the server failed"
+wait $lossy || give_up "the lossy client failed"
+wait $late || give_up "the late client failed"
+children=
+"$bin/compare" "$dir/server.log" "$dir/late.log" --at-least 50 "$dir/lossy.log"

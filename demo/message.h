@@ -1,0 +1,34 @@
+#pragma once
+// What players and the server tell each other beside the world, on the reliable channel.
+//
+//   byte  to server: name         to server: steer    to client: creature
+//   0     'n'                     's'                 'c'
+//   1     1 to 16 bytes of text   a Direction         its net id, 32 bits, little-endian
+//
+// Rejected: another first byte, another length, a direction that does not exist.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shoal::demo {
+
+enum class Direction : std::uint8_t { none, up, down, left, right };
+
+std::vector<std::byte> write_name(std::string_view name);
+std::vector<std::byte> write_steer(Direction direction);
+std::vector<std::byte> write_creature(std::uint32_t net_id);
+
+/// Printable, whatever came in.
+std::optional<std::string> read_name(std::span<const std::byte> message);
+std::optional<Direction> read_steer(std::span<const std::byte> message);
+std::optional<std::uint32_t> read_creature(std::span<const std::byte> message);
+
+/// ASCII only: what a terminal would obey, or could draw in another width than expected, becomes '?'.
+std::string printable(std::string_view text);
+
+}  // namespace shoal::demo

@@ -1,0 +1,43 @@
+#include "players.h"
+
+#include <algorithm>
+
+namespace shoal::demo {
+
+void Players::step() {
+    for (Seat& seat : players_) {
+        if (seat.has_left) {
+            world_.destroy(seat.creature);
+        } else if (!seat.name.empty()) {
+            if (!world_.is_alive(seat.creature))
+                seat.creature = simulation_.spawn_player(seat.name);  // or eaten
+            simulation_.steer(seat.creature, seat.direction);
+        }
+    }
+    std::erase_if(players_, [](const Seat& seat) { return seat.has_left; });
+    left_ = 0;
+}
+
+void Players::announce(replication::Server& server) {
+    for (Seat& seat : players_) {
+        const std::uint32_t net_id = server.sender().net_id(seat.creature);
+        if (seat.has_left || net_id == 0 || net_id == seat.announced) continue;
+        if (server.send_message(seat.peer, net::Channel::reliable, write_creature(net_id)) ==
+            net::SendResult::queued)
+            seat.announced = net_id;  // else the next tick tries again
+    }
+}
+
+void Players::on_leave(net::PeerId peer, net::DisconnectReason, std::string_view) {
+    std::ranges::find(players_, peer, &Seat::peer)->has_left = true;
+    left_ += 1;
+}
+
+/// Anything may come in; what is no message of ours is ignored.
+void Players::on_message(net::PeerId peer, net::Channel, std::span<const std::byte> message) {
+    Seat& seat = *std::ranges::find(players_, peer, &Seat::peer);
+    if (const auto name = read_name(message); name && seat.name.empty()) seat.name = *name;
+    if (const auto direction = read_steer(message)) seat.direction = *direction;
+}
+
+}  // namespace shoal::demo

@@ -1,0 +1,187 @@
+// The server: lives the arena's life and shows it to whoever joins.
+
+#include "replication/server.h"
+#include "flags.h"
+#include "hash_log.h"
+#include "players.h"
+#include "process.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace shoal::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Options {
+    std::uint64_t port = kDefaultPort, entities = 200, rate = 30, seed = random_number();
+    std::string bind = "127.0.0.1", hash_log;
+    double seconds = 0, settle = 0;
+    bool headless = false;
+};
+
+Flags make_flags(Options& options) {
+    Flags flags(
+        "usage: server [flags]\nAn arena of creatures that any number of clients can watch and join.\n");
+    flags.whole("--port", options.port, 0, 65'535, "UDP port; 0 picks a free one (40000)");
+    flags.text("--bind", options.bind,
+               "address of this machine: 0.0.0.0 for all IPv4, [::] for all (127.0.0.1)");
+    flags.whole("--entities", options.entities, 0, 20'000, "creatures, players aside (200)");
+    flags.whole("--rate", options.rate, 1, 240, "ticks a second (30)");
+    flags.real("--seconds", options.seconds, 0, 100'000, "end after so long; 0: when stopped (0)");
+    flags.real("--settle", options.settle, 0, 100'000,
+               "of these, the world stands still for the last so many (0)");
+    flags.whole("--seed", options.seed, 0, UINT64_MAX, "of the creatures' life (random)");
+    flags.text("--hash-log", options.hash_log, "write a hash of the world for each tick to this file");
+    flags.toggle("--headless", options.headless, "one status line a second, also on a terminal");
+    return flags;
+}
+
+net::Duration seconds(double count) {
+    return std::chrono::duration_cast<net::Duration>(std::chrono::duration<double>(count));
+}
+
+/// One line a second; on a terminal always the same one.
+class Status {
+public:
+    explicit Status(bool headless) : in_place_(!headless && isatty(STDOUT_FILENO)) {}
+
+    void print(const replication::Server& server, std::size_t players, std::uint32_t entities,
+               net::Time now) {
+        std::uint64_t in = 0, out = 0;
+        server.for_each_peer([&](net::PeerId peer) {
+            in += server.host().stats(peer).bytes_received;
+            out += server.host().stats(peer).bytes_sent;
+        });
+        std::printf("%stick=%u entities=%u players=%zu in=%.1fkB/s out=%.1fkB/s%s", in_place_ ? "\r" : "",
+                    server.current_tick(), entities, players, in_.sample(in, now), out_.sample(out, now),
+                    in_place_ ? "\x1b[K" : "\n");
+        std::fflush(stdout);
+    }
+
+    void finish() const {
+        if (in_place_) std::printf("\n");
+    }
+
+private:
+    bool in_place_;
+    Meter in_, out_;
+};
+
+/// Everything but the socket. The world and its rules know nothing of the network; the server looks on.
+struct Game {
+    Game(const Options& options, net::Sink& sink)
+        : simulation(world, static_cast<std::uint32_t>(options.entities), options.seed),
+          server(world, schema, sink, server_options(options), &players) {}
+
+    static replication::ServerOptions server_options(const Options& options) {
+        replication::ServerOptions out;
+        out.host.protocol_id = kProtocolId;
+        out.host.seed = fresh_seed();
+        out.sender.tick_hz = static_cast<double>(options.rate);
+        return out;
+    }
+
+    ecs::World world;
+    replication::Schema schema = arena_schema();
+    Simulation simulation;
+    Players players{world, simulation};
+    replication::Server server;
+    replication::WorldHash hash{world, schema};
+    ecs::Query<ecs::With<replication::Replicated>> replicated{world};
+};
+
+/// Ticks until it is time to stop. Returns whether the run came to its end, rather than being stopped.
+bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) {
+    Status status(options.headless);
+    const net::Time start = now();
+    const net::Time end = options.seconds > 0 ? start + seconds(options.seconds) : net::Time::max();
+    const net::Time still = end - seconds(options.seconds > 0 ? options.settle : 0);
+    const net::Duration period = seconds(1.0 / static_cast<double>(options.rate));
+    const float dt_s = 1 / static_cast<float>(options.rate);
+    net::Time next_tick = start, next_status = start + 1s;
+
+    while (!should_stop() && next_tick < end) {
+        net::Time time = now();
+        while (time < next_tick && !should_stop()) {  // the network has the time until the next tick
+            wait(socket, std::min(next_tick, time + 10ms));
+            time = now();
+            net::receive_all(socket, game.server.host(), time);
+            game.server.poll(time);
+        }
+        if (time < still) {
+            game.players.step();
+            game.simulation.step(dt_s);
+        }
+        const replication::Tick tick = game.server.tick(time);
+        game.players.announce(game.server);
+        if (log.is_open()) log.write(tick, game.hash.of_server(game.server.sender().shadow()));
+        if (time >= next_status) {
+            status.print(game.server, game.players.count(), game.replicated.count(), time);
+            next_status += 1s;
+        }
+        next_tick += period;                             // not from now: lateness must not add up
+        if (time > next_tick + 250ms) next_tick = time;  // but after a long sleep, do not catch up
+    }
+    status.finish();
+    return !should_stop();
+}
+
+/// Sees to it that everyone has the last tick, then that everyone knows that it was the last.
+void finish(net::Socket& socket, replication::Server& server, bool is_complete) {
+    const net::Time patience = now() + 2s;
+    while (is_complete && !should_stop() && !server.is_settled() && now() < patience) {
+        server.resend(now());
+        wait(socket, now() + 10ms);
+        net::receive_all(socket, server.host(), now());
+    }
+    server.host().shut_down(is_complete ? "its time is over" : "it was stopped", now());
+    for (const net::Time last = now() + 300ms; now() < last && !server.host().is_idle();) {
+        server.poll(now());
+        wait(socket, now() + 20ms);
+        net::receive_all(socket, server.host(), now());
+    }
+}
+
+int main(std::span<const char* const> arguments) {
+    Options options;
+    Flags flags = make_flags(options);
+    const Flags::Outcome outcome = flags.parse(arguments);
+    if (outcome == Flags::Outcome::help) return std::printf("%s", flags.help().c_str()) < 0;
+    if (outcome == Flags::Outcome::bad) return fail("server", flags.error(), 2);
+    net::Result<net::Address> address = net::Address::parse(options.bind);
+    if (!address || address.value().port != 0)
+        return fail("server", "--bind needs an address without port, not '" + options.bind + "'", 2);
+    address.value().port = static_cast<std::uint16_t>(options.port);
+
+    HashLog log;
+    if (!options.hash_log.empty() && !log.open(options.hash_log))
+        return fail("server", "cannot write " + options.hash_log, 1);
+    net::Result<net::Socket> socket = net::Socket::open(address.value());
+    if (!socket) {
+        const std::string why(net::describe(socket.error()));
+        return fail("server", "cannot listen on " + address.value().to_string() + ": " + why, 1);
+    }
+    catch_signals();
+
+    Game game(options, socket.value());
+    if (auto local = socket.value().local_address()) address = local;
+    std::printf("listening on %s with %llu creatures, %llu ticks a second, seed %llu\n",
+                address.value().to_string().c_str(), static_cast<unsigned long long>(options.entities),
+                static_cast<unsigned long long>(options.rate), static_cast<unsigned long long>(options.seed));
+    std::fflush(stdout);
+
+    const bool is_complete = run(options, socket.value(), game, log);
+    finish(socket.value(), game.server, is_complete);
+    if (log.is_open() && !log.close()) return fail("server", "cannot write " + options.hash_log, 1);
+    return 0;
+}
+
+}  // namespace
+}  // namespace shoal::demo
+
+int main(int count, char** arguments) {
+    return shoal::demo::main({arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
+}

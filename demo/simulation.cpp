@@ -1,0 +1,229 @@
+#include "simulation.h"
+
+#include "replication/schema.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace shoal::demo {
+namespace {
+
+constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kPlayerSpeed = 14, kSchoolSpeed = 5;
+constexpr float kFear = 9;      // how near a pike may come
+constexpr float kSight = 60;    // how far a pike sees
+constexpr float kReach = 1.6f;  // of a bite
+constexpr int kHungry = 75;     // percent of health
+
+float distance(const Position& a, const Position& b) {
+    return std::hypot(a.x - b.x, a.y - b.y);
+}
+
+/// From `a` to `b`, at most `speed`.
+Velocity towards(const Position& a, const Position& b, float speed) {
+    const float length = std::max(distance(a, b), 0.001f);
+    const float scale = std::min(1.0f, speed / length);
+    return {(b.x - a.x) * scale, (b.y - a.y) * scale};
+}
+
+/// Turns `velocity` towards `wish` as fast as a fish can.
+void turn(Velocity& velocity, const Velocity& wish, float dt_s) {
+    const float share = std::min(1.0f, 4 * dt_s);
+    velocity.x += (wish.x - velocity.x) * share;
+    velocity.y += (wish.y - velocity.y) * share;
+}
+
+Position moved(const Position& at, const Velocity& velocity, float dt_s) {
+    return {std::clamp(at.x + velocity.x * dt_s, 0.0f, kArenaWidth),
+            std::clamp(at.y + velocity.y * dt_s, 0.0f, kArenaHeight)};
+}
+
+}  // namespace
+
+Simulation::Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t seed)
+    : world_(world),
+      random_(seed),
+      fish_(world),
+      minnows_(world),
+      crabs_(world),
+      pikes_(world),
+      players_(world) {
+    const std::uint32_t crabs = creatures / 10;
+    wanted_pikes_ = std::min(creatures / 16, 24u);
+    wanted_minnows_ = creatures - crabs - wanted_pikes_;
+    for (School& school : schools_) school = {anywhere(), uniform(0, 6.28f)};
+    clock_ = world_.spawn(Clock{}, replication::Replicated{});
+    for (std::uint32_t i = 0; i < crabs; ++i) spawn(Crab{}, anywhere(), make_name(), 100);
+    for (std::uint32_t i = 0; i < wanted_pikes_; ++i) spawn_pike();
+    for (std::uint32_t i = 0; i < wanted_minnows_; ++i) spawn_minnow();
+    run_clock(0);
+}
+
+void Simulation::step(float dt_s) {
+    run_clock(dt_s);
+    look_around();
+    swim_in_schools(dt_s);
+    crawl(dt_s);
+    hunt(dt_s);
+    play(dt_s);
+    bury_and_breed(dt_s);
+}
+
+ecs::Entity Simulation::spawn_player(const std::string& name) {
+    return spawn(Player{}, anywhere(), name, 100);
+}
+
+void Simulation::steer(ecs::Entity player, Direction direction) {
+    constexpr std::array<Velocity, 5> kWays = {{{0, 0}, {0, -1}, {0, 1}, {-1, 0}, {1, 0}}};
+    const Velocity way = kWays[static_cast<std::size_t>(direction)];
+    world_.set(player, Velocity{way.x * kPlayerSpeed, way.y * kPlayerSpeed});
+}
+
+float Simulation::uniform(float min, float max) {
+    return min + (max - min) * static_cast<float>(random_() >> 40) * 0x1p-24f;
+}
+
+Position Simulation::anywhere() {
+    const float x = uniform(0, kArenaWidth);
+    return {x, uniform(0, kArenaHeight)};
+}
+
+std::string Simulation::make_name() {
+    constexpr std::array<const char*, 12> kSyllables = {"ba", "do", "fi", "gu", "ka", "lo",
+                                                        "mi", "nu", "ra", "so", "ti", "zu"};
+    std::string name;
+    for (std::uint64_t left = 2 + random_() % 2; left > 0; --left)
+        name += kSyllables[random_() % kSyllables.size()];
+    name[0] = static_cast<char>(name[0] - 'a' + 'A');
+    return name;
+}
+
+/// All components at once: whoever listens, the network included, sees a creature whole or not at all.
+template <class Species>
+ecs::Entity Simulation::spawn(Species species, const Position& at, std::string name, int health) {
+    return world_.spawn(at, Velocity{}, Health{health}, Name{std::move(name)}, species,
+                        replication::Replicated{});
+}
+
+void Simulation::spawn_minnow() {
+    spawn(Minnow{}, schools_[random_() % kSchools].at, make_name(), 100);
+}
+
+void Simulation::spawn_pike() {
+    const int health = static_cast<int>(uniform(50, 90));
+    spawn(Pike{}, anywhere(), make_name(), health);
+}
+
+void Simulation::run_clock(float dt_s) {
+    elapsed_s_ += static_cast<double>(dt_s);
+    const auto tenths = static_cast<unsigned long>(elapsed_s_ * 10);
+    std::array<char, 32> text;
+    std::snprintf(text.data(), text.size(), "%02lu:%02lu.%lu", tenths / 600, tenths / 10 % 60, tenths % 10);
+    world_.patch<Clock>(clock_, [&](Clock& clock) {
+        if (clock.text == text.data()) return false;  // nothing to tell anyone
+        clock.text = text.data();
+        return true;
+    });
+}
+
+void Simulation::look_around() {
+    prey_.clear();
+    hunters_.clear();
+    fish_.each([&](ecs::Entity entity, const Position& at) {
+        (world_.has<Pike>(entity) ? hunters_ : prey_).push_back({entity, at});
+    });
+}
+
+void Simulation::swim_in_schools(float dt_s) {
+    for (School& school : schools_) {
+        school.angle += uniform(-1.5f, 1.5f) * std::sqrt(dt_s);
+        const Velocity way{std::cos(school.angle) * kSchoolSpeed, std::sin(school.angle) * kSchoolSpeed};
+        const Position next = moved(school.at, way, dt_s);
+        if (distance(next, school.at) < kSchoolSpeed * dt_s * 0.99f) school.angle += 2.5f;  // a wall
+        school.at = next;
+    }
+    minnows_.each([&](ecs::Entity entity, Position& at, Velocity& velocity) {
+        const School& school = schools_[entity.index % kSchools];
+        const float angle = static_cast<float>(entity.index) * 2.4f + static_cast<float>(elapsed_s_) * 0.4f;
+        const float radius = 2 + static_cast<float>(entity.index * 7 % 23) * 0.5f;
+        const Position place{school.at.x + std::cos(angle) * radius, school.at.y + std::sin(angle) * radius};
+        Velocity wish = towards(at, place, kCruise);
+        for (const Sight& hunter : hunters_)
+            if (distance(at, hunter.at) < kFear) {
+                const Velocity flight = towards(hunter.at, at, 1);
+                wish = {flight.x * kFlight, flight.y * kFlight};
+            }
+        turn(velocity, wish, dt_s);
+        at = moved(at, velocity, dt_s);
+    });
+}
+
+void Simulation::crawl(float dt_s) {
+    crabs_.each([&](ecs::Mut<Position> at, Velocity& velocity) {
+        if (chance(0.4f * dt_s)) velocity = {chance(0.7f) ? 0 : uniform(-4, 4), 0};
+        if (velocity.x == 0) return;  // not written, so nothing is sent
+        const Position next = moved(at.read(), velocity, dt_s);
+        at = next;
+    });
+}
+
+void Simulation::hunt(float dt_s) {
+    pikes_.each([&](ecs::Entity pike, Position& at, Velocity& velocity, ecs::Mut<Health> health,
+                    const Target* target) {
+        if (chance(2 * dt_s)) health->percent -= 1;
+        if (health.read().percent <= 0) dead_.push_back(pike);
+
+        const ecs::Entity prey = target ? target->prey : ecs::Entity{};
+        if (const Position* seen = world_.try_get<Position>(prey)) {
+            const Velocity chase = towards(at, *seen, 1);
+            turn(velocity, {chase.x * kChase, chase.y * kChase}, dt_s);
+            if (distance(at, *seen) < kReach && chance(12 * dt_s)) bite(prey, 40, pike);
+        } else {
+            if (target) world_.remove<Target>(pike);
+            if (health.read().percent < kHungry && chance(dt_s)) {
+                Sight nearest{{}, {at.x + kSight, at.y}};
+                for (const Sight& sight : prey_)
+                    if (distance(at, sight.at) < distance(at, nearest.at)) nearest = sight;
+                if (nearest.entity) world_.set(pike, Target{nearest.entity});
+            }
+            const School& school = schools_[pike.index % kSchools];
+            turn(velocity, towards(at, {kArenaWidth - school.at.x, school.at.y}, kStalk), dt_s);
+        }
+        at = moved(at, velocity, dt_s);
+    });
+}
+
+void Simulation::play(float dt_s) {
+    players_.each(
+        [&](ecs::Entity player, ecs::Mut<Position> at, const Velocity& velocity, ecs::Mut<Health> health) {
+            if (health.read().percent < 100 && chance(3 * dt_s)) health->percent += 1;
+            if (velocity.x == 0 && velocity.y == 0) return;
+            const Position next = moved(at.read(), velocity, dt_s);
+            at = next;
+            for (const Sight& sight : prey_)
+                if (distance(next, sight.at) < kReach && world_.has<Minnow>(sight.entity))
+                    bite(sight.entity, 100, player);
+        });
+}
+
+void Simulation::bite(ecs::Entity prey, int damage, ecs::Entity hunter) {
+    int left = 0;
+    world_.patch<Health>(
+        prey, [&](Health& health) { left = health.percent = std::max(0, health.percent - damage); });
+    if (left > 0) return;
+    dead_.push_back(prey);
+    world_.patch<Health>(hunter, [](Health& health) { health.percent = std::min(100, health.percent + 15); });
+}
+
+void Simulation::bury_and_breed(float dt_s) {
+    for (const ecs::Entity entity : dead_) world_.destroy(entity);  // those eaten twice too
+    dead_.clear();
+    const std::uint32_t minnows = minnows_.count(), pikes = pikes_.count();
+    const std::uint32_t missing = wanted_minnows_ > minnows ? wanted_minnows_ - minnows : 0;
+    for (std::uint32_t i = 0; i < missing; ++i)
+        if (chance(0.3f * dt_s)) spawn_minnow();
+    if (pikes < wanted_pikes_ && chance(0.5f * dt_s)) spawn_pike();
+}
+
+}  // namespace shoal::demo

@@ -1,0 +1,74 @@
+#pragma once
+// The arena's life: schools that wander, pikes that hunt, births and deaths. The server's business only.
+
+#include <array>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "arena.h"
+#include "ecs/query.h"
+#include "message.h"
+
+namespace shoal::demo {
+
+/// Writes plain components; nothing in here knows of networks but the Replicated tag. The same seed and
+/// the same calls give the same life.
+class Simulation {
+public:
+    /// The world must outlive it. `creatures` is how many there are at first and about how many later.
+    Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t seed);
+
+    void step(float dt_s);
+
+    ecs::Entity spawn_player(const std::string& name);
+    void steer(ecs::Entity player, Direction direction);
+
+private:
+    static constexpr std::size_t kSchools = 6;
+
+    struct School {
+        Position at;
+        float angle = 0;
+    };
+    struct Sight {
+        ecs::Entity entity;
+        Position at;
+    };
+
+    float uniform(float min, float max);
+    bool chance(float probability) { return uniform(0, 1) < probability; }
+    Position anywhere();
+    std::string make_name();
+    template <class Species>
+    ecs::Entity spawn(Species species, const Position& at, std::string name, int health);
+    void spawn_minnow();
+    void spawn_pike();
+
+    void run_clock(float dt_s);
+    void look_around();
+    void swim_in_schools(float dt_s);
+    void crawl(float dt_s);
+    void hunt(float dt_s);
+    void play(float dt_s);
+    void bite(ecs::Entity prey, int damage, ecs::Entity hunter);
+    void bury_and_breed(float dt_s);
+
+    ecs::World& world_;
+    std::mt19937_64 random_;
+    std::uint32_t wanted_minnows_ = 0, wanted_pikes_ = 0;
+    std::array<School, kSchools> schools_;
+    double elapsed_s_ = 0;
+    ecs::Entity clock_;
+
+    ecs::Query<const Position, ecs::Without<Crab>> fish_;
+    ecs::Query<Position, Velocity, ecs::With<Minnow>> minnows_;
+    ecs::Query<ecs::Mut<Position>, Velocity, ecs::With<Crab>> crabs_;
+    ecs::Query<Position, Velocity, ecs::Mut<Health>, ecs::Optional<const Target>, ecs::With<Pike>> pikes_;
+    ecs::Query<ecs::Mut<Position>, const Velocity, ecs::Mut<Health>, ecs::With<Player>> players_;
+
+    std::vector<Sight> prey_, hunters_;  // of this step
+    std::vector<ecs::Entity> dead_;
+};
+
+}  // namespace shoal::demo

@@ -1,0 +1,83 @@
+#include "view.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shoal::demo {
+namespace {
+
+constexpr Style kSea{.ink = 152, .paper = 17};
+constexpr Style kBar{.ink = 231, .paper = 24};
+constexpr std::uint8_t kBloodPaper = 88, kHurtInk = 245, kOwnInk = 226, kOwnPaper = 22;
+constexpr float kLeap = 10;  // farther than anyone swims between two frames
+
+int cell_of(float at, float size, int cells) {
+    return static_cast<int>(at / size * static_cast<float>(cells - 1) + 0.5f);
+}
+
+void draw_bar(Screen& screen, int row, std::string_view text) {
+    for (int column = 0; column < screen.columns(); ++column) screen.put(column, row, ' ', kBar);
+    screen.text(1, row, text, kBar);
+}
+
+}  // namespace
+
+void View::follow(float dt_s) {
+    new_.each([&](ecs::Entity entity, const Position& at) { world_.set(entity, Drawn{at.x, at.y}); });
+    const float share = 1 - std::exp(-15 * dt_s);
+    moving_.each([&](const Position& at, Drawn& drawn) {
+        const float dx = at.x - drawn.x, dy = at.y - drawn.y;
+        if (std::abs(dx) > 0.1f) drawn.faces_left = dx < 0;
+        const float step = std::abs(dx) + std::abs(dy) > kLeap ? 1 : share;
+        drawn.x += dx * step;
+        drawn.y += dy * step;
+    });
+}
+
+void View::draw(Screen& screen, ecs::Entity own, std::string_view status) {
+    hunted_.clear();
+    hunts_.each([&](const Target& target, const Name&) { hunted_.push_back(target.prey); });
+
+    screen.clear(kSea);
+    draw_all<Crab>(screen, {"m", "m", 173}, own);
+    draw_all<Minnow>(screen, {"<", ">", 117}, own);
+    draw_all<Pike>(screen, {"<><", "><>", 209, true}, own);
+    draw_all<Player>(screen, {"<@<", ">@>", 213, true}, own);
+
+    draw_bar(screen, 0, describe(own));
+    clocks_.each([&](const Clock& clock) {
+        screen.text(screen.columns() - static_cast<int>(clock.text.size()) - 1, 0, clock.text, kBar);
+    });
+    draw_bar(screen, screen.rows() - 1, status);
+}
+
+template <class Species>
+void View::draw_all(Screen& screen, const Look& look, ecs::Entity own) {
+    ecs::Query<const Drawn, const Health, const Name, ecs::With<Species>> query(world_);
+    query.each([&](ecs::Entity entity, const Drawn& at, const Health& health, const Name& name) {
+        const std::string_view body = at.faces_left ? look.left : look.right;
+        const int column = cell_of(at.x, kArenaWidth, screen.columns()) - static_cast<int>(body.size()) / 2;
+        const int row = 1 + cell_of(at.y, kArenaHeight, screen.rows() - 2);
+        Style style{look.ink, kSea.paper, look.is_named};
+        if (health.percent < 40) style.ink = kHurtInk;
+        if (entity == own) style.ink = kOwnInk, style.paper = kOwnPaper;
+        if (std::ranges::find(hunted_, entity) != hunted_.end()) style.paper = kBloodPaper;
+        if (look.is_named)
+            screen.text(column + static_cast<int>(body.size()) + 1, row, name.text,
+                        {style.ink, kSea.paper, entity == own});
+        screen.text(column, row, body, style);
+    });
+}
+
+std::string View::describe(ecs::Entity own) {
+    const Name* name = world_.try_get<Name>(own);
+    const Health* health = world_.try_get<Health>(own);
+    if (name == nullptr || health == nullptr) return "shoal";
+    std::string out = name->text + "  health " + std::to_string(health->percent) + " %";
+    hunts_.each([&](const Target& target, const Name& hunter) {
+        if (target.prey == own) out += "  hunted by " + hunter.text;
+    });
+    return out;
+}
+
+}  // namespace shoal::demo

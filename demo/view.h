@@ -1,0 +1,51 @@
+#pragma once
+// The arena as a picture of characters.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arena.h"
+#include "ecs/query.h"
+#include "screen.h"
+
+namespace shoal::demo {
+
+/// Draws any world with the arena's components. Gives each creature a component of its own, where it was
+/// drawn last, which follows the Position that replication writes: smooth at any tick rate.
+class View {
+public:
+    /// The world must outlive it.
+    explicit View(ecs::World& world)
+        : world_(world), new_(world), moving_(world), hunts_(world), clocks_(world) {}
+
+    /// Between two frames.
+    void follow(float dt_s);
+
+    /// The whole screen: a line about `own` and the clock, the arena, and `status`.
+    void draw(Screen& screen, ecs::Entity own, std::string_view status);
+
+private:
+    struct Drawn {
+        float x = 0, y = 0;
+        bool faces_left = false;
+    };
+    struct Look {
+        std::string_view left, right;
+        std::uint8_t ink = 7;
+        bool is_named = false;
+    };
+
+    template <class Species>
+    void draw_all(Screen& screen, const Look& look, ecs::Entity own);
+    std::string describe(ecs::Entity own);
+
+    ecs::World& world_;
+    ecs::Query<const Position, ecs::Without<Drawn>> new_;
+    ecs::Query<const Position, Drawn> moving_;
+    ecs::Query<const Target, const Name> hunts_;
+    ecs::Query<const Clock> clocks_;
+    std::vector<ecs::Entity> hunted_;  // in this frame
+};
+
+}  // namespace shoal::demo

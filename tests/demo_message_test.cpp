@@ -1,0 +1,59 @@
+#include "demo/message.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace shoal::demo {
+namespace {
+
+/// Calls `read` with every prefix of `message`, in a buffer of exactly that size.
+template <class Read>
+void refuse_prefixes(const std::vector<std::byte>& message, Read read) {
+    for (std::size_t size = 0; size < message.size(); ++size) {
+        const auto exact = std::make_unique<std::byte[]>(size);
+        std::copy_n(message.begin(), size, exact.get());
+        EXPECT_FALSE(read(std::span<const std::byte>(exact.get(), size))) << size;
+    }
+}
+
+TEST(Message, ComesBackAsWritten) {
+    EXPECT_EQ(read_name(write_name("Nemo")), "Nemo");
+    EXPECT_EQ(read_steer(write_steer(Direction::left)), Direction::left);
+    EXPECT_EQ(read_creature(write_creature(0x12345678)), 0x12345678u);
+}
+
+TEST(Message, BytesStayAsTheyAre) {
+    EXPECT_EQ(write_creature(0x12345678),
+              (std::vector<std::byte>{std::byte{'c'}, std::byte{0x78}, std::byte{0x56}, std::byte{0x34},
+                                      std::byte{0x12}}));
+    EXPECT_EQ(write_steer(Direction::up), (std::vector<std::byte>{std::byte{'s'}, std::byte{1}}));
+}
+
+TEST(Message, RefusesOtherLengths) {
+    refuse_prefixes(write_steer(Direction::up), read_steer);
+    refuse_prefixes(write_creature(1), read_creature);
+    refuse_prefixes(write_name("N"), read_name);
+    std::vector<std::byte> longer = write_creature(1);
+    longer.push_back({});
+    EXPECT_FALSE(read_creature(longer));
+    longer.assign(18, std::byte{'n'});
+    EXPECT_FALSE(read_name(longer));
+}
+
+TEST(Message, RefusesOtherKindsAndDirections) {
+    EXPECT_FALSE(read_steer(write_name("s")));
+    EXPECT_FALSE(read_name(write_steer(Direction::up)));
+    for (int direction = 5; direction < 256; ++direction)
+        EXPECT_FALSE(read_steer(std::vector<std::byte>{std::byte{'s'}, static_cast<std::byte>(direction)}));
+}
+
+TEST(Message, NamesAreCutAndPrintable) {
+    EXPECT_EQ(read_name(write_name(std::string(40, 'x'))), std::string(16, 'x'));
+    std::string hostile = "\x1b[2J\r\n\x7f\x9b\xff ok";
+    hostile[3] = '\0';
+    EXPECT_EQ(read_name(write_name(hostile)), "?[2?????? ok");
+}
+
+}  // namespace
+}  // namespace shoal::demo

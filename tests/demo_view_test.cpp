@@ -1,0 +1,68 @@
+#include "demo/view.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal::demo {
+namespace {
+
+/// The text between the escape sequences.
+std::string glyphs(const std::string& bytes) {
+    std::string out;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (bytes[i] != '\x1b')
+            out += bytes[i];
+        else
+            i = bytes.find_first_of("HJmhl", i);
+    }
+    return out;
+}
+
+struct Scene {
+    ecs::World world;
+    View view{world};
+    Screen screen;
+
+    std::string draw(int columns, int rows, ecs::Entity own = {}) {
+        screen.resize(columns, rows);
+        view.follow(0.03f);
+        view.draw(screen, own, "the status");
+        return glyphs(screen.update());
+    }
+};
+
+TEST(View, ShowsNamesClockAndStatus) {
+    Scene scene;
+    scene.world.spawn(Clock{"01:02.3"});
+    scene.world.spawn(Position{10, 10}, Health{}, Name{"Gnash"}, Pike{});
+    const ecs::Entity own = scene.world.spawn(Position{80, 40}, Health{70}, Name{"Nemo"}, Player{});
+    scene.world.spawn(Position{20, 70}, Health{}, Name{"Hunter"}, Target{own}, Pike{});
+    const std::string shown = scene.draw(80, 24, own);
+    for (const char* text :
+         {"01:02.3", "><> Gnash", ">@> Nemo", "Nemo  health 70 %  hunted by Hunter", "the status"})
+        EXPECT_NE(shown.find(text), std::string::npos) << text;
+}
+
+TEST(View, SurvivesAnySizeAndAnyValue) {
+    Scene scene;
+    scene.world.spawn(Clock{std::string(500, 'c')});
+    for (const float at : {-1.0f, 0.0f, kArenaHeight, kArenaWidth})
+        scene.world.spawn(Position{at, at}, Health{-5}, Name{"\x1b]0;title\x07"}, Target{}, Player{});
+    for (int columns = 0; columns < 12; ++columns)
+        for (int rows = 0; rows < 6; ++rows) {
+            const std::string shown = scene.draw(columns, rows);
+            EXPECT_EQ(shown.find('\x07'), std::string::npos);
+        }
+}
+
+TEST(View, CreaturesGlideToWhereTheyAre) {
+    Scene scene;
+    const ecs::Entity pike = scene.world.spawn(Position{50, 40}, Health{}, Name{"P"}, Pike{});
+    scene.draw(160, 24);
+    scene.world.set(pike, Position{45, 40});
+    EXPECT_NE(scene.draw(160, 24).find("<><"), std::string::npos);  // turned, and on its way
+    for (int frame = 0; frame < 60; ++frame) scene.draw(160, 24);
+    EXPECT_EQ(scene.draw(160, 24), "");  // arrived
+}
+
+}  // namespace
+}  // namespace shoal::demo
