@@ -28,8 +28,7 @@ Connection::Connection(const ConnectionConfig& config, const Session& session, H
       reliable_sender_(static_cast<std::uint16_t>(session.send_first), config.message_queue_bytes),
       reliable_receiver_(static_cast<std::uint16_t>(session.receive_first)),
       created_(now),
-      last_received_(now),
-      last_sent_(now) {
+      last_received_(now) {
     assert(config.max_open_packets >= 32 && config.max_open_packets <= 32768);
     assert(config.keep_alive < config.timeout);
     assert(config.max_packets_per_flush >= 1);
@@ -128,7 +127,9 @@ void Connection::flush(Time now) {
     // An answer is overdue: ask once more, for the answer tells about all the packets before.
     const Duration timeout = sent_.retransmission_timeout(stats_);
     const bool is_overdue = sent_.any_open() && now - sent_.newest_sent() >= timeout;
-    if ((is_overdue || now - last_sent_ >= config_.keep_alive) && sent_.has_room()) {
+    // Packets that carry only acks do not measure the path: a side that has nothing to say pings too.
+    const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
+    if ((is_overdue || is_quiet) && sent_.has_room()) {
         ping(now);
     }
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
@@ -214,7 +215,7 @@ std::uint64_t Connection::send_packet(const Contents& contents, Time now) {
         sent_.sent_untracked();
     }
     acks_wanted_ = 0;
-    put(datagram, now);
+    put(datagram);
     return number;
 }
 
@@ -228,10 +229,9 @@ std::span<const std::byte> Connection::seal(ByteWriter& out) const {
     return out.written();
 }
 
-void Connection::put(std::span<const std::byte> datagram, Time now) {
+void Connection::put(std::span<const std::byte> datagram) {
     stats_.packets_sent += 1;
     stats_.bytes_sent += datagram.size();
-    last_sent_ = now;
     sink_.send(session_.address, datagram);
 }
 
@@ -336,7 +336,7 @@ void Connection::send_last_words(Time now) {
     out.bytes(std::as_bytes(std::span(text_).first(text_bytes_)));
     const std::span<const std::byte> datagram = seal(out);
     sent_.sent_untracked();
-    put(datagram, now);
+    put(datagram);
 }
 
 }  // namespace shoal::net

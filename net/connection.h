@@ -17,7 +17,7 @@ namespace shoal::net {
 
 struct ConnectionConfig {
     Duration timeout = std::chrono::seconds(10);             // silence before the peer is gone
-    Duration keep_alive = std::chrono::seconds(1);           // the longest silence of our own; < timeout
+    Duration keep_alive = std::chrono::seconds(1);           // longest time without a packet that wants an ack; < timeout
     Duration max_ack_delay = std::chrono::milliseconds(20);  // before an ack is due by itself
     std::uint32_t max_open_packets = 256;                    // fates open at once; power of two, 32..32768
     std::uint32_t message_queue_bytes = 64 * 1024;           // for each channel
@@ -86,7 +86,7 @@ private:
     std::uint64_t send_packet(const Contents& contents, Time now);
     void begin(ByteWriter& out, PacketKind kind) const;
     std::span<const std::byte> seal(ByteWriter& out) const;
-    void put(std::span<const std::byte> datagram, Time now);
+    void put(std::span<const std::byte> datagram);
     Acks acks(Time now) const;
     std::uint8_t write_messages(ByteWriter& out, std::size_t room, bool beside_payload, bool& has_reliable);
     bool has_messages() const { return !unreliable_.empty() || reliable_sender_.has_pending(); }
@@ -108,7 +108,6 @@ private:
 
     Time created_;
     Time last_received_;
-    Time last_sent_;
     Time newest_accepted_at_{0};  // arrival of the packet that acks name first
     Time ack_wanted_since_{0};
     std::uint32_t acks_wanted_ = 0;  // packets that want an ack and had none yet

@@ -149,6 +149,7 @@ public:
     /// Later flushes repeat the news. No effect on peers that are gone.
     virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) = 0;
     /// Also in on_disconnected, for a peer that was connected.
+    /// All zero for a peer that is gone, or not there yet.
     virtual const ConnectionStats& stats(PeerId peer) const = 0;
     virtual const EndpointStats& endpoint_stats() const = 0;
 };

@@ -105,8 +105,9 @@ void Host::disconnect(PeerId peer, DisconnectReason reason, std::string_view tex
 }
 
 const ConnectionStats& Host::stats(PeerId peer) const {
-    assert(find(peer));
-    return find(peer)->connection.stats();
+    static constexpr ConnectionStats kNone;
+    const Peer* const found = find(peer);
+    return found ? found->connection.stats() : kNone;
 }
 
 const Address& Host::address(PeerId peer) const {
