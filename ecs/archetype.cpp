@@ -78,7 +78,7 @@ Entity Archetype::remove(std::uint32_t row) {
     return close_gap(row);
 }
 
-Entity Archetype::move(std::uint32_t row, Archetype& to) {
+Entity Archetype::move(std::uint32_t row, Archetype& to, std::uint64_t tick) {
     assert(row < size());
     assert(this != &to);
     const std::uint32_t to_row = to.append(entities_[row]);
@@ -87,7 +87,7 @@ Entity Archetype::move(std::uint32_t row, Archetype& to) {
         while (t < to.columns_.size() && to.columns_[t].id_ < column.id_) ++t;
         if (t < to.columns_.size() && to.columns_[t].id_ == column.id_) {
             if (column.data_ != nullptr) relocate(*column.type_, to.columns_[t].at(to_row), column.at(row));
-            to.columns_[t].raise_stamp(to_row, column.stamp(row / kBlockRows));
+            to.columns_[t].wrote(to_row, tick);
         } else if (column.data_ != nullptr && column.type_->destroy != nullptr) {
             column.type_->destroy(column.at(row));
         }

@@ -82,8 +82,9 @@ public:
 
     /// Moves the row into a new last row of `to` and closes the gap as remove() does. Values of
     /// components that `to` lacks are destroyed; those that only `to` has are for the caller to
-    /// construct and stamp.
-    Entity move(std::uint32_t row, Archetype& to);
+    /// construct and stamp. The others are stamped with `tick`: to a query that sees only `to`, the row
+    /// is news.
+    Entity move(std::uint32_t row, Archetype& to, std::uint64_t tick);
 
     /// Where entities go that get or lose one component. Null until first asked for by the world.
     struct Edge {

@@ -36,7 +36,9 @@ struct ComponentType {
     bool is_tag() const { return size == 0; }
 };
 
-/// A type of your own that a world can keep: a class, union or enum that can be moved.
+/// A type of your own that a world can keep: a class, union or enum that can be moved. Its move
+/// constructor and destructor may ask the world for commands (destroy, spawn and so on), but must not
+/// read or write values in it, nor iterate.
 template <class T>
 concept Component =
     (std::is_class_v<T> || std::is_union_v<T> || std::is_enum_v<T>)&&std::is_same_v<

@@ -276,7 +276,7 @@ void World::set_now(Entity entity, std::span<const ComponentId> ids, std::span<v
                                        : archetype_with(from, ids[0]);
     std::uint32_t row = place.row;
     if (&to != &from) {
-        set_place(from.move(place.row, to), place.row);
+        set_place(from.move(place.row, to, tick_), place.row);
         row = to.size() - 1;
         entities_.move_to(entity, {to.index(), row});
     }
@@ -310,10 +310,10 @@ void World::remove_now(Entity entity, ComponentId id) {
     const Deferral deferral(*this);
     under_way_ = {entity, id};
     fire(HookKind::remove, *found.archetype, found.column_index, found.row, 1);
-    under_way_ = {};
     Archetype& to = archetype_without(*found.archetype, id);
-    set_place(found.archetype->move(found.row, to), found.row);
+    set_place(found.archetype->move(found.row, to, tick_), found.row);
     entities_.move_to(entity, {to.index(), to.size() - 1});
+    under_way_ = {};
 }
 
 void World::destroy_now(Entity entity) {
@@ -326,9 +326,9 @@ void World::destroy_now(Entity entity) {
             {*this, archetype.entities().subspan(place.row, 1), nullptr, 0, Removal::entity});
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
         fire(HookKind::remove, archetype, column, place.row, 1, Removal::entity);
-    under_way_ = {};
+    entities_.release(entity);  // before its values: their destructors may ask for it
     set_place(archetype.remove(place.row), place.row);
-    entities_.release(entity);
+    under_way_ = {};
 }
 
 /// For an entity that moved within its archetype to fill a gap; null for none.
@@ -375,13 +375,13 @@ void World::tell_changed(std::span<const Entity> entities, ComponentId id) {
 }
 
 void World::apply_commands() {
-    const std::uint32_t before = locks_++;  // hooks queue behind what is queued already
-    while (!commands_.empty()) {
+    ++locks_;  // hooks queue behind what is queued already
+    while (!commands_.empty() && locks_ == 1) {  // a hook may keep a Deferral: the rest waits for its end
         const CommandQueue::Command command = commands_.pop();
         apply(command);
         commands_.finish(command);
     }
-    locks_ = before;
+    --locks_;
 }
 
 void World::apply(const CommandQueue::Command& command) {

@@ -67,7 +67,8 @@ public:
     template <class... Ts>
     requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) Entity spawn(Ts&&... values);
 
-    /// Moves from the values; null for tags. Of an id given twice the first value counts.
+    /// Moves from the values, which must not lie in the world; null for tags. Of an id given twice the
+    /// first value counts.
     Entity spawn(std::span<const ComponentId> ids, std::span<void* const> values);
 
     /// on_destroy first, then remove hooks by component, all with the entity still readable.
@@ -89,6 +90,7 @@ public:
     template <class... Ts>
     requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void set(Entity entity,
                                                                                         Ts&&... values);
+    /// As spawn().
     void set(Entity entity, ComponentId id, void* value) { set(entity, {&id, 1}, {&value, 1}); }
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
 

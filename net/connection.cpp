@@ -151,7 +151,7 @@ std::size_t Connection::payload_capacity() const {
 
 std::uint64_t Connection::send_payload(std::span<const std::byte> payload, std::uint64_t cookie, Time now) {
     assert(payload.size() <= kMaxPayloadBytes);
-    if (!is_open_ || !sent_.has_room()) return 0;
+    if (!is_open_ || !sent_.has_room() || payload.size() > kMaxPayloadBytes) return 0;
     return send_packet({.messages = true, .has_payload = true, .payload = payload, .cookie = cookie}, now);
 }
 

@@ -140,7 +140,7 @@ public:
     virtual std::uint64_t next_packet_number(PeerId peer) const = 0;
     /// Sends one packet now, with acks and as many waiting messages as fit beside the payload (at most
     /// kMaxPayloadBytes). Returns its number, never 0; its fate is reported once, with the cookie.
-    /// Returns 0, having done nothing, when payload_capacity is 0.
+    /// Returns 0, having done nothing, when payload_capacity is 0 or the payload is too large.
     virtual std::uint64_t send_payload(PeerId peer, std::span<const std::byte> payload, std::uint64_t cookie,
                                        Time now) = 0;
     /// Queues a copy. Also for peers that are gone: not_connected.

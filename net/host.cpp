@@ -10,7 +10,6 @@ namespace {
 // Slots for handshakes and last words, beside those of the peers.
 constexpr std::uint32_t kSpareSlots = 16;
 // A restarted client, and late duplicates of its requests, may share an address for a moment.
-constexpr int kMaxPendingPerAddress = 4;
 
 }  // namespace
 
@@ -168,19 +167,32 @@ void Host::admit(const Address& from, const Connect& connect, Time now) {
     if (is_shut_down_) {
         return refuse(from, connect.client_nonce, DisconnectReason::refused, "the server shuts down");
     }
+    // Only who has gone on counts as a peer: who never does takes a spare slot, until another needs it.
     std::uint32_t others = 0;
-    int pending_here = 0;
-    for (const std::unique_ptr<Peer>& peer : peers_) {
+    std::uint32_t pending_here = 0;
+    std::unique_ptr<Peer>* oldest_pending = nullptr;
+    for (std::unique_ptr<Peer>& peer : peers_) {
         if (!peer || !peer->connection.is_open()) continue;
-        if (peer->address != from) others += 1;
-        if (peer->address == from && !peer->connection.is_announced()) pending_here += 1;
+        if (peer->connection.is_announced()) {
+            others += peer->address != from;
+            continue;
+        }
+        pending_here += peer->address.ip == from.ip && peer->address.family == from.family;
+        if (!oldest_pending || peer->connection.created() < (*oldest_pending)->connection.created())
+            oldest_pending = &peer;
     }
     const bool schema_matches = connect.schema_hash == config_.schema_hash;
     if (schema_matches && others >= config_.max_peers) {
         return refuse(from, connect.client_nonce, DisconnectReason::refused_full, {});
     }
-    const std::optional<std::uint32_t> slot = free_slot();
-    if (pending_here >= kMaxPendingPerAddress || !slot) return count(Drop::too_many_attempts);
+    if (pending_here >= config_.max_pending_per_ip) return count(Drop::too_many_attempts);
+    std::optional<std::uint32_t> slot = free_slot();
+    if (!slot && oldest_pending) {
+        stats_.handshakes_expired += 1;
+        oldest_pending->reset();
+        slot = static_cast<std::uint32_t>(oldest_pending - peers_.data());
+    }
+    if (!slot) return count(Drop::too_many_attempts);
 
     std::string refusal;
     const bool is_welcome =

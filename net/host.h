@@ -19,6 +19,7 @@ struct HostConfig {
     std::uint64_t schema_hash = 0;
     Seed seed{};                   // fresh for every Host; the same seed gives the same run
     std::uint32_t max_peers = 64;  // 1 to 60,000
+    std::uint32_t max_pending_per_ip = 16;  // accepted, not confirmed; several may play behind one
     Duration handshake_timeout = std::chrono::seconds(5);  // from accepting to the client's first packet
     ConnectionConfig connection{};
 };

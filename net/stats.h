@@ -18,7 +18,7 @@ enum class Drop : std::uint8_t {
     bad_checksum,        // handshake packet damaged on its way
     bad_handshake,       // handshake packet intact but wrong in form
     bad_cookie,          // forged, expired, or for another address
-    too_many_attempts,   // one address opens handshakes faster than it finishes them
+    too_many_attempts,   // one machine opens handshakes faster than it finishes them
     unexpected,          // a handshake packet that this client does not wait for
     unknown_connection,  // no such connection id
     wrong_address,       // right connection id, other sender

@@ -289,6 +289,26 @@ TEST_F(QueryTest, Rule25MovedRowsAreNotMissed) {
     EXPECT_TRUE(found.count(entities.back()));
 }
 
+// A row that comes into a query's view carries changes from the time before: they must not be missed.
+TEST_F(QueryTest, Rule25RowsThatComeIntoViewAreNotMissed) {
+    const Entity entity = world.spawn(Health{1});
+    Query<const Health, Changed<Health>, Without<Frozen>> query(world);
+    int seen_value = 0;
+    std::uint64_t seen = 0;
+    const auto read = [&] {
+        query.each_since(seen, [&](const Health& health) { seen_value = health.points; });
+        seen = world.advance_tick();
+    };
+    read();
+    world.add<Frozen>(entity);
+    world.set(entity, Health{2});
+    read();
+    EXPECT_EQ(seen_value, 1);
+    world.remove<Frozen>(entity);
+    read();
+    EXPECT_EQ(seen_value, 2);
+}
+
 TEST_F(QueryTest, SeveralChangedTermsMeanAny) {
     const Entity entity = world.spawn(Health{}, Position{}, Frozen{});
     Query<const Health, Changed<Health>, Changed<Position>> query(world);

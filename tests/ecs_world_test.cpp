@@ -215,6 +215,45 @@ TEST_F(WorldTest, DestructorsOfComponentsMayUseTheWorld) {
     world.spawn(Owner(world, world.create()));  // and at the end of the world
 }
 
+// A destructor that asks for its own entity: it is dead by then, and nothing is written to its remains.
+struct Nosy {
+    Nosy() = default;
+    Nosy(World& in, Entity of) : world(&in), self(of) {}
+    Nosy(Nosy&& other) noexcept : world(std::exchange(other.world, nullptr)), self(other.self) {}
+    Nosy& operator=(Nosy&&) = delete;
+    ~Nosy() {
+        if (world != nullptr) was_alive = world->is_alive(self) && world->try_get<Health>(self) != nullptr;
+    }
+    World* world = nullptr;
+    Entity self;
+    static inline bool was_alive = true;
+};
+
+TEST_F(WorldTest, DestructorsFindTheirOwnEntityDead) {
+    const Entity entity = world.spawn(Health{1});
+    world.set(entity, Nosy(world, entity));
+    world.destroy(entity);
+    EXPECT_FALSE(Nosy::was_alive);
+}
+
+TEST_F(WorldTest, DeferralOutlivesTheHookThatBeganIt) {
+    std::optional<World::Deferral> hold;
+    const Hook hook = world.on_add<Frozen>([&](World& in, Entity) { hold.emplace(in); });
+    const Entity first = world.spawn(Health{1}), second = world.spawn(Health{2});
+    {
+        const World::Deferral deferral(world);
+        world.add<Frozen>(first);
+        world.remove<Health>(second);
+    }
+    EXPECT_TRUE(world.is_deferring());
+    EXPECT_TRUE(world.has<Health>(second));
+    hold.reset();
+    EXPECT_FALSE(world.is_deferring());
+    EXPECT_FALSE(world.has<Health>(second));
+    world.add<Health>(second);
+    EXPECT_TRUE(world.has<Health>(second));
+}
+
 // Components by id
 
 TEST_F(WorldTest, RunTimeComponentsNeedNoType) {

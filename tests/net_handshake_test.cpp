@@ -59,6 +59,24 @@ TEST(Handshake, TruncatedAndDamagedPacketsAreDropped) {
     expect_only_the_whole_is_read(kRefuse);
 }
 
+// The padding is what keeps answers smaller than questions: an intact but short question is none.
+TEST(Handshake, ShortQuestionsAreDroppedThoughTheirChecksumHolds) {
+    constexpr SipKey kKey{0x6168206c616f6873, 0x20656b616873646e};
+    const auto shortened = [&](std::vector<std::byte> bytes, std::size_t size) {
+        bytes.resize(size - kTagBytes);
+        const std::uint64_t checksum = siphash(kKey, {}, bytes);
+        for (unsigned i = 0; i < kTagBytes; ++i) bytes.push_back(std::byte(checksum >> (8 * i)));
+        return bytes;
+    };
+    Request request;
+    Connect connect;
+    for (std::size_t size = 64; size < kMaxDatagramBytes; size += 8) {
+        EXPECT_EQ(read(shortened(bytes_of(kRequest), size), request), Drop::truncated);
+        EXPECT_EQ(read(shortened(bytes_of(kConnect), size), connect), Drop::truncated);
+    }
+    EXPECT_FALSE(read(shortened(bytes_of(kRequest), kMaxDatagramBytes), request));
+}
+
 // The wire format is a promise: these bytes never change without a new kWireVersion. The checksums were
 // computed by a second implementation.
 TEST(Handshake, BytesOfEachKindArePinned) {
