@@ -71,7 +71,7 @@ public:
     bool open_log(const std::string& path) { return log_.open(path); }
     bool close_log() { return !log_.is_open() || log_.close(); }
 
-    void connect(const net::Address& server) { client_.connect(server, now()); }
+    void connect(const net::Address& server) { client_.connect(server); }
     void leave(net::Time now) { client_.disconnect(now); }
 
     void receive(const net::Address& from, std::span<const std::byte> datagram, net::Time now) {

@@ -23,17 +23,27 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
       receiver_(world, schema, options.receiver),
       endpoint_(with_schema(options.net, schema), *this, sink) {}
 
-void Client::connect(const net::Address& server, net::Time now) {
-    receiver_.reset();
+void Client::connect(const net::Address& server) {
+    target_ = server;
     failure_.clear();
+}
+
+void Client::start_connecting(net::Time now) {
+    const net::Address server = *target_;
+    if (!endpoint_.is_idle()) endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
+    target_.reset();
+    failure_.clear();
+    receiver_.reset();
     endpoint_.connect(server, schema_.summary(), now);
 }
 
 void Client::disconnect(net::Time now) {
+    target_.reset();
     endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
 }
 
 void Client::update(net::Time now) {
+    if (target_) start_connecting(now);
     endpoint_.update(now);
     receiver_.apply();
     send_rebases();
@@ -67,13 +77,12 @@ void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::str
 }
 
 bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload, net::Time now) {
-    switch (receiver_.receive(number, payload)) {
-        case Receiver::Verdict::accepted: return true;
-        case Receiver::Verdict::refused: return false;
-        case Receiver::Verdict::malformed: break;
-    }
-    endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
-    return false;
+    const Receiver::Verdict verdict = receiver_.receive(number, payload);
+    if (verdict == Receiver::Verdict::malformed)
+        endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
+    if (verdict == Receiver::Verdict::too_many)
+        endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "more entities than max_slots", now);
+    return verdict == Receiver::Verdict::accepted;
 }
 
 void Client::on_message(net::PeerId, net::Channel channel, std::span<const std::byte> message) {

@@ -1,6 +1,7 @@
 #pragma once
 // Someone else's world, alive in ours: a Receiver, a schema and a connection.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,11 +11,12 @@
 namespace shoal::replication {
 
 struct ClientOptions {
-    net::ClientConfig net;  // seed and protocol_id are yours; schema_hash is filled in
+    net::ClientConfig net;  // yours: protocol_id, and a seed that is fresh for every client; not schema_hash
     ReceiverOptions receiver;
 };
 
-/// What the game hears of. Called from receive() of the endpoint, update() and disconnect() only.
+/// What the game hears of. Called from the endpoint's receive(), update() and disconnect(). Within a
+/// call the game may send messages, connect() and change the world.
 class ClientListener {
 public:
     virtual ~ClientListener() = default;
@@ -34,8 +36,8 @@ public:
     Client(ecs::World& world, const Schema& schema, net::Sink& sink, const ClientOptions& options,
            ClientListener* listener = nullptr);
 
-    /// Destroys the replicas of an earlier connection.
-    void connect(const net::Address& server, net::Time now);
+    /// From the next update() on; ends an earlier connection and destroys its replicas then.
+    void connect(const net::Address& server);
     void disconnect(net::Time now);
 
     /// Where datagrams go in.
@@ -45,6 +47,7 @@ public:
     /// Brings the world up to date and sends what is due. Call it often: at least every 20 ms.
     void update(net::Time now);
 
+    /// At most kMaxMessageBytes less one; fails like net::Endpoint::send_message.
     net::SendResult send_message(net::Channel channel, std::span<const std::byte> message);
 
     bool is_connected() const { return endpoint_.is_connected(endpoint_.server()); }
@@ -62,6 +65,7 @@ private:
     void on_packet(net::PeerId, std::uint64_t number) override { receiver_.receive_without_state(number); }
     void on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) override;
 
+    void start_connecting(net::Time now);
     void send_rebases();
 
     const Schema& schema_;
@@ -69,6 +73,7 @@ private:
     Receiver receiver_;
     net::Client endpoint_;
     std::string failure_;
+    std::optional<net::Address> target_;  // to connect to with the next update()
     std::vector<std::byte> message_;
 };
 

@@ -24,20 +24,24 @@ namespace {
 //   part        value          once per changed part
 //
 // Group, by the kind of its lanes; `base` is the baseline's lane, 0 for a new component:
-//   quantity    g(k) of zigzag(value - base) per lane; k is 4 for the first lane, then the number
-//               of bits of the previous lane's code less one. A bounded lane of a new component:
-//               the value in its width.
+//   quantity    g(k) of zigzag(value - base) per lane; k is 4 for the first lane, then the bit width
+//               of the previous lane's zigzag less one, 0 if that was 0, at most 20. A bounded lane
+//               of a new component: the value in its width.
 //   symbol      nothing for a lane of one bit (it flips); a bounded lane: the value in its width;
 //               else g(3) of the value
 //   real        0, then g(k) of zigzag(whole(value) - whole(base)), k as above, 0 meaning no change;
-//               or 1, then g(k) of zigzag(order(value) - order(base)), k from 16 and so on
+//               or 1, then g(k) of zigzag(order(value) - order(base)), with a k of its own, from 16.
+//               whole(): the float cut to an integer, 0 if it is not within +-2^24; order(): its bits,
+//               all but the sign inverted if it is negative
 //   reference   g(8) of the net id
 //
 // Part:
 //   g(3)        prefix         not new: elements kept at the start
 //   g(1)        suffix         not new: elements kept at the end
 //   g(3)        count          elements that come between
-//   lanes       value          of each of them, as those of a new component
+//   lanes       value          of each of them, each lane like a changed group of a new component, but
+//                              for a lane of one bit, which takes one
+// Lanes, groups and their kinds follow from the types: see append_lanes() and finish() in lanes.cpp.
 // Rejected: values over a lane's maximum, indices over a schema's or shape's size, components that
 // are added twice, parts over their maximum.
 
@@ -282,7 +286,7 @@ void read_component(const ComponentLayout& layout, const ImageCursor* base, std:
     }
 }
 
-void write_shape(const Schema&, const Shape& shape, BitWriter& out) {
+void write_shape(const Shape& shape, BitWriter& out) {
     out.write_golomb(static_cast<std::uint32_t>(shape.components.size()), 2);
     std::uint32_t next = 0;
     for (const ComponentIndex index : shape.components) {
@@ -344,7 +348,6 @@ const Shape* read_shape(ShapeTable& shapes, const Shape* from, BitReader& in) {
     });
     if (!removed) return nullptr;
     keep_until(static_cast<std::uint32_t>(from->components.size()));
-    const std::size_t old = size;
     bool twice = false;
     const bool added = read_rising(in.read_golomb(0), known, in, [&](std::uint32_t i) {
         const ComponentIndex index = static_cast<ComponentIndex>(i);
@@ -352,7 +355,7 @@ const Shape* read_shape(ShapeTable& shapes, const Shape* from, BitReader& in) {
         if (!twice) list[size++] = index;
     });
     if (!added || twice) return nullptr;
-    std::inplace_merge(list, list + old, list + size);
+    std::sort(list, list + size);  // a merge would allocate
     return shapes.shape({list, size});
 }
 
@@ -374,7 +377,7 @@ std::uint32_t max_lane_bits(const Lane& lane) {
 
 void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out) {
     if (!from.shape) {
-        write_shape(schema, *to.shape, out);
+        write_shape(*to.shape, out);
     } else {
         out.write_bool(from.shape != to.shape);
         if (from.shape != to.shape) write_reshape(*from.shape, *to.shape, out);
@@ -405,7 +408,7 @@ std::uint32_t max_component_bits(const ComponentLayout& layout) {
     for (const Lane& lane : layout.lanes()) bits += max_lane_bits(lane);
     for (const Part& part : layout.parts()) {
         std::size_t element = 0;
-        for (const Lane& lane : part.lanes) element += max_lane_bits(lane);
+        for (const Lane& lane : part.lanes) element += lane.bounded ? lane.bits : max_lane_bits(lane);
         bits += 3 * max_golomb_bits(3) + part.max_count * element;
     }
     return static_cast<std::uint32_t>(std::min<std::size_t>(bits, 0x7fffffff));

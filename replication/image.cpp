@@ -17,6 +17,7 @@ bool ShapeTable::Less::operator()(std::span<const ComponentIndex> a, std::span<c
 
 const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
     if (const auto found = shapes_.find(components); found != shapes_.end()) return found->second.get();
+    if (shapes_.size() >= max_shapes_) return nullptr;
     auto shape = std::make_unique<Shape>();
     shape->components.assign(components.begin(), components.end());
     for (const ComponentIndex index : components) {

@@ -35,9 +35,11 @@ struct Shape {
 
 class ShapeTable {
 public:
-    explicit ShapeTable(const Schema& schema) : schema_(schema) {}
+    explicit ShapeTable(const Schema& schema, std::size_t max_shapes = SIZE_MAX)
+        : schema_(schema), max_shapes_(max_shapes) {}
 
-    /// `components` ascending, each below the schema's size. Lives as long as the table.
+    /// `components` ascending, each below the schema's size. Lives as long as the table. Null if it
+    /// would be one more than max_shapes.
     const Shape* shape(std::span<const ComponentIndex> components);
 
     const Schema& schema() const { return schema_; }
@@ -49,6 +51,7 @@ private:
     };
 
     const Schema& schema_;
+    std::size_t max_shapes_;
     std::map<std::vector<ComponentIndex>, std::unique_ptr<Shape>, Less> shapes_;
 };
 

@@ -65,10 +65,13 @@ void store_integer(void* value, const Leaf& leaf, std::int64_t field) {
     }
 }
 
+/// Whole steps in the range, forgiving the rounding of a step like 0.01.
+double step_count(const FieldCodec& codec) { return std::floor((codec.max - codec.min) / codec.step + 1e-6); }
+
 /// The nearest step, ties upwards. Idempotent: finish() refuses steps so fine that rounding to the
 /// field's type could move a restored value by a quarter of one.
 std::uint32_t nearest_step(double value, const FieldCodec& codec) {
-    const double steps = std::floor((codec.max - codec.min) / codec.step + 0.5);
+    const double steps = step_count(codec);
     const double nearest = std::floor((value - codec.min) / codec.step + 0.5);
     if (!(nearest > 0)) return 0;  // also NaN
     return static_cast<std::uint32_t>(std::min(nearest, steps));
@@ -132,12 +135,13 @@ Lane bounded_lane(LaneKind kind, std::uint32_t max) {
 /// Appends the lanes of a leaf, or says why its codec does not fit it.
 std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
     const FieldCodec& codec = leaf.codec;
+    if (codec.max_length != 0) return "max_length() is for strings and vectors";
     if (leaf.is_enum && codec.kind == FieldCodec::Kind::quantised) return "quantised() is for float and double";
     const LaneKind ordered = leaf.is_enum ? LaneKind::symbol : LaneKind::quantity;
     if (codec.kind == FieldCodec::Kind::quantised) {
         if (!is_float(leaf.type)) return "quantised() is for float and double";
         if (!(codec.min < codec.max) || !(codec.step > 0)) return "quantised() needs min < max and step > 0";
-        const double steps = std::floor((codec.max - codec.min) / codec.step + 0.5);
+        const double steps = step_count(codec);
         if (!(steps >= 1 && steps <= kMostSteps)) return "quantised() has no step or more than 2^32";
         const double rounding = leaf.type == FieldType::f32 ? 0x1p-23 : 0x1p-50;
         const double reach = std::max(std::abs(codec.min), std::abs(codec.min + steps * codec.step));
@@ -178,10 +182,6 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
 bool in_one_group(const Lane& a, const Lane& b) { return a == b && a.kind != LaneKind::symbol; }
 
 }  // namespace
-
-std::uint32_t Leaf::lane_count() const {
-    return is_wide(type) && codec.kind == FieldCodec::Kind::automatic ? 2 : 1;
-}
 
 std::string ComponentLayout::finish() {
     lanes_.clear();

@@ -57,7 +57,8 @@ struct FieldCodec {
 };
 
 /// A float or double as a whole number of steps above `min`; values outside are clamped, NaN
-/// becomes `min`. min < max, step > 0, at most 2^32 steps, and steps that the type can tell apart.
+/// becomes `min`. min < max, step > 0, less than 2^32 steps, and steps that the type can tell apart. If
+/// the step does not divide the range, the last whole step is the greatest value.
 constexpr FieldCodec quantised(double min, double max, double step) {
     return {FieldCodec::Kind::quantised, min, max, step, 0};
 }
@@ -80,8 +81,6 @@ struct Leaf {
     bool is_enum = false;
     std::uint32_t offset = 0;  // bytes from the start of the component or element
     FieldCodec codec;
-
-    std::uint32_t lane_count() const;
 };
 
 /// How a string or vector is reached without its type.
@@ -101,7 +100,7 @@ struct Part {
     std::vector<Lane> lanes;   // of one element
 };
 
-/// Up to four neighbouring lanes of one kind that change together.
+/// Up to four neighbouring lanes with equal descriptors, which change together; a symbol stands alone.
 struct LaneGroup {
     std::uint32_t first = 0;
     std::uint32_t count = 1;
@@ -164,18 +163,25 @@ private:
 
 template <class Mix>
 void ComponentLayout::describe(Mix&& mix) const {
-    const auto mix_leaf = [&](const Leaf& leaf) {
-        mix(static_cast<std::uint64_t>(leaf.type));
-        mix(static_cast<std::uint64_t>(leaf.codec.kind));
-        for (const double number : {leaf.codec.min, leaf.codec.max, leaf.codec.step})
-            mix(std::bit_cast<std::uint64_t>(number));
+    const auto mix_row = [&](const std::vector<Leaf>& leaves, const std::vector<Lane>& lanes) {
+        mix(leaves.size());
+        for (const Leaf& leaf : leaves) {
+            mix(static_cast<std::uint64_t>(leaf.type));
+            mix(static_cast<std::uint64_t>(leaf.codec.kind));
+            for (const double number : {leaf.codec.min, leaf.codec.max, leaf.codec.step})
+                mix(std::bit_cast<std::uint64_t>(number));
+        }
+        for (const Lane& lane : lanes) {
+            mix(static_cast<std::uint64_t>(lane.kind));
+            mix(lane.bits);
+            mix(lane.bounded);
+            mix(lane.max);
+        }
     };
-    mix(leaves_.size());
-    for (const Leaf& leaf : leaves_) mix_leaf(leaf);
+    mix_row(leaves_, lanes_);
     for (const Part& part : parts_) {
         mix(part.max_count);
-        mix(part.leaves.size());
-        for (const Leaf& leaf : part.leaves) mix_leaf(leaf);
+        mix_row(part.leaves, part.lanes);
     }
 }
 

@@ -11,7 +11,8 @@ namespace shoal::replication {
 //   0     1      kind   0: the game's, the rest is its own
 //                       1: rebase, client to server, reliable: slots that the client cannot follow
 //   1     4 n    slots  rebase: little-endian
-// Rejected: unknown kinds, a rebase of no or of broken slots: they end the connection.
+// Rejected by a server: unknown kinds, a rebase of no or of broken slots: they end the connection.
+// A client counts nothing and ignores what is not the game's.
 enum class MessageKind : std::uint8_t { game = 0, rebase = 1 };
 
 }  // namespace shoal::replication

@@ -7,6 +7,7 @@
 namespace shoal::replication {
 namespace {
 
+constexpr std::size_t kMaxShapes = 16'384;      // sets of components, of all entities ever received
 constexpr std::size_t kExpectedRecords = 512;  // between two apply(); more make the buffers grow
 
 }  // namespace
@@ -33,7 +34,7 @@ bool Receiver::PacketLog::has_all(std::uint64_t first, std::uint64_t last) const
 // The receiver
 
 Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options)
-    : world_(world), options_(options), shapes_(schema), ids_(bind(schema, world)) {
+    : world_(world), options_(options), shapes_(schema, kMaxShapes), ids_(bind(schema, world)) {
     assert(schema.error().empty());
     assert(options.max_slots > 0 && options.max_versions >= 4);
     staged_.reserve(kExpectedRecords);
@@ -97,7 +98,7 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
         const RecordHeader record = records.read();
         const Verdict verdict = in.ok() ? stage(record, tick, in) : Verdict::malformed;
         if (verdict == Verdict::accepted) continue;
-        (verdict == Verdict::refused ? stats_.refused_packets : stats_.malformed_packets) += 1;
+        (verdict == Verdict::malformed ? stats_.malformed_packets : stats_.refused_packets) += 1;
         return verdict;
     }
     if (!in.at_padding()) {
@@ -115,9 +116,11 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
 
 /// Decodes a record without changing anything but the scratch.
 Receiver::Verdict Receiver::stage(const RecordHeader& header, Tick tick, BitReader& in) {
-    if (header.slot >= options_.max_slots) return Verdict::malformed;
+    if (header.slot >= options_.max_slots) return Verdict::too_many;
     const Slot* slot = find(header.slot);
     const bool stale = slot && slot->has_tick && !is_newer(tick, slot->last_tick);
+    if (!stale && slot && !slot->versions.empty() && !is_newer(tick, slot->versions.oldest()->tick))
+        return Verdict::malformed;  // ticks so far apart that their order is lost
     Image baseline;
     if (header.kind == RecordKind::delta) {
         const Version* version = slot ? slot->versions.find(header.baseline) : nullptr;
@@ -160,7 +163,8 @@ void Receiver::commit(const Staged& staged, Tick tick) {
     const bool crowded = slot.versions.size() >= options_.max_versions;
     const Image image{staged.shape, {staged_words_.data() + staged.offset, staged.size}};
     slot.versions.push(tick, image, pool_);
-    slot.versions.drop_older(crowded ? tick : slot.floor, slot.is_applied ? slot.applied : tick, pool_);
+    if (crowded) slot.floor = tick;
+    slot.versions.drop_older(slot.floor, slot.is_applied ? slot.applied : tick, pool_);
     touch(header.slot, slot);
 }
 
@@ -205,7 +209,6 @@ void Receiver::destroy_gone() {
     for (const Gone& gone : gone_) {
         news_.push_back(gone.net_id);
         if (gone.was_suppressed) continue;
-        applied_count_ -= 1;
         if (world_.is_alive(gone.entity)) {
             world_.destroy(gone.entity);
         } else {
@@ -225,7 +228,6 @@ void Receiver::create_new() {
             slot_at_.resize(slot.entity.index + std::size_t{1}, NetIdMap::kAbsent);
         slot_at_[slot.entity.index] = index;
         news_.push_back(slot.net_id);
-        applied_count_ += 1;
     }
 }
 
@@ -247,7 +249,6 @@ void Receiver::write_values(Slot& slot) {
     if (!world_.is_alive(slot.entity)) {
         slot.is_suppressed = true;
         stats_.suppressed += 1;
-        applied_count_ -= 1;
         return;
     }
     const Schema& schema = shapes_.schema();

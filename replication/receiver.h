@@ -19,7 +19,7 @@
 namespace shoal::replication {
 
 struct ReceiverOptions {
-    std::uint32_t max_slots = 65'536;  // entities at a time; more are refused
+    std::uint32_t max_slots = 65'536;  // entities at a time, and those whose end is not acknowledged
     std::uint32_t max_versions = 128;  // kept of an entity; twice the ticks of a round trip are needed
 };
 
@@ -29,10 +29,12 @@ public:
     enum class [[nodiscard]] Verdict : std::uint8_t {
         accepted,   // acknowledge the packet
         refused,    // do not: nothing has changed, and the sender will decide anew
+        too_many,   // a slot over max_slots: disconnect, it would never fit; nothing has changed
         malformed,  // no sender writes this: disconnect; nothing has changed
     };
 
-    /// The world equals the sender's, quantised, as of each tick from `since` to `tick`.
+    /// The replicas equal the sender's entities, quantised, as of each tick from `since` to `tick`, but
+    /// for what the game itself wrote to them or destroyed.
     struct Complete {
         Tick since, tick;
     };
@@ -42,7 +44,7 @@ public:
         std::uint64_t stale_records = 0;     // older than what the slot has, or for a closed one
         std::uint64_t refused_packets = 0;   // a baseline was missing, or no room for more versions
         std::uint64_t malformed_packets = 0;
-        std::uint64_t suppressed = 0;  // replicas that the client's own game destroyed
+        std::uint64_t suppressed = 0;  // replicas that the game destroyed, noticed with their next record
         std::uint64_t rebases = 0;     // slots that the sender was asked to send anew
     };
 
@@ -75,7 +77,11 @@ public:
     /// 0 if the entity is no replica.
     std::uint32_t net_id(ecs::Entity entity) const;
     /// Replicas in the world.
-    std::uint32_t entity_count() const { return applied_count_; }
+    std::uint32_t entity_count() const {
+        std::uint32_t count = 0;
+        for_each_entity([&](std::uint32_t, ecs::Entity) { ++count; });
+        return count;
+    }
 
     /// Calls fn(net_id, entity) for each replica in the world.
     template <class Fn>
@@ -117,7 +123,7 @@ private:
         bool is_dirty = false;       // in dirty_
         bool is_applied = false;     // the world shows, or showed, version `applied`
         bool is_suppressed = false;  // the game destroyed the replica
-        bool is_rebasing = false;    // in rebases_
+        bool is_rebasing = false;    // asked for, and no record came since
         bool has_news = false;       // references in it have changed their meaning
         Tick last_tick = 0;  // of the newest record, also for a closed slot
         Tick floor = 0;      // newest baseline that a record named: older versions are not needed
@@ -193,7 +199,6 @@ private:
     std::vector<Gone> gone_;           // replicas to destroy
     std::vector<std::uint32_t> news_;  // net ids that came or went
     std::vector<std::uint32_t> readers_;  // slots that refer to those
-    std::uint32_t applied_count_ = 0;
 
     PacketLog log_;
     std::optional<Tick> newest_tick_;

@@ -8,6 +8,10 @@
 namespace shoal::replication {
 namespace {
 
+// Summary: for each component, sorted by id, 4 bytes of name_id() and 4 of signature, little-endian;
+// at most 900 bytes, the rest is left out. The hash is FNV-1a, 64 bits, over the same pairs, each
+// number as 8 bytes. A signature is FNV-1a, 64 bits, its halves xored, over: 1 for a tag, else 0, and
+// then what ComponentLayout::describe() gives.
 constexpr std::size_t kMaxSummaryBytes = 900;
 constexpr std::size_t kSummaryEntryBytes = 8;
 
@@ -67,7 +71,9 @@ void LayoutSink::scalar(FieldType type, bool is_enum, std::size_t offset) {
 void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string) {
     element_codec_ = codec_at(offset);
     const std::uint32_t length = element_codec_.max_length;
-    if (is_string) element_codec_ = bounded(0, 255);
+    element_codec_.max_length = 0;
+    // A string's bytes are symbols; another codec for them is left for append_lanes() to refuse.
+    if (is_string && element_codec_.kind == FieldCodec::Kind::automatic) element_codec_ = bounded(0, 255);
     Part part;
     part.offset = static_cast<std::uint32_t>(offset);
     part.stride = static_cast<std::uint32_t>(stride);
@@ -87,6 +93,8 @@ void Schema::fail(std::string_view name, std::string_view why) {
 void Schema::add(SchemaComponent component) {
     if (const std::string error = component.layout.finish(); !error.empty()) fail(component.name, error);
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
+    if (component.type == &detail::type_address<Replicated>)
+        fail(component.name, "is the tag Replicated, which says what replicates and does not itself");
     for (const SchemaComponent& other : components_) {
         if (other.name == component.name || other.type == component.type) {
             fail(component.name, "is declared twice");

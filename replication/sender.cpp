@@ -51,8 +51,6 @@ void Sender::refill(double seconds) {
 }
 
 void Sender::update_peer(PeerState& peer) {
-    for (const std::uint32_t slot : peer.rebases) restart_slot(peer, slot);
-    peer.rebases.clear();
     peer.slot_of.resize(shadow_.index_count(), kNone);
     for (const std::uint32_t entry : shadow_.closed()) close_slot(peer, entry);
     for (const std::uint32_t entry : shadow_.opened()) open_slot(peer, entry);
@@ -83,9 +81,16 @@ void Sender::remove_peer(Peer peer) {
     *peers_[peer] = PeerState{};
 }
 
-void Sender::rebase(Peer index, std::uint32_t slot) {
-    PeerState& peer = *peers_[index];
-    if (slot < peer.slots.size() && peer.rebases.size() < peer.slots.size()) peer.rebases.push_back(slot);
+/// As if the peer had just come into view of the entity, but that it may hold some version of it.
+void Sender::rebase(Peer peer_index, std::uint32_t index) {
+    PeerState& peer = *peers_[peer_index];
+    if (index >= peer.slots.size()) return;
+    Slot& slot = peer.slots[index];
+    if (slot.entry == kNone) return;           // free, or its tombstone is on the way
+    if (slot.sent == slot.opened - 1) return;  // from nothing anyway
+    slot.opened = slot.sent = tick_;
+    slot.acked = tick_ - 1;
+    pend(peer, index);
 }
 
 void Sender::request_mark(Peer index) {
@@ -146,16 +151,6 @@ void Sender::free_slot(PeerState& peer, std::uint32_t index) {
     peer.free_slots[index / 64] |= std::uint64_t{1} << (index % 64);
     peer.first_free_word = std::min<std::size_t>(peer.first_free_word, index / 64);
     peer.stats.slots -= 1;
-}
-
-/// As if the peer had just come into view of the entity, but that it may hold some version of it.
-void Sender::restart_slot(PeerState& peer, std::uint32_t index) {
-    Slot& slot = peer.slots[index];
-    if (slot.entry == kNone) return;           // free, or its tombstone is on the way
-    if (slot.sent == slot.opened - 1) return;  // from nothing anyway
-    slot.opened = slot.sent = tick_;
-    slot.acked = tick_ - 1;
-    pend(peer, index);
 }
 
 void Sender::pend(PeerState& peer, std::uint32_t index) {

@@ -118,7 +118,6 @@ private:
         std::uint64_t mark_first = 0;   // oldest packet that it needs
         std::uint64_t mark_missing = 0;  // how many of those, itself included, are not known to have arrived
         Tick mark_tick = 0;
-        std::vector<std::uint32_t> rebases;  // slots, for the next update
 
         double budget = 0;  // bytes
         Tick last_sent = 0;
@@ -147,7 +146,6 @@ private:
     void open_slot(PeerState& peer, std::uint32_t entry);
     void close_slot(PeerState& peer, std::uint32_t entry);
     void free_slot(PeerState& peer, std::uint32_t slot);
-    void restart_slot(PeerState& peer, std::uint32_t slot);
     static void pend(PeerState& peer, std::uint32_t slot);
     static void unpend(PeerState& peer, std::uint32_t slot);
     static void drop_front(PeerState& peer, std::size_t count);

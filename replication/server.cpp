@@ -24,7 +24,7 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       next_tick_(options.first_tick) {}
 
 Tick Server::tick(net::Time now) {
-    now_ = now;
+    now_ = refilled_ = now;
     host_.update(now);
     sender_.update(next_tick_);
     send_state(now);
@@ -39,8 +39,8 @@ void Server::poll(net::Time now) {
 }
 
 void Server::resend(net::Time now) {
-    sender_.refill(std::chrono::duration<double>(now - now_).count());
-    now_ = now;
+    sender_.refill(std::chrono::duration<double>(now - refilled_).count());
+    now_ = refilled_ = now;
     host_.update(now);
     for (const Member& member : members_)
         if (member.id) sender_.request_mark(member.peer);
@@ -80,11 +80,11 @@ void Server::disconnect(net::PeerId peer, std::string_view text, net::Time now) 
 }
 
 Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
-    const Member& member = members_[peer.index()];
-    return member.id == peer ? sender_.stats(member.peer) : Sender::PeerStats{};
+    const Member* member = find(peer);
+    return member ? sender_.stats(member->peer) : Sender::PeerStats{};
 }
 
-Server::Member* Server::find(net::PeerId peer) {
+const Server::Member* Server::find(net::PeerId peer) const {
     if (peer.index() >= members_.size() || members_[peer.index()].id != peer) return nullptr;
     return &members_[peer.index()];
 }
@@ -96,10 +96,10 @@ void Server::on_connected(net::PeerId peer) {
 }
 
 void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
-    Member* member = find(peer);
+    const Member* member = find(peer);
     if (!member) return;
     sender_.remove_peer(member->peer);
-    *member = {};
+    members_[peer.index()] = {};
     if (listener_) listener_->on_leave(peer, reason, text);
 }
 

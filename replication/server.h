@@ -11,12 +11,13 @@
 namespace shoal::replication {
 
 struct ServerOptions {
-    net::HostConfig host;   // seed and protocol_id are yours; schema_hash is filled in
+    net::HostConfig host;   // yours: protocol_id, and a seed that is fresh for every server; not schema_hash
     SenderOptions sender;   // tick_hz is yours
     Tick first_tick = 1;
 };
 
-/// What the game hears of. Called from receive(), tick(), poll() and disconnect() only.
+/// What the game hears of. Called from the host's receive(), and from tick(), poll(), resend() and
+/// disconnect(). Within a call the game may send messages, disconnect peers and change the world.
 class ServerListener {
 public:
     virtual ~ServerListener() = default;
@@ -54,7 +55,9 @@ public:
     /// Every peer knows that it is complete as of the last tick.
     bool is_settled() const;
 
+    /// At most kMaxMessageBytes less one; fails like net::Endpoint::send_message.
     net::SendResult send_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message);
+    /// Nothing happens if the peer is gone.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 
     Tick current_tick() const { return sender_.tick(); }
@@ -82,14 +85,15 @@ private:
     bool on_payload(net::PeerId, std::uint64_t, std::span<const std::byte>, net::Time) override { return false; }
 
     void send_state(net::Time now);
-    Member* find(net::PeerId peer);
+    const Member* find(net::PeerId peer) const;
 
     const Schema& schema_;
     ServerListener* listener_;
     Sender sender_;
     net::Host host_;
     Tick next_tick_;
-    net::Time now_{0};  // of the last tick() or poll()
+    net::Time now_{0};       // of the last call that was told
+    net::Time refilled_{0};  // until when budgets are paid
     std::vector<Member> members_;  // by PeerId::index()
     std::vector<std::byte> message_;
 };

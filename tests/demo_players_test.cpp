@@ -53,7 +53,7 @@ struct Match final : replication::ClientListener {
     std::optional<std::uint32_t> creature;
 
     Match() {
-        client.connect(server_address, now);
+        client.connect(server_address);
         run(10);
     }
     void on_message(net::Channel, std::span<const std::byte> message) override {

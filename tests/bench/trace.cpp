@@ -221,7 +221,7 @@ Result replay(Workload& workload, const Options& options) {
 
     const net::Duration step(static_cast<std::int64_t>(1e6 / workload.frames_per_second()));
     net::Time now = step;
-    client.connect(server_address, now);
+    client.connect(server_address);
     for (int i = 0; i < 60 && !client.is_connected(); ++i) {
         now += step;
         client.update(now);

@@ -1,5 +1,16 @@
 #pragma once
-// Recorded workloads: 901 cubes of a physics scene, or the snapshots of a Quake III match.
+// Recorded workloads. Both formats are little-endian.
+//
+// Cubes: frames at 60 Hz without a header, each 901 times 8 i32: the index 0..3 of a quaternion's
+// largest component and the three others in 0..511, the position x and y in +-131072 and z in 0..16383,
+// and whether the player touches the cube.
+//
+// Quake III: "Q3T1", u32 fields (51), u32 snapshots, u32 baselines; per field u8 kind, u8 bits and 22
+// characters of name; per baseline u16 number and 51 u32; per snapshot u32 message number, i32 time in
+// ms, u8 distance to the acknowledged message that the game encoded against (0: none), u8 flags, u16
+// entities, u16 removed, u16 changed, u32 bits of the game's own encoding, 8 bytes; a u16 per removed
+// entity; per changed one u16 number, u8 starts from zeros, u64 mask of fields and a u32 for each of
+// them, rising; then the game's own encoding, its bits rounded up to bytes.
 
 #include <array>
 #include <cstdint>

@@ -256,7 +256,7 @@ private:
             field = static_cast<T>(bits);
         }
     }
-    /// Bit for bit: the padding is zero on both sides of no component, so fields are compared alone.
+    /// Field by field, as bits.
     template <class T>
     static bool same(const ecs::World& world, ecs::Entity replica, const T& expected) {
         const T* value = world.try_get<T>(replica);
