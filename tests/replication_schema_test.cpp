@@ -1,0 +1,244 @@
+#include "replication/schema.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <unordered_map>
+
+#include "replication/codec.h"
+
+namespace shoal::replication {
+namespace {
+
+struct Position {
+    float x = 0, y = 0;
+};
+struct Health {
+    int points = 0;
+};
+struct Name {
+    std::string text;
+};
+struct Wolf {};
+struct Mixed {
+    float f = 0;
+    int i = 0;
+};
+
+template <class T>
+std::string error_of() {
+    Schema schema;
+    schema.component<T>("culprit");
+    return schema.error();
+}
+
+template <std::size_t... I>
+void declare_tags(Schema& schema, std::index_sequence<I...>) {
+    (schema.tag<std::integral_constant<std::size_t, I>>("tag " + std::to_string(I)), ...);
+}
+
+TEST(Schema, OrderOfDeclarationDoesNotMatter) {
+    Schema a, b;
+    a.component<Position>("position");
+    a.component<Health>("health");
+    a.tag<Wolf>("wolf");
+    b.tag<Wolf>("wolf");
+    b.component<Health>("health");
+    b.component<Position>("position");
+    EXPECT_EQ(a.error() + b.error(), "");
+    EXPECT_EQ(a.hash(), b.hash());
+    ASSERT_EQ(a.components().size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(a.components()[i].name, b.components()[i].name);
+        EXPECT_TRUE(i == 0 || a.components()[i - 1].id < a.components()[i].id);
+    }
+    EXPECT_EQ(a.difference(b.summary()), "");
+}
+
+TEST(Schema, HashTellsEveryDifferenceThatMatters) {
+    std::vector<Schema> schemas(9);
+    schemas[0].component<Position>("position");
+    schemas[1].component<Position>("place");
+    schemas[2].component<Position>("position", quantised(0, 1, 0.1));
+    schemas[3].component<Position>("position", quantised(0, 1, 0.2));
+    schemas[4].component<Position>("position", field(&Position::x, quantised(0, 1, 0.1)));
+    schemas[5].component<Position>("position", field(&Position::y, quantised(0, 1, 0.1)));
+    schemas[6].component<Name>("position");
+    schemas[7].component<Name>("position", field(&Name::text, max_length(9)));
+    schemas[8].tag<Wolf>("position");
+    std::map<std::uint64_t, int> seen;
+    for (Schema& schema : schemas) {
+        EXPECT_EQ(schema.error(), "");
+        EXPECT_EQ(++seen[schema.hash()], 1);
+    }
+}
+
+TEST(Schema, DifferenceNamesTheComponent) {
+    Schema server, same, other, more, fewer;
+    for (Schema* schema : {&server, &same, &more, &other}) schema->component<Health>("health");
+    for (Schema* schema : {&server, &same, &more, &fewer}) schema->component<Position>("position");
+    other.component<Position>("position", quantised(0, 1, 0.1));
+    more.tag<Wolf>("wolf");
+    EXPECT_EQ(server.difference(same.summary()), "");
+    EXPECT_EQ(server.difference(other.summary()), "component 'position' differs");
+    EXPECT_EQ(server.difference(fewer.summary()), "component 'health' is unknown to the client");
+    const std::string unknown = server.difference(more.summary());
+    EXPECT_NE(unknown.find("unknown to the server"), unknown.npos);
+    EXPECT_EQ(unknown.find("wolf"), unknown.npos) << "the server cannot know the name";
+    EXPECT_EQ(more.explain(unknown), "component 'wolf' is unknown to the server");
+    EXPECT_EQ(more.explain("nothing to explain"), "nothing to explain");
+}
+
+TEST(Schema, SummaryOfAHugeSchemaIsCutAndAccusesNobody) {
+    Schema schema;
+    declare_tags(schema, std::make_index_sequence<150>());
+    EXPECT_EQ(schema.error(), "");
+    EXPECT_LE(schema.summary().size(), 900u);
+    EXPECT_EQ(schema.difference(schema.summary()), "");
+}
+
+TEST(Schema, DifferenceTakesAnyBytes) {
+    Schema schema;
+    schema.component<Health>("health");
+    std::vector<std::byte> bytes(64, std::byte{0x5a});
+    for (std::size_t size = 0; size <= bytes.size(); ++size) {
+        const std::vector<std::byte> exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+        EXPECT_NE(schema.difference(exact), "");
+    }
+}
+
+TEST(Schema, TwiceIsAnErrorThatNamesTheComponent) {
+    Schema by_name;
+    by_name.component<Position>("thing");
+    by_name.component<Health>("thing");
+    EXPECT_EQ(by_name.error(), "component 'thing' is declared twice");
+    Schema by_type;
+    by_type.component<Position>("one");
+    by_type.component<Position>("two");
+    EXPECT_EQ(by_type.error(), "component 'two' is declared twice");
+}
+
+TEST(Schema, NamesOfEqualHashAreAnErrorThatNamesBoth) {
+    std::unordered_map<std::uint32_t, std::string> seen;
+    std::string first, second;
+    for (int i = 0; first.empty(); ++i) {
+        std::string name = "component " + std::to_string(i);
+        const auto [place, is_new] = seen.try_emplace(name_id(name), name);
+        if (!is_new) {
+            first = place->second;
+            second = name;
+        }
+    }
+    ASSERT_EQ(name_id(first), name_id(second));
+    Schema schema;
+    schema.component<Position>(first);
+    schema.component<Health>(second);
+    EXPECT_NE(schema.error().find("'" + first + "'"), std::string::npos) << schema.error();
+    EXPECT_NE(schema.error().find("'" + second + "'"), std::string::npos) << schema.error();
+}
+
+TEST(Schema, TypesThatCannotReplicateAreErrorsThatNameTheComponent) {
+    struct Pointer {
+        int* p = nullptr;
+    };
+    struct HoldsMap {
+        int a = 0;
+        std::map<int, int> m;
+    };
+    struct InVector {
+        std::vector<Pointer> v;
+    };
+    struct VectorOfStrings {
+        std::vector<std::string> v;
+    };
+    struct VectorOfVectors {
+        std::vector<std::vector<int>> v;
+    };
+    struct Bits {
+        std::vector<bool> v;
+    };
+    struct Private {
+        Private() = default;
+        int get() const { return value_; }
+
+    private:
+        int value_ = 0;
+    };
+    struct TooMany {
+        int f[1];
+        int a, b, c, d, e, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z;
+    };
+    const std::string expected = "component 'culprit' has a field of a type that cannot be replicated";
+    EXPECT_EQ(error_of<Pointer>(), expected);
+    EXPECT_EQ(error_of<HoldsMap>(), expected);
+    EXPECT_EQ(error_of<InVector>(), expected);
+    EXPECT_EQ(error_of<VectorOfStrings>(), expected);
+    EXPECT_EQ(error_of<VectorOfVectors>(), expected);
+    EXPECT_EQ(error_of<Bits>(), expected);
+    EXPECT_EQ(error_of<Private>(), expected);
+    EXPECT_EQ(error_of<TooMany>(), expected);
+}
+
+TEST(Schema, CodecErrorsNameTheComponent) {
+    Schema schema;
+    schema.component<Mixed>("mixed", quantised(0, 1, 0.1));
+    EXPECT_EQ(schema.error(), "component 'mixed' quantised() is for float and double");
+    Schema second;
+    second.component<Position>("position", field(&Position::x, quantised(0, 1e7, 1e-3)));
+    EXPECT_EQ(second.error().substr(0, 21), "component 'position' ") << second.error();
+    second.component<Name>("name", field(&Name::text, max_length(4'000'000)));
+    EXPECT_EQ(second.error().substr(0, 21), "component 'position' ") << "the first error stays";
+}
+
+TEST(Schema, Rule11AnEntityTooLargeForAPacketIsRefusedAtSetUp) {
+    struct Long {
+        std::string text;
+    };
+    struct Longer {
+        std::vector<std::uint64_t> numbers;
+    };
+    Schema fits;
+    fits.component<Long>("long", field(&Long::text, max_length(900)));
+    EXPECT_EQ(fits.error(), "");
+    EXPECT_LE(max_record_bits(fits), kMaxRecordBytes * 8);
+    fits.component<Name>("name", field(&Name::text, max_length(200)));
+    EXPECT_EQ(fits.error(),
+              "component 'name' makes the largest entity too large to travel: declare smaller maxima");
+    Schema vectors;
+    vectors.component<Longer>("longer", field(&Longer::numbers, max_length(500)));
+    EXPECT_NE(vectors.error().find("'longer'"), std::string::npos);
+}
+
+TEST(Schema, FieldCodecReachesArraysAndNestedStructs) {
+    struct Inner {
+        double a = 0, b = 0;
+    };
+    struct Outer {
+        Inner inner[2];
+        float plain = 0;
+    };
+    Schema schema;
+    schema.component<Outer>("outer", field(&Outer::inner, quantised(0, 10, 1)));
+    ASSERT_EQ(schema.error(), "");
+    const auto& lanes = schema.components()[0].layout.lanes();
+    ASSERT_EQ(lanes.size(), 5u);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(lanes[static_cast<std::size_t>(i)].max, 10u);
+    EXPECT_EQ(lanes[4].kind, LaneKind::real);
+}
+
+TEST(Schema, BindsToEachWorldAnew) {
+    Schema schema;
+    schema.component<Position>("position");
+    schema.tag<Wolf>("wolf");
+    ecs::World a, b;
+    b.component<Health>();
+    const auto in_a = bind(schema, a), in_b = bind(schema, b);
+    for (std::size_t i = 0; i < 2; ++i) {
+        const bool is_tag = schema.components()[i].is_tag;
+        EXPECT_EQ(in_a[i], is_tag ? a.component<Wolf>() : a.component<Position>());
+        EXPECT_EQ(in_b[i], is_tag ? b.component<Wolf>() : b.component<Position>());
+    }
+}
+
+}  // namespace
+}  // namespace shoal::replication

@@ -1,0 +1,112 @@
+#include "replication/version.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace shoal::replication {
+namespace {
+
+TEST(VersionPool, CopiesStayAndMemoryComesBack) {
+    std::mt19937 random(1);
+    VersionPool pool;
+    std::deque<std::pair<Version*, std::vector<std::uint32_t>>> live;
+    for (int step = 0; step < 20'000; ++step) {
+        if (live.size() < 200 && random() % 2 == 0) {
+            std::vector<std::uint32_t> words(random() % (random() % 50 == 0 ? 40'000 : 60));
+            for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(random());
+            live.emplace_back(pool.make(7, Image{nullptr, words}), words);
+        } else if (!live.empty()) {
+            const auto& [version, words] = live.front();
+            ASSERT_EQ(version->tick, 7u);
+            const auto held = version->image.words;
+            ASSERT_TRUE(std::equal(held.begin(), held.end(), words.begin(), words.end()));
+            pool.release(version);
+            live.pop_front();
+        }
+        ASSERT_EQ(pool.in_use(), live.size());
+    }
+}
+
+class List {
+public:
+    ~List() { list.clear(pool); }
+    void push(Tick tick) {
+        const std::uint32_t word = tick;
+        list.push(tick, Image{nullptr, {&word, 1}}, pool);
+    }
+    std::vector<Tick> ticks() const {
+        std::vector<Tick> out;
+        const Version* before = nullptr;
+        for (const Version* at = list.oldest(); at; at = at->newer) {
+            EXPECT_EQ(at->image.words[0], at->tick);
+            EXPECT_EQ(at->older, before);
+            out.push_back(at->tick);
+            before = at;
+        }
+        EXPECT_EQ(before, list.newest());
+        EXPECT_EQ(out.size(), list.size());
+        EXPECT_EQ(pool.in_use(), list.size());
+        return out;
+    }
+    VersionPool pool;
+    VersionList list;
+};
+
+TEST(VersionList, FindsExactlyOrTheNewestNotNewer) {
+    List l;
+    EXPECT_TRUE(l.list.empty());
+    EXPECT_EQ(l.list.newest(), nullptr);
+    EXPECT_EQ(l.list.at(5), nullptr);
+    for (const Tick tick : {0xfffffff0u, 0xfffffffeu, 3u, 9u}) l.push(tick);
+    EXPECT_EQ(l.list.find(3)->tick, 3u);
+    EXPECT_EQ(l.list.find(4), nullptr);
+    EXPECT_EQ(l.list.at(4)->tick, 3u);
+    EXPECT_EQ(l.list.at(1)->tick, 0xfffffffeu);
+    EXPECT_EQ(l.list.at(100)->tick, 9u);
+    EXPECT_EQ(l.list.at(0xffffffe0), nullptr);
+    EXPECT_EQ(l.list.newest()->tick, 9u);
+}
+
+TEST(VersionList, DropsOlderButTheOneKept) {
+    List l;
+    for (Tick tick = 1; tick <= 10; ++tick) l.push(tick);
+    l.list.drop_older(6, 3, l.pool);
+    EXPECT_EQ(l.ticks(), (std::vector<Tick>{3, 6, 7, 8, 9, 10}));
+    l.list.drop_older(6, 3, l.pool);
+    EXPECT_EQ(l.list.size(), 6u);
+    l.list.drop(l.list.oldest(), l.pool);
+    l.list.drop(l.list.newest(), l.pool);
+    l.list.drop(l.list.find(8), l.pool);
+    EXPECT_EQ(l.ticks(), (std::vector<Tick>{6, 7, 9}));
+}
+
+TEST(VersionList, MatchesADequeAcrossTheTickWrap) {
+    std::mt19937 random(1);
+    List l;
+    std::deque<Tick> model;
+    Tick tick = 0xffffff00;
+    for (int step = 0; step < 20'000; ++step) {
+        if (model.size() < 60 && random() % 5 < 3) {
+            tick += 1 + static_cast<Tick>(random() % 3);
+            l.push(tick);
+            model.push_back(tick);
+        } else if (!model.empty() && random() % 2 == 0) {
+            const std::size_t at = random() % model.size();
+            l.list.drop(l.list.find(model[at]), l.pool);
+            model.erase(model.begin() + static_cast<std::ptrdiff_t>(at));
+        } else if (!model.empty()) {
+            const Tick from = model[random() % model.size()], kept = model[random() % model.size()];
+            l.list.drop_older(from, kept, l.pool);
+            std::erase_if(model, [&](Tick t) { return is_newer(from, t) && t != kept; });
+        }
+        ASSERT_EQ(l.ticks(), std::vector<Tick>(model.begin(), model.end()));
+    }
+}
+
+}  // namespace
+}  // namespace shoal::replication

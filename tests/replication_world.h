@@ -1,0 +1,136 @@
+#pragma once
+// A sender and a receiver without a network: the test decides which packets arrive, and when their
+// fates are told. The schema is that of the simulated game.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "replication/receiver.h"
+#include "replication/sender.h"
+#include "replication/world_hash.h"
+#include "tests/sim/game.h"
+
+namespace shoal::replication {
+
+inline Schema game_schema() {
+    Schema schema;
+    sim::describe(schema);
+    return schema;
+}
+
+struct SentPacket {
+    std::uint64_t number = 0;
+    Tick tick = 0;
+    std::vector<std::byte> bytes;
+};
+
+/// Nothing is ever mapped.
+class NoEntities final : public EntityMap {
+public:
+    std::uint32_t to_net(ecs::Entity) override { return 0; }
+    ecs::Entity to_entity(std::uint32_t) override { return {}; }
+};
+
+class Pair {
+public:
+    explicit Pair(const SenderOptions& sender_options = {}, const ReceiverOptions& receiver_options = {},
+                  Tick first_tick = 1, std::uint64_t first_number = 1)
+        : sender(world, schema, sender_options),
+          receiver(mirror, schema, receiver_options),
+          next_tick(first_tick),
+          next_number(first_number),
+          peer(sender.add_peer()) {}
+
+    Tick tick() {
+        sender.update(next_tick);
+        return next_tick++;
+    }
+
+    /// The next packet of this tick, if there is anything to say.
+    std::optional<SentPacket> encode(std::size_t capacity = 1100) {
+        std::byte room[1300];
+        const std::size_t size = sender.encode(peer, next_number, capacity, room);
+        if (size == 0) return std::nullopt;
+        return SentPacket{next_number++, sender.tick(), {room, room + size}};
+    }
+    /// The one packet that a new tick makes.
+    SentPacket tick_and_encode() {
+        tick();
+        std::optional<SentPacket> packet = encode();
+        EXPECT_TRUE(packet.has_value());
+        EXPECT_FALSE(encode().has_value());
+        return packet.value_or(SentPacket{});
+    }
+
+    Receiver::Verdict receive(const SentPacket& packet) {
+        return receiver.receive(packet.number, packet.bytes);
+    }
+    void tell(const SentPacket& packet, bool delivered) { sender.on_fate(peer, packet.number, delivered); }
+    void lose(const SentPacket& packet) { tell(packet, false); }
+    void deliver(const SentPacket& packet) {
+        const Receiver::Verdict verdict = receive(packet);
+        EXPECT_NE(verdict, Receiver::Verdict::malformed);
+        tell(packet, verdict == Receiver::Verdict::accepted);
+    }
+
+    void forward_rebases() {
+        for (const std::uint32_t slot : receiver.rebases()) sender.rebase(peer, slot);
+        receiver.drop_rebases(receiver.rebases().size());
+    }
+
+    /// A tick, all of its packets delivered and applied. Returns how many there were.
+    int exchange() {
+        forward_rebases();
+        tick();
+        int packets = 0;
+        while (const std::optional<SentPacket> packet = encode()) {
+            deliver(*packet);
+            ++packets;
+        }
+        receiver.apply();
+        return packets;
+    }
+
+    ecs::Entity replica(ecs::Entity entity) { return receiver.entity(sender.net_id(entity)); }
+    template <class T>
+    const T& on_client(ecs::Entity entity) {
+        return mirror.get<T>(replica(entity));
+    }
+
+    bool worlds_are_equal() {
+        WorldHash server(world, schema), client(mirror, schema);
+        const WorldHash::Sum a = server.of_server(sender.shadow()), b = client.of_client(receiver);
+        return a.hash == b.hash && a.entities == b.entities;
+    }
+
+    template <class... Ts>
+    ecs::Entity spawn(Ts&&... values) {
+        return world.spawn(Replicated{}, std::forward<Ts>(values)...);
+    }
+
+    Schema schema = game_schema();
+    ecs::World world, mirror;
+    Sender sender;
+    Receiver receiver;
+    Tick next_tick;
+    std::uint64_t next_number;
+    Sender::Peer peer;
+};
+
+/// What a receiver holds, as text, to see that nothing changed.
+inline std::string state_of(const Receiver& receiver, const Schema& schema) {
+    std::string text;
+    receiver.for_each_version([&](std::uint32_t slot, std::uint32_t net_id, Tick tick, const Image& image) {
+        text += std::to_string(slot) + ' ' + std::to_string(net_id) + ' ' + std::to_string(tick) +
+                sim::snapshot_of(schema, image).to_string() + '\n';
+    });
+    if (const auto tick = receiver.newest_tick()) text += "newest " + std::to_string(*tick) + '\n';
+    text += "records " + std::to_string(receiver.stats().records);
+    return text;
+}
+
+}  // namespace shoal::replication

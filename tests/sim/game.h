@@ -1,0 +1,183 @@
+#pragma once
+// The game that the simulations replicate: every kind of field that a schema knows, and plain
+// values to compare worlds by, made without any of the library's own quantisation.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ecs/world.h"
+#include "replication/image.h"
+#include "replication/schema.h"
+
+namespace shoal::sim {
+
+enum class Stance : std::uint8_t { idle, walk, run, fly };
+enum class Weather : std::int32_t { clear = -2, rain = 1000, storm = 70'000 };
+
+struct Vec2 {
+    float x = 0, y = 0;
+};
+struct Item {
+    std::uint16_t kind = 0;
+    std::int32_t count = 0;
+    bool is_equipped = false;
+};
+struct Limb {
+    Vec2 at;
+    std::uint8_t joints[3] = {};
+};
+
+struct Position {  // quantised
+    float x = 0, y = 0, z = 0;
+};
+struct Velocity {  // quantised doubles
+    double dx = 0, dy = 0;
+};
+struct Health {
+    std::int32_t points = 0;  // bounded
+    std::uint8_t armour = 0;
+};
+struct Counters {
+    std::int64_t nanoseconds = 0;
+    std::uint64_t bits = 0;
+    std::int32_t score = 0;
+    std::int16_t small = 0;
+    std::int8_t tiny = 0;
+    std::uint16_t port = 0;
+    std::uint32_t big = 0;
+};
+struct Mood {
+    Stance stance = Stance::idle;
+    Weather weather = Weather::clear;
+    bool is_alert = false, is_hidden = false;
+};
+struct Body {
+    Limb limbs[2];
+    Vec2 centre;  // quantised
+    std::array<std::int16_t, 3> angles{};
+};
+struct Raw {
+    float f = 0;
+    double d = 0;
+    Vec2 v;
+};
+struct Name {
+    std::string text;
+};
+struct Bag {
+    std::vector<Item> items;
+    std::int32_t gold = 0;
+};
+struct Aim {
+    ecs::Entity target;
+    float range = 0;  // quantised
+};
+struct Squad {
+    std::vector<ecs::Entity> members;
+    std::string motto;
+};
+struct Wolf {};
+struct Frozen {};
+
+/// Never on the wire.
+struct Secret {
+    int value = 0;
+};
+
+inline constexpr std::uint32_t kMaxName = 12, kMaxItems = 6, kMaxMembers = 5, kMaxMotto = 10;
+
+void describe(replication::Schema& schema);
+
+class Random {
+public:
+    explicit Random(std::uint64_t seed) : engine_(seed) {}
+    std::uint64_t next() { return engine_(); }
+    std::uint32_t below(std::uint32_t limit) { return static_cast<std::uint32_t>(engine_() % limit); }
+    bool chance(double probability) { return static_cast<double>(engine_() >> 11) * 0x1p-53 < probability; }
+    double between(double low, double high) {
+        return low + (high - low) * (static_cast<double>(engine_() >> 11) * 0x1p-53);
+    }
+    template <class T, std::size_t N>
+    T pick(const T (&from)[N]) {
+        return from[below(static_cast<std::uint32_t>(N))];
+    }
+
+private:
+    std::mt19937_64 engine_;
+};
+
+/// What replicates of some components, as plain numbers; references apart, because what they are
+/// called depends on who looks.
+struct Snapshot {
+    std::vector<std::int64_t> values;
+    std::vector<std::uint64_t> references;  // 0: none
+
+    bool operator==(const Snapshot&) const = default;
+    std::string to_string() const;
+};
+
+using NameOf = std::function<std::uint64_t(ecs::Entity)>;
+using PickEntity = std::function<ecs::Entity(Random&)>;
+using Undo = std::function<void(ecs::World&)>;
+
+/// One component of the game, without its type.
+struct GameComponent {
+    std::string_view name;
+    ecs::ComponentId (*bind)(ecs::World& world);
+    void (*take)(const void* value, const NameOf& name_of, Snapshot& out);  // null for tags
+    /// Adds it with a random value.
+    void (*add)(ecs::World& world, ecs::Entity entity, Random& random, const PickEntity& pick);
+    /// Writes a random value, sometimes the old one, to an entity that has it. Returns what puts the
+    /// old value back.
+    Undo (*change)(ecs::World& world, ecs::Entity entity, Random& random, const PickEntity& pick);
+};
+std::span<const GameComponent> game_components();
+
+/// The ids of game_components() in a world.
+std::vector<ecs::ComponentId> bind_game(ecs::World& world);
+
+Snapshot snapshot_of(const ecs::World& world, std::span<const ecs::ComponentId> ids, ecs::Entity entity,
+                     const NameOf& name_of);
+/// References keep the net ids that the image has.
+Snapshot snapshot_of(const replication::Schema& schema, const replication::Image& image);
+
+/// Changes a world at random.
+class Director {
+public:
+    struct Style {
+        std::uint32_t max_entities = 40;
+        double operations = 6;  // per tick, mean
+        double churn = 0.2;     // share of operations that create, destroy, add or remove
+        double cluster = 0.02;  // chance of a tick with ten times the operations
+        double idle = 0.05;     // chance that a pause of 1 to 40 ticks begins
+    };
+
+    Director(ecs::World& world, std::uint64_t seed, const Style& style);
+
+    void step();
+    void destroy_all();
+    void create();
+    const std::vector<ecs::Entity>& entities() const { return entities_; }
+
+private:
+    void operate();
+    void add_something(ecs::Entity entity);
+    ecs::Entity pick_target();
+
+    ecs::World& world_;
+    Random random_;
+    Style style_;
+    std::vector<ecs::ComponentId> ids_;
+    std::vector<ecs::Entity> entities_;  // alive
+    std::vector<ecs::Entity> dead_;      // some
+    std::vector<Undo> undo_;
+    std::uint32_t pause_ticks_ = 0;
+};
+
+}  // namespace shoal::sim

@@ -1,0 +1,128 @@
+#pragma once
+// One client of a simulation: its world, its network, its habits, and the checks on all it sees.
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "game.h"
+#include "history.h"
+#include "net/link_conditioner.h"
+#include "replication/client.h"
+#include "replication/world_hash.h"
+
+namespace shoal::sim {
+
+inline const net::Address kServerAddress = net::Address::ipv4(10, 0, 0, 1, 7000);
+
+class Player final : private replication::ClientListener {
+public:
+    struct Plan {
+        net::LinkConfig up, down;
+        std::uint32_t joins_at = 0;  // tick
+        double leaves = 0;           // chance per tick, to come back later
+        double partitions = 0;       // chance per tick that one begins, of one direction or both
+        double sleeps = 0;           // chance per tick that nothing is applied for up to 20 ticks
+        double destroys = 0;         // chance per tick that the game destroys a replica
+        replication::ClientOptions options;
+    };
+
+    Player(std::size_t index, const Plan& plan, std::uint64_t seed, const replication::Schema& schema);
+    ~Player() override;
+
+    const net::Address& address() const { return address_; }
+    net::LinkConditioner& down() { return down_; }
+    /// Gives what has arrived for the server to `use(from, bytes)`.
+    template <class Use>
+    void deliver_up(net::Time now, Use&& use) {
+        while (up_.pop(now, datagram_)) use(datagram_.from, datagram_.bytes);
+    }
+
+    /// Receives, lets the game do something, applies and checks. Returns what is wrong, or nothing.
+    std::string step(net::Time now, std::uint32_t frame, const History& history);
+
+    /// From here on the network is good and the game behaves.
+    void calm();
+    bool is_complete(replication::Tick last_change) const;
+    bool is_complete_at(replication::Tick tick) const;
+    std::string state() const;
+
+    /// Nothing is left but the game's own entities, and all that it destroyed was counted.
+    std::string check_empty() const;
+
+    /// The server dropped somebody: the news may get lost.
+    void may_be_forgotten() { may_be_forgotten_ = true; }
+
+    const replication::Client& client() const { return client_; }
+    const net::LinkConditioner& up() const { return up_; }
+    std::uint64_t versions_checked() const { return versions_checked_; }
+    std::uint64_t worlds_checked() const { return worlds_checked_; }
+    std::uint64_t complete_checks() const { return complete_checks_; }
+    std::uint64_t joins() const { return joins_; }
+
+private:
+    struct Sink final : net::Sink {
+        explicit Sink(Player& in) : player(in) {}
+        void send(const net::Address&, std::span<const std::byte> datagram) override {
+            player.up_.push(player.address_, kServerAddress, datagram, player.now_);
+        }
+        Player& player;
+    };
+
+    void on_join() override { joins_ += 1; }
+    void on_leave(net::DisconnectReason reason, std::string_view text) override;
+
+    void connect_hooks();
+    void on_value(std::size_t component, ecs::Entity entity, const void* value, bool added);
+    void misbehave(std::uint32_t frame);
+    void check_versions(const History& history);
+    void check_told();
+    void check_world(std::uint32_t net_id, const replication::Image& image);
+    void check_complete(const History& history);
+    Snapshot handles_of(ecs::Entity entity, std::size_t component) const;
+    void fail(const std::string& what);
+
+    const replication::Schema& schema_;
+    Plan plan_;
+    Random random_;
+    net::Address address_;
+    net::Time now_{0};
+    net::LinkConditioner up_, down_;
+    net::LinkConditioner::Datagram datagram_;
+    Sink sink_;
+
+    ecs::World world_;
+    std::vector<ecs::ComponentId> ids_;
+    std::vector<ecs::Entity> own_;
+    replication::Client client_;
+    replication::WorldHash hash_;
+    std::vector<ecs::Hook> hooks_;
+
+    bool wants_in_ = false;
+    bool is_calm_ = false;
+    bool may_be_forgotten_ = false;
+    std::uint32_t joins_at_;
+    std::uint32_t sleeps_until_ = 0;
+    std::uint32_t up_cut_until_ = 0, down_cut_until_ = 0;
+
+    // What the hooks told, as handles.
+    std::map<std::pair<ecs::Entity, std::size_t>, Snapshot> told_;
+    std::map<ecs::Entity, std::vector<ecs::ComponentId>>
+        spawned_;  // in this step, as the first hook saw them
+    std::set<ecs::Entity> known_;
+    bool is_applying_ = false;
+
+    std::unordered_map<std::uint32_t, replication::Tick> checked_;  // by slot
+    std::set<std::uint32_t> destroyed_;                             // net ids, of this connection
+    std::uint64_t destroyed_count_ = 0;
+    bool has_checked_ = false;
+    replication::Tick complete_checked_ = 0;
+    std::uint64_t versions_checked_ = 0, worlds_checked_ = 0, complete_checks_ = 0, joins_ = 0;
+    std::string problem_;
+};
+
+}  // namespace shoal::sim

@@ -1,0 +1,255 @@
+#include "simulation.h"
+
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+namespace shoal::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+net::Duration random_ms(Random& random, double low, double high) {
+    return net::Duration(static_cast<net::Duration::rep>(1000 * random.between(low, high)));
+}
+
+net::LinkConfig link_of(Random& random) {
+    net::LinkConfig link;
+    link.latency = random_ms(random, 0, random.chance(0.2) ? 250 : 60);
+    if (random.chance(0.6)) link.jitter = random_ms(random, 0, 40);
+    if (random.chance(0.7)) link.loss = random.between(0, random.chance(0.2) ? 0.5 : 0.15);
+    if (random.chance(0.3)) link.burst = random.between(0, 0.02);
+    link.burst_length = 4;
+    if (random.chance(0.4)) link.duplicate = random.between(0, 0.2);
+    if (random.chance(0.5)) link.reorder = random.between(0, 0.3);
+    link.reorder_delay = random_ms(random, 5, 120);
+    if (random.chance(0.3)) link.corrupt = random.between(0, 0.1);
+    return link;
+}
+
+/// 1, or so that a wrap of its low bits, or of ticks, comes within some seconds.
+std::uint64_t first_number(Random& random) {
+    static constexpr unsigned kWidths[] = {7, 8, 15, 16, 24, 31, 32, 48};
+    if (random.chance(0.2)) return 1;
+    return (std::uint64_t{1} << random.pick(kWidths)) - 1 - random.below(100);
+}
+
+net::Seed net_seed(std::uint64_t number) {
+    net::Seed seed{};
+    std::memcpy(seed.data(), &number, sizeof number);
+    return seed;
+}
+
+replication::Schema game_schema() {
+    replication::Schema schema;
+    describe(schema);
+    return schema;
+}
+
+}  // namespace
+
+Plan plan_of(std::uint64_t seed) {
+    Random random(seed * 0x9e3779b97f4a7c15u + 1);
+    Plan plan;
+    plan.seed = seed;
+    static constexpr double kRates[] = {60, 60, 30, 20, 120};
+    plan.tick_hz = random.pick(kRates);
+    plan.busy_ticks = 120 + random.below(220);
+    plan.destroys_all = random.chance(0.4);
+
+    plan.style.max_entities = random.chance(0.1) ? 250 : 5 + random.below(45);
+    plan.style.operations = random.chance(0.1) ? 60 : random.between(0.2, 12);
+    plan.style.churn = random.between(0, 0.6);
+    plan.style.cluster = random.chance(0.5) ? 0.03 : 0;
+    plan.style.idle = random.chance(0.5) ? 0.05 : 0;
+
+    static constexpr replication::Tick kFirstTicks[] = {
+        1, 0, 0xffffffff - 60, 0x7fffffff - 60, 0xffffff80, 0x80000000, 1000};
+    plan.server.first_tick = random.pick(kFirstTicks);
+    plan.server.host.protocol_id = 7;
+    plan.server.host.seed = net_seed(seed);
+    plan.server.host.connection.first_packet_number = first_number(random);
+    plan.server.host.connection.timeout = std::chrono::seconds(6);
+    plan.server.sender.tick_hz = plan.tick_hz;
+    static constexpr double kHistories[] = {0.6, 0.6, 0.1, 0.02, 2.0};
+    plan.server.sender.history_s = random.pick(kHistories);
+    static constexpr double kRatesPerSecond[] = {256'000, 256'000, 20'000, 8'000, 4'000};
+    plan.server.sender.bytes_per_second = random.pick(kRatesPerSecond);
+    if (random.chance(0.5)) plan.server.sender.burst_bytes = 1'400;
+
+    const std::uint32_t players = 1 + random.below(random.chance(0.15) ? 8 : 3);
+    for (std::uint32_t i = 0; i < players; ++i) {
+        Player::Plan player;
+        player.up = link_of(random);
+        player.down = link_of(random);
+        if (random.chance(0.4)) player.joins_at = random.below(plan.busy_ticks);
+        if (random.chance(0.2)) player.leaves = 0.01;
+        if (random.chance(0.3)) player.partitions = 0.01;
+        if (random.chance(0.3)) player.sleeps = random.between(0, 0.2);
+        if (random.chance(0.3)) player.destroys = random.between(0, 0.05);
+        player.options.net.protocol_id = 7;
+        player.options.net.connection.first_packet_number = first_number(random);
+        player.options.net.connection.timeout = std::chrono::seconds(6);
+        static constexpr std::uint32_t kVersions[] = {128, 128, 128, 32, 8, 4};
+        player.options.receiver.max_versions = random.pick(kVersions);
+        plan.players.push_back(player);
+    }
+    return plan;
+}
+
+void Simulation::Sink::send(const net::Address& to, std::span<const std::byte> datagram) {
+    for (const auto& player : simulation.players_)
+        if (player->address() == to) player->down().push(kServerAddress, to, datagram, simulation.now_);
+}
+
+Simulation::Simulation(const Plan& plan)
+    : plan_(plan),
+      random_(plan.seed ^ 0xabcdef),
+      frame_(static_cast<net::Duration::rep>(1e6 / plan.tick_hz)),
+      schema_(game_schema()),
+      ids_(bind_game(world_)),
+      director_(world_, plan.seed + 17, plan.style),
+      sink_(*this),
+      server_(world_, schema_, sink_, plan.server, this),
+      hash_(world_, schema_),
+      history_(plan.server.first_tick) {
+    if (!schema_.error().empty()) fail(schema_.error());
+    for (std::size_t i = 0; i < plan.players.size(); ++i)
+        players_.push_back(std::make_unique<Player>(i, plan.players[i], plan.seed * 100 + i, schema_));
+}
+
+Simulation::~Simulation() = default;
+
+void Simulation::on_leave(net::PeerId, net::DisconnectReason reason, std::string_view text) {
+    if (reason == net::DisconnectReason::protocol_error)
+        fail("the server drops a client: " + std::string(text));
+}
+
+void Simulation::fail(const std::string& what) {
+    if (problem_.empty()) problem_ = what;
+}
+
+std::string Simulation::run() {
+    std::uint32_t frame = 0;
+    for (; frame < plan_.busy_ticks && problem_.empty(); ++frame) {
+        director_.step();
+        if (random_.chance(0.002)) {
+            std::vector<net::PeerId> peers;
+            server_.for_each_peer([&](net::PeerId peer) { peers.push_back(peer); });
+            for (const auto& player : players_) player->may_be_forgotten();
+            if (!peers.empty())
+                server_.disconnect(peers[random_.below(static_cast<std::uint32_t>(peers.size()))], "go away",
+                                   now_);
+        }
+        step(true);
+        for (const auto& player : players_)
+            if (std::string what = player->step(now_, frame, history_); !what.empty()) fail(what);
+    }
+    if (plan_.destroys_all) director_.destroy_all();
+    if (problem_.empty()) rest();
+    return problem_;
+}
+
+/// The world stands still and the network heals: soon everybody has everything.
+void Simulation::rest() {
+    for (const auto& player : players_) player->calm();
+    std::uint32_t frame = plan_.busy_ticks;
+    const std::uint32_t limit = frame + static_cast<std::uint32_t>(plan_.rest_s * plan_.tick_hz);
+    do {
+        step(true);
+        for (const auto& player : players_)
+            if (std::string what = player->step(now_, frame, history_); !what.empty()) fail(what);
+    } while (++frame < limit && !is_everyone_complete() && problem_.empty());
+    if (!problem_.empty()) return;
+    if (!is_everyone_complete()) {
+        std::string states;
+        for (const auto& player : players_) states += "\n  " + player->state();
+        fail("not complete at rest, last change at " + std::to_string(history_.last_change()) + states);
+        return;
+    }
+    // Without new ticks, to the very last one.
+    bool settled = false;
+    for (std::uint32_t i = 0; i < 300 && problem_.empty() && !settled; ++i) {
+        step(false);
+        for (const auto& player : players_)
+            if (std::string what = player->step(now_, ++frame, history_); !what.empty()) fail(what);
+        settled = server_.is_settled();
+    }
+    if (!problem_.empty()) return;
+    if (!settled) return fail("the server does not settle");
+    for (const auto& player : players_) {
+        if (!player->is_complete_at(server_.current_tick()))
+            fail("settled, but not complete: " + player->state());
+        if (player->client().receiver().stats().malformed_packets != 0) fail("malformed packets");
+        const auto& drops = player->client().stats().drops;
+        if (drops[net::Drop::malformed] != 0) fail("malformed datagrams");
+        if (plan_.destroys_all)
+            if (std::string what = player->check_empty(); !what.empty()) fail(what);
+    }
+    server_.for_each_peer([&](net::PeerId peer) {
+        const auto stats = server_.peer_stats(peer);
+        empty_records_ += stats.empty_records;
+        if (stats.pending != 0) fail("settled, but records are pending");
+        if (stats.slots != history_.alive().size())
+            fail("slots leak: " + std::to_string(stats.slots) + " for " +
+                 std::to_string(history_.alive().size()) + " entities");
+    });
+}
+
+void Simulation::step(bool ticks) {
+    now_ += frame_;
+    for (const auto& player : players_)
+        player->deliver_up(now_, [&](const net::Address& from, std::span<const std::byte> bytes) {
+            server_.host().receive(from, bytes, now_);
+        });
+    if (ticks) {
+        record(server_.tick(now_));
+    } else {
+        server_.resend(now_);
+    }
+}
+
+void Simulation::record(replication::Tick tick) {
+    const replication::Sender& sender = server_.sender();
+    const NameOf name_of = [&](ecs::Entity entity) -> std::uint64_t { return sender.net_id(entity); };
+    std::vector<std::pair<std::uint32_t, Snapshot>> entities;
+    for (const ecs::Entity entity : director_.entities())
+        if (world_.has<replication::Replicated>(entity))
+            entities.emplace_back(sender.net_id(entity), snapshot_of(world_, ids_, entity, name_of));
+    const auto sum = hash_.of_server(sender.shadow());
+    if (sum.entities != entities.size()) fail("the server's hash counts other entities");
+    if (!history_.record(tick, entities, sum.hash)) fail("a net id is 0, or was used twice");
+}
+
+bool Simulation::is_everyone_complete() const {
+    std::size_t peers = 0;
+    server_.for_each_peer([&](net::PeerId) { peers += 1; });
+    if (peers != players_.size()) return false;  // one side has not noticed yet that it is alone
+    for (const auto& player : players_)
+        if (!player->is_complete(history_.last_change())) return false;
+    return true;
+}
+
+Simulation::Totals Simulation::totals() const {
+    Totals totals;
+    for (const auto& player : players_) {
+        totals.versions_checked += player->versions_checked();
+        totals.worlds_checked += player->worlds_checked();
+        totals.complete_checks += player->complete_checks();
+        totals.joins += player->joins();
+        const auto& stats = player->client().receiver().stats();
+        totals.refused += stats.refused_packets;
+        totals.rebases += stats.rebases;
+        totals.stale += stats.stale_records;
+        totals.suppressed += stats.suppressed;
+        const auto& link = player->up().stats();
+        totals.lost += link.lost + link.lost_in_bursts;
+        totals.duplicated += link.duplicated;
+        totals.reordered += link.reordered;
+        totals.corrupted += link.corrupted;
+    }
+    totals.empty_records = empty_records_;
+    return totals;
+}
+
+}  // namespace shoal::sim

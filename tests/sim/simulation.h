@@ -1,0 +1,80 @@
+#pragma once
+// One server and some clients on a virtual clock, every datagram through a bad network, everything
+// that a client holds or shows compared with the server's history.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "game.h"
+#include "history.h"
+#include "net/link_conditioner.h"
+#include "player.h"
+#include "replication/server.h"
+#include "replication/world_hash.h"
+
+namespace shoal::sim {
+
+/// Everything that one seed decides.
+struct Plan {
+    std::uint64_t seed = 0;
+    double tick_hz = 60;
+    std::uint32_t busy_ticks = 260;
+    double rest_s = 15;         // at most, until everybody is complete
+    bool destroys_all = false;  // before the rest
+    Director::Style style;
+    replication::ServerOptions server;
+    std::vector<Player::Plan> players;
+};
+Plan plan_of(std::uint64_t seed);
+
+class Simulation final : private replication::ServerListener {
+public:
+    explicit Simulation(const Plan& plan);
+    ~Simulation() override;
+
+    /// Returns what went wrong first, empty if nothing did.
+    std::string run();
+
+    struct Totals {
+        std::uint64_t versions_checked = 0, worlds_checked = 0, complete_checks = 0;
+        std::uint64_t joins = 0, refused = 0, rebases = 0, stale = 0, suppressed = 0, empty_records = 0;
+        std::uint64_t lost = 0, duplicated = 0, reordered = 0, corrupted = 0;
+    };
+    Totals totals() const;
+
+private:
+    struct Sink final : net::Sink {
+        explicit Sink(Simulation& in) : simulation(in) {}
+        void send(const net::Address& to, std::span<const std::byte> datagram) override;
+        Simulation& simulation;
+    };
+
+    void on_leave(net::PeerId, net::DisconnectReason reason, std::string_view text) override;
+
+    void step(bool ticks);
+    void exchange();
+    void record(replication::Tick tick);
+    bool is_everyone_complete() const;
+    void rest();
+    void fail(const std::string& what);
+
+    Plan plan_;
+    Random random_;
+    net::Time now_{std::chrono::seconds(1000)};
+    net::Duration frame_;
+    replication::Schema schema_;
+    ecs::World world_;
+    std::vector<ecs::ComponentId> ids_;
+    Director director_;
+    Sink sink_;
+    replication::Server server_;
+    replication::WorldHash hash_;
+    History history_;
+    std::vector<std::unique_ptr<Player>> players_;
+    net::LinkConditioner::Datagram datagram_;
+    std::uint64_t empty_records_ = 0;
+    std::string problem_;
+};
+
+}  // namespace shoal::sim

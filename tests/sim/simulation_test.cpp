@@ -1,0 +1,68 @@
+// Worlds, clients and networks made from seeds: see simulation.h for what is checked.
+//
+// To run other seeds than the suite's: SHOAL_SIM_SEEDS=first:count with
+// --gtest_filter='Simulation.EveryHeldVersion*'.
+
+#include "simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace shoal::sim {
+namespace {
+
+struct Seeds {
+    unsigned long long first = 1, count = 240;
+};
+
+Seeds seeds_to_run() {
+    Seeds seeds;
+    if (const char* wish = std::getenv("SHOAL_SIM_SEEDS"))
+        if (std::sscanf(wish, "%llu:%llu", &seeds.first, &seeds.count) != 2)
+            ADD_FAILURE() << "SHOAL_SIM_SEEDS is first:count";
+    return seeds;
+}
+
+// Goal: whatever the network does, a client that holds version v of an entity has exactly the server's
+// entity at v; one that is complete at t has the server's world at t; at rest everybody gets there.
+// Method: everything is decided by the seed; the server's world is written down from its components each
+// tick.
+TEST(Simulation, EveryHeldVersionIsTheServersAndEveryoneConverges) {
+    const Seeds seeds = seeds_to_run();
+    Simulation::Totals sum;
+    for (unsigned long long seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ": SHOAL_SIM_SEEDS=" << seed << ":1");
+        Simulation simulation(plan_of(seed));
+        EXPECT_EQ(simulation.run(), "");
+        const Simulation::Totals totals = simulation.totals();
+        sum.versions_checked += totals.versions_checked;
+        sum.worlds_checked += totals.worlds_checked;
+        sum.complete_checks += totals.complete_checks;
+        sum.joins += totals.joins;
+        sum.refused += totals.refused;
+        sum.rebases += totals.rebases;
+        sum.stale += totals.stale;
+        sum.suppressed += totals.suppressed;
+        sum.empty_records += totals.empty_records;
+        sum.lost += totals.lost;
+        sum.duplicated += totals.duplicated;
+        sum.reordered += totals.reordered;
+        sum.corrupted += totals.corrupted;
+    }
+    if (seeds.count < 200) return;
+    // The seeds do reach what they are for.
+    EXPECT_GT(sum.versions_checked, 100'000u);
+    EXPECT_GT(sum.complete_checks, 1'000u);
+    EXPECT_GT(sum.worlds_checked, 10'000u);
+    for (const std::uint64_t happened :
+         {sum.joins, sum.refused, sum.rebases, sum.stale, sum.suppressed, sum.empty_records, sum.lost,
+          sum.duplicated, sum.reordered, sum.corrupted})
+        EXPECT_GT(happened, 0u);
+    RecordProperty("versions_checked", std::to_string(sum.versions_checked));
+    RecordProperty("complete_checks", std::to_string(sum.complete_checks));
+}
+
+}  // namespace
+}  // namespace shoal::sim
