@@ -4,12 +4,22 @@
 #include <cassert>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace shoal::ecs {
 
 namespace {
 
 constexpr std::uint32_t kFirstCapacity = 8;
+
+std::uint64_t hash_of(std::span<const ComponentId> components) {
+    std::uint64_t hash = components.size();
+    for (const ComponentId id : components) {
+        hash = (hash ^ id.value) * 0x9E37'79B9'7F4A'7C15;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
 
 /// Constructs at `to` from `from` and destroys `from`.
 void relocate(const ComponentType& type, void* to, void* from) {
@@ -46,11 +56,20 @@ Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> component
     for (std::uint32_t i = 0; i < columns_.size(); ++i) {
         const ComponentId id = components_[i];
         columns_[i].id_ = id;
+        columns_[i].hook_id_ = id;
         columns_[i].type_ = &table[id];
+        if (const PairTable::Pair* pair = table.pairs().find(id)) {
+            columns_[i].hook_id_ = pair->relation;
+            columns_[i].target_ = pair->target;
+            pairs_.push_back({pair->relation, pair->target, i});
+        }
         if (id.value >= kDirectIds) continue;
         direct_.resize(id.value + 1, kNoDirect);
         direct_[id.value] = static_cast<std::uint16_t>(i);
     }
+    std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
+        return a.relation != b.relation ? a.relation < b.relation : a.target < b.target;
+    });
 }
 
 Archetype::~Archetype() {
@@ -104,6 +123,30 @@ Archetype::Edge& Archetype::edge(ComponentId id) {
     return edges_[last_edge_];
 }
 
+void Archetype::cut_edges() {
+    const auto forget = [](Archetype& other, ComponentId id, Archetype* Edge::*end) {
+        const auto at = std::lower_bound(other.edges_.begin(), other.edges_.end(), id,
+                                         [](const Edge& edge, ComponentId key) { return edge.id < key; });
+        (*at).*end = nullptr;
+        if (at->with == nullptr && at->without == nullptr) other.edges_.erase(at);
+    };
+    for (const Edge& edge : edges_) {
+        if (edge.with != nullptr) forget(*edge.with, edge.id, &Edge::without);
+        if (edge.without != nullptr) forget(*edge.without, edge.id, &Edge::with);
+    }
+    edges_.clear();
+}
+
+std::span<const Archetype::Pair> Archetype::pairs(ComponentId relation) const {
+    if (pairs_.empty()) return {};
+    struct ByRelation {
+        bool operator()(const Pair& a, ComponentId b) const { return a.relation < b; }
+        bool operator()(ComponentId a, const Pair& b) const { return a < b.relation; }
+    };
+    const auto found = std::equal_range(pairs_.begin(), pairs_.end(), relation, ByRelation{});
+    return {found.first, found.second};
+}
+
 std::uint32_t Archetype::search(ComponentId id) const {
     const auto at = std::lower_bound(components_.begin(), components_.end(), id);
     if (at == components_.end() || *at != id) return kNoColumn;
@@ -139,6 +182,74 @@ Entity Archetype::close_gap(std::uint32_t row) {
     }
     entities_.pop_back();
     return moved;
+}
+
+Archetype* ArchetypeList::find(std::span<const ComponentId> components) const {
+    if (buckets_.empty()) return nullptr;
+    const std::uint64_t hash = hash_of(components);
+    for (Archetype* at = buckets_[hash & (buckets_.size() - 1)]; at != nullptr; at = at->next_)
+        if (at->hash_ == hash &&
+            std::equal(components.begin(), components.end(), at->components_.begin(), at->components_.end()))
+            return at;
+    return nullptr;
+}
+
+Archetype& ArchetypeList::add(std::span<const ComponentId> components, const ComponentTable& table) {
+    assert(find(components) == nullptr);
+    if (size_ >= buckets_.size()) rehash();
+    auto index = static_cast<std::uint32_t>(slots_.size());
+    if (free_slots_.empty()) {
+        slots_.push_back(nullptr);
+    } else {
+        index = free_slots_.back();
+        free_slots_.pop_back();
+    }
+    auto* archetype = new Archetype(index, components, table);
+    slots_[index] = archetype;
+    archetype->serial_ = ++last_serial_;
+    archetype->hash_ = hash_of(components);
+    Archetype*& bucket = buckets_[archetype->hash_ & (buckets_.size() - 1)];
+    archetype->next_ = std::exchange(bucket, archetype);
+    archetype->older_ = newest_;
+    if (newest_ != nullptr) newest_->newer_ = archetype;
+    newest_ = archetype;
+    ++size_;
+    return *archetype;
+}
+
+void ArchetypeList::free(Archetype& archetype) {
+    assert(archetype.size() == 0);
+    archetype.cut_edges();
+    Archetype** link = &buckets_[archetype.hash_ & (buckets_.size() - 1)];
+    while (*link != &archetype) link = &(*link)->next_;
+    *link = archetype.next_;
+    if (archetype.older_ != nullptr) archetype.older_->newer_ = archetype.newer_;
+    (archetype.newer_ != nullptr ? archetype.newer_->older_ : newest_) = archetype.older_;
+    slots_[archetype.index()] = nullptr;
+    free_slots_.push_back(archetype.index());
+    --size_;
+    ++free_count_;
+    delete &archetype;
+}
+
+void ArchetypeList::clear() {
+    std::vector<Archetype*> doomed;
+    doomed.swap(slots_);
+    free_slots_.clear();
+    buckets_.clear();
+    size_ = 0;
+    newest_ = nullptr;
+    ++free_count_;
+    for (Archetype* archetype : doomed) delete archetype;
+}
+
+void ArchetypeList::rehash() {
+    std::vector<Archetype*>(std::max<std::size_t>(16, buckets_.size() * 2)).swap(buckets_);
+    for (Archetype* archetype : slots_) {
+        if (archetype == nullptr) continue;
+        Archetype*& bucket = buckets_[archetype->hash_ & (buckets_.size() - 1)];
+        archetype->next_ = std::exchange(bucket, archetype);
+    }
 }
 
 }  // namespace shoal::ecs

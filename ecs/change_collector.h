@@ -35,7 +35,7 @@ public:
     /// Returns the component's watch index: 0 for the first, 1 for the second and so on. Watching it
     /// again returns the same. What entities have already is not collected; mark() it if need be.
     std::uint32_t watch(ComponentId id);
-    template <Component T>
+    template <Storable T>
     std::uint32_t watch() {
         return watch(world_.component<T>());
     }

@@ -40,7 +40,8 @@ ComponentId ComponentTable::id_of(const TypeTag& tag) {
     if (id) return id;
     id = find_by_name(tag);
     if (!id) {
-        id = add(ComponentType{std::string(tag.name), tag.size, tag.align, tag.move, tag.destroy});
+        id = add(
+            ComponentType{std::string(tag.name), tag.size, tag.align, tag.move, tag.destroy, tag.relation});
         if (tag.is_shared) named_.push_back({&tag, id});
     }
     ids_.insert(&tag, id.value);
