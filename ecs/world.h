@@ -692,7 +692,7 @@ requires(sizeof...(Ts) > 0 && std::is_invocable_v<Fn&, std::uint32_t, Ts&...>)
     std::vector<Entity> World::spawn_n(std::uint32_t count, Fn fn) {
     static_assert(detail::are_distinct<Ts...>(), "one value per component");
     return spawn_many<Ts...>(count, [&](std::uint32_t i, auto&& place) {
-        [&](Ts... values) {
+        [&](Ts&&... values) {
             fn(i, values...);
             place(std::move(values)...);
         }(Ts{}...);
