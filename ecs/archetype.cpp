@@ -21,31 +21,39 @@ std::uint64_t hash_of(std::span<const ComponentId> components) {
     return hash;
 }
 
-/// Constructs at `to` from `from` and destroys `from`.
-void relocate(const ComponentType& type, void* to, void* from) {
-    if (type.move == nullptr) {
-        std::memcpy(to, from, type.size);
-    } else {
-        type.move(to, from);
+/// memcpy, spared the call for the sizes that most values have.
+void copy_value(std::byte* to, const std::byte* from, std::uint32_t size) {
+    if (size >= 8 && size <= 16) {
+        std::uint64_t head, tail;  // which may overlap
+        std::memcpy(&head, from, 8);
+        std::memcpy(&tail, from + size - 8, 8);
+        std::memcpy(to, &head, 8);
+        std::memcpy(to + size - 8, &tail, 8);
+    } else if (size == 4) {
+        std::memcpy(to, from, 4);
+    } else if (size != 0) {
+        std::memcpy(to, from, size);
     }
-    if (type.destroy != nullptr) type.destroy(from);
-}
-
-void relocate(const ComponentType& type, std::byte* to, std::byte* from, std::uint32_t count) {
-    if (type.move == nullptr) {
-        if (count != 0) std::memcpy(to, from, std::size_t{count} * type.size);
-        return;
-    }
-    for (std::uint32_t i = 0; i < count; ++i)
-        relocate(type, to + std::size_t{i} * type.size, from + std::size_t{i} * type.size);
 }
 
 }  // namespace
 
-/// For a value that comes from a block stamped `tick`: it was written no later.
-void Archetype::Column::raise_stamp(std::uint32_t row, std::uint64_t tick) {
-    std::uint64_t& stamp = stamps_[row / kBlockRows];
-    stamp = std::max(stamp, tick);
+/// Constructs a value there and destroys the one here.
+inline void Archetype::Column::relocate_value(std::byte* from, std::byte* to) const {
+    if (is_plain_) return copy_value(to, from, size_);
+    type_->move(to, from);
+    if (type_->destroy != nullptr) type_->destroy(from);
+}
+
+/// The value and its stamp: it was written no later than its block.
+inline void Archetype::Column::relocate(std::uint32_t row, Column& to, std::uint32_t to_row) {
+    std::uint64_t& stamp = to.stamps_[to_row / kBlockRows];
+    stamp = std::max(stamp, stamps_[row / kBlockRows]);
+    relocate_value(data_ + offset(row), to.data_ + to.offset(to_row));
+}
+
+inline void Archetype::Column::destroy(std::uint32_t row) {
+    if (!is_plain_ && type_->destroy != nullptr) type_->destroy(at(row));
 }
 
 Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> components,
@@ -58,6 +66,8 @@ Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> component
         columns_[i].id_ = id;
         columns_[i].hook_id_ = id;
         columns_[i].type_ = &table[id];
+        columns_[i].size_ = columns_[i].type_->size;
+        columns_[i].is_plain_ = columns_[i].type_->move == nullptr || columns_[i].size_ == 0;
         if (const PairTable::Pair* pair = table.pairs().find(id)) {
             columns_[i].hook_id_ = pair->relation;
             columns_[i].target_ = pair->target;
@@ -74,8 +84,7 @@ Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> component
 
 Archetype::~Archetype() {
     for (Column& column : columns_) {
-        if (column.type_->destroy != nullptr && column.data_ != nullptr)
-            for (std::uint32_t row = 0; row < size(); ++row) column.type_->destroy(column.at(row));
+        for (std::uint32_t row = 0; !column.is_plain_ && row < size(); ++row) column.destroy(row);
         if (column.data_ != nullptr) ::operator delete (column.data_, std::align_val_t{column.type_->align});
     }
 }
@@ -91,9 +100,10 @@ std::uint32_t Archetype::append(Entity entity) {
 
 Entity Archetype::remove(std::uint32_t row) {
     assert(row < size());
-    for (Column& column : columns_)
-        if (column.type_->destroy != nullptr && column.data_ != nullptr)
-            column.type_->destroy(column.at(row));
+    for (Column& column : columns_) {
+        column.destroy(row);
+        if (row != size() - 1) column.relocate(size() - 1, column, row);
+    }
     return close_gap(row);
 }
 
@@ -101,21 +111,22 @@ Entity Archetype::move(std::uint32_t row, Archetype& to) {
     assert(row < size());
     assert(this != &to);
     const std::uint32_t to_row = to.append(entities_[row]);
-    std::uint32_t t = 0;
+    const std::uint32_t last = size() - 1;
+    Column* there = to.columns_.data();
+    const Column* const end = there + to.columns_.size();
     for (Column& column : columns_) {  // both are sorted: one pass
-        while (t < to.columns_.size() && to.columns_[t].id_ < column.id_) ++t;
-        if (t < to.columns_.size() && to.columns_[t].id_ == column.id_) {
-            if (column.data_ != nullptr) relocate(*column.type_, to.columns_[t].at(to_row), column.at(row));
-            to.columns_[t].raise_stamp(to_row, column.stamp(row / kBlockRows));
-        } else if (column.data_ != nullptr && column.type_->destroy != nullptr) {
-            column.type_->destroy(column.at(row));
+        while (there != end && there->id_ < column.id_) ++there;
+        if (there != end && there->id_ == column.id_) {
+            column.relocate(row, *there, to_row);
+        } else {
+            column.destroy(row);
         }
+        if (row != last) column.relocate(last, column, row);
     }
     return close_gap(row);
 }
 
-Archetype::Edge& Archetype::edge(ComponentId id) {
-    if (last_edge_ < edges_.size() && edges_[last_edge_].id == id) return edges_[last_edge_];
+Archetype::Edge& Archetype::find_edge(ComponentId id) {
     const auto at = std::lower_bound(edges_.begin(), edges_.end(), id,
                                      [](const Edge& edge, ComponentId key) { return edge.id < key; });
     last_edge_ = static_cast<std::size_t>(at - edges_.begin());
@@ -160,7 +171,9 @@ void Archetype::grow() {
         if (type.is_tag()) continue;
         void* memory = ::operator new (std::size_t{capacity} * type.size, std::align_val_t{type.align});
         auto* data = static_cast<std::byte*>(memory);
-        relocate(type, data, column.data_, size());
+        if (column.is_plain_ && size() != 0) std::memcpy(data, column.data_, column.offset(size()));
+        for (std::uint32_t row = 0; !column.is_plain_ && row < size(); ++row)
+            column.relocate_value(column.data_ + column.offset(row), data + column.offset(row));
         if (column.data_ != nullptr) ::operator delete (column.data_, std::align_val_t{type.align});
         column.data_ = data;
     }
@@ -168,20 +181,13 @@ void Archetype::grow() {
     capacity_ = capacity;
 }
 
-/// The values at `row` are gone; those of the last row move there.
+/// The values of the last row are at `row` now.
 Entity Archetype::close_gap(std::uint32_t row) {
-    const std::uint32_t last = size() - 1;
-    Entity moved;
-    if (row != last) {
-        moved = entities_[last];
-        entities_[row] = moved;
-        for (Column& column : columns_) {
-            if (column.data_ != nullptr) relocate(*column.type_, column.at(row), column.at(last));
-            column.raise_stamp(row, column.stamp(last / kBlockRows));
-        }
-    }
+    const Entity last = entities_.back();
     entities_.pop_back();
-    return moved;
+    if (row == size()) return {};
+    entities_[row] = last;
+    return last;
 }
 
 Archetype* ArchetypeList::find(std::span<const ComponentId> components) const {

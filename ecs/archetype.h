@@ -27,6 +27,9 @@ public:
         ComponentId hook_id() const { return hook_id_; }
         Entity target() const { return target_; }
 
+        /// Whether entities have a value here, rather than a tag.
+        bool has_values() const { return size_ != 0; }
+
         /// Null for a tag.
         const void* at(std::uint32_t row) const { return data_ + offset(row); }
         void* at(std::uint32_t row) { return data_ + offset(row); }
@@ -40,10 +43,14 @@ public:
     private:
         friend class Archetype;
 
-        std::size_t offset(std::uint32_t row) const { return std::size_t{row} * type_->size; }
-        void raise_stamp(std::uint32_t row, std::uint64_t tick);
+        std::size_t offset(std::uint32_t row) const { return std::size_t{row} * size_; }
+        void relocate_value(std::byte* from, std::byte* to) const;
+        void relocate(std::uint32_t row, Column& to, std::uint32_t to_row);
+        void destroy(std::uint32_t row);
 
         ComponentId id_;
+        std::uint32_t size_ = 0;  // of a value
+        bool is_plain_ = true;    // moved by memcpy, destroyed by nothing
         ComponentId hook_id_;
         Entity target_;
         const ComponentType* type_ = nullptr;
@@ -110,7 +117,10 @@ public:
         Archetype* with = nullptr;
         Archetype* without = nullptr;
     };
-    Edge& edge(ComponentId id);
+    Edge& edge(ComponentId id) {
+        const bool is_last = last_edge_ < edges_.size() && edges_[last_edge_].id == id;
+        return is_last ? edges_[last_edge_] : find_edge(id);
+    }
 
     /// Makes all who have an edge to it forget it.
     void cut_edges();
@@ -122,6 +132,7 @@ private:
     static constexpr std::uint16_t kNoDirect = 0xFFFF;
 
     std::uint32_t search(ComponentId id) const;
+    Edge& find_edge(ComponentId id);
     void grow();
     Entity close_gap(std::uint32_t row);
 

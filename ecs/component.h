@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <new>
 #include <span>
 #include <string>
@@ -169,6 +168,11 @@ private:
 /// The components of one world.
 class ComponentTable {
 public:
+    ComponentTable() = default;
+    ~ComponentTable();
+    ComponentTable(const ComponentTable&) = delete;
+    ComponentTable& operator=(const ComponentTable&) = delete;
+
     ComponentId add(const ComponentType& type);
 
     /// The type's id, given on first sight. A type seen through another shared library is found by
@@ -188,7 +192,7 @@ public:
     /// nothing here, or no longer, has a tag without a name.
     const ComponentType& operator[](ComponentId id) const {
         const std::uint32_t type = type_of(id).value;
-        return type < types_.size() ? types_[type] : unknown_;
+        return type < types_.size() ? *types_[type] : unknown_;
     }
 
     /// A pair's relation, or the id itself.
@@ -201,7 +205,7 @@ public:
     /// Whether entities can have it now: it is no bare relation, and its target lives if it is a pair.
     bool can_be_had(ComponentId id) const {
         if (id.is_pair()) return pairs_.is_current(id);
-        return id.value < types_.size() && !types_[id.value].is_relation();
+        return id.value < types_.size() && !types_[id.value]->is_relation();
     }
 
     std::uint32_t size() const { return static_cast<std::uint32_t>(types_.size()); }
@@ -218,8 +222,8 @@ private:
     ComponentId find_by_name(const TypeTag& tag) const;
 
     AddressMap ids_;
-    std::deque<ComponentType> types_;
-    std::vector<Named> named_;  // the first tag seen of each shared name
+    std::vector<ComponentType*> types_;  // owned; they stay where they are
+    std::vector<Named> named_;           // the first tag seen of each shared name
     ComponentType unknown_;
     PairTable pairs_;
 };

@@ -90,11 +90,12 @@ std::span<Archetype* const> QueryCore::archetypes_of(std::size_t term, Entity ta
 
 void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_t count,
                            std::span<const WrittenRows> written) {
+    const auto entities = match.archetype->entities().subspan(first, count);
     for (const std::uint32_t term : writes_) {
         const std::uint32_t column = match.columns[term];
         if (column == Archetype::kNoColumn || !world_.hooks_.has(HookKind::change, terms_[term].id)) continue;
         if (terms_[term].use != Use::write_some) {
-            world_.fire_changed(*match.archetype, column, first, count);
+            world_.fire_changed(match.archetype->column(column), first, entities);
             continue;
         }
         const WrittenRows& rows = written[term];
@@ -106,7 +107,9 @@ void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_
             }
             std::uint32_t end = row;
             while (end < count && is_written(end)) ++end;
-            if (end != row) world_.fire_changed(*match.archetype, column, first + row, end - row);
+            if (end != row)
+                world_.fire_changed(match.archetype->column(column), first + row,
+                                    entities.subspan(row, end - row));
             row = end + 1;
         }
     }

@@ -121,6 +121,14 @@ void World::clear() {
     destroy_all(entities);
 }
 
+void World::set(Entity entity, ComponentId id, void* value) {
+    if (locks_ != 0 || id.is_pair() || !is_alive(entity) || has(entity, id)) {
+        set(entity, {&id, 1}, {&value, 1});
+    } else if (require_values({&id, 1}, {&value, 1})) {
+        add_now(entity, id, value);
+    }
+}
+
 void World::set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
     if (!require_alive(entity) || !require_values(ids, values)) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
@@ -212,12 +220,13 @@ bool World::is_busy(Entity entity) const {
     return commands_.has(entity) || (entity && (dying_ == entity || removing_.entity == entity));
 }
 
-/// Where a value is to be written in place. Queues behind a queued value by writing to that one.
-World::Writable World::writable(Entity entity, ComponentId id) {
+/// For entities that lack the value, or have operations queued or half done: a write queues behind a
+/// queued value by going to that one.
+World::Writable World::unusual_writable(Entity entity, ComponentId id) {
     if (!require_alive(entity)) return {};
     if (!components_.can_be_had(id) || components_[id].is_tag()) return {};
+    if (may_write_at_once(entity)) return {};
     const Cell found = cell(entity, id);
-    if (locks_ == 0 || !is_busy(entity)) return found ? Writable{found.at(), found} : Writable{};
 
     const bool is_going = removing_.entity == entity && contains(removing_.ids, id);
     void* queued = nullptr;
@@ -364,6 +373,19 @@ void World::spawn_now(Entity entity, std::span<const ComponentId> ids, std::span
     complete_spawn(archetype, row, 1);
 }
 
+/// What set_now() does for one component, not a pair, that the entity does not have.
+void World::add_now(Entity entity, ComponentId id, void* value) {
+    const Deferral deferral(*this);
+    const EntityTable::Place place = *entities_.find(entity);
+    Archetype& to = archetype_after(archetypes_[place.archetype], {}, {&id, 1});
+    const std::uint32_t row = move_row(place, to);
+    const std::uint32_t index = to.column_of(id);
+    Archetype::Column& column = to.column(index);
+    column.wrote(row, tick_);
+    if (column.has_values()) construct_from(column.type(), column.at(row), value);
+    fire(HookKind::add, to, index, row, 1);
+}
+
 void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::span<void* const> all_values) {
     const Deferral deferral(*this);
     Possible given{all_ids, all_values};
@@ -374,12 +396,7 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
     const std::vector<ComponentId> replaced = replaced_by(ids, from);
     if (!replaced.empty()) fire_removes(from, place.row, replaced);
     Archetype& to = archetype_after(from, replaced, ids);
-    std::uint32_t row = place.row;
-    if (&to != &from) {
-        set_place(from.move(place.row, to), place.row);
-        row = to.size() - 1;
-        entities_.move_to(entity, {to.index(), row});
-    }
+    const std::uint32_t row = &to == &from ? place.row : move_row(place, to);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const ComponentType& type = components_[ids[i]];
         const bool is_new = !from.has(ids[i]);
@@ -399,7 +416,7 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
         if (!from.has(written.id())) {
             fire(HookKind::add, to, column, row, 1);
         } else if (hooks_.has(HookKind::change, written.hook_id()) && !written.type().is_tag()) {
-            fire_changed(to, column, row, 1);
+            fire_changed(written, row, {&entity, 1});
         }
     }
 }
@@ -412,16 +429,27 @@ void World::fire_removes(const Archetype& archetype, std::uint32_t row, std::spa
     removing_ = {};
 }
 
+void World::remove_now(Entity entity, ComponentId id) {
+    const Cell found = cell(entity, id);
+    if (!found) return;
+    const Deferral deferral(*this);
+    if (hooks_.has(HookKind::remove, found.column().hook_id())) {
+        removing_ = {entity, {&id, 1}};
+        run_hooks(HookKind::remove, found.column(), found.row, {&entity, 1}, Removal::component);
+        removing_ = {};
+    }
+    move_row({found.archetype->index(), found.row}, archetype_after(*found.archetype, {&id, 1}, {}));
+}
+
 void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
+    if (ids.size() == 1) return remove_now(entity, ids[0]);
     const EntityTable::Place place = *entities_.find(entity);
     Archetype& from = archetypes_[place.archetype];
     const auto has_it = [&](ComponentId id) { return from.has(id); };
     if (std::none_of(ids.begin(), ids.end(), has_it)) return;
     const Deferral deferral(*this);
     fire_removes(from, place.row, ids);
-    Archetype& to = archetype_after(from, ids, {});
-    set_place(from.move(place.row, to), place.row);
-    entities_.move_to(entity, {to.index(), to.size() - 1});
+    move_row(place, archetype_after(from, ids, {}));
 }
 
 void World::destroy_now(Entity entity) {
@@ -446,14 +474,14 @@ void World::destroy_one(Entity entity) {
     if (is_target) {
         for (const ComponentId pair : components_.pairs().of_target(entity))
             for (const Entity source : sources_of(pair))
-                if (source != entity) remove_now(source, {&pair, 1});
+                if (source != entity) remove_now(source, pair);
         place = *entities_.find(entity);  // it may have filled the gap that a source left
     }
     Archetype& archetype = archetypes_[place.archetype];
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
         fire(HookKind::remove, archetype, column, place.row, 1, Removal::entity);
     dying_ = {};
-    set_place(archetype.remove(place.row), place.row);
+    if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
     entities_.release(entity);
     if (is_target) free_pairs(entity);
 }
@@ -484,29 +512,38 @@ std::vector<Entity> World::cascade(Entity root) {
     return order;
 }
 
-/// For an entity that moved within its archetype to fill a gap; null for none.
-void World::set_place(Entity moved, std::uint32_t row) {
-    if (moved) entities_.move_to(moved, {entities_.find(moved)->archetype, row});
+/// Returns the row in `to`.
+std::uint32_t World::move_row(EntityTable::Place place, Archetype& to) {
+    Archetype& from = archetypes_[place.archetype];
+    const Entity entity = from.entities()[place.row];
+    if (const Entity moved = from.move(place.row, to)) entities_.move_to(moved, place.row);
+    const std::uint32_t row = to.size() - 1;
+    entities_.move_to(entity, {to.index(), row});
+    return row;
 }
 
 /// Rows of one block.
 void World::fire(HookKind kind, const Archetype& archetype, std::uint32_t column, std::uint32_t first,
                  std::uint32_t count, Removal reason) {
-    const Archetype::Column& data = archetype.column(column);
-    if (!hooks_.has(kind, data.hook_id())) return;
-    const Deferral deferral(*this);
-    hooks_.run(kind, data.hook_id(),
-               {*this, archetype.entities().subspan(first, count),
-                data.type().is_tag() ? nullptr : data.at(first), data.type().size, reason, data.target()});
+    if (hooks_.has(kind, archetype.column(column).hook_id()))
+        run_hooks(kind, archetype.column(column), first, archetype.entities().subspan(first, count), reason);
 }
 
-void World::fire_changed(const Archetype& archetype, std::uint32_t column, std::uint32_t first,
-                         std::uint32_t count) {
+void World::run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+                      std::span<const Entity> entities, Removal reason) {
+    const Deferral deferral(*this);
+    hooks_.run(kind, column.hook_id(),
+               {*this, entities, column.has_values() ? column.at(first) : nullptr, column.type().size, reason,
+                column.target()});
+}
+
+/// Requires that somebody wants to hear of it.
+void World::fire_changed(const Archetype::Column& column, std::uint32_t first,
+                         std::span<const Entity> entities) {
     if (hooks_.is_running()) {
-        const ComponentId id = archetype.column(column).id();
-        commands_.push_entities(CommandQueue::Kind::changed, archetype.entities().subspan(first, count), id);
+        commands_.push_entities(CommandQueue::Kind::changed, entities, column.id());
     } else {
-        fire(HookKind::change, archetype, column, first, count);
+        run_hooks(HookKind::change, column, first, entities, Removal::component);
     }
 }
 

@@ -149,7 +149,7 @@ public:
     template <class... Ts>
     requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void set(Entity entity,
                                                                                         Ts&&... values);
-    void set(Entity entity, ComponentId id, void* value) { set(entity, {&id, 1}, {&value, 1}); }
+    void set(Entity entity, ComponentId id, void* value);
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
 
     /// T{} if the entity does not have one yet; else nothing happens.
@@ -210,7 +210,7 @@ public:
     /// Null for tags too.
     const void* try_get(Entity entity, ComponentId id) const {
         const Cell found = cell(entity, id);
-        return found && !found.column().type().is_tag() ? found.at() : nullptr;
+        return found && found.column().has_values() ? found.at() : nullptr;
     }
 
     /// Writes through it are not seen by anyone: no hook, no stamp. Null as for try_get().
@@ -439,10 +439,18 @@ private:
 
     bool may_write_at_once(Entity entity) const { return locks_ == 0 || !is_busy(entity); }
 
-    void wrote(const Cell& written) {
-        written.column().wrote(written.row, tick_);
-        if (hooks_.has(HookKind::change, written.column().hook_id()))
-            fire_changed(*written.archetype, written.column_index, written.row, 1);
+    /// Where a value is to be written in place.
+    Writable writable(Entity entity, ComponentId id) {
+        const Cell found = cell(entity, id);
+        if (found && found.column().has_values() && may_write_at_once(entity)) return {found.at(), found};
+        const Writable unusual = unusual_writable(entity, id);
+        return {unusual.value, unusual.cell};
+    }
+
+    void wrote(Entity entity, const Cell& written) {
+        Archetype::Column& column = written.column();
+        column.wrote(written.row, tick_);
+        if (hooks_.has(HookKind::change, column.hook_id())) fire_changed(column, written.row, {&entity, 1});
     }
 
     template <Relation R>
@@ -466,7 +474,7 @@ private:
     bool require_alive(Entity entity);
     bool require_values(std::span<const ComponentId> ids, std::span<void* const> values);
     bool is_busy(Entity entity) const;
-    Writable writable(Entity entity, ComponentId id);
+    Writable unusual_writable(Entity entity, ComponentId id);
     [[noreturn]] static void stop();
 
     Archetype& archetype_of(std::span<const TypeTag* const> pack);
@@ -489,19 +497,22 @@ private:
     std::uint32_t append(Entity entity, Archetype& archetype);
     void complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count);
     void spawn_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
+    void add_now(Entity entity, ComponentId id, void* value);
     void set_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     void fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids);
+    void remove_now(Entity entity, ComponentId id);
     void remove_now(Entity entity, std::span<const ComponentId> ids);
     void destroy_now(Entity entity);
     void destroy_one(Entity entity);
     void destroy_all_now(std::span<const Entity> entities);
     std::vector<Entity> cascade(Entity root);
-    void set_place(Entity moved, std::uint32_t row);
+    std::uint32_t move_row(EntityTable::Place place, Archetype& to);
 
     void fire(HookKind kind, const Archetype& archetype, std::uint32_t column, std::uint32_t first,
               std::uint32_t count, Removal reason = Removal::component);
-    void fire_changed(const Archetype& archetype, std::uint32_t column, std::uint32_t first,
-                      std::uint32_t count);
+    void run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+                   std::span<const Entity> entities, Removal reason);
+    void fire_changed(const Archetype::Column& column, std::uint32_t first, std::span<const Entity> entities);
     void tell_changed(std::span<const Entity> entities, ComponentId id);
     bool must_settle() const { return !commands_.empty() || components_.pairs().has_dead(); }
     void settle();
@@ -593,17 +604,18 @@ public:
     using Mut<T>::operator=;
 
     ~WorldMut() {
-        if (written_ != 0 && cell_) deferral_.world().wrote(cell_);
+        if (written_ != 0 && cell_) deferral_.world().wrote(entity_, cell_);
     }
 
 private:
     friend class World;
 
-    WorldMut(World& world, T& value, World::Cell cell)
-        : Mut<T>(value, written_, 1), deferral_(world), cell_(cell) {}
+    WorldMut(World& world, T& value, Entity entity, World::Cell cell)
+        : Mut<T>(value, written_, 1), deferral_(world), entity_(entity), cell_(cell) {}
 
     std::uint64_t written_ = 0;
     World::Deferral deferral_;  // ends after the hooks were told
+    Entity entity_;
     World::Cell cell_;
 };
 
@@ -737,12 +749,12 @@ void World::set_one(Entity entity, T&& value) {
             T& old = *static_cast<T*>(found.at());
             if constexpr (std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
                 old = std::move(value);
-                wrote(found);
+                wrote(entity, found);
             } else {
                 const Deferral deferral(*this);  // a destructor may be the user's own
                 old.~T();
                 ::new (&old) T(std::move(value));
-                wrote(found);
+                wrote(entity, found);
             }
             return;
         }
@@ -765,7 +777,7 @@ bool World::patch(Entity entity, ComponentId id, Fn&& fn) {
     } else {
         fn(found.value);
     }
-    if (found.cell) wrote(found.cell);
+    if (found.cell) wrote(entity, found.cell);
     return true;
 }
 
@@ -774,7 +786,7 @@ WorldMut<T> World::mut(Entity entity) {
     const Writable found = writable(entity, component<T>());
     assert(found.value != nullptr);
     if (found.value == nullptr) stop();
-    return WorldMut<T>(*this, *static_cast<T*>(found.value), found.cell);
+    return WorldMut<T>(*this, *static_cast<T*>(found.value), entity, found.cell);
 }
 
 }  // namespace shoal::ecs
