@@ -91,7 +91,7 @@ Archetype::~Archetype() {
 
 std::uint32_t Archetype::append(Entity entity) {
     const std::uint32_t row = size();
-    if (row == capacity_) grow();
+    if (row == capacity_) grow(row + 1);
     if (row % kBlockRows == 0 && !columns_.empty() && row / kBlockRows == columns_[0].stamps_.size())
         for (Column& column : columns_) column.stamps_.push_back(0);
     entities_.push_back(entity);
@@ -164,8 +164,9 @@ std::uint32_t Archetype::search(ComponentId id) const {
     return static_cast<std::uint32_t>(at - components_.begin());
 }
 
-void Archetype::grow() {
-    const std::uint32_t capacity = capacity_ == 0 ? kFirstCapacity : capacity_ * 2;
+/// To at least twice what there was.
+void Archetype::grow(std::uint32_t rows) {
+    const std::uint32_t capacity = std::max({rows, capacity_ * 2, kFirstCapacity});
     for (Column& column : columns_) {
         const ComponentType& type = *column.type_;
         if (type.is_tag()) continue;

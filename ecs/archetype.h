@@ -99,6 +99,11 @@ public:
     std::span<const Pair> pairs() const { return pairs_; }
     std::span<const Pair> pairs(ComponentId relation) const;
 
+    /// Room for so many rows in all.
+    void reserve(std::uint32_t rows) {
+        if (rows > capacity_) grow(rows);
+    }
+
     /// A new last row, its values yet to be constructed by the caller, every one of them.
     std::uint32_t append(Entity entity);
 
@@ -133,12 +138,12 @@ private:
 
     std::uint32_t search(ComponentId id) const;
     Edge& find_edge(ComponentId id);
-    void grow();
+    void grow(std::uint32_t rows);
     Entity close_gap(std::uint32_t row);
 
-    std::vector<std::uint16_t> direct_;  // component id to column
     std::vector<Column> columns_;
     std::vector<Entity> entities_;
+    std::vector<std::uint16_t> direct_;  // component id to column
     std::uint32_t capacity_ = 0;
     std::uint32_t index_;
     std::vector<ComponentId> components_;

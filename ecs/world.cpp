@@ -35,6 +35,13 @@ void overwrite(const ComponentType& type, void* to, void* from) {
 
 }  // namespace
 
+/// Rows of one block.
+inline void World::fire(HookKind kind, const Archetype& archetype, std::uint32_t column, std::uint32_t first,
+                        std::uint32_t count, Removal reason) {
+    if (hooks_.has(kind, archetype.column(column).hook_id()))
+        run_hooks(kind, archetype.column(column), first, archetype.entities().subspan(first, count), reason);
+}
+
 World::World() : commands_(components_) {
     archetype_of(std::span<const ComponentId>{});
 }
@@ -149,6 +156,14 @@ void World::add(Entity entity, ComponentId id, void* value) {
     }
 }
 
+void World::remove(Entity entity, ComponentId id) {
+    if (locks_ == 0 && is_alive(entity)) {
+        remove_now(entity, id);
+    } else {
+        remove(entity, {&id, 1});
+    }
+}
+
 void World::remove(Entity entity, std::span<const ComponentId> ids) {
     if (!require_alive(entity)) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
@@ -260,6 +275,17 @@ Archetype& World::archetype_of(std::span<const ComponentId> sorted) {
     for (const Archetype::Pair& pair : archetype.pairs())
         components_.pairs().find(sorted[pair.column])->archetypes.push_back(&archetype);
     return archetype;
+}
+
+/// Where entities of `from` go that get one component, or lose one that they have.
+Archetype& World::archetype_with(Archetype& from, ComponentId id) {
+    Archetype* known = from.edge(id).with;
+    return known != nullptr ? *known : archetype_after(from, {}, {&id, 1});
+}
+
+Archetype& World::archetype_without(Archetype& from, ComponentId id) {
+    Archetype* known = from.edge(id).without;
+    return known != nullptr ? *known : archetype_after(from, {&id, 1}, {});
 }
 
 /// Where entities of `from` go that lose some components and then get some.
@@ -377,7 +403,7 @@ void World::spawn_now(Entity entity, std::span<const ComponentId> ids, std::span
 void World::add_now(Entity entity, ComponentId id, void* value) {
     const Deferral deferral(*this);
     const EntityTable::Place place = *entities_.find(entity);
-    Archetype& to = archetype_after(archetypes_[place.archetype], {}, {&id, 1});
+    Archetype& to = archetype_with(archetypes_[place.archetype], id);
     const std::uint32_t row = move_row(place, to);
     const std::uint32_t index = to.column_of(id);
     Archetype::Column& column = to.column(index);
@@ -438,7 +464,7 @@ void World::remove_now(Entity entity, ComponentId id) {
         run_hooks(HookKind::remove, found.column(), found.row, {&entity, 1}, Removal::component);
         removing_ = {};
     }
-    move_row({found.archetype->index(), found.row}, archetype_after(*found.archetype, {&id, 1}, {}));
+    move_row({found.archetype->index(), found.row}, archetype_without(*found.archetype, id));
 }
 
 void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
@@ -520,13 +546,6 @@ std::uint32_t World::move_row(EntityTable::Place place, Archetype& to) {
     const std::uint32_t row = to.size() - 1;
     entities_.move_to(entity, {to.index(), row});
     return row;
-}
-
-/// Rows of one block.
-void World::fire(HookKind kind, const Archetype& archetype, std::uint32_t column, std::uint32_t first,
-                 std::uint32_t count, Removal reason) {
-    if (hooks_.has(kind, archetype.column(column).hook_id()))
-        run_hooks(kind, archetype.column(column), first, archetype.entities().subspan(first, count), reason);
 }
 
 void World::run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,

@@ -168,7 +168,7 @@ public:
         const ComponentId ids[] = {component<T>(), component<More>()...};
         remove(entity, std::span<const ComponentId>(ids));
     }
-    void remove(Entity entity, ComponentId id) { remove(entity, {&id, 1}); }
+    void remove(Entity entity, ComponentId id);
     void remove(Entity entity, std::span<const ComponentId> ids);
 
     /// Calls fn(T&), which may return false for "nothing changed". Returns whether the entity had the
@@ -479,6 +479,8 @@ private:
 
     Archetype& archetype_of(std::span<const TypeTag* const> pack);
     Archetype& archetype_of(std::span<const ComponentId> sorted);
+    Archetype& archetype_with(Archetype& from, ComponentId id);
+    Archetype& archetype_without(Archetype& from, ComponentId id);
     Archetype& archetype_after(Archetype& from, std::span<const ComponentId> removed,
                                std::span<const ComponentId> added);
     void free_pairs(Entity target);
@@ -683,10 +685,17 @@ std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
     const Deferral deferral(*this);
     Archetype& archetype = archetype_of(detail::type_pack<Ts...>);
     const std::uint32_t first = archetype.size();
+    archetype.reserve(first + count);
+    Archetype::Column* const columns[] = {&archetype.column(archetype.column_of(component<Ts>()))...};
+    const auto construct = []<class T>(void* at, T& value) {
+        if constexpr (Value<T>) ::new (at) T(std::move(value));
+    };
     for (std::uint32_t i = 0; i < count; ++i)
         make(i, [&](Ts&&... values) {
             entities.push_back(entities_.take());
-            append_row(entities.back(), archetype, std::move(values)...);
+            const std::uint32_t row = append(entities.back(), archetype);
+            std::size_t column = 0;
+            (construct(columns[column++]->at(row), values), ...);
         });
     complete_spawn(archetype, first, count);
     return entities;
