@@ -496,8 +496,7 @@ void World::destroy_one(Entity entity) {
     if (hooks_.has_on_destroy())
         hooks_.run_on_destroy({*this, archetypes_[place.archetype].entities().subspan(place.row, 1), nullptr,
                                0, Removal::entity});
-    const bool is_target = components_.pairs().is_target(entity);
-    if (is_target) {
+    if (components_.pairs().is_target(entity)) {
         for (const ComponentId pair : components_.pairs().of_target(entity))
             for (const Entity source : sources_of(pair))
                 if (source != entity) remove_now(source, pair);
@@ -509,7 +508,7 @@ void World::destroy_one(Entity entity) {
     dying_ = {};
     if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
     entities_.release(entity);
-    if (is_target) free_pairs(entity);
+    if (components_.pairs().is_target(entity)) free_pairs(entity);  // hooks may have asked for some
 }
 
 /// The root and all that die with it, each after its own sources. Nobody moves meanwhile.

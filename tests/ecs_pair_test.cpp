@@ -212,6 +212,22 @@ TEST(Pair, HooksOfADyingTargetChooseAnother) {
     EXPECT_TRUE(world.is_consistent());
 }
 
+TEST(Pair, AskedForWhenTheTargetIsAlreadyDyingIsDropped) {
+    World world;
+    const Entity source = world.create(), doomed = world.spawn(Health{});
+    const Hook removed = world.on_remove<Health>([&](World& w, Entity e, const Health&) {
+        w.pair<Likes>(source, e);  // the first pair that names it
+    });
+    world.destroy(doomed);
+    EXPECT_EQ(world.dropped_commands(), 1u);
+    EXPECT_TRUE(world.components_of(source).empty());
+    const Entity again = world.create();
+    EXPECT_EQ(again.index, doomed.index);
+    world.pair<Likes>(source, again);
+    EXPECT_EQ(list(world.targets<Likes>(source)), Entities{again});
+    EXPECT_TRUE(world.is_consistent());
+}
+
 TEST(Pair, SourcesDieFirstWhenTheRelationSaysSo) {
     World world;
     const Entity root = world.create(), left = world.create(), right = world.create(), leaf = world.create();
