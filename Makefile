@@ -2,6 +2,7 @@
 # make demo                    a server and two clients, one over a bad network; compares their worlds
 # make test [config=sanitize]  every test; only=ecs builds and runs just tests/ecs_*_test.cpp
 # make bench                   builds build/bench/*, runs nothing
+# make fuzz                    builds build/fuzz/*, which clang's libFuzzer drives, runs nothing
 # make clean
 # CXX=clang++ selects the compiler; each compiler and config has its own object folder.
 
@@ -16,6 +17,7 @@ warnings := -Wall -Wextra -Wshadow -Wconversion -Werror
 flags_release := -O2 -DNDEBUG
 flags_debug := -O0 -g
 flags_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+flags_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
 ifeq ($(flags_$(config)),)
 $(error config=$(config) is not one of release, debug, sanitize)
 endif
@@ -40,7 +42,7 @@ tests := $(patsubst %.cpp,$(out)/%.o,$(test_sources))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
 demos := $(patsubst demo/%.cpp,$(bin)/demo/%,$(wildcard demo/server.cpp demo/client.cpp demo/compare.cpp))
 
-.PHONY: all demo test bench clean
+.PHONY: all demo test bench fuzz fuzzers clean
 all: $(library) $(demos)
 
 demo: $(demos)
@@ -51,6 +53,18 @@ test: $(out)/tests/shoal_tests$(if $(only),_$(only))
 	$(if $(only),,@CXX="$(CXX)" sh tests/vendor.sh $(out)/vendor)
 
 bench: $(benches)
+
+fuzz:
+	@$(MAKE) --no-print-directory CXX=clang++ config=fuzz fuzzers
+
+fuzzers: $(patsubst tests/fuzz/%.cpp,build/fuzz/%,$(wildcard tests/fuzz/*.cpp))
+
+build/fuzz/%: $(out)/tests/fuzz/%.o $(library)
+	@mkdir -p $(@D)
+	@echo link $@
+	@$(CXX) $^ -o $@ $(LDFLAGS) -fsanitize=fuzzer -lgtest
+# Loops over bare arrays, and the same ones over queries, are compared vectorised.
+$(out)/tests/bench/ecs.o: CXXFLAGS += -O3
 
 clean:
 	rm -rf build

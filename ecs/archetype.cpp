@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace shoal::ecs {
 
@@ -11,31 +12,48 @@ namespace {
 
 constexpr std::uint32_t kFirstCapacity = 8;
 
-/// Constructs at `to` from `from` and destroys `from`.
-void relocate(const ComponentType& type, void* to, void* from) {
-    if (type.move == nullptr) {
-        std::memcpy(to, from, type.size);
-    } else {
-        type.move(to, from);
+std::uint64_t hash_of(std::span<const ComponentId> components) {
+    std::uint64_t hash = components.size();
+    for (const ComponentId id : components) {
+        hash = (hash ^ id.value) * 0x9E37'79B9'7F4A'7C15;
+        hash ^= hash >> 32;
     }
-    if (type.destroy != nullptr) type.destroy(from);
+    return hash;
 }
 
-void relocate(const ComponentType& type, std::byte* to, std::byte* from, std::uint32_t count) {
-    if (type.move == nullptr) {
-        if (count != 0) std::memcpy(to, from, std::size_t{count} * type.size);
-        return;
+/// memcpy, spared the call for the sizes that most values have.
+void copy_value(std::byte* to, const std::byte* from, std::uint32_t size) {
+    if (size >= 8 && size <= 16) {
+        std::uint64_t head, tail;  // which may overlap
+        std::memcpy(&head, from, 8);
+        std::memcpy(&tail, from + size - 8, 8);
+        std::memcpy(to, &head, 8);
+        std::memcpy(to + size - 8, &tail, 8);
+    } else if (size == 4) {
+        std::memcpy(to, from, 4);
+    } else if (size != 0) {
+        std::memcpy(to, from, size);
     }
-    for (std::uint32_t i = 0; i < count; ++i)
-        relocate(type, to + std::size_t{i} * type.size, from + std::size_t{i} * type.size);
 }
 
 }  // namespace
 
-/// For a value that comes from a block stamped `tick`: it was written no later.
-void Archetype::Column::raise_stamp(std::uint32_t row, std::uint64_t tick) {
-    std::uint64_t& stamp = stamps_[row / kBlockRows];
-    stamp = std::max(stamp, tick);
+/// Constructs a value there and destroys the one here.
+inline void Archetype::Column::relocate_value(std::byte* from, std::byte* to) const {
+    if (is_plain_) return copy_value(to, from, size_);
+    type_->move(to, from);
+    if (type_->destroy != nullptr) type_->destroy(from);
+}
+
+/// The value and its stamp: it was written no later than its block.
+inline void Archetype::Column::relocate(std::uint32_t row, Column& to, std::uint32_t to_row) {
+    std::uint64_t& stamp = to.stamps_[to_row / kBlockRows];
+    stamp = std::max(stamp, stamps_[row / kBlockRows]);
+    relocate_value(data_ + offset(row), to.data_ + to.offset(to_row));
+}
+
+inline void Archetype::Column::destroy(std::uint32_t row) {
+    if (!is_plain_ && type_->destroy != nullptr) type_->destroy(at(row));
 }
 
 Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> components,
@@ -46,24 +64,34 @@ Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> component
     for (std::uint32_t i = 0; i < columns_.size(); ++i) {
         const ComponentId id = components_[i];
         columns_[i].id_ = id;
+        columns_[i].hook_id_ = id;
         columns_[i].type_ = &table[id];
+        columns_[i].size_ = columns_[i].type_->size;
+        columns_[i].is_plain_ = columns_[i].type_->move == nullptr || columns_[i].size_ == 0;
+        if (const PairTable::Pair* pair = table.pairs().find(id)) {
+            columns_[i].hook_id_ = pair->relation;
+            columns_[i].target_ = pair->target;
+            pairs_.push_back({pair->relation, pair->target, i});
+        }
         if (id.value >= kDirectIds) continue;
         direct_.resize(id.value + 1, kNoDirect);
         direct_[id.value] = static_cast<std::uint16_t>(i);
     }
+    std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
+        return a.relation != b.relation ? a.relation < b.relation : a.target < b.target;
+    });
 }
 
 Archetype::~Archetype() {
     for (Column& column : columns_) {
-        if (column.type_->destroy != nullptr && column.data_ != nullptr)
-            for (std::uint32_t row = 0; row < size(); ++row) column.type_->destroy(column.at(row));
+        for (std::uint32_t row = 0; !column.is_plain_ && row < size(); ++row) column.destroy(row);
         if (column.data_ != nullptr) ::operator delete (column.data_, std::align_val_t{column.type_->align});
     }
 }
 
 std::uint32_t Archetype::append(Entity entity) {
     const std::uint32_t row = size();
-    if (row == capacity_) grow();
+    if (row == capacity_) grow(row + 1);
     if (row % kBlockRows == 0 && !columns_.empty() && row / kBlockRows == columns_[0].stamps_.size())
         for (Column& column : columns_) column.stamps_.push_back(0);
     entities_.push_back(entity);
@@ -72,9 +100,10 @@ std::uint32_t Archetype::append(Entity entity) {
 
 Entity Archetype::remove(std::uint32_t row) {
     assert(row < size());
-    for (Column& column : columns_)
-        if (column.type_->destroy != nullptr && column.data_ != nullptr)
-            column.type_->destroy(column.at(row));
+    for (Column& column : columns_) {
+        column.destroy(row);
+        if (row != size() - 1) column.relocate(size() - 1, column, row);
+    }
     return close_gap(row);
 }
 
@@ -82,26 +111,52 @@ Entity Archetype::move(std::uint32_t row, Archetype& to, std::uint64_t tick) {
     assert(row < size());
     assert(this != &to);
     const std::uint32_t to_row = to.append(entities_[row]);
-    std::uint32_t t = 0;
+    const std::uint32_t last = size() - 1;
+    Column* there = to.columns_.data();
+    const Column* const end = there + to.columns_.size();
     for (Column& column : columns_) {  // both are sorted: one pass
-        while (t < to.columns_.size() && to.columns_[t].id_ < column.id_) ++t;
-        if (t < to.columns_.size() && to.columns_[t].id_ == column.id_) {
-            if (column.data_ != nullptr) relocate(*column.type_, to.columns_[t].at(to_row), column.at(row));
-            to.columns_[t].wrote(to_row, tick);
-        } else if (column.data_ != nullptr && column.type_->destroy != nullptr) {
-            column.type_->destroy(column.at(row));
+        while (there != end && there->id_ < column.id_) ++there;
+        if (there != end && there->id_ == column.id_) {
+            column.relocate(row, *there, to_row);
+            there->wrote(to_row, tick);  // news to a query that sees only `to`
+        } else {
+            column.destroy(row);
         }
+        if (row != last) column.relocate(last, column, row);
     }
     return close_gap(row);
 }
 
-Archetype::Edge& Archetype::edge(ComponentId id) {
-    if (last_edge_ < edges_.size() && edges_[last_edge_].id == id) return edges_[last_edge_];
+Archetype::Edge& Archetype::find_edge(ComponentId id) {
     const auto at = std::lower_bound(edges_.begin(), edges_.end(), id,
                                      [](const Edge& edge, ComponentId key) { return edge.id < key; });
     last_edge_ = static_cast<std::size_t>(at - edges_.begin());
     if (at == edges_.end() || at->id != id) edges_.insert(at, Edge{id});
     return edges_[last_edge_];
+}
+
+void Archetype::cut_edges() {
+    const auto forget = [](Archetype& other, ComponentId id, Archetype* Edge::*end) {
+        const auto at = std::lower_bound(other.edges_.begin(), other.edges_.end(), id,
+                                         [](const Edge& edge, ComponentId key) { return edge.id < key; });
+        (*at).*end = nullptr;
+        if (at->with == nullptr && at->without == nullptr) other.edges_.erase(at);
+    };
+    for (const Edge& edge : edges_) {
+        if (edge.with != nullptr) forget(*edge.with, edge.id, &Edge::without);
+        if (edge.without != nullptr) forget(*edge.without, edge.id, &Edge::with);
+    }
+    edges_.clear();
+}
+
+std::span<const Archetype::Pair> Archetype::pairs(ComponentId relation) const {
+    if (pairs_.empty()) return {};
+    struct ByRelation {
+        bool operator()(const Pair& a, ComponentId b) const { return a.relation < b; }
+        bool operator()(ComponentId a, const Pair& b) const { return a < b.relation; }
+    };
+    const auto found = std::equal_range(pairs_.begin(), pairs_.end(), relation, ByRelation{});
+    return {found.first, found.second};
 }
 
 std::uint32_t Archetype::search(ComponentId id) const {
@@ -110,14 +165,17 @@ std::uint32_t Archetype::search(ComponentId id) const {
     return static_cast<std::uint32_t>(at - components_.begin());
 }
 
-void Archetype::grow() {
-    const std::uint32_t capacity = capacity_ == 0 ? kFirstCapacity : capacity_ * 2;
+/// To at least twice what there was.
+void Archetype::grow(std::uint32_t rows) {
+    const std::uint32_t capacity = std::max({rows, capacity_ * 2, kFirstCapacity});
     for (Column& column : columns_) {
         const ComponentType& type = *column.type_;
         if (type.is_tag()) continue;
         void* memory = ::operator new (std::size_t{capacity} * type.size, std::align_val_t{type.align});
         auto* data = static_cast<std::byte*>(memory);
-        relocate(type, data, column.data_, size());
+        if (column.is_plain_ && size() != 0) std::memcpy(data, column.data_, column.offset(size()));
+        for (std::uint32_t row = 0; !column.is_plain_ && row < size(); ++row)
+            column.relocate_value(column.data_ + column.offset(row), data + column.offset(row));
         if (column.data_ != nullptr) ::operator delete (column.data_, std::align_val_t{type.align});
         column.data_ = data;
     }
@@ -125,20 +183,81 @@ void Archetype::grow() {
     capacity_ = capacity;
 }
 
-/// The values at `row` are gone; those of the last row move there.
+/// The values of the last row are at `row` now.
 Entity Archetype::close_gap(std::uint32_t row) {
-    const std::uint32_t last = size() - 1;
-    Entity moved;
-    if (row != last) {
-        moved = entities_[last];
-        entities_[row] = moved;
-        for (Column& column : columns_) {
-            if (column.data_ != nullptr) relocate(*column.type_, column.at(row), column.at(last));
-            column.raise_stamp(row, column.stamp(last / kBlockRows));
-        }
-    }
+    const Entity last = entities_.back();
     entities_.pop_back();
-    return moved;
+    if (row == size()) return {};
+    entities_[row] = last;
+    return last;
+}
+
+Archetype* ArchetypeList::find(std::span<const ComponentId> components) const {
+    if (buckets_.empty()) return nullptr;
+    const std::uint64_t hash = hash_of(components);
+    for (Archetype* at = buckets_[hash & (buckets_.size() - 1)]; at != nullptr; at = at->next_)
+        if (at->hash_ == hash &&
+            std::equal(components.begin(), components.end(), at->components_.begin(), at->components_.end()))
+            return at;
+    return nullptr;
+}
+
+Archetype& ArchetypeList::add(std::span<const ComponentId> components, const ComponentTable& table) {
+    assert(find(components) == nullptr);
+    if (size_ >= buckets_.size()) rehash();
+    auto index = static_cast<std::uint32_t>(slots_.size());
+    if (free_slots_.empty()) {
+        slots_.push_back(nullptr);
+    } else {
+        index = free_slots_.back();
+        free_slots_.pop_back();
+    }
+    auto* archetype = new Archetype(index, components, table);
+    slots_[index] = archetype;
+    archetype->serial_ = ++last_serial_;
+    archetype->hash_ = hash_of(components);
+    Archetype*& bucket = buckets_[archetype->hash_ & (buckets_.size() - 1)];
+    archetype->next_ = std::exchange(bucket, archetype);
+    archetype->older_ = newest_;
+    if (newest_ != nullptr) newest_->newer_ = archetype;
+    newest_ = archetype;
+    ++size_;
+    return *archetype;
+}
+
+void ArchetypeList::free(Archetype& archetype) {
+    assert(archetype.size() == 0);
+    archetype.cut_edges();
+    Archetype** link = &buckets_[archetype.hash_ & (buckets_.size() - 1)];
+    while (*link != &archetype) link = &(*link)->next_;
+    *link = archetype.next_;
+    if (archetype.older_ != nullptr) archetype.older_->newer_ = archetype.newer_;
+    (archetype.newer_ != nullptr ? archetype.newer_->older_ : newest_) = archetype.older_;
+    slots_[archetype.index()] = nullptr;
+    free_slots_.push_back(archetype.index());
+    --size_;
+    ++free_count_;
+    delete &archetype;
+}
+
+void ArchetypeList::clear() {
+    std::vector<Archetype*> doomed;
+    doomed.swap(slots_);
+    free_slots_.clear();
+    buckets_.clear();
+    size_ = 0;
+    newest_ = nullptr;
+    ++free_count_;
+    for (Archetype* archetype : doomed) delete archetype;
+}
+
+void ArchetypeList::rehash() {
+    std::vector<Archetype*>(std::max<std::size_t>(16, buckets_.size() * 2)).swap(buckets_);
+    for (Archetype* archetype : slots_) {
+        if (archetype == nullptr) continue;
+        Archetype*& bucket = buckets_[archetype->hash_ & (buckets_.size() - 1)];
+        archetype->next_ = std::exchange(bucket, archetype);
+    }
 }
 
 }  // namespace shoal::ecs

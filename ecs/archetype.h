@@ -23,6 +23,13 @@ public:
         ComponentId id() const { return id_; }
         const ComponentType& type() const { return *type_; }
 
+        /// The pair's relation and target; of other components their own id, and null.
+        ComponentId hook_id() const { return hook_id_; }
+        Entity target() const { return target_; }
+
+        /// Whether entities have a value here, rather than a tag.
+        bool has_values() const { return size_ != 0; }
+
         /// Null for a tag.
         const void* at(std::uint32_t row) const { return data_ + offset(row); }
         void* at(std::uint32_t row) { return data_ + offset(row); }
@@ -36,16 +43,28 @@ public:
     private:
         friend class Archetype;
 
-        std::size_t offset(std::uint32_t row) const { return std::size_t{row} * type_->size; }
-        void raise_stamp(std::uint32_t row, std::uint64_t tick);
+        std::size_t offset(std::uint32_t row) const { return std::size_t{row} * size_; }
+        void relocate_value(std::byte* from, std::byte* to) const;
+        void relocate(std::uint32_t row, Column& to, std::uint32_t to_row);
+        void destroy(std::uint32_t row);
 
         ComponentId id_;
+        std::uint32_t size_ = 0;  // of a value
+        bool is_plain_ = true;    // moved by memcpy, destroyed by nothing
+        ComponentId hook_id_;
+        Entity target_;
         const ComponentType* type_ = nullptr;
         std::byte* data_ = nullptr;
         std::vector<std::uint64_t> stamps_;
     };
 
     static constexpr std::uint32_t kNoColumn = 0xFFFF'FFFF;
+
+    struct Pair {
+        ComponentId relation;
+        Entity target;
+        std::uint32_t column;
+    };
 
     /// `components` sorted, without duplicates.
     Archetype(std::uint32_t index, std::span<const ComponentId> components, const ComponentTable& table);
@@ -54,6 +73,9 @@ public:
     Archetype& operator=(const Archetype&) = delete;
 
     std::uint32_t index() const { return index_; }
+
+    /// 1 for the first made in a world, greater for each later one, never used again.
+    std::uint64_t serial() const { return serial_; }
     std::span<const ComponentId> components() const { return components_; }
     std::span<const Entity> entities() const { return entities_; }
     std::uint32_t size() const { return static_cast<std::uint32_t>(entities_.size()); }
@@ -72,6 +94,15 @@ public:
         return id.value < kDirectIds ? kNoColumn : search(id);
     }
     bool has(ComponentId id) const { return column_of(id) != kNoColumn; }
+
+    /// All by relation, then target; and those of one relation.
+    std::span<const Pair> pairs() const { return pairs_; }
+    std::span<const Pair> pairs(ComponentId relation) const;
+
+    /// Room for so many rows in all.
+    void reserve(std::uint32_t rows) {
+        if (rows > capacity_) grow(rows);
+    }
 
     /// A new last row, its values yet to be constructed by the caller, every one of them.
     std::uint32_t append(Entity entity);
@@ -92,24 +123,93 @@ public:
         Archetype* with = nullptr;
         Archetype* without = nullptr;
     };
-    Edge& edge(ComponentId id);
+    Edge& edge(ComponentId id) {
+        const bool is_last = last_edge_ < edges_.size() && edges_[last_edge_].id == id;
+        return is_last ? edges_[last_edge_] : find_edge(id);
+    }
+
+    /// Makes all who have an edge to it forget it.
+    void cut_edges();
 
 private:
+    friend class ArchetypeList;
+
     static constexpr std::uint32_t kDirectIds = 256;  // ids below are looked up in one load
     static constexpr std::uint16_t kNoDirect = 0xFFFF;
 
     std::uint32_t search(ComponentId id) const;
-    void grow();
+    Edge& find_edge(ComponentId id);
+    void grow(std::uint32_t rows);
     Entity close_gap(std::uint32_t row);
 
-    std::vector<std::uint16_t> direct_;  // component id to column
     std::vector<Column> columns_;
     std::vector<Entity> entities_;
+    std::vector<std::uint16_t> direct_;  // component id to column
     std::uint32_t capacity_ = 0;
     std::uint32_t index_;
     std::vector<ComponentId> components_;
+    std::vector<Pair> pairs_;
     std::vector<Edge> edges_;  // sorted by id
     std::size_t last_edge_ = 0;
+
+    // Kept by the list that it is in.
+    std::uint64_t serial_ = 0;
+    std::uint64_t hash_ = 0;
+    Archetype* next_ = nullptr;  // with the same hash, as far as buckets go
+    Archetype* older_ = nullptr;
+    Archetype* newer_ = nullptr;
+};
+
+/// The archetypes of one world, owned. They keep their index while they live; indices are used again.
+class ArchetypeList {
+public:
+    ArchetypeList() = default;
+    ~ArchetypeList() { clear(); }
+    ArchetypeList(const ArchetypeList&) = delete;
+    ArchetypeList& operator=(const ArchetypeList&) = delete;
+
+    /// Null if there is none with exactly these, sorted.
+    Archetype* find(std::span<const ComponentId> components) const;
+
+    /// Requires that there is none.
+    Archetype& add(std::span<const ComponentId> components, const ComponentTable& table);
+
+    /// Requires that it is empty.
+    void free(Archetype& archetype);
+
+    /// Frees all, with their rows. What destructors of components see is an empty list.
+    void clear();
+
+    /// Requires that one has this index.
+    Archetype& operator[](std::uint32_t index) { return *slots_[index]; }
+    const Archetype& operator[](std::uint32_t index) const { return *slots_[index]; }
+
+    /// Null if none has this index any more.
+    Archetype* at(std::uint32_t index) const { return index < slots_.size() ? slots_[index] : nullptr; }
+
+    /// Indices go up to here.
+    std::uint32_t index_count() const { return static_cast<std::uint32_t>(slots_.size()); }
+    std::uint32_t size() const { return size_; }
+
+    /// From the oldest to the newest, by serial.
+    Archetype* newest() const { return newest_; }
+    static Archetype* newer(const Archetype& archetype) { return archetype.newer_; }
+    static Archetype* older(const Archetype& archetype) { return archetype.older_; }
+
+    /// Of the newest ever made; how often one was freed.
+    std::uint64_t last_serial() const { return last_serial_; }
+    std::uint64_t free_count() const { return free_count_; }
+
+private:
+    void rehash();
+
+    std::vector<Archetype*> slots_;
+    std::vector<std::uint32_t> free_slots_;
+    std::vector<Archetype*> buckets_;  // a power of two
+    std::uint32_t size_ = 0;
+    Archetype* newest_ = nullptr;
+    std::uint64_t last_serial_ = 0;
+    std::uint64_t free_count_ = 0;
 };
 
 }  // namespace shoal::ecs

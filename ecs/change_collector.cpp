@@ -55,13 +55,14 @@ void ChangeCollector::mark_all(Entity entity) {
 }
 
 void ChangeCollector::forget(Entity entity) {
-    if (entity.index >= positions_.size()) return;
-    const std::uint32_t at = positions_[entity.index];
-    if (at >= entities_.size() || entities_[at] != entity) return;
+    if (!is_marked(entity)) return;
+    const std::uint32_t at = marks_[entity.index].at;
+    if (entities_[at] != entity) return;
+    marks_[entity.index].round = 0;
     const std::size_t last = entities_.size() - 1;
     if (at != last) {
         entities_[at] = entities_[last];
-        positions_[entities_[at].index] = at;
+        marks_[entities_[at].index].at = at;
         std::copy_n(bits_.begin() + static_cast<std::ptrdiff_t>(last * words_), words_,
                     bits_.begin() + static_cast<std::ptrdiff_t>(at * words_));
     }
@@ -73,18 +74,25 @@ void ChangeCollector::clear() {
     entities_.clear();
     bits_.clear();
     destroyed_.clear();
+    if (++round_ != 0) return;
+    round_ = 1;  // once in 4 billion
+    std::fill(marks_.begin(), marks_.end(), Mark{});
+}
+
+void ChangeCollector::enter(Entity entity) {
+    if (entity.index >= marks_.size())
+        marks_.resize(
+            std::max({entity.index + std::size_t{1}, std::size_t{world_.size()}, marks_.size() * 2}));
+    marks_[entity.index] = {static_cast<std::uint32_t>(entities_.size()), round_};
+    entities_.push_back(entity);
+    for (std::size_t word = 0; word < words_; ++word) bits_.push_back(0);
 }
 
 /// The entity's words; enters it, with none set, if it is not there.
 std::uint64_t* ChangeCollector::bits_of(Entity entity) {
-    if (entity.index >= positions_.size())
-        positions_.resize(std::max(entity.index + std::size_t{1}, positions_.size() * 2));
-    std::uint32_t& at = positions_[entity.index];
-    if (at >= entities_.size() || entities_[at] != entity) {
-        at = static_cast<std::uint32_t>(entities_.size());
-        entities_.push_back(entity);
-        bits_.resize(bits_.size() + words_);
-    }
+    if (!is_marked(entity)) enter(entity);
+    const std::uint32_t at = marks_[entity.index].at;
+    assert(entities_[at] == entity);  // forget() was called for others of this index
     return bits_.data() + std::size_t{at} * words_;
 }
 

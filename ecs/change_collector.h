@@ -35,7 +35,7 @@ public:
     /// Returns the component's watch index: 0 for the first, 1 for the second and so on. Watching it
     /// again returns the same. What entities have already is not collected; mark() it if need be.
     std::uint32_t watch(ComponentId id);
-    template <Component T>
+    template <Storable T>
     std::uint32_t watch() {
         return watch(world_.component<T>());
     }
@@ -91,6 +91,17 @@ public:
 private:
     Change change(std::size_t at) const { return {entities_[at], {bits_.data() + at * words_, words_}}; }
 
+    /// Where an index is in entities_, if it was entered since the last clear().
+    struct Mark {
+        std::uint32_t at = 0;
+        std::uint32_t round = 0;
+    };
+
+    /// Whether an entity of this index was entered.
+    bool is_marked(Entity entity) const {
+        return entity.index < marks_.size() && marks_[entity.index].round == round_;
+    }
+    void enter(Entity entity);
     std::uint64_t* bits_of(Entity entity);
     void touch(std::span<const Entity> entities, std::uint32_t watch);
 
@@ -99,8 +110,9 @@ private:
     std::size_t words_ = 1;  // per entity
 
     std::vector<Entity> entities_;
-    std::vector<std::uint64_t> bits_;       // words_ for each of entities_
-    std::vector<std::uint32_t> positions_;  // by entity index: where it may be in entities_
+    std::vector<std::uint64_t> bits_;  // words_ for each of entities_
+    std::vector<Mark> marks_;          // by entity index
+    std::uint32_t round_ = 1;          // one more after each clear()
     std::vector<Entity> destroyed_;
     std::vector<Hook> hooks_;
 };

@@ -41,12 +41,12 @@ void CommandQueue::push(Kind kind, Entity entity, std::span<const ComponentId> c
     ++waiting_[entity.index];
 }
 
-void CommandQueue::push_changed(std::span<const Entity> entities, ComponentId component) {
+void CommandQueue::push_entities(Kind kind, std::span<const Entity> entities, ComponentId component) {
     auto* id = static_cast<ComponentId*>(allocate(sizeof(ComponentId), alignof(ComponentId)));
     auto* kept = static_cast<Entity*>(allocate(entities.size_bytes(), alignof(Entity)));
     *id = component;
     std::copy(entities.begin(), entities.end(), kept);
-    commands_.push_back({Kind::changed, {}, {id, 1}, {}, {kept, entities.size()}});
+    commands_.push_back({kind, {}, {id, 1}, {}, {kept, entities.size()}});
 }
 
 CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it_now, void*& value) const {
@@ -57,12 +57,16 @@ CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it
     std::uint32_t left = waiting_[entity.index];
     for (std::size_t c = commands_.size(); c-- > next_ && left != 0;) {
         const Command& command = commands_[c];
-        if (command.kind == Kind::changed || command.entity.index != entity.index) continue;
+        if (!command.entity || command.entity.index != entity.index) continue;
         --left;
         if (command.entity != entity) continue;
         if (command.kind == Kind::destroy) return Fate::removed;  // whatever comes after is lost too
         if (is_removed || last != nullptr) continue;
         for (std::size_t i = 0; i < command.components.size(); ++i) {
+            if (command.kind != Kind::remove && excludes(command.components[i], id)) {
+                is_removed = true;
+                break;
+            }
             if (command.components[i] != id) continue;
             (command.kind == Kind::add ? added : last) =
                 command.kind == Kind::remove ? nullptr : command.values[i];
@@ -76,10 +80,16 @@ CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it
     return is_removed ? Fate::removed : Fate::untouched;
 }
 
+/// Whether an entity that gets the first loses the second.
+bool CommandQueue::excludes(ComponentId got, ComponentId lost) const {
+    return got.is_pair() && got != lost && table_.type_of(got) == table_.type_of(lost) &&
+           includes(table_[got].relation, exclusive);
+}
+
 CommandQueue::Command CommandQueue::pop() {
     assert(!empty());
     const Command command = commands_[next_++];
-    if (command.kind != Kind::changed) --waiting_[command.entity.index];
+    if (command.entity) --waiting_[command.entity.index];
     return command;
 }
 

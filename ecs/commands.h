@@ -21,15 +21,16 @@ public:
         add,    // nothing happens to those that have it by then
         remove,
         destroy,
-        changed,  // the entities' values were written: hooks are to be told
+        destroy_all,  // the entities that are alive by then
+        changed,      // the entities' values were written: hooks are to be told
     };
 
     struct Command {
         Kind kind;
-        Entity entity;  // null for changed
+        Entity entity;  // null for destroy_all and changed
         std::span<const ComponentId> components;
         std::span<void* const> values;     // one per component; null for tags
-        std::span<const Entity> entities;  // of changed
+        std::span<const Entity> entities;  // of destroy_all and changed
     };
 
     explicit CommandQueue(const ComponentTable& table) : table_(table) {}
@@ -43,9 +44,9 @@ public:
     /// Moves from the values; nulls in their place stay nulls.
     void push(Kind kind, Entity entity, std::span<const ComponentId> components,
               std::span<void* const> values);
-    void push_changed(std::span<const Entity> entities, ComponentId component);
+    void push_entities(Kind kind, std::span<const Entity> entities, ComponentId component);
 
-    /// Whether operations on this entity wait, other than `changed`.
+    /// Whether operations on this entity alone wait.
     bool has(Entity entity) const { return entity.index < waiting_.size() && waiting_[entity.index] != 0; }
 
     enum class Fate : std::uint8_t { untouched, queued, removed };
@@ -60,6 +61,7 @@ public:
     void finish(const Command& command);
 
 private:
+    bool excludes(ComponentId got, ComponentId lost) const;
     void* allocate(std::size_t size, std::size_t align);
 
     struct Chunk {

@@ -22,13 +22,17 @@ void AddressMap::insert(const void* address, std::uint32_t number) {
     ++count_;
 }
 
+ComponentTable::~ComponentTable() {
+    for (ComponentType* type : types_) delete type;
+}
+
 ComponentId ComponentTable::add(const ComponentType& type) {
     assert(std::has_single_bit(type.align));
     assert(type.size % type.align == 0);
     assert(type.move != nullptr || type.destroy == nullptr);
-    types_.push_back(type);
+    types_.push_back(new ComponentType(type));
     // Mistakes are mended to what harms nobody: rows that do not overlap, a leak.
-    ComponentType& kept = types_.back();
+    ComponentType& kept = *types_.back();
     kept.align = std::bit_floor(std::max(kept.align, 1u));
     while (kept.size % kept.align != 0) kept.align /= 2;
     if (kept.move == nullptr) kept.destroy = nullptr;
@@ -40,7 +44,8 @@ ComponentId ComponentTable::id_of(const TypeTag& tag) {
     if (id) return id;
     id = find_by_name(tag);
     if (!id) {
-        id = add(ComponentType{std::string(tag.name), tag.size, tag.align, tag.move, tag.destroy});
+        id = add(
+            ComponentType{std::string(tag.name), tag.size, tag.align, tag.move, tag.destroy, tag.relation});
         if (tag.is_shared) named_.push_back({&tag, id});
     }
     ids_.insert(&tag, id.value);

@@ -1,10 +1,9 @@
 #pragma once
 // What a component is: a name, a size, and how to move and destroy values. Ids belong to one world.
 
-#include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <new>
 #include <span>
 #include <string>
@@ -13,15 +12,29 @@
 #include <utility>
 #include <vector>
 
+#include "pair.h"
+
 namespace shoal::ecs {
 
-/// Names a component within one world: the position in its list of components, from 0.
-struct ComponentId {
-    std::uint32_t value = 0xFFFF'FFFF;  // default: none
-
-    explicit operator bool() const { return value != 0xFFFF'FFFF; }
-    friend auto operator<=>(const ComponentId&, const ComponentId&) = default;
+/// What a relation does. A type is one if it says so, and may be empty or have a value per pair:
+///
+///     struct ChildOf { static constexpr auto relation = exclusive | destroy_with_target; };
+enum class RelationTraits : std::uint8_t {
+    none = 0,                 // not a relation
+    many = 1,                 // a source has any number of targets
+    exclusive = 3,            // a new target replaces the old one
+    destroy_with_target = 5,  // sources die with their target, before it; else only the pair goes
 };
+inline constexpr RelationTraits many = RelationTraits::many;
+inline constexpr RelationTraits exclusive = RelationTraits::exclusive;
+inline constexpr RelationTraits destroy_with_target = RelationTraits::destroy_with_target;
+
+constexpr RelationTraits operator|(RelationTraits a, RelationTraits b) {
+    return static_cast<RelationTraits>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr bool includes(RelationTraits all, RelationTraits some) {
+    return (all | some) == all;
+}
 
 /// How a world stores a component. Fill one in to have a component without a C++ type.
 struct ComponentType {
@@ -32,18 +45,30 @@ struct ComponentType {
     void (*move)(void* to, void* from) = nullptr;
     /// Null: nothing to do. Needs a `move`, which leaves something to destroy.
     void (*destroy)(void* value) = nullptr;
+    /// Other than none: entities have it with targets only, see World::pair_id().
+    RelationTraits relation = RelationTraits::none;
 
     bool is_tag() const { return size == 0; }
+    bool is_relation() const { return relation != RelationTraits::none; }
 };
 
 /// A type of your own that a world can keep: a class, union or enum that can be moved. Its move
 /// constructor and destructor may ask the world for commands (destroy, spawn and so on), but must not
 /// read or write values in it, nor iterate.
 template <class T>
-concept Component =
+concept Storable =
     (std::is_class_v<T> || std::is_union_v<T> || std::is_enum_v<T>)&&std::is_same_v<
         T, std::remove_cvref_t<T>>&& std::is_move_constructible_v<T>&& std::is_destructible_v<T> &&
     !std::is_same_v<T, ComponentId> && !std::is_convertible_v<const T&, std::span<const ComponentId>>;
+
+/// Comes in pairs with a target.
+template <class T>
+concept Relation = Storable<T> && requires {
+    { T::relation } -> std::convertible_to<RelationTraits>;
+};
+
+template <class T>
+concept Component = Storable<T> && !Relation<T>;
 
 /// Empty types are tags: an entity has them or not, there is nothing to read.
 template <class T>
@@ -67,6 +92,7 @@ struct TypeTag {
     std::uint32_t align;
     void (*move)(void* to, void* from);
     void (*destroy)(void* value);
+    RelationTraits relation;
 };
 
 template <class T>
@@ -95,11 +121,12 @@ constexpr TypeTag make_type_tag() {
     // Local and anonymous types of the same name can be different types.
     tag.is_shared = name.find_first_of("({'`") == name.npos && name.find("<lambda") == name.npos &&
                     name.find("<unnamed") == name.npos;
-    tag.size = Tag<T> ? 0 : static_cast<std::uint32_t>(sizeof(T));
+    tag.size = std::is_empty_v<T> ? 0 : static_cast<std::uint32_t>(sizeof(T));
     tag.align = static_cast<std::uint32_t>(alignof(T));
     if (!std::is_trivially_copyable_v<T>)
         tag.move = [](void* to, void* from) { ::new (to) T(std::move(*static_cast<T*>(from))); };
     if (!std::is_trivially_destructible_v<T>) tag.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
+    if constexpr (Relation<T>) tag.relation = T::relation;
     return tag;
 }
 
@@ -143,6 +170,11 @@ private:
 /// The components of one world.
 class ComponentTable {
 public:
+    ComponentTable() = default;
+    ~ComponentTable();
+    ComponentTable(const ComponentTable&) = delete;
+    ComponentTable& operator=(const ComponentTable&) = delete;
+
     ComponentId add(const ComponentType& type);
 
     /// The type's id, given on first sight. A type seen through another shared library is found by
@@ -158,10 +190,30 @@ public:
         return known ? known : find_by_name(tag);
     }
 
-    /// Requires an id of this world. The reference lives as long as the world.
-    const ComponentType& operator[](ComponentId id) const { return types_[id.value]; }
+    /// A pair's is that of its relation. The reference lives as long as the world. An id that means
+    /// nothing here, or no longer, has a tag without a name.
+    const ComponentType& operator[](ComponentId id) const {
+        const std::uint32_t type = type_of(id).value;
+        return type < types_.size() ? *types_[type] : unknown_;
+    }
+
+    /// A pair's relation, or the id itself.
+    ComponentId type_of(ComponentId id) const {
+        if (!id.is_pair()) return id;
+        const PairTable::Pair* pair = pairs_.find(id);
+        return pair != nullptr ? pair->relation : ComponentId{};
+    }
+
+    /// Whether entities can have it now: it is no bare relation, and its target lives if it is a pair.
+    bool can_be_had(ComponentId id) const {
+        if (id.is_pair()) return pairs_.is_current(id);
+        return id.value < types_.size() && !types_[id.value]->is_relation();
+    }
 
     std::uint32_t size() const { return static_cast<std::uint32_t>(types_.size()); }
+
+    PairTable& pairs() { return pairs_; }
+    const PairTable& pairs() const { return pairs_; }
 
 private:
     struct Named {
@@ -172,8 +224,10 @@ private:
     ComponentId find_by_name(const TypeTag& tag) const;
 
     AddressMap ids_;
-    std::deque<ComponentType> types_;
-    std::vector<Named> named_;  // the first tag seen of each shared name
+    std::vector<ComponentType*> types_;  // owned; they stay where they are
+    std::vector<Named> named_;           // the first tag seen of each shared name
+    ComponentType unknown_;
+    PairTable pairs_;
 };
 
 }  // namespace shoal::ecs

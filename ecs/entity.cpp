@@ -29,11 +29,6 @@ void EntityTable::release(Entity entity) {
     first_free_ = entity.index;
 }
 
-void EntityTable::move_to(Entity entity, Place place) {
-    assert(is_alive(entity));
-    slots_[entity.index].place = place;
-}
-
 Entity EntityTable::at(std::uint32_t index) const {
     if (index >= slots_.size() || slots_[index].place.archetype == kFree) return {};
     return Entity{index, slots_[index].generation};

@@ -1,6 +1,7 @@
 #pragma once
 // Names for things in a world, and the table that says where each one's row is.
 
+#include <cassert>
 #include <compare>
 #include <cstdint>
 #include <vector>
@@ -50,7 +51,16 @@ public:
     }
 
     /// Requires is_alive(entity).
-    void move_to(Entity entity, Place place);
+    void move_to(Entity entity, Place place) {
+        assert(is_alive(entity));
+        slots_[entity.index].place = place;
+    }
+
+    /// The same within its archetype.
+    void move_to(Entity entity, std::uint32_t row) {
+        assert(find(entity) != nullptr);
+        slots_[entity.index].place.row = row;
+    }
 
     /// Entities alive.
     std::uint32_t size() const { return alive_; }

@@ -55,24 +55,6 @@ Hook HookTable::connect_to(std::uint32_t list, Function function) {
     return hook;
 }
 
-void HookTable::run(std::uint32_t list, const HookCall& call, bool reverse) {
-    assert(!running_);
-    running_ = true;
-    HookCall told = call;
-    told.is_disconnected = &is_disconnected_;
-    // The list may grow and move while its functions run; nothing leaves it before sweep().
-    const std::size_t count = lists_[list].size();
-    for (std::size_t i = 0; i < count; ++i) {
-        const Subscriber subscriber = lists_[list][reverse ? count - 1 - i : i];
-        if (subscriber.function.call == nullptr) continue;
-        running_serial_ = subscriber.serial;
-        is_disconnected_ = false;
-        subscriber.function.call(subscriber.function.state, told);
-    }
-    running_ = false;
-    if (!dirty_lists_.empty()) sweep();
-}
-
 void HookTable::disconnect(std::uint32_t list, std::uint64_t serial) {
     List& subscribers = lists_[list];
     for (std::size_t i = 0; i < subscribers.size(); ++i) {

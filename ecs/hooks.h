@@ -1,6 +1,7 @@
 #pragma once
 // Who wants to hear of what happens in a world, and the handles that keep them connected.
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,7 +19,7 @@ class HookTable;
 
 /// Why a component goes.
 enum class Removal : std::uint8_t {
-    component,  // it was removed; the entity stays
+    component,  // it was removed, or the pair's target dies; the entity stays
     entity,     // its entity is being destroyed
     world,      // the whole world is
 };
@@ -73,7 +74,7 @@ struct HookCall {
     const void* values;  // one per entity, `stride` bytes apart; null for tags and on_destroy
     std::uint32_t stride;
     Removal reason;
-    const bool* is_disconnected = nullptr;  // set by the table: the function called was just disconnected
+    Entity target = {};  // of the pair; null for others
 };
 
 enum class HookKind : std::uint8_t { add, change, remove };
@@ -81,9 +82,10 @@ enum class HookKind : std::uint8_t { add, change, remove };
 /// The subscribers of one world. Runs one dispatch at a time.
 class HookTable {
 public:
-    /// A function with its state; `destroy` may be null.
+    /// A function with its state; `destroy` may be null. `is_disconnected` turns true if the function
+    /// is disconnected while it is called.
     struct Function {
-        void (*call)(void* state, const HookCall&) = nullptr;
+        void (*call)(void* state, const HookCall&, const bool& is_disconnected) = nullptr;
         void (*destroy)(void* state) = nullptr;
         void* state = nullptr;
     };
@@ -140,12 +142,29 @@ private:
     bool is_disconnected_ = false;  // the one running
 };
 
+inline void HookTable::run(std::uint32_t list, const HookCall& call, bool reverse) {
+    assert(!running_);
+    running_ = true;
+    // The list may grow and move while its functions run; nothing leaves it before sweep().
+    const std::size_t count = lists_[list].size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const Subscriber& subscriber = lists_[list][reverse ? count - 1 - i : i];
+        if (subscriber.function.call == nullptr) continue;
+        running_serial_ = subscriber.serial;
+        is_disconnected_ = false;
+        subscriber.function.call(subscriber.function.state, call, is_disconnected_);
+    }
+    running_ = false;
+    if (!dirty_lists_.empty()) sweep();
+}
+
 /// Wraps what a user connects. Fn takes (World&, Entity, const T&) or (World&, span<const Entity>,
-/// span<const T>); tags and on_destroy have no values; a remove hook may also take a Removal, last.
-/// T is void for components named by id: their values are const void*, in both forms.
+/// span<const T>); tags and on_destroy have no values; for a relation the target, an Entity in both
+/// forms, follows the sources; a remove hook may also take a Removal, last. T is void for what is
+/// named by id: its values are const void*, in both forms, and a target may be taken or not.
 template <class T, class Fn>
 HookTable::Function make_hook_function(Fn fn) {
-    constexpr auto call = [](void* state, const HookCall& event) {
+    constexpr auto call = [](void* state, const HookCall& event, const bool& is_disconnected) {
         Fn& function = *static_cast<Fn*>(state);
         const auto tell = [&](const auto&... what) {
             if constexpr (std::is_invocable_v<Fn&, World&, decltype(what)..., Removal>) {
@@ -160,35 +179,50 @@ HookTable::Function make_hook_function(Fn fn) {
         };
         using Batch = std::span<const Entity>;
         const auto each = [&](const auto& tell_row) {
-            for (std::size_t i = 0; i < event.entities.size() && !*event.is_disconnected; ++i)
+            for (std::size_t i = 0; i < event.entities.size() && !is_disconnected; ++i)
                 tell_row(i, event.entities[i]);
         };
-        if constexpr (std::is_void_v<T>) {
-            const auto* values = static_cast<const std::byte*>(event.values);
-            if constexpr (accepts.template operator()<Entity, const void*>()) {
-                each([&](std::size_t i, Entity entity) {
-                    tell(entity, static_cast<const void*>(values + i * event.stride));
-                });
+        const auto dispatch = [&]<class... Target>(const Target&... target) {
+            if constexpr (std::is_void_v<T>) {
+                const auto* values = static_cast<const std::byte*>(event.values);
+                if constexpr (accepts.template operator()<Entity, Target..., const void*>()) {
+                    each([&](std::size_t i, Entity entity) {
+                        tell(entity, target..., static_cast<const void*>(values + i * event.stride));
+                    });
+                } else {
+                    static_assert(accepts.template operator()<Batch, Target..., const void*>(),
+                                  "wrong hook signature");
+                    tell(event.entities, target..., event.values);
+                }
+            } else if constexpr (std::is_empty_v<T>) {
+                if constexpr (accepts.template operator()<Entity, Target...>()) {
+                    each([&](std::size_t, Entity entity) { tell(entity, target...); });
+                } else {
+                    static_assert(accepts.template operator()<Batch, Target...>(), "wrong hook signature");
+                    tell(event.entities, target...);
+                }
             } else {
-                static_assert(accepts.template operator()<Batch, const void*>(), "wrong hook signature");
-                tell(event.entities, event.values);
+                const auto* values = static_cast<const T*>(event.values);
+                if constexpr (accepts.template operator()<Entity, Target..., const T&>()) {
+                    each([&](std::size_t i, Entity entity) { tell(entity, target..., values[i]); });
+                } else {
+                    static_assert(accepts.template operator()<Batch, Target..., std::span<const T>>(),
+                                  "wrong hook signature");
+                    tell(event.entities, target..., std::span<const T>(values, event.entities.size()));
+                }
             }
-        } else if constexpr (std::is_empty_v<T>) {
-            if constexpr (accepts.template operator()<Entity>()) {
-                each([&](std::size_t, Entity entity) { tell(entity); });
+        };
+        if constexpr (!std::is_void_v<T>) {
+            if constexpr (Relation<T>) {
+                dispatch(event.target);
             } else {
-                static_assert(accepts.template operator()<Batch>(), "wrong hook signature");
-                tell(event.entities);
+                dispatch();
             }
+        } else if constexpr (accepts.template operator()<Entity, Entity, const void*>() ||
+                             accepts.template operator()<Batch, Entity, const void*>()) {
+            dispatch(event.target);
         } else {
-            const auto* values = static_cast<const T*>(event.values);
-            if constexpr (accepts.template operator()<Entity, const T&>()) {
-                each([&](std::size_t i, Entity entity) { tell(entity, values[i]); });
-            } else {
-                static_assert(accepts.template operator()<Batch, std::span<const T>>(),
-                              "wrong hook signature");
-                tell(event.entities, std::span<const T>(values, event.entities.size()));
-            }
+            dispatch();
         }
     };
     return {call, [](void* state) { delete static_cast<Fn*>(state); }, new Fn(std::move(fn))};

@@ -41,25 +41,61 @@ bool QueryCore::any(const WrittenRows& rows) {
 }
 
 void QueryCore::match_new() {
-    for (; seen_ < world_.archetypes_.size(); ++seen_) {
-        Archetype* archetype = world_.archetypes_[seen_];
+    const ArchetypeList& all = world_.archetypes_;
+    Archetype* archetype = nullptr;  // the oldest that is new
+    for (Archetype* at = all.newest(); at != nullptr && at->serial() > seen_; at = ArchetypeList::older(*at))
+        archetype = at;
+    seen_ = all.last_serial();
+    for (; archetype != nullptr; archetype = ArchetypeList::newer(*archetype)) {
         const auto fits = [&](const Term& term) {
-            if (term.use == Use::without) return !archetype->has(term.id);
-            return !is_required(term.use) || archetype->has(term.id);
+            const bool has_it = archetype->has(term.id) || !archetype->pairs(term.id).empty();
+            if (term.use == Use::without) return !has_it;
+            return !is_required(term.use) || has_it;
         };
         if (!std::all_of(terms_.begin(), terms_.end(), fits)) continue;
-        archetypes_.push_back(archetype);
+        matches_.push_back({archetype, archetype->serial(), archetype->index()});
         for (const Term& term : terms_) columns_.push_back(archetype->column_of(term.id));
     }
 }
 
+void QueryCore::forget_freed() {
+    frees_seen_ = world_.archetypes_.free_count();
+    std::size_t kept = 0;
+    for (std::size_t m = 0; m < matches_.size(); ++m) {
+        const Known known = matches_[m];
+        const Archetype* now = world_.archetypes_.at(known.index);
+        if (now == nullptr || now->serial() != known.serial) continue;
+        matches_[kept] = known;
+        std::copy_n(columns_.begin() + static_cast<std::ptrdiff_t>(m * terms_.size()), terms_.size(),
+                    columns_.begin() + static_cast<std::ptrdiff_t>(kept * terms_.size()));
+        ++kept;
+    }
+    matches_.resize(kept);
+    columns_.resize(kept * terms_.size());
+}
+
+std::size_t QueryCore::find(const Archetype& archetype) const {
+    const auto at =
+        std::lower_bound(matches_.begin(), matches_.end(), archetype.serial(),
+                         [](const Known& known, std::uint64_t serial) { return known.serial < serial; });
+    const bool is_there = at != matches_.end() && at->serial == archetype.serial();
+    return is_there ? static_cast<std::size_t>(at - matches_.begin()) : matches_.size();
+}
+
+std::span<Archetype* const> QueryCore::archetypes_of(std::size_t term, Entity target) const {
+    const PairTable& pairs = world_.components_.pairs();
+    const PairTable::Pair* pair = pairs.find(pairs.find(terms_[term].id, target));
+    return pair != nullptr ? std::span<Archetype* const>(pair->archetypes) : std::span<Archetype* const>{};
+}
+
 void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_t count,
                            std::span<const WrittenRows> written) {
+    const auto entities = match.archetype->entities().subspan(first, count);
     for (const std::uint32_t term : writes_) {
         const std::uint32_t column = match.columns[term];
         if (column == Archetype::kNoColumn || !world_.hooks_.has(HookKind::change, terms_[term].id)) continue;
         if (terms_[term].use != Use::write_some) {
-            world_.fire_changed(*match.archetype, column, first, count);
+            world_.fire_changed(match.archetype->column(column), first, entities);
             continue;
         }
         const WrittenRows& rows = written[term];
@@ -71,7 +107,9 @@ void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_
             }
             std::uint32_t end = row;
             while (end < count && is_written(end)) ++end;
-            if (end != row) world_.fire_changed(*match.archetype, column, first + row, end - row);
+            if (end != row)
+                world_.fire_changed(match.archetype->column(column), first + row,
+                                    entities.subspan(row, end - row));
             row = end + 1;
         }
     }

@@ -17,10 +17,12 @@ namespace shoal::ecs {
 /// marks only the rows that are.
 template <class T>
 struct Optional;  // const T* or T*, null where the entity does not have it; T* marks like T
-template <Component T>
-struct With;
-template <Component T>
+template <Storable T>
+struct With;  // of a relation: with any target
+template <Storable T>
 struct Without;
+template <Relation R>
+struct Pair;  // has R with any target: const Targets<R>&
 template <Component T>
 struct Changed;  // has T, and (see Query::each_since) it was written lately
 
@@ -34,6 +36,7 @@ public:
         optional_read,
         optional_write,
         with,
+        pair,
         without,
         changed
     };
@@ -56,14 +59,25 @@ public:
 
     World& world() const { return world_; }
 
-    /// Looks at archetypes that appeared since. Returns the number of matches.
+    /// Forgets archetypes that are gone, looks at those that appeared. Returns the number of matches.
     std::size_t refresh() {
-        if (seen_ != world_.archetype_count()) match_new();
-        return archetypes_.size();
+        if (frees_seen_ != world_.archetypes_.free_count()) forget_freed();
+        if (seen_ != world_.archetypes_.last_serial()) match_new();
+        return matches_.size();
     }
 
     Match match(std::size_t index) const {
-        return {archetypes_[index], {columns_.data() + index * terms_.size(), terms_.size()}};
+        return {matches_[index].archetype, {columns_.data() + index * terms_.size(), terms_.size()}};
+    }
+
+    /// The position of an archetype's match, or no position at all.
+    std::size_t find(const Archetype& archetype) const;
+
+    /// Archetypes whose entities have the pair.
+    std::span<Archetype* const> archetypes_of(std::size_t term, Entity target) const;
+
+    std::span<const Archetype::Pair> pairs(const Match& match, std::size_t term) const {
+        return match.archetype->pairs(terms_[term].id);
     }
 
     /// Whether a component of a Changed term was written in the block after `tick`.
@@ -86,15 +100,23 @@ public:
 private:
     static bool any(const WrittenRows& rows);
     void match_new();
+    void forget_freed();
     void tell_block(const Match& match, std::uint32_t first, std::uint32_t count,
                     std::span<const WrittenRows> written);
 
     World& world_;
     std::vector<Term> terms_;
     std::vector<std::uint32_t> writes_;  // terms that write, by component
-    std::vector<Archetype*> archetypes_;
-    std::vector<std::uint32_t> columns_;  // of each archetype, one per term
-    std::uint32_t seen_ = 0;              // archetypes looked at
+
+    struct Known {
+        Archetype* archetype;  // may be gone until refresh()
+        std::uint64_t serial;
+        std::uint32_t index;
+    };
+    std::vector<Known> matches_;          // by serial
+    std::vector<std::uint32_t> columns_;  // of each match, one per term
+    std::uint64_t seen_ = 0;              // the last serial looked at
+    std::uint64_t frees_seen_ = 0;
 };
 
 namespace detail {
@@ -135,6 +157,16 @@ struct Fetch<Optional<T>> {
     T* at(std::uint32_t row) const { return values == nullptr ? nullptr : values + row; }
 };
 
+template <class R>
+struct Fetch<Pair<R>> {
+    using Type = R;
+    static constexpr Use kUse = Use::pair;
+    static constexpr bool kHasArgument = true;
+    std::span<const Archetype::Pair> pairs;
+    const Archetype* archetype;
+    Targets<R> at(std::uint32_t row) const { return {pairs, *archetype, row}; }
+};
+
 template <class T, Use use>
 struct Filter {
     using Type = T;
@@ -170,8 +202,8 @@ struct Arguments<List<Chosen...>, Term, Rest...>
 ///     moving.each([](Position& p, const Velocity& v, const Wind* w) { ... });
 ///
 /// The function takes one argument per term, in order, filters left out, and may take the Entity
-/// before them: T&, const T&, Mut<T>, const T*, T*. Rows are visited in blocks of kBlockRows; change
-/// hooks run after the last row of each.
+/// before them: T&, const T&, Mut<T>, const T*, T*, const Targets<R>&. Rows are visited in blocks of
+/// kBlockRows; change hooks run after the last row of each.
 template <class... Terms>
 class Query {
     template <class Term>
@@ -197,6 +229,36 @@ public:
         visit(fn, 0);
     }
 
+    /// Only entities whose pair of this relation, which is a term, has this target; several targets of
+    /// theirs are all in the argument. Costs what those cost, however many other targets there are.
+    template <Relation R, class Fn>
+    void each_to(Entity target, Fn&& fn) {
+        static_assert((std::is_same_v<Terms, Pair<R>> || ...), "needs a Pair<R> term");
+        static_assert(!kUses(QueryCore::Use::changed), "changed since when? use each_since");
+        const World::Deferral deferral(core_.world());
+        core_.refresh();
+        constexpr std::size_t term = [] {
+            const bool is_it[] = {std::is_same_v<Terms, Pair<R>>...};
+            std::size_t at = 0;
+            while (!is_it[at]) ++at;
+            return at;
+        }();
+        for (const Archetype* archetype : core_.archetypes_of(term, target)) {
+            const std::size_t m = core_.find(*archetype);
+            if (m < core_.refresh()) visit_match(fn, core_.match(m), 0);
+        }
+    }
+
+    /// Destroys all that match, Changed terms aside, as World::destroy_all() does.
+    void destroy_all() {
+        std::vector<Entity> doomed;
+        for (std::size_t m = 0; m < core_.refresh(); ++m) {
+            const auto entities = core_.match(m).archetype->entities();
+            doomed.insert(doomed.end(), entities.begin(), entities.end());
+        }
+        core_.world().destroy_all(doomed);
+    }
+
     /// Only blocks in which a component of a Changed term (of any, if there are several) was added or
     /// written after `tick`: all its changed rows, and some neighbours. To miss nothing, and see
     /// nothing twice, pass what the last World::advance_tick() before the previous call returned.
@@ -215,15 +277,21 @@ public:
 
 private:
     template <class Term>
-    static detail::Fetch<Term> fetch(const QueryCore::Match& match, std::size_t term,
-                                     QueryCore::WrittenRows& written) {
+    detail::Fetch<Term> fetch(const QueryCore::Match& match, std::size_t term,
+                              QueryCore::WrittenRows& written) const {
         detail::Fetch<Term> result{};
-        const std::uint32_t column = match.columns[term];
-        if (column != Archetype::kNoColumn)
-            result.values = static_cast<Type<Term>*>(match.archetype->column(column).at(0));
-        if constexpr (detail::Fetch<Term>::kUse == QueryCore::Use::write_some)
-            result.written = written.data();
-        return result;
+        if constexpr (detail::Fetch<Term>::kUse == QueryCore::Use::pair) {
+            result.pairs = core_.pairs(match, term);
+            result.archetype = match.archetype;
+            return result;
+        } else {
+            const std::uint32_t column = match.columns[term];
+            if (column != Archetype::kNoColumn)
+                result.values = static_cast<Type<Term>*>(match.archetype->column(column).at(0));
+            if constexpr (detail::Fetch<Term>::kUse == QueryCore::Use::write_some)
+                result.written = written.data();
+            return result;
+        }
     }
 
     /// By value: nothing the function writes can then change them, as far as the compiler knows.
@@ -254,18 +322,20 @@ private:
 
     template <class Fn>
     void visit(Fn& fn, std::uint64_t since) {
-        using Arguments = typename detail::Arguments<detail::List<>, Terms...>::Type;
         const World::Deferral deferral(core_.world());
         const std::size_t matches = core_.refresh();
-        for (std::size_t m = 0; m < matches; ++m) {
-            const QueryCore::Match match = core_.match(m);
-            const std::uint32_t rows = match.archetype->size();
-            for (std::uint32_t first = 0; first < rows; first += kBlockRows) {
-                if constexpr (kUses(QueryCore::Use::changed))
-                    if (!core_.is_changed(match, first / kBlockRows, since)) continue;
-                const std::uint32_t last = rows - first < kBlockRows ? rows : first + kBlockRows;
-                visit_block(fn, match, first, last, Arguments{}, std::make_index_sequence<kArguments>{});
-            }
+        for (std::size_t m = 0; m < matches; ++m) visit_match(fn, core_.match(m), since);
+    }
+
+    template <class Fn>
+    void visit_match(Fn& fn, const QueryCore::Match& match, std::uint64_t since) {
+        using Arguments = typename detail::Arguments<detail::List<>, Terms...>::Type;
+        const std::uint32_t rows = match.archetype->size();
+        for (std::uint32_t first = 0; first < rows; first += kBlockRows) {
+            if constexpr (kUses(QueryCore::Use::changed))
+                if (!core_.is_changed(match, first / kBlockRows, since)) continue;
+            const std::uint32_t last = rows - first < kBlockRows ? rows : first + kBlockRows;
+            visit_block(fn, match, first, last, Arguments{}, std::make_index_sequence<kArguments>{});
         }
     }
 

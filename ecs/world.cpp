@@ -8,19 +8,14 @@ namespace shoal::ecs {
 
 namespace {
 
-std::uint64_t hash_of(std::span<const ComponentId> components) {
-    std::uint64_t hash = components.size();
-    for (const ComponentId id : components) {
-        hash = (hash ^ id.value) * 0x9E37'79B9'7F4A'7C15;
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
-
 /// Whether `ids` names what it has at `i` earlier on.
 bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
     return std::find(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(i), ids[i]) !=
            ids.begin() + static_cast<std::ptrdiff_t>(i);
+}
+
+bool contains(std::span<const ComponentId> ids, ComponentId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 void construct_from(const ComponentType& type, void* to, void* from) {
@@ -40,6 +35,13 @@ void overwrite(const ComponentType& type, void* to, void* from) {
 
 }  // namespace
 
+/// Rows of one block.
+inline void World::fire(HookKind kind, const Archetype& archetype, std::uint32_t column, std::uint32_t first,
+                        std::uint32_t count, Removal reason) {
+    if (hooks_.has(kind, archetype.column(column).hook_id()))
+        run_hooks(kind, archetype.column(column), first, archetype.entities().subspan(first, count), reason);
+}
+
 World::World() : commands_(components_) {
     archetype_of(std::span<const ComponentId>{});
 }
@@ -47,21 +49,24 @@ World::World() : commands_(components_) {
 World::~World() {
     assert(locks_ == 0);
     ++locks_;  // for good: everything asked for from here on is queued and dropped
-    for (Archetype* archetype : archetypes_)
+    std::vector<Archetype*> archetypes;
+    for (std::uint32_t index = 0; index < archetypes_.index_count(); ++index)
+        if (Archetype* archetype = archetypes_.at(index)) archetypes.push_back(archetype);
+    for (Archetype* archetype : archetypes)
         for (std::uint32_t first = 0; hooks_.has_on_destroy() && first < archetype->size();
              first += kBlockRows) {
             const std::uint32_t count = std::min(kBlockRows, archetype->size() - first);
             hooks_.run_on_destroy(
                 {*this, archetype->entities().subspan(first, count), nullptr, 0, Removal::world});
         }
-    for (Archetype* archetype : archetypes_)
+    for (Archetype* archetype : archetypes)
         for (std::uint32_t column = 0; column < archetype->column_count(); ++column)
             for (std::uint32_t first = 0; first < archetype->size(); first += kBlockRows) {
                 const std::uint32_t count = std::min(kBlockRows, archetype->size() - first);
                 fire(HookKind::remove, *archetype, column, first, count, Removal::world);
             }
     entities_ = {};  // what destructors of components see: nobody is alive
-    for (Archetype* archetype : archetypes_) delete archetype;
+    archetypes_.clear();
 }
 
 ComponentId World::register_component(const ComponentType& type) {
@@ -81,7 +86,7 @@ Entity World::create() {
     if (locks_ != 0) {
         commands_.push(CommandQueue::Kind::spawn, entity, {}, {});
     } else {
-        append(entity, *archetypes_[0]);
+        append(entity, archetypes_[0]);
     }
     return entity;
 }
@@ -107,6 +112,30 @@ void World::destroy(Entity entity) {
     }
 }
 
+void World::destroy_all(std::span<const Entity> entities) {
+    if (locks_ != 0) {
+        commands_.push_entities(CommandQueue::Kind::destroy_all, entities, {});
+    } else {
+        destroy_all_now(entities);
+    }
+}
+
+void World::clear() {
+    std::vector<Entity> entities;
+    entities.reserve(size());
+    for (std::uint32_t index = 0; index < entities_.index_count(); ++index)
+        if (const Entity entity = entities_.at(index)) entities.push_back(entity);
+    destroy_all(entities);
+}
+
+void World::set(Entity entity, ComponentId id, void* value) {
+    if (locks_ != 0 || id.is_pair() || !is_alive(entity) || has(entity, id)) {
+        set(entity, {&id, 1}, {&value, 1});
+    } else if (require_values({&id, 1}, {&value, 1})) {
+        add_now(entity, id, value);
+    }
+}
+
 void World::set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
     if (!require_alive(entity) || !require_values(ids, values)) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
@@ -128,18 +157,60 @@ void World::add(Entity entity, ComponentId id, void* value) {
 }
 
 void World::remove(Entity entity, ComponentId id) {
-    if (!require_alive(entity)) return;
-    if (may_write_at_once(entity) && !has(entity, id)) return;
-    if (locks_ != 0) {
-        commands_.push(CommandQueue::Kind::remove, entity, {&id, 1}, {});
-    } else {
+    if (locks_ == 0 && is_alive(entity)) {
         remove_now(entity, id);
+    } else {
+        remove(entity, {&id, 1});
     }
+}
+
+void World::remove(Entity entity, std::span<const ComponentId> ids) {
+    if (!require_alive(entity)) return;
+    const auto has_it = [&](ComponentId id) { return has(entity, id); };
+    if (may_write_at_once(entity) && std::none_of(ids.begin(), ids.end(), has_it)) return;
+    if (locks_ != 0) {
+        commands_.push(CommandQueue::Kind::remove, entity, ids, {});
+    } else {
+        remove_now(entity, ids);
+    }
+}
+
+ComponentId World::pair_id(ComponentId relation, Entity target) {
+    if (!is_alive(target) || relation.is_pair() || !components_[relation].is_relation()) return {};
+    return components_.pairs().id_of(relation, target);
+}
+
+World::Pair World::pair_of(ComponentId id) const {
+    const PairTable::Pair* pair = components_.pairs().find(id);
+    return pair != nullptr ? Pair{pair->relation, pair->target} : Pair{};
+}
+
+Sources World::sources(ComponentId relation, Entity target) {
+    const PairTable::Pair* pair = components_.pairs().find(components_.pairs().find(relation, target));
+    if (pair == nullptr) return {*this, {}};
+    return {*this, pair->archetypes};
+}
+
+std::span<const Archetype::Pair> World::pairs_of(Entity source, ComponentId relation) const {
+    const EntityTable::Place* place = entities_.find(source);
+    if (place == nullptr) return {};
+    return archetypes_[place->archetype].pairs(relation);
+}
+
+/// None, and a mistake of the caller's, if one of the two is dead.
+ComponentId World::require_pair(Entity source, ComponentId relation, Entity target) {
+    if (!require_alive(source) || !require_alive(target)) return {};
+    return pair_id(relation, target);
+}
+
+Entity World::need_singletons() {
+    if (!is_alive(singletons_)) singletons_ = create();
+    return singletons_;
 }
 
 std::span<const ComponentId> World::components_of(Entity entity) const {
     const EntityTable::Place* place = entities_.find(entity);
-    return place != nullptr ? archetypes_[place->archetype]->components() : std::span<const ComponentId>{};
+    return place != nullptr ? archetypes_[place->archetype].components() : std::span<const ComponentId>{};
 }
 
 bool World::require_alive(Entity entity) {
@@ -153,7 +224,7 @@ bool World::require_alive(Entity entity) {
 bool World::require_values(std::span<const ComponentId> ids, std::span<void* const> values) {
     bool is_fine = ids.size() == values.size();
     for (std::size_t i = 0; is_fine && i < ids.size(); ++i)
-        is_fine = ids[i].value < component_count() && (values[i] != nullptr || components_[ids[i]].is_tag());
+        is_fine = components_.can_be_had(ids[i]) && (values[i] != nullptr || components_[ids[i]].is_tag());
     assert(is_fine);
     if (!is_fine) ++dropped_commands_;
     return is_fine;
@@ -161,17 +232,18 @@ bool World::require_values(std::span<const ComponentId> ids, std::span<void* con
 
 /// Whether an operation on the entity is queued or half done, so that others must queue behind it.
 bool World::is_busy(Entity entity) const {
-    return commands_.has(entity) || (under_way_.entity == entity && entity);
+    return commands_.has(entity) || (entity && (dying_ == entity || removing_.entity == entity));
 }
 
-/// Where a value is to be written in place. Queues behind a queued value by writing to that one.
-World::Target World::target(Entity entity, ComponentId id) {
+/// For entities that lack the value, or have operations queued or half done: a write queues behind a
+/// queued value by going to that one.
+World::Writable World::unusual_writable(Entity entity, ComponentId id) {
     if (!require_alive(entity)) return {};
-    if (id.value >= component_count() || components_[id].is_tag()) return {};
+    if (!components_.can_be_had(id) || components_[id].is_tag()) return {};
+    if (may_write_at_once(entity)) return {};
     const Cell found = cell(entity, id);
-    if (locks_ == 0 || !is_busy(entity)) return found ? Target{found.at(), found} : Target{};
 
-    const bool is_going = under_way_.entity == entity && under_way_.removed == id;
+    const bool is_going = removing_.entity == entity && contains(removing_.ids, id);
     void* queued = nullptr;
     CommandQueue::Fate fate = commands_.fate(entity, id, found && !is_going, queued);
     if (is_dying(entity) || (fate == CommandQueue::Fate::untouched && is_going))
@@ -188,7 +260,7 @@ void World::stop() {
 
 Archetype& World::archetype_of(std::span<const TypeTag* const> pack) {
     const std::uint32_t known = packs_.find(pack.data());
-    if (known != AddressMap::kAbsent) return *archetypes_[known];
+    if (known != AddressMap::kAbsent) return archetypes_[known];
     std::vector<ComponentId> ids;
     for (const TypeTag* tag : pack) ids.push_back(register_type(*tag));
     std::sort(ids.begin(), ids.end());
@@ -198,48 +270,102 @@ Archetype& World::archetype_of(std::span<const TypeTag* const> pack) {
 }
 
 Archetype& World::archetype_of(std::span<const ComponentId> sorted) {
-    const std::uint64_t hash = hash_of(sorted);
-    auto at = std::lower_bound(by_components_.begin(), by_components_.end(), hash,
-                               [](const Hashed& entry, std::uint64_t key) { return entry.hash < key; });
-    for (; at != by_components_.end() && at->hash == hash; ++at) {
-        const auto components = at->archetype->components();
-        if (std::equal(components.begin(), components.end(), sorted.begin(), sorted.end()))
-            return *at->archetype;
-    }
-    archetypes_.push_back(new Archetype(archetype_count(), sorted, components_));
-    by_components_.insert(at, {hash, archetypes_.back()});
-    return *archetypes_.back();
+    if (Archetype* known = archetypes_.find(sorted)) return *known;
+    Archetype& archetype = archetypes_.add(sorted, components_);
+    for (const Archetype::Pair& pair : archetype.pairs())
+        components_.pairs().find(sorted[pair.column])->archetypes.push_back(&archetype);
+    return archetype;
 }
 
+/// Where entities of `from` go that get one component, or lose one that they have.
 Archetype& World::archetype_with(Archetype& from, ComponentId id) {
-    Archetype*& cached = from.edge(id).with;
-    if (cached == nullptr) {
-        const auto components = from.components();
-        wanted_.assign(components.begin(), components.end());
-        wanted_.insert(std::lower_bound(wanted_.begin(), wanted_.end(), id), id);
-        cached = &archetype_of(wanted_);
-    }
-    return *cached;
+    Archetype* known = from.edge(id).with;
+    return known != nullptr ? *known : archetype_after(from, {}, {&id, 1});
 }
 
 Archetype& World::archetype_without(Archetype& from, ComponentId id) {
-    Archetype*& cached = from.edge(id).without;
-    if (cached == nullptr) {
-        const auto components = from.components();
-        wanted_.assign(components.begin(), components.end());
-        wanted_.erase(std::lower_bound(wanted_.begin(), wanted_.end(), id));
-        cached = &archetype_of(wanted_);
-    }
-    return *cached;
+    Archetype* known = from.edge(id).without;
+    return known != nullptr ? *known : archetype_after(from, {&id, 1}, {});
 }
 
-/// That of `from`'s components, if any, and `ids`.
-Archetype& World::archetype_with_all(const Archetype* from, std::span<const ComponentId> ids) {
-    wanted_.assign(ids.begin(), ids.end());
-    if (from != nullptr) wanted_.insert(wanted_.end(), from->components().begin(), from->components().end());
-    std::sort(wanted_.begin(), wanted_.end());
-    wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
-    return archetype_of(wanted_);
+/// Where entities of `from` go that lose some components and then get some.
+Archetype& World::archetype_after(Archetype& from, std::span<const ComponentId> removed,
+                                  std::span<const ComponentId> added) {
+    const auto differ = [&] {
+        const auto components = from.components();
+        wanted_.assign(components.begin(), components.end());
+        std::erase_if(wanted_, [&](ComponentId id) { return contains(removed, id); });
+        wanted_.insert(wanted_.end(), added.begin(), added.end());
+        std::sort(wanted_.begin(), wanted_.end());
+        wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
+        return &archetype_of(wanted_);
+    };
+    if (removed.size() + added.size() != 1) return *differ();
+    const ComponentId id = removed.empty() ? added[0] : removed[0];
+    if (from.has(id) == removed.empty()) return from;
+    Archetype* known = removed.empty() ? from.edge(id).with : from.edge(id).without;
+    if (known == nullptr) {  // both ends get the edge, so that either can be freed
+        known = differ();
+        (removed.empty() ? from.edge(id).with : from.edge(id).without) = known;
+        (removed.empty() ? known->edge(id).without : known->edge(id).with) = &from;
+    }
+    return *known;
+}
+
+/// Of a target that just died: nobody has them any more.
+void World::free_pairs(Entity target) {
+    PairTable& pairs = components_.pairs();
+    for (const ComponentId id : pairs.of_target(target)) {
+        const std::vector<Archetype*> doomed = pairs.find(id)->archetypes;
+        for (Archetype* archetype : doomed) {
+            for (const Archetype::Pair& pair : archetype->pairs())
+                std::erase(pairs.find(archetype->components()[pair.column])->archetypes, archetype);
+            archetypes_.free(*archetype);
+        }
+    }
+    pairs.bury(target);
+}
+
+/// All that have the pair.
+std::vector<Entity> World::sources_of(ComponentId pair) const {
+    std::vector<Entity> sources;
+    for (const Archetype* archetype : components_.pairs().find(pair)->archetypes)
+        sources.insert(sources.end(), archetype->entities().begin(), archetype->entities().end());
+    return sources;
+}
+
+/// The pairs that exclusive ones among `ids` take the place of.
+std::vector<ComponentId> World::replaced_by(std::span<const ComponentId> ids, const Archetype& from) const {
+    std::vector<ComponentId> replaced;
+    if (from.pairs().empty()) return replaced;
+    for (const ComponentId id : ids)
+        if (id.is_pair() && includes(components_[id].relation, exclusive) && !from.has(id))
+            for (const Archetype::Pair& pair : from.pairs(components_.type_of(id)))
+                replaced.push_back(from.components()[pair.column]);
+    return replaced;
+}
+
+/// Leaves out pairs whose target died since, and all but the first of an exclusive relation.
+void World::keep_possible(Possible& given) {
+    const auto is_pair = [](ComponentId id) { return id.is_pair(); };
+    if (std::none_of(given.ids.begin(), given.ids.end(), is_pair)) return;
+    const PairTable& pairs = components_.pairs();
+    if (given.ids.size() == 1 && pairs.is_current(given.ids[0])) return;
+    for (std::size_t i = 0; i < given.ids.size(); ++i) {
+        const ComponentId id = given.ids[i];
+        const auto excludes_it = [&](ComponentId kept) {
+            return kept != id && components_.type_of(kept) == components_.type_of(id);
+        };
+        if (id.is_pair() && !pairs.is_current(id)) {
+            ++dropped_commands_;
+        } else if (!id.is_pair() || !includes(components_[id].relation, exclusive) ||
+                   std::none_of(given.kept_ids.begin(), given.kept_ids.end(), excludes_it)) {
+            given.kept_ids.push_back(id);
+            given.kept_values.push_back(given.values[i]);
+        }
+    }
+    given.ids = given.kept_ids;
+    given.values = given.kept_values;
 }
 
 std::uint32_t World::append(Entity entity, Archetype& archetype) {
@@ -248,38 +374,55 @@ std::uint32_t World::append(Entity entity, Archetype& archetype) {
     return row;
 }
 
-void World::complete_spawn(Archetype& archetype, std::uint32_t row) {
-    for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-        archetype.column(column).wrote(row, tick_);
-    for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-        fire(HookKind::add, archetype, column, row, 1);
+/// Rows that are whole now, the last ones.
+void World::complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count) {
+    for (const std::uint32_t last = first + count; first < last; first += count) {
+        count = std::min(last - first, kBlockRows - first % kBlockRows);
+        for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
+            archetype.column(column).wrote(first, tick_);
+        for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
+            fire(HookKind::add, archetype, column, first, count);
+    }
 }
 
 void World::spawn_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
     const Deferral deferral(*this);
-    Archetype& archetype = archetype_with_all(nullptr, ids);
+    Possible given{ids, values};
+    keep_possible(given);
+    Archetype& archetype = archetype_after(archetypes_[0], {}, given.ids);
     const std::uint32_t row = append(entity, archetype);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-        const ComponentType& type = components_[ids[i]];
-        if (type.is_tag() || is_repeated(ids, i)) continue;
-        construct_from(type, archetype.column(archetype.column_of(ids[i])).at(row), values[i]);
+    for (std::size_t i = 0; i < given.ids.size(); ++i) {
+        const ComponentId id = given.ids[i];
+        if (components_[id].is_tag() || is_repeated(given.ids, i)) continue;
+        construct_from(components_[id], archetype.column(archetype.column_of(id)).at(row), given.values[i]);
     }
-    complete_spawn(archetype, row);
+    complete_spawn(archetype, row, 1);
 }
 
-void World::set_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
+/// What set_now() does for one component, not a pair, that the entity does not have.
+void World::add_now(Entity entity, ComponentId id, void* value) {
     const Deferral deferral(*this);
     const EntityTable::Place place = *entities_.find(entity);
-    Archetype& from = *archetypes_[place.archetype];
-    Archetype& to = ids.size() != 1    ? archetype_with_all(&from, ids)
-                    : from.has(ids[0]) ? from
-                                       : archetype_with(from, ids[0]);
-    std::uint32_t row = place.row;
-    if (&to != &from) {
-        set_place(from.move(place.row, to, tick_), place.row);
-        row = to.size() - 1;
-        entities_.move_to(entity, {to.index(), row});
-    }
+    Archetype& to = archetype_with(archetypes_[place.archetype], id);
+    const std::uint32_t row = move_row(place, to);
+    const std::uint32_t index = to.column_of(id);
+    Archetype::Column& column = to.column(index);
+    column.wrote(row, tick_);
+    if (column.has_values()) construct_from(column.type(), column.at(row), value);
+    fire(HookKind::add, to, index, row, 1);
+}
+
+void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::span<void* const> all_values) {
+    const Deferral deferral(*this);
+    Possible given{all_ids, all_values};
+    keep_possible(given);
+    const auto ids = given.ids;
+    const EntityTable::Place place = *entities_.find(entity);
+    Archetype& from = archetypes_[place.archetype];
+    const std::vector<ComponentId> replaced = replaced_by(ids, from);
+    if (!replaced.empty()) fire_removes(from, place.row, replaced);
+    Archetype& to = archetype_after(from, replaced, ids);
+    const std::uint32_t row = &to == &from ? place.row : move_row(place, to);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const ComponentType& type = components_[ids[i]];
         const bool is_new = !from.has(ids[i]);
@@ -288,71 +431,137 @@ void World::set_now(Entity entity, std::span<const ComponentId> ids, std::span<v
         column.wrote(row, tick_);
         if (type.is_tag()) continue;
         if (is_new) {
-            construct_from(type, column.at(row), values[i]);
+            construct_from(type, column.at(row), given.values[i]);
         } else {
-            overwrite(type, column.at(row), values[i]);
+            overwrite(type, column.at(row), given.values[i]);
         }
     }
     for (std::uint32_t column = 0; column < to.column_count(); ++column) {
-        const ComponentId id = to.column(column).id();
-        if (std::find(ids.begin(), ids.end(), id) == ids.end()) continue;
-        if (!from.has(id)) {
+        const Archetype::Column& written = to.column(column);
+        if (!contains(ids, written.id())) continue;
+        if (!from.has(written.id())) {
             fire(HookKind::add, to, column, row, 1);
-        } else if (hooks_.has(HookKind::change, id) && !components_[id].is_tag()) {
-            fire_changed(to, column, row, 1);
+        } else if (hooks_.has(HookKind::change, written.hook_id()) && !written.type().is_tag()) {
+            fire_changed(written, row, {&entity, 1});
         }
     }
+}
+
+/// Of those of `ids` that the entity in this row has.
+void World::fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids) {
+    removing_ = {archetype.entities()[row], ids};
+    for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
+        if (contains(ids, archetype.components()[column])) fire(HookKind::remove, archetype, column, row, 1);
+    removing_ = {};
 }
 
 void World::remove_now(Entity entity, ComponentId id) {
     const Cell found = cell(entity, id);
     if (!found) return;
     const Deferral deferral(*this);
-    under_way_ = {entity, id};
-    fire(HookKind::remove, *found.archetype, found.column_index, found.row, 1);
-    Archetype& to = archetype_without(*found.archetype, id);
-    set_place(found.archetype->move(found.row, to, tick_), found.row);
-    entities_.move_to(entity, {to.index(), to.size() - 1});
-    under_way_ = {};
+    if (hooks_.has(HookKind::remove, found.column().hook_id())) {
+        removing_ = {entity, {&id, 1}};
+        run_hooks(HookKind::remove, found.column(), found.row, {&entity, 1}, Removal::component);
+        removing_ = {};
+    }
+    move_row({found.archetype->index(), found.row}, archetype_without(*found.archetype, id));
+}
+
+void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
+    if (ids.size() == 1) return remove_now(entity, ids[0]);
+    const EntityTable::Place place = *entities_.find(entity);
+    Archetype& from = archetypes_[place.archetype];
+    const auto has_it = [&](ComponentId id) { return from.has(id); };
+    if (std::none_of(ids.begin(), ids.end(), has_it)) return;
+    const Deferral deferral(*this);
+    fire_removes(from, place.row, ids);
+    move_row(place, archetype_after(from, ids, {}));
 }
 
 void World::destroy_now(Entity entity) {
     const Deferral deferral(*this);
-    const EntityTable::Place place = *entities_.find(entity);
-    Archetype& archetype = *archetypes_[place.archetype];
-    under_way_ = {entity, {}};
+    if (!components_.pairs().is_target(entity)) return destroy_one(entity);
+    for (const Entity doomed : cascade(entity)) destroy_one(doomed);
+}
+
+void World::destroy_all_now(std::span<const Entity> entities) {
+    const Deferral deferral(*this);
+    for (const Entity entity : entities)
+        if (is_alive(entity)) destroy_now(entity);
+}
+
+void World::destroy_one(Entity entity) {
+    dying_ = entity;
+    EntityTable::Place place = *entities_.find(entity);
     if (hooks_.has_on_destroy())
-        hooks_.run_on_destroy(
-            {*this, archetype.entities().subspan(place.row, 1), nullptr, 0, Removal::entity});
+        hooks_.run_on_destroy({*this, archetypes_[place.archetype].entities().subspan(place.row, 1), nullptr,
+                               0, Removal::entity});
+    if (components_.pairs().is_target(entity)) {
+        for (const ComponentId pair : components_.pairs().of_target(entity))
+            for (const Entity source : sources_of(pair))
+                if (source != entity) remove_now(source, pair);
+        place = *entities_.find(entity);  // it may have filled the gap that a source left
+    }
+    Archetype& archetype = archetypes_[place.archetype];
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
         fire(HookKind::remove, archetype, column, place.row, 1, Removal::entity);
     entities_.release(entity);  // before its values: their destructors may ask for it
-    set_place(archetype.remove(place.row), place.row);
-    under_way_ = {};
+    if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
+    dying_ = {};
+    if (components_.pairs().is_target(entity)) free_pairs(entity);  // hooks may have asked for some
 }
 
-/// For an entity that moved within its archetype to fill a gap; null for none.
-void World::set_place(Entity moved, std::uint32_t row) {
-    if (moved) entities_.move_to(moved, {entities_.find(moved)->archetype, row});
+/// The root and all that die with it, each after its own sources. Nobody moves meanwhile.
+std::vector<Entity> World::cascade(Entity root) {
+    enum : std::uint8_t { unseen, open, done };
+    marks_.resize(entities_.index_count());
+    std::vector<Entity> order, stack{root};
+    while (!stack.empty()) {
+        const Entity entity = stack.back();
+        std::uint8_t& mark = marks_[entity.index];
+        if (mark != unseen) {
+            if (mark == open) order.push_back(entity);
+            mark = done;
+            stack.pop_back();
+            continue;
+        }
+        mark = open;
+        const auto first = static_cast<std::ptrdiff_t>(stack.size());
+        for (const ComponentId pair : components_.pairs().of_target(entity))
+            if (includes(components_[pair].relation, destroy_with_target))
+                for (const Entity source : sources_of(pair))
+                    if (marks_[source.index] == unseen) stack.push_back(source);
+        std::reverse(stack.begin() + first, stack.end());
+    }
+    for (const Entity entity : order) marks_[entity.index] = unseen;
+    return order;
 }
 
-/// Rows of one block.
-void World::fire(HookKind kind, const Archetype& archetype, std::uint32_t column, std::uint32_t first,
-                 std::uint32_t count, Removal reason) {
-    const Archetype::Column& data = archetype.column(column);
-    if (!hooks_.has(kind, data.id())) return;
+/// Returns the row in `to`.
+std::uint32_t World::move_row(EntityTable::Place place, Archetype& to) {
+    Archetype& from = archetypes_[place.archetype];
+    const Entity entity = from.entities()[place.row];
+    if (const Entity moved = from.move(place.row, to, tick_)) entities_.move_to(moved, place.row);
+    const std::uint32_t row = to.size() - 1;
+    entities_.move_to(entity, {to.index(), row});
+    return row;
+}
+
+void World::run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+                      std::span<const Entity> entities, Removal reason) {
     const Deferral deferral(*this);
-    hooks_.run(kind, data.id(),
-               {*this, archetype.entities().subspan(first, count),
-                data.type().is_tag() ? nullptr : data.at(first), data.type().size, reason});
+    hooks_.run(kind, column.hook_id(),
+               {*this, entities, column.has_values() ? column.at(first) : nullptr, column.type().size, reason,
+                column.target()});
 }
 
-void World::fire_changed(const Archetype& archetype, std::uint32_t column, std::uint32_t first,
-                         std::uint32_t count) {
+/// Requires that somebody wants to hear of it.
+void World::fire_changed(const Archetype::Column& column, std::uint32_t first,
+                         std::span<const Entity> entities) {
     if (hooks_.is_running()) {
-        commands_.push_changed(archetype.entities().subspan(first, count), archetype.column(column).id());
+        commands_.push_entities(CommandQueue::Kind::changed, entities, column.id());
     } else {
-        fire(HookKind::change, archetype, column, first, count);
+        run_hooks(HookKind::change, column, first, entities, Removal::component);
     }
 }
 
@@ -374,7 +583,7 @@ void World::tell_changed(std::span<const Entity> entities, ComponentId id) {
     if (count != 0) fire(HookKind::change, *run.archetype, run.column_index, run.row, count);
 }
 
-void World::apply_commands() {
+void World::settle() {
     ++locks_;  // hooks queue behind what is queued already
     while (!commands_.empty() && locks_ == 1) {  // a hook may keep a Deferral: the rest waits for its end
         const CommandQueue::Command command = commands_.pop();
@@ -382,11 +591,13 @@ void World::apply_commands() {
         commands_.finish(command);
     }
     --locks_;
+    if (commands_.empty()) components_.pairs().release_dead();  // nothing queued names them any more
 }
 
 void World::apply(const CommandQueue::Command& command) {
     using Kind = CommandQueue::Kind;
     if (command.kind == Kind::changed) return tell_changed(command.entities, command.components[0]);
+    if (command.kind == Kind::destroy_all) return destroy_all_now(command.entities);
     if (!is_alive(command.entity)) {
         ++dropped_commands_;
         return;
@@ -403,11 +614,12 @@ void World::apply(const CommandQueue::Command& command) {
                 set_now(command.entity, command.components, command.values);
             break;
         case Kind::remove:
-            remove_now(command.entity, command.components[0]);
+            remove_now(command.entity, command.components);
             break;
         case Kind::destroy:
             destroy_now(command.entity);
             break;
+        case Kind::destroy_all:
         case Kind::changed:
             break;
     }
@@ -415,9 +627,18 @@ void World::apply(const CommandQueue::Command& command) {
 
 bool World::is_consistent() const {
     std::uint32_t rows = 0;
-    for (std::uint32_t a = 0; a < archetypes_.size(); ++a) {
-        const Archetype& archetype = *archetypes_[a];
-        if (archetype.index() != a) return false;
+    for (std::uint32_t a = 0; a < archetypes_.index_count(); ++a) {
+        if (archetypes_.at(a) == nullptr) continue;
+        const Archetype& archetype = archetypes_[a];
+        if (archetype.index() != a || archetypes_.find(archetype.components()) != &archetype) return false;
+        for (const Archetype::Pair& pair : archetype.pairs()) {
+            const ComponentId id = archetype.components()[pair.column];
+            const PairTable::Pair* known = components_.pairs().find(id);
+            if (!is_alive(pair.target) || known == nullptr || known->target != pair.target) return false;
+            if (std::find(known->archetypes.begin(), known->archetypes.end(), &archetype) ==
+                known->archetypes.end())
+                return false;
+        }
         rows += archetype.size();
         for (std::uint32_t row = 0; row < archetype.size(); ++row) {
             const EntityTable::Place* place = entities_.find(archetype.entities()[row]);

@@ -103,7 +103,7 @@ TEST_F(CommandQueueTest, AnAddCountsOnlyForThoseWithout) {
 
 TEST_F(CommandQueueTest, NewsOfWritesHoldsNobodyUp) {
     CommandQueue queue(table);
-    queue.push_changed({&entity, 1}, counted);
+    queue.push_entities(CommandQueue::Kind::changed, {&entity, 1}, counted);
     EXPECT_FALSE(queue.has(entity));
     const CommandQueue::Command command = queue.pop();
     ASSERT_EQ(command.entities.size(), 1u);

@@ -7,12 +7,14 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ecs/change_collector.h"
 #include "ecs/query.h"
 #include "ecs/world.h"
+#include "ecs/write_audit.h"
 
 using namespace shoal::ecs;
 
@@ -23,6 +25,10 @@ struct Position { float x = 0, y = 0; };
 struct Velocity { float x = 0, y = 0; };
 struct Health { int points = 100; };
 struct Frozen {};
+struct ChildOf { static constexpr auto relation = exclusive | destroy_with_target; };
+struct Follows { static constexpr auto relation = exclusive; float distance = 10; };
+struct Likes { static constexpr auto relation = many; };
+struct Clock { std::uint32_t now = 0; };
 // clang-format on
 
 struct Grid {
@@ -178,4 +184,92 @@ TEST(Readme, SnippetsDoWhatTheySay) {
     EXPECT_EQ(shown, 1);
     EXPECT_TRUE(listed.count("mana"));
     EXPECT_EQ(listed.size(), 3u);
+    // clang-format on
+}
+
+TEST(Readme, PairsAndTheRestDoWhatTheySay) {
+    World world;
+    const Entity ship = world.spawn(Position{}, Health{}), turret = world.create(),
+                 tanker = world.spawn(Position{50, 0});
+    const Entity escort = world.spawn(Position{});
+    std::vector<Entity> parts, all_liked;
+    std::vector<std::string> reports;
+    const auto use_part = [&](Entity e) { parts.push_back(e); };
+    const auto use_liked = [&](Entity e) { all_liked.push_back(e); };
+    const auto report = [&](std::string_view name, Entity) { reports.emplace_back(name); };
+
+    // clang-format off
+    // Pairs
+
+    world.pair<ChildOf>(turret, ship);             // the turret dies with the ship, before it
+    world.pair<Follows>(escort, ship, Follows{5});
+    world.pair<Follows>(escort, tanker);           // replaces the ship, in one move
+    world.pair<Likes>(escort, ship);
+    world.pair<Likes>(escort, tanker);
+
+    Entity leader = world.target<Follows>(escort);  // null if it has none
+    bool likes = world.has_pair<Likes>(escort, ship);
+    world.patch_pair<Follows>(escort, leader, [](Follows& f) { f.distance += 1; });
+    world.unpair<Likes>(escort, ship);
+    for (Entity part : world.sources<ChildOf>(ship)) use_part(part);
+    for (Entity liked : world.targets<Likes>(escort)) use_liked(liked);
+
+    EXPECT_EQ(leader, tanker);
+    EXPECT_TRUE(likes);
+    EXPECT_EQ(parts, std::vector<Entity>{turret});
+    EXPECT_EQ(all_liked, std::vector<Entity>{tanker});
+
+    Query<Position, Pair<Follows>> followers{world};
+    followers.each([&](Position& p, const Targets<Follows>& leaders) {
+        if (const Position* to = world.try_get<Position>(leaders[0])) p.x = to->x - leaders.value(0).distance;
+    });
+    EXPECT_EQ(world.get<Position>(escort).x, 39);
+    followers.each_to<Follows>(tanker, [](Position& p, const Targets<Follows>&) { p.y = 0; });
+
+    Hook orphaned = world.on_remove<Follows>([&](World& w, Entity follower, Entity dead, const Follows&, Removal why) {
+        if (why == Removal::component && w.is_dying(dead)) w.pair<Follows>(follower, ship);
+    });
+    world.destroy(tanker);
+
+    EXPECT_EQ(world.target<Follows>(escort), ship);
+    orphaned.disconnect();
+    world.remove<Health>(ship);
+
+    // Many at once
+
+    std::vector<Entity> fleet = world.spawn_n(100, Position{}, Health{3});  // copies; hooks get batches
+    std::vector<Entity> grid = world.spawn_n<Position>(9, [](std::uint32_t i, Position& p) {
+        p = {float(i % 3), float(i / 3)};
+    });
+    EXPECT_EQ(world.get<Position>(grid[5]).x, 2);
+    world.remove<Position, Health>(fleet[0]);  // one move
+    world.destroy_all(grid);
+    world.add<Frozen>(fleet[1]);
+    Query<With<Frozen>> frozen{world};
+    frozen.destroy_all();                      // all that match; world.clear() is everyone
+
+    EXPECT_EQ(world.size(), 102u);
+    EXPECT_TRUE(world.components_of(fleet[0]).empty());
+
+    // Singletons
+
+    world.set_singleton(Clock{1});
+    world.patch<Clock>(world.singletons(), [](Clock& clock) { ++clock.now; });
+    std::uint32_t now = world.singleton<Clock>().now;
+
+    EXPECT_EQ(now, 2u);
+
+    // Collecting what changed: the audit
+
+    world.set(ship, Health{});
+    WriteAudit audit{world};
+    audit.watch<Health>();
+    audit.check();                                           // remembers
+    world.unsafe_raw_unmarked<Health>(ship)->points = 1;     // a mistake
+    for (const WriteAudit::Missed& missed : audit.check()) report(missed.name, missed.entity);
+
+    EXPECT_EQ(reports.size(), 1u);
+    // clang-format on
+    world.destroy(ship);
+    EXPECT_FALSE(world.is_alive(turret));
 }

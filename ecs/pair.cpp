@@ -1,0 +1,67 @@
+#include "pair.h"
+
+#include <cassert>
+
+namespace shoal::ecs {
+
+ComponentId PairTable::id_of(ComponentId relation, Entity target) {
+    const ComponentId known = find(relation, target);
+    if (known) return known;
+    std::uint32_t slot = first_free_;
+    if (slot != kNone) {
+        first_free_ = pairs_[slot].next;
+    } else {
+        slot = static_cast<std::uint32_t>(pairs_.size());
+        pairs_.push_back({{}, {}, 1, kNone, {}});
+    }
+    if (target.index >= first_of_target_.size())
+        first_of_target_.resize(target.index + std::size_t{1}, kNone);
+    std::uint32_t& first = first_of_target_[target.index];
+    pairs_[slot].relation = relation;
+    pairs_[slot].target = target;
+    pairs_[slot].next = first;
+    first = slot;
+    ++used_;
+    return id_at(slot);
+}
+
+ComponentId PairTable::find(ComponentId relation, Entity target) const {
+    for (std::uint32_t slot = first_of(target); slot != kNone; slot = pairs_[slot].next)
+        if (pairs_[slot].relation == relation) return id_at(slot);
+    return {};
+}
+
+std::vector<ComponentId> PairTable::of_target(Entity target) const {
+    std::vector<ComponentId> ids;
+    for (std::uint32_t slot = first_of(target); slot != kNone; slot = pairs_[slot].next)
+        ids.push_back(id_at(slot));
+    return ids;
+}
+
+void PairTable::bury(Entity target) {
+    std::uint32_t slot = first_of(target);
+    if (slot == kNone) return;
+    first_of_target_[target.index] = kNone;
+    while (slot != kNone) {
+        dead_.push_back(slot);
+        const std::uint32_t next = pairs_[slot].next;
+        pairs_[slot].next = kDead;
+        slot = next;
+    }
+}
+
+void PairTable::release_dead() {
+    for (const std::uint32_t slot : dead_) {
+        Pair& pair = pairs_[slot];
+        assert(pair.archetypes.empty());
+        pair.relation = {};
+        pair.target = {};
+        --used_;
+        if (++pair.generation == 0) continue;  // every id that this slot can name was handed out
+        pair.next = first_free_;
+        first_free_ = slot;
+    }
+    dead_.clear();
+}
+
+}  // namespace shoal::ecs

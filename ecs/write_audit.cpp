@@ -1,0 +1,52 @@
+#include "write_audit.h"
+
+#include <cassert>
+
+namespace shoal::ecs {
+
+/// FNV-1a.
+std::uint64_t WriteAudit::hash_bytes(const void* value, std::size_t size) {
+    std::uint64_t hash = 0xCBF2'9CE4'8422'2325;
+    const auto* bytes = static_cast<const unsigned char*>(value);
+    for (std::size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 0x0000'0100'0000'01B3;
+    return hash;
+}
+
+void WriteAudit::watch(ComponentId id, Hash hash) {
+    if (told_.watch(id) == watched_.size()) watched_.push_back({id, hash, {}});
+}
+
+std::vector<WriteAudit::Missed> WriteAudit::check() {
+    assert(!world_.is_deferring());  // hooks of writes may be waiting
+    std::vector<Missed> missed;
+    if (world_.is_deferring()) return missed;
+    for (const ChangeCollector::Change change : told_.changes())
+        for (std::uint32_t w = 0; w < watched_.size(); ++w)
+            if (change.has(w) && change.entity.index < watched_[w].known.size())
+                watched_[w].known[change.entity.index] = {};
+    told_.clear();
+    world_.each_archetype([&](const Archetype& archetype) {
+        for (Watched& watched : watched_) check(archetype, watched, missed);
+    });
+    return missed;
+}
+
+void WriteAudit::check(const Archetype& archetype, Watched& watched, std::vector<Missed>& missed) {
+    std::vector<const Archetype::Column*> columns;  // several pairs of one relation count as one value
+    for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
+        if (archetype.column(column).hook_id() == watched.id) columns.push_back(&archetype.column(column));
+    if (columns.empty() || columns[0]->type().is_tag()) return;
+    for (std::uint32_t row = 0; row < archetype.size(); ++row) {
+        const Entity entity = archetype.entities()[row];
+        std::uint64_t hash = 0;
+        for (const Archetype::Column* column : columns)
+            hash = hash * 0x9E37'79B9'7F4A'7C15 + watched.hash(column->at(row), column->type().size);
+        if (entity.index >= watched.known.size()) watched.known.resize(entity.index + std::size_t{1});
+        Known& known = watched.known[entity.index];
+        if (known.entity == entity && known.hash != hash)
+            missed.push_back({entity, watched.id, columns[0]->type().name});
+        known = {entity, hash};
+    }
+}
+
+}  // namespace shoal::ecs
