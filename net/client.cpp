@@ -59,7 +59,7 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
 
 void Client::update(Time now) {
     if (connecting_ && now >= give_up_) {
-        fail(DisconnectReason::unreachable, cookie_ == 0 ? "no answer" : "not accepted in time");
+        fail(DisconnectReason::unreachable, cookie_ == 0 ? "" : "it did not accept in time");
     } else if (connection_) {
         connection_->update(now);
     }

@@ -35,7 +35,6 @@ bool Receiver::PacketLog::has_all(std::uint64_t first, std::uint64_t last) const
 
 Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options)
     : world_(world), options_(options), shapes_(schema, kMaxShapes), ids_(bind(schema, world)) {
-    assert(schema.error().empty());
     assert(options.max_slots > 0 && options.max_versions >= 4);
     staged_.reserve(kExpectedRecords);
     staged_words_.reserve(kExpectedRecords * 16);

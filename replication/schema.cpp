@@ -1,7 +1,8 @@
 #include "schema.h"
 
 #include <algorithm>
-#include <charconv>
+#include <cstdio>
+#include <cstdlib>
 
 #include "codec.h"
 
@@ -43,6 +44,11 @@ std::uint32_t load_u32(std::span<const std::byte> bytes, std::size_t at) {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < 4; ++i) value |= std::to_integer<std::uint32_t>(bytes[at + i]) << (8 * i);
     return value;
+}
+
+[[noreturn]] void stop(const std::string& error) {
+    std::fprintf(stderr, "shoal: schema: %s\n", error.c_str());
+    std::abort();
 }
 
 std::string hex_id(std::uint32_t id) {
@@ -91,13 +97,19 @@ void Schema::fail(std::string_view name, std::string_view why) {
 }
 
 void Schema::add(SchemaComponent component) {
+    if (is_used_) {
+        fail(component.name, "is declared after the schema was put to use");
+        stop(error_);
+    }
     if (const std::string error = component.layout.finish(); !error.empty()) fail(component.name, error);
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
     if (component.type == &detail::type_address<Replicated>)
         fail(component.name, "is the tag Replicated, which says what replicates and does not itself");
     for (const SchemaComponent& other : components_) {
-        if (other.name == component.name || other.type == component.type) {
+        if (other.name == component.name) {
             fail(component.name, "is declared twice");
+        } else if (other.type == component.type) {
+            fail(component.name, "is of a type that is declared already, as '" + other.name + "'");
         } else if (other.id == component.id) {
             fail(component.name, "has a name with the same hash as '" + other.name + "': rename one");
         }
@@ -109,8 +121,10 @@ void Schema::add(SchemaComponent component) {
                                         [](const SchemaComponent& c, std::uint32_t id) { return c.id < id; });
     const std::string name = component.name;
     components_.insert(place, std::move(component));
-    if (max_record_bits(*this) > kMaxRecordBytes * 8)
-        fail(name, "makes the largest entity too large to travel: declare smaller maxima");
+    if (const std::size_t bits = max_record_bits(*this); bits > kMaxRecordBytes * 8)
+        fail(name, "makes the largest entity too large to travel: all components at their maxima take " +
+                       std::to_string((bits + 7) / 8) + " of " + std::to_string(kMaxRecordBytes) +
+                       " bytes; declare smaller ones, with max_length() or another codec");
 }
 
 std::uint64_t Schema::hash() const {
@@ -159,6 +173,8 @@ std::string Schema::explain(std::string_view text) const {
 }
 
 std::vector<ecs::ComponentId> bind(const Schema& schema, ecs::World& world) {
+    if (!schema.error().empty()) stop(schema.error());
+    schema.is_used_ = true;
     std::vector<ecs::ComponentId> ids;
     for (const SchemaComponent& component : schema.components()) ids.push_back(component.bind(world));
     return ids;

@@ -95,7 +95,8 @@ public:
     void tag(std::string_view name);
 
     /// What is wrong with the declarations so far, naming the component; empty if nothing is.
-    /// A schema with an error must not be used further.
+    /// Using a schema with an error stops the program, saying it; so does declaring more once a sender
+    /// or receiver uses it.
     const std::string& error() const { return error_; }
 
     /// Equal on two sides iff they understand each other.
@@ -121,11 +122,15 @@ private:
     void add(SchemaComponent component);
     void fail(std::string_view name, std::string_view why);
 
+    friend std::vector<ecs::ComponentId> bind(const Schema& schema, ecs::World& world);
+
     std::vector<SchemaComponent> components_;
     std::string error_;
+    mutable bool is_used_ = false;
 };
 
-/// Where entities of a schema are stored in one world.
+/// Where entities of a schema are stored in one world, by ComponentIndex. From here on the schema stays as
+/// it is.
 std::vector<ecs::ComponentId> bind(const Schema& schema, ecs::World& world);
 
 namespace detail {
@@ -181,6 +186,7 @@ SequenceOps sequence_ops() {
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
+    if (offset + sizeof(T) > sink.size()) return false;  // a bit-field: a copy of it was visited
     if constexpr (is_scalar<T>) {
         sink.scalar(field_type<T>(), std::is_enum_v<T>, offset);
         return true;
@@ -234,6 +240,7 @@ struct ElementSink {
     }
     void sequence(std::size_t, const SequenceOps&, std::size_t, bool) {}
     ElementSink& element() { return *this; }
+    std::size_t size() const { return part.stride; }
 };
 
 /// Collects a component's leaves and parts, each with the codec declared for its place.
@@ -241,7 +248,10 @@ class LayoutSink {
 public:
     static constexpr bool kNested = false;
 
-    LayoutSink(std::vector<CodecRange>& ranges, FieldCodec all) : ranges_(ranges), all_(all) {}
+    LayoutSink(std::size_t size, std::vector<CodecRange>& ranges, FieldCodec all)
+        : size_(size), ranges_(ranges), all_(all) {}
+
+    std::size_t size() const { return size_; }  // bytes of the component
 
     void scalar(FieldType type, bool is_enum, std::size_t offset);
     void sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string);
@@ -253,6 +263,7 @@ public:
 private:
     FieldCodec codec_at(std::size_t offset);
 
+    std::size_t size_;
     std::vector<CodecRange>& ranges_;
     FieldCodec all_;
     FieldCodec element_codec_;
@@ -275,9 +286,11 @@ SchemaComponent Schema::describe(std::string_view name, const std::vector<Field<
     std::vector<detail::CodecRange> ranges;
     for (const Field<T>& field : fields)
         ranges.push_back({field.offset(field.member.data(), object), field.size, field.codec});
-    detail::LayoutSink sink(ranges, all);
+    detail::LayoutSink sink(sizeof(T), ranges, all);
     if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink))
-        fail(name, "has a field of a type that cannot be replicated");
+        fail(name,
+             "has a field of a type that cannot be replicated: a pointer, a bit-field, a class that is no "
+             "plain aggregate, or a struct of more than 24 fields");
     for (const detail::CodecRange& range : ranges)
         if (!range.used) fail(name, "has a codec for a field that holds nothing to replicate");
     for (const Leaf& leaf : sink.leaves) out.layout.add_leaf(leaf);

@@ -20,7 +20,6 @@ std::uint32_t ticks_of(double seconds, double tick_hz) {
 
 Sender::Sender(ecs::World& world, const Schema& schema, const SenderOptions& options)
     : options_(options), shadow_(world, schema, ticks_of(options.history_s, options.tick_hz)) {
-    assert(schema.error().empty());
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.bytes_per_second > 0 && options.burst_bytes >= 1'400);
     candidates_.reserve(kExpectedRecords);

@@ -115,7 +115,7 @@ TEST(Schema, TwiceIsAnErrorThatNamesTheComponent) {
     Schema by_type;
     by_type.component<Position>("one");
     by_type.component<Position>("two");
-    EXPECT_EQ(by_type.error(), "component 'two' is declared twice");
+    EXPECT_EQ(by_type.error(), "component 'two' is of a type that is declared already, as 'one'");
 }
 
 TEST(Schema, NamesOfEqualHashAreAnErrorThatNamesBoth) {
@@ -169,14 +169,14 @@ TEST(Schema, TypesThatCannotReplicateAreErrorsThatNameTheComponent) {
         int a, b, c, d, e, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z;
     };
     const std::string expected = "component 'culprit' has a field of a type that cannot be replicated";
-    EXPECT_EQ(error_of<Pointer>(), expected);
-    EXPECT_EQ(error_of<HoldsMap>(), expected);
-    EXPECT_EQ(error_of<InVector>(), expected);
-    EXPECT_EQ(error_of<VectorOfStrings>(), expected);
-    EXPECT_EQ(error_of<VectorOfVectors>(), expected);
-    EXPECT_EQ(error_of<Bits>(), expected);
-    EXPECT_EQ(error_of<Private>(), expected);
-    EXPECT_EQ(error_of<TooMany>(), expected);
+    EXPECT_EQ(error_of<Pointer>().substr(0, expected.size()), expected);
+    EXPECT_EQ(error_of<HoldsMap>().substr(0, expected.size()), expected);
+    EXPECT_EQ(error_of<InVector>().substr(0, expected.size()), expected);
+    EXPECT_EQ(error_of<VectorOfStrings>().substr(0, expected.size()), expected);
+    EXPECT_EQ(error_of<VectorOfVectors>().substr(0, expected.size()), expected);
+    EXPECT_EQ(error_of<Bits>().substr(0, expected.size()), expected);
+    EXPECT_EQ(error_of<Private>().substr(0, expected.size()), expected);
+    EXPECT_EQ(error_of<TooMany>().substr(0, expected.size()), expected);
 }
 
 TEST(Schema, CodecErrorsNameTheComponent) {
@@ -188,6 +188,18 @@ TEST(Schema, CodecErrorsNameTheComponent) {
     EXPECT_EQ(second.error().substr(0, 21), "component 'position' ") << second.error();
     second.component<Name>("name", field(&Name::text, max_length(4'000'000)));
     EXPECT_EQ(second.error().substr(0, 21), "component 'position' ") << "the first error stays";
+}
+
+TEST(SchemaDeathTest, MisuseStopsTheProgramWithALine) {
+    ecs::World world;
+    Schema twice;
+    twice.component<Position>("one");
+    twice.component<Position>("two");
+    EXPECT_DEATH(static_cast<void>(bind(twice, world)), "shoal: schema: component 'two' is of a type");
+    Schema used;
+    used.component<Position>("one");
+    EXPECT_EQ(bind(used, world).size(), 1u);
+    EXPECT_DEATH(used.component<Health>("late"), "component 'late' is declared after the schema was put to use");
 }
 
 TEST(Schema, Rule11AnEntityTooLargeForAPacketIsRefusedAtSetUp) {
@@ -202,8 +214,8 @@ TEST(Schema, Rule11AnEntityTooLargeForAPacketIsRefusedAtSetUp) {
     EXPECT_EQ(fits.error(), "");
     EXPECT_LE(max_record_bits(fits), kMaxRecordBytes * 8);
     fits.component<Name>("name", field(&Name::text, max_length(200)));
-    EXPECT_EQ(fits.error(),
-              "component 'name' makes the largest entity too large to travel: declare smaller maxima");
+    EXPECT_NE(fits.error().find("component 'name' makes the largest entity too large to travel"), std::string::npos)
+        << fits.error();
     Schema vectors;
     vectors.component<Longer>("longer", field(&Longer::numbers, max_length(500)));
     EXPECT_NE(vectors.error().find("'longer'"), std::string::npos);

@@ -99,12 +99,12 @@ TEST(Server, RefusesWhomTheGameDoesNotWantWithItsReason) {
 }
 
 TEST(Server, RefusesAnotherSchemaNamingTheComponent) {
-    Link link;
-    Schema other = game_schema();
     struct Extra {
         int value = 0;
     };
+    Schema other = game_schema();
     other.component<Extra>("extra");
+    Link link;
     Link::Player& player = link.add(other);
     link.run(30);
     EXPECT_FALSE(player.client.is_connected());

@@ -70,6 +70,8 @@ Plan plan_of(std::uint64_t seed) {
     plan.server.host.seed = net_seed(seed);
     plan.server.host.connection.first_packet_number = first_number(random);
     plan.server.host.connection.timeout = std::chrono::seconds(6);
+    // Longer than clients try: else one may hear late of an acceptance that was given up meanwhile.
+    plan.server.host.handshake_timeout = std::chrono::seconds(20);
     plan.server.sender.tick_hz = plan.tick_hz;
     static constexpr double kHistories[] = {0.6, 0.6, 0.1, 0.02, 2.0};
     plan.server.sender.history_s = random.pick(kHistories);
