@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <string>
 
 namespace shoal::ecs {
+
+AddressMap::AddressMap() : entries_(16) {}
 
 void AddressMap::insert(const void* address, std::uint32_t number) {
     assert(address != nullptr);
@@ -22,17 +25,24 @@ void AddressMap::insert(const void* address, std::uint32_t number) {
     ++count_;
 }
 
+/// With the name that its view is of.
+struct ComponentTable::Kept : ComponentType {
+    std::string own_name;
+};
+
 ComponentTable::~ComponentTable() {
-    for (ComponentType* type : types_) delete type;
+    for (ComponentType* type : types_) delete static_cast<Kept*>(type);
 }
 
 ComponentId ComponentTable::add(const ComponentType& type) {
     assert(std::has_single_bit(type.align));
     assert(type.size % type.align == 0);
     assert(type.move != nullptr || type.destroy == nullptr);
-    types_.push_back(new ComponentType(type));
+    auto* owner = new Kept{type, std::string(type.name)};
+    owner->name = owner->own_name;
+    types_.push_back(owner);
     // Mistakes are mended to what harms nobody: rows that do not overlap, a leak.
-    ComponentType& kept = *types_.back();
+    ComponentType& kept = *owner;
     kept.align = std::bit_floor(std::max(kept.align, 1u));
     while (kept.size % kept.align != 0) kept.align /= 2;
     if (kept.move == nullptr) kept.destroy = nullptr;
@@ -44,8 +54,7 @@ ComponentId ComponentTable::id_of(const TypeTag& tag) {
     if (id) return id;
     id = find_by_name(tag);
     if (!id) {
-        id = add(
-            ComponentType{std::string(tag.name), tag.size, tag.align, tag.move, tag.destroy, tag.relation});
+        id = add(ComponentType{tag.name, tag.size, tag.align, tag.move, tag.destroy, tag.relation});
         if (tag.is_shared) named_.push_back({&tag, id});
     }
     ids_.insert(&tag, id.value);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <new>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -38,7 +37,7 @@ constexpr bool includes(RelationTraits all, RelationTraits some) {
 
 /// How a world stores a component. Fill one in to have a component without a C++ type.
 struct ComponentType {
-    std::string name;         // for people and for a replication schema; need not be unique
+    std::string_view name;    // for people and for a replication schema; need not be unique; copied
     std::uint32_t size = 0;   // bytes; 0 is a tag, which has no values and no column
     std::uint32_t align = 1;  // bytes; any power of two that divides the size
     /// Constructs at `to` from `from`, which stays to be destroyed. Null: memcpy.
@@ -139,7 +138,7 @@ class AddressMap {
 public:
     static constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;
 
-    AddressMap() : entries_(16) {}
+    AddressMap();
 
     std::uint32_t find(const void* address) const {
         for (std::size_t i = start(address);; ++i) {
@@ -216,6 +215,7 @@ public:
     const PairTable& pairs() const { return pairs_; }
 
 private:
+    struct Kept;
     struct Named {
         const TypeTag* tag;
         ComponentId id;
@@ -224,7 +224,7 @@ private:
     ComponentId find_by_name(const TypeTag& tag) const;
 
     AddressMap ids_;
-    std::vector<ComponentType*> types_;  // owned; they stay where they are
+    std::vector<ComponentType*> types_;  // all of them Kept; they stay where they are
     std::vector<Named> named_;           // the first tag seen of each shared name
     ComponentType unknown_;
     PairTable pairs_;

@@ -36,6 +36,10 @@ HookTable::~HookTable() {
     if (--anchor_->handles == 0) delete anchor_;
 }
 
+void HookTable::resize(std::uint32_t components) {
+    lists_.resize(std::size_t{1} + 3 * std::size_t{components});
+}
+
 Hook HookTable::connect(HookKind kind, ComponentId id, Function function) {
     const bool is_known = id.value < lists_.size() / 3;  // three each, and one for on_destroy
     assert(is_known);

@@ -96,7 +96,7 @@ public:
     HookTable& operator=(const HookTable&) = delete;
 
     /// Makes room for components with ids below `components`.
-    void resize(std::uint32_t components) { lists_.resize(std::size_t{1} + 3 * std::size_t{components}); }
+    void resize(std::uint32_t components);
 
     bool has(HookKind kind, ComponentId id) const { return !lists_[list_of(kind, id)].empty(); }
     bool has_on_destroy() const { return !lists_[0].empty(); }

@@ -88,8 +88,17 @@ std::span<Archetype* const> QueryCore::archetypes_of(std::size_t term, Entity ta
     return pair != nullptr ? std::span<Archetype* const>(pair->archetypes) : std::span<Archetype* const>{};
 }
 
+void QueryCore::destroy_all() {
+    std::vector<Entity> doomed;
+    for (std::size_t m = 0; m < refresh(); ++m) {
+        const auto entities = matches_[m].archetype->entities();
+        doomed.insert(doomed.end(), entities.begin(), entities.end());
+    }
+    world_.destroy_all(doomed);
+}
+
 void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_t count,
-                           std::span<const WrittenRows> written) {
+                           const WrittenRows* written) {
     const auto entities = match.archetype->entities().subspan(first, count);
     for (const std::uint32_t term : writes_) {
         const std::uint32_t column = match.columns[term];

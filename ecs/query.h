@@ -80,13 +80,15 @@ public:
         return match.archetype->pairs(terms_[term].id);
     }
 
+    void destroy_all();
+
     /// Whether a component of a Changed term was written in the block after `tick`.
     bool is_changed(const Match& match, std::uint32_t block, std::uint64_t tick) const;
 
     /// Marks what the block's visit wrote and tells the hooks, by component. `written` has
     /// one entry per term if there are write_some terms.
     void finish_block(const Match& match, std::uint32_t first, std::uint32_t count,
-                      std::span<const WrittenRows> written) {
+                      const WrittenRows* written) {
         bool is_hooked = false;
         for (const std::uint32_t term : writes_) {
             if (match.columns[term] == Archetype::kNoColumn) continue;
@@ -101,8 +103,7 @@ private:
     static bool any(const WrittenRows& rows);
     void match_new();
     void forget_freed();
-    void tell_block(const Match& match, std::uint32_t first, std::uint32_t count,
-                    std::span<const WrittenRows> written);
+    void tell_block(const Match& match, std::uint32_t first, std::uint32_t count, const WrittenRows* written);
 
     World& world_;
     std::vector<Term> terms_;
@@ -250,14 +251,7 @@ public:
     }
 
     /// Destroys all that match, Changed terms aside, as World::destroy_all() does.
-    void destroy_all() {
-        std::vector<Entity> doomed;
-        for (std::size_t m = 0; m < core_.refresh(); ++m) {
-            const auto entities = core_.match(m).archetype->entities();
-            doomed.insert(doomed.end(), entities.begin(), entities.end());
-        }
-        core_.world().destroy_all(doomed);
-    }
+    void destroy_all() { core_.destroy_all(); }
 
     /// Only blocks in which a component of a Changed term (of any, if there are several) was added or
     /// written after `tick`: all its changed rows, and some neighbours. To miss nothing, and see

@@ -49,7 +49,7 @@ TEST(Readme, SnippetsDoWhatTheySay) {
     const auto send = [&](Entity, const void*) { ++sent; };
     const auto send_destroyed = [&](Entity) { ++sent_destroyed_count; };
     const auto show = [&](const void*) { ++shown; };
-    const auto list = [&](const std::string& name) { listed.insert(name); };
+    const auto list = [&](std::string_view name) { listed.emplace(name); };
     Grid grid;
 
     // clang-format off
