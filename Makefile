@@ -63,6 +63,7 @@ build/fuzz/%: $(out)/tests/fuzz/%.o $(library)
 	@mkdir -p $(@D)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS) -fsanitize=fuzzer -lgtest
+
 # Loops over bare arrays, and the same ones over queries, are compared vectorised.
 $(out)/tests/bench/ecs.o: CXXFLAGS += -O3
 
