@@ -50,7 +50,7 @@ void talk(const Address& bind_server, const Address& reach_server, const Address
         }
         host.flush(now);
         client.flush(now);
-        std::this_thread::sleep_for(1ms);
+        std::this_thread::yield();
     }
     ASSERT_EQ(at_client.payloads.size(), 1u);
     EXPECT_EQ(at_client.payloads[0].second, "state");
@@ -71,14 +71,15 @@ TEST(Socket, TalksOverIpv4) {
 }
 
 TEST(Socket, TalksOverIpv6) {
-    if (!has_ipv6()) GTEST_SKIP() << "no IPv6 here";
     const Address loopback = Address::parse("[::1]:0").value();
-    talk(loopback, loopback, Address::any(0));
+    if (has_ipv6()) return talk(loopback, loopback, Address::any(0));
+    EXPECT_NE(Socket::open(loopback).error(), NetError::none);  // a reason, not a crash
 }
 
 TEST(Socket, DualStackServesIpv4) {
-    if (!has_ipv6()) GTEST_SKIP() << "no IPv6 here";
-    talk(Address::any(0), Address::ipv4(127, 0, 0, 1, 0), Address::any_ipv4(0));
+    const Address loopback = Address::ipv4(127, 0, 0, 1, 0);
+    if (has_ipv6()) return talk(Address::any(0), loopback, Address::any_ipv4(0));
+    talk(Address::any_ipv4(0), loopback, Address::any_ipv4(0));  // what a server falls back to
 }
 
 TEST(Socket, ErrorsAreResults) {
