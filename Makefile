@@ -1,6 +1,7 @@
 # make                         library objects and the demo, optimised, in build/
 # make demo                    a server and two clients, one over a bad network; compares their worlds
-# make test [config=sanitize]  every test; only=ecs builds and runs just tests/ecs_*_test.cpp
+# make test [config=sanitize]  every test; only=ecs builds and runs just tests/ecs_*_test.cpp; in release
+#                              also the vendoring test
 # make bench                   builds build/bench/*, runs nothing
 # make fuzz                    builds build/fuzz/*, which clang's libFuzzer drives, runs nothing
 # make clean
@@ -50,7 +51,7 @@ demo: $(demos)
 
 test: $(out)/tests/shoal_tests$(if $(only),_$(only))
 	@$< --gtest_brief=1 --gtest_filter='$(filter)'
-	$(if $(only),,@CXX="$(CXX)" sh tests/vendor.sh $(out)/vendor)
+	$(if $(only)$(filter-out release,$(variant)),,@CXX="$(CXX)" sh tests/vendor.sh $(out)/vendor)
 
 bench: $(benches)
 
