@@ -190,6 +190,29 @@ TEST(Schema, CodecErrorsNameTheComponent) {
     EXPECT_EQ(second.error().substr(0, 21), "component 'position' ") << "the first error stays";
 }
 
+TEST(Schema, TheTagReplicatedIsNotForTheSchema) {
+    Schema schema;
+    schema.component<Position>("position");
+    schema.tag<Replicated>("replicated");
+    EXPECT_NE(schema.error().find("'replicated'"), std::string::npos) << schema.error();
+}
+
+// An enum travels as a symbol, an integer of the same width as a quantity: they would misread each other.
+TEST(Schema, EnumsAndIntegersOfOneWidthDoNotMatch) {
+    enum class Color : std::uint8_t { red };
+    struct AsEnum {
+        Color color = Color::red;
+    };
+    struct AsInteger {
+        std::uint8_t color = 0;
+    };
+    Schema a, b;
+    a.component<AsEnum>("color");
+    b.component<AsInteger>("color");
+    EXPECT_NE(a.hash(), b.hash());
+    EXPECT_EQ(a.difference(b.summary()), "component 'color' differs");
+}
+
 TEST(SchemaDeathTest, MisuseStopsTheProgramWithALine) {
     ecs::World world;
     Schema twice;
