@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -45,15 +46,40 @@ inline void Archetype::Column::relocate_value(std::byte* from, std::byte* to) co
     if (type_->destroy != nullptr) type_->destroy(from);
 }
 
-/// The value and its stamp: it was written no later than its block.
-inline void Archetype::Column::relocate(std::uint32_t row, Column& to, std::uint32_t to_row) {
-    std::uint64_t& stamp = to.stamps_[to_row / kBlockRows];
-    stamp = std::max(stamp, stamps_[row / kBlockRows]);
-    relocate_value(data_ + offset(row), to.data_ + to.offset(to_row));
+/// The last value to an empty row, with its stamp: it was written no later than its block.
+inline void Archetype::Column::close_gap(std::uint32_t last, std::uint32_t row) {
+    std::uint64_t& stamp = stamps_[row / kBlockRows];
+    stamp = std::max(stamp, stamps_[last / kBlockRows]);
+    relocate_value(data_ + offset(last), data_ + offset(row));
 }
 
 inline void Archetype::Column::destroy(std::uint32_t row) {
     if (!is_plain_ && type_->destroy != nullptr) type_->destroy(at(row));
+}
+
+void Archetype::Column::grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity) {
+    constexpr std::size_t kStamp = sizeof(std::uint64_t);
+    const auto blocks = [](std::uint32_t row_count) {
+        return std::size_t{row_count / kBlockRows} + (row_count % kBlockRows != 0);
+    };
+    const std::size_t stamps_at = (offset(capacity) + kStamp - 1) / kStamp * kStamp;
+    const std::align_val_t align{std::max<std::size_t>(type_->align, kStamp)};
+    auto* memory = static_cast<std::byte*>(::operator new(stamps_at + blocks(capacity) * kStamp, align));
+    if (is_plain_ && rows != 0 && size_ != 0) std::memcpy(memory, data_, offset(rows));
+    for (std::uint32_t row = 0; !is_plain_ && row < rows; ++row)
+        relocate_value(data_ + offset(row), memory + offset(row));
+    auto* stamps = reinterpret_cast<std::uint64_t*>(memory + stamps_at);
+    std::uninitialized_fill_n(std::uninitialized_copy_n(stamps_, blocks(old_capacity), stamps),
+                              blocks(capacity) - blocks(old_capacity), std::uint64_t{0});
+    free();
+    data_ = size_ != 0 ? memory : nullptr;
+    stamps_ = stamps;
+}
+
+void Archetype::Column::free() {
+    void* const memory = data_ != nullptr ? static_cast<void*>(data_) : stamps_;
+    const std::align_val_t align{std::max<std::size_t>(type_->align, sizeof(std::uint64_t))};
+    if (memory != nullptr) ::operator delete(memory, align);
 }
 
 Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> components,
@@ -74,9 +100,11 @@ Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> component
             pairs_.push_back({pair->relation, pair->target, i});
         }
         if (id.value >= kDirectIds) continue;
-        direct_.resize(id.value + 1, kNoDirect);
-        direct_[id.value] = static_cast<std::uint16_t>(i);
+        direct_columns_.resize(id.value + 1, kNoDirect);
+        direct_columns_[id.value] = static_cast<std::uint16_t>(i);
     }
+    direct_ = direct_columns_.data();
+    direct_count_ = static_cast<std::uint32_t>(direct_columns_.size());
     std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
         return a.relation != b.relation ? a.relation < b.relation : a.target < b.target;
     });
@@ -85,24 +113,15 @@ Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> component
 Archetype::~Archetype() {
     for (Column& column : columns_) {
         for (std::uint32_t row = 0; !column.is_plain_ && row < size(); ++row) column.destroy(row);
-        if (column.data_ != nullptr) ::operator delete (column.data_, std::align_val_t{column.type_->align});
+        column.free();
     }
-}
-
-std::uint32_t Archetype::append(Entity entity) {
-    const std::uint32_t row = size();
-    if (row == capacity_) grow(row + 1);
-    if (row % kBlockRows == 0 && !columns_.empty() && row / kBlockRows == columns_[0].stamps_.size())
-        for (Column& column : columns_) column.stamps_.push_back(0);
-    entities_.push_back(entity);
-    return row;
 }
 
 Entity Archetype::remove(std::uint32_t row) {
     assert(row < size());
     for (Column& column : columns_) {
         column.destroy(row);
-        if (row != size() - 1) column.relocate(size() - 1, column, row);
+        if (row != size() - 1) column.close_gap(size() - 1, row);
     }
     return close_gap(row);
 }
@@ -117,12 +136,12 @@ Entity Archetype::move(std::uint32_t row, Archetype& to, std::uint64_t tick) {
     for (Column& column : columns_) {  // both are sorted: one pass
         while (there != end && there->id_ < column.id_) ++there;
         if (there != end && there->id_ == column.id_) {
-            column.relocate(row, *there, to_row);
+            column.relocate_value(column.data_ + column.offset(row), there->data_ + there->offset(to_row));
             there->wrote(to_row, tick);  // news to a query that sees only `to`
         } else {
             column.destroy(row);
         }
-        if (row != last) column.relocate(last, column, row);
+        if (row != last) column.close_gap(last, row);
     }
     return close_gap(row);
 }
@@ -159,26 +178,16 @@ std::span<const Archetype::Pair> Archetype::pairs(ComponentId relation) const {
     return {found.first, found.second};
 }
 
-std::uint32_t Archetype::search(ComponentId id) const {
+const Archetype::Column* Archetype::search(ComponentId id) const {
     const auto at = std::lower_bound(components_.begin(), components_.end(), id);
-    if (at == components_.end() || *at != id) return kNoColumn;
-    return static_cast<std::uint32_t>(at - components_.begin());
+    if (at == components_.end() || *at != id) return nullptr;
+    return &columns_[static_cast<std::size_t>(at - components_.begin())];
 }
 
 /// To at least twice what there was.
 void Archetype::grow(std::uint32_t rows) {
     const std::uint32_t capacity = std::max({rows, capacity_ * 2, kFirstCapacity});
-    for (Column& column : columns_) {
-        const ComponentType& type = *column.type_;
-        if (type.is_tag()) continue;
-        void* memory = ::operator new (std::size_t{capacity} * type.size, std::align_val_t{type.align});
-        auto* data = static_cast<std::byte*>(memory);
-        if (column.is_plain_ && size() != 0) std::memcpy(data, column.data_, column.offset(size()));
-        for (std::uint32_t row = 0; !column.is_plain_ && row < size(); ++row)
-            column.relocate_value(column.data_ + column.offset(row), data + column.offset(row));
-        if (column.data_ != nullptr) ::operator delete (column.data_, std::align_val_t{type.align});
-        column.data_ = data;
-    }
+    for (Column& column : columns_) column.grow(size(), capacity_, capacity);
     entities_.reserve(capacity);
     capacity_ = capacity;
 }

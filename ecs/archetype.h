@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "component.h"
@@ -18,7 +19,7 @@ inline constexpr std::uint32_t kBlockRows = 1024;
 /// id. Pointers into columns die at the next structural change.
 class Archetype {
 public:
-    class Column {
+    class alignas(64) Column {  // a cache line: queries over many small archetypes read little else
     public:
         ComponentId id() const { return id_; }
         const ComponentType& type() const { return *type_; }
@@ -45,20 +46,20 @@ public:
 
         std::size_t offset(std::uint32_t row) const { return std::size_t{row} * size_; }
         void relocate_value(std::byte* from, std::byte* to) const;
-        void relocate(std::uint32_t row, Column& to, std::uint32_t to_row);
+        void close_gap(std::uint32_t last, std::uint32_t row);
         void destroy(std::uint32_t row);
+        void grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
+        void free();
 
-        ComponentId id_;
+        std::byte* data_ = nullptr;  // the stamps follow the rows in the same piece of memory
+        std::uint64_t* stamps_ = nullptr;
+        const ComponentType* type_ = nullptr;
         std::uint32_t size_ = 0;  // of a value
         bool is_plain_ = true;    // moved by memcpy, destroyed by nothing
+        ComponentId id_;
         ComponentId hook_id_;
         Entity target_;
-        const ComponentType* type_ = nullptr;
-        std::byte* data_ = nullptr;
-        std::vector<std::uint64_t> stamps_;
     };
-
-    static constexpr std::uint32_t kNoColumn = 0xFFFF'FFFF;
 
     struct Pair {
         ComponentId relation;
@@ -85,15 +86,16 @@ public:
     const Column& column(std::uint32_t column) const { return columns_[column]; }
     std::uint32_t column_count() const { return static_cast<std::uint32_t>(columns_.size()); }
 
-    /// kNoColumn if its entities do not have the component.
-    std::uint32_t column_of(ComponentId id) const {
-        if (id.value < direct_.size()) {
-            const std::uint32_t found = direct_[id.value];
-            return found == kNoDirect ? kNoColumn : found;
+    /// Null if its entities do not have the component.
+    const Column* find(ComponentId id) const {
+        if (id.value < direct_count_) {
+            const std::uint16_t found = direct_[id.value];
+            return found == kNoDirect ? nullptr : &columns_[found];
         }
-        return id.value < kDirectIds ? kNoColumn : search(id);
+        return id.value < kDirectIds ? nullptr : search(id);
     }
-    bool has(ComponentId id) const { return column_of(id) != kNoColumn; }
+    Column* find(ComponentId id) { return const_cast<Column*>(std::as_const(*this).find(id)); }
+    bool has(ComponentId id) const { return find(id) != nullptr; }
 
     /// All by relation, then target; and those of one relation.
     std::span<const Pair> pairs() const { return pairs_; }
@@ -105,7 +107,12 @@ public:
     }
 
     /// A new last row, its values yet to be constructed by the caller, every one of them.
-    std::uint32_t append(Entity entity);
+    std::uint32_t append(Entity entity) {
+        const std::uint32_t row = size();
+        if (row == capacity_) grow(row + 1);
+        entities_.push_back(entity);
+        return row;
+    }
 
     /// Destroys the row's values and closes the gap with the last row. Returns the entity that is
     /// now at `row`, or null if none is.
@@ -137,16 +144,18 @@ private:
     static constexpr std::uint32_t kDirectIds = 256;  // ids below are looked up in one load
     static constexpr std::uint16_t kNoDirect = 0xFFFF;
 
-    std::uint32_t search(ComponentId id) const;
+    const Column* search(ComponentId id) const;
     Edge& find_edge(ComponentId id);
     void grow(std::uint32_t rows);
     Entity close_gap(std::uint32_t row);
 
     std::vector<Column> columns_;
     std::vector<Entity> entities_;
-    std::vector<std::uint16_t> direct_;  // component id to column
+    const std::uint16_t* direct_ = nullptr;  // component id to column: of direct_columns_
+    std::uint32_t direct_count_ = 0;
     std::uint32_t capacity_ = 0;
     std::uint32_t index_;
+    std::vector<std::uint16_t> direct_columns_;
     std::vector<ComponentId> components_;
     std::vector<Pair> pairs_;
     std::vector<Edge> edges_;  // sorted by id
@@ -181,8 +190,7 @@ public:
     void clear();
 
     /// Requires that one has this index.
-    Archetype& operator[](std::uint32_t index) { return *slots_[index]; }
-    const Archetype& operator[](std::uint32_t index) const { return *slots_[index]; }
+    Archetype& operator[](std::uint32_t index) const { return *slots_[index]; }
 
     /// Null if none has this index any more.
     Archetype* at(std::uint32_t index) const { return index < slots_.size() ? slots_[index] : nullptr; }

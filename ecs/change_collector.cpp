@@ -50,19 +50,21 @@ void ChangeCollector::mark(Entity entity, std::uint32_t watch) {
 void ChangeCollector::mark_all(Entity entity) {
     if (!world_.is_alive(entity) || world_.is_dying(entity)) return;
     std::uint64_t* bits = bits_of(entity);
-    for (std::uint32_t watch = 0; watch < watch_count(); ++watch)
-        if (world_.has(entity, watched_[watch])) bits[watch / 64] |= std::uint64_t{1} << watch % 64;
+    for (const ComponentId id : world_.components_of(entity)) {
+        const ComponentId told = id.is_pair() ? world_.pair_of(id).relation : id;  // as hooks are
+        for (std::uint32_t watch = 0; watch < watch_count(); ++watch)
+            if (watched_[watch] == told) bits[watch / 64] |= std::uint64_t{1} << watch % 64;
+    }
 }
 
 void ChangeCollector::forget(Entity entity) {
-    if (!is_marked(entity)) return;
-    const std::uint32_t at = marks_[entity.index].at;
+    if (!is_entered(entity.index)) return;
+    const std::uint32_t at = at_[entity.index];
     if (entities_[at] != entity) return;
-    marks_[entity.index].round = 0;
     const std::size_t last = entities_.size() - 1;
     if (at != last) {
         entities_[at] = entities_[last];
-        marks_[entities_[at].index].at = at;
+        at_[entities_[at].index] = at;
         std::copy_n(bits_.begin() + static_cast<std::ptrdiff_t>(last * words_), words_,
                     bits_.begin() + static_cast<std::ptrdiff_t>(at * words_));
     }
@@ -74,24 +76,20 @@ void ChangeCollector::clear() {
     entities_.clear();
     bits_.clear();
     destroyed_.clear();
-    if (++round_ != 0) return;
-    round_ = 1;  // once in 4 billion
-    std::fill(marks_.begin(), marks_.end(), Mark{});
 }
 
 void ChangeCollector::enter(Entity entity) {
-    if (entity.index >= marks_.size())
-        marks_.resize(
-            std::max({entity.index + std::size_t{1}, std::size_t{world_.size()}, marks_.size() * 2}));
-    marks_[entity.index] = {static_cast<std::uint32_t>(entities_.size()), round_};
+    if (entity.index >= at_.size())
+        at_.resize(std::max({entity.index + std::size_t{1}, std::size_t{world_.size()}, at_.size() * 2}));
+    at_[entity.index] = static_cast<std::uint32_t>(entities_.size());
     entities_.push_back(entity);
-    for (std::size_t word = 0; word < words_; ++word) bits_.push_back(0);
+    bits_.resize(bits_.size() + words_);
 }
 
 /// The entity's words; enters it, with none set, if it is not there.
 std::uint64_t* ChangeCollector::bits_of(Entity entity) {
-    if (!is_marked(entity)) enter(entity);
-    const std::uint32_t at = marks_[entity.index].at;
+    if (!is_entered(entity.index)) enter(entity);
+    const std::uint32_t at = at_[entity.index];
     assert(entities_[at] == entity);  // forget() was called for others of this index
     return bits_.data() + std::size_t{at} * words_;
 }

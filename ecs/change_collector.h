@@ -1,6 +1,7 @@
 #pragma once
 // What changed in a world since last asked: one bit per entity and watched component.
 
+#include <cassert>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace shoal::ecs {
 
-/// Subscribes to what it watches; costs memory for the entities that changed, not for the others.
-/// Several may watch one world. A collector may outlive its world, but must not mark then.
+/// Subscribes to what it watches; costs memory for the entities that changed, and 4 bytes for each other one.
+/// Several may watch one world. A collector may outlive its world, but must not mark nor watch then.
 ///
 /// Collected since the last clear(), each entity once:
 ///  - changes(): living entities to which a watched component was added, from which one was removed,
@@ -25,7 +26,10 @@ public:
         Entity entity;
         std::span<const std::uint64_t> dirty;  // bit n % 64 of word n / 64: watched component n
 
-        bool has(std::uint32_t watch) const { return (dirty[watch / 64] >> watch % 64 & 1) != 0; }
+        bool has(std::uint32_t watch) const {
+            assert(watch / 64 < dirty.size());
+            return watch / 64 < dirty.size() && (dirty[watch / 64] >> watch % 64 & 1) != 0;
+        }
     };
 
     explicit ChangeCollector(World& world);
@@ -91,15 +95,11 @@ public:
 private:
     Change change(std::size_t at) const { return {entities_[at], {bits_.data() + at * words_, words_}}; }
 
-    /// Where an index is in entities_, if it was entered since the last clear().
-    struct Mark {
-        std::uint32_t at = 0;
-        std::uint32_t round = 0;
-    };
-
     /// Whether an entity of this index was entered.
-    bool is_marked(Entity entity) const {
-        return entity.index < marks_.size() && marks_[entity.index].round == round_;
+    bool is_entered(std::uint32_t index) const {
+        if (index >= at_.size()) return false;
+        const std::uint32_t at = at_[index];
+        return at < entities_.size() && entities_[at].index == index;
     }
     void enter(Entity entity);
     std::uint64_t* bits_of(Entity entity);
@@ -111,8 +111,7 @@ private:
 
     std::vector<Entity> entities_;
     std::vector<std::uint64_t> bits_;  // words_ for each of entities_
-    std::vector<Mark> marks_;          // by entity index
-    std::uint32_t round_ = 1;          // one more after each clear()
+    std::vector<std::uint32_t> at_;    // by entity index: where it is in entities_, if it is there
     std::vector<Entity> destroyed_;
     std::vector<Hook> hooks_;
 };

@@ -30,15 +30,13 @@ void CommandQueue::push(Kind kind, Entity entity, std::span<const ComponentId> c
         kept[i] = nullptr;
         if (type.is_tag() || values[i] == nullptr) continue;
         kept[i] = allocate(type.size, type.align);
-        if (type.move == nullptr) {
-            std::memcpy(kept[i], values[i], type.size);
-        } else {
-            type.move(kept[i], values[i]);
-        }
+        type.construct(kept[i], values[i]);
     }
-    commands_.push_back({kind, entity, {ids, count}, {kept, values.size()}, {}});
-    if (entity.index >= waiting_.size()) waiting_.resize(entity.index + std::size_t{1});
-    ++waiting_[entity.index];
+    if (entity.index >= newest_.size()) newest_.resize(entity.index + std::size_t{1});
+    std::uint32_t& newest = newest_[entity.index];
+    commands_.push_back({kind, entity, {ids, count}, {kept, values.size()}, {}, newest});
+    newest = static_cast<std::uint32_t>(commands_.size());
+    ++size_;
 }
 
 void CommandQueue::push_entities(Kind kind, std::span<const Entity> entities, ComponentId component) {
@@ -47,6 +45,7 @@ void CommandQueue::push_entities(Kind kind, std::span<const Entity> entities, Co
     *id = component;
     std::copy(entities.begin(), entities.end(), kept);
     commands_.push_back({kind, {}, {id, 1}, {}, {kept, entities.size()}});
+    ++size_;
 }
 
 CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it_now, void*& value) const {
@@ -54,11 +53,8 @@ CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it
     void* last = nullptr;   // what the last set leaves
     void* added = nullptr;  // by the oldest add since the component was last missing
     bool is_removed = false;
-    std::uint32_t left = waiting_[entity.index];
-    for (std::size_t c = commands_.size(); c-- > next_ && left != 0;) {
-        const Command& command = commands_[c];
-        if (!command.entity || command.entity.index != entity.index) continue;
-        --left;
+    for (std::uint32_t at = newest_[entity.index]; at > next_; at = commands_[at - 1].earlier) {
+        const Command& command = commands_[at - 1];
         if (command.entity != entity) continue;
         if (command.kind == Kind::destroy) return Fate::removed;  // whatever comes after is lost too
         if (is_removed || last != nullptr) continue;
@@ -89,7 +85,8 @@ bool CommandQueue::excludes(ComponentId got, ComponentId lost) const {
 CommandQueue::Command CommandQueue::pop() {
     assert(!empty());
     const Command command = commands_[next_++];
-    if (command.entity) --waiting_[command.entity.index];
+    if (command.entity && newest_[command.entity.index] == next_) newest_[command.entity.index] = 0;
+    --size_;
     return command;
 }
 

@@ -31,6 +31,7 @@ public:
         std::span<const ComponentId> components;
         std::span<void* const> values;     // one per component; null for tags
         std::span<const Entity> entities;  // of destroy_all and changed
+        std::uint32_t earlier = 0;         // the one before it for this entity: position + 1; 0 for none
     };
 
     explicit CommandQueue(const ComponentTable& table) : table_(table) {}
@@ -38,8 +39,7 @@ public:
     CommandQueue(const CommandQueue&) = delete;
     CommandQueue& operator=(const CommandQueue&) = delete;
 
-    bool empty() const { return next_ == commands_.size(); }
-    std::size_t size() const { return commands_.size() - next_; }
+    bool empty() const { return size_ == 0; }
 
     /// Moves from the values; nulls in their place stay nulls.
     void push(Kind kind, Entity entity, std::span<const ComponentId> components,
@@ -47,7 +47,7 @@ public:
     void push_entities(Kind kind, std::span<const Entity> entities, ComponentId component);
 
     /// Whether operations on this entity alone wait.
-    bool has(Entity entity) const { return entity.index < waiting_.size() && waiting_[entity.index] != 0; }
+    bool has(Entity entity) const { return entity.index < newest_.size() && newest_[entity.index] != 0; }
 
     enum class Fate : std::uint8_t { untouched, queued, removed };
     /// What the queue will have done to a component of an entity: nothing, given it the value at
@@ -72,10 +72,11 @@ private:
     const ComponentTable& table_;
     std::vector<Command> commands_;
     std::size_t next_ = 0;
-    std::vector<std::uint32_t> waiting_;  // by entity index
-    std::vector<Chunk> chunks_;           // of all that commands name; never moved
-    std::size_t chunk_ = 0;               // being filled
-    std::size_t used_ = 0;                // bytes of it
+    std::size_t size_ = 0;
+    std::vector<std::uint32_t> newest_;  // by entity index: position + 1 in commands_; 0 for none
+    std::vector<Chunk> chunks_;          // of all that commands name; never moved
+    std::size_t chunk_ = 0;              // being filled
+    std::size_t used_ = 0;               // bytes of it
 };
 
 }  // namespace shoal::ecs

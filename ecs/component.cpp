@@ -3,25 +3,35 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cstring>
 #include <string>
 
 namespace shoal::ecs {
 
-AddressMap::AddressMap() : entries_(16) {}
+void ComponentType::construct(void* to, void* from) const {
+    if (move == nullptr) {
+        std::memcpy(to, from, size);
+    } else {
+        move(to, from);
+    }
+}
 
-void AddressMap::insert(const void* address, std::uint32_t number) {
+AddressMap::AddressMap() : entries_(16), mask_(15) {}
+
+void AddressMap::insert(const void* address, std::uint32_t hash, std::uint32_t number) {
     assert(address != nullptr);
-    assert(find(address) == kAbsent);
+    assert(find(address, hash) == kAbsent);
     if ((count_ + 1) * 2 > entries_.size()) {
         std::vector<Entry> old(entries_.size() * 2);
         old.swap(entries_);
+        mask_ = static_cast<std::uint32_t>(entries_.size() - 1);
         count_ = 0;
         for (const Entry& entry : old)
-            if (entry.address != nullptr) insert(entry.address, entry.number);
+            if (entry.address != nullptr) insert(entry.address, entry.hash, entry.number);
     }
-    std::size_t i = start(address) & (entries_.size() - 1);
-    while (entries_[i].address != nullptr) i = (i + 1) & (entries_.size() - 1);
-    entries_[i] = {address, number};
+    std::uint32_t i = hash & mask_;
+    while (entries_[i].address != nullptr) i = (i + 1) & mask_;
+    entries_[i] = {address, hash, number};
     ++count_;
 }
 
@@ -57,7 +67,7 @@ ComponentId ComponentTable::id_of(const TypeTag& tag) {
         id = add(ComponentType{tag.name, tag.size, tag.align, tag.move, tag.destroy, tag.relation});
         if (tag.is_shared) named_.push_back({&tag, id});
     }
-    ids_.insert(&tag, id.value);
+    ids_.insert(&tag, tag.hash, id.value);
     return id;
 }
 

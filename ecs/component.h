@@ -47,6 +47,9 @@ struct ComponentType {
     /// Other than none: entities have it with targets only, see World::pair_id().
     RelationTraits relation = RelationTraits::none;
 
+    /// Moves a value, not a tag, into empty memory.
+    void construct(void* to, void* from) const;
+
     bool is_tag() const { return size == 0; }
     bool is_relation() const { return relation != RelationTraits::none; }
 };
@@ -77,7 +80,7 @@ template <class T>
 concept Value = Component<T> && !std::is_empty_v<T>;
 
 /// Its address differs between the shared libraries of a program, and only there.
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(_WIN32)  // Windows shares nothing unless told to
 [[gnu::visibility("hidden")]]
 #endif
 inline constexpr char library_mark = 0;
@@ -85,6 +88,7 @@ inline constexpr char library_mark = 0;
 /// What a type is known by before a world gives it an id.
 struct TypeTag {
     std::string_view name;
+    std::uint32_t hash;   // of the name
     const char* library;  // &library_mark where the tag was made
     bool is_shared;       // the name means the same type in every shared library of the program
     std::uint32_t size;
@@ -111,11 +115,18 @@ constexpr std::string_view type_name() {
     return text;
 }
 
+/// Source: FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv.
+constexpr std::uint32_t hash_name(std::string_view name, std::uint32_t hash = 0x811C'9DC5) {
+    for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x0100'0193;
+    return hash;
+}
+
 template <class T>
 constexpr TypeTag make_type_tag() {
     constexpr std::string_view name = type_name<T>();
     TypeTag tag{};
     tag.name = name;
+    tag.hash = hash_name(name);
     tag.library = &library_mark;
     // Local and anonymous types of the same name can be different types.
     tag.is_shared = name.find_first_of("({'`") == name.npos && name.find("<lambda") == name.npos &&
@@ -133,36 +144,34 @@ constexpr TypeTag make_type_tag() {
 template <class T>
 inline constexpr TypeTag type_tag = make_type_tag<T>();
 
-/// A small hash map from the addresses of static objects to numbers.
+/// A small hash map from the addresses of static objects to numbers. Hashes come from outside: the
+/// compiler knows those of types.
 class AddressMap {
 public:
     static constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;
 
     AddressMap();
 
-    std::uint32_t find(const void* address) const {
-        for (std::size_t i = start(address);; ++i) {
-            const Entry& entry = entries_[i & (entries_.size() - 1)];
+    std::uint32_t find(const void* address, std::uint32_t hash) const {
+        for (std::uint32_t i = hash;; ++i) {
+            const Entry& entry = entries_[i & mask_];
             if (entry.address == address) return entry.number;
             if (entry.address == nullptr) return kAbsent;
         }
     }
 
-    /// Requires find(address) == kAbsent.
-    void insert(const void* address, std::uint32_t number);
+    /// Requires that it is absent.
+    void insert(const void* address, std::uint32_t hash, std::uint32_t number);
 
 private:
     struct Entry {
         const void* address = nullptr;
+        std::uint32_t hash = 0;
         std::uint32_t number = kAbsent;
     };
 
-    static std::size_t start(const void* address) {
-        const std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address);
-        return static_cast<std::size_t>((bits * 0x9E37'79B9'7F4A'7C15) >> 40);
-    }
-
     std::vector<Entry> entries_;  // a power of two, at most half full
+    std::uint32_t mask_;
     std::uint32_t count_ = 0;
 };
 
@@ -181,7 +190,7 @@ public:
     ComponentId id_of(const TypeTag& tag);
 
     /// None if it was not given an id through this very tag.
-    ComponentId find_here(const TypeTag& tag) const { return ComponentId{ids_.find(&tag)}; }
+    ComponentId find_here(const TypeTag& tag) const { return ComponentId{ids_.find(&tag, tag.hash)}; }
 
     /// None if this world has never seen the type.
     ComponentId find(const TypeTag& tag) const {

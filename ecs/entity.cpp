@@ -4,13 +4,7 @@
 
 namespace shoal::ecs {
 
-Entity EntityTable::take() {
-    ++alive_;
-    if (first_free_ == kNoIndex) {
-        assert(slots_.size() < kNoIndex);  // 4 billion entities
-        slots_.push_back({{kNowhere, 0}, 1});
-        return Entity{index_count() - 1, 1};
-    }
+Entity EntityTable::take_free() {
     const std::uint32_t index = first_free_;
     Slot& slot = slots_[index];
     first_free_ = slot.place.row;
@@ -30,7 +24,7 @@ void EntityTable::release(Entity entity) {
 }
 
 Entity EntityTable::at(std::uint32_t index) const {
-    if (index >= slots_.size() || slots_[index].place.archetype == kFree) return {};
+    if (index >= count_ || slots_[index].place.archetype == kFree) return {};
     return Entity{index, slots_[index].generation};
 }
 

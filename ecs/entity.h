@@ -4,6 +4,7 @@
 #include <cassert>
 #include <compare>
 #include <cstdint>
+#include <string_view>  // and std::hash
 #include <vector>
 
 namespace shoal::ecs {
@@ -30,21 +31,32 @@ public:
     };
 
     /// An entity that is alive but in no archetype yet. The index is the one freed last, if any.
-    Entity take();
+    Entity take() {
+        ++alive_;
+        if (first_free_ != kNoIndex) return take_free();
+        slots_.push_back({{kNowhere, 0}, 1});
+        return Entity{count_++, 1};
+    }
+
+    /// Makes room for so many more, at least.
+    void reserve(std::uint32_t more) {
+        const std::size_t needed = slots_.size() + more, twice = 2 * slots_.capacity();
+        if (needed > slots_.capacity()) slots_.reserve(needed > twice ? needed : twice);
+    }
 
     /// Requires is_alive(entity). Outstanding handles are stale from here on. An index whose
     /// generations have run out is never used again.
     void release(Entity entity);
 
     bool is_alive(Entity entity) const {
-        if (entity.index >= slots_.size()) return false;
+        if (entity.index >= count_) return false;
         const Slot& slot = slots_[entity.index];
         return slot.generation == entity.generation && slot.place.archetype != kFree;
     }
 
     /// Null if the entity is dead or in no archetype yet. Valid until the next take().
     const Place* find(Entity entity) const {
-        if (entity.index >= slots_.size()) return nullptr;
+        if (entity.index >= count_) return nullptr;
         const Slot& slot = slots_[entity.index];
         if (slot.generation != entity.generation || slot.place.archetype >= kNowhere) return nullptr;
         return &slot.place;
@@ -65,8 +77,11 @@ public:
     /// Entities alive.
     std::uint32_t size() const { return alive_; }
 
+    /// Nobody is alive any more, and handles begin anew.
+    void clear() { *this = {}; }
+
     /// Indices ever used; at() gives the entity alive there, or null.
-    std::uint32_t index_count() const { return static_cast<std::uint32_t>(slots_.size()); }
+    std::uint32_t index_count() const { return count_; }
     Entity at(std::uint32_t index) const;
 
 private:
@@ -79,9 +94,19 @@ private:
         std::uint32_t generation;
     };
 
+    Entity take_free();
+
     std::vector<Slot> slots_;
+    std::uint32_t count_ = 0;  // of slots_
     std::uint32_t first_free_ = kNoIndex;
     std::uint32_t alive_ = 0;
 };
 
 }  // namespace shoal::ecs
+
+template <>
+struct std::hash<shoal::ecs::Entity> {
+    std::size_t operator()(const shoal::ecs::Entity& entity) const {
+        return std::hash<std::uint64_t>{}(std::uint64_t{entity.generation} << 32 | entity.index);
+    }
+};

@@ -5,8 +5,11 @@
 namespace shoal::ecs {
 
 void Hook::disconnect() {
-    if (anchor_ != nullptr && anchor_->table != nullptr) anchor_->table->disconnect(list_, serial_);
-    drop_anchor();
+    // The function may own this handle: nothing of it is touched once the function may be gone.
+    Hook gone(std::move(*this));
+    if (gone.anchor_ != nullptr && gone.anchor_->table != nullptr)
+        gone.anchor_->table->disconnect(gone.list_, gone.serial_);
+    gone.drop_anchor();
 }
 
 void Hook::release() {
@@ -26,14 +29,21 @@ void Hook::drop_anchor() {
 HookTable::HookTable() : lists_(1), anchor_(new Hook::Anchor{this, 0}) {}
 
 HookTable::~HookTable() {
-    assert(!running_);
-    anchor_->table = nullptr;  // handles, also those inside functions destroyed below, do nothing now
-    ++anchor_->handles;        // ours, until the functions are gone
-    for (List& list : lists_)
-        for (Subscriber& subscriber : list)
-            if (subscriber.function.destroy != nullptr)
-                subscriber.function.destroy(subscriber.function.state);
+    clear();
     if (--anchor_->handles == 0) delete anchor_;
+}
+
+void HookTable::clear() {
+    assert(!running_);
+    if (std::exchange(is_closed_, true)) return;
+    anchor_->table = nullptr;  // handles, also those inside functions destroyed below, do nothing now
+    ++anchor_->handles;        // ours, until the table is gone
+    for (std::size_t list = 0; list < lists_.size(); ++list)  // which what the functions own may make longer
+        while (!lists_[list].empty()) {
+            const Function function = lists_[list].back().function;
+            lists_[list].pop_back();
+            if (function.destroy != nullptr) function.destroy(function.state);
+        }
 }
 
 void HookTable::resize(std::uint32_t components) {
@@ -50,6 +60,10 @@ Hook HookTable::connect(HookKind kind, ComponentId id, Function function) {
 
 Hook HookTable::connect_to(std::uint32_t list, Function function) {
     assert(function.call != nullptr);
+    if (is_closed_) {
+        if (function.destroy != nullptr) function.destroy(function.state);
+        return {};
+    }
     lists_[list].push_back({function, next_serial_});
     Hook hook;
     hook.anchor_ = anchor_;

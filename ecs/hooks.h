@@ -34,7 +34,9 @@ public:
         Hook(std::move(other)).swap(*this);
         return *this;
     }
-    ~Hook() { disconnect(); }
+    ~Hook() {
+        if (anchor_ != nullptr) disconnect();
+    }
 
     /// From here on the function is not called, not even by a dispatch under way.
     void disconnect();
@@ -111,6 +113,9 @@ public:
     }
     void run_on_destroy(const HookCall& call) { run(0, call, true); }
 
+    /// Destroys all functions, for good: from here on nothing is connected. Requires that none runs.
+    void clear();
+
     /// Whether a hook is being called now.
     bool is_running() const { return running_; }
 
@@ -138,6 +143,7 @@ private:
     std::uint64_t next_serial_ = 1;
     std::vector<std::uint32_t> dirty_lists_;  // one entry per subscriber to sweep
     bool running_ = false;
+    bool is_closed_ = false;
     std::uint64_t running_serial_ = 0;
     bool is_disconnected_ = false;  // the one running
 };
@@ -191,14 +197,17 @@ HookTable::Function make_hook_function(Fn fn) {
                     });
                 } else {
                     static_assert(accepts.template operator()<Batch, Target..., const void*>(),
-                                  "wrong hook signature");
+                                  "a hook takes (World&, Entity, const T&) or (World&, span<const Entity>, "
+                                  "span<const T>)");
                     tell(event.entities, target..., event.values);
                 }
             } else if constexpr (std::is_empty_v<T>) {
                 if constexpr (accepts.template operator()<Entity, Target...>()) {
                     each([&](std::size_t, Entity entity) { tell(entity, target...); });
                 } else {
-                    static_assert(accepts.template operator()<Batch, Target...>(), "wrong hook signature");
+                    static_assert(accepts.template operator()<Batch, Target...>(),
+                                  "a hook takes (World&, Entity, const T&) or (World&, span<const Entity>, "
+                                  "span<const T>)");
                     tell(event.entities, target...);
                 }
             } else {
@@ -207,7 +216,8 @@ HookTable::Function make_hook_function(Fn fn) {
                     each([&](std::size_t i, Entity entity) { tell(entity, target..., values[i]); });
                 } else {
                     static_assert(accepts.template operator()<Batch, Target..., std::span<const T>>(),
-                                  "wrong hook signature");
+                                  "a hook takes (World&, Entity, const T&) or (World&, span<const Entity>, "
+                                  "span<const T>)");
                     tell(event.entities, target..., std::span<const T>(values, event.entities.size()));
                 }
             }

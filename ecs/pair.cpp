@@ -21,7 +21,6 @@ ComponentId PairTable::id_of(ComponentId relation, Entity target) {
     pairs_[slot].target = target;
     pairs_[slot].next = first;
     first = slot;
-    ++used_;
     return id_at(slot);
 }
 
@@ -56,7 +55,6 @@ void PairTable::release_dead() {
         assert(pair.archetypes.empty());
         pair.relation = {};
         pair.target = {};
-        --used_;
         if (++pair.generation == 0) continue;  // every id that this slot can name was handed out
         pair.next = first_free_;
         first_free_ = slot;

@@ -58,9 +58,6 @@ public:
     void release_dead();
     bool has_dead() const { return !dead_.empty(); }
 
-    /// Pairs that are current or buried.
-    std::uint32_t size() const { return used_; }
-
 private:
     static constexpr std::uint32_t kFirstValue = 0x8000'0000;  // above those of all components
     static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
@@ -82,7 +79,6 @@ private:
     std::vector<std::uint32_t> first_of_target_;  // by entity index
     std::vector<std::uint32_t> dead_;
     std::uint32_t first_free_ = kNone;
-    std::uint32_t used_ = 0;
 };
 
 }  // namespace shoal::ecs

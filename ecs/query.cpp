@@ -30,9 +30,7 @@ QueryCore::QueryCore(World& world, std::span<const Term> terms)
 
 bool QueryCore::is_changed(const Match& match, std::uint32_t block, std::uint64_t tick) const {
     for (std::size_t term = 0; term < terms_.size(); ++term)
-        if (terms_[term].use == Use::changed &&
-            match.archetype->column(match.columns[term]).stamp(block) > tick)
-            return true;
+        if (terms_[term].use == Use::changed && match.columns[term]->stamp(block) > tick) return true;
     return false;
 }
 
@@ -54,7 +52,7 @@ void QueryCore::match_new() {
         };
         if (!std::all_of(terms_.begin(), terms_.end(), fits)) continue;
         matches_.push_back({archetype, archetype->serial(), archetype->index()});
-        for (const Term& term : terms_) columns_.push_back(archetype->column_of(term.id));
+        for (const Term& term : terms_) columns_.push_back(archetype->find(term.id));
     }
 }
 
@@ -101,10 +99,10 @@ void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_
                            const WrittenRows* written) {
     const auto entities = match.archetype->entities().subspan(first, count);
     for (const std::uint32_t term : writes_) {
-        const std::uint32_t column = match.columns[term];
-        if (column == Archetype::kNoColumn || !world_.hooks_.has(HookKind::change, terms_[term].id)) continue;
+        const Archetype::Column* const column = match.columns[term];
+        if (column == nullptr || !world_.hooks_.has(HookKind::change, terms_[term].id)) continue;
         if (terms_[term].use != Use::write_some) {
-            world_.fire_changed(match.archetype->column(column), first, entities);
+            world_.fire_changed(*column, first, entities);
             continue;
         }
         const WrittenRows& rows = written[term];
@@ -116,9 +114,7 @@ void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_
             }
             std::uint32_t end = row;
             while (end < count && is_written(end)) ++end;
-            if (end != row)
-                world_.fire_changed(match.archetype->column(column), first + row,
-                                    entities.subspan(row, end - row));
+            if (end != row) world_.fire_changed(*column, first + row, entities.subspan(row, end - row));
             row = end + 1;
         }
     }

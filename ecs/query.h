@@ -46,10 +46,10 @@ public:
         Use use;
     };
 
-    /// An archetype, and the column of each term; Archetype::kNoColumn if it has none.
+    /// An archetype, and the column of each term; null if it has none.
     struct Match {
         Archetype* archetype;
-        std::span<const std::uint32_t> columns;
+        Archetype::Column* const* columns;
     };
 
     /// Which rows of a block were written, one bit each.
@@ -67,7 +67,7 @@ public:
     }
 
     Match match(std::size_t index) const {
-        return {matches_[index].archetype, {columns_.data() + index * terms_.size(), terms_.size()}};
+        return {matches_[index].archetype, columns_.data() + index * terms_.size()};
     }
 
     /// The position of an archetype's match, or no position at all.
@@ -85,25 +85,22 @@ public:
     /// Whether a component of a Changed term was written in the block after `tick`.
     bool is_changed(const Match& match, std::uint32_t block, std::uint64_t tick) const;
 
-    /// Marks what the block's visit wrote and tells the hooks, by component. `written` has
-    /// one entry per term if there are write_some terms.
-    void finish_block(const Match& match, std::uint32_t first, std::uint32_t count,
-                      const WrittenRows* written) {
-        bool is_hooked = false;
-        for (const std::uint32_t term : writes_) {
-            if (match.columns[term] == Archetype::kNoColumn) continue;
-            if (terms_[term].use == Use::write_some && !any(written[term])) continue;
-            match.archetype->column(match.columns[term]).wrote(first, world_.tick_);
-            is_hooked |= world_.hooks_.has(HookKind::change, terms_[term].id);
-        }
-        if (is_hooked) tell_block(match, first, count, written);
+    /// Marks that the visit of a block wrote; whether hooks want to hear of it.
+    bool mark(const Match& match, std::size_t term, std::uint32_t first) const {
+        Archetype::Column* const column = match.columns[term];
+        if (column == nullptr) return false;
+        column->wrote(first, world_.tick_);
+        return world_.hooks_.has(HookKind::change, terms_[term].id);
     }
+    static bool any(const WrittenRows& rows);
+
+    /// Tells the hooks what the block's visit wrote, by component. `written` has one entry per term if
+    /// there are write_some terms.
+    void tell_block(const Match& match, std::uint32_t first, std::uint32_t count, const WrittenRows* written);
 
 private:
-    static bool any(const WrittenRows& rows);
     void match_new();
     void forget_freed();
-    void tell_block(const Match& match, std::uint32_t first, std::uint32_t count, const WrittenRows* written);
 
     World& world_;
     std::vector<Term> terms_;
@@ -114,9 +111,9 @@ private:
         std::uint64_t serial;
         std::uint32_t index;
     };
-    std::vector<Known> matches_;          // by serial
-    std::vector<std::uint32_t> columns_;  // of each match, one per term
-    std::uint64_t seen_ = 0;              // the last serial looked at
+    std::vector<Known> matches_;               // by serial
+    std::vector<Archetype::Column*> columns_;  // of each match, one per term
+    std::uint64_t seen_ = 0;                   // the last serial looked at
     std::uint64_t frees_seen_ = 0;
 };
 
@@ -124,15 +121,18 @@ namespace detail {
 
 using Use = QueryCore::Use;
 
-/// How a term gets at its values: pointers for one archetype, one argument per row.
+/// How a term gets at its values: pointers for one block, one argument per row of it.
 template <class T>
 struct Fetch {  // T and const T
-    static_assert(Value<std::remove_const_t<T>>, "tags have no values: use With or Without");
+    static_assert(!std::is_reference_v<T>, "T or const T, without &");
+    static_assert(!Relation<std::remove_const_t<T>>, "a relation: use Pair, With or Without");
+    static_assert(!Storable<std::remove_const_t<T>> || !std::is_empty_v<T>,
+                  "tags have no values: use With or Without");
     using Type = std::remove_const_t<T>;
     static constexpr Use kUse = std::is_const_v<T> ? Use::read : Use::write;
     static constexpr bool kHasArgument = true;
-    T* values;
-    T& at(std::uint32_t row) const { return values[row]; }
+    std::remove_reference_t<T>* values;
+    std::remove_reference_t<T>& at(std::uint32_t row) const { return values[row]; }
 };
 
 template <class T>
@@ -144,7 +144,7 @@ struct Fetch<Mut<T>> {
     T* values;
     std::uint64_t* written;
     Mut<T> at(std::uint32_t row) const {
-        return {values[row], written[row % kBlockRows / 64], std::uint64_t{1} << row % 64};
+        return {values[row], written[row / 64], std::uint64_t{1} << row % 64};
     }
 };
 
@@ -165,7 +165,8 @@ struct Fetch<Pair<R>> {
     static constexpr bool kHasArgument = true;
     std::span<const Archetype::Pair> pairs;
     const Archetype* archetype;
-    Targets<R> at(std::uint32_t row) const { return {pairs, *archetype, row}; }
+    std::uint32_t first;
+    Targets<R> at(std::uint32_t row) const { return {pairs, *archetype, first + row}; }
 };
 
 template <class T, Use use>
@@ -271,17 +272,17 @@ public:
 
 private:
     template <class Term>
-    detail::Fetch<Term> fetch(const QueryCore::Match& match, std::size_t term,
+    detail::Fetch<Term> fetch(const QueryCore::Match& match, std::size_t term, std::uint32_t first,
                               QueryCore::WrittenRows& written) const {
         detail::Fetch<Term> result{};
         if constexpr (detail::Fetch<Term>::kUse == QueryCore::Use::pair) {
             result.pairs = core_.pairs(match, term);
             result.archetype = match.archetype;
+            result.first = first;
             return result;
         } else {
-            const std::uint32_t column = match.columns[term];
-            if (column != Archetype::kNoColumn)
-                result.values = static_cast<Type<Term>*>(match.archetype->column(column).at(0));
+            Archetype::Column* const column = match.columns[term];
+            if (column != nullptr) result.values = static_cast<Type<Term>*>(column->at(first));
             if constexpr (detail::Fetch<Term>::kUse == QueryCore::Use::write_some)
                 result.written = written.data();
             return result;
@@ -290,28 +291,44 @@ private:
 
     /// By value: nothing the function writes can then change them, as far as the compiler knows.
     template <class Fn, class... Fetches>
-    static void visit_rows(Fn& fn, const Entity* entities, std::uint32_t first, std::uint32_t last,
-                           Fetches... fetches) {
-        for (std::uint32_t row = first; row < last; ++row) {
+    static void visit_rows(Fn& fn, const Entity* entities, std::uint32_t count, Fetches... fetches) {
+        for (std::uint32_t row = 0; row < count; ++row) {
             if constexpr (requires { fn(entities[row], fetches.at(row)...); }) {
                 fn(entities[row], fetches.at(row)...);
-            } else {
+            } else if constexpr (requires { fn(fetches.at(row)...); }) {
                 fn(fetches.at(row)...);
+            } else {
+                static_assert(kArguments > kTerms,
+                              "one argument per term, filters left out; may take Entity first");
             }
         }
     }
 
     template <class Fn, class... Arguments, std::size_t... I>
-    void visit_block(Fn& fn, const QueryCore::Match& match, std::uint32_t first, std::uint32_t last,
+    void visit_block(Fn& fn, const QueryCore::Match& match, std::uint32_t first, std::uint32_t count,
                      detail::List<Arguments...>, std::index_sequence<I...>) {
         QueryCore::WrittenRows written[kTerms];  // used by Mut terms
         if constexpr (kUses(QueryCore::Use::write_some))
             for (auto& rows : written) rows.fill(0);
-        visit_rows(fn, match.archetype->entities().data(), first, last,
-                   fetch<Arguments>(match, kArgumentTerms[I], written[kArgumentTerms[I]])...);
-        if constexpr (kUses(QueryCore::Use::write) || kUses(QueryCore::Use::write_some) ||
-                      kUses(QueryCore::Use::optional_write))
-            core_.finish_block(match, first, last - first, written);
+        visit_rows(fn, match.archetype->entities().data() + first, count,
+                   fetch<Arguments>(match, kArgumentTerms[I], first, written[kArgumentTerms[I]])...);
+        std::size_t term = 0;
+        bool is_hooked = false;
+        ((is_hooked |= mark<detail::Fetch<Terms>::kUse>(match, term, first, written[term]), ++term), ...);
+        if (is_hooked) core_.tell_block(match, first, count, written);
+    }
+
+    template <QueryCore::Use use>
+    bool mark(const QueryCore::Match& match, std::size_t term, std::uint32_t first,
+              const QueryCore::WrittenRows& written) const {
+        using Use = QueryCore::Use;
+        if constexpr (use == Use::write || use == Use::optional_write) {
+            return core_.mark(match, term, first);
+        } else if constexpr (use == Use::write_some) {
+            return QueryCore::any(written) && core_.mark(match, term, first);
+        } else {
+            return false;
+        }
     }
 
     template <class Fn>
@@ -328,8 +345,8 @@ private:
         for (std::uint32_t first = 0; first < rows; first += kBlockRows) {
             if constexpr (kUses(QueryCore::Use::changed))
                 if (!core_.is_changed(match, first / kBlockRows, since)) continue;
-            const std::uint32_t last = rows - first < kBlockRows ? rows : first + kBlockRows;
-            visit_block(fn, match, first, last, Arguments{}, std::make_index_sequence<kArguments>{});
+            visit_block(fn, match, first, rows - first < kBlockRows ? rows - first : kBlockRows, Arguments{},
+                        std::make_index_sequence<kArguments>{});
         }
     }
 

@@ -2,44 +2,34 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 namespace shoal::ecs {
 
 namespace {
 
-/// Whether `ids` names what it has at `i` earlier on.
-bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
-    return std::find(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(i), ids[i]) !=
-           ids.begin() + static_cast<std::ptrdiff_t>(i);
-}
-
 bool contains(std::span<const ComponentId> ids, ComponentId id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-void construct_from(const ComponentType& type, void* to, void* from) {
-    if (type.move == nullptr) {
-        std::memcpy(to, from, type.size);
-    } else {
-        type.move(to, from);
-    }
+/// Whether `ids` names what it has at `i` earlier on.
+bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
+    return contains(ids.first(i), ids[i]);
 }
 
 /// Replaces a value.
 void overwrite(const ComponentType& type, void* to, void* from) {
     if (to == from) return;
     if (type.destroy != nullptr) type.destroy(to);
-    construct_from(type, to, from);
+    type.construct(to, from);
 }
 
 }  // namespace
 
 /// Rows of one block.
-inline void World::fire(HookKind kind, const Archetype& archetype, std::uint32_t column, std::uint32_t first,
-                        std::uint32_t count, Removal reason) {
-    if (hooks_.has(kind, archetype.column(column).hook_id()))
-        run_hooks(kind, archetype.column(column), first, archetype.entities().subspan(first, count), reason);
+inline void World::fire(HookKind kind, const Archetype& archetype, const Archetype::Column& column,
+                        std::uint32_t first, std::uint32_t count, Removal reason) {
+    if (hooks_.has(kind, column.hook_id()))
+        run_hooks(kind, column, first, archetype.entities().subspan(first, count), reason);
 }
 
 World::World() : commands_(components_) {
@@ -63,10 +53,11 @@ World::~World() {
         for (std::uint32_t column = 0; column < archetype->column_count(); ++column)
             for (std::uint32_t first = 0; first < archetype->size(); first += kBlockRows) {
                 const std::uint32_t count = std::min(kBlockRows, archetype->size() - first);
-                fire(HookKind::remove, *archetype, column, first, count, Removal::world);
+                fire(HookKind::remove, *archetype, archetype->column(column), first, count, Removal::world);
             }
-    entities_ = {};  // what destructors of components see: nobody is alive
+    entities_.clear();  // what destructors of components see: nobody is alive
     archetypes_.clear();
+    hooks_.clear();  // while there is a world left for what the functions own
 }
 
 ComponentId World::register_component(const ComponentType& type) {
@@ -237,10 +228,10 @@ bool World::is_busy(Entity entity) const {
 
 /// For entities that lack the value, or have operations queued or half done: a write queues behind a
 /// queued value by going to that one.
-World::Writable World::unusual_writable(Entity entity, ComponentId id) {
-    if (!require_alive(entity)) return {};
-    if (!components_.can_be_had(id) || components_[id].is_tag()) return {};
-    if (may_write_at_once(entity)) return {};
+void* World::unusual_writable(Entity entity, ComponentId id) {
+    if (!require_alive(entity)) return nullptr;
+    if (!components_.can_be_had(id) || components_[id].is_tag()) return nullptr;
+    if (may_write_at_once(entity)) return nullptr;
     const Cell found = cell(entity, id);
 
     const bool is_going = removing_.entity == entity && contains(removing_.ids, id);
@@ -248,24 +239,24 @@ World::Writable World::unusual_writable(Entity entity, ComponentId id) {
     CommandQueue::Fate fate = commands_.fate(entity, id, found && !is_going, queued);
     if (is_dying(entity) || (fate == CommandQueue::Fate::untouched && is_going))
         fate = CommandQueue::Fate::removed;
-    if (fate == CommandQueue::Fate::queued) return {queued, {}};
-    if (fate == CommandQueue::Fate::untouched && found) return {found.at(), found};
+    if (fate == CommandQueue::Fate::queued) return queued;
+    if (fate == CommandQueue::Fate::untouched && found) return found.at();
     if (fate == CommandQueue::Fate::removed) ++dropped_commands_;
-    return {};
+    return nullptr;
 }
 
 void World::stop() {
     std::abort();
 }
 
-Archetype& World::archetype_of(std::span<const TypeTag* const> pack) {
-    const std::uint32_t known = packs_.find(pack.data());
+Archetype& World::archetype_of(std::span<const TypeTag* const> pack, std::uint32_t hash) {
+    const std::uint32_t known = packs_.find(pack.data(), hash);
     if (known != AddressMap::kAbsent) return archetypes_[known];
     std::vector<ComponentId> ids;
     for (const TypeTag* tag : pack) ids.push_back(register_type(*tag));
     std::sort(ids.begin(), ids.end());
     Archetype& archetype = archetype_of(ids);
-    packs_.insert(pack.data(), archetype.index());
+    packs_.insert(pack.data(), hash, archetype.index());
     return archetype;
 }
 
@@ -335,14 +326,14 @@ std::vector<Entity> World::sources_of(ComponentId pair) const {
 }
 
 /// The pairs that exclusive ones among `ids` take the place of.
-std::vector<ComponentId> World::replaced_by(std::span<const ComponentId> ids, const Archetype& from) const {
-    std::vector<ComponentId> replaced;
-    if (from.pairs().empty()) return replaced;
+std::span<const ComponentId> World::replaced_by(std::span<const ComponentId> ids, const Archetype& from) {
+    replaced_.clear();
+    if (from.pairs().empty()) return {};
     for (const ComponentId id : ids)
         if (id.is_pair() && includes(components_[id].relation, exclusive) && !from.has(id))
             for (const Archetype::Pair& pair : from.pairs(components_.type_of(id)))
-                replaced.push_back(from.components()[pair.column]);
-    return replaced;
+                replaced_.push_back(from.components()[pair.column]);
+    return replaced_;
 }
 
 /// Leaves out pairs whose target died since, and all but the first of an exclusive relation.
@@ -368,12 +359,6 @@ void World::keep_possible(Possible& given) {
     given.values = given.kept_values;
 }
 
-std::uint32_t World::append(Entity entity, Archetype& archetype) {
-    const std::uint32_t row = archetype.append(entity);
-    entities_.move_to(entity, {archetype.index(), row});
-    return row;
-}
-
 /// Rows that are whole now, the last ones.
 void World::complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count) {
     for (const std::uint32_t last = first + count; first < last; first += count) {
@@ -381,7 +366,7 @@ void World::complete_spawn(Archetype& archetype, std::uint32_t first, std::uint3
         for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
             archetype.column(column).wrote(first, tick_);
         for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-            fire(HookKind::add, archetype, column, first, count);
+            fire(HookKind::add, archetype, archetype.column(column), first, count);
     }
 }
 
@@ -394,7 +379,7 @@ void World::spawn_now(Entity entity, std::span<const ComponentId> ids, std::span
     for (std::size_t i = 0; i < given.ids.size(); ++i) {
         const ComponentId id = given.ids[i];
         if (components_[id].is_tag() || is_repeated(given.ids, i)) continue;
-        construct_from(components_[id], archetype.column(archetype.column_of(id)).at(row), given.values[i]);
+        components_[id].construct(archetype.find(id)->at(row), given.values[i]);
     }
     complete_spawn(archetype, row, 1);
 }
@@ -405,11 +390,10 @@ void World::add_now(Entity entity, ComponentId id, void* value) {
     const EntityTable::Place place = *entities_.find(entity);
     Archetype& to = archetype_with(archetypes_[place.archetype], id);
     const std::uint32_t row = move_row(place, to);
-    const std::uint32_t index = to.column_of(id);
-    Archetype::Column& column = to.column(index);
+    Archetype::Column& column = *to.find(id);
     column.wrote(row, tick_);
-    if (column.has_values()) construct_from(column.type(), column.at(row), value);
-    fire(HookKind::add, to, index, row, 1);
+    if (column.has_values()) column.type().construct(column.at(row), value);
+    fire(HookKind::add, to, column, row, 1);
 }
 
 void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::span<void* const> all_values) {
@@ -419,7 +403,7 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
     const auto ids = given.ids;
     const EntityTable::Place place = *entities_.find(entity);
     Archetype& from = archetypes_[place.archetype];
-    const std::vector<ComponentId> replaced = replaced_by(ids, from);
+    const auto replaced = replaced_by(ids, from);
     if (!replaced.empty()) fire_removes(from, place.row, replaced);
     Archetype& to = archetype_after(from, replaced, ids);
     const std::uint32_t row = &to == &from ? place.row : move_row(place, to);
@@ -427,11 +411,11 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
         const ComponentType& type = components_[ids[i]];
         const bool is_new = !from.has(ids[i]);
         if (is_repeated(ids, i) || (type.is_tag() && !is_new)) continue;
-        Archetype::Column& column = to.column(to.column_of(ids[i]));
+        Archetype::Column& column = *to.find(ids[i]);
         column.wrote(row, tick_);
         if (type.is_tag()) continue;
         if (is_new) {
-            construct_from(type, column.at(row), given.values[i]);
+            type.construct(column.at(row), given.values[i]);
         } else {
             overwrite(type, column.at(row), given.values[i]);
         }
@@ -440,7 +424,7 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
         const Archetype::Column& written = to.column(column);
         if (!contains(ids, written.id())) continue;
         if (!from.has(written.id())) {
-            fire(HookKind::add, to, column, row, 1);
+            fire(HookKind::add, to, written, row, 1);
         } else if (hooks_.has(HookKind::change, written.hook_id()) && !written.type().is_tag()) {
             fire_changed(written, row, {&entity, 1});
         }
@@ -451,17 +435,18 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
 void World::fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids) {
     removing_ = {archetype.entities()[row], ids};
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-        if (contains(ids, archetype.components()[column])) fire(HookKind::remove, archetype, column, row, 1);
+        if (contains(ids, archetype.components()[column]))
+            fire(HookKind::remove, archetype, archetype.column(column), row, 1);
     removing_ = {};
 }
 
 void World::remove_now(Entity entity, ComponentId id) {
     const Cell found = cell(entity, id);
-    if (!found) return;
+    if (!found || found.column->id() != id) return;  // an id that no world made may look like another
     const Deferral deferral(*this);
-    if (hooks_.has(HookKind::remove, found.column().hook_id())) {
+    if (hooks_.has(HookKind::remove, found.column->hook_id())) {
         removing_ = {entity, {&id, 1}};
-        run_hooks(HookKind::remove, found.column(), found.row, {&entity, 1}, Removal::component);
+        run_hooks(HookKind::remove, *found.column, found.row, {&entity, 1}, Removal::component);
         removing_ = {};
     }
     move_row({found.archetype->index(), found.row}, archetype_without(*found.archetype, id));
@@ -504,7 +489,7 @@ void World::destroy_one(Entity entity) {
     }
     Archetype& archetype = archetypes_[place.archetype];
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-        fire(HookKind::remove, archetype, column, place.row, 1, Removal::entity);
+        fire(HookKind::remove, archetype, archetype.column(column), place.row, 1, Removal::entity);
     entities_.release(entity);  // before its values: their destructors may ask for it
     if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
     dying_ = {};
@@ -547,12 +532,17 @@ std::uint32_t World::move_row(EntityTable::Place place, Archetype& to) {
     return row;
 }
 
-void World::run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,
-                      std::span<const Entity> entities, Removal reason) {
+/// Twice in the code, as run_hooks() and in fire_changed(), which saves a call per hooked write.
+inline void World::run_hooks_now(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+                                 std::span<const Entity> entities, Removal reason) {
     const Deferral deferral(*this);
     hooks_.run(kind, column.hook_id(),
-               {*this, entities, column.has_values() ? column.at(first) : nullptr, column.type().size, reason,
-                column.target()});
+               {*this, entities, column.at(first), column.type().size, reason, column.target()});
+}
+
+void World::run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+                      std::span<const Entity> entities, Removal reason) {
+    run_hooks_now(kind, column, first, entities, reason);
 }
 
 /// Requires that somebody wants to hear of it.
@@ -561,7 +551,7 @@ void World::fire_changed(const Archetype::Column& column, std::uint32_t first,
     if (hooks_.is_running()) {
         commands_.push_entities(CommandQueue::Kind::changed, entities, column.id());
     } else {
-        run_hooks(HookKind::change, column, first, entities, Removal::component);
+        run_hooks_now(HookKind::change, column, first, entities, Removal::component);
     }
 }
 
@@ -574,17 +564,17 @@ void World::tell_changed(std::span<const Entity> entities, ComponentId id) {
         const bool follows = count != 0 && found.archetype == run.archetype && found.row == run.row + count &&
                              found.row % kBlockRows != 0;
         if (!follows) {
-            if (count != 0) fire(HookKind::change, *run.archetype, run.column_index, run.row, count);
+            if (count != 0) fire(HookKind::change, *run.archetype, *run.column, run.row, count);
             run = found;
             count = 0;
         }
         if (found) ++count;
     }
-    if (count != 0) fire(HookKind::change, *run.archetype, run.column_index, run.row, count);
+    if (count != 0) fire(HookKind::change, *run.archetype, *run.column, run.row, count);
 }
 
 void World::settle() {
-    ++locks_;  // hooks queue behind what is queued already
+    ++locks_;                                    // hooks queue behind what is queued already
     while (!commands_.empty() && locks_ == 1) {  // a hook may keep a Deferral: the rest waits for its end
         const CommandQueue::Command command = commands_.pop();
         apply(command);
@@ -646,7 +636,8 @@ bool World::is_consistent() const {
         }
         for (std::uint32_t column = 0; column < archetype.column_count(); ++column) {
             const ComponentId id = archetype.components()[column];
-            if (archetype.column(column).id() != id || archetype.column_of(id) != column) return false;
+            if (archetype.column(column).id() != id || archetype.find(id) != &archetype.column(column))
+                return false;
             if (column != 0 && !(archetype.components()[column - 1] < id)) return false;
             for (std::uint32_t block = 0; block * kBlockRows < archetype.size(); ++block)
                 if (archetype.column(column).stamp(block) > tick_) return false;

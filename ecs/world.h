@@ -14,6 +14,7 @@
 #include "entity.h"
 #include "hooks.h"
 #include "mut.h"
+#include "targets.h"
 
 namespace shoal::ecs {
 
@@ -22,46 +23,6 @@ class WorldMut;
 class Sources;
 template <Relation R>
 class HeldTargets;
-
-/// The targets that one source has, sorted, with the values of their pairs. Valid until the next
-/// structural change.
-template <Relation R>
-class Targets {
-public:
-    using Pairs = std::span<const Archetype::Pair>;
-
-    Targets() = default;
-    Targets(Pairs pairs, const Archetype& archetype, std::uint32_t row)
-        : pairs_(pairs), archetype_(&archetype), row_(row) {}
-
-    std::size_t size() const { return pairs_.size(); }
-    bool empty() const { return pairs_.empty(); }
-    Entity operator[](std::size_t at) const { return pairs_[at].target; }
-    const R& value(std::size_t at) const requires(!std::is_empty_v<R>) {
-        return *static_cast<const R*>(archetype_->column(pairs_[at].column).at(row_));
-    }
-
-    class Iterator {
-    public:
-        explicit Iterator(Pairs::iterator at) : at_(at) {}
-        Entity operator*() const { return at_->target; }
-        Iterator& operator++() {
-            ++at_;
-            return *this;
-        }
-        bool operator==(const Iterator& other) const { return at_ == other.at_; }
-
-    private:
-        Pairs::iterator at_;
-    };
-    Iterator begin() const { return Iterator(pairs_.begin()); }
-    Iterator end() const { return Iterator(pairs_.end()); }
-
-private:
-    Pairs pairs_;
-    const Archetype* archetype_ = nullptr;
-    std::uint32_t row_ = 0;
-};
 
 /// One thread at a time. Handles, ids and hooks belong to the world that gave them.
 ///
@@ -119,7 +80,8 @@ public:
     requires(sizeof...(Ts) > 0 && ((Component<Ts> && std::is_copy_constructible_v<Ts>)&&...))
         std::vector<Entity> spawn_n(std::uint32_t count, const Ts&... values);
 
-    /// The same, each with what fn(std::uint32_t index, Ts&...) makes of T{}.
+    /// The same, each with what fn(std::uint32_t index, Ts&...) makes of T{}. It may read the world, not
+    /// write to it: its rows are there one by one, their add hooks run at the end.
     template <class... Ts, class Fn>
     requires(sizeof...(Ts) > 0 &&
              std::is_invocable_v<Fn&, std::uint32_t, Ts&...>) std::vector<Entity> spawn_n(std::uint32_t count,
@@ -166,8 +128,12 @@ public:
     /// Of what the entity does not have nothing happens. Several at once in one move.
     template <Component T, Component... More>
     void remove(Entity entity) {
-        const ComponentId ids[] = {component<T>(), component<More>()...};
-        remove(entity, std::span<const ComponentId>(ids));
+        if constexpr (sizeof...(More) == 0) {
+            remove(entity, component<T>());
+        } else {
+            const ComponentId ids[] = {component<T>(), component<More>()...};
+            remove(entity, std::span<const ComponentId>(ids));
+        }
     }
     void remove(Entity entity, ComponentId id);
     void remove(Entity entity, std::span<const ComponentId> ids);
@@ -211,7 +177,7 @@ public:
     /// Null for tags too.
     const void* try_get(Entity entity, ComponentId id) const {
         const Cell found = cell(entity, id);
-        return found && found.column().has_values() ? found.at() : nullptr;
+        return found ? found.at() : nullptr;
     }
 
     /// Writes through it are not seen by anyone: no hook, no stamp. Null as for try_get().
@@ -294,11 +260,18 @@ public:
 
     // Singletons: components of one ordinary entity, made when first needed.
 
-    template <class T>
-    requires Component<std::remove_cvref_t<T>>
-    void set_singleton(T&& value) { set(need_singletons(), std::forward<T>(value)); }
+    template <class... Ts>
+    requires(sizeof...(Ts) > 0 &&
+             (Component<std::remove_cvref_t<Ts>> && ...)) void set_singleton(Ts&&... values) {
+        set(need_singletons(), std::forward<Ts>(values)...);
+    }
 
-    /// As get() and try_get(); patch(), mut(), remove() and pairs go by singletons().
+    /// As patch(); false if there is none.
+    template <Value T, class Fn>
+    bool patch_singleton(Fn&& fn) {
+        return singletons() && patch<T>(singletons_, std::forward<Fn>(fn));
+    }
+
     template <Value T>
     const T& singleton() const {
         return get<T>(singletons_);
@@ -401,10 +374,11 @@ public:
 
     bool is_deferring() const { return locks_ != 0; }
 
-    /// Operations that did nothing because their entity was dead or dying.
+    /// Operations that did nothing: their entity, or their pair's target, was dead or dying, or an id or
+    /// value was none. What destroy_all() finds dead does not count.
     std::uint64_t dropped_commands() const { return dropped_commands_; }
 
-    /// Every index agrees with every other; for tests.
+    /// Entities, rows, columns, archetypes and pairs agree with each other; for tests.
     bool is_consistent() const;
 
 private:
@@ -415,43 +389,40 @@ private:
     /// Where a value is; false if nowhere.
     struct Cell {
         Archetype* archetype = nullptr;
-        std::uint32_t column_index = 0;
+        Archetype::Column* column = nullptr;
         std::uint32_t row = 0;
 
-        explicit operator bool() const { return archetype != nullptr; }
-        Archetype::Column& column() const { return archetype->column(column_index); }
-        void* at() const { return column().at(row); }
+        explicit operator bool() const { return column != nullptr; }
+        void* at() const { return column->at(row); }
     };
 
     /// A value to be written in place, where it is now or in the queue.
     struct Writable {
         void* value = nullptr;
-        Cell cell;  // unset if the value is queued
+        Archetype::Column* column = nullptr;  // null if it is queued
+        std::uint32_t row = 0;
     };
 
     Cell cell(Entity entity, ComponentId id) const {
         const EntityTable::Place* place = entities_.find(entity);
         if (place == nullptr) return {};
-        Archetype& archetype = *archetypes_.at(place->archetype);
-        const std::uint32_t column = archetype.column_of(id);
-        if (column == Archetype::kNoColumn) return {};
-        return {&archetype, column, place->row};
+        Archetype& archetype = archetypes_[place->archetype];
+        return {&archetype, archetype.find(id), place->row};
     }
 
     bool may_write_at_once(Entity entity) const { return locks_ == 0 || !is_busy(entity); }
 
-    /// Where a value is to be written in place.
     Writable writable(Entity entity, ComponentId id) {
         const Cell found = cell(entity, id);
-        if (found && found.column().has_values() && may_write_at_once(entity)) return {found.at(), found};
-        const Writable unusual = unusual_writable(entity, id);
-        return {unusual.value, unusual.cell};
+        if (found && found.column->has_values() && may_write_at_once(entity))
+            return {found.at(), found.column, found.row};
+        void* const value = unusual_writable(entity, id);
+        return {value, found && value == found.at() ? found.column : nullptr, found.row};
     }
 
-    void wrote(Entity entity, const Cell& written) {
-        Archetype::Column& column = written.column();
-        column.wrote(written.row, tick_);
-        if (hooks_.has(HookKind::change, column.hook_id())) fire_changed(column, written.row, {&entity, 1});
+    void wrote(Entity entity, Archetype::Column& column, std::uint32_t row) {
+        column.wrote(row, tick_);
+        if (hooks_.has(HookKind::change, column.hook_id())) fire_changed(column, row, {&entity, 1});
     }
 
     template <Relation R>
@@ -475,10 +446,12 @@ private:
     bool require_alive(Entity entity);
     bool require_values(std::span<const ComponentId> ids, std::span<void* const> values);
     bool is_busy(Entity entity) const;
-    Writable unusual_writable(Entity entity, ComponentId id);
+    void* unusual_writable(Entity entity, ComponentId id);
     [[noreturn]] static void stop();
 
-    Archetype& archetype_of(std::span<const TypeTag* const> pack);
+    Archetype& archetype_of(std::span<const TypeTag* const> pack, std::uint32_t hash);
+    template <class... Ts>
+    Archetype& archetype_of();
     Archetype& archetype_of(std::span<const ComponentId> sorted);
     Archetype& archetype_with(Archetype& from, ComponentId id);
     Archetype& archetype_without(Archetype& from, ComponentId id);
@@ -486,7 +459,7 @@ private:
                                std::span<const ComponentId> added);
     void free_pairs(Entity target);
     std::vector<Entity> sources_of(ComponentId pair) const;
-    std::vector<ComponentId> replaced_by(std::span<const ComponentId> ids, const Archetype& from) const;
+    std::span<const ComponentId> replaced_by(std::span<const ComponentId> ids, const Archetype& from);
 
     /// What can be had of what a command brings.
     struct Possible {
@@ -497,7 +470,11 @@ private:
     };
     void keep_possible(Possible& given);
 
-    std::uint32_t append(Entity entity, Archetype& archetype);
+    std::uint32_t append(Entity entity, Archetype& archetype) {
+        const std::uint32_t row = archetype.append(entity);
+        entities_.move_to(entity, {archetype.index(), row});
+        return row;
+    }
     void complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count);
     void spawn_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     void add_now(Entity entity, ComponentId id, void* value);
@@ -511,10 +488,12 @@ private:
     std::vector<Entity> cascade(Entity root);
     std::uint32_t move_row(EntityTable::Place place, Archetype& to);
 
-    void fire(HookKind kind, const Archetype& archetype, std::uint32_t column, std::uint32_t first,
+    void fire(HookKind kind, const Archetype& archetype, const Archetype::Column& column, std::uint32_t first,
               std::uint32_t count, Removal reason = Removal::component);
     void run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,
                    std::span<const Entity> entities, Removal reason);
+    void run_hooks_now(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+                       std::span<const Entity> entities, Removal reason);
     void fire_changed(const Archetype::Column& column, std::uint32_t first, std::span<const Entity> entities);
     void tell_changed(std::span<const Entity> entities, ComponentId id);
     bool must_settle() const { return !commands_.empty() || components_.pairs().has_dead(); }
@@ -528,9 +507,10 @@ private:
     std::uint32_t locks_ = 0;  // when 0, nothing is queued
     std::uint64_t tick_ = 1;
 
-    AddressMap packs_;                 // type packs that were spawned, to archetypes
-    std::vector<ComponentId> wanted_;  // scratch
-    std::vector<std::uint8_t> marks_;  // scratch of cascade(), by entity index
+    AddressMap packs_;                   // type packs that were spawned, to archetypes
+    std::vector<ComponentId> wanted_;    // scratch
+    std::vector<ComponentId> replaced_;  // scratch of set_now()
+    std::vector<std::uint8_t> marks_;    // scratch of cascade(), by entity index
 
     // What hooks are being told of.
     Entity dying_;
@@ -544,259 +524,6 @@ private:
     std::uint64_t dropped_commands_ = 0;
 };
 
-/// What World::targets() gives.
-template <Relation R>
-class HeldTargets : public Targets<R> {
-private:
-    friend class World;
-
-    HeldTargets(World& world, Targets<R> targets) : Targets<R>(targets), deferral_(world) {}
-
-    World::Deferral deferral_;
-};
-
-/// The entities that have a pair, to loop over: rows of one or several archetypes.
-class [[nodiscard]] Sources {
-public:
-    class Iterator {
-    public:
-        Entity operator*() const { return (*at_)->entities()[row_]; }
-        Iterator& operator++() {
-            ++row_;
-            skip();
-            return *this;
-        }
-        bool operator==(const Iterator& other) const { return at_ == other.at_ && row_ == other.row_; }
-
-    private:
-        friend class Sources;
-
-        using Archetypes = std::span<Archetype* const>;
-        Iterator(Archetypes::iterator at, Archetypes::iterator end) : at_(at), end_(end) { skip(); }
-        void skip() {
-            for (; at_ != end_ && row_ == (*at_)->size(); ++at_) row_ = 0;
-        }
-
-        Archetypes::iterator at_, end_;
-        std::uint32_t row_ = 0;
-    };
-
-    Iterator begin() const { return {archetypes_.begin(), archetypes_.end()}; }
-    Iterator end() const { return {archetypes_.end(), archetypes_.end()}; }
-    bool empty() const { return begin() == end(); }
-
-    std::uint32_t size() const {
-        std::uint32_t count = 0;
-        for (const Archetype* archetype : archetypes_) count += archetype->size();
-        return count;
-    }
-
-private:
-    friend class World;
-
-    Sources(World& world, Iterator::Archetypes archetypes) : deferral_(world), archetypes_(archetypes) {}
-
-    World::Deferral deferral_;
-    Iterator::Archetypes archetypes_;
-};
-
-/// What World::mut() gives.
-template <class T>
-class WorldMut : public Mut<T> {
-public:
-    using Mut<T>::operator=;
-
-    ~WorldMut() {
-        if (written_ != 0 && cell_) deferral_.world().wrote(entity_, cell_);
-    }
-
-private:
-    friend class World;
-
-    WorldMut(World& world, T& value, Entity entity, World::Cell cell)
-        : Mut<T>(value, written_, 1), deferral_(world), entity_(entity), cell_(cell) {}
-
-    std::uint64_t written_ = 0;
-    World::Deferral deferral_;  // ends after the hooks were told
-    Entity entity_;
-    World::Cell cell_;
-};
-
-namespace detail {
-
-template <class... Ts>
-inline constexpr const TypeTag* type_pack[] = {&type_tag<Ts>...};
-
-template <class T, class... Rest>
-constexpr bool are_distinct() {
-    if constexpr (sizeof...(Rest) == 0) {
-        return true;
-    } else {
-        return !(std::is_same_v<T, Rest> || ...) && are_distinct<Rest...>();
-    }
-}
-
-}  // namespace detail
-
-template <class... Ts>
-requires(sizeof...(Ts) > 0 &&
-         (Component<std::remove_cvref_t<Ts>> && ...)) Entity World::spawn(Ts&&... values) {
-    static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
-    // Copies first: what is passed may be a component, which moves when its column grows.
-    return spawn_owned(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
-}
-
-template <class... Ts>
-Entity World::spawn_owned(Ts&&... values) {
-    const Entity entity = entities_.take();
-    if (locks_ != 0) {
-        const ComponentId ids[] = {component<Ts>()...};
-        void* const pointers[] = {&values...};
-        commands_.push(CommandQueue::Kind::spawn, entity, ids, pointers);
-        return entity;
-    }
-    const Deferral deferral(*this);
-    Archetype& archetype = archetype_of(detail::type_pack<Ts...>);
-    const std::uint32_t row = append_row(entity, archetype, std::move(values)...);
-    complete_spawn(archetype, row, 1);
-    return entity;
-}
-
-template <class... Ts>
-std::uint32_t World::append_row(Entity entity, Archetype& archetype, Ts&&... values) {
-    const std::uint32_t row = append(entity, archetype);
-    const auto construct = [&]<class T>(T& value) {
-        if constexpr (Value<T>)
-            ::new (archetype.column(archetype.column_of(component<T>())).at(row)) T(std::move(value));
-    };
-    (construct(values), ...);
-    return row;
-}
-
-/// `make` is given an index and a function that takes the values of one entity.
-template <class... Ts, class Make>
-std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
-    std::vector<Entity> entities;
-    entities.reserve(count);
-    if (locks_ != 0) {
-        for (std::uint32_t i = 0; i < count; ++i)
-            make(i, [&](Ts&&... values) { entities.push_back(spawn_owned(std::move(values)...)); });
-        return entities;
-    }
-    const Deferral deferral(*this);
-    Archetype& archetype = archetype_of(detail::type_pack<Ts...>);
-    const std::uint32_t first = archetype.size();
-    archetype.reserve(first + count);
-    Archetype::Column* const columns[] = {&archetype.column(archetype.column_of(component<Ts>()))...};
-    const auto construct = []<class T>(void* at, T& value) {
-        if constexpr (Value<T>) ::new (at) T(std::move(value));
-    };
-    for (std::uint32_t i = 0; i < count; ++i)
-        make(i, [&](Ts&&... values) {
-            entities.push_back(entities_.take());
-            const std::uint32_t row = append(entities.back(), archetype);
-            std::size_t column = 0;
-            (construct(columns[column++]->at(row), values), ...);
-        });
-    complete_spawn(archetype, first, count);
-    return entities;
-}
-
-template <class... Ts>
-requires(sizeof...(Ts) > 0 && ((Component<Ts> && std::is_copy_constructible_v<Ts>)&&...))
-    std::vector<Entity> World::spawn_n(std::uint32_t count, const Ts&... values) {
-    static_assert(detail::are_distinct<Ts...>(), "one value per component");
-    return spawn_many<Ts...>(count, [&](std::uint32_t, auto&& place) { place(Ts(values)...); });
-}
-
-template <class... Ts, class Fn>
-requires(sizeof...(Ts) > 0 && std::is_invocable_v<Fn&, std::uint32_t, Ts&...>)
-    std::vector<Entity> World::spawn_n(std::uint32_t count, Fn fn) {
-    static_assert(detail::are_distinct<Ts...>(), "one value per component");
-    return spawn_many<Ts...>(count, [&](std::uint32_t i, auto&& place) {
-        [&](Ts&&... values) {
-            fn(i, values...);
-            place(std::move(values)...);
-        }(Ts{}...);
-    });
-}
-
-template <Relation R>
-HeldTargets<R> World::targets(Entity source) {
-    const auto pairs = pairs_of(source, component<R>());
-    if (pairs.empty()) return {*this, {}};
-    const EntityTable::Place place = *entities_.find(source);
-    return {*this, Targets<R>{pairs, archetypes_[place.archetype], place.row}};
-}
-
-template <Relation R>
-Sources World::sources(Entity target) {
-    return sources(component<R>(), target);
-}
-
-template <class... Ts>
-requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void World::set(Entity entity,
-                                                                                           Ts&&... values) {
-    static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
-    if constexpr (sizeof...(Ts) == 1) {
-        (set_one(entity, std::remove_cvref_t<Ts>(std::forward<Ts>(values))), ...);
-    } else {
-        const auto set_several = [&](auto&&... owned) {
-            const ComponentId ids[] = {component<std::remove_cvref_t<Ts>>()...};
-            void* const pointers[] = {&owned...};
-            set(entity, std::span<const ComponentId>(ids), std::span<void* const>(pointers));
-        };
-        set_several(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
-    }
-}
-
-template <class T>
-void World::set_one(Entity entity, T&& value) {
-    const ComponentId id = component<T>();
-    if constexpr (Value<T>) {
-        const Cell found = cell(entity, id);
-        if (found && may_write_at_once(entity)) {
-            T& old = *static_cast<T*>(found.at());
-            if constexpr (std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
-                old = std::move(value);
-                wrote(entity, found);
-            } else {
-                const Deferral deferral(*this);  // a destructor may be the user's own
-                old.~T();
-                ::new (&old) T(std::move(value));
-                wrote(entity, found);
-            }
-            return;
-        }
-    }
-    set(entity, id, static_cast<void*>(&value));
-}
-
-template <Value T, class Fn>
-bool World::patch(Entity entity, Fn&& fn) {
-    return patch(entity, component<T>(), [&fn](void* value) { return fn(*static_cast<T*>(value)); });
-}
-
-template <class Fn>
-bool World::patch(Entity entity, ComponentId id, Fn&& fn) {
-    const Writable found = writable(entity, id);
-    if (found.value == nullptr) return false;
-    const Deferral deferral(*this);
-    if constexpr (std::is_same_v<std::invoke_result_t<Fn&, void*>, bool>) {
-        if (!fn(found.value)) return false;
-    } else {
-        fn(found.value);
-    }
-    if (found.cell) wrote(entity, found.cell);
-    return true;
-}
-
-template <Value T>
-WorldMut<T> World::mut(Entity entity) {
-    const Writable found = writable(entity, component<T>());
-    assert(found.value != nullptr);
-    if (found.value == nullptr) stop();
-    return WorldMut<T>(*this, *static_cast<T*>(found.value), entity, found.cell);
-}
-
 }  // namespace shoal::ecs
+
+#include "world_templates.h"

@@ -21,11 +21,11 @@ struct ArchetypeTest : testing::Test {
 
     template <class T>
     static T& at(Archetype& archetype, ComponentId id, std::uint32_t row) {
-        return *static_cast<T*>(archetype.column(archetype.column_of(id)).at(row));
+        return *static_cast<T*>(archetype.find(id)->at(row));
     }
     template <class T>
     static void make(Archetype& archetype, ComponentId id, std::uint32_t row, auto... args) {
-        ::new (archetype.column(archetype.column_of(id)).at(row)) T{args...};
+        ::new (archetype.find(id)->at(row)) T{args...};
     }
     void TearDown() override { EXPECT_EQ(Counted::alive, 0); }
 };
@@ -35,8 +35,8 @@ struct ArchetypeTest : testing::Test {
 TEST_F(ArchetypeTest, KnowsItsColumnsAndNoOthers) {
     const ComponentId ids[] = {position, frozen};
     const Archetype archetype(0, ids, table);
-    EXPECT_EQ(archetype.column_of(position), 0u);
-    EXPECT_EQ(archetype.column_of(frozen), 1u);
+    EXPECT_EQ(archetype.find(position), &archetype.column(0));
+    EXPECT_EQ(archetype.find(frozen), &archetype.column(1));
     EXPECT_FALSE(archetype.has(counted));
     EXPECT_FALSE(archetype.has(ComponentId{}));
     EXPECT_FALSE(archetype.has(ComponentId{100'000}));
@@ -47,9 +47,9 @@ TEST_F(ArchetypeTest, FindsColumnsOfHighIds) {
     for (int i = 0; i < 1'000; ++i) high = table.add({"many", 4, 4});
     const ComponentId ids[] = {position, ComponentId{high.value - 300}, high};
     const Archetype archetype(0, ids, table);
-    EXPECT_EQ(archetype.column_of(position), 0u);
-    EXPECT_EQ(archetype.column_of(ComponentId{high.value - 300}), 1u);
-    EXPECT_EQ(archetype.column_of(high), 2u);
+    EXPECT_EQ(archetype.find(position), &archetype.column(0));
+    EXPECT_EQ(archetype.find(ComponentId{high.value - 300}), &archetype.column(1));
+    EXPECT_EQ(archetype.find(high), &archetype.column(2));
     EXPECT_FALSE(archetype.has(ComponentId{high.value - 1}));
     EXPECT_FALSE(archetype.has(ComponentId{high.value + 1}));
 }

@@ -469,3 +469,32 @@ TEST(World, EndFiresDestroysThenRemovesWithEverythingReadable) {
     }
     EXPECT_EQ(trace, (Trace{"destroy", "destroy", "destroy", "remove 0", "remove 1"}));
 }
+
+TEST(World, EndsWithFunctionsWhoseStateUsesTheWorld) {
+    struct Busy {
+        World* world;
+        ~Busy() {
+            world->create();
+            for (int i = 0; i < 9; ++i) world->on_add<Health>([](World&, Entity, const Health&) {}).release();
+        }
+    };
+    auto world = std::make_unique<World>();
+    auto busy = std::make_shared<Busy>(Busy{world.get()});
+    world->on_add<Health>([busy](World&, Entity, const Health&) {}).release();
+    world->on_add<Health>([](World&, Entity, const Health&) {}).release();
+    busy.reset();
+    world.reset();  // sanitizers see what goes wrong
+}
+
+TEST(Hook, MayBeOwnedByItsOwnFunction) {
+    World world;
+    int told = 0;
+    auto hook = std::make_shared<Hook>();
+    *hook = world.on_add<Health>([hook, &told](World&, Entity, const Health&) { ++told; });
+    Hook* const only = hook.get();
+    hook.reset();
+    world.spawn(Health{});
+    only->disconnect();  // the function goes, and the handle with it
+    world.spawn(Health{});
+    EXPECT_EQ(told, 1);
+}

@@ -460,6 +460,25 @@ TEST(Pair, ChangedSinceAndBatchesWorkAsForOthers) {
     EXPECT_EQ(rows, 5);
 }
 
+TEST(Pair, RangesAreCopiedByTheStandardLibrary) {
+    World world;
+    const Entity ann = world.create(), bob = world.create(), cat = world.create();
+    world.pair<Likes>(ann, cat);
+    world.pair<Likes>(bob, cat);
+    world.pair<Likes>(ann, bob);
+    {
+        const auto sources = world.sources<Likes>(cat);
+        EXPECT_EQ(Entities(sources.begin(), sources.end()).size(), 2u);
+        const auto targets = world.targets<Likes>(ann);
+        EXPECT_EQ(Entities(targets.begin(), targets.end()), (Entities{bob, cat}));
+    }
+    world.pair<Follows>(ann, bob, Follows{7});
+    const auto follows = world.targets<Follows>(ann);
+    EXPECT_EQ(follows.target(), bob);
+    EXPECT_EQ(world.targets<Follows>(bob).target(), Entity{});
+    EXPECT_EQ(follows.value().distance, 7);
+}
+
 TEST(Pair, EndsWithTheWorldWithTheTargetReadable) {
     Hook removed;
     int told = 0;

@@ -220,8 +220,8 @@ TEST(Readme, PairsAndTheRestDoWhatTheySay) {
     EXPECT_EQ(all_liked, std::vector<Entity>{tanker});
 
     Query<Position, Pair<Follows>> followers{world};
-    followers.each([&](Position& p, const Targets<Follows>& leaders) {
-        if (const Position* to = world.try_get<Position>(leaders[0])) p.x = to->x - leaders.value(0).distance;
+    followers.each([&](Position& p, const Targets<Follows>& follows) {
+        if (const Position* to = world.try_get<Position>(follows.target())) p.x = to->x - follows.value().distance;
     });
     EXPECT_EQ(world.get<Position>(escort).x, 39);
     followers.each_to<Follows>(tanker, [](Position& p, const Targets<Follows>&) { p.y = 0; });
@@ -233,6 +233,13 @@ TEST(Readme, PairsAndTheRestDoWhatTheySay) {
 
     EXPECT_EQ(world.target<Follows>(escort), ship);
     orphaned.disconnect();
+
+    const Entity orphaned_one = world.spawn(Position{});
+    Query<With<Position>, Without<Follows>> orphans{world};
+    orphans.each([&](Entity orphan) { if (orphan != ship) world.pair<Follows>(orphan, ship); });
+
+    EXPECT_EQ(world.target<Follows>(orphaned_one), ship);
+    world.destroy(orphaned_one);
     world.remove<Health>(ship);
 
     // Many at once
@@ -254,7 +261,7 @@ TEST(Readme, PairsAndTheRestDoWhatTheySay) {
     // Singletons
 
     world.set_singleton(Clock{1});
-    world.patch<Clock>(world.singletons(), [](Clock& clock) { ++clock.now; });
+    world.patch_singleton<Clock>([](Clock& clock) { ++clock.now; });
     std::uint32_t now = world.singleton<Clock>().now;
 
     EXPECT_EQ(now, 2u);

@@ -296,6 +296,15 @@ TEST_F(WorldTest, ValuesMayComeFromTheWorldItself) {
     world.set(second, world.get<Text>(first));
     EXPECT_EQ(world.get<Text>(second).text, long_text);
     EXPECT_EQ(world.get<Text>(first).text, long_text);
+    for (const Entity copy : world.spawn_n(1'000, world.get<Text>(first)))
+        ASSERT_EQ(world.get<Text>(copy).text, long_text);
+}
+
+TEST_F(WorldTest, IdsThatNoWorldMadeRemoveNothing) {
+    const Entity entity = world.spawn(Health{3});
+    world.remove(entity, ComponentId{world.component<Health>().value, 5});
+    EXPECT_EQ(world.get<Health>(entity).points, 3);
+    EXPECT_TRUE(world.is_consistent());
 }
 
 TEST_F(WorldTest, ErasedOperationsMoveFromTheirValues) {

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The three library folders, copied alone into an empty tree, compile file by file without -I, and
+# The three library folders, copied alone into an empty tree, compile file by file without -I,
+# exceptions and RTTI, and
 # the README's smallest server and client build against them, meet, and show a moving fish.
 # usage: tests/vendor.sh FOLDER (emptied and used)
 set -u
@@ -14,7 +15,7 @@ fail() { echo "vendor: FAILED: $1"; exit 1; }
 rm -rf "$folder" && mkdir -p "$folder" && cd "$folder" || fail "no folder $folder"
 cp -r "$root/ecs" "$root/net" "$root/replication" .
 for file in ecs/*.cpp net/*.cpp replication/*.cpp; do
-    output=$("$compiler" -std=c++20 -Wall -Wextra -c "$file" -o "$(echo "$file" | tr / _).o" 2>&1) || fail "$file: $output"
+    output=$("$compiler" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconversion -c "$file" -o "$(echo "$file" | tr / _).o" 2>&1) || fail "$file: $output"
     [ -z "$output" ] || fail "$file warns: $output"
 done
 
@@ -28,9 +29,13 @@ done
 # The README's own line links the server; the client takes the objects from above.
 line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s/^g++/$compiler/; s/-O2/-O0/")
 sh -c "$line" || fail "the README's line does not build: $line"
-"$compiler" -std=c++20 -Wall -Wextra -I. client.cpp ./*.o -o client || fail "client does not build"
-./server & server=$!
-timeout 20 ./client > seen.txt 2>&1 & client=$!
+"$compiler" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -I. client.cpp ./*.o -o client || fail "client does not build"
+./server > key.txt & server=$!
+for _ in $(seq 100); do
+    [ -s key.txt ] && break
+    sleep 0.1
+done
+timeout 20 ./client "$(cat key.txt)" > seen.txt 2>&1 & client=$!
 for _ in $(seq 100); do
     [ "$(sort -u seen.txt 2>/dev/null | grep -c '^fish at ')" -ge 5 ] && break
     kill -0 "$client" 2>/dev/null || break

@@ -7,7 +7,9 @@
 //   ecs.<workload>.best_ns  the least
 //   raw.<workload>.ns       bare arrays, measured in the same run, in turn with ours
 //   ecs.<workload>.ratio    ours to raw, the median of the turns
-//   ecs.g.*, ecs.h.*        collecting changes; memory
+//   ecs.g.*, ecs.h.*        collecting changes; memory. list: only who changed, which does not depend on
+//                           the size of the world; collect: with the values, which miss the caches of a
+//                           large world, bare arrays' no less
 //
 // Every repetition has a fresh world, built outside the timer, and ids in a vector of ours in the order
 // of creation; one repetition before the first does not count. What others need for the same, in ns,
@@ -38,6 +40,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
@@ -61,7 +64,8 @@ constexpr std::uint32_t kWrites = 1000;
 
 struct Collecting {
     double modify_ns = 0;
-    double collect_us = 0;
+    double list_us = 0;     // who changed
+    double collect_us = 0;  // who changed, and what is there now
 };
 
 /// The first kWrites of `values` become different random ones of them.
@@ -85,6 +89,10 @@ Collecting collect_changes(std::uint32_t count) {
         total.modify_ns += timed(kWrites * kTicks, [&] {
             for (std::uint32_t i = 0; i < kWrites; ++i)
                 world.patch<Position>(entities[i], [](Position& p) { p.x += 1; });
+        });
+        found.clear();
+        total.list_us += timed(1000.0 * kTicks, [&] {
+            for (const ChangeCollector::Change change : collector.changes()) found.push_back(change.entity);
         });
         found.clear();
         total.collect_us += timed(1000.0 * kTicks, [&] {
@@ -176,17 +184,23 @@ double bytes_per_entity_in_bulk() {
     return (memory("VmHWM") - before) / kMany;
 }
 
+/// On average of many, so that pages of code that runs for the first time hardly count.
 double bytes_of_an_empty_world() {
+    constexpr int kWorlds = 100;
+    memory("VmRSS");
     const double before = memory("VmRSS");
-    World world;
-    world.spawn(Position{}, Velocity{});
-    return memory("VmRSS") - before;
+    std::vector<std::unique_ptr<World>> worlds;
+    for (int i = 0; i < kWorlds; ++i) {
+        worlds.push_back(std::make_unique<World>());
+        worlds.back()->spawn(Position{}, Velocity{});
+    }
+    return (memory("VmRSS") - before) / kWorlds;
 }
 
 void print_memory() {
     std::printf("ecs.h.bytes_per_entity=%.1f\n", in_child(bytes_per_entity));
     std::printf("ecs.h.bulk_peak.bytes_per_entity=%.1f\n", in_child(bytes_per_entity_in_bulk));
-    std::printf("ecs.h.empty_world.kib=%.0f\n", in_child(bytes_of_an_empty_world) / 1024);
+    std::printf("ecs.h.empty_world.kib=%.1f\n", in_child(bytes_of_an_empty_world) / 1024);
 }
 
 struct Workload {
@@ -239,20 +253,23 @@ void run_collecting(int repetitions) {
         const char* name;
         Collecting (*measure)(std::uint32_t);
         std::uint32_t entities;
-        std::vector<double> modify_ns, collect_us;
+        std::vector<double> modify_ns, list_us, collect_us;
     };
-    Figures figures[] = {{"raw.g", collect_changes_raw, 100'000, {}, {}},
-                         {"ecs.g", collect_changes, 100'000, {}, {}},
-                         {"ecs.g.1M", collect_changes, 1'000'000, {}, {}}};
+    Figures figures[] = {{"raw.g", collect_changes_raw, 100'000, {}, {}, {}},
+                         {"ecs.g", collect_changes, 100'000, {}, {}, {}},
+                         {"raw.g.1M", collect_changes_raw, 1'000'000, {}, {}, {}},
+                         {"ecs.g.1M", collect_changes, 1'000'000, {}, {}, {}}};
     for (int repetition = -1; repetition < repetitions; ++repetition)
         for (Figures& figure : figures) {
             const Collecting measured = figure.measure(figure.entities);
             if (repetition < 0) continue;
             figure.modify_ns.push_back(measured.modify_ns);
+            figure.list_us.push_back(measured.list_us);
             figure.collect_us.push_back(measured.collect_us);
         }
     for (const Figures& figure : figures) {
         std::printf("%s.modify.ns=%.2f\n", figure.name, median(figure.modify_ns));
+        if (median(figure.list_us) > 0) std::printf("%s.list.us=%.2f\n", figure.name, median(figure.list_us));
         std::printf("%s.collect.us=%.2f\n", figure.name, median(figure.collect_us));
     }
     std::fflush(stdout);

@@ -111,12 +111,13 @@ inline std::vector<std::uint32_t> shuffled_rows(std::uint32_t count) {
     return shuffled(std::move(rows));
 }
 
-/// The values of P and V on bare arrays.
+/// The values of P and V on bare arrays, which grow by turns as those of a world do: how the pages of
+/// memory lie shows in loops over more than the caches hold.
 struct Arrays {
-    explicit Arrays(std::uint32_t count) : positions(count), velocities(count) {
+    explicit Arrays(std::uint32_t count) {
         for (std::uint32_t i = 0; i < count; ++i) {
-            positions[i] = position(i);
-            velocities[i] = velocity(i);
+            positions.push_back(position(i));
+            velocities.push_back(velocity(i));
         }
     }
     std::vector<Position> positions;
@@ -273,7 +274,12 @@ inline double b3() {
 
 /// Flat: the compiler does not vectorise a loop over three kinds of struct.
 inline double b3_raw() {
-    std::vector<float> p(3 * kMany, 1), v(3 * kMany, 2), a(3 * kMany, 3);
+    std::vector<float> p, v, a;
+    for (std::uint32_t i = 0; i < 3 * kMany; ++i) {
+        p.push_back(1);
+        v.push_back(2);
+        a.push_back(3);
+    }
     return timed(10.0 * kMany, [&] {
         for (int pass = 0; pass < 10; ++pass) {
             float* const to = p.data();
@@ -308,7 +314,9 @@ inline double fragments(std::uint32_t each, int passes) {
 }
 
 inline double fragments_raw(std::uint32_t each, int passes) {
-    std::vector<std::vector<float>> tables(kFragments, std::vector<float>(each, 1));
+    std::vector<std::vector<float>> tables(kFragments);
+    for (std::vector<float>& table : tables)
+        for (std::uint32_t i = 0; i < each; ++i) table.push_back(1);
     return timed(double{passes * 1.0} * kFragments * each, [&] {
         for (int pass = 0; pass < passes; ++pass) {
             for (std::vector<float>& table : tables) {

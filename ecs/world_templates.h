@@ -1,0 +1,298 @@
+#pragma once
+// What the world's functions give to loop over and to write through, and the bodies of its templates.
+// Included by world.h.
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "world.h"
+
+namespace shoal::ecs {
+
+/// What World::targets() gives.
+template <Relation R>
+class [[nodiscard]] HeldTargets : public Targets<R> {
+private:
+    friend class World;
+
+    HeldTargets(World& world, Targets<R> targets) : Targets<R>(targets), deferral_(world) {}
+
+    World::Deferral deferral_;
+};
+
+/// The entities that have a pair, to loop over: rows of one or several archetypes.
+class [[nodiscard]] Sources {
+public:
+    class Iterator {
+    public:
+        using value_type = Entity;
+        using reference = Entity;
+        using pointer = void;
+        using difference_type = std::ptrdiff_t;
+        using iterator_category = std::input_iterator_tag;
+
+        Entity operator*() const { return (*at_)->entities()[row_]; }
+        Iterator& operator++() {
+            ++row_;
+            skip();
+            return *this;
+        }
+        Iterator operator++(int) {
+            const Iterator before = *this;
+            ++*this;
+            return before;
+        }
+        bool operator==(const Iterator& other) const { return at_ == other.at_ && row_ == other.row_; }
+
+    private:
+        friend class Sources;
+
+        using Archetypes = std::span<Archetype* const>;
+        Iterator(Archetypes::iterator at, Archetypes::iterator end) : at_(at), end_(end) { skip(); }
+        void skip() {
+            for (; at_ != end_ && row_ == (*at_)->size(); ++at_) row_ = 0;
+        }
+
+        Archetypes::iterator at_, end_;
+        std::uint32_t row_ = 0;
+    };
+
+    Iterator begin() const { return {archetypes_.begin(), archetypes_.end()}; }
+    Iterator end() const { return {archetypes_.end(), archetypes_.end()}; }
+    bool empty() const { return begin() == end(); }
+
+    std::uint32_t size() const {
+        std::uint32_t count = 0;
+        for (const Archetype* archetype : archetypes_) count += archetype->size();
+        return count;
+    }
+
+private:
+    friend class World;
+
+    Sources(World& world, Iterator::Archetypes archetypes) : deferral_(world), archetypes_(archetypes) {}
+
+    World::Deferral deferral_;
+    Iterator::Archetypes archetypes_;
+};
+
+/// What World::mut() gives.
+template <class T>
+class WorldMut : public Mut<T> {
+public:
+    using Mut<T>::operator=;
+
+    ~WorldMut() {
+        if (written_ != 0 && column_ != nullptr) deferral_.world().wrote(entity_, *column_, row_);
+    }
+
+private:
+    friend class World;
+
+    WorldMut(World& world, T& value, Entity entity, Archetype::Column* column, std::uint32_t row)
+        : Mut<T>(value, written_, 1), deferral_(world), entity_(entity), column_(column), row_(row) {}
+
+    std::uint64_t written_ = 0;
+    World::Deferral deferral_;  // ends after the hooks were told
+    Entity entity_;
+    Archetype::Column* column_;  // null if the value is queued
+    std::uint32_t row_;
+};
+
+namespace detail {
+
+template <class... Ts>
+inline constexpr const TypeTag* type_pack[] = {&type_tag<Ts>...};
+
+template <class T, class... Rest>
+constexpr bool are_distinct() {
+    if constexpr (sizeof...(Rest) == 0) {
+        return true;
+    } else {
+        return !(std::is_same_v<T, Rest> || ...) && are_distinct<Rest...>();
+    }
+}
+
+}  // namespace detail
+
+template <class... Ts>
+requires(sizeof...(Ts) > 0 &&
+         (Component<std::remove_cvref_t<Ts>> && ...)) Entity World::spawn(Ts&&... values) {
+    static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
+    // Copies first: what is passed may be a component, which moves when its column grows.
+    return spawn_owned(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
+}
+
+template <class... Ts>
+Archetype& World::archetype_of() {
+    constexpr std::uint32_t hash = [] {
+        std::uint32_t of_pack = 0;
+        ((of_pack = hash_name(type_tag<Ts>.name, of_pack)), ...);
+        return of_pack;
+    }();
+    return archetype_of(detail::type_pack<Ts...>, hash);
+}
+
+template <class... Ts>
+Entity World::spawn_owned(Ts&&... values) {
+    const Entity entity = entities_.take();
+    if (locks_ != 0) {
+        const ComponentId ids[] = {component<Ts>()...};
+        void* const pointers[] = {&values...};
+        commands_.push(CommandQueue::Kind::spawn, entity, ids, pointers);
+        return entity;
+    }
+    const Deferral deferral(*this);
+    Archetype& archetype = archetype_of<Ts...>();
+    const std::uint32_t row = append_row(entity, archetype, std::move(values)...);
+    complete_spawn(archetype, row, 1);
+    return entity;
+}
+
+template <class... Ts>
+std::uint32_t World::append_row(Entity entity, Archetype& archetype, Ts&&... values) {
+    const std::uint32_t row = append(entity, archetype);
+    const auto construct = [&]<class T>(T& value) {
+        if constexpr (Value<T>) ::new (archetype.find(component<T>())->at(row)) T(std::move(value));
+    };
+    (construct(values), ...);
+    return row;
+}
+
+/// `make` is given an index and a function that takes the values of one entity.
+template <class... Ts, class Make>
+std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
+    std::vector<Entity> entities;
+    entities.reserve(count);
+    if (locks_ != 0) {
+        for (std::uint32_t i = 0; i < count; ++i)
+            make(i, [&](Ts&&... values) { entities.push_back(spawn_owned(std::move(values)...)); });
+        return entities;
+    }
+    const Deferral deferral(*this);
+    Archetype& archetype = archetype_of<Ts...>();
+    const std::uint32_t first = archetype.size();
+    archetype.reserve(first + count);
+    entities_.reserve(count);
+    Archetype::Column* const columns[] = {archetype.find(component<Ts>())...};
+    const auto construct = []<class T>(void* at, T& value) {
+        if constexpr (Value<T>) ::new (at) T(std::move(value));
+    };
+    for (std::uint32_t i = 0; i < count; ++i)
+        make(i, [&](Ts&&... values) {
+            entities.push_back(entities_.take());
+            const std::uint32_t row = append(entities.back(), archetype);
+            std::size_t column = 0;
+            (construct(columns[column++]->at(row), values), ...);
+        });
+    complete_spawn(archetype, first, count);
+    return entities;
+}
+
+template <class... Ts>
+requires(sizeof...(Ts) > 0 && ((Component<Ts> && std::is_copy_constructible_v<Ts>)&&...))
+    std::vector<Entity> World::spawn_n(std::uint32_t count, const Ts&... values) {
+    static_assert(detail::are_distinct<Ts...>(), "one value per component");
+    // Copies first, as in spawn().
+    return spawn_many<Ts...>(
+        count, [... copies = Ts(values)](std::uint32_t, auto&& place) { place(Ts(copies)...); });
+}
+
+template <class... Ts, class Fn>
+requires(sizeof...(Ts) > 0 && std::is_invocable_v<Fn&, std::uint32_t, Ts&...>)
+    std::vector<Entity> World::spawn_n(std::uint32_t count, Fn fn) {
+    static_assert(detail::are_distinct<Ts...>(), "one value per component");
+    return spawn_many<Ts...>(count, [&](std::uint32_t i, auto&& place) {
+        [&](Ts&&... values) {
+            fn(i, values...);
+            place(std::move(values)...);
+        }(Ts{}...);
+    });
+}
+
+template <Relation R>
+HeldTargets<R> World::targets(Entity source) {
+    const auto pairs = pairs_of(source, component<R>());
+    if (pairs.empty()) return {*this, {}};
+    const EntityTable::Place place = *entities_.find(source);
+    return {*this, Targets<R>{pairs, archetypes_[place.archetype], place.row}};
+}
+
+template <Relation R>
+Sources World::sources(Entity target) {
+    return sources(component<R>(), target);
+}
+
+template <class... Ts>
+requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void World::set(Entity entity,
+                                                                                           Ts&&... values) {
+    static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
+    if constexpr (sizeof...(Ts) == 1) {
+        (set_one(entity, std::remove_cvref_t<Ts>(std::forward<Ts>(values))), ...);
+    } else {
+        const auto set_several = [&](auto&&... owned) {
+            const ComponentId ids[] = {component<std::remove_cvref_t<Ts>>()...};
+            void* const pointers[] = {&owned...};
+            set(entity, std::span<const ComponentId>(ids), std::span<void* const>(pointers));
+        };
+        set_several(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
+    }
+}
+
+template <class T>
+void World::set_one(Entity entity, T&& value) {
+    const ComponentId id = component<T>();
+    const Cell found = cell(entity, id);
+    if (!found && locks_ == 0 && is_alive(entity)) return add_now(entity, id, &value);
+    if constexpr (Value<T>) {
+        if (found && may_write_at_once(entity)) {
+            T& old = *static_cast<T*>(found.at());
+            if constexpr (std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
+                old = std::move(value);
+                wrote(entity, *found.column, found.row);
+            } else {
+                const Deferral deferral(*this);  // a destructor may be the user's own
+                old.~T();
+                ::new (&old) T(std::move(value));
+                wrote(entity, *found.column, found.row);
+            }
+            return;
+        }
+    }
+    set(entity, id, static_cast<void*>(&value));
+}
+
+template <Value T, class Fn>
+bool World::patch(Entity entity, Fn&& fn) {
+    return patch(entity, component<T>(), [&fn](void* value) { return fn(*static_cast<T*>(value)); });
+}
+
+template <class Fn>
+bool World::patch(Entity entity, ComponentId id, Fn&& fn) {
+    const Writable found = writable(entity, id);
+    if (found.value == nullptr) return false;
+    const Deferral deferral(*this);
+    if constexpr (std::is_same_v<std::invoke_result_t<Fn&, void*>, bool>) {
+        if (!fn(found.value)) return false;
+    } else {
+        fn(found.value);
+    }
+    if (found.column != nullptr) wrote(entity, *found.column, found.row);
+    return true;
+}
+
+template <Value T>
+WorldMut<T> World::mut(Entity entity) {
+    const Writable found = writable(entity, component<T>());
+    assert(found.value != nullptr);
+    if (found.value == nullptr) stop();
+    return WorldMut<T>(*this, *static_cast<T*>(found.value), entity, found.column, found.row);
+}
+
+}  // namespace shoal::ecs
