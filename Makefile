@@ -1,9 +1,11 @@
 # make                         library objects and the demo, optimised, in build/
 # make demo                    a server and two clients, one over a bad network; compares their worlds
 # make test [config=sanitize]  every test; only=ecs builds and runs just tests/ecs_*_test.cpp; in release
-#                              also the vendoring test
+#                              also the vendoring test; config=tsan watches threads
 # make bench                   builds build/bench/*, runs nothing
+# make secrets                 runs the ciphers under valgrind, which reports branches and indices on secrets
 # make fuzz                    builds build/fuzz/*, which clang's libFuzzer drives, runs nothing
+# make windows                 the libraries and the demo's server for 64-bit Windows, by mingw-w64
 # make clean
 # CXX=clang++ selects the compiler; each compiler and config has its own object folder.
 
@@ -17,10 +19,12 @@ endif
 warnings := -Wall -Wextra -Wshadow -Wconversion -Werror
 flags_release := -O2 -DNDEBUG
 flags_debug := -O0 -g
-flags_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+flags_sanitize := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 flags_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
+flags_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+flags_windows := $(flags_release)
 ifeq ($(flags_$(config)),)
-$(error config=$(config) is not one of release, debug, sanitize)
+$(error config=$(config) is not one of release, debug, sanitize, tsan)
 endif
 
 variant := $(config)$(if $(findstring clang,$(CXX)),-clang)
@@ -43,7 +47,7 @@ tests := $(patsubst %.cpp,$(out)/%.o,$(test_sources))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
 demos := $(patsubst demo/%.cpp,$(bin)/demo/%,$(wildcard demo/server.cpp demo/client.cpp demo/compare.cpp))
 
-.PHONY: all demo test bench fuzz fuzzers clean
+.PHONY: all demo test bench secrets fuzz fuzzers windows windows_programs clean
 all: $(library) $(demos)
 
 demo: $(demos)
@@ -55,6 +59,9 @@ test: $(out)/tests/shoal_tests$(if $(only),_$(only))
 
 bench: $(benches)
 
+secrets: $(out)/secrets/crypto $(out)/secrets/crypto_portable
+	@for program in $^; do valgrind -q --error-exitcode=1 $$program || exit 1; done
+
 fuzz:
 	@$(MAKE) --no-print-directory CXX=clang++ config=fuzz fuzzers
 
@@ -65,11 +72,44 @@ build/fuzz/%: $(out)/tests/fuzz/%.o $(library)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS) -fsanitize=fuzzer -lgtest
 
+# The ciphers, which other tests sanitize, take most of the fuzzers' time.
+ifeq ($(config),fuzz)
+$(out)/net/crypto.o: CXXFLAGS += -O2 -fno-sanitize=all
+endif
+
+# The race of the world takes most of the tests' time.
+ifeq ($(config),sanitize)
+$(out)/tests/ecs_race_test.o: CXXFLAGS += -O2
+endif
+
+windows:
+	@$(MAKE) --no-print-directory CXX=x86_64-w64-mingw32-g++-posix config=windows windows_programs
+
+windows_programs: $(out)/demo/server.exe
+
+# The terminal is POSIX's, and the server does without.
+$(out)/demo/server.exe: $(out)/demo/server.o $(filter-out %/terminal.o %/view.o %/screen.o,$(demo_shared)) $(library)
+	@mkdir -p $(@D)
+	@echo link $@
+	@$(CXX) $^ -o $@ -static $(LDFLAGS) -lws2_32 -lbcrypt
+
 # Loops over bare arrays, and the same ones over queries, are compared vectorised.
 $(out)/tests/bench/ecs.o: CXXFLAGS += -O3
 
 clean:
 	rm -rf build
+
+# What compilers without 128-bit numbers and vectors get.
+$(out)/net/crypto_portable.o: CXXFLAGS += -U__SIZEOF_INT128__
+$(out)/net/crypto_portable.o: net/crypto.cpp Makefile
+	@mkdir -p $(@D)
+	@echo compile $@
+	@$(CXX) $(CXXFLAGS) -c $< -o $@
+
+$(out)/secrets/%: $(out)/tests/secret_memory.o $(out)/net/%.o
+	@mkdir -p $(@D)
+	@echo link $@
+	@$(CXX) $^ -o $@ $(LDFLAGS)
 
 $(out)/tests/shoal_tests$(if $(only),_$(only)): $(tests) $(test_library)
 	@mkdir -p $(@D)

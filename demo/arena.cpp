@@ -12,13 +12,19 @@ replication::Schema arena_schema() {
     schema.component<Health>("health", bounded(0, 100));
     schema.component<Name>("name", field(&Name::text, max_length(kMaxNameBytes)));
     schema.component<Target>("target");
-    schema.component<Clock>("clock", field(&Clock::text, max_length(16)));
+    schema.component<Clock>("clock", field(&Clock::elapsed_s, quantised(0, 1'000'000, 0.1)));
     schema.tag<Minnow>("minnow");
     schema.tag<Crab>("crab");
     schema.tag<Pike>("pike");
     schema.tag<Player>("player");
+    schema.component<Pilot>("pilot");
     assert(schema.error().empty());
     return schema;
+}
+
+ecs::Hook adopt_clock(ecs::World& world) {
+    return world.on_add<Clock>(
+        [](ecs::World& w, ecs::Entity entity, const Clock&) { w.set_singletons(entity); });
 }
 
 }  // namespace shoal::demo

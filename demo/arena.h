@@ -35,9 +35,15 @@ struct Target {
     ecs::Entity prey;
 };
 
-/// One entity that is nothing but text: how long this world has been moving.
+/// The relation of a pilot to its leader.
+struct Follows {
+    static constexpr auto relation = ecs::exclusive;
+    float angle = 0;  // of its place beside the leader
+};
+
+/// A singleton.
 struct Clock {
-    std::string text;
+    double elapsed_s = 0;  // how long this world has been moving
 };
 
 // The species.
@@ -46,7 +52,16 @@ struct Crab {};    // sits about
 struct Pike {};    // eats minnows and players
 struct Player {};  // eats minnows
 
+/// One more species: escorts a pike or a player, and is left alone.
+struct Pilot {
+    ecs::Entity leader;  // whom it Follows: pairs do not replicate, references do. May be dead
+};
+
 /// The same function on both sides: this is all that the server and its clients must agree on.
 replication::Schema arena_schema();
+
+/// For clients, where the Clock comes as a component of some replica: makes that one the singletons' entity,
+/// for as long as the hook lives.
+[[nodiscard]] ecs::Hook adopt_clock(ecs::World& world);
 
 }  // namespace shoal::demo

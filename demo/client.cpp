@@ -3,6 +3,7 @@
 #include "replication/client.h"
 #include "flags.h"
 #include "hash_log.h"
+#include "key_file.h"
 #include "link.h"
 #include "message.h"
 #include "process.h"
@@ -22,10 +23,11 @@ constexpr net::Duration kFrame = 33ms;
 constexpr net::Duration kLongestWait = 10ms;  // replication::Client wants an update every 20 ms
 
 struct Options {
-    std::string connect = "127.0.0.1:40000", name = "guest", hash_log;
+    std::string connect = "127.0.0.1:40000", name = "guest", hash_log, key;
     double seconds = 0, latency_ms = 0, jitter_ms = 0, loss = 0, duplicate = 0, reorder = 0;
     std::uint64_t seed = random_number();
-    bool headless = false;
+    bool headless = false, insecure = false;
+    net::PublicKey server_key{};
 };
 
 Flags make_flags(Options& options) {
@@ -37,6 +39,9 @@ Flags make_flags(Options& options) {
     flags.real("--seconds", options.seconds, 0, 100'000, "leave after so long; 0: stay (0)");
     flags.text("--hash-log", options.hash_log,
                "write a hash of the world for each complete tick to this file");
+    flags.text("--key", options.key,
+               "the server's public key, which it prints (that of a server on this machine)");
+    flags.toggle("--insecure", options.insecure, "packets in the clear, to servers that say so too");
     flags.toggle("--headless", options.headless, "one status line a second, also on a terminal");
     flags.real("--latency-ms", options.latency_ms, 0, 10'000, "a worse network, each way: delay (0)");
     flags.real("--jitter-ms", options.jitter_ms, 0, 10'000, "  and up to so much more or less of it (0)");
@@ -66,7 +71,7 @@ net::LinkConfig link_config(const Options& options) {
 class Game final : private replication::ClientListener {
 public:
     Game(const Options& options, net::Sink& sink)
-        : name_(options.name), client_(world_, schema_, sink, client_options(), this) {}
+        : name_(options.name), client_(world_, schema_, sink, client_options(options), this) {}
 
     bool open_log(const std::string& path) { return log_.open(path); }
     bool close_log() { return !log_.is_open() || log_.close(); }
@@ -102,10 +107,12 @@ public:
     const std::string& end_text() const { return client_.failure(); }
 
 private:
-    static replication::ClientOptions client_options() {
+    static replication::ClientOptions client_options(const Options& from) {
         replication::ClientOptions options;
         options.net.protocol_id = kProtocolId;
         options.net.seed = fresh_seed();
+        options.net.server_key = from.server_key;
+        if (from.insecure) options.net.security = net::Security::insecure;
         return options;
     }
 
@@ -126,6 +133,7 @@ private:
 
     std::string name_;
     ecs::World world_;
+    ecs::Hook clock_ = adopt_clock(world_);
     replication::Schema schema_ = arena_schema();
     replication::Client client_;
     replication::WorldHash hash_{world_, schema_};
@@ -258,13 +266,33 @@ int exit_code(const Options& options, const Game& game) {
     return 0;
 }
 
-int main(std::span<const char* const> arguments) {
+/// Whom we believe to be the server. Returns why nobody, in one line.
+std::string find_key(Options& options, std::string_view argv0) {
+    if (!options.key.empty()) {
+        const auto key = net::parse_public_key(options.key);
+        if (!key) return "--key needs 64 hexadecimal digits, not '" + options.key + "'";
+        options.server_key = *key;
+        return {};
+    }
+    const auto [key, why] = read_public_key(beside(argv0, "server.pub"));
+    if (!key) return why + "; a server elsewhere prints what --key needs";
+    options.server_key = *key;
+    return {};
+}
+
+int main(std::string_view argv0, std::span<const char* const> arguments) {
     Options options;
     Flags flags = make_flags(options);
     const Flags::Outcome outcome = flags.parse(arguments);
     if (outcome == Flags::Outcome::help) return std::printf("%s", flags.help().c_str()) < 0;
     if (outcome == Flags::Outcome::bad) return fail("client", flags.error(), 2);
     if (options.name.size() > kMaxNameBytes) return fail("client", "--name has at most 16 letters", 2);
+    if (options.insecure && !options.key.empty())
+        return fail("client", "--key and --insecure exclude each other", 2);
+    if (!options.insecure) {
+        if (const std::string why = find_key(options, argv0); !why.empty())
+            return fail("client", why, options.key.empty() ? 1 : 2);
+    }
     auto addresses = net::resolve(options.connect, kDefaultPort);
     if (addresses.error() == net::NetError::bad_address)
         return fail("client", "--connect needs HOST:PORT, not '" + options.connect + "'", 2);
@@ -293,5 +321,6 @@ int main(std::span<const char* const> arguments) {
 }  // namespace shoal::demo
 
 int main(int count, char** arguments) {
-    return shoal::demo::main({arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
+    return shoal::demo::main(count > 0 ? arguments[0] : "",
+                             {arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
 }

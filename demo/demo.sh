@@ -46,6 +46,13 @@ sleep 2.5
 late=$!
 children="$children $late"
 
+# Who expects another server's key must hear so, and nothing else.
+if "$bin/client" --connect "127.0.0.1:$port" --key "$(printf '%064d' 11)" --headless \
+    >"$dir/stranger.out" 2>"$dir/stranger.err"; then
+    give_up "a client that expects another server came in"
+fi
+grep -q 'the server has another key' "$dir/stranger.err" || give_up "a client with a wrong key is not told why"
+
 wait $server || give_up "the server failed"
 wait $lossy || give_up "the lossy client failed"
 wait $late || give_up "the late client failed"

@@ -1,14 +1,12 @@
 #include "process.h"
 
 #include "message.h"
+#include "net/system_random.h"
 
-#include <poll.h>
-
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <random>
+#include <cstdlib>
 
 namespace shoal::demo {
 namespace {
@@ -26,19 +24,20 @@ net::Time now() {
 }
 
 net::Seed fresh_seed() {
-    std::random_device random;
     net::Seed seed;
-    for (std::byte& byte : seed) byte = static_cast<std::byte>(random());
+    if (!net::fill_random(seed)) std::exit(fail("demo", "this system has no random numbers", 1));
     return seed;
 }
 
 std::uint64_t random_number() {
-    std::random_device random;
-    return std::uint64_t{random()} << 32 | random();
+    return net::Entropy(fresh_seed()).next();
 }
 
 void catch_signals() {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, on_signal);
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_signal);
+#ifdef SIGHUP
+    std::signal(SIGHUP, on_signal);
+#endif
 }
 
 bool should_stop() {
@@ -46,11 +45,8 @@ bool should_stop() {
 }
 
 void wait(const net::Socket& socket, net::Time deadline) {
-    using Milliseconds = std::chrono::duration<int, std::milli>;
     const net::Time left = deadline - now();
-    if (left <= net::Time(0)) return;
-    pollfd waiting{static_cast<int>(socket.handle()), POLLIN, 0};
-    poll(&waiting, 1, std::chrono::ceil<Milliseconds>(left).count());
+    if (left > net::Time(0)) net::wait_readable(socket, left);
 }
 
 int fail(std::string_view program, std::string_view why, int exit_code) {

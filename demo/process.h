@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "net/siphash.h"
+#include "net/entropy.h"
 #include "net/socket.h"
 
 namespace shoal::demo {

@@ -3,6 +3,7 @@
 #include "replication/server.h"
 #include "flags.h"
 #include "hash_log.h"
+#include "key_file.h"
 #include "players.h"
 #include "process.h"
 
@@ -19,7 +20,8 @@ struct Options {
     std::uint64_t port = kDefaultPort, entities = 200, rate = 30, seed = random_number();
     std::string bind = "127.0.0.1", hash_log;
     double seconds = 0, settle = 0;
-    bool headless = false;
+    bool headless = false, insecure = false;
+    net::Key key;
 };
 
 Flags make_flags(Options& options) {
@@ -35,6 +37,7 @@ Flags make_flags(Options& options) {
                "of these, the world stands still for the last so many (0)");
     flags.whole("--seed", options.seed, 0, UINT64_MAX, "of the creatures' life (random)");
     flags.text("--hash-log", options.hash_log, "write a hash of the world for each tick to this file");
+    flags.toggle("--insecure", options.insecure, "packets in the clear, for clients that say so too");
     flags.toggle("--headless", options.headless, "one status line a second, also on a terminal");
     return flags;
 }
@@ -80,6 +83,8 @@ struct Game {
         replication::ServerOptions out;
         out.host.protocol_id = kProtocolId;
         out.host.seed = fresh_seed();
+        out.host.key = options.key;
+        if (options.insecure) out.host.security = net::Security::insecure;
         out.sender.tick_hz = static_cast<double>(options.rate);
         return out;
     }
@@ -145,7 +150,29 @@ void finish(net::Socket& socket, replication::Server& server, bool is_complete) 
     }
 }
 
-int main(std::span<const char* const> arguments) {
+/// The server's key, from the file beside the program; its public half in the file that clients read.
+/// Returns why not, in one line.
+std::string find_key(Options& options, std::string_view argv0) {
+    auto [key, why] = load_or_make_private_key(beside(argv0, "server.key"));
+    if (!key) return why;
+    options.key = *key;
+    const std::string path = beside(argv0, "server.pub");
+    return write_public_key(path, net::public_key(options.key)) ? "" : "cannot write " + path;
+}
+
+void print_start(const Options& options, const net::Address& address) {
+    std::printf("listening on %s with %llu creatures, %llu ticks a second, seed %llu\n",
+                address.to_string().c_str(), static_cast<unsigned long long>(options.entities),
+                static_cast<unsigned long long>(options.rate), static_cast<unsigned long long>(options.seed));
+    if (options.insecure) {
+        std::printf("insecure: packets are not encrypted\n");
+    } else {
+        std::printf("clients elsewhere need --key %s\n", net::to_text(net::public_key(options.key)).c_str());
+    }
+    std::fflush(stdout);
+}
+
+int main(std::string_view argv0, std::span<const char* const> arguments) {
     Options options;
     Flags flags = make_flags(options);
     const Flags::Outcome outcome = flags.parse(arguments);
@@ -156,6 +183,9 @@ int main(std::span<const char* const> arguments) {
         return fail("server", "--bind needs an address without port, not '" + options.bind + "'", 2);
     address.value().port = static_cast<std::uint16_t>(options.port);
 
+    if (!options.insecure) {
+        if (const std::string why = find_key(options, argv0); !why.empty()) return fail("server", why, 1);
+    }
     HashLog log;
     if (!options.hash_log.empty() && !log.open(options.hash_log))
         return fail("server", "cannot write " + options.hash_log, 1);
@@ -168,11 +198,7 @@ int main(std::span<const char* const> arguments) {
 
     Game game(options, socket.value());
     if (auto local = socket.value().local_address()) address = local;
-    std::printf("listening on %s with %llu creatures, %llu ticks a second, seed %llu\n",
-                address.value().to_string().c_str(), static_cast<unsigned long long>(options.entities),
-                static_cast<unsigned long long>(options.rate), static_cast<unsigned long long>(options.seed));
-    std::fflush(stdout);
-
+    print_start(options, address.value());
     const bool is_complete = run(options, socket.value(), game, log);
     finish(socket.value(), game.server, is_complete);
     if (log.is_open() && !log.close()) return fail("server", "cannot write " + options.hash_log, 1);
@@ -183,5 +209,6 @@ int main(std::span<const char* const> arguments) {
 }  // namespace shoal::demo
 
 int main(int count, char** arguments) {
-    return shoal::demo::main({arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
+    return shoal::demo::main(count > 0 ? arguments[0] : "",
+                             {arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
 }

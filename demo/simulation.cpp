@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 namespace shoal::demo {
 namespace {
 
-constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kPlayerSpeed = 14, kSchoolSpeed = 5;
+constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kPlayerSpeed = 14, kSchoolSpeed = 5,
+                kEscort = 18;
 constexpr float kFear = 9;      // how near a pike may come
 constexpr float kSight = 60;    // how far a pike sees
 constexpr float kReach = 1.6f;  // of a bite
+constexpr float kAside = 5;     // an escort of its leader
 constexpr int kHungry = 75;     // percent of health
 
 float distance(const Position& a, const Position& b) {
@@ -48,16 +49,19 @@ Simulation::Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t
       minnows_(world),
       crabs_(world),
       pikes_(world),
-      players_(world) {
+      players_(world),
+      astray_(world),
+      escorts_(world) {
     const std::uint32_t crabs = creatures / 10;
     wanted_pikes_ = std::min(creatures / 16, 24u);
-    wanted_minnows_ = creatures - crabs - wanted_pikes_;
+    const std::uint32_t pilots = 2 * wanted_pikes_;
+    wanted_minnows_ = creatures - crabs - wanted_pikes_ - pilots;
     for (School& school : schools_) school = {anywhere(), uniform(0, 6.28f)};
-    clock_ = world_.spawn(Clock{}, replication::Replicated{});
+    world_.set_singleton(Clock{}, replication::Replicated{});
     for (std::uint32_t i = 0; i < crabs; ++i) spawn(Crab{}, anywhere(), make_name(), 100);
     for (std::uint32_t i = 0; i < wanted_pikes_; ++i) spawn_pike();
+    for (std::uint32_t i = 0; i < pilots; ++i) spawn(Pilot{}, anywhere(), make_name(), 100);
     for (std::uint32_t i = 0; i < wanted_minnows_; ++i) spawn_minnow();
-    run_clock(0);
 }
 
 void Simulation::step(float dt_s) {
@@ -67,6 +71,7 @@ void Simulation::step(float dt_s) {
     crawl(dt_s);
     hunt(dt_s);
     play(dt_s);
+    escort(dt_s);
     bury_and_breed(dt_s);
 }
 
@@ -78,6 +83,17 @@ void Simulation::steer(ecs::Entity player, Direction direction) {
     constexpr std::array<Velocity, 5> kWays = {{{0, 0}, {0, -1}, {0, 1}, {-1, 0}, {1, 0}}};
     const Velocity way = kWays[static_cast<std::size_t>(direction)];
     world_.set(player, Velocity{way.x * kPlayerSpeed, way.y * kPlayerSpeed});
+}
+
+/// Null if none is nearer than `farthest`.
+ecs::Entity Simulation::nearest(const std::vector<Sight>& sights, const Position& from, float farthest) {
+    ecs::Entity found;
+    for (const Sight& sight : sights)
+        if (const float away = distance(from, sight.at); away < farthest) {
+            farthest = away;
+            found = sight.entity;
+        }
+    return found;
 }
 
 float Simulation::uniform(float min, float max) {
@@ -116,22 +132,16 @@ void Simulation::spawn_pike() {
 }
 
 void Simulation::run_clock(float dt_s) {
-    elapsed_s_ += static_cast<double>(dt_s);
-    const auto tenths = static_cast<unsigned long>(elapsed_s_ * 10);
-    std::array<char, 32> text;
-    std::snprintf(text.data(), text.size(), "%02lu:%02lu.%lu", tenths / 600, tenths / 10 % 60, tenths % 10);
-    world_.patch<Clock>(clock_, [&](Clock& clock) {
-        if (clock.text == text.data()) return false;  // nothing to tell anyone
-        clock.text = text.data();
-        return true;
-    });
+    world_.patch_singleton<Clock>([&](Clock& clock) { clock.elapsed_s += static_cast<double>(dt_s); });
 }
 
 void Simulation::look_around() {
     prey_.clear();
     hunters_.clear();
+    leaders_.clear();
     fish_.each([&](ecs::Entity entity, const Position& at) {
         (world_.has<Pike>(entity) ? hunters_ : prey_).push_back({entity, at});
+        if (!world_.has<Minnow>(entity)) leaders_.push_back({entity, at});
     });
 }
 
@@ -143,9 +153,10 @@ void Simulation::swim_in_schools(float dt_s) {
         if (distance(next, school.at) < kSchoolSpeed * dt_s * 0.99f) school.angle += 2.5f;  // a wall
         school.at = next;
     }
+    const float turned = static_cast<float>(world_.singleton<Clock>().elapsed_s) * 0.4f;
     minnows_.each([&](ecs::Entity entity, Position& at, Velocity& velocity) {
         const School& school = schools_[entity.index % kSchools];
-        const float angle = static_cast<float>(entity.index) * 2.4f + static_cast<float>(elapsed_s_) * 0.4f;
+        const float angle = static_cast<float>(entity.index) * 2.4f + turned;
         const float radius = 2 + static_cast<float>(entity.index * 7 % 23) * 0.5f;
         const Position place{school.at.x + std::cos(angle) * radius, school.at.y + std::sin(angle) * radius};
         Velocity wish = towards(at, place, kCruise);
@@ -181,12 +192,8 @@ void Simulation::hunt(float dt_s) {
             if (distance(at, *seen) < kReach && chance(12 * dt_s)) bite(prey, 40, pike);
         } else {
             if (target) world_.remove<Target>(pike);
-            if (health.read().percent < kHungry && chance(dt_s)) {
-                Sight nearest{{}, {at.x + kSight, at.y}};
-                for (const Sight& sight : prey_)
-                    if (distance(at, sight.at) < distance(at, nearest.at)) nearest = sight;
-                if (nearest.entity) world_.set(pike, Target{nearest.entity});
-            }
+            if (health.read().percent < kHungry && chance(dt_s))
+                if (const ecs::Entity found = nearest(prey_, at, kSight)) world_.set(pike, Target{found});
             const School& school = schools_[pike.index % kSchools];
             turn(velocity, towards(at, {kArenaWidth - school.at.x, school.at.y}, kStalk), dt_s);
         }
@@ -205,6 +212,23 @@ void Simulation::play(float dt_s) {
                 if (distance(next, sight.at) < kReach && world_.has<Minnow>(sight.entity))
                     bite(sight.entity, 100, player);
         });
+}
+
+/// The death of its leader leaves a pilot without, so that whoever is astray finds the next one here.
+void Simulation::escort(float dt_s) {
+    astray_.each([&](ecs::Entity entity, const Position& at, ecs::Mut<Pilot> pilot) {
+        const ecs::Entity leader = nearest(leaders_, at, kArenaWidth + kArenaHeight);
+        if (!leader) return;  // it waits for one
+        world_.pair<Follows>(entity, leader, Follows{uniform(0, 6.28f)});
+        pilot->leader = leader;
+    });
+    escorts_.each([&](Position& at, Velocity& velocity, const ecs::Targets<Follows>& follows) {
+        const Position& leader = world_.get<Position>(follows.target());  // alive: the dead have no pairs
+        const float angle = follows.value().angle;
+        const Position place{leader.x + std::cos(angle) * kAside, leader.y + std::sin(angle) * kAside};
+        turn(velocity, towards(at, place, kEscort), dt_s);
+        at = moved(at, velocity, dt_s);
+    });
 }
 
 void Simulation::bite(ecs::Entity prey, int damage, ecs::Entity hunter) {

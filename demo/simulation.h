@@ -1,5 +1,6 @@
 #pragma once
-// The arena's life: schools that wander, pikes that hunt, births and deaths. The server's business only.
+// The arena's life: schools that wander, pikes that hunt, pilots that follow, births and deaths. The server's
+// business only.
 
 #include <array>
 #include <random>
@@ -36,6 +37,7 @@ private:
         Position at;
     };
 
+    static ecs::Entity nearest(const std::vector<Sight>& sights, const Position& from, float farthest);
     float uniform(float min, float max);
     bool chance(float probability) { return uniform(0, 1) < probability; }
     Position anywhere();
@@ -51,6 +53,7 @@ private:
     void crawl(float dt_s);
     void hunt(float dt_s);
     void play(float dt_s);
+    void escort(float dt_s);
     void bite(ecs::Entity prey, int damage, ecs::Entity hunter);
     void bury_and_breed(float dt_s);
 
@@ -58,16 +61,16 @@ private:
     std::mt19937_64 random_;
     std::uint32_t wanted_minnows_ = 0, wanted_pikes_ = 0;
     std::array<School, kSchools> schools_;
-    double elapsed_s_ = 0;
-    ecs::Entity clock_;
 
-    ecs::Query<const Position, ecs::Without<Crab>> fish_;
+    ecs::Query<const Position, ecs::Without<Crab>, ecs::Without<Pilot>> fish_;
     ecs::Query<Position, Velocity, ecs::With<Minnow>> minnows_;
     ecs::Query<ecs::Mut<Position>, Velocity, ecs::With<Crab>> crabs_;
     ecs::Query<Position, Velocity, ecs::Mut<Health>, ecs::Optional<const Target>, ecs::With<Pike>> pikes_;
     ecs::Query<ecs::Mut<Position>, const Velocity, ecs::Mut<Health>, ecs::With<Player>> players_;
+    ecs::Query<const Position, ecs::Mut<Pilot>, ecs::Without<Follows>> astray_;
+    ecs::Query<Position, Velocity, ecs::Pair<Follows>> escorts_;
 
-    std::vector<Sight> prey_, hunters_;  // of this step
+    std::vector<Sight> prey_, hunters_, leaders_;  // of this step
     std::vector<ecs::Entity> dead_;
 };
 

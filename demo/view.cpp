@@ -1,7 +1,9 @@
 #include "view.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 
 namespace shoal::demo {
 namespace {
@@ -13,6 +15,14 @@ constexpr float kLeap = 10;  // farther than anyone swims between two frames
 
 int cell_of(float at, float size, int cells) {
     return static_cast<int>(at / size * static_cast<float>(cells - 1) + 0.5f);
+}
+
+std::string text_of(const Clock& clock) {
+    const long long tenths = std::llround(clock.elapsed_s * 10);
+    std::array<char, 40> text;
+    std::snprintf(text.data(), text.size(), "%02lld:%02lld.%lld", tenths / 600, tenths / 10 % 60,
+                  tenths % 10);
+    return text.data();
 }
 
 void draw_bar(Screen& screen, int row, std::string_view text) {
@@ -41,13 +51,15 @@ void View::draw(Screen& screen, ecs::Entity own, std::string_view status) {
     screen.clear(kSea);
     draw_all<Crab>(screen, {"m", "m", 173}, own);
     draw_all<Minnow>(screen, {"<", ">", 117}, own);
+    draw_all<Pilot>(screen, {"=", "=", 229}, own);
     draw_all<Pike>(screen, {"<><", "><>", 209, true}, own);
     draw_all<Player>(screen, {"<@<", ">@>", 213, true}, own);
 
     draw_bar(screen, 0, describe(own));
-    clocks_.each([&](const Clock& clock) {
-        screen.text(screen.columns() - static_cast<int>(clock.text.size()) - 1, 0, clock.text, kBar);
-    });
+    if (const Clock* clock = world_.try_singleton<Clock>()) {
+        const std::string text = text_of(*clock);
+        screen.text(screen.columns() - static_cast<int>(text.size()) - 1, 0, text, kBar);
+    }
     draw_bar(screen, screen.rows() - 1, status);
 }
 
@@ -60,6 +72,8 @@ void View::draw_all(Screen& screen, const Look& look, ecs::Entity own) {
         const int row = 1 + cell_of(at.y, kArenaHeight, screen.rows() - 2);
         Style style{look.ink, kSea.paper, look.is_named};
         if (health.percent < 40) style.ink = kHurtInk;
+        if (const Pilot* pilot = world_.try_get<Pilot>(entity))
+            style.ink = !pilot->leader ? kHurtInk : pilot->leader == own ? kOwnInk : style.ink;
         if (entity == own) style.ink = kOwnInk, style.paper = kOwnPaper;
         if (std::ranges::find(hunted_, entity) != hunted_.end()) style.paper = kBloodPaper;
         if (look.is_named)
@@ -74,6 +88,9 @@ std::string View::describe(ecs::Entity own) {
     const Health* health = world_.try_get<Health>(own);
     if (name == nullptr || health == nullptr) return "shoal";
     std::string out = name->text + "  health " + std::to_string(health->percent) + " %";
+    int escorts = 0;
+    pilots_.each([&](const Pilot& pilot) { escorts += pilot.leader == own; });
+    if (escorts > 0) out += "  escorted by " + std::to_string(escorts);
     hunts_.each([&](const Target& target, const Name& hunter) {
         if (target.prey == own) out += "  hunted by " + hunter.text;
     });

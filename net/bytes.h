@@ -32,12 +32,24 @@ public:
         if (!source.empty()) std::memcpy(buffer_.data() + size_, source.data(), source.size());
         size_ += source.size();
     }
+    /// The next `size` bytes, for the caller to fill.
+    std::span<std::byte> claim(std::size_t size) {
+        assert(size <= room());
+        size_ += size;
+        return buffer_.subspan(size_ - size, size);
+    }
     /// Zeros up to `size` bytes in all.
     void pad_to(std::size_t size) {
         assert(size >= size_ && size <= buffer_.size());
         std::fill(buffer_.begin() + std::ptrdiff_t(size_), buffer_.begin() + std::ptrdiff_t(size),
                   std::byte(0));
         size_ = size;
+    }
+    /// Leaves `size` bytes to be filled in. Returns all bytes so far, these included.
+    std::span<std::byte> append(std::size_t size) {
+        assert(size <= room());
+        size_ += size;
+        return buffer_.first(size_);
     }
     /// Overwrites one byte written earlier.
     void patch_u8(std::size_t position, std::uint8_t value) {

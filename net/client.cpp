@@ -9,31 +9,61 @@ namespace {
 
 constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
 constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
+/// How long a refusal in the clear waits for an answer that proves it wrong. Who sees our requests could
+/// forge one; he must also keep the server's answers from us. A few forged cookies do not, see
+/// kCookiesPerRequest.
+constexpr Duration kHintPatience = std::chrono::seconds(1);
 constexpr int kConnectsPerCookie = 4;  // then the cookie may have expired: ask for another
+/// Who sees a request can forge cookies faster than the server makes one: a later one gets its turn too.
+/// Not any number of them, as each draws a connect of 1,200 bytes; so who forges more keeps us out.
+constexpr int kCookiesPerRequest = 4;
 
 }  // namespace
 
 Client::Client(const ClientConfig& config, Handler& handler, Sink& sink)
-    : config_(config), handler_(handler), sink_(sink), entropy_(config.seed) {}
+    : config_(config), handler_(handler), sink_(sink), entropy_(config.seed) {
+    wipe(config_.seed);
+}
 
 Client::~Client() = default;
 
 PeerId Client::connect(const Address& server, std::span<const std::byte> hello, Time now) {
+    begin(server, hello, now);
+    if (!introduce()) {
+        assert(false);  // ClientConfig::server_key is missing, or no key: without it nobody is the server
+        introduction_.clear();
+        hint_ = DisconnectReason::no_key;
+        believe_hint_at_ = now;
+    }
+    return peer_;
+}
+
+PeerId Client::connect(const Address& server, const ClientToken& token, std::span<const std::byte> hello,
+                       Time now) {
+    assert(hello.size() <= kMaxTokenHelloBytes);
+    begin(server, hello, now);
+    token_ = token;
+    introduction_.assign(kConnectBodyBytes, std::byte(0));
+    return peer_;
+}
+
+void Client::begin(const Address& server, std::span<const std::byte> hello, Time now) {
     assert(state() == State::idle || state() == State::closing);
     assert(hello.size() <= kMaxHelloBytes);
     connection_.reset();
+    hello_.assign(hello.begin(), hello.end());
     generation_ = static_cast<std::uint16_t>(generation_ == 0xFFFF ? 1 : generation_ + 1);
     peer_ = PeerId{std::uint32_t(generation_) << 16};
     server_ = server;
-    hello_.assign(hello.begin(), hello.end());
     nonce_ = entropy_.next();
+    hint_.reset();
     cookie_ = 0;
+    cookies_taken_ = 0;
     server_schema_hash_ = 0;
     connecting_ = true;
     give_up_ = now + config_.connect_timeout;
     next_attempt_ = now;
     backoff_ = kFirstBackoff;
-    return peer_;
 }
 
 void Client::receive(const Address& from, std::span<const std::byte> datagram, Time now) {
@@ -49,6 +79,8 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
         case PacketKind::data:
         case PacketKind::disconnect:
             break;
+        case PacketKind::reset:
+            return receive_reset(datagram, now);
         default:
             return receive_reply(*kind, datagram, now);
     }
@@ -58,16 +90,26 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
 }
 
 void Client::update(Time now) {
-    if (connecting_ && now >= give_up_) {
+    if (connecting_ && hint_ && (now >= believe_hint_at_ || now >= give_up_)) {
+        fail(*hint_, text_of(*hint_));
+    } else if (connecting_ && now >= give_up_) {
         fail(DisconnectReason::unreachable, cookie_ == 0 ? "" : "it did not accept in time");
     } else if (connection_) {
         connection_->update(now);
     }
 }
 
+std::string_view Client::text_of(DisconnectReason hint) const {
+    if (hint == DisconnectReason::refused_security)
+        return way() == Way::insecure ? "the server wants sealed packets" : "the server is insecure";
+    if (hint == DisconnectReason::refused_token)
+        return token_ ? "the server cannot open this connect token" : "the server wants a connect token";
+    return {};
+}
+
 void Client::flush(Time now) {
     if (connecting_) {
-        if (now >= next_attempt_) send_handshake(now);
+        if (now >= next_attempt_ && !introduction_.empty()) send_handshake(now);
     } else if (connection_) {
         connection_->flush(now);
     }
@@ -90,8 +132,8 @@ std::uint64_t Client::send_payload(PeerId peer, std::span<const std::byte> paylo
     return is_connected(peer) ? connection_->send_payload(payload, cookie, now) : 0;
 }
 
-SendResult Client::send_message(PeerId peer, Channel channel, std::span<const std::byte> message) {
-    return is_connected(peer) ? connection_->send_message(channel, message) : SendResult::not_connected;
+SendResult Client::send_message(PeerId peer, Delivery how, std::span<const std::byte> message) {
+    return is_connected(peer) ? connection_->send_message(how, message) : SendResult::not_connected;
 }
 
 void Client::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) {
@@ -116,12 +158,12 @@ void Client::send_handshake(Time now) {
     if (cookie_ != 0 && connects_sent_ == kConnectsPerCookie) cookie_ = 0;
     std::span<const std::byte> datagram;
     if (cookie_ == 0) {
+        cookies_taken_ = 0;
         datagram = write(Request{kWireVersion, nonce_, config_.protocol_id}, buffer);
     } else {
         connects_sent_ += 1;
-        datagram = write(Connect{kWireVersion, nonce_, config_.protocol_id, config_.schema_hash, cookie_,
-                                 config_.connection.first_packet_number, hello_},
-                         buffer);
+        datagram =
+            write(Connect{kWireVersion, nonce_, config_.protocol_id, way(), cookie_, introduction_}, buffer);
     }
     next_attempt_ = now + backoff_;
     backoff_ = std::min(backoff_ * 3 / 2, kMaxBackoff);
@@ -129,48 +171,141 @@ void Client::send_handshake(Time now) {
     sink_.send(server_, datagram);
 }
 
-void Client::fail(DisconnectReason reason, std::string_view text) {
+void Client::end_handshake() {
     connecting_ = false;
+    token_.reset();
+    noise_.reset();
+    former_noise_.reset();
+    noise_cookie_ = 0;
+    hello_.clear();
+    introduction_.clear();
+}
+
+void Client::fail(DisconnectReason reason, std::string_view text) {
+    end_handshake();
     handler_.on_disconnected(peer_, reason, text);
 }
 
 void Client::receive_reply(PacketKind kind, std::span<const std::byte> datagram, Time now) {
     if (!connecting_) return count(Drop::unexpected);
     stats_.handshake_bytes_received += datagram.size();
-    if (kind == PacketKind::accept) return receive_accept(datagram, now);
+    if (kind == PacketKind::answer) return receive_answer(datagram, now);
     if (kind == PacketKind::cookie) {
         CookieReply reply;
         if (const std::optional<Drop> drop = read(datagram, reply)) return count(*drop);
-        if (reply.client_nonce != nonce_ || cookie_ != 0) return count(Drop::unexpected);
+        const bool is_news = reply.client_nonce == nonce_ && reply.cookie != cookie_;
+        if (!is_news || cookies_taken_ == kCookiesPerRequest) return count(Drop::unexpected);
+        cookies_taken_ += 1;
         cookie_ = reply.cookie;
         connects_sent_ = 0;
         backoff_ = kFirstBackoff;
+        if (token_ && cookie_ != noise_cookie_) introduce_with_token();
         return send_handshake(now);
     }
     Refuse refusal;
     if (const std::optional<Drop> drop = read(datagram, refusal)) return count(*drop);
     if (refusal.client_nonce != nonce_) return count(Drop::unexpected);
-    server_schema_hash_ = refusal.schema_hash;
-    fail(refusal.reason, refusal.text);
+    if (hint_) return;
+    hint_ = refusal.reason;
+    believe_hint_at_ = now + kHintPatience;
 }
 
-void Client::receive_accept(std::span<const std::byte> datagram, Time now) {
-    Accept accept;
-    if (const std::optional<Drop> drop = read(datagram, accept)) return count(*drop);
-    if (accept.client_nonce != nonce_) return count(Drop::unexpected);
-    const SessionKeys keys = derive_keys(config_.protocol_id, config_.schema_hash, nonce_,
-                                         accept.server_nonce, accept.connection_id);
+void Client::receive_reset(std::span<const std::byte> datagram, Time now) {
+    Reset reset;
+    if (const std::optional<Drop> drop = read(datagram, reset)) return count(*drop);
+    const bool is_ours = connection_ && config_.security == Security::sealed &&
+                         connection_->session().send_id == reset.connection_id &&
+                         equal_in_constant_time(reset.token, reset_token_);
+    if (!is_ours) return count(Drop::bad_reset);
+    if (!connection_->is_open()) return count(Drop::closed);
+    connection_->close(DisconnectReason::server_restarted, {}, false, now);
+}
+
+void Client::receive_answer(std::span<const std::byte> datagram, Time now) {
+    Answer answer;
+    if (const std::optional<Drop> drop = read(datagram, answer)) return count(*drop);
+    if (answer.client_nonce != nonce_) return count(Drop::unexpected);
+    std::array<std::byte, kMaxAnswerBodyBytes> copy;
+    const std::span<std::byte> body = std::span(copy).first(answer.body.size());
+    std::copy(answer.body.begin(), answer.body.end(), body.begin());
+    Verdict verdict;
+    const std::optional<PacketCipher> cipher = open_answer(body, verdict, now);
+    if (!cipher) return;
+    if (verdict.is_accepted) return start(*cipher, verdict, now);
+    server_schema_hash_ = verdict.schema_hash;
+    fail(verdict.reason, verdict.text);
+}
+
+/// Prepares the body of connect. False if the server's key is none.
+bool Client::introduce() {
+    introduction_.assign(kConnectBodyBytes, std::byte(0));
+    const std::span<std::byte> body(introduction_);
+    const std::size_t offset = config_.security == Security::sealed ? kNoiseKeyBytes : 0;
+    write(Introduction{config_.schema_hash, config_.connection.first_packet_number, hello_},
+          body.subspan(offset).first<kIntroductionBytes>());
+    if (config_.security == Security::insecure) return true;
+    const auto prologue = handshake_prologue(config_.protocol_id, way(), nonce_);
+    noise_.emplace(prologue, config_.server_key, entropy_.next_key());
+    return !is_missing(config_.server_key) && noise_->write(body);
+}
+
+/// Prepares the body of connect for the present cookie. The server may have accepted what came with the one
+/// before: then that is what it answers to.
+void Client::introduce_with_token() {
+    const TokenBody body = begin_token_body(token_->sealed, introduction_);
+    write(Introduction{config_.schema_hash, config_.connection.first_packet_number, hello_},
+          noise_payload(body.message));
+    former_noise_ = noise_;
+    noise_.emplace(token_prologue(config_.protocol_id, nonce_, cookie_, body.sealed), token_->key,
+                   entropy_.next_key());
+    noise_cookie_ = cookie_;
+    const bool is_written = noise_->write(body.message);
+    assert(is_written);  // there is no key of the server that could be none
+    (void)is_written;
+}
+
+/// That to which `body` is the answer, having opened it; or null.
+NoiseInitiator* Client::exchange_of(std::span<std::byte> body) {
+    if (noise_ && noise_->read(body)) return &*noise_;
+    if (former_noise_ && former_noise_->read(body)) return &*former_noise_;
+    return nullptr;
+}
+
+/// The cipher of the connection that the verdict, if it accepts, begins. Nothing, and counts why, if this
+/// is not the server's answer.
+std::optional<PacketCipher> Client::open_answer(std::span<std::byte> body, Verdict& verdict, Time now) {
+    ByteReader in(body);
+    const bool is_sealed = way() != Way::insecure;
+    const std::uint64_t server_nonce = is_sealed ? 0 : in.u64();
+    NoiseInitiator* const exchange = is_sealed ? exchange_of(body) : nullptr;
+    if (is_sealed && !exchange) {
+        count(Drop::bad_tag);
+        return std::nullopt;
+    }
+    if (!read(is_sealed ? noise_payload(body) : in.rest(), verdict)) {
+        count(Drop::bad_handshake);
+        return std::nullopt;
+    }
+    if (is_sealed) {
+        const NoiseKeys keys = exchange->split();
+        return PacketCipher::sealed(config_.protocol_id, keys.to_responder, keys.to_initiator,
+                                    config_.connection.first_packet_number, now);
+    }
+    const InsecureKeys keys = derive_insecure_keys(config_.protocol_id, config_.schema_hash, nonce_,
+                                                   server_nonce, verdict.connection_id);
+    return PacketCipher::insecure(config_.protocol_id, keys.client_to_server, keys.server_to_client);
+}
+
+void Client::start(const PacketCipher& cipher, const Verdict& verdict, Time now) {
     Session session;
     session.peer = peer_;
     session.address = server_;
-    session.protocol_id = config_.protocol_id;
-    session.send_id = accept.connection_id;
-    session.send_key = keys.client_to_server;
-    session.receive_key = keys.server_to_client;
+    session.send_id = verdict.connection_id;
     session.send_first = config_.connection.first_packet_number;
-    session.receive_first = accept.first_packet_number;
-    connection_ = std::make_unique<Connection>(config_.connection, session, handler_, sink_, now);
-    connecting_ = false;
+    session.receive_first = verdict.first_packet_number;
+    connection_ = std::make_unique<Connection>(config_.connection, session, cipher, handler_, sink_, now);
+    reset_token_ = verdict.reset_token;
+    end_handshake();
     connection_->ping(now);  // the server counts us in when it hears from us
     connection_->announce();
 }

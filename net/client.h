@@ -2,19 +2,23 @@
 // The client's endpoint: one server.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "connection.h"
 #include "endpoint.h"
 #include "handshake.h"
-#include "siphash.h"
+#include "server_key.h"
+#include "token.h"
 
 namespace shoal::net {
 
 struct ClientConfig {
     std::uint64_t protocol_id = 0;  // must equal the server's
     std::uint64_t schema_hash = 0;  // must equal the server's
-    Seed seed{};                    // fresh for every Client
+    Seed seed{};                    // fresh for every Client: the keys come from it
+    Security security = Security::sealed;
+    PublicKey server_key{};  // sealed: the only server we talk to; see server_key.h
     Duration connect_timeout = std::chrono::seconds(10);
     ConnectionConfig connection{};
 };
@@ -29,7 +33,13 @@ public:
 
     /// Starts a handshake; requires state() idle or closing. Ends in on_connected or on_disconnected, both
     /// with the peer id returned. `hello` is shown to the server's on_admit; at most kMaxHelloBytes.
+    /// Sealed, it can be read by the owner of the server's key only.
     PeerId connect(const Address& server, std::span<const std::byte> hello, Time now);
+    /// With a token, whose key takes the place of the server's; always sealed. `server` is one of the
+    /// token's, as seen from here; `hello` has at most kMaxTokenHelloBytes. After a failure ask for another
+    /// token.
+    PeerId connect(const Address& server, const ClientToken& token, std::span<const std::byte> hello,
+                   Time now);
 
     void receive(const Address& from, std::span<const std::byte> datagram, Time now) override;
     void update(Time now) override;
@@ -40,7 +50,7 @@ public:
     std::uint64_t next_packet_number(PeerId peer) const override;
     std::uint64_t send_payload(PeerId peer, std::span<const std::byte> payload, std::uint64_t cookie,
                                Time now) override;
-    SendResult send_message(PeerId peer, Channel channel, std::span<const std::byte> message) override;
+    SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message) override;
     /// Also ends an unfinished handshake.
     void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) override;
     const ConnectionStats& stats(PeerId peer) const override;
@@ -54,10 +64,23 @@ public:
     std::uint64_t server_schema_hash() const { return server_schema_hash_; }
 
 private:
+    void begin(const Address& server, std::span<const std::byte> hello, Time now);
     void send_handshake(Time now);
+    void end_handshake();
     void fail(DisconnectReason reason, std::string_view text);
     void receive_reply(PacketKind kind, std::span<const std::byte> datagram, Time now);
-    void receive_accept(std::span<const std::byte> datagram, Time now);
+    void receive_reset(std::span<const std::byte> datagram, Time now);
+    void receive_answer(std::span<const std::byte> datagram, Time now);
+    bool introduce();
+    void introduce_with_token();
+    NoiseInitiator* exchange_of(std::span<std::byte> body);
+    std::optional<PacketCipher> open_answer(std::span<std::byte> body, Verdict& verdict, Time now);
+    void start(const PacketCipher& cipher, const Verdict& verdict, Time now);
+    Way way() const {
+        if (token_) return Way::token;
+        return config_.security == Security::sealed ? Way::key : Way::insecure;
+    }
+    std::string_view text_of(DisconnectReason hint) const;
     void count(Drop reason) { stats_.drops[reason] += 1; }
 
     ClientConfig config_;
@@ -66,12 +89,22 @@ private:
     Entropy entropy_;
     EndpointStats stats_;
     std::unique_ptr<Connection> connection_;  // from acceptance to the last word
+    ResetToken reset_token_{};                 // sealed: what the server says if it forgets connection_
     Address server_;
+    // While connecting.
+    std::optional<ClientToken> token_;
+    std::optional<NoiseInitiator> noise_;         // if sealed; with a token, once there is a cookie
+    std::optional<NoiseInitiator> former_noise_;  // with a token: of the cookie before
+    std::uint64_t noise_cookie_ = 0;              // with a token: that of noise_
     std::vector<std::byte> hello_;
+    std::vector<std::byte> introduction_;   // the body of connect
+    std::optional<DisconnectReason> hint_;  // a refusal that could be forged
+    Time believe_hint_at_{0};
     PeerId peer_;
     std::uint16_t generation_ = 0;
     std::uint64_t nonce_ = 0;
     std::uint64_t cookie_ = 0;  // 0: none yet
+    int cookies_taken_ = 0;     // since the last request
     std::uint64_t server_schema_hash_ = 0;
     bool connecting_ = false;
     Time give_up_{0};  // when connecting fails

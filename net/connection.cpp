@@ -13,20 +13,30 @@ constexpr Duration kLastWordInterval = std::chrono::milliseconds(100);
 
 /// Bytes that waiting messages may take from the payload.
 constexpr std::size_t kMessageShare = kMaxPayloadBytes - kMinPayloadBytes;
+/// All that wait are urgent if they are no more than this.
+constexpr std::size_t kUrgentBytes = 200;
+
+/// Packets in a row that carry the same acks: one that is lost must not keep the other side waiting.
+constexpr std::uint32_t kAckCopies = 3;
+constexpr std::size_t kIpUdpBytes = 28;
+/// A ping or acks alone, at most.
+constexpr std::size_t kSmallPacketBytes = kMaxHeaderBytes + kMaxTagBytes;
 
 }  // namespace
 
-Connection::Connection(const ConnectionConfig& config, const Session& session, Handler& handler, Sink& sink,
-                       Time now)
+Connection::Connection(const ConnectionConfig& config, const Session& session, const PacketCipher& cipher,
+                       Handler& handler, Sink& sink, Time now)
     : config_(config),
       session_(session),
+      path_(session.address),
+      cipher_(cipher),
       handler_(handler),
       sink_(sink),
       sent_(session.send_first, config.max_open_packets),
+      rate_(config.max_bytes_per_second, now, stats_),
       received_(session.receive_first),
-      unreliable_(config.message_queue_bytes),
-      reliable_sender_(static_cast<std::uint16_t>(session.send_first), config.message_queue_bytes),
-      reliable_receiver_(static_cast<std::uint16_t>(session.receive_first)),
+      outbox_(session.send_first, config.message_queue_bytes),
+      inbox_(session.receive_first),
       created_(now),
       last_received_(now) {
     assert(config.max_open_packets >= 32 && config.max_open_packets <= 32768);
@@ -36,18 +46,21 @@ Connection::Connection(const ConnectionConfig& config, const Session& session, H
 
 bool Connection::open(std::span<const std::byte> datagram, Packet& packet, Time now) {
     const std::optional<Envelope> envelope = read_envelope(datagram, session_.receive_id);
-    if (!envelope) {
+    if (!envelope || datagram.size() < envelope->body_offset + 1 + cipher_.tag_bytes()) {
         count(Drop::truncated);
-        return false;
-    }
-    packet.number =
-        expand_number(envelope->truncated_number, envelope->number_bytes, received_.newest_arrived() + 1);
-    if (!is_tag_valid(session_.receive_key, session_.protocol_id, packet.number, datagram)) {
-        count(Drop::bad_tag);
         return false;
     }
     if (!is_open_) {
         count(Drop::closed);
+        return false;
+    }
+    packet.number =
+        expand_number(envelope->truncated_number, envelope->number_bytes, received_.newest_arrived() + 1);
+    const std::span<std::byte> copy = std::span(packet.buffer).first(datagram.size());
+    std::copy(datagram.begin(), datagram.end(), copy.begin());
+    if (!cipher_.open(packet.number, envelope->key_phase, copy, envelope->body_offset, now,
+                      3 * sent_.retransmission_timeout(stats_))) {
+        count(Drop::bad_tag);
         return false;
     }
     const AckWindow::State state = received_.state(packet.number);
@@ -55,13 +68,10 @@ bool Connection::open(std::span<const std::byte> datagram, Packet& packet, Time 
         count(state == AckWindow::State::duplicate ? Drop::duplicate : Drop::stale);
         return false;
     }
-    bool is_good = read_body(datagram, *envelope, packet);
+    bool is_good = read_body(copy.first(copy.size() - cipher_.tag_bytes()), *envelope,
+                             inbox_.expected_id(packet.number), packet);
     if (is_good && packet.kind == PacketKind::data) {
-        is_good = sent_.plausible(packet.acks);
-        for (std::size_t i = 0; i < packet.frame_count && is_good; ++i) {
-            const Frame& frame = packet.frames[i];
-            is_good = frame.channel != Channel::reliable || reliable_receiver_.plausible(frame.id);
-        }
+        is_good = sent_.plausible(packet.acks) && inbox_.plausible(packet);
     }
     if (!is_good) {
         count(Drop::malformed);
@@ -71,11 +81,18 @@ bool Connection::open(std::span<const std::byte> datagram, Packet& packet, Time 
     return true;
 }
 
+bool Connection::follow(const Address& from, const Packet& packet) {
+    const bool moves = from != path_.address() && packet.number > received_.newest_arrived();
+    if (moves) path_.move(from, sent_.next_number());
+    if (from == path_.address()) path_.received(packet.datagram.size() + cipher_.tag_bytes());
+    return moves;
+}
+
 void Connection::apply(const Packet& packet, Time now) {
     assert(is_open_);
     received_.arrive(packet.number);
     stats_.packets_received += 1;
-    stats_.bytes_received += packet.datagram.size();
+    stats_.bytes_received += packet.datagram.size() + cipher_.tag_bytes();
     last_received_ = now;
     if (packet.kind == PacketKind::disconnect) {
         const bool is_plain = packet.reason == DisconnectReason::closed;
@@ -83,8 +100,9 @@ void Connection::apply(const Packet& packet, Time now) {
         return;
     }
     sent_.acknowledge(packet.acks, now, stats_);
-    report_fates();
-    for (std::size_t i = 0; i < packet.frame_count && is_open_; ++i) deliver(packet, packet.frames[i]);
+    path_.acknowledged(sent_.newest_acked());
+    report_fates(now);
+    for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) deliver(packet, packet.frames[i]);
     if (packet.has_payload && is_open_) {
         if (!handler_.on_payload(session_.peer, packet.number, packet.payload, now)) {
             stats_.payloads_withheld += 1;
@@ -98,6 +116,7 @@ void Connection::apply(const Packet& packet, Time now) {
     if (packet.wants_ack()) {
         if (acks_wanted_ == 0) ack_wanted_since_ = now;
         acks_wanted_ += 1;
+        acks_to_send_ = kAckCopies;
     }
 }
 
@@ -110,9 +129,14 @@ void Connection::announce() {
 void Connection::update(Time now) {
     if (!is_open_) return;
     sent_.update(now, stats_);
-    report_fates();
+    report_fates(now);
+    rate_.update(now, sent_.retransmission_timeout(stats_), stats_);
+    cipher_.update(now);
     if (is_open_ && now - last_received_ >= config_.timeout) {
         close(DisconnectReason::timed_out, {}, true, now);
+    }
+    if (is_open_ && sent_.next_number() - session_.send_first >= config_.max_packets) {
+        close(DisconnectReason::exhausted, {}, true, now);
     }
 }
 
@@ -121,46 +145,46 @@ void Connection::flush(Time now) {
         send_last_words(now);
         return;
     }
-    for (std::uint32_t i = 0; i < config_.max_packets_per_flush && has_messages() && sent_.has_room(); ++i) {
-        send_packet({.messages = true}, now);
+    bool has_sent = sent_.any_open() && sent_.newest_sent() == now;
+    for (std::uint32_t i = 0; i < config_.max_packets_per_flush && sent_.has_room(); ++i) {
+        const Outbox::Terms terms = message_terms(false, now);
+        if (!outbox_.has_ready(terms) && (has_sent || !outbox_.has_repeats(terms))) break;
+        const std::size_t waiting = outbox_.ready_bytes();
+        const bool is_urgent = waiting > 0 && waiting <= kUrgentBytes;
+        if (!(is_urgent ? rate_.may_send_urgent() : rate_.may_send())) break;
+        if (!path_.allows(kMaxDatagramBytes)) break;
+        if (send_packet({.messages = true}, now) == 0) break;
+        has_sent = true;
     }
     // An answer is overdue: ask once more, for the answer tells about all the packets before.
-    const Duration timeout = sent_.retransmission_timeout(stats_);
-    const bool is_overdue = sent_.any_open() && now - sent_.newest_sent() >= timeout;
+    const Duration timeout =
+        rate_.is_broken() ? rate_.probe_interval() : sent_.retransmission_timeout(stats_);
+    const bool is_overdue = (sent_.any_open() || rate_.is_broken()) && now - sent_.newest_sent() >= timeout;
     // Packets that carry only acks do not measure the path: a side that has nothing to say pings too.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
-    if ((is_overdue || is_quiet) && sent_.has_room()) {
+    const bool is_untried = path_.is_untried(sent_.next_number());
+    if ((is_overdue || is_quiet || is_untried) && sent_.has_room() && path_.allows(kSmallPacketBytes)) {
         ping(now);
     }
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
-    if (acks_wanted_ >= 2 || is_ack_late) send_packet({}, now);
+    if ((acks_wanted_ >= 2 || is_ack_late) && path_.allows(kSmallPacketBytes)) send_packet({}, now);
 }
 
 std::size_t Connection::payload_capacity() const {
-    if (!is_open_ || !sent_.has_room()) return 0;
-    std::size_t messages = 0;
-    for (std::size_t i = 0; i < unreliable_.size() && messages < kMessageShare; ++i) {
-        messages += frame_bytes(Channel::unreliable, unreliable_[i].size());
-    }
-    for (auto next = reliable_sender_.next_pending(0, true); next && messages < kMessageShare;
-         next = reliable_sender_.next_pending(*next + 1, true)) {
-        messages += frame_bytes(Channel::reliable, reliable_sender_.message(*next).size());
-    }
-    return kMaxPayloadBytes - std::min(messages == 0 ? 0 : messages + 1, kMessageShare);
+    if (!is_open_ || !sent_.has_room() || !rate_.may_send() || !path_.allows(kMaxDatagramBytes)) return 0;
+    return kMaxPayloadBytes - std::min(outbox_.ready_bytes(), kMessageShare);
 }
 
 std::uint64_t Connection::send_payload(std::span<const std::byte> payload, std::uint64_t cookie, Time now) {
     assert(payload.size() <= kMaxPayloadBytes);
-    if (!is_open_ || !sent_.has_room() || payload.size() > kMaxPayloadBytes) return 0;
+    if (payload_capacity() == 0 || payload.size() > kMaxPayloadBytes) return 0;
     return send_packet({.messages = true, .has_payload = true, .payload = payload, .cookie = cookie}, now);
 }
 
-SendResult Connection::send_message(Channel channel, std::span<const std::byte> message) {
+SendResult Connection::send_message(const Delivery& how, std::span<const std::byte> message) {
     if (!is_open_) return SendResult::not_connected;
     if (message.size() > kMaxMessageBytes) return SendResult::too_large;
-    const bool is_queued =
-        channel == Channel::reliable ? reliable_sender_.push(message) : unreliable_.push(message);
-    return is_queued ? SendResult::queued : SendResult::queue_full;
+    return outbox_.push(how, message) ? SendResult::queued : SendResult::queue_full;
 }
 
 void Connection::close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now) {
@@ -175,9 +199,12 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
         send_last_words(now);
         next_last_word_ = now;
         send_last_words(now);
+    } else {
+        cipher_.forget_send_key();
     }
+    cipher_.forget_receive_keys();
     sent_.lose_all(stats_);
-    report_fates();
+    report_fates(now);
     if (is_announced_) {
         handler_.on_disconnected(session_.peer, reason, std::string_view(text_.data(), text_bytes_));
     }
@@ -188,56 +215,68 @@ std::uint64_t Connection::send_packet(const Contents& contents, Time now) {
     ByteWriter out(buffer);
     const std::uint64_t number = sent_.next_number();
     const Acks acknowledged = acks(now);
-    begin(out, PacketKind::data);
+    const std::size_t header_bytes = begin(out, PacketKind::data, now);
     const std::size_t flags_at = out.size();
     out.u8(0);
     write_acks(out, acknowledged);
-    bool has_reliable = false;
+    std::uint32_t carried = Outbox::kNone;
     bool has_messages = false;
     if (contents.messages) {
-        const std::size_t reserved = contents.payload.size() + kTagBytes;
+        const std::size_t reserved = contents.payload.size() + cipher_.tag_bytes();
         assert(out.room() >= reserved);
         const std::size_t before = out.size();
-        write_messages(out, out.room() - reserved, contents.has_payload, has_reliable);
+        carried = outbox_.write(out, out.room() - reserved, message_terms(contents.has_payload, now), stats_);
         has_messages = out.size() > before;
+        if (!has_messages && !contents.has_payload) return 0;
     }
     out.bytes(contents.payload);
     out.patch_u8(flags_at, data_flags(acknowledged, contents.ping, has_messages, contents.has_payload));
-    const std::span<const std::byte> datagram = seal(out);
+    const std::span<const std::byte> datagram = seal(out, header_bytes);
 
     if (contents.ping || has_messages || contents.has_payload) {
         SentPackets::Settled packet;
         packet.fate.cookie = contents.cookie;
         packet.has_payload = contents.has_payload;
-        packet.has_reliable = has_reliable;
+        packet.carried = carried;
         sent_.sent_tracked(packet, datagram.size(), now, stats_);
+        rate_.on_sent(datagram.size(), now, stats_);
     } else {
         sent_.sent_untracked();
+        rate_.on_sent_untracked(datagram.size());
     }
-    acks_wanted_ = 0;
+    if (acknowledged.present) {
+        acks_wanted_ = 0;
+        acks_to_send_ -= 1;
+    }
     put(datagram);
     return number;
 }
 
-void Connection::begin(ByteWriter& out, PacketKind kind) const {
+std::size_t Connection::begin(ByteWriter& out, PacketKind kind, Time now) {
     const std::uint64_t number = sent_.next_number();
-    write_envelope(out, kind, session_.send_id, number, number_bytes(number, sent_.newest_acked()));
+    const bool key_phase = cipher_.prepare(number, sent_.newest_acked(), config_.key_life, now);
+    write_envelope(out, kind, key_phase, session_.send_id, number,
+                   number_bytes(number, sent_.newest_acked()));
+    return out.size();
 }
 
-std::span<const std::byte> Connection::seal(ByteWriter& out) const {
-    out.u64(packet_tag(session_.send_key, session_.protocol_id, sent_.next_number(), out.written()));
-    return out.written();
+std::span<const std::byte> Connection::seal(ByteWriter& out, std::size_t header_bytes) const {
+    const std::span<std::byte> packet = out.append(cipher_.tag_bytes());
+    cipher_.seal(sent_.next_number(), packet, header_bytes);
+    return packet;
 }
 
 void Connection::put(std::span<const std::byte> datagram) {
     stats_.packets_sent += 1;
     stats_.bytes_sent += datagram.size();
-    sink_.send(session_.address, datagram);
+    outbox_.paid(datagram.size() + kIpUdpBytes);
+    path_.sent(datagram.size());
+    sink_.send(path_.address(), datagram);
 }
 
 Acks Connection::acks(Time now) const {
     Acks result;
-    if (!received_.has_acks()) return result;
+    if (acks_to_send_ == 0 || !received_.has_acks()) return result;
     result.present = true;
     result.newest = static_cast<std::uint16_t>(received_.newest_accepted());
     result.bits = received_.ack_bits();
@@ -245,80 +284,44 @@ Acks Connection::acks(Time now) const {
     return result;
 }
 
-std::uint8_t Connection::write_messages(ByteWriter& out, std::size_t room, bool beside_payload,
-                                        bool& has_reliable) {
-    const std::size_t end = out.size() + room;
-    const std::uint64_t number = sent_.next_number();
-    const std::size_t count_at = out.size();
-    std::uint8_t frames = 0;
-    std::size_t cursor = 0;
-    if (room <= 1) return 0;
-    const auto fits = [&](Channel channel, std::size_t size) {
-        const std::size_t start = frames == 0 ? count_at + 1 : out.size();
-        return frames < kMaxFramesPerPacket && start + frame_bytes(channel, size) <= end;
-    };
-    const auto begin_frame = [&] {
-        if (frames == 0) out.u8(0);
-        frames += 1;
-        stats_.messages_sent += 1;
-    };
-    // In turn, so that neither channel starves the other.
-    bool took = true;
-    while (took) {
-        took = false;
-        const std::optional<std::size_t> next = reliable_sender_.next_pending(cursor, beside_payload);
-        if (next && fits(Channel::reliable, reliable_sender_.message(*next).size())) {
-            begin_frame();
-            write_frame(out, Channel::reliable, reliable_sender_.id(*next), reliable_sender_.message(*next));
-            if (reliable_sender_.sent(*next, number)) stats_.messages_repeated += 1;
-            has_reliable = true;
-            cursor = *next + 1;
-            took = true;
-        }
-        if (!unreliable_.empty() && fits(Channel::unreliable, unreliable_[0].size())) {
-            begin_frame();
-            write_frame(out, Channel::unreliable, 0, unreliable_[0]);
-            unreliable_.pop();
-            took = true;
-        }
-    }
-    if (frames > 0) out.patch_u8(count_at, frames);
-    return frames;
+Outbox::Terms Connection::message_terms(bool beside_payload, Time now) const {
+    // Bulk leaves half of the fates to the others, too, and takes no byte that is only for what is urgent.
+    const bool has_room_for_bulk = sent_.open_packets() < config_.max_open_packets / 2 && rate_.may_send();
+    return {now, stats_.loss, beside_payload, has_room_for_bulk};
 }
 
-void Connection::report_fates() {
+void Connection::report_fates(Time now) {
     SentPackets::Settled packet;
     while (sent_.next_settled(packet)) {
-        if (packet.has_reliable) {
-            if (packet.fate.delivered) {
-                reliable_sender_.delivered(packet.fate.number);
-            } else {
-                reliable_sender_.lost(packet.fate.number);
-            }
+        if (packet.fate.delivered) {
+            rate_.on_delivered(packet.bytes, now, stats_);
+        } else {
+            rate_.on_lost(packet.bytes);
         }
+        outbox_.settle(packet.carried, packet.fate.delivered);
         if (packet.has_payload) handler_.on_fate(session_.peer, packet.fate);
     }
 }
 
 void Connection::deliver(const Packet& packet, const Frame& frame) {
-    if (frame.channel == Channel::unreliable) {
-        stats_.messages_received += 1;
-        handler_.on_message(session_.peer, Channel::unreliable, packet.bytes(frame));
-        return;
-    }
-    switch (reliable_receiver_.arrive(frame.id, packet.bytes(frame))) {
-        case ReliableReceiver::Arrival::duplicate:
+    switch (inbox_.arrive(packet, frame)) {
+        case Inbox::Arrival::known:
             stats_.messages_duplicated += 1;
             return;
-        case ReliableReceiver::Arrival::later:
+        case Inbox::Arrival::outdated:
+            stats_.messages_outdated += 1;
             return;
-        case ReliableReceiver::Arrival::now:
+        case Inbox::Arrival::later:
+            return;
+        case Inbox::Arrival::now:
             break;
     }
     stats_.messages_received += 1;
-    handler_.on_message(session_.peer, Channel::reliable, packet.bytes(frame));
+    handler_.on_message(session_.peer, frame.channel, packet.bytes(frame));
+    if (frame.channel != Channel::reliable) return;
+    std::array<std::byte, kMaxMessageBytes> buffer;
     while (is_open_) {
-        const std::optional<std::span<const std::byte>> next = reliable_receiver_.take_next();
+        const std::optional<std::span<const std::byte>> next = inbox_.take_ready(buffer);
         if (!next) break;
         stats_.messages_received += 1;
         handler_.on_message(session_.peer, Channel::reliable, *next);
@@ -329,12 +332,17 @@ void Connection::send_last_words(Time now) {
     if (last_words_left_ == 0 || now < next_last_word_) return;
     last_words_left_ -= 1;
     next_last_word_ = now + kLastWordInterval;
+    if (path_.allows(kSmallPacketBytes + text_bytes_)) send_last_word(now);
+    if (last_words_left_ == 0) cipher_.forget_send_key();
+}
+
+void Connection::send_last_word(Time now) {
     std::array<std::byte, kMaxDatagramBytes> buffer;
     ByteWriter out(buffer);
-    begin(out, PacketKind::disconnect);
+    const std::size_t header_bytes = begin(out, PacketKind::disconnect, now);
     out.u8(static_cast<std::uint8_t>(reason_));
     out.bytes(std::as_bytes(std::span(text_).first(text_bytes_)));
-    const std::span<const std::byte> datagram = seal(out);
+    const std::span<const std::byte> datagram = seal(out, header_bytes);
     sent_.sent_untracked();
     put(datagram);
 }

@@ -7,11 +7,14 @@
 #include <string_view>
 
 #include "ack_window.h"
-#include "channel.h"
 #include "endpoint.h"
+#include "inbox.h"
+#include "outbox.h"
 #include "packet.h"
+#include "packet_cipher.h"
+#include "path.h"
+#include "rate.h"
 #include "sent_packets.h"
-#include "siphash.h"
 
 namespace shoal::net {
 
@@ -20,32 +23,35 @@ struct ConnectionConfig {
     Duration keep_alive = std::chrono::seconds(1);           // longest time without a packet that wants an ack; < timeout
     Duration max_ack_delay = std::chrono::milliseconds(20);  // before an ack is due by itself
     std::uint32_t max_open_packets = 256;                    // fates open at once; power of two, 32..32768
-    std::uint32_t message_queue_bytes = 64 * 1024;           // for each channel
+    std::uint32_t message_queue_bytes = 64 * 1024;           // for each channel and weight
     std::uint32_t max_packets_per_flush = 8;                 // >= 1
+    std::uint64_t max_bytes_per_second = 16'000'000;         // >= 4,000; the path may allow less
     std::uint64_t first_packet_number = 1;                   // 1..2^62; tests start it next to wraps
+    std::uint64_t max_packets = 1ull << 48;                  // sent; then the connection ends, as exhausted
+    KeyLife key_life{};
 };
 
 /// What the handshake agreed on.
 struct Session {
     PeerId peer;
-    Address address;
-    std::uint64_t protocol_id = 0;
+    Address address;  // at first
     std::optional<std::uint32_t> send_id;  // written into each packet; the client's side only
     bool receive_id = false;               // packets that arrive carry an id: the server's side
-    SipKey send_key;
-    SipKey receive_key;
-    std::uint64_t send_first = 1;  // first packet number; its low 16 bits are the first message id
+    std::uint64_t send_first = 1;  // first packet number; also the first id of a reliable message
     std::uint64_t receive_first = 1;
 };
 
 class Connection {
 public:
-    Connection(const ConnectionConfig& config, const Session& session, Handler& handler, Sink& sink,
-               Time now);
+    Connection(const ConnectionConfig& config, const Session& session, const PacketCipher& cipher,
+               Handler& handler, Sink& sink, Time now);
 
     /// Authenticates and decodes without changing anything but counters. `packet` is complete if true.
     /// After false the connection may have ended: an authentic packet that makes no sense closes it.
     bool open(std::span<const std::byte> datagram, Packet& packet, Time now);
+    /// Moves the connection to where a packet just opened came from, if it is newer than all before. True if
+    /// it moved.
+    bool follow(const Address& from, const Packet& packet);
     /// Takes a packet just opened. Events follow.
     void apply(const Packet& packet, Time now);
 
@@ -58,8 +64,10 @@ public:
 
     std::size_t payload_capacity() const;
     std::uint64_t next_packet_number() const { return sent_.next_number(); }
+    /// Bytes that may be spent on repeats, for each byte sent: 0 to 1.
+    void set_repeat_share(double share) { outbox_.set_repeat_share(share); }
     std::uint64_t send_payload(std::span<const std::byte> payload, std::uint64_t cookie, Time now);
-    SendResult send_message(Channel channel, std::span<const std::byte> message);
+    SendResult send_message(const Delivery& how, std::span<const std::byte> message);
 
     /// Ends it: fates, on_disconnected, and a few disconnect packets unless it was the peer's idea.
     void close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
@@ -70,6 +78,7 @@ public:
     bool is_finished() const { return !is_open_ && last_words_left_ == 0; }
 
     const Session& session() const { return session_; }
+    const Path& path() const { return path_; }
     const ConnectionStats& stats() const { return stats_; }
     void count(Drop reason) { stats_.drops[reason] += 1; }
     Time created() const { return created_; }
@@ -83,34 +92,39 @@ private:
         std::uint64_t cookie = 0;
     };
 
+    /// Returns its number; 0, and sends nothing, when it was meant for messages and none can go.
     std::uint64_t send_packet(const Contents& contents, Time now);
-    void begin(ByteWriter& out, PacketKind kind) const;
-    std::span<const std::byte> seal(ByteWriter& out) const;
+    /// Writes the envelope; returns its size.
+    std::size_t begin(ByteWriter& out, PacketKind kind, Time now);
+    std::span<const std::byte> seal(ByteWriter& out, std::size_t header_bytes) const;
     void put(std::span<const std::byte> datagram);
     Acks acks(Time now) const;
-    std::uint8_t write_messages(ByteWriter& out, std::size_t room, bool beside_payload, bool& has_reliable);
-    bool has_messages() const { return !unreliable_.empty() || reliable_sender_.has_pending(); }
-    void report_fates();
+    Outbox::Terms message_terms(bool beside_payload, Time now) const;
+    void report_fates(Time now);
     void deliver(const Packet& packet, const Frame& frame);
     void send_last_words(Time now);
+    void send_last_word(Time now);
 
     ConnectionConfig config_;
     Session session_;
+    Path path_;
+    PacketCipher cipher_;
     Handler& handler_;
     Sink& sink_;
     ConnectionStats stats_;
 
     SentPackets sent_;
+    RateController rate_;
     AckWindow received_;
-    MessageQueue unreliable_;
-    ReliableSender reliable_sender_;
-    ReliableReceiver reliable_receiver_;
+    Outbox outbox_;
+    Inbox inbox_;
 
     Time created_;
     Time last_received_;
     Time newest_accepted_at_{0};  // arrival of the packet that acks name first
     Time ack_wanted_since_{0};
     std::uint32_t acks_wanted_ = 0;  // packets that want an ack and had none yet
+    std::uint32_t acks_to_send_ = 0;  // packets that should still carry the news, should some be lost
 
     bool is_open_ = true;
     bool is_announced_ = false;

@@ -28,6 +28,18 @@ std::string_view describe(DisconnectReason reason) {
             return "refused: the server is full";
         case DisconnectReason::refused:
             return "refused";
+        case DisconnectReason::refused_key:
+            return "refused: the server has another key";
+        case DisconnectReason::refused_security:
+            return "refused: sealed and insecure do not mix";
+        case DisconnectReason::no_key:
+            return "the server's public key is not configured";
+        case DisconnectReason::exhausted:
+            return "all packet numbers are used up";
+        case DisconnectReason::server_restarted:
+            return "the server restarted and does not know this connection";
+        case DisconnectReason::refused_token:
+            return "refused: no valid connect token";
     }
     return "unknown reason";
 }
@@ -66,6 +78,8 @@ std::string_view describe(Drop reason) {
             return "closed";
         case Drop::malformed:
             return "malformed";
+        case Drop::bad_reset:
+            return "bad reset";
         case Drop::count_:
             break;
     }

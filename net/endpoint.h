@@ -22,10 +22,18 @@ using Time = Duration;
 
 constexpr std::size_t kMaxDatagramBytes = 1200;  // what every path on the internet carries
 constexpr std::size_t kMaxMessageBytes = 1000;
-constexpr std::size_t kMaxPayloadBytes = 1170;  // state payload of a packet without messages
+constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
 constexpr std::size_t kMinPayloadBytes = 600;   // left to the state, however many messages wait
 constexpr std::size_t kMaxHelloBytes = 900;     // application data in a connection request
 constexpr std::size_t kMaxReasonBytes = 200;    // text of a refusal or disconnect; longer text is cut
+/// What a connect token leaves of a hello, however long it is.
+constexpr std::size_t kMaxTokenHelloBytes = 591;
+
+/// Whether packets are encrypted. Both sides of a connection must say the same.
+enum class Security : std::uint8_t {
+    sealed,    // encrypted, and only the owner of the server's key can answer
+    insecure,  // in the clear, tagged against damage and blind forgery: for debugging, and to compare costs
+};
 
 /// Names a connection of one endpoint. Slot and generation: an id comes back only after its slot was used
 /// 65,535 times more. A default-constructed id names nobody.
@@ -37,11 +45,42 @@ struct PeerId {
     friend constexpr auto operator<=>(const PeerId&, const PeerId&) = default;
 };
 
-/// How a message is delivered.
+/// What becomes of a message on its way.
 enum class Channel : std::uint8_t {
     unreliable,  // once or never, in any order
-    reliable,    // once, in order
+    sequenced,   // the latest of its key: once or never, and never an older one after a newer one
+    reliable,    // once, in order among those with the same key
 };
+
+/// Who goes first when not all fits. While both wait, urgent messages get three bytes for each one of normal
+/// ones. Bulk takes the room that the others and the state leave.
+enum class Weight : std::uint8_t { bulk, normal, urgent };
+
+/// How to deliver one message: a Channel, or what the functions below make.
+///     send_message(peer, Channel::reliable, bytes);       // one ordered stream
+///     send_message(peer, ordered_by(door), bytes);        // reliable, behind earlier ones of this door only
+///     send_message(peer, unordered(), bytes);             // reliable, behind nothing
+///     send_message(peer, latest_of(kAim), bytes);         // sequenced
+///     send_message(peer, unordered().with(Weight::bulk), bytes);
+struct Delivery {
+    static constexpr std::uint32_t kNoKey = 0xFFFF'FFFF;
+
+    constexpr Delivery(Channel on, std::uint32_t of = 0) : channel(on), key(of) {}
+    /// A message never overtakes one of the same key: behind one that waits it gets that one's weight.
+    constexpr Delivery with(Weight other) const {
+        Delivery result = *this;
+        result.weight = other;
+        return result;
+    }
+
+    Channel channel;
+    Weight weight = Weight::normal;
+    std::uint32_t key;  // sequenced: 0..255; reliable: any, kNoKey is ordered with nothing
+};
+constexpr Delivery ordered_by(std::uint32_t key) { return {Channel::reliable, key}; }
+constexpr Delivery unordered() { return {Channel::reliable, Delivery::kNoKey}; }
+/// A newer message of the key replaces one that still waits.
+constexpr Delivery latest_of(std::uint8_t key) { return {Channel::sequenced, key}; }
 
 enum class DisconnectReason : std::uint8_t {
     closed,            // this side called disconnect without a better reason
@@ -56,7 +95,15 @@ enum class DisconnectReason : std::uint8_t {
     refused_schema,    // client: the server has another schema hash
     refused_full,      // client: the server has no free slot
     refused,           // client: the server's application said no
+    refused_key,       // client: the server has another key than the one we expect
+    refused_security,  // client: one side is sealed and the other is insecure
+    no_key,            // client: its config lacks the server's public key
+    exhausted,         // ConnectionConfig::max_packets were sent
+    server_restarted,  // client: the server does not know this connection any more
+    refused_token,     // client: its connect token is no good here, or it has none; the text says which
 };
+constexpr DisconnectReason kLastDisconnectReason = DisconnectReason::refused_token;
+
 std::string_view describe(DisconnectReason reason);
 
 /// What became of one packet that carried a payload.
@@ -70,9 +117,12 @@ struct PacketFate {
 /// A client that asks to come in, its address proven.
 struct Admission {
     Address address;
-    std::uint64_t schema_hash = 0;     // the client's
-    bool schema_matches = false;       // if not, it will be refused; the handler may still say why
-    std::span<const std::byte> hello;  // ClientConfig::hello, at most kMaxHelloBytes; untrusted
+    std::uint64_t schema_hash = 0;      // the client's
+    bool schema_matches = false;        // if not, it will be refused; the handler may still say why
+    std::span<const std::byte> hello;   // as given to Client::connect, at most kMaxHelloBytes; untrusted
+    bool has_token = false;             // authentic, for this server and used for the first time; then:
+    std::uint64_t client_id = 0;        // the backend's name for the player
+    std::span<const std::byte> claims;  // what else the backend says of him
 };
 
 /// What the layer above implements. Called from receive(), update() and disconnect() only.
@@ -104,7 +154,8 @@ public:
     /// later ones were delivered, when a timer says so, or at the end of the connection.
     virtual void on_fate(PeerId, const PacketFate&) {}
 
-    /// Host only. Return false, with a reason for humans, to refuse.
+    /// Host only. Return false, with a reason for humans, to refuse. A token is used up by this call, unless
+    /// the schema differs.
     virtual bool on_admit(const Admission&, std::string& /*refusal*/) { return true; }
 };
 
@@ -125,16 +176,17 @@ public:
 
     /// Any bytes from anywhere: what is not valid changes nothing but a counter.
     virtual void receive(const Address& from, std::span<const std::byte> datagram, Time now) = 0;
-    /// Timers: fates of unanswered packets, timeouts.
+    /// Timers: fates of unanswered packets, timeouts, the budget. Once per tick.
     virtual void update(Time now) = 0;
-    /// Sends what is due without state: acks (at the latest after two packets or 20 ms), messages, repeats,
-    /// keep-alives, handshake requests, last words.
+    /// Sends what is due without state: acks (at the latest after two packets or 20 ms), messages and repeats
+    /// as the rate allows, keep-alives, handshake requests, last words.
     virtual void flush(Time now) = 0;
 
     /// Connected and not disconnecting. Every other function takes only such peers, unless it says so.
     virtual bool is_connected(PeerId peer) const = 0;
     /// Bytes of payload that the next packet should carry at most: kMinPayloadBytes to kMaxPayloadBytes,
-    /// fewer when messages wait. 0 when none can be sent now: not connected, or too many fates are open.
+    /// fewer when messages wait. 0 when none can be sent now: not connected, too many fates are open, or the
+    /// rate allows no more until a later update().
     virtual std::size_t payload_capacity(PeerId peer) const = 0;
     /// The number that the next packet will have, whatever it carries.
     virtual std::uint64_t next_packet_number(PeerId peer) const = 0;
@@ -143,8 +195,8 @@ public:
     /// Returns 0, having done nothing, when payload_capacity is 0 or the payload is too large.
     virtual std::uint64_t send_payload(PeerId peer, std::span<const std::byte> payload, std::uint64_t cookie,
                                        Time now) = 0;
-    /// Queues a copy. Also for peers that are gone: not_connected.
-    virtual SendResult send_message(PeerId peer, Channel channel, std::span<const std::byte> message) = 0;
+    /// Queues a copy. Each channel and weight has its own bound. Also for peers that are gone: not_connected.
+    virtual SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message) = 0;
     /// Reports open fates as lost and the peer as disconnected, before it returns; tells the other side.
     /// Later flushes repeat the news. No effect on peers that are gone.
     virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) = 0;

@@ -1,5 +1,6 @@
 #include "handshake.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace shoal::net {
@@ -28,13 +29,13 @@ std::span<const std::byte> finish(ByteWriter& out) {
 /// Checks size and checksum, and reads the prelude. The reader then ends before the checksum.
 std::optional<Drop> open(std::span<const std::byte> datagram, PacketKind kind, ByteReader& in,
                          std::uint8_t& version, std::uint64_t& client_nonce) {
-    if (datagram.size() < kPreludeBytes + kTagBytes) return Drop::truncated;
+    if (datagram.size() < kPreludeBytes + kChecksumBytes) return Drop::truncated;
     if (datagram.size() > kMaxDatagramBytes) return Drop::oversized;
     if (read_kind(datagram[0]) != kind) return Drop::unknown_kind;
     const bool is_padded = kind == PacketKind::request || kind == PacketKind::connect;
     if (is_padded && datagram.size() < kMaxDatagramBytes) return Drop::truncated;
-    ByteReader checksum(datagram.last(kTagBytes));
-    const std::span<const std::byte> covered = datagram.first(datagram.size() - kTagBytes);
+    ByteReader checksum(datagram.last(kChecksumBytes));
+    const std::span<const std::byte> covered = datagram.first(datagram.size() - kChecksumBytes);
     if (siphash(kChecksumKey, {}, covered) != checksum.u64()) return Drop::bad_checksum;
     in = ByteReader(covered);
     in.u8();
@@ -52,7 +53,7 @@ bool is_first_number_valid(std::uint64_t number) {
 std::span<const std::byte> write(const Request& packet, DatagramBuffer buffer) {
     ByteWriter out = begin(buffer, PacketKind::request, packet.version, packet.client_nonce);
     out.u64(packet.protocol_id);
-    out.pad_to(kMaxDatagramBytes - kTagBytes);
+    out.pad_to(kMaxDatagramBytes - kChecksumBytes);
     return finish(out);
 }
 
@@ -81,16 +82,12 @@ std::optional<Drop> read(std::span<const std::byte> datagram, CookieReply& packe
 }
 
 std::span<const std::byte> write(const Connect& packet, DatagramBuffer buffer) {
-    assert(packet.hello.size() <= kMaxHelloBytes);
-    assert(is_first_number_valid(packet.first_packet_number));
+    assert(packet.body.size() == kConnectBodyBytes);
     ByteWriter out = begin(buffer, PacketKind::connect, packet.version, packet.client_nonce);
     out.u64(packet.protocol_id);
-    out.u64(packet.schema_hash);
+    out.u8(static_cast<std::uint8_t>(packet.way));
     out.u64(packet.cookie);
-    out.u64(packet.first_packet_number);
-    out.u16(packet.hello.size());
-    out.bytes(packet.hello);
-    out.pad_to(kMaxDatagramBytes - kTagBytes);
+    out.bytes(packet.body);
     return finish(out);
 }
 
@@ -100,44 +97,32 @@ std::optional<Drop> read(std::span<const std::byte> datagram, Connect& packet) {
         return drop;
     if (packet.version != kWireVersion) return std::nullopt;
     packet.protocol_id = in.u64();
-    packet.schema_hash = in.u64();
+    packet.way = static_cast<Way>(in.u8());
     packet.cookie = in.u64();
-    packet.first_packet_number = in.u64();
-    const std::size_t hello_bytes = in.u16();
-    if (hello_bytes > kMaxHelloBytes || !is_first_number_valid(packet.first_packet_number)) {
-        return Drop::bad_handshake;
-    }
-    packet.hello = in.bytes(hello_bytes);
-    return in.ok() ? std::nullopt : std::optional(Drop::bad_handshake);
+    packet.body = in.bytes(kConnectBodyBytes);
+    return in.ok() && in.remaining() == 0 ? std::nullopt : std::optional(Drop::bad_handshake);
 }
 
-std::span<const std::byte> write(const Accept& packet, DatagramBuffer buffer) {
-    assert(is_first_number_valid(packet.first_packet_number));
-    ByteWriter out = begin(buffer, PacketKind::accept, kWireVersion, packet.client_nonce);
-    out.u64(packet.server_nonce);
-    out.u64(packet.first_packet_number);
-    out.u32(packet.connection_id);
+std::span<const std::byte> write(const Answer& packet, DatagramBuffer buffer) {
+    assert(packet.body.size() <= kMaxAnswerBodyBytes);
+    ByteWriter out = begin(buffer, PacketKind::answer, kWireVersion, packet.client_nonce);
+    out.bytes(packet.body);
     return finish(out);
 }
 
-std::optional<Drop> read(std::span<const std::byte> datagram, Accept& packet) {
+std::optional<Drop> read(std::span<const std::byte> datagram, Answer& packet) {
     ByteReader in({});
     std::uint8_t version = 0;
-    if (const auto drop = open(datagram, PacketKind::accept, in, version, packet.client_nonce)) return drop;
-    packet.server_nonce = in.u64();
-    packet.first_packet_number = in.u64();
-    packet.connection_id = in.u32();
-    const bool is_good = in.ok() && in.remaining() == 0 && version == kWireVersion &&
-                         is_first_number_valid(packet.first_packet_number);
+    if (const auto drop = open(datagram, PacketKind::answer, in, version, packet.client_nonce)) return drop;
+    packet.body = in.rest();
+    const bool is_good = version == kWireVersion && packet.body.size() <= kMaxAnswerBodyBytes;
     return is_good ? std::nullopt : std::optional(Drop::bad_handshake);
 }
 
 std::span<const std::byte> write(const Refuse& packet, DatagramBuffer buffer) {
-    assert(packet.text.size() <= kMaxReasonBytes);
     ByteWriter out = begin(buffer, PacketKind::refuse, kWireVersion, packet.client_nonce);
     out.u8(static_cast<std::uint8_t>(packet.reason));
-    out.u64(packet.schema_hash);
-    out.bytes(std::as_bytes(std::span(packet.text)));
+    out.u64(0);  // version 1 told its schema hash here, and a text behind it
     return finish(out);
 }
 
@@ -145,15 +130,113 @@ std::optional<Drop> read(std::span<const std::byte> datagram, Refuse& packet) {
     ByteReader in({});
     std::uint8_t version = 0;  // any: this packet stays as it is, so that old and new can tell each other
     if (const auto drop = open(datagram, PacketKind::refuse, in, version, packet.client_nonce)) return drop;
+    packet.reason = static_cast<DisconnectReason>(in.u8());
+    const bool is_hint = packet.reason == DisconnectReason::refused_protocol ||
+                         packet.reason == DisconnectReason::refused_key ||
+                         packet.reason == DisconnectReason::refused_security ||
+                         packet.reason == DisconnectReason::refused_token;
+    return in.ok() && is_hint ? std::nullopt : std::optional(Drop::bad_handshake);
+}
+
+static_assert(kIntroductionBytes - 2 - kMaxSealedTokenBytes - kIntroductionHeadBytes == kMaxTokenHelloBytes);
+
+void write(const Introduction& introduction, std::span<std::byte> buffer) {
+    assert(buffer.size() <= kIntroductionBytes);
+    assert(introduction.hello.size() <= kMaxHelloBytes);
+    assert(introduction.hello.size() + kIntroductionHeadBytes <= buffer.size());
+    assert(is_first_number_valid(introduction.first_packet_number));
+    ByteWriter out(buffer);
+    out.u64(introduction.schema_hash);
+    out.u64(introduction.first_packet_number);
+    out.u16(introduction.hello.size());
+    out.bytes(introduction.hello);
+    out.pad_to(buffer.size());
+}
+
+bool read(std::span<const std::byte> bytes, Introduction& introduction) {
+    ByteReader in(bytes);
+    introduction.schema_hash = in.u64();
+    introduction.first_packet_number = in.u64();
+    const std::size_t hello_bytes = in.u16();
+    introduction.hello = in.bytes(hello_bytes);
+    return in.ok() && bytes.size() <= kIntroductionBytes && hello_bytes <= kMaxHelloBytes &&
+           is_first_number_valid(introduction.first_packet_number);
+}
+
+std::size_t write(const Verdict& verdict, std::span<std::byte, kMaxVerdictBytes> buffer) {
+    ByteWriter out(buffer);
+    if (verdict.is_accepted) {
+        assert(is_first_number_valid(verdict.first_packet_number));
+        out.u8(0);
+        out.u64(verdict.first_packet_number);
+        out.u32(verdict.connection_id);
+        out.bytes(verdict.reset_token);
+    } else {
+        assert(verdict.text.size() <= kMaxReasonBytes);
+        out.u8(static_cast<std::uint8_t>(verdict.reason));
+        out.u64(verdict.schema_hash);
+        out.bytes(std::as_bytes(std::span(verdict.text)));
+    }
+    return out.size();
+}
+
+bool read(std::span<const std::byte> bytes, Verdict& verdict) {
+    ByteReader in(bytes);
     const std::uint8_t reason = in.u8();
-    packet.schema_hash = in.u64();
+    verdict.is_accepted = reason == 0;
+    if (verdict.is_accepted) {
+        verdict.first_packet_number = in.u64();
+        verdict.connection_id = in.u32();
+        const std::span<const std::byte> token = in.bytes(verdict.reset_token.size());
+        if (in.ok()) std::copy(token.begin(), token.end(), verdict.reset_token.begin());
+        return in.ok() && in.remaining() == 0 && is_first_number_valid(verdict.first_packet_number);
+    }
+    verdict.reason = static_cast<DisconnectReason>(reason);
+    verdict.schema_hash = in.u64();
     const std::span<const std::byte> text = in.rest();
-    const bool is_refusal = reason >= static_cast<std::uint8_t>(DisconnectReason::refused_protocol) &&
-                            reason <= static_cast<std::uint8_t>(DisconnectReason::refused);
-    if (!in.ok() || !is_refusal || text.size() > kMaxReasonBytes) return Drop::bad_handshake;
-    packet.reason = static_cast<DisconnectReason>(reason);
-    packet.text = {reinterpret_cast<const char*>(text.data()), text.size()};
-    return std::nullopt;
+    verdict.text = {reinterpret_cast<const char*>(text.data()), text.size()};
+    return in.ok() && text.size() <= kMaxReasonBytes &&
+           (verdict.reason == DisconnectReason::refused_schema ||
+            verdict.reason == DisconnectReason::refused_full || verdict.reason == DisconnectReason::refused ||
+            verdict.reason == DisconnectReason::refused_token);
+}
+
+std::array<std::byte, 18> handshake_prologue(std::uint64_t protocol_id, Way way, std::uint64_t client_nonce) {
+    std::array<std::byte, 18> prologue;
+    ByteWriter out(prologue);
+    out.u64(protocol_id);
+    out.u8(kWireVersion);
+    out.u8(static_cast<std::uint8_t>(way));
+    out.u64(client_nonce);
+    return prologue;
+}
+
+TokenBody begin_token_body(std::span<const std::byte> sealed, std::span<std::byte> body) {
+    assert(sealed.size() <= kMaxSealedTokenBytes);
+    ByteWriter out(body);
+    out.u16(sealed.size());
+    out.bytes(sealed);
+    return {out.written().subspan(2), body.subspan(out.size())};
+}
+
+std::optional<TokenBody> split_token_body(std::span<std::byte> body) {
+    ByteReader in(body);
+    const std::size_t sealed_bytes = in.u16();
+    const std::span<const std::byte> sealed = in.bytes(sealed_bytes);
+    if (!in.ok() || sealed_bytes > kMaxSealedTokenBytes || in.remaining() <= kNoiseOverheadBytes)
+        return std::nullopt;
+    return TokenBody{sealed, body.subspan(2 + sealed_bytes)};
+}
+
+TokenPrologue token_prologue(std::uint64_t protocol_id, std::uint64_t client_nonce, std::uint64_t cookie,
+                             std::span<const std::byte> sealed) {
+    TokenPrologue prologue;
+    ByteWriter out(prologue.buffer);
+    out.bytes(handshake_prologue(protocol_id, Way::token, client_nonce));
+    out.u64(cookie);
+    out.bytes(sealed);
+    prologue.size = out.size();
+    return prologue;
 }
 
 namespace {
@@ -184,8 +267,9 @@ bool is_cookie_valid(const SipKey& key, const Address& client, std::uint64_t cli
            cookie == cookie_of_slice(key, client, client_nonce, slice - 1);
 }
 
-SessionKeys derive_keys(std::uint64_t protocol_id, std::uint64_t schema_hash, std::uint64_t client_nonce,
-                        std::uint64_t server_nonce, std::uint32_t connection_id) {
+InsecureKeys derive_insecure_keys(std::uint64_t protocol_id, std::uint64_t schema_hash,
+                                  std::uint64_t client_nonce, std::uint64_t server_nonce,
+                                  std::uint32_t connection_id) {
     const SipKey root{client_nonce, server_nonce};
     const auto derive = [&](std::uint64_t label) {
         return siphash(root, {protocol_id, schema_hash, connection_id, label});

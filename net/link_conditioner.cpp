@@ -43,6 +43,11 @@ bool LinkConditioner::is_later(const Item& a, const Item& b) {
     return a.datagram.due != b.datagram.due ? a.datagram.due > b.datagram.due : a.order > b.order;
 }
 
+Duration LinkConditioner::queue_delay(Time now) const {
+    if (config_.bytes_per_second == 0) return Duration(0);
+    return std::chrono::ceil<Duration>(std::max(busy_until_ - now, std::chrono::nanoseconds(0)));
+}
+
 /// SplitMix64. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
 std::uint64_t LinkConditioner::random() {
     random_state_ += 0x9E3779B97F4A7C15;
@@ -59,7 +64,7 @@ bool LinkConditioner::chance(double probability) {
 
 void LinkConditioner::schedule(const Address& from, const Address& to, std::span<const std::byte> bytes,
                                Time now) {
-    if (heap_.size() >= config_.max_queued) {
+    if (heap_.size() >= config_.max_queued || !pass_bottleneck(bytes.size(), now)) {
         stats_.overflowed += 1;
         return;
     }
@@ -75,7 +80,7 @@ void LinkConditioner::schedule(const Address& from, const Address& to, std::span
     item.datagram.bytes.assign(bytes.begin(), bytes.end());
     if (chance(config_.corrupt) && !bytes.empty()) corrupt(item.datagram.bytes);
 
-    Time due = now + config_.latency;
+    Time due = now + queue_delay(now) + config_.latency;
     if (config_.jitter > Duration(0)) {
         due += Duration(
             static_cast<Duration::rep>(random() % static_cast<std::uint64_t>(config_.jitter.count() + 1)));
@@ -90,6 +95,16 @@ void LinkConditioner::schedule(const Address& from, const Address& to, std::span
     item.datagram.due = due;
     heap_.push_back(std::move(item));
     std::push_heap(heap_.begin(), heap_.end(), is_later);
+}
+
+bool LinkConditioner::pass_bottleneck(std::size_t bytes, Time now) {
+    if (config_.bytes_per_second == 0) return true;
+    const auto time_of = [&](std::size_t count) {
+        return std::chrono::nanoseconds(count * 1'000'000'000 / config_.bytes_per_second);
+    };
+    if (queue_delay(now) + time_of(bytes) > time_of(config_.queue_bytes)) return false;
+    busy_until_ = std::max<std::chrono::nanoseconds>(busy_until_, now) + time_of(bytes);
+    return true;
 }
 
 void LinkConditioner::corrupt(std::vector<std::byte>& bytes) {

@@ -23,6 +23,9 @@ struct LinkConfig {
     Duration reorder_delay = std::chrono::milliseconds(20);
     double corrupt = 0;              // chance that one to four bits flip, or the end is cut off
     std::size_t max_queued = 65536;  // datagrams under way; more are lost
+    // A bottleneck before the latency: datagrams pass one after the other, in order of arrival.
+    std::uint64_t bytes_per_second = 0;   // 0: none
+    std::size_t queue_bytes = 64 * 1024;  // waiting for it; what does not fit is lost (tail drop)
 };
 
 struct LinkStats {
@@ -44,7 +47,10 @@ public:
     LinkConditioner(const LinkConfig& config, std::uint64_t seed);
 
     /// May be changed at any time; what is under way keeps its due time.
-    void set_config(const LinkConfig& config) { config_ = config; }
+    void set_config(const LinkConfig& config) {
+        config_ = config;
+        in_burst_ = in_burst_ && config.burst > 0;
+    }
     const LinkConfig& config() const { return config_; }
 
     void push(const Address& from, const Address& to, std::span<const std::byte> bytes, Time now);
@@ -54,6 +60,8 @@ public:
     std::size_t queued() const { return heap_.size(); }
     /// When the next one is due; only if queued() > 0.
     Time next_due() const { return heap_.front().datagram.due; }
+    /// How long a datagram that comes now waits for the bottleneck.
+    Duration queue_delay(Time now) const;
     const LinkStats& stats() const { return stats_; }
 
 private:
@@ -65,6 +73,7 @@ private:
     std::uint64_t random();
     bool chance(double probability);
     void schedule(const Address& from, const Address& to, std::span<const std::byte> bytes, Time now);
+    bool pass_bottleneck(std::size_t bytes, Time now);
     void corrupt(std::vector<std::byte>& bytes);
 
     LinkConfig config_;
@@ -74,6 +83,7 @@ private:
     std::uint64_t random_state_;
     std::uint64_t next_order_ = 0;
     Time newest_due_{0};  // of datagrams that kept their order
+    std::chrono::nanoseconds busy_until_{0};  // the bottleneck, with what waits
     bool in_burst_ = false;
 };
 

@@ -17,6 +17,19 @@ constexpr std::uint16_t kFullGroup = 0xFFFF;
 
 constexpr Duration kDelayUnit{256};
 
+// Head of a run of messages.
+constexpr unsigned kChannelBits = 3;
+constexpr unsigned kIsLastRun = 4;
+constexpr unsigned kHasCount = 8;
+constexpr unsigned kIdBytesShift = 4;     // two bits: 0 to 2
+constexpr unsigned kPredecessorShift = 6;  // two bits
+enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows };
+
+/// Whether it belongs to a connection, and thus has a number and a key phase.
+bool has_envelope(PacketKind kind) {
+    return kind == PacketKind::data || kind == PacketKind::disconnect;
+}
+
 std::uint16_t ack_group(const Acks& acks, unsigned group) {
     return static_cast<std::uint16_t>(acks.bits >> (16 * group));
 }
@@ -44,25 +57,77 @@ bool read_acks(ByteReader& in, std::uint8_t flags, Acks& acks) {
     return in.ok();
 }
 
-bool read_frames(ByteReader& in, std::size_t base, Packet& packet) {
-    packet.frame_count = in.u8();
-    if (packet.frame_count == 0) return false;
-    for (std::size_t i = 0; i < packet.frame_count; ++i) {
-        Frame& frame = packet.frames[i];
-        const std::uint8_t channel = in.u8();
-        if (channel > static_cast<std::uint8_t>(Channel::reliable)) return false;
-        frame.channel = static_cast<Channel>(channel);
-        frame.id = frame.channel == Channel::reliable ? in.u16() : std::uint16_t(0);
-        std::size_t size = in.u8();
-        if (size >= 128) {
-            size = (size & 127) | std::size_t(in.u8()) << 7;
-            if (size < 128) return false;  // one byte would have done
+// 0-127 in one byte; else the low seven bits with bit 7 set, then the rest.
+std::size_t short_number_bytes(std::size_t value) {
+    return value < 128 ? 1 : 2;
+}
+
+void write_short_number(ByteWriter& out, std::size_t value) {
+    assert(value < 128 * 256);
+    if (value < 128) return out.u8(value);
+    out.u8((value & 127) | 128);
+    out.u8(value >> 7);
+}
+
+/// False if one byte would have done.
+bool read_short_number(ByteReader& in, std::uint16_t& value) {
+    const unsigned low = in.u8();
+    const unsigned high = low >= 128 ? in.u8() : 0u;
+    value = static_cast<std::uint16_t>((low & 127) | high << 7);
+    return in.ok() && (low < 128 || high > 0);
+}
+
+/// `next_id` is the one after the last reliable message of this packet; 0: there is none yet.
+bool read_run(ByteReader& in, bool has_payload, std::uint64_t expected_id, std::uint64_t& next_id, Run& run) {
+    const unsigned head = in.u8();
+    if (!in.ok() || (head & kChannelBits) > static_cast<unsigned>(Channel::reliable)) return false;
+    run.channel = static_cast<Channel>(head & kChannelBits);
+    run.is_last = head & kIsLastRun;
+    run.fills_packet = run.is_last && !has_payload;
+    run.count = head & kHasCount ? in.u8() : std::uint8_t(1);
+    if ((head & kHasCount) && run.count < 2) return false;
+    run.id_bytes = head >> kIdBytesShift & 3;
+    const unsigned predecessor = head >> kPredecessorShift;
+    if (run.channel == Channel::reliable) {
+        if (run.id_bytes > 2 || predecessor > kDistanceFollows || (run.id_bytes == 0 && next_id == 0))
+            return false;
+        if (run.id_bytes > 0)
+            next_id =
+                expand_number(static_cast<std::uint32_t>(in.uint(run.id_bytes)), run.id_bytes, expected_id);
+        run.first_id = next_id;
+        next_id += run.count;
+        run.distance = predecessor == kMessageBefore ? 1 : 0;
+        if (predecessor == kDistanceFollows &&
+            (!read_short_number(in, run.distance) || run.distance < 2 || run.distance >= kReliableWindow))
+            return false;
+    } else if (run.id_bytes != 0 || predecessor != kNoPredecessor) {
+        return false;
+    }
+    if (!run.fills_packet) return read_short_number(in, run.size) && run.size <= kMaxMessageBytes;
+    const std::size_t keys = run.channel == Channel::sequenced ? run.count : 0u;
+    if (!in.ok() || in.remaining() < keys || (in.remaining() - keys) % run.count != 0) return false;
+    const std::size_t size = (in.remaining() - keys) / run.count;
+    run.size = static_cast<std::uint16_t>(size);
+    return size <= kMaxMessageBytes;
+}
+
+bool read_messages(ByteReader& in, std::size_t base, std::uint64_t expected_id, Packet& packet) {
+    std::uint64_t next_id = 0;
+    for (Run run; !run.is_last;) {
+        run = {};
+        if (!read_run(in, packet.has_payload, expected_id, next_id, run)) return false;
+        if (packet.message_count + run.count > kMaxMessagesPerPacket) return false;
+        for (unsigned i = 0; i < run.count; ++i) {
+            const std::uint8_t key = run.channel == Channel::sequenced ? in.u8() : std::uint8_t(0);
+            packet.frames[packet.message_count++] = {run.first_id + i,
+                                                     static_cast<std::uint16_t>(base + in.position()),
+                                                     run.size,
+                                                     run.distance,
+                                                     run.channel,
+                                                     key};
+            in.bytes(run.size);
+            if (!in.ok()) return false;
         }
-        if (size > kMaxMessageBytes) return false;
-        frame.size = static_cast<std::uint16_t>(size);
-        frame.offset = static_cast<std::uint16_t>(base + in.position());
-        in.bytes(size);
-        if (!in.ok()) return false;
     }
     return true;
 }
@@ -72,10 +137,10 @@ bool read_frames(ByteReader& in, std::size_t base, Packet& packet) {
 std::optional<PacketKind> read_kind(std::byte first) {
     const unsigned value = std::to_integer<unsigned>(first);
     const unsigned kind = value >> 3 & 15;
-    if ((value & 0x84) != 0x80 || kind >= static_cast<unsigned>(PacketKind::count_)) return std::nullopt;
-    // Only packets of a connection have a number, and thus a number size.
-    if (kind < static_cast<unsigned>(PacketKind::data) && (value & 3) != 0) return std::nullopt;
-    return static_cast<PacketKind>(kind);
+    if ((value & 0x80) == 0 || kind >= static_cast<unsigned>(PacketKind::count_)) return std::nullopt;
+    const PacketKind result = static_cast<PacketKind>(kind);
+    if (!has_envelope(result) && (value & 7) != 0) return std::nullopt;
+    return result;
 }
 
 std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked) {
@@ -97,10 +162,10 @@ std::uint64_t expand_number(std::uint32_t truncated, std::uint8_t bytes, std::ui
     return candidate;
 }
 
-void write_envelope(ByteWriter& out, PacketKind kind, std::optional<std::uint32_t> connection_id,
-                    std::uint64_t number, std::uint8_t bytes) {
+void write_envelope(ByteWriter& out, PacketKind kind, bool key_phase,
+                    std::optional<std::uint32_t> connection_id, std::uint64_t number, std::uint8_t bytes) {
     assert(bytes >= 1 && bytes <= 4);
-    out.u8(0x80u | static_cast<unsigned>(kind) << 3 | (bytes - 1u));
+    out.u8(0x80u | static_cast<unsigned>(kind) << 3 | (key_phase ? 4u : 0u) | (bytes - 1u));
     if (connection_id) out.u32(*connection_id);
     out.uint(number & ((1ull << (8 * bytes)) - 1), bytes);
 }
@@ -111,13 +176,14 @@ std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool 
     const std::byte first{in.u8()};
     if (!in.ok()) return std::nullopt;
     const std::optional<PacketKind> kind = read_kind(first);
-    if (!kind || *kind < PacketKind::data) return std::nullopt;
+    if (!kind || !has_envelope(*kind)) return std::nullopt;
     envelope.kind = *kind;
+    envelope.key_phase = (first & std::byte(4)) != std::byte(0);
     envelope.number_bytes = static_cast<std::uint8_t>((std::to_integer<unsigned>(first) & 3) + 1);
     if (with_connection_id) envelope.connection_id = in.u32();
     envelope.truncated_number = static_cast<std::uint32_t>(in.uint(envelope.number_bytes));
     envelope.body_offset = static_cast<std::uint8_t>(in.position());
-    if (!in.ok() || in.remaining() < 1 + kTagBytes) return std::nullopt;  // flags or reason, and the tag
+    if (!in.ok() || in.remaining() < 1 + kInsecureTagBytes) return std::nullopt;  // flags or reason, and the tag
     return envelope;
 }
 
@@ -136,31 +202,38 @@ std::uint8_t data_flags(const Acks& acks, bool ping, bool messages, bool payload
                                      ack_group_mask(acks));
 }
 
-std::size_t frame_bytes(Channel channel, std::size_t size) {
-    return 1 + (channel == Channel::reliable ? 2u : 0u) + (size < 128 ? 1u : 2u) + size;
+std::size_t run_bytes(const Run& run) {
+    return 1 + (run.count > 1 ? 1u : 0u) + run.id_bytes +
+           (run.distance > 1 ? short_number_bytes(run.distance) : 0) +
+           (run.fills_packet ? 0 : short_number_bytes(run.size));
 }
 
-void write_frame(ByteWriter& out, Channel channel, std::uint16_t id, std::span<const std::byte> message) {
-    assert(message.size() <= kMaxMessageBytes);
-    out.u8(static_cast<std::uint8_t>(channel));
-    if (channel == Channel::reliable) out.u16(id);
-    if (message.size() < 128) {
-        out.u8(message.size());
-    } else {
-        out.u8((message.size() & 127) | 128);
-        out.u8(message.size() >> 7);
-    }
-    out.bytes(message);
+void write_run(ByteWriter& out, const Run& run) {
+    assert(run.count >= 1 && run.size <= kMaxMessageBytes && run.distance < kReliableWindow);
+    assert(run.is_last || !run.fills_packet);
+    const unsigned predecessor = run.distance > 1 ? kDistanceFollows : unsigned(run.distance);
+    out.u8(static_cast<unsigned>(run.channel) | (run.is_last ? kIsLastRun : 0) |
+           (run.count > 1 ? kHasCount : 0) | unsigned(run.id_bytes) << kIdBytesShift |
+           predecessor << kPredecessorShift);
+    if (run.count > 1) out.u8(run.count);
+    if (run.id_bytes > 0) out.uint(run.first_id & ((1ull << (8 * run.id_bytes)) - 1), run.id_bytes);
+    if (run.distance > 1) write_short_number(out, run.distance);
+    if (!run.fills_packet) write_short_number(out, run.size);
 }
 
-bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, Packet& packet) {
+std::uint8_t id_bytes(std::uint64_t span) {
+    return span < 128 ? 1 : 2;
+}
+
+bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
+               Packet& packet) {
     packet.datagram = datagram;
     packet.kind = envelope.kind;
-    ByteReader in(datagram.subspan(envelope.body_offset, datagram.size() - envelope.body_offset - kTagBytes));
+    ByteReader in(datagram.subspan(envelope.body_offset));
     if (envelope.kind == PacketKind::disconnect) {
         const std::uint8_t reason = in.u8();
         const std::span<const std::byte> text = in.rest();
-        if (reason > static_cast<std::uint8_t>(DisconnectReason::refused)) return false;
+        if (reason > static_cast<std::uint8_t>(kLastDisconnectReason)) return false;
         if (text.size() > kMaxReasonBytes) return false;
         packet.reason = static_cast<DisconnectReason>(reason);
         packet.text = {reinterpret_cast<const char*>(text.data()), text.size()};
@@ -169,25 +242,11 @@ bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, Pa
     const std::uint8_t flags = in.u8();
     packet.ping = flags & kIsPing;
     if (!read_acks(in, flags, packet.acks)) return false;
-    packet.frame_count = 0;
-    if ((flags & kHasMessages) && !read_frames(in, envelope.body_offset, packet)) return false;
     packet.has_payload = flags & kHasPayload;
+    packet.message_count = 0;
+    if ((flags & kHasMessages) && !read_messages(in, envelope.body_offset, expected_id, packet)) return false;
     if (packet.has_payload) packet.payload = in.rest();
     return in.ok() && in.remaining() == 0;
-}
-
-std::uint64_t packet_tag(const SipKey& key, std::uint64_t protocol_id, std::uint64_t number,
-                         std::span<const std::byte> packet) {
-    return siphash(key, {protocol_id, number}, packet);
-}
-
-bool is_tag_valid(const SipKey& key, std::uint64_t protocol_id, std::uint64_t number,
-                  std::span<const std::byte> datagram) {
-    assert(datagram.size() > kTagBytes);
-    ByteReader tag(datagram.last(kTagBytes));
-    const std::uint64_t expected =
-        packet_tag(key, protocol_id, number, datagram.first(datagram.size() - kTagBytes));
-    return (expected ^ tag.u64()) == 0;  // one comparison of whole words leaks no position
 }
 
 }  // namespace shoal::net

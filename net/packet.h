@@ -10,18 +10,20 @@
 
 #include "bytes.h"
 #include "endpoint.h"
-#include "siphash.h"
 
 namespace shoal::net {
 
-enum class PacketKind : std::uint8_t { request, cookie, connect, accept, refuse, data, disconnect, count_ };
+enum class PacketKind : std::uint8_t { request, cookie, connect, answer, refuse, data, disconnect, reset, count_ };
 
-constexpr std::size_t kTagBytes = 8;
+constexpr std::size_t kInsecureTagBytes = 8;
+constexpr std::size_t kMaxTagBytes = 16;
 constexpr std::size_t kConnectionIdBytes = 4;  // client to server only
-constexpr std::size_t kMaxFramesPerPacket = 255;
+constexpr std::size_t kMaxMessagesPerPacket = 255;
+/// Reliable messages from the oldest that is not acknowledged to the newest sent, at most.
+constexpr std::uint64_t kReliableWindow = 4096;
 /// Kind, connection id, number, flags, acks.
 constexpr std::size_t kMaxHeaderBytes = 1 + kConnectionIdBytes + 4 + 1 + 11;
-static_assert(kMaxHeaderBytes + kMaxPayloadBytes + kTagBytes <= kMaxDatagramBytes);
+static_assert(kMaxHeaderBytes + kMaxPayloadBytes + kMaxTagBytes <= kMaxDatagramBytes);
 
 /// Which packets of the other side arrived and were accepted.
 struct Acks {
@@ -31,12 +33,26 @@ struct Acks {
     Duration delay{0};         // since `newest` arrived, rounded to 256 us, at most 65 ms
 };
 
-/// Says where one message stands in the packet; left uninitialised on purpose, there are many.
+/// One message of a packet; left uninitialised on purpose, there are many.
 struct Frame {
-    std::uint16_t offset;  // of its bytes, in the datagram
+    std::uint64_t id;        // reliable only
+    std::uint16_t offset;    // of its bytes, in the datagram
     std::uint16_t size;
-    std::uint16_t id;  // reliable only
+    std::uint16_t distance;  // reliable: deliver after message id - distance; 0: at once
     Channel channel;
+    std::uint8_t key;  // sequenced only
+};
+
+/// What neighbouring messages share: channel and size; and if reliable, the distance, their ids consecutive.
+struct Run {
+    Channel channel = Channel::unreliable;
+    bool is_last = false;       // in the packet
+    bool fills_packet = false;  // is_last and no payload follows: the size is left out
+    std::uint8_t count = 1;
+    std::uint8_t id_bytes = 0;  // 1 or 2; 0 when it continues the reliable run before
+    std::uint16_t distance = 0;
+    std::uint16_t size = 0;
+    std::uint64_t first_id = 0;
 };
 
 /// What is readable without the key.
@@ -46,23 +62,29 @@ struct Envelope {
     std::uint32_t truncated_number = 0;
     std::uint8_t number_bytes = 0;
     std::uint8_t body_offset = 0;
+    bool key_phase = false;
 };
 
-/// A decoded packet; views point into the datagram.
+/// A decoded packet; views point into its own buffer, so it stays where it is.
 struct Packet {
-    std::span<const std::byte> datagram;
+    Packet() = default;
+    Packet(const Packet&) = delete;
+    Packet& operator=(const Packet&) = delete;
+
+    std::array<std::byte, kMaxDatagramBytes> buffer;  // uninitialised on purpose, like the frames
+    std::span<const std::byte> datagram;              // in the clear, without the tag
     PacketKind kind = PacketKind::data;
     std::uint64_t number = 0;
     Acks acks;
     bool ping = false;  // wants an ack although it carries nothing
     bool has_payload = false;
-    std::size_t frame_count = 0;
+    std::size_t message_count = 0;
     std::span<const std::byte> payload;
     DisconnectReason reason = DisconnectReason::closed_by_peer;  // kind disconnect
     std::string_view text;                                       // kind disconnect
-    std::array<Frame, kMaxFramesPerPacket> frames;
+    std::array<Frame, kMaxMessagesPerPacket> frames;
 
-    bool wants_ack() const { return ping || has_payload || frame_count > 0; }
+    bool wants_ack() const { return ping || has_payload || message_count > 0; }
     std::span<const std::byte> bytes(const Frame& frame) const {
         return datagram.subspan(frame.offset, frame.size);
     }
@@ -76,25 +98,23 @@ std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked);
 /// The number closest to `expected` whose low bytes are `truncated`. Source: RFC 9000, appendix A.3.
 std::uint64_t expand_number(std::uint32_t truncated, std::uint8_t bytes, std::uint64_t expected);
 
-void write_envelope(ByteWriter& out, PacketKind kind, std::optional<std::uint32_t> connection_id,
-                    std::uint64_t number, std::uint8_t bytes);
+void write_envelope(ByteWriter& out, PacketKind kind, bool key_phase,
+                    std::optional<std::uint32_t> connection_id, std::uint64_t number, std::uint8_t bytes);
 std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool with_connection_id);
 
 void write_acks(ByteWriter& out, const Acks& acks);
 /// The flags byte, which write_data patches in last.
 std::uint8_t data_flags(const Acks& acks, bool ping, bool messages, bool payload);
-/// Bytes of a frame whose message has `size` bytes.
-std::size_t frame_bytes(Channel channel, std::size_t size);
-void write_frame(ByteWriter& out, Channel channel, std::uint16_t id, std::span<const std::byte> message);
+/// Bytes of the head of such a run, its size included.
+std::size_t run_bytes(const Run& run);
+/// The messages follow, `size` bytes each, a sequenced one with its key before it.
+void write_run(ByteWriter& out, const Run& run);
+/// Bytes of an id of which the other side knows one that is less than `span` away.
+std::uint8_t id_bytes(std::uint64_t span);
 
-/// Everything after the envelope, kind data or disconnect; false if it is not what write_* produce.
-/// `packet` may be half filled then.
-bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, Packet& packet);
-
-/// Over the whole packet but the tag itself, its full number and the protocol id.
-std::uint64_t packet_tag(const SipKey& key, std::uint64_t protocol_id, std::uint64_t number,
-                         std::span<const std::byte> packet);
-bool is_tag_valid(const SipKey& key, std::uint64_t protocol_id, std::uint64_t number,
-                  std::span<const std::byte> datagram);
+/// Everything after the envelope, kind data or disconnect, without the tag; false if it is not what
+/// write_* produce. Ids are those nearest to `expected_id`. `packet` may be half filled after false.
+bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
+               Packet& packet);
 
 }  // namespace shoal::net

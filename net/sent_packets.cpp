@@ -15,22 +15,30 @@ constexpr Duration kAckDelayAllowance = std::chrono::milliseconds(50);
 constexpr Duration kMinReorderWait = std::chrono::milliseconds(4);
 constexpr int kLaterDelivered = 3;
 constexpr double kLossGain = 1.0 / 64;
+constexpr std::uint32_t kFirstSlots = 16;
 
 }  // namespace
 
 SentPackets::SentPackets(std::uint64_t first, std::uint32_t capacity)
-    : slots_(capacity), first_(first), next_(first), oldest_open_(first), newest_acked_(first - 1) {
+    : slots_(std::min(capacity, kFirstSlots)),
+      capacity_(capacity),
+      first_(first),
+      next_(first),
+      oldest_open_(first),
+      newest_acked_(first - 1) {
     assert(first >= 1);
     assert(std::has_single_bit(capacity));
-    settled_.reserve(capacity);
+    settled_.reserve(slots_.size());
 }
 
 bool SentPackets::has_room() const {
-    return slots_[next_ & (slots_.size() - 1)].state != State::open;
+    const Slot& slot = slots_[next_ & (slots_.size() - 1)];
+    return slot.state != State::open || ((next_ - slot.number) & (capacity_ - 1)) != 0;
 }
 
 void SentPackets::sent_tracked(const Settled& packet, std::size_t bytes, Time now, ConnectionStats& stats) {
     assert(has_room());
+    while (slots_[next_ & (slots_.size() - 1)].state == State::open) grow();
     Slot& slot = slots_[next_ & (slots_.size() - 1)];
     slot = Slot{};
     slot.number = next_;
@@ -39,7 +47,7 @@ void SentPackets::sent_tracked(const Settled& packet, std::size_t bytes, Time no
     slot.bytes = static_cast<std::uint16_t>(bytes);
     slot.state = State::open;
     slot.has_payload = packet.has_payload;
-    slot.has_reliable = packet.has_reliable;
+    slot.carried = packet.carried;
     if (open_ == 0) oldest_open_ = next_;
     open_ += 1;
     next_ += 1;
@@ -140,7 +148,7 @@ void SentPackets::settle(Slot& slot, bool delivered, Duration rtt, ConnectionSta
     (delivered ? stats.packets_delivered : stats.packets_lost) += 1;
     (delivered ? stats.bytes_delivered : stats.bytes_lost) += slot.bytes;
     stats.loss += ((delivered ? 0.0 : 1.0) - stats.loss) * kLossGain;
-    settled_.push({{slot.number, slot.cookie, delivered, rtt}, slot.has_payload, slot.has_reliable});
+    settled_.push({{slot.number, slot.cookie, delivered, rtt}, slot.bytes, slot.has_payload, slot.carried});
 }
 
 void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats) {
@@ -183,6 +191,17 @@ void SentPackets::advance() {
         if (slot && slot->state == State::open) break;
         oldest_open_ += 1;
     }
+}
+
+void SentPackets::grow() {
+    assert(slots_.size() < capacity_);
+    // In few steps: a busy connection has what it needs soon.
+    std::vector<Slot> larger(std::min<std::size_t>(slots_.size() * 4, capacity_));
+    settled_.reserve(larger.size());
+    for (const Slot& slot : slots_) {
+        if (slot.state != State::unused) larger[slot.number & (larger.size() - 1)] = slot;
+    }
+    slots_ = std::move(larger);
 }
 
 }  // namespace shoal::net

@@ -17,11 +17,13 @@ class SentPackets {
 public:
     struct Settled {
         PacketFate fate;
+        std::uint16_t bytes = 0;
         bool has_payload = false;  // to be reported
-        bool has_reliable = false;
+        std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages, as Outbox names them
     };
 
-    /// `capacity`: numbers between the oldest open packet and the next one; a power of two.
+    /// `capacity`: numbers between the oldest open packet and the next one; a power of two. Memory grows up
+    /// to it as it is needed.
     SentPackets(std::uint64_t first, std::uint32_t capacity);
 
     std::uint64_t next_number() const { return next_; }
@@ -49,6 +51,7 @@ public:
     /// From sending to the time at which an answer is overdue; a packet is lost after two of these.
     Duration retransmission_timeout(const ConnectionStats& stats) const;
     bool any_open() const { return open_ > 0; }
+    std::uint32_t open_packets() const { return open_; }
     /// When the newest tracked packet was sent.
     Time newest_sent() const { return newest_sent_; }
 
@@ -62,7 +65,7 @@ private:
         State state = State::unused;
         bool is_acked = false;  // while open: about to be settled as delivered
         bool has_payload = false;
-        bool has_reliable = false;
+        std::uint32_t carried = 0;
     };
 
     Slot* find(std::uint64_t number);
@@ -73,9 +76,11 @@ private:
     std::uint64_t expand_ack(std::uint16_t truncated) const;
     std::uint64_t third_newest_delivered() const;
     void advance();
+    void grow();
 
-    std::vector<Slot> slots_;  // by number modulo capacity
+    std::vector<Slot> slots_;  // by number modulo their count, which is at most capacity_
     Fifo<Settled> settled_;
+    std::uint32_t capacity_;
     std::uint64_t first_;
     std::uint64_t next_;
     std::uint64_t oldest_open_;  // no packet before it is open

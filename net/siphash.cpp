@@ -54,12 +54,4 @@ std::uint64_t siphash(const SipKey& key, std::initializer_list<std::uint64_t> pr
     return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
 }
 
-Entropy::Entropy(const Seed& seed)
-    : key_{load(seed.data()), load(seed.data() + 8)}, salt_{load(seed.data() + 16), load(seed.data() + 24)} {}
-
-std::uint64_t Entropy::next() {
-    counter_ += 1;
-    return siphash(key_, {salt_.low, salt_.high, counter_});
-}
-
 }  // namespace shoal::net

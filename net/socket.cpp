@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstring>
 #include <string>
 
@@ -9,9 +10,13 @@
 #ifndef NOMINMAX
 #define NOMINMAX
 #endif
-#include <mstcpip.h>
 #include <winsock2.h>
 #include <ws2tcpip.h>
+// Both need what is above.
+#include <mstcpip.h>
+#ifndef SIO_UDP_CONNRESET
+#define SIO_UDP_CONNRESET _WSAIOW(IOC_VENDOR, 12)
+#endif
 #ifdef _MSC_VER
 #pragma comment(lib, "ws2_32.lib")
 #endif
@@ -19,6 +24,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,14 +37,15 @@ namespace {
 #ifdef _WIN32
 using Handle = SOCKET;
 using Length = int;
+using Size = int;
 
-/// Started once per process, never stopped: the system cleans up.
+/// The system's network, in use for as long as one of these or a Socket lives: Windows counts them.
 bool start_system() {
-    static const bool is_started = [] {
-        WSADATA data;
-        return WSAStartup(MAKEWORD(2, 2), &data) == 0;
-    }();
-    return is_started;
+    WSADATA data;
+    return WSAStartup(MAKEWORD(2, 2), &data) == 0;
+}
+void stop_system() {
+    WSACleanup();
 }
 void close_handle(Handle handle) {
     closesocket(handle);
@@ -47,6 +54,7 @@ void close_handle(Handle handle) {
 NetError last_error() {
     switch (WSAGetLastError()) {
         case WSAEWOULDBLOCK:
+        case WSAENOBUFS:
             return NetError::would_block;
         case WSAEADDRINUSE:
             return NetError::address_in_use;
@@ -54,6 +62,7 @@ NetError last_error() {
             return NetError::permission;
         case WSAEADDRNOTAVAIL:
             return NetError::bad_address;
+        case WSAENETDOWN:
         case WSAENETUNREACH:
         case WSAEHOSTUNREACH:
         case WSAENETRESET:
@@ -68,6 +77,9 @@ NetError last_error() {
             return NetError::system;
     }
 }
+bool was_interrupted() {
+    return WSAGetLastError() == WSAEINTR;
+}
 bool set_non_blocking(Handle handle) {
     u_long on = 1;
     // A closed port at some peer must not make receiving fail.
@@ -75,15 +87,20 @@ bool set_non_blocking(Handle handle) {
     DWORD ignored = 0;
     WSAIoctl(handle, SIO_UDP_CONNRESET, &report_resets, sizeof report_resets, nullptr, 0, &ignored, nullptr,
              nullptr);
-    return ioctlsocket(handle, FIONBIO, &on) == 0;
+    return ioctlsocket(handle, static_cast<long>(FIONBIO), &on) == 0;
+}
+int poll_all(pollfd* list, std::size_t count, int timeout_ms) {
+    return WSAPoll(list, static_cast<ULONG>(count), timeout_ms);
 }
 #else
 using Handle = int;
 using Length = socklen_t;
+using Size = std::size_t;
 
 bool start_system() {
     return true;
 }
+void stop_system() {}
 void close_handle(Handle handle) {
     ::close(handle);
 }
@@ -95,7 +112,7 @@ NetError last_error() {
         case EWOULDBLOCK:
 #endif
         case ENOBUFS:
-        case EINTR:
+        case ENOMEM:
             return NetError::would_block;
         case EADDRINUSE:
             return NetError::address_in_use;
@@ -106,9 +123,11 @@ NetError last_error() {
         case EINVAL:
             return NetError::bad_address;
         case ECONNREFUSED:
+        case ECONNRESET:
         case ENETUNREACH:
         case EHOSTUNREACH:
         case ENETDOWN:
+        case EHOSTDOWN:
             return NetError::unreachable;
         case EMSGSIZE:
             return NetError::too_large;
@@ -119,16 +138,75 @@ NetError last_error() {
             return NetError::system;
     }
 }
+bool was_interrupted() {
+    return errno == EINTR;
+}
 bool set_non_blocking(Handle handle) {
     const int flags = fcntl(handle, F_GETFL, 0);
     return flags >= 0 && fcntl(handle, F_SETFL, flags | O_NONBLOCK) == 0 &&
            fcntl(handle, F_SETFD, FD_CLOEXEC) == 0;
 }
+int poll_all(pollfd* list, std::size_t count, int timeout_ms) {
+    return ::poll(list, static_cast<nfds_t>(count), timeout_ms);
+}
 #endif
+
+/// With this, Linux tells the true size of a datagram that was cut.
+#ifdef __linux__
+constexpr int kReceiveFlags = MSG_TRUNC;
+#else
+constexpr int kReceiveFlags = 0;
+#endif
+
+/// Keeps the system started for a scope.
+class System {
+public:
+    System() : is_started_(start_system()) {}
+    ~System() {
+        if (is_started_) stop_system();
+    }
+    System(const System&) = delete;
+    System& operator=(const System&) = delete;
+    bool is_started() const { return is_started_; }
+
+private:
+    bool is_started_;
+};
 
 template <class T>
 bool set_option(Handle handle, int level, int name, T value) {
     return setsockopt(handle, level, name, reinterpret_cast<const char*>(&value), sizeof value) == 0;
+}
+
+std::uint32_t get_option(Handle handle, int level, int name) {
+    int value = 0;
+    Length length = sizeof value;
+    const bool is_known = getsockopt(handle, level, name, reinterpret_cast<char*>(&value), &length) == 0;
+    return is_known && value > 0 ? static_cast<std::uint32_t>(value) : 0;
+}
+
+/// Some systems refuse what is too much for them, rather than give less.
+void ask_for_buffer(Handle handle, int name, std::uint32_t bytes) {
+    for (bytes = std::min(bytes, 1u << 30); bytes >= 4096; bytes /= 2)
+        if (set_option(handle, SOL_SOCKET, name, static_cast<int>(bytes))) return;
+}
+
+/// Routers shall drop what is too long for the next hop. What the system does not know is left out.
+void forbid_fragments(Handle handle, bool is_ipv6) {
+#if defined(IP_MTU_DISCOVER) && defined(IP_PMTUDISC_PROBE)
+    set_option(handle, IPPROTO_IP, IP_MTU_DISCOVER, int{IP_PMTUDISC_PROBE});  // also in a dual-stack socket
+    if (is_ipv6) set_option(handle, IPPROTO_IPV6, IPV6_MTU_DISCOVER, int{IPV6_PMTUDISC_PROBE});
+#else
+#if defined(IP_DONTFRAGMENT)
+    set_option(handle, IPPROTO_IP, IP_DONTFRAGMENT, 1);
+#elif defined(IP_DONTFRAG)
+    set_option(handle, IPPROTO_IP, IP_DONTFRAG, 1);
+#endif
+#if defined(IPV6_DONTFRAG)
+    if (is_ipv6) set_option(handle, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
+#endif
+    static_cast<void>(is_ipv6);
+#endif
 }
 
 /// For a socket of `family`; an IPv6 socket reaches IPv4 by mapped addresses. 0 if it cannot.
@@ -176,7 +254,8 @@ Address from_system(const sockaddr_storage& in) {
 
 Result<Socket> Socket::open(const Address& local, const SocketConfig& config) {
     if (local.family == Address::Family::none) return NetError::bad_address;
-    if (!start_system()) return NetError::system;
+    const System system;
+    if (!system.is_started()) return NetError::system;
     const bool is_ipv6 = local.family == Address::Family::ipv6;
     const Handle handle = ::socket(is_ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, IPPROTO_UDP);
 #ifdef _WIN32
@@ -184,13 +263,15 @@ Result<Socket> Socket::open(const Address& local, const SocketConfig& config) {
 #else
     if (handle < 0) return last_error();
 #endif
+    static_cast<void>(start_system());  // once more, until close(); it cannot fail now
     Socket result(static_cast<std::intptr_t>(handle), local.family);  // closes on every way out
     if (!set_non_blocking(handle)) return last_error();
     // The wildcard is dual stack; a particular IPv6 address cannot be.
     const int only_ipv6 = local.ip == std::array<std::uint8_t, 16>{} ? 0 : 1;
     if (is_ipv6 && !set_option(handle, IPPROTO_IPV6, IPV6_V6ONLY, only_ipv6)) return last_error();
-    set_option(handle, SOL_SOCKET, SO_RCVBUF, static_cast<int>(config.receive_buffer_bytes));
-    set_option(handle, SOL_SOCKET, SO_SNDBUF, static_cast<int>(config.send_buffer_bytes));
+    ask_for_buffer(handle, SO_RCVBUF, config.receive_buffer_bytes);
+    ask_for_buffer(handle, SO_SNDBUF, config.send_buffer_bytes);
+    if (!config.fragments) forbid_fragments(handle, is_ipv6);
 
     sockaddr_storage storage;
     const Length length = to_system(local, local.family, storage);
@@ -203,7 +284,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
     close();
     handle_ = std::exchange(other.handle_, kNone);
     family_ = other.family_;
-    send_errors_ = other.send_errors_;
+    stats_ = other.stats_;
     return *this;
 }
 
@@ -214,41 +295,82 @@ Socket::~Socket() {
 Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) {
     // A stranger's closed port shows up as an error of ours; skip a few, then come back later.
     for (int attempt = 0; attempt < 16; ++attempt) {
-        sockaddr_storage storage;
-        Length length = sizeof storage;
+        sockaddr_storage sender;
+        Length length = sizeof sender;
         const auto size = ::recvfrom(static_cast<Handle>(handle_), reinterpret_cast<char*>(buffer.data()),
-#ifdef _WIN32
-                                     static_cast<int>(buffer.size()),
-#else
-                                     buffer.size(),
-#endif
-                                     0, reinterpret_cast<sockaddr*>(&storage), &length);
-        if (size >= 0) {
-            from = from_system(storage);
-            return static_cast<std::size_t>(size);
+                                     static_cast<Size>(buffer.size()), kReceiveFlags,
+                                     reinterpret_cast<sockaddr*>(&sender), &length);
+        const NetError error = size < 0 ? last_error() : NetError::none;
+        // Windows tells of datagrams that it cut by an error, Linux by their true size.
+        const bool is_cut =
+            error == NetError::too_large || (size > 0 && static_cast<std::size_t>(size) > buffer.size());
+        if (size >= 0 || is_cut) {
+            const std::size_t bytes = is_cut ? buffer.size() : static_cast<std::size_t>(size);
+            stats_.received += 1;
+            stats_.bytes_received += bytes;
+            stats_.receive_cut += is_cut;
+            from = from_system(sender);
+            return bytes;
         }
-        const NetError error = last_error();
-        if (error == NetError::too_large) {  // Windows tells of cut datagrams in this way
-            from = from_system(storage);
-            return buffer.size();
+        if (error == NetError::would_block) return error;
+        if (error == NetError::unreachable) {
+            stats_.receive_errors += 1;
+        } else if (!was_interrupted()) {
+            stats_.receive_failed += 1;
+            return error;
         }
-        if (error != NetError::unreachable) return error;
     }
     return NetError::would_block;
 }
 
 NetError Socket::try_send(const Address& to, std::span<const std::byte> datagram) {
-    sockaddr_storage storage;
-    const Length length = to_system(to, family_, storage);
-    if (length == 0) return NetError::bad_address;
-    const auto sent = ::sendto(static_cast<Handle>(handle_), reinterpret_cast<const char*>(datagram.data()),
-#ifdef _WIN32
-                               static_cast<int>(datagram.size()),
-#else
-                               datagram.size(),
-#endif
-                               0, reinterpret_cast<const sockaddr*>(&storage), length);
-    return sent >= 0 ? NetError::none : last_error();
+    sockaddr_storage receiver;
+    const Length length = to_system(to, family_, receiver);
+    NetError error = NetError::bad_address;
+    for (int attempt = 0; length > 0 && attempt < 2; ++attempt) {
+        const auto sent = ::sendto(
+            static_cast<Handle>(handle_), reinterpret_cast<const char*>(datagram.data()),
+            static_cast<Size>(datagram.size()), 0, reinterpret_cast<const sockaddr*>(&receiver), length);
+        if (sent >= 0) {
+            stats_.send_repeats += error == NetError::unreachable;
+            stats_.sent += 1;
+            stats_.bytes_sent += datagram.size();
+            return NetError::none;
+        }
+        // What an earlier datagram met with may be reported now; that says nothing about this one.
+        error = last_error();
+        if (error != NetError::unreachable && !was_interrupted()) break;
+    }
+    count_unsent(error);
+    return error;
+}
+
+void Socket::count_unsent(NetError reason) {
+    switch (reason) {
+        case NetError::would_block:
+            stats_.send_blocked += 1;
+            break;
+        case NetError::unreachable:
+        case NetError::bad_address:
+            stats_.send_unreachable += 1;
+            break;
+        case NetError::permission:
+            stats_.send_forbidden += 1;
+            break;
+        case NetError::too_large:
+            stats_.send_too_large += 1;
+            break;
+        default:
+            stats_.send_failed += 1;
+    }
+}
+
+std::uint32_t Socket::receive_buffer_bytes() const {
+    return get_option(static_cast<Handle>(handle_), SOL_SOCKET, SO_RCVBUF);
+}
+
+std::uint32_t Socket::send_buffer_bytes() const {
+    return get_option(static_cast<Handle>(handle_), SOL_SOCKET, SO_SNDBUF);
 }
 
 Result<Address> Socket::local_address() const {
@@ -261,8 +383,23 @@ Result<Address> Socket::local_address() const {
 }
 
 void Socket::close() {
-    if (handle_ != kNone) close_handle(static_cast<Handle>(handle_));
+    if (handle_ == kNone) return;
+    close_handle(static_cast<Handle>(handle_));
     handle_ = kNone;
+    stop_system();
+}
+
+bool wait_readable(std::span<const Socket* const> sockets, Duration at_most) {
+    using Milliseconds = std::chrono::milliseconds;
+    constexpr Duration kMost = std::chrono::hours(1);
+    std::array<pollfd, 8> list{};
+    assert(sockets.size() <= list.size());
+    for (std::size_t i = 0; i < sockets.size(); ++i) {
+        list[i].fd = static_cast<Handle>(sockets[i]->handle());
+        list[i].events = POLLIN;
+    }
+    const auto left = std::chrono::ceil<Milliseconds>(std::clamp(at_most, Duration(0), kMost));
+    return poll_all(list.data(), sockets.size(), static_cast<int>(left.count())) > 0;
 }
 
 Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16_t default_port) {
@@ -275,7 +412,8 @@ Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16
     const std::string tail(colon == host_and_port.npos ? std::string_view() : host_and_port.substr(colon));
     Result<Address> port = Address::parse("0.0.0.0" + tail, default_port);
     if (!port || name.empty()) return NetError::bad_address;
-    if (!start_system()) return NetError::system;
+    const System system;
+    if (!system.is_started()) return NetError::system;
 
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;

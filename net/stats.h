@@ -18,15 +18,16 @@ enum class Drop : std::uint8_t {
     bad_checksum,        // handshake packet damaged on its way
     bad_handshake,       // handshake packet intact but wrong in form
     bad_cookie,          // forged, expired, or for another address
-    too_many_attempts,   // one machine opens handshakes faster than it finishes them
+    too_many_attempts,   // more handshakes than one machine may open, or than this host takes at once
     unexpected,          // a handshake packet that this client does not wait for
     unknown_connection,  // no such connection id
-    wrong_address,       // right connection id, other sender
-    bad_tag,             // forged, damaged, or a number too far away to reconstruct
+    wrong_address,       // client: not from its server
+    bad_tag,             // forged, damaged, or a number too far away to reconstruct; also of an answer
     duplicate,           // packet number seen before
     stale,               // so old that it could no longer be acknowledged
     closed,              // for a connection that is being closed
     malformed,           // authentic but impossible: ends the connection
+    bad_reset,           // client: forged, or for another connection or address
     count_,
 };
 std::string_view describe(Drop reason);
@@ -42,6 +43,13 @@ struct DropCounters {
     }
 };
 
+/// What keeps a connection from sending more.
+enum class RateLimit : std::uint8_t {
+    application,  // nothing: it has no more to send
+    network,      // its rate: the budget was used up in this round trip or the one before
+    breaker,      // no ack for three timeouts: only probes, soon one per second, until one comes
+};
+
 /// One connection. Bytes are whole datagrams, without IP and UDP headers (28 or 48 bytes each).
 struct ConnectionStats {
     std::chrono::microseconds rtt{0};         // smoothed; 0 until the first sample
@@ -49,6 +57,10 @@ struct ConnectionStats {
     std::chrono::microseconds min_rtt{0};     // smallest sample
     std::chrono::microseconds latest_rtt{0};  // newest sample
     double loss = 0;                          // 0..1, moving average over about 64 packet fates
+
+    double rate = 0;                           // bytes per second that may be sent
+    std::chrono::microseconds queue_delay{0};  // smallest rtt of the last round trip over that of 5 to 10 s
+    RateLimit rate_limit = RateLimit::application;
 
     std::uint64_t packets_sent = 0, bytes_sent = 0;
     std::uint64_t packets_received = 0, bytes_received = 0;  // authentic and fresh ones
@@ -59,8 +71,9 @@ struct ConnectionStats {
     std::uint64_t payloads_withheld = 0;
 
     std::uint64_t messages_sent = 0, messages_received = 0;
-    std::uint64_t messages_repeated = 0;    // reliable ones sent again
+    std::uint64_t messages_repeated = 0;    // reliable ones sent again, after a loss or to forestall one
     std::uint64_t messages_duplicated = 0;  // reliable ones received again, and ignored
+    std::uint64_t messages_outdated = 0;    // sequenced ones that came after a newer one, and were ignored
 
     DropCounters drops;
 };
@@ -69,8 +82,10 @@ struct ConnectionStats {
 struct EndpointStats {
     DropCounters drops;  // datagrams that reached no connection
     std::uint64_t handshake_bytes_received = 0, handshake_bytes_sent = 0;
-    std::uint64_t cookies_sent = 0, accepts_sent = 0, refusals_sent = 0;
+    std::uint64_t cookies_sent = 0, answers_sent = 0, refusals_sent = 0;
     std::uint64_t handshakes_expired = 0;  // accepted, but the client never went on
+    std::uint64_t moves = 0;               // host: peers that went on from another address
+    std::uint64_t resets_sent = 0;         // host: packets of unknown connections that were answered
 };
 
 }  // namespace shoal::net

@@ -25,20 +25,33 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
 
 void Client::connect(const net::Address& server) {
     target_ = server;
+    token_.reset();
     failure_.clear();
+}
+
+void Client::connect(const net::Address& server, const net::ClientToken& token) {
+    connect(server);
+    token_ = token;
 }
 
 void Client::start_connecting(net::Time now) {
     const net::Address server = *target_;
+    const std::optional<net::ClientToken> token = token_;
     if (!endpoint_.is_idle()) endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
     target_.reset();
+    token_.reset();
     failure_.clear();
     receiver_.reset();
-    endpoint_.connect(server, schema_.summary(), now);
+    if (token) {  // leaves a hello less room, which is enough for any summary
+        endpoint_.connect(server, *token, schema_.summary(), now);
+    } else {
+        endpoint_.connect(server, schema_.summary(), now);
+    }
 }
 
 void Client::disconnect(net::Time now) {
     target_.reset();
+    token_.reset();
     endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
 }
 
@@ -60,10 +73,10 @@ void Client::send_rebases() {
     if (sent == net::SendResult::queued) receiver_.drop_rebases(count);
 }
 
-net::SendResult Client::send_message(net::Channel channel, std::span<const std::byte> message) {
+net::SendResult Client::send_message(net::Delivery how, std::span<const std::byte> message) {
     message_.assign(1, static_cast<std::byte>(MessageKind::game));
     message_.insert(message_.end(), message.begin(), message.end());
-    return endpoint_.send_message(endpoint_.server(), channel, message_);
+    return endpoint_.send_message(endpoint_.server(), how, message_);
 }
 
 void Client::on_connected(net::PeerId) {

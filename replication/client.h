@@ -11,7 +11,7 @@
 namespace shoal::replication {
 
 struct ClientOptions {
-    net::ClientConfig net;  // yours: protocol_id, and a seed that is fresh for every client; not schema_hash
+    net::ClientConfig net;  // yours: protocol_id, server_key, and a seed that is fresh for every client; not schema_hash
     ReceiverOptions receiver;
 };
 
@@ -38,6 +38,8 @@ public:
 
     /// From the next update() on; ends an earlier connection and destroys its replicas then.
     void connect(const net::Address& server);
+    /// With a token, as net::Client::connect.
+    void connect(const net::Address& server, const net::ClientToken& token);
     void disconnect(net::Time now);
 
     /// Where datagrams go in.
@@ -48,7 +50,7 @@ public:
     void update(net::Time now);
 
     /// At most kMaxMessageBytes less one; fails like net::Endpoint::send_message.
-    net::SendResult send_message(net::Channel channel, std::span<const std::byte> message);
+    net::SendResult send_message(net::Delivery how, std::span<const std::byte> message);
 
     bool is_connected() const { return endpoint_.is_connected(endpoint_.server()); }
     /// Why the last connection ended or failed: one line; empty while there is no such reason.
@@ -73,7 +75,8 @@ private:
     Receiver receiver_;
     net::Client endpoint_;
     std::string failure_;
-    std::optional<net::Address> target_;  // to connect to with the next update()
+    std::optional<net::Address> target_;     // to connect to with the next update()
+    std::optional<net::ClientToken> token_;  // to show there
     std::vector<std::byte> message_;
 };
 

@@ -10,10 +10,10 @@ namespace shoal::replication {
 namespace {
 
 // Summary: for each component, sorted by id, 4 bytes of name_id() and 4 of signature, little-endian;
-// at most 900 bytes, the rest is left out. The hash is FNV-1a, 64 bits, over the same pairs, each
+// at most 591 bytes, the rest is left out. The hash is FNV-1a, 64 bits, over the same pairs, each
 // number as 8 bytes. A signature is FNV-1a, 64 bits, its halves xored, over: 1 for a tag, else 0, and
 // then what ComponentLayout::describe() gives.
-constexpr std::size_t kMaxSummaryBytes = 900;
+constexpr std::size_t kMaxSummaryBytes = 591;  // what a hello has room for, also beside a connect token
 constexpr std::size_t kSummaryEntryBytes = 8;
 
 class Fnv64 {

@@ -102,7 +102,7 @@ public:
     /// Equal on two sides iff they understand each other.
     std::uint64_t hash() const;
 
-    /// A compact description for difference(): at most 900 bytes; what does not fit is left out.
+    /// A compact description for difference(): at most 591 bytes; what does not fit is left out.
     std::vector<std::byte> summary() const;
 
     /// Why a peer with this summary() cannot talk to us, naming a component; empty if it can.

@@ -50,7 +50,9 @@ void Server::resend(net::Time now) {
 
 void Server::send_state(net::Time now) {
     std::array<std::byte, net::kMaxPayloadBytes> payload;
-    for (const Member& member : members_) {
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+        // Another one is first in each tick: on a shared path whoever is first gets more.
+        const Member& member = members_[(i + next_tick_) % members_.size()];
         if (!member.id) continue;
         while (const std::size_t capacity = host_.payload_capacity(member.id)) {
             const std::uint64_t number = host_.next_packet_number(member.id);
@@ -69,10 +71,10 @@ bool Server::is_settled() const {
     return true;
 }
 
-net::SendResult Server::send_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
+net::SendResult Server::send_message(net::PeerId peer, net::Delivery how, std::span<const std::byte> message) {
     message_.assign(1, static_cast<std::byte>(MessageKind::game));
     message_.insert(message_.end(), message.begin(), message.end());
-    return host_.send_message(peer, channel, message_);
+    return host_.send_message(peer, how, message_);
 }
 
 void Server::disconnect(net::PeerId peer, std::string_view text, net::Time now) {
@@ -131,7 +133,7 @@ bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
         if (refusal.empty()) refusal = "the schemas differ";
         return false;
     }
-    return !listener_ || listener_->on_admit(admission.address, refusal);
+    return !listener_ || listener_->on_admit(admission, refusal);
 }
 
 }  // namespace shoal::replication

@@ -11,7 +11,7 @@
 namespace shoal::replication {
 
 struct ServerOptions {
-    net::HostConfig host;   // yours: protocol_id, and a seed that is fresh for every server; not schema_hash
+    net::HostConfig host;   // yours: protocol_id, the key, and a seed that is fresh for every server; not schema_hash
     SenderOptions sender;   // tick_hz is yours
     Tick first_tick = 1;
 };
@@ -22,8 +22,8 @@ class ServerListener {
 public:
     virtual ~ServerListener() = default;
 
-    /// Say no with a reason for humans. `address` is proven.
-    virtual bool on_admit(const net::Address& /*address*/, std::string& /*refusal*/) { return true; }
+    /// Say no with a reason for humans. The address is proven; the hello is the schema's, not yours.
+    virtual bool on_admit(const net::Admission&, std::string& /*refusal*/) { return true; }
     virtual void on_join(net::PeerId) {}
     /// Exactly once for each on_join.
     virtual void on_leave(net::PeerId, net::DisconnectReason, std::string_view /*text*/) {}
@@ -56,7 +56,7 @@ public:
     bool is_settled() const;
 
     /// At most kMaxMessageBytes less one; fails like net::Endpoint::send_message.
-    net::SendResult send_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message);
+    net::SendResult send_message(net::PeerId peer, net::Delivery how, std::span<const std::byte> message);
     /// Nothing happens if the peer is gone.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "replication/client.h"
+#include "server_key.h"
 
 namespace shoal::demo {
 namespace {
@@ -30,6 +31,7 @@ Options with_protocol(Options options, std::uint8_t seed) {
     ();
     config.protocol_id = kProtocolId;
     config.seed[0] = static_cast<std::byte>(seed);
+    give_key(config);
     return options;
 }
 
@@ -48,6 +50,7 @@ struct Match final : replication::ClientListener {
                                &players};
 
     ecs::World replica;
+    ecs::Hook clock = adopt_clock(replica);
     replication::Client client{replica, schema, to_server, with_protocol(replication::ClientOptions{}, 2),
                                this};
     std::optional<std::uint32_t> creature;
@@ -109,6 +112,16 @@ TEST(Players, GetAnotherCreatureWhenEaten) {
     EXPECT_EQ(match.player_count(), 1u);
     EXPECT_NE(match.creature, first);
     EXPECT_TRUE(match.replica.is_alive(match.client.receiver().entity(*match.creature)));
+}
+
+TEST(Players, SeeTheClockRun) {
+    Match match;
+    for (int i = 0; i < 30; ++i) {
+        match.run(1);
+        const Clock* shown = match.replica.try_singleton<Clock>();
+        ASSERT_NE(shown, nullptr);
+        ASSERT_NEAR(shown->elapsed_s, match.world.singleton<Clock>().elapsed_s, 0.051);
+    }
 }
 
 TEST(Players, MaySayAnything) {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+#include <set>
+
 #include "replication/sender.h"
 #include "replication/world_hash.h"
 
@@ -22,6 +26,12 @@ struct Life {
         simulation.step(1 / 30.0f);
         sender.update(++tick);
         return hash.of_server(sender.shadow());
+    }
+    void kill_pikes() { ecs::Query<ecs::With<Pike>>(world).destroy_all(); }
+    std::vector<ecs::Entity> escorts(ecs::Entity leader) {
+        std::vector<ecs::Entity> out;
+        for (const ecs::Entity escort : world.sources<Follows>(leader)) out.push_back(escort);
+        return out;
     }
 };
 
@@ -70,6 +80,67 @@ TEST(Simulation, PlayersSwimWhereTheySteer) {
     const Position before = life.world.get<Position>(player);
     life.step();
     EXPECT_EQ(life.world.get<Position>(player).x, before.x);
+}
+
+/// The simulation's choice, made by looking at everyone.
+ecs::Entity nearest_leader(ecs::World& world, ecs::Entity pilot) {
+    std::map<float, ecs::Entity> by_distance;
+    const Position from = world.get<Position>(pilot);
+    ecs::Query<const Position>(world).each([&](ecs::Entity entity, const Position& at) {
+        if (world.has<Pike>(entity) || world.has<Player>(entity))
+            by_distance[std::hypot(at.x - from.x, at.y - from.y)] = entity;
+    });
+    return by_distance.begin()->second;
+}
+
+TEST(Simulation, EscortsOfTheDeadFollowTheNearestLivingInTheNextStep) {
+    Life life(200, 6);
+    life.step();
+    std::set<ecs::Entity> leaders;
+    ecs::Query<ecs::Pair<Follows>>(life.world).each([&](const ecs::Targets<Follows>& targets) {
+        leaders.insert(targets[0]);
+    });
+    ASSERT_GT(leaders.size(), 3u);
+    leaders.erase(leaders.begin());  // one is left to follow
+    for (const ecs::Entity leader : leaders) {
+        const std::vector<ecs::Entity> escorts = life.escorts(leader);
+        ASSERT_FALSE(escorts.empty());
+        life.world.destroy(leader);
+        std::map<ecs::Entity, ecs::Entity> expected;
+        for (const ecs::Entity escort : escorts) expected[escort] = nearest_leader(life.world, escort);
+        life.step();
+        for (const ecs::Entity escort : escorts) {
+            EXPECT_EQ(life.world.target<Follows>(escort), expected[escort]);
+            EXPECT_EQ(life.world.get<Pilot>(escort).leader, expected[escort]);  // what clients are told
+        }
+    }
+}
+
+TEST(Simulation, EscortsWithoutAnyLeaderWaitForOne) {
+    Life life(200, 6);
+    life.step();
+    life.kill_pikes();
+    ecs::Query<const Position, ecs::With<Pilot>> pilots(life.world);
+    ecs::Query<ecs::With<Pilot>, ecs::Without<Follows>> astray(life.world);
+    for (int i = 0; i < 100; ++i, life.kill_pikes()) {
+        life.step();
+        ASSERT_EQ(astray.count(), 24u);  // all of them
+    }
+    const ecs::Entity player = life.simulation.spawn_player("Nemo");
+    life.step();
+    EXPECT_EQ(life.escorts(player).size(), 24u);
+    for (int i = 0; i < 600; ++i, life.kill_pikes()) life.step();
+    const Position leader = life.world.get<Position>(player);
+    pilots.each([&](const Position& at) { EXPECT_LT(std::hypot(at.x - leader.x, at.y - leader.y), 6); });
+}
+
+TEST(Simulation, TheClockRunsWithTheSteps) {
+    Life life(20, 6);
+    EXPECT_EQ(life.world.singleton<Clock>().elapsed_s, 0);
+    for (int i = 1; i <= 90; ++i) {
+        life.step();
+        ASSERT_NEAR(life.world.singleton<Clock>().elapsed_s, i / 30.0, 1e-5);
+    }
 }
 
 }  // namespace

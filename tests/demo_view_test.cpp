@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace shoal::demo {
 namespace {
 
@@ -22,17 +24,20 @@ struct Scene {
     View view{world};
     Screen screen;
 
-    std::string draw(int columns, int rows, ecs::Entity own = {}) {
+    std::string draw_bytes(int columns, int rows, ecs::Entity own) {
         screen.resize(columns, rows);
         view.follow(0.03f);
         view.draw(screen, own, "the status");
-        return glyphs(screen.update());
+        return screen.update();
+    }
+    std::string draw(int columns, int rows, ecs::Entity own = {}) {
+        return glyphs(draw_bytes(columns, rows, own));
     }
 };
 
 TEST(View, ShowsNamesClockAndStatus) {
     Scene scene;
-    scene.world.spawn(Clock{"01:02.3"});
+    scene.world.set_singleton(Clock{62.3});
     scene.world.spawn(Position{10, 10}, Health{}, Name{"Gnash"}, Pike{});
     const ecs::Entity own = scene.world.spawn(Position{80, 40}, Health{70}, Name{"Nemo"}, Player{});
     scene.world.spawn(Position{20, 70}, Health{}, Name{"Hunter"}, Target{own}, Pike{});
@@ -42,9 +47,27 @@ TEST(View, ShowsNamesClockAndStatus) {
         EXPECT_NE(shown.find(text), std::string::npos) << text;
 }
 
+TEST(View, ShowsWhomEscortsFollow) {
+    Scene scene;
+    const ecs::Entity own = scene.world.spawn(Position{80, 40}, Health{}, Name{"Nemo"}, Player{});
+    const ecs::Entity pike = scene.world.spawn(Position{10, 10}, Health{}, Name{"Gnash"}, Pike{});
+    std::set<std::string> styles;
+    for (const ecs::Entity leader : {own, pike, ecs::Entity{}}) {
+        const ecs::Entity pilot = scene.world.spawn(Position{90, 50}, Health{}, Name{"P"}, Pilot{leader});
+        scene.screen = {};  // a terminal that shows nothing yet
+        const std::string bytes = scene.draw_bytes(80, 24, own);
+        EXPECT_EQ(glyphs(bytes).find("escorted by 1") != std::string::npos, leader == own);
+        const std::size_t glyph = bytes.find('='), style = bytes.rfind('\x1b', glyph);
+        ASSERT_NE(glyph, std::string::npos);
+        styles.insert(bytes.substr(style, glyph - style));
+        scene.world.destroy(pilot);
+    }
+    EXPECT_EQ(styles.size(), 3u);
+}
+
 TEST(View, SurvivesAnySizeAndAnyValue) {
     Scene scene;
-    scene.world.spawn(Clock{std::string(500, 'c')});
+    scene.world.set_singleton(Clock{1'000'000});
     for (const float at : {-1.0f, 0.0f, kArenaHeight, kArenaWidth})
         scene.world.spawn(Position{at, at}, Health{-5}, Name{"\x1b]0;title\x07"}, Target{}, Player{});
     for (int columns = 0; columns < 12; ++columns)

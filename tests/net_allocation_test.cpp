@@ -63,6 +63,10 @@ TEST(Net, SteadyStateDoesNotAllocate) {
             client.send_payload(client.server(), as_bytes(message), 1, now);
             (void)host.send_message(at_server.newest, Channel::reliable, as_bytes(message));
             (void)host.send_message(at_server.newest, Channel::unreliable, as_bytes(message));
+            (void)host.send_message(at_server.newest, latest_of(std::uint8_t(tick)), as_bytes(message));
+            (void)host.send_message(at_server.newest, unordered().with(Weight::urgent), as_bytes(message));
+            (void)host.send_message(at_server.newest, ordered_by(std::uint32_t(tick)), as_bytes(message));
+            (void)host.send_message(at_server.newest, unordered().with(Weight::bulk), as_bytes(state));
             (void)client.send_message(client.server(), Channel::reliable, as_bytes(message));
             host.flush(now);
             client.flush(now);

@@ -57,11 +57,14 @@ TEST(Client, RefusalEndsTheAttemptWithReasonTextAndHash) {
     EXPECT_EQ(player.client.server_schema_hash(), 0x5C4Eu);
     EXPECT_EQ(world.server.last_hello, "hashes");
     EXPECT_TRUE(player.recorder.connects.empty());
+    EXPECT_EQ(world.server.admissions, 1);
 
     config.schema_hash = 0x5C4E;
     config.protocol_id = 1;
     auto& other = world.add_client(config, 5001);
     other.client.connect(world.server_address, {}, world.now);
+    world.run(900ms);
+    EXPECT_EQ(other.client.state(), Client::State::connecting) << "it is only a hint";
     world.run(200ms);
     EXPECT_EQ(other.recorder.last_reason, DisconnectReason::refused_protocol);
 }
@@ -94,9 +97,9 @@ TEST(Client, IgnoresForgedReplies) {
     world.step();
     std::array<std::byte, kMaxDatagramBytes> buffer;
     Client& client = player.client;
-    client.receive(world.server_address, write(Refuse{1, DisconnectReason::refused, 0, "go away"}, buffer),
+    client.receive(world.server_address, write(Refuse{1, DisconnectReason::refused_key}, buffer),
                    world.now);
-    client.receive(world.server_address, write(Accept{1, 2, 3, 4}, buffer), world.now);
+    client.receive(world.server_address, write(Answer{1, as_bytes("not for you")}, buffer), world.now);
     client.receive(world.server_address, write(CookieReply{1, 2}, buffer), world.now);
     EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 3u);
     client.receive(Address::ipv4(6, 6, 6, 6, 6), write(CookieReply{1, 2}, buffer), world.now);
@@ -124,8 +127,8 @@ TEST(Client, NoticesARestartedServer) {
     world.run(1s);
     world.server = Recorder();
     world.add_host(host_config(2));
-    world.run(11s);
-    EXPECT_EQ(player.recorder.last_reason, DisconnectReason::timed_out);
+    world.run(1500ms);  // its next ping is due after a second
+    EXPECT_EQ(player.recorder.last_reason, DisconnectReason::server_restarted);
     player.client.connect(world.server_address, {}, world.now);
     world.run(100ms);
     EXPECT_TRUE(player.client.is_connected(player.client.server()));

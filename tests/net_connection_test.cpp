@@ -19,11 +19,12 @@ struct Pair : World {
         HostConfig for_host = host_config(seed);
         for_host.connection = connection;
         for_host.connection.first_packet_number = server_first;
-        add_host(for_host);
+        const bool is_insecure = seed % 7 == 0;
+        add_host(is_insecure ? insecure(for_host) : for_host);
         ClientConfig for_client = client_config(seed + 1);
         for_client.connection = connection;
         for_client.connection.first_packet_number = client_first;
-        Player& player = add_client(for_client);
+        Player& player = add_client(is_insecure ? insecure(for_client) : for_client);
         player.client.connect(server_address, {}, now);
         for (int i = 0; i < 10 && server.connects.empty(); ++i) step();
         EXPECT_EQ(server.connects.size(), 1u);
@@ -88,15 +89,19 @@ TEST(Connection, FatesExactlyOnceAndReliableInOrderUnderAllFaults) {
                 const std::string payload(world.host->payload_capacity(world.peer()) * (random() % 5) / 4,
                                           'p');
                 const std::uint64_t cookie = random();
+                const bool may = world.host->payload_capacity(world.peer()) > 0;  // else the budget is spent
                 const std::uint64_t number =
                     world.host->send_payload(world.peer(), as_bytes(payload), cookie, world.now);
-                down.sent(number, cookie);
+                ASSERT_EQ(number != 0, may);
+                if (may) down.sent(number, cookie);
             }
             if (random() % 3 == 0) {
                 const std::uint64_t cookie = random();
-                up.sent(world.client().send_payload(world.client().server(), as_bytes("input"), cookie,
-                                                    world.now),
-                        cookie);
+                const bool may = world.client().payload_capacity(world.client().server()) > 0;
+                const std::uint64_t number = world.client().send_payload(
+                    world.client().server(), as_bytes("input"), cookie, world.now);
+                ASSERT_EQ(number != 0, may);
+                if (may) up.sent(number, cookie);
             }
             for (std::uint64_t n = random() % 3; n > 0; --n) {
                 const std::string text = std::to_string(queued_down);
@@ -160,25 +165,28 @@ TEST(Connection, EmptyPayloadIsAPayload) {
 
 /// A peer whose packets the test writes by hand, with the right key.
 struct Hand {
-    explicit Hand(const ConnectionConfig& config = {}) : connection(config, session(), recorder, wire, now) {
+    explicit Hand(const ConnectionConfig& config = {}) : connection(config, session(), cipher(), recorder, wire, now) {
         connection.announce();
     }
     static Session session() {
         Session result;
         result.peer = PeerId{0x10000};
         result.address = Address::ipv4(1, 2, 3, 4, 5);
-        result.protocol_id = 77;
-        result.send_key = {1, 2};
-        result.receive_key = {3, 4};
         return result;
+    }
+    static PacketCipher cipher(bool is_peer = false) {
+        Bytes32 ours{std::byte(1)}, theirs{std::byte(2)};
+        if (is_peer) std::swap(ours, theirs);
+        return PacketCipher::sealed(77, Key(ours), Key(theirs), 1, 0s);
     }
     std::vector<std::byte> seal(std::uint64_t number, const std::vector<int>& body,
                                 PacketKind kind = PacketKind::data) {
         std::array<std::byte, kMaxDatagramBytes> buffer;
         ByteWriter out(buffer);
-        write_envelope(out, kind, std::nullopt, number, 1);
+        write_envelope(out, kind, false, std::nullopt, number, 1);
+        const std::size_t header_bytes = out.size();
         for (const int byte : body) out.u8(unsigned(byte));
-        out.u64(packet_tag({3, 4}, 77, number, out.written()));
+        cipher(true).seal(number, out.append(kTagBytes), header_bytes);
         return {out.written().begin(), out.written().end()};
     }
     void feed(std::uint64_t number, const std::vector<int>& body, PacketKind kind = PacketKind::data) {
@@ -200,12 +208,12 @@ TEST(Connection, PacketsWithoutPayloadAreNamedToo) {
     };
     Hand hand;
     Namer namer;
-    Connection connection({}, Hand::session(), namer, hand.wire, 5s);
+    Connection connection({}, Hand::session(), Hand::cipher(), namer, hand.wire, 5s);
     connection.announce();
     EXPECT_EQ(connection.next_packet_number(), 1u);
     connection.ping(5s);
     EXPECT_EQ(connection.next_packet_number(), 2u);
-    const std::vector<std::vector<int>> bodies = {{0}, {8, 'p'}, {2}, {4, 1, 0, 1, 'a'}};
+    const std::vector<std::vector<int>> bodies = {{0}, {8, 'p'}, {2}, {4, 4, 'a'}};
     for (std::size_t i = 0; i < bodies.size(); ++i) {
         const auto bytes = hand.seal(i + 1, bodies[i]);
         Packet packet;
@@ -362,7 +370,7 @@ TEST(Connection, ReliableMessagesArriveThoughEveryPayloadIsWithheld) {
     }
     EXPECT_EQ(world.player().recorder.texts(Channel::reliable).size(), 50u);
     for (const PacketFate& fate : world.server.fates) EXPECT_FALSE(fate.delivered);
-    EXPECT_GT(world.server.fates.size(), 300u);
+    EXPECT_GT(world.server.fates.size(), 150u);  // now and then the breaker stops it, until a ping is answered
     // And the sender knows it: nothing is repeated any more, though payloads go on.
     const std::uint64_t repeated = world.host->stats(world.peer()).messages_repeated;
     world.run(4s, 16ms);
@@ -374,7 +382,7 @@ TEST(Connection, CapacityKeepsRoomForBothStateAndMessages) {
     EXPECT_EQ(world.host->payload_capacity(world.peer()), kMaxPayloadBytes);
     EXPECT_EQ(world.host->send_message(world.peer(), Channel::reliable, as_bytes("0123456789")),
               SendResult::queued);
-    EXPECT_EQ(world.host->payload_capacity(world.peer()), kMaxPayloadBytes - 15);
+    EXPECT_EQ(world.host->payload_capacity(world.peer()), kMaxPayloadBytes - 14);
     const std::string big(kMaxMessageBytes, 'm');
     EXPECT_EQ(world.host->send_message(world.peer(), Channel::unreliable, as_bytes(big)), SendResult::queued);
     EXPECT_EQ(world.host->payload_capacity(world.peer()), kMinPayloadBytes);
@@ -394,19 +402,23 @@ TEST(Connection, QueuesAreBounded) {
     broken.loss = 1;
     Pair world(broken);
     const std::string message(500, 'm');
-    int queued = 0;
-    while (world.host->send_message(world.peer(), Channel::reliable, as_bytes(message)) == SendResult::queued)
-        queued += 1;
-    EXPECT_GT(queued, 100);
-    EXPECT_LT(queued, 64 * 1024 / 500);
     int fates = 0;
     for (int i = 0; i < 10'000; ++i)
         fates += world.host->send_payload(world.peer(), as_bytes("x"), 0, world.now) != 0;
     EXPECT_EQ(fates, 256);
     EXPECT_EQ(world.host->payload_capacity(world.peer()), 0u);
+    int queued = 0;
+    while (world.host->send_message(world.peer(), Channel::reliable, as_bytes(message)) == SendResult::queued)
+        queued += 1;
+    EXPECT_GT(queued, 100);
+    EXPECT_LT(queued, 64 * 1024 / 500);
+    world.run(2s);
+    EXPECT_EQ(world.server.fates.size(), 256u);
+    EXPECT_EQ(world.host->payload_capacity(world.peer()), 0u) << "the breaker: nobody answers";
+    world.up.set_config({});
+    world.down.set_config({});
     world.run(2s);
     EXPECT_GT(world.host->payload_capacity(world.peer()), 0u);
-    EXPECT_EQ(world.server.fates.size(), 256u);
 }
 
 TEST(Connection, EstimatesFollowThePath) {
@@ -483,10 +495,6 @@ TEST(Connection, DamagedForgedAndReplayedPacketsChangeNothing) {
     std::vector<std::byte> longer = packet;
     longer.push_back(std::byte(0));
     feed(longer);
-    // From elsewhere, too, it is worth nothing.
-    world.host->receive(Address::ipv4(10, 0, 0, 9, 10), packet, world.now);
-    EXPECT_EQ(total(), ++drops);
-    EXPECT_EQ(world.host->endpoint_stats().drops[Drop::wrong_address], 1u);
 
     world.host->receive(address, packet, world.now);
     EXPECT_EQ(world.server.payloads.size(), 1u);
@@ -508,13 +516,29 @@ TEST(Connection, AuthenticNonsenseEndsIt) {
         {1},                      // acks announced, none there
         {0x10},                   // ack bits without acks
         {4},                      // messages announced, none there
-        {4, 0},                   // zero messages
-        {4, 1, 2, 0},             // unknown channel
-        {4, 1, 0, 5, 'a'},        // message longer than the packet
-        {4, 2, 0, 1, 'a'},        // fewer messages than announced
-        {4, 1, 0, 0x81, 0},       // size in two bytes that needs one
-        {4, 1, 0, 0xFF, 0x7F},    // size over the limit
-        {4, 1, 1, 1, 2, 1, 'a'},  // reliable id far ahead of the window
+        {4, 7, 'a'},              // unknown channel
+        {4, 0x14, 1, 'a'},        // an id of an unreliable message
+        {4, 0x44, 'a'},           // an unreliable message behind another
+        {4, 0x15, 1, 'a'},        // an id of a sequenced one
+        {4, 5},                   // a sequenced one without key
+        {4, 0, 1, 'a'},           // no last run
+        {0xC, 4, 5, 'a'},         // message longer than the packet
+        {0xC, 0, 1, 'a', 4, 1},   // a last message that is not there
+        {4, 0xC, 0},              // a run of none
+        {4, 0xC, 1, 'a'},         // a count where there is one
+        {4, 0xC, 2, 'a', 'b', 'c'},  // two messages of equal size in three bytes
+        {4, 0xD, 3, 'a', 'b'},    // fewer bytes than keys
+        {0xC, 4, 0x81, 0, 'a'},   // size in two bytes that needs one
+        {0xC, 4, 0xFF, 0x7F},     // size over the limit
+        {0xC, 4, 0x80, 0xFF},     // the same
+        {4, 6, 'a'},              // reliable, continues a run that is not there
+        {4, 0x36, 1, 'a'},        // three bytes of id
+        {4, 0x26, 1, 0x10, 'a'},  // reliable id far ahead of the window
+        {4, 0xD6, 1, 'a'},        // unknown predecessor
+        {4, 0x96, 1},             // distance announced, none there
+        {4, 0x96, 1, 1, 'a'},     // a distance that has a shorter form
+        {4, 0x96, 1, 0x82, 0, 'a'},     // the same
+        {4, 0x96, 1, 0x80, 0x20, 'a'},  // a distance of the window or more
         {0, 'x'},                 // bytes but no payload flag
     };
     for (std::size_t i = 0; i < bodies.size(); ++i) {
@@ -586,13 +610,13 @@ TEST(Connection, HandlerMayDisconnectAnywhere) {
         SCOPED_TRACE(where);
         Hand hand;
         Quitter quitter;
-        Connection connection({}, Hand::session(), quitter, hand.wire, 5s);
+        Connection connection({}, Hand::session(), Hand::cipher(), quitter, hand.wire, 5s);
         quitter.where = where;
         quitter.connection = &connection;
         connection.announce();
         for (std::uint64_t i = 0; i < 5; ++i) connection.send_payload(as_bytes("s"), i, 5s);
         // Acks 1..3, carries two messages and a payload.
-        const auto bytes = hand.seal(1, {0x0D, 3, 0, 0, 2, 0, 1, 'a', 0, 1, 'b', 'p'});
+        const auto bytes = hand.seal(1, {0x0D, 3, 0, 0, 0x0C, 2, 1, 'a', 'b', 'p'});
         Packet packet;
         ASSERT_TRUE(connection.open(bytes, packet, 6s));
         connection.apply(packet, 6s);

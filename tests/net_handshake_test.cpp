@@ -29,9 +29,14 @@ std::vector<std::byte> bytes_of(const Kind& packet) {
 
 const Request kRequest{kWireVersion, 0x1122334455667788, 0xC0FFEE};
 const CookieReply kCookie{0x1122334455667788, 0x99};
-const Connect kConnect{kWireVersion, 0x1122334455667788, 0xC0FFEE, 0x5C4E, 0x99, 7, as_bytes("hello")};
-const Accept kAccept{0x1122334455667788, 0xAB, 9, 0xAABB0001};
-const Refuse kRefuse{0x1122334455667788, DisconnectReason::refused_schema, 0x5C4F, "Health differs"};
+const std::array<std::byte, kConnectBodyBytes> kBody = [] {
+    std::array<std::byte, kConnectBodyBytes> body{};
+    for (std::size_t i = 0; i < body.size(); ++i) body[i] = std::byte(i & 0xFF);
+    return body;
+}();
+const Connect kConnect{kWireVersion, 0x1122334455667788, 0xC0FFEE, Way::key, 0x99, kBody};
+const Answer kAnswer{0x1122334455667788, as_bytes("the body")};
+const Refuse kRefuse{0x1122334455667788, DisconnectReason::refused_key};
 
 template <class Kind>
 void expect_only_the_whole_is_read(const Kind& packet) {
@@ -55,7 +60,7 @@ TEST(Handshake, TruncatedAndDamagedPacketsAreDropped) {
     expect_only_the_whole_is_read(kRequest);
     expect_only_the_whole_is_read(kCookie);
     expect_only_the_whole_is_read(kConnect);
-    expect_only_the_whole_is_read(kAccept);
+    expect_only_the_whole_is_read(kAnswer);
     expect_only_the_whole_is_read(kRefuse);
 }
 
@@ -63,9 +68,9 @@ TEST(Handshake, TruncatedAndDamagedPacketsAreDropped) {
 TEST(Handshake, ShortQuestionsAreDroppedThoughTheirChecksumHolds) {
     constexpr SipKey kKey{0x6168206c616f6873, 0x20656b616873646e};
     const auto shortened = [&](std::vector<std::byte> bytes, std::size_t size) {
-        bytes.resize(size - kTagBytes);
+        bytes.resize(size - kChecksumBytes);
         const std::uint64_t checksum = siphash(kKey, {}, bytes);
-        for (unsigned i = 0; i < kTagBytes; ++i) bytes.push_back(std::byte(checksum >> (8 * i)));
+        for (unsigned i = 0; i < kChecksumBytes; ++i) bytes.push_back(std::byte(checksum >> (8 * i)));
         return bytes;
     };
     Request request;
@@ -83,40 +88,82 @@ TEST(Handshake, BytesOfEachKindArePinned) {
     const auto request = bytes_of(kRequest);
     ASSERT_EQ(request.size(), 1200u);
     EXPECT_EQ(hex(std::span(request).first(20)),
-              "80 01 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 00 00");
-    EXPECT_EQ(hex(std::span(request).last(9)), "00 9a ca 17 6a 5f 46 7e 25");
+              "80 02 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 00 00");
+    EXPECT_EQ(hex(std::span(request).last(9)), "00 f0 1b e5 9b 29 46 71 27");
     EXPECT_EQ(hex(bytes_of(kCookie)),
-              "88 01 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 08 18 61 f5 4c 1b 40 36");
+              "88 02 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 9a 24 a0 da e5 e5 3a 9d");
     const auto connect = bytes_of(kConnect);
     ASSERT_EQ(connect.size(), 1200u);
-    EXPECT_EQ(hex(std::span(connect).first(50)),
-              "90 01 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 4e 5c 00 00 00 00 00 00 99 00 00 00 00 "
-              "00 00 00 "
-              "07 00 00 00 00 00 00 00 05 00 68 65 6c 6c 6f 00");
-    EXPECT_EQ(hex(std::span(connect).last(9)), "00 ab 78 83 c5 7e 81 37 02");
-    EXPECT_EQ(hex(bytes_of(kAccept)),
-              "98 01 88 77 66 55 44 33 22 11 ab 00 00 00 00 00 00 00 09 00 00 00 00 00 00 00 01 00 bb aa "
-              "99 6b 70 2f 86 b1 a9 19");
-    EXPECT_EQ(
-        hex(bytes_of(kRefuse)),
-        "a0 01 88 77 66 55 44 33 22 11 09 4f 5c 00 00 00 00 00 00 48 65 61 6c 74 68 20 64 69 66 66 65 72 73 "
-        "62 5c 9f f8 c8 98 91 4c");
+    EXPECT_EQ(hex(std::span(connect).first(30)), "90 02 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 99 00 00 00 00 00 00 00 00 01 02");
+    EXPECT_EQ(hex(std::span(connect).last(9)), "8c 7c f3 59 9d 1e a0 5f ce");
+    EXPECT_EQ(hex(bytes_of(kAnswer)), "98 02 88 77 66 55 44 33 22 11 74 68 65 20 62 6f 64 79 55 6e 0f 07 ab 8e ed 6f");
+    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 02 88 77 66 55 44 33 22 11 0c 00 00 00 00 00 00 00 00 79 fc 55 df 1b d2 16 be");
 }
 
-TEST(Handshake, FieldsSurvive) {
-    Connect connect;
-    const auto bytes = bytes_of(kConnect);
-    ASSERT_FALSE(read(bytes, connect));
-    EXPECT_EQ(connect.cookie, kConnect.cookie);
-    EXPECT_EQ(connect.schema_hash, kConnect.schema_hash);
-    EXPECT_EQ(connect.first_packet_number, 7u);
-    EXPECT_EQ(as_text(connect.hello), "hello");
-    Refuse refuse;
-    const auto refusal = bytes_of(kRefuse);
-    ASSERT_FALSE(read(refusal, refuse));
-    EXPECT_EQ(refuse.reason, DisconnectReason::refused_schema);
-    EXPECT_EQ(refuse.schema_hash, 0x5C4Fu);
-    EXPECT_EQ(refuse.text, "Health differs");
+TEST(Handshake, IntroductionAndVerdictArePinned) {
+    std::array<std::byte, kIntroductionBytes> introduction;
+    write(Introduction{0x5C4E, 7, as_bytes("hello")}, introduction);
+    EXPECT_EQ(hex(std::span(introduction).first(24)),
+              "4e 5c 00 00 00 00 00 00 07 00 00 00 00 00 00 00 05 00 68 65 6c 6c 6f 00");
+    Introduction read_introduction;
+    ASSERT_TRUE(read(introduction, read_introduction));
+    EXPECT_EQ(read_introduction.schema_hash, 0x5C4Eu);
+    EXPECT_EQ(read_introduction.first_packet_number, 7u);
+    EXPECT_EQ(as_text(read_introduction.hello), "hello");
+
+    std::array<std::byte, kMaxVerdictBytes> buffer;
+    Verdict verdict;
+    verdict.is_accepted = true;
+    verdict.first_packet_number = 9;
+    verdict.connection_id = 0xAABB0001;
+    verdict.reset_token.fill(std::byte(0x77));
+    EXPECT_EQ(hex(std::span(buffer).first(write(verdict, buffer))),
+              "00 09 00 00 00 00 00 00 00 01 00 bb aa 77 77 77 77 77 77 77 77 77 77 77 77 77 77 77 77");
+    verdict = {};
+    verdict.reason = DisconnectReason::refused_schema;
+    verdict.schema_hash = 0x5C4F;
+    verdict.text = "Health";
+    const auto refused = std::span(buffer).first(write(verdict, buffer));
+    EXPECT_EQ(hex(refused), "09 4f 5c 00 00 00 00 00 00 48 65 61 6c 74 68");
+    Verdict read_verdict;
+    ASSERT_TRUE(read(refused, read_verdict));
+    EXPECT_FALSE(read_verdict.is_accepted);
+    EXPECT_EQ(read_verdict.reason, DisconnectReason::refused_schema);
+    EXPECT_EQ(read_verdict.schema_hash, 0x5C4Fu);
+    EXPECT_EQ(read_verdict.text, "Health");
+}
+
+TEST(Handshake, WhatIsInsideIsCheckedToo) {
+    std::array<std::byte, kIntroductionBytes> bytes;
+    Introduction introduction;
+    write(Introduction{1, 2, {}}, bytes);
+    const auto with = [&](std::size_t at, int value) {
+        auto changed = bytes;
+        changed[at] = std::byte(value);
+        return read(changed, introduction);
+    };
+    EXPECT_TRUE(with(16, 132));
+    EXPECT_FALSE(with(17, 4)) << "a hello of more than 900 bytes";
+    EXPECT_FALSE(with(8, 0)) << "a first number of zero";
+    EXPECT_FALSE(with(15, 0x80)) << "a first number beyond 2^62";
+    for (std::size_t size = 0; size < kIntroductionHeadBytes; ++size)
+        EXPECT_FALSE(read(std::span(bytes).first(size), introduction));
+    EXPECT_TRUE(read(std::span(bytes).first(kIntroductionHeadBytes), introduction)) << "beside a token";
+    bytes[16] = std::byte(1);
+    EXPECT_FALSE(read(std::span(bytes).first(kIntroductionHeadBytes), introduction)) << "a hello cut off";
+
+    Verdict verdict;
+    verdict.is_accepted = true;
+    verdict.first_packet_number = 1;
+    std::array<std::byte, kMaxVerdictBytes> buffer;
+    const std::size_t size = write(verdict, buffer);
+    for (std::size_t cut = 0; cut < size; ++cut) EXPECT_FALSE(read(std::span(buffer).first(cut), verdict));
+    EXPECT_FALSE(read(std::span(buffer).first(size + 1), verdict));
+    for (int reason = 1; reason < 256; ++reason) {
+        buffer[0] = std::byte(reason);
+        const bool is_refusal = (reason >= 9 && reason <= 11) || reason == 17;
+        EXPECT_EQ(read(std::span(buffer).first(20), verdict), is_refusal) << reason;
+    }
 }
 
 TEST(Handshake, CookieHoldsForOneAddressOneNonceAndAShortTime) {
@@ -135,20 +182,20 @@ TEST(Handshake, CookieHoldsForOneAddressOneNonceAndAShortTime) {
     }
 }
 
-TEST(Handshake, KeysDependOnEverything) {
+TEST(Handshake, InsecureKeysDependOnEverything) {
     std::set<std::uint64_t> words;
-    const auto add = [&](const SessionKeys& keys) {
+    const auto add = [&](const InsecureKeys& keys) {
         for (const std::uint64_t word : {keys.client_to_server.low, keys.client_to_server.high,
                                          keys.server_to_client.low, keys.server_to_client.high}) {
             EXPECT_TRUE(words.insert(word).second);
         }
     };
-    add(derive_keys(1, 2, 3, 4, 5));
-    add(derive_keys(9, 2, 3, 4, 5));
-    add(derive_keys(1, 9, 3, 4, 5));
-    add(derive_keys(1, 2, 9, 4, 5));
-    add(derive_keys(1, 2, 3, 9, 5));
-    add(derive_keys(1, 2, 3, 4, 9));
+    add(derive_insecure_keys(1, 2, 3, 4, 5));
+    add(derive_insecure_keys(9, 2, 3, 4, 5));
+    add(derive_insecure_keys(1, 9, 3, 4, 5));
+    add(derive_insecure_keys(1, 2, 9, 4, 5));
+    add(derive_insecure_keys(1, 2, 3, 9, 5));
+    add(derive_insecure_keys(1, 2, 3, 4, 9));
 }
 
 }  // namespace

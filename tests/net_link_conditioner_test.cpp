@@ -110,5 +110,26 @@ TEST(LinkConditioner, QueueIsBounded) {
     EXPECT_EQ(link.next_due(), 1s);
 }
 
+// 1,000 datagrams of 100 bytes at once, into 10 kB/s with room for one second, then 10 ms of latency.
+TEST(LinkConditioner, BottleneckQueuesThenDrops) {
+    LinkConfig config;
+    config.latency = 10ms;
+    config.bytes_per_second = 10'000;
+    config.queue_bytes = 10'000;
+    LinkConditioner link(config, 8);
+    const std::string bytes(100, 'x');
+    for (int i = 0; i < 1000; ++i) link.push(kFrom, kTo, as_bytes(bytes), 0ms);
+    EXPECT_EQ(link.stats().overflowed, 900u);
+    EXPECT_EQ(link.queue_delay(0ms), 1s);
+    EXPECT_EQ(link.queue_delay(400ms), 600ms);
+    LinkConditioner::Datagram datagram;
+    for (int i = 1; i <= 100; ++i) {
+        ASSERT_EQ(link.next_due(), 10ms + i * 10ms);
+        ASSERT_TRUE(link.pop(link.next_due(), datagram));
+    }
+    link.push(kFrom, kTo, as_bytes(bytes), 5s);
+    EXPECT_EQ(link.next_due(), 5s + 20ms) << "an idle bottleneck saves nothing up";
+}
+
 }  // namespace
 }  // namespace shoal::net

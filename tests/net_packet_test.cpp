@@ -49,25 +49,36 @@ TEST(PacketNumber, TakesOneByteOnAHealthyPath) {
 TEST(Packet, KindByteIsStrict) {
     int known = 0;
     for (unsigned value = 0; value < 256; ++value) known += read_kind(std::byte(value)).has_value();
-    EXPECT_EQ(known, 5 + 2 * 4);  // five handshake kinds; two kinds with four number sizes
+    EXPECT_EQ(known, 6 + 2 * 4 * 2);  // six kinds outside of a connection; two with four number sizes and a key phase
     EXPECT_EQ(read_kind(std::byte(0x80)), PacketKind::request);
     EXPECT_EQ(read_kind(std::byte(0xAB)), PacketKind::data);
 }
 
 /// One side of a connection with known keys.
 struct Side {
-    explicit Side(std::optional<std::uint32_t> send_id, std::uint64_t first, std::uint64_t peer_first) {
+    Side(Security security, std::optional<std::uint32_t> send_id, std::uint64_t first,
+         std::uint64_t peer_first) {
         Session session;
         session.peer = PeerId{0x10000};
-        session.protocol_id = 0x0123456789ABCDEF;
         session.send_id = send_id;
         session.receive_id = !send_id;
-        session.send_key = send_id ? SipKey{1, 2} : SipKey{3, 4};
-        session.receive_key = send_id ? SipKey{3, 4} : SipKey{1, 2};
         session.send_first = first;
         session.receive_first = peer_first;
-        connection.emplace(ConnectionConfig{}, session, recorder, wire, 0ms);
+        connection.emplace(ConnectionConfig{}, session, cipher(security, send_id.has_value(), first),
+                           recorder, wire, 0ms);
         connection->announce();
+    }
+    static PacketCipher cipher(Security security, bool is_client, std::uint64_t first) {
+        constexpr std::uint64_t kProtocol = 0x0123456789ABCDEF;
+        Bytes32 up, down;
+        up.fill(std::byte(1));
+        down.fill(std::byte(2));
+        if (security == Security::sealed)
+            return PacketCipher::sealed(kProtocol, Key(is_client ? up : down), Key(is_client ? down : up),
+                                        first, 0ms);
+        const SipKey send = is_client ? SipKey{1, 2} : SipKey{3, 4};
+        const SipKey receive = is_client ? SipKey{3, 4} : SipKey{1, 2};
+        return PacketCipher::insecure(kProtocol, send, receive);
     }
     std::vector<std::byte> take() {
         std::vector<std::byte> bytes = wire.sent.front().second;
@@ -88,9 +99,9 @@ struct Side {
 
 // The wire format is a promise: these bytes never change without a new kWireVersion. The tags were computed
 // by a second implementation.
-TEST(Packet, BytesOfEachKindArePinned) {
-    Side client(0xAABB0001, 300, 7);
-    Side server(std::nullopt, 7, 300);
+TEST(Packet, InsecureBytesOfEachKindArePinned) {
+    Side client(Security::insecure, 0xAABB0001, 300, 7);
+    Side server(Security::insecure, std::nullopt, 7, 300);
 
     // data: ping
     client.connection->ping(0ms);
@@ -104,7 +115,7 @@ TEST(Packet, BytesOfEachKindArePinned) {
     server.connection->send_payload(as_bytes("state"), 0, 3ms);
     const auto full = server.take();
     EXPECT_EQ(hex(full),
-              "a8 07 0d 2c 01 0b 02 01 07 00 03 72 65 6c 00 02 75 6e 73 74 61 74 65 83 99 9f 65 8d 43 17 6f");
+              "a8 07 0d 2c 01 0b 00 02 75 6e 56 07 03 72 65 6c 73 74 61 74 65 09 67 ea e5 e8 3f 25 a7");
 
     // data: one packet lost in the middle shows as a group of ack bits
     client.connection->ping(4ms);
@@ -127,6 +138,23 @@ TEST(Packet, BytesOfEachKindArePinned) {
     EXPECT_EQ(hex(disconnect), "b0 09 03 62 79 65 f7 59 88 10 30 fc 6b 83");
 }
 
+// The same sealed: header in the clear, the rest encrypted, 16 bytes of tag.
+TEST(Packet, SealedBytesArePinned) {
+    Side client(Security::sealed, 0xAABB0001, 300, 7);
+    Side server(Security::sealed, std::nullopt, 7, 300);
+    client.connection->ping(0ms);
+    const auto ping = client.take();
+    EXPECT_EQ(hex(ping), "a8 01 00 bb aa 2c b3 1b 26 ef 00 c4 ba 67 85 c4 08 1f a5 fa 4e fe 75");
+    ASSERT_TRUE(server.feed(ping, 0ms));
+    server.connection->send_payload(as_bytes("state"), 0, 3ms);
+    const auto state = server.take();
+    EXPECT_EQ(hex(state), "a8 07 81 5e 3c 2e 67 7e 31 61 77 28 8b 66 8b 3e cc 03 70 66 a4 12 e1 e0 85 5e 92");
+    ASSERT_TRUE(client.feed(state, 3ms));
+    EXPECT_EQ(client.recorder.payloads.at(0).second, "state");
+    server.connection->close(DisconnectReason::kicked, "bye", true, 30ms);
+    EXPECT_EQ(hex(server.take()), "b0 08 76 8e 8e 92 41 08 dc 2f 4d 9f 1f 3e 93 11 ae 97 28 1d c5 64");
+}
+
 // Goal: acks of any shape survive the wire, and cost no byte where all is well.
 TEST(Packet, AcksRoundTrip) {
     std::mt19937_64 random(3);
@@ -138,15 +166,16 @@ TEST(Packet, AcksRoundTrip) {
         acks.delay = Duration(256 * (random() % 256));
         std::array<std::byte, 64> buffer;
         ByteWriter out(buffer);
-        write_envelope(out, PacketKind::data, std::nullopt, 9, 1);
+        write_envelope(out, PacketKind::data, false, std::nullopt, 9, 1);
         out.u8(data_flags(acks, false, false, false));
         write_acks(out, acks);
         EXPECT_EQ(acks.bits == ~0ull, out.size() == 6u);
+        const std::vector<std::byte> clear(out.written().begin(), out.written().end());
         out.u64(0);
         const auto envelope = read_envelope(out.written(), false);
         ASSERT_TRUE(envelope);
         Packet packet;
-        ASSERT_TRUE(read_body(out.written(), *envelope, packet));
+        ASSERT_TRUE(read_body(clear, *envelope, 1, packet));
         EXPECT_EQ(packet.acks.newest, acks.newest);
         EXPECT_EQ(packet.acks.bits, acks.bits);
         EXPECT_EQ(packet.acks.delay, acks.delay);

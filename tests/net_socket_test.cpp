@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#ifdef __linux__
+#include <netinet/in.h>
+#include <sys/socket.h>
+#endif
+
 #include <chrono>
 #include <thread>
 
@@ -96,6 +101,178 @@ TEST(Socket, ErrorsAreResults) {
     EXPECT_EQ(socket.value().try_send(Address::ipv4(127, 0, 0, 1, 9), huge), NetError::too_large);
     Socket moved = std::move(socket.value());
     EXPECT_TRUE(moved.local_address());
+}
+
+const Address kLoopback = Address::ipv4(127, 0, 0, 1, 0);
+
+Socket open_socket(const SocketConfig& config = {}) {
+    return std::move(Socket::open(kLoopback, config).value());
+}
+
+Address address_of(const Socket& socket) {
+    return socket.local_address().value();
+}
+
+TEST(Socket, CutsWhatIsTooLongAndTakesWhatIsEmpty) {
+    Socket from = open_socket(), to = open_socket();
+    const std::array<std::byte, 20> bytes{std::byte{1}};
+    from.send(address_of(to), bytes);
+    from.send(address_of(to), {});
+    from.send(address_of(to), std::span(bytes).first(10));
+    EXPECT_EQ(from.stats().sent, 3u);
+    EXPECT_EQ(from.stats().bytes_sent, 30u);
+    std::array<std::byte, 10> buffer;
+    Address sender;
+    for (const std::size_t size : {10u, 0u, 10u}) {
+        ASSERT_TRUE(wait_readable(to, 10s));
+        Result<std::size_t> received = to.receive(buffer, sender);
+        ASSERT_TRUE(received);
+        EXPECT_EQ(received.value(), size);
+        EXPECT_EQ(sender, address_of(from));
+    }
+    EXPECT_EQ(to.stats().received, 3u);
+    EXPECT_EQ(to.stats().receive_cut, 1u);
+    EXPECT_EQ(to.stats().bytes_received, 20u);
+}
+
+// A server that is gone answers each datagram with an ICMP error. Other peers must not suffer.
+TEST(Socket, SurvivesClosedPorts) {
+    Socket socket = open_socket(), peer = open_socket();
+    const Socket holder = open_socket();  // keeps the port, and takes nothing
+    const Address closed = address_of(holder);
+#ifdef __linux__
+    sockaddr_in nobody{};
+    nobody.sin_family = AF_INET;
+    nobody.sin_port = htons(9);
+    nobody.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(
+        connect(static_cast<int>(holder.handle()), reinterpret_cast<const sockaddr*>(&nobody), sizeof nobody),
+        0);
+    const int on = 1;  // Linux says nothing to sockets that do not ask
+    ASSERT_EQ(setsockopt(static_cast<int>(socket.handle()), IPPROTO_IP, IP_RECVERR, &on, sizeof on), 0);
+#endif
+    std::array<std::byte, 4> bytes{};
+    Address from;
+    std::uint64_t arrived = 0;
+    for (int round = 0; round < 100; ++round) {
+        socket.send(closed, bytes);
+        EXPECT_EQ(socket.try_send(address_of(peer), bytes), NetError::none);
+        socket.send(closed, bytes);
+        peer.send(address_of(socket), bytes);
+        Result<std::size_t> received = NetError::would_block;
+        while (!received && wait_readable(socket, 10s)) received = socket.receive(bytes, from);
+        ASSERT_TRUE(received);
+        EXPECT_EQ(from, address_of(peer));
+        while (arrived <= static_cast<std::uint64_t>(round) && wait_readable(peer, 10s))
+            arrived += bool(peer.receive(bytes, from));
+    }
+    EXPECT_EQ(arrived, 100u);
+    EXPECT_EQ(socket.stats().sent + socket.stats().send_unreachable, 300u);
+    EXPECT_EQ(socket.stats().received, 100u);
+    EXPECT_EQ(socket.stats().receive_failed, 0u);
+#ifdef __linux__
+    EXPECT_GE(socket.stats().receive_errors + socket.stats().send_repeats, 1u);
+#endif
+}
+
+TEST(Socket, CountsEachReasonNotToSend) {
+    Socket socket = open_socket();
+    const std::array<std::byte, 8> bytes{};
+    const std::vector<std::byte> huge(70'000);
+    EXPECT_EQ(socket.try_send(Address(), bytes), NetError::bad_address);
+    EXPECT_EQ(socket.try_send(Address::any(5), bytes), NetError::bad_address);
+    EXPECT_EQ(socket.stats().send_unreachable, 2u);
+    EXPECT_EQ(socket.try_send(Address::ipv4(127, 0, 0, 1, 9), huge), NetError::too_large);
+    EXPECT_EQ(socket.stats().send_too_large, 1u);
+    EXPECT_NE(socket.try_send(Address::ipv4(127, 255, 255, 255, 9), bytes), NetError::none);  // broadcast
+    EXPECT_EQ(socket.stats().send_dropped(), 4u);
+    EXPECT_EQ(socket.stats().sent, 0u);
+    Socket moved = std::move(socket);
+    EXPECT_EQ(moved.stats().send_dropped(), 4u);
+}
+
+// What the other side does not fetch in time is lost without a trace: nobody blocks, nothing fails.
+TEST(Socket, FullReceiverLosesQuietly) {
+    SocketConfig small;
+    small.receive_buffer_bytes = 4096;
+    Socket from = open_socket(), to = open_socket(small);
+    std::array<std::byte, kMaxDatagramBytes> bytes{};
+    for (int i = 0; i < 1000; ++i) from.send(address_of(to), bytes);
+    EXPECT_EQ(from.stats().sent + from.stats().send_blocked, 1000u);
+    ASSERT_TRUE(wait_readable(to, 10s));
+    Address sender;
+    std::uint64_t received = 0;
+    while (to.receive(bytes, sender)) received += 1;
+    EXPECT_GE(received, 1u);
+    EXPECT_LT(received, 1000u);
+    EXPECT_EQ(to.stats().receive_failed, 0u);
+}
+
+TEST(Socket, BufferSizesCanBeReadBack) {
+    SocketConfig small, large;
+    small.receive_buffer_bytes = small.send_buffer_bytes = 16'384;
+    large.receive_buffer_bytes = large.send_buffer_bytes = UINT32_MAX;  // less, but not an error
+    const Socket a = open_socket(small), b = open_socket(large);
+    EXPECT_GE(a.receive_buffer_bytes(), 16'384u);
+    EXPECT_GE(a.send_buffer_bytes(), 16'384u);
+    EXPECT_GT(b.receive_buffer_bytes(), a.receive_buffer_bytes());
+    EXPECT_GT(b.send_buffer_bytes(), a.send_buffer_bytes());
+}
+
+#ifdef IP_MTU_DISCOVER
+TEST(Socket, ForbidsFragmentsUnlessAsked) {
+    const auto discovery = [](const Socket& socket) {
+        int value = -1;
+        socklen_t size = sizeof value;
+        const int handle = static_cast<int>(socket.handle());
+        EXPECT_EQ(getsockopt(handle, IPPROTO_IP, IP_MTU_DISCOVER, &value, &size), 0);
+        return value;
+    };
+    SocketConfig loose;
+    loose.fragments = true;
+    EXPECT_EQ(discovery(open_socket()), int{IP_PMTUDISC_PROBE});
+    EXPECT_NE(discovery(open_socket(loose)), int{IP_PMTUDISC_PROBE});
+    if (!has_ipv6()) return;
+    Result<Socket> dual = Socket::open(Address::any(0));
+    ASSERT_TRUE(dual);
+    EXPECT_EQ(discovery(dual.value()), int{IP_PMTUDISC_PROBE});
+}
+#endif
+
+// One socket for both: an IPv4 sender is seen by its IPv4 address, and can be answered there.
+TEST(Socket, DualStackShowsIpv4AsIpv4) {
+    Result<Socket> dual = Socket::open(has_ipv6() ? Address::any(0) : Address::any_ipv4(0));
+    ASSERT_TRUE(dual) << describe(dual.error());
+    const std::uint16_t port = address_of(dual.value()).port;
+    std::vector<Address> senders = {kLoopback};
+    if (has_ipv6()) senders.push_back(Address::parse("[::1]:0").value());
+    for (const Address& at : senders) {
+        Result<Socket> sender = Socket::open(at);
+        ASSERT_TRUE(sender);
+        Address target = at;
+        target.port = port;
+        std::array<std::byte, 3> bytes{};
+        ASSERT_EQ(sender.value().try_send(target, bytes), NetError::none);
+        ASSERT_TRUE(wait_readable(dual.value(), 10s));
+        Address from;
+        ASSERT_TRUE(dual.value().receive(bytes, from));
+        EXPECT_EQ(from, address_of(sender.value()));
+        ASSERT_EQ(dual.value().try_send(from, bytes), NetError::none);
+        ASSERT_TRUE(wait_readable(sender.value(), 10s));
+        ASSERT_TRUE(sender.value().receive(bytes, from));
+        EXPECT_EQ(from, target);
+    }
+}
+
+TEST(Socket, WaitsForTheFirstOfSeveral) {
+    Socket a = open_socket(), b = open_socket();
+    const std::array<const Socket*, 2> both = {&a, &b};
+    EXPECT_FALSE(wait_readable(both, 0s));
+    EXPECT_FALSE(wait_readable(both, -1s));
+    a.send(address_of(b), std::array<std::byte, 1>{});
+    EXPECT_TRUE(wait_readable(both, 10s));
+    EXPECT_FALSE(wait_readable(a, 0s));
+    EXPECT_TRUE(wait_readable(b, Duration::max()));
 }
 
 TEST(Socket, ResolvesLiteralsAndNames) {

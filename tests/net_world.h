@@ -15,6 +15,7 @@
 #include "net/client.h"
 #include "net/host.h"
 #include "net/link_conditioner.h"
+#include "server_key.h"
 
 namespace shoal::net {
 
@@ -122,6 +123,9 @@ public:
             World& world;
             Address address;
         };
+        /// As if a router on the way had lent it another port, or it had changed networks.
+        void move(const Address& to) { address = sink.address = to; }
+
         Address address;
         Recorder recorder;
         Up sink;
@@ -179,11 +183,13 @@ private:
     LinkConditioner::Datagram incoming_;
 };
 
+/// Sealed, as connections are; see insecure().
 inline HostConfig host_config(std::uint64_t seed = 7) {
     HostConfig config;
     config.protocol_id = 0xC0FFEE;
     config.schema_hash = 0x5C4E;
     config.seed = seed_of(seed);
+    give_key(config);
     return config;
 }
 inline ClientConfig client_config(std::uint64_t seed = 70) {
@@ -191,6 +197,48 @@ inline ClientConfig client_config(std::uint64_t seed = 70) {
     config.protocol_id = 0xC0FFEE;
     config.schema_hash = 0x5C4E;
     config.seed = seed_of(seed);
+    give_key(config);
+    return config;
+}
+/// A client's half of a handshake, by hand: the connects to send, and what the answers to them say.
+class Visitor {
+public:
+    explicit Visitor(std::uint64_t nonce, const Introduction& introduction = {0x5C4E, 1, {}},
+                     Security security = Security::sealed, const Key& server = server_key())
+        : nonce_(nonce), is_sealed_(security == Security::sealed) {
+        write(introduction, std::span(body_).subspan(is_sealed_ ? kNoiseKeyBytes : 0).first<kIntroductionBytes>());
+        if (!is_sealed_) return;
+        const auto prologue = handshake_prologue(0xC0FFEE, Way::key, nonce);
+        noise_.emplace(prologue, public_key(server), Key(seed_of(nonce + 1)));
+        EXPECT_TRUE(noise_->write(body_));
+    }
+    /// Its body lies in this visitor.
+    Connect connect(std::uint64_t cookie) const {
+        return {kWireVersion, nonce_, 0xC0FFEE, is_sealed_ ? Way::key : Way::insecure, cookie, body_};
+    }
+    /// The verdict in an answer, if that is authentic. Once. Its text lies in this visitor.
+    std::optional<Verdict> open(std::span<const std::byte> datagram) {
+        Answer answer;
+        if (read(datagram, answer) || answer.client_nonce != nonce_) return std::nullopt;
+        answer_.assign(answer.body.begin(), answer.body.end());
+        if (is_sealed_ && !noise_->read(answer_)) return std::nullopt;
+        Verdict verdict;
+        const std::span<std::byte> text = is_sealed_ ? noise_payload(answer_) : std::span(answer_).subspan(8);
+        return read(text, verdict) ? std::optional(verdict) : std::nullopt;
+    }
+
+private:
+    std::uint64_t nonce_;
+    bool is_sealed_;
+    std::optional<NoiseInitiator> noise_;
+    std::array<std::byte, kConnectBodyBytes> body_{};
+    std::vector<std::byte> answer_;
+};
+
+/// The same in the clear.
+template <class Config>
+Config insecure(Config config) {
+    config.security = Security::insecure;
     return config;
 }
 

@@ -18,6 +18,7 @@ public:
         out.protocol_id = 5;
         out.schema_hash = schema.hash();
         out.seed = seed_of(3);
+        give_key(out);
         return out;
     }
     void on_connected(net::PeerId id) override { peer = id; }

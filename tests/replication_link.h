@@ -10,6 +10,7 @@
 #include "replication/client.h"
 #include "replication/server.h"
 #include "replication_world.h"
+#include "server_key.h"
 
 namespace shoal::replication {
 
@@ -34,7 +35,8 @@ public:
         net::Address address;
     };
     struct Listener final : ServerListener, ClientListener {
-        bool on_admit(const net::Address&, std::string& refusal) override {
+        bool on_admit(const net::Admission& admission, std::string& refusal) override {
+            client_id = admission.client_id;
             refusal = says_no;
             return says_no.empty();
         }
@@ -61,6 +63,7 @@ public:
         std::vector<std::string> messages;
         net::PeerId last;
         int joins = 0, leaves = 0;
+        std::uint64_t client_id = 0;  // who last asked to come in
     };
     struct Player {
         Player(Link& link, const Schema& schema, const ClientOptions& options, std::uint8_t number)
@@ -79,12 +82,14 @@ public:
         ServerOptions options;
         options.host.protocol_id = 5;
         options.host.seed = seed_of(1);
+        give_key(options.host);
         return options;
     }
     Player& add(const Schema& with) {
         ClientOptions options;
         options.net.protocol_id = 5;
         options.net.seed = seed_of(100 + players.size());
+        give_key(options.net);
         players.push_back(
             std::make_unique<Player>(*this, with, options, static_cast<std::uint8_t>(10 + players.size())));
         players.back()->client.connect(wire.address);

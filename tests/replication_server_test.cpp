@@ -42,6 +42,27 @@ TEST(Server, BringsEveryPeerTheWorld) {
     EXPECT_EQ(peers, 3);
 }
 
+// The connection allows 4 kB/s, the Sender far more: it waits, loses nothing, and nobody hears of old state.
+TEST(Server, ObeysTheRateOfTheConnection) {
+    ServerOptions options = Link::default_options();
+    options.host.connection.max_bytes_per_second = 4'000;
+    Link link(options);
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 300; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
+    link.add();
+    link.run(5);
+    const auto& sent = link.server.host().stats(link.listener.last).bytes_sent;
+    const std::uint64_t before = sent;
+    for (int i = 0; i < 600; ++i) {
+        for (const ecs::Entity entity : entities)
+            link.world.set(entity, Position{static_cast<float>(i), static_cast<float>(i % 7), 0});
+        link.step();
+    }
+    EXPECT_NEAR(static_cast<double>(sent - before), 12'000 + 40'000, 8'000) << "the first burst, then 4 kB/s";
+    link.run(120);
+    EXPECT_TRUE(link.is_equal(*link.players[0]));
+}
+
 TEST(Server, CountsTicksFromTheFirstOneOnThroughTheWrap) {
     ServerOptions options = Link::default_options();
     options.first_tick = 0xffffffff;
@@ -96,6 +117,26 @@ TEST(Server, RefusesWhomTheGameDoesNotWantWithItsReason) {
     EXPECT_EQ(player.listener.leaves, 1);
     EXPECT_NE(player.client.failure().find("members only"), std::string::npos) << player.client.failure();
     EXPECT_EQ(link.listener.joins, 0);
+}
+
+TEST(Server, TakesConnectTokensOnceAndTellsTheGameWhoComes) {
+    ServerOptions options = Link::default_options();
+    options.host.tokens.backend_key = net::Key(seed_of(9));
+    options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
+    Link link(options);
+    const net::TokenRequest request{5, 42, 1000, options.host.tokens.servers, {}};
+    const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
+    ASSERT_TRUE(token);
+    Link::Player& first = link.add();
+    first.client.connect(link.wire.address, *token);
+    link.run(10);
+    EXPECT_TRUE(first.client.is_connected());
+    EXPECT_EQ(link.listener.client_id, 42u);
+    Link::Player& second = link.add();
+    second.client.connect(link.wire.address, *token);
+    link.run(10);
+    EXPECT_FALSE(second.client.is_connected());
+    EXPECT_EQ(second.client.failure(), "refused: no valid connect token: connect token used before");
 }
 
 TEST(Server, RefusesAnotherSchemaNamingTheComponent) {
@@ -163,6 +204,7 @@ struct Rogue final : net::Handler {
         out.protocol_id = 5;
         out.schema_hash = schema.hash();
         out.seed = seed_of(77);
+        give_key(out);
         return out;
     }
     void step() {

@@ -27,6 +27,7 @@
 #include "net/socket.h"
 #include "replication/client.h"
 #include "replication/server.h"
+#include "tests/server_key.h"
 #include "tests/sim/allocations.h"
 #include "trace_world.h"
 
@@ -214,8 +215,10 @@ Result replay(Workload& workload, const Options& options) {
     server_options.sender.bytes_per_second = 1e9;
     server_options.sender.burst_bytes = 10'000'000;
     server_options.host.seed = {std::byte{1}};
+    give_key(server_options.host);
     replication::ClientOptions client_options;
     client_options.net.seed = {std::byte{2}};
+    give_key(client_options.net);
     replication::Server server(world, schema, down, server_options);
     replication::Client client(replica, schema, up, client_options);
 

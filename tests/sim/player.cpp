@@ -82,8 +82,10 @@ void Player::on_leave(net::DisconnectReason reason, std::string_view text) {
     const bool kicked = reason == net::DisconnectReason::kicked || reason == net::DisconnectReason::shut_down;
     const bool is_awful =
         plan_.up.loss > 0.2 || plan_.down.loss > 0.2 || plan_.partitions > 0 || plan_.sleeps > 0.1;
-    const bool cut_off = (is_awful || may_be_forgotten_) && (reason == net::DisconnectReason::timed_out ||
-                                                             reason == net::DisconnectReason::unreachable);
+    const bool cut_off =
+        (is_awful || may_be_forgotten_) &&
+        (reason == net::DisconnectReason::timed_out || reason == net::DisconnectReason::server_restarted ||
+         reason == net::DisconnectReason::unreachable);
     if (!ours && !kicked && !cut_off) fail("disconnected: " + std::string(text));
     wants_in_ = false;
 }
@@ -120,6 +122,10 @@ void Player::misbehave(std::uint32_t frame) {
         client_.disconnect(now_);
     }
     if (frame >= sleeps_until_ && random_.chance(plan_.sleeps)) sleeps_until_ = frame + random_.below(20);
+    if (random_.chance(plan_.moves)) {
+        address_.port += 1;
+        moves_ += 1;
+    }
     if (random_.chance(plan_.partitions)) {
         const std::uint32_t until = frame + 10 + random_.below(140);
         const std::uint32_t which = random_.below(3);

@@ -27,6 +27,7 @@ public:
         double leaves = 0;           // chance per tick, to come back later
         double partitions = 0;       // chance per tick that one begins, of one direction or both
         double sleeps = 0;           // chance per tick that nothing is applied for up to 20 ticks
+        double moves = 0;            // chance per tick that a router gives it another address
         double destroys = 0;         // chance per tick that the game destroys a replica
         replication::ClientOptions options;
     };
@@ -63,6 +64,7 @@ public:
     std::uint64_t worlds_checked() const { return worlds_checked_; }
     std::uint64_t complete_checks() const { return complete_checks_; }
     std::uint64_t joins() const { return joins_; }
+    std::uint64_t moves() const { return moves_; }
 
 private:
     struct Sink final : net::Sink {
@@ -122,6 +124,7 @@ private:
     bool has_checked_ = false;
     replication::Tick complete_checked_ = 0;
     std::uint64_t versions_checked_ = 0, worlds_checked_ = 0, complete_checks_ = 0, joins_ = 0;
+    std::uint64_t moves_ = 0;
     std::string problem_;
 };
 

@@ -1,5 +1,7 @@
 #include "simulation.h"
 
+#include "../server_key.h"
+
 #include <cmath>
 #include <cstring>
 #include <sstream>
@@ -68,6 +70,7 @@ Plan plan_of(std::uint64_t seed) {
     plan.server.first_tick = random.pick(kFirstTicks);
     plan.server.host.protocol_id = 7;
     plan.server.host.seed = net_seed(seed);
+    give_key(plan.server.host);
     plan.server.host.connection.first_packet_number = first_number(random);
     plan.server.host.connection.timeout = std::chrono::seconds(6);
     // Longer than clients try: else one may hear late of an acceptance that was given up meanwhile.
@@ -88,8 +91,10 @@ Plan plan_of(std::uint64_t seed) {
         if (random.chance(0.2)) player.leaves = 0.01;
         if (random.chance(0.3)) player.partitions = 0.01;
         if (random.chance(0.3)) player.sleeps = random.between(0, 0.2);
+        if (random.chance(0.3)) player.moves = random.between(0, 0.01);
         if (random.chance(0.3)) player.destroys = random.between(0, 0.05);
         player.options.net.protocol_id = 7;
+        give_key(player.options.net);
         player.options.net.connection.first_packet_number = first_number(random);
         player.options.net.connection.timeout = std::chrono::seconds(6);
         static constexpr std::uint32_t kVersions[] = {128, 128, 128, 32, 8, 4};
@@ -251,6 +256,7 @@ Simulation::Totals Simulation::totals() const {
         totals.corrupted += link.corrupted;
     }
     totals.empty_records = empty_records_;
+    totals.moves = server_.host().endpoint_stats().moves;
     return totals;
 }
 

@@ -39,6 +39,7 @@ public:
     struct Totals {
         std::uint64_t versions_checked = 0, worlds_checked = 0, complete_checks = 0;
         std::uint64_t joins = 0, refused = 0, rebases = 0, stale = 0, suppressed = 0, empty_records = 0;
+        std::uint64_t moves = 0;  // of the server's peers, to another address
         std::uint64_t lost = 0, duplicated = 0, reordered = 0, corrupted = 0;
     };
     Totals totals() const;

@@ -9,6 +9,7 @@
 #include "game.h"
 #include "replication/client.h"
 #include "replication/server.h"
+#include "tests/server_key.h"
 #include "tests/sim/allocations.h"
 
 namespace shoal::sim {
@@ -68,6 +69,7 @@ public:
             replication::ClientOptions options;
             options.net.protocol_id = 1;
             options.net.seed[0] = static_cast<std::byte>(i + 1);
+            give_key(options.net);
             guests.push_back(std::make_unique<Guest>(static_cast<std::uint8_t>(10 + i), schema, options));
         }
         for (int i = 0; i < 300; ++i)
@@ -84,6 +86,7 @@ public:
         replication::ServerOptions options;
         options.host.protocol_id = 1;
         options.host.seed[0] = std::byte{9};
+        give_key(options.host);
         options.sender.bytes_per_second = 10'000'000;
         options.sender.burst_bytes = 200'000;
         return options;

@@ -1,0 +1,114 @@
+#include "key_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#ifdef _WIN32
+#include <io.h>
+#include <process.h>
+#else
+#include <unistd.h>
+#endif
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "process.h"
+
+namespace shoal::demo {
+namespace {
+
+/// A file's only line. Nothing if the file cannot be read; errno says why.
+std::optional<std::string> read_line(const std::string& path) {
+    errno = 0;
+    std::ifstream file(path);
+    std::string line;
+    if (!file || !std::getline(file, line)) return errno == 0 ? std::optional(std::string()) : std::nullopt;
+    return line;
+}
+
+std::string cannot(std::string_view what, const std::string& path) {
+    return "cannot " + std::string(what) + " " + path + ": " + std::strerror(errno);
+}
+
+#ifdef _WIN32
+int open_private(const char* path) {
+    return _open(path, _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY, _S_IREAD | _S_IWRITE);
+}
+bool write_and_close(int file, const std::string& line) {
+    const bool is_written = _write(file, line.data(), unsigned(line.size())) == int(line.size());
+    return _close(file) == 0 && is_written;
+}
+int process_id() {
+    return _getpid();
+}
+#else
+int open_private(const char* path) {
+    return open(path, O_WRONLY | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
+}
+bool write_and_close(int file, const std::string& line) {
+    const bool is_written = write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    return close(file) == 0 && is_written;
+}
+int process_id() {
+    return getpid();
+}
+#endif
+
+std::string draft_of(const std::string& path) {
+    return path + "." + std::to_string(process_id());
+}
+
+/// Fails if it is there already. Nobody ever sees it half written: it gets its name last.
+bool create_private(const std::string& path, const std::string& line) {
+    const std::string draft = draft_of(path);
+    const int file = open_private(draft.c_str());
+    if (file < 0) return false;
+    std::error_code error = std::make_error_code(std::errc::io_error);
+    if (write_and_close(file, line)) std::filesystem::create_hard_link(draft, path, error);
+    std::error_code ignored;
+    std::filesystem::remove(draft, ignored);
+    errno = error.value();
+    return !error;
+}
+
+}  // namespace
+
+std::string beside(std::string_view argv0, std::string_view name) {
+    return (std::filesystem::path(argv0).parent_path() / name).string();
+}
+
+KeyOrWhy<net::Key> load_or_make_private_key(const std::string& path) {
+    std::optional<std::string> line = read_line(path);
+    if (!line && errno == ENOENT) {
+        const net::Key made(fresh_seed());
+        if (!create_private(path, net::to_secret_text(made) + "\n") && !std::filesystem::exists(path))
+            return {{}, cannot("write", path)};
+        line = read_line(path);  // ours, or that of a server which was faster
+    }
+    if (!line) return {{}, cannot("read", path)};
+    const std::optional<net::Key> key = net::parse_private_key(*line);
+    if (!key) return {{}, path + " holds no key: one line of 64 hexadecimal digits"};
+    return {key, {}};
+}
+
+bool write_public_key(const std::string& path, const net::PublicKey& key) {
+    const std::string draft = draft_of(path);
+    std::ofstream file(draft);
+    file << net::to_text(key) << "\n";
+    file.close();
+    std::error_code error;
+    if (file.good()) std::filesystem::rename(draft, path, error);
+    return file.good() && !error;
+}
+
+KeyOrWhy<net::PublicKey> read_public_key(const std::string& path) {
+    const std::optional<std::string> line = read_line(path);
+    if (!line) return {{}, cannot("read", path)};
+    const std::optional<net::PublicKey> key = net::parse_public_key(*line);
+    if (!key) return {{}, path + " holds no key: one line of 64 hexadecimal digits"};
+    return {key, {}};
+}
+
+}  // namespace shoal::demo

@@ -1,0 +1,648 @@
+#include "crypto.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+namespace shoal::net {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+// Two types that a compiler may know: numbers of 128 bits, and vectors of four words.
+// tests/net_crypto_portable_test.cpp runs everything with the second pair.
+#ifdef __SIZEOF_INT128__
+
+__extension__ using Wide = unsigned __int128;
+using Lanes = std::uint32_t __attribute__((vector_size(16)));
+
+Wide wide(std::uint64_t high, std::uint64_t low) {
+    return Wide(high) << 64 | low;
+}
+Wide multiply(std::uint64_t a, std::uint64_t b) {
+    return Wide(a) * b;
+}
+std::uint64_t low(Wide a) {
+    return static_cast<std::uint64_t>(a);
+}
+template <int count>
+std::uint64_t shifted_down(Wide a) {
+    return static_cast<std::uint64_t>(a >> count);
+}
+
+template <int count>
+Lanes rotate_bits(Lanes a) {
+    return a << count | a >> (32 - count);
+}
+
+#else
+
+struct Wide {
+    std::uint64_t high, low;
+    friend Wide operator+(Wide a, Wide b) {
+        const std::uint64_t sum = a.low + b.low;
+        return {a.high + b.high + (sum < a.low), sum};
+    }
+    friend bool operator<(Wide a, Wide b) {
+        return (a.high < b.high) | ((a.high == b.high) & (a.low < b.low));
+    }
+};
+
+Wide wide(std::uint64_t high, std::uint64_t low) {
+    return {high, low};
+}
+Wide multiply(std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t a0 = a & 0xFFFFFFFF, a1 = a >> 32, b0 = b & 0xFFFFFFFF, b1 = b >> 32;
+    const std::uint64_t bottom = a0 * b0;
+    const std::uint64_t middle = a1 * b0 + (bottom >> 32);
+    const std::uint64_t other = a0 * b1 + (middle & 0xFFFFFFFF);
+    return {a1 * b1 + (middle >> 32) + (other >> 32), other << 32 | (bottom & 0xFFFFFFFF)};
+}
+std::uint64_t low(Wide a) {
+    return a.low;
+}
+template <int count>
+std::uint64_t shifted_down(Wide a) {
+    if constexpr (count == 64)
+        return a.high;
+    else
+        return a.high << (64 - count) | a.low >> count;
+}
+
+struct Lanes {
+    std::uint32_t lane[4];
+    std::uint32_t operator[](std::size_t i) const { return lane[i]; }
+    friend Lanes operator+(Lanes a, Lanes b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]}; }
+    friend Lanes operator^(Lanes a, Lanes b) { return {a[0] ^ b[0], a[1] ^ b[1], a[2] ^ b[2], a[3] ^ b[3]}; }
+};
+
+template <int count>
+Lanes rotate_bits(Lanes a) {
+    return {std::rotl(a[0], count), std::rotl(a[1], count), std::rotl(a[2], count), std::rotl(a[3], count)};
+}
+
+#endif
+
+/// Lane i gets what lane i + count had, modulo 4.
+template <std::size_t count>
+Lanes rotate_lanes(Lanes a) {
+    return Lanes{a[count % 4], a[(count + 1) % 4], a[(count + 2) % 4], a[(count + 3) % 4]};
+}
+
+// Little-endian. The loops serve other processors; compilers do not see through them.
+template <class Word>
+Word load(const std::byte* bytes) {
+    Word word = 0;
+    if constexpr (std::endian::native == std::endian::little)
+        std::memcpy(&word, bytes, sizeof(Word));
+    else
+        for (std::size_t i = 0; i < sizeof(Word); ++i) word |= Word(bytes[i]) << (8 * i);
+    return word;
+}
+
+template <class Word>
+void store(std::byte* bytes, Word word) {
+    if constexpr (std::endian::native == std::endian::little)
+        std::memcpy(bytes, &word, sizeof(Word));
+    else
+        for (std::size_t i = 0; i < sizeof(Word); ++i) bytes[i] = std::byte(word >> (8 * i) & 0xFF);
+}
+
+Lanes load_lanes(const std::byte* bytes) {
+    using Word = std::uint32_t;
+    return Lanes{load<Word>(bytes), load<Word>(bytes + 4), load<Word>(bytes + 8), load<Word>(bytes + 12)};
+}
+
+/// A T that leaves zeros behind.
+template <class T>
+class Wiped : public T {
+public:
+    using T::T;
+    Wiped() = default;
+    Wiped(const Wiped&) = delete;
+    Wiped& operator=(const Wiped&) = delete;
+    ~Wiped() { wipe(std::as_writable_bytes(std::span(this, 1))); }
+};
+
+// ChaCha20. A block is a square of 4 x 4 words; one Lanes holds a row. Several blocks, independent of each
+// other, keep the processor busy while each waits for its own additions.
+
+constexpr std::size_t kBlockBytes = 64;
+constexpr std::size_t kBatchBlocks = 4;
+
+struct Block {
+    Lanes a, b, c, d;
+
+    void quarter_rounds() {
+        a = a + b, d = rotate_bits<16>(d ^ a);
+        c = c + d, b = rotate_bits<12>(b ^ c);
+        a = a + b, d = rotate_bits<8>(d ^ a);
+        c = c + d, b = rotate_bits<7>(b ^ c);
+    }
+    void double_round() {
+        quarter_rounds();
+        b = rotate_lanes<1>(b), c = rotate_lanes<2>(c), d = rotate_lanes<3>(d);
+        quarter_rounds();
+        b = rotate_lanes<3>(b), c = rotate_lanes<2>(c), d = rotate_lanes<1>(d);
+    }
+};
+
+class KeyStream {
+public:
+    KeyStream(const Key& key, const Nonce& nonce, std::uint32_t counter)
+        // The constants spell "expand 32-byte k".
+        : start_{Lanes{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574}, load_lanes(key.bytes().data()),
+                 load_lanes(key.bytes().data() + 16),
+                 Lanes{counter, load<std::uint32_t>(nonce.data()), load<std::uint32_t>(nonce.data() + 4),
+                       load<std::uint32_t>(nonce.data() + 8)}} {}
+
+    /// A whole block, made together with those for the `size` bytes after it. Valid until the next call.
+    const std::byte* first_block(std::size_t size) {
+        refill(kBlockBytes + size);
+        used_ = kBlockBytes;
+        return bytes_;
+    }
+    void xor_into(std::span<std::byte> text);
+
+private:
+    void refill(std::size_t size) {
+        used_ = 0;
+        if (size > 2 * kBlockBytes)
+            fill<0, 1, 2, 3>();
+        else
+            fill<0, 1>();
+    }
+    template <std::uint32_t... index>
+    void fill();
+
+    Block start_;  // of the next fill
+    std::size_t used_ = 0, end_ = 0;
+    std::byte bytes_[kBatchBlocks * kBlockBytes];
+};
+
+void store_sum(std::byte* bytes, Lanes a, Lanes b) {
+    const Lanes sum = a + b;
+    if constexpr (std::endian::native == std::endian::little)
+        std::memcpy(bytes, &sum, 16);
+    else
+        for (std::size_t i = 0; i < 4; ++i) store(bytes + 4 * i, std::uint32_t(sum[i]));
+}
+
+template <std::uint32_t... index>
+void KeyStream::fill() {
+    const Block start = start_;
+    Block blocks[] = {{start.a, start.b, start.c, start.d + Lanes{index, 0, 0, 0}}...};
+    for (int i = 0; i < 10; ++i) (blocks[index].double_round(), ...);
+    ((store_sum(bytes_ + index * kBlockBytes, blocks[index].a, start.a),
+      store_sum(bytes_ + index * kBlockBytes + 16, blocks[index].b, start.b),
+      store_sum(bytes_ + index * kBlockBytes + 32, blocks[index].c, start.c),
+      store_sum(bytes_ + index * kBlockBytes + 48, blocks[index].d, start.d + Lanes{index, 0, 0, 0})),
+     ...);
+    start_.d = start.d + Lanes{sizeof...(index), 0, 0, 0};
+    end_ = sizeof...(index) * kBlockBytes;
+}
+
+void xor_bytes(std::byte* bytes, const std::byte* stream, std::size_t size) {
+    std::size_t i = 0;
+    for (; i + 8 <= size; i += 8) {
+        std::uint64_t a, b;
+        std::memcpy(&a, bytes + i, 8);
+        std::memcpy(&b, stream + i, 8);
+        a ^= b;
+        std::memcpy(bytes + i, &a, 8);
+    }
+    for (; i < size; ++i) bytes[i] ^= stream[i];
+}
+
+void KeyStream::xor_into(std::span<std::byte> text) {
+    while (!text.empty()) {
+        if (used_ == end_) refill(text.size());
+        const std::size_t size = std::min(text.size(), end_ - used_);
+        xor_bytes(text.data(), bytes_ + used_, size);
+        used_ += size;
+        text = text.subspan(size);
+    }
+}
+
+/// Poly1305 with an accumulator of 64 + 64 + 3 bits.
+class Poly1305 {
+public:
+    explicit Poly1305(const std::byte* key)
+        : r0_(load<std::uint64_t>(key) & 0x0ffffffc0fffffff),
+          r1_(load<std::uint64_t>(key + 8) & 0x0ffffffc0ffffffc),
+          pad0_(load<std::uint64_t>(key + 16)),
+          pad1_(load<std::uint64_t>(key + 24)) {}
+
+    /// Whole blocks of 16 bytes. `top` is bit 128 of each.
+    void blocks(Bytes bytes, std::uint64_t top);
+    void zero_padded(Bytes bytes) {
+        const std::size_t whole = bytes.size() / 16 * 16;
+        blocks(bytes.first(whole), 1);
+        if (whole < bytes.size()) last(bytes.subspan(whole), std::byte(0), 1);
+    }
+    /// A block of less than 16 bytes, then `mark`, then zeros.
+    void last(Bytes bytes, std::byte mark, std::uint64_t top) {
+        std::byte block[16] = {};
+        std::copy(bytes.begin(), bytes.end(), block);
+        block[bytes.size()] = mark;
+        blocks(block, top);
+    }
+    Tag tag() const;
+
+private:
+    std::uint64_t r0_, r1_, pad0_, pad1_;
+    std::uint64_t h0_ = 0, h1_ = 0, h2_ = 0;
+};
+
+void Poly1305::blocks(Bytes bytes, std::uint64_t top) {
+    const std::uint64_t r0 = r0_, r1 = r1_;
+    const std::uint64_t s1 = r1 + (r1 >> 2);  // r1 * 2^128 modulo 2^130 - 5; the clamp left no rest
+    std::uint64_t h0 = h0_, h1 = h1_, h2 = h2_;
+    for (std::size_t i = 0; i < bytes.size(); i += 16) {
+        // h2 <= 4 here, at most 6 after the addition: no sum of products overflows.
+        const Wide block = wide(load<std::uint64_t>(&bytes[i + 8]), load<std::uint64_t>(&bytes[i]));
+        const Wide sum = wide(h1, h0) + block;
+        h0 = low(sum);
+        h1 = shifted_down<64>(sum);
+        h2 += std::uint64_t(sum < block) + top;
+
+        const Wide product0 = multiply(h0, r0) + multiply(h1, s1);
+        const Wide product1 =
+            multiply(h0, r1) + multiply(h1, r0) + wide(0, h2 * s1) + wide(0, shifted_down<64>(product0));
+        const std::uint64_t product2 = h2 * r0 + shifted_down<64>(product1);
+
+        // What lies above bit 130 counts five times at the bottom.
+        const Wide above = wide(0, (product2 >> 2) + (product2 & ~std::uint64_t(3)));
+        const Wide reduced = wide(low(product1), low(product0)) + above;
+        h0 = low(reduced);
+        h1 = shifted_down<64>(reduced);
+        h2 = (product2 & 3) + std::uint64_t(reduced < above);
+    }
+    h0_ = h0;
+    h1_ = h1;
+    h2_ = h2;
+}
+
+Tag Poly1305::tag() const {
+    // If h + 5 reaches 2^130, then h >= 2^130 - 5, and h + 5 - 2^130 is what remains.
+    const Wide h = wide(h1_, h0_), plus5 = h + wide(0, 5);
+    const std::uint64_t keep = ((h2_ + std::uint64_t(plus5 < h)) >> 2) - 1;  // all ones if h is small
+    const std::uint64_t h0 = (h0_ & keep) | (low(plus5) & ~keep);
+    const std::uint64_t h1 = (h1_ & keep) | (shifted_down<64>(plus5) & ~keep);
+    const Wide sum = wide(h1, h0) + wide(pad1_, pad0_);
+    Tag tag;
+    store(tag.data(), low(sum));
+    store(tag.data() + 8, shifted_down<64>(sum));
+    return tag;
+}
+
+Tag aead_tag(Poly1305& poly, Bytes associated, Bytes text) {
+    poly.zero_padded(associated);
+    poly.zero_padded(text);
+    std::byte sizes[16];
+    store(sizes, std::uint64_t(associated.size()));
+    store(sizes + 8, std::uint64_t(text.size()));
+    poly.blocks(sizes, 1);
+    return poly.tag();
+}
+
+// The field of 2^255 - 19 in limbs of 51 bits. Between operations a limb may have a few bits more.
+
+constexpr std::uint64_t kLimbMask = (std::uint64_t(1) << 51) - 1;
+
+struct Field {
+    std::uint64_t limb[5];
+};
+
+Field operator+(const Field& a, const Field& b) {
+    return {{a.limb[0] + b.limb[0], a.limb[1] + b.limb[1], a.limb[2] + b.limb[2], a.limb[3] + b.limb[3],
+             a.limb[4] + b.limb[4]}};
+}
+
+/// Adds 2 (2^255 - 19) first: the limbs of b must be products', below 2^51 + 2^20.
+Field operator-(const Field& a, const Field& b) {
+    constexpr std::uint64_t kLow = 2 * (kLimbMask - 18), kHigh = 2 * kLimbMask;
+    return {{a.limb[0] + kLow - b.limb[0], a.limb[1] + kHigh - b.limb[1], a.limb[2] + kHigh - b.limb[2],
+             a.limb[3] + kHigh - b.limb[3], a.limb[4] + kHigh - b.limb[4]}};
+}
+
+/// Limbs below 2^51, the second one below 2^51 + 2^20, from sums below 2^115.
+Field carried(const Wide& t0, const Wide& t1, const Wide& t2, const Wide& t3, const Wide& t4) {
+    const Wide u1 = t1 + wide(0, shifted_down<51>(t0));
+    const Wide u2 = t2 + wide(0, shifted_down<51>(u1));
+    const Wide u3 = t3 + wide(0, shifted_down<51>(u2));
+    const Wide u4 = t4 + wide(0, shifted_down<51>(u3));
+    const Wide u0 = wide(0, low(t0) & kLimbMask) + multiply(shifted_down<51>(u4), 19);  // 2^255 is 19
+    return {{low(u0) & kLimbMask, (low(u1) & kLimbMask) + shifted_down<51>(u0), low(u2) & kLimbMask,
+             low(u3) & kLimbMask, low(u4) & kLimbMask}};
+}
+
+/// Limbs of the factors below 2^54.
+Field operator*(const Field& f, const Field& g) {
+    const auto [a0, a1, a2, a3, a4] = f.limb;
+    const auto [b0, b1, b2, b3, b4] = g.limb;
+    const std::uint64_t c1 = 19 * b1, c2 = 19 * b2, c3 = 19 * b3, c4 = 19 * b4;
+    return carried(
+        multiply(a0, b0) + multiply(a1, c4) + multiply(a2, c3) + multiply(a3, c2) + multiply(a4, c1),
+        multiply(a0, b1) + multiply(a1, b0) + multiply(a2, c4) + multiply(a3, c3) + multiply(a4, c2),
+        multiply(a0, b2) + multiply(a1, b1) + multiply(a2, b0) + multiply(a3, c4) + multiply(a4, c3),
+        multiply(a0, b3) + multiply(a1, b2) + multiply(a2, b1) + multiply(a3, b0) + multiply(a4, c4),
+        multiply(a0, b4) + multiply(a1, b3) + multiply(a2, b2) + multiply(a3, b1) + multiply(a4, b0));
+}
+
+Field times(const Field& f, std::uint64_t factor) {
+    return carried(multiply(f.limb[0], factor), multiply(f.limb[1], factor), multiply(f.limb[2], factor),
+                   multiply(f.limb[3], factor), multiply(f.limb[4], factor));
+}
+
+Field squared(const Field& f, int count = 1) {
+    Field result = f;
+    for (int i = 0; i < count; ++i) {
+        const auto [a0, a1, a2, a3, a4] = result.limb;
+        const std::uint64_t d0 = 2 * a0, d1 = 2 * a1, c3 = 19 * a3, c4 = 19 * a4;
+        result = carried(multiply(a0, a0) + multiply(d1, c4) + multiply(2 * a2, c3),
+                         multiply(d0, a1) + multiply(2 * a2, c4) + multiply(a3, c3),
+                         multiply(d0, a2) + multiply(a1, a1) + multiply(2 * a3, c4),
+                         multiply(d0, a3) + multiply(d1, a2) + multiply(a4, c4),
+                         multiply(d0, a4) + multiply(d1, a3) + multiply(a2, a2));
+    }
+    return result;
+}
+
+/// z^(2^255 - 21), the inverse of z; 0 for 0. Below, "run" n stands for z^(2^n - 1): n ones in binary.
+Field inverted(const Field& z) {
+    const Field z2 = squared(z);
+    const Field z9 = squared(z2, 2) * z;
+    const Field z11 = z9 * z2;
+    const Field run5 = squared(z11) * z9;
+    const Field run10 = squared(run5, 5) * run5;
+    const Field run20 = squared(run10, 10) * run10;
+    const Field run40 = squared(run20, 20) * run20;
+    const Field run50 = squared(run40, 10) * run10;
+    const Field run100 = squared(run50, 50) * run50;
+    const Field run200 = squared(run100, 100) * run100;
+    const Field run250 = squared(run200, 50) * run50;
+    return squared(run250, 5) * z11;
+}
+
+Field load_field(const std::byte* bytes) {
+    const std::uint64_t w0 = load<std::uint64_t>(bytes), w1 = load<std::uint64_t>(bytes + 8);
+    const std::uint64_t w2 = load<std::uint64_t>(bytes + 16), w3 = load<std::uint64_t>(bytes + 24);
+    return {{w0 & kLimbMask, (w0 >> 51 | w1 << 13) & kLimbMask, (w1 >> 38 | w2 << 26) & kLimbMask,
+             (w2 >> 25 | w3 << 39) & kLimbMask, w3 >> 12 & kLimbMask}};
+}
+
+/// The one representative below 2^255 - 19 of a product.
+void store_field(std::byte* bytes, const Field& f) {
+    Field t = f;
+    std::uint64_t excess = 19;  // with it added, bit 255 says whether t is too large
+    for (const std::uint64_t limb : t.limb) excess = (limb + excess) >> 51;
+    std::uint64_t carry = 19 * excess;
+    for (std::uint64_t& limb : t.limb) {
+        limb += carry;
+        carry = limb >> 51;
+        limb &= kLimbMask;
+    }
+    store(bytes, t.limb[0] | t.limb[1] << 51);
+    store(bytes + 8, t.limb[1] >> 13 | t.limb[2] << 38);
+    store(bytes + 16, t.limb[2] >> 26 | t.limb[3] << 25);
+    store(bytes + 24, t.limb[3] >> 39 | t.limb[4] << 12);
+}
+
+/// Exchanges a and b if `bit` is 1.
+void swap_if(std::uint64_t bit, Field& a, Field& b) {
+    for (std::size_t i = 0; i < 5; ++i) {
+        const std::uint64_t difference = (a.limb[i] ^ b.limb[i]) & (0 - bit);
+        a.limb[i] ^= difference;
+        b.limb[i] ^= difference;
+    }
+}
+
+/// Two neighbouring multiples of a point, as fractions x / z.
+struct Ladder {
+    Field x2{{1}}, z2{{0}}, x3, z3{{1}};
+
+    void swap(std::uint64_t bit) {
+        swap_if(bit, x2, x3);
+        swap_if(bit, z2, z3);
+    }
+    /// RFC 7748, section 5, in the names used there. `x1` is the point that both differ by.
+    void step(const Field& x1) {
+        const Field a = x2 + z2, b = x2 - z2, c = x3 + z3, d = x3 - z3;
+        const Field aa = squared(a), bb = squared(b), e = aa - bb;
+        const Field da = d * a, cb = c * b;
+        x3 = squared(da + cb);
+        z3 = x1 * squared(da - cb);
+        x2 = aa * bb;
+        z2 = e * (aa + times(e, 121665));
+    }
+};
+
+// BLAKE2s.
+
+class Blake2s {
+public:
+    explicit Blake2s(Bytes key = {});
+
+    void update(Bytes bytes);
+    void finish(std::span<std::byte, 32> hash);
+
+private:
+    static constexpr std::uint32_t kStart[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                                0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    void compress(std::uint32_t last_block);
+
+    std::uint32_t state_[8];
+    std::uint64_t total_ = 0;  // bytes compressed
+    std::byte buffer_[64] = {};
+    std::size_t buffered_ = 0;
+};
+
+Blake2s::Blake2s(Bytes key) {
+    assert(key.size() <= 32);
+    std::copy(std::begin(kStart), std::end(kStart), state_);
+    state_[0] ^= 0x01010020 ^ static_cast<std::uint32_t>(key.size() << 8);
+    std::copy(key.begin(), key.end(), buffer_);
+    if (!key.empty()) buffered_ = sizeof(buffer_);
+}
+
+void Blake2s::update(Bytes bytes) {
+    while (!bytes.empty()) {
+        if (buffered_ == sizeof(buffer_)) compress(0);  // not sooner: the last block is compressed otherwise
+        const std::size_t size = std::min(bytes.size(), sizeof(buffer_) - buffered_);
+        std::copy_n(bytes.begin(), size, buffer_ + buffered_);
+        buffered_ += size;
+        bytes = bytes.subspan(size);
+    }
+}
+
+void Blake2s::finish(std::span<std::byte, 32> hash) {
+    std::fill(buffer_ + buffered_, buffer_ + sizeof(buffer_), std::byte(0));
+    compress(0xFFFFFFFF);
+    for (std::size_t i = 0; i < 8; ++i) store(hash.data() + 4 * i, state_[i]);
+}
+
+void Blake2s::compress(std::uint32_t last_block) {
+    static constexpr std::uint8_t kOrder[10][16] = {
+        {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+        {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
+        {11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4},
+        {7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8},
+        {9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13},
+        {2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9},
+        {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11},
+        {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
+        {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5},
+        {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
+    };
+    total_ += buffered_;
+    buffered_ = 0;
+    Wiped<std::array<std::uint32_t, 16>> m, v;
+    for (std::size_t i = 0; i < 16; ++i) m[i] = load<std::uint32_t>(buffer_ + 4 * i);
+    std::copy(std::begin(state_), std::end(state_), v.begin());
+    std::copy(std::begin(kStart), std::end(kStart), v.begin() + 8);
+    v[12] ^= static_cast<std::uint32_t>(total_);
+    v[13] ^= static_cast<std::uint32_t>(total_ >> 32);
+    v[14] ^= last_block;
+    for (const auto& order : kOrder) {
+        for (std::size_t i = 0; i < 8; ++i) {  // four columns, then four diagonals
+            const std::size_t turn = i / 4, column = i % 4;
+            std::uint32_t& a = v[column];
+            std::uint32_t& b = v[4 + (column + turn) % 4];
+            std::uint32_t& c = v[8 + (column + 2 * turn) % 4];
+            std::uint32_t& d = v[12 + (column + 3 * turn) % 4];
+            a += b + m[order[2 * i]], d = std::rotr(d ^ a, 16);
+            c += d, b = std::rotr(b ^ c, 12);
+            a += b + m[order[2 * i + 1]], d = std::rotr(d ^ a, 8);
+            c += d, b = std::rotr(b ^ c, 7);
+        }
+    }
+    for (std::size_t i = 0; i < 8; ++i) state_[i] ^= v[i] ^ v[i + 8];
+}
+
+/// Of `first` and then `second`.
+Key hmac(Bytes key, Bytes first, Bytes second) {
+    Wiped<std::array<std::byte, 64>> block;
+    block.fill(std::byte(0));
+    if (key.size() > block.size()) {
+        Wiped<Blake2s> hash;
+        hash.update(key);
+        hash.finish(std::span(block).first<32>());
+    } else {
+        std::copy(key.begin(), key.end(), block.begin());
+    }
+    Key result;
+    Wiped<Blake2s> inner, outer;
+    for (std::byte& byte : block) byte ^= std::byte(0x36);
+    inner.update(block);
+    inner.update(first);
+    inner.update(second);
+    inner.finish(result.bytes());
+    for (std::byte& byte : block) byte ^= std::byte(0x36 ^ 0x5c);
+    outer.update(block);
+    outer.update(result.bytes());
+    outer.finish(result.bytes());
+    return result;
+}
+
+}  // namespace
+
+void wipe(std::span<std::byte> bytes) {
+    // A call through a volatile pointer: the compiler cannot know what it does.
+    static void* (*const volatile set_memory)(void*, int, std::size_t) = std::memset;
+    if (!bytes.empty()) set_memory(bytes.data(), 0, bytes.size());
+}
+
+bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b) {
+    if (a.size() != b.size()) return false;
+    std::byte difference{};
+    for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+    return difference == std::byte(0);
+}
+
+void seal(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
+          std::span<std::byte> text, std::span<std::byte, kTagBytes> tag) {
+    Wiped<KeyStream> stream(key, nonce, 0);
+    Wiped<Poly1305> poly(stream.first_block(text.size()));
+    stream.xor_into(text);
+    const Tag made = aead_tag(poly, associated, text);
+    std::copy(made.begin(), made.end(), tag.begin());
+}
+
+bool open(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
+          std::span<std::byte> text, std::span<const std::byte, kTagBytes> tag) {
+    Wiped<KeyStream> stream(key, nonce, 0);
+    Wiped<Poly1305> poly(stream.first_block(text.size()));
+    if (!equal_in_constant_time(aead_tag(poly, associated, text), tag)) return false;
+    stream.xor_into(text);
+    return true;
+}
+
+PublicKey x25519_public_key(const Key& private_key) {
+    Key result;
+    (void)x25519(result, private_key, {std::byte(9)});  // never false: this point has a large order
+    PublicKey public_key;
+    std::copy(result.bytes().begin(), result.bytes().end(), public_key.begin());
+    return public_key;
+}
+
+bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key) {
+    Key scalar = private_key;
+    scalar.bytes()[0] &= std::byte(248);
+    scalar.bytes()[31] = (scalar.bytes()[31] & std::byte(127)) | std::byte(64);
+
+    const Field x1 = load_field(public_key.data());
+    Wiped<Ladder> ladder;
+    ladder.x3 = x1;
+    std::uint64_t swapped = 0;
+    for (std::size_t bit = 255; bit-- > 0;) {
+        const std::uint64_t one = std::uint64_t(scalar.bytes()[bit / 8]) >> (bit % 8) & 1;
+        ladder.swap(swapped ^ one);
+        swapped = one;
+        ladder.step(x1);
+    }
+    // The lowest bit is zero, and nothing is left to swap.
+    store_field(shared.bytes().data(), ladder.x2 * inverted(ladder.z2));
+    return !equal_in_constant_time(shared.bytes(), Bytes32{});
+}
+
+Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key) {
+    Wiped<Blake2s> state(key);
+    state.update(bytes);
+    Bytes32 hash;
+    state.finish(hash);
+    return hash;
+}
+
+Bytes32 hmac_blake2s(std::span<const std::byte> key, std::span<const std::byte> bytes) {
+    const Key code = hmac(key, bytes, {});
+    Bytes32 result;
+    std::copy(code.bytes().begin(), code.bytes().end(), result.begin());
+    return result;
+}
+
+void hkdf(const Key& chaining_key, std::span<const std::byte> input, std::span<Key> outputs) {
+    assert(outputs.size() == 2 || outputs.size() == 3);
+    const Key temporary = hmac(chaining_key.bytes(), input, {});
+    Bytes previous;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const std::byte number[] = {static_cast<std::byte>(i + 1)};
+        outputs[i] = hmac(temporary.bytes(), previous, number);
+        previous = outputs[i].bytes();
+    }
+}
+
+void chacha20(const Key& key, const Nonce& nonce, std::uint32_t counter, std::span<std::byte> text) {
+    Wiped<KeyStream>(key, nonce, counter).xor_into(text);
+}
+
+Tag poly1305(const Key& key, std::span<const std::byte> bytes) {
+    Wiped<Poly1305> poly(key.bytes().data());
+    const std::size_t whole = bytes.size() / 16 * 16;
+    poly.blocks(bytes.first(whole), 1);
+    if (whole < bytes.size()) poly.last(bytes.subspan(whole), std::byte(1), 0);
+    return poly.tag();
+}
+
+}  // namespace shoal::net

@@ -1,0 +1,96 @@
+#pragma once
+// The ciphers under the transport: ChaCha20-Poly1305, X25519, BLAKE2s, and Noise's key derivation.
+// Nobody has audited this. To use another library, replace crypto.cpp by a file that defines the same
+// functions: nothing else knows what is inside.
+// Time and memory access depend on lengths, never on secret values (`make secrets` watches), except for
+// the verdict of open(). The processor's multiplication is taken to be constant-time.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace shoal::net {
+
+constexpr std::size_t kKeyBytes = 32;
+constexpr std::size_t kTagBytes = 16;
+
+using Bytes32 = std::array<std::byte, 32>;
+using Nonce = std::array<std::byte, 12>;
+using Tag = std::array<std::byte, kTagBytes>;
+using PublicKey = std::array<std::byte, kKeyBytes>;
+
+/// Overwrites with zeros, also where the compiler sees that nobody reads them.
+void wipe(std::span<std::byte> bytes);
+
+/// Compares without telling by its duration where the difference is. False if the sizes differ.
+[[nodiscard]] bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b);
+
+/// 32 secret bytes, zero at first. Every copy wipes its own bytes when it goes.
+/// Not comparable and not printable, on purpose.
+class Key {
+public:
+    Key() = default;
+    explicit Key(std::span<const std::byte, kKeyBytes> bytes) {
+        for (std::size_t i = 0; i < kKeyBytes; ++i) bytes_[i] = bytes[i];
+    }
+    Key(const Key&) = default;
+    Key& operator=(const Key&) = default;
+    ~Key() { wipe(bytes_); }
+
+    std::span<const std::byte, kKeyBytes> bytes() const { return bytes_; }
+    std::span<std::byte, kKeyBytes> bytes() { return bytes_; }
+
+private:
+    Bytes32 bytes_{};
+};
+
+// ChaCha20-Poly1305. Source: RFC 8439. At most 2^32 - 1 blocks of 64 bytes per call.
+
+/// Four zero bytes, then the number in little-endian, as in the Noise protocol.
+inline Nonce nonce_from(std::uint64_t number) {
+    Nonce nonce{};
+    for (std::size_t i = 0; i < 8; ++i) nonce[4 + i] = std::byte(number >> (8 * i) & 0xFF);
+    return nonce;
+}
+
+/// Encrypts `text` where it is, and writes the tag over it and `associated`, which stays clear.
+/// A nonce may serve once per key: a second time reveals both texts and lets anyone forge.
+/// The three spans must not overlap.
+void seal(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
+          std::span<std::byte> text, std::span<std::byte, kTagBytes> tag);
+
+/// Decrypts `text` where it is. False, with `text` untouched, when one bit of anything differs from what
+/// was sealed.
+[[nodiscard]] bool open(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
+                        std::span<std::byte> text, std::span<const std::byte, kTagBytes> tag);
+
+// Key agreement on Curve25519. Source: RFC 7748. A private key is any 32 random bytes.
+
+PublicKey x25519_public_key(const Key& private_key);
+
+/// The secret that both sides compute, each from its private and the other's public key. Hash it before
+/// use. False, with a `shared` of zeros, for a public key that yields zeros with every private key: hang
+/// up. `shared` may be `private_key`.
+[[nodiscard]] bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key);
+
+// Hashes. Sources: RFC 7693 (BLAKE2s-256), RFC 2104 (HMAC), the Noise protocol, revision 34 (HKDF).
+
+/// `key`, at most 32 bytes, makes it a message authentication code.
+Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key = {});
+
+/// A `key` of more than 64 bytes counts as its hash.
+Bytes32 hmac_blake2s(std::span<const std::byte> key, std::span<const std::byte> bytes);
+
+/// Noise's HKDF(chaining_key, input, outputs.size()), 2 or 3 outputs. One of them may be `chaining_key`.
+void hkdf(const Key& chaining_key, std::span<const std::byte> input, std::span<Key> outputs);
+
+// The halves of seal() and open(). Only the tests call them, with the vectors of RFC 8439.
+
+/// XORs the key stream from block `counter` on into `text`.
+void chacha20(const Key& key, const Nonce& nonce, std::uint32_t counter, std::span<std::byte> text);
+
+/// One key may serve for one message.
+Tag poly1305(const Key& key, std::span<const std::byte> bytes);
+
+}  // namespace shoal::net

@@ -1,0 +1,150 @@
+#include "inbox.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::net {
+namespace {
+
+constexpr std::size_t kRememberedPackets = 128;  // a power of two over 65, the packets that may still arrive
+constexpr std::size_t kKeys = 256;               // of sequenced messages
+constexpr std::size_t kFirstSlots = 16;
+
+}  // namespace
+
+// A packet's sender shortens ids as far as the packets before it allow, so those decide, and not what has
+// arrived since: else a late packet could be misread.
+std::uint64_t Inbox::expected_id(std::uint64_t packet_number) const {
+    if (packet_number > newest_packet_) return newest_id_ + 1;
+    assert(newest_packet_ - packet_number <= 64);
+    return newest_ids_[(packet_number - 1) % kRememberedPackets] + 1;
+}
+
+void Inbox::note_id(std::uint64_t packet_number, std::uint64_t id) {
+    if (newest_ids_.empty()) newest_ids_.assign(kRememberedPackets, newest_id_);
+    if (packet_number > newest_packet_) {
+        const std::uint64_t gap =
+            std::min<std::uint64_t>(packet_number - newest_packet_, kRememberedPackets);
+        for (std::uint64_t i = 0; i < gap; ++i)
+            newest_ids_[(packet_number - i) % kRememberedPackets] = newest_id_;
+        newest_packet_ = packet_number;
+    }
+    for (std::uint64_t number = packet_number; number <= newest_packet_; ++number) {
+        std::uint64_t& newest = newest_ids_[number % kRememberedPackets];
+        newest = std::max(newest, id);
+    }
+    newest_id_ = std::max(newest_id_, id);
+}
+
+bool Inbox::plausible(const Packet& packet) const {
+    std::size_t bytes = waiting_bytes_;
+    for (std::size_t i = 0; i < packet.message_count; ++i) {
+        const Frame& frame = packet.frames[i];
+        if (frame.channel != Channel::reliable || state(frame.id) != State::missing) continue;
+        if (frame.id - base_ >= kReliableWindow) return false;
+        bytes += frame.size;
+    }
+    return bytes <= kReliableWindowBytes;
+}
+
+Inbox::Arrival Inbox::arrive(const Packet& packet, const Frame& frame) {
+    switch (frame.channel) {
+        case Channel::unreliable:
+            return Arrival::now;
+        case Channel::sequenced: {
+            if (sequenced_.empty()) sequenced_.resize(kKeys);
+            std::uint64_t& newest = sequenced_[frame.key];
+            if (packet.number < newest) return Arrival::outdated;
+            newest = packet.number;
+            return Arrival::now;
+        }
+        case Channel::reliable:
+            break;
+    }
+    return arrive_reliable(packet.number, frame, packet.bytes(frame));
+}
+
+Inbox::Arrival Inbox::arrive_reliable(std::uint64_t packet_number, const Frame& frame,
+                                      std::span<const std::byte> bytes) {
+    if (frame.id > newest_id_) note_id(packet_number, frame.id);
+    if (state(frame.id) != State::missing) return Arrival::known;
+    // All before base_ are delivered, also those that never were.
+    const bool is_behind = frame.distance > 0 && frame.distance <= frame.id - base_;
+    if (is_behind && state(frame.id - frame.distance) != State::delivered) {
+        wait(frame, bytes);
+        return Arrival::later;
+    }
+    delivered(frame.id);
+    return Arrival::now;
+}
+
+std::optional<std::span<const std::byte>> Inbox::take_ready(std::span<std::byte, kMaxMessageBytes> buffer) {
+    if (ready_ == kNone) return std::nullopt;
+    const std::uint32_t index = ready_;
+    const Waiting message = waiting_[index];
+    ready_ = message.next;
+    waiting_[index].next = free_;
+    free_ = index;
+    const std::span<std::byte> bytes = buffer.first(message.size);
+    store_.read(message.bytes, bytes);
+    store_.release(message.bytes);
+    waiting_bytes_ -= message.size;
+    delivered(message.id);
+    return bytes;
+}
+
+Inbox::State Inbox::state(std::uint64_t id) const {
+    if (id < base_) return State::delivered;
+    return id - base_ < slots_.size() ? slots_[id & (slots_.size() - 1)].state : State::missing;
+}
+
+Inbox::Slot& Inbox::slot(std::uint64_t id) {
+    assert(id >= base_ && id - base_ < kReliableWindow);
+    if (id - base_ >= slots_.size()) {
+        std::size_t size = std::max(kFirstSlots, slots_.size() * 2);
+        while (id - base_ >= size) size *= 2;
+        std::vector<Slot> larger(size);
+        for (std::size_t i = 0; i < slots_.size(); ++i)
+            larger[(base_ + i) & (size - 1)] = slots_[(base_ + i) & (slots_.size() - 1)];
+        slots_ = std::move(larger);
+    }
+    return slots_[id & (slots_.size() - 1)];
+}
+
+void Inbox::wait(const Frame& frame, std::span<const std::byte> bytes) {
+    std::uint32_t index = free_;
+    if (index == kNone) {
+        index = static_cast<std::uint32_t>(waiting_.size());
+        waiting_.emplace_back();
+    } else {
+        free_ = waiting_[index].next;
+    }
+    slot(frame.id).state = State::waiting;
+    Slot& before = slot(frame.id - frame.distance);
+    waiting_[index] = {frame.id, store_.put(bytes), before.waiters, frame.size};
+    before.waiters = index;
+    waiting_bytes_ += frame.size;
+}
+
+/// Its waiters become ready, and base_ moves past everything delivered.
+void Inbox::delivered(std::uint64_t id) {
+    if (id == base_ && slots_.empty()) {
+        base_ += 1;
+        return;
+    }
+    Slot& now = slot(id);
+    now.state = State::delivered;
+    if (now.waiters != kNone) {
+        std::uint32_t last = now.waiters;
+        while (waiting_[last].next != kNone) last = waiting_[last].next;
+        waiting_[last].next = ready_;
+        ready_ = now.waiters;
+        now.waiters = kNone;
+    }
+    while (state(base_) == State::delivered) {
+        slot(base_) = Slot{};
+        base_ += 1;
+    }
+}
+
+}  // namespace shoal::net

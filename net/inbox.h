@@ -1,0 +1,72 @@
+#pragma once
+// The receiving half of a connection's messages: what is old or known is dropped, what comes too early waits.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "message_store.h"
+#include "packet.h"
+
+namespace shoal::net {
+
+/// All reliable messages under way have at most this many bytes together. So an Inbox keeps no more.
+constexpr std::uint32_t kReliableWindowBytes = 256 * 1024;
+
+/// Everything is allocated on first use.
+class Inbox {
+public:
+    explicit Inbox(std::uint64_t first_id) : base_(first_id), newest_id_(first_id - 1) {}
+
+    /// What the ids in this packet are nearest to. The number may be at most 64 behind the newest.
+    std::uint64_t expected_id(std::uint64_t packet_number) const;
+    /// Whether a correct sender could send these messages now.
+    bool plausible(const Packet& packet) const;
+
+    enum class Arrival : std::uint8_t { now, later, known, outdated };
+    /// now: deliver this message, and then, if it is reliable, everything from take_ready(). Requires that
+    /// the packet was plausible.
+    Arrival arrive(const Packet& packet, const Frame& frame);
+    /// The next message that need wait no longer, copied into `buffer`.
+    std::optional<std::span<const std::byte>> take_ready(std::span<std::byte, kMaxMessageBytes> buffer);
+
+    std::uint32_t waiting_bytes() const { return waiting_bytes_; }
+
+private:
+    static constexpr std::uint32_t kNone = MessageStore::kNone;
+    enum class State : std::uint8_t { missing, waiting, delivered };
+    struct Slot {
+        std::uint32_t waiters = kNone;  // messages to deliver after this one
+        State state = State::missing;
+    };
+    struct Waiting {
+        std::uint64_t id;
+        std::uint32_t bytes;  // in store_
+        std::uint32_t next;   // in the same list
+        std::uint16_t size;
+    };
+
+    State state(std::uint64_t id) const;
+    Slot& slot(std::uint64_t id);
+    Arrival arrive_reliable(std::uint64_t packet_number, const Frame& frame, std::span<const std::byte> bytes);
+    void wait(const Frame& frame, std::span<const std::byte> bytes);
+    void delivered(std::uint64_t id);
+    void note_id(std::uint64_t packet_number, std::uint64_t id);
+
+    std::uint64_t base_;             // the lowest reliable id not delivered
+    std::vector<Slot> slots_;        // ids from base_, modulo the size: a power of two, up to kReliableWindow
+    std::vector<Waiting> waiting_;   // in lists: of each slot, ready, free
+    std::uint32_t ready_ = kNone;    // to be delivered, in this order
+    std::uint32_t free_ = kNone;
+    std::uint32_t waiting_bytes_ = 0;
+    MessageStore store_;
+
+    std::uint64_t newest_id_;                     // in all packets
+    std::uint64_t newest_packet_ = 0;             // that had reliable messages
+    std::vector<std::uint64_t> newest_ids_;       // in all packets up to a number, by number modulo 128
+    std::vector<std::uint64_t> sequenced_;        // by key: newest packet that brought one
+};
+
+}  // namespace shoal::net

@@ -1,0 +1,165 @@
+#include "network_thread.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace shoal::net {
+namespace {
+
+// After an error of the socket (an interface went away, the system took the socket), and against a bell that
+// was not heard.
+constexpr Duration kPatience = std::chrono::milliseconds(100);
+constexpr int kTurn = 256;  // datagrams received before sending has its turn
+
+}  // namespace
+
+Result<std::unique_ptr<NetworkThread>> NetworkThread::start(Socket socket, std::function<Time()> clock,
+                                                            const NetworkThreadConfig& config) {
+    SocketConfig small;
+    small.receive_buffer_bytes = small.send_buffer_bytes = 1 << 14;
+    Result<Socket> bell = Socket::open(Address::ipv4(127, 0, 0, 1, 0), small);
+    if (!bell) return bell.error();
+    Result<Address> address = bell.value().local_address();
+    if (!address) return address.error();
+    std::unique_ptr<NetworkThread> result(new NetworkThread(std::move(socket), std::move(bell.value()),
+                                                            address.value(), std::move(clock), config));
+    result->thread_ = std::thread([thread = result.get()] { thread->run(); });
+    return result;
+}
+
+NetworkThread::NetworkThread(Socket socket, Socket bell, const Address& bell_address,
+                             std::function<Time()> clock, const NetworkThreadConfig& config)
+    : socket_(std::move(socket)),
+      bell_(std::move(bell)),
+      bell_address_(bell_address),
+      clock_(std::move(clock)),
+      arrived_(config.ring_datagrams),
+      queued_(config.ring_datagrams) {}
+
+NetworkThread::~NetworkThread() {
+    stop();
+}
+
+void NetworkThread::send(const Address& to, std::span<const std::byte> datagram) {
+    DatagramRing::Slot* const slot = queued_.writable();
+    if (!slot || datagram.size() > kMaxDatagramBytes) {
+        send_overflow_ += 1;
+        return;
+    }
+    slot->peer = to;
+    slot->size = static_cast<std::uint16_t>(datagram.size());
+    std::copy(datagram.begin(), datagram.end(), slot->bytes.begin());
+    queued_.commit();
+}
+
+// Exchanges of one flag have an order. If the thread's came first, it is heard here and the bell rings; if
+// this one did, the thread sees all that was queued before it, and does not sleep.
+void NetworkThread::flush() {
+    if (is_asleep_.exchange(false, std::memory_order_acq_rel)) bell_.send(bell_address_, {});
+}
+
+std::size_t NetworkThread::receive_all(Endpoint& endpoint, Time now, std::size_t max_datagrams) {
+    now = std::max(now, newest_);
+    std::size_t count = 0;
+    for (; count < max_datagrams; ++count) {
+        const DatagramRing::Slot* const slot = arrived_.readable();
+        if (!slot) break;
+        endpoint.receive(slot->peer, slot->datagram(), std::clamp(slot->time, newest_, now));
+        arrived_.release();
+    }
+    newest_ = now;
+    return count;
+}
+
+bool NetworkThread::wait(Duration at_most) {
+    constexpr Duration kMost = std::chrono::hours(1);
+    std::unique_lock lock(mutex_);
+    return arrival_.wait_for(lock, std::clamp(at_most, Duration(0), kMost), [this] {
+        if (arrived_.readable() != nullptr) return true;
+        is_game_waiting_.exchange(true, std::memory_order_acq_rel);  // as in flush, the other way round
+        return arrived_.readable() != nullptr;
+    });
+}
+
+void NetworkThread::stop() {
+    if (!thread_.joinable()) return;
+    is_stopping_.store(true, std::memory_order_release);
+    bell_.send(bell_address_, {});
+    thread_.join();
+}
+
+NetworkThreadStats NetworkThread::stats() const {
+    const std::lock_guard lock(mutex_);
+    return {shown_, receive_overflow_.load(std::memory_order_relaxed), send_overflow_};
+}
+
+void NetworkThread::run() {
+    for (;;) {
+        // Asked first: what was queued before stop() shall leave.
+        const bool is_stopping = is_stopping_.load(std::memory_order_acquire);
+        const bool has_sent = send_queued();
+        if (is_stopping) break;
+        const NetError error = receive_arrived();
+        if (error != NetError::none && !has_sent) sleep(error != NetError::would_block);
+    }
+    show_stats();
+}
+
+/// Returns whether there was anything.
+bool NetworkThread::send_queued() {
+    bool has_sent = false;
+    while (const DatagramRing::Slot* const slot = queued_.readable()) {
+        socket_.send(slot->peer, slot->datagram());
+        queued_.release();
+        has_sent = true;
+    }
+    return has_sent;
+}
+
+/// Returns why it ended: would_block when nothing is left, none when its turn is over.
+NetError NetworkThread::receive_arrived() {
+    DatagramRing::Slot overflow;  // where a datagram goes that has no room
+    for (int turn = 0; turn < kTurn; ++turn) {
+        DatagramRing::Slot* const room = arrived_.writable();
+        DatagramRing::Slot& slot = room ? *room : overflow;
+        Result<std::size_t> size = socket_.receive(slot.bytes, slot.peer);
+        if (!size) return size.error();
+        if (!room) {
+            receive_overflow_.fetch_add(1, std::memory_order_relaxed);
+            continue;
+        }
+        slot.size = static_cast<std::uint16_t>(size.value());
+        slot.time = clock_();
+        arrived_.commit();
+        announce_arrival();
+    }
+    return NetError::none;
+}
+
+void NetworkThread::announce_arrival() {
+    if (!is_game_waiting_.exchange(false, std::memory_order_acq_rel)) return;
+    const std::lock_guard lock(mutex_);  // the game holds this until it really waits
+    arrival_.notify_one();
+}
+
+/// Until something arrives or the game wants something.
+void NetworkThread::sleep(bool is_socket_broken) {
+    show_stats();
+    is_asleep_.exchange(true, std::memory_order_acq_rel);
+    if (queued_.readable() == nullptr && !is_stopping_.load(std::memory_order_acquire)) {
+        const std::array<const Socket*, 2> both = {&bell_, &socket_};
+        wait_readable(std::span(both).first(is_socket_broken ? 1 : 2), kPatience);
+    }
+    is_asleep_.exchange(false, std::memory_order_acq_rel);
+    std::array<std::byte, 1> nothing;
+    Address ringer;
+    while (bell_.receive(nothing, ringer)) continue;
+}
+
+void NetworkThread::show_stats() {
+    const std::lock_guard lock(mutex_);
+    shown_ = socket_.stats();
+}
+
+}  // namespace shoal::net

@@ -1,0 +1,171 @@
+#pragma once
+// The sending half of a connection's messages: what waits, by weight, and which packets carry what is under
+// way.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bytes.h"
+#include "endpoint.h"
+#include "fifo.h"
+#include "inbox.h"
+#include "message_store.h"
+#include "packet.h"
+#include "stats.h"
+
+namespace shoal::net {
+
+/// A reliable message is under way until one packet that carries it is delivered, and waits again when all of
+/// them are lost. All work is in proportion to the messages touched. Everything is allocated on first use.
+class Outbox {
+public:
+    static constexpr std::uint32_t kNone = MessageStore::kNone;
+    /// What each message counts for in its queue, beside its bytes.
+    static constexpr std::size_t kEntryBytes = 32;
+
+    /// `max_bytes` for each channel and weight. Both sides must agree on the first id; >= 1.
+    Outbox(std::uint64_t first_id, std::uint32_t max_bytes)
+        : max_bytes_(max_bytes), base_(first_id), next_id_(first_id) {}
+
+    /// False, changing nothing, when its queue would be over its bound.
+    bool push(const Delivery& how, std::span<const std::byte> message);
+
+    /// What kind of packet is to be filled.
+    struct Terms {
+        Time now{0};
+        double loss = 0;              // of packets, 0..1; decides about repeats
+        bool beside_payload = false;  // if the receiver refuses payloads, and so never acknowledges their
+                                      // packets, messages must travel in others: so do those lost twice
+        bool bulk = true;             // may go, too
+    };
+    /// Whether a packet with room for any message would get one.
+    bool has_ready(const Terms& terms) const;
+    /// Whether it should be sent for a repeat alone: they ride with others, unless none come for a while.
+    bool has_repeats(const Terms& terms) const;
+    /// About what the messages take that should go beside a payload.
+    std::size_t ready_bytes() const { return ready_bytes_; }
+    /// Writes what fits into `room`, or nothing. Returns what to settle, once, when the packet's fate is
+    /// known; kNone: nothing reliable.
+    std::uint32_t write(ByteWriter& out, std::size_t room, const Terms& terms, ConnectionStats& stats);
+    void settle(std::uint32_t carried, bool delivered);
+
+    /// Every packet of the connection pays for repeats.
+    void paid(std::size_t bytes);
+    /// Bytes of repeats for each byte sent, repeats included; 0 (none) to 1. Second ones get three quarters of
+    /// it, less what first ones took.
+    void set_repeat_share(double share) { repeat_share_ = share; }
+
+    /// For tests, after every step.
+    bool is_consistent() const;
+    std::size_t capacity_bytes() const;
+
+private:
+    /// A reliable one stays here, without its bytes, until all with lower ids are delivered, too: only then has
+    /// the other side surely handed it over, and only then may the next of its key go without naming it.
+    struct Message {
+        std::uint64_t id = 0;    // reliable; 0: not sent yet
+        Time last_sent{0};       // reliable
+        std::uint32_t bytes;     // in store_
+        std::uint32_t next;      // in its list, or of the free ones
+        std::uint32_t key;
+        std::uint32_t predecessor = kNone;  // the message before with this key
+        std::uint32_t successor = kNone;
+        std::uint32_t next_in_bucket = kNone;  // of the newest messages of their keys
+        std::uint16_t size;
+        std::uint16_t distance = 0;
+        Channel channel;
+        Weight weight;
+        std::uint8_t losses = 0;  // saturates
+        std::uint8_t copies = 0;  // open packets that carry it
+        bool is_delivered = false;
+    };
+    struct Queue {
+        std::uint32_t first = kNone;
+        std::uint32_t last = kNone;
+    };
+    /// Where a message waits, in order of precedence; the last two in turn.
+    enum Place : std::uint8_t { alone, returned, fresh, loose, kPlaces };  // fresh: reliable; loose: the others
+    struct Sent {
+        std::uint32_t message = kNone;
+        std::uint32_t position = 0;  // of its bytes in all ever sent, modulo 2^32
+    };
+    /// Consecutive ids in one packet.
+    struct Carried {
+        std::uint64_t first;
+        std::uint32_t next;
+        std::uint16_t count;
+    };
+    struct Repeat {
+        std::uint64_t id;
+        Time sent;
+    };
+    struct Draft;
+    enum class Took : std::uint8_t { nothing, no_room, one };
+
+    bool replace(std::uint32_t index, std::span<const std::byte> message);
+    std::uint32_t add(const Delivery& how, std::span<const std::byte> message);
+    void drop_bytes(Message& message);
+    void release(std::uint32_t index);
+    std::uint32_t& used_bytes(const Message& message) {
+        return used_bytes_[std::size_t(message.channel)][std::size_t(message.weight)];
+    }
+    void chain(std::uint32_t index);
+    void unchain(std::uint32_t index);
+    std::uint32_t& bucket(std::uint32_t key);
+    std::uint32_t newest_of(std::uint32_t key);
+    void grow_buckets();
+
+    Queue& queue(Weight weight, Place place) { return queues_[std::size_t(weight)][place]; }
+    const Queue& queue(Weight weight, Place place) const { return queues_[std::size_t(weight)][place]; }
+    void enqueue(std::uint32_t index, Place place);
+    void dequeue(Weight weight, Place place);
+
+    void fill(Draft& draft, const Terms& terms);
+    Took take_one(Draft& draft, Weight weight, const Terms& terms);
+    void take_repeats(Draft& draft, const Terms& terms);
+    std::size_t cost(const Draft& draft, const Message& message) const;
+    void put(Draft& draft, std::uint32_t index, std::size_t bytes);
+    std::uint32_t write(ByteWriter& out, Draft& draft, bool beside_payload);
+    void note_sent(const Draft& draft, const Terms& terms, ConnectionStats& stats);
+    bool joins(const Message& before, const Message& after) const;
+    Run run_at(const Draft& draft, std::size_t channel, std::size_t at) const;
+    void carry(std::uint32_t& last, const Run& run);
+
+    bool window_has_room(const Message& message) const;
+    void assign_id(Message& message, std::uint32_t index);
+    std::uint16_t distance_if_sent_now(const Message& message) const;
+    std::uint32_t find(std::uint64_t id) const;
+    Sent& sent(std::uint64_t id) { return sent_[id & (sent_.size() - 1)]; }
+    const Sent& sent(std::uint64_t id) const { return sent_[id & (sent_.size() - 1)]; }
+    void delivered(std::uint32_t index);
+    void lost(std::uint32_t index);
+
+    std::uint32_t max_bytes_;
+    std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};   // by channel and weight
+    std::array<std::array<Queue, kPlaces>, 3> queues_{};         // by weight
+    std::size_t ready_bytes_ = 0;
+    std::int32_t urgent_lead_ = 0;  // bytes that urgent ones are ahead of their share
+    bool loose_turn_ = false;
+
+    std::vector<Message> messages_;
+    std::uint32_t free_ = kNone;
+    MessageStore store_;
+    std::vector<std::uint32_t> buckets_;    // a hash table of the newest reliable message of each key
+    std::vector<std::uint32_t> sequenced_;  // by key: the message that waits
+
+    std::uint64_t base_;     // the lowest id not known to be delivered
+    std::uint64_t next_id_;
+    std::vector<Sent> sent_;  // ids from base_, modulo the size: a power of two, up to kReliableWindow
+    std::uint32_t sent_bytes_ = 0;  // position of next_id_
+    std::vector<Carried> carried_;  // in lists: of each open packet, free
+    std::uint32_t free_carried_ = kNone;
+
+    std::array<Fifo<Repeat>, 2> repeats_;  // first ones, second ones; may name messages settled since
+    double repeat_share_ = 0.5;
+    std::array<double, 2> repeat_credit_{};  // bytes, for first and second ones
+};
+
+}  // namespace shoal::net

@@ -1,0 +1,73 @@
+#pragma once
+// What makes the packets of one connection unforgeable and, unless it is insecure, unreadable.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "crypto.h"
+#include "endpoint.h"
+#include "packet.h"
+#include "siphash.h"
+
+namespace shoal::net {
+
+/// How long a key is used for sending, whichever ends first.
+struct KeyLife {
+    std::uint64_t packets = 1ull << 20;
+    Duration time = std::chrono::minutes(10);
+};
+
+/// Both directions of one connection. Each has its own key, and turns to the next one by itself; bit 2 of
+/// a packet's first byte, the key phase, says which of two neighbouring keys sealed it.
+/// A packet is a header, which stays clear, a body, and room for the tag. Its number must never come twice.
+class PacketCipher {
+public:
+    /// ChaCha20-Poly1305. `first_number` will be sent first, `now` or later.
+    static PacketCipher sealed(std::uint64_t protocol_id, const Key& send, const Key& receive,
+                               std::uint64_t first_number, Time now);
+    /// SipHash over packets in the clear; one pair of keys for as long as the connection lives.
+    static PacketCipher insecure(std::uint64_t protocol_id, const SipKey& send, const SipKey& receive);
+
+    bool is_sealed() const { return is_sealed_; }
+    std::size_t tag_bytes() const { return is_sealed_ ? kTagBytes : kInsecureTagBytes; }
+
+    /// Turns the key for sending if its life is over and the other side has followed so far: it acknowledged
+    /// a packet under the present key. Returns the key phase of the packets sealed from now on.
+    bool prepare(std::uint64_t number, std::uint64_t newest_acked, const KeyLife& life, Time now);
+    /// Encrypts the body where it is and writes the tag.
+    void seal(std::uint64_t number, std::span<std::byte> packet, std::size_t header_bytes) const;
+
+    /// Decrypts the body where it is. False, with nothing changed, if anything about the packet is forged.
+    /// An authentic packet under the next key makes that the present one; the former serves until now +
+    /// `linger`, for packets overtaken.
+    [[nodiscard]] bool open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
+                            std::size_t header_bytes, Time now, Duration linger);
+
+    /// Forgets the former key when its time is over.
+    void update(Time now);
+    /// Forgets keys for good: after this nothing can be opened, or nothing sealed.
+    void forget_receive_keys();
+    void forget_send_key();
+    bool has_keys() const { return can_send_ || can_receive_; }
+
+private:
+    PacketCipher() = default;
+
+    std::uint64_t protocol_id_ = 0;
+    Key send_;
+    Key receive_, former_, next_;
+    SipKey insecure_send_, insecure_receive_;
+    std::uint64_t send_first_ = 0;     // first number under the present key
+    std::uint64_t receive_first_ = 0;  // smallest number seen under the present key
+    Time send_since_{0};
+    Time former_until_{0};
+    bool is_sealed_ = true;
+    bool send_phase_ = false;
+    bool receive_phase_ = false;
+    bool has_former_ = false;
+    bool can_send_ = true;
+    bool can_receive_ = true;
+};
+
+}  // namespace shoal::net

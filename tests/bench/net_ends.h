@@ -1,0 +1,142 @@
+#pragma once
+// The two ends of a connection as the bench uses them. Where endpoints are made and messages are sent, and
+// so what a change of their configuration touches, is here and nowhere else.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "net/client.h"
+#include "net/host.h"
+#include "net/socket.h"
+#include "net_process.h"
+#include "tests/server_key.h"
+
+namespace net_bench {
+
+namespace net = shoal::net;
+
+enum class Kind : std::uint8_t { raw, unreliable, reliable };
+
+inline const char* name(Kind kind) {
+    constexpr const char* kNames[] = {"raw", "unreliable", "reliable"};
+    return kNames[static_cast<std::size_t>(kind)];
+}
+
+/// Messages of one kind and size, and how many of them before each flush.
+struct Load {
+    Kind kind = Kind::reliable;
+    std::size_t size = 32;
+    std::size_t batch = 1;
+};
+
+struct Setup {
+    bool is_plain = false;  // packets in the clear
+    bool is_flood = false;  // queues and packets per flush for more than a game sends in a tick
+    std::uint32_t max_peers = 1;
+};
+
+inline net::ConnectionConfig connection_config(const Setup& setup) {
+    net::ConnectionConfig config;
+    if (setup.is_flood) {
+        config.message_queue_bytes = 1 << 20;
+        config.max_packets_per_flush = 128;
+    }
+    return config;
+}
+
+/// The same in every run, so that simulated ones repeat.
+inline net::Seed seed(unsigned number) {
+    std::mt19937 random(number);
+    return net::make_seed(random);
+}
+
+inline net::Host make_host(const Setup& setup, net::Handler& handler, net::Sink& sink) {
+    net::HostConfig config;
+    config.seed = seed(1);
+    give_key(config);
+    if (setup.is_plain) config.security = net::Security::insecure;
+    config.max_peers = setup.max_peers;
+    config.max_pending_per_ip = std::max(config.max_pending_per_ip, setup.max_peers);
+    config.connection = connection_config(setup);
+    return net::Host(config, handler, sink);
+}
+
+inline net::Client make_client(const Setup& setup, net::Handler& handler, net::Sink& sink,
+                               unsigned number = 0) {
+    net::ClientConfig config;
+    config.seed = seed(2 + number);
+    give_key(config);
+    if (setup.is_plain) config.security = net::Security::insecure;
+    config.connection = connection_config(setup);
+    return net::Client(config, handler, sink);
+}
+
+/// False when the queue is full.
+inline bool send(net::Endpoint& from, net::PeerId to, Kind kind, std::span<const std::byte> message) {
+    const auto channel = kind == Kind::reliable ? net::Channel::reliable : net::Channel::unreliable;
+    const net::SendResult result = from.send_message(to, channel, message);
+    if (result != net::SendResult::queued && result != net::SendResult::queue_full)
+        fail("a message was not sent: the connection is gone");
+    return result == net::SendResult::queued;
+}
+
+/// A handler that counts. `peer` is the one that connected last.
+struct Inbox : net::Handler {
+    net::PeerId peer;
+    bool is_connected = false;
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+
+    void on_connected(net::PeerId id) override {
+        peer = id;
+        is_connected = true;
+    }
+    void on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) override {
+        fail("disconnected: " + std::string(net::describe(reason)) + " " + std::string(text));
+    }
+    void on_message(net::PeerId, net::Channel, std::span<const std::byte> message) override {
+        messages += 1;
+        bytes += message.size();
+    }
+};
+
+inline net::Socket open_socket(std::uint16_t port = 0) {
+    net::Result<net::Socket> socket = net::Socket::open(net::Address::ipv4(127, 0, 0, 1, port));
+    if (!socket)
+        fail("no socket on 127.0.0.1:" + std::to_string(port) + ": " +
+             std::string(net::describe(socket.error())));
+    return std::move(socket.value());
+}
+
+inline net::Address address_of(const net::Socket& socket) {
+    net::Result<net::Address> address = socket.local_address();
+    if (!address) fail("a socket without address");
+    return address.value();
+}
+
+/// What an end has sent since it is connected; bytes with 28 of IPv4 and UDP for each datagram.
+struct Sent {
+    std::uint64_t datagrams = 0;
+    std::uint64_t wire_bytes = 0;
+    friend Sent operator-(Sent a, Sent b) { return {a.datagrams - b.datagrams, a.wire_bytes - b.wire_bytes}; }
+};
+
+inline Sent sent(const net::Endpoint& end, net::PeerId peer) {
+    const net::ConnectionStats& stats = end.stats(peer);
+    return {stats.packets_sent, stats.bytes_sent + 28 * stats.packets_sent};
+}
+
+/// Receives, keeps time and sends: what a program does once per tick.
+inline std::size_t service(net::Socket& socket, net::Endpoint& end, Time now) {
+    const std::size_t received = net::receive_all(socket, end, now);
+    end.update(now);
+    end.flush(now);
+    return received;
+}
+
+}  // namespace net_bench

@@ -1,0 +1,83 @@
+#include "demo/key_file.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace shoal::demo {
+namespace {
+
+/// An empty folder for as long as it lives.
+struct Folder {
+    Folder() {
+        std::string name = (std::filesystem::temp_directory_path() / "shoal_key_XXXXXX").string();
+        path = mkdtemp(name.data());
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+    std::string file(std::string_view name) const { return (path / name).string(); }
+    std::string write(std::string_view name, std::string_view text) const {
+        std::ofstream(file(name)) << text;
+        return file(name);
+    }
+    std::size_t files() const {
+        return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
+    }
+    std::filesystem::path path;
+};
+
+TEST(KeyFile, TheFirstStartMakesAKeyThatOnlyItsOwnerReadsAndLaterOnesKeepIt) {
+    const Folder folder;
+    const auto made = load_or_make_private_key(folder.file("server.key"));
+    ASSERT_TRUE(made.key) << made.why;
+    struct stat status {};
+    ASSERT_EQ(stat(folder.file("server.key").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777u, 0600u);
+    EXPECT_EQ(folder.files(), 1u);
+    const auto again = load_or_make_private_key(folder.file("server.key"));
+    ASSERT_TRUE(again.key);
+    EXPECT_EQ(net::public_key(*again.key), net::public_key(*made.key));
+    const Folder other;
+    EXPECT_NE(net::public_key(*load_or_make_private_key(other.file("server.key")).key),
+              net::public_key(*made.key));
+}
+
+TEST(KeyFile, PublicKeysComeBack) {
+    const Folder folder;
+    const net::PublicKey key = net::public_key(*load_or_make_private_key(folder.file("server.key")).key);
+    ASSERT_TRUE(write_public_key(folder.file("server.pub"), key));
+    EXPECT_EQ(read_public_key(folder.file("server.pub")).key, key);
+    EXPECT_FALSE(write_public_key(folder.file("none/server.pub"), key));
+}
+
+TEST(KeyFile, WhatIsNoKeyIsNamedInOneLine) {
+    const Folder folder;
+    const auto expect_why = [](const std::string& why, const std::string& path) {
+        EXPECT_NE(why.find(path), std::string::npos) << why;
+        EXPECT_EQ(why.find('\n'), std::string::npos);
+    };
+    for (const std::string& text : {std::string(), std::string("hello\n"), std::string(63, 'a'),
+                                    std::string(65, 'a'), std::string(64, 'g')}) {
+        const std::string path = folder.write("bad", text);
+        EXPECT_FALSE(load_or_make_private_key(path).key);
+        EXPECT_FALSE(read_public_key(path).key);
+        expect_why(load_or_make_private_key(path).why, path);
+        expect_why(read_public_key(path).why, path);
+        std::ifstream file(path);
+        EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text) << "left alone";
+    }
+    expect_why(read_public_key(folder.file("missing")).why, folder.file("missing"));
+    expect_why(load_or_make_private_key(folder.file("none/server.key")).why, folder.file("none/server.key"));
+    expect_why(load_or_make_private_key(folder.path.string()).why, folder.path.string());
+}
+
+TEST(KeyFile, LiesBesideTheProgram) {
+    EXPECT_EQ(beside("build/demo/server", "server.key"), "build/demo/server.key");
+    EXPECT_EQ(beside("server", "server.key"), "server.key");
+}
+
+}  // namespace
+}  // namespace shoal::demo

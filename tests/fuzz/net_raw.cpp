@@ -1,0 +1,261 @@
+// Bytes from strangers, and genuine packets changed on their way, at a host and a client in every state.
+// What was dropped must have changed nothing: a second run without it goes on exactly alike.
+// The first byte chooses the state; then each step is an operation and what it needs.
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "net/bytes.h"
+#include "net_parts.h"
+
+using namespace shoal::net;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Address kClient = Address::ipv4(10, 0, 0, 1, 1000);
+const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
+const Address kStranger = Address::ipv4(10, 9, 9, 9, 9);
+constexpr unsigned kStages = 9;
+
+std::uint64_t u64_at_end(const Datagram& bytes) {
+    return siphash({0x6168206c616f6873, 0x20656b616873646e}, {},
+                   std::span(bytes).first(bytes.size() - kChecksumBytes));
+}
+
+/// One reading of an input. `skip` names the injections to leave out, by their order.
+class Reading {
+public:
+    Reading(std::span<const std::byte> input, const std::vector<bool>* skip)
+        : in_(input),
+          skip_(skip),
+          kind_(in_.u8()),
+          host_(host_config(kind_ & 1), at_host_, from_host_),
+          client_(fuzz_config<ClientConfig>(kind_ & 1, 2), at_client_, from_client_) {
+        reach(kind_ / 2 % kStages);
+        while (in_.ok() && in_.remaining() > 0) step();
+        for (int i = 0; i < 8; ++i) {
+            tick(50ms);
+            deliver();
+        }
+    }
+
+    std::vector<bool> dropped;
+    /// All that was sent and heard, in order.
+    const std::vector<std::pair<Address, Datagram>>& sent_by_host() const { return from_host_.sent; }
+    const std::vector<std::pair<Address, Datagram>>& sent_by_client() const { return from_client_.sent; }
+    const Log& at_host() const { return at_host_; }
+    const Log& at_client() const { return at_client_; }
+    /// Whether the host spent a key or a turn on one that was dropped.
+    bool has_attempts() const {
+        const DropCounters& drops = host_.endpoint_stats().drops;
+        return drops[Drop::bad_tag] + drops[Drop::bad_handshake] + drops[Drop::too_many_attempts] > 0;
+    }
+
+private:
+    static HostConfig host_config(bool is_sealed) {
+        HostConfig config = fuzz_config<HostConfig>(is_sealed, 1);
+        config.max_peers = 1;
+        return config;
+    }
+
+    /// 0 nothing, 1 request sent, 2 cookie sent, 3 connect sent, 4 pending, 5 client connected, 6 both,
+    /// 7 the client leaves, 8 the server ends it.
+    void reach(unsigned stage) {
+        if (stage == 0) return;
+        client_.connect(kServer, {}, now_);
+        client_.flush(now_);
+        for (unsigned i = 1; i < std::min(stage, 6u); ++i) deliver();
+        if (stage >= 6) talk();
+        if (stage == 7) client_.disconnect(client_.server(), DisconnectReason::closed, "bye", now_);
+        if (stage == 8) host_.disconnect(at_host_.newest, DisconnectReason::kicked, "out", now_);
+    }
+
+    void talk() {
+        constexpr std::byte kText[3] = {std::byte('s'), std::byte('t'), std::byte('w')};
+        (void)client_.send_message(client_.server(), Channel::reliable, kText);
+        (void)client_.send_message(client_.server(), latest_of(3), kText);
+        client_.send_payload(client_.server(), kText, 1, now_);
+        (void)host_.send_message(at_host_.newest, Channel::reliable, kText);
+        (void)host_.send_message(at_host_.newest, Channel::unreliable, kText);
+        host_.send_payload(at_host_.newest, std::span(kText).last(1), 2, now_);
+    }
+
+    /// All that is under way arrives.
+    void deliver() {
+        const std::size_t by_client = from_client_.sent.size();
+        const std::size_t by_host = from_host_.sent.size();
+        for (; arrived_at_host_ < by_client; ++arrived_at_host_)
+            host_.receive(kClient, Datagram(from_client_.sent[arrived_at_host_].second), now_);
+        for (; arrived_at_client_ < by_host; ++arrived_at_client_) {
+            if (from_host_.sent[arrived_at_client_].first == kClient)
+                client_.receive(kServer, Datagram(from_host_.sent[arrived_at_client_].second), now_);
+        }
+    }
+
+    void tick(Duration time) {
+        now_ += time;
+        host_.update(now_);
+        client_.update(now_);
+        host_.flush(now_);
+        client_.flush(now_);
+    }
+
+    void step() {
+        const unsigned op = in_.u8();
+        const bool to_host = op & 8;
+        const Address from = op & 16 ? kStranger : to_host ? kClient : kServer;
+        switch (op % 8) {
+            case 0: {
+                const std::span<const std::byte> raw =
+                    in_.bytes(std::min<std::size_t>(in_.u8(), in_.remaining()));
+                return inject(to_host, from, with_checksum({raw.begin(), raw.end()}, op));
+            }
+            case 1:
+            case 2:
+            case 3:
+                return inject(to_host, from, mutated(op));
+            case 4:
+                return inject(to_host, from, genuine());
+            case 5:
+                return tick((op & 32 ? 100 : 1) * std::chrono::milliseconds(in_.u8()));
+            case 6:
+                return talk();
+            default:
+                return deliver();
+        }
+    }
+
+    /// A packet that was sent, by either side.
+    Datagram genuine() {
+        const std::size_t count = from_client_.sent.size() + from_host_.sent.size();
+        if (count == 0) return {};
+        const std::size_t index = in_.u8() % count;
+        const std::size_t by_client = from_client_.sent.size();
+        return index < by_client ? from_client_.sent[index].second
+                                 : from_host_.sent[index - by_client].second;
+    }
+
+    Datagram mutated(unsigned op) {
+        Datagram bytes = genuine();
+        for (unsigned edits = op % 8; edits > 0; --edits) {
+            const std::size_t at = in_.u16() % (bytes.size() + 1);
+            const std::byte mask{in_.u8()};
+            if (at < bytes.size())
+                bytes[at] ^= mask;
+            else if (mask < std::byte(128))
+                bytes.push_back(mask);
+            else
+                bytes.resize(bytes.size() - std::min<std::size_t>(bytes.size(), unsigned(mask) - 127));
+        }
+        return with_checksum(std::move(bytes), op);
+    }
+
+    /// Anyone can compute the checksum of handshake packets.
+    static Datagram with_checksum(Datagram bytes, unsigned op) {
+        if ((op & 128) && (op & 64) && bytes.size() < kMaxDatagramBytes) bytes.resize(kMaxDatagramBytes);
+        if ((op & 128) && bytes.size() >= kChecksumBytes)
+            ByteWriter(std::span(bytes).last(kChecksumBytes)).u64(u64_at_end(bytes));
+        return bytes;
+    }
+
+    /// What a dropped packet may not change.
+    struct Snapshot {
+        std::size_t sent, events;
+        std::uint64_t drops, malformed, hints;
+        std::vector<std::uint64_t> state;
+    };
+    static void note(Snapshot& shot, const ConnectionStats& stats) {
+        shot.drops += stats.drops.total();
+        shot.malformed += stats.drops[Drop::malformed];
+        for (const std::uint64_t value :
+             {stats.packets_sent, stats.bytes_sent, stats.packets_received, stats.bytes_received,
+              stats.packets_delivered, stats.packets_lost, stats.bytes_in_flight, stats.late_acks,
+              stats.messages_sent, stats.messages_received, std::uint64_t(stats.rtt.count()),
+              std::uint64_t(stats.rate)})
+            shot.state.push_back(value);
+    }
+    static void note(Snapshot& shot, const EndpointStats& stats) {
+        shot.drops += stats.drops.total();
+        shot.hints = stats.refusals_sent;
+        for (const std::uint64_t value : {stats.cookies_sent, stats.answers_sent, stats.handshakes_expired})
+            shot.state.push_back(value);
+    }
+    Snapshot look(bool at_host) const {
+        Snapshot shot{};
+        if (!at_host) {
+            shot = {from_client_.sent.size(), at_client_.events.size(), 0, 0, 0, {}};
+            note(shot, client_.stats(client_.server()));
+            note(shot, client_.endpoint_stats());
+            shot.state.push_back(static_cast<std::uint64_t>(client_.state()));
+            return shot;
+        }
+        shot = {from_host_.sent.size(), at_host_.events.size(), 0, 0, 0, {}};
+        for (std::uint32_t slot = 0; slot < 4; ++slot) note(shot, host_.stats(PeerId{0x10000 | slot}));
+        note(shot, host_.endpoint_stats());
+        shot.state.insert(shot.state.end(), {host_.is_idle(), host_.peer_count()});
+        return shot;
+    }
+
+    void inject(bool to_host, const Address& from, const Datagram& bytes) {
+        const std::size_t order = dropped.size();
+        dropped.push_back(false);
+        if (skip_ && (*skip_)[order]) return;
+        const Datagram exact(bytes);
+        const Snapshot before = look(to_host);
+        if (to_host)
+            host_.receive(from, exact, now_);
+        else
+            client_.receive(from, exact, now_);
+        const Snapshot after = look(to_host);
+        CHECK(after.malformed == before.malformed);
+        CHECK(after.drops - before.drops <= 1);
+        if (after.drops > before.drops) {
+            const std::uint64_t hints = after.hints - before.hints;  // in answer to a cookie that holds
+            CHECK(hints <= 1 && after.sent - before.sent == hints);
+            CHECK(after.events == before.events);
+            CHECK(after.state == before.state);
+            dropped[order] = true;
+        }
+        if (to_host) check_amplification(before, from, exact);
+    }
+
+    void check_amplification(const Snapshot& before, const Address& from, const Datagram& bytes) {
+        std::size_t answer = 0;
+        for (std::size_t i = before.sent; i < from_host_.sent.size(); ++i) {
+            answer += from_host_.sent[i].second.size();
+            if (from == kStranger) CHECK(from_host_.sent[i].first == kStranger);
+        }
+        const auto kind = bytes.empty() ? std::nullopt : read_kind(bytes[0]);
+        const bool is_handshake = !kind || *kind < PacketKind::data;
+        if (is_handshake || from == kStranger) CHECK(answer <= bytes.size());
+    }
+
+    ByteReader in_;
+    const std::vector<bool>* skip_;
+    unsigned kind_;
+    Time now_ = 100s;
+    Log at_host_, at_client_;
+    Caught from_host_, from_client_;
+    Host host_;
+    Client client_;
+    std::size_t arrived_at_host_ = 0, arrived_at_client_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size < 2 || size > 4096) return 0;
+    const auto input = std::as_bytes(std::span(data, size));
+    const Reading first(input, nullptr);
+    const bool has_drops = std::find(first.dropped.begin(), first.dropped.end(), true) != first.dropped.end();
+    if (!has_drops || first.has_attempts()) return 0;
+    const Reading second(input, &first.dropped);
+    CHECK(first.sent_by_host() == second.sent_by_host());
+    CHECK(first.sent_by_client() == second.sent_by_client());
+    CHECK(first.at_host().events == second.at_host().events);
+    CHECK(first.at_client().events == second.at_client().events);
+    return 0;
+}

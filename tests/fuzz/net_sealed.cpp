@@ -1,0 +1,288 @@
+// What somebody says who has the keys: any bytes, sealed as they should be, to a connected host or client.
+// The second, naive decoder says what must come of them: applied whole, dropped, or the end of the
+// connection as protocol_error, with nothing delivered.
+// The first byte chooses the target and the cipher; then each step is an operation and what it needs.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "../net_naive_decoder.h"
+#include "net/bytes.h"
+#include "net/entropy.h"
+#include "net_parts.h"
+
+using namespace shoal::net;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Address kPeer = Address::ipv4(10, 0, 0, 1, 1000);
+constexpr std::uint64_t kProtocol = 0xC0FFEE;
+constexpr std::uint64_t kNonce = 77;
+
+/// The other side, by hand: after the handshake it has the keys, and no scruples.
+struct Insider {
+    std::optional<PacketCipher> cipher;
+    std::optional<naive::Decoder> decoder;
+    std::optional<std::uint32_t> connection_id;
+    std::uint64_t first = 1;
+    std::uint64_t newest = 0;  // number of ours
+};
+
+void take_keys(Insider& insider, const NoiseKeys& keys, bool to_server) {
+    const Key& send = to_server ? keys.to_responder : keys.to_initiator;
+    const Key& receive = to_server ? keys.to_initiator : keys.to_responder;
+    insider.cipher = PacketCipher::sealed(kProtocol, send, receive, insider.first, Time(0));
+    insider.decoder = naive::Decoder::sealed(kProtocol, to_server, insider.first, send);
+}
+
+void take_keys(Insider& insider, const InsecureKeys& keys, bool to_server) {
+    const SipKey& send = to_server ? keys.client_to_server : keys.server_to_client;
+    const SipKey& receive = to_server ? keys.server_to_client : keys.client_to_server;
+    insider.cipher = PacketCipher::insecure(kProtocol, send, receive);
+    insider.decoder = naive::Decoder::insecure(kProtocol, to_server, insider.first, send);
+}
+
+Key ephemeral() {
+    Bytes32 bytes{};
+    bytes[3] = std::byte(9);
+    return Key(bytes);
+}
+
+/// As a client.
+void enter(Host& host, const Caught& from_host, bool is_sealed, Insider& insider, Time now) {
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    const Way way = is_sealed ? Way::key : Way::insecure;
+    host.receive(kPeer, write(Request{kWireVersion, kNonce, kProtocol}, buffer), now);
+    CookieReply cookie;
+    CHECK(!read(from_host.sent.back().second, cookie));
+    std::array<std::byte, kConnectBodyBytes> body{};
+    const std::size_t head = is_sealed ? kNoiseKeyBytes : 0;
+    write(Introduction{0x5C4E, insider.first, {}}, std::span(body).subspan(head).first<kIntroductionBytes>());
+    static const PublicKey known = public_key(server_key());
+    NoiseInitiator noise(handshake_prologue(kProtocol, way, kNonce), known, ephemeral());
+    if (is_sealed) CHECK(noise.write(body));
+    host.receive(kPeer, write(Connect{kWireVersion, kNonce, kProtocol, way, cookie.cookie, body}, buffer),
+                 now);
+    Answer answer;
+    CHECK(!read(from_host.sent.back().second, answer));
+    Datagram copy(answer.body.begin(), answer.body.end());
+    if (is_sealed) CHECK(noise.read(copy));
+    Verdict verdict;
+    CHECK(read(is_sealed ? noise_payload(copy) : std::span(copy).subspan(8), verdict) && verdict.is_accepted);
+    insider.connection_id = verdict.connection_id;
+    if (is_sealed) return take_keys(insider, noise.split(), true);
+    const std::uint64_t server_nonce = ByteReader(copy).u64();
+    take_keys(insider, derive_insecure_keys(kProtocol, 0x5C4E, kNonce, server_nonce, verdict.connection_id),
+              true);
+}
+
+/// As a server.
+void accept(Client& client, const Caught& from_client, bool is_sealed, Insider& insider, Time now) {
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    const Way way = is_sealed ? Way::key : Way::insecure;
+    client.connect(kPeer, {}, now);
+    client.flush(now);
+    Request request;
+    CHECK(!read(from_client.sent.back().second, request));
+    const std::uint64_t nonce = request.client_nonce;
+    client.receive(kPeer, write(CookieReply{nonce, 1}, buffer), now);
+    Connect connect;
+    CHECK(!read(from_client.sent.back().second, connect));
+    std::array<std::byte, kMaxVerdictBytes> verdict;
+    const std::size_t size = write(Verdict{true, insider.first, 5, {}, 0, {}}, verdict);
+    Datagram body(is_sealed ? kNoiseKeyBytes : 8);
+    body.insert(body.end(), verdict.begin(), verdict.begin() + std::ptrdiff_t(size));
+    static const PublicKey known = public_key(server_key());
+    NoiseResponder noise(handshake_prologue(kProtocol, way, nonce), known);
+    if (is_sealed) {
+        body.resize(size + kNoiseOverheadBytes);
+        Datagram message(connect.body.begin(), connect.body.end());
+        CHECK(noise.read(server_key(), message) && noise.write(ephemeral(), body));
+        take_keys(insider, noise.split(), false);
+    } else {
+        take_keys(insider, derive_insecure_keys(kProtocol, 0x5C4E, nonce, 0, 5), false);
+    }
+    client.receive(kPeer, write(Answer{nonce, body}, buffer), now);
+}
+
+class Talk {
+public:
+    explicit Talk(std::span<const std::byte> input) : in_(input) {
+        const unsigned kind = in_.u8();
+        const bool is_sealed = kind & 1;
+        constexpr std::uint64_t kFirsts[] = {1, 250, 65'500, (1ull << 32) - 5};
+        insider_.first = kFirsts[kind >> 2 & 3];
+        insider_.newest = insider_.first - 1;
+        if (kind & 2) {
+            auto host = std::make_unique<Host>(fuzz_config<HostConfig>(is_sealed, 1), log_, caught_);
+            enter(*host, caught_, is_sealed, insider_, now_);
+            host_ = host.get();
+            target_ = std::move(host);
+        } else {
+            auto client = std::make_unique<Client>(fuzz_config<ClientConfig>(is_sealed, 2), log_, caught_);
+            accept(*client, caught_, is_sealed, insider_, now_);
+            peer_ = client->server();
+            target_ = std::move(client);
+        }
+        has_keys_to_turn_ = is_sealed;
+        if (kind & 16) {
+            say(Datagram{std::byte(2)}, PacketKind::data, insider_.newest + 1, 4);  // a ping
+            talk();
+        }
+        while (in_.remaining() > 0 && !is_over_) step();
+    }
+
+private:
+    PeerId peer() const { return host_ ? PeerId{0x10000} : peer_; }
+
+    void talk() {
+        constexpr std::byte kText[2] = {std::byte('a'), std::byte('b')};
+        (void)target_->send_message(peer(), Channel::reliable, kText);
+        target_->send_payload(peer(), kText, 0, now_);
+    }
+
+    void step() {
+        const unsigned op = in_.u8();
+        if (op % 8 == 0) {
+            now_ += std::chrono::milliseconds(in_.u8());
+            target_->update(now_);
+            talk();
+            target_->flush(now_);
+            is_over_ = host_ && host_->is_idle();  // who says nothing is forgotten
+            for (const auto& event : log_.events) is_over_ = is_over_ || event.first == "disconnected";
+            return;
+        }
+        if (op % 8 == 1 && has_keys_to_turn_) {
+            (void)insider_.cipher->prepare(insider_.newest, ~0ull, {0, Duration(0)}, now_);
+            phase_ = !phase_;
+        }
+        const unsigned jump = in_.u8();
+        std::uint64_t number = insider_.newest + 1;
+        if (jump >= 192) number += std::uint64_t(jump - 192) * jump;
+        if (jump >= 128 && jump < 192 && number > jump - 127u) number -= jump - 127u;
+        const std::size_t size = in_.u8() + (op & 16 ? in_.u8() * 4u : 0u);
+        const auto raw = in_.bytes(std::min({size, in_.remaining(), std::size_t(1100)}));
+        Datagram body(raw.begin(), raw.end());
+        if (body.empty()) body.push_back(std::byte(0));
+        // Acks are seldom plausible by chance.
+        if ((op & 32) && body.size() >= 3) {
+            body[0] |= std::byte(1);
+            const std::uint64_t ack =
+                target_->next_packet_number(peer()) - std::to_integer<unsigned>(body[1]) % 4;
+            ByteWriter(std::span(body).subspan(1, 2)).u16(ack & 0xFFFF);
+        }
+        say(body, op & 8 && op & 64 ? PacketKind::disconnect : PacketKind::data, number,
+            static_cast<std::uint8_t>(op & 128 ? 4 : 1 + jump % 4));
+    }
+
+    void say(const Datagram& body, PacketKind kind, std::uint64_t number, std::uint8_t bytes) {
+        std::array<std::byte, kMaxDatagramBytes> buffer;
+        ByteWriter out(buffer);
+        write_envelope(out, kind, phase_, insider_.connection_id, number, bytes);
+        const std::size_t header_bytes = out.size();
+        out.bytes(body);
+        const std::span<std::byte> packet = out.append(insider_.cipher->tag_bytes());
+        insider_.cipher->seal(number, packet, header_bytes);
+        const Datagram exact(packet.begin(), packet.end());
+        naive::Packet expected;
+        const naive::Decoder::Verdict verdict = insider_.decoder->decode(exact, expected);
+        insider_.newest = std::max(insider_.newest, number);
+        const ConnectionStats before = target_->stats(peer());
+        const std::uint64_t next_number = target_->next_packet_number(peer());
+        log_.events.clear();
+        target_->receive(kPeer, exact, now_);
+        judge(verdict, expected, before, next_number);
+    }
+
+    void judge(naive::Decoder::Verdict verdict, const naive::Packet& expected, const ConnectionStats& before,
+               std::uint64_t next_number) {
+        const ConnectionStats& after = target_->stats(peer());
+        const bool is_applied = after.packets_received == before.packets_received + 1;
+        const bool is_malformed = after.drops[Drop::malformed] > before.drops[Drop::malformed];
+        CHECK(after.drops.total() - before.drops.total() == (is_applied ? 0u : 1u));
+        if (is_applied) {
+            CHECK(verdict == naive::Decoder::Verdict::good);
+            return judge_applied(expected, next_number);
+        }
+        if (!is_malformed) {
+            const bool is_key_forgotten = after.drops[Drop::bad_tag] > before.drops[Drop::bad_tag];
+            CHECK(verdict == naive::Decoder::Verdict::dropped || (is_key_forgotten && has_keys_to_turn_));
+            CHECK(log_.events.empty());
+            is_over_ = verdict != naive::Decoder::Verdict::dropped;  // the two know different things now
+            return;
+        }
+        is_over_ = true;
+        CHECK(!target_->is_connected(peer()));
+        for (const auto& [what, text] : log_.events) CHECK(what == "lost" || what == "disconnected");
+        if (!log_.events.empty()) CHECK(log_.last_reason == DisconnectReason::protocol_error);
+        const bool may_be_well_formed = !is_plausible(expected, next_number) || has_reliable(expected);
+        CHECK(verdict == naive::Decoder::Verdict::malformed ||
+              (verdict == naive::Decoder::Verdict::good && may_be_well_formed));
+    }
+
+    static bool has_reliable(const naive::Packet& packet) {
+        return std::any_of(packet.messages.begin(), packet.messages.end(),
+                           [](const naive::Message& message) { return message.channel == 2; });
+    }
+    /// Some packet that the target sent has this number, modulo 2^16. Its first one was 1.
+    static bool is_plausible(const naive::Packet& packet, std::uint64_t next_number) {
+        if (!packet.has_acks || packet.is_disconnect) return true;
+        for (std::uint64_t number = 1; number < next_number; ++number)
+            if ((number & 0xFFFF) == packet.ack) return true;
+        return false;
+    }
+
+    std::ptrdiff_t count(std::string_view what) const {
+        return std::count_if(log_.events.begin(), log_.events.end(),
+                             [&](const auto& event) { return event.first == what; });
+    }
+
+    void judge_applied(const naive::Packet& expected, std::uint64_t next_number) {
+        if (expected.is_disconnect) {
+            is_over_ = true;
+            CHECK(!target_->is_connected(peer()));
+            return;
+        }
+        // An announced target knows its next number; one that was not yet has sent nothing.
+        CHECK(is_plausible(expected, next_number));
+        CHECK(count("disconnected") == 0);
+        CHECK(target_->is_connected(peer()));
+        CHECK(count("payload") == (expected.has_payload ? 1 : 0));
+        if (expected.has_payload) {
+            CHECK(log_.events.back().first == "payload");
+            CHECK(std::ranges::equal(std::as_bytes(std::span(log_.events.back().second)), expected.payload));
+        }
+        std::vector<std::string> unreliable, heard;
+        for (const naive::Message& message : expected.messages)
+            if (message.channel == 0)
+                unreliable.emplace_back(reinterpret_cast<const char*>(message.bytes.data()),
+                                        message.bytes.size());
+        for (const auto& [what, text] : log_.events)
+            if (what == "unreliable") heard.push_back(text);
+        CHECK(heard == unreliable);
+    }
+
+    ByteReader in_;
+    Log log_;
+    Caught caught_;
+    Insider insider_;
+    std::unique_ptr<Endpoint> target_;
+    Host* host_ = nullptr;
+    PeerId peer_;
+    Time now_ = 100s;
+    bool phase_ = false;
+    bool has_keys_to_turn_ = false;
+    bool is_over_ = false;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size < 2 || size > 8192) return 0;
+    Talk all_of_it(std::as_bytes(std::span(data, size)));
+    return 0;
+}

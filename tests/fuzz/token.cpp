@@ -1,0 +1,162 @@
+// Tokens from strangers, tokens changed by strangers, and tokens that a backend sealed around nonsense,
+// which only a second way of sealing can make. The first byte chooses.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "net/bytes.h"
+#include "net/token.h"
+
+using namespace shoal::net;
+
+namespace {
+
+using Buffer = std::vector<std::byte>;
+
+void check(bool is_true, const char* claim) {
+    if (is_true) return;
+    std::fprintf(stderr, "not true: %s\n", claim);
+    std::abort();
+}
+#define CHECK(claim) check(claim, #claim)
+
+Key backend_key() {
+    Bytes32 bytes;
+    bytes.fill(std::byte(7));
+    return Key(bytes);
+}
+
+const std::vector<Address>& servers() {
+    static const std::vector<Address> list = {Address::ipv4(203, 0, 113, 7, 40000),
+                                              Address::ipv6({0x20, 1, 0xd, 0xb8}, 7777)};
+    return list;
+}
+
+/// What is read is written back as the same bytes and the same letters.
+void client_bytes(std::span<const std::byte> input) {
+    const std::optional<ClientToken> token = read_client_token(input);
+    if (!token) return;
+    std::array<std::byte, kMaxClientTokenBytes> buffer;
+    CHECK(std::ranges::equal(write(*token, buffer), input));
+    CHECK(parse_client_token(to_text(*token)).has_value());
+}
+
+void client_text(std::span<const std::byte> input) {
+    const std::string_view text(reinterpret_cast<const char*>(input.data()), input.size());
+    const std::optional<ClientToken> token = parse_client_token(text);
+    if (token) CHECK(to_text(*token) == text);
+}
+
+void stranger(std::span<const std::byte> input) {
+    TokenContents contents;
+    const auto error = open_token(input, backend_key(), 1, servers(), 1000, contents);
+    CHECK(error == TokenError::malformed || error == TokenError::forged);
+}
+
+/// A good token, its claims from the input, with bytes changed or cut: each edit is a place and a mask.
+void mutated(std::span<const std::byte> input) {
+    ByteReader in(input);
+    const std::span<const std::byte> claims = in.bytes(std::min<std::size_t>(in.u8(), in.remaining()));
+    const auto token = issue_token({1, 2, 1001, servers(), claims}, backend_key(), Bytes32{});
+    CHECK(token.has_value());
+    Buffer sealed = token->sealed;
+    while (in.remaining() >= 3) {
+        const std::size_t at = in.u16() % (sealed.size() + 1);
+        const std::byte mask{in.u8()};
+        if (at < sealed.size())
+            sealed[at] ^= mask;
+        else if (unsigned(mask) < 128)
+            sealed.push_back(mask);
+        else if (sealed.size() > 1)
+            sealed.pop_back();
+    }
+    TokenContents contents;
+    const auto error = open_token(sealed, backend_key(), 1, servers(), 1000, contents);
+    CHECK(error.has_value() == (sealed != token->sealed));
+    if (error)
+        CHECK(error == TokenError::malformed || error == TokenError::forged);
+    else
+        CHECK(std::ranges::equal(contents.claims, claims) && contents.client_id == 2);
+}
+
+/// The input, well sealed. Protocol id and expiry decide what else may be said about it.
+void sealed_nonsense(std::span<const std::byte> input) {
+    TokenId id{};
+    std::array<std::byte, 16 + sizeof id> label{};
+    std::memcpy(label.data(), "shoal token: box", 16);
+    Key keys[2];
+    hkdf(backend_key(), label, keys);
+    Buffer text(input.begin(), input.end());
+    Tag tag;
+    const std::byte version{1};
+    seal(keys[0], nonce_from(0), std::span(&version, 1), text, tag);
+    Buffer sealed = {version};
+    sealed.insert(sealed.end(), id.begin(), id.end());
+    sealed.insert(sealed.end(), text.begin(), text.end());
+    sealed.insert(sealed.end(), tag.begin(), tag.end());
+    TokenContents contents;
+    const auto error = open_token(sealed, backend_key(), 1, servers(), 1000, contents);
+    CHECK(error != TokenError::forged);
+    ByteReader in(input);
+    const bool is_protocol = in.u64() == 1;
+    in.u64();
+    const std::uint64_t expires_s = in.u64();
+    if (error == TokenError::other_protocol) CHECK(!is_protocol);
+    if (error == TokenError::expired) CHECK(is_protocol && expires_s <= 1000);
+    if (error) return;
+    CHECK(is_protocol && contents.expires_s == expires_s && expires_s > 1000);
+    CHECK(contents.claims.size() <= kMaxClaimsBytes && contents.claims.size() < input.size());
+    CHECK(std::ranges::equal(contents.claims, input.last(contents.claims.size())));
+}
+
+/// Three bytes a step: id, life, passing time.
+void history(std::span<const std::byte> input) {
+    ByteReader in(input);
+    const std::uint32_t capacity = 1 + in.u8() % 32;
+    TokenHistory history(capacity);
+    std::map<TokenId, std::uint64_t> model;
+    std::uint64_t now_s = 0;
+    while (in.remaining() >= 3) {
+        TokenId id{};
+        const std::uint8_t name = in.u8();
+        id[0] = std::byte(name % 4);
+        id[20] = std::byte(name);
+        const std::uint64_t life_s = std::uint64_t(in.u8()) * 3;
+        const std::uint8_t passing = in.u8();
+        now_s += passing < 200 ? passing / 50 : passing * 8u;
+        std::erase_if(model, [&](const auto& entry) { return entry.second <= now_s; });
+        TokenUse expected = TokenUse::first;
+        if (life_s == 0)
+            expected = TokenUse::expired;
+        else if (model.count(id) != 0)
+            expected = TokenUse::used;
+        else if (model.size() == capacity)
+            expected = TokenUse::full;
+        else
+            model[id] = now_s + life_s;
+        CHECK(history.use(id, now_s + life_s, now_s) == expected);
+        CHECK(history.size() == model.size());
+        CHECK(history.is_consistent());
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size == 0) return 0;
+    // A copy of the exact size, so that a sanitizer sees every byte too many.
+    const Buffer input(reinterpret_cast<const std::byte*>(data) + 1,
+                       reinterpret_cast<const std::byte*>(data) + size);
+    constexpr void (*kTargets[])(std::span<const std::byte>) = {client_bytes, client_text,     stranger,
+                                                                mutated,      sealed_nonsense, history};
+    kTargets[data[0] % std::size(kTargets)](input);
+    return 0;
+}

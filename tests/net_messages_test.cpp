@@ -1,0 +1,445 @@
+// Outbox and Inbox together, and what a connection makes of them.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "net/connection.h"
+#include "net/inbox.h"
+#include "net/outbox.h"
+#include "net_world.h"
+
+namespace shoal::net {
+namespace {
+
+/// An Outbox and an Inbox with nothing but packets between them.
+struct Pipe {
+    explicit Pipe(std::uint64_t first_id, std::uint32_t max_bytes = 1 << 18)
+        : outbox(first_id, max_bytes), inbox(first_id) {}
+
+    struct Datagram {
+        std::uint64_t number = 0;
+        std::uint32_t carried = Outbox::kNone;
+        std::vector<std::byte> bytes;
+    };
+    struct Got {
+        Channel channel;
+        std::string text;
+    };
+
+    Datagram send(std::size_t room, const Outbox::Terms& with) {
+        std::array<std::byte, kMaxDatagramBytes> buffer;
+        ByteWriter out(buffer);
+        write_envelope(out, PacketKind::data, false, std::nullopt, number, 4);
+        out.u8(0);
+        const std::size_t before = out.size();
+        Datagram result;
+        result.number = number++;
+        result.carried = outbox.write(out, room, with, stats);
+        EXPECT_LE(out.size() - before, room);
+        const bool has_messages = out.size() > before;
+        if (with.beside_payload) out.bytes(as_bytes("state"));
+        out.patch_u8(5, data_flags({}, false, has_messages, with.beside_payload));
+        out.u64(0);  // in place of a tag
+        outbox.paid(out.size() + 28);
+        result.bytes.assign(out.written().begin(), out.written().end());
+        return result;
+    }
+    Datagram send() { return send(1170, terms); }
+
+    /// False if the packet is malformed.
+    bool receive(const Datagram& datagram) {
+        const std::optional<Envelope> envelope = read_envelope(datagram.bytes, false);
+        Packet packet;
+        packet.number = datagram.number;
+        if (!envelope) return false;
+        const auto clear = std::span(datagram.bytes).first(datagram.bytes.size() - kInsecureTagBytes);
+        if (!read_body(clear, *envelope, inbox.expected_id(datagram.number), packet) ||
+            !inbox.plausible(packet))
+            return false;
+        for (std::size_t i = 0; i < packet.message_count; ++i) {
+            const Frame& frame = packet.frames[i];
+            if (inbox.arrive(packet, frame) != Inbox::Arrival::now) continue;
+            got.push_back({frame.channel, as_text(packet.bytes(frame))});
+            std::array<std::byte, kMaxMessageBytes> room;
+            if (frame.channel != Channel::reliable) continue;
+            while (const auto next = inbox.take_ready(room)) got.push_back({Channel::reliable, as_text(*next)});
+        }
+        return true;
+    }
+
+    Outbox outbox;
+    Inbox inbox;
+    ConnectionStats stats;
+    std::uint64_t number = 1;
+    Outbox::Terms terms;
+    std::vector<Got> got;
+};
+
+/// What arrives must be: reliable ones once each, in order of their key; sequenced ones once at most, never
+/// older than before; unreliable ones once at most. Messages are "key number" with numbers that count up.
+struct Model {
+    void check(const std::vector<Pipe::Got>& got) {
+        for (; checked < got.size(); ++checked) {
+            const Pipe::Got& message = got[checked];
+            long long key = 0;
+            int number = 0;
+            ASSERT_EQ(std::sscanf(message.text.c_str(), "%lld %d", &key, &number), 2) << message.text;
+            if (message.channel == Channel::unreliable) {
+                ASSERT_TRUE(once.insert(number).second);
+            } else if (message.channel == Channel::sequenced) {
+                ASSERT_GT(number, newest.try_emplace(key, -1).first->second);
+                newest[key] = number;
+            } else if (key == Delivery::kNoKey) {
+                ASSERT_TRUE(unordered.insert(number).second);
+            } else {
+                ASSERT_EQ(number, delivered[key]++) << "key " << key;
+            }
+        }
+    }
+    std::size_t checked = 0;
+    std::set<int> once, unordered;
+    std::map<long long, int> newest, delivered;
+};
+
+// Goal: whatever packets do, each channel keeps its promise, and in the end every reliable message is there.
+// Method: packets lost, late by up to 64 or delivered at random; fates as a connection reports them, also
+// "lost" for packets that arrived; ids that cross each wrap; the outbox checked after every step.
+TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
+    for (std::uint32_t seed = 1; seed <= 150; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937 engine(seed);
+        const auto random = [&] { return static_cast<std::uint32_t>(engine()); };
+        const std::uint64_t wraps[] = {600, 1ull << 8, 1ull << 16, 1ull << 32, 1ull << 62};
+        Pipe pipe(wraps[seed % 5] - random() % 500 % (wraps[seed % 5] - 1));
+        Model model;
+        std::map<std::uint32_t, int> queued;
+        std::vector<Pipe::Datagram> flying;
+        int others = 0;
+        std::uint64_t newest_received = 0;
+        const std::uint32_t keys = 1 + random() % (seed % 2 ? 3 : 200);
+        const unsigned burst = seed % 7 == 0 ? 120 : 9;
+        const unsigned in_flight = seed % 3 == 0 ? 60 : 12;
+        for (int step = 0; step < 1500; ++step) {
+            pipe.terms.now += 4ms;
+            pipe.terms.loss = double(step / 100 % 3) / 50;  // 0, 2 and 4 %: no, one and two repeats
+            pipe.terms.beside_payload = random() % 3 == 0;
+            pipe.terms.bulk = random() % 4 != 0;
+            const bool is_filling = step < 1000;
+            for (std::uint64_t n = is_filling ? random() % burst : 0; n > 0; --n) {
+                const auto weight = static_cast<Weight>(random() % 3);
+                const std::size_t pad = random() % 5 == 0 ? random() % 900 : 0;
+                std::uint32_t key = random() % keys;
+                const unsigned kind = random() % 6;
+                if (kind == 0 && random() % 2) key = Delivery::kNoKey;
+                const int count = kind == 5 || kind == 4 ? others : queued[key];
+                const std::string text =
+                    std::to_string(key) + " " + std::to_string(count) + " " + std::string(pad, '.');
+                if (kind == 5) {
+                    others += pipe.outbox.push(Delivery(Channel::unreliable).with(weight), as_bytes(text));
+                } else if (kind == 4) {
+                    others += pipe.outbox.push(latest_of(std::uint8_t(key)).with(weight), as_bytes(text));
+                } else {
+                    queued[key] += pipe.outbox.push(ordered_by(key).with(weight), as_bytes(text));
+                }
+            }
+            flying.push_back(pipe.send(random() % 3 ? 1170 : random() % 1170, pipe.terms));
+            while (!flying.empty() && (flying.size() > random() % in_flight || !is_filling)) {
+                const std::size_t pick = is_filling ? random() % flying.size() : 0;
+                const Pipe::Datagram chosen = flying[pick];
+                flying.erase(flying.begin() + std::ptrdiff_t(pick));
+                const unsigned luck = is_filling ? random() % 10 : 5;
+                const bool is_stale = chosen.number + 64 < newest_received;
+                const bool arrives = luck >= 3 && !is_stale;
+                if (arrives) {
+                    newest_received = std::max(newest_received, chosen.number);
+                    ASSERT_TRUE(pipe.receive(chosen));
+                }
+                pipe.outbox.settle(chosen.carried, arrives && luck != 9);  // 9: the ack was lost, or too late
+                model.check(pipe.got);
+                if (HasFatalFailure()) return;
+            }
+            ASSERT_TRUE(pipe.outbox.is_consistent());
+        }
+        for (int i = 0; i < 20'000 && pipe.outbox.has_ready({.now = pipe.terms.now}); ++i) {
+            const Pipe::Datagram packet = pipe.send(1170, {.now = pipe.terms.now});
+            ASSERT_TRUE(pipe.receive(packet));
+            pipe.outbox.settle(packet.carried, true);
+        }
+        model.check(pipe.got);
+        if (HasFatalFailure()) return;
+        for (const auto& [key, count] : queued) {
+            ASSERT_EQ(key == Delivery::kNoKey ? int(model.unordered.size()) : model.delivered[key], count)
+                << "key " << key;
+        }
+        ASSERT_EQ(pipe.inbox.waiting_bytes(), 0u);
+        ASSERT_TRUE(pipe.outbox.is_consistent());
+    }
+}
+
+TEST(Messages, OnlyEqualKeysWaitForEachOther) {
+    Pipe pipe(1);
+    ASSERT_TRUE(pipe.outbox.push(ordered_by(7), as_bytes("seven 1")));
+    const auto lost = pipe.send();
+    ASSERT_TRUE(pipe.outbox.push(ordered_by(7), as_bytes("seven 2")));
+    ASSERT_TRUE(pipe.outbox.push(ordered_by(8), as_bytes("eight")));
+    ASSERT_TRUE(pipe.outbox.push(unordered(), as_bytes("free")));
+    const auto second = pipe.send();
+    ASSERT_TRUE(pipe.receive(second));
+    ASSERT_EQ(pipe.got.size(), 2u);
+    EXPECT_EQ(pipe.got[0].text, "eight");
+    EXPECT_EQ(pipe.got[1].text, "free");
+    // The second of key 7 has arrived, but not been handed over: a third must not overtake it.
+    pipe.outbox.settle(second.carried, true);
+    ASSERT_TRUE(pipe.outbox.push(ordered_by(7), as_bytes("seven 3")));
+    ASSERT_TRUE(pipe.receive(pipe.send()));
+    EXPECT_EQ(pipe.got.size(), 2u);
+    pipe.outbox.settle(lost.carried, false);
+    ASSERT_TRUE(pipe.receive(pipe.send()));
+    ASSERT_EQ(pipe.got.size(), 5u);
+    EXPECT_EQ(pipe.got[2].text, "seven 1");
+    EXPECT_EQ(pipe.got[3].text, "seven 2");
+    EXPECT_EQ(pipe.got[4].text, "seven 3");
+}
+
+TEST(Messages, LatestReplacesWhatWaitsAndDropsWhatIsLate) {
+    Pipe pipe(1);
+    ASSERT_TRUE(pipe.outbox.push(latest_of(3), as_bytes("a")));
+    ASSERT_TRUE(pipe.outbox.push(latest_of(3), as_bytes("bb")));
+    ASSERT_TRUE(pipe.outbox.push(latest_of(4), as_bytes("cc")));
+    const auto first = pipe.send();
+    EXPECT_EQ(pipe.stats.messages_sent, 2u);
+    ASSERT_TRUE(pipe.outbox.push(latest_of(3), as_bytes("d")));
+    const auto second = pipe.send();
+    ASSERT_TRUE(pipe.receive(second));
+    ASSERT_TRUE(pipe.receive(first));  // late: its key 3 is old, its key 4 is not
+    ASSERT_EQ(pipe.got.size(), 2u);
+    EXPECT_EQ(pipe.got[0].text, "d");
+    EXPECT_EQ(pipe.got[1].text, "cc");
+    EXPECT_FALSE(pipe.outbox.has_ready({}));
+}
+
+// The goal of the format: what one, and ten, reliable messages of 32 bytes cost beside their bytes.
+TEST(Messages, HeadsAreSmall) {
+    Pipe pipe(1000);
+    const std::size_t frame = 1 + 4 + 1 + kInsecureTagBytes;  // kind, number in four bytes, flags, tag
+    const std::string message(32, 'm');
+    for (const std::size_t count : {1u, 10u, 30u}) {
+        for (std::size_t i = 0; i < count; ++i)
+            ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes(message)));
+        const auto packet = pipe.send();
+        EXPECT_EQ(packet.bytes.size(), frame + count * 32 + (count == 1 ? 2u : 3u));
+        ASSERT_TRUE(pipe.receive(packet));
+        // The next ones find some under way, and name the one before.
+    }
+    EXPECT_EQ(pipe.got.size(), 41u);
+    for (int i = 0; i < 5; ++i)
+        ASSERT_TRUE(pipe.outbox.push(ordered_by(unsigned(i % 2)), as_bytes(message)));
+    const auto packet = pipe.send();
+    ASSERT_TRUE(pipe.receive(packet));
+    EXPECT_EQ(pipe.got.size(), 46u);
+    EXPECT_LE(packet.bytes.size(), frame + 5 * 32 + 12u);
+}
+
+TEST(Messages, BulkTakesOnlyWhatOthersLeave) {
+    Pipe pipe(1);
+    const std::string big(500, 'b');
+    for (int i = 0; i < 100; ++i)
+        ASSERT_TRUE(pipe.outbox.push(unordered().with(Weight::bulk), as_bytes(big)));
+    EXPECT_EQ(pipe.outbox.ready_bytes(), 0u);  // the state comes first
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes(std::string(50, 'n'))));
+        ASSERT_TRUE(pipe.outbox.push(Channel::unreliable, as_bytes(std::string(50, 'u'))));
+    }
+    ASSERT_TRUE(pipe.receive(pipe.send()));
+    ASSERT_GT(pipe.got.size(), 20u);
+    EXPECT_TRUE(std::none_of(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'b'; }));
+    // However much of it is under way, the others find room in the window.
+    while (pipe.outbox.has_ready({})) pipe.send();
+    ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes("n")));
+    EXPECT_TRUE(pipe.outbox.has_ready({.bulk = false}));
+}
+
+TEST(Messages, BulkLeavesHalfOfTheWindow) {
+    Pipe pipe(1);
+    for (std::uint64_t i = 0; i < kReliableWindow; ++i)
+        ASSERT_TRUE(pipe.outbox.push(unordered().with(Weight::bulk), as_bytes("b")));
+    while (pipe.outbox.has_ready({})) pipe.send();
+    EXPECT_EQ(pipe.stats.messages_sent, kReliableWindow / 2);
+    for (std::uint64_t i = 0; i < kReliableWindow; ++i)
+        ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes("n")));
+    while (pipe.outbox.has_ready({})) pipe.send();
+    EXPECT_EQ(pipe.stats.messages_sent, kReliableWindow);
+}
+
+TEST(Messages, UrgentOnesGetThreeTimesTheBytes) {
+    Pipe pipe(1);
+    for (int i = 0; i < 1000; ++i) {
+        ASSERT_TRUE(pipe.outbox.push(Delivery(Channel::unreliable), as_bytes(std::string(40, 'n'))));
+        ASSERT_TRUE(pipe.outbox.push(unordered().with(Weight::urgent), as_bytes(std::string(40, 'u'))));
+    }
+    for (int i = 0; i < 30; ++i) ASSERT_TRUE(pipe.receive(pipe.send()));
+    const auto urgent = std::count_if(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'u'; });
+    EXPECT_NEAR(double(urgent) / double(pipe.got.size()), 0.75, 0.02);
+}
+
+TEST(Messages, RepeatsFollowTheLossAndTheirShare) {
+    for (const double loss : {0.005, 0.02, 0.05}) {
+        Pipe pipe(1);
+        pipe.outbox.set_repeat_share(1);
+        pipe.terms.loss = loss;
+        std::uint64_t repeats = 0;
+        for (int i = 0; i < 100; ++i) {
+            pipe.terms.now += 16ms;
+            ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes(std::string(64, 'm'))));
+            const auto packet = pipe.send();
+            const auto twin = pipe.send();  // the same tick: nothing is repeated
+            EXPECT_EQ(twin.carried, Outbox::kNone);
+            ASSERT_TRUE(pipe.receive(packet));
+        }
+        repeats = pipe.stats.messages_repeated;
+        EXPECT_NEAR(double(repeats), loss < 0.01 ? 0 : loss < 0.03 ? 99 : 197, 2);
+        EXPECT_EQ(pipe.got.size(), 100u);
+    }
+    Pipe poor(1);
+    poor.outbox.set_repeat_share(0.1);
+    poor.terms.loss = 0.05;
+    for (int i = 0; i < 100; ++i) {
+        poor.terms.now += 16ms;
+        ASSERT_TRUE(poor.outbox.push(Channel::reliable, as_bytes(std::string(64, 'm'))));
+        poor.send();
+    }
+    EXPECT_LT(poor.stats.messages_repeated, 25u);
+    EXPECT_GT(poor.stats.messages_repeated, 10u);
+}
+
+// A message in three packets is delivered with any of them, and waits again only when all are lost.
+TEST(Messages, AreLostWhenAllCopiesAre) {
+    for (unsigned fates = 0; fates < 8; ++fates) {
+        SCOPED_TRACE(fates);
+        Pipe pipe(1);
+        pipe.outbox.set_repeat_share(1);
+        pipe.terms.loss = 0.05;
+        ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes("m")));
+        std::vector<Pipe::Datagram> packets;
+        for (int i = 0; i < 3; ++i) {
+            pipe.terms.now += 16ms;
+            packets.push_back(pipe.send());
+            ASSERT_NE(packets.back().carried, Outbox::kNone);
+        }
+        pipe.terms.now += 16ms;
+        EXPECT_EQ(pipe.send().carried, Outbox::kNone);
+        for (unsigned i = 0; i < 3; ++i) {
+            EXPECT_FALSE(pipe.outbox.has_ready({}));
+            pipe.outbox.settle(packets[i].carried, fates >> i & 1);
+        }
+        EXPECT_EQ(pipe.outbox.has_ready({}), fates == 0);
+        EXPECT_TRUE(pipe.outbox.is_consistent());
+    }
+}
+
+struct Latencies {
+    double p95_ms, p99_ms, bytes;  // per message, with 28 bytes of IP and UDP for each packet
+};
+
+/// 64-byte messages at 60 Hz from a client that polls each millisecond, 50 +- 10 ms one way.
+Latencies measure(std::uint32_t keys, double loss) {
+    std::vector<double> latencies;
+    std::uint64_t bytes = 0;
+    std::uint64_t sent = 0;
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        LinkConfig link;
+        link.latency = 40ms;
+        link.jitter = 20ms;
+        link.loss = loss;
+        World world(link, seed);
+        world.add_host(host_config(seed));
+        Client& client = world.add_client(client_config(seed + 9)).client;
+        client.connect(world.server_address, {}, world.now);
+        world.run(3s);
+        std::uint64_t before = 0;
+        for (int ms = 0; ms < 40'000; ++ms) {
+            const bool is_settled = ms > 4000;  // the loss is known by then
+            if (ms == 4000) {
+                world.server.messages.clear();
+                before = client.stats(client.server()).bytes_sent + 28 * client.stats(client.server()).packets_sent;
+            }
+            if (ms * 60 / 1000 != (ms + 1) * 60 / 1000) {
+                std::string text = std::to_string((world.now + 1ms).count());
+                text.resize(64, ' ');
+                EXPECT_EQ(client.send_message(client.server(), ordered_by(std::uint32_t(ms) % keys), as_bytes(text)),
+                          SendResult::queued);
+                sent += is_settled;
+            }
+            const std::size_t had = world.server.messages.size();
+            world.step(1ms);
+            for (std::size_t i = had; i < world.server.messages.size(); ++i) {
+                const Duration age = world.now - Duration(std::stoll(world.server.messages[i].second));
+                if (is_settled) latencies.push_back(double(age.count()) / 1000);
+            }
+        }
+        const ConnectionStats& stats = client.stats(client.server());
+        bytes += stats.bytes_sent + 28 * stats.packets_sent - before;
+    }
+    std::sort(latencies.begin(), latencies.end());
+    return {latencies[latencies.size() * 95 / 100], latencies[latencies.size() * 99 / 100],
+            double(bytes) / double(sent)};
+}
+
+// One repeat in the next packet keeps nearly every loss from being noticed.
+TEST(Messages, LossesCostLittleTimeAndFewBytes) {
+    const Latencies clean = measure(1, 0);
+    EXPECT_LE(clean.p99_ms, 61);
+    EXPECT_LE(clean.bytes, 118);  // 28 + 25 of packet and message head + 64
+    const Latencies ordered = measure(1, 0.05);
+    EXPECT_LE(ordered.p95_ms, 75);
+    EXPECT_LE(ordered.p99_ms, 180);
+    EXPECT_LE(ordered.bytes, 191);
+    const Latencies keyed = measure(1000, 0.05);
+    EXPECT_LE(keyed.p95_ms, 65);
+    EXPECT_LE(keyed.p99_ms, 80);
+    EXPECT_LE(keyed.bytes, 191);
+}
+
+// What is urgent goes with the next packet, however much bulk waits.
+TEST(Messages, BulkDelaysNobody) {
+    std::vector<int> packets[2];
+    for (const bool has_bulk : {false, true}) {
+        World world;
+        world.add_host(host_config());
+        World::Player& player = world.add_client(client_config());
+        player.client.connect(world.server_address, {}, world.now);
+        world.run(100ms);
+        LinkConfig link;
+        link.latency = 60ms;
+        world.up.set_config(link);
+        world.down.set_config(link);
+        const std::string big(900, 'b');
+        for (int tick = 0; tick < 300; ++tick) {
+            while (has_bulk && world.host->send_message(world.server.newest, unordered().with(Weight::bulk),
+                                                        as_bytes(big)) == SendResult::queued) {
+            }
+            const auto how = ordered_by(unsigned(tick % 3)).with(Weight::urgent);
+            ASSERT_EQ(world.host->send_message(world.server.newest, how, as_bytes("u" + std::to_string(tick))),
+                      SendResult::queued);
+            world.step(16ms);
+            for (const auto& message : player.recorder.messages) {
+                if (message.second[0] == 'u') packets[has_bulk].push_back(tick - std::stoi(message.second.substr(1)));
+            }
+            player.recorder.messages.clear();
+        }
+    }
+    EXPECT_GT(packets[0].size(), 290u);
+    EXPECT_EQ(packets[0], packets[1]);
+}
+
+TEST(Messages, AnIdleSideIsSmall) {
+    EXPECT_EQ(Outbox(1, 65'536).capacity_bytes(), 0u);
+    EXPECT_LE(sizeof(Connection) + 16 * (48 + sizeof(SentPackets::Settled)), 4096u);
+}
+
+}  // namespace
+}  // namespace shoal::net

@@ -1,0 +1,25 @@
+#pragma once
+// The key of every server in the tests, and what its clients know of it.
+
+#include "net/client.h"
+#include "net/host.h"
+
+namespace shoal::net {
+
+inline const Key& server_key() {
+    static const Key key = [] {
+        Bytes32 bytes{};
+        bytes[0] = std::byte(0x77);
+        return Key(bytes);
+    }();
+    return key;
+}
+inline void give_key(HostConfig& config) {
+    config.key = server_key();
+}
+inline void give_key(ClientConfig& config) {
+    static const PublicKey known = public_key(server_key());
+    config.server_key = known;
+}
+
+}  // namespace shoal::net
