@@ -96,7 +96,8 @@ TEST(PacketCipher, SealingHidesTheBodyAndInsecureDoesNot) {
         Ends ends(is_sealed);
         const Sealed packet = seal(ends.a, 1, false, body);
         const auto wanted = std::as_bytes(std::span(body));
-        return !std::ranges::search(packet.bytes, wanted).empty();
+        const auto& bytes = packet.bytes;
+        return std::search(bytes.begin(), bytes.end(), wanted.begin(), wanted.end()) != bytes.end();
     };
     EXPECT_FALSE(shows(true));
     EXPECT_TRUE(shows(false));
@@ -120,7 +121,7 @@ TEST(PacketCipher, KeysTurnUnderLossAndReordering) {
             phase = next;
             if (random() % 4 != 0) under_way.push_back(seal(ends.a, number, phase, "body"));
             while (under_way.size() > random() % 6) {
-                const auto chosen = under_way.begin() + random() % under_way.size();
+                const auto chosen = under_way.begin() + static_cast<std::ptrdiff_t>(random() % under_way.size());
                 // A key seals at least life.packets, so at most one turn lies between.
                 const bool is_recent = chosen->number + life.packets > newest_opened;
                 const bool is_open = open(ends.b, *chosen);
