@@ -33,7 +33,7 @@ Connection::Connection(const ConnectionConfig& config, const Session& session, c
       handler_(handler),
       sink_(sink),
       sent_(session.send_first, config.max_open_packets),
-      rate_(config.max_bytes_per_second, now, stats_),
+      rate_(config.first_bytes_per_second, config.max_bytes_per_second, now, stats_),
       received_(session.receive_first),
       outbox_(session.send_first, config.message_queue_bytes),
       inbox_(session.receive_first),

@@ -25,6 +25,7 @@ struct ConnectionConfig {
     std::uint32_t max_open_packets = 256;                    // fates open at once; power of two, 32..32768
     std::uint32_t message_queue_bytes = 64 * 1024;           // for each channel and weight
     std::uint32_t max_packets_per_flush = 8;                 // >= 1
+    std::uint64_t first_bytes_per_second = 32'000;           // until acks show what the path carries
     std::uint64_t max_bytes_per_second = 16'000'000;         // >= 4,000; the path may allow less
     std::uint64_t first_packet_number = 1;                   // 1..2^62; tests start it next to wraps
     std::uint64_t max_packets = 1ull << 48;                  // sent; then the connection ends, as exhausted

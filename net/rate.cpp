@@ -47,7 +47,8 @@ constexpr Duration kMaxProbeInterval = std::chrono::seconds(1);
 
 }  // namespace
 
-RateController::RateController(std::uint64_t max_rate, Time now, ConnectionStats& stats)
+RateController::RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now,
+                               ConnectionStats& stats)
     : max_rate_(static_cast<double>(max_rate)),
       budget_(kFirstBurst),
       reserve_(kReserve),
@@ -55,7 +56,7 @@ RateController::RateController(std::uint64_t max_rate, Time now, ConnectionStats
       min_rtt_began_(now),
       last_news_(now) {
     assert(max_rate_ >= kMinRate);
-    set_rate(kFirstRate);
+    set_rate(static_cast<double>(first_rate));
     round_.began = epoch_.began = now;
     stats.rate = rate_;
 }

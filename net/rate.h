@@ -19,11 +19,11 @@ namespace shoal::net {
 /// Reads rtt, latest_rtt and bytes_in_flight of the stats; writes rate, queue_delay and rate_limit.
 class RateController {
 public:
-    static constexpr double kMinRate = 4'000;     // bytes per second
-    static constexpr double kFirstRate = 32'000;  // after the first ten packets
+    static constexpr double kMinRate = 4'000;  // bytes per second
 
-    /// `max_rate`: bytes per second, at least kMinRate.
-    RateController(std::uint64_t max_rate, Time now, ConnectionStats& stats);
+    /// Bytes per second: `first_rate` after the first ten packets, never more than `max_rate`, which is at least
+    /// kMinRate.
+    RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now, ConnectionStats& stats);
 
     /// Once per tick, after fates are reported: saves up budget, decides, watches the breaker.
     /// `timeout`: after which an answer is overdue.
@@ -66,7 +66,7 @@ private:
     Duration base_rtt() const;
 
     double max_rate_;
-    double rate_ = kFirstRate;
+    double rate_ = kMinRate;
     double budget_;   // below 0: overdrawn
     double reserve_;  // the same, of small messages
     Time accrued_;

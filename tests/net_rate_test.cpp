@@ -257,8 +257,9 @@ TEST(Rate, IdleGameDoesNotRaiseItsRateAndBulkAfterItIsFast) {
     Flows flows(bottleneck(500'000), 16'667us);
     flows.wanted[0] = 20'000;
     flows.run(60s);
-    EXPECT_EQ(flows.highest_rate, RateController::kFirstRate);
-    EXPECT_EQ(flows.lowest_rate, RateController::kFirstRate);
+    const auto first_rate = static_cast<double>(ConnectionConfig{}.first_bytes_per_second);
+    EXPECT_EQ(flows.highest_rate, first_rate);
+    EXPECT_EQ(flows.lowest_rate, first_rate);
     EXPECT_EQ(flows.stats().rate_limit, RateLimit::application);
     flows.wanted[0] = 0;
     flows.run(30s);
@@ -350,7 +351,7 @@ TEST(Rate, FloorHolds) {
 TEST(Rate, BudgetsAccumulate) {
     ConnectionStats stats;
     Time now = 1s;
-    RateController rate(4'000, now, stats);
+    RateController rate(4'000, 4'000, now, stats);
     std::size_t sent = 0;
     int packets = 0;
     for (int tick = 0; tick < 600; ++tick) {
@@ -372,7 +373,7 @@ TEST(Rate, BudgetsAccumulate) {
 
 TEST(Rate, AcksUseUpBudgetButNeverOverdrawIt) {
     ConnectionStats stats;
-    RateController rate(4'000, 0s, stats);
+    RateController rate(4'000, 4'000, 0s, stats);
     for (int i = 0; i < 10'000; ++i) rate.on_sent_untracked(25);
     EXPECT_FALSE(rate.may_send());
     rate.update(1ms, 100ms, stats);

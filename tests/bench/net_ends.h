@@ -36,13 +36,14 @@ struct Load {
 
 struct Setup {
     bool is_plain = false;  // packets in the clear
-    bool is_flood = false;  // queues and packets per flush for more than a game sends in a tick
+    bool is_flood = false;  // more than a game sends in a tick, on a path that is known to carry it
     std::uint32_t max_peers = 1;
 };
 
 inline net::ConnectionConfig connection_config(const Setup& setup) {
     net::ConnectionConfig config;
     if (setup.is_flood) {
+        config.first_bytes_per_second = config.max_bytes_per_second = 4'000'000'000;
         config.message_queue_bytes = 1 << 20;
         config.max_packets_per_flush = 128;
     }
