@@ -35,7 +35,8 @@ CXXFLAGS += -std=c++20 $(flags_$(config)) $(warnings) -I. -MMD -MP
 LDFLAGS += $(filter -fsanitize=%,$(flags_$(config))) -pthread
 
 library := $(patsubst %.cpp,$(out)/%.o,$(wildcard ecs/*.cpp net/*.cpp replication/*.cpp))
-demo_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out demo/server.cpp demo/client.cpp demo/compare.cpp,$(wildcard demo/*.cpp)))
+demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp
+demo_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out $(demo_mains),$(wildcard demo/*.cpp)))
 test_sources := $(if $(only),$(wildcard tests/$(only)_*test.cpp tests/$(only)/*_test.cpp),$(wildcard tests/*_test.cpp tests/sim/*_test.cpp))
 test_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp)))
 ifneq ($(filter ecs net,$(only)),)
@@ -45,7 +46,7 @@ test_library := $(library) $(test_shared) $(if $(filter demo,$(only)),$(demo_sha
 endif
 tests := $(patsubst %.cpp,$(out)/%.o,$(test_sources))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
-demos := $(patsubst demo/%.cpp,$(bin)/demo/%,$(wildcard demo/server.cpp demo/client.cpp demo/compare.cpp))
+demos := $(patsubst demo/%.cpp,$(bin)/demo/%,$(demo_mains))
 
 .PHONY: all demo test bench secrets fuzz fuzzers windows windows_programs clean
 all: $(library) $(demos)

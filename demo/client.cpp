@@ -23,24 +23,27 @@ constexpr net::Duration kFrame = 33ms;
 constexpr net::Duration kLongestWait = 10ms;  // replication::Client wants an update every 20 ms
 
 struct Options {
-    std::string connect = "127.0.0.1:40000", name = "guest", hash_log, key;
-    double seconds = 0, latency_ms = 0, jitter_ms = 0, loss = 0, duplicate = 0, reorder = 0;
+    std::string connect, name = "guest", hash_log, key, token_file;
+    double seconds = 0, latency_ms = 0, jitter_ms = 0, loss = 0, duplicate = 0, reorder = 0, corrupt = 0;
     std::uint64_t seed = random_number();
     bool headless = false, insecure = false;
     net::PublicKey server_key{};
+    std::optional<net::ClientToken> token;
 };
 
 Flags make_flags(Options& options) {
     Flags flags(
         "usage: client [flags]\nWatches an arena and swims in it.\n"
         "W A S D or arrows steer, space stops, q quits.\n");
-    flags.text("--connect", options.connect, "HOST:PORT of the server (127.0.0.1:40000)");
+    flags.text("--connect", options.connect, "HOST:PORT of the server (127.0.0.1:40000, or the token's)");
     flags.text("--name", options.name, "of your creature, at most 16 letters (guest)");
     flags.real("--seconds", options.seconds, 0, 100'000, "leave after so long; 0: stay (0)");
     flags.text("--hash-log", options.hash_log,
                "write a hash of the world for each complete tick to this file");
     flags.text("--key", options.key,
                "the server's public key, which it prints (that of a server on this machine)");
+    flags.text("--token", options.token_file,
+               "FILE with a token from the backend, good once; - is standard input");
     flags.toggle("--insecure", options.insecure, "packets in the clear, to servers that say so too");
     flags.toggle("--headless", options.headless, "one status line a second, also on a terminal");
     flags.real("--latency-ms", options.latency_ms, 0, 10'000, "a worse network, each way: delay (0)");
@@ -48,6 +51,7 @@ Flags make_flags(Options& options) {
     flags.real("--loss", options.loss, 0, 1, "  share of datagrams lost (0)");
     flags.real("--duplicate", options.duplicate, 0, 1, "  share that comes twice (0)");
     flags.real("--reorder", options.reorder, 0, 1, "  share that later ones overtake (0)");
+    flags.real("--corrupt", options.corrupt, 0, 1, "  share with bits flipped or the end cut off (0)");
     flags.whole("--seed", options.seed, 0, UINT64_MAX, "of that network's whims (random)");
     return flags;
 }
@@ -64,6 +68,7 @@ net::LinkConfig link_config(const Options& options) {
     config.loss = options.loss;
     config.duplicate = options.duplicate;
     config.reorder = options.reorder;
+    config.corrupt = options.corrupt;
     return config;
 }
 
@@ -76,7 +81,13 @@ public:
     bool open_log(const std::string& path) { return log_.open(path); }
     bool close_log() { return !log_.is_open() || log_.close(); }
 
-    void connect(const net::Address& server) { client_.connect(server); }
+    void connect(const net::Address& server, const std::optional<net::ClientToken>& token) {
+        if (token) {
+            client_.connect(server, *token);
+        } else {
+            client_.connect(server);
+        }
+    }
     void leave(net::Time now) { client_.disconnect(now); }
 
     void receive(const net::Address& from, std::span<const std::byte> datagram, net::Time now) {
@@ -118,7 +129,7 @@ private:
 
     /// Again and again also if nothing has changed: it is our packets that measure round trip and loss.
     void send_steer(net::Time now) {
-        if (client_.send_message(net::Channel::reliable, write_steer(direction_)) == net::SendResult::queued)
+        if (client_.send_message(net::latest_of(0), write_steer(direction_)) == net::SendResult::queued)
             next_steer_ = now + 100ms;
     }
 
@@ -162,12 +173,16 @@ struct Status {
     }
 
     std::string line(const Game& game) const {
-        const double rtt_ms = static_cast<double>(game.stats().rtt.count()) / 1000;
-        std::array<char, 160> text;
+        const net::ConnectionStats& stats = game.stats();
+        const auto ms = [](net::Duration time) { return static_cast<double>(time.count()) / 1000; };
+        std::array<char, 200> text;
         std::snprintf(text.data(), text.size(),
-                      "entities=%u tick=%u rtt=%.1fms loss=%.1f%% in=%.1fkB/s out=%.1fkB/s",
-                      game.receiver().entity_count(), game.receiver().newest_tick().value_or(0), rtt_ms,
-                      game.stats().loss * 100, in_kBps, out_kBps);
+                      "entities=%u tick=%u rtt=%.1fms jitter=%.1fms loss=%.1f%% in=%.1fkB/s out=%.1fkB/s "
+                      "of %.0fkB/s repeats=%llu drops=%llu",
+                      game.receiver().entity_count(), game.receiver().newest_tick().value_or(0),
+                      ms(stats.rtt), ms(stats.jitter), stats.loss * 100, in_kBps, out_kBps, stats.rate / 1000,
+                      static_cast<unsigned long long>(stats.messages_repeated),
+                      static_cast<unsigned long long>(stats.drops.total()));
         return text.data();
     }
 };
@@ -266,8 +281,13 @@ int exit_code(const Options& options, const Game& game) {
     return 0;
 }
 
-/// Whom we believe to be the server. Returns why nobody, in one line.
+/// What brings us in, and whom we believe to be the server. Returns why nothing, in one line.
 std::string find_key(Options& options, std::string_view argv0) {
+    if (!options.token_file.empty()) {
+        auto [token, why] = read_token(options.token_file);
+        options.token = std::move(token);
+        return why;
+    }
     if (!options.key.empty()) {
         const auto key = net::parse_public_key(options.key);
         if (!key) return "--key needs 64 hexadecimal digits, not '" + options.key + "'";
@@ -287,12 +307,14 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     if (outcome == Flags::Outcome::help) return std::printf("%s", flags.help().c_str()) < 0;
     if (outcome == Flags::Outcome::bad) return fail("client", flags.error(), 2);
     if (options.name.size() > kMaxNameBytes) return fail("client", "--name has at most 16 letters", 2);
-    if (options.insecure && !options.key.empty())
-        return fail("client", "--key and --insecure exclude each other", 2);
+    if (options.insecure + !options.key.empty() + !options.token_file.empty() > 1)
+        return fail("client", "--key, --token and --insecure exclude each other", 2);
     if (!options.insecure) {
         if (const std::string why = find_key(options, argv0); !why.empty())
             return fail("client", why, options.key.empty() ? 1 : 2);
     }
+    if (options.connect.empty())
+        options.connect = options.token ? options.token->servers.front().to_string() : "127.0.0.1";
     auto addresses = net::resolve(options.connect, kDefaultPort);
     if (addresses.error() == net::NetError::bad_address)
         return fail("client", "--connect needs HOST:PORT, not '" + options.connect + "'", 2);
@@ -308,7 +330,7 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     if (!options.hash_log.empty() && !game.open_log(options.hash_log))
         return fail("client", "cannot write " + options.hash_log, 1);
     catch_signals();
-    game.connect(server);
+    game.connect(server, options.token);
     const bool has_display = run(options, socket.value(), link, game);
     const net::Time left_at = now();
     if (!game.end()) leave(options, socket.value(), link, game);

@@ -53,6 +53,22 @@ if "$bin/client" --connect "127.0.0.1:$port" --key "$(printf '%064d' 11)" --head
 fi
 grep -q 'the server has another key' "$dir/stranger.err" || give_up "a client with a wrong key is not told why"
 
+# A token is good once.
+: >"$dir/club.out"
+"$bin/backend" --server 127.0.0.1:1 >"$dir/token" 2>"$dir/backend.err" || give_up "the backend failed"
+"$bin/server" --port 0 --tokens 127.0.0.1:1 --seconds 5 --headless >"$dir/club.out" 2>"$dir/club.err" &
+club=$!
+children="$children $club"
+sleep 0.3
+club_port=$(sed -n 's/^listening on [^ ]*:\([0-9]*\) .*/\1/p' "$dir/club.out")
+"$bin/client" --connect "127.0.0.1:$club_port" --token "$dir/token" --seconds 1 --headless \
+    >"$dir/member.out" 2>"$dir/member.err" || give_up "a client with a token did not come in"
+if "$bin/client" --connect "127.0.0.1:$club_port" --token "$dir/token" --headless \
+    >"$dir/copy.out" 2>"$dir/copy.err"; then
+    give_up "a token was good twice"
+fi
+grep -q 'used before' "$dir/copy.err" || give_up "a client with a used token is not told why"
+
 wait $server || give_up "the server failed"
 wait $lossy || give_up "the lossy client failed"
 wait $late || give_up "the late client failed"

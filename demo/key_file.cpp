@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 
 #include "process.h"
 
@@ -109,6 +110,19 @@ KeyOrWhy<net::PublicKey> read_public_key(const std::string& path) {
     const std::optional<net::PublicKey> key = net::parse_public_key(*line);
     if (!key) return {{}, path + " holds no key: one line of 64 hexadecimal digits"};
     return {key, {}};
+}
+
+KeyOrWhy<net::ClientToken> read_token(const std::string& path) {
+    std::optional<std::string> line;
+    if (path == "-") {
+        std::getline(std::cin, line.emplace());
+    } else {
+        line = read_line(path);
+    }
+    if (!line) return {{}, cannot("read", path)};
+    std::optional<net::ClientToken> token = net::parse_client_token(*line);
+    if (!token) return {{}, path + " holds no token: one line from the backend"};
+    return {std::move(token), {}};
 }
 
 }  // namespace shoal::demo

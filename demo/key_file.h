@@ -1,11 +1,12 @@
 #pragma once
-// Where the server keeps its key, and where clients on the same machine find what they need of it.
+// Where the server keeps its keys, and where clients find what they need to come in.
 
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "net/server_key.h"
+#include "net/token.h"
 
 namespace shoal::demo {
 
@@ -16,6 +17,8 @@ struct KeyOrWhy {
     std::string why;
 };
 
+inline constexpr std::string_view kBackendKeyFile = "backend.key";  // shared by backend and servers
+
 /// The file `name` in the folder of the program that was started as `argv0`.
 std::string beside(std::string_view argv0, std::string_view name);
 
@@ -25,5 +28,8 @@ KeyOrWhy<net::Key> load_or_make_private_key(const std::string& path);
 /// False if the file cannot be written.
 bool write_public_key(const std::string& path, const net::PublicKey& key);
 KeyOrWhy<net::PublicKey> read_public_key(const std::string& path);
+
+/// What the backend printed, from a file or, if the path is "-", from standard input.
+KeyOrWhy<net::ClientToken> read_token(const std::string& path);
 
 }  // namespace shoal::demo

@@ -1,5 +1,6 @@
 #pragma once
-// What players and the server tell each other beside the world, on the reliable channel.
+// What players and the server tell each other beside the world, reliably but for steering, of which only the
+// latest counts.
 //
 //   byte  to server: name         to server: steer    to client: creature
 //   0     'n'                     's'                 'c'

@@ -23,6 +23,11 @@ net::Time now() {
     return std::chrono::duration_cast<net::Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
+std::uint64_t unix_time_s() {
+    const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(since_1970).count());
+}
+
 net::Seed fresh_seed() {
     net::Seed seed;
     if (!net::fill_random(seed)) std::exit(fail("demo", "this system has no random numbers", 1));

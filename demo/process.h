@@ -10,6 +10,8 @@ namespace shoal::demo {
 
 /// Steady; microseconds since some moment in the past.
 net::Time now();
+/// Since 1970, as the wall's clock has it.
+std::uint64_t unix_time_s();
 
 /// For one connection endpoint, from the system's random source: never from a user's --seed.
 net::Seed fresh_seed();

@@ -18,10 +18,11 @@ using namespace std::chrono_literals;
 
 struct Options {
     std::uint64_t port = kDefaultPort, entities = 200, rate = 30, seed = random_number();
-    std::string bind = "127.0.0.1", hash_log;
+    std::string bind = "127.0.0.1", hash_log, tokens;
     double seconds = 0, settle = 0;
     bool headless = false, insecure = false;
-    net::Key key;
+    net::Key key;  // zero: clients come by token
+    net::TokenConfig token_config;
 };
 
 Flags make_flags(Options& options) {
@@ -37,6 +38,8 @@ Flags make_flags(Options& options) {
                "of these, the world stands still for the last so many (0)");
     flags.whole("--seed", options.seed, 0, UINT64_MAX, "of the creatures' life (random)");
     flags.text("--hash-log", options.hash_log, "write a hash of the world for each tick to this file");
+    flags.text("--tokens", options.tokens,
+               "let in only who has a token for this ADDRESS:PORT of ours; see backend --help");
     flags.toggle("--insecure", options.insecure, "packets in the clear, for clients that say so too");
     flags.toggle("--headless", options.headless, "one status line a second, also on a terminal");
     return flags;
@@ -53,13 +56,16 @@ public:
 
     void print(const replication::Server& server, std::size_t players, std::uint32_t entities,
                net::Time now) {
-        std::uint64_t in = 0, out = 0;
+        std::uint64_t in = 0, out = 0, drops = server.host().endpoint_stats().drops.total();
         server.for_each_peer([&](net::PeerId peer) {
-            in += server.host().stats(peer).bytes_received;
-            out += server.host().stats(peer).bytes_sent;
+            const net::ConnectionStats& stats = server.host().stats(peer);
+            in += stats.bytes_received;
+            out += stats.bytes_sent;
+            drops += stats.drops.total();
         });
-        std::printf("%stick=%u entities=%u players=%zu in=%.1fkB/s out=%.1fkB/s%s", in_place_ ? "\r" : "",
-                    server.current_tick(), entities, players, in_.sample(in, now), out_.sample(out, now),
+        std::printf("%stick=%u entities=%u players=%zu in=%.1fkB/s out=%.1fkB/s drops=%llu%s",
+                    in_place_ ? "\r" : "", server.current_tick(), entities, players, in_.sample(in, now),
+                    out_.sample(out, now), static_cast<unsigned long long>(drops),
                     in_place_ ? "\x1b[K" : "\n");
         std::fflush(stdout);
     }
@@ -84,6 +90,7 @@ struct Game {
         out.host.protocol_id = kProtocolId;
         out.host.seed = fresh_seed();
         out.host.key = options.key;
+        out.host.tokens = options.token_config;
         if (options.insecure) out.host.security = net::Security::insecure;
         out.sender.tick_hz = static_cast<double>(options.rate);
         return out;
@@ -150,6 +157,18 @@ void finish(net::Socket& socket, replication::Server& server, bool is_complete) 
     }
 }
 
+/// What tokens are checked against. Returns why not, in one line.
+std::string find_backend_key(Options& options, const net::Address& reached_at, std::string_view argv0) {
+    auto [key, why] = load_or_make_private_key(beside(argv0, kBackendKeyFile));
+    if (!key) return why;
+    const auto up_s =
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(now()).count());
+    options.token_config.backend_key = *key;
+    options.token_config.servers = {reached_at};
+    options.token_config.unix_time_s = unix_time_s() - up_s;
+    return {};
+}
+
 /// The server's key, from the file beside the program; its public half in the file that clients read.
 /// Returns why not, in one line.
 std::string find_key(Options& options, std::string_view argv0) {
@@ -166,6 +185,8 @@ void print_start(const Options& options, const net::Address& address) {
                 static_cast<unsigned long long>(options.rate), static_cast<unsigned long long>(options.seed));
     if (options.insecure) {
         std::printf("insecure: packets are not encrypted\n");
+    } else if (!options.tokens.empty()) {
+        std::printf("clients need a token from backend --server %s\n", options.tokens.c_str());
     } else {
         std::printf("clients elsewhere need --key %s\n", net::to_text(net::public_key(options.key)).c_str());
     }
@@ -183,8 +204,15 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
         return fail("server", "--bind needs an address without port, not '" + options.bind + "'", 2);
     address.value().port = static_cast<std::uint16_t>(options.port);
 
+    if (options.insecure && !options.tokens.empty())
+        return fail("server", "--tokens and --insecure exclude each other", 2);
     if (!options.insecure) {
-        if (const std::string why = find_key(options, argv0); !why.empty()) return fail("server", why, 1);
+        const auto reached_at = net::Address::parse(options.tokens);
+        if (!options.tokens.empty() && (!reached_at || reached_at.value().port == 0))
+            return fail("server", "--tokens needs ADDRESS:PORT, not '" + options.tokens + "'", 2);
+        const std::string why =
+            reached_at ? find_backend_key(options, reached_at.value(), argv0) : find_key(options, argv0);
+        if (!why.empty()) return fail("server", why, 1);
     }
     HashLog log;
     if (!options.hash_log.empty() && !log.open(options.hash_log))

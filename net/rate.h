@@ -21,8 +21,8 @@ class RateController {
 public:
     static constexpr double kMinRate = 4'000;  // bytes per second
 
-    /// Bytes per second: `first_rate` after the first ten packets, never more than `max_rate`, which is at least
-    /// kMinRate.
+    /// Bytes per second: `first_rate` after the first ten packets, never more than `max_rate`, which is at
+    /// least kMinRate.
     RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now, ConnectionStats& stats);
 
     /// Once per tick, after fates are reported: saves up budget, decides, watches the breaker.

@@ -61,6 +61,10 @@ public:
         assert(*this);
         return *std::get_if<0>(&state_);
     }
+    const T& value() const {
+        assert(*this);
+        return *std::get_if<0>(&state_);
+    }
     NetError error() const { return *this ? NetError::none : *std::get_if<1>(&state_); }
 
 private:

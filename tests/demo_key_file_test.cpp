@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -66,12 +67,28 @@ TEST(KeyFile, WhatIsNoKeyIsNamedInOneLine) {
         EXPECT_FALSE(read_public_key(path).key);
         expect_why(load_or_make_private_key(path).why, path);
         expect_why(read_public_key(path).why, path);
+        EXPECT_FALSE(read_token(path).key);
+        expect_why(read_token(path).why, path);
         std::ifstream file(path);
         EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text) << "left alone";
     }
     expect_why(read_public_key(folder.file("missing")).why, folder.file("missing"));
+    expect_why(read_token(folder.file("missing")).why, folder.file("missing"));
     expect_why(load_or_make_private_key(folder.file("none/server.key")).why, folder.file("none/server.key"));
     expect_why(load_or_make_private_key(folder.path.string()).why, folder.path.string());
+}
+
+TEST(KeyFile, TokensComeBackAsTheBackendPrintedThem) {
+    const Folder folder;
+    const std::array servers = {net::Address::ipv4(127, 0, 0, 1, 40000)};
+    const auto issued = net::issue_token(
+        {.protocol_id = 1, .client_id = 7, .expires_s = 60, .servers = servers, .claims = {}},
+        *load_or_make_private_key(folder.file(kBackendKeyFile)).key, {});
+    ASSERT_TRUE(issued);
+    const auto [token, why] = read_token(folder.write("token", net::to_text(*issued) + "\n"));
+    ASSERT_TRUE(token) << why;
+    EXPECT_EQ(token->sealed, issued->sealed);
+    EXPECT_EQ(token->servers, issued->servers);
 }
 
 TEST(KeyFile, LiesBesideTheProgram) {

@@ -54,7 +54,8 @@ public:
         const std::uint32_t stream = turn % 8;
         std::array<std::uint32_t, 2> message{stream, ++said_[stream]};
         const Delivery how = stream < 4 ? ordered_by(stream) : latest_of(static_cast<std::uint8_t>(stream));
-        violations += endpoint.send_message(peer, how, std::as_bytes(std::span(message))) != SendResult::queued;
+        violations +=
+            endpoint.send_message(peer, how, std::as_bytes(std::span(message))) != SendResult::queued;
     }
     void on_message(std::span<const std::byte> bytes) {
         std::array<std::uint32_t, 2> message{8, 0};
@@ -70,7 +71,8 @@ public:
     /// After the last fates and repeats.
     void settle(const Ledger& other) {
         violations += delivered + lost != sent_;
-        for (std::size_t stream = 0; stream < 4; ++stream) violations += other.heard_[stream] != said_[stream];
+        for (std::size_t stream = 0; stream < 4; ++stream)
+            violations += other.heard_[stream] != said_[stream];
     }
 
     std::uint64_t violations = 0, delivered = 0, lost = 0, lost_but_came = 0;
@@ -128,10 +130,13 @@ private:
 
     struct Member : Handler, Sink {
         Member(Crowd& in, std::uint32_t index)
-            : crowd(in), number(index), address(address_of(index)), client(client_config(1000 + index), *this, *this) {}
+            : crowd(in),
+              number(index),
+              address(address_of(index)),
+              client(client_config(1000 + index), *this, *this) {}
         static Address address_of(std::uint32_t index) {
-            return Address::ipv4(10, 1, static_cast<std::uint8_t>(index / 250), static_cast<std::uint8_t>(index % 250),
-                                 5000);
+            return Address::ipv4(10, 1, static_cast<std::uint8_t>(index / 250),
+                                 static_cast<std::uint8_t>(index % 250), 5000);
         }
         void send(const Address& to, std::span<const std::byte> datagram) override {
             crowd.up_.push(address, to, datagram, crowd.now_);
@@ -140,7 +145,9 @@ private:
             ledger.on_payload(bytes);
             return true;
         }
-        void on_message(PeerId, Channel, std::span<const std::byte> bytes) override { ledger.on_message(bytes); }
+        void on_message(PeerId, Channel, std::span<const std::byte> bytes) override {
+            ledger.on_message(bytes);
+        }
         void on_fate(PeerId, const PacketFate& fate) override { ledger.on_fate(fate, host_ledger); }
         void on_disconnected(PeerId, DisconnectReason, std::string_view) override { crowd.disconnects_ += 1; }
 
@@ -189,7 +196,8 @@ private:
         now_ += kTick;
         ++ticks_;
         while (up_.pop(now_, incoming_)) host_->receive(incoming_.from, incoming_.bytes, now_);
-        while (down_.pop(now_, incoming_)) client_at(incoming_.to).receive(incoming_.from, incoming_.bytes, now_);
+        while (down_.pop(now_, incoming_))
+            client_at(incoming_.to).receive(incoming_.from, incoming_.bytes, now_);
         host_->update(now_);
         for (const auto& member : members_) member->client.update(now_);
         if (talks) talk();
@@ -204,7 +212,8 @@ private:
         }
     }
     void say(Ledger& ledger, Endpoint& endpoint, PeerId peer) {
-        if (ticks_ / kTicksPerPacket % 5 == 0) ledger.send_message(endpoint, peer, ticks_ / kTicksPerPacket / 5);
+        if (ticks_ / kTicksPerPacket % 5 == 0)
+            ledger.send_message(endpoint, peer, ticks_ / kTicksPerPacket / 5);
         const auto payload = ledger.next_payload();
         ledger.on_sent(endpoint.send_payload(peer, payload, ledger.next_cookie(), now_));
     }

@@ -1,0 +1,59 @@
+// A game's backend, or what a server sees of it: knows the players, and gives one of them a connect token.
+
+#include "arena.h"
+#include "flags.h"
+#include "key_file.h"
+#include "process.h"
+
+#include <array>
+#include <cstdio>
+
+#include "net/token.h"
+
+namespace shoal::demo {
+namespace {
+
+struct Options {
+    std::string server = "127.0.0.1:40000";
+    std::uint64_t player = 1, seconds = 60;
+};
+
+Flags make_flags(Options& options) {
+    Flags flags(
+        "usage: backend [flags] > FILE\n"
+        "Prints a token, with which one client may come once to a server started with --tokens.\n");
+    flags.text("--server", options.server, "ADDRESS:PORT as clients reach it (127.0.0.1:40000)");
+    flags.whole("--player", options.player, 0, UINT64_MAX, "number of the player who has logged in (1)");
+    flags.whole("--seconds", options.seconds, 1, 86'400, "how long the token is good (60)");
+    return flags;
+}
+
+int main(std::string_view argv0, std::span<const char* const> arguments) {
+    Options options;
+    Flags flags = make_flags(options);
+    const Flags::Outcome outcome = flags.parse(arguments);
+    if (outcome == Flags::Outcome::help) return std::printf("%s", flags.help().c_str()) < 0;
+    if (outcome == Flags::Outcome::bad) return fail("backend", flags.error(), 2);
+    const auto server = net::Address::parse(options.server, kDefaultPort);
+    if (!server) return fail("backend", "--server needs ADDRESS:PORT, not '" + options.server + "'", 2);
+    const auto [key, why] = load_or_make_private_key(beside(argv0, kBackendKeyFile));
+    if (!key) return fail("backend", why, 1);
+
+    const std::array servers = {server.value()};
+    const auto token = net::issue_token({.protocol_id = kProtocolId,
+                                         .client_id = options.player,
+                                         .expires_s = unix_time_s() + options.seconds,
+                                         .servers = servers,
+                                         .claims = {}},
+                                        *key, fresh_seed());
+    if (!token) return fail("backend", "clients cannot reach " + options.server, 2);
+    return std::printf("%s\n", net::to_text(*token).c_str()) < 0;
+}
+
+}  // namespace
+}  // namespace shoal::demo
+
+int main(int count, char** arguments) {
+    return shoal::demo::main(count > 0 ? arguments[0] : "",
+                             {arguments + 1, static_cast<std::size_t>(count > 0 ? count - 1 : 0)});
+}
