@@ -3,6 +3,7 @@
 // Readers fail stickily: what we read came from a stranger.
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,24 @@
 #include <span>
 
 namespace shoal::net {
+
+// Numbers anywhere. The loops serve big-endian processors; compilers do not see through them.
+template <class Word>
+Word load(const std::byte* bytes) {
+    Word word = 0;
+    if constexpr (std::endian::native == std::endian::little)
+        std::memcpy(&word, bytes, sizeof(Word));
+    else
+        for (std::size_t i = 0; i < sizeof(Word); ++i) word |= Word(bytes[i]) << (8 * i);
+    return word;
+}
+template <class Word>
+void store(std::byte* bytes, Word word) {
+    if constexpr (std::endian::native == std::endian::little)
+        std::memcpy(bytes, &word, sizeof(Word));
+    else
+        for (std::size_t i = 0; i < sizeof(Word); ++i) bytes[i] = std::byte(word >> (8 * i) & 0xFF);
+}
 
 /// Appends to a buffer that the caller owns and that is large enough.
 class ByteWriter {

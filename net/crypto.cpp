@@ -5,6 +5,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "bytes.h"
+
 namespace shoal::net {
 namespace {
 
@@ -88,25 +90,6 @@ Lanes rotate_bits(Lanes a) {
 template <std::size_t count>
 Lanes rotate_lanes(Lanes a) {
     return Lanes{a[count % 4], a[(count + 1) % 4], a[(count + 2) % 4], a[(count + 3) % 4]};
-}
-
-// Little-endian. The loops serve other processors; compilers do not see through them.
-template <class Word>
-Word load(const std::byte* bytes) {
-    Word word = 0;
-    if constexpr (std::endian::native == std::endian::little)
-        std::memcpy(&word, bytes, sizeof(Word));
-    else
-        for (std::size_t i = 0; i < sizeof(Word); ++i) word |= Word(bytes[i]) << (8 * i);
-    return word;
-}
-
-template <class Word>
-void store(std::byte* bytes, Word word) {
-    if constexpr (std::endian::native == std::endian::little)
-        std::memcpy(bytes, &word, sizeof(Word));
-    else
-        for (std::size_t i = 0; i < sizeof(Word); ++i) bytes[i] = std::byte(word >> (8 * i) & 0xFF);
 }
 
 Lanes load_lanes(const std::byte* bytes) {

@@ -56,7 +56,7 @@ bool Outbox::push(const Delivery& how, std::span<const std::byte> message) {
     }
     Delivery with = how;
     const bool is_ordered = how.channel == Channel::reliable && how.key != Delivery::kNoKey;
-    const std::uint32_t before = is_ordered ? newest_of(how.key) : kNone;
+    const std::uint32_t before = is_ordered && !buckets_.empty() ? link_to_newest(how.key) : kNone;
     if (before != kNone && messages_[before].id == 0) with.weight = messages_[before].weight;
     std::uint32_t& used = used_bytes_[std::size_t(with.channel)][std::size_t(with.weight)];
     if (used + kEntryBytes + message.size() > max_bytes_) return false;
@@ -215,30 +215,26 @@ void Outbox::release(std::uint32_t index) {
     free_ = index;
 }
 
-/// Makes it the newest of its key, behind the one that was.
+/// Makes it the newest of its key, in place of the one that was.
 void Outbox::chain(std::uint32_t index) {
     if (buckets_.size() < messages_.size()) grow_buckets();
     Message& message = messages_[index];
-    const std::uint32_t before = newest_of(message.key);
-    if (before != kNone) {
-        unchain(before);  // from its bucket
-        messages_[before].successor = index;
-        message.predecessor = before;
+    std::uint32_t& newest = link_to_newest(message.key);
+    if (newest != kNone) {
+        Message& before = messages_[newest];
+        before.successor = index;
+        message.predecessor = newest;
+        message.next_in_bucket = before.next_in_bucket;
     }
-    std::uint32_t& head = bucket(message.key);
-    message.next_in_bucket = head;
-    head = index;
+    newest = index;
 }
 
 void Outbox::unchain(std::uint32_t index) {
-    Message& message = messages_[index];
+    const Message& message = messages_[index];
     if (message.successor != kNone) {
         messages_[message.successor].predecessor = kNone;
     } else {
-        std::uint32_t* link = &bucket(message.key);
-        while (*link != index) link = &messages_[*link].next_in_bucket;
-        *link = message.next_in_bucket;
-        message.next_in_bucket = kNone;
+        link_to_newest(message.key) = message.next_in_bucket;
     }
 }
 
@@ -246,11 +242,11 @@ std::uint32_t& Outbox::bucket(std::uint32_t key) {
     return buckets_[(key * 0x9E3779B9u >> 16) & (buckets_.size() - 1)];
 }
 
-std::uint32_t Outbox::newest_of(std::uint32_t key) {
-    if (buckets_.empty()) return kNone;
-    std::uint32_t index = bucket(key);
-    while (index != kNone && messages_[index].key != key) index = messages_[index].next_in_bucket;
-    return index;
+/// Where the newest of the key hangs, or would.
+std::uint32_t& Outbox::link_to_newest(std::uint32_t key) {
+    std::uint32_t* link = &bucket(key);
+    while (*link != kNone && messages_[*link].key != key) link = &messages_[*link].next_in_bucket;
+    return *link;
 }
 
 void Outbox::grow_buckets() {

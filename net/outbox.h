@@ -73,7 +73,7 @@ private:
         std::uint32_t key;
         std::uint32_t predecessor = kNone;  // the message before with this key
         std::uint32_t successor = kNone;
-        std::uint32_t next_in_bucket = kNone;  // of the newest messages of their keys
+        std::uint32_t next_in_bucket = kNone;  // if the newest of its key
         std::uint16_t size;
         std::uint16_t distance = 0;
         Channel channel;
@@ -115,7 +115,7 @@ private:
     void chain(std::uint32_t index);
     void unchain(std::uint32_t index);
     std::uint32_t& bucket(std::uint32_t key);
-    std::uint32_t newest_of(std::uint32_t key);
+    std::uint32_t& link_to_newest(std::uint32_t key);
     void grow_buckets();
 
     Queue& queue(Weight weight, Place place) { return queues_[std::size_t(weight)][place]; }

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "bytes.h"
+
 namespace shoal::net {
 namespace {
 
@@ -28,12 +30,6 @@ struct State {
     }
 };
 
-std::uint64_t load(const std::byte* bytes) {
-    std::uint64_t word = 0;
-    for (std::size_t i = 0; i < 8; ++i) word |= std::uint64_t(bytes[i]) << (8 * i);
-    return word;
-}
-
 }  // namespace
 
 std::uint64_t siphash(const SipKey& key, std::initializer_list<std::uint64_t> prefix,
@@ -43,7 +39,7 @@ std::uint64_t siphash(const SipKey& key, std::initializer_list<std::uint64_t> pr
                 key.high ^ 0x7465646279746573};
     for (const std::uint64_t word : prefix) state.absorb(word);
     const std::size_t whole = bytes.size() / 8 * 8;
-    for (std::size_t i = 0; i < whole; i += 8) state.absorb(load(bytes.data() + i));
+    for (std::size_t i = 0; i < whole; i += 8) state.absorb(load<std::uint64_t>(bytes.data() + i));
 
     std::uint64_t last = std::uint64_t(prefix.size() * 8 + bytes.size()) << 56;
     for (std::size_t i = whole; i < bytes.size(); ++i) last |= std::uint64_t(bytes[i]) << (8 * (i - whole));
