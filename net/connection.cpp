@@ -42,6 +42,8 @@ Connection::Connection(const ConnectionConfig& config, const Session& session, c
     assert(config.max_open_packets >= 32 && config.max_open_packets <= 32768);
     assert(config.keep_alive < config.timeout);
     assert(config.max_packets_per_flush >= 1);
+    assert(config.repeat_share >= 0 && config.repeat_share <= 1);
+    outbox_.set_repeat_share(config.repeat_share);
 }
 
 bool Connection::open(std::span<const std::byte> datagram, Packet& packet, Time now) {

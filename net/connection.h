@@ -22,11 +22,12 @@ struct ConnectionConfig {
     Duration timeout = std::chrono::seconds(10);             // silence before the peer is gone
     Duration keep_alive = std::chrono::seconds(1);           // longest time without a packet that wants an ack; < timeout
     Duration max_ack_delay = std::chrono::milliseconds(20);  // before an ack is due by itself
-    std::uint32_t max_open_packets = 256;                    // fates open at once; power of two, 32..32768
-    std::uint32_t message_queue_bytes = 64 * 1024;           // for each channel and weight
+    std::uint32_t max_open_packets = 1024;                   // fates open at once; power of two, 32..32768
+    std::uint32_t message_queue_bytes = 64 * 1024;           // waiting, for each channel and weight
     std::uint32_t max_packets_per_flush = 8;                 // >= 1
     std::uint64_t first_bytes_per_second = 32'000;           // until acks show what the path carries
     std::uint64_t max_bytes_per_second = 16'000'000;         // >= 4,000; the path may allow less
+    double repeat_share = 0.5;                               // of all bytes, for repeats of reliable messages; 0..1
     std::uint64_t first_packet_number = 1;                   // 1..2^62; tests start it next to wraps
     std::uint64_t max_packets = 1ull << 48;                  // sent; then the connection ends, as exhausted
     KeyLife key_life{};
@@ -65,8 +66,6 @@ public:
 
     std::size_t payload_capacity() const;
     std::uint64_t next_packet_number() const { return sent_.next_number(); }
-    /// Bytes that may be spent on repeats, for each byte sent: 0 to 1.
-    void set_repeat_share(double share) { outbox_.set_repeat_share(share); }
     std::uint64_t send_payload(std::span<const std::byte> payload, std::uint64_t cookie, Time now);
     SendResult send_message(const Delivery& how, std::span<const std::byte> message);
 

@@ -13,7 +13,7 @@
 namespace shoal::net {
 
 /// All reliable messages under way have at most this many bytes together. So an Inbox keeps no more.
-constexpr std::uint32_t kReliableWindowBytes = 256 * 1024;
+constexpr std::uint32_t kReliableWindowBytes = 1024 * 1024;
 
 /// Everything is allocated on first use.
 class Inbox {

@@ -204,7 +204,6 @@ std::uint32_t Outbox::add(const Delivery& how, std::span<const std::byte> messag
 void Outbox::drop_bytes(Message& message) {
     store_.release(message.bytes);
     message.bytes = kNone;
-    used_bytes(message) -= static_cast<std::uint32_t>(kEntryBytes + message.size);
 }
 
 void Outbox::release(std::uint32_t index) {
@@ -277,6 +276,8 @@ void Outbox::dequeue(Weight weight, Place place) {
     Queue& from = queue(weight, place);
     const Message& message = messages_[from.first];
     if (place != alone && weight != Weight::bulk) ready_bytes_ -= kTypicalHeadBytes + message.size;
+    if (place == fresh || place == loose)
+        used_bytes(message) -= static_cast<std::uint32_t>(kEntryBytes + message.size);
     from.first = message.next;
     if (from.first == kNone) from.last = kNone;
 }

@@ -30,7 +30,8 @@ public:
     Outbox(std::uint64_t first_id, std::uint32_t max_bytes)
         : max_bytes_(max_bytes), base_(first_id), next_id_(first_id) {}
 
-    /// False, changing nothing, when its queue would be over its bound.
+    /// False, changing nothing, when its queue would be over its bound. What is under way has left it, and is
+    /// bounded by the reliable window.
     bool push(const Delivery& how, std::span<const std::byte> message);
 
     /// What kind of packet is to be filled.

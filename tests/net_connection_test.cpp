@@ -400,7 +400,7 @@ TEST(Connection, CapacityKeepsRoomForBothStateAndMessages) {
 TEST(Connection, QueuesAreBounded) {
     LinkConfig broken;
     broken.loss = 1;
-    Pair world(broken);
+    Pair world(broken, 1, {.max_open_packets = 256});
     const std::string message(500, 'm');
     int fates = 0;
     for (int i = 0; i < 10'000; ++i)

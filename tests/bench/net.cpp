@@ -4,6 +4,7 @@
 //   build/bench/net [--mode lock|two|wire|lat|xfer|mem|idle] [--kind raw|unreliable|reliable]
 //                   [--size N] [--batch N] [--round N] [--seconds S] [--reps R] [--plain]
 //                   [--tick] [--virtual | --real] [--loss P --delay-ms D --jitter-ms J] [--seed N]
+//                   [--repeats SHARE]
 //                   [--connect-via PORT --port PORT] [--connections N]
 //
 // Without --mode: all of them, in less than a minute, each with kinds, sizes and batches that make sense.
@@ -19,7 +20,8 @@
 //         IPv4 and UDP per datagram.
 //   lat   60 Hz, --batch messages per tick, 1,200 ticks; from sending to on_message. 5 % loss, 50 +- 10 ms
 //         each way, order kept. Both ends are serviced every millisecond, or with --tick only at 60 Hz.
-//         One repetition has --seed (1), the next one the seed after it.
+//         One repetition has --seed (1), the next one the seed after it. --repeats: of all bytes, for
+//         repeats of reliable messages (0.5).
 //   xfer  1 MiB in messages of --size bytes, under the same impairment, on a fresh connection.
 //   mem   a server process with --connections idle ones (1,000): growth since before the Host was made.
 //   idle  the same server at 60 Hz, its CPU time alone.
@@ -158,6 +160,8 @@ Options parse(int argc, char** argv) {
             options.delay_ms = real(0, 10'000);
         else if (flag == "--jitter-ms")
             options.jitter_ms = real(0, 10'000);
+        else if (flag == "--repeats")
+            options.pace.setup.repeat_share = real(0, 1);
         else if (flag == "--seed")
             options.pace.impairment.seed = count(1, 1'000'000'000);
         else if (flag == "--connect-via")

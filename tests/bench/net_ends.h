@@ -37,11 +37,13 @@ struct Load {
 struct Setup {
     bool is_plain = false;  // packets in the clear
     bool is_flood = false;  // more than a game sends in a tick, on a path that is known to carry it
+    double repeat_share = net::ConnectionConfig{}.repeat_share;
     std::uint32_t max_peers = 1;
 };
 
 inline net::ConnectionConfig connection_config(const Setup& setup) {
     net::ConnectionConfig config;
+    config.repeat_share = setup.repeat_share;
     if (setup.is_flood) {
         config.first_bytes_per_second = config.max_bytes_per_second = 4'000'000'000;
         config.message_queue_bytes = 1 << 20;
