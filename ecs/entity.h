@@ -28,6 +28,9 @@ public:
     struct Place {
         std::uint32_t archetype;
         std::uint32_t row;
+
+        /// Whether there is such an archetype.
+        bool is_somewhere() const { return archetype < kNowhere; }
     };
 
     /// An entity that is alive but in no archetype yet. The index is the one freed last, if any.
@@ -52,6 +55,13 @@ public:
         if (entity.index >= count_) return false;
         const Slot& slot = slots_[entity.index];
         return slot.generation == entity.generation && slot.place.archetype != kFree;
+    }
+
+    /// Not somewhere if the entity is dead or in no archetype yet.
+    Place place(Entity entity) const {
+        if (entity.index >= count_) return {kFree, 0};
+        const Slot& slot = slots_[entity.index];
+        return slot.generation == entity.generation ? slot.place : Place{kFree, 0};
     }
 
     /// Null if the entity is dead or in no archetype yet. Valid until the next take().

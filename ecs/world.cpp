@@ -26,9 +26,9 @@ void overwrite(const ComponentType& type, void* to, void* from) {
 }  // namespace
 
 /// Rows of one block.
-inline void World::fire(HookKind kind, const Archetype& archetype, const Archetype::Column& column,
-                        std::uint32_t first, std::uint32_t count, Removal reason) {
-    if (hooks_.has(kind, column.hook_id()))
+inline void World::fire(HookKind kind, const Archetype& archetype, const Column& column, std::uint32_t first,
+                        std::uint32_t count, Removal reason) {
+    if (column.type().has_hook(kind))
         run_hooks(kind, column, first, archetype.entities().subspan(first, count), reason);
 }
 
@@ -61,15 +61,7 @@ World::~World() {
 }
 
 ComponentId World::register_component(const ComponentType& type) {
-    const ComponentId id = components_.add(type);
-    hooks_.resize(components_.size());
-    return id;
-}
-
-ComponentId World::register_type(const TypeTag& tag) {
-    const ComponentId id = components_.id_of(tag);
-    hooks_.resize(components_.size());
-    return id;
+    return components_.add(type);
 }
 
 Entity World::create() {
@@ -123,7 +115,7 @@ void World::set(Entity entity, ComponentId id, void* value) {
     if (locks_ != 0 || id.is_pair() || !is_alive(entity) || has(entity, id)) {
         set(entity, {&id, 1}, {&value, 1});
     } else if (require_values({&id, 1}, {&value, 1})) {
-        add_now(entity, id, value);
+        add_now(entities_.place(entity), components_[id], value);
     }
 }
 
@@ -183,9 +175,15 @@ Sources World::sources(ComponentId relation, Entity target) {
 }
 
 std::span<const Archetype::Pair> World::pairs_of(Entity source, ComponentId relation) const {
-    const EntityTable::Place* place = entities_.find(source);
-    if (place == nullptr) return {};
-    return archetypes_[place->archetype].pairs(relation);
+    const EntityTable::Place place = entities_.place(source);
+    if (!place.is_somewhere()) return {};
+    return archetypes_[place.archetype].pairs(relation);
+}
+
+World::Cell World::pair_cell(Entity entity, ComponentId id) const {
+    const EntityTable::Place place = entities_.place(entity);
+    if (!place.is_somewhere()) return {};
+    return {archetypes_[place.archetype].find(id), place};
 }
 
 /// None, and a mistake of the caller's, if one of the two is dead.
@@ -200,8 +198,9 @@ Entity World::need_singletons() {
 }
 
 std::span<const ComponentId> World::components_of(Entity entity) const {
-    const EntityTable::Place* place = entities_.find(entity);
-    return place != nullptr ? archetypes_[place->archetype].components() : std::span<const ComponentId>{};
+    const EntityTable::Place place = entities_.place(entity);
+    if (!place.is_somewhere()) return {};
+    return archetypes_[place.archetype].components();
 }
 
 bool World::require_alive(Entity entity) {
@@ -228,21 +227,20 @@ bool World::is_busy(Entity entity) const {
 
 /// For entities that lack the value, or have operations queued or half done: a write queues behind a
 /// queued value by going to that one.
-void* World::unusual_writable(Entity entity, ComponentId id) {
-    if (!require_alive(entity)) return nullptr;
-    if (!components_.can_be_had(id) || components_[id].is_tag()) return nullptr;
-    if (may_write_at_once(entity)) return nullptr;
-    const Cell found = cell(entity, id);
+World::Writable World::unusual_writable(Entity entity, ComponentId id, const Cell& found) {
+    if (!require_alive(entity)) return {};
+    if (!components_.can_be_had(id) || components_[id].is_tag()) return {};
+    if (may_write_at_once(entity)) return {};
 
     const bool is_going = removing_.entity == entity && contains(removing_.ids, id);
     void* queued = nullptr;
     CommandQueue::Fate fate = commands_.fate(entity, id, found && !is_going, queued);
     if (is_dying(entity) || (fate == CommandQueue::Fate::untouched && is_going))
         fate = CommandQueue::Fate::removed;
-    if (fate == CommandQueue::Fate::queued) return queued;
-    if (fate == CommandQueue::Fate::untouched && found) return found.at();
+    if (fate == CommandQueue::Fate::queued) return {queued};
+    if (fate == CommandQueue::Fate::untouched && found) return {found.at(), found.column, found.place.row};
     if (fate == CommandQueue::Fate::removed) ++dropped_commands_;
-    return nullptr;
+    return {};
 }
 
 void World::stop() {
@@ -253,7 +251,7 @@ Archetype& World::archetype_of(std::span<const TypeTag* const> pack, std::uint32
     const std::uint32_t known = packs_.find(pack.data(), hash);
     if (known != AddressMap::kAbsent) return archetypes_[known];
     std::vector<ComponentId> ids;
-    for (const TypeTag* tag : pack) ids.push_back(register_type(*tag));
+    for (const TypeTag* tag : pack) ids.push_back(components_.id_of(*tag));
     std::sort(ids.begin(), ids.end());
     Archetype& archetype = archetype_of(ids);
     packs_.insert(pack.data(), hash, archetype.index());
@@ -385,14 +383,14 @@ void World::spawn_now(Entity entity, std::span<const ComponentId> ids, std::span
 }
 
 /// What set_now() does for one component, not a pair, that the entity does not have.
-void World::add_now(Entity entity, ComponentId id, void* value) {
+void World::add_now(EntityTable::Place place, const KnownComponent& component, void* value) {
     const Deferral deferral(*this);
-    const EntityTable::Place place = *entities_.find(entity);
-    Archetype& to = archetype_with(archetypes_[place.archetype], id);
-    const std::uint32_t row = move_row(place, to);
-    Archetype::Column& column = *to.find(id);
+    Archetype& from = archetypes_[place.archetype];
+    Archetype& to = archetype_with(from, component.id);
+    const std::uint32_t row = move_row(place, from, to);
+    Column& column = *component.column(to.index());
     column.wrote(row, tick_);
-    if (column.has_values()) column.type().construct(column.at(row), value);
+    if (column.has_values()) component.construct(column.at(row), value);
     fire(HookKind::add, to, column, row, 1);
 }
 
@@ -401,17 +399,17 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
     Possible given{all_ids, all_values};
     keep_possible(given);
     const auto ids = given.ids;
-    const EntityTable::Place place = *entities_.find(entity);
+    const EntityTable::Place place = entities_.place(entity);
     Archetype& from = archetypes_[place.archetype];
     const auto replaced = replaced_by(ids, from);
     if (!replaced.empty()) fire_removes(from, place.row, replaced);
     Archetype& to = archetype_after(from, replaced, ids);
-    const std::uint32_t row = &to == &from ? place.row : move_row(place, to);
+    const std::uint32_t row = &to == &from ? place.row : move_row(place, from, to);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const ComponentType& type = components_[ids[i]];
         const bool is_new = !from.has(ids[i]);
         if (is_repeated(ids, i) || (type.is_tag() && !is_new)) continue;
-        Archetype::Column& column = *to.find(ids[i]);
+        Column& column = *to.find(ids[i]);
         column.wrote(row, tick_);
         if (type.is_tag()) continue;
         if (is_new) {
@@ -421,11 +419,11 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
         }
     }
     for (std::uint32_t column = 0; column < to.column_count(); ++column) {
-        const Archetype::Column& written = to.column(column);
+        const Column& written = to.column(column);
         if (!contains(ids, written.id())) continue;
         if (!from.has(written.id())) {
             fire(HookKind::add, to, written, row, 1);
-        } else if (hooks_.has(HookKind::change, written.hook_id()) && !written.type().is_tag()) {
+        } else if (written.type().has_hook(HookKind::change) && !written.type().is_tag()) {
             fire_changed(written, row, {&entity, 1});
         }
     }
@@ -442,25 +440,26 @@ void World::fire_removes(const Archetype& archetype, std::uint32_t row, std::spa
 
 void World::remove_now(Entity entity, ComponentId id) {
     const Cell found = cell(entity, id);
-    if (!found || found.column->id() != id) return;  // an id that no world made may look like another
+    if (!found) return;
     const Deferral deferral(*this);
-    if (hooks_.has(HookKind::remove, found.column->hook_id())) {
+    if (found.column->type().has_hook(HookKind::remove)) {
         removing_ = {entity, {&id, 1}};
-        run_hooks(HookKind::remove, *found.column, found.row, {&entity, 1}, Removal::component);
+        run_hooks(HookKind::remove, *found.column, found.place.row, {&entity, 1}, Removal::component);
         removing_ = {};
     }
-    move_row({found.archetype->index(), found.row}, archetype_without(*found.archetype, id));
+    Archetype& from = archetypes_[found.place.archetype];
+    move_row(found.place, from, archetype_without(from, id));
 }
 
 void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
     if (ids.size() == 1) return remove_now(entity, ids[0]);
-    const EntityTable::Place place = *entities_.find(entity);
+    const EntityTable::Place place = entities_.place(entity);
     Archetype& from = archetypes_[place.archetype];
     const auto has_it = [&](ComponentId id) { return from.has(id); };
     if (std::none_of(ids.begin(), ids.end(), has_it)) return;
     const Deferral deferral(*this);
     fire_removes(from, place.row, ids);
-    move_row(place, archetype_after(from, ids, {}));
+    move_row(place, from, archetype_after(from, ids, {}));
 }
 
 void World::destroy_now(Entity entity) {
@@ -477,7 +476,7 @@ void World::destroy_all_now(std::span<const Entity> entities) {
 
 void World::destroy_one(Entity entity) {
     dying_ = entity;
-    EntityTable::Place place = *entities_.find(entity);
+    EntityTable::Place place = entities_.place(entity);
     if (hooks_.has_on_destroy())
         hooks_.run_on_destroy({*this, archetypes_[place.archetype].entities().subspan(place.row, 1), nullptr,
                                0, Removal::entity});
@@ -485,7 +484,7 @@ void World::destroy_one(Entity entity) {
         for (const ComponentId pair : components_.pairs().of_target(entity))
             for (const Entity source : sources_of(pair))
                 if (source != entity) remove_now(source, pair);
-        place = *entities_.find(entity);  // it may have filled the gap that a source left
+        place = entities_.place(entity);  // it may have filled the gap that a source left
     }
     Archetype& archetype = archetypes_[place.archetype];
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
@@ -523,8 +522,7 @@ std::vector<Entity> World::cascade(Entity root) {
 }
 
 /// Returns the row in `to`.
-std::uint32_t World::move_row(EntityTable::Place place, Archetype& to) {
-    Archetype& from = archetypes_[place.archetype];
+std::uint32_t World::move_row(EntityTable::Place place, Archetype& from, Archetype& to) {
     const Entity entity = from.entities()[place.row];
     if (const Entity moved = from.move(place.row, to, tick_)) entities_.move_to(moved, place.row);
     const std::uint32_t row = to.size() - 1;
@@ -533,21 +531,20 @@ std::uint32_t World::move_row(EntityTable::Place place, Archetype& to) {
 }
 
 /// Twice in the code, as run_hooks() and in fire_changed(), which saves a call per hooked write.
-inline void World::run_hooks_now(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+inline void World::run_hooks_now(HookKind kind, const Column& column, std::uint32_t first,
                                  std::span<const Entity> entities, Removal reason) {
     const Deferral deferral(*this);
     hooks_.run(kind, column.hook_id(),
                {*this, entities, column.at(first), column.type().size, reason, column.target()});
 }
 
-void World::run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+void World::run_hooks(HookKind kind, const Column& column, std::uint32_t first,
                       std::span<const Entity> entities, Removal reason) {
     run_hooks_now(kind, column, first, entities, reason);
 }
 
 /// Requires that somebody wants to hear of it.
-void World::fire_changed(const Archetype::Column& column, std::uint32_t first,
-                         std::span<const Entity> entities) {
+void World::fire_changed(const Column& column, std::uint32_t first, std::span<const Entity> entities) {
     if (hooks_.is_running()) {
         commands_.push_entities(CommandQueue::Kind::changed, entities, column.id());
     } else {
@@ -559,18 +556,21 @@ void World::fire_changed(const Archetype::Column& column, std::uint32_t first,
 void World::tell_changed(std::span<const Entity> entities, ComponentId id) {
     Cell run;
     std::uint32_t count = 0;
+    const auto fire_run = [&] {
+        fire(HookKind::change, archetypes_[run.place.archetype], *run.column, run.place.row, count);
+    };
     for (const Entity entity : entities) {
         const Cell found = cell(entity, id);
-        const bool follows = count != 0 && found.archetype == run.archetype && found.row == run.row + count &&
-                             found.row % kBlockRows != 0;
+        const bool follows = count != 0 && found.column == run.column &&
+                             found.place.row == run.place.row + count && found.place.row % kBlockRows != 0;
         if (!follows) {
-            if (count != 0) fire(HookKind::change, *run.archetype, *run.column, run.row, count);
+            if (count != 0) fire_run();
             run = found;
             count = 0;
         }
         if (found) ++count;
     }
-    if (count != 0) fire(HookKind::change, *run.archetype, *run.column, run.row, count);
+    if (count != 0) fire_run();
 }
 
 void World::settle() {
