@@ -112,10 +112,25 @@ void World::clear() {
 }
 
 void World::set(Entity entity, ComponentId id, void* value) {
-    if (locks_ != 0 || id.is_pair() || !is_alive(entity) || has(entity, id)) {
+    if (id.is_pair() || !is_alive(entity)) {
         set(entity, {&id, 1}, {&value, 1});
     } else if (require_values({&id, 1}, {&value, 1})) {
-        add_now(entities_.place(entity), components_[id], value);
+        set_elsewhere(entity, components_[id], value);
+    }
+}
+
+/// What set() of one component, not of a pair, does.
+void World::set_elsewhere(Entity entity, const KnownComponent& component, void* value) {
+    const EntityTable::Place place = entities_.place(entity);
+    Column* const column = component.column(place.archetype);
+    if (column == nullptr && locks_ == 0 && place.is_somewhere()) {
+        add_now(place, component, value);
+    } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
+        const Deferral deferral(*this);  // a destructor may be the user's own
+        overwrite(component, column->at(place.row), value);
+        wrote(entity, *column, place.row);
+    } else {
+        set(entity, {&component.id, 1}, {&value, 1});
     }
 }
 
@@ -183,7 +198,7 @@ std::span<const Archetype::Pair> World::pairs_of(Entity source, ComponentId rela
 World::Cell World::pair_cell(Entity entity, ComponentId id) const {
     const EntityTable::Place place = entities_.place(entity);
     if (!place.is_somewhere()) return {};
-    return {archetypes_[place.archetype].find(id), place};
+    return {archetypes_[place.archetype].find(id), place.row};
 }
 
 /// None, and a mistake of the caller's, if one of the two is dead.
@@ -230,7 +245,7 @@ bool World::is_busy(Entity entity) const {
 World::Writable World::unusual_writable(Entity entity, ComponentId id, const Cell& found) {
     if (!require_alive(entity)) return {};
     if (!components_.can_be_had(id) || components_[id].is_tag()) return {};
-    if (may_write_at_once(entity)) return {};
+    if (may_write_at_once(entity)) return found ? Writable{found.at(), found.column, found.row} : Writable{};
 
     const bool is_going = removing_.entity == entity && contains(removing_.ids, id);
     void* queued = nullptr;
@@ -238,7 +253,7 @@ World::Writable World::unusual_writable(Entity entity, ComponentId id, const Cel
     if (is_dying(entity) || (fate == CommandQueue::Fate::untouched && is_going))
         fate = CommandQueue::Fate::removed;
     if (fate == CommandQueue::Fate::queued) return {queued};
-    if (fate == CommandQueue::Fate::untouched && found) return {found.at(), found.column, found.place.row};
+    if (fate == CommandQueue::Fate::untouched && found) return {found.at(), found.column, found.row};
     if (fate == CommandQueue::Fate::removed) ++dropped_commands_;
     return {};
 }
@@ -439,16 +454,17 @@ void World::fire_removes(const Archetype& archetype, std::uint32_t row, std::spa
 }
 
 void World::remove_now(Entity entity, ComponentId id) {
-    const Cell found = cell(entity, id);
-    if (!found) return;
+    const EntityTable::Place place = entities_.place(entity);
+    Archetype& from = archetypes_[place.archetype];
+    const Column* const column = id.is_pair() ? from.find(id) : components_[id].column(place.archetype);
+    if (column == nullptr) return;
     const Deferral deferral(*this);
-    if (found.column->type().has_hook(HookKind::remove)) {
+    if (column->type().has_hook(HookKind::remove)) {
         removing_ = {entity, {&id, 1}};
-        run_hooks(HookKind::remove, *found.column, found.place.row, {&entity, 1}, Removal::component);
+        run_hooks(HookKind::remove, *column, place.row, {&entity, 1}, Removal::component);
         removing_ = {};
     }
-    Archetype& from = archetypes_[found.place.archetype];
-    move_row(found.place, from, archetype_without(from, id));
+    move_row(place, from, archetype_without(from, id));
 }
 
 void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
@@ -555,22 +571,24 @@ void World::fire_changed(const Column& column, std::uint32_t first, std::span<co
 /// Of those that are still there, in runs of rows.
 void World::tell_changed(std::span<const Entity> entities, ComponentId id) {
     Cell run;
-    std::uint32_t count = 0;
+    std::size_t first = 0, end = 0;  // of the run, among the entities
     const auto fire_run = [&] {
-        fire(HookKind::change, archetypes_[run.place.archetype], *run.column, run.place.row, count);
+        if (first != end && run.column->type().has_hook(HookKind::change))
+            run_hooks(HookKind::change, *run.column, run.row, entities.subspan(first, end - first),
+                      Removal::component);
     };
-    for (const Entity entity : entities) {
-        const Cell found = cell(entity, id);
-        const bool follows = count != 0 && found.column == run.column &&
-                             found.place.row == run.place.row + count && found.place.row % kBlockRows != 0;
+    for (std::size_t i = 0; i < entities.size(); ++i) {
+        const Cell found = cell(entities[i], id);
+        const bool follows = first != end && found.column == run.column &&
+                             found.row == run.row + (end - first) && found.row % kBlockRows != 0;
         if (!follows) {
-            if (count != 0) fire_run();
+            fire_run();
             run = found;
-            count = 0;
+            first = i;
         }
-        if (found) ++count;
+        end = found ? i + 1 : first;
     }
-    if (count != 0) fire_run();
+    fire_run();
 }
 
 void World::settle() {

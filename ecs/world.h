@@ -361,7 +361,13 @@ public:
     public:
         explicit Deferral(World& world) : world_(world) { ++world_.locks_; }
         ~Deferral() {
-            if (--world_.locks_ == 0 && world_.must_settle()) world_.settle();
+            // Not a plain decrement: as long as the guess is right no operation waits for the last one's sum.
+            if (world_.locks_ != 1) {
+                --world_.locks_;
+                return;
+            }
+            world_.locks_ = 0;
+            if (world_.must_settle()) world_.settle();
         }
         Deferral(const Deferral&) = delete;
         Deferral& operator=(const Deferral&) = delete;
@@ -389,13 +395,13 @@ private:
     /// Where a value is; false if nowhere.
     struct Cell {
         Column* column = nullptr;
-        EntityTable::Place place{};
+        std::uint32_t row = 0;
 
         explicit operator bool() const { return column != nullptr; }
-        void* at() const { return column->at(place.row); }
+        void* at() const { return column->at(row); }
         template <class T>
         T& value() const {
-            return column->value<T>(place.row);
+            return column->value<T>(row);
         }
     };
 
@@ -408,7 +414,7 @@ private:
 
     Cell cell(Entity entity, const KnownComponent& component) const {
         const EntityTable::Place place = entities_.place(entity);
-        return {component.column(place.archetype), place};
+        return {component.column(place.archetype), place.row};
     }
     Cell cell(Entity entity, ComponentId id) const {
         return id.is_pair() ? pair_cell(entity, id) : cell(entity, components_[id]);
@@ -419,16 +425,14 @@ private:
 
     Writable writable(Entity entity, ComponentId id) {
         const Cell found = cell(entity, id);
-        if (found && found.column->has_values() && may_write_at_once(entity))
-            return {found.at(), found.column, found.place.row};
+        if (found && found.column->has_values() && locks_ == 0) return {found.at(), found.column, found.row};
         return unusual_writable(entity, id, found);
     }
     template <Value T>
     Writable writable(Entity entity) {
         const KnownComponent& component = components_.known(type_tag<T>);
         const Cell found = cell(entity, component);
-        if (found && may_write_at_once(entity))
-            return {&found.template value<T>(), found.column, found.place.row};
+        if (found && locks_ == 0) return {&found.template value<T>(), found.column, found.row};
         return unusual_writable(entity, component.id, found);
     }
     template <class Fn>
@@ -459,6 +463,7 @@ private:
     bool require_alive(Entity entity);
     bool require_values(std::span<const ComponentId> ids, std::span<void* const> values);
     bool is_busy(Entity entity) const;
+    void set_elsewhere(Entity entity, const KnownComponent& component, void* value);
     Writable unusual_writable(Entity entity, ComponentId id, const Cell& found);
     [[noreturn]] static void stop();
 

@@ -251,24 +251,17 @@ requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void 
 template <class T>
 void World::set_one(Entity entity, T&& value) {
     const KnownComponent& component = components_.known(type_tag<T>);
-    const Cell found = cell(entity, component);
-    if (!found && locks_ == 0 && found.place.is_somewhere()) return add_now(found.place, component, &value);
-    if constexpr (Value<T>) {
-        if (found && may_write_at_once(entity)) {
-            T& old = found.template value<T>();
-            if constexpr (std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
-                old = std::move(value);
-                wrote(entity, *found.column, found.place.row);
-            } else {
-                const Deferral deferral(*this);  // a destructor may be the user's own
-                old.~T();
-                ::new (&old) T(std::move(value));
-                wrote(entity, *found.column, found.place.row);
-            }
-            return;
+    if constexpr (Value<T> && std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
+        const Cell found = cell(entity, component);
+        if (found && locks_ == 0) {
+            found.template value<T>() = std::move(value);
+            return wrote(entity, *found.column, found.row);
         }
+        T kept(std::move(value));  // one whose address is taken would not be in registers above either
+        set_elsewhere(entity, component, &kept);
+    } else {
+        set_elsewhere(entity, component, &value);
     }
-    set(entity, component.id, static_cast<void*>(&value));
 }
 
 template <Value T, class Fn>
