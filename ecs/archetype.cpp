@@ -41,7 +41,14 @@ void copy_value(std::byte* to, const std::byte* from, std::uint32_t size) {
 
 /// Constructs a value there and destroys the one here.
 inline void Column::relocate_value(std::byte* from, std::byte* to) const {
-    if (is_plain_) return copy_value(to, from, size_);
+    if (is_plain_) {
+        copy_value(to, from, size_);
+    } else {
+        relocate_by_type(from, to);
+    }
+}
+
+void Column::relocate_by_type(std::byte* from, std::byte* to) const {
     type_->move(to, from);
     if (type_->destroy != nullptr) type_->destroy(from);
 }
@@ -111,25 +118,27 @@ Archetype::~Archetype() {
 
 Entity Archetype::remove(std::uint32_t row) {
     assert(row < size());
+    const std::uint32_t last = size() - 1;
     for (Column& column : columns_) {
         column.destroy(row);
-        if (row != size() - 1) column.close_gap(size() - 1, row);
+        if (row != last) column.close_gap(last, row);
     }
     return close_gap(row);
 }
 
-Entity Archetype::move(std::uint32_t row, Archetype& to, std::uint64_t tick) {
-    assert(row < size());
+Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick) {
+    assert(row < size() && entities_[row] == entity);
     assert(this != &to);
-    const std::uint32_t to_row = to.append(entities_[row]);
+    const std::uint32_t to_row = to.append(entity);
     const std::uint32_t last = size() - 1;
     Column* there = to.columns_.data();
     const Column* const end = there + to.columns_.size();
     for (Column& column : columns_) {  // both are sorted: one pass
-        while (there != end && there->id_ < column.id_) ++there;
+        while (there != end && there->id_ != column.id_ && there->id_ < column.id_) ++there;
         if (there != end && there->id_ == column.id_) {
-            column.relocate_value(column.data_ + column.offset(row), there->data_ + there->offset(to_row));
+            column.relocate_value(column.data_ + column.offset(row), there->data_ + column.offset(to_row));
             there->wrote(to_row, tick);  // news to a query that sees only `to`
+            ++there;
         } else {
             column.destroy(row);
         }

@@ -53,6 +53,7 @@ private:
 
     std::size_t offset(std::uint32_t row) const { return std::size_t{row} * size_; }
     void relocate_value(std::byte* from, std::byte* to) const;
+    void relocate_by_type(std::byte* from, std::byte* to) const;
     void close_gap(std::uint32_t last, std::uint32_t row);
     void destroy(std::uint32_t row);
     void grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
@@ -95,6 +96,7 @@ public:
     Column& column(std::uint32_t column) { return columns_[column]; }
     const Column& column(std::uint32_t column) const { return columns_[column]; }
     std::uint32_t column_count() const { return static_cast<std::uint32_t>(columns_.size()); }
+    std::span<const Column> columns() const { return columns_; }
 
     /// Null if its entities do not have the component.
     const Column* find(ComponentId id) const;
@@ -122,11 +124,12 @@ public:
     /// now at `row`, or null if none is.
     Entity remove(std::uint32_t row);
 
-    /// Moves the row into a new last row of `to` and closes the gap as remove() does. Values of
+    /// Moves the row, which is the entity's, into a new last row of `to` and closes the gap as remove()
+    /// does. The entity could be read from the row, where it is unlikely to be in the cache. Values of
     /// components that `to` lacks are destroyed; those that only `to` has are for the caller to
     /// construct and stamp. The others are stamped with `tick`: to a query that sees only `to`, the row
     /// is news.
-    Entity move(std::uint32_t row, Archetype& to, std::uint64_t tick);
+    Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
     /// Where entities go that get or lose one component. Null until first asked for by the world.
     struct Edge {

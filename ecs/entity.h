@@ -49,7 +49,15 @@ public:
 
     /// Requires is_alive(entity). Outstanding handles are stale from here on. An index whose
     /// generations have run out is never used again.
-    void release(Entity entity);
+    void release(Entity entity) {
+        assert(is_alive(entity));
+        Slot& slot = slots_[entity.index];
+        --alive_;
+        const std::uint32_t next = slot.generation + 1;
+        const bool is_last = next == 0;  // every handle this index can name was handed out
+        slot = {{kFree, is_last ? kNoIndex : first_free_}, next};
+        if (!is_last) first_free_ = entity.index;
+    }
 
     bool is_alive(Entity entity) const {
         if (entity.index >= count_) return false;

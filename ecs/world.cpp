@@ -32,6 +32,14 @@ inline void World::fire(HookKind kind, const Archetype& archetype, const Column&
         run_hooks(kind, column, first, archetype.entities().subspan(first, count), reason);
 }
 
+/// Returns the row in `to`.
+inline std::uint32_t World::move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to) {
+    const std::uint32_t to_row = to.size();
+    if (const Entity moved = from.move(entity, row, to, tick_)) entities_.move_to(moved, row);
+    entities_.move_to(entity, {to.index(), to_row});
+    return to_row;
+}
+
 World::World() : commands_(components_) {
     archetype_of(std::span<const ComponentId>{});
 }
@@ -86,12 +94,13 @@ Entity World::spawn(std::span<const ComponentId> ids, std::span<void* const> val
 }
 
 void World::destroy(Entity entity) {
-    if (!is_alive(entity)) {
-        ++dropped_commands_;
-    } else if (locks_ != 0) {
+    const EntityTable::Place place = entities_.place(entity);
+    if (locks_ == 0 && place.is_somewhere()) {
+        destroy_now(entity, place);
+    } else if (is_alive(entity)) {
         commands_.push(CommandQueue::Kind::destroy, entity, {}, {});
     } else {
-        destroy_now(entity);
+        ++dropped_commands_;
     }
 }
 
@@ -124,7 +133,14 @@ void World::set_elsewhere(Entity entity, const KnownComponent& component, void* 
     const EntityTable::Place place = entities_.place(entity);
     Column* const column = component.column(place.archetype);
     if (column == nullptr && locks_ == 0 && place.is_somewhere()) {
-        add_now(place, component, value);
+        const Deferral deferral(*this);
+        Archetype& from = archetypes_[place.archetype];
+        Archetype& to = archetype_with(from, component.id);
+        const std::uint32_t row = move_row(entity, place.row, from, to);
+        Column& added = *component.column(to.index());
+        added.wrote(row, tick_);
+        if (added.has_values()) component.construct(added.at(row), value);
+        fire(HookKind::add, to, added, row, 1);
     } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
         const Deferral deferral(*this);  // a destructor may be the user's own
         overwrite(component, column->at(place.row), value);
@@ -160,6 +176,14 @@ void World::remove(Entity entity, ComponentId id) {
     } else {
         remove(entity, {&id, 1});
     }
+}
+
+/// The same of one component, not of a pair.
+void World::remove(Entity entity, const KnownComponent& component) {
+    const EntityTable::Place place = entities_.place(entity);
+    if (locks_ != 0 || !place.is_somewhere()) return remove(entity, {&component.id, 1});
+    if (const Column* column = component.column(place.archetype))
+        remove_now(entity, place.row, archetypes_[place.archetype], *column);
 }
 
 void World::remove(Entity entity, std::span<const ComponentId> ids) {
@@ -378,8 +402,7 @@ void World::complete_spawn(Archetype& archetype, std::uint32_t first, std::uint3
         count = std::min(last - first, kBlockRows - first % kBlockRows);
         for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
             archetype.column(column).wrote(first, tick_);
-        for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-            fire(HookKind::add, archetype, archetype.column(column), first, count);
+        for (const Column& column : archetype.columns()) fire(HookKind::add, archetype, column, first, count);
     }
 }
 
@@ -397,18 +420,6 @@ void World::spawn_now(Entity entity, std::span<const ComponentId> ids, std::span
     complete_spawn(archetype, row, 1);
 }
 
-/// What set_now() does for one component, not a pair, that the entity does not have.
-void World::add_now(EntityTable::Place place, const KnownComponent& component, void* value) {
-    const Deferral deferral(*this);
-    Archetype& from = archetypes_[place.archetype];
-    Archetype& to = archetype_with(from, component.id);
-    const std::uint32_t row = move_row(place, from, to);
-    Column& column = *component.column(to.index());
-    column.wrote(row, tick_);
-    if (column.has_values()) component.construct(column.at(row), value);
-    fire(HookKind::add, to, column, row, 1);
-}
-
 void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::span<void* const> all_values) {
     const Deferral deferral(*this);
     Possible given{all_ids, all_values};
@@ -419,7 +430,7 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
     const auto replaced = replaced_by(ids, from);
     if (!replaced.empty()) fire_removes(from, place.row, replaced);
     Archetype& to = archetype_after(from, replaced, ids);
-    const std::uint32_t row = &to == &from ? place.row : move_row(place, from, to);
+    const std::uint32_t row = &to == &from ? place.row : move_row(entity, place.row, from, to);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const ComponentType& type = components_[ids[i]];
         const bool is_new = !from.has(ids[i]);
@@ -457,14 +468,18 @@ void World::remove_now(Entity entity, ComponentId id) {
     const EntityTable::Place place = entities_.place(entity);
     Archetype& from = archetypes_[place.archetype];
     const Column* const column = id.is_pair() ? from.find(id) : components_[id].column(place.archetype);
-    if (column == nullptr) return;
+    if (column != nullptr) remove_now(entity, place.row, from, *column);
+}
+
+void World::remove_now(Entity entity, std::uint32_t row, Archetype& from, const Column& column) {
+    const ComponentId id = column.id();
     const Deferral deferral(*this);
-    if (column->type().has_hook(HookKind::remove)) {
+    if (column.type().has_hook(HookKind::remove)) {
         removing_ = {entity, {&id, 1}};
-        run_hooks(HookKind::remove, *column, place.row, {&entity, 1}, Removal::component);
+        run_hooks(HookKind::remove, column, row, {&entity, 1}, Removal::component);
         removing_ = {};
     }
-    move_row(place, from, archetype_without(from, id));
+    move_row(entity, row, from, archetype_without(from, id));
 }
 
 void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
@@ -475,40 +490,49 @@ void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
     if (std::none_of(ids.begin(), ids.end(), has_it)) return;
     const Deferral deferral(*this);
     fire_removes(from, place.row, ids);
-    move_row(place, from, archetype_after(from, ids, {}));
+    move_row(entity, place.row, from, archetype_after(from, ids, {}));
 }
 
-void World::destroy_now(Entity entity) {
+/// on_destroy, then the pairs that end, then remove hooks.
+void World::tell_of_destruction(Entity entity) {
+    if (hooks_.has_on_destroy()) hooks_.run_on_destroy({*this, {&entity, 1}, nullptr, 0, Removal::entity});
+    if (components_.pairs().is_target(entity))
+        for (const ComponentId pair : components_.pairs().of_target(entity))
+            for (const Entity source : sources_of(pair))
+                if (source != entity) remove_now(source, pair);
+    const EntityTable::Place place = entities_.place(entity);
+    const Archetype& archetype = archetypes_[place.archetype];
+    for (const Column& column : archetype.columns())
+        fire(HookKind::remove, archetype, column, place.row, 1, Removal::entity);
+}
+
+inline void World::destroy_one(Entity entity, EntityTable::Place place, bool is_target) {
+    dying_ = entity;
+    Archetype& archetype = archetypes_[place.archetype];
+    bool is_heard = is_target || hooks_.has_on_destroy();
+    for (const Column& column : archetype.columns()) is_heard |= column.type().has_hook(HookKind::remove);
+    if (is_heard) {
+        tell_of_destruction(entity);
+        place = entities_.place(entity);  // it may have filled the gap that a source of its left
+    }
+    entities_.release(entity);  // before its values: their destructors may ask for it
+    if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
+    dying_ = {};
+    if (is_heard && components_.pairs().is_target(entity)) free_pairs(entity);  // or hooks asked for some
+}
+
+void World::destroy_now(Entity entity, EntityTable::Place place) {
     const Deferral deferral(*this);
-    if (!components_.pairs().is_target(entity)) return destroy_one(entity);
-    for (const Entity doomed : cascade(entity)) destroy_one(doomed);
+    if (!components_.pairs().is_target(entity)) return destroy_one(entity, place, false);
+    for (const Entity doomed : cascade(entity)) destroy_one(doomed, entities_.place(doomed), true);
 }
 
 void World::destroy_all_now(std::span<const Entity> entities) {
     const Deferral deferral(*this);
-    for (const Entity entity : entities)
-        if (is_alive(entity)) destroy_now(entity);
-}
-
-void World::destroy_one(Entity entity) {
-    dying_ = entity;
-    EntityTable::Place place = entities_.place(entity);
-    if (hooks_.has_on_destroy())
-        hooks_.run_on_destroy({*this, archetypes_[place.archetype].entities().subspan(place.row, 1), nullptr,
-                               0, Removal::entity});
-    if (components_.pairs().is_target(entity)) {
-        for (const ComponentId pair : components_.pairs().of_target(entity))
-            for (const Entity source : sources_of(pair))
-                if (source != entity) remove_now(source, pair);
-        place = entities_.place(entity);  // it may have filled the gap that a source left
+    for (const Entity entity : entities) {
+        const EntityTable::Place place = entities_.place(entity);
+        if (place.is_somewhere()) destroy_now(entity, place);
     }
-    Archetype& archetype = archetypes_[place.archetype];
-    for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-        fire(HookKind::remove, archetype, archetype.column(column), place.row, 1, Removal::entity);
-    entities_.release(entity);  // before its values: their destructors may ask for it
-    if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
-    dying_ = {};
-    if (components_.pairs().is_target(entity)) free_pairs(entity);  // hooks may have asked for some
 }
 
 /// The root and all that die with it, each after its own sources. Nobody moves meanwhile.
@@ -535,15 +559,6 @@ std::vector<Entity> World::cascade(Entity root) {
     }
     for (const Entity entity : order) marks_[entity.index] = unseen;
     return order;
-}
-
-/// Returns the row in `to`.
-std::uint32_t World::move_row(EntityTable::Place place, Archetype& from, Archetype& to) {
-    const Entity entity = from.entities()[place.row];
-    if (const Entity moved = from.move(place.row, to, tick_)) entities_.move_to(moved, place.row);
-    const std::uint32_t row = to.size() - 1;
-    entities_.move_to(entity, {to.index(), row});
-    return row;
 }
 
 /// Twice in the code, as run_hooks() and in fire_changed(), which saves a call per hooked write.
@@ -625,7 +640,7 @@ void World::apply(const CommandQueue::Command& command) {
             remove_now(command.entity, command.components);
             break;
         case Kind::destroy:
-            destroy_now(command.entity);
+            destroy_all_now({&command.entity, 1});
             break;
         case Kind::destroy_all:
         case Kind::changed:

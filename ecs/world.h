@@ -128,7 +128,7 @@ public:
     template <Component T, Component... More>
     void remove(Entity entity) {
         if constexpr (sizeof...(More) == 0) {
-            remove(entity, component<T>());
+            remove(entity, components_.known(type_tag<T>));
         } else {
             const ComponentId ids[] = {component<T>(), component<More>()...};
             remove(entity, std::span<const ComponentId>(ids));
@@ -463,6 +463,7 @@ private:
     bool require_alive(Entity entity);
     bool require_values(std::span<const ComponentId> ids, std::span<void* const> values);
     bool is_busy(Entity entity) const;
+    void remove(Entity entity, const KnownComponent& component);
     void set_elsewhere(Entity entity, const KnownComponent& component, void* value);
     Writable unusual_writable(Entity entity, ComponentId id, const Cell& found);
     [[noreturn]] static void stop();
@@ -495,16 +496,17 @@ private:
     }
     void complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count);
     void spawn_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
-    void add_now(EntityTable::Place place, const KnownComponent& component, void* value);
     void set_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     void fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids);
     void remove_now(Entity entity, ComponentId id);
+    void remove_now(Entity entity, std::uint32_t row, Archetype& from, const Column& column);
     void remove_now(Entity entity, std::span<const ComponentId> ids);
-    void destroy_now(Entity entity);
-    void destroy_one(Entity entity);
+    void tell_of_destruction(Entity entity);
+    void destroy_now(Entity entity, EntityTable::Place place);
+    void destroy_one(Entity entity, EntityTable::Place place, bool is_target);
     void destroy_all_now(std::span<const Entity> entities);
     std::vector<Entity> cascade(Entity root);
-    std::uint32_t move_row(EntityTable::Place place, Archetype& from, Archetype& to);
+    std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to);
 
     void fire(HookKind kind, const Archetype& archetype, const Column& column, std::uint32_t first,
               std::uint32_t count, Removal reason = Removal::component);
