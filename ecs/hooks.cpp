@@ -36,7 +36,7 @@ HookTable::~HookTable() {
 }
 
 void HookTable::clear() {
-    assert(!running_);
+    assert(!is_running());
     if (std::exchange(is_closed_, true)) return;
     anchor_->table = nullptr;  // handles, also those inside functions destroyed below, do nothing now
     ++anchor_->handles;        // ours, until the table is gone
@@ -80,7 +80,7 @@ void HookTable::disconnect(std::uint32_t list, std::uint64_t serial) {
     List& subscribers = lists_[list];
     for (std::size_t i = 0; i < subscribers.size(); ++i) {
         if (subscribers[i].serial != serial) continue;
-        if (running_) {
+        if (is_running()) {
             subscribers[i].function.call = nullptr;
             is_disconnected_ |= serial == running_serial_;
             dirty_lists_.push_back(list);

@@ -111,7 +111,7 @@ public:
     void clear();
 
     /// Whether a hook is being called now.
-    bool is_running() const { return running_; }
+    bool is_running() const { return running_serial_ != 0; }
 
 private:
     friend class Hook;
@@ -138,15 +138,13 @@ private:
     Hook::Anchor* anchor_;
     std::uint64_t next_serial_ = 1;
     std::vector<std::uint32_t> dirty_lists_;  // one entry per subscriber to sweep
-    bool running_ = false;
     bool is_closed_ = false;
-    std::uint64_t running_serial_ = 0;
-    bool is_disconnected_ = false;  // the one running
+    std::uint64_t running_serial_ = 0;  // of the one running; 0 for none
+    bool is_disconnected_ = false;      // the one running
 };
 
 inline void HookTable::run(std::uint32_t list, const HookCall& call, bool reverse) {
-    assert(!running_);
-    running_ = true;
+    assert(!is_running());
     // The list may grow and move while its functions run; nothing leaves it before sweep().
     const std::size_t count = lists_[list].size();
     for (std::size_t i = 0; i < count; ++i) {
@@ -156,7 +154,7 @@ inline void HookTable::run(std::uint32_t list, const HookCall& call, bool revers
         is_disconnected_ = false;
         subscriber.function.call(subscriber.function.state, call, is_disconnected_);
     }
-    running_ = false;
+    running_serial_ = 0;
     if (!dirty_lists_.empty()) sweep();
 }
 
