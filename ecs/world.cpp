@@ -671,6 +671,7 @@ bool World::is_consistent() const {
             const ComponentId id = archetype.components()[column];
             if (archetype.column(column).id() != id || archetype.find(id) != &archetype.column(column))
                 return false;
+            if (!id.is_pair() && components_[id].column(a) != &archetype.column(column)) return false;
             if (column != 0 && !(archetype.components()[column - 1] < id)) return false;
             for (std::uint32_t block = 0; block * kBlockRows < archetype.size(); ++block)
                 if (archetype.column(column).stamp(block) > tick_) return false;

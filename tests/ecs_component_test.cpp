@@ -81,6 +81,22 @@ TEST(ComponentTable, KeepsTypesApartThatOnlyShareAName) {
     EXPECT_EQ(table.size(), 4u);
 }
 
+TEST(ComponentTable, TellsTypesOfTheSameHashApart) {
+    std::vector<TypeTag> tags(300, type_tag<Position>);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < tags.size(); ++i) names.push_back("type" + std::to_string(i));
+    ComponentTable table;
+    for (std::uint32_t i = 0; i < tags.size(); ++i) {
+        tags[i].name = names[i];
+        EXPECT_FALSE(table.find_known(tags[i]).id);
+        EXPECT_EQ(table.known(tags[i]).id.value, i);
+    }
+    for (std::uint32_t i = 0; i < tags.size(); ++i) {
+        EXPECT_EQ(table.find_known(tags[i]).name, names[i]);
+        EXPECT_EQ(&table.find_known(tags[i]), &table.known(tags[i]));
+    }
+}
+
 TEST(ComponentTable, ReferencesSurviveGrowth) {
     ComponentTable table;
     const ComponentId first = table.add({"first", 4, 4});
