@@ -40,24 +40,31 @@ void copy_value(std::byte* to, const std::byte* from, std::uint32_t size) {
 }  // namespace
 
 /// Constructs a value there and destroys the one here.
-inline void Archetype::Column::relocate_value(std::byte* from, std::byte* to) const {
-    if (is_plain_) return copy_value(to, from, size_);
+inline void Column::relocate_value(std::byte* from, std::byte* to) const {
+    if (is_plain_) {
+        copy_value(to, from, size_);
+    } else {
+        relocate_by_type(from, to);
+    }
+}
+
+void Column::relocate_by_type(std::byte* from, std::byte* to) const {
     type_->move(to, from);
     if (type_->destroy != nullptr) type_->destroy(from);
 }
 
 /// The last value to an empty row, with its stamp: it was written no later than its block.
-inline void Archetype::Column::close_gap(std::uint32_t last, std::uint32_t row) {
+inline void Column::close_gap(std::uint32_t last, std::uint32_t row) {
     std::uint64_t& stamp = stamps_[row / kBlockRows];
     stamp = std::max(stamp, stamps_[last / kBlockRows]);
     relocate_value(data_ + offset(last), data_ + offset(row));
 }
 
-inline void Archetype::Column::destroy(std::uint32_t row) {
+inline void Column::destroy(std::uint32_t row) {
     if (!is_plain_ && type_->destroy != nullptr) type_->destroy(at(row));
 }
 
-void Archetype::Column::grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity) {
+void Column::grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity) {
     constexpr std::size_t kStamp = sizeof(std::uint64_t);
     const auto blocks = [](std::uint32_t row_count) {
         return std::size_t{row_count / kBlockRows} + (row_count % kBlockRows != 0);
@@ -76,35 +83,27 @@ void Archetype::Column::grow(std::uint32_t rows, std::uint32_t old_capacity, std
     stamps_ = stamps;
 }
 
-void Archetype::Column::free() {
+void Column::free() {
     void* const memory = data_ != nullptr ? static_cast<void*>(data_) : stamps_;
     const std::align_val_t align{std::max<std::size_t>(type_->align, sizeof(std::uint64_t))};
     if (memory != nullptr) ::operator delete(memory, align);
 }
 
-Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> components,
-                     const ComponentTable& table)
+Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> components, ComponentTable& table)
     : index_(index), components_(components.begin(), components.end()) {
     assert(std::is_sorted(components_.begin(), components_.end()));
     columns_.resize(components_.size());
     for (std::uint32_t i = 0; i < columns_.size(); ++i) {
         const ComponentId id = components_[i];
         columns_[i].id_ = id;
-        columns_[i].hook_id_ = id;
         columns_[i].type_ = &table[id];
         columns_[i].size_ = columns_[i].type_->size;
         columns_[i].is_plain_ = columns_[i].type_->move == nullptr || columns_[i].size_ == 0;
         if (const PairTable::Pair* pair = table.pairs().find(id)) {
-            columns_[i].hook_id_ = pair->relation;
             columns_[i].target_ = pair->target;
             pairs_.push_back({pair->relation, pair->target, i});
         }
-        if (id.value >= kDirectIds) continue;
-        direct_columns_.resize(id.value + 1, kNoDirect);
-        direct_columns_[id.value] = static_cast<std::uint16_t>(i);
     }
-    direct_ = direct_columns_.data();
-    direct_count_ = static_cast<std::uint32_t>(direct_columns_.size());
     std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
         return a.relation != b.relation ? a.relation < b.relation : a.target < b.target;
     });
@@ -119,25 +118,27 @@ Archetype::~Archetype() {
 
 Entity Archetype::remove(std::uint32_t row) {
     assert(row < size());
+    const std::uint32_t last = size() - 1;
     for (Column& column : columns_) {
         column.destroy(row);
-        if (row != size() - 1) column.close_gap(size() - 1, row);
+        if (row != last) column.close_gap(last, row);
     }
     return close_gap(row);
 }
 
-Entity Archetype::move(std::uint32_t row, Archetype& to, std::uint64_t tick) {
-    assert(row < size());
+Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick) {
+    assert(row < size() && entities_[row] == entity);
     assert(this != &to);
-    const std::uint32_t to_row = to.append(entities_[row]);
+    const std::uint32_t to_row = to.append(entity);
     const std::uint32_t last = size() - 1;
     Column* there = to.columns_.data();
     const Column* const end = there + to.columns_.size();
     for (Column& column : columns_) {  // both are sorted: one pass
-        while (there != end && there->id_ < column.id_) ++there;
+        while (there != end && there->id_ != column.id_ && there->id_ < column.id_) ++there;
         if (there != end && there->id_ == column.id_) {
-            column.relocate_value(column.data_ + column.offset(row), there->data_ + there->offset(to_row));
+            column.relocate_value(column.data_ + column.offset(row), there->data_ + column.offset(to_row));
             there->wrote(to_row, tick);  // news to a query that sees only `to`
+            ++there;
         } else {
             column.destroy(row);
         }
@@ -178,7 +179,7 @@ std::span<const Archetype::Pair> Archetype::pairs(ComponentId relation) const {
     return {found.first, found.second};
 }
 
-const Archetype::Column* Archetype::search(ComponentId id) const {
+const Column* Archetype::find(ComponentId id) const {
     const auto at = std::lower_bound(components_.begin(), components_.end(), id);
     if (at == components_.end() || *at != id) return nullptr;
     return &columns_[static_cast<std::size_t>(at - components_.begin())];
@@ -211,7 +212,7 @@ Archetype* ArchetypeList::find(std::span<const ComponentId> components) const {
     return nullptr;
 }
 
-Archetype& ArchetypeList::add(std::span<const ComponentId> components, const ComponentTable& table) {
+Archetype& ArchetypeList::add(std::span<const ComponentId> components, ComponentTable& table) {
     assert(find(components) == nullptr);
     if (size_ >= buckets_.size()) rehash();
     auto index = static_cast<std::uint32_t>(slots_.size());
@@ -223,6 +224,8 @@ Archetype& ArchetypeList::add(std::span<const ComponentId> components, const Com
     }
     auto* archetype = new Archetype(index, components, table);
     slots_[index] = archetype;
+    for (Column& column : archetype->columns_)
+        if (!column.id_.is_pair()) column.type_->set_column(index, &column);
     archetype->serial_ = ++last_serial_;
     archetype->hash_ = hash_of(components);
     Archetype*& bucket = buckets_[archetype->hash_ & (buckets_.size() - 1)];
@@ -234,9 +237,15 @@ Archetype& ArchetypeList::add(std::span<const ComponentId> components, const Com
     return *archetype;
 }
 
+void ArchetypeList::forget_columns(Archetype& archetype) {
+    for (Column& column : archetype.columns_)
+        if (!column.id_.is_pair()) column.type_->set_column(archetype.index(), nullptr);
+}
+
 void ArchetypeList::free(Archetype& archetype) {
     assert(archetype.size() == 0);
     archetype.cut_edges();
+    forget_columns(archetype);
     Archetype** link = &buckets_[archetype.hash_ & (buckets_.size() - 1)];
     while (*link != &archetype) link = &(*link)->next_;
     *link = archetype.next_;
@@ -257,6 +266,8 @@ void ArchetypeList::clear() {
     size_ = 0;
     newest_ = nullptr;
     ++free_count_;
+    for (Archetype* archetype : doomed)
+        if (archetype != nullptr) forget_columns(*archetype);
     for (Archetype* archetype : doomed) delete archetype;
 }
 

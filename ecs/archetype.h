@@ -15,52 +15,63 @@ namespace shoal::ecs {
 /// Rows that share a change stamp, and the most that one batch hook is given.
 inline constexpr std::uint32_t kBlockRows = 1024;
 
+class Archetype;
+
+/// The values of one component in one archetype. Pointers into it die at the next structural change.
+class alignas(64) Column {  // a cache line: queries over many small archetypes read little else
+public:
+    ComponentId id() const { return id_; }
+    /// Of a pair its relation's.
+    const KnownComponent& type() const { return *type_; }
+
+    /// The pair's relation and target; of other components their own id, and null.
+    ComponentId hook_id() const { return type_->id; }
+    Entity target() const { return target_; }
+
+    /// Whether entities have a value here, rather than a tag.
+    bool has_values() const { return size_ != 0; }
+
+    /// Null for a tag.
+    const void* at(std::uint32_t row) const { return data_ + offset(row); }
+    void* at(std::uint32_t row) { return data_ + offset(row); }
+
+    /// The same for who knows the type.
+    template <class T>
+    T& value(std::uint32_t row) {
+        return *(reinterpret_cast<T*>(data_) + row);
+    }
+
+    /// Per block: the last tick with a write, or a later one.
+    std::uint64_t stamp(std::uint32_t block) const { return stamps_[block]; }
+
+    /// Notes a write to `row` at `tick`; ticks never go back.
+    void wrote(std::uint32_t row, std::uint64_t tick) { stamps_[row / kBlockRows] = tick; }
+
+private:
+    friend class Archetype;
+    friend class ArchetypeList;
+
+    std::size_t offset(std::uint32_t row) const { return std::size_t{row} * size_; }
+    void relocate_value(std::byte* from, std::byte* to) const;
+    void relocate_by_type(std::byte* from, std::byte* to) const;
+    void close_gap(std::uint32_t last, std::uint32_t row);
+    void destroy(std::uint32_t row);
+    void grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
+    void free();
+
+    std::byte* data_ = nullptr;  // the stamps follow the rows in the same piece of memory
+    std::uint64_t* stamps_ = nullptr;
+    KnownComponent* type_ = nullptr;
+    std::uint32_t size_ = 0;  // of a value
+    bool is_plain_ = true;    // moved by memcpy, destroyed by nothing
+    ComponentId id_;
+    Entity target_;
+};
+
 /// Not for users of a world, but for what iterates one: queries, and tools that read components by
-/// id. Pointers into columns die at the next structural change.
+/// id.
 class Archetype {
 public:
-    class alignas(64) Column {  // a cache line: queries over many small archetypes read little else
-    public:
-        ComponentId id() const { return id_; }
-        const ComponentType& type() const { return *type_; }
-
-        /// The pair's relation and target; of other components their own id, and null.
-        ComponentId hook_id() const { return hook_id_; }
-        Entity target() const { return target_; }
-
-        /// Whether entities have a value here, rather than a tag.
-        bool has_values() const { return size_ != 0; }
-
-        /// Null for a tag.
-        const void* at(std::uint32_t row) const { return data_ + offset(row); }
-        void* at(std::uint32_t row) { return data_ + offset(row); }
-
-        /// Per block: the last tick with a write, or a later one.
-        std::uint64_t stamp(std::uint32_t block) const { return stamps_[block]; }
-
-        /// Notes a write to `row` at `tick`; ticks never go back.
-        void wrote(std::uint32_t row, std::uint64_t tick) { stamps_[row / kBlockRows] = tick; }
-
-    private:
-        friend class Archetype;
-
-        std::size_t offset(std::uint32_t row) const { return std::size_t{row} * size_; }
-        void relocate_value(std::byte* from, std::byte* to) const;
-        void close_gap(std::uint32_t last, std::uint32_t row);
-        void destroy(std::uint32_t row);
-        void grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
-        void free();
-
-        std::byte* data_ = nullptr;  // the stamps follow the rows in the same piece of memory
-        std::uint64_t* stamps_ = nullptr;
-        const ComponentType* type_ = nullptr;
-        std::uint32_t size_ = 0;  // of a value
-        bool is_plain_ = true;    // moved by memcpy, destroyed by nothing
-        ComponentId id_;
-        ComponentId hook_id_;
-        Entity target_;
-    };
-
     struct Pair {
         ComponentId relation;
         Entity target;
@@ -68,7 +79,7 @@ public:
     };
 
     /// `components` sorted, without duplicates.
-    Archetype(std::uint32_t index, std::span<const ComponentId> components, const ComponentTable& table);
+    Archetype(std::uint32_t index, std::span<const ComponentId> components, ComponentTable& table);
     ~Archetype();
     Archetype(const Archetype&) = delete;
     Archetype& operator=(const Archetype&) = delete;
@@ -85,15 +96,10 @@ public:
     Column& column(std::uint32_t column) { return columns_[column]; }
     const Column& column(std::uint32_t column) const { return columns_[column]; }
     std::uint32_t column_count() const { return static_cast<std::uint32_t>(columns_.size()); }
+    std::span<const Column> columns() const { return columns_; }
 
     /// Null if its entities do not have the component.
-    const Column* find(ComponentId id) const {
-        if (id.value < direct_count_) {
-            const std::uint16_t found = direct_[id.value];
-            return found == kNoDirect ? nullptr : &columns_[found];
-        }
-        return id.value < kDirectIds ? nullptr : search(id);
-    }
+    const Column* find(ComponentId id) const;
     Column* find(ComponentId id) { return const_cast<Column*>(std::as_const(*this).find(id)); }
     bool has(ComponentId id) const { return find(id) != nullptr; }
 
@@ -118,11 +124,12 @@ public:
     /// now at `row`, or null if none is.
     Entity remove(std::uint32_t row);
 
-    /// Moves the row into a new last row of `to` and closes the gap as remove() does. Values of
+    /// Moves the row, which is the entity's, into a new last row of `to` and closes the gap as remove()
+    /// does. The entity could be read from the row, where it is unlikely to be in the cache. Values of
     /// components that `to` lacks are destroyed; those that only `to` has are for the caller to
     /// construct and stamp. The others are stamped with `tick`: to a query that sees only `to`, the row
     /// is news.
-    Entity move(std::uint32_t row, Archetype& to, std::uint64_t tick);
+    Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
     /// Where entities go that get or lose one component. Null until first asked for by the world.
     struct Edge {
@@ -141,21 +148,14 @@ public:
 private:
     friend class ArchetypeList;
 
-    static constexpr std::uint32_t kDirectIds = 256;  // ids below are looked up in one load
-    static constexpr std::uint16_t kNoDirect = 0xFFFF;
-
-    const Column* search(ComponentId id) const;
     Edge& find_edge(ComponentId id);
     void grow(std::uint32_t rows);
     Entity close_gap(std::uint32_t row);
 
     std::vector<Column> columns_;
     std::vector<Entity> entities_;
-    const std::uint16_t* direct_ = nullptr;  // component id to column: of direct_columns_
-    std::uint32_t direct_count_ = 0;
     std::uint32_t capacity_ = 0;
     std::uint32_t index_;
-    std::vector<std::uint16_t> direct_columns_;
     std::vector<ComponentId> components_;
     std::vector<Pair> pairs_;
     std::vector<Edge> edges_;  // sorted by id
@@ -181,7 +181,7 @@ public:
     Archetype* find(std::span<const ComponentId> components) const;
 
     /// Requires that there is none.
-    Archetype& add(std::span<const ComponentId> components, const ComponentTable& table);
+    Archetype& add(std::span<const ComponentId> components, ComponentTable& table);
 
     /// Requires that it is empty.
     void free(Archetype& archetype);
@@ -209,6 +209,7 @@ public:
     std::uint64_t free_count() const { return free_count_; }
 
 private:
+    static void forget_columns(Archetype& archetype);
     void rehash();
 
     std::vector<Archetype*> slots_;

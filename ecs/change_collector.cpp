@@ -83,7 +83,7 @@ void ChangeCollector::enter(Entity entity) {
         at_.resize(std::max({entity.index + std::size_t{1}, std::size_t{world_.size()}, at_.size() * 2}));
     at_[entity.index] = static_cast<std::uint32_t>(entities_.size());
     entities_.push_back(entity);
-    bits_.resize(bits_.size() + words_);
+    for (std::size_t word = 0; word < words_; ++word) bits_.push_back(0);
 }
 
 /// The entity's words; enters it, with none set, if it is not there.

@@ -97,9 +97,11 @@ private:
 
     /// Whether an entity of this index was entered.
     bool is_entered(std::uint32_t index) const {
-        if (index >= at_.size()) return false;
-        const std::uint32_t at = at_[index];
-        return at < entities_.size() && entities_[at].index == index;
+        if (index >= at_.size() || entities_.empty()) return false;
+        // What at_ has from before a clear() may lie beyond the end, and a branch on that cannot be
+        // predicted. The last one then stands in, which is another entity: its at_ is its place.
+        const std::size_t last = entities_.size() - 1, at = at_[index];
+        return entities_[at < last ? at : last].index == index;
     }
     void enter(Entity entity);
     std::uint64_t* bits_of(Entity entity);

@@ -16,7 +16,23 @@ void ComponentType::construct(void* to, void* from) const {
     }
 }
 
+void KnownComponent::set_column(std::uint32_t archetype, Column* column) {
+    if (archetype >= columns.size()) {
+        columns.resize(archetype + std::size_t{1});
+        column_count = static_cast<std::uint32_t>(columns.size());
+    }
+    columns[archetype] = column;
+}
+
 AddressMap::AddressMap() : entries_(16), mask_(15) {}
+
+std::uint32_t AddressMap::find(const void* address, std::uint32_t hash) const {
+    for (std::uint32_t i = hash;; ++i) {
+        const Entry& entry = entries_[i & mask_];
+        if (entry.address == address) return entry.number;
+        if (entry.address == nullptr) return kAbsent;
+    }
+}
 
 void AddressMap::insert(const void* address, std::uint32_t hash, std::uint32_t number) {
     assert(address != nullptr);
@@ -36,39 +52,49 @@ void AddressMap::insert(const void* address, std::uint32_t hash, std::uint32_t n
 }
 
 /// With the name that its view is of.
-struct ComponentTable::Kept : ComponentType {
+struct ComponentTable::Kept : KnownComponent {
     std::string own_name;
 };
 
 ComponentTable::~ComponentTable() {
-    for (ComponentType* type : types_) delete static_cast<Kept*>(type);
+    for (KnownComponent* type : types_) delete static_cast<Kept*>(type);
 }
 
 ComponentId ComponentTable::add(const ComponentType& type) {
     assert(std::has_single_bit(type.align));
     assert(type.size % type.align == 0);
     assert(type.move != nullptr || type.destroy == nullptr);
-    auto* owner = new Kept{type, std::string(type.name)};
+    auto* owner = new Kept;
+    static_cast<ComponentType&>(*owner) = type;
+    owner->own_name = type.name;
     owner->name = owner->own_name;
+    owner->id = {size()};
     types_.push_back(owner);
     // Mistakes are mended to what harms nobody: rows that do not overlap, a leak.
     ComponentType& kept = *owner;
     kept.align = std::bit_floor(std::max(kept.align, 1u));
     while (kept.size % kept.align != 0) kept.align /= 2;
     if (kept.move == nullptr) kept.destroy = nullptr;
-    return ComponentId{size() - 1};
+    return owner->id;
 }
 
-ComponentId ComponentTable::id_of(const TypeTag& tag) {
-    ComponentId id = find_here(tag);
-    if (id) return id;
-    id = find_by_name(tag);
+KnownComponent& ComponentTable::known_far(const TypeTag& tag) {
+    ComponentId id = find_far(tag).id;
     if (!id) {
         id = add(ComponentType{tag.name, tag.size, tag.align, tag.move, tag.destroy, tag.relation});
         if (tag.is_shared) named_.push_back({&tag, id});
     }
+    KnownComponent& component = *types_[id.value];
+    if (ids_.find(&tag, tag.hash) != AddressMap::kAbsent) return component;
     ids_.insert(&tag, tag.hash, id.value);
-    return id;
+    Near& near = near_[tag.hash % kNear];
+    if (near.tag == nullptr) near = {&tag, &component};
+    return component;
+}
+
+const KnownComponent& ComponentTable::find_far(const TypeTag& tag) const {
+    const ComponentId id{ids_.find(&tag, tag.hash)};
+    return (*this)[id ? id : find_by_name(tag)];
 }
 
 ComponentId ComponentTable::find_by_name(const TypeTag& tag) const {

@@ -15,6 +15,8 @@
 
 namespace shoal::ecs {
 
+class Column;
+
 /// What a relation does. A type is one if it says so, and may be empty or have a value per pair:
 ///
 ///     struct ChildOf { static constexpr auto relation = exclusive | destroy_with_target; };
@@ -144,6 +146,28 @@ constexpr TypeTag make_type_tag() {
 template <class T>
 inline constexpr TypeTag type_tag = make_type_tag<T>();
 
+enum class HookKind : std::uint8_t { add, change, remove };
+
+/// A component as one world knows it: what an operation on a value needs, one load from its type. Stays
+/// where it is.
+struct KnownComponent : ComponentType {
+    ComponentId id;
+
+    /// Its column in the archetype with this index; null if that has none, or is none.
+    Column* column(std::uint32_t archetype) const {
+        return archetype < column_count ? columns[archetype] : nullptr;
+    }
+    /// Kept by the list of archetypes.
+    void set_column(std::uint32_t archetype, Column* column);
+
+    /// Whether hooks of this kind are connected. Kept by their table.
+    bool has_hook(HookKind kind) const { return (hooks >> static_cast<unsigned>(kind) & 1) != 0; }
+
+    std::uint8_t hooks = 0;          // bit n: of kind n
+    std::uint32_t column_count = 0;  // of columns
+    std::vector<Column*> columns;    // by archetype, as far as any has it
+};
+
 /// A small hash map from the addresses of static objects to numbers. Hashes come from outside: the
 /// compiler knows those of types.
 class AddressMap {
@@ -152,13 +176,7 @@ public:
 
     AddressMap();
 
-    std::uint32_t find(const void* address, std::uint32_t hash) const {
-        for (std::uint32_t i = hash;; ++i) {
-            const Entry& entry = entries_[i & mask_];
-            if (entry.address == address) return entry.number;
-            if (entry.address == nullptr) return kAbsent;
-        }
-    }
+    std::uint32_t find(const void* address, std::uint32_t hash) const;
 
     /// Requires that it is absent.
     void insert(const void* address, std::uint32_t hash, std::uint32_t number);
@@ -185,24 +203,29 @@ public:
 
     ComponentId add(const ComponentType& type);
 
-    /// The type's id, given on first sight. A type seen through another shared library is found by
-    /// name, and gets the same id.
-    ComponentId id_of(const TypeTag& tag);
-
-    /// None if it was not given an id through this very tag.
-    ComponentId find_here(const TypeTag& tag) const { return ComponentId{ids_.find(&tag, tag.hash)}; }
-
-    /// None if this world has never seen the type.
-    ComponentId find(const TypeTag& tag) const {
-        const ComponentId known = find_here(tag);
-        return known ? known : find_by_name(tag);
+    /// The type's component, made on first sight. A type seen through another shared library is found by
+    /// name, and is the same one.
+    KnownComponent& known(const TypeTag& tag) {
+        const Near& near = near_[tag.hash % kNear];
+        return near.tag == &tag ? *near.component : known_far(tag);
     }
+    ComponentId id_of(const TypeTag& tag) { return known(tag).id; }
+
+    /// Without an id, and had by none, if this world has never seen the type.
+    const KnownComponent& find_known(const TypeTag& tag) const {
+        const Near& near = near_[tag.hash % kNear];
+        return near.tag == &tag ? *near.component : find_far(tag);
+    }
+    ComponentId find(const TypeTag& tag) const { return find_known(tag).id; }
 
     /// A pair's is that of its relation. The reference lives as long as the world. An id that means
     /// nothing here, or no longer, has a tag without a name.
-    const ComponentType& operator[](ComponentId id) const {
+    const KnownComponent& operator[](ComponentId id) const {
         const std::uint32_t type = type_of(id).value;
         return type < types_.size() ? *types_[type] : unknown_;
+    }
+    KnownComponent& operator[](ComponentId id) {
+        return const_cast<KnownComponent&>(std::as_const(*this)[id]);
     }
 
     /// A pair's relation, or the id itself.
@@ -224,18 +247,27 @@ public:
     const PairTable& pairs() const { return pairs_; }
 
 private:
+    static constexpr std::uint32_t kNear = 128;
+
     struct Kept;
+    struct Near {
+        const TypeTag* tag = nullptr;
+        KnownComponent* component = nullptr;
+    };
     struct Named {
         const TypeTag* tag;
         ComponentId id;
     };
 
+    KnownComponent& known_far(const TypeTag& tag);
+    const KnownComponent& find_far(const TypeTag& tag) const;
     ComponentId find_by_name(const TypeTag& tag) const;
 
-    AddressMap ids_;
-    std::vector<ComponentType*> types_;  // all of them Kept; they stay where they are
-    std::vector<Named> named_;           // the first tag seen of each shared name
-    ComponentType unknown_;
+    Near near_[kNear];  // by hash, at a place that the compiler knows: the first of those that share one
+    AddressMap ids_;    // all types
+    std::vector<KnownComponent*> types_;  // all of them Kept
+    std::vector<Named> named_;            // the first tag seen of each shared name
+    KnownComponent unknown_;
     PairTable pairs_;
 };
 

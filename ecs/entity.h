@@ -28,6 +28,9 @@ public:
     struct Place {
         std::uint32_t archetype;
         std::uint32_t row;
+
+        /// Whether there is such an archetype.
+        bool is_somewhere() const { return archetype < kNowhere; }
     };
 
     /// An entity that is alive but in no archetype yet. The index is the one freed last, if any.
@@ -46,12 +49,27 @@ public:
 
     /// Requires is_alive(entity). Outstanding handles are stale from here on. An index whose
     /// generations have run out is never used again.
-    void release(Entity entity);
+    void release(Entity entity) {
+        assert(is_alive(entity));
+        Slot& slot = slots_[entity.index];
+        --alive_;
+        const std::uint32_t next = slot.generation + 1;
+        const bool is_last = next == 0;  // every handle this index can name was handed out
+        slot = {{kFree, is_last ? kNoIndex : first_free_}, next};
+        if (!is_last) first_free_ = entity.index;
+    }
 
     bool is_alive(Entity entity) const {
         if (entity.index >= count_) return false;
         const Slot& slot = slots_[entity.index];
         return slot.generation == entity.generation && slot.place.archetype != kFree;
+    }
+
+    /// Not somewhere if the entity is dead or in no archetype yet.
+    Place place(Entity entity) const {
+        if (entity.index >= count_) return {kFree, 0};
+        const Slot& slot = slots_[entity.index];
+        return slot.generation == entity.generation ? slot.place : Place{kFree, 0};
     }
 
     /// Null if the entity is dead or in no archetype yet. Valid until the next take().

@@ -1,5 +1,6 @@
 #include "hooks.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace shoal::ecs {
@@ -26,7 +27,8 @@ void Hook::drop_anchor() {
     if (--anchor->handles == 0 && anchor->table == nullptr) delete anchor;
 }
 
-HookTable::HookTable() : lists_(1), anchor_(new Hook::Anchor{this, 0}) {}
+HookTable::HookTable(ComponentTable& components)
+    : components_(components), lists_(1), anchor_(new Hook::Anchor{this, 0}) {}
 
 HookTable::~HookTable() {
     clear();
@@ -34,7 +36,7 @@ HookTable::~HookTable() {
 }
 
 void HookTable::clear() {
-    assert(!running_);
+    assert(!is_running());
     if (std::exchange(is_closed_, true)) return;
     anchor_->table = nullptr;  // handles, also those inside functions destroyed below, do nothing now
     ++anchor_->handles;        // ours, until the table is gone
@@ -42,18 +44,18 @@ void HookTable::clear() {
         while (!lists_[list].empty()) {
             const Function function = lists_[list].back().function;
             lists_[list].pop_back();
+            note(static_cast<std::uint32_t>(list));
             if (function.destroy != nullptr) function.destroy(function.state);
         }
 }
 
-void HookTable::resize(std::uint32_t components) {
-    lists_.resize(std::size_t{1} + 3 * std::size_t{components});
-}
-
 Hook HookTable::connect(HookKind kind, ComponentId id, Function function) {
-    const bool is_known = id.value < lists_.size() / 3;  // three each, and one for on_destroy
+    const bool is_known = !id.is_pair() && id.value < components_.size();
     assert(is_known);
-    if (is_known) return connect_to(list_of(kind, id), function);
+    if (is_known) {
+        lists_.resize(std::max(lists_.size(), std::size_t{1} + 3 * std::size_t{components_.size()}));
+        return connect_to(list_of(kind, id), function);
+    }
     if (function.destroy != nullptr) function.destroy(function.state);
     return {};
 }
@@ -65,6 +67,7 @@ Hook HookTable::connect_to(std::uint32_t list, Function function) {
         return {};
     }
     lists_[list].push_back({function, next_serial_});
+    note(list);
     Hook hook;
     hook.anchor_ = anchor_;
     hook.list_ = list;
@@ -77,7 +80,7 @@ void HookTable::disconnect(std::uint32_t list, std::uint64_t serial) {
     List& subscribers = lists_[list];
     for (std::size_t i = 0; i < subscribers.size(); ++i) {
         if (subscribers[i].serial != serial) continue;
-        if (running_) {
+        if (is_running()) {
             subscribers[i].function.call = nullptr;
             is_disconnected_ |= serial == running_serial_;
             dirty_lists_.push_back(list);
@@ -85,9 +88,19 @@ void HookTable::disconnect(std::uint32_t list, std::uint64_t serial) {
         }
         const Function function = subscribers[i].function;
         subscribers.erase(subscribers.begin() + static_cast<std::ptrdiff_t>(i));
+        note(list);
         if (function.destroy != nullptr) function.destroy(function.state);  // may disconnect others
         return;
     }
+}
+
+/// Tells the component whether a list of its own has functions.
+void HookTable::note(std::uint32_t list) {
+    if (list == 0) return;
+    KnownComponent& component = components_[ComponentId{(list - 1) / 3}];
+    const unsigned bit = 1u << (list - 1) % 3;
+    const unsigned others = component.hooks & ~bit;
+    component.hooks = static_cast<std::uint8_t>(lists_[list].empty() ? others : others | bit);
 }
 
 bool HookTable::is_connected(std::uint32_t list, std::uint64_t serial) const {
@@ -98,12 +111,14 @@ bool HookTable::is_connected(std::uint32_t list, std::uint64_t serial) const {
 
 void HookTable::sweep() {
     while (!dirty_lists_.empty()) {
-        List& subscribers = lists_[dirty_lists_.back()];
+        const std::uint32_t list = dirty_lists_.back();
+        List& subscribers = lists_[list];
         dirty_lists_.pop_back();
         for (std::size_t i = 0; i < subscribers.size(); ++i) {
             if (subscribers[i].function.call != nullptr) continue;
             const Function function = subscribers[i].function;
             subscribers.erase(subscribers.begin() + static_cast<std::ptrdiff_t>(i));
+            note(list);
             if (function.destroy != nullptr) function.destroy(function.state);
             break;
         }

@@ -79,8 +79,6 @@ struct HookCall {
     Entity target = {};  // of the pair; null for others
 };
 
-enum class HookKind : std::uint8_t { add, change, remove };
-
 /// The subscribers of one world. Runs one dispatch at a time.
 class HookTable {
 public:
@@ -92,18 +90,14 @@ public:
         void* state = nullptr;
     };
 
-    HookTable();
+    explicit HookTable(ComponentTable& components);
     ~HookTable();
     HookTable(const HookTable&) = delete;
     HookTable& operator=(const HookTable&) = delete;
 
-    /// Makes room for components with ids below `components`.
-    void resize(std::uint32_t components);
-
-    bool has(HookKind kind, ComponentId id) const { return !lists_[list_of(kind, id)].empty(); }
     bool has_on_destroy() const { return !lists_[0].empty(); }
 
-    /// Requires an id that there is room for. Without one nothing is connected.
+    /// Requires the id of a component, not of a pair. Without one nothing is connected.
     Hook connect(HookKind kind, ComponentId id, Function function);
     Hook connect_on_destroy(Function function) { return connect_to(0, function); }
 
@@ -117,7 +111,7 @@ public:
     void clear();
 
     /// Whether a hook is being called now.
-    bool is_running() const { return running_; }
+    bool is_running() const { return running_serial_ != 0; }
 
 private:
     friend class Hook;
@@ -135,22 +129,22 @@ private:
     Hook connect_to(std::uint32_t list, Function function);
     void run(std::uint32_t list, const HookCall& call, bool reverse);
     void disconnect(std::uint32_t list, std::uint64_t serial);
+    void note(std::uint32_t list);
     bool is_connected(std::uint32_t list, std::uint64_t serial) const;
     void sweep();
 
+    ComponentTable& components_;
     std::vector<List> lists_;  // 0: on_destroy; then three per component
     Hook::Anchor* anchor_;
     std::uint64_t next_serial_ = 1;
     std::vector<std::uint32_t> dirty_lists_;  // one entry per subscriber to sweep
-    bool running_ = false;
     bool is_closed_ = false;
-    std::uint64_t running_serial_ = 0;
-    bool is_disconnected_ = false;  // the one running
+    std::uint64_t running_serial_ = 0;  // of the one running; 0 for none
+    bool is_disconnected_ = false;      // the one running
 };
 
 inline void HookTable::run(std::uint32_t list, const HookCall& call, bool reverse) {
-    assert(!running_);
-    running_ = true;
+    assert(!is_running());
     // The list may grow and move while its functions run; nothing leaves it before sweep().
     const std::size_t count = lists_[list].size();
     for (std::size_t i = 0; i < count; ++i) {
@@ -160,7 +154,7 @@ inline void HookTable::run(std::uint32_t list, const HookCall& call, bool revers
         is_disconnected_ = false;
         subscriber.function.call(subscriber.function.state, call, is_disconnected_);
     }
-    running_ = false;
+    running_serial_ = 0;
     if (!dirty_lists_.empty()) sweep();
 }
 

@@ -99,8 +99,8 @@ void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_
                            const WrittenRows* written) {
     const auto entities = match.archetype->entities().subspan(first, count);
     for (const std::uint32_t term : writes_) {
-        const Archetype::Column* const column = match.columns[term];
-        if (column == nullptr || !world_.hooks_.has(HookKind::change, terms_[term].id)) continue;
+        const Column* const column = match.columns[term];
+        if (column == nullptr || !column->type().has_hook(HookKind::change)) continue;
         if (terms_[term].use != Use::write_some) {
             world_.fire_changed(*column, first, entities);
             continue;

@@ -49,7 +49,7 @@ public:
     /// An archetype, and the column of each term; null if it has none.
     struct Match {
         Archetype* archetype;
-        Archetype::Column* const* columns;
+        Column* const* columns;
     };
 
     /// Which rows of a block were written, one bit each.
@@ -87,10 +87,10 @@ public:
 
     /// Marks that the visit of a block wrote; whether hooks want to hear of it.
     bool mark(const Match& match, std::size_t term, std::uint32_t first) const {
-        Archetype::Column* const column = match.columns[term];
+        Column* const column = match.columns[term];
         if (column == nullptr) return false;
         column->wrote(first, world_.tick_);
-        return world_.hooks_.has(HookKind::change, terms_[term].id);
+        return column->type().has_hook(HookKind::change);
     }
     static bool any(const WrittenRows& rows);
 
@@ -111,9 +111,9 @@ private:
         std::uint64_t serial;
         std::uint32_t index;
     };
-    std::vector<Known> matches_;               // by serial
-    std::vector<Archetype::Column*> columns_;  // of each match, one per term
-    std::uint64_t seen_ = 0;                   // the last serial looked at
+    std::vector<Known> matches_;    // by serial
+    std::vector<Column*> columns_;  // of each match, one per term
+    std::uint64_t seen_ = 0;        // the last serial looked at
     std::uint64_t frees_seen_ = 0;
 };
 
@@ -281,7 +281,7 @@ private:
             result.first = first;
             return result;
         } else {
-            Archetype::Column* const column = match.columns[term];
+            Column* const column = match.columns[term];
             if (column != nullptr) result.values = static_cast<Type<Term>*>(column->at(first));
             if constexpr (detail::Fetch<Term>::kUse == QueryCore::Use::write_some)
                 result.written = written.data();

@@ -26,10 +26,18 @@ void overwrite(const ComponentType& type, void* to, void* from) {
 }  // namespace
 
 /// Rows of one block.
-inline void World::fire(HookKind kind, const Archetype& archetype, const Archetype::Column& column,
-                        std::uint32_t first, std::uint32_t count, Removal reason) {
-    if (hooks_.has(kind, column.hook_id()))
+inline void World::fire(HookKind kind, const Archetype& archetype, const Column& column, std::uint32_t first,
+                        std::uint32_t count, Removal reason) {
+    if (column.type().has_hook(kind))
         run_hooks(kind, column, first, archetype.entities().subspan(first, count), reason);
+}
+
+/// Returns the row in `to`.
+inline std::uint32_t World::move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to) {
+    const std::uint32_t to_row = to.size();
+    if (const Entity moved = from.move(entity, row, to, tick_)) entities_.move_to(moved, row);
+    entities_.move_to(entity, {to.index(), to_row});
+    return to_row;
 }
 
 World::World() : commands_(components_) {
@@ -61,15 +69,7 @@ World::~World() {
 }
 
 ComponentId World::register_component(const ComponentType& type) {
-    const ComponentId id = components_.add(type);
-    hooks_.resize(components_.size());
-    return id;
-}
-
-ComponentId World::register_type(const TypeTag& tag) {
-    const ComponentId id = components_.id_of(tag);
-    hooks_.resize(components_.size());
-    return id;
+    return components_.add(type);
 }
 
 Entity World::create() {
@@ -94,12 +94,13 @@ Entity World::spawn(std::span<const ComponentId> ids, std::span<void* const> val
 }
 
 void World::destroy(Entity entity) {
-    if (!is_alive(entity)) {
-        ++dropped_commands_;
-    } else if (locks_ != 0) {
+    const EntityTable::Place place = entities_.place(entity);
+    if (locks_ == 0 && place.is_somewhere()) {
+        destroy_now(entity, place);
+    } else if (is_alive(entity)) {
         commands_.push(CommandQueue::Kind::destroy, entity, {}, {});
     } else {
-        destroy_now(entity);
+        ++dropped_commands_;
     }
 }
 
@@ -120,10 +121,32 @@ void World::clear() {
 }
 
 void World::set(Entity entity, ComponentId id, void* value) {
-    if (locks_ != 0 || id.is_pair() || !is_alive(entity) || has(entity, id)) {
+    if (id.is_pair() || !is_alive(entity)) {
         set(entity, {&id, 1}, {&value, 1});
     } else if (require_values({&id, 1}, {&value, 1})) {
-        add_now(entity, id, value);
+        set_elsewhere(entity, components_[id], value);
+    }
+}
+
+/// What set() of one component, not of a pair, does.
+void World::set_elsewhere(Entity entity, const KnownComponent& component, void* value) {
+    const EntityTable::Place place = entities_.place(entity);
+    Column* const column = component.column(place.archetype);
+    if (column == nullptr && locks_ == 0 && place.is_somewhere()) {
+        const Deferral deferral(*this);
+        Archetype& from = archetypes_[place.archetype];
+        Archetype& to = archetype_with(from, component.id);
+        const std::uint32_t row = move_row(entity, place.row, from, to);
+        Column& added = *component.column(to.index());
+        added.wrote(row, tick_);
+        if (added.has_values()) component.construct(added.at(row), value);
+        fire(HookKind::add, to, added, row, 1);
+    } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
+        const Deferral deferral(*this);  // a destructor may be the user's own
+        overwrite(component, column->at(place.row), value);
+        wrote(entity, *column, place.row);
+    } else {
+        set(entity, {&component.id, 1}, {&value, 1});
     }
 }
 
@@ -155,6 +178,14 @@ void World::remove(Entity entity, ComponentId id) {
     }
 }
 
+/// The same of one component, not of a pair.
+void World::remove(Entity entity, const KnownComponent& component) {
+    const EntityTable::Place place = entities_.place(entity);
+    if (locks_ != 0 || !place.is_somewhere()) return remove(entity, {&component.id, 1});
+    if (const Column* column = component.column(place.archetype))
+        remove_now(entity, place.row, archetypes_[place.archetype], *column);
+}
+
 void World::remove(Entity entity, std::span<const ComponentId> ids) {
     if (!require_alive(entity)) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
@@ -183,9 +214,15 @@ Sources World::sources(ComponentId relation, Entity target) {
 }
 
 std::span<const Archetype::Pair> World::pairs_of(Entity source, ComponentId relation) const {
-    const EntityTable::Place* place = entities_.find(source);
-    if (place == nullptr) return {};
-    return archetypes_[place->archetype].pairs(relation);
+    const EntityTable::Place place = entities_.place(source);
+    if (!place.is_somewhere()) return {};
+    return archetypes_[place.archetype].pairs(relation);
+}
+
+World::Cell World::pair_cell(Entity entity, ComponentId id) const {
+    const EntityTable::Place place = entities_.place(entity);
+    if (!place.is_somewhere()) return {};
+    return {archetypes_[place.archetype].find(id), place.row};
 }
 
 /// None, and a mistake of the caller's, if one of the two is dead.
@@ -200,8 +237,9 @@ Entity World::need_singletons() {
 }
 
 std::span<const ComponentId> World::components_of(Entity entity) const {
-    const EntityTable::Place* place = entities_.find(entity);
-    return place != nullptr ? archetypes_[place->archetype].components() : std::span<const ComponentId>{};
+    const EntityTable::Place place = entities_.place(entity);
+    if (!place.is_somewhere()) return {};
+    return archetypes_[place.archetype].components();
 }
 
 bool World::require_alive(Entity entity) {
@@ -228,21 +266,20 @@ bool World::is_busy(Entity entity) const {
 
 /// For entities that lack the value, or have operations queued or half done: a write queues behind a
 /// queued value by going to that one.
-void* World::unusual_writable(Entity entity, ComponentId id) {
-    if (!require_alive(entity)) return nullptr;
-    if (!components_.can_be_had(id) || components_[id].is_tag()) return nullptr;
-    if (may_write_at_once(entity)) return nullptr;
-    const Cell found = cell(entity, id);
+World::Writable World::unusual_writable(Entity entity, ComponentId id, const Cell& found) {
+    if (!require_alive(entity)) return {};
+    if (!components_.can_be_had(id) || components_[id].is_tag()) return {};
+    if (may_write_at_once(entity)) return found ? Writable{found.at(), found.column, found.row} : Writable{};
 
     const bool is_going = removing_.entity == entity && contains(removing_.ids, id);
     void* queued = nullptr;
     CommandQueue::Fate fate = commands_.fate(entity, id, found && !is_going, queued);
     if (is_dying(entity) || (fate == CommandQueue::Fate::untouched && is_going))
         fate = CommandQueue::Fate::removed;
-    if (fate == CommandQueue::Fate::queued) return queued;
-    if (fate == CommandQueue::Fate::untouched && found) return found.at();
+    if (fate == CommandQueue::Fate::queued) return {queued};
+    if (fate == CommandQueue::Fate::untouched && found) return {found.at(), found.column, found.row};
     if (fate == CommandQueue::Fate::removed) ++dropped_commands_;
-    return nullptr;
+    return {};
 }
 
 void World::stop() {
@@ -253,7 +290,7 @@ Archetype& World::archetype_of(std::span<const TypeTag* const> pack, std::uint32
     const std::uint32_t known = packs_.find(pack.data(), hash);
     if (known != AddressMap::kAbsent) return archetypes_[known];
     std::vector<ComponentId> ids;
-    for (const TypeTag* tag : pack) ids.push_back(register_type(*tag));
+    for (const TypeTag* tag : pack) ids.push_back(components_.id_of(*tag));
     std::sort(ids.begin(), ids.end());
     Archetype& archetype = archetype_of(ids);
     packs_.insert(pack.data(), hash, archetype.index());
@@ -365,8 +402,7 @@ void World::complete_spawn(Archetype& archetype, std::uint32_t first, std::uint3
         count = std::min(last - first, kBlockRows - first % kBlockRows);
         for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
             archetype.column(column).wrote(first, tick_);
-        for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-            fire(HookKind::add, archetype, archetype.column(column), first, count);
+        for (const Column& column : archetype.columns()) fire(HookKind::add, archetype, column, first, count);
     }
 }
 
@@ -384,34 +420,22 @@ void World::spawn_now(Entity entity, std::span<const ComponentId> ids, std::span
     complete_spawn(archetype, row, 1);
 }
 
-/// What set_now() does for one component, not a pair, that the entity does not have.
-void World::add_now(Entity entity, ComponentId id, void* value) {
-    const Deferral deferral(*this);
-    const EntityTable::Place place = *entities_.find(entity);
-    Archetype& to = archetype_with(archetypes_[place.archetype], id);
-    const std::uint32_t row = move_row(place, to);
-    Archetype::Column& column = *to.find(id);
-    column.wrote(row, tick_);
-    if (column.has_values()) column.type().construct(column.at(row), value);
-    fire(HookKind::add, to, column, row, 1);
-}
-
 void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::span<void* const> all_values) {
     const Deferral deferral(*this);
     Possible given{all_ids, all_values};
     keep_possible(given);
     const auto ids = given.ids;
-    const EntityTable::Place place = *entities_.find(entity);
+    const EntityTable::Place place = entities_.place(entity);
     Archetype& from = archetypes_[place.archetype];
     const auto replaced = replaced_by(ids, from);
     if (!replaced.empty()) fire_removes(from, place.row, replaced);
     Archetype& to = archetype_after(from, replaced, ids);
-    const std::uint32_t row = &to == &from ? place.row : move_row(place, to);
+    const std::uint32_t row = &to == &from ? place.row : move_row(entity, place.row, from, to);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const ComponentType& type = components_[ids[i]];
         const bool is_new = !from.has(ids[i]);
         if (is_repeated(ids, i) || (type.is_tag() && !is_new)) continue;
-        Archetype::Column& column = *to.find(ids[i]);
+        Column& column = *to.find(ids[i]);
         column.wrote(row, tick_);
         if (type.is_tag()) continue;
         if (is_new) {
@@ -421,11 +445,11 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
         }
     }
     for (std::uint32_t column = 0; column < to.column_count(); ++column) {
-        const Archetype::Column& written = to.column(column);
+        const Column& written = to.column(column);
         if (!contains(ids, written.id())) continue;
         if (!from.has(written.id())) {
             fire(HookKind::add, to, written, row, 1);
-        } else if (hooks_.has(HookKind::change, written.hook_id()) && !written.type().is_tag()) {
+        } else if (written.type().has_hook(HookKind::change) && !written.type().is_tag()) {
             fire_changed(written, row, {&entity, 1});
         }
     }
@@ -441,59 +465,74 @@ void World::fire_removes(const Archetype& archetype, std::uint32_t row, std::spa
 }
 
 void World::remove_now(Entity entity, ComponentId id) {
-    const Cell found = cell(entity, id);
-    if (!found || found.column->id() != id) return;  // an id that no world made may look like another
+    const EntityTable::Place place = entities_.place(entity);
+    Archetype& from = archetypes_[place.archetype];
+    const Column* const column = id.is_pair() ? from.find(id) : components_[id].column(place.archetype);
+    if (column != nullptr) remove_now(entity, place.row, from, *column);
+}
+
+void World::remove_now(Entity entity, std::uint32_t row, Archetype& from, const Column& column) {
+    const ComponentId id = column.id();
     const Deferral deferral(*this);
-    if (hooks_.has(HookKind::remove, found.column->hook_id())) {
+    if (column.type().has_hook(HookKind::remove)) {
         removing_ = {entity, {&id, 1}};
-        run_hooks(HookKind::remove, *found.column, found.row, {&entity, 1}, Removal::component);
+        run_hooks(HookKind::remove, column, row, {&entity, 1}, Removal::component);
         removing_ = {};
     }
-    move_row({found.archetype->index(), found.row}, archetype_without(*found.archetype, id));
+    move_row(entity, row, from, archetype_without(from, id));
 }
 
 void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
     if (ids.size() == 1) return remove_now(entity, ids[0]);
-    const EntityTable::Place place = *entities_.find(entity);
+    const EntityTable::Place place = entities_.place(entity);
     Archetype& from = archetypes_[place.archetype];
     const auto has_it = [&](ComponentId id) { return from.has(id); };
     if (std::none_of(ids.begin(), ids.end(), has_it)) return;
     const Deferral deferral(*this);
     fire_removes(from, place.row, ids);
-    move_row(place, archetype_after(from, ids, {}));
+    move_row(entity, place.row, from, archetype_after(from, ids, {}));
 }
 
-void World::destroy_now(Entity entity) {
+/// on_destroy, then the pairs that end, then remove hooks.
+void World::tell_of_destruction(Entity entity) {
+    if (hooks_.has_on_destroy()) hooks_.run_on_destroy({*this, {&entity, 1}, nullptr, 0, Removal::entity});
+    if (components_.pairs().is_target(entity))
+        for (const ComponentId pair : components_.pairs().of_target(entity))
+            for (const Entity source : sources_of(pair))
+                if (source != entity) remove_now(source, pair);
+    const EntityTable::Place place = entities_.place(entity);
+    const Archetype& archetype = archetypes_[place.archetype];
+    for (const Column& column : archetype.columns())
+        fire(HookKind::remove, archetype, column, place.row, 1, Removal::entity);
+}
+
+inline void World::destroy_one(Entity entity, EntityTable::Place place, bool is_target) {
+    dying_ = entity;
+    Archetype& archetype = archetypes_[place.archetype];
+    bool is_heard = is_target || hooks_.has_on_destroy();
+    for (const Column& column : archetype.columns()) is_heard |= column.type().has_hook(HookKind::remove);
+    if (is_heard) {
+        tell_of_destruction(entity);
+        place = entities_.place(entity);  // it may have filled the gap that a source of its left
+    }
+    entities_.release(entity);  // before its values: their destructors may ask for it
+    if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
+    dying_ = {};
+    if (is_heard && components_.pairs().is_target(entity)) free_pairs(entity);  // or hooks asked for some
+}
+
+void World::destroy_now(Entity entity, EntityTable::Place place) {
     const Deferral deferral(*this);
-    if (!components_.pairs().is_target(entity)) return destroy_one(entity);
-    for (const Entity doomed : cascade(entity)) destroy_one(doomed);
+    if (!components_.pairs().is_target(entity)) return destroy_one(entity, place, false);
+    for (const Entity doomed : cascade(entity)) destroy_one(doomed, entities_.place(doomed), true);
 }
 
 void World::destroy_all_now(std::span<const Entity> entities) {
     const Deferral deferral(*this);
-    for (const Entity entity : entities)
-        if (is_alive(entity)) destroy_now(entity);
-}
-
-void World::destroy_one(Entity entity) {
-    dying_ = entity;
-    EntityTable::Place place = *entities_.find(entity);
-    if (hooks_.has_on_destroy())
-        hooks_.run_on_destroy({*this, archetypes_[place.archetype].entities().subspan(place.row, 1), nullptr,
-                               0, Removal::entity});
-    if (components_.pairs().is_target(entity)) {
-        for (const ComponentId pair : components_.pairs().of_target(entity))
-            for (const Entity source : sources_of(pair))
-                if (source != entity) remove_now(source, pair);
-        place = *entities_.find(entity);  // it may have filled the gap that a source left
+    for (const Entity entity : entities) {
+        const EntityTable::Place place = entities_.place(entity);
+        if (place.is_somewhere()) destroy_now(entity, place);
     }
-    Archetype& archetype = archetypes_[place.archetype];
-    for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-        fire(HookKind::remove, archetype, archetype.column(column), place.row, 1, Removal::entity);
-    entities_.release(entity);  // before its values: their destructors may ask for it
-    if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
-    dying_ = {};
-    if (components_.pairs().is_target(entity)) free_pairs(entity);  // hooks may have asked for some
 }
 
 /// The root and all that die with it, each after its own sources. Nobody moves meanwhile.
@@ -522,32 +561,21 @@ std::vector<Entity> World::cascade(Entity root) {
     return order;
 }
 
-/// Returns the row in `to`.
-std::uint32_t World::move_row(EntityTable::Place place, Archetype& to) {
-    Archetype& from = archetypes_[place.archetype];
-    const Entity entity = from.entities()[place.row];
-    if (const Entity moved = from.move(place.row, to, tick_)) entities_.move_to(moved, place.row);
-    const std::uint32_t row = to.size() - 1;
-    entities_.move_to(entity, {to.index(), row});
-    return row;
-}
-
 /// Twice in the code, as run_hooks() and in fire_changed(), which saves a call per hooked write.
-inline void World::run_hooks_now(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+inline void World::run_hooks_now(HookKind kind, const Column& column, std::uint32_t first,
                                  std::span<const Entity> entities, Removal reason) {
     const Deferral deferral(*this);
     hooks_.run(kind, column.hook_id(),
                {*this, entities, column.at(first), column.type().size, reason, column.target()});
 }
 
-void World::run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+void World::run_hooks(HookKind kind, const Column& column, std::uint32_t first,
                       std::span<const Entity> entities, Removal reason) {
     run_hooks_now(kind, column, first, entities, reason);
 }
 
 /// Requires that somebody wants to hear of it.
-void World::fire_changed(const Archetype::Column& column, std::uint32_t first,
-                         std::span<const Entity> entities) {
+void World::fire_changed(const Column& column, std::uint32_t first, std::span<const Entity> entities) {
     if (hooks_.is_running()) {
         commands_.push_entities(CommandQueue::Kind::changed, entities, column.id());
     } else {
@@ -558,19 +586,24 @@ void World::fire_changed(const Archetype::Column& column, std::uint32_t first,
 /// Of those that are still there, in runs of rows.
 void World::tell_changed(std::span<const Entity> entities, ComponentId id) {
     Cell run;
-    std::uint32_t count = 0;
-    for (const Entity entity : entities) {
-        const Cell found = cell(entity, id);
-        const bool follows = count != 0 && found.archetype == run.archetype && found.row == run.row + count &&
-                             found.row % kBlockRows != 0;
+    std::size_t first = 0, end = 0;  // of the run, among the entities
+    const auto fire_run = [&] {
+        if (first != end && run.column->type().has_hook(HookKind::change))
+            run_hooks(HookKind::change, *run.column, run.row, entities.subspan(first, end - first),
+                      Removal::component);
+    };
+    for (std::size_t i = 0; i < entities.size(); ++i) {
+        const Cell found = cell(entities[i], id);
+        const bool follows = first != end && found.column == run.column &&
+                             found.row == run.row + (end - first) && found.row % kBlockRows != 0;
         if (!follows) {
-            if (count != 0) fire(HookKind::change, *run.archetype, *run.column, run.row, count);
+            fire_run();
             run = found;
-            count = 0;
+            first = i;
         }
-        if (found) ++count;
+        end = found ? i + 1 : first;
     }
-    if (count != 0) fire(HookKind::change, *run.archetype, *run.column, run.row, count);
+    fire_run();
 }
 
 void World::settle() {
@@ -607,7 +640,7 @@ void World::apply(const CommandQueue::Command& command) {
             remove_now(command.entity, command.components);
             break;
         case Kind::destroy:
-            destroy_now(command.entity);
+            destroy_all_now({&command.entity, 1});
             break;
         case Kind::destroy_all:
         case Kind::changed:
@@ -638,6 +671,7 @@ bool World::is_consistent() const {
             const ComponentId id = archetype.components()[column];
             if (archetype.column(column).id() != id || archetype.find(id) != &archetype.column(column))
                 return false;
+            if (!id.is_pair() && components_[id].column(a) != &archetype.column(column)) return false;
             if (column != 0 && !(archetype.components()[column - 1] < id)) return false;
             for (std::uint32_t block = 0; block * kBlockRows < archetype.size(); ++block)
                 if (archetype.column(column).stamp(block) > tick_) return false;

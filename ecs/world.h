@@ -51,8 +51,7 @@ public:
     /// The id of a type, given on first use.
     template <Storable T>
     ComponentId component() {
-        const ComponentId known = components_.find_here(type_tag<T>);
-        return known ? known : register_type(type_tag<T>);
+        return components_.known(type_tag<T>).id;
     }
 
     /// A new component that needs no C++ type. Names are not compared with those of other ones.
@@ -129,7 +128,7 @@ public:
     template <Component T, Component... More>
     void remove(Entity entity) {
         if constexpr (sizeof...(More) == 0) {
-            remove(entity, component<T>());
+            remove(entity, components_.known(type_tag<T>));
         } else {
             const ComponentId ids[] = {component<T>(), component<More>()...};
             remove(entity, std::span<const ComponentId>(ids));
@@ -154,7 +153,7 @@ public:
 
     template <Component T>
     bool has(Entity entity) const {
-        return has(entity, components_.find(type_tag<T>));
+        return static_cast<bool>(cell(entity, components_.find_known(type_tag<T>)));
     }
     bool has(Entity entity, ComponentId id) const { return static_cast<bool>(cell(entity, id)); }
 
@@ -171,7 +170,8 @@ public:
     /// Null if the entity is dead or lacks the value. Valid until the next structural change.
     template <Value T>
     const T* try_get(Entity entity) const {
-        return static_cast<const T*>(try_get(entity, components_.find(type_tag<T>)));
+        const Cell found = cell(entity, components_.find_known(type_tag<T>));
+        return found ? &found.template value<T>() : nullptr;
     }
 
     /// Null for tags too.
@@ -361,7 +361,13 @@ public:
     public:
         explicit Deferral(World& world) : world_(world) { ++world_.locks_; }
         ~Deferral() {
-            if (--world_.locks_ == 0 && world_.must_settle()) world_.settle();
+            // Not a plain decrement: as long as the guess is right no operation waits for the last one's sum.
+            if (world_.locks_ != 1) {
+                --world_.locks_;
+                return;
+            }
+            world_.locks_ = 0;
+            if (world_.must_settle()) world_.settle();
         }
         Deferral(const Deferral&) = delete;
         Deferral& operator=(const Deferral&) = delete;
@@ -388,41 +394,53 @@ private:
 
     /// Where a value is; false if nowhere.
     struct Cell {
-        Archetype* archetype = nullptr;
-        Archetype::Column* column = nullptr;
+        Column* column = nullptr;
         std::uint32_t row = 0;
 
         explicit operator bool() const { return column != nullptr; }
         void* at() const { return column->at(row); }
+        template <class T>
+        T& value() const {
+            return column->value<T>(row);
+        }
     };
 
     /// A value to be written in place, where it is now or in the queue.
     struct Writable {
         void* value = nullptr;
-        Archetype::Column* column = nullptr;  // null if it is queued
+        Column* column = nullptr;  // null if it is queued
         std::uint32_t row = 0;
     };
 
-    Cell cell(Entity entity, ComponentId id) const {
-        const EntityTable::Place* place = entities_.find(entity);
-        if (place == nullptr) return {};
-        Archetype& archetype = archetypes_[place->archetype];
-        return {&archetype, archetype.find(id), place->row};
+    Cell cell(Entity entity, const KnownComponent& component) const {
+        const EntityTable::Place place = entities_.place(entity);
+        return {component.column(place.archetype), place.row};
     }
+    Cell cell(Entity entity, ComponentId id) const {
+        return id.is_pair() ? pair_cell(entity, id) : cell(entity, components_[id]);
+    }
+    Cell pair_cell(Entity entity, ComponentId id) const;
 
     bool may_write_at_once(Entity entity) const { return locks_ == 0 || !is_busy(entity); }
 
     Writable writable(Entity entity, ComponentId id) {
         const Cell found = cell(entity, id);
-        if (found && found.column->has_values() && may_write_at_once(entity))
-            return {found.at(), found.column, found.row};
-        void* const value = unusual_writable(entity, id);
-        return {value, found && value == found.at() ? found.column : nullptr, found.row};
+        if (found && found.column->has_values() && locks_ == 0) return {found.at(), found.column, found.row};
+        return unusual_writable(entity, id, found);
     }
+    template <Value T>
+    Writable writable(Entity entity) {
+        const KnownComponent& component = components_.known(type_tag<T>);
+        const Cell found = cell(entity, component);
+        if (found && locks_ == 0) return {&found.template value<T>(), found.column, found.row};
+        return unusual_writable(entity, component.id, found);
+    }
+    template <class Fn>
+    bool patch(Entity entity, const Writable& found, Fn&& fn);
 
-    void wrote(Entity entity, Archetype::Column& column, std::uint32_t row) {
+    void wrote(Entity entity, Column& column, std::uint32_t row) {
         column.wrote(row, tick_);
-        if (hooks_.has(HookKind::change, column.hook_id())) fire_changed(column, row, {&entity, 1});
+        if (column.type().has_hook(HookKind::change)) fire_changed(column, row, {&entity, 1});
     }
 
     template <Relation R>
@@ -442,11 +460,12 @@ private:
     template <class T>
     void set_one(Entity entity, T&& value);
 
-    ComponentId register_type(const TypeTag& tag);
     bool require_alive(Entity entity);
     bool require_values(std::span<const ComponentId> ids, std::span<void* const> values);
     bool is_busy(Entity entity) const;
-    void* unusual_writable(Entity entity, ComponentId id);
+    void remove(Entity entity, const KnownComponent& component);
+    void set_elsewhere(Entity entity, const KnownComponent& component, void* value);
+    Writable unusual_writable(Entity entity, ComponentId id, const Cell& found);
     [[noreturn]] static void stop();
 
     Archetype& archetype_of(std::span<const TypeTag* const> pack, std::uint32_t hash);
@@ -477,24 +496,25 @@ private:
     }
     void complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count);
     void spawn_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
-    void add_now(Entity entity, ComponentId id, void* value);
     void set_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     void fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids);
     void remove_now(Entity entity, ComponentId id);
+    void remove_now(Entity entity, std::uint32_t row, Archetype& from, const Column& column);
     void remove_now(Entity entity, std::span<const ComponentId> ids);
-    void destroy_now(Entity entity);
-    void destroy_one(Entity entity);
+    void tell_of_destruction(Entity entity);
+    void destroy_now(Entity entity, EntityTable::Place place);
+    void destroy_one(Entity entity, EntityTable::Place place, bool is_target);
     void destroy_all_now(std::span<const Entity> entities);
     std::vector<Entity> cascade(Entity root);
-    std::uint32_t move_row(EntityTable::Place place, Archetype& to);
+    std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to);
 
-    void fire(HookKind kind, const Archetype& archetype, const Archetype::Column& column, std::uint32_t first,
+    void fire(HookKind kind, const Archetype& archetype, const Column& column, std::uint32_t first,
               std::uint32_t count, Removal reason = Removal::component);
-    void run_hooks(HookKind kind, const Archetype::Column& column, std::uint32_t first,
-                   std::span<const Entity> entities, Removal reason);
-    void run_hooks_now(HookKind kind, const Archetype::Column& column, std::uint32_t first,
+    void run_hooks(HookKind kind, const Column& column, std::uint32_t first, std::span<const Entity> entities,
+                   Removal reason);
+    void run_hooks_now(HookKind kind, const Column& column, std::uint32_t first,
                        std::span<const Entity> entities, Removal reason);
-    void fire_changed(const Archetype::Column& column, std::uint32_t first, std::span<const Entity> entities);
+    void fire_changed(const Column& column, std::uint32_t first, std::span<const Entity> entities);
     void tell_changed(std::span<const Entity> entities, ComponentId id);
     bool must_settle() const { return !commands_.empty() || components_.pairs().has_dead(); }
     void settle();
@@ -503,7 +523,7 @@ private:
     EntityTable entities_;
     ComponentTable components_;
     ArchetypeList archetypes_;  // the first has no components
-    HookTable hooks_;
+    HookTable hooks_{components_};
     std::uint32_t locks_ = 0;  // when 0, nothing is queued
     std::uint64_t tick_ = 1;
 

@@ -95,13 +95,13 @@ public:
 private:
     friend class World;
 
-    WorldMut(World& world, T& value, Entity entity, Archetype::Column* column, std::uint32_t row)
+    WorldMut(World& world, T& value, Entity entity, Column* column, std::uint32_t row)
         : Mut<T>(value, written_, 1), deferral_(world), entity_(entity), column_(column), row_(row) {}
 
     std::uint64_t written_ = 0;
     World::Deferral deferral_;  // ends after the hooks were told
     Entity entity_;
-    Archetype::Column* column_;  // null if the value is queued
+    Column* column_;  // null if the value is queued
     std::uint32_t row_;
 };
 
@@ -159,7 +159,10 @@ template <class... Ts>
 std::uint32_t World::append_row(Entity entity, Archetype& archetype, Ts&&... values) {
     const std::uint32_t row = append(entity, archetype);
     const auto construct = [&]<class T>(T& value) {
-        if constexpr (Value<T>) ::new (archetype.find(component<T>())->at(row)) T(std::move(value));
+        if constexpr (Value<T>) {
+            Column* const column = components_.known(type_tag<T>).column(archetype.index());
+            ::new (&column->template value<T>(row)) T(std::move(value));
+        }
     };
     (construct(values), ...);
     return row;
@@ -180,7 +183,7 @@ std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
     const std::uint32_t first = archetype.size();
     archetype.reserve(first + count);
     entities_.reserve(count);
-    Archetype::Column* const columns[] = {archetype.find(component<Ts>())...};
+    Column* const columns[] = {archetype.find(component<Ts>())...};
     const auto construct = []<class T>(void* at, T& value) {
         if constexpr (Value<T>) ::new (at) T(std::move(value));
     };
@@ -247,35 +250,32 @@ requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void 
 
 template <class T>
 void World::set_one(Entity entity, T&& value) {
-    const ComponentId id = component<T>();
-    const Cell found = cell(entity, id);
-    if (!found && locks_ == 0 && is_alive(entity)) return add_now(entity, id, &value);
-    if constexpr (Value<T>) {
-        if (found && may_write_at_once(entity)) {
-            T& old = *static_cast<T*>(found.at());
-            if constexpr (std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
-                old = std::move(value);
-                wrote(entity, *found.column, found.row);
-            } else {
-                const Deferral deferral(*this);  // a destructor may be the user's own
-                old.~T();
-                ::new (&old) T(std::move(value));
-                wrote(entity, *found.column, found.row);
-            }
-            return;
+    const KnownComponent& component = components_.known(type_tag<T>);
+    if constexpr (Value<T> && std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
+        const Cell found = cell(entity, component);
+        if (found && locks_ == 0) {
+            found.template value<T>() = std::move(value);
+            return wrote(entity, *found.column, found.row);
         }
+        T kept(std::move(value));  // one whose address is taken would not be in registers above either
+        set_elsewhere(entity, component, &kept);
+    } else {
+        set_elsewhere(entity, component, &value);
     }
-    set(entity, id, static_cast<void*>(&value));
 }
 
 template <Value T, class Fn>
 bool World::patch(Entity entity, Fn&& fn) {
-    return patch(entity, component<T>(), [&fn](void* value) { return fn(*static_cast<T*>(value)); });
+    return patch(entity, writable<T>(entity), [&fn](void* value) { return fn(*static_cast<T*>(value)); });
 }
 
 template <class Fn>
 bool World::patch(Entity entity, ComponentId id, Fn&& fn) {
-    const Writable found = writable(entity, id);
+    return patch(entity, writable(entity, id), std::forward<Fn>(fn));
+}
+
+template <class Fn>
+bool World::patch(Entity entity, const Writable& found, Fn&& fn) {
     if (found.value == nullptr) return false;
     const Deferral deferral(*this);
     if constexpr (std::is_same_v<std::invoke_result_t<Fn&, void*>, bool>) {
@@ -289,7 +289,7 @@ bool World::patch(Entity entity, ComponentId id, Fn&& fn) {
 
 template <Value T>
 WorldMut<T> World::mut(Entity entity) {
-    const Writable found = writable(entity, component<T>());
+    const Writable found = writable<T>(entity);
     assert(found.value != nullptr);
     if (found.value == nullptr) stop();
     return WorldMut<T>(*this, *static_cast<T*>(found.value), entity, found.column, found.row);

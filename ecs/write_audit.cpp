@@ -32,14 +32,14 @@ std::vector<WriteAudit::Missed> WriteAudit::check() {
 }
 
 void WriteAudit::check(const Archetype& archetype, Watched& watched, std::vector<Missed>& missed) {
-    std::vector<const Archetype::Column*> columns;  // several pairs of one relation count as one value
+    std::vector<const Column*> columns;  // several pairs of one relation count as one value
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
         if (archetype.column(column).hook_id() == watched.id) columns.push_back(&archetype.column(column));
     if (columns.empty() || columns[0]->type().is_tag()) return;
     for (std::uint32_t row = 0; row < archetype.size(); ++row) {
         const Entity entity = archetype.entities()[row];
         std::uint64_t hash = 0;
-        for (const Archetype::Column* column : columns)
+        for (const Column* column : columns)
             hash = hash * 0x9E37'79B9'7F4A'7C15 + watched.hash(column->at(row), column->type().size);
         if (entity.index >= watched.known.size()) watched.known.resize(entity.index + std::size_t{1});
         Known& known = watched.known[entity.index];

@@ -95,7 +95,7 @@ TEST_F(ArchetypeTest, MoveCarriesSharedValuesAndDestroysTheRest) {
         make<Counted>(from, counted, row, 1);
         ::new (from.column(2).at(row)) SelfReferential(10 + static_cast<int>(row));
     }
-    EXPECT_EQ(from.move(0, to, 1), (Entity{1, 1}));
+    EXPECT_EQ(from.move(from.entities()[0], 0, to, 1), (Entity{1, 1}));
     EXPECT_EQ(to.entities()[0], (Entity{0, 1}));
     EXPECT_EQ(at<Position>(to, position, 0), (Position{0, 5}));
     EXPECT_EQ(at<SelfReferential>(to, self, 0).value, 10);
@@ -115,7 +115,7 @@ TEST_F(ArchetypeTest, Rule25MovedRowRaisesItsDestinationsStamp) {
     }
     from.remove(0);  // the last row, of a younger block, comes to the first block
     EXPECT_EQ(from.column(0).stamp(0), 8u);
-    from.move(5, to, 9);
+    from.move(from.entities()[5], 5, to, 9);
     EXPECT_EQ(to.column(0).stamp(0), 9u);
     to.append(Entity{9, 1});
     EXPECT_EQ(to.column(0).stamp(0), 9u);

@@ -61,7 +61,7 @@ TEST(ComponentTable, FindsATypeOfAnotherLibraryByName) {
     const ComponentId id = table.id_of(ours);
     EXPECT_EQ(table.find(theirs), id);  // also before the first write
     EXPECT_EQ(table.id_of(theirs), id);
-    EXPECT_EQ(table.find_here(theirs), id);
+    EXPECT_EQ(&table.known(theirs), &table.known(ours));
     EXPECT_EQ(table.size(), 1u);
 }
 
@@ -79,6 +79,22 @@ TEST(ComponentTable, KeepsTypesApartThatOnlyShareAName) {
     EXPECT_NE(table.id_of(other_size), id);
     EXPECT_NE(table.id_of(local), id);
     EXPECT_EQ(table.size(), 4u);
+}
+
+TEST(ComponentTable, TellsTypesOfTheSameHashApart) {
+    std::vector<TypeTag> tags(300, type_tag<Position>);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < tags.size(); ++i) names.push_back("type" + std::to_string(i));
+    ComponentTable table;
+    for (std::uint32_t i = 0; i < tags.size(); ++i) {
+        tags[i].name = names[i];
+        EXPECT_FALSE(table.find_known(tags[i]).id);
+        EXPECT_EQ(table.known(tags[i]).id.value, i);
+    }
+    for (std::uint32_t i = 0; i < tags.size(); ++i) {
+        EXPECT_EQ(table.find_known(tags[i]).name, names[i]);
+        EXPECT_EQ(&table.find_known(tags[i]), &table.known(tags[i]));
+    }
 }
 
 TEST(ComponentTable, ReferencesSurviveGrowth) {

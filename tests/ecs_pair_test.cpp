@@ -55,6 +55,20 @@ using Entities = std::vector<Entity>;
 
 }  // namespace
 
+// The next archetype takes the index of the one that is freed.
+TEST(Pair, AnArchetypeThatWentLeavesNoColumnsBehind) {
+    World world;
+    const Entity ann = world.spawn(Health{1}), bob = world.create();
+    world.pair<Knows>(ann, bob);
+    world.destroy(bob);
+    EXPECT_EQ(world.get<Health>(ann).points, 1);
+    const Entity cat = world.spawn(Position{1, 2});
+    EXPECT_FALSE(world.has<Health>(cat));
+    EXPECT_EQ(world.try_get<Health>(cat), nullptr);
+    EXPECT_EQ(world.get<Position>(cat), (Position{1, 2}));
+    EXPECT_TRUE(world.is_consistent());
+}
+
 TEST(Pair, IsHadByASourceWithOrWithoutValue) {
     World world;
     const Entity ann = world.spawn(Health{1}), bob = world.create(), cat = world.create();
