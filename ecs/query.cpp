@@ -95,6 +95,13 @@ void QueryCore::destroy_all() {
     world_.destroy_all(doomed);
 }
 
+bool QueryCore::is_heard(const Match& match) const {
+    return std::any_of(writes_.begin(), writes_.end(), [&](std::uint32_t term) {
+        const Column* const column = match.columns[term];
+        return column != nullptr && column->type().has_hook(HookKind::change);
+    });
+}
+
 void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_t count,
                            const WrittenRows* written) {
     const auto entities = match.archetype->entities().subspan(first, count);
