@@ -179,7 +179,8 @@ std::uint64_t Connection::send_payload(std::span<const std::byte> payload, std::
     assert(payload.size() <= kMaxLargePayloadBytes);
     if (payload_capacity() == 0 || payload.size() > kMaxLargePayloadBytes) return 0;
     if (payload.size() <= kMaxPayloadBytes) {
-        return send_packet({.messages = true, .has_payload = true, .payload = payload, .cookie = cookie}, now);
+        return send_packet({.messages = true, .has_payload = true, .payload = payload, .cookie = cookie},
+                           now);
     }
     const std::uint64_t number = sent_.next_number();
     outgoing_.start(payload, number, cookie);

@@ -14,8 +14,7 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::uint64_t kStarts[] = {
-    1, 200, 65'500, (1ull << 24) - 60, (1ull << 32) - 60, (1ull << 62) - 60};
+constexpr std::uint64_t kStarts[] = {1, 200, 65'500, (1ull << 24) - 60, (1ull << 32) - 60, (1ull << 62) - 60};
 const Address kSomewhere = Address::ipv4(1, 2, 3, 4, 5);
 
 std::string noise(std::size_t size, std::uint64_t seed) {
@@ -108,7 +107,8 @@ TEST(LargePayload, IsOnlyWhatDoesNotFitOnePacket) {
     table.send(kMaxPayloadBytes);
     const auto one = table.sender.take();
     ASSERT_EQ(one.size(), 1u);
-    EXPECT_EQ(one[0].size(), 2 + 1 + kMaxPayloadBytes + kInsecureTagBytes) << "not a byte for what is not used";
+    EXPECT_EQ(one[0].size(), 2 + 1 + kMaxPayloadBytes + kInsecureTagBytes)
+        << "not a byte for what is not used";
     EXPECT_GT(table.sender.connection.payload_capacity(), 0u);
     table.send(kMaxPayloadBytes + 1);
     EXPECT_EQ(table.sender.take().size(), 2u);
@@ -260,7 +260,8 @@ TEST(LargePayload, EachAcceptedPacketIsNamedOnce) {
         }
         ASSERT_EQ(namer.payloads.size(), 1u);
         EXPECT_EQ(namer.payloads[0].first, 1u);
-        EXPECT_EQ(namer.others, is_refused ? std::vector<std::uint64_t>({3}) : std::vector<std::uint64_t>({3, 2}));
+        EXPECT_EQ(namer.others,
+                  is_refused ? std::vector<std::uint64_t>({3}) : std::vector<std::uint64_t>({3, 2}));
     }
 }
 
@@ -344,11 +345,27 @@ TEST(LargePayload, ThatCannotContinueIsLost) {
     EXPECT_FALSE(fate->delivered);
     EXPECT_FALSE(outgoing.is_leaving());
     EXPECT_FALSE(outgoing.lose()) << "once";
+
+    Table table;
+    const std::uint64_t number = table.send(kMaxLargePayloadBytes);
+    while (table.sender.connection.next_packet_number() <= number + kMaxFragmentDistance) {
+        for (const auto& bytes : table.sender.take()) table.receiver.feed(bytes, table.now);
+        for (int i = 0; i < 2; ++i) table.receiver.connection.ping(table.now);
+        for (const auto& bytes : table.receiver.take()) table.sender.feed(bytes, table.now);
+        table.sender.connection.flush(table.now);
+    }
+    EXPECT_EQ(table.sender.connection.stats().bytes_in_flight, 0u);
+    EXPECT_TRUE(table.sender.fates.empty());
+    table.run(20);
+    ASSERT_EQ(table.sender.fates.size(), 1u);
+    EXPECT_FALSE(table.sender.fates[0].delivered);
+    EXPECT_GT(table.sender.connection.payload_capacity(), 0u);
 }
 
 /// A packet with a fragment, as a peer might write it.
 struct Written {
-    Written(std::uint64_t number, std::uint64_t payload_number, unsigned index, bool is_last, std::size_t size)
+    Written(std::uint64_t number, std::uint64_t payload_number, unsigned index, bool is_last,
+            std::size_t size)
         : bytes(noise(size, number)) {
         packet.number = number;
         packet.is_fragment = packet.has_payload = true;
@@ -397,13 +414,13 @@ TEST(LargePayload, FragmentsThatContradictEachOtherAreRefused) {
         Step bad;
     };
     const std::vector<Case> cases = {
-        {{{0, false, 9}}, {0, false, 9}},                  // the same once more, under another number
-        {{{3, false, 9}}, {3, true, 9}},                   // the same, now the last
-        {{{3, true, 9}}, {4, false, 9}},                   // one behind the last
-        {{{3, true, 9}}, {5, true, 9}},                    // a second last
-        {{{3, true, 9}, {1, false, 9}}, {2, true, 9}},     // a second last, before the first
-        {{{5, false, 9}}, {3, true, 9}},                   // a last one before one that is here
-        {std::vector<Step>(), {0, false, 0}},              // replaced below: too many bytes
+        {{{0, false, 9}}, {0, false, 9}},               // the same once more, under another number
+        {{{3, false, 9}}, {3, true, 9}},                // the same, now the last
+        {{{3, true, 9}}, {4, false, 9}},                // one behind the last
+        {{{3, true, 9}}, {5, true, 9}},                 // a second last
+        {{{3, true, 9}, {1, false, 9}}, {2, true, 9}},  // a second last, before the first
+        {{{5, false, 9}}, {3, true, 9}},                // a last one before one that is here
+        {std::vector<Step>(), {0, false, 0}},           // replaced below: too many bytes
     };
     for (std::size_t i = 0; i < cases.size(); ++i) {
         SCOPED_TRACE(i);
@@ -552,8 +569,10 @@ struct Race {
         ConnectionConfig config;
         config.max_bytes_per_second = 1'000'000;  // 64 acks are then enough for what comes in one tick
         if (random() % 4 == 0) config.max_open_packets = 32;
-        first = std::make_unique<Racer>(true, starts[0], starts[1], seed + 1, there_model, back_model, config);
-        second = std::make_unique<Racer>(false, starts[1], starts[0], seed + 2, back_model, there_model, config);
+        first =
+            std::make_unique<Racer>(true, starts[0], starts[1], seed + 1, there_model, back_model, config);
+        second =
+            std::make_unique<Racer>(false, starts[1], starts[0], seed + 2, back_model, there_model, config);
     }
     void carry(Racer& from, LinkConditioner& link) {
         for (const auto& [to, bytes] : from.wire.sent) link.push(kSomewhere, to, bytes, now);

@@ -43,9 +43,9 @@ struct Packet {
     unsigned fragment_index = 0;
     bool is_last_fragment = false;
     std::uint64_t fragment_distance = 0;
-    bool is_outdated = false;              // a fragment, not to be acknowledged
-    std::optional<Bytes> large;            // the payload that this fragment completes
-    std::uint64_t large_number = 0;        // of the payload that it belongs to
+    bool is_outdated = false;        // a fragment, not to be acknowledged
+    std::optional<Bytes> large;      // the payload that this fragment completes
+    std::uint64_t large_number = 0;  // of the payload that it belongs to
     unsigned reason = 0;
     Bytes text;
 };
