@@ -184,7 +184,7 @@ private:
     }
     static void note(Snapshot& shot, const EndpointStats& stats) {
         shot.drops += stats.drops.total();
-        shot.hints = stats.refusals_sent;
+        shot.hints = stats.refusals_sent + stats.resets_sent;
         for (const std::uint64_t value : {stats.cookies_sent, stats.answers_sent, stats.handshakes_expired})
             shot.state.push_back(value);
     }
@@ -218,11 +218,11 @@ private:
         CHECK(after.malformed == before.malformed);
         CHECK(after.drops - before.drops <= 1);
         if (after.drops > before.drops) {
-            const std::uint64_t hints = after.hints - before.hints;  // in answer to a cookie that holds
+            const std::uint64_t hints = after.hints - before.hints;  // a cookie that holds, no such connection
             CHECK(hints <= 1 && after.sent - before.sent == hints);
             CHECK(after.events == before.events);
             CHECK(after.state == before.state);
-            dropped[order] = true;
+            dropped[order] = hints == 0;
         }
         if (to_host) check_amplification(before, from, exact);
     }
