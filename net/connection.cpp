@@ -73,7 +73,8 @@ bool Connection::open(std::span<const std::byte> datagram, Packet& packet, Time 
     bool is_good = read_body(copy.first(copy.size() - cipher_.tag_bytes()), *envelope,
                              inbox_.expected_id(packet.number), packet);
     if (is_good && packet.kind == PacketKind::data) {
-        is_good = sent_.plausible(packet.acks) && inbox_.plausible(packet);
+        is_good = sent_.plausible(packet.acks) && inbox_.plausible(packet) &&
+                  (!packet.is_fragment || incoming_.plausible(packet, session_.receive_first));
     }
     if (!is_good) {
         count(Drop::malformed);
@@ -105,14 +106,7 @@ void Connection::apply(const Packet& packet, Time now) {
     path_.acknowledged(sent_.newest_acked());
     report_fates(now);
     for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) deliver(packet, packet.frames[i]);
-    if (packet.has_payload && is_open_) {
-        if (!handler_.on_payload(session_.peer, packet.number, packet.payload, now)) {
-            stats_.payloads_withheld += 1;
-            return;
-        }
-    }
-    if (!packet.has_payload && is_open_) handler_.on_packet(session_.peer, packet.number);
-    if (!is_open_) return;
+    if (!is_open_ || !take_payload(packet, now) || !is_open_) return;
     received_.accept(packet.number);
     if (received_.newest_accepted() == packet.number) newest_accepted_at_ = now;
     if (packet.wants_ack()) {
@@ -132,6 +126,7 @@ void Connection::update(Time now) {
     if (!is_open_) return;
     sent_.update(now, stats_);
     report_fates(now);
+    report(outgoing_.update(sent_.next_number()));
     rate_.update(now, sent_.retransmission_timeout(stats_), stats_);
     cipher_.update(now);
     if (is_open_ && now - last_received_ >= config_.timeout) {
@@ -147,6 +142,7 @@ void Connection::flush(Time now) {
         send_last_words(now);
         return;
     }
+    send_fragments(now);
     bool has_sent = sent_.any_open() && sent_.newest_sent() == now;
     for (std::uint32_t i = 0; i < config_.max_packets_per_flush && sent_.has_room(); ++i) {
         const Outbox::Terms terms = message_terms(false, now);
@@ -173,14 +169,39 @@ void Connection::flush(Time now) {
 }
 
 std::size_t Connection::payload_capacity() const {
+    return outgoing_.is_leaving() ? 0 : packet_capacity();
+}
+
+std::size_t Connection::packet_capacity() const {
     if (!is_open_ || !sent_.has_room() || !rate_.may_send() || !path_.allows(kMaxDatagramBytes)) return 0;
     return kMaxPayloadBytes - std::min(outbox_.ready_bytes(), kMessageShare);
 }
 
 std::uint64_t Connection::send_payload(std::span<const std::byte> payload, std::uint64_t cookie, Time now) {
-    assert(payload.size() <= kMaxPayloadBytes);
-    if (payload_capacity() == 0 || payload.size() > kMaxPayloadBytes) return 0;
-    return send_packet({.messages = true, .has_payload = true, .payload = payload, .cookie = cookie}, now);
+    assert(payload.size() <= kMaxLargePayloadBytes);
+    if (payload_capacity() == 0 || payload.size() > kMaxLargePayloadBytes) return 0;
+    if (payload.size() <= kMaxPayloadBytes) {
+        return send_packet({.messages = true, .has_payload = true, .payload = payload, .cookie = cookie},
+                           now);
+    }
+    const std::uint64_t number = sent_.next_number();
+    outgoing_.start(payload, number, cookie);
+    send_fragments(now);
+    return number;
+}
+
+void Connection::send_fragments(Time now) {
+    while (outgoing_.can_continue(sent_.next_number())) {
+        const std::size_t room = packet_capacity();
+        if (room == 0) return;
+        const OutgoingPayload::Piece piece = outgoing_.take(sent_.next_number(), room);
+        send_packet({.messages = true,
+                     .has_payload = true,
+                     .payload = piece.bytes,
+                     .cookie = piece.payload_number,
+                     .fragment = &piece.fragment},
+                    now);
+    }
 }
 
 SendResult Connection::send_message(const Delivery& how, std::span<const std::byte> message) {
@@ -207,6 +228,7 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
     cipher_.forget_receive_keys();
     sent_.lose_all(stats_);
     report_fates(now);
+    while (const std::optional<PacketFate> fate = outgoing_.lose()) report(fate);
     if (is_announced_) {
         handler_.on_disconnected(session_.peer, reason, std::string_view(text_.data(), text_bytes_));
     }
@@ -224,21 +246,25 @@ std::uint64_t Connection::send_packet(const Contents& contents, Time now) {
     std::uint32_t carried = Outbox::kNone;
     bool has_messages = false;
     if (contents.messages) {
-        const std::size_t reserved = contents.payload.size() + cipher_.tag_bytes();
+        const std::size_t head_bytes = contents.fragment ? fragment_head_bytes(*contents.fragment) : 0;
+        const std::size_t reserved = head_bytes + contents.payload.size() + cipher_.tag_bytes();
         assert(out.room() >= reserved);
         const std::size_t before = out.size();
         carried = outbox_.write(out, out.room() - reserved, message_terms(contents.has_payload, now), stats_);
         has_messages = out.size() > before;
         if (!has_messages && !contents.has_payload) return 0;
     }
+    if (contents.fragment) write_fragment_head(out, *contents.fragment);
     out.bytes(contents.payload);
-    out.patch_u8(flags_at, data_flags(acknowledged, contents.ping, has_messages, contents.has_payload));
+    out.patch_u8(flags_at, data_flags(acknowledged, contents.ping || contents.fragment, has_messages,
+                                      contents.has_payload));
     const std::span<const std::byte> datagram = seal(out, header_bytes);
 
     if (contents.ping || has_messages || contents.has_payload) {
         SentPackets::Settled packet;
         packet.fate.cookie = contents.cookie;
         packet.has_payload = contents.has_payload;
+        packet.is_fragment = contents.fragment != nullptr;
         packet.carried = carried;
         sent_.sent_tracked(packet, datagram.size(), now, stats_);
         rate_.on_sent(datagram.size(), now, stats_);
@@ -301,8 +327,47 @@ void Connection::report_fates(Time now) {
             rate_.on_lost(packet.bytes);
         }
         outbox_.settle(packet.carried, packet.fate.delivered);
-        if (packet.has_payload) handler_.on_fate(session_.peer, packet.fate);
+        if (packet.is_fragment) {
+            report(outgoing_.settle(packet.fate.cookie, packet.fate.delivered, packet.fate.rtt));
+        } else if (packet.has_payload) {
+            report(packet.fate);
+        }
     }
+}
+
+void Connection::report(const std::optional<PacketFate>& fate) {
+    if (fate) handler_.on_fate(session_.peer, *fate);
+}
+
+bool Connection::take_payload(const Packet& packet, Time now) {
+    if (packet.is_fragment) return take_fragment(packet, now);
+    if (packet.has_payload) return take_payload(packet.number, packet.payload, now);
+    handler_.on_packet(session_.peer, packet.number);
+    return true;
+}
+
+bool Connection::take_payload(std::uint64_t number, std::span<const std::byte> payload, Time now) {
+    const bool is_accepted = handler_.on_payload(session_.peer, number, payload, now);
+    stats_.payloads_withheld += !is_accepted;
+    return is_accepted;
+}
+
+bool Connection::take_fragment(const Packet& packet, Time now) {
+    switch (incoming_.arrive(packet, stats_)) {
+        case IncomingPayload::Arrival::outdated:
+            return false;
+        case IncomingPayload::Arrival::complete: {
+            const bool is_accepted = take_payload(incoming_.number(), incoming_.whole(), now);
+            incoming_.finish();
+            if (!is_accepted) return false;
+            break;
+        }
+        case IncomingPayload::Arrival::kept:
+            break;
+    }
+    // The number of the first one is that of the payload.
+    if (packet.fragment.index > 0 && is_open_) handler_.on_packet(session_.peer, packet.number);
+    return true;
 }
 
 void Connection::deliver(const Packet& packet, const Frame& frame) {

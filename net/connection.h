@@ -9,6 +9,7 @@
 #include "ack_window.h"
 #include "endpoint.h"
 #include "inbox.h"
+#include "large_payload.h"
 #include "outbox.h"
 #include "packet.h"
 #include "packet_cipher.h"
@@ -90,8 +91,13 @@ private:
         bool has_payload = false;
         std::span<const std::byte> payload{};
         std::uint64_t cookie = 0;
+        const Fragment* fragment = nullptr;  // of a large payload, whose number is the cookie
     };
 
+    /// Bytes of payload for the next packet, also of a large one.
+    std::size_t packet_capacity() const;
+    /// Sends of the large payload what may go now.
+    void send_fragments(Time now);
     /// Returns its number; 0, and sends nothing, when it was meant for messages and none can go.
     std::uint64_t send_packet(const Contents& contents, Time now);
     /// Writes the envelope; returns its size.
@@ -101,6 +107,11 @@ private:
     Acks acks(Time now) const;
     Outbox::Terms message_terms(bool beside_payload, Time now) const;
     void report_fates(Time now);
+    void report(const std::optional<PacketFate>& fate);
+    /// Tells the handler what came. False to withhold the ack.
+    bool take_payload(const Packet& packet, Time now);
+    bool take_payload(std::uint64_t number, std::span<const std::byte> payload, Time now);
+    bool take_fragment(const Packet& packet, Time now);
     void deliver(const Packet& packet, const Frame& frame);
     void send_last_words(Time now);
     void send_last_word(Time now);
@@ -118,6 +129,8 @@ private:
     AckWindow received_;
     Outbox outbox_;
     Inbox inbox_;
+    OutgoingPayload outgoing_;
+    IncomingPayload incoming_;
 
     Time created_;
     Time last_received_;

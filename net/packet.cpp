@@ -11,11 +11,16 @@ constexpr std::uint8_t kHasAcks = 1;
 constexpr std::uint8_t kIsPing = 2;
 constexpr std::uint8_t kHasMessages = 4;
 constexpr std::uint8_t kHasPayload = 8;
+constexpr std::uint8_t kHasFragment = kIsPing | kHasPayload;  // a payload needs no ping
 constexpr unsigned kAckGroupShift = 4;  // the upper four bits
 constexpr unsigned kAckGroups = 4;      // of 16 acks each
 constexpr std::uint16_t kFullGroup = 0xFFFF;
 
 constexpr Duration kDelayUnit{256};
+
+// Head of a fragment.
+constexpr unsigned kIndexBits = 127;
+constexpr unsigned kIsLastFragment = 128;
 
 // Head of a run of messages.
 constexpr unsigned kChannelBits = 3;
@@ -75,6 +80,16 @@ bool read_short_number(ByteReader& in, std::uint16_t& value) {
     const unsigned high = low >= 128 ? in.u8() : 0u;
     value = static_cast<std::uint16_t>((low & 127) | high << 7);
     return in.ok() && (low < 128 || high > 0);
+}
+
+bool read_fragment_head(ByteReader& in, Fragment& fragment) {
+    const unsigned head = in.u8();
+    fragment.index = head & kIndexBits;
+    fragment.is_last = head & kIsLastFragment;
+    fragment.distance = 0;
+    if (fragment.index >= kMaxFragments) return false;
+    if (fragment.index == 0) return !fragment.is_last;
+    return read_short_number(in, fragment.distance) && fragment.distance >= fragment.index;
 }
 
 /// `next_id` is the one after the last reliable message of this packet; 0: there is none yet.
@@ -202,6 +217,16 @@ std::uint8_t data_flags(const Acks& acks, bool ping, bool messages, bool payload
                                      ack_group_mask(acks));
 }
 
+std::size_t fragment_head_bytes(const Fragment& fragment) {
+    return 1 + (fragment.index > 0 ? short_number_bytes(fragment.distance) : 0);
+}
+
+void write_fragment_head(ByteWriter& out, const Fragment& fragment) {
+    assert(fragment.index < kMaxFragments && fragment.distance >= fragment.index);
+    out.u8(fragment.index | (fragment.is_last ? kIsLastFragment : 0));
+    if (fragment.index > 0) write_short_number(out, fragment.distance);
+}
+
 std::size_t run_bytes(const Run& run) {
     return 1 + (run.count > 1 ? 1u : 0u) + run.id_bytes +
            (run.distance > 1 ? short_number_bytes(run.distance) : 0) +
@@ -240,12 +265,15 @@ bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, st
         return in.ok();
     }
     const std::uint8_t flags = in.u8();
-    packet.ping = flags & kIsPing;
+    packet.is_fragment = (flags & kHasFragment) == kHasFragment;
+    packet.ping = (flags & kIsPing) && !packet.is_fragment;
     if (!read_acks(in, flags, packet.acks)) return false;
     packet.has_payload = flags & kHasPayload;
     packet.message_count = 0;
     if ((flags & kHasMessages) && !read_messages(in, envelope.body_offset, expected_id, packet)) return false;
+    if (packet.is_fragment && !read_fragment_head(in, packet.fragment)) return false;
     if (packet.has_payload) packet.payload = in.rest();
+    if (packet.is_fragment && packet.payload.empty()) return false;
     return in.ok() && in.remaining() == 0;
 }
 

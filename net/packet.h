@@ -21,9 +21,14 @@ constexpr std::size_t kConnectionIdBytes = 4;  // client to server only
 constexpr std::size_t kMaxMessagesPerPacket = 255;
 /// Reliable messages from the oldest that is not acknowledged to the newest sent, at most.
 constexpr std::uint64_t kReliableWindow = 4096;
+/// Of one large payload.
+constexpr std::size_t kMaxFragments = 64;
+/// From the number of the packet with the first fragment to that with the last.
+constexpr std::uint64_t kMaxFragmentDistance = 32'767;
 /// Kind, connection id, number, flags, acks.
 constexpr std::size_t kMaxHeaderBytes = 1 + kConnectionIdBytes + 4 + 1 + 11;
-static_assert(kMaxHeaderBytes + kMaxPayloadBytes + kMaxTagBytes <= kMaxDatagramBytes);
+constexpr std::size_t kMaxFragmentHeadBytes = 3;
+static_assert(kMaxHeaderBytes + kMaxFragmentHeadBytes + kMaxPayloadBytes + kMaxTagBytes <= kMaxDatagramBytes);
 
 /// Which packets of the other side arrived and were accepted.
 struct Acks {
@@ -55,6 +60,13 @@ struct Run {
     std::uint64_t first_id = 0;
 };
 
+/// Which piece of a large payload a packet carries.
+struct Fragment {
+    std::uint16_t distance = 0;  // packet numbers after the one with the first fragment; >= index
+    std::uint8_t index = 0;
+    bool is_last = false;
+};
+
 /// What is readable without the key.
 struct Envelope {
     PacketKind kind = PacketKind::data;
@@ -78,6 +90,8 @@ struct Packet {
     Acks acks;
     bool ping = false;  // wants an ack although it carries nothing
     bool has_payload = false;
+    bool is_fragment = false;  // the payload is: of a large one, and not empty
+    Fragment fragment;
     std::size_t message_count = 0;
     std::span<const std::byte> payload;
     DisconnectReason reason = DisconnectReason::closed_by_peer;  // kind disconnect
@@ -103,8 +117,11 @@ void write_envelope(ByteWriter& out, PacketKind kind, bool key_phase,
 std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool with_connection_id);
 
 void write_acks(ByteWriter& out, const Acks& acks);
-/// The flags byte, which write_data patches in last.
+/// The flags byte, which is patched in last. Ping and payload together: a fragment.
 std::uint8_t data_flags(const Acks& acks, bool ping, bool messages, bool payload);
+/// What goes before the bytes of a fragment.
+std::size_t fragment_head_bytes(const Fragment& fragment);
+void write_fragment_head(ByteWriter& out, const Fragment& fragment);
 /// Bytes of the head of such a run, its size included.
 std::size_t run_bytes(const Run& run);
 /// The messages follow, `size` bytes each, a sequenced one with its key before it.

@@ -47,6 +47,7 @@ void SentPackets::sent_tracked(const Settled& packet, std::size_t bytes, Time no
     slot.bytes = static_cast<std::uint16_t>(bytes);
     slot.state = State::open;
     slot.has_payload = packet.has_payload;
+    slot.is_fragment = packet.is_fragment;
     slot.carried = packet.carried;
     if (open_ == 0) oldest_open_ = next_;
     open_ += 1;
@@ -148,7 +149,11 @@ void SentPackets::settle(Slot& slot, bool delivered, Duration rtt, ConnectionSta
     (delivered ? stats.packets_delivered : stats.packets_lost) += 1;
     (delivered ? stats.bytes_delivered : stats.bytes_lost) += slot.bytes;
     stats.loss += ((delivered ? 0.0 : 1.0) - stats.loss) * kLossGain;
-    settled_.push({{slot.number, slot.cookie, delivered, rtt}, slot.bytes, slot.has_payload, slot.carried});
+    settled_.push({{slot.number, slot.cookie, delivered, rtt},
+                   slot.bytes,
+                   slot.has_payload,
+                   slot.is_fragment,
+                   slot.carried});
 }
 
 void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats) {

@@ -8,14 +8,15 @@ namespace {
 
 /// Counts, and keeps nothing.
 struct Counter : Handler {
-    bool on_payload(PeerId, std::uint64_t, std::span<const std::byte>, Time) override {
+    bool on_payload(PeerId, std::uint64_t, std::span<const std::byte> bytes, Time) override {
+        larges += bytes.size() > kMaxPayloadBytes;
         return ++payloads > 0;
     }
     void on_message(PeerId, Channel, std::span<const std::byte>) override { messages += 1; }
     void on_fate(PeerId, const PacketFate&) override { fates += 1; }
     void on_connected(PeerId peer) override { newest = peer; }
     PeerId newest;
-    std::uint64_t payloads = 0, messages = 0, fates = 0;
+    std::uint64_t payloads = 0, larges = 0, messages = 0, fates = 0;
 };
 
 // Goal: packets cost no heap allocation once buffers have grown, even with loss, repeats and reordering.
@@ -52,6 +53,7 @@ TEST(Net, SteadyStateDoesNotAllocate) {
     LinkConditioner::Datagram datagram;
     const std::string state(900, 's');
     const std::string message(40, 'm');
+    const std::string large(6'000, 'l');
     const auto run = [&](int ticks) {
         for (int tick = 0; tick < ticks; ++tick) {
             now += 16ms;
@@ -59,7 +61,7 @@ TEST(Net, SteadyStateDoesNotAllocate) {
             while (down.pop(now, datagram)) client.receive(datagram.from, datagram.bytes, now);
             host.update(now);
             client.update(now);
-            host.send_payload(at_server.newest, as_bytes(state), 1, now);
+            host.send_payload(at_server.newest, as_bytes(tick % 50 ? state : large), 1, now);
             client.send_payload(client.server(), as_bytes(message), 1, now);
             (void)host.send_message(at_server.newest, Channel::reliable, as_bytes(message));
             (void)host.send_message(at_server.newest, Channel::unreliable, as_bytes(message));
@@ -86,6 +88,7 @@ TEST(Net, SteadyStateDoesNotAllocate) {
     run(3000);
     EXPECT_EQ(test::allocations() - before, 0u);
     EXPECT_GT(at_client.payloads, 5000u);
+    EXPECT_GT(at_client.larges, 50u);
     EXPECT_GT(at_client.messages, 5000u);
     EXPECT_GT(at_server.fates, 5000u);
 }

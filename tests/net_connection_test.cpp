@@ -540,6 +540,16 @@ TEST(Connection, AuthenticNonsenseEndsIt) {
         {4, 0x96, 1, 0x82, 0, 'a'},     // the same
         {4, 0x96, 1, 0x80, 0x20, 'a'},  // a distance of the window or more
         {0, 'x'},                 // bytes but no payload flag
+        {10},                     // a fragment announced, none there
+        {10, 0},                  // a fragment of no bytes
+        {10, 0x41, 1},            // the same, not the first
+        {10, 0x81},               // a distance that is not there
+        {10, 0x80, 'a'},          // a first fragment that is the last
+        {10, 0x40, 0x40, 'a'},    // one fragment too many
+        {10, 2, 1, 'a'},          // fewer packets since the first than fragments
+        {10, 1, 1, 'a'},          // a first fragment before the first packet
+        {10, 1, 0x81, 0, 'a'},    // a distance in two bytes that needs one
+        {14, 4, 'a'},             // messages with a size, which a fragment follows, without one
     };
     for (std::size_t i = 0; i < bodies.size(); ++i) {
         SCOPED_TRACE(i);

@@ -88,16 +88,16 @@ TEST(Handshake, BytesOfEachKindArePinned) {
     const auto request = bytes_of(kRequest);
     ASSERT_EQ(request.size(), 1200u);
     EXPECT_EQ(hex(std::span(request).first(20)),
-              "80 02 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 00 00");
-    EXPECT_EQ(hex(std::span(request).last(9)), "00 f0 1b e5 9b 29 46 71 27");
+              "80 03 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 00 00");
+    EXPECT_EQ(hex(std::span(request).last(9)), "00 f3 bb 3d b1 10 11 06 dc");
     EXPECT_EQ(hex(bytes_of(kCookie)),
-              "88 02 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 9a 24 a0 da e5 e5 3a 9d");
+              "88 03 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 98 0e bc 28 dc ae 74 ae");
     const auto connect = bytes_of(kConnect);
     ASSERT_EQ(connect.size(), 1200u);
-    EXPECT_EQ(hex(std::span(connect).first(30)), "90 02 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 99 00 00 00 00 00 00 00 00 01 02");
-    EXPECT_EQ(hex(std::span(connect).last(9)), "8c 7c f3 59 9d 1e a0 5f ce");
-    EXPECT_EQ(hex(bytes_of(kAnswer)), "98 02 88 77 66 55 44 33 22 11 74 68 65 20 62 6f 64 79 55 6e 0f 07 ab 8e ed 6f");
-    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 02 88 77 66 55 44 33 22 11 0c 00 00 00 00 00 00 00 00 79 fc 55 df 1b d2 16 be");
+    EXPECT_EQ(hex(std::span(connect).first(30)), "90 03 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 99 00 00 00 00 00 00 00 00 01 02");
+    EXPECT_EQ(hex(std::span(connect).last(9)), "8c 8e 5e 0b ad da 20 43 a2");
+    EXPECT_EQ(hex(bytes_of(kAnswer)), "98 03 88 77 66 55 44 33 22 11 74 68 65 20 62 6f 64 79 1f 0a 9e 16 d6 6d cd b8");
+    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 03 88 77 66 55 44 33 22 11 0c 00 00 00 00 00 00 00 00 87 7a 39 ed 61 98 52 b0");
 }
 
 TEST(Handshake, IntroductionAndVerdictArePinned) {

@@ -39,6 +39,13 @@ struct Packet {
     std::vector<Message> messages;
     bool has_payload = false;
     Bytes payload;
+    bool is_fragment = false;
+    unsigned fragment_index = 0;
+    bool is_last_fragment = false;
+    std::uint64_t fragment_distance = 0;
+    bool is_outdated = false;        // a fragment, not to be acknowledged
+    std::optional<Bytes> large;      // the payload that this fragment completes
+    std::uint64_t large_number = 0;  // of the payload that it belongs to
     unsigned reason = 0;
     Bytes text;
 };
@@ -148,6 +155,17 @@ inline bool read_run(Reader& in, std::uint64_t expected_id, std::optional<std::u
     return !in.failed;
 }
 
+/// What comes before the bytes of a fragment.
+inline bool read_fragment_head(Reader& in, Packet& packet) {
+    const unsigned head = in.u8();
+    packet.fragment_index = head % 128;
+    packet.is_last_fragment = head >= 128;
+    if (packet.fragment_index > 63) return false;
+    if (packet.fragment_index == 0) return !packet.is_last_fragment;
+    packet.fragment_distance = read_short(in);
+    return packet.fragment_distance >= packet.fragment_index;
+}
+
 /// All that is sealed. Nothing if it may not be said; whether acks and ids make sense is for others.
 inline bool read_contents(const Bytes& body, std::uint64_t expected_id, Packet& packet) {
     Reader in{body};
@@ -157,14 +175,17 @@ inline bool read_contents(const Bytes& body, std::uint64_t expected_id, Packet& 
         return !in.failed && packet.reason <= 17 && packet.text.size() <= 200;
     }
     const unsigned flags = in.u8();
-    packet.is_ping = flags & 2;
+    packet.is_ping = (flags & 10) == 2;
     packet.has_payload = flags & 8;
+    packet.is_fragment = (flags & 10) == 10;
     if (!read_acks(in, flags, packet)) return false;
     std::optional<std::uint64_t> follows;
     for (bool is_last = !(flags & 4); !is_last;) {
         if (!read_run(in, expected_id, follows, is_last, packet) || in.failed) return false;
     }
+    if (packet.is_fragment && !read_fragment_head(in, packet)) return false;
     if (packet.has_payload) packet.payload = in.take(in.left());
+    if (packet.is_fragment && packet.payload.empty()) return false;
     return !in.failed && in.left() == 0;
 }
 
@@ -207,6 +228,7 @@ public:
         const bool is_new = packet.number >= first_ && !arrived_.contains(packet.number);
         if (!is_new || packet.number + 64 < newest_) return Verdict::dropped;
         if (!read_contents(body, expected_id(packet.number), packet)) return Verdict::malformed;
+        if (packet.is_fragment && !join(packet)) return Verdict::malformed;
         arrive(packet);
         return Verdict::good;
     }
@@ -257,6 +279,26 @@ private:
         }
         return highest + 1;
     }
+    /// Puts a fragment to the others of its payload; nothing is ever forgotten.
+    bool join(Packet& packet) {
+        if (packet.number < first_ + packet.fragment_distance) return false;
+        packet.large_number = packet.number - packet.fragment_distance;
+        const std::uint64_t newest = larges_.empty() ? 0 : larges_.rbegin()->first;
+        Large& large = larges_[packet.large_number];
+        packet.is_outdated = packet.large_number < newest || large.is_complete;
+        if (packet.is_outdated) return true;
+        if (large.fragments.contains(packet.fragment_index)) return false;
+        if (packet.is_last_fragment && large.last) return false;
+        if (packet.is_last_fragment) large.last = packet.fragment_index;
+        large.fragments[packet.fragment_index] = packet.payload;
+        if (large.last && large.fragments.rbegin()->first > *large.last) return false;
+        Bytes all;
+        for (const auto& [index, bytes] : large.fragments) all = joined(all, bytes);
+        if (all.size() > 32'768) return false;
+        large.is_complete = large.last && large.fragments.size() == *large.last + 1u;
+        if (large.is_complete) packet.large = all;
+        return true;
+    }
     void arrive(const Packet& packet) {
         arrived_.insert(packet.number);
         if (packet.number > newest_) newest_ = packet.number;
@@ -266,12 +308,19 @@ private:
         }
     }
 
+    struct Large {
+        std::map<unsigned, Bytes> fragments;  // by index
+        std::optional<unsigned> last;         // its index
+        bool is_complete = false;
+    };
+
     std::uint64_t protocol_id_;
     bool to_server_;
     std::uint64_t first_;
     std::uint64_t newest_;  // number arrived
     std::set<std::uint64_t> arrived_;
     std::map<std::uint64_t, std::uint64_t> highest_ids_;  // by packet number
+    std::map<std::uint64_t, Large> larges_;               // by number
     std::vector<shoal::net::Key> keys_;                   // all there have been and the next one
     unsigned present_ = 0;
     std::uint64_t lowest_ = ~0ull;  // number under the present key

@@ -22,6 +22,7 @@ const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 struct Seen {
     std::uint64_t packets = 0, disconnects = 0, duplicates = 0, acks = 0, pings = 0, payloads = 0;
     std::uint64_t partial_groups = 0, empty_payloads = 0, distances = 0, counts = 0, late_keys = 0;
+    std::uint64_t fragments = 0, late_fragments = 0, outdated = 0, larges = 0;
     std::uint64_t channels[3] = {};
 };
 
@@ -90,6 +91,15 @@ void compare(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
     if (theirs.has_payload) {
         ASSERT_TRUE(std::ranges::equal(ours.payload, theirs.payload));
     }
+    ASSERT_EQ(ours.is_fragment, theirs.is_fragment);
+    if (theirs.is_fragment) {
+        ASSERT_EQ(ours.fragment.index, theirs.fragment_index);
+        ASSERT_EQ(ours.fragment.is_last, theirs.is_last_fragment);
+        ASSERT_EQ(ours.fragment.distance, theirs.fragment_distance);
+        seen.fragments += 1;
+        seen.late_fragments += theirs.fragment_distance > theirs.fragment_index;
+        seen.outdated += theirs.is_outdated;
+    }
     seen.acks += theirs.has_acks;
     seen.pings += theirs.is_ping;
     seen.payloads += theirs.has_payload;
@@ -110,7 +120,16 @@ void arrive(Side& side, std::span<const std::byte> datagram, Time now, Seen& see
     seen.duplicates += !is_good;
     if (!is_good) return;
     compare(packet, naive_packet, seen);
+    const std::size_t before = side.recorder.payloads.size();
+    const std::uint64_t outdated = side.connection.stats().fragments_outdated;
     side.connection.apply(packet, now);
+    const bool is_heard = naive_packet.is_fragment ? naive_packet.large.has_value() : naive_packet.has_payload;
+    ASSERT_EQ(side.recorder.payloads.size() - before, is_heard ? 1u : 0u);
+    ASSERT_EQ(side.connection.stats().fragments_outdated - outdated, naive_packet.is_outdated ? 1u : 0u);
+    if (!naive_packet.large) return;
+    ASSERT_EQ(side.recorder.payloads.back().first, naive_packet.large_number);
+    ASSERT_TRUE(std::ranges::equal(as_bytes(side.recorder.payloads.back().second), *naive_packet.large));
+    seen.larges += 1;
 }
 
 /// Something of everything that an application can send.
@@ -145,6 +164,11 @@ void talk(Side& side, std::mt19937_64& random, Time now) {
             (void)connection.send_message(how, text(most));
     }
     const std::size_t room = connection.payload_capacity();
+    if (room > 0 && random() % 12 == 0) {
+        const std::vector<std::byte> large = text(random() % 2 ? 2'500 : 10'000);
+        connection.send_payload(large, 0, now);
+        return;
+    }
     if (room > 0 && random() % 3 != 0) connection.send_payload(text(random() % 4 ? room / 8 : room), 0, now);
     if (room > 0 && random() % 10 == 0) connection.send_payload({}, 0, now);
 }
@@ -211,7 +235,7 @@ void converse(std::uint64_t seed, Seen& seen) {
 }
 
 // Goal: what the library writes is what the README says, and both readers understand the same.
-// Method: seeded conversations with every channel, weight, size and fault, sealed and insecure, from numbers
+// Method: seeded conversations with every channel, weight, size (large payloads, too) and fault, sealed and insecure, from numbers
 // next to wraps, keys turning every few hundred packets; each arrival is read by both and compared.
 TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     Seen seen;
@@ -223,7 +247,8 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     EXPECT_GT(seen.packets, 10'000u);
     for (const std::uint64_t count : {seen.disconnects, seen.duplicates, seen.acks, seen.pings, seen.payloads,
                                       seen.partial_groups, seen.empty_payloads, seen.distances, seen.counts,
-                                      seen.late_keys, seen.channels[0], seen.channels[1], seen.channels[2]})
+                                      seen.late_keys, seen.fragments, seen.late_fragments, seen.outdated,
+                                      seen.larges, seen.channels[0], seen.channels[1], seen.channels[2]})
         EXPECT_GT(count, 10u);
     RecordProperty("packets", std::to_string(seen.packets));
 }
@@ -253,7 +278,8 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnNonsense) {
         ASSERT_TRUE(envelope.has_value());
         ours.number = 9;
         const bool is_good =
-            read_body(datagram.first(datagram.size() - kInsecureTagBytes), *envelope, 5, ours);
+            read_body(datagram.first(datagram.size() - kInsecureTagBytes), *envelope, 5, ours) &&
+            (!ours.is_fragment || IncomingPayload().plausible(ours, 5));
         const auto verdict = decoder.decode(datagram, theirs);
         ASSERT_EQ(is_good, verdict == naive::Decoder::Verdict::good) << "round " << round;
         ASSERT_NE(verdict, naive::Decoder::Verdict::dropped);

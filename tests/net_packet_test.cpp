@@ -138,6 +138,17 @@ TEST(Packet, InsecureBytesOfEachKindArePinned) {
     EXPECT_EQ(hex(disconnect), "b0 09 03 62 79 65 f7 59 88 10 30 fc 6b 83");
 }
 
+// data: a payload of a byte more than fits one packet, in two fragments
+TEST(Packet, FragmentBytesArePinned) {
+    Side server(Security::insecure, std::nullopt, 7, 300);
+    server.connection->send_payload(as_bytes(std::string(kMaxPayloadBytes + 1, 'x')), 0, 0ms);
+    const auto first = server.take();
+    EXPECT_EQ(hex(std::span(first).first(6)), "a8 07 0a 00 78 78");
+    EXPECT_EQ(hex(std::span(first).last(9)), "78 9f 6f 46 7d dc 53 5f 3f");
+    EXPECT_EQ(first.size(), 4 + kMaxPayloadBytes + kInsecureTagBytes);
+    EXPECT_EQ(hex(server.take()), "a8 08 0a 81 01 78 1c 5c 65 d6 98 ea 3d 21");
+}
+
 // The same sealed: header in the clear, the rest encrypted, 16 bytes of tag.
 TEST(Packet, SealedBytesArePinned) {
     Side client(Security::sealed, 0xAABB0001, 300, 7);

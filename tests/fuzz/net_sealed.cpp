@@ -93,7 +93,7 @@ void accept(Client& client, const Caught& from_client, bool is_sealed, Insider& 
     Connect connect;
     CHECK(!read(from_client.sent.back().second, connect));
     std::array<std::byte, kMaxVerdictBytes> verdict;
-    const std::size_t size = write(Verdict{true, insider.first, 5, {}, 0, {}}, verdict);
+    const std::size_t size = write(Verdict{true, insider.first, 5, {}, {}, 0, {}}, verdict);
     Datagram body(is_sealed ? kNoiseKeyBytes : 8);
     body.insert(body.end(), verdict.begin(), verdict.begin() + std::ptrdiff_t(size));
     static const PublicKey known = public_key(server_key());
@@ -131,7 +131,7 @@ public:
         has_keys_to_turn_ = is_sealed;
         if (kind & 16) {
             say(Datagram{std::byte(2)}, PacketKind::data, insider_.newest + 1, 4);  // a ping
-            talk();
+            talk(false);
         }
         while (in_.remaining() > 0 && !is_over_) step();
     }
@@ -139,10 +139,11 @@ public:
 private:
     PeerId peer() const { return host_ ? PeerId{0x10000} : peer_; }
 
-    void talk() {
+    void talk(bool with_large) {
         constexpr std::byte kText[2] = {std::byte('a'), std::byte('b')};
+        static const Datagram large(5'000, std::byte('l'));
         (void)target_->send_message(peer(), Channel::reliable, kText);
-        target_->send_payload(peer(), kText, 0, now_);
+        target_->send_payload(peer(), with_large ? std::span<const std::byte>(large) : kText, 0, now_);
     }
 
     void step() {
@@ -150,7 +151,7 @@ private:
         if (op % 8 == 0) {
             now_ += std::chrono::milliseconds(in_.u8());
             target_->update(now_);
-            talk();
+            talk(op & 16);
             target_->flush(now_);
             is_over_ = host_ && host_->is_idle();  // who says nothing is forgotten
             for (const auto& event : log_.events) is_over_ = is_over_ || event.first == "disconnected";
@@ -168,8 +169,12 @@ private:
         const auto raw = in_.bytes(std::min({size, in_.remaining(), std::size_t(1100)}));
         Datagram body(raw.begin(), raw.end());
         if (body.empty()) body.push_back(std::byte(0));
-        // Acks are seldom plausible by chance.
-        if ((op & 32) && body.size() >= 3) {
+        // Fragments and acks are seldom plausible by chance.
+        if (op % 8 == 2 && body.size() >= 3) {
+            body[0] = std::byte(10);
+            body[1] &= std::byte(0x83);
+            body[2] = body[1] & std::byte(3);
+        } else if ((op & 32) && body.size() >= 3) {
             body[0] |= std::byte(1);
             const std::uint64_t ack =
                 target_->next_packet_number(peer()) - std::to_integer<unsigned>(body[1]) % 4;
@@ -251,10 +256,12 @@ private:
         CHECK(is_plausible(expected, next_number));
         CHECK(count("disconnected") == 0);
         CHECK(target_->is_connected(peer()));
-        CHECK(count("payload") == (expected.has_payload ? 1 : 0));
-        if (expected.has_payload) {
+        const bool is_heard = expected.is_fragment ? expected.large.has_value() : expected.has_payload;
+        CHECK(count("payload") == (is_heard ? 1 : 0));
+        if (is_heard) {
             CHECK(log_.events.back().first == "payload");
-            CHECK(std::ranges::equal(std::as_bytes(std::span(log_.events.back().second)), expected.payload));
+            const naive::Bytes& payload = expected.is_fragment ? *expected.large : expected.payload;
+            CHECK(std::ranges::equal(std::as_bytes(std::span(log_.events.back().second)), payload));
         }
         std::vector<std::string> unreliable, heard;
         for (const naive::Message& message : expected.messages)
