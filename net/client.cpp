@@ -75,9 +75,11 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
     switch (*kind) {
         case PacketKind::request:
         case PacketKind::connect:
+        case PacketKind::echo:
             return count(Drop::wrong_direction);
         case PacketKind::data:
         case PacketKind::disconnect:
+        case PacketKind::challenge:
             break;
         case PacketKind::reset:
             return receive_reset(datagram, now);

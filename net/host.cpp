@@ -87,6 +87,7 @@ void Host::receive(const Address& from, std::span<const std::byte> datagram, Tim
             return receive_connect(from, datagram, now);
         case PacketKind::data:
         case PacketKind::disconnect:
+        case PacketKind::echo:
             return receive_packet(from, datagram, now);
         default:
             return count(Drop::wrong_direction);
@@ -429,8 +430,13 @@ void Host::receive_packet(const Address& from, std::span<const std::byte> datagr
     Peer& peer = *peers_[slot];
     Packet packet;
     if (!peer.connection.open(datagram, packet, now)) return;
-    if (!peer.connection.is_announced() && packet.kind == PacketKind::data && !confirm(peer, now)) return;
-    if (peer.connection.follow(from, packet)) stats_.moves += 1;
+    const bool hangs_up = packet.kind == PacketKind::disconnect;
+    if (!peer.connection.is_announced() && !hangs_up && !confirm(peer, now)) return;
+    if (peer.connection.moves(from, packet)) {
+        stats_.moves += 1;
+        peer.connection.move(from, entropy_.next());
+    }
+    peer.connection.follow(from, packet);
     peer.connection.apply(packet, now);
 }
 

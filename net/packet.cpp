@@ -27,7 +27,8 @@ enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows }
 
 /// Whether it belongs to a connection, and thus has a number and a key phase.
 bool has_envelope(PacketKind kind) {
-    return kind == PacketKind::data || kind == PacketKind::disconnect;
+    return kind == PacketKind::data || kind == PacketKind::disconnect || kind == PacketKind::challenge ||
+           kind == PacketKind::echo;
 }
 
 std::uint16_t ack_group(const Acks& acks, unsigned group) {
@@ -238,6 +239,10 @@ bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, st
         packet.reason = static_cast<DisconnectReason>(reason);
         packet.text = {reinterpret_cast<const char*>(text.data()), text.size()};
         return in.ok();
+    }
+    if (envelope.kind != PacketKind::data) {
+        packet.challenge = in.u64();
+        return in.ok() && in.remaining() == 0;
     }
     const std::uint8_t flags = in.u8();
     packet.ping = flags & kIsPing;

@@ -6,36 +6,54 @@
 #include <cstdint>
 
 #include "address.h"
+#include "endpoint.h"
 
 namespace shoal::net {
 
-/// An address that the other side moved to is unproven until it acknowledges a packet sent there. Somebody
-/// may have raced a copy of a packet ahead of the original, from an address of his choice: until then at
-/// most as many bytes as came from there are sent there. After RFC 9000, section 9.3, which allows three times.
+/// An address that the other side moved to is unproven until a random number that was sent there, and nowhere
+/// else, comes back from there. Acks would not do: packet numbers can be guessed. Somebody may have raced a
+/// copy of a packet ahead of the original, or the other side may have forged an address of its choice: until
+/// then at most as many bytes as came from there are sent there.
+/// After RFC 9000, sections 8.2 and 9.3, which allows three times.
 class Path {
 public:
+    /// Bytes of a challenge, at most. So many are kept from other packets, so that one can always go.
+    static constexpr std::size_t kChallengeBytes = 1 + 4 + 8 + 16;
+
     explicit Path(const Address& proven) : address_(proven), proven_(proven) {}
 
     const Address& address() const { return address_; }
     bool is_proven() const { return is_proven_; }
-    /// Whether nothing was sent since the move, if the next packet has this number.
-    bool is_untried(std::uint64_t next_number) const { return !is_proven_ && next_number == first_number_; }
-    bool allows(std::size_t bytes) const { return is_proven_ || sent_ + bytes <= received_; }
+    bool allows(std::size_t bytes) const {
+        return is_proven_ || sent_ + bytes + kChallengeBytes <= received_;
+    }
 
-    /// An authentic packet showed the other side there. `next_number` is that of our next packet.
+    /// Whether to send challenge() now: at once, then each `timeout` until it comes back.
+    bool is_challenge_due(Time now, Duration timeout) const {
+        return !is_proven_ && sent_ + kChallengeBytes <= received_ &&
+               (is_untried_ || now - challenged_ >= timeout);
+    }
+    std::uint64_t challenge() const { return challenge_; }
+    void challenged(Time now) {
+        is_untried_ = false;
+        challenged_ = now;
+    }
+
+    /// An authentic packet showed the other side there. `challenge`: that nobody can guess, new for each move.
     /// Back at the address that was proven last, nothing is left to prove.
-    void move(const Address& to, std::uint64_t next_number) {
+    void move(const Address& to, std::uint64_t challenge) {
         address_ = to;
         is_proven_ = to == proven_;
-        first_number_ = next_number;
+        challenge_ = challenge;
+        is_untried_ = true;
         received_ = sent_ = 0;
     }
     /// Authentic, from address().
     void received(std::size_t bytes) { received_ += bytes; }
     void sent(std::size_t bytes) { sent_ += bytes; }
-    /// The newest of our packets that the other side has.
-    void acknowledged(std::uint64_t newest) {
-        if (is_proven_ || newest < first_number_) return;
+    /// Authentic, from address().
+    void echoed(std::uint64_t challenge) {
+        if (is_proven_ || is_untried_ || challenge != challenge_) return;
         is_proven_ = true;
         proven_ = address_;
     }
@@ -44,7 +62,9 @@ private:
     Address address_;
     Address proven_;  // the last one that was
     bool is_proven_ = true;
-    std::uint64_t first_number_ = 0;         // of the packets sent to address_, if unproven
+    bool is_untried_ = false;  // no challenge was sent to address_
+    std::uint64_t challenge_ = 0;
+    Time challenged_{0};
     std::uint64_t received_ = 0, sent_ = 0;  // bytes, since the move
 };
 

@@ -21,6 +21,7 @@ const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 /// What was seen, so that the test can tell that it saw everything.
 struct Seen {
     std::uint64_t packets = 0, disconnects = 0, duplicates = 0, acks = 0, pings = 0, payloads = 0;
+    std::uint64_t challenges = 0, echoes = 0;
     std::uint64_t partial_groups = 0, empty_payloads = 0, distances = 0, counts = 0, late_keys = 0;
     std::uint64_t channels[3] = {};
 };
@@ -77,6 +78,13 @@ void compare(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
         ASSERT_TRUE(std::ranges::equal(as_bytes(ours.text), theirs.text));
         return;
     }
+    const bool is_echo = ours.kind == PacketKind::echo;
+    ASSERT_EQ(ours.kind == PacketKind::challenge || is_echo, theirs.is_challenge);
+    if (theirs.is_challenge) {
+        (is_echo ? seen.echoes : seen.challenges) += 1;
+        ASSERT_EQ(ours.challenge, theirs.challenge);
+        return;
+    }
     ASSERT_EQ(ours.ping, theirs.is_ping);
     ASSERT_EQ(ours.acks.present, theirs.has_acks);
     if (theirs.has_acks) {
@@ -97,7 +105,7 @@ void compare(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
     compare_messages(ours, theirs, seen);
 }
 
-void arrive(Side& side, std::span<const std::byte> datagram, Time now, Seen& seen) {
+void arrive(Side& side, const Address& from, std::span<const std::byte> datagram, Time now, Seen& seen) {
     if (!side.connection.is_open()) return;  // the last words come more than once
     Packet packet;
     naive::Packet naive_packet;
@@ -110,6 +118,7 @@ void arrive(Side& side, std::span<const std::byte> datagram, Time now, Seen& see
     seen.duplicates += !is_good;
     if (!is_good) return;
     compare(packet, naive_packet, seen);
+    side.connection.follow(from, packet);
     side.connection.apply(packet, now);
 }
 
@@ -152,7 +161,7 @@ void talk(Side& side, std::mt19937_64& random, Time now) {
 void deliver_all(LinkConditioner& link, Side& to, Time now, Seen& seen) {
     LinkConditioner::Datagram datagram;
     while (link.pop(now, datagram)) {
-        ASSERT_NO_FATAL_FAILURE(arrive(to, datagram.bytes, now, seen));
+        ASSERT_NO_FATAL_FAILURE(arrive(to, datagram.from, datagram.bytes, now, seen));
     }
 }
 
@@ -197,6 +206,10 @@ void converse(std::uint64_t seed, Seen& seen) {
         client.sink.now = server.sink.now = now;
         ASSERT_NO_FATAL_FAILURE(deliver_all(up, server, now, seen));
         ASSERT_NO_FATAL_FAILURE(deliver_all(down, client, now, seen));
+        if (tick % 20 == 0) {  // what the host does when a packet comes from there
+            client.sink.from.port += 1;
+            server.connection.move(client.sink.from, random());
+        }
         for (Side* side : {&client, &server}) {
             side->connection.update(now);
             if (tick % 100 < 80) talk(*side, random, now);
@@ -222,7 +235,7 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     }
     EXPECT_GT(seen.packets, 10'000u);
     for (const std::uint64_t count : {seen.disconnects, seen.duplicates, seen.acks, seen.pings, seen.payloads,
-                                      seen.partial_groups, seen.empty_payloads, seen.distances, seen.counts,
+                                      seen.challenges, seen.echoes, seen.partial_groups, seen.empty_payloads, seen.distances, seen.counts,
                                       seen.late_keys, seen.channels[0], seen.channels[1], seen.channels[2]})
         EXPECT_GT(count, 10u);
     RecordProperty("packets", std::to_string(seen.packets));
@@ -238,7 +251,9 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnNonsense) {
         for (std::byte& byte : body) byte = std::byte(random() & random() & 0xFF);
         std::array<std::byte, kMaxDatagramBytes> buffer;
         ByteWriter out(buffer);
-        const PacketKind kind = random() % 20 == 0 ? PacketKind::disconnect : PacketKind::data;
+        const PacketKind kind = random() % 20 == 0   ? PacketKind::disconnect
+                                : random() % 20 == 0 ? PacketKind::challenge
+                                                     : PacketKind::data;
         write_envelope(out, kind, false, std::nullopt, 9, 1);
         const std::size_t header_bytes = out.size();
         out.bytes(body);
