@@ -88,7 +88,12 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
     }
     if (!connection_) return count(Drop::unknown_connection);
     Packet packet;
-    if (connection_->open(datagram, packet, now)) connection_->apply(packet, now);
+    if (!connection_->open(datagram, packet, now)) return;
+    if (packet.challenge.reset_token && packet.number > newest_challenge_) {
+        newest_challenge_ = packet.number;
+        reset_token_ = *packet.challenge.reset_token;
+    }
+    connection_->apply(packet, now);
 }
 
 void Client::update(Time now) {
@@ -307,6 +312,7 @@ void Client::start(const PacketCipher& cipher, const Verdict& verdict, Time now)
     session.receive_first = verdict.first_packet_number;
     connection_ = std::make_unique<Connection>(config_.connection, session, cipher, handler_, sink_, now);
     reset_token_ = verdict.reset_token;
+    newest_challenge_ = 0;
     end_handshake();
     connection_->ping(now);  // the server counts us in when it hears from us
     connection_->announce();

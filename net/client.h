@@ -90,6 +90,7 @@ private:
     EndpointStats stats_;
     std::unique_ptr<Connection> connection_;  // from acceptance to the last word
     ResetToken reset_token_{};                 // sealed: what the server says if it forgets connection_
+    std::uint64_t newest_challenge_ = 0;       // number of the packet that brought it; 0: the answer did
     Address server_;
     // While connecting.
     std::optional<ClientToken> token_;

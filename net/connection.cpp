@@ -85,10 +85,15 @@ bool Connection::moves(const Address& from, const Packet& packet) const {
     return from != path_.address() && packet.number > received_.newest_arrived();
 }
 
-void Connection::follow(const Address& from, const Packet& packet) {
+void Connection::follow(const Address& from, const Packet& packet, Time now) {
     if (from != path_.address()) return;
     path_.received(packet.datagram.size() + cipher_.tag_bytes());
-    if (packet.kind == PacketKind::echo) path_.echoed(packet.challenge);
+    // If the first challenge was lost this is long ago; later samples mend that.
+    const Time challenged = path_.first_challenged();
+    if (packet.kind != PacketKind::echo || !path_.echoed(packet.challenge.number)) return;
+    // After RFC 9000, section 9.4.
+    sent_.restart(now - challenged, stats_);
+    rate_.restart(now);
 }
 
 void Connection::apply(const Packet& packet, Time now) {
@@ -102,7 +107,7 @@ void Connection::apply(const Packet& packet, Time now) {
         close(is_plain ? DisconnectReason::closed_by_peer : packet.reason, packet.text, false, now);
         return;
     }
-    if (packet.kind == PacketKind::challenge) echo_ = packet.challenge;
+    if (packet.kind == PacketKind::challenge) echo_ = packet.challenge.number;
     sent_.acknowledge(packet.acks, now, stats_);
     report_fates(now);
     for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) deliver(packet, packet.frames[i]);
@@ -345,16 +350,23 @@ void Connection::send_last_words(Time now) {
 
 /// Proves an address: that of the other side, or ours to it. First of all that a flush sends.
 void Connection::prove_path(Time now) {
-    std::array<std::byte, 8> body;
-    if (path_.is_challenge_due(now, sent_.retransmission_timeout(stats_))) {
-        ByteWriter(body).u64(path_.challenge());
-        send_bare(PacketKind::challenge, body, now);
+    const Challenge challenge = path_.challenge();
+    const std::size_t bytes = 1u + number_bytes(sent_.next_number(), sent_.newest_acked()) + 8 +
+                              (challenge.reset_token ? sizeof(ResetToken) : 0) + cipher_.tag_bytes();
+    if (path_.is_challenge_due(bytes, now, sent_.retransmission_timeout(stats_))) {
+        std::array<std::byte, 8 + sizeof(ResetToken)> body;
+        ByteWriter out(body);
+        out.u64(challenge.number);
+        if (challenge.reset_token) out.bytes(*challenge.reset_token);
+        send_bare(PacketKind::challenge, out.written(), now);
         path_.challenged(now);
     }
-    if (!echo_) return;
-    ByteWriter(body).u64(*echo_);
-    send_bare(PacketKind::echo, body, now);
-    echo_.reset();
+    if (echo_) {
+        std::array<std::byte, 8> body;
+        ByteWriter(body).u64(*echo_);
+        send_bare(PacketKind::echo, body, now);
+        echo_.reset();
+    }
 }
 
 void Connection::send_bare(PacketKind kind, std::span<const std::byte> body, Time now) {

@@ -52,9 +52,11 @@ public:
     /// Whether a packet just opened shows the other side elsewhere: it is newer than all before.
     bool moves(const Address& from, const Packet& packet) const;
     /// `challenge`: a number that nobody can guess.
-    void move(const Address& to, std::uint64_t challenge) { path_.move(to, challenge); }
+    void move(const Address& to, std::uint64_t challenge, const ResetToken& token) {
+        path_.move(to, challenge, token);
+    }
     /// What it means for the path that a packet just opened came from there. Before apply().
-    void follow(const Address& from, const Packet& packet);
+    void follow(const Address& from, const Packet& packet, Time now);
     /// Takes a packet just opened. Events follow.
     void apply(const Packet& packet, Time now);
 

@@ -434,9 +434,12 @@ void Host::receive_packet(const Address& from, std::span<const std::byte> datagr
     if (!peer.connection.is_announced() && !hangs_up && !confirm(peer, now)) return;
     if (peer.connection.moves(from, packet)) {
         stats_.moves += 1;
-        peer.connection.move(from, entropy_.next());
+        ResetToken token{};
+        if (config_.security == Security::sealed)
+            token = make_reset_token(reset_key_, config_.protocol_id, peer.connection_id, from);
+        peer.connection.move(from, entropy_.next(), token);
     }
-    peer.connection.follow(from, packet);
+    peer.connection.follow(from, packet, now);
     peer.connection.apply(packet, now);
 }
 

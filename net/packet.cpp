@@ -1,5 +1,6 @@
 #include "packet.h"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 
@@ -241,7 +242,11 @@ bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, st
         return in.ok();
     }
     if (envelope.kind != PacketKind::data) {
-        packet.challenge = in.u64();
+        packet.challenge = {in.u64(), std::nullopt};
+        if (envelope.kind == PacketKind::challenge && in.remaining() > 0) {
+            const std::span<const std::byte> bytes = in.bytes(sizeof(ResetToken));
+            std::copy(bytes.begin(), bytes.end(), packet.challenge.reset_token.emplace().begin());
+        }
         return in.ok() && in.remaining() == 0;
     }
     const std::uint8_t flags = in.u8();

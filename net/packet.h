@@ -10,6 +10,7 @@
 
 #include "bytes.h"
 #include "endpoint.h"
+#include "reset.h"
 
 namespace shoal::net {
 
@@ -57,6 +58,12 @@ struct Run {
     std::uint64_t first_id = 0;
 };
 
+/// What a server sends to an address that its client moved to.
+struct Challenge {
+    std::uint64_t number = 0;               // nobody can guess it; comes back in an echo
+    std::optional<ResetToken> reset_token;  // for the client at this address, once that is proven
+};
+
 /// What is readable without the key.
 struct Envelope {
     PacketKind kind = PacketKind::data;
@@ -84,7 +91,7 @@ struct Packet {
     std::span<const std::byte> payload;
     DisconnectReason reason = DisconnectReason::closed_by_peer;  // kind disconnect
     std::string_view text;                                       // kind disconnect
-    std::uint64_t challenge = 0;                                 // kinds challenge and echo
+    Challenge challenge;                                         // kinds challenge and echo
     std::array<Frame, kMaxMessagesPerPacket> frames;
 
     bool wants_ack() const { return ping || has_payload || message_count > 0; }

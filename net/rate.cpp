@@ -109,13 +109,7 @@ void RateController::on_delivered(std::size_t bytes, Time now, const ConnectionS
     if (is_broken_) {
         // What was lost says nothing about the rate. Find it anew from half of it.
         is_broken_ = false;
-        set_rate(rate_ / 2);
-        is_slow_start_ = true;
-        best_bandwidth_ = 0;
-        rounds_without_growth_ = 0;
-        rate_before_ = 0;
-        round_ = {.began = now};
-        epoch_ = {.began = now};
+        start_slowly(rate_ / 2, now);
     }
     const auto count = static_cast<double>(bytes);
     round_.delivered += count;
@@ -128,6 +122,29 @@ void RateController::on_delivered(std::size_t bytes, Time now, const ConnectionS
         const Seconds rtt = std::max(stats.rtt, kSlowStartRtt);
         set_rate(rate_ + kSlowStartGain * count / rtt.count());
     }
+}
+
+void RateController::restart(Time now) {
+    start_slowly(std::min(rate_ / 2, kFirstRate), now);
+    budget_ = std::min(budget_, kMinSavedUp);
+    was_used_up_ = false;
+    bandwidth_ = 0;
+    queue_ = Duration(0);
+    min_rtt_ = min_rtt_before_ = Duration::max();
+    min_rtt_began_ = now;
+    usual_loss_ = 0;
+    last_news_ = now;
+    is_broken_ = false;
+}
+
+void RateController::start_slowly(double rate, Time now) {
+    set_rate(rate);
+    is_slow_start_ = true;
+    best_bandwidth_ = 0;
+    rounds_without_growth_ = 0;
+    rate_before_ = 0;
+    round_ = {.began = now};
+    epoch_ = {.began = now};
 }
 
 Duration RateController::base_rtt() const {

@@ -34,6 +34,8 @@ public:
     /// One without fate, such as an ack: uses up budget, but never overdraws it.
     void on_sent_untracked(std::size_t bytes);
     void on_delivered(std::size_t bytes, Time now, const ConnectionStats& stats);
+    /// The path is another one: what was learned of the former is forgotten.
+    void restart(Time now);
     void on_lost(std::size_t bytes) { epoch_.lost += static_cast<double>(bytes), epoch_.fates += 1; }
 
     /// Whether a packet of any size may go now.
@@ -62,6 +64,7 @@ private:
     void accrue(Time now);
     void end_round(Time now, const ConnectionStats& stats);
     void end_epoch(Time now);
+    void start_slowly(double rate, Time now);
     void set_rate(double rate);
     Duration base_rtt() const;
 

@@ -29,7 +29,8 @@ struct Message {
 
 struct Packet {
     bool is_disconnect = false;
-    bool is_challenge = false;  // or its echo
+    bool is_challenge = false;
+    bool is_echo = false;
     std::uint32_t connection_id = 0;
     std::uint64_t number = 0;
     bool has_acks = false;
@@ -43,6 +44,7 @@ struct Packet {
     unsigned reason = 0;
     Bytes text;
     std::uint64_t challenge = 0;
+    Bytes reset_token;  // of a challenge
 };
 
 /// Takes bytes from the front. Past the end there are zeros, and `failed`.
@@ -158,8 +160,9 @@ inline bool read_contents(const Bytes& body, std::uint64_t expected_id, Packet& 
         packet.text = in.take(in.left());
         return !in.failed && packet.reason <= 17 && packet.text.size() <= 200;
     }
-    if (packet.is_challenge) {
+    if (packet.is_challenge || packet.is_echo) {
         packet.challenge = in.little_endian(8);
+        if (packet.is_challenge && in.left() > 0) packet.reset_token = in.take(16);
         return !in.failed && in.left() == 0;
     }
     const unsigned flags = in.u8();
@@ -200,7 +203,8 @@ public:
         const unsigned challenge_or_echo = to_server_ ? 9 : 8;
         if (first < 128 || (kind != 5 && kind != 6 && kind != challenge_or_echo)) return Verdict::dropped;
         packet.is_disconnect = kind == 6;
-        packet.is_challenge = kind == challenge_or_echo;
+        packet.is_challenge = kind == 8;
+        packet.is_echo = kind == 9;
         if (to_server_) packet.connection_id = static_cast<std::uint32_t>(in.little_endian(4));
         const unsigned number_bytes = (first & 3) + 1;
         packet.number = closest(in.little_endian(number_bytes), number_bytes, newest_ + 1);

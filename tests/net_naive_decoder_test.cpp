@@ -21,7 +21,7 @@ const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 /// What was seen, so that the test can tell that it saw everything.
 struct Seen {
     std::uint64_t packets = 0, disconnects = 0, duplicates = 0, acks = 0, pings = 0, payloads = 0;
-    std::uint64_t challenges = 0, echoes = 0;
+    std::uint64_t challenges = 0, echoes = 0, tokens = 0;
     std::uint64_t partial_groups = 0, empty_payloads = 0, distances = 0, counts = 0, late_keys = 0;
     std::uint64_t channels[3] = {};
 };
@@ -78,11 +78,16 @@ void compare(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
         ASSERT_TRUE(std::ranges::equal(as_bytes(ours.text), theirs.text));
         return;
     }
-    const bool is_echo = ours.kind == PacketKind::echo;
-    ASSERT_EQ(ours.kind == PacketKind::challenge || is_echo, theirs.is_challenge);
-    if (theirs.is_challenge) {
-        (is_echo ? seen.echoes : seen.challenges) += 1;
-        ASSERT_EQ(ours.challenge, theirs.challenge);
+    ASSERT_EQ(ours.kind == PacketKind::challenge, theirs.is_challenge);
+    ASSERT_EQ(ours.kind == PacketKind::echo, theirs.is_echo);
+    if (theirs.is_challenge || theirs.is_echo) {
+        (theirs.is_echo ? seen.echoes : seen.challenges) += 1;
+        ASSERT_EQ(ours.challenge.number, theirs.challenge);
+        ASSERT_EQ(ours.challenge.reset_token.has_value(), !theirs.reset_token.empty());
+        if (ours.challenge.reset_token) {
+            ASSERT_TRUE(std::ranges::equal(*ours.challenge.reset_token, theirs.reset_token));
+            seen.tokens += 1;
+        }
         return;
     }
     ASSERT_EQ(ours.ping, theirs.is_ping);
@@ -118,7 +123,7 @@ void arrive(Side& side, const Address& from, std::span<const std::byte> datagram
     seen.duplicates += !is_good;
     if (!is_good) return;
     compare(packet, naive_packet, seen);
-    side.connection.follow(from, packet);
+    side.connection.follow(from, packet, now);
     side.connection.apply(packet, now);
 }
 
@@ -208,7 +213,7 @@ void converse(std::uint64_t seed, Seen& seen) {
         ASSERT_NO_FATAL_FAILURE(deliver_all(down, client, now, seen));
         if (tick % 20 == 0) {  // what the host does when a packet comes from there
             client.sink.from.port += 1;
-            server.connection.move(client.sink.from, random());
+            server.connection.move(client.sink.from, random(), {std::byte(tick & 0xFF)});
         }
         for (Side* side : {&client, &server}) {
             side->connection.update(now);
@@ -235,7 +240,7 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     }
     EXPECT_GT(seen.packets, 10'000u);
     for (const std::uint64_t count : {seen.disconnects, seen.duplicates, seen.acks, seen.pings, seen.payloads,
-                                      seen.challenges, seen.echoes, seen.partial_groups, seen.empty_payloads, seen.distances, seen.counts,
+                                      seen.challenges, seen.echoes, seen.tokens, seen.partial_groups, seen.empty_payloads, seen.distances, seen.counts,
                                       seen.late_keys, seen.channels[0], seen.channels[1], seen.channels[2]})
         EXPECT_GT(count, 10u);
     RecordProperty("packets", std::to_string(seen.packets));
@@ -247,7 +252,7 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnNonsense) {
     std::mt19937_64 random(3);
     int good = 0;
     for (int round = 0; round < 100'000; ++round) {
-        std::vector<std::byte> body(1 + random() % 24);
+        std::vector<std::byte> body(1 + random() % 26);
         for (std::byte& byte : body) byte = std::byte(random() & random() & 0xFF);
         std::array<std::byte, kMaxDatagramBytes> buffer;
         ByteWriter out(buffer);

@@ -15,11 +15,11 @@ const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
 TEST(Path, AllowsWhatCameUntilProven) {
     Path path(kHome);
     EXPECT_TRUE(path.allows(1'000'000));
-    path.move(kElsewhere, 10);
-    path.received(Path::kChallengeBytes - 1);
+    path.move(kElsewhere, 10, {});
+    path.received(25);
     EXPECT_FALSE(path.allows(0));
-    EXPECT_FALSE(path.is_challenge_due(1s, 100ms));
-    path.received(31);
+    EXPECT_FALSE(path.is_challenge_due(26, 1s, 100ms));
+    path.received(Path::kChallengeBytes + 5);
     EXPECT_TRUE(path.allows(30));
     EXPECT_FALSE(path.allows(31)) << "a challenge must fit in";
     path.sent(20);
@@ -27,30 +27,38 @@ TEST(Path, AllowsWhatCameUntilProven) {
     EXPECT_FALSE(path.allows(11));
     path.echoed(10);  // before it was sent
     EXPECT_FALSE(path.is_proven());
-    EXPECT_TRUE(path.is_challenge_due(1s, 100ms));
+    EXPECT_FALSE(path.challenge().reset_token);
+    EXPECT_TRUE(path.is_challenge_due(26, 1s, 100ms));
     path.challenged(1s);
-    EXPECT_FALSE(path.is_challenge_due(1099ms, 100ms));
-    EXPECT_TRUE(path.is_challenge_due(1100ms, 100ms));
+    EXPECT_FALSE(path.is_challenge_due(26, 1099ms, 100ms));
+    EXPECT_TRUE(path.is_challenge_due(26, 1100ms, 100ms));
     path.echoed(9);
     EXPECT_FALSE(path.is_proven());
     path.echoed(10);
     EXPECT_TRUE(path.is_proven());
-    EXPECT_FALSE(path.is_challenge_due(9s, 100ms));
     EXPECT_TRUE(path.allows(1'000'000));
+    // One more, which brings the token.
+    EXPECT_TRUE(path.is_challenge_due(42, 9s, 100ms));
+    path.challenged(9s);
+    path.echoed(10);  // came twice
+    EXPECT_TRUE(path.is_challenge_due(42, 10s, 100ms));
+    path.echoed(path.challenge().number);
+    EXPECT_FALSE(path.is_challenge_due(42, 10s, 100ms));
 }
 
 TEST(Path, BackWhereItWasProvenNothingIsLeftToProve) {
     Path path(kHome);
-    path.move(kMallory, 10);
-    path.move(kElsewhere, 11);
+    path.move(kMallory, 10, {});
+    path.move(kElsewhere, 11, {});
     EXPECT_FALSE(path.is_proven());
-    path.move(kHome, 12);
+    path.move(kHome, 12, {});
     EXPECT_TRUE(path.is_proven());
-    path.move(kElsewhere, 13);
+    EXPECT_TRUE(path.is_challenge_due(26, 1s, 100ms)) << "it brings the token of this address";
+    path.move(kElsewhere, 13, {});
     path.received(100);
     path.challenged(1s);
     path.echoed(13);
-    path.move(kHome, 14);
+    path.move(kHome, 14, {});
     EXPECT_FALSE(path.is_proven()) << "the port may be lent to somebody else by now";
 }
 
@@ -191,8 +199,8 @@ struct Forger {
         cipher(true).seal(number, bytes, header_bytes);
         Packet packet;
         ASSERT_TRUE(connection.open(bytes, packet, now));
-        if (connection.moves(from, packet)) connection.move(from, 0x1234'5678'9ABC'DEF0);
-        connection.follow(from, packet);
+        if (connection.moves(from, packet)) connection.move(from, 0x1234'5678'9ABC'DEF0, {});
+        connection.follow(from, packet, now);
         connection.apply(packet, now);
     }
     void say_much_and_acknowledge(const Address& from, std::uint64_t newest) {
