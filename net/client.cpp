@@ -23,7 +23,7 @@ constexpr std::size_t kTokenExchanges = 16;
 }  // namespace
 
 Client::Client(const ClientConfig& config, Handler& handler, Sink& sink)
-    : config_(config), handler_(handler), sink_(sink), entropy_(config.seed) {
+    : config_(config), handler_(handler), sink_(sink), entropy_(config.seed), has_seed_(!is_missing(config.seed)) {
     wipe(config_.seed);
 }
 
@@ -31,12 +31,9 @@ Client::~Client() = default;
 
 PeerId Client::connect(const Address& server, std::span<const std::byte> hello, Time now) {
     begin(server, hello, now);
-    if (!introduce()) {
-        assert(false);  // ClientConfig::server_key is missing, or no key: without it nobody is the server
-        introduction_.clear();
-        hint_ = DisconnectReason::no_key;
-        believe_hint_at_ = now;
-    }
+    const bool is_introduced = introduce();
+    assert(is_introduced);  // ClientConfig::server_key is missing, or no key: without it nobody is the server
+    if (!is_introduced || !has_seed_) refuse_config(now);
     return peer_;
 }
 
@@ -46,12 +43,21 @@ PeerId Client::connect(const Address& server, const ClientToken& token, std::spa
     begin(server, hello, now);
     token_ = token;
     introduction_.assign(kConnectBodyBytes, std::byte(0));
+    if (!has_seed_) refuse_config(now);
     return peer_;
+}
+
+/// Sends nothing, and fails at the next update.
+void Client::refuse_config(Time now) {
+    introduction_.clear();
+    hint_ = DisconnectReason::no_key;
+    believe_hint_at_ = now;
 }
 
 void Client::begin(const Address& server, std::span<const std::byte> hello, Time now) {
     assert(state() == State::idle || state() == State::closing);
     assert(hello.size() <= kMaxHelloBytes);
+    assert(has_seed_);  // ClientConfig::seed; see fill_random
     connection_.reset();
     hello_.assign(hello.begin(), hello.end());
     generation_ = static_cast<std::uint16_t>(generation_ == 0xFFFF ? 1 : generation_ + 1);
@@ -110,6 +116,8 @@ void Client::update(Time now) {
 }
 
 std::string_view Client::text_of(DisconnectReason hint) const {
+    if (hint == DisconnectReason::no_key)
+        return has_seed_ ? "the server's public key is missing" : "the seed is missing";
     if (hint == DisconnectReason::refused_security)
         return way() == Way::insecure ? "the server wants sealed packets" : "the server is insecure";
     if (hint == DisconnectReason::refused_token)

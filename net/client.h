@@ -65,6 +65,7 @@ public:
     std::uint64_t server_schema_hash() const { return server_schema_hash_; }
 
 private:
+    void refuse_config(Time now);
     void begin(const Address& server, std::span<const std::byte> hello, Time now);
     void send_handshake(Time now);
     void end_handshake();
@@ -99,6 +100,7 @@ private:
     Handler& handler_;
     Sink& sink_;
     Entropy entropy_;
+    bool has_seed_;
     EndpointStats stats_;
     std::unique_ptr<Connection> connection_;  // from acceptance to the last word
     ResetToken reset_token_{};                 // sealed: what the server says if it forgets connection_

@@ -54,8 +54,10 @@ Host::Host(const HostConfig& config, Handler& handler, Sink& sink)
       handler_(handler),
       sink_(sink),
       entropy_(config.seed),
+      has_seed_(!is_missing(config.seed)),
       cookie_key_(entropy_.next_sip_key()) {
     wipe(config_.seed);
+    assert(has_seed_);  // HostConfig::seed; see fill_random
     if (config.security == Security::sealed) {
         assert(takes(Way::key) || takes(Way::token));  // see make_server_key
         if (takes(Way::key)) public_key_ = public_key(config.key);
@@ -213,6 +215,7 @@ void Host::receive_connect(const Address& from, std::span<const std::byte> datag
 }
 
 bool Host::takes(Way way) const {
+    if (!has_seed_) return false;  // whoever knows that could compute every key
     if (config_.security == Security::insecure) return way == Way::insecure;
     if (way == Way::key) return !is_missing(config_.key);
     return way == Way::token && !is_missing(config_.tokens.backend_key);
@@ -220,6 +223,7 @@ bool Host::takes(Way way) const {
 
 /// Why we do not take it.
 DisconnectReason Host::refusal_of(Way way) const {
+    if (!has_seed_) return DisconnectReason::refused_key;
     const bool is_sealed = way == Way::key || way == Way::token;
     if (!is_sealed || config_.security == Security::insecure) return DisconnectReason::refused_security;
     // Without either key somebody forgot one.

@@ -25,6 +25,7 @@ constexpr Duration kQueueLow = std::chrono::milliseconds(15);
 constexpr Duration kQueueStart = std::chrono::milliseconds(25);
 constexpr Duration kQueueHigh = std::chrono::milliseconds(35);
 constexpr double kCut = 0.85;  // of the bandwidth
+constexpr double kStands = 0.75;  // a queue that fell to this does not stand
 constexpr double kGrowth = 0.01;
 constexpr Duration kGrowthRtt = std::chrono::milliseconds(100);  // a packet more per round trip, or per this
 constexpr double kMaxLead = 1.15;                                // over the bandwidth
@@ -129,7 +130,7 @@ void RateController::restart(Time now) {
     budget_ = std::min(budget_, kMinSavedUp);
     was_used_up_ = false;
     bandwidth_ = 0;
-    queue_ = Duration(0);
+    queue_ = standing_queue_ = Duration(0);
     min_rtt_ = min_rtt_before_ = Duration::max();
     min_rtt_began_ = now;
     usual_loss_ = 0;
@@ -170,12 +171,14 @@ void RateController::end_round(Time now, const ConnectionStats& stats) {
         if (!is_slow_start_ && bandwidth_ > 0) set_rate(std::min(rate_, kCut * bandwidth_));
     } else if (queue_ > kQueueHigh) {
         if (queue_ >= queue_before) set_rate(std::min(rate_, kCut * (round_.used_up ? bandwidth_ : rate_)));
+        watch_standing_queue(now, delivered_rate, stats.rtt);
     } else if (queue_ < kQueueLow && round_.used_up && rate_before_ == 0) {
         // A packet per round trip per round trip makes flows that share a queue equal; the rest is speed.
         const Seconds rtt = std::max(stats.rtt, kGrowthRtt);
         const double grown = rate_ * (1 + kGrowth) + kPacket / rtt.count() * (elapsed / rtt);
         set_rate(std::max(rate_, std::min(grown, kMaxLead * bandwidth_ / (1 - usual_loss_))));
     }
+    if (queue_ <= kQueueHigh) standing_queue_ = Duration(0);
     was_used_up_ = round_.used_up;
     round_ = {.began = now};
     if (now - min_rtt_began_ >= kMinRttWindow) {
@@ -183,6 +186,25 @@ void RateController::end_round(Time now, const ConnectionStats& stats) {
         min_rtt_ = Duration::max();
         min_rtt_began_ = now;
     }
+}
+
+/// Half of what the path delivers drains every queue of ours, by a quarter within a round trip after the news
+/// of it can come. If not, it is the path that has become longer, or somebody else's queue, which stands at any
+/// rate.
+void RateController::watch_standing_queue(Time now, double delivered_rate, Duration rtt) {
+    if (standing_queue_ == Duration(0) || Seconds(queue_) <= kStands * Seconds(standing_queue_)) {
+        standing_queue_ = queue_;
+        standing_best_ = 0;
+        low_since_ = now;
+    }
+    standing_queue_ = std::max(standing_queue_, queue_);
+    standing_best_ = std::max(standing_best_, delivered_rate);
+    if (rate_ > standing_best_ / 2) low_since_ = now;
+    if (now - low_since_ < 2 * rtt) return;
+    min_rtt_ = min_rtt_before_ = round_.min_rtt;
+    min_rtt_began_ = now;
+    queue_ = Duration(0);
+    set_rate(std::max(rate_, kCut * standing_best_));
 }
 
 /// Loss that a lower rate does not cure is a property of the path, like wireless noise. So a cut is a trial:

@@ -352,6 +352,43 @@ TEST(Rate, AnotherNetworkIsLearnedAnew) {
     EXPECT_EQ(flows.world.host->endpoint_stats().moves, 3u);
 }
 
+// A route that is 100 ms longer looks like a queue of 100 ms, to a controller that knows the smallest round trip.
+// Until it was noticed that such a queue does not shrink, this took the rate down to 8 kB/s, and 25 s.
+TEST(Rate, ALongerRouteIsNoQueueForLong) {
+    for (const Duration tick : {5ms, 16ms}) {
+        for (const double rate : {100'000.0, 500'000.0}) {
+            Flows flows(bottleneck(static_cast<std::uint64_t>(rate), 1ms), tick);
+            flows.wanted[0] = kBulk;
+            flows.run(10s);
+            LinkConfig down = flows.world.down.config(), up = flows.world.up.config();
+            down.latency = up.latency = 51ms;
+            flows.world.down.set_config(down);
+            flows.world.up.set_config(up);
+            flows.run(3s);
+            EXPECT_GE(flows.lowest_rate, rate / 20) << rate;
+            const double got = flows.run(5s);
+            EXPECT_GE(got, 0.85 * rate) << got;
+            EXPECT_LE(flows.largest_queue, 130ms);
+        }
+    }
+}
+
+// The same signal where it is a queue: the path has become slower, and what was on its way must drain first.
+TEST(Rate, ASlowerPathIsAQueue) {
+    for (const double rate : {100'000.0, 250'000.0}) {
+        Flows flows(bottleneck(500'000));
+        flows.wanted[0] = kBulk;
+        flows.run(10s);
+        const auto slower = bottleneck(static_cast<std::uint64_t>(rate));
+        flows.world.down.set_config(slower);
+        flows.run(5s);
+        const double got = flows.run(5s);
+        EXPECT_GE(got, 0.85 * rate) << got;
+        EXPECT_LE(flows.largest_queue, 150ms) << rate;
+        EXPECT_LE(flows.stats().queue_delay, 60ms);
+    }
+}
+
 // A process that stood still has saved up no more than 50 ms, and recovers.
 TEST(Rate, ClockJumpMakesNoBurst) {
     Flows flows(bottleneck(500'000));

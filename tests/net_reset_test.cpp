@@ -192,6 +192,7 @@ TEST(Reset, ForgedOnesAreCountedAndIgnored) {
         // Not a word more: and a second one finds nothing to end.
         EXPECT_EQ(client.is_idle(), security == Security::sealed);
         feed(reset);
+        EXPECT_EQ(client.endpoint_stats().drops[Drop::closed], security == Security::sealed ? 1u : 0u);
     }
 }
 
