@@ -23,7 +23,11 @@ constexpr std::size_t kTokenExchanges = 16;
 }  // namespace
 
 Client::Client(const ClientConfig& config, Handler& handler, Sink& sink)
-    : config_(config), handler_(handler), sink_(sink), entropy_(config.seed), has_seed_(!is_missing(config.seed)) {
+    : config_(config),
+      handler_(handler),
+      sink_(sink),
+      entropy_(config.seed),
+      has_seed_(!is_missing(config.seed)) {
     wipe(config_.seed);
 }
 

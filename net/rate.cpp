@@ -189,8 +189,8 @@ void RateController::end_round(Time now, const ConnectionStats& stats) {
 }
 
 /// Half of what the path delivers drains every queue of ours, by a quarter within a round trip after the news
-/// of it can come. If not, it is the path that has become longer, or somebody else's queue, which stands at any
-/// rate.
+/// of it can come. If not, it is the path that has become longer, or somebody else's queue, which stands at
+/// any rate.
 void RateController::watch_standing_queue(Time now, double delivered_rate, Duration rtt) {
     if (standing_queue_ == Duration(0) || Seconds(queue_) <= kStands * Seconds(standing_queue_)) {
         standing_queue_ = queue_;

@@ -120,7 +120,9 @@ TEST(Client, TriesEachCookieOnceAndNotTooFast) {
     const auto feed = [&](std::uint64_t cookie) {
         client.receive(world.server_address, write(CookieReply{nonce, cookie}, buffer), world.now);
     };
-    const auto connects = [&] { return client.endpoint_stats().handshake_bytes_sent / kMaxDatagramBytes - 1; };
+    const auto connects = [&] {
+        return client.endpoint_stats().handshake_bytes_sent / kMaxDatagramBytes - 1;
+    };
     feed(1);
     EXPECT_EQ(connects(), 1u) << "at once";
     feed(1);  // the network delivered it twice
@@ -133,7 +135,8 @@ TEST(Client, TriesEachCookieOnceAndNotTooFast) {
     world.run(400ms);
     EXPECT_EQ(connects(), 11u);
     // Hints: the first one waits to be believed.
-    client.receive(world.server_address, write(Refuse{nonce, DisconnectReason::refused_key}, buffer), world.now);
+    client.receive(world.server_address, write(Refuse{nonce, DisconnectReason::refused_key}, buffer),
+                   world.now);
     const std::uint64_t unexpected = client.endpoint_stats().drops[Drop::unexpected];
     client.receive(world.server_address, write(Refuse{nonce, DisconnectReason::refused_security}, buffer),
                    world.now);
@@ -162,7 +165,8 @@ TEST(Client, ForgedCookiesDoNotKeepItOut) {
             while (player.client.state() == Client::State::connecting) {
                 world.step();
                 const double seconds = std::chrono::duration<double>(world.now - start).count();
-                ASSERT_LE(double(player.client.endpoint_stats().handshake_bytes_sent), 5'000 + 30'000 * seconds);
+                ASSERT_LE(double(player.client.endpoint_stats().handshake_bytes_sent),
+                          5'000 + 30'000 * seconds);
             }
             ASSERT_EQ(player.client.state(), Client::State::connected);
             ASSERT_GE(player.client.endpoint_stats().handshake_bytes_received, std::uint64_t(forged) * 26);

@@ -49,7 +49,9 @@ TEST(PacketNumber, TakesOneByteOnAHealthyPath) {
 TEST(Packet, KindByteIsStrict) {
     int known = 0;
     for (unsigned value = 0; value < 256; ++value) known += read_kind(std::byte(value)).has_value();
-    EXPECT_EQ(known, 6 + 4 * 4 * 2);  // six kinds outside of a connection; four with four number sizes and a key phase
+    EXPECT_EQ(
+        known,
+        6 + 4 * 4 * 2);  // six kinds outside of a connection; four with four number sizes and a key phase
     EXPECT_EQ(read_kind(std::byte(0x80)), PacketKind::request);
     EXPECT_EQ(read_kind(std::byte(0xAB)), PacketKind::data);
 }
@@ -164,8 +166,9 @@ TEST(Packet, InsecureBytesOfChallengesArePinned) {
     ASSERT_TRUE(client.feed(challenge, 0ms));
     client.connection->flush(0ms);
     EXPECT_EQ(hex(from_client()), "c8 01 00 bb aa 2e 88 77 66 55 44 33 22 11 53 d5 26 dd f1 8c 30 02");
-    EXPECT_EQ(hex(server.take()), "c0 08 89 77 66 55 44 33 22 11 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e "
-                                  "0f d3 a6 77 b2 15 15 27 25");
+    EXPECT_EQ(hex(server.take()),
+              "c0 08 89 77 66 55 44 33 22 11 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e "
+              "0f d3 a6 77 b2 15 15 27 25");
 }
 
 // The same sealed: header in the clear, the rest encrypted, 16 bytes of tag.

@@ -352,8 +352,8 @@ TEST(Rate, AnotherNetworkIsLearnedAnew) {
     EXPECT_EQ(flows.world.host->endpoint_stats().moves, 3u);
 }
 
-// A route that is 100 ms longer looks like a queue of 100 ms, to a controller that knows the smallest round trip.
-// Until it was noticed that such a queue does not shrink, this took the rate down to 8 kB/s, and 25 s.
+// A route that is 100 ms longer looks like a queue of 100 ms, to a controller that knows the smallest round
+// trip. Until it was noticed that such a queue does not shrink, this took the rate down to 8 kB/s, and 25 s.
 TEST(Rate, ALongerRouteIsNoQueueForLong) {
     for (const Duration tick : {5ms, 16ms}) {
         for (const double rate : {100'000.0, 500'000.0}) {

@@ -1,6 +1,7 @@
-// Whether ciphers, key exchanges, packets and tokens branch on secrets or index with them. Memory with secrets
-// is marked undefined; valgrind then reports every jump and every address that depends on it. `make secrets`
-// runs this, with a net/crypto.cpp that marks as defined what open() and x25519() find, and what was opened.
+// Whether ciphers, key exchanges, packets and tokens branch on secrets or index with them. Memory with
+// secrets is marked undefined; valgrind then reports every jump and every address that depends on it. `make
+// secrets` runs this, with a net/crypto.cpp that marks as defined what open() and x25519() find, and what was
+// opened.
 
 #include <algorithm>
 #include <cstdio>
@@ -155,7 +156,8 @@ void tokens() {
     TokenContents contents;
     std::vector<std::byte> forged = token->sealed;
     forged.back() ^= std::byte(1);
-    expect(open_token(forged, backend, 1, std::span(&server, 1), 0, contents) == TokenError::forged, "forged token");
+    expect(open_token(forged, backend, 1, std::span(&server, 1), 0, contents) == TokenError::forged,
+           "forged token");
     expect(!open_token(token->sealed, backend, 1, std::span(&server, 1), 0, contents), "token opened");
     show(token->key.bytes());
     expect(equal_in_constant_time(token->key.bytes(), contents.key.bytes()), "token key");
