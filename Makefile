@@ -3,7 +3,8 @@
 # make test [config=sanitize]  every test; only=ecs builds and runs just tests/ecs_*_test.cpp; in release
 #                              also the vendoring test; config=tsan watches threads
 # make bench                   builds build/bench/*, runs nothing
-# make secrets                 runs the ciphers under valgrind, which reports branches and indices on secrets
+# make secrets                 runs ciphers, handshakes and tokens under valgrind, which reports branches and
+#                              indices on secrets
 # make fuzz                    builds build/fuzz/*, which clang's libFuzzer drives, runs nothing
 # make windows                 the libraries and the demo's server for 64-bit Windows, by mingw-w64
 # make clean
@@ -101,13 +102,13 @@ clean:
 	rm -rf build
 
 # What compilers without 128-bit numbers and vectors get.
-$(out)/net/crypto_portable.o: CXXFLAGS += -U__SIZEOF_INT128__
-$(out)/net/crypto_portable.o: net/crypto.cpp Makefile
+$(out)/secrets/crypto_portable.o: CXXFLAGS += -U__SIZEOF_INT128__
+$(out)/secrets/crypto.o $(out)/secrets/crypto_portable.o: net/crypto.cpp Makefile
 	@mkdir -p $(@D)
 	@echo compile $@
-	@$(CXX) $(CXXFLAGS) -c $< -o $@
+	@$(CXX) $(CXXFLAGS) -include tests/secret_declassify.h -c $< -o $@
 
-$(out)/secrets/%: $(out)/tests/secret_memory.o $(out)/net/%.o
+$(out)/secrets/%: $(out)/tests/secret_memory.o $(out)/secrets/%.o $(filter-out %/crypto.o,$(filter $(out)/net/%,$(library)))
 	@mkdir -p $(@D)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS)

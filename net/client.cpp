@@ -10,18 +10,24 @@ namespace {
 constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
 constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
 /// How long a refusal in the clear waits for an answer that proves it wrong. Who sees our requests could
-/// forge one; he must also keep the server's answers from us. A few forged cookies do not, see
-/// kCookiesPerRequest.
+/// forge one; he must also keep the server's answers from us.
 constexpr Duration kHintPatience = std::chrono::seconds(1);
 constexpr int kConnectsPerCookie = 4;  // then the cookie may have expired: ask for another
-/// Who sees a request can forge cookies faster than the server makes one: a later one gets its turn too.
-/// Not any number of them, as each draws a connect of 1,200 bytes; so who forges more keeps us out.
-constexpr int kCookiesPerRequest = 4;
+/// Between cookies that answer the same request. Each draws a connect of 1,200 bytes, so that strangers, with
+/// whatever they forge, can have us send 30 kB/s, to the server.
+constexpr Duration kCookieInterval = std::chrono::milliseconds(40);
+/// The answer to each of these is understood: those of the last two thirds of a second. Of a forged answer
+/// each costs a key agreement.
+constexpr std::size_t kTokenExchanges = 16;
 
 }  // namespace
 
 Client::Client(const ClientConfig& config, Handler& handler, Sink& sink)
-    : config_(config), handler_(handler), sink_(sink), entropy_(config.seed) {
+    : config_(config),
+      handler_(handler),
+      sink_(sink),
+      entropy_(config.seed),
+      has_seed_(!is_missing(config.seed)) {
     wipe(config_.seed);
 }
 
@@ -29,12 +35,9 @@ Client::~Client() = default;
 
 PeerId Client::connect(const Address& server, std::span<const std::byte> hello, Time now) {
     begin(server, hello, now);
-    if (!introduce()) {
-        assert(false);  // ClientConfig::server_key is missing, or no key: without it nobody is the server
-        introduction_.clear();
-        hint_ = DisconnectReason::no_key;
-        believe_hint_at_ = now;
-    }
+    const bool is_introduced = introduce();
+    assert(is_introduced);  // ClientConfig::server_key is missing, or no key: without it nobody is the server
+    if (!is_introduced || !has_seed_) refuse_config(now);
     return peer_;
 }
 
@@ -44,12 +47,21 @@ PeerId Client::connect(const Address& server, const ClientToken& token, std::spa
     begin(server, hello, now);
     token_ = token;
     introduction_.assign(kConnectBodyBytes, std::byte(0));
+    if (!has_seed_) refuse_config(now);
     return peer_;
+}
+
+/// Sends nothing, and fails at the next update.
+void Client::refuse_config(Time now) {
+    introduction_.clear();
+    hint_ = DisconnectReason::no_key;
+    believe_hint_at_ = now;
 }
 
 void Client::begin(const Address& server, std::span<const std::byte> hello, Time now) {
     assert(state() == State::idle || state() == State::closing);
     assert(hello.size() <= kMaxHelloBytes);
+    assert(has_seed_);  // ClientConfig::seed; see fill_random
     connection_.reset();
     hello_.assign(hello.begin(), hello.end());
     generation_ = static_cast<std::uint16_t>(generation_ == 0xFFFF ? 1 : generation_ + 1);
@@ -58,7 +70,8 @@ void Client::begin(const Address& server, std::span<const std::byte> hello, Time
     nonce_ = entropy_.next();
     hint_.reset();
     cookie_ = 0;
-    cookies_taken_ = 0;
+    cookies_.clear();
+    exchanges_.clear();
     server_schema_hash_ = 0;
     connecting_ = true;
     give_up_ = now + config_.connect_timeout;
@@ -75,9 +88,11 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
     switch (*kind) {
         case PacketKind::request:
         case PacketKind::connect:
+        case PacketKind::echo:
             return count(Drop::wrong_direction);
         case PacketKind::data:
         case PacketKind::disconnect:
+        case PacketKind::challenge:
             break;
         case PacketKind::reset:
             return receive_reset(datagram, now);
@@ -86,7 +101,12 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
     }
     if (!connection_) return count(Drop::unknown_connection);
     Packet packet;
-    if (connection_->open(datagram, packet, now)) connection_->apply(packet, now);
+    if (!connection_->open(datagram, packet, now)) return;
+    if (packet.challenge.reset_token && packet.number > newest_challenge_) {
+        newest_challenge_ = packet.number;
+        reset_token_ = *packet.challenge.reset_token;
+    }
+    connection_->apply(packet, now);
 }
 
 void Client::update(Time now) {
@@ -100,6 +120,8 @@ void Client::update(Time now) {
 }
 
 std::string_view Client::text_of(DisconnectReason hint) const {
+    if (hint == DisconnectReason::no_key)
+        return has_seed_ ? "the server's public key is missing" : "the seed is missing";
     if (hint == DisconnectReason::refused_security)
         return way() == Way::insecure ? "the server wants sealed packets" : "the server is insecure";
     if (hint == DisconnectReason::refused_token)
@@ -154,19 +176,35 @@ Client::State Client::state() const {
 }
 
 void Client::send_handshake(Time now) {
+    if (const auto cookie = cookies_.take(entropy_.next())) return try_cookie(*cookie, now);
+    if (cookies_.is_single() && connects_sent_ < kConnectsPerCookie) return send_connect(now);
+    cookie_ = 0;
+    cookies_.clear();
     std::array<std::byte, kMaxDatagramBytes> buffer;
-    if (cookie_ != 0 && connects_sent_ == kConnectsPerCookie) cookie_ = 0;
-    std::span<const std::byte> datagram;
-    if (cookie_ == 0) {
-        cookies_taken_ = 0;
-        datagram = write(Request{kWireVersion, nonce_, config_.protocol_id}, buffer);
-    } else {
-        connects_sent_ += 1;
-        datagram =
-            write(Connect{kWireVersion, nonce_, config_.protocol_id, way(), cookie_, introduction_}, buffer);
-    }
+    send_handshake_packet(write(Request{kWireVersion, nonce_, config_.protocol_id}, buffer));
     next_attempt_ = now + backoff_;
     backoff_ = std::min(backoff_ * 3 / 2, kMaxBackoff);
+}
+
+void Client::try_cookie(std::uint64_t cookie, Time now) {
+    cookie_ = cookie;
+    connects_sent_ = 0;
+    backoff_ = kFirstBackoff;
+    if (token_) introduce_with_token();
+    send_connect(now);
+}
+
+void Client::send_connect(Time now) {
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    send_handshake_packet(
+        write(Connect{kWireVersion, nonce_, config_.protocol_id, way(), cookie_, introduction_}, buffer));
+    connects_sent_ += 1;
+    connect_sent_ = now;
+    next_attempt_ = now + (cookies_.has_more() ? kCookieInterval : backoff_);
+    backoff_ = std::min(backoff_ * 3 / 2, kMaxBackoff);
+}
+
+void Client::send_handshake_packet(std::span<const std::byte> datagram) {
     stats_.handshake_bytes_sent += datagram.size();
     sink_.send(server_, datagram);
 }
@@ -174,9 +212,8 @@ void Client::send_handshake(Time now) {
 void Client::end_handshake() {
     connecting_ = false;
     token_.reset();
-    noise_.reset();
-    former_noise_.reset();
-    noise_cookie_ = 0;
+    exchanges_.clear();
+    cookies_.clear();
     hello_.clear();
     introduction_.clear();
 }
@@ -190,24 +227,23 @@ void Client::receive_reply(PacketKind kind, std::span<const std::byte> datagram,
     if (!connecting_) return count(Drop::unexpected);
     stats_.handshake_bytes_received += datagram.size();
     if (kind == PacketKind::answer) return receive_answer(datagram, now);
-    if (kind == PacketKind::cookie) {
-        CookieReply reply;
-        if (const std::optional<Drop> drop = read(datagram, reply)) return count(*drop);
-        const bool is_news = reply.client_nonce == nonce_ && reply.cookie != cookie_;
-        if (!is_news || cookies_taken_ == kCookiesPerRequest) return count(Drop::unexpected);
-        cookies_taken_ += 1;
-        cookie_ = reply.cookie;
-        connects_sent_ = 0;
-        backoff_ = kFirstBackoff;
-        if (token_ && cookie_ != noise_cookie_) introduce_with_token();
-        return send_handshake(now);
-    }
+    if (kind == PacketKind::cookie) return receive_cookie(datagram, now);
     Refuse refusal;
     if (const std::optional<Drop> drop = read(datagram, refusal)) return count(*drop);
     if (refusal.client_nonce != nonce_) return count(Drop::unexpected);
-    if (hint_) return;
+    if (hint_) return count(Drop::unexpected);  // the first one waits to be believed
     hint_ = refusal.reason;
     believe_hint_at_ = now + kHintPatience;
+}
+
+void Client::receive_cookie(std::span<const std::byte> datagram, Time now) {
+    CookieReply reply;
+    if (const std::optional<Drop> drop = read(datagram, reply)) return count(*drop);
+    if (reply.client_nonce != nonce_ || introduction_.empty()) return count(Drop::unexpected);
+    if (!cookies_.add(reply.cookie, entropy_.next())) count(Drop::unexpected);
+    if (!cookies_.has_more()) return;
+    if (cookie_ == 0) return send_handshake(now);
+    next_attempt_ = std::min(next_attempt_, std::max(now, connect_sent_ + kCookieInterval));
 }
 
 void Client::receive_reset(std::span<const std::byte> datagram, Time now) {
@@ -245,29 +281,36 @@ bool Client::introduce() {
           body.subspan(offset).first<kIntroductionBytes>());
     if (config_.security == Security::insecure) return true;
     const auto prologue = handshake_prologue(config_.protocol_id, way(), nonce_);
-    noise_.emplace(prologue, config_.server_key, entropy_.next_key());
-    return !is_missing(config_.server_key) && noise_->write(body);
+    const Key ephemeral = entropy_.next_key();
+    exchanges_.push_back({0, ephemeral, NoiseInitiator(prologue, config_.server_key, ephemeral)});
+    return !is_missing(config_.server_key) && exchanges_.back().noise.write(body);
 }
 
-/// Prepares the body of connect for the present cookie. The server may have accepted what came with the one
-/// before: then that is what it answers to.
+/// Prepares the body of connect for the present cookie: if that was here before, the same again.
 void Client::introduce_with_token() {
     const TokenBody body = begin_token_body(token_->sealed, introduction_);
     write(Introduction{config_.schema_hash, config_.connection.first_packet_number, hello_},
           noise_payload(body.message));
-    former_noise_ = noise_;
-    noise_.emplace(token_prologue(config_.protocol_id, nonce_, cookie_, body.sealed), token_->key,
-                   entropy_.next_key());
-    noise_cookie_ = cookie_;
-    const bool is_written = noise_->write(body.message);
+    const auto found = std::find_if(exchanges_.begin(), exchanges_.end(),
+                                    [&](const Exchange& exchange) { return exchange.cookie == cookie_; });
+    const Key ephemeral = found == exchanges_.end() ? entropy_.next_key() : found->ephemeral;
+    if (found != exchanges_.end()) {
+        exchanges_.erase(found);
+    } else if (exchanges_.size() == kTokenExchanges) {
+        exchanges_.erase(exchanges_.begin());
+    }
+    const TokenPrologue prologue = token_prologue(config_.protocol_id, nonce_, cookie_, body.sealed);
+    exchanges_.push_back({cookie_, ephemeral, NoiseInitiator(prologue, token_->key, ephemeral)});
+    const bool is_written = exchanges_.back().noise.write(body.message);
     assert(is_written);  // there is no key of the server that could be none
     (void)is_written;
 }
 
-/// That to which `body` is the answer, having opened it; or null.
+/// That to which `body` is the answer, having opened it; or null. The server may have accepted what came with
+/// an earlier cookie.
 NoiseInitiator* Client::exchange_of(std::span<std::byte> body) {
-    if (noise_ && noise_->read(body)) return &*noise_;
-    if (former_noise_ && former_noise_->read(body)) return &*former_noise_;
+    for (std::size_t i = exchanges_.size(); i-- > 0;)
+        if (exchanges_[i].noise.read(body)) return &exchanges_[i].noise;
     return nullptr;
 }
 
@@ -305,6 +348,7 @@ void Client::start(const PacketCipher& cipher, const Verdict& verdict, Time now)
     session.receive_first = verdict.first_packet_number;
     connection_ = std::make_unique<Connection>(config_.connection, session, cipher, handler_, sink_, now);
     reset_token_ = verdict.reset_token;
+    newest_challenge_ = 0;
     end_handshake();
     connection_->ping(now);  // the server counts us in when it hears from us
     connection_->announce();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "connection.h"
+#include "cookie_sample.h"
 #include "endpoint.h"
 #include "handshake.h"
 #include "server_key.h"
@@ -64,6 +65,7 @@ public:
     std::uint64_t server_schema_hash() const { return server_schema_hash_; }
 
 private:
+    void refuse_config(Time now);
     void begin(const Address& server, std::span<const std::byte> hello, Time now);
     void send_handshake(Time now);
     void end_handshake();
@@ -71,6 +73,10 @@ private:
     void receive_reply(PacketKind kind, std::span<const std::byte> datagram, Time now);
     void receive_reset(std::span<const std::byte> datagram, Time now);
     void receive_answer(std::span<const std::byte> datagram, Time now);
+    void receive_cookie(std::span<const std::byte> datagram, Time now);
+    void try_cookie(std::uint64_t cookie, Time now);
+    void send_connect(Time now);
+    void send_handshake_packet(std::span<const std::byte> datagram);
     bool introduce();
     void introduce_with_token();
     NoiseInitiator* exchange_of(std::span<std::byte> body);
@@ -83,19 +89,26 @@ private:
     std::string_view text_of(DisconnectReason hint) const;
     void count(Drop reason) { stats_.drops[reason] += 1; }
 
+    /// A Noise exchange to which the server may answer.
+    struct Exchange {
+        std::uint64_t cookie;  // with a token: that of its message 1
+        Key ephemeral;
+        NoiseInitiator noise;
+    };
+
     ClientConfig config_;
     Handler& handler_;
     Sink& sink_;
     Entropy entropy_;
+    bool has_seed_;
     EndpointStats stats_;
     std::unique_ptr<Connection> connection_;  // from acceptance to the last word
     ResetToken reset_token_{};                 // sealed: what the server says if it forgets connection_
+    std::uint64_t newest_challenge_ = 0;       // number of the packet that brought it; 0: the answer did
     Address server_;
     // While connecting.
     std::optional<ClientToken> token_;
-    std::optional<NoiseInitiator> noise_;         // if sealed; with a token, once there is a cookie
-    std::optional<NoiseInitiator> former_noise_;  // with a token: of the cookie before
-    std::uint64_t noise_cookie_ = 0;              // with a token: that of noise_
+    std::vector<Exchange> exchanges_;       // sealed: one; with a token, of the last cookies, newest last
     std::vector<std::byte> hello_;
     std::vector<std::byte> introduction_;   // the body of connect
     std::optional<DisconnectReason> hint_;  // a refusal that could be forged
@@ -103,12 +116,13 @@ private:
     PeerId peer_;
     std::uint16_t generation_ = 0;
     std::uint64_t nonce_ = 0;
-    std::uint64_t cookie_ = 0;  // 0: none yet
-    int cookies_taken_ = 0;     // since the last request
+    CookieSample cookies_;      // since the last request
+    std::uint64_t cookie_ = 0;  // of the last connect; 0: none since the last request
     std::uint64_t server_schema_hash_ = 0;
     bool connecting_ = false;
     Time give_up_{0};  // when connecting fails
     Time next_attempt_{0};
+    Time connect_sent_{0};
     Duration backoff_{0};
     int connects_sent_ = 0;  // with the present cookie
 };

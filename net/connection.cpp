@@ -84,11 +84,19 @@ bool Connection::open(std::span<const std::byte> datagram, Packet& packet, Time 
     return true;
 }
 
-bool Connection::follow(const Address& from, const Packet& packet) {
-    const bool moves = from != path_.address() && packet.number > received_.newest_arrived();
-    if (moves) path_.move(from, sent_.next_number());
-    if (from == path_.address()) path_.received(packet.datagram.size() + cipher_.tag_bytes());
-    return moves;
+bool Connection::moves(const Address& from, const Packet& packet) const {
+    return from != path_.address() && packet.number > received_.newest_arrived();
+}
+
+void Connection::follow(const Address& from, const Packet& packet, Time now) {
+    if (from != path_.address()) return;
+    path_.received(packet.datagram.size() + cipher_.tag_bytes());
+    // If the first challenge was lost this is long ago; later samples mend that.
+    const Time challenged = path_.first_challenged();
+    if (packet.kind != PacketKind::echo || !path_.echoed(packet.challenge.number)) return;
+    // After RFC 9000, section 9.4.
+    sent_.restart(now - challenged, stats_);
+    rate_.restart(now);
 }
 
 void Connection::apply(const Packet& packet, Time now) {
@@ -102,8 +110,8 @@ void Connection::apply(const Packet& packet, Time now) {
         close(is_plain ? DisconnectReason::closed_by_peer : packet.reason, packet.text, false, now);
         return;
     }
+    if (packet.kind == PacketKind::challenge) echo_ = packet.challenge.number;
     sent_.acknowledge(packet.acks, now, stats_);
-    path_.acknowledged(sent_.newest_acked());
     report_fates(now);
     for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) deliver(packet, packet.frames[i]);
     if (!is_open_ || !take_payload(packet, now) || !is_open_) return;
@@ -142,6 +150,7 @@ void Connection::flush(Time now) {
         send_last_words(now);
         return;
     }
+    prove_path(now);
     send_fragments(now);
     bool has_sent = sent_.any_open() && sent_.newest_sent() == now;
     for (std::uint32_t i = 0; i < config_.max_packets_per_flush && sent_.has_room(); ++i) {
@@ -160,10 +169,7 @@ void Connection::flush(Time now) {
     const bool is_overdue = (sent_.any_open() || rate_.is_broken()) && now - sent_.newest_sent() >= timeout;
     // Packets that carry only acks do not measure the path: a side that has nothing to say pings too.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
-    const bool is_untried = path_.is_untried(sent_.next_number());
-    if ((is_overdue || is_quiet || is_untried) && sent_.has_room() && path_.allows(kSmallPacketBytes)) {
-        ping(now);
-    }
+    if ((is_overdue || is_quiet) && sent_.has_room() && path_.allows(kSmallPacketBytes)) ping(now);
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
     if ((acks_wanted_ >= 2 || is_ack_late) && path_.allows(kSmallPacketBytes)) send_packet({}, now);
 }
@@ -399,18 +405,45 @@ void Connection::send_last_words(Time now) {
     if (last_words_left_ == 0 || now < next_last_word_) return;
     last_words_left_ -= 1;
     next_last_word_ = now + kLastWordInterval;
-    if (path_.allows(kSmallPacketBytes + text_bytes_)) send_last_word(now);
+    if (path_.allows(kSmallPacketBytes + text_bytes_)) {
+        std::array<std::byte, 1 + kMaxReasonBytes> body;
+        ByteWriter out(body);
+        out.u8(static_cast<std::uint8_t>(reason_));
+        out.bytes(std::as_bytes(std::span(text_).first(text_bytes_)));
+        send_bare(PacketKind::disconnect, out.written(), now);
+    }
     if (last_words_left_ == 0) cipher_.forget_send_key();
 }
 
-void Connection::send_last_word(Time now) {
+/// Proves an address: that of the other side, or ours to it. First of all that a flush sends.
+void Connection::prove_path(Time now) {
+    const Challenge challenge = path_.challenge();
+    const std::size_t bytes = 1u + number_bytes(sent_.next_number(), sent_.newest_acked()) + 8 +
+                              (challenge.reset_token ? sizeof(ResetToken) : 0) + cipher_.tag_bytes();
+    if (path_.is_challenge_due(bytes, now, sent_.retransmission_timeout(stats_))) {
+        std::array<std::byte, 8 + sizeof(ResetToken)> body;
+        ByteWriter out(body);
+        out.u64(challenge.number);
+        if (challenge.reset_token) out.bytes(*challenge.reset_token);
+        send_bare(PacketKind::challenge, out.written(), now);
+        path_.challenged(now);
+    }
+    if (echo_) {
+        std::array<std::byte, 8> body;
+        ByteWriter(body).u64(*echo_);
+        send_bare(PacketKind::echo, body, now);
+        echo_.reset();
+    }
+}
+
+void Connection::send_bare(PacketKind kind, std::span<const std::byte> body, Time now) {
     std::array<std::byte, kMaxDatagramBytes> buffer;
     ByteWriter out(buffer);
-    const std::size_t header_bytes = begin(out, PacketKind::disconnect, now);
-    out.u8(static_cast<std::uint8_t>(reason_));
-    out.bytes(std::as_bytes(std::span(text_).first(text_bytes_)));
+    const std::size_t header_bytes = begin(out, kind, now);
+    out.bytes(body);
     const std::span<const std::byte> datagram = seal(out, header_bytes);
     sent_.sent_untracked();
+    rate_.on_sent_untracked(datagram.size());
     put(datagram);
 }
 

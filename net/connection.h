@@ -52,9 +52,14 @@ public:
     /// Authenticates and decodes without changing anything but counters. `packet` is complete if true.
     /// After false the connection may have ended: an authentic packet that makes no sense closes it.
     bool open(std::span<const std::byte> datagram, Packet& packet, Time now);
-    /// Moves the connection to where a packet just opened came from, if it is newer than all before. True if
-    /// it moved.
-    bool follow(const Address& from, const Packet& packet);
+    /// Whether a packet just opened shows the other side elsewhere: it is newer than all before.
+    bool moves(const Address& from, const Packet& packet) const;
+    /// `challenge`: a number that nobody can guess.
+    void move(const Address& to, std::uint64_t challenge, const ResetToken& token) {
+        path_.move(to, challenge, token);
+    }
+    /// What it means for the path that a packet just opened came from there. Before apply().
+    void follow(const Address& from, const Packet& packet, Time now);
     /// Takes a packet just opened. Events follow.
     void apply(const Packet& packet, Time now);
 
@@ -114,7 +119,9 @@ private:
     bool take_fragment(const Packet& packet, Time now);
     void deliver(const Packet& packet, const Frame& frame);
     void send_last_words(Time now);
-    void send_last_word(Time now);
+    void prove_path(Time now);
+    /// A packet of one of the kinds beside data.
+    void send_bare(PacketKind kind, std::span<const std::byte> body, Time now);
 
     ConnectionConfig config_;
     Session session_;
@@ -138,6 +145,8 @@ private:
     Time ack_wanted_since_{0};
     std::uint32_t acks_wanted_ = 0;  // packets that want an ack and had none yet
     std::uint32_t acks_to_send_ = 0;  // packets that should still carry the news, should some be lost
+
+    std::optional<std::uint64_t> echo_;  // of a challenge, to be sent
 
     bool is_open_ = true;
     bool is_announced_ = false;

@@ -529,6 +529,18 @@ Key hmac(Bytes key, Bytes first, Bytes second) {
     return result;
 }
 
+/// Whoever holds the key may branch on these bytes: the outcome of a check, or a text that was opened.
+/// Does nothing, except where tests/secret_memory.cpp watches everything else.
+void declassify([[maybe_unused]] Bytes bytes) {
+#ifdef SHOAL_DECLASSIFY
+    SHOAL_DECLASSIFY(bytes.data(), bytes.size());
+#endif
+}
+bool declassified(bool outcome) {
+    declassify(std::as_bytes(std::span(&outcome, 1)));
+    return outcome;
+}
+
 }  // namespace
 
 void wipe(std::span<std::byte> bytes) {
@@ -557,8 +569,9 @@ bool open(const Key& key, const Nonce& nonce, std::span<const std::byte> associa
           std::span<std::byte> text, std::span<const std::byte, kTagBytes> tag) {
     Wiped<KeyStream> stream(key, nonce, 0);
     Wiped<Poly1305> poly(stream.first_block(text.size()));
-    if (!equal_in_constant_time(aead_tag(poly, associated, text), tag)) return false;
+    if (!declassified(equal_in_constant_time(aead_tag(poly, associated, text), tag))) return false;
     stream.xor_into(text);
+    declassify(text);
     return true;
 }
 
@@ -587,7 +600,7 @@ bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key) {
     }
     // The lowest bit is zero, and nothing is left to swap.
     store_field(shared.bytes().data(), ladder.x2 * inverted(ladder.z2));
-    return !equal_in_constant_time(shared.bytes(), Bytes32{});
+    return !declassified(equal_in_constant_time(shared.bytes(), Bytes32{}));
 }
 
 Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key) {

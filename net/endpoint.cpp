@@ -33,7 +33,7 @@ std::string_view describe(DisconnectReason reason) {
         case DisconnectReason::refused_security:
             return "refused: sealed and insecure do not mix";
         case DisconnectReason::no_key:
-            return "the server's public key is not configured";
+            return "a key or the seed is not configured";
         case DisconnectReason::exhausted:
             return "all packet numbers are used up";
         case DisconnectReason::server_restarted:

@@ -100,7 +100,7 @@ enum class DisconnectReason : std::uint8_t {
     refused,           // client: the server's application said no
     refused_key,       // client: the server has another key than the one we expect
     refused_security,  // client: one side is sealed and the other is insecure
-    no_key,            // client: its config lacks the server's public key
+    no_key,            // client: its config lacks the server's public key, or the seed of its own keys
     exhausted,         // ConnectionConfig::max_packets were sent
     server_restarted,  // client: the server does not know this connection any more
     refused_token,     // client: its connect token is no good here, or it has none; the text says which

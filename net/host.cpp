@@ -54,8 +54,10 @@ Host::Host(const HostConfig& config, Handler& handler, Sink& sink)
       handler_(handler),
       sink_(sink),
       entropy_(config.seed),
+      has_seed_(!is_missing(config.seed)),
       cookie_key_(entropy_.next_sip_key()) {
     wipe(config_.seed);
+    assert(has_seed_);  // HostConfig::seed; see fill_random
     if (config.security == Security::sealed) {
         assert(takes(Way::key) || takes(Way::token));  // see make_server_key
         if (takes(Way::key)) public_key_ = public_key(config.key);
@@ -87,6 +89,7 @@ void Host::receive(const Address& from, std::span<const std::byte> datagram, Tim
             return receive_connect(from, datagram, now);
         case PacketKind::data:
         case PacketKind::disconnect:
+        case PacketKind::echo:
             return receive_packet(from, datagram, now);
         default:
             return count(Drop::wrong_direction);
@@ -212,6 +215,7 @@ void Host::receive_connect(const Address& from, std::span<const std::byte> datag
 }
 
 bool Host::takes(Way way) const {
+    if (!has_seed_) return false;  // whoever knows that could compute every key
     if (config_.security == Security::insecure) return way == Way::insecure;
     if (way == Way::key) return !is_missing(config_.key);
     return way == Way::token && !is_missing(config_.tokens.backend_key);
@@ -219,6 +223,7 @@ bool Host::takes(Way way) const {
 
 /// Why we do not take it.
 DisconnectReason Host::refusal_of(Way way) const {
+    if (!has_seed_) return DisconnectReason::refused_key;
     const bool is_sealed = way == Way::key || way == Way::token;
     if (!is_sealed || config_.security == Security::insecure) return DisconnectReason::refused_security;
     // Without either key somebody forgot one.
@@ -429,8 +434,16 @@ void Host::receive_packet(const Address& from, std::span<const std::byte> datagr
     Peer& peer = *peers_[slot];
     Packet packet;
     if (!peer.connection.open(datagram, packet, now)) return;
-    if (!peer.connection.is_announced() && packet.kind == PacketKind::data && !confirm(peer, now)) return;
-    if (peer.connection.follow(from, packet)) stats_.moves += 1;
+    const bool hangs_up = packet.kind == PacketKind::disconnect;
+    if (!peer.connection.is_announced() && !hangs_up && !confirm(peer, now)) return;
+    if (peer.connection.moves(from, packet)) {
+        stats_.moves += 1;
+        ResetToken token{};
+        if (config_.security == Security::sealed)
+            token = make_reset_token(reset_key_, config_.protocol_id, peer.connection_id, from);
+        peer.connection.move(from, entropy_.next(), token);
+    }
+    peer.connection.follow(from, packet, now);
     peer.connection.apply(packet, now);
 }
 

@@ -105,6 +105,7 @@ private:
     Handler& handler_;
     Sink& sink_;
     Entropy entropy_;
+    bool has_seed_;
     SipKey cookie_key_;
     PublicKey public_key_{};
     Key reset_key_;  // sealed

@@ -21,6 +21,7 @@ std::uint64_t Inbox::expected_id(std::uint64_t packet_number) const {
 }
 
 void Inbox::note_id(std::uint64_t packet_number, std::uint64_t id) {
+    if (packet_number >= newest_packet_ && id <= newest_id_) return;
     if (newest_ids_.empty()) newest_ids_.assign(kRememberedPackets, newest_id_);
     if (packet_number > newest_packet_) {
         const std::uint64_t gap =
@@ -31,7 +32,8 @@ void Inbox::note_id(std::uint64_t packet_number, std::uint64_t id) {
     }
     for (std::uint64_t number = packet_number; number <= newest_packet_; ++number) {
         std::uint64_t& newest = newest_ids_[number % kRememberedPackets];
-        newest = std::max(newest, id);
+        if (newest >= id) break;  // so have all later ones
+        newest = id;
     }
     newest_id_ = std::max(newest_id_, id);
 }
@@ -66,7 +68,7 @@ Inbox::Arrival Inbox::arrive(const Packet& packet, const Frame& frame) {
 
 Inbox::Arrival Inbox::arrive_reliable(std::uint64_t packet_number, const Frame& frame,
                                       std::span<const std::byte> bytes) {
-    if (frame.id > newest_id_) note_id(packet_number, frame.id);
+    note_id(packet_number, frame.id);
     if (state(frame.id) != State::missing) return Arrival::known;
     // All before base_ are delivered, also those that never were.
     const bool is_behind = frame.distance > 0 && frame.distance <= frame.id - base_;

@@ -1,5 +1,6 @@
 #include "packet.h"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 
@@ -32,7 +33,8 @@ enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows }
 
 /// Whether it belongs to a connection, and thus has a number and a key phase.
 bool has_envelope(PacketKind kind) {
-    return kind == PacketKind::data || kind == PacketKind::disconnect;
+    return kind == PacketKind::data || kind == PacketKind::disconnect || kind == PacketKind::challenge ||
+           kind == PacketKind::echo;
 }
 
 std::uint16_t ack_group(const Acks& acks, unsigned group) {
@@ -263,6 +265,14 @@ bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, st
         packet.reason = static_cast<DisconnectReason>(reason);
         packet.text = {reinterpret_cast<const char*>(text.data()), text.size()};
         return in.ok();
+    }
+    if (envelope.kind != PacketKind::data) {
+        packet.challenge = {in.u64(), std::nullopt};
+        if (envelope.kind == PacketKind::challenge && in.remaining() > 0) {
+            const std::span<const std::byte> bytes = in.bytes(sizeof(ResetToken));
+            std::copy(bytes.begin(), bytes.end(), packet.challenge.reset_token.emplace().begin());
+        }
+        return in.ok() && in.remaining() == 0;
     }
     const std::uint8_t flags = in.u8();
     packet.is_fragment = (flags & kHasFragment) == kHasFragment;

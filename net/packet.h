@@ -10,10 +10,13 @@
 
 #include "bytes.h"
 #include "endpoint.h"
+#include "reset.h"
 
 namespace shoal::net {
 
-enum class PacketKind : std::uint8_t { request, cookie, connect, answer, refuse, data, disconnect, reset, count_ };
+enum class PacketKind : std::uint8_t {
+    request, cookie, connect, answer, refuse, data, disconnect, reset, challenge, echo, count_,
+};
 
 constexpr std::size_t kInsecureTagBytes = 8;
 constexpr std::size_t kMaxTagBytes = 16;
@@ -67,6 +70,12 @@ struct Fragment {
     bool is_last = false;
 };
 
+/// What a server sends to an address that its client moved to.
+struct Challenge {
+    std::uint64_t number = 0;               // nobody can guess it; comes back in an echo
+    std::optional<ResetToken> reset_token;  // for the client at this address, once that is proven
+};
+
 /// What is readable without the key.
 struct Envelope {
     PacketKind kind = PacketKind::data;
@@ -96,6 +105,7 @@ struct Packet {
     std::span<const std::byte> payload;
     DisconnectReason reason = DisconnectReason::closed_by_peer;  // kind disconnect
     std::string_view text;                                       // kind disconnect
+    Challenge challenge;                                         // kinds challenge and echo
     std::array<Frame, kMaxMessagesPerPacket> frames;
 
     bool wants_ack() const { return ping || has_payload || message_count > 0; }
@@ -129,7 +139,7 @@ void write_run(ByteWriter& out, const Run& run);
 /// Bytes of an id of which the other side knows one that is less than `span` away.
 std::uint8_t id_bytes(std::uint64_t span);
 
-/// Everything after the envelope, kind data or disconnect, without the tag; false if it is not what
+/// Everything after the envelope, without the tag; false if it is not what
 /// write_* produce. Ids are those nearest to `expected_id`. `packet` may be half filled after false.
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
                Packet& packet);

@@ -25,6 +25,7 @@ constexpr Duration kQueueLow = std::chrono::milliseconds(15);
 constexpr Duration kQueueStart = std::chrono::milliseconds(25);
 constexpr Duration kQueueHigh = std::chrono::milliseconds(35);
 constexpr double kCut = 0.85;  // of the bandwidth
+constexpr double kStands = 0.75;  // a queue that fell to this does not stand
 constexpr double kGrowth = 0.01;
 constexpr Duration kGrowthRtt = std::chrono::milliseconds(100);  // a packet more per round trip, or per this
 constexpr double kMaxLead = 1.15;                                // over the bandwidth
@@ -49,14 +50,15 @@ constexpr Duration kMaxProbeInterval = std::chrono::seconds(1);
 
 RateController::RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now,
                                ConnectionStats& stats)
-    : max_rate_(static_cast<double>(max_rate)),
+    : first_rate_(static_cast<double>(first_rate)),
+      max_rate_(static_cast<double>(max_rate)),
       budget_(kFirstBurst),
       reserve_(kReserve),
       accrued_(now),
       min_rtt_began_(now),
       last_news_(now) {
     assert(max_rate_ >= kMinRate);
-    set_rate(static_cast<double>(first_rate));
+    set_rate(first_rate_);
     round_.began = epoch_.began = now;
     stats.rate = rate_;
 }
@@ -110,13 +112,7 @@ void RateController::on_delivered(std::size_t bytes, Time now, const ConnectionS
     if (is_broken_) {
         // What was lost says nothing about the rate. Find it anew from half of it.
         is_broken_ = false;
-        set_rate(rate_ / 2);
-        is_slow_start_ = true;
-        best_bandwidth_ = 0;
-        rounds_without_growth_ = 0;
-        rate_before_ = 0;
-        round_ = {.began = now};
-        epoch_ = {.began = now};
+        start_slowly(rate_ / 2, now);
     }
     const auto count = static_cast<double>(bytes);
     round_.delivered += count;
@@ -129,6 +125,29 @@ void RateController::on_delivered(std::size_t bytes, Time now, const ConnectionS
         const Seconds rtt = std::max(stats.rtt, kSlowStartRtt);
         set_rate(rate_ + kSlowStartGain * count / rtt.count());
     }
+}
+
+void RateController::restart(Time now) {
+    start_slowly(std::min(rate_ / 2, first_rate_), now);
+    budget_ = std::min(budget_, kMinSavedUp);
+    was_used_up_ = false;
+    bandwidth_ = 0;
+    queue_ = standing_queue_ = Duration(0);
+    min_rtt_ = min_rtt_before_ = Duration::max();
+    min_rtt_began_ = now;
+    usual_loss_ = 0;
+    last_news_ = now;
+    is_broken_ = false;
+}
+
+void RateController::start_slowly(double rate, Time now) {
+    set_rate(rate);
+    is_slow_start_ = true;
+    best_bandwidth_ = 0;
+    rounds_without_growth_ = 0;
+    rate_before_ = 0;
+    round_ = {.began = now};
+    epoch_ = {.began = now};
 }
 
 Duration RateController::base_rtt() const {
@@ -154,12 +173,14 @@ void RateController::end_round(Time now, const ConnectionStats& stats) {
         if (!is_slow_start_ && bandwidth_ > 0) set_rate(std::min(rate_, kCut * bandwidth_));
     } else if (queue_ > kQueueHigh) {
         if (queue_ >= queue_before) set_rate(std::min(rate_, kCut * (round_.used_up ? bandwidth_ : rate_)));
+        watch_standing_queue(now, delivered_rate, stats.rtt);
     } else if (queue_ < kQueueLow && round_.used_up && rate_before_ == 0) {
         // A packet per round trip per round trip makes flows that share a queue equal; the rest is speed.
         const Seconds rtt = std::max(stats.rtt, kGrowthRtt);
         const double grown = rate_ * (1 + kGrowth) + kPacket / rtt.count() * (elapsed / rtt);
         set_rate(std::max(rate_, std::min(grown, kMaxLead * bandwidth_ / (1 - usual_loss_))));
     }
+    if (queue_ <= kQueueHigh) standing_queue_ = Duration(0);
     was_used_up_ = round_.used_up;
     round_ = {.began = now};
     if (now - min_rtt_began_ >= kMinRttWindow) {
@@ -167,6 +188,25 @@ void RateController::end_round(Time now, const ConnectionStats& stats) {
         min_rtt_ = Duration::max();
         min_rtt_began_ = now;
     }
+}
+
+/// Half of what the path delivers drains every queue of ours, by a quarter within a round trip after the news
+/// of it can come. If not, it is the path that has become longer, or somebody else's queue, which stands at
+/// any rate.
+void RateController::watch_standing_queue(Time now, double delivered_rate, Duration rtt) {
+    if (standing_queue_ == Duration(0) || Seconds(queue_) <= kStands * Seconds(standing_queue_)) {
+        standing_queue_ = queue_;
+        standing_best_ = 0;
+        low_since_ = now;
+    }
+    standing_queue_ = std::max(standing_queue_, queue_);
+    standing_best_ = std::max(standing_best_, delivered_rate);
+    if (rate_ > standing_best_ / 2) low_since_ = now;
+    if (now - low_since_ < 2 * rtt) return;
+    min_rtt_ = min_rtt_before_ = round_.min_rtt;
+    min_rtt_began_ = now;
+    queue_ = Duration(0);
+    set_rate(std::max(rate_, kCut * standing_best_));
 }
 
 /// Loss that a lower rate does not cure is a property of the path, like wireless noise. So a cut is a trial:

@@ -34,6 +34,8 @@ public:
     /// One without fate, such as an ack: uses up budget, but never overdraws it.
     void on_sent_untracked(std::size_t bytes);
     void on_delivered(std::size_t bytes, Time now, const ConnectionStats& stats);
+    /// The path is another one: what was learned of the former is forgotten.
+    void restart(Time now);
     void on_lost(std::size_t bytes) { epoch_.lost += static_cast<double>(bytes), epoch_.fates += 1; }
 
     /// Whether a packet of any size may go now.
@@ -61,11 +63,13 @@ private:
     };
     void accrue(Time now);
     void end_round(Time now, const ConnectionStats& stats);
+    void watch_standing_queue(Time now, double delivered_rate, Duration rtt);
     void end_epoch(Time now);
+    void start_slowly(double rate, Time now);
     void set_rate(double rate);
     Duration base_rtt() const;
 
-    double max_rate_;
+    double first_rate_, max_rate_;
     double rate_ = kMinRate;
     double budget_;   // below 0: overdrawn
     double reserve_;  // the same, of small messages
@@ -78,6 +82,9 @@ private:
     double best_bandwidth_ = 0;      // of slow start; the next best is a quarter more
     int rounds_without_growth_ = 0;  // of that
     Duration queue_{0};
+    Duration standing_queue_{0};  // over kQueueHigh, and has not fallen much since; 0: there is none
+    double standing_best_ = 0;    // delivered per second meanwhile, the most of a round
+    Time low_since_{0};           // rate_ is at most half of that
     Duration min_rtt_ = Duration::max(),
              min_rtt_before_ = Duration::max();  // of this and the last five seconds
     Time min_rtt_began_;

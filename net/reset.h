@@ -1,7 +1,7 @@
 #pragma once
 // What a server answers to packets of a connection that it does not know, most likely because it was
 // restarted: a token that only the owner of its private key can compute, and that the client was given, in
-// secret, when it came in. So the client learns at once what else a long silence would tell.
+// secret, when it came in or moved. So the client learns at once what else a long silence would tell.
 // Source: RFC 9000, section 10.3.
 
 #include <array>

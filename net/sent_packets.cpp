@@ -70,7 +70,7 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
     newest_acked_ = std::max(newest_acked_, newest);
 
     Slot* const newest_slot = find(newest);
-    if (newest_slot && newest_slot->state == State::open) {
+    if (newest_slot && newest_slot->state == State::open && newest >= measured_from_) {
         sample_rtt(now - newest_slot->sent, acks.delay, stats);
     }
     for (std::uint64_t behind = 0; behind <= 64 && newest - behind >= first_; ++behind) {
@@ -124,6 +124,12 @@ bool SentPackets::next_settled(Settled& out) {
     out = settled_[0];
     settled_.pop();
     return true;
+}
+
+void SentPackets::restart(Duration rtt, ConnectionStats& stats) {
+    measured_from_ = next_;
+    stats.rtt = Duration(0);
+    sample_rtt(rtt, Duration(0), stats);
 }
 
 Duration SentPackets::retransmission_timeout(const ConnectionStats& stats) const {

@@ -49,6 +49,9 @@ public:
     /// Takes the next settled packet, in the order of settling: by number within one call.
     bool next_settled(Settled& out);
 
+    /// The path is another one, of which `rtt` is the first that is known.
+    void restart(Duration rtt, ConnectionStats& stats);
+
     /// From sending to the time at which an answer is overdue; a packet is lost after two of these.
     Duration retransmission_timeout(const ConnectionStats& stats) const;
     bool any_open() const { return open_ > 0; }
@@ -87,6 +90,7 @@ private:
     std::uint64_t next_;
     std::uint64_t oldest_open_;  // no packet before it is open
     std::uint64_t newest_acked_;
+    std::uint64_t measured_from_ = 0;  // earlier packets took, at least in part, another path
     std::uint32_t open_ = 0;
     Time newest_sent_{0};
 };

@@ -36,7 +36,7 @@ bool read_hex(std::string_view text, std::span<std::byte> bytes) {
 }
 
 bool is_zero(std::span<const std::byte> bytes) {
-    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte(0); });
+    return equal_in_constant_time(bytes, Bytes32{});
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 //
 // Backend and servers share one 32-byte key; nobody else has it. `sealed` may travel in clear.
 //
-// In the handshake the token key is the psk of Noise NNpsk0, or of NKpsk0 if the client also knows the
-// server's public key. The connect packet carries `sealed` in clear, covered by the prologue together with
+// In the handshake the token key is the psk of Noise NNpsk0; a server's public key has no part in it. The
+// connect packet carries `sealed` in clear, covered by the prologue together with
 // protocol id and cookie, beside the first message (psk, e). That message's tag proves that its sender has
 // the token key and not just a copy of `sealed`, and, through the cookie, that he sent it from where he is;
 // the answer's tag proves that the server could open the token.

@@ -74,16 +74,24 @@ TEST(Net, SteadyStateDoesNotAllocate) {
             client.flush(now);
         }
     };
-    // Buffers are as many as messages ever waited at once: let them grow on a worse path.
+    // Buffers are as many as messages ever waited at once: let them grow on a worse path, then on none.
     LinkConfig worse = link;
     worse.loss = 0.2;
     up.set_config(worse);
     down.set_config(worse);
     run(3000);
     ASSERT_GT(at_client.payloads, 2000u);
+    worse.loss = 1;
+    up.set_config(worse);
+    down.set_config(worse);
+    run(300);
     up.set_config(link);
     down.set_config(link);
-    run(100);
+    for (int i = 0; i < 200; ++i) {  // room for as many datagrams under way, nobody's
+        up.push(client_address, server_address, as_bytes("x"), now);
+        down.push(server_address, client_address, as_bytes("x"), now);
+    }
+    run(1000);
     const std::size_t before = test::allocations();
     run(3000);
     EXPECT_EQ(test::allocations() - before, 0u);

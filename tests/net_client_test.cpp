@@ -108,6 +108,75 @@ TEST(Client, IgnoresForgedReplies) {
     EXPECT_TRUE(player.recorder.disconnects.empty());
 }
 
+TEST(Client, TriesEachCookieOnceAndNotTooFast) {
+    World world;
+    const ClientConfig config = client_config();
+    auto& player = world.add_client(config);
+    Client& client = player.client;
+    client.connect(world.server_address, {}, world.now);
+    client.flush(world.now);
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    const std::uint64_t nonce = Entropy(config.seed).next();
+    const auto feed = [&](std::uint64_t cookie) {
+        client.receive(world.server_address, write(CookieReply{nonce, cookie}, buffer), world.now);
+    };
+    const auto connects = [&] {
+        return client.endpoint_stats().handshake_bytes_sent / kMaxDatagramBytes - 1;
+    };
+    feed(1);
+    EXPECT_EQ(connects(), 1u) << "at once";
+    feed(1);  // the network delivered it twice
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 1u);
+    for (std::uint64_t cookie = 1; cookie <= 1000; ++cookie) feed(cookie);
+    client.flush(world.now);
+    EXPECT_EQ(connects(), 1u);
+    // One is used, one is known, and all but as many as a sample has places are dropped.
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 2u + 999 - CookieSample::kMost);
+    world.run(400ms);
+    EXPECT_EQ(connects(), 11u);
+    // Hints: the first one waits to be believed.
+    client.receive(world.server_address, write(Refuse{nonce, DisconnectReason::refused_key}, buffer),
+                   world.now);
+    const std::uint64_t unexpected = client.endpoint_stats().drops[Drop::unexpected];
+    client.receive(world.server_address, write(Refuse{nonce, DisconnectReason::refused_security}, buffer),
+                   world.now);
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], unexpected + 1);
+    world.run(1s);
+    EXPECT_EQ(player.recorder.last_reason, DisconnectReason::refused_key);
+}
+
+// Goal: somebody who sees requests and wins every race against the server does not keep a client out, nor
+// have it send more than 30 kB/s.
+// Method: so many forged cookies ahead of each genuine one, that come 100 ms after the request.
+TEST(Client, ForgedCookiesDoNotKeepItOut) {
+    for (const int forged : {4, 30, 100}) {
+        for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+            SCOPED_TRACE(testing::Message() << forged << " forged, seed " << seed);
+            LinkConfig link;
+            link.latency = 50ms;
+            link.loss = seed % 2 == 0 ? 0.05 : 0;
+            World world(link, seed);
+            world.add_host(host_config());
+            const ClientConfig config = client_config(seed);
+            auto& player = world.add_client(config);
+            CookieForger forger(world, player, config, forged);
+            const Time start = world.now;
+            player.client.connect(world.server_address, {}, start);
+            while (player.client.state() == Client::State::connecting) {
+                world.step();
+                const double seconds = std::chrono::duration<double>(world.now - start).count();
+                ASSERT_LE(double(player.client.endpoint_stats().handshake_bytes_sent),
+                          5'000 + 30'000 * seconds);
+            }
+            ASSERT_EQ(player.client.state(), Client::State::connected);
+            ASSERT_GE(player.client.endpoint_stats().handshake_bytes_received, std::uint64_t(forged) * 26);
+            if (forged <= 4 && seed % 2 == 1) {
+                ASSERT_LE(world.now - start, 500ms);
+            }
+        }
+    }
+}
+
 TEST(Client, DisconnectWhileConnectingIsReported) {
     World world;
     auto& player = world.add_client(client_config());

@@ -571,6 +571,59 @@ TEST(Connection, PacketsTooOldToAcknowledgeAreStale) {
     EXPECT_EQ(hand.connection.stats().drops[Drop::stale], 1u);
 }
 
+// The delay counts from the arrival of the newest one, which is what acks name first.
+TEST(Connection, ALatePacketDoesNotShortenTheAckDelay) {
+    Hand hand;
+    Wire wire;
+    Recorder recorder;
+    Connection peer({}, Hand::session(), Hand::cipher(true), recorder, wire, hand.now);
+    peer.announce();
+    peer.send_payload(as_bytes("late"), 0, hand.now);
+    peer.send_payload(as_bytes("newest"), 0, hand.now);
+    const auto deliver = [&](std::size_t which) {
+        Packet packet;
+        ASSERT_TRUE(hand.connection.open(wire.sent[which].second, packet, hand.now));
+        hand.connection.apply(packet, hand.now);
+    };
+    deliver(1);
+    hand.now += 15ms;
+    deliver(0);
+    hand.now += 4ms;
+    hand.connection.flush(hand.now);
+    ASSERT_EQ(hand.wire.sent.size(), 1u);
+    Packet acks;
+    ASSERT_TRUE(peer.open(hand.wire.sent[0].second, acks, hand.now));
+    EXPECT_EQ(acks.acks.newest, 2u);
+    EXPECT_EQ(acks.acks.bits, ~0ull);
+    EXPECT_EQ(acks.acks.delay, 19ms / 256us * 256us);
+}
+
+TEST(Connection, AFlushSendsSoManyPacketsAtMost) {
+    for (const std::uint32_t most : {1u, 3u, 8u}) {
+        ConnectionConfig config;
+        config.max_packets_per_flush = most;
+        Hand hand(config);
+        const std::string text(1000, 'm');
+        for (int i = 0; i < 9; ++i)
+            ASSERT_EQ(hand.connection.send_message(Channel::reliable, as_bytes(text)), SendResult::queued);
+        hand.connection.flush(hand.now);
+        EXPECT_EQ(hand.wire.sent.size(), most);
+        hand.connection.flush(hand.now);
+        EXPECT_EQ(hand.wire.sent.size(), std::min(2 * most, 9u));
+    }
+}
+
+TEST(Connection, PacketsForAClosedOneAreCountedAsThat) {
+    Hand hand;
+    hand.connection.close(DisconnectReason::kicked, {}, true, hand.now);
+    hand.feed(1, {8, 'p'});
+    hand.feed(2, {0}, PacketKind::disconnect);
+    EXPECT_EQ(hand.connection.stats().drops[Drop::closed], 2u);
+    EXPECT_EQ(hand.connection.stats().drops.total(), 2u);
+    EXPECT_EQ(hand.connection.stats().packets_received, 0u);
+    EXPECT_TRUE(hand.recorder.payloads.empty());
+}
+
 // Goal: no bytes whatever, even authentic ones, break an invariant or touch memory that is not theirs.
 // Method: random and mutated bodies under the right key, exactly sized; the sanitizers watch.
 TEST(Connection, SurvivesRandomAuthenticBodies) {

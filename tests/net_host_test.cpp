@@ -104,6 +104,18 @@ TEST(Host, RepeatedConnectGetsTheSameAcceptance) {
     EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 1u);
 }
 
+TEST(Host, AConnectRepeatedWhileItsConnectionClosesIsCounted) {
+    Bare bare;
+    const Connect connect = bare.connect_for(kAlice, 5);
+    bare.feed_packet(kAlice, connect);
+    ASSERT_TRUE(bare.verdict());
+    bare.host.shut_down("that is all", bare.now);
+    const std::size_t sent = bare.wire.sent.size();
+    bare.feed_packet(kAlice, connect);
+    EXPECT_EQ(bare.dropped(Drop::closed), 1u);
+    EXPECT_EQ(bare.wire.sent.size(), sent);
+}
+
 TEST(Host, RefusalsSayWhy) {
     Bare bare;
     Request request{kWireVersion, 1, 0xBAD};
@@ -280,7 +292,7 @@ TEST(Host, ShutDownTellsEveryone) {
     World world;
     world.add_host(host_config());
     for (std::uint16_t i = 0; i < 5; ++i) {
-        world.add_client(client_config(i), static_cast<std::uint16_t>(6000 + i))
+        world.add_client(client_config(1 + i), static_cast<std::uint16_t>(6000 + i))
             .client.connect(world.server_address, {}, world.now);
     }
     world.run(100ms);

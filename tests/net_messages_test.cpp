@@ -317,6 +317,39 @@ TEST(Messages, RepeatsFollowTheLossAndTheirShare) {
 }
 
 // A message in three packets is delivered with any of them, and waits again only when all are lost.
+// Goal: what a short id means depends, for every sender, on the packets before its own and on nothing else.
+// Method: packets and ids that no correct sender would choose, against a model that remembers all.
+TEST(Messages, IdsAreNearestToThoseOfThePacketsBefore) {
+    for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937 random(seed);
+        Inbox inbox(1);
+        std::map<std::uint64_t, std::uint64_t> highest;  // by packet
+        std::uint64_t newest = 100, first_missing = 1;
+        const auto expected = [&](std::uint64_t number) {
+            std::uint64_t result = 0;
+            for (const auto& [packet, id] : highest)
+                if (packet < number) result = std::max(result, id);
+            return result + 1;
+        };
+        for (int step = 0; step < 1000; ++step) {
+            newest += random() % 10 == 0 ? random() % 200 : random() % 3;
+            Packet packet;
+            packet.number = newest - random() % 65;
+            packet.message_count = 1;
+            const std::uint64_t id = random() % 4 == 0 ? first_missing : first_missing + random() % 4000;
+            packet.frames[0] = {id, 0, 0, 0, Channel::reliable, 0};
+            if (!inbox.plausible(packet)) continue;
+            static_cast<void>(inbox.arrive(packet, packet.frames[0]));
+            if (id == first_missing) first_missing += 1;  // at least
+            highest[packet.number] = std::max(highest[packet.number], id);
+            const std::uint64_t top = highest.rbegin()->first;
+            for (std::uint64_t number = std::max(newest, top) - 64; number <= newest + 1; ++number)
+                ASSERT_EQ(inbox.expected_id(number), expected(number)) << number << " at step " << step;
+        }
+    }
+}
+
 TEST(Messages, AreLostWhenAllCopiesAre) {
     for (unsigned fates = 0; fates < 8; ++fates) {
         SCOPED_TRACE(fates);

@@ -29,6 +29,8 @@ struct Message {
 
 struct Packet {
     bool is_disconnect = false;
+    bool is_challenge = false;
+    bool is_echo = false;
     std::uint32_t connection_id = 0;
     std::uint64_t number = 0;
     bool has_acks = false;
@@ -48,6 +50,8 @@ struct Packet {
     std::uint64_t large_number = 0;  // of the payload that it belongs to
     unsigned reason = 0;
     Bytes text;
+    std::uint64_t challenge = 0;
+    Bytes reset_token;  // of a challenge
 };
 
 /// Takes bytes from the front. Past the end there are zeros, and `failed`.
@@ -174,6 +178,11 @@ inline bool read_contents(const Bytes& body, std::uint64_t expected_id, Packet& 
         packet.text = in.take(in.left());
         return !in.failed && packet.reason <= 17 && packet.text.size() <= 200;
     }
+    if (packet.is_challenge || packet.is_echo) {
+        packet.challenge = in.little_endian(8);
+        if (packet.is_challenge && in.left() > 0) packet.reset_token = in.take(16);
+        return !in.failed && in.left() == 0;
+    }
     const unsigned flags = in.u8();
     packet.is_ping = (flags & 10) == 2;
     packet.has_payload = flags & 8;
@@ -212,8 +221,11 @@ public:
         Reader in{Bytes(datagram.begin(), datagram.end())};
         const unsigned first = in.u8();
         const unsigned kind = first >> 3 & 15;
-        if (first < 128 || (kind != 5 && kind != 6)) return Verdict::dropped;
+        const unsigned challenge_or_echo = to_server_ ? 9 : 8;
+        if (first < 128 || (kind != 5 && kind != 6 && kind != challenge_or_echo)) return Verdict::dropped;
         packet.is_disconnect = kind == 6;
+        packet.is_challenge = kind == 8;
+        packet.is_echo = kind == 9;
         if (to_server_) packet.connection_id = static_cast<std::uint32_t>(in.little_endian(4));
         const unsigned number_bytes = (first & 3) + 1;
         packet.number = closest(in.little_endian(number_bytes), number_bytes, newest_ + 1);

@@ -21,6 +21,7 @@ const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 /// What was seen, so that the test can tell that it saw everything.
 struct Seen {
     std::uint64_t packets = 0, disconnects = 0, duplicates = 0, acks = 0, pings = 0, payloads = 0;
+    std::uint64_t challenges = 0, echoes = 0, tokens = 0;
     std::uint64_t partial_groups = 0, empty_payloads = 0, distances = 0, counts = 0, late_keys = 0;
     std::uint64_t fragments = 0, late_fragments = 0, outdated = 0, larges = 0;
     std::uint64_t channels[3] = {};
@@ -78,6 +79,18 @@ void compare(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
         ASSERT_TRUE(std::ranges::equal(as_bytes(ours.text), theirs.text));
         return;
     }
+    ASSERT_EQ(ours.kind == PacketKind::challenge, theirs.is_challenge);
+    ASSERT_EQ(ours.kind == PacketKind::echo, theirs.is_echo);
+    if (theirs.is_challenge || theirs.is_echo) {
+        (theirs.is_echo ? seen.echoes : seen.challenges) += 1;
+        ASSERT_EQ(ours.challenge.number, theirs.challenge);
+        ASSERT_EQ(ours.challenge.reset_token.has_value(), !theirs.reset_token.empty());
+        if (ours.challenge.reset_token) {
+            ASSERT_TRUE(std::ranges::equal(*ours.challenge.reset_token, theirs.reset_token));
+            seen.tokens += 1;
+        }
+        return;
+    }
     ASSERT_EQ(ours.ping, theirs.is_ping);
     ASSERT_EQ(ours.acks.present, theirs.has_acks);
     if (theirs.has_acks) {
@@ -107,7 +120,7 @@ void compare(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
     compare_messages(ours, theirs, seen);
 }
 
-void arrive(Side& side, std::span<const std::byte> datagram, Time now, Seen& seen) {
+void arrive(Side& side, const Address& from, std::span<const std::byte> datagram, Time now, Seen& seen) {
     if (!side.connection.is_open()) return;  // the last words come more than once
     Packet packet;
     naive::Packet naive_packet;
@@ -122,8 +135,10 @@ void arrive(Side& side, std::span<const std::byte> datagram, Time now, Seen& see
     compare(packet, naive_packet, seen);
     const std::size_t before = side.recorder.payloads.size();
     const std::uint64_t outdated = side.connection.stats().fragments_outdated;
+    side.connection.follow(from, packet, now);
     side.connection.apply(packet, now);
-    const bool is_heard = naive_packet.is_fragment ? naive_packet.large.has_value() : naive_packet.has_payload;
+    const bool is_heard =
+        naive_packet.is_fragment ? naive_packet.large.has_value() : naive_packet.has_payload;
     ASSERT_EQ(side.recorder.payloads.size() - before, is_heard ? 1u : 0u);
     ASSERT_EQ(side.connection.stats().fragments_outdated - outdated, naive_packet.is_outdated ? 1u : 0u);
     if (!naive_packet.large) return;
@@ -176,7 +191,7 @@ void talk(Side& side, std::mt19937_64& random, Time now) {
 void deliver_all(LinkConditioner& link, Side& to, Time now, Seen& seen) {
     LinkConditioner::Datagram datagram;
     while (link.pop(now, datagram)) {
-        ASSERT_NO_FATAL_FAILURE(arrive(to, datagram.bytes, now, seen));
+        ASSERT_NO_FATAL_FAILURE(arrive(to, datagram.from, datagram.bytes, now, seen));
     }
 }
 
@@ -221,6 +236,10 @@ void converse(std::uint64_t seed, Seen& seen) {
         client.sink.now = server.sink.now = now;
         ASSERT_NO_FATAL_FAILURE(deliver_all(up, server, now, seen));
         ASSERT_NO_FATAL_FAILURE(deliver_all(down, client, now, seen));
+        if (tick % 60 == 0) {  // what the host does when a packet comes from there
+            client.sink.from.port += 1;
+            server.connection.move(client.sink.from, random(), {std::byte(tick & 0xFF)});
+        }
         for (Side* side : {&client, &server}) {
             side->connection.update(now);
             if (tick % 100 < 80) talk(*side, random, now);
@@ -235,20 +254,22 @@ void converse(std::uint64_t seed, Seen& seen) {
 }
 
 // Goal: what the library writes is what the README says, and both readers understand the same.
-// Method: seeded conversations with every channel, weight, size (large payloads, too) and fault, sealed and insecure, from numbers
-// next to wraps, keys turning every few hundred packets; each arrival is read by both and compared.
+// Method: seeded conversations with every channel, weight, size (large payloads, too) and fault, sealed and
+// insecure, from numbers next to wraps, keys turning every few hundred packets, addresses changing; each
+// arrival is read by both and compared.
 TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     Seen seen;
-    for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 72; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         converse(seed, seen);
         if (HasFatalFailure() || HasNonfatalFailure()) return;
     }
     EXPECT_GT(seen.packets, 10'000u);
-    for (const std::uint64_t count : {seen.disconnects, seen.duplicates, seen.acks, seen.pings, seen.payloads,
-                                      seen.partial_groups, seen.empty_payloads, seen.distances, seen.counts,
-                                      seen.late_keys, seen.fragments, seen.late_fragments, seen.outdated,
-                                      seen.larges, seen.channels[0], seen.channels[1], seen.channels[2]})
+    for (const std::uint64_t count :
+         {seen.disconnects, seen.duplicates, seen.acks,        seen.pings,          seen.payloads,
+          seen.challenges,  seen.echoes,     seen.tokens,      seen.partial_groups, seen.empty_payloads,
+          seen.distances,   seen.counts,     seen.late_keys,   seen.fragments,      seen.late_fragments,
+          seen.outdated,    seen.larges,     seen.channels[0], seen.channels[1],    seen.channels[2]})
         EXPECT_GT(count, 10u);
     RecordProperty("packets", std::to_string(seen.packets));
 }
@@ -259,11 +280,13 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnNonsense) {
     std::mt19937_64 random(3);
     int good = 0;
     for (int round = 0; round < 100'000; ++round) {
-        std::vector<std::byte> body(1 + random() % 24);
+        std::vector<std::byte> body(1 + random() % 26);
         for (std::byte& byte : body) byte = std::byte(random() & random() & 0xFF);
         std::array<std::byte, kMaxDatagramBytes> buffer;
         ByteWriter out(buffer);
-        const PacketKind kind = random() % 20 == 0 ? PacketKind::disconnect : PacketKind::data;
+        const PacketKind kind = random() % 20 == 0   ? PacketKind::disconnect
+                                : random() % 20 == 0 ? PacketKind::challenge
+                                                     : PacketKind::data;
         write_envelope(out, kind, false, std::nullopt, 9, 1);
         const std::size_t header_bytes = out.size();
         out.bytes(body);

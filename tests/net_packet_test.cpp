@@ -49,7 +49,9 @@ TEST(PacketNumber, TakesOneByteOnAHealthyPath) {
 TEST(Packet, KindByteIsStrict) {
     int known = 0;
     for (unsigned value = 0; value < 256; ++value) known += read_kind(std::byte(value)).has_value();
-    EXPECT_EQ(known, 6 + 2 * 4 * 2);  // six kinds outside of a connection; two with four number sizes and a key phase
+    EXPECT_EQ(
+        known,
+        6 + 4 * 4 * 2);  // six kinds outside of a connection; four with four number sizes and a key phase
     EXPECT_EQ(read_kind(std::byte(0x80)), PacketKind::request);
     EXPECT_EQ(read_kind(std::byte(0xAB)), PacketKind::data);
 }
@@ -147,6 +149,37 @@ TEST(Packet, FragmentBytesArePinned) {
     EXPECT_EQ(hex(std::span(first).last(9)), "78 9f 6f 46 7d dc 53 5f 3f");
     EXPECT_EQ(first.size(), 4 + kMaxPayloadBytes + kInsecureTagBytes);
     EXPECT_EQ(hex(server.take()), "a8 08 0a 81 01 78 1c 5c 65 d6 98 ea 3d 21");
+}
+
+TEST(Packet, InsecureBytesOfChallengesArePinned) {
+    Side client(Security::insecure, 0xAABB0001, 300, 7);
+    Side server(Security::insecure, std::nullopt, 7, 300);
+    const Address elsewhere = Address::ipv4(1, 2, 3, 4, 5);
+    ResetToken token;
+    for (std::size_t i = 0; i < token.size(); ++i) token[i] = std::byte(i);
+    server.connection->move(elsewhere, 0x1122'3344'5566'7788, token);
+    const auto from_client = [&] {
+        const auto bytes = client.take();
+        Packet packet;
+        EXPECT_TRUE(server.connection->open(bytes, packet, 0ms));
+        server.connection->follow(elsewhere, packet, 0ms);
+        server.connection->apply(packet, 0ms);
+        server.connection->flush(0ms);
+        return bytes;
+    };
+    client.connection->ping(0ms);
+    client.connection->ping(0ms);
+    from_client();
+    from_client();
+    const auto challenge = server.take();
+    EXPECT_EQ(hex(challenge), "c0 07 88 77 66 55 44 33 22 11 4b c5 fd e2 8b 9b 65 41");
+    server.wire.sent.clear();
+    ASSERT_TRUE(client.feed(challenge, 0ms));
+    client.connection->flush(0ms);
+    EXPECT_EQ(hex(from_client()), "c8 01 00 bb aa 2e 88 77 66 55 44 33 22 11 53 d5 26 dd f1 8c 30 02");
+    EXPECT_EQ(hex(server.take()),
+              "c0 08 89 77 66 55 44 33 22 11 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e "
+              "0f d3 a6 77 b2 15 15 27 25");
 }
 
 // The same sealed: header in the clear, the rest encrypted, 16 bytes of tag.

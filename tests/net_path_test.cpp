@@ -15,33 +15,50 @@ const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
 TEST(Path, AllowsWhatCameUntilProven) {
     Path path(kHome);
     EXPECT_TRUE(path.allows(1'000'000));
-    path.move(kElsewhere, 10);
-    EXPECT_TRUE(path.is_untried(10));
-    EXPECT_FALSE(path.allows(1));
-    path.received(30);
+    path.move(kElsewhere, 10, {});
+    path.received(25);
+    EXPECT_FALSE(path.allows(0));
+    EXPECT_FALSE(path.is_challenge_due(26, 1s, 100ms));
+    path.received(Path::kChallengeBytes + 5);
     EXPECT_TRUE(path.allows(30));
-    EXPECT_FALSE(path.allows(31));
+    EXPECT_FALSE(path.allows(31)) << "a challenge must fit in";
     path.sent(20);
-    EXPECT_FALSE(path.is_untried(11));
     EXPECT_TRUE(path.allows(10));
     EXPECT_FALSE(path.allows(11));
-    path.acknowledged(9);  // was sent before the move
+    path.echoed(10);  // before it was sent
     EXPECT_FALSE(path.is_proven());
-    path.acknowledged(10);
+    EXPECT_FALSE(path.challenge().reset_token);
+    EXPECT_TRUE(path.is_challenge_due(26, 1s, 100ms));
+    path.challenged(1s);
+    EXPECT_FALSE(path.is_challenge_due(26, 1099ms, 100ms));
+    EXPECT_TRUE(path.is_challenge_due(26, 1100ms, 100ms));
+    path.echoed(9);
+    EXPECT_FALSE(path.is_proven());
+    path.echoed(10);
     EXPECT_TRUE(path.is_proven());
     EXPECT_TRUE(path.allows(1'000'000));
+    // One more, which brings the token.
+    EXPECT_TRUE(path.is_challenge_due(42, 9s, 100ms));
+    path.challenged(9s);
+    path.echoed(10);  // came twice
+    EXPECT_TRUE(path.is_challenge_due(42, 10s, 100ms));
+    path.echoed(path.challenge().number);
+    EXPECT_FALSE(path.is_challenge_due(42, 10s, 100ms));
 }
 
 TEST(Path, BackWhereItWasProvenNothingIsLeftToProve) {
     Path path(kHome);
-    path.move(kMallory, 10);
-    path.move(kElsewhere, 11);
+    path.move(kMallory, 10, {});
+    path.move(kElsewhere, 11, {});
     EXPECT_FALSE(path.is_proven());
-    path.move(kHome, 12);
+    path.move(kHome, 12, {});
     EXPECT_TRUE(path.is_proven());
-    path.move(kElsewhere, 13);
-    path.acknowledged(13);
-    path.move(kHome, 14);
+    EXPECT_TRUE(path.is_challenge_due(26, 1s, 100ms)) << "it brings the token of this address";
+    path.move(kElsewhere, 13, {});
+    path.received(100);
+    path.challenged(1s);
+    path.echoed(13);
+    path.move(kHome, 14, {});
     EXPECT_FALSE(path.is_proven()) << "the port may be lent to somebody else by now";
 }
 
@@ -123,8 +140,8 @@ TEST(Path, ARacedCopyMovesItForOnePacketAtMost) {
 }
 
 // Goal: whatever the server has to say, at most as many bytes as came go to an address that has
-// acknowledged nothing; disconnect packets, too.
-TEST(Path, UnprovenAddressGetsThreeTimesItsBytesAtMost) {
+// echoed nothing; disconnect packets, too.
+TEST(Path, UnprovenAddressGetsItsBytesAtMost) {
     Pair pair;
     World& world = pair.world;
     const std::string state(1000, 's');
@@ -152,6 +169,129 @@ TEST(Path, UnprovenAddressGetsThreeTimesItsBytesAtMost) {
     world.host->disconnect(pair.peer, DisconnectReason::kicked, std::string(200, 't'), world.now);
     world.host->flush(world.now + 1s);
     EXPECT_EQ(world.down.stats().offered, at_move);
+}
+
+/// A server's connection whose client the test plays: he says that he is at kMallory's, and guesses.
+struct Forger {
+    Forger() : connection({}, session(), cipher(false), server, wire, now) {
+        connection.announce();
+        say(kHome, PacketKind::data, [](ByteWriter& out) { out.u8(2); });  // a ping
+    }
+    static Session session() {
+        Session result;
+        result.peer = PeerId{0x10000};
+        result.address = kHome;
+        result.receive_id = true;
+        return result;
+    }
+    static PacketCipher cipher(bool is_client) {
+        const SipKey up{1, 2}, down{3, 4};
+        return PacketCipher::insecure(0xC0FFEE, is_client ? up : down, is_client ? down : up);
+    }
+    template <class Write>
+    void say(const Address& from, PacketKind kind, const Write& write) {
+        std::array<std::byte, kMaxDatagramBytes> buffer;
+        ByteWriter out(buffer);
+        write_envelope(out, kind, false, 7, ++number, 1);
+        const std::size_t header_bytes = out.size();
+        write(out);
+        const std::span<std::byte> bytes = out.append(kInsecureTagBytes);
+        cipher(true).seal(number, bytes, header_bytes);
+        Packet packet;
+        ASSERT_TRUE(connection.open(bytes, packet, now));
+        if (connection.moves(from, packet)) connection.move(from, 0x1234'5678'9ABC'DEF0, {});
+        connection.follow(from, packet, now);
+        connection.apply(packet, now);
+    }
+    void say_much_and_acknowledge(const Address& from, std::uint64_t newest) {
+        const auto acks = [&](ByteWriter& out) {
+            out.u8(8u + (newest > 0));
+            write_acks(out, {newest > 0, static_cast<std::uint16_t>(newest), ~0ull, Duration(0)});
+            out.append(900);
+        };
+        say(from, PacketKind::data, acks);
+    }
+    void echo(const Address& from, std::uint64_t challenge) {
+        say(from, PacketKind::echo, [&](ByteWriter& out) { out.u64(challenge); });
+    }
+
+    Time now = 5s;
+    std::uint64_t number = 0;
+    Wire wire;
+    Recorder server;
+    Connection connection;
+};
+
+// A client with keys of its own forges somebody else's address, and acknowledges what it never saw: packet
+// numbers count up.
+TEST(Path, AcksProveNothing) {
+    Forger forger;
+    forger.say_much_and_acknowledge(kMallory, 0);
+    for (int i = 0; i < 20; ++i) {
+        forger.now += 20ms;
+        forger.connection.update(forger.now);
+        forger.connection.send_payload(as_bytes(std::string(600, 's')), 0, forger.now);
+        forger.connection.flush(forger.now);
+        const std::uint64_t sent = forger.connection.next_packet_number() - 1;
+        forger.say_much_and_acknowledge(kMallory, sent);
+        EXPECT_FALSE(forger.connection.path().is_proven());
+    }
+    EXPECT_GT(forger.connection.stats().packets_delivered, 5u) << "the guesses were good";
+    // One number of 64 bits proves it, from there and while it is there.
+    constexpr std::uint64_t kRight = 0x1234'5678'9ABC'DEF0;
+    for (unsigned bit = 0; bit < 64; ++bit) forger.echo(kMallory, kRight ^ 1ull << bit);
+    EXPECT_FALSE(forger.connection.path().is_proven());
+    forger.echo(kElsewhere, kRight);
+    EXPECT_EQ(forger.connection.path().address(), kElsewhere);
+    EXPECT_FALSE(forger.connection.path().is_proven()) << "nothing was sent there";
+    forger.say_much_and_acknowledge(kMallory, 0);
+    EXPECT_FALSE(forger.connection.path().is_proven());
+    forger.connection.flush(forger.now);
+    forger.echo(kMallory, kRight);
+    EXPECT_TRUE(forger.connection.path().is_proven());
+}
+
+// What fills the allowance of an unproven address leaves room for the challenge, which is repeated when lost.
+TEST(Path, AChallengeAlwaysHasItsTurn) {
+    Pair pair;
+    World& world = pair.world;
+    LinkConfig broken;
+    broken.loss = 1;
+    world.down.set_config(broken);
+    pair.player->move(kElsewhere);
+    const std::string state(1000, 's');
+    world.server_tick = [&] {
+        (void)world.host->send_message(pair.peer, Channel::reliable, as_bytes(state));
+        world.host->send_payload(pair.peer, as_bytes(state), 0, world.now);
+        Client& client = pair.player->client;
+        client.send_payload(client.server(), as_bytes(state), 0, world.now);
+    };
+    world.run(300ms);
+    world.down.set_config({});
+    world.host->disconnect(pair.peer, DisconnectReason::kicked, "", world.now);
+    world.run(20ms);
+    EXPECT_EQ(pair.player->recorder.last_reason, DisconnectReason::kicked);
+
+    Pair lossy;
+    lossy.world.down.set_config(broken);
+    lossy.player->move(kElsewhere);
+    lossy.world.run(1200ms);  // a keep-alive shows the move
+    EXPECT_EQ(lossy.moves(), 1u);
+    lossy.world.down.set_config({});
+    lossy.world.run(300ms);
+    EXPECT_EQ(lossy.world.host->payload_capacity(lossy.peer), kMaxPayloadBytes);
+}
+
+// Challenges come from servers, echoes from clients.
+TEST(Path, ChallengesAndEchoesHaveADirection) {
+    Pair pair;
+    std::vector<std::byte> packet(40, std::byte(0));
+    packet[0] = std::byte(0xc0);
+    pair.feed(kHome, packet);
+    EXPECT_EQ(pair.world.host->endpoint_stats().drops[Drop::wrong_direction], 1u);
+    packet[0] = std::byte(0xc8);
+    pair.player->client.receive(pair.world.server_address, packet, pair.world.now);
+    EXPECT_EQ(pair.player->client.endpoint_stats().drops[Drop::wrong_direction], 1u);
 }
 
 // A raced move must not let the racer throw the victim out by connecting from that address himself.

@@ -309,6 +309,86 @@ TEST(Rate, PartitionTripsTheBreakerAndIsForgotten) {
     }
 }
 
+// A telephone leaves the wireless network: what was learned of one path says nothing about the other. Another
+// port of the same router is the same path.
+TEST(Rate, AnotherNetworkIsLearnedAnew) {
+    Flows flows(bottleneck(1'000'000, 10ms));
+    flows.wanted[0] = kBulk;
+    flows.run(5s);
+    EXPECT_GE(flows.stats().rate, 800'000);
+    World::Player& player = *flows.world.players[0];
+    flows.world.server_tick = [&] {
+        flows.send();
+        Client& client = player.client;
+        client.send_payload(client.server(), as_bytes("what a player presses"), 0, flows.world.now);
+    };
+    player.move(Address::ipv4(10, 0, 0, 1, 6000));
+    flows.run(1s);
+    EXPECT_EQ(flows.world.host->endpoint_stats().moves, 1u);
+    EXPECT_GE(flows.lowest_rate, 700'000) << "a port alone";
+
+    const auto change = [&](const LinkConfig& down, const Address& to) {
+        flows.world.down.set_config(down);
+        LinkConfig up = down;
+        up.bytes_per_second = 0;
+        flows.world.up.set_config(up);
+        player.move(to);
+        flows.run(200ms + 4 * down.latency);  // until the move is seen and proven
+    };
+    change(bottleneck(100'000, 100ms), Address::ipv4(10, 0, 9, 9, 6000));
+    EXPECT_LE(flows.lowest_rate, 1.5 * static_cast<double>(ConnectionConfig{}.first_bytes_per_second));
+    EXPECT_GE(flows.stats().min_rtt, 200ms);
+    EXPECT_LE(flows.stats().queue_delay, 100ms);
+    flows.run(4s);  // slow start may fill the queue once
+    const double slow = flows.run(5s);
+    EXPECT_LE(flows.largest_queue, 150ms);
+    EXPECT_GE(slow, 0.85 * 100'000) << slow;
+
+    change(bottleneck(1'000'000, 10ms), Address::ipv4(10, 0, 0, 1, 7000));
+    flows.run(2s);
+    EXPECT_LE(flows.stats().min_rtt, 40ms);
+    const double fast = flows.run(5s);
+    EXPECT_GE(fast, 0.85 * 1'000'000) << fast;
+    EXPECT_EQ(flows.world.host->endpoint_stats().moves, 3u);
+}
+
+// A route that is 100 ms longer looks like a queue of 100 ms, to a controller that knows the smallest round
+// trip. Until it was noticed that such a queue does not shrink, this took the rate down to 8 kB/s, and 25 s.
+TEST(Rate, ALongerRouteIsNoQueueForLong) {
+    for (const Duration tick : {5ms, 16ms}) {
+        for (const double rate : {100'000.0, 500'000.0}) {
+            Flows flows(bottleneck(static_cast<std::uint64_t>(rate), 1ms), tick);
+            flows.wanted[0] = kBulk;
+            flows.run(10s);
+            LinkConfig down = flows.world.down.config(), up = flows.world.up.config();
+            down.latency = up.latency = 51ms;
+            flows.world.down.set_config(down);
+            flows.world.up.set_config(up);
+            flows.run(3s);
+            EXPECT_GE(flows.lowest_rate, rate / 20) << rate;
+            const double got = flows.run(5s);
+            EXPECT_GE(got, 0.85 * rate) << got;
+            EXPECT_LE(flows.largest_queue, 130ms);
+        }
+    }
+}
+
+// The same signal where it is a queue: the path has become slower, and what was on its way must drain first.
+TEST(Rate, ASlowerPathIsAQueue) {
+    for (const double rate : {100'000.0, 250'000.0}) {
+        Flows flows(bottleneck(500'000));
+        flows.wanted[0] = kBulk;
+        flows.run(10s);
+        const auto slower = bottleneck(static_cast<std::uint64_t>(rate));
+        flows.world.down.set_config(slower);
+        flows.run(5s);
+        const double got = flows.run(5s);
+        EXPECT_GE(got, 0.85 * rate) << got;
+        EXPECT_LE(flows.largest_queue, 150ms) << rate;
+        EXPECT_LE(flows.stats().queue_delay, 60ms);
+    }
+}
+
 // A process that stood still has saved up no more than 50 ms, and recovers.
 TEST(Rate, ClockJumpMakesNoBurst) {
     Flows flows(bottleneck(500'000));

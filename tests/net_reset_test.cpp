@@ -116,7 +116,31 @@ TEST(Reset, RestartIsNoticedARoundTripAfterTheNextPacket) {
     EXPECT_LE(test.time_to_notice(), 1200ms);
 }
 
-// Without a key of its own, or with another one, a server cannot say so.
+// The token is for an address. So each move brings another one, sealed, also the move back.
+TEST(Reset, RestartIsNoticedAfterMovesToo) {
+    Restart test;
+    const std::vector<Address> addresses = {Address::ipv4(10, 0, 0, 1, 5001), Address::ipv4(10, 0, 7, 7, 9),
+                                            kHome, Address::ipv4(10, 0, 7, 7, 9)};
+    std::uint64_t moves = 0;
+    for (const Address& address : addresses) {
+        test.player->move(address);
+        test.world.run(2s);
+        EXPECT_EQ(test.world.host->endpoint_stats().moves, ++moves);
+    }
+    // Moved, but not proven before it moved back.
+    test.player->move(Address::ipv4(10, 0, 0, 1, 5002));
+    test.client().send_payload(test.client().server(), as_bytes("from elsewhere"), 0, test.world.now);
+    test.world.run(60ms);
+    test.player->move(addresses.back());
+    test.world.run(2s);
+    EXPECT_EQ(test.world.host->endpoint_stats().moves, moves + 2);
+    test.restart();
+    test.client().send_payload(test.client().server(), as_bytes("anyone?"), 0, test.world.now);
+    EXPECT_LE(test.time_to_notice(), 120ms);
+    EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::server_restarted);
+}
+
+// Without a key of its own, or with another one, a server cannot say so; nor to who moves only then.
 TEST(Reset, AnotherKeyAnotherAddressOrNoneLeaveItToTheTimeout) {
     Restart other_key;
     other_key.host_with.key = Key(seed_of(5));
@@ -126,10 +150,8 @@ TEST(Reset, AnotherKeyAnotherAddressOrNoneLeaveItToTheTimeout) {
     EXPECT_GT(other_key.client().endpoint_stats().drops[Drop::bad_reset], 0u);
 
     Restart moved;
-    moved.player->move(Address::ipv4(10, 0, 0, 1, 5001));
-    moved.world.run(2s);
-    EXPECT_EQ(moved.world.host->endpoint_stats().moves, 1u);
     moved.restart();
+    moved.player->move(Address::ipv4(10, 0, 0, 1, 5001));
     EXPECT_GE(moved.time_to_notice(), 8s);
     EXPECT_EQ(moved.player->recorder.last_reason, DisconnectReason::timed_out);
 
@@ -170,6 +192,7 @@ TEST(Reset, ForgedOnesAreCountedAndIgnored) {
         // Not a word more: and a second one finds nothing to end.
         EXPECT_EQ(client.is_idle(), security == Security::sealed);
         feed(reset);
+        EXPECT_EQ(client.endpoint_stats().drops[Drop::closed], security == Security::sealed ? 1u : 0u);
     }
 }
 

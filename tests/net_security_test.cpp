@@ -468,6 +468,41 @@ TEST(Security, AForgottenKeyMeansNoConnection) {
     host_forgot.run(1100ms);
     EXPECT_EQ(host_forgot.at_client.last_reason, DisconnectReason::refused_key);
 }
+
+TEST(Security, AForgottenSeedMeansNoConnection) {
+    for (const bool is_sealed : {true, false}) {
+        ClientConfig client_with = is_sealed ? client_config() : insecure(client_config());
+        HostConfig host_with = is_sealed ? host_config() : insecure(host_config());
+        client_with.seed = {};
+        Table client_forgot(host_with, client_with);
+        client_forgot.connect();
+        client_forgot.run(20ms);
+        EXPECT_TRUE(client_forgot.from_client.sent.empty());
+        EXPECT_EQ(client_forgot.at_client.last_reason, DisconnectReason::no_key);
+        EXPECT_EQ(client_forgot.at_client.last_text, "the seed is missing");
+
+        client_with.seed = seed_of(5);
+        host_with.seed = {};
+        Table host_forgot(host_with, client_with);
+        host_forgot.connect();
+        host_forgot.settle();
+        host_forgot.run(1100ms);
+        EXPECT_EQ(host_forgot.at_client.last_reason, DisconnectReason::refused_key);
+        EXPECT_TRUE(host_forgot.at_host.connects.empty());
+    }
+}
+#else
+TEST(Security, AForgottenSeedStopsTheProgram) {
+    HostConfig host_with = host_config();
+    host_with.seed = {};
+    Wire wire;
+    Recorder recorder;
+    EXPECT_DEATH(Host(host_with, recorder, wire), "has_seed_");
+    ClientConfig client_with = client_config();
+    client_with.seed = {};
+    Client client(client_with, recorder, wire);
+    EXPECT_DEATH(client.connect(Address::ipv4(1, 2, 3, 4, 5), {}, 1s), "has_seed_");
+}
 #endif
 
 }  // namespace

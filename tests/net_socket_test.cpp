@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #ifdef __linux__
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #endif
 
 #include <chrono>
@@ -190,6 +193,43 @@ TEST(Socket, CountsEachReasonNotToSend) {
     Socket moved = std::move(socket);
     EXPECT_EQ(moved.stats().send_dropped(), 4u);
 }
+
+#ifdef __linux__
+// UDP over loopback never fills the sender's buffer. So the socket's descriptor becomes a stream, for which
+// Linux ignores the address, and which nobody reads.
+TEST(Socket, AFullBufferBlocksNobodyAndIsCounted) {
+    const int listener = ::socket(AF_INET, SOCK_STREAM, 0), stream = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&at), size), 0);
+    ASSERT_EQ(::listen(listener, 1), 0);
+    ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&at), &size), 0);
+    ASSERT_EQ(::connect(stream, reinterpret_cast<const sockaddr*>(&at), size), 0);
+    const int reader = ::accept(listener, nullptr, nullptr);
+    ASSERT_EQ(::fcntl(stream, F_SETFL, O_NONBLOCK), 0);
+    Socket socket = open_socket();
+    ASSERT_GE(::dup2(stream, static_cast<int>(socket.handle())), 0);
+
+    const std::array<std::byte, kMaxDatagramBytes> bytes{};
+    const Address to = Address::ipv4(127, 0, 0, 1, 9);
+    std::uint64_t sent = 0;
+    NetError error = NetError::none;
+    while ((error = socket.try_send(to, bytes)) == NetError::none && sent < 1'000'000) sent += 1;
+    EXPECT_EQ(error, NetError::would_block);
+    socket.send(to, bytes);
+    EXPECT_EQ(socket.stats().sent, sent);
+    EXPECT_EQ(socket.stats().send_blocked, 2u);
+    EXPECT_EQ(socket.stats().send_dropped(), 2u);
+    // Once there is room again it goes on.
+    std::vector<std::byte> drain(1 << 16);
+    pollfd writable{stream, POLLOUT, 0};
+    while (::poll(&writable, 1, 0) == 0) ASSERT_GT(::read(reader, drain.data(), drain.size()), 0);
+    EXPECT_EQ(socket.try_send(to, bytes), NetError::none);
+    for (const int handle : {listener, stream, reader}) ::close(handle);
+}
+#endif
 
 // What the other side does not fetch in time is lost without a trace: nobody blocks, nothing fails.
 TEST(Socket, FullReceiverLosesQuietly) {

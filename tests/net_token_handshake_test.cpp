@@ -311,6 +311,28 @@ TEST(TokenHandshake, TokensArriveThroughHeavyLoss) {
     }
 }
 
+// Each cookie has a message of its own, and the server may answer to one of long ago.
+TEST(TokenHandshake, ForgedCookiesDoNotKeepAClientOut) {
+    for (const int forged : {4, 10, 30}) {
+        for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+            SCOPED_TRACE(testing::Message() << forged << " forged, seed " << seed);
+            LinkConfig link;
+            link.latency = 150ms;
+            World world(link, seed);
+            world.add_host(token_host());
+            Wish wish;
+            wish.expires_s = kZero_s + 1030;
+            const ClientConfig config = client_config(seed);
+            auto& player = world.add_client(config);
+            CookieForger forger(world, player, config, forged);
+            player.client.connect(world.server_address, wish.token(), {}, world.now);
+            while (player.client.state() == Client::State::connecting) world.step();
+            ASSERT_EQ(player.client.state(), Client::State::connected) << player.recorder.last_text;
+            EXPECT_EQ(world.server.admissions, 1);
+        }
+    }
+}
+
 TEST(TokenHandshake, AHostTakesTheWaysItIsConfiguredFor) {
     const auto visit = [](const HostConfig& at, const ClientConfig& config, bool has_token) {
         Desk desk(at);

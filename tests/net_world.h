@@ -235,6 +235,28 @@ private:
     std::vector<std::byte> answer_;
 };
 
+/// Somebody who sees a client's requests, and answers each with forged cookies before the server can.
+struct CookieForger {
+    CookieForger(World& in, World::Player& player, const ClientConfig& config, int per_request)
+        : world(in), victim(player), forged(per_request), nonce(Entropy(config.seed).next()), random(seed_of(nonce)) {
+        world.server_tick = [this] { forge(); };
+    }
+    void forge() {
+        const std::uint64_t answered = world.host->endpoint_stats().cookies_sent;
+        std::array<std::byte, kMaxDatagramBytes> buffer;
+        for (; seen < answered; ++seen)
+            for (int i = 0; i < forged; ++i)
+                victim.client.receive(world.server_address, write(CookieReply{nonce, random.next()}, buffer),
+                                      world.now);
+    }
+    World& world;
+    World::Player& victim;
+    int forged;
+    std::uint64_t nonce;  // the client's first random number
+    Entropy random;
+    std::uint64_t seen = 0;
+};
+
 /// The same in the clear.
 template <class Config>
 Config insecure(Config config) {

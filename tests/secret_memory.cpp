@@ -1,10 +1,19 @@
-// Whether the ciphers branch on secrets or index with them. Memory with secrets is marked undefined;
-// valgrind then reports every jump and every address that depends on it. `make secrets` runs this.
-// open() jumps on its verdict, so its halves stand for it.
+// Whether ciphers, key exchanges, packets and tokens branch on secrets or index with them. Memory with
+// secrets is marked undefined; valgrind then reports every jump and every address that depends on it. `make
+// secrets` runs this, with a net/crypto.cpp that marks as defined what open() and x25519() find, and what was
+// opened.
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <vector>
 
-#include "net/crypto.h"
+#include "net/entropy.h"
+#include "net/noise.h"
+#include "net/packet_cipher.h"
+#include "net/reset.h"
+#include "net/server_key.h"
+#include "net/token.h"
 
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -78,6 +87,101 @@ void hashes() {
     for (const Key& output : outputs) show(output.bytes());
 }
 
+/// Stops at what the functions below must not find, else they would watch nothing.
+void expect(bool is_true, const char* what) {
+    if (is_true) return;
+    std::printf("not as expected: %s\n", what);
+    std::exit(1);
+}
+
+/// Both messages of an exchange, sealed and opened, and a forged one of each.
+void exchange(NoiseInitiator initiator, NoiseResponder responder, const Key& private_key) {
+    std::byte first[300] = {}, second[100] = {}, forged[300];
+    expect(initiator.write(first), "message 1");
+    show(first);
+    std::copy(std::begin(first), std::end(first), forged);
+    forged[299] ^= std::byte(1);
+    NoiseResponder other = responder;
+    expect(!other.read(private_key, forged), "forged message 1");
+    expect(responder.read(private_key, first), "message 1 opened");
+    expect(responder.write(hidden_key(7), second), "message 2");
+    show(second);
+    std::copy(std::begin(second), std::end(second), forged);
+    forged[99] ^= std::byte(1);
+    expect(!initiator.read(std::span(forged).first(sizeof second)), "forged message 2");
+    expect(initiator.read(second), "message 2 opened");
+    NoiseKeys here = initiator.split(), there = responder.split();
+    for (const Key* key : {&here.to_initiator, &here.to_responder, &there.to_initiator, &there.to_responder})
+        show(key->bytes());
+    expect(equal_in_constant_time(here.to_initiator.bytes(), there.to_initiator.bytes()), "keys down");
+    expect(equal_in_constant_time(here.to_responder.bytes(), there.to_responder.bytes()), "keys up");
+}
+
+void exchanges() {
+    const std::byte prologue[18] = {std::byte(1)};
+    const Key private_key = hidden_key(5), secret = hidden_key(6), ephemeral = hidden_key(8);
+    const PublicKey known = public_key(private_key);
+    show(known);
+    exchange({prologue, known, ephemeral}, {prologue, known}, private_key);
+    exchange({prologue, secret, ephemeral}, {prologue, secret}, Key());
+}
+
+/// Packets, forged ones, and keys that turn.
+void packets() {
+    const Key up = hidden_key(9), down = hidden_key(10);
+    PacketCipher client = PacketCipher::sealed(1, up, down, 1, Time(0));
+    PacketCipher server = PacketCipher::sealed(1, down, up, 1, Time(0));
+    for (std::uint64_t number = 1; number <= 10; ++number) {
+        const bool phase = client.prepare(number, number - 1, {2, std::chrono::minutes(1)}, Time(0));
+        std::byte packet[100] = {};
+        hide(packet);
+        client.seal(number, packet, 7);
+        show(packet);
+        packet[50] ^= std::byte(1);
+        expect(!server.open(number, phase, packet, 7, Time(0), Time(0)), "forged packet");
+        packet[50] ^= std::byte(1);
+        expect(server.open(number, phase, packet, 7, Time(0), Time(0)), "packet");
+    }
+}
+
+void tokens() {
+    Bytes32 fresh{};
+    hide(fresh);
+    const Key backend = hidden_key(11);
+    const Address server = Address::ipv4(1, 2, 3, 4, 5);
+    const std::byte claims[20] = {};
+    const auto token = issue_token({1, 2, 1000, std::span(&server, 1), claims}, backend, fresh);
+    expect(token.has_value(), "token");
+    show(token->sealed);
+    TokenContents contents;
+    std::vector<std::byte> forged = token->sealed;
+    forged.back() ^= std::byte(1);
+    expect(open_token(forged, backend, 1, std::span(&server, 1), 0, contents) == TokenError::forged,
+           "forged token");
+    expect(!open_token(token->sealed, backend, 1, std::span(&server, 1), 0, contents), "token opened");
+    show(token->key.bytes());
+    expect(equal_in_constant_time(token->key.bytes(), contents.key.bytes()), "token key");
+    hide(contents.key.bytes());
+    const std::byte prologue[18] = {std::byte(2)};
+    exchange({prologue, contents.key, hidden_key(12)}, {prologue, contents.key}, Key());
+}
+
+/// What hosts and clients make of their seeds and keys.
+void numbers() {
+    Seed seed{};
+    hide(seed);
+    Entropy entropy(seed);
+    show(entropy.next_key().bytes());
+    const std::uint64_t number = entropy.next();
+    show(std::as_bytes(std::span(&number, 1)));
+    const Key reset_key = derive_reset_key(hidden_key(13));
+    const ResetToken token = make_reset_token(reset_key, 1, 2, Address::ipv4(1, 2, 3, 4, 5));
+    bool is_ours = equal_in_constant_time(token, ResetToken{});
+    show(is_ours);
+    bool missing = is_missing(reset_key);
+    show(missing);
+}
+
 }  // namespace
 
 int main() {
@@ -88,6 +192,10 @@ int main() {
     ciphers();
     agreement();
     hashes();
+    exchanges();
+    packets();
+    tokens();
+    numbers();
     std::printf("no branch and no index on secrets (%u)\n", total);
 }
 

@@ -180,7 +180,9 @@ private:
                 target_->next_packet_number(peer()) - std::to_integer<unsigned>(body[1]) % 4;
             ByteWriter(std::span(body).subspan(1, 2)).u16(ack & 0xFFFF);
         }
-        say(body, op & 8 && op & 64 ? PacketKind::disconnect : PacketKind::data, number,
+        const PacketKind of_path = host_ ? PacketKind::echo : PacketKind::challenge;
+        const PacketKind other = op & 16 ? of_path : PacketKind::disconnect;
+        say(body, op & 8 && op & 64 ? other : PacketKind::data, number,
             static_cast<std::uint8_t>(op & 128 ? 4 : 1 + jump % 4));
     }
 
