@@ -117,7 +117,7 @@ IncomingPayload::Arrival IncomingPayload::arrive(const Packet& packet, Connectio
 void IncomingPayload::finish() {
     is_open_ = false;
     arrived_ = end_ = count_ = 0;
-    sizes_.fill(0);
+    sizes_.assign(kMaxFragments, 0);
     bytes_.clear();
 }
 

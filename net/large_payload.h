@@ -2,7 +2,6 @@
 // A payload that takes several packets: cut into fragments on one side, put together on the other, with one
 // fate. A fragment is never sent twice.
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -81,12 +80,12 @@ public:
 
 private:
     std::uint64_t number_ = 0;
-    bool is_open_ = false;                              // number_ is incomplete
-    std::uint8_t arrived_ = 0;                          // fragments
-    std::uint8_t end_ = 0;                              // the highest index that arrived, plus one
-    std::uint8_t count_ = 0;                            // fragments in all; 0: not known yet
-    std::array<std::uint16_t, kMaxFragments> sizes_{};  // by index; 0: not arrived
-    std::vector<std::byte> bytes_;                      // of those that arrived, by index
+    bool is_open_ = false;              // number_ is incomplete
+    std::uint8_t arrived_ = 0;          // fragments
+    std::uint8_t end_ = 0;              // the highest index that arrived, plus one
+    std::uint8_t count_ = 0;            // fragments in all; 0: not known yet
+    std::vector<std::uint16_t> sizes_;  // by index; 0: not arrived
+    std::vector<std::byte> bytes_;      // of those that arrived, by index
 };
 
 }  // namespace shoal::net
