@@ -240,7 +240,8 @@ void Client::receive_cookie(std::span<const std::byte> datagram, Time now) {
     CookieReply reply;
     if (const std::optional<Drop> drop = read(datagram, reply)) return count(*drop);
     if (reply.client_nonce != nonce_ || introduction_.empty()) return count(Drop::unexpected);
-    if (!cookies_.add(reply.cookie, entropy_.next())) count(Drop::unexpected);
+    if (cookies_.has(reply.cookie)) return count(Drop::unexpected);
+    cookies_.add(reply.cookie, entropy_.next());
     if (!cookies_.has_more()) return;
     if (cookie_ == 0) return send_handshake(now);
     next_attempt_ = std::min(next_attempt_, std::max(now, connect_sent_ + kCookieInterval));

@@ -162,6 +162,7 @@ void Connection::flush(Time now) {
         if (!path_.allows(kMaxDatagramBytes)) break;
         if (send_packet({.messages = true}, now) == 0) break;
         has_sent = true;
+        state_lead_ = 0;
     }
     // An answer is overdue: ask once more, for the answer tells about all the packets before.
     const Duration timeout =
@@ -170,6 +171,7 @@ void Connection::flush(Time now) {
     // Packets that carry only acks do not measure the path: a side that has nothing to say pings too.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
     if ((is_overdue || is_quiet) && sent_.has_room() && path_.allows(kSmallPacketBytes)) ping(now);
+    if (!received_.has_acks()) acks_wanted_ = 0;  // what they were for is too far behind
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
     if ((acks_wanted_ >= 2 || is_ack_late) && path_.allows(kSmallPacketBytes)) send_packet({}, now);
 }
@@ -180,11 +182,12 @@ std::size_t Connection::payload_capacity() const {
 
 std::size_t Connection::packet_capacity() const {
     if (!is_open_ || !sent_.has_room() || !rate_.may_send() || !path_.allows(kMaxDatagramBytes)) return 0;
+    // Budget for a packet of messages alone, which leaves with the flush. Then it is the state's turn again.
+    if (state_lead_ >= kMaxDatagramBytes && outbox_.needs_own_packet(kMessageShare)) return 0;
     return kMaxPayloadBytes - std::min(outbox_.ready_bytes(), kMessageShare);
 }
 
 std::uint64_t Connection::send_payload(std::span<const std::byte> payload, std::uint64_t cookie, Time now) {
-    assert(payload.size() <= kMaxLargePayloadBytes);
     if (payload_capacity() == 0 || payload.size() > kMaxLargePayloadBytes) return 0;
     if (payload.size() <= kMaxPayloadBytes) {
         return send_packet({.messages = true, .has_payload = true, .payload = payload, .cookie = cookie},
@@ -249,6 +252,7 @@ std::uint64_t Connection::send_packet(const Contents& contents, Time now) {
     const std::size_t flags_at = out.size();
     out.u8(0);
     write_acks(out, acknowledged);
+    if (contents.has_payload) note_lead(contents.payload.size());
     std::uint32_t carried = Outbox::kNone;
     bool has_messages = false;
     if (contents.messages) {
@@ -284,6 +288,10 @@ std::uint64_t Connection::send_packet(const Contents& contents, Time now) {
     }
     put(datagram);
     return number;
+}
+
+void Connection::note_lead(std::size_t payload_bytes) {
+    state_lead_ = outbox_.needs_own_packet(kMessageShare) ? state_lead_ + payload_bytes : 0;
 }
 
 std::size_t Connection::begin(ByteWriter& out, PacketKind kind, Time now) {

@@ -107,6 +107,7 @@ private:
     std::uint64_t send_packet(const Contents& contents, Time now);
     /// Writes the envelope; returns its size.
     std::size_t begin(ByteWriter& out, PacketKind kind, Time now);
+    void note_lead(std::size_t payload_bytes);
     std::span<const std::byte> seal(ByteWriter& out, std::size_t header_bytes) const;
     void put(std::span<const std::byte> datagram);
     Acks acks(Time now) const;
@@ -144,6 +145,7 @@ private:
     Time newest_accepted_at_{0};  // arrival of the packet that acks name first
     Time ack_wanted_since_{0};
     std::uint32_t acks_wanted_ = 0;  // packets that want an ack and had none yet
+    std::size_t state_lead_ = 0;      // bytes of payload sent while messages wait that cannot go beside one
     std::uint32_t acks_to_send_ = 0;  // packets that should still carry the news, should some be lost
 
     std::optional<std::uint64_t> echo_;  // of a challenge, to be sent

@@ -19,20 +19,23 @@ public:
     static constexpr std::size_t kMost = 32;
 
     void clear() { waiting_ = tried_ = came_ = 0; }
-    /// `random`: a number that nobody can guess. False if this cookie is known, or if one had to be dropped.
-    bool add(std::uint64_t cookie, std::uint64_t random) {
-        const std::span<std::uint64_t> waiting = std::span(cookies_).first(waiting_);
-        const std::span<std::uint64_t> tried = std::span(tried_cookies_).first(tried_);
-        if (std::find(waiting.begin(), waiting.end(), cookie) != waiting.end()) return false;
-        if (std::find(tried.begin(), tried.end(), cookie) != tried.end()) return false;
+    /// Whether it waits or was tried.
+    bool has(std::uint64_t cookie) const {
+        const auto is_in = [&](std::span<const std::uint64_t> some) {
+            return std::find(some.begin(), some.end(), cookie) != some.end();
+        };
+        return is_in(std::span(cookies_).first(waiting_)) || is_in(std::span(tried_cookies_).first(tried_));
+    }
+    /// Requires !has(cookie). `random`: a number that nobody can guess; it decides who stays when there are
+    /// too many.
+    void add(std::uint64_t cookie, std::uint64_t random) {
         came_ += 1;
         if (waiting_ < kMost) {
             cookies_[waiting_++] = cookie;
-            return true;
+            return;
         }
         const std::uint64_t place = random % came_;
         if (place < kMost) cookies_[place] = cookie;
-        return false;
     }
     /// One to try, any. Nothing if there is none, or kMost were tried.
     std::optional<std::uint64_t> take(std::uint64_t random) {

@@ -68,7 +68,8 @@ enum class Weight : std::uint8_t { bulk, normal, urgent };
 struct Delivery {
     static constexpr std::uint32_t kNoKey = 0xFFFF'FFFF;
 
-    constexpr Delivery(Channel on, std::uint32_t of = 0) : channel(on), key(of) {}
+    constexpr Delivery(Channel on, std::uint32_t of = 0)
+        : channel(on), key(on == Channel::sequenced ? of & 0xFF : of) {}
     /// A message never overtakes one of the same key: behind one that waits it gets that one's weight.
     constexpr Delivery with(Weight other) const {
         Delivery result = *this;
@@ -141,7 +142,8 @@ public:
     virtual void on_connected(PeerId) {}
 
     /// The last call about this peer, exactly once, after the fates of all its packets. A client that fails
-    /// to connect gets this call without on_connected.
+    /// to connect gets this call without on_connected. After closed_by_peer and the like the text is the other
+    /// side's, any bytes: check it before it is shown.
     virtual void on_disconnected(PeerId, DisconnectReason, std::string_view /*text*/) {}
 
     /// A payload; each packet number at most once, in order of arrival. One that took several packets comes

@@ -12,6 +12,16 @@ constexpr std::uint32_t kSpareSlots = 16;
 constexpr Duration kAttemptSlice = std::chrono::milliseconds(100);
 constexpr Duration kResetSlice = std::chrono::milliseconds(100);
 
+/// What addresses of one machine have in common: one that speaks IPv6 has 64 bits to itself.
+std::span<const std::byte> machine_of(const Address& address) {
+    const bool is_ipv4 = address.family == Address::Family::ipv4;
+    return std::as_bytes(std::span(address.ip)).first(is_ipv4 ? 4 : 8);
+}
+
+bool is_same_machine(const Address& a, const Address& b) {
+    return a.family == b.family && std::ranges::equal(machine_of(a), machine_of(b));
+}
+
 /// Zeros where there is none.
 PublicKey ephemeral_in(const Connect& connect) {
     PublicKey key{};
@@ -238,9 +248,7 @@ bool Host::may_attempt(const Address& from, Time now) {
         attempts_ = 0;
         attempts_by_machine_.fill(0);
     }
-    // An IPv6 machine has 64 bits of address to itself.
-    const std::size_t bytes = from.family == Address::Family::ipv4 ? from.ip.size() : from.ip.size() / 2;
-    const std::uint64_t machine = siphash(cookie_key_, {}, std::as_bytes(std::span(from.ip)).first(bytes));
+    const std::uint64_t machine = siphash(cookie_key_, {}, machine_of(from));
     std::uint32_t& here = attempts_by_machine_[machine % attempts_by_machine_.size()];
     if (attempts_ >= std::max(config_.max_handshakes_per_s / 10, 1u)) return false;
     if (here >= config_.max_pending_per_ip) return false;
@@ -369,7 +377,7 @@ std::optional<std::uint32_t> Host::slot_for(const Attempt& attempt) {
     std::unique_ptr<Peer>* oldest_pending = nullptr;
     for (std::unique_ptr<Peer>& peer : peers_) {
         if (!peer || !peer->connection.is_open() || peer->connection.is_announced()) continue;
-        pending_here += peer->home.ip == attempt.from.ip && peer->home.family == attempt.from.family;
+        pending_here += is_same_machine(peer->home, attempt.from);
         if (!oldest_pending || peer->connection.created() < (*oldest_pending)->connection.created())
             oldest_pending = &peer;
     }
@@ -447,7 +455,8 @@ void Host::receive_packet(const Address& from, std::span<const std::byte> datagr
     peer.connection.apply(packet, now);
 }
 
-/// Tells who thinks he is connected that he is not. `bytes` came, and no more go back.
+/// Tells who thinks he is connected that he is not. `bytes` came, and no more go back. Without a key of its own
+/// a host says nothing: others have the backend's key as well, and would make the same tokens.
 void Host::reset(const Address& to, std::uint32_t connection_id, std::size_t bytes, Time now) {
     if (config_.security == Security::insecure || is_missing(config_.key) || bytes < kResetBytes) return;
     if (now - resets_since_ >= kResetSlice) {

@@ -9,6 +9,7 @@ namespace {
 constexpr std::int32_t kUrgentShare = 3;         // bytes for each one of normal messages
 constexpr std::int32_t kMaxLead = 4 * 1024;      // bytes; old injustice is forgotten
 constexpr std::size_t kTypicalHeadBytes = 4;     // of a message, when counting what is ready
+constexpr std::size_t kLargestHeadBytes = 16;
 constexpr std::size_t kFirstSent = 32;
 constexpr std::size_t kFirstBuckets = 16;
 constexpr std::size_t kKeys = 256;  // of sequenced messages
@@ -95,6 +96,19 @@ bool Outbox::has_ready(const Terms& terms) const {
 bool Outbox::has_repeats(const Terms& terms) const {
     if (repeats_wanted(terms.loss) == 0 || repeats_[0].empty()) return false;
     return repeats_[0][0].sent + kRepeatAlone <= terms.now;
+}
+
+bool Outbox::needs_own_packet(std::size_t room) const {
+    const auto is_too_large = [&](std::uint32_t index) {
+        return index != kNone && messages_[index].size + kLargestHeadBytes > room;
+    };
+    for (const Weight weight : {Weight::urgent, Weight::normal}) {
+        if (queue(weight, alone).first != kNone) return true;
+        if (is_too_large(queue(weight, returned).first) || is_too_large(queue(weight, loose).first)) return true;
+        const std::uint32_t first = queue(weight, fresh).first;
+        if (is_too_large(first) && window_has_room(messages_[first])) return true;
+    }
+    return false;
 }
 
 std::uint32_t Outbox::write(ByteWriter& out, std::size_t room, const Terms& terms, ConnectionStats& stats) {

@@ -46,6 +46,9 @@ public:
     bool has_ready(const Terms& terms) const;
     /// Whether it should be sent for a repeat alone: they ride with others, unless none come for a while.
     bool has_repeats(const Terms& terms) const;
+    /// Whether one waits, bulk aside, that cannot go beside a payload which leaves `room` bytes: it is larger, or
+    /// was lost twice.
+    bool needs_own_packet(std::size_t room) const;
     /// About what the messages take that should go beside a payload.
     std::size_t ready_bytes() const { return ready_bytes_; }
     /// Writes what fits into `room`, or nothing. Returns what to settle, once, when the packet's fate is

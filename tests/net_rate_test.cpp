@@ -493,5 +493,44 @@ TEST(Rate, UrgentMessagesDoNotStarveNorStarveState) {
     EXPECT_GE(payload_bytes, 20u * 3'200u);
 }
 
+// Goal: state that takes all it may does not hold up messages that cannot ride beside it: large ones, and those
+// lost twice. Nor do they hold up the state.
+// Method: a message each 100 ms beside saturating state, clean and lossy.
+TEST(Rate, MessagesThatNeedAPacketOfTheirOwnTakeTurnsWithState) {
+    for (const auto& [loss, size] : {std::pair(0.0, kMaxMessageBytes), std::pair(0.05, std::size_t(300))}) {
+        SCOPED_TRACE(size);
+        LinkConfig link;
+        link.latency = 25ms;
+        link.loss = loss;
+        World world(link, 5);
+        HostConfig config = host_config();
+        config.connection.max_bytes_per_second = 60'000;
+        world.add_host(config);
+        auto& player = world.add_client(client_config());
+        player.client.connect(world.server_address, {}, world.now);
+        world.run(2s);
+        const PeerId peer = world.server.newest;
+        const std::string message(size, 'm');
+        std::size_t asked = 0, payload_bytes = 0;
+        Time next = world.now;
+        world.server_tick = [&] {
+            if (asked < 200 && world.now >= next) {
+                ASSERT_EQ(world.host->send_message(peer, Channel::reliable, as_bytes(message)), SendResult::queued);
+                asked += 1;
+                next += 100ms;
+            }
+            while (const std::size_t room = world.host->payload_capacity(peer)) {
+                if (world.host->send_payload(peer, as_bytes(std::string(room, 's')), 0, world.now) == 0) break;
+                payload_bytes += room;
+            }
+        };
+        world.run(20s, 16ms);
+        EXPECT_GE(player.recorder.messages.size(), 190u);
+        world.run(2s, 16ms);
+        EXPECT_EQ(player.recorder.messages.size(), 200u);
+        EXPECT_GE(payload_bytes, 22u * 60'000u / 2);
+    }
+}
+
 }  // namespace
 }  // namespace shoal::net
