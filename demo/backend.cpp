@@ -43,8 +43,7 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     const auto token = net::issue_token({.protocol_id = kProtocolId,
                                          .client_id = options.player,
                                          .expires_s = unix_time_s() + options.seconds,
-                                         .servers = servers,
-                                         .claims = {}},
+                                         .servers = servers},
                                         *key, fresh_seed());
     if (!token) return fail("backend", "clients cannot reach " + options.server, 2);
     return std::printf("%s\n", net::to_text(*token).c_str()) < 0;

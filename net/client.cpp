@@ -35,33 +35,34 @@ Client::~Client() = default;
 
 PeerId Client::connect(const Address& server, std::span<const std::byte> hello, Time now) {
     begin(server, hello, now);
+    if (hello.size() > kMaxHelloBytes) return refuse("the hello is longer than 900 bytes", now);
     const bool is_introduced = introduce();
-    assert(is_introduced);  // ClientConfig::server_key is missing, or no key: without it nobody is the server
-    if (!is_introduced || !has_seed_) refuse_config(now);
-    return peer_;
+    assert(is_introduced && "ClientConfig::server_key is missing, or no key: see server_key.h");
+    if (!is_introduced) return refuse("the server's public key is missing", now);
+    return has_seed_ ? peer_ : refuse("the seed is missing", now);
 }
 
 PeerId Client::connect(const Address& server, const ClientToken& token, std::span<const std::byte> hello,
                        Time now) {
-    assert(hello.size() <= kMaxTokenHelloBytes);
     begin(server, hello, now);
     token_ = token;
+    if (hello.size() > kMaxTokenHelloBytes) return refuse("the hello is longer than 591 bytes", now);
     introduction_.assign(kConnectBodyBytes, std::byte(0));
-    if (!has_seed_) refuse_config(now);
-    return peer_;
+    return has_seed_ ? peer_ : refuse("the seed is missing", now);
 }
 
 /// Sends nothing, and fails at the next update.
-void Client::refuse_config(Time now) {
+PeerId Client::refuse(std::string_view why, Time now) {
     introduction_.clear();
-    hint_ = DisconnectReason::no_key;
+    hint_ = DisconnectReason::misconfigured;
+    fault_ = why;
     believe_hint_at_ = now;
+    return peer_;
 }
 
 void Client::begin(const Address& server, std::span<const std::byte> hello, Time now) {
     assert(state() == State::idle || state() == State::closing);
-    assert(hello.size() <= kMaxHelloBytes);
-    assert(has_seed_);  // ClientConfig::seed; see fill_random
+    assert(has_seed_ && "ClientConfig::seed is missing: see fill_random");
     connection_.reset();
     hello_.assign(hello.begin(), hello.end());
     generation_ = static_cast<std::uint16_t>(generation_ == 0xFFFF ? 1 : generation_ + 1);
@@ -120,8 +121,7 @@ void Client::update(Time now) {
 }
 
 std::string_view Client::text_of(DisconnectReason hint) const {
-    if (hint == DisconnectReason::no_key)
-        return has_seed_ ? "the server's public key is missing" : "the seed is missing";
+    if (hint == DisconnectReason::misconfigured) return fault_;
     if (hint == DisconnectReason::refused_security)
         return way() == Way::insecure ? "the server wants sealed packets" : "the server is insecure";
     if (hint == DisconnectReason::refused_token)

@@ -65,7 +65,7 @@ public:
     std::uint64_t server_schema_hash() const { return server_schema_hash_; }
 
 private:
-    void refuse_config(Time now);
+    PeerId refuse(std::string_view why, Time now);
     void begin(const Address& server, std::span<const std::byte> hello, Time now);
     void send_handshake(Time now);
     void end_handshake();
@@ -103,15 +103,16 @@ private:
     bool has_seed_;
     EndpointStats stats_;
     std::unique_ptr<Connection> connection_;  // from acceptance to the last word
-    ResetToken reset_token_{};                 // sealed: what the server says if it forgets connection_
-    std::uint64_t newest_challenge_ = 0;       // number of the packet that brought it; 0: the answer did
+    ResetToken reset_token_{};                // sealed: what the server says if it forgets connection_
+    std::uint64_t newest_challenge_ = 0;      // number of the packet that brought it; 0: the answer did
     Address server_;
     // While connecting.
     std::optional<ClientToken> token_;
-    std::vector<Exchange> exchanges_;       // sealed: one; with a token, of the last cookies, newest last
+    std::vector<Exchange> exchanges_;  // sealed: one; with a token, of the last cookies, newest last
     std::vector<std::byte> hello_;
     std::vector<std::byte> introduction_;   // the body of connect
-    std::optional<DisconnectReason> hint_;  // a refusal that could be forged
+    std::optional<DisconnectReason> hint_;  // a refusal that could be forged, or is our own
+    std::string_view fault_;                // why, if misconfigured
     Time believe_hint_at_{0};
     PeerId peer_;
     std::uint16_t generation_ = 0;

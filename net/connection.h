@@ -20,27 +20,28 @@
 namespace shoal::net {
 
 struct ConnectionConfig {
-    Duration timeout = std::chrono::seconds(10);             // silence before the peer is gone
-    Duration keep_alive = std::chrono::seconds(1);           // longest time without a packet that wants an ack; < timeout
+    Duration timeout = std::chrono::seconds(10);  // silence before the peer is gone
+    Duration keep_alive =
+        std::chrono::seconds(1);  // longest time without a packet that wants an ack; < timeout
     Duration max_ack_delay = std::chrono::milliseconds(20);  // before an ack is due by itself
     std::uint32_t max_open_packets = 1024;                   // fates open at once; power of two, 32..32768
     std::uint32_t message_queue_bytes = 64 * 1024;           // waiting, for each channel and weight
     std::uint32_t max_packets_per_flush = 8;                 // >= 1
     std::uint64_t first_bytes_per_second = 32'000;           // until acks show what the path carries
     std::uint64_t max_bytes_per_second = 16'000'000;         // >= 4,000; the path may allow less
-    double repeat_share = 0.5;                               // of all bytes, for repeats of reliable messages; 0..1
-    std::uint64_t first_packet_number = 1;                   // 1..2^62; tests start it next to wraps
-    std::uint64_t max_packets = 1ull << 48;                  // sent; then the connection ends, as exhausted
+    double repeat_share = 0.5;               // of all bytes, for repeats of reliable messages; 0..1
+    std::uint64_t first_packet_number = 1;   // 1..2^62; tests start it next to wraps
+    std::uint64_t max_packets = 1ull << 48;  // sent; then the connection ends, as exhausted
     KeyLife key_life{};
 };
 
 /// What the handshake agreed on.
 struct Session {
     PeerId peer;
-    Address address;  // at first
+    Address address;                       // at first
     std::optional<std::uint32_t> send_id;  // written into each packet; the client's side only
     bool receive_id = false;               // packets that arrive carry an id: the server's side
-    std::uint64_t send_first = 1;  // first packet number; also the first id of a reliable message
+    std::uint64_t send_first = 1;          // first packet number; also the first id of a reliable message
     std::uint64_t receive_first = 1;
 };
 
@@ -144,7 +145,7 @@ private:
     Time last_received_;
     Time newest_accepted_at_{0};  // arrival of the packet that acks name first
     Time ack_wanted_since_{0};
-    std::uint32_t acks_wanted_ = 0;  // packets that want an ack and had none yet
+    std::uint32_t acks_wanted_ = 0;   // packets that want an ack and had none yet
     std::size_t state_lead_ = 0;      // bytes of payload sent while messages wait that cannot go beside one
     std::uint32_t acks_to_send_ = 0;  // packets that should still carry the news, should some be lost
 

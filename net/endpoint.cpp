@@ -32,8 +32,8 @@ std::string_view describe(DisconnectReason reason) {
             return "refused: the server has another key";
         case DisconnectReason::refused_security:
             return "refused: sealed and insecure do not mix";
-        case DisconnectReason::no_key:
-            return "a key or the seed is not configured";
+        case DisconnectReason::misconfigured:
+            return "cannot connect like this";
         case DisconnectReason::exhausted:
             return "all packet numbers are used up";
         case DisconnectReason::server_restarted:

@@ -24,11 +24,11 @@ constexpr std::size_t kMaxDatagramBytes = 1200;  // what every path on the inter
 constexpr std::size_t kMaxMessageBytes = 1000;
 constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
 constexpr std::size_t kMinPayloadBytes = 600;   // left to the state, however many messages wait
-/// State payload in as many packets as it takes. All must arrive: at 1 % loss 32 kB do in three of four cases,
-/// at 5 % in less than one of four.
+/// State payload in as many packets as it takes. All must arrive: at 1 % loss 32 kB do in three of four
+/// cases, at 5 % in less than one of four.
 constexpr std::size_t kMaxLargePayloadBytes = 32 * 1024;
-constexpr std::size_t kMaxHelloBytes = 900;     // application data in a connection request
-constexpr std::size_t kMaxReasonBytes = 200;    // text of a refusal or disconnect; longer text is cut
+constexpr std::size_t kMaxHelloBytes = 900;   // application data in a connection request
+constexpr std::size_t kMaxReasonBytes = 200;  // text of a refusal or disconnect; longer text is cut
 /// What a connect token leaves of a hello, however long it is.
 constexpr std::size_t kMaxTokenHelloBytes = 591;
 
@@ -81,10 +81,16 @@ struct Delivery {
     Weight weight = Weight::normal;
     std::uint32_t key;  // sequenced: 0..255; reliable: any, kNoKey is ordered with nothing
 };
-constexpr Delivery ordered_by(std::uint32_t key) { return {Channel::reliable, key}; }
-constexpr Delivery unordered() { return {Channel::reliable, Delivery::kNoKey}; }
+constexpr Delivery ordered_by(std::uint32_t key) {
+    return {Channel::reliable, key};
+}
+constexpr Delivery unordered() {
+    return {Channel::reliable, Delivery::kNoKey};
+}
 /// A newer message of the key replaces one that still waits.
-constexpr Delivery latest_of(std::uint8_t key) { return {Channel::sequenced, key}; }
+constexpr Delivery latest_of(std::uint8_t key) {
+    return {Channel::sequenced, key};
+}
 
 enum class DisconnectReason : std::uint8_t {
     closed,            // this side called disconnect without a better reason
@@ -101,7 +107,7 @@ enum class DisconnectReason : std::uint8_t {
     refused,           // client: the server's application said no
     refused_key,       // client: the server has another key than the one we expect
     refused_security,  // client: one side is sealed and the other is insecure
-    no_key,            // client: its config lacks the server's public key, or the seed of its own keys
+    misconfigured,     // client: no key of the server, no seed, or too long a hello; the text says which
     exhausted,         // ConnectionConfig::max_packets were sent
     server_restarted,  // client: the server does not know this connection any more
     refused_token,     // client: its connect token is no good here, or it has none; the text says which
@@ -122,6 +128,7 @@ struct PacketFate {
 
 /// A client that asks to come in, its address proven.
 struct Admission {
+    PeerId peer;  // its name in on_connected, if it gets that far; else its index() goes to somebody else
     Address address;
     std::uint64_t schema_hash = 0;      // the client's
     bool schema_matches = false;        // if not, it will be refused; the handler may still say why
@@ -142,8 +149,8 @@ public:
     virtual void on_connected(PeerId) {}
 
     /// The last call about this peer, exactly once, after the fates of all its packets. A client that fails
-    /// to connect gets this call without on_connected. After closed_by_peer and the like the text is the other
-    /// side's, any bytes: check it before it is shown.
+    /// to connect gets this call without on_connected. After closed_by_peer and the like the text is the
+    /// other side's, any bytes: check it before it is shown.
     virtual void on_disconnected(PeerId, DisconnectReason, std::string_view /*text*/) {}
 
     /// A payload; each packet number at most once, in order of arrival. One that took several packets comes
@@ -159,8 +166,8 @@ public:
 
     virtual void on_message(PeerId, Channel, std::span<const std::byte>) {}
 
-    /// Exactly once for each send_payload: delivered as soon as it is known; lost when three packets later than
-    /// one of its own were delivered, when a timer says so, or at the end of the connection.
+    /// Exactly once for each send_payload: delivered as soon as it is known; lost when three packets later
+    /// than one of its own were delivered, when a timer says so, or at the end of the connection.
     virtual void on_fate(PeerId, const PacketFate&) {}
 
     /// Host only. Return false, with a reason for humans, to refuse. A token is used up by this call, unless
@@ -202,9 +209,9 @@ public:
     /// Sends one packet now, with acks and as many waiting messages as fit beside the payload. Returns its
     /// number, never 0; its fate is reported once, with the cookie.
     /// A payload over kMaxPayloadBytes, at most kMaxLargePayloadBytes, takes several packets and has one fate
-    /// all the same: delivered if all arrived and the other side took the whole, else lost. A copy leaves as the
-    /// rate allows, some of it now, the rest in later flushes; until then payload_capacity is 0.
-    /// Returns 0, having done nothing, when payload_capacity is 0 or the payload is too large.
+    /// all the same: delivered if all arrived and the other side took the whole, else lost. A copy leaves as
+    /// the rate allows, some of it now, the rest in later flushes; until then payload_capacity is 0. Returns
+    /// 0, having done nothing, when payload_capacity is 0 or the payload is too large.
     virtual std::uint64_t send_payload(PeerId peer, std::span<const std::byte> payload, std::uint64_t cookie,
                                        Time now) = 0;
     /// Queues a copy. Each channel and weight has its own bound. Also for peers that are gone: not_connected.

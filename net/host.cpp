@@ -67,14 +67,14 @@ Host::Host(const HostConfig& config, Handler& handler, Sink& sink)
       has_seed_(!is_missing(config.seed)),
       cookie_key_(entropy_.next_sip_key()) {
     wipe(config_.seed);
-    assert(has_seed_);  // HostConfig::seed; see fill_random
+    assert(has_seed_ && "HostConfig::seed is missing: see fill_random");
     if (config.security == Security::sealed) {
-        assert(takes(Way::key) || takes(Way::token));  // see make_server_key
+        assert((takes(Way::key) || takes(Way::token)) && "HostConfig::key is missing: see make_server_key");
         if (takes(Way::key)) public_key_ = public_key(config.key);
         reset_key_ = derive_reset_key(takes(Way::key) ? config.key : config.tokens.backend_key);
     }
     if (takes(Way::token)) {
-        assert(!config.tokens.servers.empty());  // else no token is for us
+        assert(!config.tokens.servers.empty() && "TokenConfig::servers: no token is for this host");
         history_.emplace(config.tokens.max_remembered);
         token_.claims.reserve(kMaxClaimsBytes);
     }
@@ -162,8 +162,9 @@ const ConnectionStats& Host::stats(PeerId peer) const {
 }
 
 const Address& Host::address(PeerId peer) const {
-    assert(find(peer));
-    return find(peer)->connection.path().address();
+    static const Address kNowhere;
+    const Peer* const found = find(peer);
+    return found ? found->connection.path().address() : kNowhere;
 }
 
 void Host::shut_down(std::string_view text, Time now) {
@@ -336,6 +337,7 @@ void Host::admit(Attempt& attempt) {
     if (attempt.has_token && schema_matches && !use_token(attempt)) return;
     std::string refusal;
     Admission admission;
+    admission.peer = next_id(*slot);
     admission.address = attempt.from;
     admission.schema_hash = introduction.schema_hash;
     admission.schema_matches = schema_matches;
@@ -389,9 +391,14 @@ std::optional<std::uint32_t> Host::slot_for(const Attempt& attempt) {
     return static_cast<std::uint32_t>(oldest_pending - peers_.data());
 }
 
+PeerId Host::next_id(std::uint32_t slot) const {
+    const std::uint32_t generation = generations_[slot] == 0xFFFF ? 1 : generations_[slot] + 1u;
+    return PeerId{slot | generation << 16};
+}
+
 void Host::accept(Attempt& attempt, std::uint32_t slot) {
-    generations_[slot] =
-        static_cast<std::uint16_t>(generations_[slot] == 0xFFFF ? 1 : generations_[slot] + 1);
+    const PeerId id = next_id(slot);
+    generations_[slot] = static_cast<std::uint16_t>(id.value >> 16);
     next_slot_ = slot + 1;
     const std::uint32_t connection_id = slot | static_cast<std::uint32_t>(entropy_.next() << 16);
     std::array<std::byte, kMaxDatagramBytes> buffer;
@@ -404,7 +411,7 @@ void Host::accept(Attempt& attempt, std::uint32_t slot) {
     const std::span<const std::byte> answer = write_answer(attempt, verdict, buffer);
     if (answer.empty()) return count(Drop::bad_handshake);
     Session session;
-    session.peer = PeerId{slot | std::uint32_t(generations_[slot]) << 16};
+    session.peer = id;
     session.address = attempt.from;
     session.receive_id = true;
     session.send_first = config_.connection.first_packet_number;
@@ -455,8 +462,8 @@ void Host::receive_packet(const Address& from, std::span<const std::byte> datagr
     peer.connection.apply(packet, now);
 }
 
-/// Tells who thinks he is connected that he is not. `bytes` came, and no more go back. Without a key of its own
-/// a host says nothing: others have the backend's key as well, and would make the same tokens.
+/// Tells who thinks he is connected that he is not. `bytes` came, and no more go back. Without a key of its
+/// own a host says nothing: others have the backend's key as well, and would make the same tokens.
 void Host::reset(const Address& to, std::uint32_t connection_id, std::size_t bytes, Time now) {
     if (config_.security == Security::insecure || is_missing(config_.key) || bytes < kResetBytes) return;
     if (now - resets_since_ >= kResetSlice) {

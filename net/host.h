@@ -19,8 +19,8 @@ namespace shoal::net {
 
 /// Clients that come with a connect token; see token.h.
 struct TokenConfig {
-    Key backend_key;                        // private; zero: tokens are not taken
-    std::vector<Address> servers;           // under which clients reach this host, port included
+    Key backend_key{};                      // private; zero: tokens are not taken
+    std::vector<Address> servers{};         // under which clients reach this host, port included
     std::uint64_t unix_time_s = 0;          // at Time zero
     std::uint32_t max_remembered = 10'000;  // tokens used and not expired; 1 to 2^24, 48 bytes each
 };
@@ -31,8 +31,8 @@ struct HostConfig {
     std::uint64_t schema_hash = 0;
     Seed seed{};  // fresh for every Host: the keys come from it; the same seed gives the same run
     Security security = Security::sealed;
-    Key key;             // sealed: private; see make_server_key. Zero: nobody comes without a token.
-    TokenConfig tokens;  // sealed
+    Key key{};             // sealed: private; see make_server_key. Zero: nobody comes without a token.
+    TokenConfig tokens{};  // sealed
     std::uint32_t max_peers = 64;               // 1 to 60,000
     std::uint32_t max_pending_per_ip = 16;      // accepted, not confirmed; several may play behind one
     std::uint32_t max_handshakes_per_s = 1000;  // sealed ones cost about 0.1 ms each; of one machine at most
@@ -62,7 +62,7 @@ public:
     const ConnectionStats& stats(PeerId peer) const override;
     const EndpointStats& endpoint_stats() const override { return stats_; }
 
-    /// Where it is now: peers may move. Also in on_disconnected.
+    /// Where it is now: peers may move. Also in on_disconnected. Empty for a peer that is gone.
     const Address& address(PeerId peer) const;
     /// Disconnects everyone and refuses newcomers. Keep flushing for about a third of a second so that the
     /// news gets through.
@@ -89,6 +89,8 @@ private:
     void admit(Attempt& attempt);
     bool use_token(Attempt& attempt);
     std::optional<std::uint32_t> slot_for(const Attempt& attempt);
+    /// Of whom comes into the slot next.
+    PeerId next_id(std::uint32_t slot) const;
     void accept(Attempt& attempt, std::uint32_t slot);
     PacketCipher cipher_for(const Attempt& attempt, std::uint32_t connection_id) const;
     bool confirm(Peer& peer, Time now);
@@ -117,7 +119,7 @@ private:
     std::uint32_t attempts_ = 0;
     std::array<std::uint32_t, 256> attempts_by_machine_{};
     Time resets_since_{0};
-    std::uint32_t resets_ = 0;  // in this tenth of a second
+    std::uint32_t resets_ = 0;                  // in this tenth of a second
     std::vector<std::unique_ptr<Peer>> peers_;  // by slot; null when free
     std::vector<std::uint16_t> generations_;    // by slot; of its last peer
     std::uint32_t next_slot_ = 0;               // where the search for a free one starts

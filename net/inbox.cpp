@@ -24,8 +24,7 @@ void Inbox::note_id(std::uint64_t packet_number, std::uint64_t id) {
     if (packet_number >= newest_packet_ && id <= newest_id_) return;
     if (newest_ids_.empty()) newest_ids_.assign(kRememberedPackets, newest_id_);
     if (packet_number > newest_packet_) {
-        const std::uint64_t gap =
-            std::min<std::uint64_t>(packet_number - newest_packet_, kRememberedPackets);
+        const std::uint64_t gap = std::min<std::uint64_t>(packet_number - newest_packet_, kRememberedPackets);
         for (std::uint64_t i = 0; i < gap; ++i)
             newest_ids_[(packet_number - i) % kRememberedPackets] = newest_id_;
         newest_packet_ = packet_number;

@@ -50,23 +50,24 @@ private:
 
     State state(std::uint64_t id) const;
     Slot& slot(std::uint64_t id);
-    Arrival arrive_reliable(std::uint64_t packet_number, const Frame& frame, std::span<const std::byte> bytes);
+    Arrival arrive_reliable(std::uint64_t packet_number, const Frame& frame,
+                            std::span<const std::byte> bytes);
     void wait(const Frame& frame, std::span<const std::byte> bytes);
     void delivered(std::uint64_t id);
     void note_id(std::uint64_t packet_number, std::uint64_t id);
 
-    std::uint64_t base_;             // the lowest reliable id not delivered
-    std::vector<Slot> slots_;        // ids from base_, modulo the size: a power of two, up to kReliableWindow
-    std::vector<Waiting> waiting_;   // in lists: of each slot, ready, free
-    std::uint32_t ready_ = kNone;    // to be delivered, in this order
+    std::uint64_t base_;            // the lowest reliable id not delivered
+    std::vector<Slot> slots_;       // ids from base_, modulo the size: a power of two, up to kReliableWindow
+    std::vector<Waiting> waiting_;  // in lists: of each slot, ready, free
+    std::uint32_t ready_ = kNone;   // to be delivered, in this order
     std::uint32_t free_ = kNone;
     std::uint32_t waiting_bytes_ = 0;
     MessageStore store_;
 
-    std::uint64_t newest_id_;                     // in all packets
-    std::uint64_t newest_packet_ = 0;             // that had reliable messages
-    std::vector<std::uint64_t> newest_ids_;       // in all packets up to a number, by number modulo 128
-    std::vector<std::uint64_t> sequenced_;        // by key: newest packet that brought one
+    std::uint64_t newest_id_;                // in all packets
+    std::uint64_t newest_packet_ = 0;        // that had reliable messages
+    std::vector<std::uint64_t> newest_ids_;  // in all packets up to a number, by number modulo 128
+    std::vector<std::uint64_t> sequenced_;   // by key: newest packet that brought one
 };
 
 }  // namespace shoal::net

@@ -82,7 +82,7 @@ private:
     std::vector<std::vector<std::byte>> spare_;  // buffers to reuse
     std::uint64_t random_state_;
     std::uint64_t next_order_ = 0;
-    Time newest_due_{0};  // of datagrams that kept their order
+    Time newest_due_{0};                      // of datagrams that kept their order
     std::chrono::nanoseconds busy_until_{0};  // the bottleneck, with what waits
     bool in_burst_ = false;
 };

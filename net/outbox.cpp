@@ -6,16 +6,16 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::int32_t kUrgentShare = 3;         // bytes for each one of normal messages
-constexpr std::int32_t kMaxLead = 4 * 1024;      // bytes; old injustice is forgotten
-constexpr std::size_t kTypicalHeadBytes = 4;     // of a message, when counting what is ready
+constexpr std::int32_t kUrgentShare = 3;      // bytes for each one of normal messages
+constexpr std::int32_t kMaxLead = 4 * 1024;   // bytes; old injustice is forgotten
+constexpr std::size_t kTypicalHeadBytes = 4;  // of a message, when counting what is ready
 constexpr std::size_t kLargestHeadBytes = 16;
 constexpr std::size_t kFirstSent = 32;
 constexpr std::size_t kFirstBuckets = 16;
 constexpr std::size_t kKeys = 256;  // of sequenced messages
 
-// Source of the repeats: research on 64-byte messages at 60 Hz and 5 % loss. One copy in the next packet takes
-// the 99th percentile from 200 to 75 ms, which no quicker detection of losses does.
+// Source of the repeats: research on 64-byte messages at 60 Hz and 5 % loss. One copy in the next packet
+// takes the 99th percentile from 200 to 75 ms, which no quicker detection of losses does.
 constexpr double kLossForOne = 0.01;
 constexpr double kLossForTwo = 0.03;
 constexpr std::uint16_t kMaxRepeatedBytes = 128;
@@ -104,7 +104,8 @@ bool Outbox::needs_own_packet(std::size_t room) const {
     };
     for (const Weight weight : {Weight::urgent, Weight::normal}) {
         if (queue(weight, alone).first != kNone) return true;
-        if (is_too_large(queue(weight, returned).first) || is_too_large(queue(weight, loose).first)) return true;
+        if (is_too_large(queue(weight, returned).first) || is_too_large(queue(weight, loose).first))
+            return true;
         const std::uint32_t first = queue(weight, fresh).first;
         if (is_too_large(first) && window_has_room(messages_[first])) return true;
     }
@@ -462,7 +463,8 @@ std::uint16_t Outbox::distance_if_sent_now(const Message& message) const {
     if (message.predecessor != kNone) {
         return static_cast<std::uint16_t>(next_id_ - messages_[message.predecessor].id);
     }
-    // Everything before is delivered. To wait for the last one of it costs nothing, and may join what follows.
+    // Everything before is delivered. To wait for the last one of it costs nothing, and may join what
+    // follows.
     return next_id_ == base_ ? 1 : 0;
 }
 
@@ -505,8 +507,10 @@ bool Outbox::is_consistent() const {
             for (std::uint32_t i = queues_[weight][place].first; i != kNone; i = messages_[i].next) {
                 const Message& message = messages_[i];
                 if (std::size_t(message.weight) != weight || message.copies != 0) return false;
-                if ((place == fresh) != (message.channel == Channel::reliable && message.id == 0)) return false;
-                if (place != alone && message.weight != Weight::bulk) ready += kTypicalHeadBytes + message.size;
+                if ((place == fresh) != (message.channel == Channel::reliable && message.id == 0))
+                    return false;
+                if (place != alone && message.weight != Weight::bulk)
+                    ready += kTypicalHeadBytes + message.size;
                 waiting += 1;
             }
         }

@@ -46,8 +46,8 @@ public:
     bool has_ready(const Terms& terms) const;
     /// Whether it should be sent for a repeat alone: they ride with others, unless none come for a while.
     bool has_repeats(const Terms& terms) const;
-    /// Whether one waits, bulk aside, that cannot go beside a payload which leaves `room` bytes: it is larger, or
-    /// was lost twice.
+    /// Whether one waits, bulk aside, that cannot go beside a payload which leaves `room` bytes: it is
+    /// larger, or was lost twice.
     bool needs_own_packet(std::size_t room) const;
     /// About what the messages take that should go beside a payload.
     std::size_t ready_bytes() const { return ready_bytes_; }
@@ -58,8 +58,8 @@ public:
 
     /// Every packet of the connection pays for repeats.
     void paid(std::size_t bytes);
-    /// Bytes of repeats for each byte sent, repeats included; 0 (none) to 1. Second ones get three quarters of
-    /// it, less what first ones took.
+    /// Bytes of repeats for each byte sent, repeats included; 0 (none) to 1. Second ones get three quarters
+    /// of it, less what first ones took.
     void set_repeat_share(double share) { repeat_share_ = share; }
 
     /// For tests, after every step.
@@ -67,13 +67,13 @@ public:
     std::size_t capacity_bytes() const;
 
 private:
-    /// A reliable one stays here, without its bytes, until all with lower ids are delivered, too: only then has
-    /// the other side surely handed it over, and only then may the next of its key go without naming it.
+    /// A reliable one stays here, without its bytes, until all with lower ids are delivered, too: only then
+    /// has the other side surely handed it over, and only then may the next of its key go without naming it.
     struct Message {
-        std::uint64_t id = 0;    // reliable; 0: not sent yet
-        Time last_sent{0};       // reliable
-        std::uint32_t bytes;     // in store_
-        std::uint32_t next;      // in its list, or of the free ones
+        std::uint64_t id = 0;  // reliable; 0: not sent yet
+        Time last_sent{0};     // reliable
+        std::uint32_t bytes;   // in store_
+        std::uint32_t next;    // in its list, or of the free ones
         std::uint32_t key;
         std::uint32_t predecessor = kNone;  // the message before with this key
         std::uint32_t successor = kNone;
@@ -91,7 +91,13 @@ private:
         std::uint32_t last = kNone;
     };
     /// Where a message waits, in order of precedence; the last two in turn.
-    enum Place : std::uint8_t { alone, returned, fresh, loose, kPlaces };  // fresh: reliable; loose: the others
+    enum Place : std::uint8_t {
+        alone,
+        returned,
+        fresh,
+        loose,
+        kPlaces
+    };  // fresh: reliable; loose: the others
     struct Sent {
         std::uint32_t message = kNone;
         std::uint32_t position = 0;  // of its bytes in all ever sent, modulo 2^32
@@ -148,8 +154,8 @@ private:
     void lost(std::uint32_t index);
 
     std::uint32_t max_bytes_;
-    std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};   // by channel and weight
-    std::array<std::array<Queue, kPlaces>, 3> queues_{};         // by weight
+    std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};  // by channel and weight
+    std::array<std::array<Queue, kPlaces>, 3> queues_{};        // by weight
     std::size_t ready_bytes_ = 0;
     std::int32_t urgent_lead_ = 0;  // bytes that urgent ones are ahead of their share
     bool loose_turn_ = false;
@@ -160,9 +166,9 @@ private:
     std::vector<std::uint32_t> buckets_;    // a hash table of the newest reliable message of each key
     std::vector<std::uint32_t> sequenced_;  // by key: the message that waits
 
-    std::uint64_t base_;     // the lowest id not known to be delivered
+    std::uint64_t base_;  // the lowest id not known to be delivered
     std::uint64_t next_id_;
-    std::vector<Sent> sent_;  // ids from base_, modulo the size: a power of two, up to kReliableWindow
+    std::vector<Sent> sent_;        // ids from base_, modulo the size: a power of two, up to kReliableWindow
     std::uint32_t sent_bytes_ = 0;  // position of next_id_
     std::vector<Carried> carried_;  // in lists: of each open packet, free
     std::uint32_t free_carried_ = kNone;

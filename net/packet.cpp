@@ -13,8 +13,8 @@ constexpr std::uint8_t kIsPing = 2;
 constexpr std::uint8_t kHasMessages = 4;
 constexpr std::uint8_t kHasPayload = 8;
 constexpr std::uint8_t kHasFragment = kIsPing | kHasPayload;  // a payload needs no ping
-constexpr unsigned kAckGroupShift = 4;  // the upper four bits
-constexpr unsigned kAckGroups = 4;      // of 16 acks each
+constexpr unsigned kAckGroupShift = 4;                        // the upper four bits
+constexpr unsigned kAckGroups = 4;                            // of 16 acks each
 constexpr std::uint16_t kFullGroup = 0xFFFF;
 
 constexpr Duration kDelayUnit{256};
@@ -27,7 +27,7 @@ constexpr unsigned kIsLastFragment = 128;
 constexpr unsigned kChannelBits = 3;
 constexpr unsigned kIsLastRun = 4;
 constexpr unsigned kHasCount = 8;
-constexpr unsigned kIdBytesShift = 4;     // two bits: 0 to 2
+constexpr unsigned kIdBytesShift = 4;      // two bits: 0 to 2
 constexpr unsigned kPredecessorShift = 6;  // two bits
 enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows };
 
@@ -136,12 +136,10 @@ bool read_messages(ByteReader& in, std::size_t base, std::uint64_t expected_id, 
         if (packet.message_count + run.count > kMaxMessagesPerPacket) return false;
         for (unsigned i = 0; i < run.count; ++i) {
             const std::uint8_t key = run.channel == Channel::sequenced ? in.u8() : std::uint8_t(0);
-            packet.frames[packet.message_count++] = {run.first_id + i,
-                                                     static_cast<std::uint16_t>(base + in.position()),
-                                                     run.size,
-                                                     run.distance,
-                                                     run.channel,
-                                                     key};
+            packet.frames[packet.message_count++] = {
+                run.first_id + i, static_cast<std::uint16_t>(base + in.position()),
+                run.size,         run.distance,
+                run.channel,      key};
             in.bytes(run.size);
             if (!in.ok()) return false;
         }
@@ -200,7 +198,8 @@ std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool 
     if (with_connection_id) envelope.connection_id = in.u32();
     envelope.truncated_number = static_cast<std::uint32_t>(in.uint(envelope.number_bytes));
     envelope.body_offset = static_cast<std::uint8_t>(in.position());
-    if (!in.ok() || in.remaining() < 1 + kInsecureTagBytes) return std::nullopt;  // flags or reason, and the tag
+    if (!in.ok() || in.remaining() < 1 + kInsecureTagBytes)
+        return std::nullopt;  // flags or reason, and the tag
     return envelope;
 }
 

@@ -15,7 +15,17 @@
 namespace shoal::net {
 
 enum class PacketKind : std::uint8_t {
-    request, cookie, connect, answer, refuse, data, disconnect, reset, challenge, echo, count_,
+    request,
+    cookie,
+    connect,
+    answer,
+    refuse,
+    data,
+    disconnect,
+    reset,
+    challenge,
+    echo,
+    count_,
 };
 
 constexpr std::size_t kInsecureTagBytes = 8;
@@ -43,8 +53,8 @@ struct Acks {
 
 /// One message of a packet; left uninitialised on purpose, there are many.
 struct Frame {
-    std::uint64_t id;        // reliable only
-    std::uint16_t offset;    // of its bytes, in the datagram
+    std::uint64_t id;      // reliable only
+    std::uint16_t offset;  // of its bytes, in the datagram
     std::uint16_t size;
     std::uint16_t distance;  // reliable: deliver after message id - distance; 0: at once
     Channel channel;

@@ -13,6 +13,7 @@ enum class [[nodiscard]] NetError : std::uint8_t{
     none,
     would_block,     // nothing to read, or no room to write: try again later
     bad_address,     // text that is no address, or an address of the wrong family
+    not_here,        // an address that this machine does not have
     not_found,       // the name does not resolve
     address_in_use,  // another socket has the port
     permission,      // the system does not allow it
@@ -31,6 +32,8 @@ constexpr std::string_view describe(NetError error) {
             return "would block";
         case NetError::bad_address:
             return "not a valid address";
+        case NetError::not_here:
+            return "no address of this machine";
         case NetError::not_found:
             return "name not found";
         case NetError::address_in_use:

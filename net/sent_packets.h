@@ -18,8 +18,8 @@ public:
     struct Settled {
         PacketFate fate;
         std::uint16_t bytes = 0;
-        bool has_payload = false;   // to be reported
-        bool is_fragment = false;   // of a large payload, whose number is the cookie; not reported by itself
+        bool has_payload = false;  // to be reported
+        bool is_fragment = false;  // of a large payload, whose number is the cookie; not reported by itself
         std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages, as Outbox names them
     };
 

@@ -61,7 +61,7 @@ NetError last_error() {
         case WSAEACCES:
             return NetError::permission;
         case WSAEADDRNOTAVAIL:
-            return NetError::bad_address;
+            return NetError::not_here;
         case WSAENETDOWN:
         case WSAENETUNREACH:
         case WSAEHOSTUNREACH:
@@ -120,6 +120,7 @@ NetError last_error() {
         case EPERM:
             return NetError::permission;
         case EADDRNOTAVAIL:
+            return NetError::not_here;
         case EINVAL:
             return NetError::bad_address;
         case ECONNREFUSED:

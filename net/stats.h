@@ -66,8 +66,8 @@ struct ConnectionStats {
     std::uint64_t packets_received = 0, bytes_received = 0;  // authentic and fresh ones
     std::uint64_t packets_delivered = 0, bytes_delivered = 0;
     std::uint64_t packets_lost = 0, bytes_lost = 0;
-    std::uint64_t bytes_in_flight = 0;  // sent, fate not known yet
-    std::uint64_t late_acks = 0;        // acknowledged after having been reported lost
+    std::uint64_t bytes_in_flight = 0;      // sent, fate not known yet
+    std::uint64_t late_acks = 0;            // acknowledged after having been reported lost
     std::uint64_t payloads_withheld = 0;    // refused by the handler
     std::uint64_t payloads_superseded = 0;  // large ones dropped incomplete, as a newer large one began
     std::uint64_t fragments_outdated = 0;   // of those, and therefore not acknowledged

@@ -44,11 +44,11 @@ constexpr std::size_t kMaxClientTokenBytes = 710;
 
 /// What the backend vouches for.
 struct TokenRequest {
-    std::uint64_t protocol_id = 0;      // as in HostConfig
-    std::uint64_t client_id = 0;        // the backend's name for the player
-    std::uint64_t expires_s = 0;        // Unix time; the token is good before it. Half a minute is plenty.
-    std::span<const Address> servers;   // 1 to kMaxTokenServers, as clients reach them; no port 0, no scope
-    std::span<const std::byte> claims;  // for the server's application, at most kMaxClaimsBytes
+    std::uint64_t protocol_id = 0;        // as in HostConfig
+    std::uint64_t client_id = 0;          // the backend's name for the player
+    std::uint64_t expires_s = 0;          // Unix time; the token is good before it. Half a minute is plenty.
+    std::span<const Address> servers{};   // 1 to kMaxTokenServers, as clients reach them; no port 0, no scope
+    std::span<const std::byte> claims{};  // for the server's application, at most kMaxClaimsBytes
 };
 
 /// What the client gets. The key is secret: hand it over encrypted, and wipe what write() and to_text()

@@ -97,8 +97,7 @@ TEST(Client, IgnoresForgedReplies) {
     world.step();
     std::array<std::byte, kMaxDatagramBytes> buffer;
     Client& client = player.client;
-    client.receive(world.server_address, write(Refuse{1, DisconnectReason::refused_key}, buffer),
-                   world.now);
+    client.receive(world.server_address, write(Refuse{1, DisconnectReason::refused_key}, buffer), world.now);
     client.receive(world.server_address, write(Answer{1, as_bytes("not for you")}, buffer), world.now);
     client.receive(world.server_address, write(CookieReply{1, 2}, buffer), world.now);
     EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 3u);
@@ -106,6 +105,20 @@ TEST(Client, IgnoresForgedReplies) {
     EXPECT_EQ(client.endpoint_stats().drops[Drop::wrong_address], 1u);
     EXPECT_EQ(client.state(), Client::State::connecting);
     EXPECT_TRUE(player.recorder.disconnects.empty());
+}
+
+// A hello often holds what a user typed.
+TEST(Client, TooLongAHelloIsRefusedInOneLine) {
+    for (const std::size_t size : {kMaxHelloBytes + 1, std::size_t(5'000)}) {
+        World world;
+        world.add_host(host_config());
+        auto& player = world.add_client(client_config());
+        player.client.connect(world.server_address, as_bytes(std::string(size, 'h')), world.now);
+        world.run(50ms);
+        EXPECT_EQ(player.recorder.last_reason, DisconnectReason::misconfigured);
+        EXPECT_EQ(player.recorder.last_text, "the hello is longer than 900 bytes");
+        EXPECT_EQ(world.up.stats().offered, 0u);
+    }
 }
 
 TEST(Client, TriesEachCookieOnceAndNotTooFast) {

@@ -326,6 +326,46 @@ TEST(Host, PeerIdsAreNotReused) {
     for (const auto& [peer, connected] : world.server.connects) EXPECT_LT(peer.index(), 64u + 4 + 16);
 }
 
+TEST(Host, AnAdmissionNamesThePeerThatComesOfIt) {
+    World world;
+    world.add_host(host_config());
+    auto& player = world.add_client(client_config());
+    for (int i = 0; i < 3; ++i) {
+        player.client.connect(world.server_address, {}, world.now);
+        world.run(60ms);
+        ASSERT_TRUE(world.server.newest);
+        EXPECT_EQ(world.server.newest, world.server.last_admitted);
+        player.client.disconnect(player.client.server(), DisconnectReason::closed, "", world.now);
+        world.run(400ms);
+        EXPECT_EQ(world.host->address(world.server.newest), Address()) << "gone";
+    }
+}
+
+// An IPv6 machine has 2^64 addresses, and still no more handshakes at once than one with a single address.
+TEST(Host, OneMachineDoesNotPushOutThoseWhoWait) {
+    World world;
+    HostConfig config = host_config();
+    config.max_peers = 1;
+    config.max_pending_per_ip = 2;
+    world.add_host(config);
+    for (std::uint8_t i = 0; i < 40; ++i) {
+        std::array<std::uint8_t, 16> ip{0x20, 0x01, 0x0d, 0xb8};
+        ip[15] = i;
+        world.players.push_back(
+            std::make_unique<World::Player>(world, client_config(100u + i), Address::ipv6(ip, 5000)));
+        world.players.back()->client.connect(world.server_address, {}, world.now);
+    }
+    world.step();
+    world.step();
+    LinkConfig cut;
+    cut.loss = 1;
+    world.down.set_config(cut);  // the cookies have arrived, the answers do not
+    world.run(3s);
+    EXPECT_EQ(world.host->endpoint_stats().handshakes_expired, 0u);
+    EXPECT_GT(world.host->endpoint_stats().answers_sent, 1u);
+    EXPECT_GT(world.host->endpoint_stats().drops[Drop::too_many_attempts], 30u);
+}
+
 TEST(Host, ThousandClientsThroughLoss) {
     LinkConfig link;
     link.latency = 30ms;

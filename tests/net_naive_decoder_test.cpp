@@ -179,7 +179,7 @@ void talk(Side& side, std::mt19937_64& random, Time now) {
             (void)connection.send_message(how, text(most));
     }
     const std::size_t room = connection.payload_capacity();
-    if (room > 0 && random() % 12 == 0) {
+    if (room > 0 && random() % 6 == 0) {
         const std::vector<std::byte> large = text(random() % 2 ? 2'500 : 10'000);
         connection.send_payload(large, 0, now);
         return;

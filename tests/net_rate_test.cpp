@@ -493,9 +493,9 @@ TEST(Rate, UrgentMessagesDoNotStarveNorStarveState) {
     EXPECT_GE(payload_bytes, 20u * 3'200u);
 }
 
-// Goal: state that takes all it may does not hold up messages that cannot ride beside it: large ones, and those
-// lost twice. Nor do they hold up the state.
-// Method: a message each 100 ms beside saturating state, clean and lossy.
+// Goal: state that takes all it may does not hold up messages that cannot ride beside it: large ones, and
+// those lost twice. Nor do they hold up the state. Method: a message each 100 ms beside saturating state,
+// clean and lossy.
 TEST(Rate, MessagesThatNeedAPacketOfTheirOwnTakeTurnsWithState) {
     for (const auto& [loss, size] : {std::pair(0.0, kMaxMessageBytes), std::pair(0.05, std::size_t(300))}) {
         SCOPED_TRACE(size);
@@ -515,12 +515,14 @@ TEST(Rate, MessagesThatNeedAPacketOfTheirOwnTakeTurnsWithState) {
         Time next = world.now;
         world.server_tick = [&] {
             if (asked < 200 && world.now >= next) {
-                ASSERT_EQ(world.host->send_message(peer, Channel::reliable, as_bytes(message)), SendResult::queued);
+                ASSERT_EQ(world.host->send_message(peer, Channel::reliable, as_bytes(message)),
+                          SendResult::queued);
                 asked += 1;
                 next += 100ms;
             }
             while (const std::size_t room = world.host->payload_capacity(peer)) {
-                if (world.host->send_payload(peer, as_bytes(std::string(room, 's')), 0, world.now) == 0) break;
+                if (world.host->send_payload(peer, as_bytes(std::string(room, 's')), 0, world.now) == 0)
+                    break;
                 payload_bytes += room;
             }
         };

@@ -456,7 +456,7 @@ TEST(Security, AForgottenKeyMeansNoConnection) {
     client_forgot.connect();
     EXPECT_TRUE(client_forgot.from_client.sent.empty());
     client_forgot.run(20ms);
-    EXPECT_EQ(client_forgot.at_client.last_reason, DisconnectReason::no_key);
+    EXPECT_EQ(client_forgot.at_client.last_reason, DisconnectReason::misconfigured);
 
     HostConfig forgotten = host_config();
     forgotten.key = Key();
@@ -478,7 +478,7 @@ TEST(Security, AForgottenSeedMeansNoConnection) {
         client_forgot.connect();
         client_forgot.run(20ms);
         EXPECT_TRUE(client_forgot.from_client.sent.empty());
-        EXPECT_EQ(client_forgot.at_client.last_reason, DisconnectReason::no_key);
+        EXPECT_EQ(client_forgot.at_client.last_reason, DisconnectReason::misconfigured);
         EXPECT_EQ(client_forgot.at_client.last_text, "the seed is missing");
 
         client_with.seed = seed_of(5);

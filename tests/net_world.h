@@ -61,6 +61,7 @@ public:
     }
     bool on_admit(const Admission& admission, std::string& refusal) override {
         admissions += 1;
+        last_admitted = admission.peer;
         last_hello = as_text(admission.hello);
         last_schema_matches = admission.schema_matches;
         refusal = refusal_text;
@@ -81,7 +82,7 @@ public:
     std::vector<std::pair<std::uint64_t, std::string>> payloads;
     std::vector<std::pair<Channel, std::string>> messages;
     std::vector<PacketFate> fates;
-    PeerId newest;
+    PeerId newest, last_admitted;
     DisconnectReason last_reason = DisconnectReason::closed;
     std::string last_text;
     std::string last_hello;
