@@ -14,7 +14,8 @@ TEST(Acks, NothingToAcknowledgeIsNotSaid) {
     client.connect(world.server_address, {}, world.now);
     world.run(100ms);
     ASSERT_TRUE(client.is_connected(client.server()));
-    world.server.withhold = [](std::uint64_t) { return true; };
+    world.server.withhold = [](std::uint64_t number) { return number > 50; };
+    ASSERT_NE(client.send_payload(client.server(), as_bytes("x"), 0, world.now), 0u);  // its ack waits
     LinkConfig cut;
     cut.loss = 1;
     world.up.set_config(cut);
@@ -25,7 +26,7 @@ TEST(Acks, NothingToAcknowledgeIsNotSaid) {
     world.up.set_config(cut);
     const std::uint64_t before = world.down.stats().offered;
     world.run(500ms);
-    EXPECT_EQ(world.server.payloads.size(), 1u);
+    EXPECT_EQ(world.server.payloads.size(), 2u);
     EXPECT_LT(world.down.stats().offered - before, 10u);
 }
 
