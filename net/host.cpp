@@ -32,8 +32,7 @@ PublicKey ephemeral_in(const Connect& connect) {
 }  // namespace
 
 struct Host::Peer {
-    Address home;  // where it came in; connection knows where it is
-    std::uint64_t client_nonce;
+    Address home;                // where it came in; connection knows where it is
     PublicKey client_ephemeral;  // way key; tells a repeated connect from one by somebody else
     std::uint32_t connection_id;
     std::vector<std::byte> answer;  // to be repeated, until the client goes on
@@ -82,6 +81,7 @@ Host::Host(const HostConfig& config, Handler& handler, Sink& sink)
     const std::uint32_t slots = config.max_peers + config.max_peers / 16 + kSpareSlots;
     assert(slots <= 0x10000);
     peers_.resize(slots);
+    nonces_.resize(slots);
     generations_.resize(slots);
 }
 
@@ -209,8 +209,10 @@ void Host::receive_connect(const Address& from, std::span<const std::byte> datag
     }
     // From here on the sender's address is proven.
     if (!takes(connect.way)) return hint(from, connect.client_nonce, refusal_of(connect.way));
-    for (const std::unique_ptr<Peer>& peer : peers_) {
-        if (!peer || peer->home != from || peer->client_nonce != connect.client_nonce) continue;
+    for (std::size_t slot = 0; slot < peers_.size(); ++slot) {
+        if (nonces_[slot] != connect.client_nonce) continue;  // an array: strangers can make us look often
+        const std::unique_ptr<Peer>& peer = peers_[slot];
+        if (!peer || peer->home != from) continue;
         if (!peer->connection.is_open()) return count(Drop::closed);
         if (peer->answer.empty() || peer->client_ephemeral != ephemeral_in(connect)) {
             return count(Drop::unexpected);
@@ -373,7 +375,8 @@ bool Host::use_token(Attempt& attempt) {
     return false;
 }
 
-/// Only who has gone on counts as a peer: who never does takes a spare slot, until another needs it.
+/// For accept(). Only who has gone on counts as a peer: who never does takes a spare slot, until another
+/// comes into it.
 std::optional<std::uint32_t> Host::slot_for(const Attempt& attempt) {
     std::uint32_t pending_here = 0;
     std::unique_ptr<Peer>* oldest_pending = nullptr;
@@ -386,8 +389,6 @@ std::optional<std::uint32_t> Host::slot_for(const Attempt& attempt) {
     if (pending_here >= config_.max_pending_per_ip) return std::nullopt;
     const std::optional<std::uint32_t> slot = free_slot();
     if (slot || !oldest_pending) return slot;
-    stats_.handshakes_expired += 1;
-    oldest_pending->reset();
     return static_cast<std::uint32_t>(oldest_pending - peers_.data());
 }
 
@@ -416,8 +417,10 @@ void Host::accept(Attempt& attempt, std::uint32_t slot) {
     session.receive_id = true;
     session.send_first = config_.connection.first_packet_number;
     session.receive_first = attempt.introduction.first_packet_number;
-    peers_[slot].reset(new Peer{attempt.from, attempt.connect.client_nonce, ephemeral_in(attempt.connect),
-                                connection_id, std::vector(answer.begin(), answer.end()),
+    if (peers_[slot]) stats_.handshakes_expired += 1;
+    nonces_[slot] = attempt.connect.client_nonce;
+    peers_[slot].reset(new Peer{attempt.from, ephemeral_in(attempt.connect), connection_id,
+                                std::vector(answer.begin(), answer.end()),
                                 Connection(config_.connection, session, cipher_for(attempt, connection_id),
                                            handler_, sink_, attempt.now)});
     stats_.answers_sent += 1;

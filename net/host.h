@@ -121,6 +121,7 @@ private:
     Time resets_since_{0};
     std::uint32_t resets_ = 0;                  // in this tenth of a second
     std::vector<std::unique_ptr<Peer>> peers_;  // by slot; null when free
+    std::vector<std::uint64_t> nonces_;         // their clients', or those of the last in the slot
     std::vector<std::uint16_t> generations_;    // by slot; of its last peer
     std::uint32_t next_slot_ = 0;               // where the search for a free one starts
     bool is_shut_down_ = false;
