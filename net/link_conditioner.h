@@ -1,5 +1,6 @@
 #pragma once
-// A bad network in a box: takes datagrams and gives back what a real path would leave of them.
+// A bad network in a box: takes datagrams and gives back what a real path would leave of them. demo/link.h
+// puts two of them, one for each direction, before a socket.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,8 @@
 namespace shoal::net {
 
 /// Probabilities are 0..1, per datagram, independent of each other.
+/// Jitter is one-sided: a delay lies between latency and latency + jitter. For latency +- j, as the demo's
+/// --jitter-ms has it, subtract j from the latency and let the jitter be 2 j.
 struct LinkConfig {
     Duration latency{0};  // one way
     Duration jitter{0};   // up to this much more, evenly spread; alone it keeps the order

@@ -2,6 +2,7 @@
 # The three library folders, copied alone into an empty tree, compile file by file without -I,
 # exceptions and RTTI, and
 # the README's smallest server and client build against them, meet, and show a moving fish.
+# net/ alone is enough for the two programs of its README, which build without a warning, and talk.
 # usage: tests/vendor.sh FOLDER (emptied and used)
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -43,4 +44,28 @@ for _ in $(seq 100); do
 done
 kill "$client" 2>/dev/null
 [ "$(sort -u seen.txt | grep -c '^fish at ')" -ge 5 ] || fail "the client saw no moving fish: $(tail -n 3 seen.txt)"
+kill "$server"; wait "$server" 2>/dev/null; server=
+
+# The first two C++ blocks of net/README.md are echo_server.cpp and echo_client.cpp.
+mkdir alone && mv net alone && cd alone || fail "no folder of its own for net"
+awk '/^```cpp$/ { n++; name = n == 1 ? "echo_server.cpp" : n == 2 ? "echo_client.cpp" : "rest"; inside = 1; next }
+     /^```$/ { inside = 0 } inside { print > name }' net/README.md
+for program in echo_server echo_client; do
+    sed "s/7777/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
+    output=$("$compiler" -std=c++20 -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "$program.cpp" 2>&1) || fail "$program: $output"
+    [ -z "$output" ] || fail "$program warns: $output"
+    # The README's own line, for the client with the objects from above.
+    line=$(grep "^g++ .* -o $program\$" net/README.md | sed "s/^g++/$compiler/; s/-O2/-O0/")
+    [ "$program" = echo_server ] || line=$(echo "$line" | sed 's|net/\*\.cpp|../net_*.o|')
+    sh -c "$line" || fail "the line of net/README.md does not build: $line"
+done
+timeout 60 ./echo_server > key.txt 2> log.txt & server=$!
+for _ in $(seq 100); do
+    [ -s key.txt ] && break
+    sleep 0.1
+done
+timeout 20 ./echo_client "$(cat key.txt)" > echo.txt 2>&1 || fail "the echo client: $(cat echo.txt log.txt)"
+grep -q '^echo: hello, shoal$' echo.txt || fail "no echo: $(cat echo.txt log.txt)"
+kill "$server"; wait "$server" || fail "the echo server ends badly: $(cat log.txt)"
+server=
 echo "vendor: passed"
