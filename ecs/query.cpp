@@ -102,6 +102,18 @@ bool QueryCore::is_heard(const Match& match) const {
     });
 }
 
+void QueryCore::mark_all(const Match& match) {
+    const std::uint32_t rows = match.archetype->size();
+    for (const std::uint32_t term : writes_) {
+        Column* const column = match.columns[term];
+        for (std::uint32_t first = 0; column != nullptr && first < rows; first += kBlockRows)
+            column->wrote(first, world_.tick_);
+    }
+    if (!is_heard(match)) return;
+    for (std::uint32_t first = 0; first < rows; first += kBlockRows)
+        tell_block(match, first, std::min(rows - first, kBlockRows), nullptr);
+}
+
 void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_t count,
                            const WrittenRows* written) {
     const auto entities = match.archetype->entities().subspan(first, count);

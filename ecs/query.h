@@ -94,6 +94,8 @@ public:
     }
     /// Whether any change hook wants to hear of what is written.
     bool is_heard(const Match& match) const;
+    /// Marks all blocks of a match that has no write_some terms, and tells hooks that there are by now.
+    void mark_all(const Match& match);
     static bool any(const WrittenRows& rows);
 
     /// Tells the hooks what the block's visit wrote, by component. `written` has one entry per term if
@@ -316,13 +318,7 @@ private:
             for (auto& rows : written) rows.fill(0);
         visit_rows(fn, match.archetype->entities().data() + first, count,
                    fetch<Arguments>(match, kArgumentTerms[I], first, written[kArgumentTerms[I]])...);
-        mark_block(match, first, count < kBlockRows ? count : kBlockRows, written);
-        for (std::uint32_t done = kBlockRows; done < count; done += kBlockRows)
-            mark_block(match, first + done, count - done < kBlockRows ? count - done : kBlockRows, written);
-    }
-
-    void mark_block(const QueryCore::Match& match, std::uint32_t first, std::uint32_t count,
-                    const QueryCore::WrittenRows* written) {
+        if (count > kBlockRows) return core_.mark_all(match);
         std::size_t term = 0;
         bool is_hooked = false;
         ((is_hooked |= mark<detail::Fetch<Terms>::kUse>(match, term, first, written[term]), ++term), ...);

@@ -211,3 +211,22 @@ TEST(Blocks, BatchesOfAddsAndOfTheEndStayWithinOne) {
         EXPECT_EQ(Counted::alive, 0);
     }
 }
+
+TEST(Blocks, HookConnectedInTheMiddleOfAQueryMissesNothingAfterIt) {
+    World world;
+    world.spawn_n<Health>(3'000, [](std::uint32_t i, Health& health) { health = {static_cast<int>(i)}; });
+    const std::vector<Entity> rows = rows_of(world);
+    std::vector<Entity> told;
+    Hook hook;
+    std::uint32_t visited = 0;
+    Query<Health>(world).each([&](Health&) {
+        if (visited++ != 2'000) return;
+        hook = world.on_change<Health>([&](World&, Batch entities, std::span<const Health>) {
+            told.insert(told.end(), entities.begin(), entities.end());
+        });
+    });
+    ASSERT_GE(told.size(), 1'000u);
+    EXPECT_TRUE(
+        std::equal(told.rbegin(), told.rend(), rows.rbegin(), rows.rbegin() + std::ptrdiff_t(told.size())))
+        << "each once, in order, up to the last row";
+}
