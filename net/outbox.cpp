@@ -352,14 +352,15 @@ void Outbox::take_repeats(Draft& draft, const Terms& terms) {
         while (!waiting.empty() && waiting[0].sent + kRepeatAfter <= terms.now) {
             const Repeat repeat = waiting[0];
             const std::uint32_t index = find(repeat.id);
-            // Delivered, or lost, or sent again since: not our business any more.
+            // Delivered, or lost, or sent again since, in this packet, too: not our business any more.
             if (index != kNone && messages_[index].copies > 0 && messages_[index].last_sent == repeat.sent) {
-                const Message& message = messages_[index];
+                Message& message = messages_[index];
                 const std::size_t bytes = cost(draft, message);
                 if (repeat_credit_[round] < message.size || bytes > draft.room) break;
                 for (double& credit : repeat_credit_)
                     credit = std::max(credit - message.size, -kMaxRepeatCredit);
                 put(draft, index, bytes);
+                message.last_sent = terms.now;
                 if (round + 1 < wanted) repeats_[round + 1].push({repeat.id, terms.now});
             }
             waiting.pop();

@@ -124,7 +124,7 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
         const unsigned burst = seed % 7 == 0 ? 120 : 9;
         const unsigned in_flight = seed % 3 == 0 ? 60 : 12;
         for (int step = 0; step < 1500; ++step) {
-            pipe.terms.now += 4ms;
+            if (random() % 4) pipe.terms.now += 4ms;
             pipe.terms.loss = double(step / 100 % 3) / 50;  // 0, 2 and 4 %: no, one and two repeats
             pipe.terms.beside_payload = random() % 3 == 0;
             pipe.terms.bulk = random() % 4 != 0;
@@ -372,6 +372,22 @@ TEST(Messages, AreLostWhenAllCopiesAre) {
         EXPECT_EQ(pipe.outbox.has_ready({}), fates == 0);
         EXPECT_TRUE(pipe.outbox.is_consistent());
     }
+}
+
+// Sent, lost and sent again within one reading of the clock, it is noted for two repeats.
+TEST(Messages, APacketHoldsAMessageOnce) {
+    Pipe pipe(1);
+    pipe.outbox.set_repeat_share(1);
+    pipe.terms.loss = 0.05;
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(pipe.outbox.push(unordered(), as_bytes("abc")));
+    const auto lost = pipe.send();
+    pipe.outbox.settle(lost.carried, false);
+    pipe.send();
+    EXPECT_EQ(pipe.stats.messages_sent, 80u);
+    pipe.terms.now += 16ms;
+    pipe.send(150, pipe.terms);
+    EXPECT_EQ(pipe.stats.messages_sent, 120u);
+    EXPECT_TRUE(pipe.outbox.is_consistent());
 }
 
 struct Latencies {
