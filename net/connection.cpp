@@ -101,6 +101,7 @@ void Connection::follow(const Address& from, const Packet& packet, Time now) {
 
 void Connection::apply(const Packet& packet, Time now) {
     assert(is_open_);
+    const bool leaves_a_gap = packet.number > received_.newest_arrived() + 1;
     received_.arrive(packet.number);
     stats_.packets_received += 1;
     stats_.bytes_received += packet.datagram.size() + cipher_.tag_bytes();
@@ -119,7 +120,7 @@ void Connection::apply(const Packet& packet, Time now) {
     if (received_.newest_accepted() == packet.number) newest_accepted_at_ = now;
     if (packet.wants_ack()) {
         if (acks_wanted_ == 0) ack_wanted_since_ = now;
-        acks_wanted_ += 1;
+        acks_wanted_ += leaves_a_gap ? 2 : 1;
         acks_to_send_ = kAckCopies;
     }
 }

@@ -22,7 +22,7 @@ constexpr std::uint16_t kMaxRepeatedBytes = 128;
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(10);  // another tick: losses come in bursts
 constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);  // no packet came by to ride with
 constexpr double kMaxRepeatCredit = 1200;
-constexpr double kSecondShare = 0.75;  // at one small message a packet this is what first repeats take
+constexpr double kSecondShare = 0.74;  // at one small message a packet this is what first repeats take
 
 std::size_t repeats_wanted(double loss) {
     return loss > kLossForTwo ? 2 : loss > kLossForOne ? 1 : 0;

@@ -13,9 +13,17 @@ constexpr Duration kMinVariation = std::chrono::milliseconds(10);
 // How late an ack may be sent: 20 ms, and then it waits for the other side's next tick.
 constexpr Duration kAckDelayAllowance = std::chrono::milliseconds(50);
 constexpr Duration kMinReorderWait = std::chrono::milliseconds(4);
+constexpr Duration kReorderMemory = std::chrono::seconds(10);
 constexpr int kLaterDelivered = 3;
-constexpr double kLossGain = 1.0 / 64;
+constexpr double kMinLossGain = 1.0 / 64;
+constexpr double kPriorPackets = 16;  // taken as delivered before the first: else its fate would be all we know
 constexpr std::uint32_t kFirstSlots = 16;
+
+/// What one packet's fate weighs: the mean of all at first, then of the latest.
+double loss_gain(const ConnectionStats& stats) {
+    const double settled = double(stats.packets_delivered + stats.packets_lost);
+    return std::max(kMinLossGain, 1 / (kPriorPackets + settled));
+}
 
 }  // namespace
 
@@ -81,6 +89,8 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
         if (slot->state == State::lost) {
             slot->state = State::delivered;  // too late for its fate, yet it says something about older ones
             stats.late_acks += 1;
+            stats.loss = std::max(0.0, stats.loss - loss_gain(stats));
+            if (slot->number >= measured_from_) was_overtaken(now - slot->sent - acks.delay, now, stats);
         }
     }
     const std::uint64_t lost_below = third_newest_delivered();
@@ -99,7 +109,8 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
 void SentPackets::update(Time now, ConnectionStats& stats) {
     const Duration timeout = 2 * retransmission_timeout(stats);
     const Duration rtt = std::max(stats.rtt, stats.latest_rtt);
-    const Duration overtaken = std::min(timeout, std::max(rtt + rtt / 4, rtt + kMinReorderWait));
+    const Duration reorder_wait = now < reordered_at_ + kReorderMemory ? reorder_wait_ : Duration(0);
+    const Duration overtaken = std::min(timeout, rtt + std::max({rtt / 8, kMinReorderWait, reorder_wait}));
     for (std::uint64_t number = oldest_open_; open_ > 0 && number < next_; ++number) {
         Slot* const slot = find(number);
         if (!slot || slot->state != State::open) continue;
@@ -154,7 +165,7 @@ void SentPackets::settle(Slot& slot, bool delivered, Duration rtt, ConnectionSta
     stats.bytes_in_flight -= slot.bytes;
     (delivered ? stats.packets_delivered : stats.packets_lost) += 1;
     (delivered ? stats.bytes_delivered : stats.bytes_lost) += slot.bytes;
-    stats.loss += ((delivered ? 0.0 : 1.0) - stats.loss) * kLossGain;
+    stats.loss += ((delivered ? 0.0 : 1.0) - stats.loss) * loss_gain(stats);
     settled_.push({{slot.number, slot.cookie, delivered, rtt},
                    slot.bytes,
                    slot.has_payload,
@@ -177,6 +188,14 @@ void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& 
     const Duration deviation = rtt > stats.rtt ? rtt - stats.rtt : stats.rtt - rtt;
     stats.jitter += (deviation - stats.jitter) / 4;
     stats.rtt = std::max(Duration(1), stats.rtt + (rtt - stats.rtt) / 8);
+}
+
+/// It was not lost, only late: the path changes the order. The next one is given as long. After RFC 8985, which
+/// widens its window in the same way.
+void SentPackets::was_overtaken(Duration rtt, Time now, const ConnectionStats& stats) {
+    if (now >= reordered_at_ + kReorderMemory) reorder_wait_ = Duration(0);
+    reorder_wait_ = std::max(reorder_wait_, rtt - stats.rtt);
+    reordered_at_ = now;
 }
 
 std::uint64_t SentPackets::expand_ack(std::uint16_t truncated) const {

@@ -77,6 +77,7 @@ private:
     const Slot* find(std::uint64_t number) const;
     void settle(Slot& slot, bool delivered, Duration rtt, ConnectionStats& stats);
     void sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats);
+    void was_overtaken(Duration rtt, Time now, const ConnectionStats& stats);
     /// The newest packet sent whose low 16 bits are these; may lie before first_.
     std::uint64_t expand_ack(std::uint16_t truncated) const;
     std::uint64_t third_newest_delivered() const;
@@ -93,6 +94,8 @@ private:
     std::uint64_t measured_from_ = 0;  // earlier packets took, at least in part, another path
     std::uint32_t open_ = 0;
     Time newest_sent_{0};
+    Duration reorder_wait_{0};  // for packets that others overtook on the path
+    Time reordered_at_{0};      // when that was last seen
 };
 
 }  // namespace shoal::net

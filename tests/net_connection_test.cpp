@@ -571,6 +571,23 @@ TEST(Connection, PacketsTooOldToAcknowledgeAreStale) {
     EXPECT_EQ(hand.connection.stats().drops[Drop::stale], 1u);
 }
 
+// The sender learns of a loss as soon as it can.
+TEST(Connection, AMissingPacketIsToldAtOnce) {
+    Hand hand;
+    hand.feed(1, {8, 'a'});
+    hand.connection.flush(hand.now);
+    EXPECT_EQ(hand.wire.sent.size(), 0u);  // one packet in order may wait for the next
+    hand.now += 20ms;
+    hand.connection.flush(hand.now);
+    EXPECT_EQ(hand.wire.sent.size(), 1u);
+    hand.feed(3, {8, 'c'});
+    hand.connection.flush(hand.now);
+    EXPECT_EQ(hand.wire.sent.size(), 2u);
+    hand.feed(4, {8, 'd'});
+    hand.connection.flush(hand.now);
+    EXPECT_EQ(hand.wire.sent.size(), 2u);
+}
+
 // The delay counts from the arrival of the newest one, which is what acks name first.
 TEST(Connection, ALatePacketDoesNotShortenTheAckDelay) {
     Hand hand;
