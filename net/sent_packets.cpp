@@ -16,7 +16,8 @@ constexpr Duration kMinReorderWait = std::chrono::milliseconds(4);
 constexpr Duration kReorderMemory = std::chrono::seconds(10);
 constexpr int kLaterDelivered = 3;
 constexpr double kMinLossGain = 1.0 / 64;
-constexpr double kPriorPackets = 16;  // taken as delivered before the first: else its fate would be all we know
+constexpr double kPriorPackets =
+    16;  // taken as delivered before the first: else its fate would be all we know
 constexpr std::uint32_t kFirstSlots = 16;
 
 /// What one packet's fate weighs: the mean of all at first, then of the latest.
@@ -190,8 +191,8 @@ void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& 
     stats.rtt = std::max(Duration(1), stats.rtt + (rtt - stats.rtt) / 8);
 }
 
-/// It was not lost, only late: the path changes the order. The next one is given as long. After RFC 8985, which
-/// widens its window in the same way.
+/// It was not lost, only late: the path changes the order. The next one is given as long. After RFC 8985,
+/// which widens its window in the same way.
 void SentPackets::was_overtaken(Duration rtt, Time now, const ConnectionStats& stats) {
     if (now >= reordered_at_ + kReorderMemory) reorder_wait_ = Duration(0);
     reorder_wait_ = std::max(reorder_wait_, rtt - stats.rtt);

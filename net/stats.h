@@ -56,7 +56,7 @@ struct ConnectionStats {
     std::chrono::microseconds jitter{0};      // smoothed deviation of the round-trip time
     std::chrono::microseconds min_rtt{0};     // smallest sample
     std::chrono::microseconds latest_rtt{0};  // newest sample
-    double loss = 0;                          // 0..1, moving average over about 64 packet fates; at first over all
+    double loss = 0;  // 0..1, moving average over about 64 packet fates; at first over all
 
     double rate = 0;                           // bytes per second that may be sent
     std::chrono::microseconds queue_delay{0};  // smallest rtt of the last round trip over that of 5 to 10 s

@@ -209,8 +209,7 @@ public:
         if (dying == entity) return;
         collect(entity, kind < kAll ? 1u << kind : 0);
         if (kind < kAll) return;
-        for (const Held& held : being(entity).has)
-            collect(entity, 1u << kind_of(held.component));
+        for (const Held& held : being(entity).has) collect(entity, 1u << kind_of(held.component));
     }
     void forget(int entity) override {
         being(entity).is_collected = false;

@@ -165,7 +165,8 @@ TEST(Connection, EmptyPayloadIsAPayload) {
 
 /// A peer whose packets the test writes by hand, with the right key.
 struct Hand {
-    explicit Hand(const ConnectionConfig& config = {}) : connection(config, session(), cipher(), recorder, wire, now) {
+    explicit Hand(const ConnectionConfig& config = {})
+        : connection(config, session(), cipher(), recorder, wire, now) {
         connection.announce();
     }
     static Session session() {
@@ -370,7 +371,8 @@ TEST(Connection, ReliableMessagesArriveThoughEveryPayloadIsWithheld) {
     }
     EXPECT_EQ(world.player().recorder.texts(Channel::reliable).size(), 50u);
     for (const PacketFate& fate : world.server.fates) EXPECT_FALSE(fate.delivered);
-    EXPECT_GT(world.server.fates.size(), 150u);  // now and then the breaker stops it, until a ping is answered
+    EXPECT_GT(world.server.fates.size(),
+              150u);  // now and then the breaker stops it, until a ping is answered
     // And the sender knows it: nothing is repeated any more, though payloads go on.
     const std::uint64_t repeated = world.host->stats(world.peer()).messages_repeated;
     world.run(4s, 16ms);
@@ -512,44 +514,44 @@ TEST(Connection, DamagedForgedAndReplayedPacketsChangeNothing) {
 
 TEST(Connection, AuthenticNonsenseEndsIt) {
     const std::vector<std::vector<int>> bodies = {
-        {1, 0, 0, 0},             // acknowledges a packet that was never sent
-        {1},                      // acks announced, none there
-        {0x10},                   // ack bits without acks
-        {4},                      // messages announced, none there
-        {4, 7, 'a'},              // unknown channel
-        {4, 0x14, 1, 'a'},        // an id of an unreliable message
-        {4, 0x44, 'a'},           // an unreliable message behind another
-        {4, 0x15, 1, 'a'},        // an id of a sequenced one
-        {4, 5},                   // a sequenced one without key
-        {4, 0, 1, 'a'},           // no last run
-        {0xC, 4, 5, 'a'},         // message longer than the packet
-        {0xC, 0, 1, 'a', 4, 1},   // a last message that is not there
-        {4, 0xC, 0},              // a run of none
-        {4, 0xC, 1, 'a'},         // a count where there is one
-        {4, 0xC, 2, 'a', 'b', 'c'},  // two messages of equal size in three bytes
-        {4, 0xD, 3, 'a', 'b'},    // fewer bytes than keys
-        {0xC, 4, 0x81, 0, 'a'},   // size in two bytes that needs one
-        {0xC, 4, 0xFF, 0x7F},     // size over the limit
-        {0xC, 4, 0x80, 0xFF},     // the same
-        {4, 6, 'a'},              // reliable, continues a run that is not there
-        {4, 0x36, 1, 'a'},        // three bytes of id
-        {4, 0x26, 1, 0x10, 'a'},  // reliable id far ahead of the window
-        {4, 0xD6, 1, 'a'},        // unknown predecessor
-        {4, 0x96, 1},             // distance announced, none there
-        {4, 0x96, 1, 1, 'a'},     // a distance that has a shorter form
+        {1, 0, 0, 0},                   // acknowledges a packet that was never sent
+        {1},                            // acks announced, none there
+        {0x10},                         // ack bits without acks
+        {4},                            // messages announced, none there
+        {4, 7, 'a'},                    // unknown channel
+        {4, 0x14, 1, 'a'},              // an id of an unreliable message
+        {4, 0x44, 'a'},                 // an unreliable message behind another
+        {4, 0x15, 1, 'a'},              // an id of a sequenced one
+        {4, 5},                         // a sequenced one without key
+        {4, 0, 1, 'a'},                 // no last run
+        {0xC, 4, 5, 'a'},               // message longer than the packet
+        {0xC, 0, 1, 'a', 4, 1},         // a last message that is not there
+        {4, 0xC, 0},                    // a run of none
+        {4, 0xC, 1, 'a'},               // a count where there is one
+        {4, 0xC, 2, 'a', 'b', 'c'},     // two messages of equal size in three bytes
+        {4, 0xD, 3, 'a', 'b'},          // fewer bytes than keys
+        {0xC, 4, 0x81, 0, 'a'},         // size in two bytes that needs one
+        {0xC, 4, 0xFF, 0x7F},           // size over the limit
+        {0xC, 4, 0x80, 0xFF},           // the same
+        {4, 6, 'a'},                    // reliable, continues a run that is not there
+        {4, 0x36, 1, 'a'},              // three bytes of id
+        {4, 0x26, 1, 0x10, 'a'},        // reliable id far ahead of the window
+        {4, 0xD6, 1, 'a'},              // unknown predecessor
+        {4, 0x96, 1},                   // distance announced, none there
+        {4, 0x96, 1, 1, 'a'},           // a distance that has a shorter form
         {4, 0x96, 1, 0x82, 0, 'a'},     // the same
         {4, 0x96, 1, 0x80, 0x20, 'a'},  // a distance of the window or more
-        {0, 'x'},                 // bytes but no payload flag
-        {10},                     // a fragment announced, none there
-        {10, 0},                  // a fragment of no bytes
-        {10, 0x41, 1},            // the same, not the first
-        {10, 0x81},               // a distance that is not there
-        {10, 0x80, 'a'},          // a first fragment that is the last
-        {10, 0x40, 0x40, 'a'},    // one fragment too many
-        {10, 2, 1, 'a'},          // fewer packets since the first than fragments
-        {10, 1, 1, 'a'},          // a first fragment before the first packet
-        {10, 1, 0x81, 0, 'a'},    // a distance in two bytes that needs one
-        {14, 4, 'a'},             // messages with a size, which a fragment follows, without one
+        {0, 'x'},                       // bytes but no payload flag
+        {10},                           // a fragment announced, none there
+        {10, 0},                        // a fragment of no bytes
+        {10, 0x41, 1},                  // the same, not the first
+        {10, 0x81},                     // a distance that is not there
+        {10, 0x80, 'a'},                // a first fragment that is the last
+        {10, 0x40, 0x40, 'a'},          // one fragment too many
+        {10, 2, 1, 'a'},                // fewer packets since the first than fragments
+        {10, 1, 1, 'a'},                // a first fragment before the first packet
+        {10, 1, 0x81, 0, 'a'},          // a distance in two bytes that needs one
+        {14, 4, 'a'},                   // messages with a size, which a fragment follows, without one
     };
     for (std::size_t i = 0; i < bodies.size(); ++i) {
         SCOPED_TRACE(i);

@@ -21,8 +21,7 @@ TEST(CookieSample, GivesEachCookieOnce) {
     EXPECT_FALSE(sample.has(2));
     EXPECT_TRUE(sample.is_single());
     std::set<std::uint64_t> given;
-    for (std::uint64_t cookie = 2; cookie < 2 + CookieSample::kMost; ++cookie)
-        sample.add(cookie, random());
+    for (std::uint64_t cookie = 2; cookie < 2 + CookieSample::kMost; ++cookie) sample.add(cookie, random());
     EXPECT_FALSE(sample.is_single());
     while (const auto cookie = sample.take(random())) EXPECT_TRUE(given.insert(*cookie).second);
     EXPECT_EQ(given.size(), CookieSample::kMost - 1) << "with the first one these are all that may be tried";

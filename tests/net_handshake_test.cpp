@@ -94,10 +94,13 @@ TEST(Handshake, BytesOfEachKindArePinned) {
               "88 03 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 98 0e bc 28 dc ae 74 ae");
     const auto connect = bytes_of(kConnect);
     ASSERT_EQ(connect.size(), 1200u);
-    EXPECT_EQ(hex(std::span(connect).first(30)), "90 03 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 99 00 00 00 00 00 00 00 00 01 02");
+    EXPECT_EQ(hex(std::span(connect).first(30)),
+              "90 03 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 99 00 00 00 00 00 00 00 00 01 02");
     EXPECT_EQ(hex(std::span(connect).last(9)), "8c 8e 5e 0b ad da 20 43 a2");
-    EXPECT_EQ(hex(bytes_of(kAnswer)), "98 03 88 77 66 55 44 33 22 11 74 68 65 20 62 6f 64 79 1f 0a 9e 16 d6 6d cd b8");
-    EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 03 88 77 66 55 44 33 22 11 0c 00 00 00 00 00 00 00 00 87 7a 39 ed 61 98 52 b0");
+    EXPECT_EQ(hex(bytes_of(kAnswer)),
+              "98 03 88 77 66 55 44 33 22 11 74 68 65 20 62 6f 64 79 1f 0a 9e 16 d6 6d cd b8");
+    EXPECT_EQ(hex(bytes_of(kRefuse)),
+              "a0 03 88 77 66 55 44 33 22 11 0c 00 00 00 00 00 00 00 00 87 7a 39 ed 61 98 52 b0");
 }
 
 TEST(Handshake, IntroductionAndVerdictArePinned) {

@@ -66,7 +66,8 @@ struct Pipe {
             got.push_back({frame.channel, as_text(packet.bytes(frame))});
             std::array<std::byte, kMaxMessageBytes> room;
             if (frame.channel != Channel::reliable) continue;
-            while (const auto next = inbox.take_ready(room)) got.push_back({Channel::reliable, as_text(*next)});
+            while (const auto next = inbox.take_ready(room))
+                got.push_back({Channel::reliable, as_text(*next)});
         }
         return true;
     }
@@ -236,8 +237,7 @@ TEST(Messages, HeadsAreSmall) {
         // The next ones find some under way, and name the one before.
     }
     EXPECT_EQ(pipe.got.size(), 41u);
-    for (int i = 0; i < 5; ++i)
-        ASSERT_TRUE(pipe.outbox.push(ordered_by(unsigned(i % 2)), as_bytes(message)));
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(pipe.outbox.push(ordered_by(unsigned(i % 2)), as_bytes(message)));
     const auto packet = pipe.send();
     ASSERT_TRUE(pipe.receive(packet));
     EXPECT_EQ(pipe.got.size(), 46u);
@@ -256,7 +256,8 @@ TEST(Messages, BulkTakesOnlyWhatOthersLeave) {
     }
     ASSERT_TRUE(pipe.receive(pipe.send()));
     ASSERT_GT(pipe.got.size(), 20u);
-    EXPECT_TRUE(std::none_of(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'b'; }));
+    EXPECT_TRUE(
+        std::none_of(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'b'; }));
     // However much of it is under way, the others find room in the window.
     while (pipe.outbox.has_ready({})) pipe.send();
     ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes("n")));
@@ -282,7 +283,8 @@ TEST(Messages, UrgentOnesGetThreeTimesTheBytes) {
         ASSERT_TRUE(pipe.outbox.push(unordered().with(Weight::urgent), as_bytes(std::string(40, 'u'))));
     }
     for (int i = 0; i < 30; ++i) ASSERT_TRUE(pipe.receive(pipe.send()));
-    const auto urgent = std::count_if(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'u'; });
+    const auto urgent =
+        std::count_if(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'u'; });
     EXPECT_NEAR(double(urgent) / double(pipe.got.size()), 0.75, 0.02);
 }
 
@@ -414,12 +416,14 @@ Latencies measure(std::uint32_t keys, double loss) {
             const bool is_settled = ms > 4000;  // the loss is known by then
             if (ms == 4000) {
                 world.server.messages.clear();
-                before = client.stats(client.server()).bytes_sent + 28 * client.stats(client.server()).packets_sent;
+                before = client.stats(client.server()).bytes_sent +
+                         28 * client.stats(client.server()).packets_sent;
             }
             if (ms * 60 / 1000 != (ms + 1) * 60 / 1000) {
                 std::string text = std::to_string((world.now + 1ms).count());
                 text.resize(64, ' ');
-                EXPECT_EQ(client.send_message(client.server(), ordered_by(std::uint32_t(ms) % keys), as_bytes(text)),
+                EXPECT_EQ(client.send_message(client.server(), ordered_by(std::uint32_t(ms) % keys),
+                                              as_bytes(text)),
                           SendResult::queued);
                 sent += is_settled;
             }
@@ -472,11 +476,13 @@ TEST(Messages, BulkDelaysNobody) {
                                                         as_bytes(big)) == SendResult::queued) {
             }
             const auto how = ordered_by(unsigned(tick % 3)).with(Weight::urgent);
-            ASSERT_EQ(world.host->send_message(world.server.newest, how, as_bytes("u" + std::to_string(tick))),
-                      SendResult::queued);
+            ASSERT_EQ(
+                world.host->send_message(world.server.newest, how, as_bytes("u" + std::to_string(tick))),
+                SendResult::queued);
             world.step(16ms);
             for (const auto& message : player.recorder.messages) {
-                if (message.second[0] == 'u') packets[has_bulk].push_back(tick - std::stoi(message.second.substr(1)));
+                if (message.second[0] == 'u')
+                    packets[has_bulk].push_back(tick - std::stoi(message.second.substr(1)));
             }
             player.recorder.messages.clear();
         }

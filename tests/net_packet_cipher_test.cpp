@@ -121,7 +121,8 @@ TEST(PacketCipher, KeysTurnUnderLossAndReordering) {
             phase = next;
             if (random() % 4 != 0) under_way.push_back(seal(ends.a, number, phase, "body"));
             while (under_way.size() > random() % 6) {
-                const auto chosen = under_way.begin() + static_cast<std::ptrdiff_t>(random() % under_way.size());
+                const auto chosen =
+                    under_way.begin() + static_cast<std::ptrdiff_t>(random() % under_way.size());
                 // A key seals at least life.packets, so at most one turn lies between.
                 const bool is_recent = chosen->number + life.packets > newest_opened;
                 const bool is_open = open(ends.b, *chosen);

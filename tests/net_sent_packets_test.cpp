@@ -143,8 +143,8 @@ TEST(SentPackets, OvertakenPacketsAreLostAfterAnEighthOfARoundTripMore) {
     EXPECT_EQ(stats.packets_lost, 1u);
 }
 
-// Goal: where the path changes the order, only the first packet that comes late is taken for lost; ten seconds
-// after the last one the wait is short again. Method: pairs, the second 30 ms ahead of the first.
+// Goal: where the path changes the order, only the first packet that comes late is taken for lost; ten
+// seconds after the last one the wait is short again. Method: pairs, the second 30 ms ahead of the first.
 TEST(SentPackets, WhatCameLateOnceIsWaitedFor) {
     SentPackets sent(1, 32);
     ConnectionStats stats;

@@ -207,7 +207,8 @@ public:
     explicit Visitor(std::uint64_t nonce, const Introduction& introduction = {0x5C4E, 1, {}},
                      Security security = Security::sealed, const Key& server = server_key())
         : nonce_(nonce), is_sealed_(security == Security::sealed) {
-        write(introduction, std::span(body_).subspan(is_sealed_ ? kNoiseKeyBytes : 0).first<kIntroductionBytes>());
+        write(introduction,
+              std::span(body_).subspan(is_sealed_ ? kNoiseKeyBytes : 0).first<kIntroductionBytes>());
         if (!is_sealed_) return;
         const auto prologue = handshake_prologue(0xC0FFEE, Way::key, nonce);
         noise_.emplace(prologue, public_key(server), Key(seed_of(nonce + 1)));
@@ -239,7 +240,11 @@ private:
 /// Somebody who sees a client's requests, and answers each with forged cookies before the server can.
 struct CookieForger {
     CookieForger(World& in, World::Player& player, const ClientConfig& config, int per_request)
-        : world(in), victim(player), forged(per_request), nonce(Entropy(config.seed).next()), random(seed_of(nonce)) {
+        : world(in),
+          victim(player),
+          forged(per_request),
+          nonce(Entropy(config.seed).next()),
+          random(seed_of(nonce)) {
         world.server_tick = [this] { forge(); };
     }
     void forge() {

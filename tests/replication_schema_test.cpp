@@ -222,7 +222,8 @@ TEST(SchemaDeathTest, MisuseStopsTheProgramWithALine) {
     Schema used;
     used.component<Position>("one");
     EXPECT_EQ(bind(used, world).size(), 1u);
-    EXPECT_DEATH(used.component<Health>("late"), "component 'late' is declared after the schema was put to use");
+    EXPECT_DEATH(used.component<Health>("late"),
+                 "component 'late' is declared after the schema was put to use");
 }
 
 TEST(Schema, Rule11AnEntityTooLargeForAPacketIsRefusedAtSetUp) {
@@ -237,7 +238,8 @@ TEST(Schema, Rule11AnEntityTooLargeForAPacketIsRefusedAtSetUp) {
     EXPECT_EQ(fits.error(), "");
     EXPECT_LE(max_record_bits(fits), kMaxRecordBytes * 8);
     fits.component<Name>("name", field(&Name::text, max_length(200)));
-    EXPECT_NE(fits.error().find("component 'name' makes the largest entity too large to travel"), std::string::npos)
+    EXPECT_NE(fits.error().find("component 'name' makes the largest entity too large to travel"),
+              std::string::npos)
         << fits.error();
     Schema vectors;
     vectors.component<Longer>("longer", field(&Longer::numbers, max_length(500)));

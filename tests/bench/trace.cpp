@@ -54,7 +54,8 @@ template <class T>
 T number(const std::string& flag, const std::string& text) {
     T value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) fail(flag + " needs a number, not '" + text + "'");
+    if (error != std::errc{} || end != text.data() + text.size())
+        fail(flag + " needs a number, not '" + text + "'");
     return value;
 }
 
@@ -72,12 +73,18 @@ Options parse(int argc, char** argv) {
         }
         if (i + 1 == argc) fail(flag + " needs a value");
         const std::string value = argv[++i];
-        if (flag == "--format") options.format = value;
-        else if (flag == "--distance") options.distance = number<std::size_t>(flag, value);
-        else if (flag == "--loss") options.loss = number<double>(flag, value);
-        else if (flag == "--seed") options.seed = number<std::uint64_t>(flag, value);
-        else if (flag == "--frames") options.frames = number<std::size_t>(flag, value);
-        else fail("unknown flag " + flag);
+        if (flag == "--format")
+            options.format = value;
+        else if (flag == "--distance")
+            options.distance = number<std::size_t>(flag, value);
+        else if (flag == "--loss")
+            options.loss = number<double>(flag, value);
+        else if (flag == "--seed")
+            options.seed = number<std::uint64_t>(flag, value);
+        else if (flag == "--frames")
+            options.frames = number<std::size_t>(flag, value);
+        else
+            fail("unknown flag " + flag);
     }
     if (options.file.empty()) fail("which file?");
     if (options.distance < 1 || options.distance > 30) fail("--distance is 1 to 30");
@@ -113,8 +120,13 @@ struct Held {
 /// pair of real sockets.
 class Link final : public net::Sink {
 public:
-    Link(const Options& options, std::uint64_t stream, net::Address from, net::Socket* sender, net::Socket* receiver)
-        : random_(options.seed * 2 + stream), loss_(options.loss), from_(from), sender_(sender), receiver_(receiver) {}
+    Link(const Options& options, std::uint64_t stream, net::Address from, net::Socket* sender,
+         net::Socket* receiver)
+        : random_(options.seed * 2 + stream),
+          loss_(options.loss),
+          from_(from),
+          sender_(sender),
+          receiver_(receiver) {}
 
     void send(const net::Address& to, std::span<const std::byte> datagram) override {
         bytes_ += datagram.size() + 28;
@@ -295,7 +307,8 @@ Result replay(Workload& workload, const Options& options) {
 double percentile(std::vector<double> values, double part) {
     if (values.empty()) return 0;
     std::sort(values.begin(), values.end());
-    return values[std::min(values.size() - 1, static_cast<std::size_t>(part * static_cast<double>(values.size())))];
+    return values[std::min(values.size() - 1,
+                           static_cast<std::size_t>(part * static_cast<double>(values.size())))];
 }
 
 }  // namespace

@@ -118,7 +118,8 @@ inline std::optional<QuakeTrace> load_quake(const std::string& path) {
         in.skip(3);
         const std::uint64_t removed = in.take(2), changed = in.take(2), wire_bits = in.take(4);
         in.skip(8);
-        for (std::size_t r = 0; r < removed; ++r) snapshot.removed.push_back(static_cast<std::uint16_t>(in.take(2)));
+        for (std::size_t r = 0; r < removed; ++r)
+            snapshot.removed.push_back(static_cast<std::uint16_t>(in.take(2)));
         for (std::size_t c = 0; c < changed && in.ok(); ++c) {
             QuakeTrace::Change change{};
             change.number = static_cast<std::uint16_t>(in.take(2));

@@ -92,8 +92,14 @@ public:
         const Position* p = world.try_get<Position>(replica);
         const Interacting* i = world.try_get<Interacting>(replica);
         if (!o || !p || !i) return false;
-        const CubesTrace::Cube cube{static_cast<std::int32_t>(o->largest), o->others[0], o->others[1], o->others[2],
-                                    p->x, p->y, p->z, i->yes};
+        const CubesTrace::Cube cube{static_cast<std::int32_t>(o->largest),
+                                    o->others[0],
+                                    o->others[1],
+                                    o->others[2],
+                                    p->x,
+                                    p->y,
+                                    p->z,
+                                    i->yes};
         return cube == trace_.frames[frame_][number];
     }
 
@@ -102,7 +108,8 @@ private:
     Orientation orientation(std::size_t i) const {
         const CubesTrace::Cube& c = cube(i);
         return {static_cast<Axis>(c[0]),
-                {static_cast<std::uint16_t>(c[1]), static_cast<std::uint16_t>(c[2]), static_cast<std::uint16_t>(c[3])}};
+                {static_cast<std::uint16_t>(c[1]), static_cast<std::uint16_t>(c[2]),
+                 static_cast<std::uint16_t>(c[3])}};
     }
     Position position(std::size_t i) const { return {cube(i)[4], cube(i)[5], cube(i)[6]}; }
     Interacting interacting(std::size_t i) const { return {cube(i)[7] != 0}; }
@@ -186,12 +193,15 @@ void for_each_quake_field(Entity& e, Visit&& v) {
 
 class QuakeWorkload final : public Workload {
 public:
-    explicit QuakeWorkload(QuakeTrace trace) : trace_(std::move(trace)) { entities_.resize(kNumbers), states_.resize(kNumbers); }
+    explicit QuakeWorkload(QuakeTrace trace) : trace_(std::move(trace)) {
+        entities_.resize(kNumbers), states_.resize(kNumbers);
+    }
 
     void describe(Schema& schema) const override {
         schema.component<Trajectory<0>>("position");
         schema.component<Trajectory<1>>("angles");
-        schema.component<Event>("event", field(&Event::event, bounded(0, 1023)), field(&Event::parameter, bounded(0, 255)));
+        schema.component<Event>("event", field(&Event::event, bounded(0, 1023)),
+                                field(&Event::parameter, bounded(0, 255)));
         schema.component<Animation>("animation", field(&Animation::legs, bounded(0, 255)),
                                     field(&Animation::torso, bounded(0, 255)));
         schema.component<Status>("status", field(&Status::ground, bounded(0, 1023)));
@@ -275,7 +285,8 @@ private:
     template <class T>
     static void flatten(const T& value, std::array<std::uint32_t, 16>& out) {
         std::size_t count = 0;
-        shoal::replication::for_each_field(value, [&](const auto& field) { flatten_field(field, out, count); });
+        shoal::replication::for_each_field(value,
+                                           [&](const auto& field) { flatten_field(field, out, count); });
     }
     template <class T>
     static void flatten_field(const T& field, std::array<std::uint32_t, 16>& out, std::size_t& count) {

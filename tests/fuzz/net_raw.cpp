@@ -218,7 +218,8 @@ private:
         CHECK(after.malformed == before.malformed);
         CHECK(after.drops - before.drops <= 1);
         if (after.drops > before.drops) {
-            const std::uint64_t hints = after.hints - before.hints;  // a cookie that holds, no such connection
+            const std::uint64_t hints =
+                after.hints - before.hints;  // a cookie that holds, no such connection
             CHECK(hints <= 1 && after.sent - before.sent == hints);
             CHECK(after.events == before.events);
             CHECK(after.state == before.state);

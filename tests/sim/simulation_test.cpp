@@ -58,8 +58,8 @@ TEST(Simulation, EveryHeldVersionIsTheServersAndEveryoneConverges) {
     EXPECT_GT(sum.complete_checks, 1'000u);
     EXPECT_GT(sum.worlds_checked, 10'000u);
     for (const std::uint64_t happened :
-         {sum.joins, sum.refused, sum.rebases, sum.stale, sum.suppressed, sum.empty_records, sum.moves, sum.lost,
-          sum.duplicated, sum.reordered, sum.corrupted})
+         {sum.joins, sum.refused, sum.rebases, sum.stale, sum.suppressed, sum.empty_records, sum.moves,
+          sum.lost, sum.duplicated, sum.reordered, sum.corrupted})
         EXPECT_GT(happened, 0u);
     RecordProperty("versions_checked", std::to_string(sum.versions_checked));
     RecordProperty("complete_checks", std::to_string(sum.complete_checks));
