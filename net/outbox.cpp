@@ -84,7 +84,7 @@ bool Outbox::replace(std::uint32_t index, std::span<const std::byte> bytes) {
 
 bool Outbox::has_ready(const Terms& terms) const {
     for (const Weight weight : {Weight::urgent, Weight::normal, Weight::bulk}) {
-        if (weight == Weight::bulk && !terms.bulk) continue;
+        if (waiting_[std::size_t(weight)] == 0 || (weight == Weight::bulk && !terms.bulk)) continue;
         if (queue(weight, returned).first != kNone || queue(weight, loose).first != kNone) return true;
         if (!terms.beside_payload && queue(weight, alone).first != kNone) return true;
         const std::uint32_t first = queue(weight, fresh).first;
@@ -284,10 +284,12 @@ void Outbox::enqueue(std::uint32_t index, Place place) {
     Queue& to = queue(message.weight, place);
     (to.last == kNone ? to.first : messages_[to.last].next) = index;
     to.last = index;
+    waiting_[std::size_t(message.weight)] += 1;
     if (place != alone && message.weight != Weight::bulk) ready_bytes_ += kTypicalHeadBytes + message.size;
 }
 
 void Outbox::dequeue(Weight weight, Place place) {
+    waiting_[std::size_t(weight)] -= 1;
     Queue& from = queue(weight, place);
     const Message& message = messages_[from.first];
     if (place != alone && weight != Weight::bulk) ready_bytes_ -= kTypicalHeadBytes + message.size;
@@ -319,6 +321,7 @@ void Outbox::fill(Draft& draft, const Terms& terms) {
 
 Outbox::Took Outbox::take_one(Draft& draft, Weight weight, const Terms& terms) {
     Took result = Took::nothing;
+    if (waiting_[std::size_t(weight)] == 0) return result;
     for (const Place place : {alone, returned, loose_turn_ ? loose : fresh, loose_turn_ ? fresh : loose}) {
         const std::uint32_t index = queue(weight, place).first;
         if (index == kNone || (place == alone && terms.beside_payload)) continue;
@@ -504,6 +507,7 @@ bool Outbox::is_consistent() const {
     std::size_t waiting = 0;
     std::size_t ready = 0;
     for (std::size_t weight = 0; weight < queues_.size(); ++weight) {
+        const std::size_t before = waiting;
         for (std::size_t place = 0; place < kPlaces; ++place) {
             for (std::uint32_t i = queues_[weight][place].first; i != kNone; i = messages_[i].next) {
                 const Message& message = messages_[i];
@@ -515,6 +519,7 @@ bool Outbox::is_consistent() const {
                 waiting += 1;
             }
         }
+        if (waiting - before != waiting_[weight]) return false;
     }
     std::size_t under_way = 0;
     std::size_t copies = 0;

@@ -156,6 +156,7 @@ private:
     std::uint32_t max_bytes_;
     std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};  // by channel and weight
     std::array<std::array<Queue, kPlaces>, 3> queues_{};        // by weight
+    std::array<std::uint32_t, 3> waiting_{};                    // messages in the queues of each weight
     std::size_t ready_bytes_ = 0;
     std::int32_t urgent_lead_ = 0;  // bytes that urgent ones are ahead of their share
     bool loose_turn_ = false;

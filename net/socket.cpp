@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <new>
 #include <string>
 
 #ifdef _WIN32
@@ -212,16 +213,15 @@ void forbid_fragments(Handle handle, bool is_ipv6) {
 
 /// For a socket of `family`; an IPv6 socket reaches IPv4 by mapped addresses. 0 if it cannot.
 Length to_system(const Address& address, Address::Family family, sockaddr_storage& out) {
-    std::memset(&out, 0, sizeof out);
     if (family == Address::Family::ipv4) {
         if (address.family != Address::Family::ipv4) return 0;
-        auto& ipv4 = reinterpret_cast<sockaddr_in&>(out);
+        auto& ipv4 = *new (&out) sockaddr_in{};
         ipv4.sin_family = AF_INET;
         ipv4.sin_port = htons(address.port);
         std::memcpy(&ipv4.sin_addr, address.ip.data(), 4);
         return sizeof ipv4;
     }
-    auto& ipv6 = reinterpret_cast<sockaddr_in6&>(out);
+    auto& ipv6 = *new (&out) sockaddr_in6{};
     ipv6.sin6_family = AF_INET6;
     ipv6.sin6_port = htons(address.port);
     auto* const ip = reinterpret_cast<std::uint8_t*>(&ipv6.sin6_addr);
