@@ -216,7 +216,8 @@ void Connection::send_fragments(Time now) {
 
 SendResult Connection::send_message(const Delivery& how, std::span<const std::byte> message) {
     if (!is_open_) return SendResult::not_connected;
-    if (message.size() > kMaxMessageBytes) return SendResult::too_large;
+    const std::size_t most = how.channel == Channel::reliable ? kMaxReliableBytes : kMaxMessageBytes;
+    if (message.size() > most || !outbox_.could_hold(message.size())) return SendResult::too_large;
     return outbox_.push(how, message) ? SendResult::queued : SendResult::queue_full;
 }
 
@@ -224,8 +225,7 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
     if (!is_open_) return;
     is_open_ = false;
     reason_ = reason;
-    text_bytes_ = static_cast<std::uint8_t>(std::min(text.size(), kMaxReasonBytes));
-    std::copy_n(text.data(), text_bytes_, text_.data());
+    text_ = text.substr(0, kMaxReasonBytes);
     if (tell_peer) {
         last_words_left_ = kLastWords;
         next_last_word_ = now;
@@ -240,7 +240,7 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
     report_fates(now);
     while (const std::optional<PacketFate> fate = outgoing_.lose()) report(fate);
     if (is_announced_) {
-        handler_.on_disconnected(session_.peer, reason, std::string_view(text_.data(), text_bytes_));
+        handler_.on_disconnected(session_.peer, reason, text_);
     }
 }
 
@@ -393,32 +393,38 @@ void Connection::deliver(const Packet& packet, const Frame& frame) {
         case Inbox::Arrival::outdated:
             stats_.messages_outdated += 1;
             return;
-        case Inbox::Arrival::later:
-            return;
+        case Inbox::Arrival::kept:
+            break;
         case Inbox::Arrival::now:
+            hand_over(frame.channel, packet.bytes(frame));
+            break;
+        case Inbox::Arrival::whole:
+            hand_over(Channel::reliable, inbox_.whole());
             break;
     }
-    stats_.messages_received += 1;
-    handler_.on_message(session_.peer, frame.channel, packet.bytes(frame));
     if (frame.channel != Channel::reliable) return;
     std::array<std::byte, kMaxMessageBytes> buffer;
     while (is_open_) {
         const std::optional<std::span<const std::byte>> next = inbox_.take_ready(buffer);
         if (!next) break;
-        stats_.messages_received += 1;
-        handler_.on_message(session_.peer, Channel::reliable, *next);
+        hand_over(Channel::reliable, *next);
     }
+}
+
+void Connection::hand_over(Channel channel, std::span<const std::byte> message) {
+    stats_.messages_received += 1;
+    handler_.on_message(session_.peer, channel, message);
 }
 
 void Connection::send_last_words(Time now) {
     if (last_words_left_ == 0 || now < next_last_word_) return;
     last_words_left_ -= 1;
     next_last_word_ = now + kLastWordInterval;
-    if (path_.allows(kSmallPacketBytes + text_bytes_)) {
+    if (path_.allows(kSmallPacketBytes + text_.size())) {
         std::array<std::byte, 1 + kMaxReasonBytes> body;
         ByteWriter out(body);
         out.u8(static_cast<std::uint8_t>(reason_));
-        out.bytes(std::as_bytes(std::span(text_).first(text_bytes_)));
+        out.bytes(std::as_bytes(std::span(text_)));
         send_bare(PacketKind::disconnect, out.written(), now);
     }
     if (last_words_left_ == 0) cipher_.forget_send_key();

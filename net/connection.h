@@ -1,9 +1,9 @@
 #pragma once
 // One peer after the handshake: packets in, packets and events out. Host and Client own these.
 
-#include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "ack_window.h"
@@ -120,6 +120,7 @@ private:
     bool take_payload(std::uint64_t number, std::span<const std::byte> payload, Time now);
     bool take_fragment(const Packet& packet, Time now);
     void deliver(const Packet& packet, const Frame& frame);
+    void hand_over(Channel channel, std::span<const std::byte> message);
     void send_last_words(Time now);
     void prove_path(Time now);
     /// A packet of one of the kinds beside data.
@@ -154,8 +155,7 @@ private:
     bool is_open_ = true;
     bool is_announced_ = false;
     DisconnectReason reason_ = DisconnectReason::closed;
-    std::array<char, kMaxReasonBytes> text_{};
-    std::uint8_t text_bytes_ = 0;
+    std::string text_;  // of the good-bye
     std::uint8_t last_words_left_ = 0;
     Time next_last_word_{0};
 };

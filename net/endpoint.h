@@ -20,8 +20,9 @@ using Duration = std::chrono::microseconds;
 /// Since an epoch of the caller's choice; never goes backwards.
 using Time = Duration;
 
-constexpr std::size_t kMaxDatagramBytes = 1200;  // what every path on the internet carries
-constexpr std::size_t kMaxMessageBytes = 1000;
+constexpr std::size_t kMaxDatagramBytes = 1200;                    // what every path on the internet carries
+constexpr std::size_t kMaxMessageBytes = 1000;                     // unreliable, sequenced
+constexpr std::size_t kMaxReliableBytes = 256 * kMaxMessageBytes;  // reliable; travels in pieces of 1,000
 constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
 constexpr std::size_t kMinPayloadBytes = 600;   // left to the state, however many messages wait
 /// State payload in as many packets as it takes. All must arrive: at 1 % loss 32 kB do in three of four
@@ -164,6 +165,7 @@ public:
     /// A packet whose number is not that of a payload was accepted; in order of arrival with those whose is.
     virtual void on_packet(PeerId, std::uint64_t /*packet_number*/) {}
 
+    /// At most kMaxMessageBytes; reliable: kMaxReliableBytes.
     virtual void on_message(PeerId, Channel, std::span<const std::byte>) {}
 
     /// Exactly once for each send_payload: delivered as soon as it is known; lost when three packets later
@@ -215,6 +217,8 @@ public:
     virtual std::uint64_t send_payload(PeerId peer, std::span<const std::byte> payload, std::uint64_t cookie,
                                        Time now) = 0;
     /// Queues a copy. Each channel and weight has its own bound. Also for peers that are gone: not_connected.
+    /// Reliable messages may have kMaxReliableBytes, others kMaxMessageBytes; too_large also says that it
+    /// would not fit into its queue if that were empty (ConnectionConfig::message_queue_bytes).
     virtual SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message) = 0;
     /// Reports open fates as lost and the peer as disconnected, before it returns; tells the other side.
     /// Later flushes repeat the news. No effect on peers that are gone.

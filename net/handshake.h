@@ -29,7 +29,7 @@
 
 namespace shoal::net {
 
-constexpr std::uint8_t kWireVersion = 3;
+constexpr std::uint8_t kWireVersion = 4;
 constexpr std::size_t kChecksumBytes = 8;
 constexpr std::size_t kIntroductionBytes = 1117;  // padded with zeros
 constexpr std::size_t kIntroductionHeadBytes = 8 + 8 + 2;

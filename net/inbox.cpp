@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace shoal::net {
 namespace {
@@ -42,10 +43,10 @@ bool Inbox::plausible(const Packet& packet) const {
     for (std::size_t i = 0; i < packet.message_count; ++i) {
         const Frame& frame = packet.frames[i];
         if (frame.channel != Channel::reliable || state(frame.id) != State::missing) continue;
-        if (frame.id - base_ >= kReliableWindow) return false;
+        if (frame.id - base_ + frame.goes_on >= kReliableWindow) return false;
         bytes += frame.size;
     }
-    return bytes <= kReliableWindowBytes;
+    return bytes <= kReliableWindowBytes + kMaxReliableBytes;
 }
 
 Inbox::Arrival Inbox::arrive(const Packet& packet, const Frame& frame) {
@@ -73,25 +74,58 @@ Inbox::Arrival Inbox::arrive_reliable(std::uint64_t packet_number, const Frame& 
     const bool is_behind = frame.distance > 0 && frame.distance <= frame.id - base_;
     if (is_behind && state(frame.id - frame.distance) != State::delivered) {
         wait(frame, bytes);
-        return Arrival::later;
+        return Arrival::kept;
     }
-    delivered(frame.id);
-    return Arrival::now;
+    return deliver(frame.id, bytes, frame.goes_on);
 }
 
 std::optional<std::span<const std::byte>> Inbox::take_ready(std::span<std::byte, kMaxMessageBytes> buffer) {
-    if (ready_ == kNone) return std::nullopt;
-    const std::uint32_t index = ready_;
-    const Waiting message = waiting_[index];
-    ready_ = message.next;
-    waiting_[index].next = free_;
-    free_ = index;
-    const std::span<std::byte> bytes = buffer.first(message.size);
-    store_.read(message.bytes, bytes);
-    store_.release(message.bytes);
-    waiting_bytes_ -= message.size;
-    delivered(message.id);
-    return bytes;
+    while (ready_ != kNone) {
+        const Waiting message = waiting_[ready_];
+        const std::span<std::byte> bytes = buffer.first(message.size);
+        store_.read(message.bytes, bytes);
+        release(std::exchange(ready_, message.next));
+        const Arrival arrival = deliver(message.id, bytes, message.goes_on);
+        if (arrival == Arrival::now) return bytes;
+        if (arrival == Arrival::whole) return whole_;
+    }
+    return std::nullopt;
+}
+
+/// Its turn has come: it is handed over, or put by if its message goes on. No correct sender sends a piece
+/// after the next one of its message was delivered, or more than kMaxReliableBytes; if one does, the message
+/// ends there.
+Inbox::Arrival Inbox::deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
+    if (slots_.empty() && !goes_on) {
+        delivered(id);
+        return Arrival::now;
+    }
+    const std::uint32_t pieces = slot(id).pieces;
+    delivered(id);
+    const std::size_t size = bytes.size() + (pieces == kNone ? 0 : waiting_[pieces].message);
+    if (goes_on && size + kMaxMessageBytes <= kMaxReliableBytes && state(id + 1) != State::delivered) {
+        const std::uint32_t index = keep(id, bytes, true);
+        waiting_[index].message = static_cast<std::uint32_t>(size);
+        waiting_[index].next = pieces == kNone ? index : std::exchange(waiting_[pieces].next, index);
+        slot(id + 1).pieces = index;
+        return Arrival::kept;
+    }
+    if (pieces == kNone) return Arrival::now;
+    assemble(pieces, bytes);
+    return Arrival::whole;
+}
+
+void Inbox::assemble(std::uint32_t pieces, std::span<const std::byte> last) {
+    const std::size_t before = waiting_[pieces].message;
+    whole_.resize(before + last.size());
+    std::size_t at = 0;
+    for (std::uint32_t index = waiting_[pieces].next; at < before;) {
+        const Waiting piece = waiting_[index];
+        store_.read(piece.bytes, std::span(whole_).subspan(at, piece.size));
+        release(std::exchange(index, piece.next));
+        at += piece.size;
+    }
+    std::copy(last.begin(), last.end(), whole_.begin() + std::ptrdiff_t(at));
 }
 
 Inbox::State Inbox::state(std::uint64_t id) const {
@@ -112,7 +146,7 @@ Inbox::Slot& Inbox::slot(std::uint64_t id) {
     return slots_[id & (slots_.size() - 1)];
 }
 
-void Inbox::wait(const Frame& frame, std::span<const std::byte> bytes) {
+std::uint32_t Inbox::keep(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
     std::uint32_t index = free_;
     if (index == kNone) {
         index = static_cast<std::uint32_t>(waiting_.size());
@@ -120,11 +154,24 @@ void Inbox::wait(const Frame& frame, std::span<const std::byte> bytes) {
     } else {
         free_ = waiting_[index].next;
     }
+    waiting_[index] = {id, store_.put(bytes), kNone, 0, static_cast<std::uint16_t>(bytes.size()), goes_on};
+    waiting_bytes_ += static_cast<std::uint32_t>(bytes.size());
+    return index;
+}
+
+void Inbox::release(std::uint32_t index) {
+    Waiting& message = waiting_[index];
+    store_.release(message.bytes);
+    waiting_bytes_ -= message.size;
+    message.next = free_;
+    free_ = index;
+}
+
+void Inbox::wait(const Frame& frame, std::span<const std::byte> bytes) {
     slot(frame.id).state = State::waiting;
     Slot& before = slot(frame.id - frame.distance);
-    waiting_[index] = {frame.id, store_.put(bytes), before.waiters, frame.size};
-    before.waiters = index;
-    waiting_bytes_ += frame.size;
+    const std::uint32_t index = keep(frame.id, bytes, frame.goes_on);
+    waiting_[index].next = std::exchange(before.waiters, index);
 }
 
 /// Its waiters become ready, and base_ moves past everything delivered.

@@ -12,7 +12,8 @@
 
 namespace shoal::net {
 
-/// All reliable messages under way have at most this many bytes together. So an Inbox keeps no more.
+/// All reliable messages under way have at most this many bytes together. So an Inbox keeps no more, but for
+/// the first pieces of one large message, which may be under way no longer.
 constexpr std::uint32_t kReliableWindowBytes = 1024 * 1024;
 
 /// Everything is allocated on first use.
@@ -25,11 +26,13 @@ public:
     /// Whether a correct sender could send these messages now.
     bool plausible(const Packet& packet) const;
 
-    enum class Arrival : std::uint8_t { now, later, known, outdated };
-    /// now: deliver this message, and then, if it is reliable, everything from take_ready(). Requires that
-    /// the packet was plausible.
+    enum class Arrival : std::uint8_t { now, whole, kept, known, outdated };
+    /// now: deliver this message. whole: deliver whole(), which this one completes. If it is reliable, after
+    /// any of these but `known` everything from take_ready(). Requires that the packet was plausible.
     Arrival arrive(const Packet& packet, const Frame& frame);
-    /// The next message that need wait no longer, copied into `buffer`.
+    /// The message of several pieces that is complete now. Valid until the next one is.
+    std::span<const std::byte> whole() const { return whole_; }
+    /// The next message that need wait no longer, copied into `buffer`, or whole().
     std::optional<std::span<const std::byte>> take_ready(std::span<std::byte, kMaxMessageBytes> buffer);
 
     std::uint32_t waiting_bytes() const { return waiting_bytes_; }
@@ -39,30 +42,38 @@ private:
     enum class State : std::uint8_t { missing, waiting, delivered };
     struct Slot {
         std::uint32_t waiters = kNone;  // messages to deliver after this one
+        std::uint32_t pieces = kNone;   // the latest one of the message that this one goes on with
         State state = State::missing;
     };
     struct Waiting {
         std::uint64_t id;
-        std::uint32_t bytes;  // in store_
-        std::uint32_t next;   // in the same list
+        std::uint32_t bytes;    // in store_
+        std::uint32_t next;     // in the same list; of pieces the one after, and after the latest the first
+        std::uint32_t message;  // pieces: bytes of all up to this one
         std::uint16_t size;
+        bool goes_on;
     };
 
     State state(std::uint64_t id) const;
     Slot& slot(std::uint64_t id);
     Arrival arrive_reliable(std::uint64_t packet_number, const Frame& frame,
                             std::span<const std::byte> bytes);
+    std::uint32_t keep(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on);
+    void release(std::uint32_t index);
     void wait(const Frame& frame, std::span<const std::byte> bytes);
+    Arrival deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on);
+    void assemble(std::uint32_t pieces, std::span<const std::byte> last);
     void delivered(std::uint64_t id);
     void note_id(std::uint64_t packet_number, std::uint64_t id);
 
     std::uint64_t base_;            // the lowest reliable id not delivered
     std::vector<Slot> slots_;       // ids from base_, modulo the size: a power of two, up to kReliableWindow
-    std::vector<Waiting> waiting_;  // in lists: of each slot, ready, free
+    std::vector<Waiting> waiting_;  // in lists: of each slot, of each large message, ready, free
     std::uint32_t ready_ = kNone;   // to be delivered, in this order
     std::uint32_t free_ = kNone;
     std::uint32_t waiting_bytes_ = 0;
     MessageStore store_;
+    std::vector<std::byte> whole_;
 
     std::uint64_t newest_id_;                // in all packets
     std::uint64_t newest_packet_ = 0;        // that had reliable messages

@@ -24,6 +24,11 @@ constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);  // no packet c
 constexpr double kMaxRepeatCredit = 1200;
 constexpr double kSecondShare = 0.74;  // at one small message a packet this is what first repeats take
 
+/// Of a message, 1 if it is none too large.
+std::size_t piece_count(std::size_t message_bytes) {
+    return std::max<std::size_t>(1, (message_bytes + kMaxMessageBytes - 1) / kMaxMessageBytes);
+}
+
 std::size_t repeats_wanted(double loss) {
     return loss > kLossForTwo ? 2 : loss > kLossForOne ? 1 : 0;
 }
@@ -49,7 +54,7 @@ struct Outbox::Draft {
 };
 
 bool Outbox::push(const Delivery& how, std::span<const std::byte> message) {
-    assert(message.size() <= kMaxMessageBytes);
+    assert(message.size() <= (how.channel == Channel::reliable ? kMaxReliableBytes : kMaxMessageBytes));
     assert(how.channel != Channel::sequenced || how.key < kKeys);
     if (how.channel == Channel::sequenced) {
         if (sequenced_.empty()) sequenced_.resize(kKeys, kNone);
@@ -60,13 +65,22 @@ bool Outbox::push(const Delivery& how, std::span<const std::byte> message) {
     const std::uint32_t before = is_ordered && !buckets_.empty() ? link_to_newest(how.key) : kNone;
     if (before != kNone && messages_[before].id == 0) with.weight = messages_[before].weight;
     std::uint32_t& used = used_bytes_[std::size_t(with.channel)][std::size_t(with.weight)];
-    if (used + kEntryBytes + message.size() > max_bytes_) return false;
-    used = static_cast<std::uint32_t>(used + kEntryBytes + message.size());
-    const std::uint32_t index = add(with, message);
-    if (how.channel == Channel::sequenced) sequenced_[how.key] = index;
-    if (is_ordered) chain(index);
-    enqueue(index, how.channel == Channel::reliable ? fresh : loose);
+    if (used + queued_bytes(message.size()) > max_bytes_) return false;
+    used = static_cast<std::uint32_t>(used + queued_bytes(message.size()));
+    for (std::size_t left = piece_count(message.size()); left > 0; --left) {
+        const std::size_t bytes = std::min(message.size(), kMaxMessageBytes);
+        const std::uint32_t index = add(with, message.first(bytes));
+        messages_[index].pieces_left = static_cast<std::uint16_t>(left - 1);
+        message = message.subspan(bytes);
+        if (how.channel == Channel::sequenced) sequenced_[how.key] = index;
+        if (is_ordered) chain(index);
+        enqueue(index, how.channel == Channel::reliable ? fresh : loose);
+    }
     return true;
+}
+
+std::size_t Outbox::queued_bytes(std::size_t message_bytes) {
+    return piece_count(message_bytes) * kEntryBytes + message_bytes;
 }
 
 /// The newer message takes the place of the older one in its queue.
@@ -179,6 +193,7 @@ void Outbox::note_sent(const Draft& draft, const Terms& terms, ConnectionStats& 
     const Draft::Column& reliable = draft.of(Channel::reliable);
     for (std::size_t i = 0; i < reliable.count; ++i) {
         Message& message = messages_[reliable.messages[i]];
+        stats.messages_sent -= message.pieces_left > 0;  // the last one counts
         const bool is_repeat = message.copies > 0;
         if (is_repeat || message.losses > 0) stats.messages_repeated += 1;
         message.copies += 1;
@@ -326,19 +341,23 @@ Outbox::Took Outbox::take_one(Draft& draft, Weight weight, const Terms& terms) {
         const std::uint32_t index = queue(weight, place).first;
         if (index == kNone || (place == alone && terms.beside_payload)) continue;
         Message& message = messages_[index];
-        if (place == fresh) {
-            if (!window_has_room(message)) continue;
+        if (place == fresh && !window_has_room(message)) continue;
+        const bool needs_id = place == fresh && message.id == 0;
+        if (needs_id) {
             message.id = next_id_;
             message.distance = distance_if_sent_now(message);
         }
         const std::size_t bytes = cost(draft, message);
         if (bytes > draft.room) {
-            if (place == fresh) message.id = 0;
+            if (needs_id) message.id = 0;
             result = Took::no_room;
             continue;
         }
+        if (needs_id) {
+            assign_id(index);
+            if (message.pieces_left > 0) assign_ids(index);
+        }
         dequeue(weight, place);
-        if (place == fresh) assign_id(message, index);
         if (message.channel == Channel::sequenced) sequenced_[message.key] = kNone;
         if (place == fresh || place == loose) loose_turn_ = place == fresh;
         put(draft, index, bytes);
@@ -403,7 +422,7 @@ void Outbox::put(Draft& draft, std::uint32_t index, std::size_t bytes) {
 }
 
 bool Outbox::joins(const Message& before, const Message& after) const {
-    if (before.size != after.size) return false;
+    if (before.size != after.size || (before.pieces_left > 0) != (after.pieces_left > 0)) return false;
     return before.channel != Channel::reliable ||
            (after.id == before.id + 1 && after.distance == before.distance);
 }
@@ -418,6 +437,7 @@ Run Outbox::run_at(const Draft& draft, std::size_t channel, std::size_t at) cons
     Run run;
     run.channel = first.channel;
     run.count = static_cast<std::uint8_t>(end - at);
+    run.goes_on = first.pieces_left > 0;
     run.size = first.size;
     run.first_id = first.id;
     run.distance = first.distance;
@@ -442,15 +462,28 @@ void Outbox::carry(std::uint32_t& last, const Run& run) {
     last = index;
 }
 
-/// Bulk leaves half of the window to the others.
+/// For it and for the pieces after it, or they have their ids. Bulk leaves half of the window to the others.
 bool Outbox::window_has_room(const Message& message) const {
+    if (message.id != 0) return true;
     const unsigned shift = message.weight == Weight::bulk ? 1 : 0;
-    const std::uint32_t bytes = base_ < next_id_ ? sent_bytes_ - sent(base_).position : 0;
-    return next_id_ - base_ < kReliableWindow >> shift &&
-           bytes + message.size <= kReliableWindowBytes >> shift;
+    const std::uint32_t under_way = base_ < next_id_ ? sent_bytes_ - sent(base_).position : 0;
+    const std::size_t bytes = message.size + message.pieces_left * kMaxMessageBytes;
+    return next_id_ + message.pieces_left - base_ < kReliableWindow >> shift &&
+           under_way + bytes <= kReliableWindowBytes >> shift;
 }
 
-void Outbox::assign_id(Message& message, std::uint32_t index) {
+/// To the pieces that wait behind this one.
+void Outbox::assign_ids(std::uint32_t index) {
+    for (unsigned left = messages_[index].pieces_left; left > 0; --left) {
+        index = messages_[index].next;
+        messages_[index].id = next_id_;
+        messages_[index].distance = 1;
+        assign_id(index);
+    }
+}
+
+void Outbox::assign_id(std::uint32_t index) {
+    const Message& message = messages_[index];
     assert(message.id == next_id_);
     if (next_id_ - base_ == sent_.size()) {
         std::vector<Sent> larger(std::max(kFirstSent, sent_.size() * 2));
@@ -512,8 +545,8 @@ bool Outbox::is_consistent() const {
             for (std::uint32_t i = queues_[weight][place].first; i != kNone; i = messages_[i].next) {
                 const Message& message = messages_[i];
                 if (std::size_t(message.weight) != weight || message.copies != 0) return false;
-                if ((place == fresh) != (message.channel == Channel::reliable && message.id == 0))
-                    return false;
+                if ((place == loose) != (message.channel != Channel::reliable)) return false;
+                if (place != fresh && place != loose && message.id == 0) return false;
                 if (place != alone && message.weight != Weight::bulk)
                     ready += kTypicalHeadBytes + message.size;
                 waiting += 1;

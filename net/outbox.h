@@ -30,6 +30,8 @@ public:
     Outbox(std::uint64_t first_id, std::uint32_t max_bytes)
         : max_bytes_(max_bytes), base_(first_id), next_id_(first_id) {}
 
+    /// Whether an empty queue could hold it.
+    bool could_hold(std::size_t message_bytes) const { return queued_bytes(message_bytes) <= max_bytes_; }
     /// False, changing nothing, when its queue would be over its bound. What is under way has left it, and is
     /// bounded by the reliable window.
     bool push(const Delivery& how, std::span<const std::byte> message);
@@ -69,6 +71,7 @@ public:
 private:
     /// A reliable one stays here, without its bytes, until all with lower ids are delivered, too: only then
     /// has the other side surely handed it over, and only then may the next of its key go without naming it.
+    /// A large one is several of these, its pieces, which get their ids together: so these are consecutive.
     struct Message {
         std::uint64_t id = 0;  // reliable; 0: not sent yet
         Time last_sent{0};     // reliable
@@ -80,6 +83,7 @@ private:
         std::uint32_t next_in_bucket = kNone;  // if the newest of its key
         std::uint16_t size;
         std::uint16_t distance = 0;
+        std::uint16_t pieces_left = 0;  // after this one
         Channel channel;
         Weight weight;
         std::uint8_t losses = 0;  // saturates
@@ -116,6 +120,7 @@ private:
     enum class Took : std::uint8_t { nothing, no_room, one };
 
     bool replace(std::uint32_t index, std::span<const std::byte> message);
+    static std::size_t queued_bytes(std::size_t message_bytes);
     std::uint32_t add(const Delivery& how, std::span<const std::byte> message);
     void drop_bytes(Message& message);
     void release(std::uint32_t index);
@@ -145,7 +150,8 @@ private:
     void carry(std::uint32_t& last, const Run& run);
 
     bool window_has_room(const Message& message) const;
-    void assign_id(Message& message, std::uint32_t index);
+    void assign_id(std::uint32_t index);
+    void assign_ids(std::uint32_t index);
     std::uint16_t distance_if_sent_now(const Message& message) const;
     std::uint32_t find(std::uint64_t id) const;
     Sent& sent(std::uint64_t id) { return sent_[id & (sent_.size() - 1)]; }

@@ -25,6 +25,7 @@ constexpr unsigned kIsLastFragment = 128;
 
 // Head of a run of messages.
 constexpr unsigned kChannelBits = 3;
+constexpr unsigned kReliableGoesOn = 3;  // beside the values of Channel
 constexpr unsigned kIsLastRun = 4;
 constexpr unsigned kHasCount = 8;
 constexpr unsigned kIdBytesShift = 4;      // two bits: 0 to 2
@@ -97,8 +98,9 @@ bool read_fragment_head(ByteReader& in, Fragment& fragment) {
 /// `next_id` is the one after the last reliable message of this packet; 0: there is none yet.
 bool read_run(ByteReader& in, bool has_payload, std::uint64_t expected_id, std::uint64_t& next_id, Run& run) {
     const unsigned head = in.u8();
-    if (!in.ok() || (head & kChannelBits) > static_cast<unsigned>(Channel::reliable)) return false;
-    run.channel = static_cast<Channel>(head & kChannelBits);
+    if (!in.ok()) return false;
+    run.goes_on = (head & kChannelBits) == kReliableGoesOn;
+    run.channel = run.goes_on ? Channel::reliable : static_cast<Channel>(head & kChannelBits);
     run.is_last = head & kIsLastRun;
     run.fills_packet = run.is_last && !has_payload;
     run.count = head & kHasCount ? in.u8() : std::uint8_t(1);
@@ -120,6 +122,10 @@ bool read_run(ByteReader& in, bool has_payload, std::uint64_t expected_id, std::
     } else if (run.id_bytes != 0 || predecessor != kNoPredecessor) {
         return false;
     }
+    if (run.goes_on) {
+        run.size = kMaxMessageBytes;
+        return in.ok();
+    }
     if (!run.fills_packet) return read_short_number(in, run.size) && run.size <= kMaxMessageBytes;
     const std::size_t keys = run.channel == Channel::sequenced ? run.count : 0u;
     if (!in.ok() || in.remaining() < keys || (in.remaining() - keys) % run.count != 0) return false;
@@ -136,10 +142,9 @@ bool read_messages(ByteReader& in, std::size_t base, std::uint64_t expected_id, 
         if (packet.message_count + run.count > kMaxMessagesPerPacket) return false;
         for (unsigned i = 0; i < run.count; ++i) {
             const std::uint8_t key = run.channel == Channel::sequenced ? in.u8() : std::uint8_t(0);
-            packet.frames[packet.message_count++] = {
-                run.first_id + i, static_cast<std::uint16_t>(base + in.position()),
-                run.size,         run.distance,
-                run.channel,      key};
+            const auto offset = static_cast<std::uint16_t>(base + in.position());
+            packet.frames[packet.message_count++] = {run.first_id + i, offset, run.size,   run.distance,
+                                                     run.channel,      key,    run.goes_on};
             in.bytes(run.size);
             if (!in.ok()) return false;
         }
@@ -231,20 +236,21 @@ void write_fragment_head(ByteWriter& out, const Fragment& fragment) {
 std::size_t run_bytes(const Run& run) {
     return 1 + (run.count > 1 ? 1u : 0u) + run.id_bytes +
            (run.distance > 1 ? short_number_bytes(run.distance) : 0) +
-           (run.fills_packet ? 0 : short_number_bytes(run.size));
+           (run.fills_packet || run.goes_on ? 0 : short_number_bytes(run.size));
 }
 
 void write_run(ByteWriter& out, const Run& run) {
     assert(run.count >= 1 && run.size <= kMaxMessageBytes && run.distance < kReliableWindow);
     assert(run.is_last || !run.fills_packet);
+    assert(!run.goes_on || run.size == kMaxMessageBytes);
     const unsigned predecessor = run.distance > 1 ? kDistanceFollows : unsigned(run.distance);
-    out.u8(static_cast<unsigned>(run.channel) | (run.is_last ? kIsLastRun : 0) |
-           (run.count > 1 ? kHasCount : 0) | unsigned(run.id_bytes) << kIdBytesShift |
-           predecessor << kPredecessorShift);
+    const unsigned channel = run.goes_on ? kReliableGoesOn : static_cast<unsigned>(run.channel);
+    out.u8(channel | (run.is_last ? kIsLastRun : 0) | (run.count > 1 ? kHasCount : 0) |
+           unsigned(run.id_bytes) << kIdBytesShift | predecessor << kPredecessorShift);
     if (run.count > 1) out.u8(run.count);
     if (run.id_bytes > 0) out.uint(run.first_id & ((1ull << (8 * run.id_bytes)) - 1), run.id_bytes);
     if (run.distance > 1) write_short_number(out, run.distance);
-    if (!run.fills_packet) write_short_number(out, run.size);
+    if (!run.fills_packet && !run.goes_on) write_short_number(out, run.size);
 }
 
 std::uint8_t id_bytes(std::uint64_t span) {

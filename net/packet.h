@@ -59,11 +59,14 @@ struct Frame {
     std::uint16_t distance;  // reliable: deliver after message id - distance; 0: at once
     Channel channel;
     std::uint8_t key;  // sequenced only
+    bool goes_on;      // reliable: a piece of a message; the next id is its next one
 };
 
-/// What neighbouring messages share: channel and size; and if reliable, the distance, their ids consecutive.
+/// What neighbouring messages share: channel and size; and if reliable, the distance and whether they go on,
+/// their ids consecutive.
 struct Run {
     Channel channel = Channel::unreliable;
+    bool goes_on = false;       // reliable: pieces, none of them the last of its message
     bool is_last = false;       // in the packet
     bool fills_packet = false;  // is_last and no payload follows: the size is left out
     std::uint8_t count = 1;

@@ -49,7 +49,7 @@ public:
     /// Brings the world up to date and sends what is due. Call it often: at least every 20 ms.
     void update(net::Time now);
 
-    /// At most kMaxMessageBytes less one; fails like net::Endpoint::send_message.
+    /// Has a byte more on its way, which counts; fails like net::Endpoint::send_message.
     net::SendResult send_message(net::Delivery how, std::span<const std::byte> message);
 
     bool is_connected() const { return endpoint_.is_connected(endpoint_.server()); }

@@ -55,7 +55,7 @@ public:
     /// Every peer knows that it is complete as of the last tick.
     bool is_settled() const;
 
-    /// At most kMaxMessageBytes less one; fails like net::Endpoint::send_message.
+    /// Has a byte more on its way, which counts; fails like net::Endpoint::send_message.
     net::SendResult send_message(net::PeerId peer, net::Delivery how, std::span<const std::byte> message);
     /// Nothing happens if the peer is gone.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);

@@ -12,11 +12,14 @@ struct Counter : Handler {
         larges += bytes.size() > kMaxPayloadBytes;
         return ++payloads > 0;
     }
-    void on_message(PeerId, Channel, std::span<const std::byte>) override { messages += 1; }
+    void on_message(PeerId, Channel, std::span<const std::byte> bytes) override {
+        messages += 1;
+        large_messages += bytes.size() > kMaxMessageBytes;
+    }
     void on_fate(PeerId, const PacketFate&) override { fates += 1; }
     void on_connected(PeerId peer) override { newest = peer; }
     PeerId newest;
-    std::uint64_t payloads = 0, larges = 0, messages = 0, fates = 0;
+    std::uint64_t payloads = 0, larges = 0, messages = 0, large_messages = 0, fates = 0;
 };
 
 // Goal: packets cost no heap allocation once buffers have grown, even with loss, repeats and reordering.
@@ -69,6 +72,7 @@ TEST(Net, SteadyStateDoesNotAllocate) {
             (void)host.send_message(at_server.newest, unordered().with(Weight::urgent), as_bytes(message));
             (void)host.send_message(at_server.newest, ordered_by(std::uint32_t(tick)), as_bytes(message));
             (void)host.send_message(at_server.newest, unordered().with(Weight::bulk), as_bytes(state));
+            if (tick % 50 == 0) (void)host.send_message(at_server.newest, Channel::reliable, as_bytes(large));
             (void)client.send_message(client.server(), Channel::reliable, as_bytes(message));
             host.flush(now);
             client.flush(now);
@@ -98,6 +102,7 @@ TEST(Net, SteadyStateDoesNotAllocate) {
     EXPECT_GT(at_client.payloads, 5000u);
     EXPECT_GT(at_client.larges, 50u);
     EXPECT_GT(at_client.messages, 5000u);
+    EXPECT_GT(at_client.large_messages, 50u);
     EXPECT_GT(at_server.fates, 5000u);
 }
 

@@ -110,7 +110,8 @@ TEST(Connection, FatesExactlyOnceAndReliableInOrderUnderAllFaults) {
                     queued_down += 1;
                 (void)world.host->send_message(world.peer(), Channel::unreliable, as_bytes(text));
             }
-            const std::string big = std::to_string(queued_up) + std::string(random() % 900, '.');
+            const std::size_t most = random() % 8 == 0 ? 6'000 : 900;
+            const std::string big = std::to_string(queued_up) + std::string(random() % most, '.');
             if (random() % 8 == 0 && world.client().send_message(world.client().server(), Channel::reliable,
                                                                  as_bytes(big)) == SendResult::queued) {
                 queued_up += 1;
@@ -122,6 +123,10 @@ TEST(Connection, FatesExactlyOnceAndReliableInOrderUnderAllFaults) {
         world.up.set_config({});
         world.down.set_config({});
         world.run(3s, 16ms);
+        const auto has_all = [&] {
+            return world.server.texts(Channel::reliable).size() == std::size_t(queued_up);
+        };
+        for (int i = 0; i < 10 && !has_all(); ++i) world.run(1s, 16ms);  // the worst path left a low rate
         check();
         ASSERT_TRUE(down.open.empty());
         ASSERT_TRUE(up.open.empty());
@@ -391,6 +396,15 @@ TEST(Connection, CapacityKeepsRoomForBothStateAndMessages) {
     const std::string too_big(kMaxMessageBytes + 1, 'm');
     EXPECT_EQ(world.host->send_message(world.peer(), Channel::unreliable, as_bytes(too_big)),
               SendResult::too_large);
+    const std::string far_too_big(kMaxReliableBytes + 1, 'm');
+    EXPECT_EQ(world.host->send_message(world.peer(), Channel::reliable, as_bytes(far_too_big)),
+              SendResult::too_large);
+    // In 64 kB fit 63 pieces of 1,000 bytes, for each of which 32 more count, and a last one of 488.
+    for (const std::size_t bytes : {63'488, 63'489}) {
+        EXPECT_EQ(world.host->send_message(world.peer(), unordered().with(Weight::bulk),
+                                           as_bytes(std::string(bytes, 'm'))),
+                  bytes == 63'488 ? SendResult::queued : SendResult::too_large);
+    }
     const std::string state(kMaxPayloadBytes, 's');  // more than the advice: messages wait for the flush
     world.host->send_payload(world.peer(), as_bytes(state), 0, world.now);
     world.run(50ms);
@@ -518,7 +532,7 @@ TEST(Connection, AuthenticNonsenseEndsIt) {
         {1},                            // acks announced, none there
         {0x10},                         // ack bits without acks
         {4},                            // messages announced, none there
-        {4, 7, 'a'},                    // unknown channel
+        {4, 7, 'a'},                    // a piece without id
         {4, 0x14, 1, 'a'},              // an id of an unreliable message
         {4, 0x44, 'a'},                 // an unreliable message behind another
         {4, 0x15, 1, 'a'},              // an id of a sequenced one
@@ -535,6 +549,8 @@ TEST(Connection, AuthenticNonsenseEndsIt) {
         {0xC, 4, 0x80, 0xFF},           // the same
         {4, 6, 'a'},                    // reliable, continues a run that is not there
         {4, 0x36, 1, 'a'},              // three bytes of id
+        {4, 0x17, 1, 'a'},              // a piece that goes on and is not full
+        {0xC, 0x17, 1, 'a'},            // the same, beside a payload
         {4, 0x26, 1, 0x10, 'a'},        // reliable id far ahead of the window
         {4, 0xD6, 1, 'a'},              // unknown predecessor
         {4, 0x96, 1},                   // distance announced, none there

@@ -88,19 +88,19 @@ TEST(Handshake, BytesOfEachKindArePinned) {
     const auto request = bytes_of(kRequest);
     ASSERT_EQ(request.size(), 1200u);
     EXPECT_EQ(hex(std::span(request).first(20)),
-              "80 03 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 00 00");
-    EXPECT_EQ(hex(std::span(request).last(9)), "00 f3 bb 3d b1 10 11 06 dc");
+              "80 04 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 00 00");
+    EXPECT_EQ(hex(std::span(request).last(9)), "00 37 9e c0 ba ae 7e 56 1c");
     EXPECT_EQ(hex(bytes_of(kCookie)),
-              "88 03 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 98 0e bc 28 dc ae 74 ae");
+              "88 04 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00 7c a6 1b c7 8f f7 7e e8");
     const auto connect = bytes_of(kConnect);
     ASSERT_EQ(connect.size(), 1200u);
     EXPECT_EQ(hex(std::span(connect).first(30)),
-              "90 03 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 99 00 00 00 00 00 00 00 00 01 02");
-    EXPECT_EQ(hex(std::span(connect).last(9)), "8c 8e 5e 0b ad da 20 43 a2");
+              "90 04 88 77 66 55 44 33 22 11 ee ff c0 00 00 00 00 00 01 99 00 00 00 00 00 00 00 00 01 02");
+    EXPECT_EQ(hex(std::span(connect).last(9)), "8c 35 76 7f 60 76 d7 ae 4d");
     EXPECT_EQ(hex(bytes_of(kAnswer)),
-              "98 03 88 77 66 55 44 33 22 11 74 68 65 20 62 6f 64 79 1f 0a 9e 16 d6 6d cd b8");
+              "98 04 88 77 66 55 44 33 22 11 74 68 65 20 62 6f 64 79 b4 5e e5 6f ad 2f 2b 8b");
     EXPECT_EQ(hex(bytes_of(kRefuse)),
-              "a0 03 88 77 66 55 44 33 22 11 0c 00 00 00 00 00 00 00 00 87 7a 39 ed 61 98 52 b0");
+              "a0 04 88 77 66 55 44 33 22 11 0c 00 00 00 00 00 00 00 00 55 e0 fb 2b b0 bf 1f 3e");
 }
 
 TEST(Handshake, IntroductionAndVerdictArePinned) {

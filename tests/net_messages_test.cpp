@@ -62,8 +62,9 @@ struct Pipe {
             return false;
         for (std::size_t i = 0; i < packet.message_count; ++i) {
             const Frame& frame = packet.frames[i];
-            if (inbox.arrive(packet, frame) != Inbox::Arrival::now) continue;
-            got.push_back({frame.channel, as_text(packet.bytes(frame))});
+            const Inbox::Arrival arrival = inbox.arrive(packet, frame);
+            if (arrival == Inbox::Arrival::now) got.push_back({frame.channel, as_text(packet.bytes(frame))});
+            if (arrival == Inbox::Arrival::whole) got.push_back({frame.channel, as_text(inbox.whole())});
             std::array<std::byte, kMaxMessageBytes> room;
             if (frame.channel != Channel::reliable) continue;
             while (const auto next = inbox.take_ready(room))
@@ -81,14 +82,25 @@ struct Pipe {
 };
 
 /// What arrives must be: reliable ones once each, in order of their key; sequenced ones once at most, never
-/// older than before; unreliable ones once at most. Messages are "key number" with numbers that count up.
+/// older than before; unreliable ones once at most. Messages are "key number" with numbers that count up, and
+/// padding that both determine.
 struct Model {
+    static std::string text(std::uint32_t key, int number, std::size_t padding) {
+        std::string result = std::to_string(key) + " " + std::to_string(number) + " ";
+        result += std::to_string(padding) + " ";
+        for (std::size_t i = 0; i < padding; ++i)
+            result += char('a' + (i + i / 1000 + unsigned(number) + key) % 26);
+        return result;
+    }
     void check(const std::vector<Pipe::Got>& got) {
         for (; checked < got.size(); ++checked) {
             const Pipe::Got& message = got[checked];
             long long key = 0;
             int number = 0;
-            ASSERT_EQ(std::sscanf(message.text.c_str(), "%lld %d", &key, &number), 2) << message.text;
+            std::size_t padding = 0;
+            ASSERT_EQ(std::sscanf(message.text.c_str(), "%lld %d %zu", &key, &number, &padding), 3);
+            ASSERT_TRUE(message.text == text(std::uint32_t(key), number, padding)) << key << ' ' << number;
+            larges += message.text.size() > kMaxMessageBytes;
             if (message.channel == Channel::unreliable) {
                 ASSERT_TRUE(once.insert(number).second);
             } else if (message.channel == Channel::sequenced) {
@@ -101,15 +113,17 @@ struct Model {
             }
         }
     }
-    std::size_t checked = 0;
+    std::size_t checked = 0, larges = 0;
     std::set<int> once, unordered;
     std::map<long long, int> newest, delivered;
 };
 
 // Goal: whatever packets do, each channel keeps its promise, and in the end every reliable message is there.
 // Method: packets lost, late by up to 64 or delivered at random; fates as a connection reports them, also
-// "lost" for packets that arrived; ids that cross each wrap; the outbox checked after every step.
+// "lost" for packets that arrived; ids that cross each wrap; messages of many pieces; the outbox checked
+// after every step.
 TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
+    std::size_t larges = 0;
     for (std::uint32_t seed = 1; seed <= 150; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937 engine(seed);
@@ -132,13 +146,14 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
             const bool is_filling = step < 1000;
             for (std::uint64_t n = is_filling ? random() % burst : 0; n > 0; --n) {
                 const auto weight = static_cast<Weight>(random() % 3);
-                const std::size_t pad = random() % 5 == 0 ? random() % 900 : 0;
+                std::size_t pad = random() % 5 == 0 ? random() % 900 : 0;
                 std::uint32_t key = random() % keys;
                 const unsigned kind = random() % 6;
                 if (kind == 0 && random() % 2) key = Delivery::kNoKey;
-                const int count = kind == 5 || kind == 4 ? others : queued[key];
-                const std::string text =
-                    std::to_string(key) + " " + std::to_string(count) + " " + std::string(pad, '.');
+                const bool is_reliable = kind < 4;
+                if (is_reliable && random() % 50 == 0) pad = random() % (random() % 8 ? 3'000 : 40'000);
+                const int count = is_reliable ? queued[key] : others;
+                const std::string text = Model::text(key, count, pad);
                 if (kind == 5) {
                     others += pipe.outbox.push(Delivery(Channel::unreliable).with(weight), as_bytes(text));
                 } else if (kind == 4) {
@@ -178,7 +193,9 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
         }
         ASSERT_EQ(pipe.inbox.waiting_bytes(), 0u);
         ASSERT_TRUE(pipe.outbox.is_consistent());
+        larges += model.larges;
     }
+    EXPECT_GT(larges, 5'000u);
 }
 
 TEST(Messages, OnlyEqualKeysWaitForEachOther) {
@@ -340,7 +357,7 @@ TEST(Messages, IdsAreNearestToThoseOfThePacketsBefore) {
             packet.number = newest - random() % 65;
             packet.message_count = 1;
             const std::uint64_t id = random() % 4 == 0 ? first_missing : first_missing + random() % 4000;
-            packet.frames[0] = {id, 0, 0, 0, Channel::reliable, 0};
+            packet.frames[0] = {id, 0, 0, 0, Channel::reliable, 0, false};
             if (!inbox.plausible(packet)) continue;
             static_cast<void>(inbox.arrive(packet, packet.frames[0]));
             if (id == first_missing) first_missing += 1;  // at least
@@ -373,6 +390,90 @@ TEST(Messages, AreLostWhenAllCopiesAre) {
         }
         EXPECT_EQ(pipe.outbox.has_ready({}), fates == 0);
         EXPECT_TRUE(pipe.outbox.is_consistent());
+    }
+}
+
+TEST(Messages, LargeOnesAreHandedOverWhole) {
+    Pipe pipe(1, 1 << 20);
+    std::vector<std::string> said;
+    for (const std::size_t size : {0u, 999u, 1'000u, 1'001u, 2'000u, 2'001u, 256'000u}) {
+        said.push_back(std::string(size, char('a' + said.size())));
+        ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes(said.back())));
+    }
+    while (pipe.outbox.has_ready({})) {
+        const auto packet = pipe.send();
+        ASSERT_TRUE(pipe.receive(packet));
+        pipe.outbox.settle(packet.carried, true);
+    }
+    ASSERT_EQ(pipe.got.size(), said.size());
+    for (std::size_t i = 0; i < said.size(); ++i) EXPECT_TRUE(pipe.got[i].text == said[i]) << i;
+    EXPECT_EQ(pipe.stats.messages_sent, said.size());
+    EXPECT_EQ(pipe.number - 1, 1 + 1 + 2 + 2 + 3 + 256u - 2u) << "the small ones ride along";
+    EXPECT_EQ(pipe.inbox.waiting_bytes(), 0u);
+}
+
+// Its pieces have consecutive ids, whatever else is sent meanwhile, and wait for nothing but each other.
+TEST(Messages, LargeOnesBlockOnlyTheirKey) {
+    Pipe pipe(1);
+    ASSERT_TRUE(pipe.outbox.push(ordered_by(1), as_bytes(std::string(3'000, 'x'))));
+    const auto lost = pipe.send();
+    ASSERT_TRUE(pipe.outbox.push(ordered_by(1), as_bytes("behind it")));
+    ASSERT_TRUE(pipe.outbox.push(ordered_by(2), as_bytes("beside it")));
+    ASSERT_TRUE(pipe.outbox.push(unordered().with(Weight::urgent), as_bytes(std::string(2'500, 'y'))));
+    while (pipe.outbox.has_ready({})) ASSERT_TRUE(pipe.receive(pipe.send()));
+    ASSERT_EQ(pipe.got.size(), 2u);
+    EXPECT_EQ(pipe.got[0].text, std::string(2'500, 'y'));
+    EXPECT_EQ(pipe.got[1].text, "beside it");
+    pipe.outbox.settle(lost.carried, false);
+    ASSERT_TRUE(pipe.receive(pipe.send()));
+    ASSERT_EQ(pipe.got.size(), 4u);
+    EXPECT_EQ(pipe.got[2].text, std::string(3'000, 'x'));
+    EXPECT_EQ(pipe.got[3].text, "behind it");
+}
+
+// Goal: pieces as no correct sender chooses them break nothing and keep no memory.
+// Method: random ids, distances and sizes of what goes on and what does not; every byte is handed over once.
+TEST(Messages, PiecesOfNoSenseAreHandedOverAllTheSame) {
+    for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937 random(seed);
+        Inbox inbox(1);
+        const std::vector<std::byte> bytes(kMaxDatagramBytes);
+        std::size_t offered = 0, heard = 0, largest = 0;
+        const auto hear = [&](std::size_t size) {
+            heard += size;
+            largest = std::max(largest, size);
+        };
+        std::set<std::uint64_t> known;
+        const std::uint64_t count = seed % 2 ? 40 : 900;
+        const auto offer = [&](std::uint64_t id) {
+            const bool goes_on = random() % 16 != 0;
+            const auto size = static_cast<std::uint16_t>(goes_on ? 1'000 : random() % 10);
+            const auto distance = static_cast<std::uint16_t>(random() % (seed % 3 ? 4 : 2));
+            Packet packet;
+            packet.datagram = bytes;
+            packet.number = 1;
+            packet.message_count = 1;
+            packet.frames[0] = {id, 0, size, distance, Channel::reliable, 0, goes_on};
+            if (!inbox.plausible(packet)) return;
+            const bool is_new = known.insert(id).second;
+            const Inbox::Arrival arrival = inbox.arrive(packet, packet.frames[0]);
+            ASSERT_EQ(arrival == Inbox::Arrival::known, !is_new);
+            offered += is_new ? size : 0u;
+            if (arrival == Inbox::Arrival::now) hear(size);
+            if (arrival == Inbox::Arrival::whole) hear(inbox.whole().size());
+            std::array<std::byte, kMaxMessageBytes> room;
+            while (const auto next = inbox.take_ready(room)) hear(next->size());
+            ASSERT_EQ(offered, heard + inbox.waiting_bytes());
+        };
+        for (int step = 0; step < 4'000; ++step) {
+            offer(1 + random() % count);
+            if (HasFatalFailure()) return;
+        }
+        for (std::uint64_t id = 1; id <= count; ++id) offer(id);
+        if (HasFatalFailure()) return;
+        EXPECT_LE(largest, kMaxReliableBytes);
+        EXPECT_LE(inbox.waiting_bytes(), kMaxReliableBytes);  // what the last one goes on with did not come
     }
 }
 
@@ -449,12 +550,12 @@ TEST(Messages, LossesCostLittleTimeAndFewBytes) {
     EXPECT_LE(clean.bytes, 118);  // 28 + 25 of packet and message head + 64
     const Latencies ordered = measure(1, 0.05);
     EXPECT_LE(ordered.p95_ms, 75);
-    EXPECT_LE(ordered.p99_ms, 180);
-    EXPECT_LE(ordered.bytes, 191);
+    EXPECT_LE(ordered.p99_ms, 160);
+    EXPECT_LE(ordered.bytes, 190);
     const Latencies keyed = measure(1000, 0.05);
     EXPECT_LE(keyed.p95_ms, 65);
     EXPECT_LE(keyed.p99_ms, 80);
-    EXPECT_LE(keyed.bytes, 191);
+    EXPECT_LE(keyed.bytes, 190);
 }
 
 // What is urgent goes with the next packet, however much bulk waits.

@@ -21,6 +21,7 @@ using Bytes = std::vector<std::byte>;
 
 struct Message {
     unsigned channel = 0;
+    bool goes_on = false;        // reliable: a piece, and not the last one
     std::uint64_t id = 0;        // reliable
     std::uint64_t distance = 0;  // reliable; 0: delivered at once
     unsigned key = 0;            // sequenced
@@ -121,12 +122,13 @@ inline bool read_acks(Reader& in, unsigned flags, Packet& packet) {
 inline bool read_run(Reader& in, std::uint64_t expected_id, std::optional<std::uint64_t>& follows,
                      bool& is_last, Packet& packet) {
     const unsigned head = in.u8();
-    const unsigned channel = head & 3;
+    const bool goes_on = (head & 3) == 3;
+    const unsigned channel = goes_on ? 2 : head & 3;
     is_last = head & 4;
     const unsigned count = head & 8 ? in.u8() : 1;
     const unsigned id_bytes = head >> 4 & 3;
     const unsigned predecessor = head >> 6;
-    if (channel == 3 || id_bytes == 3 || predecessor == 3) return false;
+    if (id_bytes == 3 || predecessor == 3) return false;
     if ((head & 8) && count < 2) return false;
     if (packet.messages.size() + count > 255) return false;
     std::uint64_t id = 0;
@@ -143,7 +145,9 @@ inline bool read_run(Reader& in, std::uint64_t expected_id, std::optional<std::u
     }
     std::uint64_t size = 0;
     const unsigned key_bytes = channel == 1 ? 1 : 0;
-    if (is_last && !packet.has_payload) {
+    if (goes_on) {
+        size = 1000;
+    } else if (is_last && !packet.has_payload) {
         if (in.left() < key_bytes * count || in.left() % count != 0) return false;
         size = in.left() / count - key_bytes;
     } else {
@@ -151,7 +155,7 @@ inline bool read_run(Reader& in, std::uint64_t expected_id, std::optional<std::u
     }
     if (size > 1000 || in.failed) return false;
     for (unsigned i = 0; i < count; ++i) {
-        Message message{channel, channel == 2 ? id + i : 0, distance, 0, {}};
+        Message message{channel, goes_on, channel == 2 ? id + i : 0, distance, 0, {}};
         if (key_bytes > 0) message.key = in.u8();
         message.bytes = in.take(size);
         packet.messages.push_back(message);

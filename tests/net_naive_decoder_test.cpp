@@ -23,7 +23,7 @@ struct Seen {
     std::uint64_t packets = 0, disconnects = 0, duplicates = 0, acks = 0, pings = 0, payloads = 0;
     std::uint64_t challenges = 0, echoes = 0, tokens = 0;
     std::uint64_t partial_groups = 0, empty_payloads = 0, distances = 0, counts = 0, late_keys = 0;
-    std::uint64_t fragments = 0, late_fragments = 0, outdated = 0, larges = 0;
+    std::uint64_t pieces = 0, fragments = 0, late_fragments = 0, outdated = 0, larges = 0;
     std::uint64_t channels[3] = {};
 };
 
@@ -62,6 +62,8 @@ void compare_messages(const Packet& ours, const naive::Packet& theirs, Seen& see
             ASSERT_EQ(frame.key, message.key);
         }
         if (frame.channel != Channel::reliable) continue;
+        ASSERT_EQ(frame.goes_on, message.goes_on);
+        seen.pieces += message.goes_on;
         ASSERT_EQ(frame.id, message.id);
         ASSERT_EQ(frame.distance, message.distance);
         seen.distances += message.distance > 1;
@@ -156,7 +158,7 @@ void talk(Side& side, std::mt19937_64& random, Time now) {
         return bytes;
     };
     for (std::uint64_t n = random() % 4; n > 0; --n) {
-        const std::size_t most = random() % 20 == 0 ? 1000 : random() % 5 == 0 ? 200 : 8;
+        std::size_t most = random() % 20 == 0 ? 1000 : random() % 5 == 0 ? 200 : 8;
         Delivery how = Channel::unreliable;
         switch (random() % 6) {
             case 0:
@@ -174,6 +176,7 @@ void talk(Side& side, std::mt19937_64& random, Time now) {
             default:
                 break;
         }
+        if (how.channel == Channel::reliable && random() % 20 == 0) most = 5'000;
         if (random() % 3 == 0) how = how.with(random() % 2 ? Weight::bulk : Weight::urgent);
         for (std::uint64_t copies = random() % 5; copies > 0; --copies)
             (void)connection.send_message(how, text(most));
@@ -266,10 +269,11 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     }
     EXPECT_GT(seen.packets, 10'000u);
     for (const std::uint64_t count :
-         {seen.disconnects, seen.duplicates, seen.acks,        seen.pings,          seen.payloads,
-          seen.challenges,  seen.echoes,     seen.tokens,      seen.partial_groups, seen.empty_payloads,
-          seen.distances,   seen.counts,     seen.late_keys,   seen.fragments,      seen.late_fragments,
-          seen.outdated,    seen.larges,     seen.channels[0], seen.channels[1],    seen.channels[2]})
+         {seen.disconnects, seen.duplicates, seen.acks,      seen.pings,          seen.payloads,
+          seen.challenges,  seen.echoes,     seen.tokens,    seen.partial_groups, seen.empty_payloads,
+          seen.distances,   seen.counts,     seen.late_keys, seen.fragments,      seen.late_fragments,
+          seen.outdated,    seen.larges,     seen.pieces,    seen.channels[0],    seen.channels[1],
+          seen.channels[2]})
         EXPECT_GT(count, 10u);
     RecordProperty("packets", std::to_string(seen.packets));
 }

@@ -498,7 +498,7 @@ TEST(TokenHandshake, BytesArePinned) {
     const ClientToken token = Wish().token();
     const Datagram bytes = connect_by_hand(token, 0x99, 0x1122334455667788, nullptr);
     ASSERT_EQ(bytes.size(), 1200u);
-    const unsigned head[] = {0x90, 3,    0x88, 0x77, 0x66, 0x55, 0x44, 0x33,       0x22, 0x11,
+    const unsigned head[] = {0x90, 4,    0x88, 0x77, 0x66, 0x55, 0x44, 0x33,       0x22, 0x11,
                              0xEE, 0xFF, 0xC0, 0,    0,    0,    0,    0,          2,    0x99,
                              0,    0,    0,    0,    0,    0,    0,    98 + 7 + 8, 0};
     for (std::size_t i = 0; i < std::size(head); ++i) EXPECT_EQ(bytes[i], std::byte(head[i])) << i;

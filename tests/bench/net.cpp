@@ -22,9 +22,9 @@
 //         each way, order kept. Both ends are serviced every millisecond, or with --tick only at 60 Hz.
 //         One repetition has --seed (1), the next one the seed after it. --repeats: of all bytes, for
 //         repeats of reliable messages (0.5).
-//   xfer  1 MiB in messages of --size bytes, under the same impairment, on a fresh connection.
-//   mem   a server process with --connections idle ones (1,000): growth since before the Host was made.
-//   idle  the same server at 60 Hz, its CPU time alone.
+//   xfer  1 MiB in messages of --size bytes (1,000, at most 256,000), under the same impairment, on a fresh
+//   connection. mem   a server process with --connections idle ones (1,000): growth since before the Host was
+//   made. idle  the same server at 60 Hz, its CPU time alone.
 //
 // wire, lat and xfer take a LinkConditioner per direction and a clock that jumps: no sockets, the same
 // result each time. --real: sockets and the wall's clock, and the same conditioners before the sockets.
@@ -143,7 +143,7 @@ Options parse(int argc, char** argv) {
         else if (flag == "--kind")
             options.kind = parse_kind(value);
         else if (flag == "--size")
-            options.size = count(1, net::kMaxMessageBytes);
+            options.size = count(1, net::kMaxReliableBytes);
         else if (flag == "--batch")
             options.batch = count(1, 512);
         else if (flag == "--round")
@@ -185,6 +185,8 @@ Options parse(int argc, char** argv) {
     if (options.kind == Kind::raw && !options.mode.empty() && options.mode != "lock" && options.mode != "two")
         fail("--kind raw goes with --mode lock or two");
     if (options.kind == Kind::unreliable && options.mode == "xfer") fail("--mode xfer is reliable");
+    if (options.mode != "xfer" && options.size.value_or(0) > net::kMaxMessageBytes)
+        fail("--size is at most 1000, with --mode xfer 256000");
     if (options.mode == "lat" && options.size && *options.size < 8)
         fail("--mode lat needs a --size of at least 8");
 

@@ -44,9 +44,9 @@ struct Setup {
 inline net::ConnectionConfig connection_config(const Setup& setup) {
     net::ConnectionConfig config;
     config.repeat_share = setup.repeat_share;
+    config.message_queue_bytes = 1 << 20;
     if (setup.is_flood) {
         config.first_bytes_per_second = config.max_bytes_per_second = 4'000'000'000;
-        config.message_queue_bytes = 1 << 20;
         config.max_packets_per_flush = 128;
     }
     return config;
