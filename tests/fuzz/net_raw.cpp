@@ -83,7 +83,9 @@ private:
         host_.send_payload(at_host_.newest, std::span(kText).last(1), 2, now_);
         if (!with_large) return;
         static const Datagram large(2'500, std::byte('l'));
+        (void)client_.send_message(client_.server(), unordered(), large);
         client_.send_payload(client_.server(), large, 3, now_);
+        (void)host_.send_message(at_host_.newest, unordered(), large);
         host_.send_payload(at_host_.newest, large, 4, now_);
     }
 

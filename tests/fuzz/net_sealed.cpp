@@ -143,6 +143,7 @@ private:
         constexpr std::byte kText[2] = {std::byte('a'), std::byte('b')};
         static const Datagram large(5'000, std::byte('l'));
         (void)target_->send_message(peer(), Channel::reliable, kText);
+        if (with_large) (void)target_->send_message(peer(), unordered(), large);
         target_->send_payload(peer(), with_large ? std::span<const std::byte>(large) : kText, 0, now_);
     }
 
@@ -169,11 +170,16 @@ private:
         const auto raw = in_.bytes(std::min({size, in_.remaining(), std::size_t(1100)}));
         Datagram body(raw.begin(), raw.end());
         if (body.empty()) body.push_back(std::byte(0));
-        // Fragments and acks are seldom plausible by chance.
+        // Fragments, pieces of messages and acks are seldom plausible by chance.
         if (op % 8 == 2 && body.size() >= 3) {
             body[0] = std::byte(10);
             body[1] &= std::byte(0x83);
             body[2] = body[1] & std::byte(3);
+        } else if (op % 8 == 3 && body.size() >= 3) {
+            body[0] = std::byte(4);  // messages
+            body[1] =
+                std::byte(0x17) | (body[1] & std::byte(64));  // one that goes on, perhaps with the one before
+            body.resize(3 + kMaxMessageBytes);
         } else if ((op & 32) && body.size() >= 3) {
             body[0] |= std::byte(1);
             const std::uint64_t ack =
