@@ -22,6 +22,7 @@ Player::Player(std::size_t index, const Plan& plan, std::uint64_t seed, const re
     : schema_(schema),
       plan_(plan),
       random_(seed),
+      chat_random_(seed + 0xc4a7),
       address_(net::Address::ipv4(10, 0, 1, static_cast<std::uint8_t>(index), 9000)),
       up_(plan.up, seed * 2 + 1),
       down_(plan.down, seed * 2 + 2),
@@ -104,6 +105,11 @@ std::string Player::step(net::Time now, std::uint32_t frame, const History& hist
         has_checked_ = false;
     }
     if (!is_calm_) misbehave(frame);
+    if (!is_calm_ && client_.is_connected()) {
+        chat_.speak(chat_random_, [&](net::Delivery how, std::span<const std::byte> bytes) {
+            return client_.send_message(how, bytes);
+        });
+    }
     if (frame < sleeps_until_) return problem_;
     check_versions(history);
     is_applying_ = true;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "chat.h"
 #include "game.h"
 #include "history.h"
 #include "net/link_conditioner.h"
@@ -59,6 +60,7 @@ public:
     void may_be_forgotten() { may_be_forgotten_ = true; }
 
     const replication::Client& client() const { return client_; }
+    const Chat& chat() const { return chat_; }
     const net::LinkConditioner& up() const { return up_; }
     std::uint64_t versions_checked() const { return versions_checked_; }
     std::uint64_t worlds_checked() const { return worlds_checked_; }
@@ -75,7 +77,13 @@ private:
         Player& player;
     };
 
-    void on_join() override { joins_ += 1; }
+    void on_join() override {
+        joins_ += 1;
+        chat_ = {};
+    }
+    void on_message(net::Channel, std::span<const std::byte> bytes) override {
+        if (std::string what = chat_.hear(bytes); !what.empty()) fail(what);
+    }
     void on_leave(net::DisconnectReason reason, std::string_view text) override;
 
     void connect_hooks();
@@ -90,7 +98,8 @@ private:
 
     const replication::Schema& schema_;
     Plan plan_;
-    Random random_;
+    Random random_, chat_random_;
+    Chat chat_;  // of this connection
     net::Address address_;
     net::Time now_{0};
     net::LinkConditioner up_, down_;

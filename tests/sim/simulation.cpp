@@ -119,7 +119,8 @@ Simulation::Simulation(const Plan& plan)
       sink_(*this),
       server_(world_, schema_, sink_, plan.server, this),
       hash_(world_, schema_),
-      history_(plan.server.first_tick) {
+      history_(plan.server.first_tick),
+      chat_random_(plan.seed + 0x5a1d) {
     if (!schema_.error().empty()) fail(schema_.error());
     for (std::size_t i = 0; i < plan.players.size(); ++i)
         players_.push_back(std::make_unique<Player>(i, plan.players[i], plan.seed * 100 + i, schema_));
@@ -127,9 +128,30 @@ Simulation::Simulation(const Plan& plan)
 
 Simulation::~Simulation() = default;
 
-void Simulation::on_leave(net::PeerId, net::DisconnectReason reason, std::string_view text) {
+void Simulation::on_leave(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
     if (reason == net::DisconnectReason::protocol_error)
         fail("the server drops a client: " + std::string(text));
+    chats_.erase(peer);
+}
+
+void Simulation::speak() {
+    for (auto& [peer, chat] : chats_) {
+        chat.speak(chat_random_, [&](net::Delivery how, std::span<const std::byte> bytes) {
+            return server_.send_message(peer, how, bytes);
+        });
+    }
+}
+
+/// Both ways, of those who are connected.
+bool Simulation::has_everyone_heard_all() const {
+    for (const auto& [peer, chat] : chats_) {
+        for (const auto& player : players_) {
+            if (player->address() != server_.host().address(peer)) continue;
+            if (!chat.has_heard_all_of(player->chat()) || !player->chat().has_heard_all_of(chat))
+                return false;
+        }
+    }
+    return true;
 }
 
 void Simulation::fail(const std::string& what) {
@@ -148,6 +170,7 @@ std::string Simulation::run() {
                 server_.disconnect(peers[random_.below(static_cast<std::uint32_t>(peers.size()))], "go away",
                                    now_);
         }
+        speak();
         step(true);
         for (const auto& player : players_)
             if (std::string what = player->step(now_, frame, history_); !what.empty()) fail(what);
@@ -180,10 +203,10 @@ void Simulation::rest() {
         step(false);
         for (const auto& player : players_)
             if (std::string what = player->step(now_, ++frame, history_); !what.empty()) fail(what);
-        settled = server_.is_settled();
+        settled = server_.is_settled() && has_everyone_heard_all();
     }
     if (!problem_.empty()) return;
-    if (!settled) return fail("the server does not settle");
+    if (!settled) return fail(server_.is_settled() ? "messages are missing" : "the server does not settle");
     for (const auto& player : players_) {
         if (!player->is_complete_at(server_.current_tick()))
             fail("settled, but not complete: " + player->state());
@@ -254,6 +277,7 @@ Simulation::Totals Simulation::totals() const {
         totals.duplicated += link.duplicated;
         totals.reordered += link.reordered;
         totals.corrupted += link.corrupted;
+        totals.large_messages += player->chat().larges();
     }
     totals.empty_records = empty_records_;
     totals.moves = server_.host().endpoint_stats().moves;

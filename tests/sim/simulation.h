@@ -2,10 +2,12 @@
 // One server and some clients on a virtual clock, every datagram through a bad network, everything
 // that a client holds or shows compared with the server's history.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "chat.h"
 #include "game.h"
 #include "history.h"
 #include "net/link_conditioner.h"
@@ -40,6 +42,7 @@ public:
         std::uint64_t versions_checked = 0, worlds_checked = 0, complete_checks = 0;
         std::uint64_t joins = 0, refused = 0, rebases = 0, stale = 0, suppressed = 0, empty_records = 0;
         std::uint64_t moves = 0;  // of the server's peers, to another address
+        std::uint64_t large_messages = 0;
         std::uint64_t lost = 0, duplicated = 0, reordered = 0, corrupted = 0;
     };
     Totals totals() const;
@@ -51,8 +54,14 @@ private:
         Simulation& simulation;
     };
 
+    void on_join(net::PeerId peer) override { chats_[peer] = {}; }
     void on_leave(net::PeerId, net::DisconnectReason reason, std::string_view text) override;
+    void on_message(net::PeerId peer, net::Channel, std::span<const std::byte> bytes) override {
+        if (std::string what = chats_[peer].hear(bytes); !what.empty()) fail("the server hears " + what);
+    }
 
+    void speak();
+    bool has_everyone_heard_all() const;
     void step(bool ticks);
     void exchange();
     void record(replication::Tick tick);
@@ -73,6 +82,8 @@ private:
     replication::WorldHash hash_;
     History history_;
     std::vector<std::unique_ptr<Player>> players_;
+    std::map<net::PeerId, Chat> chats_;
+    Random chat_random_;
     net::LinkConditioner::Datagram datagram_;
     std::uint64_t empty_records_ = 0;
     std::string problem_;

@@ -26,7 +26,8 @@ Seeds seeds_to_run() {
 }
 
 // Goal: whatever the network does, a client that holds version v of an entity has exactly the server's
-// entity at v; one that is complete at t has the server's world at t; at rest everybody gets there.
+// entity at v; one that is complete at t has the server's world at t; at rest everybody gets there, and
+// has heard every message that has to come, once and in its order.
 // Method: everything is decided by the seed; the server's world is written down from its components each
 // tick.
 TEST(Simulation, EveryHeldVersionIsTheServersAndEveryoneConverges) {
@@ -47,6 +48,7 @@ TEST(Simulation, EveryHeldVersionIsTheServersAndEveryoneConverges) {
         sum.suppressed += totals.suppressed;
         sum.empty_records += totals.empty_records;
         sum.moves += totals.moves;
+        sum.large_messages += totals.large_messages;
         sum.lost += totals.lost;
         sum.duplicated += totals.duplicated;
         sum.reordered += totals.reordered;
@@ -59,7 +61,7 @@ TEST(Simulation, EveryHeldVersionIsTheServersAndEveryoneConverges) {
     EXPECT_GT(sum.worlds_checked, 10'000u);
     for (const std::uint64_t happened :
          {sum.joins, sum.refused, sum.rebases, sum.stale, sum.suppressed, sum.empty_records, sum.moves,
-          sum.lost, sum.duplicated, sum.reordered, sum.corrupted})
+          sum.large_messages, sum.lost, sum.duplicated, sum.reordered, sum.corrupted})
         EXPECT_GT(happened, 0u);
     RecordProperty("versions_checked", std::to_string(sum.versions_checked));
     RecordProperty("complete_checks", std::to_string(sum.complete_checks));
