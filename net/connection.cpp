@@ -101,7 +101,7 @@ void Connection::follow(const Address& from, const Packet& packet, Time now) {
 
 void Connection::apply(const Packet& packet, Time now) {
     assert(is_open_);
-    const bool leaves_a_gap = packet.number > received_.newest_arrived() + 1;
+    is_order_broken_ |= packet.number != received_.newest_arrived() + 1;
     received_.arrive(packet.number);
     stats_.packets_received += 1;
     stats_.bytes_received += packet.datagram.size() + cipher_.tag_bytes();
@@ -120,7 +120,7 @@ void Connection::apply(const Packet& packet, Time now) {
     if (received_.newest_accepted() == packet.number) newest_accepted_at_ = now;
     if (packet.wants_ack()) {
         if (acks_wanted_ == 0) ack_wanted_since_ = now;
-        acks_wanted_ += leaves_a_gap ? 2 : 1;
+        acks_wanted_ += 1;
         acks_to_send_ = kAckCopies;
     }
 }
@@ -174,7 +174,8 @@ void Connection::flush(Time now) {
     if ((is_overdue || is_quiet) && sent_.has_room() && path_.allows(kSmallPacketBytes)) ping(now);
     if (!received_.has_acks()) acks_wanted_ = 0;  // what they were for is too far behind
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
-    if ((acks_wanted_ >= 2 || is_ack_late) && path_.allows(kSmallPacketBytes)) send_packet({}, now);
+    const bool is_ack_urgent = acks_wanted_ >= 2 || (acks_wanted_ > 0 && is_order_broken_);
+    if ((is_ack_urgent || is_ack_late) && path_.allows(kSmallPacketBytes)) send_packet({}, now);
 }
 
 std::size_t Connection::payload_capacity() const {
@@ -285,6 +286,7 @@ std::uint64_t Connection::send_packet(const Contents& contents, Time now) {
     }
     if (acknowledged.present) {
         acks_wanted_ = 0;
+        is_order_broken_ = false;
         acks_to_send_ -= 1;
     }
     put(datagram);

@@ -147,6 +147,7 @@ private:
     Time newest_accepted_at_{0};  // arrival of the packet that acks name first
     Time ack_wanted_since_{0};
     std::uint32_t acks_wanted_ = 0;   // packets that want an ack and had none yet
+    bool is_order_broken_ = false;    // since the last ack: some came too late, or are missing
     std::size_t state_lead_ = 0;      // bytes of payload sent while messages wait that cannot go beside one
     std::uint32_t acks_to_send_ = 0;  // packets that should still carry the news, should some be lost
 

@@ -86,4 +86,18 @@ std::string_view describe(Drop reason) {
     return "unknown";
 }
 
+std::string_view describe(SendResult result) {
+    switch (result) {
+        case SendResult::queued:
+            return "queued";
+        case SendResult::queue_full:
+            return "the queue is full";
+        case SendResult::too_large:
+            return "too large";
+        case SendResult::not_connected:
+            return "not connected";
+    }
+    return "unknown";
+}
+
 }  // namespace shoal::net

@@ -71,7 +71,8 @@ struct Delivery {
 
     constexpr Delivery(Channel on, std::uint32_t of = 0)
         : channel(on), key(on == Channel::sequenced ? of & 0xFF : of) {}
-    /// A message never overtakes one of the same key: behind one that waits it gets that one's weight.
+    /// A message never overtakes one of the same key: behind one that was not begun it gets that one's
+    /// weight.
     constexpr Delivery with(Weight other) const {
         Delivery result = *this;
         result.weight = other;
@@ -185,6 +186,7 @@ public:
 };
 
 enum class [[nodiscard]] SendResult : std::uint8_t{queued, queue_full, too_large, not_connected};
+std::string_view describe(SendResult result);
 
 /// What Host and Client have in common. One thread at a time.
 /// A tick: receive() for each datagram, update(), send_payload() per peer, flush().
@@ -221,7 +223,8 @@ public:
     /// would not fit into its queue if that were empty (ConnectionConfig::message_queue_bytes).
     virtual SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message) = 0;
     /// Reports open fates as lost and the peer as disconnected, before it returns; tells the other side.
-    /// Later flushes repeat the news. No effect on peers that are gone.
+    /// Later flushes repeat the news. Messages that still wait, or get lost on their way, are not sent any
+    /// more: who wants an answer to his last words has to wait for it. No effect on peers that are gone.
     virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) = 0;
     /// Also in on_disconnected, for a peer that was connected.
     /// All zero for a peer that is gone, or not there yet.

@@ -98,7 +98,8 @@ bool Outbox::replace(std::uint32_t index, std::span<const std::byte> bytes) {
 
 bool Outbox::has_ready(const Terms& terms) const {
     for (const Weight weight : {Weight::urgent, Weight::normal, Weight::bulk}) {
-        if (waiting_[std::size_t(weight)] == 0 || (weight == Weight::bulk && !terms.bulk)) continue;
+        if (waiting_[std::size_t(weight)] == 0) continue;
+        if (weight == Weight::bulk && !terms.bulk && !is_held_up()) continue;
         if (queue(weight, returned).first != kNone || queue(weight, loose).first != kNone) return true;
         if (!terms.beside_payload && queue(weight, alone).first != kNone) return true;
         const std::uint32_t first = queue(weight, fresh).first;
@@ -123,7 +124,15 @@ bool Outbox::needs_own_packet(std::size_t room) const {
         const std::uint32_t first = queue(weight, fresh).first;
         if (is_too_large(first) && window_has_room(messages_[first])) return true;
     }
-    return false;
+    return is_held_up();
+}
+
+bool Outbox::is_held_up() const {
+    if (waiting_[std::size_t(Weight::bulk)] == 0) return false;
+    if (next_id_ - base_ < kReliableWindow / 2 && bytes_under_way() < kReliableWindowBytes / 2) return false;
+    const std::uint32_t first = queue(Weight::bulk, fresh).first;
+    return queue(Weight::bulk, alone).first != kNone || queue(Weight::bulk, returned).first != kNone ||
+           (first != kNone && messages_[first].id != 0);
 }
 
 std::uint32_t Outbox::write(ByteWriter& out, std::size_t room, const Terms& terms, ConnectionStats& stats) {
@@ -193,7 +202,6 @@ void Outbox::note_sent(const Draft& draft, const Terms& terms, ConnectionStats& 
     const Draft::Column& reliable = draft.of(Channel::reliable);
     for (std::size_t i = 0; i < reliable.count; ++i) {
         Message& message = messages_[reliable.messages[i]];
-        stats.messages_sent -= message.pieces_left > 0;  // the last one counts
         const bool is_repeat = message.copies > 0;
         if (is_repeat || message.losses > 0) stats.messages_repeated += 1;
         message.copies += 1;
@@ -314,17 +322,20 @@ void Outbox::dequeue(Weight weight, Place place) {
     if (from.first == kNone) from.last = kNone;
 }
 
-/// Urgent and normal ones, a fair share each.
+/// Urgent and normal ones, a fair share each, with bulk among the normal ones while it holds them up.
 void Outbox::fill(Draft& draft, const Terms& terms) {
     for (;;) {
         const std::size_t room = draft.room;
         const bool is_urgent = urgent_lead_ <= 0;
         bool sent_urgent = is_urgent;
-        const Took first = take_one(draft, is_urgent ? Weight::urgent : Weight::normal, terms);
+        const auto take = [&](bool urgent) {
+            return urgent ? take_one(draft, Weight::urgent, terms) : take_normal(draft, terms);
+        };
+        const Took first = take(is_urgent);
         Took second = Took::nothing;
         if (first != Took::one) {
             sent_urgent = !is_urgent;
-            second = take_one(draft, is_urgent ? Weight::normal : Weight::urgent, terms);
+            second = take(!is_urgent);
             if (second != Took::one) return;
         }
         const std::int32_t bytes = static_cast<std::int32_t>(room - draft.room);
@@ -332,6 +343,13 @@ void Outbox::fill(Draft& draft, const Terms& terms) {
         urgent_lead_ = std::clamp(urgent_lead_, -kMaxLead, kMaxLead);
         if (first == Took::nothing) urgent_lead_ = 0;  // nobody was held up
     }
+}
+
+Outbox::Took Outbox::take_normal(Draft& draft, const Terms& terms) {
+    if (!is_held_up()) return take_one(draft, Weight::normal, terms);
+    bulk_turn_ = !bulk_turn_;
+    const Took first = take_one(draft, bulk_turn_ ? Weight::bulk : Weight::normal, terms);
+    return first == Took::one ? first : take_one(draft, bulk_turn_ ? Weight::normal : Weight::bulk, terms);
 }
 
 Outbox::Took Outbox::take_one(Draft& draft, Weight weight, const Terms& terms) {
@@ -466,10 +484,9 @@ void Outbox::carry(std::uint32_t& last, const Run& run) {
 bool Outbox::window_has_room(const Message& message) const {
     if (message.id != 0) return true;
     const unsigned shift = message.weight == Weight::bulk ? 1 : 0;
-    const std::uint32_t under_way = base_ < next_id_ ? sent_bytes_ - sent(base_).position : 0;
     const std::size_t bytes = message.size + message.pieces_left * kMaxMessageBytes;
     return next_id_ + message.pieces_left - base_ < kReliableWindow >> shift &&
-           under_way + bytes <= kReliableWindowBytes >> shift;
+           bytes_under_way() + bytes <= kReliableWindowBytes >> shift;
 }
 
 /// To the pieces that wait behind this one.

@@ -48,8 +48,8 @@ public:
     bool has_ready(const Terms& terms) const;
     /// Whether it should be sent for a repeat alone: they ride with others, unless none come for a while.
     bool has_repeats(const Terms& terms) const;
-    /// Whether one waits, bulk aside, that cannot go beside a payload which leaves `room` bytes: it is
-    /// larger, or was lost twice.
+    /// Whether one waits that cannot go beside a payload which leaves `room` bytes: it is larger, or was lost
+    /// twice, or is bulk that holds the window up. Other bulk does not count.
     bool needs_own_packet(std::size_t room) const;
     /// About what the messages take that should go beside a payload.
     std::size_t ready_bytes() const { return ready_bytes_; }
@@ -138,7 +138,11 @@ private:
     void enqueue(std::uint32_t index, Place place);
     void dequeue(Weight weight, Place place);
 
+    /// Whether bulk that was begun or lost waits and half of the window is used: as the window begins with
+    /// what is not delivered, nobody could send any more soon.
+    bool is_held_up() const;
     void fill(Draft& draft, const Terms& terms);
+    Took take_normal(Draft& draft, const Terms& terms);
     Took take_one(Draft& draft, Weight weight, const Terms& terms);
     void take_repeats(Draft& draft, const Terms& terms);
     std::size_t cost(const Draft& draft, const Message& message) const;
@@ -150,6 +154,9 @@ private:
     void carry(std::uint32_t& last, const Run& run);
 
     bool window_has_room(const Message& message) const;
+    std::uint32_t bytes_under_way() const {
+        return base_ < next_id_ ? sent_bytes_ - sent(base_).position : 0;
+    }
     void assign_id(std::uint32_t index);
     void assign_ids(std::uint32_t index);
     std::uint16_t distance_if_sent_now(const Message& message) const;
@@ -166,6 +173,7 @@ private:
     std::size_t ready_bytes_ = 0;
     std::int32_t urgent_lead_ = 0;  // bytes that urgent ones are ahead of their share
     bool loose_turn_ = false;
+    bool bulk_turn_ = false;
 
     std::vector<Message> messages_;
     std::uint32_t free_ = kNone;

@@ -16,8 +16,7 @@ constexpr Duration kMinReorderWait = std::chrono::milliseconds(4);
 constexpr Duration kReorderMemory = std::chrono::seconds(10);
 constexpr int kLaterDelivered = 3;
 constexpr double kMinLossGain = 1.0 / 64;
-constexpr double kPriorPackets =
-    16;  // taken as delivered before the first: else its fate would be all we know
+constexpr double kPriorPackets = 16;  // taken as delivered: else the first fate would be all we know
 constexpr std::uint32_t kFirstSlots = 16;
 
 /// What one packet's fate weighs: the mean of all at first, then of the latest.
@@ -87,21 +86,16 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
         Slot* const slot = find(newest - behind);
         if (!slot) continue;
         if (slot->state == State::open) slot->is_acked = true;
-        if (slot->state == State::lost) {
-            slot->state = State::delivered;  // too late for its fate, yet it says something about older ones
-            stats.late_acks += 1;
-            stats.loss = std::max(0.0, stats.loss - loss_gain(stats));
-            if (slot->number >= measured_from_) was_overtaken(now - slot->sent - acks.delay, now, stats);
-        }
+        if (slot->state == State::overtaken || slot->state == State::timed_out) came_late(*slot, now, stats);
     }
     const std::uint64_t lost_below = third_newest_delivered();
     for (std::uint64_t number = oldest_open_; open_ > 0 && number <= newest_acked_; ++number) {
         Slot* const slot = find(number);
         if (!slot || slot->state != State::open) continue;
         if (slot->is_acked) {
-            settle(*slot, true, std::max(Duration(0), now - slot->sent - acks.delay), stats);
+            settle(*slot, State::delivered, std::max(Duration(0), now - slot->sent - acks.delay), stats);
         } else if (number < lost_below) {
-            settle(*slot, false, Duration(0), stats);
+            settle(*slot, State::overtaken, Duration(0), stats);
         }
     }
     advance();
@@ -117,17 +111,21 @@ void SentPackets::update(Time now, ConnectionStats& stats) {
         if (!slot || slot->state != State::open) continue;
         const Duration age = now - slot->sent;
         if (age < overtaken) break;  // later ones are younger
-        if (age >= timeout || number < newest_acked_) settle(*slot, false, Duration(0), stats);
+        const bool is_overtaken = number < newest_acked_;
+        if (!is_overtaken && age < timeout) continue;
+        settle(*slot, is_overtaken ? State::overtaken : State::timed_out, Duration(0), stats);
     }
     advance();
 }
 
 void SentPackets::lose_all(ConnectionStats& stats) {
+    const double loss = stats.loss;
     for (std::uint64_t number = oldest_open_; open_ > 0; ++number) {
         assert(number < next_);
         Slot* const slot = find(number);
-        if (slot && slot->state == State::open) settle(*slot, false, Duration(0), stats);
+        if (slot && slot->state == State::open) settle(*slot, State::timed_out, Duration(0), stats);
     }
+    stats.loss = loss;  // which says nothing about the path
     advance();
 }
 
@@ -140,6 +138,7 @@ bool SentPackets::next_settled(Settled& out) {
 
 void SentPackets::restart(Duration rtt, ConnectionStats& stats) {
     measured_from_ = next_;
+    reorder_wait_ = Duration(0);
     stats.rtt = Duration(0);
     sample_rtt(rtt, Duration(0), stats);
 }
@@ -159,9 +158,10 @@ const SentPackets::Slot* SentPackets::find(std::uint64_t number) const {
     return slot.number == number ? &slot : nullptr;
 }
 
-void SentPackets::settle(Slot& slot, bool delivered, Duration rtt, ConnectionStats& stats) {
+void SentPackets::settle(Slot& slot, State state, Duration rtt, ConnectionStats& stats) {
     assert(slot.state == State::open);
-    slot.state = delivered ? State::delivered : State::lost;
+    slot.state = state;
+    const bool delivered = state == State::delivered;
     open_ -= 1;
     stats.bytes_in_flight -= slot.bytes;
     (delivered ? stats.packets_delivered : stats.packets_lost) += 1;
@@ -179,7 +179,7 @@ void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& 
     const bool is_first = stats.rtt == Duration(0);
     stats.min_rtt = is_first ? rtt : std::min(stats.min_rtt, rtt);
     // The peer states its delay; it cannot make the path look shorter than it ever was.
-    if (rtt - ack_delay >= stats.min_rtt) rtt -= ack_delay;
+    rtt = std::max(rtt - ack_delay, stats.min_rtt);
     stats.latest_rtt = rtt;
     if (is_first) {
         stats.rtt = rtt;
@@ -191,11 +191,16 @@ void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& 
     stats.rtt = std::max(Duration(1), stats.rtt + (rtt - stats.rtt) / 8);
 }
 
-/// It was not lost, only late: the path changes the order. The next one is given as long. After RFC 8985,
-/// which widens its window in the same way.
-void SentPackets::was_overtaken(Duration rtt, Time now, const ConnectionStats& stats) {
+/// Too late for its fate, yet it says something about older ones. And if others overtook it, the path changes
+/// the order: the next one is given as long. After RFC 8985, which widens its window in the same way.
+void SentPackets::came_late(Slot& slot, Time now, ConnectionStats& stats) {
+    const bool was_overtaken = slot.state == State::overtaken;
+    slot.state = State::delivered;
+    stats.late_acks += 1;
+    stats.loss = std::max(0.0, stats.loss - loss_gain(stats));
+    if (!was_overtaken || slot.number < measured_from_) return;
     if (now >= reordered_at_ + kReorderMemory) reorder_wait_ = Duration(0);
-    reorder_wait_ = std::max(reorder_wait_, rtt - stats.rtt);
+    reorder_wait_ = std::max(reorder_wait_, now - slot.sent - stats.rtt);
     reordered_at_ = now;
 }
 

@@ -60,7 +60,7 @@ public:
     Time newest_sent() const { return newest_sent_; }
 
 private:
-    enum class State : std::uint8_t { unused, open, delivered, lost };
+    enum class State : std::uint8_t { unused, open, delivered, overtaken, timed_out };  // the last two: lost
     struct Slot {
         std::uint64_t number = 0;
         std::uint64_t cookie = 0;
@@ -75,9 +75,9 @@ private:
 
     Slot* find(std::uint64_t number);
     const Slot* find(std::uint64_t number) const;
-    void settle(Slot& slot, bool delivered, Duration rtt, ConnectionStats& stats);
+    void settle(Slot& slot, State state, Duration rtt, ConnectionStats& stats);
     void sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats);
-    void was_overtaken(Duration rtt, Time now, const ConnectionStats& stats);
+    void came_late(Slot& slot, Time now, ConnectionStats& stats);
     /// The newest packet sent whose low 16 bits are these; may lie before first_.
     std::uint64_t expand_ack(std::uint16_t truncated) const;
     std::uint64_t third_newest_delivered() const;
@@ -94,8 +94,8 @@ private:
     std::uint64_t measured_from_ = 0;  // earlier packets took, at least in part, another path
     std::uint32_t open_ = 0;
     Time newest_sent_{0};
-    Duration reorder_wait_{0};  // for packets that others overtook on the path
-    Time reordered_at_{0};      // when that was last seen
+    Duration reorder_wait_{0};  // beyond a round trip, for packets that others overtook
+    Time reordered_at_{0};      // when one that was taken for lost came after all
 };
 
 }  // namespace shoal::net

@@ -56,7 +56,7 @@ struct ConnectionStats {
     std::chrono::microseconds jitter{0};      // smoothed deviation of the round-trip time
     std::chrono::microseconds min_rtt{0};     // smallest sample
     std::chrono::microseconds latest_rtt{0};  // newest sample
-    double loss = 0;  // 0..1, moving average over about 64 packet fates; at first over all
+    double loss = 0;  // 0..1, of what this side sends; average over about 64 packet fates, at first over all
 
     double rate = 0;                           // bytes per second that may be sent
     std::chrono::microseconds queue_delay{0};  // smallest rtt of the last round trip over that of 5 to 10 s
@@ -72,9 +72,10 @@ struct ConnectionStats {
     std::uint64_t payloads_superseded = 0;  // large ones dropped incomplete, as a newer large one began
     std::uint64_t fragments_outdated = 0;   // of those, and therefore not acknowledged
 
-    std::uint64_t messages_sent = 0, messages_received = 0;
-    std::uint64_t messages_repeated = 0;    // reliable ones sent again, after a loss or to forestall one
-    std::uint64_t messages_duplicated = 0;  // reliable ones received again, and ignored
+    std::uint64_t messages_received = 0;    // and handed over
+    std::uint64_t messages_sent = 0;        // each piece of a large one counts, and each repeat
+    std::uint64_t messages_repeated = 0;    // of these, sent again after a loss or to forestall one
+    std::uint64_t messages_duplicated = 0;  // reliable ones, or pieces, received again and ignored
     std::uint64_t messages_outdated = 0;    // sequenced ones that came after a newer one, and were ignored
 
     DropCounters drops;

@@ -407,7 +407,7 @@ TEST(Messages, LargeOnesAreHandedOverWhole) {
     }
     ASSERT_EQ(pipe.got.size(), said.size());
     for (std::size_t i = 0; i < said.size(); ++i) EXPECT_TRUE(pipe.got[i].text == said[i]) << i;
-    EXPECT_EQ(pipe.stats.messages_sent, said.size());
+    EXPECT_EQ(pipe.stats.messages_sent, 1 + 1 + 1 + 2 + 2 + 3 + 256u);
     EXPECT_EQ(pipe.number - 1, 1 + 1 + 2 + 2 + 3 + 256u - 2u) << "the small ones ride along";
     EXPECT_EQ(pipe.inbox.waiting_bytes(), 0u);
 }
@@ -429,6 +429,29 @@ TEST(Messages, LargeOnesBlockOnlyTheirKey) {
     ASSERT_EQ(pipe.got.size(), 4u);
     EXPECT_EQ(pipe.got[2].text, std::string(3'000, 'x'));
     EXPECT_EQ(pipe.got[3].text, "behind it");
+}
+
+// One piece too far ahead has no place for what it goes on with; and a window of waiting bytes is all there
+// is.
+TEST(Messages, WindowsAreBounded) {
+    const std::vector<std::byte> bytes(kMaxDatagramBytes);
+    Packet packet;
+    packet.datagram = bytes;
+    packet.number = 1;
+    packet.message_count = 1;
+    const auto is_plausible = [&](Inbox& inbox, std::uint64_t id, bool goes_on) {
+        packet.frames[0] = {id, 0, 1'000, 1, Channel::reliable, 0, goes_on};
+        return inbox.plausible(packet);
+    };
+    Inbox inbox(1);
+    EXPECT_TRUE(is_plausible(inbox, kReliableWindow, false));
+    EXPECT_FALSE(is_plausible(inbox, kReliableWindow + 1, false));
+    EXPECT_TRUE(is_plausible(inbox, kReliableWindow - 1, true));
+    EXPECT_FALSE(is_plausible(inbox, kReliableWindow, true));
+    std::uint64_t id = 2;  // the first one is missing
+    for (; is_plausible(inbox, id, true); ++id)
+        ASSERT_EQ(inbox.arrive(packet, packet.frames[0]), Inbox::Arrival::kept);
+    EXPECT_EQ(inbox.waiting_bytes(), (kReliableWindowBytes + kMaxReliableBytes) / 1'000 * 1'000);
 }
 
 // Goal: pieces as no correct sender chooses them break nothing and keep no memory.
@@ -590,6 +613,49 @@ TEST(Messages, BulkDelaysNobody) {
     }
     EXPECT_GT(packets[0].size(), 290u);
     EXPECT_EQ(packets[0], packets[1]);
+}
+
+// Goal: bulk that was begun, and then gets no room because the state takes all, does not stop what has ids
+// after it. Method: 100 kB/s, state as much as it may, four urgent messages a tick, and one bulk message in
+// pieces or many small ones; the window would be full after 17 seconds.
+TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
+    for (const std::size_t size : {60'000u, 1'000u}) {
+        SCOPED_TRACE(size);
+        World world;
+        world.add_host(host_config());
+        World::Player& player = world.add_client(client_config());
+        player.client.connect(world.server_address, {}, world.now);
+        world.run(200ms);
+        LinkConfig link;
+        link.latency = 30ms;
+        world.up.set_config(link);
+        link.bytes_per_second = 100'000;
+        world.down.set_config(link);
+        const PeerId peer = world.server.newest;
+        const std::string state(kMaxPayloadBytes, 's');
+        int urgent = 0;
+        world.server_tick = [&] {
+            for (int i = 0; i < 4; ++i, ++urgent)
+                ASSERT_EQ(world.host->send_message(peer, unordered().with(Weight::urgent), as_bytes("u")),
+                          SendResult::queued);
+            if (urgent < 20) return;  // bulk may begin
+            while (const std::size_t room = world.host->payload_capacity(peer))
+                world.host->send_payload(peer, std::as_bytes(std::span(state)).first(room), 1, world.now);
+        };
+        for (std::size_t sent = 0; sent < 60'000; sent += size)
+            ASSERT_EQ(world.host->send_message(peer, unordered().with(Weight::bulk),
+                                               as_bytes(std::string(size, 'b'))),
+                      SendResult::queued);
+        world.run(30s, 16ms);
+        if (HasFatalFailure()) return;
+        const auto texts = player.recorder.texts(Channel::reliable);
+        const auto heard = [&](char what) {
+            return std::ranges::count_if(texts, [&](const std::string& text) { return text[0] == what; });
+        };
+        EXPECT_GT(heard('u'), urgent - 60);
+        EXPECT_GE(heard('b'), 1);
+        EXPECT_GT(world.server.fates.size(), 1'500u) << "and the state goes on";
+    }
 }
 
 TEST(Messages, AnIdleSideIsSmall) {

@@ -143,6 +143,24 @@ TEST(SentPackets, OvertakenPacketsAreLostAfterAnEighthOfARoundTripMore) {
     EXPECT_EQ(stats.packets_lost, 1u);
 }
 
+// Not seen for long is not overtaken: silence does not make the next loss take longer to notice.
+TEST(SentPackets, WhatTimedOutTeachesNothingAboutTheOrder) {
+    SentPackets sent(1, 32);
+    ConnectionStats stats;
+    sent.sent_tracked({}, 1, 1s, stats);
+    sent.acknowledge(acks_of(1, ~0ull), 1s + 100ms, stats);
+    sent.sent_tracked({}, 1, 2s, stats);
+    sent.update(4s, stats);
+    EXPECT_EQ(stats.packets_lost, 1u);
+    sent.acknowledge(acks_of(2, ~0ull), 4s, stats);
+    EXPECT_EQ(stats.late_acks, 1u);
+    sent.sent_tracked({}, 1, 5s, stats);
+    sent.sent_tracked({}, 1, 5s, stats);
+    sent.acknowledge(acks_of(4, ~1ull), 5s + 100ms, stats);
+    sent.update(5s + 113ms, stats);
+    EXPECT_EQ(stats.packets_lost, 2u);
+}
+
 // Goal: where the path changes the order, only the first packet that comes late is taken for lost; ten
 // seconds after the last one the wait is short again. Method: pairs, the second 30 ms ahead of the first.
 TEST(SentPackets, WhatCameLateOnceIsWaitedFor) {
@@ -154,7 +172,9 @@ TEST(SentPackets, WhatCameLateOnceIsWaitedFor) {
         sent.sent_tracked({}, 1, at, stats);
         sent.acknowledge(acks_of(newest, ~1ull), at + 100ms, stats);
         sent.update(at + 129ms, stats);
-        sent.acknowledge(acks_of(newest, ~0ull), at + 130ms, stats);
+        Acks late = acks_of(newest, ~0ull);
+        late.delay = 30ms;  // since the newest came, as peers say it
+        sent.acknowledge(late, at + 130ms, stats);
     };
     pair(1s);
     EXPECT_EQ(stats.packets_lost, 1u);
@@ -188,7 +208,13 @@ TEST(SentPackets, AckDelayIsNotRoundTripTime) {
     acks.newest = 51;
     acks.delay = 60ms;
     sent.acknowledge(acks, 100s + 51ms, stats);
-    EXPECT_EQ(stats.latest_rtt, 51ms);
+    EXPECT_EQ(stats.latest_rtt, 50ms);
+    // A path a little faster than the fastest sample is no slow one: all that is not delay is its own.
+    sent.sent_tracked({}, 1, 101s, stats);
+    acks.newest = 52;
+    acks.delay = 30ms;
+    sent.acknowledge(acks, 101s + 79ms, stats);
+    EXPECT_EQ(stats.latest_rtt, 50ms);
 }
 
 }  // namespace

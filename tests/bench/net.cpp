@@ -22,9 +22,10 @@
 //         each way, order kept. Both ends are serviced every millisecond, or with --tick only at 60 Hz.
 //         One repetition has --seed (1), the next one the seed after it. --repeats: of all bytes, for
 //         repeats of reliable messages (0.5).
-//   xfer  1 MiB in messages of --size bytes (1,000, at most 256,000), under the same impairment, on a fresh
-//   connection. mem   a server process with --connections idle ones (1,000): growth since before the Host was
-//   made. idle  the same server at 60 Hz, its CPU time alone.
+//   xfer  1 MiB in messages of --size bytes (1,000, at most 256,000), under the same impairment, on a
+//         fresh connection.
+//   mem   a server process with --connections idle ones (1,000): growth since before the Host was made.
+//   idle  the same server at 60 Hz, its CPU time alone.
 //
 // wire, lat and xfer take a LinkConditioner per direction and a clock that jumps: no sockets, the same
 // result each time. --real: sockets and the wall's clock, and the same conditioners before the sockets.

@@ -84,7 +84,7 @@ inline bool send(net::Endpoint& from, net::PeerId to, Kind kind, std::span<const
     const auto channel = kind == Kind::reliable ? net::Channel::reliable : net::Channel::unreliable;
     const net::SendResult result = from.send_message(to, channel, message);
     if (result != net::SendResult::queued && result != net::SendResult::queue_full)
-        fail("a message was not sent: the connection is gone");
+        fail("a message was not sent: " + std::string(describe(result)));
     return result == net::SendResult::queued;
 }
 
