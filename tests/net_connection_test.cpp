@@ -400,7 +400,7 @@ TEST(Connection, CapacityKeepsRoomForBothStateAndMessages) {
     EXPECT_EQ(world.host->send_message(world.peer(), Channel::reliable, as_bytes(far_too_big)),
               SendResult::too_large);
     // In 64 kB fit 63 pieces of 1,000 bytes, for each of which 32 more count, and a last one of 488.
-    for (const std::size_t bytes : {63'488, 63'489}) {
+    for (const std::size_t bytes : {63'488u, 63'489u}) {
         EXPECT_EQ(world.host->send_message(world.peer(), unordered().with(Weight::bulk),
                                            as_bytes(std::string(bytes, 'm'))),
                   bytes == 63'488 ? SendResult::queued : SendResult::too_large);

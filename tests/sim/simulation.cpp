@@ -135,9 +135,9 @@ void Simulation::on_leave(net::PeerId peer, net::DisconnectReason reason, std::s
 }
 
 void Simulation::speak() {
-    for (auto& [peer, chat] : chats_) {
-        chat.speak(chat_random_, [&](net::Delivery how, std::span<const std::byte> bytes) {
-            return server_.send_message(peer, how, bytes);
+    for (auto& entry : chats_) {
+        entry.second.speak(chat_random_, [&](net::Delivery how, std::span<const std::byte> bytes) {
+            return server_.send_message(entry.first, how, bytes);
         });
     }
 }
