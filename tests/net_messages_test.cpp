@@ -585,15 +585,10 @@ TEST(Messages, LossesCostLittleTimeAndFewBytes) {
 TEST(Messages, BulkDelaysNobody) {
     std::vector<int> packets[2];
     for (const bool has_bulk : {false, true}) {
-        World world;
-        world.add_host(host_config());
-        World::Player& player = world.add_client(client_config());
-        player.client.connect(world.server_address, {}, world.now);
-        world.run(100ms);
         LinkConfig link;
         link.latency = 60ms;
-        world.up.set_config(link);
-        world.down.set_config(link);
+        ConnectedWorld world(link);
+        World::Player& player = world.player();
         const std::string big(900, 'b');
         for (int tick = 0; tick < 300; ++tick) {
             while (has_bulk && world.host->send_message(world.server.newest, unordered().with(Weight::bulk),
@@ -621,17 +616,13 @@ TEST(Messages, BulkDelaysNobody) {
 TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
     for (const std::size_t size : {60'000u, 1'000u}) {
         SCOPED_TRACE(size);
-        World world;
-        world.add_host(host_config());
-        World::Player& player = world.add_client(client_config());
-        player.client.connect(world.server_address, {}, world.now);
-        world.run(200ms);
         LinkConfig link;
         link.latency = 30ms;
-        world.up.set_config(link);
+        ConnectedWorld world(link);
+        World::Player& player = world.player();
         link.bytes_per_second = 100'000;
         world.down.set_config(link);
-        const PeerId peer = world.server.newest;
+        const PeerId peer = world.peer();
         const std::string state(kMaxPayloadBytes, 's');
         int urgent = 0;
         world.server_tick = [&] {

@@ -270,4 +270,30 @@ Config insecure(Config config) {
     return config;
 }
 
+/// One client, connected; from then on the links are as given.
+struct ConnectedWorld : World {
+    explicit ConnectedWorld(const LinkConfig& link = {}, std::uint64_t seed = 1,
+                            const ConnectionConfig& connection = {}, std::uint64_t server_first = 1,
+                            std::uint64_t client_first = 1)
+        : World({}, seed) {
+        HostConfig for_host = host_config(seed);
+        for_host.connection = connection;
+        for_host.connection.first_packet_number = server_first;
+        const bool is_insecure = seed % 7 == 0;
+        add_host(is_insecure ? insecure(for_host) : for_host);
+        ClientConfig for_client = client_config(seed + 1);
+        for_client.connection = connection;
+        for_client.connection.first_packet_number = client_first;
+        Player& player = add_client(is_insecure ? insecure(for_client) : for_client);
+        player.client.connect(server_address, {}, now);
+        for (int i = 0; i < 10 && server.connects.empty(); ++i) step();
+        EXPECT_EQ(server.connects.size(), 1u);
+        up.set_config(link);
+        down.set_config(link);
+    }
+    Player& player() { return *players[0]; }
+    Client& client() { return players[0]->client; }
+    PeerId peer() const { return server.newest; }
+};
+
 }  // namespace shoal::net
