@@ -38,12 +38,13 @@ LDFLAGS += $(filter -fsanitize=%,$(flags_$(config))) -pthread
 library := $(patsubst %.cpp,$(out)/%.o,$(wildcard ecs/*.cpp net/*.cpp replication/*.cpp))
 demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp
 demo_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out $(demo_mains),$(wildcard demo/*.cpp)))
-test_sources := $(if $(only),$(wildcard tests/$(only)_*test.cpp tests/$(only)/*_test.cpp),$(wildcard tests/*_test.cpp tests/sim/*_test.cpp))
+test_sources := $(if $(only),$(wildcard tests/$(only)_*test.cpp tests/$(only)/*_test.cpp),$(wildcard tests/*_test.cpp tests/net/*_test.cpp tests/sim/*_test.cpp))
 test_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp)))
+net_support := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/net/support/*.cpp))
 ifneq ($(filter ecs net,$(only)),)
-test_library := $(filter $(out)/$(only)/%,$(library)) $(out)/tests/sim/allocations.o
+test_library := $(filter $(out)/$(only)/%,$(library)) $(out)/tests/sim/allocations.o $(if $(filter net,$(only)),$(net_support))
 else
-test_library := $(library) $(test_shared) $(if $(filter demo,$(only)),$(demo_shared),$(if $(only),,$(demo_shared)))
+test_library := $(library) $(test_shared) $(net_support) $(if $(filter demo,$(only)),$(demo_shared),$(if $(only),,$(demo_shared)))
 endif
 tests := $(patsubst %.cpp,$(out)/%.o,$(test_sources))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
@@ -119,6 +120,8 @@ $(out)/tests/shoal_tests$(if $(only),_$(only)): $(test_library) $(tests)
 	@mkdir -p $(@D)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS) -lgtest_main -lgtest
+
+$(bin)/bench/paths: $(net_support)
 
 $(bin)/bench/%: $(out)/tests/bench/%.o $(out)/tests/sim/allocations.o $(library)
 	@mkdir -p $(@D)

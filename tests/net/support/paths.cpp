@@ -1,0 +1,1059 @@
+#include "paths.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <random>
+#include <span>
+
+#include "net/client.h"
+#include "net/host.h"
+
+namespace shoal::net::paths {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kStep = 0.005;           // seconds; resolution of what is measured over time
+constexpr double kSettled = 3;            // seconds; most measurements begin here
+constexpr double kLateSettled = 10;       // seconds; drops, and shares of flows that joined late
+constexpr double kMessageInterval = 0.1;  // seconds
+constexpr std::size_t kMessageBytes = 40;
+constexpr std::size_t kInputBytes = 30;
+constexpr double kOwedSeconds = 0.25;  // newer state replaces what has waited longer
+constexpr double kOwedBytes = 2'400;   // at least this much may wait
+constexpr double kMinQueueBytes = 3'000;
+constexpr double kCorrelation = 0.2;   // seconds
+constexpr double kLongestBurst = 0.5;  // seconds; else a burst outlasts a sender that sends little
+
+/// Uniform and exponential numbers; the same on every platform.
+class Random {
+public:
+    explicit Random(std::uint64_t seed) : bits_(seed) {}
+    double uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
+    double uniform(double low, double high) { return low + (high - low) * uniform(); }
+    double exponential(double mean) { return -mean * std::log(1 - uniform()); }
+    double normal() {
+        const double radius = std::sqrt(exponential(2));
+        return radius * std::cos(2 * std::numbers::pi * uniform());
+    }
+    bool chance(double p) { return p > 0 && uniform() < p; }
+    std::uint64_t next() { return bits_(); }
+
+private:
+    std::mt19937_64 bits_;
+};
+
+/// A value that changes at given times.
+class Schedule {
+public:
+    Schedule(double first, std::vector<Change> changes) : first_(first), changes_(std::move(changes)) {}
+    double at(double time) const {
+        double value = first_;
+        for (const Change& change : changes_)
+            if (time >= change.at_s) value = change.value;
+        return value;
+    }
+    double next_change(double time) const {
+        for (const Change& change : changes_)
+            if (change.at_s > time) return change.at_s;
+        return kNever;
+    }
+    double lowest() const {
+        double value = first_;
+        for (const Change& change : changes_) value = std::min(value, change.value);
+        return value;
+    }
+    Schedule at_most(double limit) const {
+        Schedule result = *this;
+        result.first_ = std::min(first_, limit);
+        for (Change& change : result.changes_) change.value = std::min(change.value, limit);
+        return result;
+    }
+    double integral(double from, double until) const {
+        double sum = 0;
+        while (from < until) {
+            const double end = std::min(until, next_change(from));
+            sum += at(from) * (end - from);
+            from = end;
+        }
+        return sum;
+    }
+    /// When the integral from `from` on reaches `amount`.
+    double reaches(double from, double amount) const {
+        for (;;) {
+            const double end = next_change(from), part = at(from) * (end - from);
+            if (part >= amount || end == kNever) return from + amount / at(from);
+            amount -= part;
+            from = end;
+        }
+    }
+
+private:
+    double first_;
+    std::vector<Change> changes_;
+};
+
+/// The shared link of one direction. Datagrams come in order of time.
+class SharedLink {
+public:
+    explicit SharedLink(const Bottleneck& spec)
+        : spec_(spec),
+          rate_(spec.bytes_per_second, spec.changes),
+          queue_bytes_(std::max(spec.queue_bytes, kMinQueueBytes)),
+          tokens_(spec.policer_bytes) {}
+
+    bool is_limited() const { return spec_.bytes_per_second > 0; }
+    const Schedule& rate() const { return rate_; }
+    /// How long a datagram would wait that comes now.
+    double wait(double now) const { return std::max(0.0, free_at_ - now); }
+    /// When the datagram is through, or nothing if it is dropped.
+    std::optional<double> push(double now, double bytes) {
+        if (!is_limited()) return now;
+        if (spec_.policer_bytes > 0) {
+            tokens_ = std::min(tokens_ + rate_.integral(refilled_, now), spec_.policer_bytes);
+            refilled_ = now;
+            if (tokens_ < bytes) return std::nullopt;
+            tokens_ -= bytes;
+            return now;
+        }
+        const double begin = std::max(now, free_at_);
+        if (rate_.integral(now, begin) + bytes > queue_bytes_) return std::nullopt;
+        free_at_ = rate_.reaches(begin, bytes);
+        return free_at_;
+    }
+
+private:
+    Bottleneck spec_;
+    Schedule rate_;
+    double queue_bytes_;
+    double free_at_ = -kNever;
+    double tokens_, refilled_ = 0;
+};
+
+/// What one flow has for itself in one direction: losses before the shared link, delays behind it.
+class OwnLink {
+public:
+    OwnLink(const PathSpec& path, double latency_ms, std::uint64_t seed)
+        : latency_(latency_ms, path.latency_changes),
+          jitter_(path.jitter),
+          loss_(path.loss),
+          burst_(path.loss_burst),
+          random_(seed) {
+        grant_phase_ = random_.uniform(0, jitter_.grant_ms / 1000);
+        wander_ = random_.normal();
+        is_ordered_ = jitter_.out_of_order_ms == 0 && (jitter_.in_order_ms > 0 || jitter_.correlated_ms > 0 ||
+                                                       jitter_.pause_every_s > 0 || jitter_.grant_ms > 0);
+    }
+
+    double latency(double now) const { return latency_.at(now) / 1000; }
+
+    bool loses_next(double now) {
+        if (burst_ == 0) return random_.chance(loss_);
+        // The mean number of datagrams between bursts gives the mean loss.
+        if (in_burst_ && now - burst_began_ > kLongestBurst) in_burst_ = false;
+        if (!in_burst_ && random_.chance(1 / (1 + burst_ * (1 - loss_) / loss_))) {
+            in_burst_ = true;
+            burst_began_ = now;
+        }
+        const bool is_lost = in_burst_;
+        if (in_burst_ && random_.chance(1 / burst_)) in_burst_ = false;
+        return is_lost;
+    }
+
+    /// When a datagram arrives that left the shared link now.
+    double arrival(double now) {
+        double due = now + latency(now);
+        if (jitter_.in_order_ms > 0) due += random_.uniform(-1, 1) * jitter_.in_order_ms / 1000;
+        if (jitter_.out_of_order_ms > 0) due += random_.uniform(-1, 1) * jitter_.out_of_order_ms / 1000;
+        if (jitter_.correlated_ms > 0) due += wander(now) * jitter_.correlated_ms / 1000;
+        due = std::max(due, now);
+        if (jitter_.pause_every_s > 0) due = after_pause(due);
+        if (jitter_.grant_ms > 0) {
+            const double grant = jitter_.grant_ms / 1000;
+            due = grant_phase_ + grant * std::ceil((due - grant_phase_) / grant);
+        }
+        if (is_ordered_) due = last_ = std::max(due, last_);
+        return due;
+    }
+
+private:
+    /// An Ornstein-Uhlenbeck process of deviation 1/2, clamped to -1..1.
+    double wander(double now) {
+        const double keep = std::exp(-std::max(0.0, now - wandered_) / kCorrelation);
+        wander_ = keep * wander_ + std::sqrt(1 - keep * keep) * random_.normal();
+        wandered_ = std::max(now, wandered_);
+        return std::clamp(wander_ / 2, -1.0, 1.0);
+    }
+    double after_pause(double due) {
+        while (pauses_.empty() || pauses_.back().first <= due) {
+            const double free = pauses_.empty() ? 0 : pauses_.back().second;
+            const double begin = free + random_.exponential(jitter_.pause_every_s);
+            pauses_.emplace_back(begin,
+                                 begin + random_.uniform(jitter_.pause_min_ms, jitter_.pause_max_ms) / 1000);
+        }
+        for (auto pause = pauses_.rbegin(); pause != pauses_.rend(); ++pause)
+            if (pause->first <= due) return std::max(due, pause->second);
+        return due;
+    }
+
+    Schedule latency_;
+    Jitter jitter_;
+    double loss_, burst_;
+    Random random_;
+    double grant_phase_ = 0;
+    double wander_ = 0, wandered_ = 0;
+    std::vector<std::pair<double, double>> pauses_;  // begin and end, in order
+    double last_ = -kNever;
+    bool is_ordered_ = false;
+    bool in_burst_ = false;
+    double burst_began_ = 0;
+};
+
+/// Datagrams on their way to one endpoint, or in its socket.
+class Arrivals {
+public:
+    struct Datagram {
+        double due = 0;
+        std::uint64_t turn = 0;
+        int flow = 0;
+        std::size_t size = 0;
+        std::array<std::byte, kMaxDatagramBytes> bytes;
+        std::span<const std::byte> contents() const { return std::span(bytes).first(size); }
+    };
+
+    void push(double due, int flow, std::span<const std::byte> bytes) {
+        std::unique_ptr<Datagram> datagram;
+        if (spare_.empty()) {
+            datagram.reset(new Datagram);
+        } else {
+            datagram = std::move(spare_.back());
+            spare_.pop_back();
+        }
+        datagram->due = due;
+        datagram->turn = turn_++;
+        datagram->flow = flow;
+        datagram->size = bytes.size();
+        std::copy(bytes.begin(), bytes.end(), datagram->bytes.begin());
+        heap_.push_back(std::move(datagram));
+        std::push_heap(heap_.begin(), heap_.end(), is_later);
+    }
+    /// The next one that is due, until the next call; null if there is none.
+    const Datagram* pop(double now) {
+        if (heap_.empty() || heap_.front()->due > now) return nullptr;
+        std::pop_heap(heap_.begin(), heap_.end(), is_later);
+        spare_.push_back(std::move(heap_.back()));
+        heap_.pop_back();
+        return spare_.back().get();
+    }
+
+private:
+    static bool is_later(const std::unique_ptr<Datagram>& a, const std::unique_ptr<Datagram>& b) {
+        return std::pair(a->due, a->turn) > std::pair(b->due, b->turn);
+    }
+    std::vector<std::unique_ptr<Datagram>> heap_, spare_;
+    std::uint64_t turn_ = 0;
+};
+
+/// Something counted over time, from the start on.
+class Series {
+public:
+    explicit Series(double duration) : sums_(static_cast<std::size_t>(duration / kStep) + 2) {}
+    void add(double time, double amount) {
+        const double step = std::max(0.0, time / kStep);
+        if (step < static_cast<double>(sums_.size())) sums_[static_cast<std::size_t>(step)] += amount;
+    }
+    /// Before this only add(), from here on only between().
+    void close() {
+        for (std::size_t i = 1; i < sums_.size(); ++i) sums_[i] += sums_[i - 1];
+    }
+    double between(double from, double until) const { return before(until) - before(from); }
+
+private:
+    double before(double time) const {
+        const auto step = static_cast<std::size_t>(std::max(0.0, std::round(time / kStep)));
+        return step == 0 ? 0 : sums_[std::min(step, sums_.size()) - 1];
+    }
+    std::vector<double> sums_;
+};
+
+/// One bulk flow of CUBIC, with ten segments at first. It learns each loss one round trip later.
+class Cubic {
+public:
+    static constexpr double kSegment = 1'200;
+
+    Cubic(SharedLink& link, double rtt, double start, double duration)
+        : passed(duration), link_(link), rtt_(rtt), next_(start) {}
+
+    double next_event() const { return events_.empty() ? next_ : std::min(next_, events_.front().at); }
+    void act(double now) {
+        next_ = kNever;
+        while (!events_.empty() && events_.front().at <= now) {
+            std::pop_heap(events_.begin(), events_.end(), is_later);
+            const Event event = events_.back();
+            events_.pop_back();
+            in_flight_ -= 1;
+            if (event.is_loss) {
+                on_loss(event, now);
+            } else {
+                on_ack(now);
+            }
+        }
+        while (in_flight_ + 1 <= window_) send(now);
+    }
+
+    Series passed;
+
+private:
+    static constexpr double kC = 0.4, kBeta = 0.7;
+    struct Event {
+        double at, sent;
+        bool is_loss;
+    };
+    static bool is_later(const Event& a, const Event& b) { return a.at > b.at; }
+
+    void send(double now) {
+        const double wait = link_.wait(now);
+        const std::optional<double> through = link_.push(now, kSegment);
+        if (through) passed.add(*through, kSegment);
+        events_.push_back({through.value_or(now + wait) + rtt_, now, !through});
+        std::push_heap(events_.begin(), events_.end(), is_later);
+        in_flight_ += 1;
+    }
+    void on_ack(double now) {
+        if (window_ < threshold_) {
+            window_ += 1;
+            return;
+        }
+        const double root = std::cbrt((most_ - epoch_window_) / kC);
+        const double ahead = now - epoch_ + rtt_ - root;
+        const double cubic = std::clamp(kC * ahead * ahead * ahead + most_, window_, 1.5 * window_);
+        const double alpha = reno_ < most_ ? 3 * (1 - kBeta) / (1 + kBeta) : 1;
+        reno_ += alpha / window_;
+        window_ = std::max(window_ + (cubic - window_) / window_, std::min(reno_, window_ + 1));
+    }
+    void on_loss(const Event& event, double now) {
+        if (event.sent < reduced_) return;
+        reduced_ = now;
+        most_ = window_ < most_ ? window_ * (1 + kBeta) / 2 : window_;
+        window_ = threshold_ = std::max(2.0, window_ * kBeta);
+        epoch_ = now;
+        epoch_window_ = reno_ = window_;
+        most_ = std::max(most_, window_);
+    }
+
+    SharedLink& link_;
+    double rtt_;
+    double next_;
+    std::vector<Event> events_;  // a heap
+    double window_ = 10, threshold_ = kNever, in_flight_ = 0;
+    double most_ = 0;  // the window before the last loss
+    double epoch_ = 0, epoch_window_ = 0;
+    double reno_ = 0;  // the window that Reno would have
+    double reduced_ = -kNever;
+};
+
+/// Reliable messages from one side to the other, one each 100 ms.
+class Messages {
+public:
+    void create(double now) {
+        if (next_ > now) return;
+        created_.push_back(now);
+        next_ = std::max(next_ + kMessageInterval, now);
+    }
+    void start(double now) { next_ = now; }
+    /// Queues what fits.
+    void send(Endpoint& from, PeerId to) {
+        std::array<std::byte, kMessageBytes> message{};
+        while (queued_ < created_.size() &&
+               from.send_message(to, Channel::reliable, message) == SendResult::queued)
+            queued_ += 1;
+    }
+    void arrived(double now) {
+        assert(ages_.size() < created_.size());
+        ages_.push_back(now - created_[ages_.size()]);
+    }
+    /// Ages in ms of those created from `from` on; of one that has waited for a second, so far.
+    void collect(double from, double now, std::vector<double>& ages) const {
+        for (std::size_t i = 0; i < created_.size(); ++i) {
+            if (created_[i] < from) continue;
+            if (i < ages_.size()) {
+                ages.push_back(1000 * ages_[i]);
+            } else if (now - created_[i] >= 1) {
+                ages.push_back(1000 * (now - created_[i]));
+            }
+        }
+    }
+
+private:
+    double next_ = kNever;
+    std::vector<double> created_, ages_;
+    std::size_t queued_ = 0;
+};
+
+Seed seed_of(std::uint64_t number) {
+    Seed seed{};
+    std::memcpy(seed.data(), &number, sizeof number);
+    return seed;
+}
+
+std::uint64_t mix(std::uint64_t seed, std::string_view text) {
+    std::uint64_t hash = 0xcbf29ce484222325 ^ (seed * 0x9e3779b97f4a7c15);
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    return hash ^ (hash >> 29);
+}
+
+double percentile(std::vector<double>& values, double part) {
+    if (values.empty()) return kNone;
+    const auto index = static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1) + 0.5);
+    std::nth_element(values.begin(), values.begin() + index, values.end());
+    return values[static_cast<std::size_t>(index)];
+}
+
+double long_enough(const PathSpec& path, double duration) {
+    if (path.duration_s > 0) return path.duration_s;
+    const double last = std::max(path.event_s, path.last_joins_s);
+    return last > 0 ? std::max(duration, last + 20) : duration;
+}
+
+/// A server, its clients and what lies between them.
+class Simulation {
+public:
+    Simulation(const PathSpec& path, std::uint64_t seed, double duration)
+        : path_(path),
+          duration_(long_enough(path, duration)),
+          random_(mix(seed, path.group + "." + path.name)),
+          down_(path.down),
+          up_(path.up),
+          possible_(down_.rate().at_most(std::min(wanted(), policed()))) {
+        ConnectionConfig connection;
+        connection.timeout = std::chrono::seconds(60);
+        connection.max_open_packets = 4096;
+        HostConfig config;
+        config.seed = seed_of(random_.next());
+        config.security = Security::insecure;
+        config.max_peers = static_cast<std::uint32_t>(path.flows);
+        config.max_pending_per_ip = config.max_peers;
+        config.connection = connection;
+        host_ = std::make_unique<Host>(config, server_, server_sink_);
+        next_server_tick_ = random_.uniform(0, 1 / path.tick_hz);
+        for (int i = 0; i < path.flows; ++i) flows_.push_back(std::make_unique<Flow>(*this, i, connection));
+    }
+
+    Outcome run() {
+        const int at_once = path_.last_joins_s > 0 ? path_.flows - 1 : path_.flows;
+        for (int i = 0; i < at_once; ++i) connect(*flows_[static_cast<std::size_t>(i)]);
+        while (!has_started_ || now_ < zero_ + duration_) act();
+        return measure();
+    }
+
+private:
+    static constexpr std::uint16_t kFirstPort = 5000;
+
+    struct Flow final : Handler, Sink {
+        Flow(Simulation& in, int number, const ConnectionConfig& connection)
+            : simulation(in),
+              index(number),
+              down(in.path_, in.path_.down_ms, in.random_.next()),
+              up(in.path_, in.path_.up_ms, in.random_.next()),
+              next_tick(in.random_.uniform(0, 1 / in.path_.client_tick_hz)),
+              accepted(in.duration_),
+              passed(in.duration_) {
+            ClientConfig config;
+            config.seed = seed_of(in.random_.next());
+            config.security = Security::insecure;
+            config.connect_timeout = std::chrono::seconds(60);
+            config.connection = connection;
+            client = std::make_unique<Client>(config, *this, *this);
+        }
+        bool on_payload(PeerId, std::uint64_t, std::span<const std::byte> bytes, Time) override {
+            accepted.add(simulation.time(), static_cast<double>(bytes.size()));
+            if (!simulation.has_started_ || simulation.time() < kSettled) return true;
+            longest_gap = std::max(longest_gap, simulation.time() - std::max(last_accepted, first_counted()));
+            last_accepted = simulation.time();
+            return true;
+        }
+        void on_message(PeerId, Channel, std::span<const std::byte>) override {
+            from_server.arrived(simulation.time());
+        }
+        void on_disconnected(PeerId, DisconnectReason, std::string_view) override {
+            simulation.is_cut_ = true;
+        }
+        void send(const Address&, std::span<const std::byte> bytes) override {
+            simulation.send_up(*this, bytes);
+        }
+        double first_counted() const {
+            return std::max(0.0, index + 1 == simulation.path_.flows ? simulation.path_.last_joins_s : 0) +
+                   kSettled;
+        }
+
+        Simulation& simulation;
+        int index;
+        OwnLink down, up;
+        std::unique_ptr<Client> client;
+        Arrivals arrivals;
+        double next_tick;
+        PeerId peer;  // at the server; nobody until it is connected
+        double owed = 0;
+        Messages from_server, from_client;
+        Series accepted, passed;  // payload bytes; datagram bytes
+        double last_accepted = 0, longest_gap = 0;
+    };
+
+    struct Server final : Handler {
+        explicit Server(Simulation& in) : simulation(in) {}
+        void on_connected(PeerId peer) override { simulation.on_connected(peer); }
+        void on_message(PeerId peer, Channel, std::span<const std::byte>) override {
+            simulation.flow_at(simulation.host_->address(peer)).from_client.arrived(simulation.time());
+        }
+        void on_disconnected(PeerId, DisconnectReason, std::string_view) override {
+            simulation.is_cut_ = true;
+        }
+        Simulation& simulation;
+    };
+    struct ServerSink final : Sink {
+        explicit ServerSink(Simulation& in) : simulation(in) {}
+        void send(const Address& to, std::span<const std::byte> bytes) override {
+            simulation.send_down(simulation.flow_at(to), bytes);
+        }
+        Simulation& simulation;
+    };
+
+    /// Seconds since the start; negative before.
+    double time() const { return now_ - zero_; }
+    /// The clock of the endpoints.
+    Time clock() const {
+        return std::chrono::seconds(1000) + Duration(static_cast<Duration::rep>(std::llround(now_ * 1e6)));
+    }
+    Flow& flow_at(const Address& address) {
+        return *flows_[static_cast<std::size_t>(address.port - kFirstPort)];
+    }
+    Address address_of(const Flow& flow) const {
+        return Address::ipv4(10, 0, 0, 1, static_cast<std::uint16_t>(kFirstPort + flow.index));
+    }
+
+    void connect(Flow& flow) { flow.client->connect(server_address_, {}, clock()); }
+
+    void on_connected(PeerId peer) {
+        Flow& flow = flow_at(host_->address(peer));
+        flow.peer = peer;
+        connected_ += 1;
+        const int at_once = path_.last_joins_s > 0 ? path_.flows - 1 : path_.flows;
+        if (!has_started_ && connected_ == at_once) {
+            has_started_ = true;
+            zero_ = now_;
+            next_sample_ = now_;
+            last_server_tick_ = now_;
+            if (path_.has_cubic) {
+                cubic_.emplace(down_, (path_.down_ms + path_.up_ms) / 1000, random_.uniform(0, 0.1),
+                               duration_);
+            }
+            for (const auto& other : flows_) start_messages(*other);
+        } else if (has_started_) {
+            start_messages(flow);
+        }
+    }
+    void start_messages(Flow& flow) {
+        if (!flow.peer) return;
+        flow.from_server.start(time() + random_.uniform(0, kMessageInterval));
+        flow.from_client.start(time() + random_.uniform(0, kMessageInterval));
+    }
+
+    /// Handshakes see a clean path.
+    bool is_real(const Flow& flow) const { return has_started_ && flow.peer; }
+
+    void send_down(Flow& flow, std::span<const std::byte> bytes) {
+        const auto size = static_cast<double>(bytes.size());
+        if (!is_real(flow)) {
+            flow.arrivals.push(now_ + flow.down.latency(time()), flow.index, bytes);
+            return;
+        }
+        const bool is_counted = time() >= kLateSettled;
+        sent_ += is_counted;
+        if (flow.down.loses_next(time())) return;
+        const std::optional<double> through = down_.push(time(), size);
+        if (!through) {
+            dropped_ += is_counted;
+            return;
+        }
+        flow.arrivals.push(zero_ + flow.down.arrival(*through), flow.index, bytes);
+        flow.passed.add(*through, size);
+    }
+    void send_up(Flow& flow, std::span<const std::byte> bytes) {
+        if (!is_real(flow)) {
+            server_arrivals_.push(now_ + flow.up.latency(time()), flow.index, bytes);
+            return;
+        }
+        if (flow.up.loses_next(time())) return;
+        const std::optional<double> through = up_.push(time(), static_cast<double>(bytes.size()));
+        if (through) server_arrivals_.push(zero_ + flow.up.arrival(*through), flow.index, bytes);
+    }
+
+    /// Whatever comes next.
+    void act() {
+        Flow* client = flows_[0].get();
+        for (const auto& flow : flows_)
+            if (flow->next_tick < client->next_tick) client = flow.get();
+        const double cubic = cubic_ ? zero_ + cubic_->next_event() : kNever;
+        now_ = std::min({next_server_tick_, client->next_tick, cubic, next_sample_});
+        if (now_ == next_sample_) {
+            sample();
+        } else if (now_ == cubic) {
+            cubic_->act(cubic_->next_event());  // exactly, where time() may be rounded
+        } else if (now_ == next_server_tick_) {
+            next_server_tick_ = now_ + 1 / path_.tick_hz;
+            if (!stands_still(path_.server_stall_s)) tick_server();
+        } else {
+            client->next_tick = now_ + 1 / path_.client_tick_hz;
+            if (!stands_still(path_.client_stall_s)) tick_client(*client);
+        }
+    }
+    bool stands_still(double length) const {
+        return has_started_ && time() >= path_.stall_at_s && time() < path_.stall_at_s + length;
+    }
+
+    void sample() {
+        next_sample_ = now_ + kStep;
+        if (down_.is_limited()) waits_.push_back(1000 * down_.wait(time()));
+        if (has_joined_ || path_.last_joins_s == 0 || time() < path_.last_joins_s) return;
+        has_joined_ = true;
+        connect(*flows_.back());
+    }
+
+    void tick_server() {
+        while (const Arrivals::Datagram* datagram = server_arrivals_.pop(now_)) {
+            host_->receive(address_of(*flows_[static_cast<std::size_t>(datagram->flow)]),
+                           datagram->contents(), clock());
+        }
+        host_->update(clock());
+        if (has_started_) send_state();
+        host_->flush(clock());
+    }
+    void send_state() {
+        const double elapsed = now_ - last_server_tick_;
+        last_server_tick_ = now_;
+        turn_ += 1;  // no flow is always the first in the queue
+        for (std::size_t i = 0; i < flows_.size(); ++i) {
+            Flow& flow = *flows_[(i + turn_) % flows_.size()];
+            if (!flow.peer) continue;
+            flow.from_server.create(time());
+            flow.from_server.send(*host_, flow.peer);
+            flow.owed = std::min(flow.owed + path_.demand * elapsed,
+                                 std::max(path_.demand * kOwedSeconds, kOwedBytes));
+            while (flow.owed >= 1) {
+                const std::size_t size =
+                    std::min(host_->payload_capacity(flow.peer), static_cast<std::size_t>(flow.owed));
+                if (size == 0) break;
+                host_->send_payload(flow.peer, std::span(state_).first(size), 0, clock());
+                flow.owed -= static_cast<double>(size);
+            }
+        }
+    }
+    void tick_client(Flow& flow) {
+        Client& client = *flow.client;
+        while (const Arrivals::Datagram* datagram = flow.arrivals.pop(now_))
+            client.receive(server_address_, datagram->contents(), clock());
+        client.update(clock());
+        if (client.is_connected(client.server())) {
+            if (is_real(flow)) {
+                flow.from_client.create(time());
+                flow.from_client.send(client, client.server());
+            }
+            const std::size_t size = std::min(client.payload_capacity(client.server()), kInputBytes);
+            if (size > 0) client.send_payload(client.server(), std::span(state_).first(size), 0, clock());
+        }
+        client.flush(clock());
+    }
+
+    Outcome measure();
+    void measure_goodput(Outcome& outcome);
+    void measure_event(Outcome& outcome);
+    void measure_waits(Outcome& outcome);
+    void measure_messages(Outcome& outcome);
+
+    /// What counts as goodput, of all flows: state accepted, or whatever a shared link passed that limits.
+    double got(double from, double until) const {
+        double sum = 0;
+        for (const auto& flow : flows_)
+            sum += (is_narrow() ? flow->passed : flow->accepted).between(from, until);
+        return sum;
+    }
+    /// The goodput that the path and the demand allow.
+    double target(double from, double until) const {
+        return is_narrow() ? possible_.integral(from, until) : wanted() * (until - from);
+    }
+    /// A server that sends once per tick gets at most one bucket of whole packets through in each.
+    double policed() const {
+        if (path_.down.policer_bytes == 0) return kNever;
+        const double packet = static_cast<double>(kMaxDatagramBytes);
+        return path_.tick_hz * packet * std::floor(path_.down.policer_bytes / packet);
+    }
+    double wanted() const { return path_.flows * path_.demand * (1 - path_.loss); }
+    /// Whether the flows want more than the shared link carries.
+    bool is_narrow() const { return down_.is_limited() && wanted() > down_.rate().lowest(); }
+
+    const PathSpec& path_;
+    double duration_;
+    Random random_;
+    SharedLink down_, up_;
+    Schedule possible_;  // bytes per second, if the way down limits
+    Server server_{*this};
+    ServerSink server_sink_{*this};
+    Address server_address_ = Address::ipv4(10, 0, 0, 100, 7777);
+    std::unique_ptr<Host> host_;
+    Arrivals server_arrivals_;
+    std::vector<std::unique_ptr<Flow>> flows_;
+    std::optional<Cubic> cubic_;
+    std::array<std::byte, kMaxPayloadBytes> state_{};
+
+    double now_ = 0, zero_ = kNever;
+    double next_server_tick_ = 0, last_server_tick_ = 0, next_sample_ = kNever;
+    bool has_started_ = false, has_joined_ = false, is_cut_ = false;
+    int connected_ = 0;
+    std::size_t turn_ = 0;
+    double sent_ = 0, dropped_ = 0;
+    std::vector<double> waits_;  // ms, one each kStep
+};
+
+Outcome Simulation::measure() {
+    for (const auto& flow : flows_) {
+        flow->accepted.close();
+        flow->passed.close();
+    }
+    if (cubic_) cubic_->passed.close();
+    Outcome outcome;
+    outcome.is_cut = is_cut_;
+    measure_goodput(outcome);
+    measure_event(outcome);
+    measure_waits(outcome);
+    measure_messages(outcome);
+    return outcome;
+}
+
+void Simulation::measure_goodput(Outcome& outcome) {
+    const double end = duration_;
+    outcome.good = got(kSettled, end) / target(kSettled, end);
+    outcome.first = got(kSettled, 5) / target(kSettled, 5);
+    outcome.minute = got(0, end) / target(0, end);
+    outcome.when_s = end;
+    for (double from = 0; from + 1 <= end; from += kStep) {
+        if (got(from, from + 1) < 0.85 * target(from, from + 1)) continue;
+        outcome.when_s = from + 1;
+        break;
+    }
+    outcome.gap_ms = 0;
+    for (const auto& flow : flows_) {
+        const double last = end - std::max(flow->last_accepted, flow->first_counted());
+        outcome.gap_ms = std::max(outcome.gap_ms, 1000 * std::max(flow->longest_gap, last));
+    }
+    const double settled = path_.last_joins_s > 0 ? path_.last_joins_s + kLateSettled : kSettled;
+    if (path_.flows > 1) {
+        const double all = std::max(1.0, got(settled, end));
+        for (const auto& flow : flows_) {
+            const Series& series = is_narrow() ? flow->passed : flow->accepted;
+            outcome.shares.push_back(series.between(settled, end) / all * path_.flows);
+        }
+    }
+    if (cubic_) {
+        const double ours = got(kLateSettled, end);
+        outcome.ours = ours / (ours + cubic_->passed.between(kLateSettled, end));
+    }
+    if (down_.is_limited() && sent_ > 0) outcome.drop = dropped_ / sent_;
+}
+
+void Simulation::measure_event(Outcome& outcome) {
+    const double event = path_.event_s, end = duration_;
+    if (event == 0) return;
+    outcome.resume_s = outcome.settled_s = 0;
+    outcome.rise_s = end - event;
+    bool has_risen = false;
+    for (double until = event; until <= end; until += kStep) {
+        const double goodput = got(until - 1, until);
+        if (goodput < 0.5 * target(until - 1, until)) outcome.resume_s = until - event;
+        const double now = is_narrow() ? possible_.at(until) : wanted();
+        if (!has_risen && until >= event + 1 && goodput >= 0.85 * now) {
+            outcome.rise_s = until - event;
+            has_risen = true;
+        }
+    }
+    outcome.settled_s = kNone;
+    if (!down_.is_limited()) return;
+    // The first moment with a short wait, of which the next second's median is short, too.
+    const auto second = static_cast<std::size_t>(1 / kStep);
+    for (std::size_t sample = static_cast<std::size_t>(event / kStep) + second / 4;
+         sample + second < waits_.size(); ++sample) {
+        const auto from = waits_.begin() + static_cast<std::ptrdiff_t>(sample);
+        if (*from >= 100) continue;
+        std::vector<double> next(from, from + static_cast<std::ptrdiff_t>(second));
+        if (percentile(next, 0.5) >= 100) continue;
+        outcome.settled_s = static_cast<double>(sample) * kStep - event;
+        return;
+    }
+    outcome.settled_s = end - event;
+}
+
+void Simulation::measure_waits(Outcome& outcome) {
+    const auto skipped = static_cast<std::size_t>(kSettled / kStep);
+    if (waits_.size() <= skipped || path_.down.policer_bytes > 0) return;
+    std::vector<double> waits(waits_.begin() + static_cast<std::ptrdiff_t>(skipped), waits_.end());
+    outcome.q50_ms = percentile(waits, 0.5);
+    outcome.q99_ms = percentile(waits, 0.99);
+    outcome.qmax_ms = percentile(waits, 1);
+}
+
+void Simulation::measure_messages(Outcome& outcome) {
+    std::vector<double> down, up;
+    for (const auto& flow : flows_) {
+        flow->from_server.collect(flow->first_counted(), time(), down);
+        flow->from_client.collect(flow->first_counted(), time(), up);
+    }
+    outcome.msg50_ms = percentile(down, 0.5);
+    outcome.msg99_ms = percentile(down, 0.99);
+    outcome.up99_ms = percentile(up, 0.99);
+}
+
+std::string text(double value) {
+    return std::to_string(std::llround(value));
+}
+
+struct Kind {
+    const char* name;
+    double Jitter::*spread_ms;
+};
+constexpr std::array<Kind, 3> kKinds{{{"in_order", &Jitter::in_order_ms},
+                                      {"out_of_order", &Jitter::out_of_order_ms},
+                                      {"correlated", &Jitter::correlated_ms}}};
+constexpr std::array<double, 8> kRtts{1, 10, 50, 120, 250, 500, 1000, 1500};
+
+/// A path whose way down carries `capacity` kB/s, with a queue of `queue_ms` at that rate. The one flow wants
+/// three times the capacity.
+PathSpec narrow(const std::string& group, const std::string& name, double capacity, double queue_ms,
+                double rtt_ms) {
+    PathSpec path;
+    path.group = group;
+    path.name = "c" + text(capacity) + "." + name;
+    path.demand = 3'000 * capacity;
+    path.down_ms = path.up_ms = rtt_ms / 2;
+    path.down.bytes_per_second = 1'000 * capacity;
+    path.down.queue_bytes = capacity * queue_ms;
+    return path;
+}
+
+/// Three demands for each path without a shared link that limits.
+void add_free(std::vector<PathSpec>& family, const std::string& group, const std::string& name,
+              const PathSpec& base) {
+    for (const double demand : {20.0, 80.0, 400.0}) {
+        PathSpec path = base;
+        path.group = group;
+        path.name = name + ".d" + text(demand);
+        path.demand = 1'000 * demand;
+        family.push_back(path);
+    }
+}
+
+void add_free(std::vector<PathSpec>& family) {
+    for (const double rtt : kRtts) {
+        PathSpec path;
+        path.down_ms = path.up_ms = rtt / 2;
+        add_free(family, "free.clean", "rtt" + text(rtt), path);
+    }
+    for (const Kind& kind : kKinds) {
+        for (const double jitter : {5.0, 15.0, 30.0, 40.0, 80.0}) {
+            PathSpec path;
+            path.down_ms = path.up_ms = std::max(jitter, 50.0);
+            path.jitter.*kind.spread_ms = jitter;
+            add_free(family, "free.jitter", std::string(kind.name) + ".j" + text(jitter), path);
+        }
+    }
+    for (const double rtt : {40.0, 120.0}) {
+        PathSpec path;
+        path.down_ms = path.up_ms = rtt / 2;
+        path.jitter.pause_every_s = 1;
+        add_free(family, "free.pauses", "rtt" + text(rtt), path);
+    }
+    for (const double grant : {10.0, 20.0, 40.0}) {
+        PathSpec path;
+        path.down_ms = path.up_ms = 20;
+        path.jitter.grant_ms = grant;
+        add_free(family, "free.grants", "g" + text(grant), path);
+    }
+    for (const double rtt : {20.0, 100.0, 250.0}) {
+        PathSpec path;
+        path.down_ms = path.up_ms = rtt / 2;
+        for (const double loss : {5.0, 10.0, 20.0, 30.0}) {
+            path.loss = loss / 100;
+            add_free(family, "free.loss", "random" + text(loss) + ".rtt" + text(rtt), path);
+        }
+        path.loss_burst = 8;
+        for (const double loss : {5.0, 10.0, 20.0}) {
+            path.loss = loss / 100;
+            add_free(family, "free.loss", "burst" + text(loss) + ".rtt" + text(rtt), path);
+        }
+    }
+    for (const Kind& kind : {kKinds[0], kKinds[1]}) {
+        PathSpec path;
+        path.down_ms = path.up_ms = 50;
+        path.loss = 0.2;
+        path.jitter.*kind.spread_ms = 40;
+        add_free(family, "free.loss_jitter", kind.name, path);
+    }
+    PathSpec slow_back;
+    slow_back.down_ms = 10;
+    slow_back.up_ms = 150;
+    add_free(family, "free.asym", "up150", slow_back);
+    PathSpec narrow_back;
+    narrow_back.up = {.bytes_per_second = 10'000, .queue_bytes = 10'000};
+    add_free(family, "free.asym", "up10kB", narrow_back);
+}
+
+void add_events(std::vector<PathSpec>& family) {
+    for (const double from : kRtts) {
+        for (const double to : kRtts) {
+            if (from == to) continue;
+            PathSpec path;
+            path.group = "free.jump";
+            path.name = text(from) + "to" + text(to);
+            path.down_ms = path.up_ms = from / 2;
+            path.latency_changes = {{10, to / 2}};
+            path.event_s = 10;
+            path.duration_s = 30;
+            family.push_back(path);
+        }
+    }
+    for (const double length : {0.3, 2.0, 8.0}) {
+        for (const bool is_server : {true, false}) {
+            PathSpec path;
+            path.group = "free.stall";
+            path.name = std::string(is_server ? "server" : "client") + text(1000 * length) + "ms";
+            (is_server ? path.server_stall_s : path.client_stall_s) = length;
+            path.event_s = path.stall_at_s + length;
+            path.duration_s = 30;
+            family.push_back(path);
+        }
+    }
+}
+
+void add_tight(std::vector<PathSpec>& family) {
+    for (const double capacity : {10.0, 40.0, 200.0, 1000.0, 2000.0}) {
+        for (const double queue : {100.0, 300.0, 1000.0}) {
+            for (const double rtt : {10.0, 50.0, 200.0}) {
+                const std::string name = "q" + text(queue) + ".rtt" + text(rtt);
+                family.push_back(narrow("tight.clean", name, capacity, queue, rtt));
+                if (capacity != 200) continue;
+                family.push_back(narrow("tight.clean", name + ".d80", capacity, queue, rtt));
+                family.back().demand = 80'000;
+            }
+        }
+    }
+    for (const double capacity : {200.0, 1000.0})
+        for (const double queue : {20.0, 30.0, 50.0})
+            family.push_back(narrow("tight.shallow", "q" + text(queue), capacity, queue, 50));
+    for (const double capacity : {40.0, 200.0, 1000.0}) {
+        for (const double burst : {5'000.0, 20'000.0, 50 * capacity}) {
+            const std::string name = burst == 50 * capacity ? "b50ms" : "b" + text(burst / 1000) + "kB";
+            family.push_back(narrow("tight.policer", name, capacity, 0, 50));
+            family.back().down.policer_bytes = burst;
+        }
+        for (const Kind& kind : kKinds) {
+            for (const double jitter : {15.0, 40.0, 80.0}) {
+                const std::string name = std::string(kind.name) + ".j" + text(jitter);
+                family.push_back(narrow("tight.jitter", name, capacity, 300, 2 * std::max(jitter, 50.0)));
+                family.back().jitter.*kind.spread_ms = jitter;
+            }
+        }
+        family.push_back(narrow("tight.pauses", "rtt100", capacity, 300, 100));
+        family.back().jitter.pause_every_s = 1;
+        for (const double grant : {10.0, 20.0, 40.0}) {
+            family.push_back(narrow("tight.grants", "g" + text(grant), capacity, 300, 100));
+            family.back().jitter.grant_ms = grant;
+        }
+        for (const double loss : {5.0, 20.0}) {
+            family.push_back(narrow("tight.loss", "random" + text(loss), capacity, 300, 100));
+            family.back().loss = loss / 100;
+        }
+        family.push_back(narrow("tight.jump", "200to600", capacity, 300, 200));
+        family.back().latency_changes = {{20, 300}};
+        family.back().event_s = 20;
+    }
+}
+
+void add_flows(std::vector<PathSpec>& family) {
+    for (const std::string group : {"flows.two", "flows.two_late", "flows.eight"}) {
+        for (const double capacity : {80.0, 400.0, 2000.0}) {
+            if (group == "flows.eight" && capacity == 80) continue;
+            for (const std::string name : {"q300", "q30", "jitter30"}) {
+                PathSpec path = narrow(group, name, capacity, name == "q30" ? 30 : 300, 50);
+                path.flows = group == "flows.eight" ? 8 : 2;
+                if (group == "flows.two_late") path.last_joins_s = 10;
+                if (name == "jitter30") {
+                    path.jitter.in_order_ms = 30;
+                    path.down_ms = path.up_ms = 30;
+                }
+                family.push_back(path);
+            }
+        }
+    }
+    for (const double capacity : {200.0, 1000.0}) {
+        for (const double queue : {50.0, 100.0, 200.0, 1000.0}) {
+            family.push_back(narrow("flows.cubic", "q" + text(queue), capacity, queue, 50));
+            family.back().has_cubic = true;
+        }
+    }
+}
+
+void add_changes(std::vector<PathSpec>& family) {
+    for (const double capacity : {400.0, 2000.0}) {
+        for (const double queue : {50.0, 300.0}) {
+            for (const double demand : {1.0, 2.0}) {
+                const std::string name =
+                    "to" + text(capacity / 10) + ".q" + text(queue) + ".d" + text(capacity * demand);
+                PathSpec path = narrow("change.drop", name, capacity, queue, 50);
+                path.demand = 1'000 * capacity * demand;
+                path.down.changes = {{20, 100 * capacity}};
+                path.event_s = 20;
+                family.push_back(path);
+            }
+        }
+    }
+    for (const double capacity : {40.0, 200.0}) {
+        for (const double queue : {50.0, 100.0}) {  // ms at the new capacity, ten times that at the old one
+            PathSpec path = narrow("change.rise", "to" + text(10 * capacity) + ".q" + text(queue), capacity,
+                                   10 * queue, 50);
+            path.demand = 30'000 * capacity;
+            path.down.changes = {{20, 10'000 * capacity}};
+            path.event_s = 20;
+            family.push_back(path);
+        }
+    }
+}
+
+}  // namespace
+
+double Outcome::lowest_share() const {
+    return shares.empty() ? kNone : *std::min_element(shares.begin(), shares.end());
+}
+
+double Outcome::highest_share() const {
+    return shares.empty() ? kNone : *std::max_element(shares.begin(), shares.end());
+}
+
+Outcome run(const PathSpec& path, std::uint64_t seed, double duration_s) {
+    return Simulation(path, seed, duration_s).run();
+}
+
+std::vector<PathSpec> family() {
+    std::vector<PathSpec> result;
+    add_free(result);
+    add_events(result);
+    add_tight(result);
+    add_flows(result);
+    add_changes(result);
+    return result;
+}
+
+}  // namespace shoal::net::paths
