@@ -18,6 +18,8 @@ constexpr std::size_t kUrgentBytes = 200;
 
 /// Packets in a row that carry the same acks: one that is lost must not keep the other side waiting.
 constexpr std::uint32_t kAckCopies = 3;
+/// Packets that want an ack, at most, before one is sent without waiting for a flush.
+constexpr std::uint32_t kPacketsPerAck = 32;
 constexpr std::size_t kIpUdpBytes = 28;
 /// A ping or acks alone, at most.
 constexpr std::size_t kSmallPacketBytes = kMaxHeaderBytes + kMaxTagBytes;
@@ -123,6 +125,8 @@ void Connection::apply(const Packet& packet, Time now) {
         acks_wanted_ += 1;
         acks_to_send_ = kAckCopies;
     }
+    // A flush may be far away, and one ack names 65 packets: each should be in two, as acks get lost.
+    if (acks_wanted_ >= kPacketsPerAck && path_.allows(kSmallPacketBytes)) send_packet({}, now);
 }
 
 void Connection::announce() {

@@ -194,7 +194,8 @@ class Endpoint {
 public:
     virtual ~Endpoint() = default;
 
-    /// Any bytes from anywhere: what is not valid changes nothing but a counter.
+    /// Any bytes from anywhere: what is not valid changes nothing but a counter. May send: answers to
+    /// handshakes, and an ack after each 32 packets that want one.
     virtual void receive(const Address& from, std::span<const std::byte> datagram, Time now) = 0;
     /// Timers: fates of unanswered packets, timeouts, the budget. Once per tick.
     virtual void update(Time now) = 0;
