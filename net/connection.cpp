@@ -140,7 +140,7 @@ void Connection::update(Time now) {
     sent_.update(now, stats_);
     report_fates(now);
     report(outgoing_.update(sent_.next_number()));
-    rate_.update(now, sent_.retransmission_timeout(stats_), stats_);
+    rate_.update(now, sent_.answer_timeout(stats_), stats_);
     cipher_.update(now);
     if (is_open_ && now - last_received_ >= config_.timeout) {
         close(DisconnectReason::timed_out, {}, true, now);
@@ -342,11 +342,8 @@ Outbox::Terms Connection::message_terms(bool beside_payload, Time now) const {
 void Connection::report_fates(Time now) {
     SentPackets::Settled packet;
     while (sent_.next_settled(packet)) {
-        if (packet.fate.delivered) {
-            rate_.on_delivered(packet.bytes, now, stats_);
-        } else {
-            rate_.on_lost(packet.bytes);
-        }
+        rate_.on_news(packet, now, stats_);
+        if (packet.is_late) continue;
         outbox_.settle(packet.carried, packet.fate.delivered);
         if (packet.is_fragment) {
             report(outgoing_.settle(packet.fate.cookie, packet.fate.delivered, packet.fate.rtt));

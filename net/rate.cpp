@@ -2,236 +2,458 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace shoal::net {
 namespace {
 
+using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kPacket = kMaxDatagramBytes;
+// Rounds end by the clock, so that all connections of a host act together. 100 ms are several ticks of both
+// ends; four acks are the fewest that say something.
+constexpr Duration kRound = 100ms;
+constexpr int kRoundAcks = 4;
+constexpr double kUsed = 0.8;  // of the rate was sent: what limits is the rate, not the game
 
-// Budget.
-constexpr double kFirstBurst = 10 * kPacket;
-constexpr Seconds kSavedUp{0.05};  // of unused time
-constexpr double kMinSavedUp = 2 * kPacket;
-constexpr double kReserve = 300;  // bytes
-constexpr double kReserveShare = 0.1;
+// The start: 1.75 per round trip doubles the rate, because acks come a round trip after the rate they raise.
+constexpr double kStartGain = 1.75;
+constexpr float kStartLead = 5;  // over what was delivered, which is known a round trip and a round late
+constexpr float kStillGrows = 1.1F;
+constexpr int kRoundsWithoutGrowth = 4;
 
-// Delay. A round is several ticks at least, because acks come in lumps.
-constexpr Duration kMinRound = std::chrono::milliseconds(50);
-constexpr int kMinRoundAcks = 3;
-constexpr Duration kMinRttWindow = std::chrono::seconds(5);  // two of them are remembered
-constexpr Duration kQueueLow = std::chrono::milliseconds(15);
-constexpr Duration kQueueStart = std::chrono::milliseconds(25);
-constexpr Duration kQueueHigh = std::chrono::milliseconds(35);
-constexpr double kCut = 0.85;     // of the bandwidth
-constexpr double kStands = 0.75;  // a queue that fell to this does not stand
-constexpr double kGrowth = 0.01;
-constexpr Duration kGrowthRtt = std::chrono::milliseconds(100);  // a packet more per round trip, or per this
-constexpr double kMaxLead = 1.15;                                // over the bandwidth
-constexpr double kBandwidthGain = 0.4;
+// Growth. Equal steps make fast flows equal; after ten of them speed counts more.
+constexpr double kStep = 250;  // bytes per second, or:
+constexpr double kStepShare = 0.01;
+constexpr float kEvenSteps = 10;
+constexpr float kStepGrowth = 1.25F;
+constexpr float kMaxLead = 1.15F;          // over what was delivered
+constexpr float kPeakFades = 0.9F;         // per round
+constexpr Duration kCareful = 8s;          // after loss that was ours: no delay warns of more
+constexpr Duration kStandingQueue = 20ms;  // allowed: it keeps the path busy
+constexpr Duration kSomeQueue = 10ms;      // the path is full
+constexpr double kFullMemory_s = 0.5;
 
-// Slow start. Acks come a round trip after the rate that they raise: 1.5 per round trip is what doubles it.
-constexpr double kSlowStartGain = 1.5;
-constexpr Duration kSlowStartRtt = std::chrono::milliseconds(10);  // at least
-constexpr double kStillGrows = 1.25;
-constexpr int kPlateauRounds = 3;
+// Drains. The figures were tuned on build/bench/paths, as were those of start and growth.
+constexpr float kKept = 0.92F;          // of what a full path delivers: lets the rest of a queue drain
+constexpr float kKeptInJitter = 0.98F;  // where a verdict may be chance, cuts must not add up
+constexpr double kStrongest = 0.1, kStrongTest = 0.3, kGentlest = 0.5;  // parts of the full rate
+constexpr float kWeakest = 0.9F;
+constexpr double kEasilyDrained_s = 0.2;
+constexpr Duration kShortestDrain = 100ms, kLongestTest = 500ms, kLongestDrain = 4s;
+constexpr Duration kSeenAfter = 300ms;   // of a long drain
+constexpr Duration kShortQueue = 150ms;  // delivered rates from before are still true
+constexpr double kMuchLonger = 1.5;
+constexpr double kAnswer = 0.3;  // of what a drain must take from a queue of ours
+constexpr int kVerdictAcks = 2;
+constexpr Duration kLongestVerdict = 8s;
+constexpr int kStandsLong = 16;  // rounds: also a game that uses less finds out whose queue it is
+constexpr Duration kWideSpread = 45ms;
+constexpr int kProofRounds = 30;
+constexpr float kLessThanProven = 0.98F, kProofFades = 0.97F;
+constexpr int kMostDisbelieved = 2;  // in a row
+constexpr Duration kFirstWait = 1s, kLongestWait = 8s;
+constexpr Duration kLookEvery = 10s, kLook = 200ms;
+constexpr Duration kLongSilence = 200ms;
 
-// Loss.
-constexpr Duration kMinEpoch = std::chrono::seconds(1);
-constexpr int kMinEpochFates = 32;
-constexpr double kTooMuchLoss = 0.05;  // over twice the usual
-constexpr double kLossCut = 0.7;
+constexpr float kTrialCut = 0.85F;  // of what is delivered, to see whether loss falls
 
 constexpr int kBreakerTimeouts = 3;
-constexpr Duration kMaxProbeInterval = std::chrono::seconds(1);
+constexpr Duration kMaxProbeInterval = 1s;
+
+Duration round_length(Duration rtt) {
+    return kRound * std::max<Duration::rep>(1, (rtt + kRound - Duration(1)) / kRound);
+}
+
+Duration to_duration(Seconds seconds) {
+    return std::chrono::duration_cast<Duration>(seconds);
+}
 
 }  // namespace
 
 RateController::RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now,
                                ConnectionStats& stats)
-    : first_rate_(static_cast<double>(first_rate)),
-      max_rate_(static_cast<double>(max_rate)),
-      budget_(kFirstBurst),
-      reserve_(kReserve),
-      accrued_(now),
-      min_rtt_began_(now),
+    : first_rate_(static_cast<float>(first_rate)),
+      max_rate_(static_cast<float>(max_rate)),
+      budget_(now),
       last_news_(now) {
     assert(max_rate_ >= kMinRate);
     set_rate(first_rate_);
-    round_.began = epoch_.began = now;
+    round_.began = last_look_ = now;
+    round_trips_.restart(now);
+    loss_.restart(now);
     stats.rate = rate_;
 }
 
 void RateController::update(Time now, Duration timeout, ConnectionStats& stats) {
-    accrue(now);
+    budget_.accrue(rate_, now);
     if (!is_broken_ && stats.bytes_in_flight > 0 && now - last_news_ >= kBreakerTimeouts * timeout) {
         is_broken_ = true;
         probe_interval_ = timeout;
     }
+    if (now >= drain_.ends) end_drain();
+    judge_drain(now, stats);
     // While nothing is heard, all is lost, and that says nothing about the rate.
-    const bool is_heard = !is_broken_ && now - last_news_ < timeout;
-    if (is_heard && now - epoch_.began >= std::max(kMinEpoch, 4 * stats.rtt) &&
-        epoch_.fates >= kMinEpochFates) {
-        end_epoch(now);
-    }
-    if (now - round_.began >= std::max(kMinRound, base_rtt()) && round_.acks >= kMinRoundAcks) {
-        end_round(now, stats);
+    if (!is_broken_ && now - last_news_ < timeout) watch_loss(now, stats);
+    const Duration floor = round_trips_.floor();
+    const Duration length = round_length(floor > Duration(0) ? floor : stats.rtt);
+    if (now / length != round_.began / length && now - round_.began >= length / 2) {
+        if (round_.acks >= kRoundAcks) {
+            end_round(now, stats);
+        } else if (round_.acks == 0) {
+            round_ = {.began = now};
+        }
     }
     stats.rate = rate_;
-    stats.queue_delay = queue_;
-    stats.rate_limit = is_broken_                       ? RateLimit::breaker
-                       : round_.used_up || was_used_up_ ? RateLimit::network
-                                                        : RateLimit::application;
-}
-
-void RateController::accrue(Time now) {
-    const double earned = rate_ * Seconds(now - accrued_).count();
-    accrued_ = now;
-    const double most = std::max(kMinSavedUp, rate_ * kSavedUp.count());
-    // The first burst is more than may be saved up.
-    if (budget_ < most) budget_ = std::min(budget_ + earned, most);
-    reserve_ = std::min(reserve_ + earned * kReserveShare, kReserve);
+    stats.queue_delay = round_trips_.queue();
+    stats.rate_limit = is_broken_                    ? RateLimit::breaker
+                       : round_.ran_out || was_used_ ? RateLimit::network
+                                                     : RateLimit::application;
 }
 
 void RateController::on_sent(std::size_t bytes, Time now, const ConnectionStats& stats) {
     if (is_broken_) probe_interval_ = std::min(2 * probe_interval_, kMaxProbeInterval);
     if (stats.bytes_in_flight == bytes) last_news_ = now;
-    if (budget_ <= 0) reserve_ -= static_cast<double>(bytes);
-    // Packets that were never blocked, such as pings, cannot pile up a debt.
-    budget_ = std::max(budget_ - static_cast<double>(bytes), -2 * kPacket);
-    if (budget_ <= 0) round_.used_up = true;
+    budget_.spend(bytes);
+    round_.sent += static_cast<float>(bytes);
+    if (!budget_.is_left()) round_.ran_out = true;
 }
 
-void RateController::on_sent_untracked(std::size_t bytes) {
-    if (budget_ > 0) budget_ = std::max(budget_ - static_cast<double>(bytes), 0.0);
-}
-
-void RateController::on_delivered(std::size_t bytes, Time now, const ConnectionStats& stats) {
-    last_news_ = now;
+void RateController::on_news(const SentPackets::Settled& packet, Time now, const ConnectionStats& stats) {
+    if (!packet.fate.delivered) {
+        loss_.on_lost(packet.sent, packet.bytes);
+        return;
+    }
+    note_silence(now, stats);
     if (is_broken_) {
-        // What was lost says nothing about the rate. Find it anew from half of it.
+        // What was lost says nothing about the rate: find it anew from half of it. Nor is the round trip what
+        // it was: what queued has drained meanwhile, or the route is another one.
         is_broken_ = false;
-        start_slowly(rate_ / 2, now);
+        start_slowly(undrained_rate() / 2, now);
+        round_trips_.restart(now);
     }
-    const auto count = static_cast<double>(bytes);
-    round_.delivered += count;
+    if (packet.sent < measured_from_) return;
+    loss_.on_delivered(packet.sent, packet.bytes, packet.is_late);
+    round_.delivered += static_cast<float>(packet.bytes);
     round_.acks += 1;
-    round_.min_rtt = std::min(round_.min_rtt, stats.latest_rtt);
-    min_rtt_ = std::min(min_rtt_, stats.latest_rtt);
-    epoch_.delivered += count;
-    epoch_.fates += 1;
-    if (is_slow_start_ && (round_.used_up || was_used_up_)) {
-        const Seconds rtt = std::max(stats.rtt, kSlowStartRtt);
-        set_rate(rate_ + kSlowStartGain * count / rtt.count());
+    round_trips_.sample(packet.fate.rtt, packet.measures);
+    if (drain_.state != Drain::State::none) {
+        if (packet.sent < std::min(drain_.ends, drain_.began + kSeenAfter)) return;
+        drain_.rtt_after = std::min(drain_.rtt_after, packet.fate.rtt);
+        if (packet.sent >= drain_.ends && drain_.acks < kVerdictAcks) drain_.acks += 1;
+    } else if (is_starting_ && !loss_.is_trial() && (round_.ran_out || was_used_)) {
+        const double grown =
+            rate_ + kStartGain * packet.bytes / Seconds(std::max<Duration>(stats.rtt, kRound)).count();
+        const float delivered = *std::max_element(delivered_.begin(), delivered_.end());
+        const double most = delivered > 0 ? std::max(rate_, kStartLead * delivered) : max_rate_;
+        set_rate(std::min(grown, most));
     }
+}
+
+/// After a silence, a stall of the path or a step of its round trip, what was sent meanwhile comes late and
+/// at once. That is no queue of ours. A round trip later there is something to see again.
+void RateController::note_silence(Time now, const ConnectionStats& stats) {
+    if (now == last_news_) return;
+    const Duration silence = now - last_news_;
+    if (silence >= std::max<Duration>(kLongSilence, 4 * usual_silence_)) {
+        wait_until_ = std::max(wait_until_, now + stats.rtt + 2 * round_length(stats.rtt));
+        was_high_ = false;
+    }
+    usual_silence_ += (silence - usual_silence_) / 8;
+    last_news_ = now;
 }
 
 void RateController::restart(Time now) {
-    start_slowly(std::min(rate_ / 2, first_rate_), now);
-    budget_ = std::min(budget_, kMinSavedUp);
-    was_used_up_ = false;
-    bandwidth_ = 0;
-    queue_ = standing_queue_ = Duration(0);
-    min_rtt_ = min_rtt_before_ = Duration::max();
-    min_rtt_began_ = now;
-    usual_loss_ = 0;
-    last_news_ = now;
+    start_slowly(std::min(undrained_rate() / 2, first_rate_), now);
+    round_trips_.restart(now);
+    loss_.restart(now);
+    last_look_ = last_news_ = now;
     is_broken_ = false;
 }
 
-void RateController::start_slowly(double rate, Time now) {
+void RateController::start_slowly(float rate, Time now) {
     set_rate(rate);
-    is_slow_start_ = true;
-    best_bandwidth_ = 0;
+    is_starting_ = true;
     rounds_without_growth_ = 0;
-    rate_before_ = 0;
+    best_of_start_ = 0;
+    delivered_.fill(0);
+    was_used_ = was_high_ = false;
+    growth_steps_ = full_path_rate_ = proven_rate_ = most_sent_ = 0;
+    disbelieved_ = 0;
+    standing_rounds_ = 0;
+    drain_ = {};
+    last_verdict_ = careful_until_ = Time(0);
+    drain_wait_ = usual_silence_ = Duration(0);
+    wait_until_ = measured_from_ = now;
     round_ = {.began = now};
-    epoch_ = {.began = now};
+    loss_.abandon(now);
 }
 
-Duration RateController::base_rtt() const {
-    return std::min(min_rtt_, min_rtt_before_);
-}
-
-void RateController::end_round(Time now, const ConnectionStats& stats) {
-    const Seconds elapsed = now - round_.began;
-    const double delivered_rate = round_.delivered / elapsed.count();
-    if (round_.used_up) {
-        bandwidth_ += (delivered_rate - bandwidth_) * (bandwidth_ == 0 ? 1 : kBandwidthGain);
-    }
-    const Duration queue_before = queue_;
-    queue_ = round_.min_rtt - base_rtt();
-    if (is_slow_start_) {
-        if (delivered_rate > kStillGrows * best_bandwidth_) {
-            best_bandwidth_ = delivered_rate;
-            rounds_without_growth_ = 0;
-        } else if (round_.used_up) {
-            rounds_without_growth_ += 1;
-        }
-        is_slow_start_ = queue_ <= kQueueStart && rounds_without_growth_ < kPlateauRounds;
-        if (!is_slow_start_ && bandwidth_ > 0) set_rate(std::min(rate_, kCut * bandwidth_));
-    } else if (queue_ > kQueueHigh) {
-        if (queue_ >= queue_before) set_rate(std::min(rate_, kCut * (round_.used_up ? bandwidth_ : rate_)));
-        watch_standing_queue(now, delivered_rate, stats.rtt);
-    } else if (queue_ < kQueueLow && round_.used_up && rate_before_ == 0) {
-        // A packet per round trip per round trip makes flows that share a queue equal; the rest is speed.
-        const Seconds rtt = std::max(stats.rtt, kGrowthRtt);
-        const double grown = rate_ * (1 + kGrowth) + kPacket / rtt.count() * (elapsed / rtt);
-        set_rate(std::max(rate_, std::min(grown, kMaxLead * bandwidth_ / (1 - usual_loss_))));
-    }
-    if (queue_ <= kQueueHigh) standing_queue_ = Duration(0);
-    was_used_up_ = round_.used_up;
-    round_ = {.began = now};
-    if (now - min_rtt_began_ >= kMinRttWindow) {
-        min_rtt_before_ = min_rtt_;
-        min_rtt_ = Duration::max();
-        min_rtt_began_ = now;
-    }
-}
-
-/// Half of what the path delivers drains every queue of ours, by a quarter within a round trip after the news
-/// of it can come. If not, it is the path that has become longer, or somebody else's queue, which stands at
-/// any rate.
-void RateController::watch_standing_queue(Time now, double delivered_rate, Duration rtt) {
-    if (standing_queue_ == Duration(0) || Seconds(queue_) <= kStands * Seconds(standing_queue_)) {
-        standing_queue_ = queue_;
-        standing_best_ = 0;
-        low_since_ = now;
-    }
-    standing_queue_ = std::max(standing_queue_, queue_);
-    standing_best_ = std::max(standing_best_, delivered_rate);
-    if (rate_ > standing_best_ / 2) low_since_ = now;
-    if (now - low_since_ < 2 * rtt) return;
-    min_rtt_ = min_rtt_before_ = round_.min_rtt;
-    min_rtt_began_ = now;
-    queue_ = Duration(0);
-    set_rate(std::max(rate_, kCut * standing_best_));
-}
-
-/// Loss that a lower rate does not cure is a property of the path, like wireless noise. So a cut is a trial:
-/// if the loss does not fall by half, as it would from a full queue, it is usual here and the rate comes
-/// back.
-void RateController::end_epoch(Time now) {
-    const double loss = epoch_.lost / (epoch_.lost + epoch_.delivered);
-    if (rate_before_ > 0) {
-        if (loss > loss_before_ / 2) {
-            usual_loss_ = loss;
-            set_rate(std::max(rate_, rate_before_));
-        }
-        rate_before_ = 0;
-    } else if (loss > kTooMuchLoss + 2 * usual_loss_ && !is_slow_start_) {
-        rate_before_ = rate_;
-        loss_before_ = loss;
-        set_rate(rate_ * std::min(kLossCut, 1 - loss));
-    } else if (loss < usual_loss_) {
-        usual_loss_ += (loss - usual_loss_) / 8;
-    }
-    epoch_ = {.began = now};
+/// A drain or a trial lowers the rate for a moment only.
+float RateController::undrained_rate() const {
+    if (drain_.state == Drain::State::looking || drain_.state == Drain::State::draining)
+        return drain_.rate_before;
+    return loss_.is_trial() ? std::max(rate_, rate_before_trial_) : rate_;
 }
 
 void RateController::set_rate(double rate) {
-    rate_ = std::clamp(rate, kMinRate, max_rate_);
+    const float before = rate_;
+    rate_ = std::clamp(static_cast<float>(rate), kMinRate, max_rate_);
+    if (rate_ < before) budget_.limit(rate_);
+}
+
+/// Even the smallest delay of eight rounds is too much.
+bool RateController::is_standing(double factor) const {
+    const Seconds allowed = kStandingQueue + round_trips_.tolerated();
+    return Seconds(round_trips_.standing()) > factor * (allowed + Seconds(round_trips_.band()) / 4);
+}
+
+/// The delay is more than the path is known to scatter by.
+bool RateController::is_high(double factor) const {
+    const Seconds allowed = kStandingQueue + round_trips_.tolerated();
+    return Seconds(round_trips_.queue()) > factor * (allowed + round_trips_.band()) || is_standing(factor);
+}
+
+/// Delay was suspected in vain, or scatters so much that a verdict may be chance.
+bool RateController::is_jittery() const {
+    return round_trips_.spread() > kWideSpread || round_trips_.tolerated() > Duration(0);
+}
+
+/// An ack shows the queue of one round trip ago. While the queue grows, the bytes in flight show more of it.
+bool RateController::is_queue_growing(Time now, const ConnectionStats& stats) const {
+    // After a drain of ours less is delivered than is sent again.
+    if (now < last_verdict_ + stats.rtt + 2 * kRound) return false;
+    const Seconds in_flight(static_cast<double>(stats.bytes_in_flight) /
+                            std::max(delivered_lately(), kMinRate));
+    return in_flight > kMuchLonger * Seconds(std::max(stats.latest_rtt, stats.rtt)) + Seconds(kRound);
+}
+
+/// The most that two rounds in a row delivered, of eight, with what is usually lost. After a stall acks come
+/// at once: no more was delivered than was sent.
+float RateController::best() const {
+    float most = 0;
+    for (std::size_t i = 0; i + 1 < delivered_.size() && delivered_[i + 1] > 0; ++i)
+        most = std::max(most, (delivered_[i] + delivered_[i + 1]) / 2);
+    if (most == 0) most = delivered_[0];
+    return std::min(most, most_sent_) / (1 - loss_.usual());
+}
+
+float RateController::delivered_lately() const {
+    return std::min(delivered_[1] > 0 ? (delivered_[0] + delivered_[1]) / 2 : delivered_[0], most_sent_);
+}
+
+void RateController::end_round(Time now, const ConnectionStats& stats) {
+    const double length_s = Seconds(now - round_.began).count();
+    const float delivered_rate = round_.delivered / static_cast<float>(length_s);
+    std::copy_backward(delivered_.begin(), delivered_.end() - 1, delivered_.end());
+    delivered_[0] = delivered_rate;
+    most_sent_ = std::max(rate_, kPeakFades * most_sent_);
+    const bool is_used = round_.ran_out || round_.sent > kUsed * rate_ * length_s;
+    const bool was_used = is_used || was_used_;
+    was_used_ = is_used;
+    round_ = {.began = now};
+
+    const Duration queue_before = round_trips_.queue();
+    // A drain spreads the round trips itself.
+    round_trips_.end_round(now, drain_.state == Drain::State::none && now >= last_verdict_ + 2 * kRound);
+    const Duration queue = round_trips_.queue();
+    if (queue > kSomeQueue && (drain_.state == Drain::State::none || queue < queue_before)) {
+        const double gain = full_path_rate_ == 0 ? 1 : std::min(1.0, length_s / kFullMemory_s);
+        full_path_rate_ += static_cast<float>((delivered_rate - full_path_rate_) * gain);
+    }
+    rounds_since_proof_ = std::min<std::uint8_t>(rounds_since_proof_ + 1, kProofRounds + 1);
+    standing_rounds_ = is_standing(1) ? std::min<std::uint8_t>(standing_rounds_ + 1, kStandsLong) : 0;
+    if (drain_.state != Drain::State::none) {
+        continue_drain();
+    } else if (!loss_.is_trial() && now / kLookEvery != last_look_ / kLookEvery) {
+        last_look_ = now;
+        round_trips_.renew();
+        if (was_used) look_for_floor(now);
+    } else if (must_drain(now, was_used, stats)) {
+        begin_drain(now, stats);
+    } else if (is_starting_) {
+        if (was_used) watch_start(delivered_rate);
+    } else if (was_used && !loss_.is_trial() &&
+               Seconds(queue) < kStandingQueue + Seconds(round_trips_.band()) / 2) {
+        grow(now, length_s);
+    }
+    was_high_ = is_high(1);
+}
+
+/// The start ends when the delivered rate stops growing although the game uses the rate.
+void RateController::watch_start(float delivered_rate) {
+    if (delivered_rate > kStillGrows * best_of_start_) {
+        best_of_start_ = delivered_rate;
+        rounds_without_growth_ = 0;
+        return;
+    }
+    rounds_without_growth_ += 1;
+    if (rounds_without_growth_ < kRoundsWithoutGrowth) return;
+    is_starting_ = false;
+    set_rate(std::min(rate_, kMaxLead * best()));
+}
+
+void RateController::grow(Time now, double length_s) {
+    growth_steps_ = now < careful_until_         ? 1
+                    : growth_steps_ < kEvenSteps ? growth_steps_ + 1
+                                                 : growth_steps_ * kStepGrowth;
+    const double step =
+        growth_steps_ * std::min(kStep, kStepShare * rate_) * std::sqrt(length_s / Seconds(kRound).count());
+    set_rate(std::max<double>(rate_, std::min<double>(rate_ + step, kMaxLead * best())));
+}
+
+/// A game that asks for less than its rate has no queue of its own, unless one grows or stands.
+bool RateController::must_drain(Time now, bool was_used, const ConnectionStats& stats) const {
+    if (!is_high(1) || now < wait_until_) return false;
+    if (!was_high_ && !(is_starting_ && was_used && is_high(2))) return false;
+    return was_used || standing_rounds_ >= kStandsLong || is_queue_growing(now, stats);
+}
+
+void RateController::begin_drain(Time now, const ConnectionStats& stats) {
+    const bool is_second = drain_.state == Drain::State::judging;
+    // If delivery keeps up with sending, the queue is not growing and a short drain is enough. If it does
+    // not, the drain is sized by the bytes in flight.
+    const bool is_growing = is_second ? drain_.is_growing : is_queue_growing(now, stats);
+    const Duration queue = round_trips_.queue();
+    if (!is_second) {
+        const float rate_before = undrained_rate();
+        drain_ = {};
+        drain_.rate_before = rate_before;
+        drain_.full = is_starting_ ? best()
+                      : is_growing ? std::max(delivered_[0], delivered_[1])
+                                   : delivered_lately();
+        drain_.full = std::max(drain_.full, kMinRate);
+        if (!is_growing && queue < kShortQueue)
+            drain_.full = std::max(drain_.full, std::min(full_path_rate_, most_sent_));
+    }
+    const Seconds in_flight(static_cast<double>(stats.bytes_in_flight) / drain_.full);
+    const Seconds most = is_growing ? Seconds(kLongestDrain) : Seconds(3 * queue + kShortestDrain);
+    const Seconds backlog =
+        std::clamp(in_flight - Seconds(round_trips_.floor()) - Seconds(round_trips_.spread()) / 2,
+                   Seconds(queue), std::max(most, Seconds(queue)));
+    const double gentle =
+        std::clamp(1 - backlog.count() / kEasilyDrained_s, is_growing ? kStrongest : kStrongTest, kGentlest);
+    drain_.state = Drain::State::draining;
+    drain_.is_second = is_second;
+    drain_.is_growing = is_growing;
+    // The rate has a lowest value, and a drain must be less than all.
+    drain_.part = std::clamp(static_cast<float>(is_second ? kStrongest : gentle),
+                             std::min(kMinRate / drain_.full, kWeakest), kWeakest);
+    drain_.began = now;
+    drain_.ends = now + std::clamp<Duration>(to_duration(backlog / (1 - drain_.part)), kShortestDrain,
+                                             is_growing ? kLongestDrain : kLongestTest);
+    drain_.rtt_before = round_trips_.recent();
+    if (is_growing) drain_.rtt_before = std::max(drain_.rtt_before, to_duration(in_flight));
+    drain_.rtt_after = Duration::max();
+    drain_.acks = 0;
+    growth_steps_ = is_jittery() ? growth_steps_ / 2 : 0;
+    loss_.abandon(now);
+    set_rate(drain_.part * drain_.full);
+}
+
+/// All connections of a host do so at once: together they empty the queue that hides its floor.
+void RateController::look_for_floor(Time now) {
+    drain_ = {.state = Drain::State::looking, .rate_before = rate_, .began = now, .ends = now + kLook};
+    set_rate(rate_ / 2);
+}
+
+/// If the queue stays during the drain, the path is full, and the delivered rate is its capacity: the path
+/// became slower. If only what the drain itself sent comes out, the path became longer instead, and nothing
+/// is known of its capacity.
+void RateController::continue_drain() {
+    const float out = std::max(delivered_[0], delivered_[1]), put_in = drain_.part * drain_.full;
+    if (!was_used_ || !is_high(1) || !was_high_ || out >= 0.5F * drain_.full) return;
+    if (out >= 0.5F * put_in && !(drain_.is_growing && out > 1.3F * put_in)) return;
+    drain_.full = std::max(out, kMinRate);
+    set_rate(std::min(rate_, kKept * drain_.full));
+}
+
+void RateController::end_drain() {
+    if (drain_.state == Drain::State::looking) {
+        set_rate(drain_.rate_before);
+        drain_ = {};
+    } else if (drain_.state == Drain::State::draining) {
+        drain_.state = Drain::State::judging;
+        set_rate(kKept * drain_.full);
+    }
+}
+
+void RateController::judge_drain(Time now, const ConnectionStats& stats) {
+    const bool is_test = drain_.state == Drain::State::draining || drain_.state == Drain::State::judging;
+    if (!is_test) return;
+    const bool is_over = drain_.acks >= kVerdictAcks;
+    const bool is_given_up = !is_over && now >= drain_.ends + kLongestVerdict;  // nothing was sent that tells
+    if (drain_.rtt_after == Duration::max() && !is_given_up) return;
+    const Seconds left = drain_.rtt_after - round_trips_.floor();
+    const Seconds fall = drain_.rtt_before - drain_.rtt_after;
+    const bool is_empty = left <= kStandingQueue + Seconds(round_trips_.band()) / 4;
+    const bool has_answered =
+        is_over && fall >= kAnswer * (1 - drain_.part) * Seconds(drain_.ends - drain_.began);
+    if (is_given_up) {
+        set_rate(drain_.rate_before);
+    } else if (is_empty || has_answered) {
+        believe_drain();
+    } else if (!is_over) {
+        return;
+    } else if (!drain_.is_second) {
+        begin_drain(now, stats);
+        return;
+    } else {
+        disbelieved_ = 0;
+        round_trips_.accept(drain_.rtt_after);
+        set_rate(drain_.rate_before);
+        drain_wait_ = std::clamp<Duration>(2 * drain_wait_, kFirstWait, kLongestWait);
+        wait_until_ = now + drain_wait_;
+    }
+    drain_ = {};
+    last_verdict_ = now;
+    was_high_ = false;
+}
+
+/// The queue was ours, so the rate is cut. With wide jitter many verdicts are chance. If the path carried
+/// more a moment ago, the rate is restored instead, at most kMostDisbelieved times in a row.
+void RateController::believe_drain() {
+    if (is_jittery() && !drain_.is_growing && rounds_since_proof_ <= kProofRounds &&
+        drain_.full <= kLessThanProven * proven_rate_ && disbelieved_ < kMostDisbelieved) {
+        disbelieved_ += 1;
+        proven_rate_ *= kProofFades;
+        round_trips_.tolerate();
+        set_rate(drain_.rate_before);
+    } else {
+        disbelieved_ = 0;
+        proven_rate_ = drain_.full;
+        set_rate((is_jittery() ? kKeptInJitter : kKept) * drain_.full);
+    }
+    rounds_since_proof_ = 0;
+    drain_wait_ = Duration(0);
+    is_starting_ = false;
+}
+
+void RateController::watch_loss(Time now, const ConnectionStats& stats) {
+    // After a drain of ours the fates say little about a full path.
+    const bool can_try = drain_.state == Drain::State::none && now >= last_verdict_ + stats.rtt + 2 * kRound;
+    switch (loss_.update(now, stats.rtt, can_try)) {
+        case UsualLoss::Verdict::none:
+            return;
+        case UsualLoss::Verdict::suspicion: {
+            rate_before_trial_ = rate_;
+            if (best() == 0) {
+                loss_.abandon(now);
+                return;
+            }
+            const float delivered = best() * (1 - loss_.usual());
+            set_rate(kTrialCut * std::min({rate_, delivered, loss_.delivered_rate()}));
+            return;
+        }
+        case UsualLoss::Verdict::harmless:
+            set_rate(std::max(rate_, rate_before_trial_));
+            return;
+        case UsualLoss::Verdict::congestion:
+            is_starting_ = false;
+            careful_until_ = now + kCareful;
+            set_rate(std::min(rate_before_trial_, kKept / kTrialCut * loss_.delivered_rate()));
+            return;
+    }
 }
 
 }  // namespace shoal::net

@@ -1,47 +1,49 @@
 #pragma once
-// How fast one connection may send: a byte budget that follows the path. What the path can carry is read
-// from the delay of its queue first, from loss only where loss proves to depend on the rate.
-// Sources: Jacobson, "Congestion Avoidance and Control", 1988 (slow start, additive increase); Brakmo and
-// Peterson, "TCP Vegas", 1995, and RFC 6817, LEDBAT (queueing delay over the smallest one seen); Arun and
-// Balakrishnan, "Copa", 2018 (the standing queue: the smallest delay of a round); Cardwell et al., "BBR",
-// 2016 (delivered rate; slow start ends when it stops growing); RFC 6928 (ten packets at first); RFC 8085
-// (the circuit breaker).
+// How fast one connection may send: a rate that follows the path. What the path can carry is read from the
+// delay of its queue, and from loss only where loss proves to depend on the rate.
+// Sources: Jacobson, "Congestion Avoidance and Control", 1988 (additive increase); Chiu and Jain, 1989 (why
+// it makes flows equal); Cardwell et al., "BBR", 2016 (delivered rate; the start ends when it stops growing;
+// drains); Goyal et al., "Nimbus", 2022 (does the queue answer to our rate?); RFC 8085 (circuit breaker). The
+// rest is ours: net/README.md, "Rate", has the rules in a table.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "budget.h"
 #include "endpoint.h"
+#include "round_trips.h"
+#include "sent_packets.h"
+#include "usual_loss.h"
 
 namespace shoal::net {
 
-/// One direction of one connection. Bytes are whole datagrams. The budget may be overdrawn by one packet,
-/// which is paid back before the next; what is not used is saved up, at most for 50 ms or two packets.
+/// One direction of one connection. Bytes are whole datagrams, rates are bytes per second.
 /// Reads rtt, latest_rtt and bytes_in_flight of the stats; writes rate, queue_delay and rate_limit.
 class RateController {
 public:
-    static constexpr double kMinRate = 4'000;  // bytes per second
+    static constexpr float kMinRate = 4'000;
 
-    /// Bytes per second: `first_rate` after the first ten packets, never more than `max_rate`, which is at
-    /// least kMinRate.
+    /// `first_rate` holds after the first ten packets, until acks come. `max_rate` is at least kMinRate.
     RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now, ConnectionStats& stats);
 
-    /// Once per tick, after fates are reported: saves up budget, decides, watches the breaker.
+    /// Once per tick, after the news was reported: adds to the budget, decides, watches the breaker.
     /// `timeout`: after which an answer is overdue.
     void update(Time now, Duration timeout, ConnectionStats& stats);
 
     /// A packet whose fate will be known, after SentPackets took it.
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
-    /// One without fate, such as an ack: uses up budget, but never overdraws it.
-    void on_sent_untracked(std::size_t bytes);
-    void on_delivered(std::size_t bytes, Time now, const ConnectionStats& stats);
+    /// A packet without fate, such as an ack.
+    void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
+    /// The fate of a packet, or a late ack.
+    void on_news(const SentPackets::Settled& packet, Time now, const ConnectionStats& stats);
     /// The path is another one: what was learned of the former is forgotten.
     void restart(Time now);
-    void on_lost(std::size_t bytes) { epoch_.lost += static_cast<double>(bytes), epoch_.fates += 1; }
 
     /// Whether a packet of any size may go now.
-    bool may_send() const { return !is_broken_ && budget_ > 0; }
-    /// The same for a few small messages: a tenth of the rate is reserved for them.
-    bool may_send_urgent() const { return may_send() || (!is_broken_ && reserve_ > 0); }
+    bool may_send() const { return !is_broken_ && budget_.is_left(); }
+    /// The same for a few small messages.
+    bool may_send_urgent() const { return !is_broken_ && budget_.is_left_for_urgent(); }
     /// No ack for three timeouts while packets were open: only probes until one comes. Not payloads or
     /// messages: the other side may refuse to acknowledge those.
     bool is_broken() const { return is_broken_; }
@@ -49,52 +51,87 @@ public:
     Duration probe_interval() const { return probe_interval_; }
 
 private:
-    struct Round {  // at least one round-trip time
+    struct Round {  // 100 ms, or as many of them as the round trip takes
         Time began{0};
-        double delivered = 0;
-        int acks = 0;
-        Duration min_rtt = Duration::max();
-        bool used_up = false;  // the budget was
+        float delivered = 0, sent = 0;  // bytes
+        std::uint16_t acks = 0;
+        bool ran_out = false;  // of budget
     };
-    struct Epoch {  // of loss: about a second
-        Time began{0};
-        double delivered = 0, lost = 0;
-        int fates = 0;
+    /// For a moment less is sent, to see whether the queue answers.
+    struct Drain {
+        enum class State : std::uint8_t {
+            none,
+            looking,   // for the smallest round trip, without suspicion
+            draining,  // sending less
+            judging    // until packets sent after it were acknowledged
+        };
+        State state = State::none;
+        bool is_second = false;   // the first one changed nothing
+        bool is_growing = false;  // the queue grew fast when it began
+        std::uint8_t acks = 0;    // of packets sent after it
+        float part = 0;           // of `full` that is sent meanwhile
+        float full = 0;           // what the path seems to carry
+        float rate_before = 0;
+        Time began{0}, ends{0};
+        Duration rtt_before{0};
+        Duration rtt_after = Duration::max();
     };
-    void accrue(Time now);
+
     void end_round(Time now, const ConnectionStats& stats);
-    void watch_standing_queue(Time now, double delivered_rate, Duration rtt);
-    void end_epoch(Time now);
-    void start_slowly(double rate, Time now);
+    void watch_start(float delivered_rate);
+    void grow(Time now, double length_s);
+    bool must_drain(Time now, bool was_used, const ConnectionStats& stats) const;
+    void begin_drain(Time now, const ConnectionStats& stats);
+    void look_for_floor(Time now);
+    void continue_drain();
+    void end_drain();
+    void judge_drain(Time now, const ConnectionStats& stats);
+    void believe_drain();
+    void watch_loss(Time now, const ConnectionStats& stats);
+    void note_silence(Time now, const ConnectionStats& stats);
+    void start_slowly(float rate, Time now);
     void set_rate(double rate);
-    Duration base_rtt() const;
+    float undrained_rate() const;
 
-    double first_rate_, max_rate_;
-    double rate_ = kMinRate;
-    double budget_;   // below 0: overdrawn
-    double reserve_;  // the same, of small messages
-    Time accrued_;
+    bool is_standing(double factor) const;
+    bool is_high(double factor) const;
+    bool is_jittery() const;
+    bool is_queue_growing(Time now, const ConnectionStats& stats) const;
+    float best() const;
+    float delivered_lately() const;
 
+    float first_rate_, max_rate_;
+    float rate_ = kMinRate;
+    Budget budget_;
+
+    RoundTrips round_trips_;
+    UsualLoss loss_;
     Round round_;
-    bool was_used_up_ = false;  // in the round before
-    double bandwidth_ = 0;      // delivered per second, mean of some rounds that used up the budget
-    bool is_slow_start_ = true;
-    double best_bandwidth_ = 0;      // of slow start; the next best is a quarter more
-    int rounds_without_growth_ = 0;  // of that
-    Duration queue_{0};
-    Duration standing_queue_{0};  // over kQueueHigh, and has not fallen much since; 0: there is none
-    double standing_best_ = 0;    // delivered per second meanwhile, the most of a round
-    Time low_since_{0};           // rate_ is at most half of that
-    Duration min_rtt_ = Duration::max(),
-             min_rtt_before_ = Duration::max();  // of this and the last five seconds
-    Time min_rtt_began_;
+    std::array<float, 8> delivered_{};  // rates of the last rounds, newest first; 0: none yet
+    float most_sent_ = 0;               // the highest rate_ of the last rounds; fades
+    float full_path_rate_ = 0;          // delivered while there was a queue, smoothed
+    float growth_steps_ = 0;            // since the last queue
+    float best_of_start_ = 0;           // the most that a round of the start delivered
+    float rate_before_trial_ = 0;
+    float proven_rate_ = 0;                // Drain::full of the last queue that proved to be ours
+    std::uint8_t rounds_since_proof_ = 0;  // since proven_rate_ was set
+    std::uint8_t standing_rounds_ = 0;     // rounds in a row that ended with a standing queue
+    std::uint8_t disbelieved_ = 0;         // verdicts in a row that were taken for chance
+    std::uint8_t rounds_without_growth_ = 0;
+    bool is_starting_ = true;
+    bool was_used_ = false;  // the previous round used the rate
+    bool was_high_ = false;  // the previous round ended with high delay
 
-    Epoch epoch_;
-    double usual_loss_ = 0;   // 0..1, does not depend on our rate
-    double rate_before_ = 0;  // a trial: the rate was cut, does the loss fall? 0: no trial
-    double loss_before_ = 0;
+    Drain drain_;
+    Time last_verdict_{0};
+    Time wait_until_{0};      // no drain begins before
+    Duration drain_wait_{0};  // the last wait after a drain that changed nothing; doubles
+    Time last_look_{0};
+    Time careful_until_{0};
 
-    Time last_news_;  // an ack, or nothing was open
+    Time measured_from_{0};  // packets sent earlier took, at least in part, another path
+    Time last_news_;         // when the last ack came, or nothing was in flight
+    Duration usual_silence_{0};
     Duration probe_interval_{0};
     bool is_broken_ = false;
 };

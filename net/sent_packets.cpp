@@ -12,6 +12,9 @@ constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before 
 constexpr Duration kMinVariation = std::chrono::milliseconds(10);
 // How late an ack may be sent: 20 ms, and then it waits for the other side's next tick.
 constexpr Duration kAckDelayAllowance = std::chrono::milliseconds(50);
+// Longer ones would keep what a jump of the round trip taught wrongly, and no game waits so long.
+constexpr Duration kMaxTimeout = std::chrono::seconds(3);
+constexpr std::uint8_t kMaxDoublings = 5;  // from the shortest timeout to the longest
 constexpr Duration kMinReorderWait = std::chrono::milliseconds(4);
 constexpr Duration kReorderMemory = std::chrono::seconds(10);
 constexpr int kLaterDelivered = 3;
@@ -36,7 +39,7 @@ SentPackets::SentPackets(std::uint64_t first, std::uint32_t capacity)
       newest_acked_(first - 1) {
     assert(first >= 1);
     assert(std::has_single_bit(capacity));
-    settled_.reserve(slots_.size());
+    settled_.reserve(slots_.size() / 2);  // what one ack settles, as a rule
 }
 
 bool SentPackets::has_room() const {
@@ -77,25 +80,34 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
     const std::uint64_t newest = expand_ack(acks.newest);
     newest_acked_ = std::max(newest_acked_, newest);
 
-    Slot* const newest_slot = find(newest);
-    if (newest_slot && newest_slot->state == State::open && newest >= measured_from_) {
-        sample_rtt(now - newest_slot->sent, acks.delay, stats);
-    }
+    // A packet that was declared lost measures as well: after a jump of the round trip there are no others.
+    const Slot* const newest_slot = find(newest);
+    const bool measures = newest_slot && newest >= measured_from_ && newest_slot->state != State::unused &&
+                          newest_slot->state != State::delivered;
+    if (measures) sample_rtt(now - newest_slot->sent, acks.delay, stats);
+    const auto rtt_of = [&](const Slot& slot) {
+        if (measures && slot.number == newest) return stats.latest_rtt;
+        return std::max({Duration(1), stats.min_rtt, now - slot.sent - acks.delay});
+    };
     for (std::uint64_t behind = 0; behind <= 64 && newest - behind >= first_; ++behind) {
         if (behind > 0 && !(acks.bits >> (behind - 1) & 1)) continue;
         Slot* const slot = find(newest - behind);
-        if (!slot) continue;
-        if (slot->state == State::open) slot->is_acked = true;
-        if (slot->state == State::overtaken || slot->state == State::timed_out) came_late(*slot, now, stats);
+        if (!slot || slot->state == State::unused || slot->state == State::delivered) continue;
+        timeouts_in_a_row_ = 0;
+        if (slot->state == State::open) {
+            slot->is_acked = true;
+        } else {
+            came_late(*slot, rtt_of(*slot), measures && behind == 0, now, stats);
+        }
     }
     const std::uint64_t lost_below = third_newest_delivered();
     for (std::uint64_t number = oldest_open_; open_ > 0 && number <= newest_acked_; ++number) {
         Slot* const slot = find(number);
         if (!slot || slot->state != State::open) continue;
         if (slot->is_acked) {
-            settle(*slot, State::delivered, std::max(Duration(0), now - slot->sent - acks.delay), stats);
+            settle(*slot, State::delivered, rtt_of(*slot), measures && number == newest, stats);
         } else if (number < lost_below) {
-            settle(*slot, State::overtaken, Duration(0), stats);
+            settle(*slot, State::overtaken, Duration(0), false, stats);
         }
     }
     advance();
@@ -113,7 +125,8 @@ void SentPackets::update(Time now, ConnectionStats& stats) {
         if (age < overtaken) break;  // later ones are younger
         const bool is_overtaken = number < newest_acked_;
         if (!is_overtaken && age < timeout) continue;
-        settle(*slot, is_overtaken ? State::overtaken : State::timed_out, Duration(0), stats);
+        if (!is_overtaken) timed_out(*slot, now);
+        settle(*slot, is_overtaken ? State::overtaken : State::timed_out, Duration(0), false, stats);
     }
     advance();
 }
@@ -123,7 +136,7 @@ void SentPackets::lose_all(ConnectionStats& stats) {
     for (std::uint64_t number = oldest_open_; open_ > 0; ++number) {
         assert(number < next_);
         Slot* const slot = find(number);
-        if (slot && slot->state == State::open) settle(*slot, State::timed_out, Duration(0), stats);
+        if (slot && slot->state == State::open) settle(*slot, State::timed_out, Duration(0), false, stats);
     }
     stats.loss = loss;  // which says nothing about the path
     advance();
@@ -139,13 +152,18 @@ bool SentPackets::next_settled(Settled& out) {
 void SentPackets::restart(Duration rtt, ConnectionStats& stats) {
     measured_from_ = next_;
     reorder_wait_ = Duration(0);
+    timeouts_in_a_row_ = 0;
     stats.rtt = Duration(0);
     sample_rtt(rtt, Duration(0), stats);
 }
 
-Duration SentPackets::retransmission_timeout(const ConnectionStats& stats) const {
+Duration SentPackets::answer_timeout(const ConnectionStats& stats) const {
     if (stats.rtt == Duration(0)) return kInitialTimeout;
-    return stats.rtt + std::max(4 * stats.jitter, kMinVariation) + kAckDelayAllowance;
+    return std::min(stats.rtt + std::max(4 * stats.jitter, kMinVariation) + kAckDelayAllowance, kMaxTimeout);
+}
+
+Duration SentPackets::retransmission_timeout(const ConnectionStats& stats) const {
+    return std::min(answer_timeout(stats) * (1 << timeouts_in_a_row_), kMaxTimeout);
 }
 
 SentPackets::Slot* SentPackets::find(std::uint64_t number) {
@@ -158,7 +176,7 @@ const SentPackets::Slot* SentPackets::find(std::uint64_t number) const {
     return slot.number == number ? &slot : nullptr;
 }
 
-void SentPackets::settle(Slot& slot, State state, Duration rtt, ConnectionStats& stats) {
+void SentPackets::settle(Slot& slot, State state, Duration rtt, bool measures, ConnectionStats& stats) {
     assert(slot.state == State::open);
     slot.state = state;
     const bool delivered = state == State::delivered;
@@ -167,11 +185,20 @@ void SentPackets::settle(Slot& slot, State state, Duration rtt, ConnectionStats&
     (delivered ? stats.packets_delivered : stats.packets_lost) += 1;
     (delivered ? stats.bytes_delivered : stats.bytes_lost) += slot.bytes;
     stats.loss += ((delivered ? 0.0 : 1.0) - stats.loss) * loss_gain(stats);
-    settled_.push({{slot.number, slot.cookie, delivered, rtt},
-                   slot.bytes,
-                   slot.has_payload,
-                   slot.is_fragment,
-                   slot.carried});
+    report(slot, delivered, rtt, measures, false);
+}
+
+void SentPackets::report(const Slot& slot, bool is_delivered, Duration rtt, bool measures, bool is_late) {
+    Settled news;
+    news.fate = {slot.number, slot.cookie, is_delivered, rtt};
+    news.sent = slot.sent;
+    news.bytes = slot.bytes;
+    news.is_late = is_late;
+    news.measures = measures;
+    news.has_payload = slot.has_payload;
+    news.is_fragment = slot.is_fragment;
+    news.carried = slot.carried;
+    settled_.push(news);
 }
 
 void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats) {
@@ -193,15 +220,23 @@ void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& 
 
 /// Too late for its fate, yet it says something about older ones. And if others overtook it, the path changes
 /// the order: the next one is given as long. After RFC 8985, which widens its window in the same way.
-void SentPackets::came_late(Slot& slot, Time now, ConnectionStats& stats) {
+void SentPackets::came_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats) {
     const bool was_overtaken = slot.state == State::overtaken;
     slot.state = State::delivered;
     stats.late_acks += 1;
     stats.loss = std::max(0.0, stats.loss - loss_gain(stats));
+    if (slot.number >= measured_from_) report(slot, true, rtt, measures, true);
     if (!was_overtaken || slot.number < measured_from_) return;
     if (now >= reordered_at_ + kReorderMemory) reorder_wait_ = Duration(0);
     reorder_wait_ = std::max(reorder_wait_, now - slot.sent - stats.rtt);
     reordered_at_ = now;
+}
+
+/// Packets sent before the last timeout were sent without knowing of it: they count as the same one.
+void SentPackets::timed_out(const Slot& slot, Time now) {
+    if (timeouts_in_a_row_ > 0 && slot.sent <= timed_out_at_) return;
+    timed_out_at_ = now;
+    timeouts_in_a_row_ = std::min<std::uint8_t>(timeouts_in_a_row_ + 1, kMaxDoublings);
 }
 
 std::uint64_t SentPackets::expand_ack(std::uint16_t truncated) const {
@@ -233,7 +268,7 @@ void SentPackets::grow() {
     assert(slots_.size() < capacity_);
     // In few steps: a busy connection has what it needs soon.
     std::vector<Slot> larger(std::min<std::size_t>(slots_.size() * 4, capacity_));
-    settled_.reserve(larger.size());
+    settled_.reserve(larger.size() / 2);
     for (const Slot& slot : slots_) {
         if (slot.state != State::unused) larger[slot.number & (larger.size() - 1)] = slot;
     }

@@ -11,13 +11,17 @@
 
 namespace shoal::net {
 
-/// Sending half of one connection. Each tracked packet is settled exactly once; packets that want no ack
-/// are not tracked and only take a number.
+/// Sending half of one connection. Each tracked packet has one fate, delivered or lost, which is reported
+/// once. Packets that want no ack are not tracked and only take a number.
 class SentPackets {
 public:
+    /// News of one packet: its fate, or an ack that came after the fate `lost`.
     struct Settled {
         PacketFate fate;
+        Time sent{0};
         std::uint16_t bytes = 0;
+        bool is_late = false;   // not a fate: the packet was reported as lost before, and arrived after all
+        bool measures = false;  // the ack names this packet first, so fate.rtt is a sample of the round trip
         bool has_payload = false;  // to be reported
         bool is_fragment = false;  // of a large payload, whose number is the cookie; not reported by itself
         std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages, as Outbox names them
@@ -46,13 +50,16 @@ public:
     /// Settles all that is open as lost.
     void lose_all(ConnectionStats& stats);
 
-    /// Takes the next settled packet, in the order of settling: by number within one call.
+    /// Takes the next news. Of one call, late acks come first, newest first; then fates, by number.
     bool next_settled(Settled& out);
 
     /// The path is another one, of which `rtt` is the first that is known.
     void restart(Duration rtt, ConnectionStats& stats);
 
-    /// From sending to the time at which an answer is overdue; a packet is lost after two of these.
+    /// From sending to the time at which an answer is overdue, by the round trips seen; at most 3 s.
+    Duration answer_timeout(const ConnectionStats& stats) const;
+    /// The same, doubled for each timeout since the last ack, at most 3 s. A packet is lost after two of
+    /// these. Source of the doubling: RFC 6298, section 5.5.
     Duration retransmission_timeout(const ConnectionStats& stats) const;
     bool any_open() const { return open_ > 0; }
     std::uint32_t open_packets() const { return open_; }
@@ -75,9 +82,11 @@ private:
 
     Slot* find(std::uint64_t number);
     const Slot* find(std::uint64_t number) const;
-    void settle(Slot& slot, State state, Duration rtt, ConnectionStats& stats);
+    void settle(Slot& slot, State state, Duration rtt, bool measures, ConnectionStats& stats);
+    void report(const Slot& slot, bool is_delivered, Duration rtt, bool measures, bool is_late);
     void sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats);
-    void came_late(Slot& slot, Time now, ConnectionStats& stats);
+    void came_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats);
+    void timed_out(const Slot& slot, Time now);
     /// The newest packet sent whose low 16 bits are these; may lie before first_.
     std::uint64_t expand_ack(std::uint16_t truncated) const;
     std::uint64_t third_newest_delivered() const;
@@ -94,8 +103,10 @@ private:
     std::uint64_t measured_from_ = 0;  // earlier packets took, at least in part, another path
     std::uint32_t open_ = 0;
     Time newest_sent_{0};
-    Duration reorder_wait_{0};  // beyond a round trip, for packets that others overtook
-    Time reordered_at_{0};      // when one that was taken for lost came after all
+    std::uint8_t timeouts_in_a_row_ = 0;  // since the last ack
+    Time timed_out_at_{0};                // when the latest counted timeout happened
+    Duration reorder_wait_{0};            // beyond a round trip, for packets that others overtook
+    Time reordered_at_{0};                // when one that was taken for lost came after all
 };
 
 }  // namespace shoal::net

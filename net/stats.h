@@ -59,7 +59,7 @@ struct ConnectionStats {
     double loss = 0;  // 0..1, of what this side sends; average over about 64 packet fates, at first over all
 
     double rate = 0;                           // bytes per second that may be sent
-    std::chrono::microseconds queue_delay{0};  // smallest rtt of the last round trip over that of 5 to 10 s
+    std::chrono::microseconds queue_delay{0};  // smallest rtt of the last round over that of 10 to 20 s
     RateLimit rate_limit = RateLimit::application;
 
     std::uint64_t packets_sent = 0, bytes_sent = 0;

@@ -67,7 +67,7 @@ struct Flows {
             lowest_rate = std::min(lowest_rate, rate);
             highest_rate = std::max(highest_rate, rate);
         }
-        largest_queue = std::max(largest_queue, world.down.queue_delay(world.now));
+        queues.push_back(world.down.queue_delay(world.now));
         world.server.fates.clear();
         for (const auto& player : world.players) player->recorder.payloads.clear();
     }
@@ -77,7 +77,7 @@ struct Flows {
         std::vector<double> result;
         for (std::size_t i = 0; i < peers.size(); ++i)
             result.push_back(static_cast<double>(stats(i).bytes_delivered));
-        largest_queue = Duration(0);
+        queues.clear();
         lowest_rate = kBulk;
         highest_rate = 0;
         world.run(duration, tick);
@@ -86,13 +86,18 @@ struct Flows {
         return result;
     }
     double run(Duration duration) { return run_all(duration)[0]; }
+    /// The wait in the bottleneck that so great a part of the last run did not exceed.
+    Duration queue(double part) {
+        std::sort(queues.begin(), queues.end());
+        return queues[static_cast<std::size_t>(part * static_cast<double>(queues.size() - 1))];
+    }
 
     World world;
     Duration tick;
     std::vector<PeerId> peers;
     std::vector<double> wanted;  // bytes per second, of each
     std::vector<double> owed;
-    Duration largest_queue{0};  // this and the next two: in the last run
+    std::vector<Duration> queues;  // this and the next two: in the last run
     double lowest_rate = 0, highest_rate = 0;
     std::size_t turn = 0;
     std::string state = std::string(kMaxPayloadBytes, 's');
@@ -106,13 +111,14 @@ TEST(Rate, FillsTheBottleneckAndKeepsItsQueueShort) {
                 flows.wanted[0] = kBulk;
                 flows.run(5s);
                 const double part = flows.run(20s) / static_cast<double>(rate);
-                SCOPED_TRACE(testing::Message()
-                             << rate << " bytes/s, " << one_way.count() << " us, ticks of " << tick.count()
-                             << " us: " << part << " of it, queue " << flows.largest_queue.count() << " us");
-                EXPECT_GE(part, 0.85);
                 const Duration packet(1'000'000 * kMaxDatagramBytes / rate);
-                EXPECT_LE(flows.largest_queue, 100ms + tick + packet);
-                EXPECT_GE(flows.lowest_rate, 0.4 * static_cast<double>(rate)) << "it swings";
+                SCOPED_TRACE(testing::Message() << rate << " bytes/s, " << one_way.count() << " us, ticks of "
+                                                << tick.count() << " us: " << part << " of it");
+                EXPECT_GE(part, 0.85);
+                EXPECT_LE(flows.queue(0.5), 60ms + packet);
+                EXPECT_LE(flows.queue(0.99), 150ms + packet);
+                for (int second = 0; second < 10; ++second)
+                    EXPECT_GE(flows.run(1s), 0.5 * static_cast<double>(rate)) << "it swings";
                 EXPECT_LE(flows.stats().loss, 0.01);
                 EXPECT_EQ(flows.stats().rate_limit, RateLimit::network);
             }
@@ -175,7 +181,7 @@ TEST(Rate, TwoFlowsShare) {
                 EXPECT_LE(share, 0.7);
                 EXPECT_GE(got[0] + got[1], 0.85 * static_cast<double>(rate));
                 flows.run(10s);  // at rest
-                EXPECT_LE(flows.largest_queue, 120ms);
+                EXPECT_LE(flows.queue(0.5), 100ms);
             }
         }
     }
@@ -339,9 +345,9 @@ TEST(Rate, AnotherNetworkIsLearnedAnew) {
     EXPECT_LE(flows.lowest_rate, 1.5 * static_cast<double>(ConnectionConfig{}.first_bytes_per_second));
     EXPECT_GE(flows.stats().min_rtt, 200ms);
     EXPECT_LE(flows.stats().queue_delay, 100ms);
-    flows.run(4s);  // slow start may fill the queue once
+    flows.run(4s);  // the start may fill the queue once
     const double slow = flows.run(5s);
-    EXPECT_LE(flows.largest_queue, 150ms);
+    EXPECT_LE(flows.queue(0.5), 100ms);
     EXPECT_GE(slow, 0.85 * 100'000) << slow;
 
     change(bottleneck(1'000'000, 10ms), Address::ipv4(10, 0, 0, 1, 7000));
@@ -352,8 +358,8 @@ TEST(Rate, AnotherNetworkIsLearnedAnew) {
     EXPECT_EQ(flows.world.host->endpoint_stats().moves, 3u);
 }
 
-// A route that is 100 ms longer looks like a queue of 100 ms, to a controller that knows the smallest round
-// trip. Until it was noticed that such a queue does not shrink, this took the rate down to 8 kB/s, and 25 s.
+// A route that is 100 ms longer looks like a queue of 100 ms to a controller that knows the smallest round
+// trip. Such a queue does not shrink when less is sent.
 TEST(Rate, ALongerRouteIsNoQueueForLong) {
     for (const Duration tick : {5ms, 16ms}) {
         for (const double rate : {100'000.0, 500'000.0}) {
@@ -368,7 +374,7 @@ TEST(Rate, ALongerRouteIsNoQueueForLong) {
             EXPECT_GE(flows.lowest_rate, rate / 20) << rate;
             const double got = flows.run(5s);
             EXPECT_GE(got, 0.85 * rate) << got;
-            EXPECT_LE(flows.largest_queue, 130ms);
+            EXPECT_LE(flows.queue(0.5), 150ms);
         }
     }
 }
@@ -384,8 +390,7 @@ TEST(Rate, ASlowerPathIsAQueue) {
         flows.run(5s);
         const double got = flows.run(5s);
         EXPECT_GE(got, 0.85 * rate) << got;
-        EXPECT_LE(flows.largest_queue, 150ms) << rate;
-        EXPECT_LE(flows.stats().queue_delay, 60ms);
+        EXPECT_LE(flows.queue(0.5), 60ms) << rate;
     }
 }
 

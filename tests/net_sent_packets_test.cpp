@@ -19,9 +19,9 @@ TEST(SentPackets, MatchesSetModel) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937_64 random(seed);
         const std::uint64_t first = seed % 3 == 0 ? 65'530 : seed % 3 == 1 ? 1 : (1ull << 32) - 20;
-        SentPackets sent(first, 64);
+        SentPackets sent(first, 128);  // more than one ack names
         ConnectionStats stats;
-        std::set<std::uint64_t> open, tracked, acked, arrived;
+        std::set<std::uint64_t> open, tracked, acked, arrived, reported_lost;
         Time now = 1s;
         const auto drain = [&](const std::set<std::uint64_t>& expect_delivered,
                                const std::set<std::uint64_t>& expect_lost) {
@@ -29,6 +29,12 @@ TEST(SentPackets, MatchesSetModel) {
             std::uint64_t previous = 0;
             std::set<std::uint64_t> delivered, lost;
             while (sent.next_settled(packet)) {
+                if (packet.is_late) {
+                    ASSERT_EQ(previous, 0u) << "late acks come before the fates";
+                    ASSERT_TRUE(packet.fate.delivered);
+                    ASSERT_EQ(reported_lost.erase(packet.fate.number), 1u);
+                    continue;
+                }
                 ASSERT_GT(packet.fate.number, previous);
                 previous = packet.fate.number;
                 ASSERT_EQ(packet.fate.cookie, packet.fate.number * 3);
@@ -37,6 +43,7 @@ TEST(SentPackets, MatchesSetModel) {
             }
             ASSERT_EQ(delivered, expect_delivered);
             ASSERT_EQ(lost, expect_lost);
+            reported_lost.insert(lost.begin(), lost.end());
         };
         for (int step = 0; step < 3000; ++step) {
             now += 1ms;
@@ -143,8 +150,8 @@ TEST(SentPackets, OvertakenPacketsAreLostAfterAnEighthOfARoundTripMore) {
     EXPECT_EQ(stats.packets_lost, 1u);
 }
 
-// Not seen for long is not overtaken: silence does not make the next loss take longer to notice.
-TEST(SentPackets, WhatTimedOutTeachesNothingAboutTheOrder) {
+// A packet that timed out was not overtaken: silence does not widen the wait for packets out of order.
+TEST(SentPackets, ATimeoutTeachesNothingAboutTheOrder) {
     SentPackets sent(1, 32);
     ConnectionStats stats;
     sent.sent_tracked({}, 1, 1s, stats);
@@ -156,9 +163,106 @@ TEST(SentPackets, WhatTimedOutTeachesNothingAboutTheOrder) {
     EXPECT_EQ(stats.late_acks, 1u);
     sent.sent_tracked({}, 1, 5s, stats);
     sent.sent_tracked({}, 1, 5s, stats);
-    sent.acknowledge(acks_of(4, ~1ull), 5s + 100ms, stats);
-    sent.update(5s + 113ms, stats);
+    sent.acknowledge(acks_of(4, ~1ull), 5s + stats.rtt, stats);
+    sent.update(5s + stats.rtt * 9 / 8 + 1ms, stats);
     EXPECT_EQ(stats.packets_lost, 2u);
+}
+
+// After a jump of the round trip every packet is declared lost before its ack comes. Goal: the acks that
+// come late still teach the new round trip, and the next packet is waited for.
+TEST(SentPackets, Rule33LateAcksMeasure) {
+    SentPackets sent(1, 32);
+    ConnectionStats stats;
+    sent.sent_tracked({}, 1, 1s, stats);
+    sent.acknowledge(acks_of(1, ~0ull), 1s + 10ms, stats);
+    sent.sent_tracked({}, 1, 2s, stats);
+    sent.update(2s + 500ms, stats);
+    EXPECT_EQ(stats.packets_lost, 1u);
+    SentPackets::Settled news;
+    while (sent.next_settled(news)) {
+    }
+    sent.acknowledge(acks_of(2, ~0ull), 2s + 800ms, stats);
+    EXPECT_EQ(stats.latest_rtt, 800ms);
+    ASSERT_TRUE(sent.next_settled(news));
+    EXPECT_TRUE(news.is_late);
+    EXPECT_TRUE(news.measures);
+    EXPECT_EQ(news.fate.number, 2u);
+    EXPECT_EQ(news.fate.rtt, 800ms);
+    EXPECT_EQ(news.sent, 2s);
+    EXPECT_FALSE(sent.next_settled(news)) << "its fate stays lost";
+    EXPECT_GT(2 * sent.retransmission_timeout(stats), 800ms);
+}
+
+// Source of the expected times: RFC 6298, section 5.5, with a bound of 3 s.
+TEST(SentPackets, Rule33TimeoutsBackOffAndAreBounded) {
+    SentPackets sent(1, 32);
+    ConnectionStats stats;
+    sent.sent_tracked({}, 1, 1s, stats);
+    sent.acknowledge(acks_of(1, ~0ull), 1s + 100ms, stats);
+    const Duration timeout = sent.retransmission_timeout(stats);
+    EXPECT_EQ(timeout, 350ms);  // 100 ms, four times half of it, 50 ms
+    Time now = 2s;
+    for (const Duration expected : {700ms, 1'400ms, 2'800ms, 3'000ms, 3'000ms}) {
+        sent.sent_tracked({}, 1, now, stats);
+        sent.sent_tracked({}, 1, now, stats);
+        now += 2 * sent.retransmission_timeout(stats);
+        sent.update(now, stats);
+        EXPECT_EQ(sent.retransmission_timeout(stats), expected)
+            << "two packets that time out together count once";
+        EXPECT_EQ(sent.answer_timeout(stats), timeout);
+        now += 1ms;
+    }
+    EXPECT_EQ(stats.packets_lost, 10u);
+    const auto newest = static_cast<std::uint16_t>(sent.next_number());
+    sent.sent_tracked({}, 1, now, stats);
+    sent.acknowledge(acks_of(newest, 0), now + 100ms, stats);
+    EXPECT_LE(sent.retransmission_timeout(stats), timeout);
+    // A pause of eight seconds is measured as such, and does not make a timeout of 16.
+    sent.sent_tracked({}, 1, now, stats);
+    sent.acknowledge(acks_of(newest + 1, 0), now + 8s, stats);
+    EXPECT_EQ(sent.retransmission_timeout(stats), 3s);
+}
+
+// A sample that took, at least in part, the path before a move would teach a wrong round trip.
+TEST(SentPackets, PacketsFromBeforeAMoveDoNotMeasure) {
+    SentPackets sent(1, 32);
+    ConnectionStats stats;
+    sent.sent_tracked({}, 1, 1s, stats);
+    sent.sent_tracked({}, 1, 1s, stats);
+    sent.restart(40ms, stats);
+    EXPECT_EQ(stats.rtt, 40ms);
+    sent.acknowledge(acks_of(1, ~0ull), 1s + 400ms, stats);
+    EXPECT_EQ(stats.rtt, 40ms);
+    EXPECT_EQ(stats.packets_delivered, 1u);
+    sent.update(10s, stats);  // the second one is lost
+    sent.acknowledge(acks_of(2, ~0ull), 10s, stats);
+    EXPECT_EQ(stats.rtt, 40ms) << "nor do late acks";
+    sent.sent_tracked({}, 1, 11s, stats);
+    sent.acknowledge(acks_of(3, ~0ull), 11s + 48ms, stats);
+    EXPECT_EQ(stats.rtt, 41ms);
+}
+
+TEST(SentPackets, TheLastAckBitCounts) {
+    for (const unsigned behind : {1u, 2u, 63u, 64u}) {
+        SentPackets sent(1, 128);
+        ConnectionStats stats;
+        for (int i = 0; i < 70; ++i) sent.sent_tracked({}, 1, 1s, stats);
+        sent.acknowledge(acks_of(70, 1ull << (behind - 1)), 1s + 50ms, stats);
+        EXPECT_EQ(stats.packets_delivered, 2u) << behind;
+    }
+}
+
+// The end of a connection says nothing about the path.
+TEST(SentPackets, LosingAllLeavesTheLossEstimate) {
+    SentPackets sent(1, 32);
+    ConnectionStats stats;
+    for (int i = 0; i < 20; ++i) sent.sent_tracked({}, 1, 1s, stats);
+    sent.acknowledge(acks_of(10, ~0ull), 1s + 50ms, stats);
+    sent.update(1s + 200ms, stats);
+    const double loss = stats.loss;
+    sent.lose_all(stats);
+    EXPECT_EQ(stats.packets_lost, 10u);
+    EXPECT_EQ(stats.loss, loss);
 }
 
 // Goal: where the path changes the order, only the first packet that comes late is taken for lost; ten

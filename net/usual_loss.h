@@ -1,0 +1,53 @@
+#pragma once
+// Loss that a lower rate does not cure is a property of the path, like wireless noise. The connection accepts
+// it. A trial tells: the rate is cut for a moment, and the loss falls or does not.
+// Source of trials: Dong et al., "PCC Vivace", 2018.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "endpoint.h"
+
+namespace shoal::net {
+
+/// Loss of one connection, in epochs of a second or more. Trials of all connections that share a clock and
+/// have similar round trips begin together.
+class UsualLoss {
+public:
+    enum class Verdict : std::uint8_t {
+        none,       // nothing new
+        suspicion,  // more loss than usual: cut the rate, which begins a trial
+        harmless,   // the trial did not lower the loss: undo the cut
+        congestion  // it did
+    };
+
+    /// A fate, of a packet sent at `sent`. `is_late`: on_lost() was called for it.
+    void on_delivered(Time sent, std::size_t bytes, bool is_late);
+    void on_lost(Time sent, std::size_t bytes);
+    /// Ends an epoch if one is due. Once per tick. `can_try`: whether a trial may begin.
+    Verdict update(Time now, Duration rtt, bool can_try);
+
+    /// 0..0.35: the part of what is sent that is lost at any rate.
+    float usual() const { return usual_; }
+    bool is_trial() const { return is_trial_; }
+    /// Bytes per second delivered in the epoch that ended with the last verdict.
+    float delivered_rate() const { return delivered_rate_; }
+    /// Ends a trial without a verdict, and begins a new epoch.
+    void abandon(Time now);
+    void restart(Time now);
+
+private:
+    void begin(Time now);
+
+    Time began_{0};
+    float delivered_ = 0, lost_ = 0;  // bytes
+    int fates_ = 0;
+    int loss_runs_ = 0;  // losses one after the other count once
+    bool was_lost_ = false;
+    bool is_trial_ = false;
+    float usual_ = 0;
+    float loss_before_ = 0;  // the trial
+    float delivered_rate_ = 0;
+};
+
+}  // namespace shoal::net
