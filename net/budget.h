@@ -19,7 +19,7 @@ public:
     void accrue(double bytes_per_second, Time now) {
         const double earned = bytes_per_second * std::chrono::duration<double>(now - accrued_).count();
         accrued_ = now;
-        // The first burst is more than may be saved up.
+        // The first burst may exceed the most that can be saved up. It is kept until it is spent.
         const double most = most_saved(bytes_per_second);
         if (bytes_ < most) bytes_ = std::min(bytes_ + earned, most);
         reserve_ = std::min(reserve_ + earned * kReserveShare, kReserve);
@@ -37,7 +37,7 @@ public:
     void limit(double bytes_per_second) { bytes_ = std::min(bytes_, most_saved(bytes_per_second)); }
 
     bool is_left() const { return bytes_ > 0; }
-    /// The same for a few small messages: a tenth of the rate is reserved for them.
+    /// Whether a few small messages may be sent. A tenth of the rate refills a reserve for them.
     bool is_left_for_urgent() const { return bytes_ > 0 || reserve_ > 0; }
 
 private:

@@ -35,7 +35,7 @@ constexpr Duration kSomeQueue = 10ms;      // the path is full
 constexpr double kFullMemory_s = 0.5;
 
 // Drains. The figures were tuned on build/bench/paths, as were those of start and growth.
-constexpr float kKept = 0.92F;          // of what a full path delivers: lets the rest of a queue drain
+constexpr float kKept = 0.92F;  // of the delivered rate, after a drain: the rest of the queue leaves, too
 constexpr float kKeptInJitter = 0.98F;  // where a verdict may be chance, cuts must not add up
 constexpr double kStrongest = 0.1, kStrongTest = 0.3, kGentlest = 0.5;  // parts of the full rate
 constexpr float kWeakest = 0.9F;
@@ -150,8 +150,9 @@ void RateController::on_news(const SentPackets::Settled& packet, Time now, const
     }
 }
 
-/// After a silence, a stall of the path or a step of its round trip, what was sent meanwhile comes late and
-/// at once. That is no queue of ours. A round trip later there is something to see again.
+/// After a silence, the acks of all packets sent during it arrive late and together. The cause is a stall of
+/// the path or a step of its round trip. That is no queue of ours. A round trip later there is something to
+/// see again.
 void RateController::note_silence(Time now, const ConnectionStats& stats) {
     if (now == last_news_) return;
     const Duration silence = now - last_news_;
@@ -336,7 +337,7 @@ void RateController::begin_drain(Time now, const ConnectionStats& stats) {
     drain_.state = Drain::State::draining;
     drain_.is_second = is_second;
     drain_.is_growing = is_growing;
-    // The rate has a lowest value, and a drain must be less than all.
+    // The drain's rate is at least kMinRate, and at most kWeakest of `full`.
     drain_.part = std::clamp(static_cast<float>(is_second ? kStrongest : gentle),
                              std::min(kMinRate / drain_.full, kWeakest), kWeakest);
     drain_.began = now;

@@ -1,6 +1,6 @@
 #pragma once
-// How fast one connection may send: a rate that follows the path. What the path can carry is read from the
-// delay of its queue, and from loss only where loss proves to depend on the rate.
+// How fast one connection may send: a rate that follows the path. The controller estimates the path's
+// capacity from queueing delay. It uses loss only where a trial shows that loss depends on the rate.
 // Sources: Jacobson, "Congestion Avoidance and Control", 1988 (additive increase); Chiu and Jain, 1989 (why
 // it makes flows equal); Cardwell et al., "BBR", 2016 (delivered rate; the start ends when it stops growing;
 // drains); Goyal et al., "Nimbus", 2022 (does the queue answer to our rate?); RFC 8085 (circuit breaker). The
@@ -62,12 +62,12 @@ private:
         enum class State : std::uint8_t {
             none,
             looking,   // for the smallest round trip, without suspicion
-            draining,  // sending less
+            draining,  // the rate is `part` of `full`
             judging    // until packets sent after it were acknowledged
         };
         State state = State::none;
         bool is_second = false;   // the first one changed nothing
-        bool is_growing = false;  // the queue grew fast when it began
+        bool is_growing = false;  // the queue was growing fast when the drain began
         std::uint8_t acks = 0;    // of packets sent after it
         float part = 0;           // of `full` that is sent meanwhile
         float full = 0;           // what the path seems to carry
@@ -124,7 +124,7 @@ private:
 
     Drain drain_;
     Time last_verdict_{0};
-    Time wait_until_{0};      // no drain begins before
+    Time wait_until_{0};      // no drain begins before this time
     Duration drain_wait_{0};  // the last wait after a drain that changed nothing; doubles
     Time last_look_{0};
     Time careful_until_{0};

@@ -1,8 +1,8 @@
 #pragma once
 // What the round trips of one path say about a queue on it, and what is only jitter.
-// Sources: Brakmo and Peterson, "TCP Vegas", 1995, and RFC 6817, LEDBAT (a queue is delay over the smallest
-// one seen); Arun and Balakrishnan, "Copa", 2018 (the smallest delay of a round hides jitter). The learned
-// spread is ours: delay within the spread that the path is known to have is no queue.
+// Sources: Brakmo and Peterson, "TCP Vegas", 1995, and RFC 6817, LEDBAT (queueing delay: the delay above the
+// smallest delay seen); Arun and Balakrishnan, "Copa", 2018 (the smallest delay of a round hides jitter). The
+// learned spread is ours: delay within the spread that the path is known to have is no queue.
 
 #include <array>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace shoal::net {
 /// The round trips of one connection, in rounds whose ends the caller sets.
 class RoundTrips {
 public:
-    /// `is_exact`: the ack names this packet first. Other packets waited for that ack, so their round trips
-    /// are never too small, but they do not show the spread.
+    /// `is_exact`: the ack names this packet first. Other packets that the same ack names waited for
+    /// it. Their round trips are too long, so they count for the smallest round trip and not for the spread.
     void sample(Duration rtt, bool is_exact);
     /// `now` ages the smallest round trip. No effect if there was no sample since the last call.
     /// `learns_spread`: false if the rate was changed on purpose, which spreads the round trips, too.
@@ -26,13 +26,13 @@ public:
     Duration floor() const;
     /// The smallest round trip of the newest round, less floor(). At least 0.
     Duration queue() const { return queue_; }
-    /// The smallest round trip of the last eight rounds, less floor(). At least 0.
+    /// The smallest round trip of the last eight rounds, less floor(). At least 0; 0 before eight rounds.
     Duration standing() const { return standing_; }
     /// How far the round trips of a round lie apart, smoothed.
     Duration spread() const { return spread_; }
     /// The spread, or what the ticks of both ends do to a round trip if that is more.
     Duration band() const;
-    /// The smallest round trip of the round that is under way or of the last one.
+    /// The smallest round trip of the current round and the one before it.
     Duration recent() const;
 
     /// A delay that does not answer to our rate is the path's: floor() is at least `rtt` until renew(), or

@@ -232,7 +232,8 @@ void SentPackets::came_late(Slot& slot, Duration rtt, bool measures, Time now, C
     reordered_at_ = now;
 }
 
-/// Packets sent before the last timeout were sent without knowing of it: they count as the same one.
+/// The timeout of a packet that was sent before the previous timeout does not count as another one: the
+/// sender could not react to the first yet.
 void SentPackets::timed_out(const Slot& slot, Time now) {
     if (timeouts_in_a_row_ > 0 && slot.sent <= timed_out_at_) return;
     timed_out_at_ = now;

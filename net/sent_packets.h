@@ -12,7 +12,7 @@
 namespace shoal::net {
 
 /// Sending half of one connection. Each tracked packet has one fate, delivered or lost, which is reported
-/// once. Packets that want no ack are not tracked and only take a number.
+/// once. Packets that need no ack take a number and are not tracked.
 class SentPackets {
 public:
     /// News of one packet: its fate, or an ack that came after the fate `lost`.
@@ -22,7 +22,7 @@ public:
         std::uint16_t bytes = 0;
         bool is_late = false;   // not a fate: the packet was reported as lost before, and arrived after all
         bool measures = false;  // the ack names this packet first, so fate.rtt is a sample of the round trip
-        bool has_payload = false;  // to be reported
+        bool has_payload = false;  // its fate is reported to the handler
         bool is_fragment = false;  // of a large payload, whose number is the cookie; not reported by itself
         std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages, as Outbox names them
     };
@@ -34,7 +34,7 @@ public:
     std::uint64_t next_number() const { return next_; }
     /// All numbers up to this one are known to the receiver as passed; first - 1 while there is none.
     std::uint64_t newest_acked() const { return newest_acked_; }
-    /// Whether the next packet could be tracked. Else too many fates are open.
+    /// Returns true if the next packet can be tracked. If not, too many fates are open.
     bool has_room() const;
 
     /// Takes the next number. Tracking requires has_room().
@@ -56,7 +56,8 @@ public:
     /// The path is another one, of which `rtt` is the first that is known.
     void restart(Duration rtt, ConnectionStats& stats);
 
-    /// From sending to the time at which an answer is overdue, by the round trips seen; at most 3 s.
+    /// How long after sending an answer is overdue: computed from the smoothed round trip and its deviation,
+    /// 500 ms before the first sample, at most 3 s.
     Duration answer_timeout(const ConnectionStats& stats) const;
     /// The same, doubled for each timeout since the last ack, at most 3 s. A packet is lost after two of
     /// these. Source of the doubling: RFC 6298, section 5.5.
@@ -87,7 +88,7 @@ private:
     void sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats);
     void came_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats);
     void timed_out(const Slot& slot, Time now);
-    /// The newest packet sent whose low 16 bits are these; may lie before first_.
+    /// The number of the newest packet sent whose low 16 bits equal `truncated`. It may be before first_.
     std::uint64_t expand_ack(std::uint16_t truncated) const;
     std::uint64_t third_newest_delivered() const;
     void advance();

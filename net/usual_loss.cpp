@@ -9,8 +9,8 @@ namespace {
 constexpr Duration kPeriod = std::chrono::seconds(1);  // doubled until it is three round trips
 constexpr Duration kLongest = std::chrono::seconds(4);
 constexpr int kFates = 24;
-constexpr int kRuns = 8;         // separate losses that make an estimate
-constexpr float kBorne = 0.05F;  // over the usual, without question
+constexpr int kRuns = 8;         // loss runs that are enough for an estimate
+constexpr float kBorne = 0.05F;  // loss so far above the usual loss starts no trial
 constexpr float kMostUsual = 0.35F;
 constexpr float kCured = 0.4F;  // of the loss before: a full queue loses less than this after the cut
 constexpr float kFading = 1.0F / 16;

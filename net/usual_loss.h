@@ -10,12 +10,12 @@
 
 namespace shoal::net {
 
-/// Loss of one connection, in epochs of a second or more. Trials of all connections that share a clock and
-/// have similar round trips begin together.
+/// Loss of one connection, in epochs of a second or more. An epoch ends when the host's clock
+/// reaches a multiple of its length, so connections with similar round trips begin their trials together.
 class UsualLoss {
 public:
     enum class Verdict : std::uint8_t {
-        none,       // nothing new
+        none,       // no epoch ended, or its loss was usual
         suspicion,  // more loss than usual: cut the rate, which begins a trial
         harmless,   // the trial did not lower the loss: undo the cut
         congestion  // it did
@@ -42,7 +42,7 @@ private:
     Time began_{0};
     float delivered_ = 0, lost_ = 0;  // bytes
     int fates_ = 0;
-    int loss_runs_ = 0;  // losses one after the other count once
+    int loss_runs_ = 0;  // each run of consecutive lost packets counts once
     bool was_lost_ = false;
     bool is_trial_ = false;
     float usual_ = 0;

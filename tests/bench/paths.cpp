@@ -16,7 +16,7 @@
 //   paths.<group>.all.fair=                              share of runs in which each of two flows has 40 to
 //                                                        60 %, of eight 50 to 170 % of an equal share
 //
-//   good     goodput over the target, from second 3 on. The target is the demand less the loss, and the
+//   good     goodput divided by the target, from second 3 on. The target is the demand less the loss, and the
 //            goodput the state that was accepted; or, if the flows want more than the link carries, its
 //            capacity and the bytes of datagrams that it passed.
 //   first    the same, seconds 3 to 5; minute: the same, from the start to the end

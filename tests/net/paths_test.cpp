@@ -29,7 +29,7 @@ struct Trip {
     Outcome outcome;
 };
 
-/// Every path of the group whose name has `part` in it, with every seed.
+/// Runs every path of `group` whose name contains `part`, once per seed.
 std::vector<Trip> run_all(const std::string& group, const std::string& part = "") {
     std::vector<Trip> result;
     const auto [first, count] = seeds();

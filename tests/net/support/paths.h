@@ -67,7 +67,7 @@ struct PathSpec {
 struct Outcome {
     double good = kNone;    // from second 3 on: goodput over the target
     double first = kNone;   // the same, seconds 3 to 5
-    double minute = kNone;  // the same, from the start to the end
+    double minute = kNone;  // goodput over the target, over the whole run
     double when_s = kNone;  // until goodput over a sliding second first reached 85 % of the target
     double q50_ms = kNone, q99_ms = kNone, qmax_ms = kNone;  // wait in the bottleneck from second 3 on
     double drop = kNone;  // of datagrams sent down from second 10 on, share dropped by the bottleneck
