@@ -316,6 +316,7 @@ void RateController::begin_drain(Time now, const ConnectionStats& stats) {
     // not, the drain is sized by the bytes in flight.
     const bool is_growing = is_second ? drain_.is_growing : is_queue_growing(now, stats);
     const Duration queue = round_trips_.queue();
+    const bool is_gentle = is_second ? drain_.is_gentle : !was_used_ && !is_growing;
     if (!is_second) {
         const float rate_before = undrained_rate();
         drain_ = {};
@@ -337,9 +338,10 @@ void RateController::begin_drain(Time now, const ConnectionStats& stats) {
     drain_.state = Drain::State::draining;
     drain_.is_second = is_second;
     drain_.is_growing = is_growing;
+    drain_.is_gentle = is_gentle;
     // The drain's rate is at least kMinRate, and at most kWeakest of `full`.
-    drain_.part = std::clamp(static_cast<float>(is_second ? kStrongest : gentle),
-                             std::min(kMinRate / drain_.full, kWeakest), kWeakest);
+    const double part = is_gentle ? kGentlest : is_second ? kStrongest : gentle;
+    drain_.part = std::clamp(static_cast<float>(part), std::min(kMinRate / drain_.full, kWeakest), kWeakest);
     drain_.began = now;
     drain_.ends = now + std::clamp<Duration>(to_duration(backlog / (1 - drain_.part)), kShortestDrain,
                                              is_growing ? kLongestDrain : kLongestTest);
@@ -375,7 +377,7 @@ void RateController::end_drain() {
         drain_ = {};
     } else if (drain_.state == Drain::State::draining) {
         drain_.state = Drain::State::judging;
-        set_rate(kKept * drain_.full);
+        set_rate(drain_.is_gentle ? drain_.rate_before : kKept * drain_.full);
     }
 }
 
@@ -414,6 +416,12 @@ void RateController::judge_drain(Time now, const ConnectionStats& stats) {
 /// The queue was ours, so the rate is cut. With wide jitter many verdicts are chance. If the path carried
 /// more a moment ago, the rate is restored instead, at most kMostDisbelieved times in a row.
 void RateController::believe_drain() {
+    if (drain_.is_gentle && disbelieved_ == 0) {
+        // A game that uses less is not cut for one verdict. A queue of its own comes back.
+        disbelieved_ = 1;
+        set_rate(drain_.rate_before);
+        return;
+    }
     if (is_jittery() && !drain_.is_growing && rounds_since_proof_ <= kProofRounds &&
         drain_.full <= kLessThanProven * proven_rate_ && disbelieved_ < kMostDisbelieved) {
         disbelieved_ += 1;

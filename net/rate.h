@@ -68,6 +68,7 @@ private:
         State state = State::none;
         bool is_second = false;   // the first one changed nothing
         bool is_growing = false;  // the queue was growing fast when the drain began
+        bool is_gentle = false;   // the game used less than the rate when the drain began
         std::uint8_t acks = 0;    // of packets sent after it
         float part = 0;           // of `full` that is sent meanwhile
         float full = 0;           // what the path seems to carry

@@ -485,6 +485,20 @@ TEST(RateController, MuchLongerRouteIsLearnedInTheEnd) {
     }
 }
 
+// The test of a standing queue costs a game that uses less than its rate at most half of what it sends, for
+// half a second at a time.
+TEST(RateController, Rule34GameBelowItsRateIsDrainedGently) {
+    Sender game({.round_trip = 10ms});
+    game.demand = 80'000;
+    game.run(10s);
+    const double before = game.stats.rate;
+    game.path.round_trip += 230ms;
+    game.run(8s);
+    EXPECT_GE(game.lowest_rate, 0.4 * game.demand);
+    EXPECT_GE(game.goodput, 0.85 * game.demand);
+    EXPECT_GE(game.stats.rate, before);
+}
+
 TEST(RateController, ShorterRouteIsUsedAtOnce) {
     Sender sender({.capacity = 300'000, .round_trip = 200ms});
     sender.run(20s);
