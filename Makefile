@@ -35,7 +35,7 @@ bin := $(if $(filter release,$(variant)),build,$(out))
 CXXFLAGS += -std=c++20 $(flags_$(config)) $(warnings) -I. -MMD -MP
 LDFLAGS += $(filter -fsanitize=%,$(flags_$(config))) -pthread
 
-library := $(patsubst %.cpp,$(out)/%.o,$(wildcard ecs/*.cpp net/*.cpp replication/*.cpp))
+library := $(patsubst %.cpp,$(out)/%.o,$(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))
 demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp
 demo_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out $(demo_mains),$(wildcard demo/*.cpp)))
 test_sources := $(if $(only),$(wildcard tests/$(only)_*test.cpp tests/$(only)/*_test.cpp),$(wildcard tests/*_test.cpp tests/net/*_test.cpp tests/sim/*_test.cpp))
@@ -77,7 +77,7 @@ build/fuzz/%: $(out)/tests/fuzz/%.o $(library)
 
 # The ciphers, which other tests sanitize, take most of the fuzzers' time.
 ifeq ($(config),fuzz)
-$(out)/net/crypto.o: CXXFLAGS += -O2 -fno-sanitize=all
+$(out)/net/crypto/primitives.o: CXXFLAGS += -O2 -fno-sanitize=all
 endif
 
 # Sanitized tests take longer to compile than to run, but for the race of the world.
@@ -105,12 +105,12 @@ clean:
 
 # What compilers without 128-bit numbers and vectors get.
 $(out)/secrets/crypto_portable.o: CXXFLAGS += -U__SIZEOF_INT128__
-$(out)/secrets/crypto.o $(out)/secrets/crypto_portable.o: net/crypto.cpp Makefile
+$(out)/secrets/crypto.o $(out)/secrets/crypto_portable.o: net/crypto/primitives.cpp Makefile
 	@mkdir -p $(@D)
 	@echo compile $@
 	@$(CXX) $(CXXFLAGS) -include tests/secret_declassify.h -c $< -o $@
 
-$(out)/secrets/%: $(out)/tests/secret_memory.o $(out)/secrets/%.o $(filter-out %/crypto.o,$(filter $(out)/net/%,$(library)))
+$(out)/secrets/%: $(out)/tests/secret_memory.o $(out)/secrets/%.o $(filter-out %/primitives.o,$(filter $(out)/net/%,$(library)))
 	@mkdir -p $(@D)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS)

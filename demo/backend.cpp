@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdio>
 
-#include "net/token.h"
+#include "net/handshake/token.h"
 
 namespace shoal::demo {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "net/server_key.h"
-#include "net/token.h"
+#include "net/handshake/server_key.h"
+#include "net/handshake/token.h"
 
 namespace shoal::demo {
 

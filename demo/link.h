@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "net/link_conditioner.h"
-#include "net/socket.h"
+#include "net/socket/link_conditioner.h"
+#include "net/socket/socket.h"
 
 namespace shoal::demo {
 

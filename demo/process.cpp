@@ -1,7 +1,7 @@
 #include "process.h"
 
 #include "message.h"
-#include "net/system_random.h"
+#include "net/socket/system_random.h"
 
 #include <chrono>
 #include <csignal>

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "net/entropy.h"
-#include "net/socket.h"
+#include "net/crypto/entropy.h"
+#include "net/socket/socket.h"
 
 namespace shoal::demo {
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "connection.h"
-#include "cookie_sample.h"
+#include "handshake/cookie_sample.h"
 #include "endpoint.h"
-#include "handshake.h"
-#include "server_key.h"
-#include "token.h"
+#include "handshake/handshake.h"
+#include "handshake/server_key.h"
+#include "handshake/token.h"
 
 namespace shoal::net {
 

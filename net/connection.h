@@ -8,13 +8,13 @@
 
 #include "ack_window.h"
 #include "endpoint.h"
-#include "inbox.h"
-#include "large_payload.h"
-#include "outbox.h"
+#include "message/inbox.h"
+#include "message/large_payload.h"
+#include "message/outbox.h"
 #include "packet.h"
-#include "packet_cipher.h"
+#include "crypto/packet_cipher.h"
 #include "path.h"
-#include "rate.h"
+#include "rate/rate_controller.h"
 #include "sent_packets.h"
 
 namespace shoal::net {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "address.h"
+#include "socket/address.h"
 #include "stats.h"
 
 namespace shoal::net {

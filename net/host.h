@@ -10,10 +10,10 @@
 
 #include "connection.h"
 #include "endpoint.h"
-#include "handshake.h"
-#include "reset.h"
-#include "server_key.h"
-#include "token.h"
+#include "handshake/handshake.h"
+#include "handshake/reset.h"
+#include "handshake/server_key.h"
+#include "handshake/token.h"
 
 namespace shoal::net {
 

@@ -10,7 +10,7 @@
 
 #include "bytes.h"
 #include "endpoint.h"
-#include "reset.h"
+#include "handshake/reset.h"
 
 namespace shoal::net {
 

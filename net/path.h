@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "address.h"
+#include "socket/address.h"
 #include "packet.h"
 
 namespace shoal::net {

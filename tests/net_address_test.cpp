@@ -1,4 +1,4 @@
-#include "net/address.h"
+#include "net/socket/address.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "net/budget.h"
+#include "net/rate/budget.h"
 
 #include <gtest/gtest.h>
 

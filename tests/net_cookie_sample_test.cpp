@@ -1,4 +1,4 @@
-#include "net/cookie_sample.h"
+#include "net/handshake/cookie_sample.h"
 
 #include <gtest/gtest.h>
 

@@ -19,5 +19,5 @@
 #undef __SIZEOF_INT128__
 #define shoal shoal_portable
 #define Crypto CryptoPortable
-#include "net/crypto.cpp"
+#include "net/crypto/primitives.cpp"
 #include "tests/net_crypto_test.cpp"

@@ -1,4 +1,4 @@
-#include "net/crypto.h"
+#include "net/crypto/primitives.h"
 
 #include <gtest/gtest.h>
 

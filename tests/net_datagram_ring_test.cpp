@@ -1,4 +1,4 @@
-#include "net/datagram_ring.h"
+#include "net/socket/datagram_ring.h"
 
 #include <gtest/gtest.h>
 

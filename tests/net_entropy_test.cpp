@@ -1,4 +1,4 @@
-#include "net/entropy.h"
+#include "net/crypto/entropy.h"
 
 #include <gtest/gtest.h>
 

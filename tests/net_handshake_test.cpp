@@ -1,4 +1,4 @@
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "net/large_payload.h"
+#include "net/message/large_payload.h"
 
 #include <gtest/gtest.h>
 

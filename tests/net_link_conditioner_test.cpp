@@ -1,4 +1,4 @@
-#include "net/link_conditioner.h"
+#include "net/socket/link_conditioner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "net/message_store.h"
+#include "net/message/message_store.h"
 
 #include <gtest/gtest.h>
 

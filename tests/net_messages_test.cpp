@@ -8,8 +8,8 @@
 #include <set>
 
 #include "net/connection.h"
-#include "net/inbox.h"
-#include "net/outbox.h"
+#include "net/message/inbox.h"
+#include "net/message/outbox.h"
 #include "net_world.h"
 
 namespace shoal::net {

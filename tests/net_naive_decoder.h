@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "net/crypto.h"
-#include "net/siphash.h"
+#include "net/crypto/primitives.h"
+#include "net/crypto/siphash.h"
 
 namespace naive {
 

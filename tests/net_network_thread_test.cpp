@@ -1,4 +1,4 @@
-#include "net/network_thread.h"
+#include "net/socket/network_thread.h"
 
 #include <gtest/gtest.h>
 

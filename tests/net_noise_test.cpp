@@ -1,4 +1,4 @@
-#include "net/noise.h"
+#include "net/crypto/noise.h"
 
 #include <gtest/gtest.h>
 

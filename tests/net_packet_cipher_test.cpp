@@ -1,4 +1,4 @@
-#include "net/packet_cipher.h"
+#include "net/crypto/packet_cipher.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // RateController by itself, against a path too simple to be wrong. net_rate_test.cpp has the same behind the
 // real Host and Client.
 
-#include "net/rate.h"
+#include "net/rate/rate_controller.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "net/rate.h"
+#include "net/rate/rate_controller.h"
 
 #include <gtest/gtest.h>
 

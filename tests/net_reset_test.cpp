@@ -1,4 +1,4 @@
-#include "net/reset.h"
+#include "net/handshake/reset.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "net/round_trips.h"
+#include "net/rate/round_trips.h"
 
 #include <gtest/gtest.h>
 

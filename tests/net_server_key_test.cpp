@@ -1,4 +1,4 @@
-#include "net/server_key.h"
+#include "net/handshake/server_key.h"
 
 #include <gtest/gtest.h>
 

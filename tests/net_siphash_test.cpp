@@ -1,4 +1,4 @@
-#include "net/siphash.h"
+#include "net/crypto/siphash.h"
 
 #include <gtest/gtest.h>
 

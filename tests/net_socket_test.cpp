@@ -1,4 +1,4 @@
-#include "net/socket.h"
+#include "net/socket/socket.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "net/system_random.h"
+#include "net/socket/system_random.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "net/token.h"
+#include "net/handshake/token.h"
 
 #include <gtest/gtest.h>
 

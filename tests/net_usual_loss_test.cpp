@@ -1,4 +1,4 @@
-#include "net/usual_loss.h"
+#include "net/rate/usual_loss.h"
 
 #include <gtest/gtest.h>
 

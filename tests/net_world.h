@@ -14,7 +14,7 @@
 
 #include "net/client.h"
 #include "net/host.h"
-#include "net/link_conditioner.h"
+#include "net/socket/link_conditioner.h"
 #include "server_key.h"
 
 namespace shoal::net {

@@ -1,5 +1,5 @@
 #pragma once
-// Included ahead of net/crypto.cpp by `make secrets`: tells valgrind what is no secret any more.
+// Included ahead of net/crypto/primitives.cpp by `make secrets`: tells valgrind what is no secret any more.
 
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>

@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <vector>
 
-#include "net/entropy.h"
-#include "net/noise.h"
-#include "net/packet_cipher.h"
-#include "net/reset.h"
-#include "net/server_key.h"
-#include "net/token.h"
+#include "net/crypto/entropy.h"
+#include "net/crypto/noise.h"
+#include "net/crypto/packet_cipher.h"
+#include "net/handshake/reset.h"
+#include "net/handshake/server_key.h"
+#include "net/handshake/token.h"
 
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>

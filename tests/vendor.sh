@@ -24,7 +24,7 @@ done
 # The README's own line builds the server meanwhile; the client takes the objects from here.
 line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s/^g++/$compiler/; s/-O2/-O0/")
 sh -c "$line" & linking=$!
-for file in ecs/*.cpp net/*.cpp replication/*.cpp; do
+for file in ecs/*.cpp net/*.cpp net/*/*.cpp replication/*.cpp; do
     output=$("$compiler" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconversion -c "$file" -o "$(echo "$file" | tr / _).o" 2>&1) || fail "$file: $output"
     [ -z "$output" ] || fail "$file warns: $output"
 done
@@ -55,7 +55,7 @@ for program in echo_server echo_client; do
     [ -z "$output" ] || fail "$program warns: $output"
     # The README's own line, with the objects from above.
     line=$(grep "^g++ .* -o $program\$" net/README.md | sed "s/^g++/$compiler/; s/-O2/-O0/")
-    sh -c "$(echo "$line" | sed 's|net/\*\.cpp|../net_*.o|')" || fail "the line of net/README.md does not build: $line"
+    sh -c "$(echo "$line" | sed 's|net/\*\.cpp net/\*/\*\.cpp|../net_*.o|')" || fail "the line of net/README.md does not build: $line"
 done
 timeout 60 ./echo_server > key.txt 2> log.txt & server=$!
 for _ in $(seq 100); do

@@ -12,7 +12,7 @@
 
 #include "net/client.h"
 #include "net/host.h"
-#include "net/socket.h"
+#include "net/socket/socket.h"
 #include "net_process.h"
 #include "tests/server_key.h"
 

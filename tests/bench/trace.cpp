@@ -24,7 +24,7 @@
 #include <random>
 #include <string>
 
-#include "net/socket.h"
+#include "net/socket/socket.h"
 #include "replication/client.h"
 #include "replication/server.h"
 #include "tests/server_key.h"

@@ -11,7 +11,7 @@
 
 #include "../net_naive_decoder.h"
 #include "net/bytes.h"
-#include "net/entropy.h"
+#include "net/crypto/entropy.h"
 #include "net_parts.h"
 
 using namespace shoal::net;

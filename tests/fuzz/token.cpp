@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "net/bytes.h"
-#include "net/token.h"
+#include "net/handshake/token.h"
 
 using namespace shoal::net;
 

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "datagram_ring.h"
-#include "endpoint.h"
+#include "../endpoint.h"
 #include "socket.h"
 
 namespace shoal::net {

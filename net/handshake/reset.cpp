@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "bytes.h"
-#include "packet.h"
+#include "../bytes.h"
+#include "../packet.h"
 
 namespace shoal::net {
 

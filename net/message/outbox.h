@@ -8,13 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "bytes.h"
-#include "endpoint.h"
-#include "fifo.h"
+#include "../bytes.h"
+#include "../endpoint.h"
+#include "../fifo.h"
 #include "inbox.h"
 #include "message_store.h"
-#include "packet.h"
-#include "stats.h"
+#include "../packet.h"
+#include "../stats.h"
 
 namespace shoal::net {
 

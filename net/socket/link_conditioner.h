@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "address.h"
-#include "endpoint.h"
+#include "../endpoint.h"
 
 namespace shoal::net {
 

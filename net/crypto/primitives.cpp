@@ -1,11 +1,11 @@
-#include "crypto.h"
+#include "primitives.h"
 
 #include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstring>
 
-#include "bytes.h"
+#include "../bytes.h"
 
 namespace shoal::net {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-#include "crypto.h"
-#include "endpoint.h"
-#include "packet.h"
+#include "primitives.h"
+#include "../endpoint.h"
+#include "../packet.h"
 #include "siphash.h"
 
 namespace shoal::net {

@@ -10,9 +10,9 @@
 #include <optional>
 #include <span>
 
-#include "address.h"
-#include "crypto.h"
-#include "stats.h"
+#include "../socket/address.h"
+#include "../crypto/primitives.h"
+#include "../stats.h"
 
 namespace shoal::net {
 

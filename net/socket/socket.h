@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "address.h"
-#include "endpoint.h"
-#include "result.h"
+#include "../endpoint.h"
+#include "../result.h"
 
 namespace shoal::net {
 

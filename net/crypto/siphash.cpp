@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "bytes.h"
+#include "../bytes.h"
 
 namespace shoal::net {
 namespace {

@@ -1,4 +1,4 @@
-#include "rate.h"
+#include "rate_controller.h"
 
 #include <algorithm>
 #include <cassert>

@@ -19,12 +19,12 @@
 #include <span>
 #include <string_view>
 
-#include "address.h"
-#include "endpoint.h"
-#include "noise.h"
-#include "packet.h"
+#include "../socket/address.h"
+#include "../endpoint.h"
+#include "../crypto/noise.h"
+#include "../packet.h"
 #include "reset.h"
-#include "siphash.h"
+#include "../crypto/siphash.h"
 #include "token.h"
 
 namespace shoal::net {

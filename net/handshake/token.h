@@ -32,8 +32,8 @@
 #include <string_view>
 #include <vector>
 
-#include "address.h"
-#include "crypto.h"
+#include "../socket/address.h"
+#include "../crypto/primitives.h"
 
 namespace shoal::net {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "message_store.h"
-#include "packet.h"
+#include "../packet.h"
 
 namespace shoal::net {
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "endpoint.h"
+#include "../endpoint.h"
 
 namespace shoal::net {
 

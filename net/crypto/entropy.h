@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "crypto.h"
+#include "primitives.h"
 #include "siphash.h"
 
 namespace shoal::net {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cassert>
 
-#include "bytes.h"
+#include "../bytes.h"
 
 namespace shoal::net {
 namespace {

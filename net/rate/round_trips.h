@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "endpoint.h"
+#include "../endpoint.h"
 
 namespace shoal::net {
 

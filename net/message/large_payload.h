@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "packet.h"
-#include "stats.h"
+#include "../packet.h"
+#include "../stats.h"
 
 namespace shoal::net {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "result.h"
+#include "../result.h"
 
 namespace shoal::net {
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstddef>
 
-#include "endpoint.h"
+#include "../endpoint.h"
 
 namespace shoal::net {
 

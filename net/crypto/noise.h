@@ -14,7 +14,7 @@
 #include <span>
 #include <string_view>
 
-#include "crypto.h"
+#include "primitives.h"
 
 namespace shoal::net {
 

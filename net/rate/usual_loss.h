@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "endpoint.h"
+#include "../endpoint.h"
 
 namespace shoal::net {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "entropy.h"
+#include "../crypto/entropy.h"
 
 namespace shoal::net {
 

@@ -11,9 +11,9 @@
 #include <cstdint>
 
 #include "budget.h"
-#include "endpoint.h"
+#include "../endpoint.h"
 #include "round_trips.h"
-#include "sent_packets.h"
+#include "../sent_packets.h"
 #include "usual_loss.h"
 
 namespace shoal::net {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cassert>
 
-#include "bytes.h"
+#include "../bytes.h"
 
 namespace shoal::net {
 namespace {
