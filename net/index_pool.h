@@ -1,0 +1,51 @@
+#pragma once
+// Items in one vector, named by index: lists without pointers, and without allocations once grown.
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace shoal::net {
+
+/// The end of a list, and the name of no item.
+constexpr std::uint32_t kNoIndex = 0xFFFF'FFFF;
+
+/// T has a member std::uint32_t `next`: the user's while the item is in use, the pool's while it is free.
+/// References hold until the next take(), indices until release(). Never shrinks.
+template <class T>
+class IndexPool {
+public:
+    /// The item that was released last, as it was left, or a new T at the end; its `next` is kNoIndex.
+    [[nodiscard]] std::uint32_t take() {
+        const std::uint32_t index = free_ == kNoIndex ? size() : free_;
+        if (index == size()) items_.emplace_back().next = kNoIndex;
+        free_ = items_[index].next;
+        items_[index].next = kNoIndex;
+        used_ += 1;
+        return index;
+    }
+    void release(std::uint32_t index) {
+        assert(index < size() && index != free_);
+        items_[index].next = free_;
+        free_ = index;
+        used_ -= 1;
+    }
+    void reserve(std::size_t count) { items_.reserve(count); }
+
+    T& operator[](std::uint32_t index) { return items_[index]; }
+    const T& operator[](std::uint32_t index) const { return items_[index]; }
+
+    /// Items taken and not released.
+    std::uint32_t used() const { return used_; }
+    /// Items made: every index is below.
+    std::uint32_t size() const { return static_cast<std::uint32_t>(items_.size()); }
+    std::size_t capacity_bytes() const { return items_.capacity() * sizeof(T); }
+
+private:
+    std::vector<T> items_;
+    std::uint32_t free_ = kNoIndex;
+    std::uint32_t used_ = 0;
+};
+
+}  // namespace shoal::net
