@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -234,3 +235,10 @@ public:
 };
 
 }  // namespace shoal::net
+
+template <>
+struct std::hash<shoal::net::PeerId> {
+    std::size_t operator()(shoal::net::PeerId peer) const noexcept {
+        return std::hash<std::uint32_t>()(peer.value);
+    }
+};

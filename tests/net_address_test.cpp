@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "net/endpoint.h"
 
 namespace shoal::net {
 namespace {
@@ -89,6 +93,60 @@ TEST(Address, Compares) {
     EXPECT_TRUE(Address::ipv4(127, 0, 0, 9, 1).is_loopback());
     EXPECT_FALSE(Address::any(1).is_loopback());
     EXPECT_EQ(Address().to_string(), "none");
+}
+
+TEST(Address, OrderIsByFamilyAddressScopeAndPort) {
+    const char* const ascending[] = {"1.2.3.4:5",   "1.2.3.4:6",   "1.2.3.5:4",     "[::1]:5",
+                                     "[fe80::1]:5", "[fe80::1]:6", "[fe80::1%1]:5", "[fe80::2]:1"};
+    for (std::size_t i = 0; i < std::size(ascending); ++i) {
+        for (std::size_t j = 0; j < std::size(ascending); ++j) {
+            const Address a = Address::parse(ascending[i]).value(), b = Address::parse(ascending[j]).value();
+            EXPECT_EQ(a <=> b, i <=> j) << ascending[i] << " " << ascending[j];
+            EXPECT_EQ(a == b, i == j);
+        }
+    }
+    EXPECT_LT(Address(), Address::ipv4(0, 0, 0, 0, 0));
+}
+
+TEST(Address, TheLocalNumberIsNoPartOfIt) {
+    static_assert(sizeof(Address) == 24);
+    const Address asked = Address::ipv4(1, 2, 3, 4, 5);
+    Address answered = asked;
+    answered.local = 7;
+    EXPECT_EQ(answered, asked);
+    EXPECT_EQ(answered <=> asked, std::strong_ordering::equal);
+    EXPECT_EQ(answered.to_string(), "1.2.3.4:5");
+    EXPECT_EQ(std::hash<Address>()(answered), std::hash<Address>()(asked));
+}
+
+// Goal: addresses are keys of hash tables, and neighbours do not share the low bits of their hashes.
+// Method: 2^16 neighbours into 2^16 buckets, counted; evenly random hashes would hit 63 % of the buckets.
+TEST(Address, HashSpreadsNeighbours) {
+    std::unordered_map<Address, int> table;
+    for (const int family : {4, 6}) {
+        std::unordered_set<std::size_t> low_bits, high_bits;
+        for (unsigned i = 0; i < 65'536; ++i) {
+            std::array<std::uint8_t, 16> ip{0x20, 0x01};
+            ip[7] = ip[3] = static_cast<std::uint8_t>(i & 0xFF);
+            const auto port = static_cast<std::uint16_t>(40'000 + (i >> 8));
+            const Address address =
+                family == 4 ? Address::ipv4(10, 0, 0, ip[3], port) : Address::ipv6(ip, port);
+            const std::size_t hash = std::hash<Address>()(address);
+            low_bits.insert(hash & 0xFFFF);
+            high_bits.insert(hash >> (8 * sizeof hash - 16));
+            table[address] += 1;
+        }
+        EXPECT_GT(low_bits.size(), 38'000u);
+        EXPECT_GT(high_bits.size(), 38'000u);
+    }
+    EXPECT_EQ(table.size(), 2 * 65'536u);
+}
+
+TEST(PeerId, IsAKeyOfHashTables) {
+    std::unordered_map<PeerId, int> table;
+    for (std::uint32_t value = 1; value <= 1000; ++value) table[PeerId{value << 16 | value}] = int(value);
+    EXPECT_EQ(table.size(), 1000u);
+    EXPECT_EQ(table.at(PeerId{5 << 16 | 5}), 5);
 }
 
 }  // namespace

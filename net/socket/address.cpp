@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <optional>
+#include <tuple>
 
 namespace shoal::net {
 namespace {
@@ -174,11 +176,24 @@ std::string Address::to_string() const {
 
 bool Address::is_loopback() const {
     if (family == Family::ipv4) return ip[0] == 127;
-    if (family == Family::none) return false;
-    for (std::size_t i = 0; i < 15; ++i) {
-        if (ip[i] != 0) return false;
-    }
-    return ip[15] == 1;
+    const bool is_small = std::all_of(ip.begin(), ip.end() - 1, [](std::uint8_t byte) { return byte == 0; });
+    return family == Family::ipv6 && is_small && ip.back() == 1;
+}
+
+std::strong_ordering operator<=>(const Address& a, const Address& b) {
+    return std::tie(a.family, a.ip, a.scope, a.port) <=> std::tie(b.family, b.ip, b.scope, b.port);
 }
 
 }  // namespace shoal::net
+
+std::size_t std::hash<shoal::net::Address>::operator()(const shoal::net::Address& a) const noexcept {
+    std::uint64_t words[3] = {};
+    std::memcpy(words, a.ip.data(), a.ip.size());
+    words[2] = std::uint64_t(a.scope) << 32 | std::uint64_t(a.port) << 8 | std::uint64_t(a.family);
+    std::uint64_t mixed = 0;
+    for (const std::uint64_t word : words) {
+        mixed = (mixed ^ word) * 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
+        mixed ^= mixed >> 32;
+    }
+    return static_cast<std::size_t>(mixed);
+}

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,9 @@ struct Address {
     std::uint32_t scope = 0;            // IPv6 link-local interface index, else 0
     std::uint16_t port = 0;             // host order
     Family family = Family::none;
+    // Which of this machine's addresses a datagram came to: a number that the receiving Socket gave, from
+    // which it answers. 0: the system chooses. No part of the address: not compared, hashed or printed.
+    std::uint8_t local = 0;
 
     static Address ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port);
     static Address ipv6(const std::array<std::uint8_t, 16>& ip, std::uint16_t port, std::uint32_t scope = 0);
@@ -34,7 +39,16 @@ struct Address {
     std::string to_string() const;
 
     bool is_loopback() const;
-    friend auto operator<=>(const Address&, const Address&) = default;
+    friend std::strong_ordering operator<=>(const Address& a, const Address& b);
+    friend bool operator==(const Address& a, const Address& b) {
+        return a.ip == b.ip && a.port == b.port && a.family == b.family && a.scope == b.scope;
+    }
 };
 
 }  // namespace shoal::net
+
+/// Spreads well, but without a key: a stranger can make addresses that share a bucket.
+template <>
+struct std::hash<shoal::net::Address> {
+    std::size_t operator()(const shoal::net::Address& address) const noexcept;
+};
