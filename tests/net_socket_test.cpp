@@ -11,6 +11,7 @@
 #endif
 
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "net_world.h"
@@ -303,6 +304,133 @@ TEST(Socket, DualStackShowsIpv4AsIpv4) {
         EXPECT_EQ(from, target);
     }
 }
+
+#ifdef __linux__
+/// Connects the descriptor: from then on Linux drops what comes from any other address.
+void connect_to(const Socket& socket, const Address& to) {
+    sockaddr_in ipv4{};
+    ipv4.sin_family = AF_INET;
+    ipv4.sin_port = htons(to.port);
+    std::memcpy(&ipv4.sin_addr, to.ip.data(), 4);
+    sockaddr_in6 ipv6{};
+    ipv6.sin6_family = AF_INET6;
+    ipv6.sin6_port = htons(to.port);
+    std::memcpy(&ipv6.sin6_addr, to.ip.data(), 16);
+    const int handle = static_cast<int>(socket.handle());
+    const bool is_ipv4 = to.family == Address::Family::ipv4;
+    ASSERT_EQ(is_ipv4 ? ::connect(handle, reinterpret_cast<const sockaddr*>(&ipv4), sizeof ipv4)
+                      : ::connect(handle, reinterpret_cast<const sockaddr*>(&ipv6), sizeof ipv6),
+              0);
+}
+
+/// One datagram there and one back.
+void ask(Socket& server, Socket& client, const Address& to, Address& from) {
+    std::array<std::byte, 3> bytes{};
+    ASSERT_EQ(client.try_send(to, bytes), NetError::none);
+    ASSERT_TRUE(wait_readable(server, 10s));
+    ASSERT_TRUE(server.receive(bytes, from));
+    ASSERT_EQ(server.try_send(from, bytes), NetError::none);
+    ASSERT_TRUE(wait_readable(client, 10s)) << "no answer from " << to.to_string();
+    Address answered;
+    ASSERT_TRUE(client.receive(bytes, answered));
+    EXPECT_EQ(answered, to);
+}
+
+// Goal: a server with several addresses answers from the one that was asked.
+// Method: connected clients, which drop answers from elsewhere; 127.0.0.1 is what the system would choose.
+TEST(Socket, WildcardAnswersFromTheAddressThatWasAsked) {
+    for (const bool is_dual : {false, true}) {
+        if (is_dual && !has_ipv6()) continue;
+        Socket server = std::move(Socket::open(is_dual ? Address::any(0) : Address::any_ipv4(0)).value());
+        std::vector<Address> targets = {Address::ipv4(127, 0, 0, 2, 0), Address::ipv4(127, 0, 0, 1, 0),
+                                        Address::ipv4(127, 0, 0, 3, 0), Address::ipv4(127, 0, 0, 2, 0)};
+        if (is_dual) targets.push_back(Address::parse("[::1]:0").value());
+        std::vector<int> numbers;
+        for (Address& target : targets) {
+            target.port = address_of(server).port;
+            const bool is_ipv4 = target.family == Address::Family::ipv4;
+            Socket client = std::move(
+                Socket::open(is_ipv4 ? Address::any_ipv4(0) : Address::parse("[::]:0").value()).value());
+            connect_to(client, target);
+            Address from;
+            ask(server, client, target, from);
+            numbers.push_back(from.local);
+            // A move keeps what the numbers mean.
+            Socket moved = std::move(server);
+            EXPECT_EQ(moved.try_send(from, std::array<std::byte, 1>{}), NetError::none);
+            EXPECT_TRUE(wait_readable(client, 10s));
+            server = std::move(moved);
+        }
+        if (is_dual)
+            EXPECT_EQ(numbers, (std::vector<int>{1, 2, 3, 1, 4}));
+        else
+            EXPECT_EQ(numbers, (std::vector<int>{1, 2, 3, 1}));
+    }
+}
+
+TEST(Socket, OneAddressNeedsNoNumber) {
+    Socket server = open_socket(), client = open_socket();
+    Address from;
+    ask(server, client, address_of(server), from);
+    EXPECT_EQ(from.local, 0);
+    from.local = 9;  // of another socket
+    EXPECT_EQ(server.try_send(from, std::array<std::byte, 1>{}), NetError::none);
+}
+
+// Goal: an address that the machine has lost, and a number that is not the socket's own, cost nothing.
+// Method: a broadcast reaches the dual-stack socket by an address that nothing can be sent from.
+TEST(Socket, AnswersFromElsewhereWhenTheAddressIsNoUse) {
+    const bool is_dual = has_ipv6();
+    Socket server = std::move(Socket::open(is_dual ? Address::any(0) : Address::any_ipv4(0)).value());
+    Socket client = open_socket();
+    const int on = 1;
+    ASSERT_EQ(setsockopt(static_cast<int>(client.handle()), SOL_SOCKET, SO_BROADCAST, &on, sizeof on), 0);
+    std::array<std::byte, 3> bytes{};
+    ASSERT_EQ(client.try_send(Address::ipv4(127, 255, 255, 255, address_of(server).port), bytes),
+              NetError::none);
+    ASSERT_TRUE(wait_readable(server, 10s));
+    Address from;
+    ASSERT_TRUE(server.receive(bytes, from));
+    for (const int number : {int(from.local), 0, 255}) {
+        from.local = static_cast<std::uint8_t>(number);
+        EXPECT_EQ(server.try_send(from, bytes), NetError::none) << number;
+        ASSERT_TRUE(wait_readable(client, 10s)) << number;
+        Address answered;
+        EXPECT_TRUE(client.receive(bytes, answered));
+    }
+    EXPECT_EQ(server.stats().sent, 3u);
+    EXPECT_EQ(server.stats().send_dropped(), 0u);
+}
+
+// Goal: the table is bounded; what comes to a further address is answered from where the system likes.
+// Method: 300 addresses of the loopback network; the first 255 have numbers, and keep them.
+TEST(Socket, RemembersAtMost255Addresses) {
+    Socket server = std::move(Socket::open(Address::any_ipv4(0)).value());
+    Socket client = open_socket();
+    const std::uint16_t port = address_of(server).port;
+    std::array<std::byte, 3> bytes{};
+    for (int round = 0; round < 2; ++round) {
+        for (unsigned i = 0; i < 300; ++i) {
+            const auto high = static_cast<std::uint8_t>(i / 100), low = static_cast<std::uint8_t>(i % 100);
+            const Address target = Address::ipv4(127, 1, high, std::uint8_t(low + 1), port);
+            ASSERT_EQ(client.try_send(target, bytes), NetError::none);
+            ASSERT_TRUE(wait_readable(server, 10s));
+            Address from;
+            ASSERT_TRUE(server.receive(bytes, from));
+            ASSERT_EQ(from.local, i < 255 ? i + 1 : 0);
+            ASSERT_EQ(server.try_send(from, bytes), NetError::none);
+            ASSERT_TRUE(wait_readable(client, 10s));
+            ASSERT_TRUE(client.receive(bytes, from));
+            ASSERT_EQ(from == target, i < 255);
+        }
+    }
+}
+
+TEST(Socket, AServerWithTwoAddressesTalksOnBoth) {
+    talk(Address::any_ipv4(0), Address::ipv4(127, 0, 0, 2, 0), Address::any_ipv4(0));
+    if (has_ipv6()) talk(Address::any(0), Address::ipv4(127, 0, 0, 2, 0), Address::any(0));
+}
+#endif
 
 TEST(Socket, WaitsForTheFirstOfSeveral) {
     Socket a = open_socket(), b = open_socket();

@@ -22,6 +22,7 @@
 #pragma comment(lib, "ws2_32.lib")
 #endif
 #else
+#define __APPLE_USE_RFC_3542  // for IPV6_RECVPKTINFO
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -30,6 +31,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+// The system tells which of the machine's addresses a datagram came to, and lets datagrams leave from there.
+#if defined(IP_PKTINFO) && defined(IPV6_RECVPKTINFO)
+#define SHOAL_HAS_LOCAL_ADDRESSES
+#endif
 #endif
 
 namespace shoal::net {
@@ -52,34 +57,20 @@ void close_handle(Handle handle) {
     closesocket(handle);
 }
 
-NetError last_error() {
-    switch (WSAGetLastError()) {
-        case WSAEWOULDBLOCK:
-        case WSAENOBUFS:
-            return NetError::would_block;
-        case WSAEADDRINUSE:
-            return NetError::address_in_use;
-        case WSAEACCES:
-            return NetError::permission;
-        case WSAEADDRNOTAVAIL:
-            return NetError::not_here;
-        case WSAENETDOWN:
-        case WSAENETUNREACH:
-        case WSAEHOSTUNREACH:
-        case WSAENETRESET:
-        case WSAECONNRESET:
-            return NetError::unreachable;
-        case WSAEMSGSIZE:
-            return NetError::too_large;
-        case WSAEAFNOSUPPORT:
-        case WSAEPROTONOSUPPORT:
-            return NetError::unsupported;
-        default:
-            return NetError::system;
-    }
+constexpr std::pair<int, NetError> kErrors[] = {
+    {WSAEWOULDBLOCK, NetError::would_block},     {WSAENOBUFS, NetError::would_block},
+    {WSAEADDRINUSE, NetError::address_in_use},   {WSAEACCES, NetError::permission},
+    {WSAEADDRNOTAVAIL, NetError::not_here},      {WSAENETDOWN, NetError::unreachable},
+    {WSAENETUNREACH, NetError::unreachable},     {WSAEHOSTUNREACH, NetError::unreachable},
+    {WSAENETRESET, NetError::unreachable},       {WSAECONNRESET, NetError::unreachable},
+    {WSAEMSGSIZE, NetError::too_large},          {WSAEAFNOSUPPORT, NetError::unsupported},
+    {WSAEPROTONOSUPPORT, NetError::unsupported},
+};
+int last_code() {
+    return WSAGetLastError();
 }
 bool was_interrupted() {
-    return WSAGetLastError() == WSAEINTR;
+    return last_code() == WSAEINTR;
 }
 bool set_non_blocking(Handle handle) {
     u_long on = 1;
@@ -106,42 +97,22 @@ void close_handle(Handle handle) {
     ::close(handle);
 }
 
-NetError last_error() {
-    switch (errno) {
-        case EAGAIN:
-#if EAGAIN != EWOULDBLOCK
-        case EWOULDBLOCK:
-#endif
-        case ENOBUFS:
-        case ENOMEM:
-            return NetError::would_block;
-        case EADDRINUSE:
-            return NetError::address_in_use;
-        case EACCES:
-        case EPERM:
-            return NetError::permission;
-        case EADDRNOTAVAIL:
-            return NetError::not_here;
-        case EINVAL:
-            return NetError::bad_address;
-        case ECONNREFUSED:
-        case ECONNRESET:
-        case ENETUNREACH:
-        case EHOSTUNREACH:
-        case ENETDOWN:
-        case EHOSTDOWN:
-            return NetError::unreachable;
-        case EMSGSIZE:
-            return NetError::too_large;
-        case EAFNOSUPPORT:
-        case EPROTONOSUPPORT:
-            return NetError::unsupported;
-        default:
-            return NetError::system;
-    }
+constexpr std::pair<int, NetError> kErrors[] = {
+    {EAGAIN, NetError::would_block},        {EWOULDBLOCK, NetError::would_block},
+    {ENOBUFS, NetError::would_block},       {ENOMEM, NetError::would_block},
+    {EADDRINUSE, NetError::address_in_use}, {EACCES, NetError::permission},
+    {EPERM, NetError::permission},          {EADDRNOTAVAIL, NetError::not_here},
+    {EINVAL, NetError::bad_address},        {ECONNREFUSED, NetError::unreachable},
+    {ECONNRESET, NetError::unreachable},    {ENETUNREACH, NetError::unreachable},
+    {EHOSTUNREACH, NetError::unreachable},  {ENETDOWN, NetError::unreachable},
+    {EHOSTDOWN, NetError::unreachable},     {EMSGSIZE, NetError::too_large},
+    {EAFNOSUPPORT, NetError::unsupported},  {EPROTONOSUPPORT, NetError::unsupported},
+};
+int last_code() {
+    return errno;
 }
 bool was_interrupted() {
-    return errno == EINTR;
+    return last_code() == EINTR;
 }
 bool set_non_blocking(Handle handle) {
     const int flags = fcntl(handle, F_GETFL, 0);
@@ -152,6 +123,13 @@ int poll_all(pollfd* list, std::size_t count, int timeout_ms) {
     return ::poll(list, static_cast<nfds_t>(count), timeout_ms);
 }
 #endif
+
+/// Why the system's last call failed.
+NetError last_error() {
+    const auto known = std::find_if(std::begin(kErrors), std::end(kErrors),
+                                    [code = last_code()](const auto& error) { return error.first == code; });
+    return known == std::end(kErrors) ? NetError::system : known->second;
+}
 
 /// With this, Linux tells the true size of a datagram that was cut.
 #ifdef __linux__
@@ -251,6 +229,100 @@ Address from_system(const sockaddr_storage& in) {
     return Address::ipv6(ip, ntohs(ipv6.sin6_port), static_cast<std::uint32_t>(ipv6.sin6_scope_id));
 }
 
+using LocalIp = decltype(Address::ip);
+
+#ifdef SHOAL_HAS_LOCAL_ADDRESSES
+/// A message of one buffer, with room to say where it came to or shall leave from.
+struct Envelope {
+    Envelope(std::span<std::byte> datagram, sockaddr_storage& peer, Length length)
+        : bytes{datagram.data(), datagram.size()} {
+        message.msg_name = &peer;
+        message.msg_namelen = length;
+        message.msg_iov = &bytes;
+        message.msg_iovlen = 1;
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+    }
+    /// The only control item: an in_pktinfo or an in6_pktinfo.
+    template <class Info>
+    void put(int level, int type, const Info& info) {
+        message.msg_controllen = static_cast<Length>(CMSG_SPACE(sizeof info));
+        cmsghdr* const item = CMSG_FIRSTHDR(&message);
+        item->cmsg_level = level;
+        item->cmsg_type = type;
+        item->cmsg_len = static_cast<Length>(CMSG_LEN(sizeof info));
+        std::memcpy(CMSG_DATA(item), &info, sizeof info);
+    }
+    void set_source(const LocalIp& ip) {
+        in_pktinfo ipv4{};
+        in6_pktinfo ipv6{};
+        std::memcpy(&ipv4.ipi_spec_dst, ip.data(), sizeof ipv4.ipi_spec_dst);
+        std::memcpy(&ipv6.ipi6_addr, ip.data(), sizeof ipv6.ipi6_addr);
+        const bool is_ipv4 = static_cast<const sockaddr*>(message.msg_name)->sa_family == AF_INET;
+        is_ipv4 ? put(IPPROTO_IP, IP_PKTINFO, ipv4) : put(IPPROTO_IPV6, IPV6_PKTINFO, ipv6);
+    }
+    LocalIp destination() {
+        LocalIp ip{};
+        const cmsghdr* const item = CMSG_FIRSTHDR(&message);
+        if (item && item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
+            in_pktinfo info;
+            std::memcpy(&info, CMSG_DATA(item), sizeof info);
+            // Linux has the address to answer from in the first one, also for broadcasts.
+            std::memcpy(ip.data(), info.ipi_spec_dst.s_addr ? &info.ipi_spec_dst : &info.ipi_addr, 4);
+        } else if (item && item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_PKTINFO) {
+            std::memcpy(ip.data(), CMSG_DATA(item) + offsetof(in6_pktinfo, ipi6_addr), ip.size());
+        }
+        return ip;
+    }
+
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(in6_pktinfo))] = {};
+    iovec bytes;
+    msghdr message{};
+};
+#endif
+
+/// Has the socket say which address each datagram came to. False if the system cannot.
+bool ask_for_local_addresses([[maybe_unused]] Handle handle, [[maybe_unused]] bool is_ipv6) {
+#ifdef SHOAL_HAS_LOCAL_ADDRESSES
+    return is_ipv6 ? set_option(handle, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
+                   : set_option(handle, IPPROTO_IP, IP_PKTINFO, 1);
+#else
+    return false;
+#endif
+}
+
+/// The size as the system has it. `came_to`, if it is not null, is where the datagram came to.
+auto receive_datagram(Handle handle, std::span<std::byte> buffer, sockaddr_storage& from,
+                      [[maybe_unused]] LocalIp* came_to) {
+    Length length = sizeof from;
+#ifdef SHOAL_HAS_LOCAL_ADDRESSES
+    if (came_to) {
+        Envelope envelope(buffer, from, length);
+        const auto size = ::recvmsg(handle, &envelope.message, kReceiveFlags);
+        if (size >= 0) *came_to = envelope.destination();
+        return size;
+    }
+#endif
+    return ::recvfrom(handle, reinterpret_cast<char*>(buffer.data()), static_cast<Size>(buffer.size()),
+                      kReceiveFlags, reinterpret_cast<sockaddr*>(&from), &length);
+}
+
+/// `source`, if it is not null, is where the datagram leaves from.
+bool send_datagram(Handle handle, std::span<const std::byte> datagram, sockaddr_storage& to, Length length,
+                   [[maybe_unused]] const LocalIp* source) {
+#ifdef SHOAL_HAS_LOCAL_ADDRESSES
+    if (source) {
+        // sendmsg only reads them.
+        Envelope envelope({const_cast<std::byte*>(datagram.data()), datagram.size()}, to, length);
+        envelope.set_source(*source);
+        return ::sendmsg(handle, &envelope.message, 0) >= 0;
+    }
+#endif
+    return ::sendto(handle, reinterpret_cast<const char*>(datagram.data()),
+                    static_cast<Size>(datagram.size()), 0, reinterpret_cast<const sockaddr*>(&to),
+                    length) >= 0;
+}
+
 }  // namespace
 
 Result<Socket> Socket::open(const Address& local, const SocketConfig& config) {
@@ -268,11 +340,19 @@ Result<Socket> Socket::open(const Address& local, const SocketConfig& config) {
     Socket result(static_cast<std::intptr_t>(handle), local.family);  // closes on every way out
     if (!set_non_blocking(handle)) return last_error();
     // The wildcard is dual stack; a particular IPv6 address cannot be.
-    const int only_ipv6 = local.ip == std::array<std::uint8_t, 16>{} ? 0 : 1;
+    const bool is_wildcard = local.ip == LocalIp{};
+    const int only_ipv6 = is_wildcard ? 0 : 1;
     if (is_ipv6 && !set_option(handle, IPPROTO_IPV6, IPV6_V6ONLY, only_ipv6)) return last_error();
     ask_for_buffer(handle, SO_RCVBUF, config.receive_buffer_bytes);
     ask_for_buffer(handle, SO_SNDBUF, config.send_buffer_bytes);
     if (!config.fragments) forbid_fragments(handle, is_ipv6);
+
+    if (is_wildcard && ask_for_local_addresses(handle, is_ipv6))
+        result.local_ = std::make_unique<LocalAddresses>();
+#ifdef _WIN32
+    // Elsewhere nobody gets a port that is taken; here he would, and with it the datagrams.
+    if (!set_option(handle, SOL_SOCKET, SO_EXCLUSIVEADDRUSE, BOOL{TRUE})) return last_error();
+#endif
 
     sockaddr_storage storage;
     const Length length = to_system(local, local.family, storage);
@@ -285,6 +365,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
     close();
     handle_ = std::exchange(other.handle_, kNone);
     family_ = other.family_;
+    local_ = std::move(other.local_);
     stats_ = other.stats_;
     return *this;
 }
@@ -297,10 +378,9 @@ Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) 
     // A stranger's closed port shows up as an error of ours; skip a few, then come back later.
     for (int attempt = 0; attempt < 16; ++attempt) {
         sockaddr_storage sender;
-        Length length = sizeof sender;
-        const auto size = ::recvfrom(static_cast<Handle>(handle_), reinterpret_cast<char*>(buffer.data()),
-                                     static_cast<Size>(buffer.size()), kReceiveFlags,
-                                     reinterpret_cast<sockaddr*>(&sender), &length);
+        LocalIp came_to{};
+        const auto size =
+            receive_datagram(static_cast<Handle>(handle_), buffer, sender, local_ ? &came_to : nullptr);
         const NetError error = size < 0 ? last_error() : NetError::none;
         // Windows tells of datagrams that it cut by an error, Linux by their true size.
         const bool is_cut =
@@ -311,6 +391,7 @@ Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) 
             stats_.bytes_received += bytes;
             stats_.receive_cut += is_cut;
             from = from_system(sender);
+            if (local_) from.local = local_->number_of(came_to);
             return bytes;
         }
         if (error == NetError::would_block) return error;
@@ -327,23 +408,39 @@ Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) 
 NetError Socket::try_send(const Address& to, std::span<const std::byte> datagram) {
     sockaddr_storage receiver;
     const Length length = to_system(to, family_, receiver);
+    const LocalIp* source = local_ && to.local != 0 ? &local_->ips[to.local - 1u] : nullptr;
     NetError error = NetError::bad_address;
-    for (int attempt = 0; length > 0 && attempt < 2; ++attempt) {
-        const auto sent = ::sendto(
-            static_cast<Handle>(handle_), reinterpret_cast<const char*>(datagram.data()),
-            static_cast<Size>(datagram.size()), 0, reinterpret_cast<const sockaddr*>(&receiver), length);
-        if (sent >= 0) {
+    for (int attempt = 0; length > 0 && attempt < 3; ++attempt) {
+        if (send_datagram(static_cast<Handle>(handle_), datagram, receiver, length, source)) {
             stats_.send_repeats += error == NetError::unreachable;
             stats_.sent += 1;
             stats_.bytes_sent += datagram.size();
             return NetError::none;
         }
-        // What an earlier datagram met with may be reported now; that says nothing about this one.
         error = last_error();
-        if (error != NetError::unreachable && !was_interrupted()) break;
+        if (was_interrupted()) continue;
+        // What an earlier datagram met with may be reported now; that says nothing about this one.
+        if (error == NetError::unreachable && attempt == 0) continue;
+        // The machine may have lost the address that the peer knows. Then the system chooses another.
+        const bool is_about_addresses =
+            error == NetError::unreachable || error == NetError::not_here || error == NetError::bad_address;
+        if (!is_about_addresses || !std::exchange(source, nullptr)) break;
     }
     count_unsent(error);
     return error;
+}
+
+/// 0 when the table is full: the system chooses then.
+std::uint8_t Socket::LocalAddresses::number_of(const LocalIp& ip) {
+    const auto end = ips.begin() + count;
+    const auto found = std::find(ips.begin(), end, ip);
+    if (found == end) {
+        const bool is_host = ip != LocalIp{} && ip[0] != 0xFF;  // not the address of an IPv6 group
+        if (!is_host || count == ips.size()) return 0;
+        *found = ip;
+        count += 1;
+    }
+    return static_cast<std::uint8_t>(found - ips.begin() + 1);
 }
 
 void Socket::count_unsent(NetError reason) {

@@ -4,14 +4,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "address.h"
 #include "../endpoint.h"
 #include "../result.h"
+#include "address.h"
 
 namespace shoal::net {
 
@@ -49,10 +50,11 @@ class Socket final : public Sink {
 public:
     /// Binds to `local`. Address::any(port) is dual stack (IPv4 and IPv6) where the system has IPv6; on
     /// `unsupported` fall back to Address::any_ipv4(port). Port 0 picks a free one.
+    /// A wildcard's socket answers from the address that was asked, by Address::local, as connected clients
+    /// and firewalls expect; on Windows the system chooses.
     static Result<Socket> open(const Address& local, const SocketConfig& config = {});
 
-    Socket(Socket&& other) noexcept
-        : handle_(std::exchange(other.handle_, kNone)), family_(other.family_), stats_(other.stats_) {}
+    Socket(Socket&& other) noexcept { *this = std::move(other); }
     Socket& operator=(Socket&& other) noexcept;
     ~Socket() override;
 
@@ -80,8 +82,17 @@ private:
     void close();
     void count_unsent(NetError reason);
 
+    /// The machine's addresses that datagrams came to, as the system has them in a socket of this family.
+    /// Entries never change: the sender reads those whose number it has while the receiver adds others.
+    struct LocalAddresses {
+        std::uint8_t number_of(const decltype(Address::ip)& ip);
+        std::array<decltype(Address::ip), 255> ips{};  // Address::local is one more than the index
+        std::uint8_t count = 0;
+    };
+
     std::intptr_t handle_ = kNone;
     Address::Family family_ = Address::Family::none;
+    std::unique_ptr<LocalAddresses> local_;  // of a wildcard's socket, where the system tells
     SocketStats stats_;
 };
 
