@@ -246,11 +246,11 @@ struct Envelope {
     /// The only control item: an in_pktinfo or an in6_pktinfo.
     template <class Info>
     void put(int level, int type, const Info& info) {
-        message.msg_controllen = static_cast<Length>(CMSG_SPACE(sizeof info));
         cmsghdr* const item = CMSG_FIRSTHDR(&message);
         item->cmsg_level = level;
         item->cmsg_type = type;
-        item->cmsg_len = static_cast<Length>(CMSG_LEN(sizeof info));
+        // Without the padding: Linux has room for just so much, and allocates for more.
+        message.msg_controllen = item->cmsg_len = static_cast<Length>(CMSG_LEN(sizeof info));
         std::memcpy(CMSG_DATA(item), &info, sizeof info);
     }
     void set_source(const LocalIp& ip) {
