@@ -4,8 +4,8 @@
 #include "flags.h"
 #include "hash_log.h"
 #include "key_file.h"
-#include "link.h"
 #include "message.h"
+#include "net/socket/bad_network.h"
 #include "process.h"
 #include "terminal.h"
 #include "view.h"
@@ -62,9 +62,8 @@ net::Duration microseconds(double milliseconds) {
 
 net::LinkConfig link_config(const Options& options) {
     net::LinkConfig config;
-    const double shortest = std::max(0.0, options.latency_ms - options.jitter_ms);
-    config.latency = microseconds(shortest);
-    config.jitter = microseconds(options.latency_ms + options.jitter_ms - shortest);
+    config.latency = microseconds(options.latency_ms);
+    config.spread = microseconds(options.jitter_ms);
     config.loss = options.loss;
     config.duplicate = options.duplicate;
     config.reorder = options.reorder;
@@ -90,9 +89,9 @@ public:
     }
     void leave(net::Time now) { client_.disconnect(now); }
 
-    void receive(const net::Address& from, std::span<const std::byte> datagram, net::Time now) {
-        client_.endpoint().receive(from, datagram, now);
-        if (log_.is_open()) update(now);  // one by one, to see each complete tick
+    void receive_all(net::Socket& socket, net::BadNetwork& network, net::Time now) {
+        while (network.receive_all(socket, client_.endpoint(), now, 1) > 0)
+            if (log_.is_open()) update(now);  // one by one, to see each complete tick
     }
     void update(net::Time now) {
         client_.update(now);
@@ -218,7 +217,7 @@ private:
 };
 
 /// Plays until the user, the time or the server ends it. Returns whether it was shown on a terminal.
-bool run(const Options& options, net::Socket& socket, Link& link, Game& game) {
+bool run(const Options& options, net::Socket& socket, net::BadNetwork& network, Game& game) {
     std::optional<Display> display;
     if (!options.headless && Terminal::is_present()) display.emplace(game.world());
     Status status;
@@ -226,30 +225,29 @@ bool run(const Options& options, net::Socket& socket, Link& link, Game& game) {
         options.seconds > 0 ? now() + microseconds(options.seconds * 1000) : net::Time::max();
     while (!should_stop() && !game.end() && now() < end) {
         const net::Time time = now();
-        link.update(time,
-                    [&](const net::Address& from, auto datagram) { game.receive(from, datagram, time); });
+        game.receive_all(socket, network, time);
         game.update(time);
-        link.flush(time);
+        network.flush(time);
         const bool is_new_second = status.sample(game, time);
         if (display && !display->update(game, status.line(game), time)) break;
         if (!display && is_new_second) {
             std::printf("%s\n", game.has_joined() ? status.line(game).c_str() : "connecting ...");
             std::fflush(stdout);
         }
-        wait(socket, link.next_due(time + kLongestWait));
+        wait(socket, network.next_due(time + kLongestWait));
     }
     return display.has_value();
 }
 
 /// Says goodbye, for as long as it takes to get through a bad network.
-void leave(const Options& options, net::Socket& socket, Link& link, Game& game) {
+void leave(const Options& options, net::Socket& socket, net::BadNetwork& network, Game& game) {
     game.leave(now());
     const net::Time last = now() + 300ms + microseconds(options.latency_ms + options.jitter_ms);
     for (net::Time time = now(); time < last; time = now()) {
-        link.update(time, [](const net::Address&, auto) {});
+        game.receive_all(socket, network, time);
         game.update(time);
-        link.flush(time);
-        wait(socket, link.next_due(time + kLongestWait));
+        network.flush(time);
+        wait(socket, network.next_due(time + kLongestWait));
     }
 }
 
@@ -325,15 +323,15 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     if (!socket)
         return fail("client", "cannot open a socket: " + std::string(net::describe(socket.error())), 1);
 
-    Link link(socket.value(), link_config(options), options.seed);
-    Game game(options, link);
+    net::BadNetwork network(socket.value(), link_config(options), options.seed);
+    Game game(options, network);
     if (!options.hash_log.empty() && !game.open_log(options.hash_log))
         return fail("client", "cannot write " + options.hash_log, 1);
     catch_signals();
     game.connect(server, options.token);
-    const bool has_display = run(options, socket.value(), link, game);
+    const bool has_display = run(options, socket.value(), network, game);
     const net::Time left_at = now();
-    if (!game.end()) leave(options, socket.value(), link, game);
+    if (!game.end()) leave(options, socket.value(), network, game);
     if (!has_display && game.has_joined()) print_summary(options, game, left_at);
     if (!game.close_log()) return fail("client", "cannot write " + options.hash_log, 1);
     return exit_code(options, game);

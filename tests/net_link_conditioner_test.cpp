@@ -54,6 +54,28 @@ TEST(LinkConditioner, DelaysWithinBoundsAndInOrder) {
     EXPECT_GT(sum / kCount, 58ms);
 }
 
+TEST(LinkConditioner, SpreadIsSymmetricAndNeverBelowZero) {
+    for (const Duration latency : {50ms, 5ms}) {
+        LinkConditioner link({.latency = latency, .spread = 20ms}, 2);
+        LinkConditioner::Datagram datagram;
+        Duration sum{0}, shortest = 1h, longest{0};
+        for (Time now{0}; now < 1000s; now += 100ms) {  // far apart: nobody waits for the one before
+            link.push(kFrom, kTo, as_bytes("x"), now);
+            ASSERT_TRUE(link.pop(now + 100ms, datagram));
+            const Duration delay = datagram.due - now;
+            sum += delay;
+            shortest = std::min(shortest, delay);
+            longest = std::max(longest, delay);
+        }
+        const Duration least = std::max(latency - 20ms, Duration(0)), most = latency + 20ms;
+        EXPECT_GE(shortest, least);
+        EXPECT_LE(shortest, least + 100us);
+        EXPECT_LE(longest, most);
+        EXPECT_GE(longest, most - 100us);
+        EXPECT_NEAR(double((sum / 10'000).count()), double(((least + most) / 2).count()), 500);
+    }
+}
+
 TEST(LinkConditioner, FaultsHaveTheirRates) {
     LinkConfig config;
     config.loss = 0.1;

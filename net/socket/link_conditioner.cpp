@@ -80,10 +80,12 @@ void LinkConditioner::schedule(const Address& from, const Address& to, std::span
     item.datagram.bytes.assign(bytes.begin(), bytes.end());
     if (chance(config_.corrupt) && !bytes.empty()) corrupt(item.datagram.bytes);
 
-    Time due = now + queue_delay(now) + config_.latency;
-    if (config_.jitter > Duration(0)) {
-        due += Duration(
-            static_cast<Duration::rep>(random() % static_cast<std::uint64_t>(config_.jitter.count() + 1)));
+    const Duration shortest = std::max(config_.latency - config_.spread, Duration(0));
+    const Duration longest = config_.latency + config_.spread + config_.jitter;
+    Time due = now + queue_delay(now) + shortest;
+    if (longest > shortest) {
+        const auto range = static_cast<std::uint64_t>((longest - shortest).count());
+        due += Duration(static_cast<Duration::rep>(random() % (range + 1)));
     }
     if (chance(config_.reorder)) {
         stats_.reordered += 1;

@@ -1,28 +1,27 @@
 #pragma once
-// A bad network in a box: takes datagrams and gives back what a real path would leave of them. demo/link.h
-// puts two of them, one for each direction, before a socket.
+// One direction of a bad network: takes datagrams and gives back what a real path would leave of them.
+// BadNetwork puts two of them before a socket.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "address.h"
 #include "../endpoint.h"
+#include "address.h"
 
 namespace shoal::net {
 
 /// Probabilities are 0..1, per datagram, independent of each other.
-/// Jitter is one-sided: a delay lies between latency and latency + jitter. For latency +- j, as the demo's
-/// --jitter-ms has it, subtract j from the latency and let the jitter be 2 j.
 struct LinkConfig {
     Duration latency{0};  // one way
-    Duration jitter{0};   // up to this much more, evenly spread; alone it keeps the order
+    Duration jitter{0};   // each delay is up to this much longer, evenly
+    Duration spread{0};   // each delay is up to this much longer or shorter, evenly; never below zero
     double loss = 0;
     double burst = 0;         // chance that a burst of loss starts here
     double burst_length = 8;  // datagrams lost in a burst, mean; >= 1
     double duplicate = 0;     // chance of a second copy, with its own delay
-    double reorder = 0;       // chance to be held back by reorder_delay, so that later ones overtake
+    double reorder = 0;       // chance to be held back by reorder_delay; all others keep their order
     Duration reorder_delay = std::chrono::milliseconds(20);
     double corrupt = 0;              // chance that one to four bits flip, or the end is cut off
     std::size_t max_queued = 65536;  // datagrams under way; more are lost
