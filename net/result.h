@@ -2,7 +2,9 @@
 // Why the outside world said no, and a value that may be missing for such a reason.
 
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -23,33 +25,23 @@ enum class [[nodiscard]] NetError : std::uint8_t{
     system,          // anything else
 };
 
-/// A short English phrase, for logs.
+/// A short English phrase, for logs. The table has the order of the values.
 constexpr std::string_view describe(NetError error) {
-    switch (error) {
-        case NetError::none:
-            return "no error";
-        case NetError::would_block:
-            return "would block";
-        case NetError::bad_address:
-            return "not a valid address";
-        case NetError::not_here:
-            return "no address of this machine";
-        case NetError::not_found:
-            return "name not found";
-        case NetError::address_in_use:
-            return "address already in use";
-        case NetError::permission:
-            return "not permitted";
-        case NetError::unreachable:
-            return "unreachable";
-        case NetError::too_large:
-            return "datagram too large";
-        case NetError::unsupported:
-            return "not supported by this system";
-        case NetError::system:
-            return "system error";
-    }
-    return "unknown error";
+    constexpr std::string_view kTexts[] = {
+        "no error",
+        "would block",
+        "not a valid address",
+        "no address of this machine",
+        "name not found",
+        "address already in use",
+        "not permitted",
+        "unreachable",
+        "datagram too large",
+        "not supported by this system",
+        "system error",
+    };
+    const auto index = static_cast<std::size_t>(error);
+    return index < std::size(kTexts) ? kTexts[index] : "unknown error";
 }
 
 /// A T or the reason there is none.

@@ -25,13 +25,6 @@ Wide wide(std::uint64_t high, std::uint64_t low) {
 Wide multiply(std::uint64_t a, std::uint64_t b) {
     return Wide(a) * b;
 }
-std::uint64_t low(Wide a) {
-    return static_cast<std::uint64_t>(a);
-}
-template <int count>
-std::uint64_t shifted_down(Wide a) {
-    return static_cast<std::uint64_t>(a >> count);
-}
 
 template <int count>
 Lanes rotate_bits(Lanes a) {
@@ -42,12 +35,17 @@ Lanes rotate_bits(Lanes a) {
 
 struct Wide {
     std::uint64_t high, low;
+    explicit operator std::uint64_t() const { return low; }
     friend Wide operator+(Wide a, Wide b) {
         const std::uint64_t sum = a.low + b.low;
         return {a.high + b.high + (sum < a.low), sum};
     }
     friend bool operator<(Wide a, Wide b) {
         return (a.high < b.high) | ((a.high == b.high) & (a.low < b.low));
+    }
+    /// By 1 to 64 bits; the upper half of the result is not needed, and zero.
+    friend Wide operator>>(Wide a, int count) {
+        return {0, count == 64 ? a.high : a.high << (64 - count) | a.low >> count};
     }
 };
 
@@ -60,16 +58,6 @@ Wide multiply(std::uint64_t a, std::uint64_t b) {
     const std::uint64_t middle = a1 * b0 + (bottom >> 32);
     const std::uint64_t other = a0 * b1 + (middle & 0xFFFFFFFF);
     return {a1 * b1 + (middle >> 32) + (other >> 32), other << 32 | (bottom & 0xFFFFFFFF)};
-}
-std::uint64_t low(Wide a) {
-    return a.low;
-}
-template <int count>
-std::uint64_t shifted_down(Wide a) {
-    if constexpr (count == 64)
-        return a.high;
-    else
-        return a.high << (64 - count) | a.low >> count;
 }
 
 struct Lanes {
@@ -85,6 +73,14 @@ Lanes rotate_bits(Lanes a) {
 }
 
 #endif
+
+std::uint64_t low(Wide a) {
+    return static_cast<std::uint64_t>(a);
+}
+template <int count>
+std::uint64_t shifted_down(Wide a) {
+    return static_cast<std::uint64_t>(a >> count);
+}
 
 /// Lane i gets what lane i + count had, modulo 4.
 template <std::size_t count>
@@ -131,6 +127,21 @@ struct Block {
     }
 };
 
+void store_sum(std::byte* bytes, Lanes a, Lanes b) {
+    const Lanes sum = a + b;
+    if constexpr (std::endian::native == std::endian::little)
+        std::memcpy(bytes, &sum, 16);
+    else
+        for (std::size_t i = 0; i < 4; ++i) store(bytes + 4 * i, std::uint32_t(sum[i]));
+}
+
+void xor_bytes(std::byte* bytes, const std::byte* stream, std::size_t size) {
+    std::size_t i = 0;
+    for (; i + 8 <= size; i += 8)
+        store(bytes + i, load<std::uint64_t>(bytes + i) ^ load<std::uint64_t>(stream + i));
+    for (; i < size; ++i) bytes[i] ^= stream[i];
+}
+
 class KeyStream {
 public:
     KeyStream(const Key& key, const Nonce& nonce, std::uint32_t counter)
@@ -146,67 +157,37 @@ public:
         used_ = kBlockBytes;
         return bytes_;
     }
-    void xor_into(std::span<std::byte> text);
+    void xor_into(std::span<std::byte> text) {
+        while (!text.empty()) {
+            if (used_ == end_) refill(text.size());
+            const std::size_t size = std::min(text.size(), end_ - used_);
+            xor_bytes(text.data(), bytes_ + used_, size);
+            used_ += size;
+            text = text.subspan(size);
+        }
+    }
 
 private:
-    void refill(std::size_t size) {
-        used_ = 0;
-        if (size > 2 * kBlockBytes)
-            fill<0, 1, 2, 3>();
-        else
-            fill<0, 1>();
-    }
+    void refill(std::size_t size) { size > 2 * kBlockBytes ? fill<0, 1, 2, 3>() : fill<0, 1>(); }
     template <std::uint32_t... index>
-    void fill();
+    void fill() {
+        const Block start = start_;
+        Block blocks[] = {{start.a, start.b, start.c, start.d + Lanes{index, 0, 0, 0}}...};
+        for (int i = 0; i < 10; ++i) (blocks[index].double_round(), ...);
+        ((store_sum(bytes_ + index * kBlockBytes, blocks[index].a, start.a),
+          store_sum(bytes_ + index * kBlockBytes + 16, blocks[index].b, start.b),
+          store_sum(bytes_ + index * kBlockBytes + 32, blocks[index].c, start.c),
+          store_sum(bytes_ + index * kBlockBytes + 48, blocks[index].d, start.d + Lanes{index, 0, 0, 0})),
+         ...);
+        start_.d = start.d + Lanes{sizeof...(index), 0, 0, 0};
+        used_ = 0;
+        end_ = sizeof...(index) * kBlockBytes;
+    }
 
     Block start_;  // of the next fill
     std::size_t used_ = 0, end_ = 0;
     std::byte bytes_[kBatchBlocks * kBlockBytes];
 };
-
-void store_sum(std::byte* bytes, Lanes a, Lanes b) {
-    const Lanes sum = a + b;
-    if constexpr (std::endian::native == std::endian::little)
-        std::memcpy(bytes, &sum, 16);
-    else
-        for (std::size_t i = 0; i < 4; ++i) store(bytes + 4 * i, std::uint32_t(sum[i]));
-}
-
-template <std::uint32_t... index>
-void KeyStream::fill() {
-    const Block start = start_;
-    Block blocks[] = {{start.a, start.b, start.c, start.d + Lanes{index, 0, 0, 0}}...};
-    for (int i = 0; i < 10; ++i) (blocks[index].double_round(), ...);
-    ((store_sum(bytes_ + index * kBlockBytes, blocks[index].a, start.a),
-      store_sum(bytes_ + index * kBlockBytes + 16, blocks[index].b, start.b),
-      store_sum(bytes_ + index * kBlockBytes + 32, blocks[index].c, start.c),
-      store_sum(bytes_ + index * kBlockBytes + 48, blocks[index].d, start.d + Lanes{index, 0, 0, 0})),
-     ...);
-    start_.d = start.d + Lanes{sizeof...(index), 0, 0, 0};
-    end_ = sizeof...(index) * kBlockBytes;
-}
-
-void xor_bytes(std::byte* bytes, const std::byte* stream, std::size_t size) {
-    std::size_t i = 0;
-    for (; i + 8 <= size; i += 8) {
-        std::uint64_t a, b;
-        std::memcpy(&a, bytes + i, 8);
-        std::memcpy(&b, stream + i, 8);
-        a ^= b;
-        std::memcpy(bytes + i, &a, 8);
-    }
-    for (; i < size; ++i) bytes[i] ^= stream[i];
-}
-
-void KeyStream::xor_into(std::span<std::byte> text) {
-    while (!text.empty()) {
-        if (used_ == end_) refill(text.size());
-        const std::size_t size = std::min(text.size(), end_ - used_);
-        xor_bytes(text.data(), bytes_ + used_, size);
-        used_ += size;
-        text = text.subspan(size);
-    }
-}
 
 /// Poly1305 with an accumulator of 64 + 64 + 3 bits.
 class Poly1305 {
@@ -218,71 +199,65 @@ public:
           pad1_(load<std::uint64_t>(key + 24)) {}
 
     /// Whole blocks of 16 bytes. `top` is bit 128 of each.
-    void blocks(Bytes bytes, std::uint64_t top);
-    void zero_padded(Bytes bytes) {
+    void blocks(Bytes bytes, std::uint64_t top) {
+        const std::uint64_t r0 = r0_, r1 = r1_;
+        const std::uint64_t s1 = r1 + (r1 >> 2);  // r1 * 2^128 modulo 2^130 - 5; the clamp left no rest
+        std::uint64_t h0 = h0_, h1 = h1_, h2 = h2_;
+        for (std::size_t i = 0; i < bytes.size(); i += 16) {
+            // h2 <= 4 here, at most 6 after the addition: no sum of products overflows.
+            const Wide block = wide(load<std::uint64_t>(&bytes[i + 8]), load<std::uint64_t>(&bytes[i]));
+            const Wide sum = wide(h1, h0) + block;
+            h0 = low(sum);
+            h1 = shifted_down<64>(sum);
+            h2 += std::uint64_t(sum < block) + top;
+
+            const Wide product0 = multiply(h0, r0) + multiply(h1, s1);
+            const Wide product1 =
+                multiply(h0, r1) + multiply(h1, r0) + wide(0, h2 * s1) + wide(0, shifted_down<64>(product0));
+            const std::uint64_t product2 = h2 * r0 + shifted_down<64>(product1);
+
+            // What lies above bit 130 counts five times at the bottom.
+            const Wide above = wide(0, (product2 >> 2) + (product2 & ~std::uint64_t(3)));
+            const Wide reduced = wide(low(product1), low(product0)) + above;
+            h0 = low(reduced);
+            h1 = shifted_down<64>(reduced);
+            h2 = (product2 & 3) + std::uint64_t(reduced < above);
+        }
+        h0_ = h0;
+        h1_ = h1;
+        h2_ = h2;
+    }
+    /// A rest of less than 16 bytes is padded with zeros, or, at the end of a message, marked.
+    void update(Bytes bytes, bool is_padded) {
         const std::size_t whole = bytes.size() / 16 * 16;
         blocks(bytes.first(whole), 1);
-        if (whole < bytes.size()) last(bytes.subspan(whole), std::byte(0), 1);
-    }
-    /// A block of less than 16 bytes, then `mark`, then zeros.
-    void last(Bytes bytes, std::byte mark, std::uint64_t top) {
+        if (whole == bytes.size()) return;
         std::byte block[16] = {};
-        std::copy(bytes.begin(), bytes.end(), block);
-        block[bytes.size()] = mark;
-        blocks(block, top);
+        std::copy(bytes.begin() + std::ptrdiff_t(whole), bytes.end(), block);
+        if (!is_padded) block[bytes.size() - whole] = std::byte(1);
+        blocks(block, is_padded);
     }
-    Tag tag() const;
+    Tag tag() const {
+        // If h + 5 reaches 2^130, then h >= 2^130 - 5, and h + 5 - 2^130 is what remains.
+        const Wide h = wide(h1_, h0_), plus5 = h + wide(0, 5);
+        const std::uint64_t keep = ((h2_ + std::uint64_t(plus5 < h)) >> 2) - 1;  // all ones if h is small
+        const std::uint64_t h0 = (h0_ & keep) | (low(plus5) & ~keep);
+        const std::uint64_t h1 = (h1_ & keep) | (shifted_down<64>(plus5) & ~keep);
+        const Wide sum = wide(h1, h0) + wide(pad1_, pad0_);
+        Tag tag;
+        store(tag.data(), low(sum));
+        store(tag.data() + 8, shifted_down<64>(sum));
+        return tag;
+    }
 
 private:
     std::uint64_t r0_, r1_, pad0_, pad1_;
     std::uint64_t h0_ = 0, h1_ = 0, h2_ = 0;
 };
 
-void Poly1305::blocks(Bytes bytes, std::uint64_t top) {
-    const std::uint64_t r0 = r0_, r1 = r1_;
-    const std::uint64_t s1 = r1 + (r1 >> 2);  // r1 * 2^128 modulo 2^130 - 5; the clamp left no rest
-    std::uint64_t h0 = h0_, h1 = h1_, h2 = h2_;
-    for (std::size_t i = 0; i < bytes.size(); i += 16) {
-        // h2 <= 4 here, at most 6 after the addition: no sum of products overflows.
-        const Wide block = wide(load<std::uint64_t>(&bytes[i + 8]), load<std::uint64_t>(&bytes[i]));
-        const Wide sum = wide(h1, h0) + block;
-        h0 = low(sum);
-        h1 = shifted_down<64>(sum);
-        h2 += std::uint64_t(sum < block) + top;
-
-        const Wide product0 = multiply(h0, r0) + multiply(h1, s1);
-        const Wide product1 =
-            multiply(h0, r1) + multiply(h1, r0) + wide(0, h2 * s1) + wide(0, shifted_down<64>(product0));
-        const std::uint64_t product2 = h2 * r0 + shifted_down<64>(product1);
-
-        // What lies above bit 130 counts five times at the bottom.
-        const Wide above = wide(0, (product2 >> 2) + (product2 & ~std::uint64_t(3)));
-        const Wide reduced = wide(low(product1), low(product0)) + above;
-        h0 = low(reduced);
-        h1 = shifted_down<64>(reduced);
-        h2 = (product2 & 3) + std::uint64_t(reduced < above);
-    }
-    h0_ = h0;
-    h1_ = h1;
-    h2_ = h2;
-}
-
-Tag Poly1305::tag() const {
-    // If h + 5 reaches 2^130, then h >= 2^130 - 5, and h + 5 - 2^130 is what remains.
-    const Wide h = wide(h1_, h0_), plus5 = h + wide(0, 5);
-    const std::uint64_t keep = ((h2_ + std::uint64_t(plus5 < h)) >> 2) - 1;  // all ones if h is small
-    const std::uint64_t h0 = (h0_ & keep) | (low(plus5) & ~keep);
-    const std::uint64_t h1 = (h1_ & keep) | (shifted_down<64>(plus5) & ~keep);
-    const Wide sum = wide(h1, h0) + wide(pad1_, pad0_);
-    Tag tag;
-    store(tag.data(), low(sum));
-    store(tag.data() + 8, shifted_down<64>(sum));
-    return tag;
-}
-
 Tag aead_tag(Poly1305& poly, Bytes associated, Bytes text) {
-    poly.zero_padded(associated);
-    poly.zero_padded(text);
+    poly.update(associated, true);
+    poly.update(text, true);
     std::byte sizes[16];
     store(sizes, std::uint64_t(associated.size()));
     store(sizes + 8, std::uint64_t(text.size()));
@@ -426,45 +401,37 @@ struct Ladder {
 
 class Blake2s {
 public:
-    explicit Blake2s(Bytes key = {});
-
-    void update(Bytes bytes);
-    void finish(std::span<std::byte, 32> hash);
+    explicit Blake2s(Bytes key = {}) {
+        assert(key.size() <= 32);
+        state_[0] ^= 0x01010020 ^ static_cast<std::uint32_t>(key.size() << 8);
+        std::copy(key.begin(), key.end(), buffer_);
+        if (!key.empty()) buffered_ = sizeof(buffer_);
+    }
+    void update(Bytes bytes) {
+        while (!bytes.empty()) {
+            if (buffered_ == sizeof(buffer_)) compress(0);  // not sooner: the last block differs
+            const std::size_t size = std::min(bytes.size(), sizeof(buffer_) - buffered_);
+            std::copy_n(bytes.begin(), size, buffer_ + buffered_);
+            buffered_ += size;
+            bytes = bytes.subspan(size);
+        }
+    }
+    void finish(std::span<std::byte, 32> hash) {
+        std::fill(buffer_ + buffered_, buffer_ + sizeof(buffer_), std::byte(0));
+        compress(0xFFFFFFFF);
+        for (std::size_t i = 0; i < 8; ++i) store(hash.data() + 4 * i, state_[i]);
+    }
 
 private:
-    static constexpr std::uint32_t kStart[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                                0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    static constexpr std::array<std::uint32_t, 8> kStart = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                                            0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     void compress(std::uint32_t last_block);
 
-    std::uint32_t state_[8];
+    std::array<std::uint32_t, 8> state_ = kStart;
     std::uint64_t total_ = 0;  // bytes compressed
     std::byte buffer_[64] = {};
     std::size_t buffered_ = 0;
 };
-
-Blake2s::Blake2s(Bytes key) {
-    assert(key.size() <= 32);
-    std::copy(std::begin(kStart), std::end(kStart), state_);
-    state_[0] ^= 0x01010020 ^ static_cast<std::uint32_t>(key.size() << 8);
-    std::copy(key.begin(), key.end(), buffer_);
-    if (!key.empty()) buffered_ = sizeof(buffer_);
-}
-
-void Blake2s::update(Bytes bytes) {
-    while (!bytes.empty()) {
-        if (buffered_ == sizeof(buffer_)) compress(0);  // not sooner: the last block is compressed otherwise
-        const std::size_t size = std::min(bytes.size(), sizeof(buffer_) - buffered_);
-        std::copy_n(bytes.begin(), size, buffer_ + buffered_);
-        buffered_ += size;
-        bytes = bytes.subspan(size);
-    }
-}
-
-void Blake2s::finish(std::span<std::byte, 32> hash) {
-    std::fill(buffer_ + buffered_, buffer_ + sizeof(buffer_), std::byte(0));
-    compress(0xFFFFFFFF);
-    for (std::size_t i = 0; i < 8; ++i) store(hash.data() + 4 * i, state_[i]);
-}
 
 void Blake2s::compress(std::uint32_t last_block) {
     static constexpr std::uint8_t kOrder[10][16] = {
@@ -483,8 +450,8 @@ void Blake2s::compress(std::uint32_t last_block) {
     buffered_ = 0;
     Wiped<std::array<std::uint32_t, 16>> m, v;
     for (std::size_t i = 0; i < 16; ++i) m[i] = load<std::uint32_t>(buffer_ + 4 * i);
-    std::copy(std::begin(state_), std::end(state_), v.begin());
-    std::copy(std::begin(kStart), std::end(kStart), v.begin() + 8);
+    std::copy(state_.begin(), state_.end(), v.begin());
+    std::copy(kStart.begin(), kStart.end(), v.begin() + 8);
     v[12] ^= static_cast<std::uint32_t>(total_);
     v[13] ^= static_cast<std::uint32_t>(total_ >> 32);
     v[14] ^= last_block;
@@ -516,16 +483,14 @@ Key hmac(Bytes key, Bytes first, Bytes second) {
         std::copy(key.begin(), key.end(), block.begin());
     }
     Key result;
-    Wiped<Blake2s> inner, outer;
-    for (std::byte& byte : block) byte ^= std::byte(0x36);
-    inner.update(block);
-    inner.update(first);
-    inner.update(second);
-    inner.finish(result.bytes());
-    for (std::byte& byte : block) byte ^= std::byte(0x36 ^ 0x5c);
-    outer.update(block);
-    outer.update(result.bytes());
-    outer.finish(result.bytes());
+    const auto hash = [&](std::uint8_t pad, Bytes text, Bytes more) {
+        Wiped<Blake2s> state;
+        for (std::byte& byte : block) byte ^= std::byte(pad);
+        for (const Bytes part : {Bytes(block), text, more}) state.update(part);
+        state.finish(result.bytes());
+    };
+    hash(0x36, first, second);
+    hash(0x36 ^ 0x5c, result.bytes(), {});
     return result;
 }
 
@@ -635,9 +600,7 @@ void chacha20(const Key& key, const Nonce& nonce, std::uint32_t counter, std::sp
 
 Tag poly1305(const Key& key, std::span<const std::byte> bytes) {
     Wiped<Poly1305> poly(key.bytes().data());
-    const std::size_t whole = bytes.size() / 16 * 16;
-    poly.blocks(bytes.first(whole), 1);
-    if (whole < bytes.size()) poly.last(bytes.subspan(whole), std::byte(1), 0);
+    poly.update(bytes, false);
     return poly.tag();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // The ciphers under the transport: ChaCha20-Poly1305, X25519, BLAKE2s, and Noise's key derivation.
-// Nobody has audited this. To use another library, replace crypto.cpp by a file that defines the same
-// functions: nothing else knows what is inside.
+// Nobody has audited this. To use another library, replace primitives.cpp by a file that defines the
+// same functions: nothing else knows what is inside.
 // Time and memory access depend on lengths, never on secret values (`make secrets` watches), except for
 // the verdict of open(). The processor's multiplication is taken to be constant-time.
 

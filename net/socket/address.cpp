@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <tuple>
@@ -32,43 +31,37 @@ bool parse_ipv4(std::string_view text, std::uint8_t* ip) {
     return true;
 }
 
-/// Groups of hexadecimal digits, at most one "::", the last two groups perhaps as IPv4.
-bool parse_ipv6(std::string_view text, std::array<std::uint8_t, 16>& ip) {
-    std::size_t size = 0;            // bytes parsed
-    std::optional<std::size_t> gap;  // where "::" stands
-    if (text.starts_with("::")) {
-        gap = 0;
-        text.remove_prefix(2);
-    }
+/// Groups of hexadecimal digits, the last two perhaps as IPv4, into `ip`. Returns the bytes that they take.
+std::optional<std::size_t> parse_groups(std::string_view text, std::uint8_t (&ip)[16]) {
+    std::size_t size = 0;
     while (!text.empty()) {
         const std::size_t colon = text.find(':');
-        const std::string_view group = text.substr(0, colon);
-        if (group.find('.') != group.npos) {
-            if (size > 12 || colon != text.npos || !parse_ipv4(group, ip.data() + size)) return false;
-            size += 4;
-            break;
+        if (text.find('.') < colon) {
+            const bool is_last = colon == text.npos && size <= 12;
+            return is_last && parse_ipv4(text, ip + size) ? std::optional(size + 4) : std::nullopt;
         }
-        const auto value = parse_int<std::uint16_t>(group, 16, 4);
-        if (!value || size > 14) return false;
-        ip[size] = static_cast<std::uint8_t>(*value >> 8);
-        ip[size + 1] = static_cast<std::uint8_t>(*value & 0xFF);
-        size += 2;
+        const auto value = parse_int<std::uint16_t>(text.substr(0, colon), 16, 4);
+        if (!value || size > 14) return std::nullopt;
+        ip[size++] = static_cast<std::uint8_t>(*value >> 8);
+        ip[size++] = static_cast<std::uint8_t>(*value & 0xFF);
         if (colon == text.npos) break;
         text.remove_prefix(colon + 1);
-        if (text.starts_with(':')) {
-            if (gap) return false;
-            gap = size;
-            text.remove_prefix(1);
-        } else if (text.empty()) {
-            return false;  // ends in a single colon
-        }
+        if (text.empty()) return std::nullopt;  // ends in a single colon
     }
-    if (!gap) return size == 16;
-    if (size > 14) return false;
-    for (std::size_t tail = size - *gap, i = 1; i <= tail; ++i) {
-        ip[16 - i] = ip[size - i];
-        ip[size - i] = 0;
-    }
+    return size;
+}
+
+/// Groups, with at most one "::" for those that are zero.
+bool parse_ipv6(std::string_view text, std::array<std::uint8_t, 16>& ip) {
+    std::uint8_t head[16] = {}, tail[16] = {};
+    const std::size_t gap = text.find("::");
+    const auto before = parse_groups(text.substr(0, gap), head);
+    const bool has_gap = gap != text.npos;
+    const auto after = parse_groups(has_gap ? text.substr(gap + 2) : std::string_view(), tail);
+    if (!before || !after || (has_gap ? *before + *after > 14 : *before != 16)) return false;
+    if (has_gap && text.find('.') < gap) return false;  // IPv4 comes last
+    std::copy_n(head, *before, ip.begin());
+    std::copy_n(tail, *after, ip.end() - static_cast<std::ptrdiff_t>(*after));
     return true;
 }
 
@@ -94,90 +87,71 @@ Address Address::ipv6(const std::array<std::uint8_t, 16>& ip, std::uint16_t port
 }
 
 Result<Address> Address::parse(std::string_view text, std::uint16_t default_port) {
-    std::string_view host = text;
-    std::string_view port;
-    bool has_port = false;
-    bool is_ipv6 = false;
+    std::string_view host = text, port;
+    const std::size_t colon = text.find(':');
+    bool has_port = false, is_ipv6 = false;
     if (text.starts_with('[')) {
         const std::size_t close = text.find(']');
         if (close == text.npos) return NetError::bad_address;
         host = text.substr(1, close - 1);
+        port = text.substr(close + 1);
         is_ipv6 = true;
-        const std::string_view tail = text.substr(close + 1);
-        if (!tail.empty() && tail[0] != ':') return NetError::bad_address;
-        has_port = !tail.empty();
-        if (has_port) port = tail.substr(1);
-    } else if (const std::size_t colon = text.find(':'); colon != text.npos) {
+        has_port = !port.empty();
+        if (has_port && port[0] != ':') return NetError::bad_address;
+        if (has_port) port.remove_prefix(1);
+    } else if (colon != text.npos) {
         is_ipv6 = text.find(':', colon + 1) != text.npos;  // two colons and no bracket: no port
         has_port = !is_ipv6;
-        if (has_port) {
-            host = text.substr(0, colon);
-            port = text.substr(colon + 1);
-        }
+        if (has_port) host = text.substr(0, colon);
+        if (has_port) port = text.substr(colon + 1);
     }
-    std::uint16_t port_number = default_port;
-    if (has_port) {
-        const auto value = parse_int<std::uint16_t>(port, 10, 5);
-        if (!value) return NetError::bad_address;
-        port_number = *value;
-    }
-    std::array<std::uint8_t, 16> ip{};
+    const auto number = has_port ? parse_int<std::uint16_t>(port, 10, 5) : default_port;
+    if (!number) return NetError::bad_address;
+    Address address;
     if (!is_ipv6) {
-        if (!parse_ipv4(host, ip.data())) return NetError::bad_address;
-        return ipv4(ip[0], ip[1], ip[2], ip[3], port_number);
+        address = ipv4(0, 0, 0, 0, *number);
+        return parse_ipv4(host, address.ip.data()) ? Result(address) : NetError::bad_address;
     }
-    std::uint32_t scope = 0;
-    if (const std::size_t percent = host.find('%'); percent != host.npos) {
-        const auto value = parse_int<std::uint32_t>(host.substr(percent + 1), 10, 10);
-        if (!value) return NetError::bad_address;
-        scope = *value;
-        host = host.substr(0, percent);
-    }
-    if (!parse_ipv6(host, ip)) return NetError::bad_address;
-    return ipv6(ip, port_number, scope);
+    const std::size_t percent = host.find('%');
+    const auto scope = percent == host.npos ? 0 : parse_int<std::uint32_t>(host.substr(percent + 1), 10, 10);
+    if (!scope || !parse_ipv6(host.substr(0, percent), address.ip)) return NetError::bad_address;
+    return ipv6(address.ip, *number, *scope);
 }
 
 std::string Address::to_string() const {
-    char text[80];
-    int size = 0;
     if (family == Family::none) return "none";
+    std::string text;
     if (family == Family::ipv4) {
-        size = std::snprintf(text, sizeof text, "%u.%u.%u.%u:%u", ip[0], ip[1], ip[2], ip[3], port);
-        return std::string(text, static_cast<std::size_t>(size));
+        for (std::size_t i = 0; i < 4; ++i) text += std::to_string(ip[i]) + (i < 3 ? '.' : ':');
+        return text + std::to_string(port);
     }
     // The longest run of at least two zero groups becomes "::" (RFC 5952).
-    const auto group = [this](int index) {
-        return ip[std::size_t(index) * 2] * 256 + ip[std::size_t(index) * 2 + 1];
-    };
-    int best = -1;
-    int best_length = 1;
-    for (int start = 0; start < 8; ++start) {
-        int length = 0;
+    const auto group = [this](std::size_t index) { return ip[index * 2] * 256 + ip[index * 2 + 1]; };
+    std::size_t best = 8, best_length = 1;
+    for (std::size_t start = 0; start < 8; ++start) {
+        std::size_t length = 0;
         while (start + length < 8 && group(start + length) == 0) ++length;
-        if (length > best_length) {
-            best = start;
-            best_length = length;
-        }
+        if (length > best_length) best = start, best_length = length;
     }
-    std::string result = "[";
-    for (int index = 0; index < 8; ++index) {
+    text = "[";
+    for (std::size_t index = 0; index < 8; ++index) {
         if (index == best) {
-            result += "::";
+            text += "::";
             index += best_length - 1;
             continue;
         }
-        if (index > 0 && result.back() != ':') result += ':';
-        size = std::snprintf(text, sizeof text, "%x", static_cast<unsigned>(group(index)));
-        result.append(text, static_cast<std::size_t>(size));
+        if (index > 0 && text.back() != ':') text += ':';
+        char digits[4];
+        text.append(digits, std::to_chars(digits, digits + 4, group(index), 16).ptr);
     }
-    if (scope != 0) result += '%' + std::to_string(scope);
-    return result + "]:" + std::to_string(port);
+    if (scope != 0) text += '%' + std::to_string(scope);
+    return text + "]:" + std::to_string(port);
 }
 
 bool Address::is_loopback() const {
-    if (family == Family::ipv4) return ip[0] == 127;
-    const bool is_small = std::all_of(ip.begin(), ip.end() - 1, [](std::uint8_t byte) { return byte == 0; });
-    return family == Family::ipv6 && is_small && ip.back() == 1;
+    return family == Family::ipv4
+               ? ip[0] == 127
+               : *this == ipv6({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, port, scope);
 }
 
 std::strong_ordering operator<=>(const Address& a, const Address& b) {

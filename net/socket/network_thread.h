@@ -12,8 +12,8 @@
 #include <mutex>
 #include <thread>
 
-#include "datagram_ring.h"
 #include "../endpoint.h"
+#include "datagram_ring.h"
 #include "socket.h"
 
 namespace shoal::net {

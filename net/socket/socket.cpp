@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cerrno>
 #include <cstring>
 #include <new>
 #include <string>
@@ -29,8 +30,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cerrno>
 // The system tells which of the machine's addresses a datagram came to, and lets datagrams leave from there.
 #if defined(IP_PKTINFO) && defined(IPV6_RECVPKTINFO)
 #define SHOAL_HAS_LOCAL_ADDRESSES
@@ -57,20 +56,9 @@ void close_handle(Handle handle) {
     closesocket(handle);
 }
 
-constexpr std::pair<int, NetError> kErrors[] = {
-    {WSAEWOULDBLOCK, NetError::would_block},     {WSAENOBUFS, NetError::would_block},
-    {WSAEADDRINUSE, NetError::address_in_use},   {WSAEACCES, NetError::permission},
-    {WSAEADDRNOTAVAIL, NetError::not_here},      {WSAENETDOWN, NetError::unreachable},
-    {WSAENETUNREACH, NetError::unreachable},     {WSAEHOSTUNREACH, NetError::unreachable},
-    {WSAENETRESET, NetError::unreachable},       {WSAECONNRESET, NetError::unreachable},
-    {WSAEMSGSIZE, NetError::too_large},          {WSAEAFNOSUPPORT, NetError::unsupported},
-    {WSAEPROTONOSUPPORT, NetError::unsupported},
-};
+#define CODE(name) WSA##name  // of an error, which is errno's elsewhere
 int last_code() {
     return WSAGetLastError();
-}
-bool was_interrupted() {
-    return last_code() == WSAEINTR;
 }
 bool set_non_blocking(Handle handle) {
     u_long on = 1;
@@ -97,22 +85,9 @@ void close_handle(Handle handle) {
     ::close(handle);
 }
 
-constexpr std::pair<int, NetError> kErrors[] = {
-    {EAGAIN, NetError::would_block},        {EWOULDBLOCK, NetError::would_block},
-    {ENOBUFS, NetError::would_block},       {ENOMEM, NetError::would_block},
-    {EADDRINUSE, NetError::address_in_use}, {EACCES, NetError::permission},
-    {EPERM, NetError::permission},          {EADDRNOTAVAIL, NetError::not_here},
-    {EINVAL, NetError::bad_address},        {ECONNREFUSED, NetError::unreachable},
-    {ECONNRESET, NetError::unreachable},    {ENETUNREACH, NetError::unreachable},
-    {EHOSTUNREACH, NetError::unreachable},  {ENETDOWN, NetError::unreachable},
-    {EHOSTDOWN, NetError::unreachable},     {EMSGSIZE, NetError::too_large},
-    {EAFNOSUPPORT, NetError::unsupported},  {EPROTONOSUPPORT, NetError::unsupported},
-};
+#define CODE(name) name
 int last_code() {
     return errno;
-}
-bool was_interrupted() {
-    return last_code() == EINTR;
 }
 bool set_non_blocking(Handle handle) {
     const int flags = fcntl(handle, F_GETFL, 0);
@@ -126,9 +101,21 @@ int poll_all(pollfd* list, std::size_t count, int timeout_ms) {
 
 /// Why the system's last call failed.
 NetError last_error() {
-    const auto known = std::find_if(std::begin(kErrors), std::end(kErrors),
-                                    [code = last_code()](const auto& error) { return error.first == code; });
-    return known == std::end(kErrors) ? NetError::system : known->second;
+    const auto is_one_of = [last = last_code()](auto... codes) { return ((last == codes) || ...); };
+    if (is_one_of(CODE(EWOULDBLOCK), CODE(ENOBUFS), ENOMEM)) return NetError::would_block;
+    if (is_one_of(CODE(EADDRINUSE))) return NetError::address_in_use;
+    if (is_one_of(CODE(EADDRNOTAVAIL))) return NetError::not_here;
+    if (is_one_of(CODE(EACCES), EPERM)) return NetError::permission;
+    if (is_one_of(CODE(EINVAL))) return NetError::bad_address;
+    if (is_one_of(CODE(EMSGSIZE))) return NetError::too_large;
+    if (is_one_of(CODE(EAFNOSUPPORT), CODE(EPROTONOSUPPORT))) return NetError::unsupported;
+    if (is_one_of(CODE(ECONNREFUSED), CODE(ECONNRESET), CODE(ENETRESET), CODE(ENETUNREACH),
+                  CODE(EHOSTUNREACH), CODE(ENETDOWN), CODE(EHOSTDOWN)))
+        return NetError::unreachable;
+    return NetError::system;
+}
+bool was_interrupted() {
+    return last_code() == CODE(EINTR);
 }
 
 /// With this, Linux tells the true size of a datagram that was cut.
@@ -139,18 +126,11 @@ constexpr int kReceiveFlags = 0;
 #endif
 
 /// Keeps the system started for a scope.
-class System {
-public:
-    System() : is_started_(start_system()) {}
+struct System {
+    const bool is_started = start_system();
     ~System() {
-        if (is_started_) stop_system();
+        if (is_started) stop_system();
     }
-    System(const System&) = delete;
-    System& operator=(const System&) = delete;
-    bool is_started() const { return is_started_; }
-
-private:
-    bool is_started_;
 };
 
 template <class T>
@@ -158,11 +138,11 @@ bool set_option(Handle handle, int level, int name, T value) {
     return setsockopt(handle, level, name, reinterpret_cast<const char*>(&value), sizeof value) == 0;
 }
 
-std::uint32_t get_option(Handle handle, int level, int name) {
+std::uint32_t buffer_bytes(Handle handle, int name) {
     int value = 0;
     Length length = sizeof value;
-    const bool is_known = getsockopt(handle, level, name, reinterpret_cast<char*>(&value), &length) == 0;
-    return is_known && value > 0 ? static_cast<std::uint32_t>(value) : 0;
+    getsockopt(handle, SOL_SOCKET, name, reinterpret_cast<char*>(&value), &length);
+    return static_cast<std::uint32_t>(std::max(value, 0));
 }
 
 /// Some systems refuse what is too much for them, rather than give less.
@@ -191,8 +171,9 @@ void forbid_fragments(Handle handle, bool is_ipv6) {
 
 /// For a socket of `family`; an IPv6 socket reaches IPv4 by mapped addresses. 0 if it cannot.
 Length to_system(const Address& address, Address::Family family, sockaddr_storage& out) {
+    const bool is_ipv4 = address.family == Address::Family::ipv4;
+    if (address.family == Address::Family::none || (family == Address::Family::ipv4 && !is_ipv4)) return 0;
     if (family == Address::Family::ipv4) {
-        if (address.family != Address::Family::ipv4) return 0;
         auto& ipv4 = *new (&out) sockaddr_in{};
         ipv4.sin_family = AF_INET;
         ipv4.sin_port = htons(address.port);
@@ -202,16 +183,10 @@ Length to_system(const Address& address, Address::Family family, sockaddr_storag
     auto& ipv6 = *new (&out) sockaddr_in6{};
     ipv6.sin6_family = AF_INET6;
     ipv6.sin6_port = htons(address.port);
+    ipv6.sin6_scope_id = address.scope;
     auto* const ip = reinterpret_cast<std::uint8_t*>(&ipv6.sin6_addr);
-    if (address.family == Address::Family::ipv6) {
-        ipv6.sin6_scope_id = address.scope;
-        std::copy(address.ip.begin(), address.ip.end(), ip);
-    } else if (address.family == Address::Family::ipv4) {
-        ip[10] = ip[11] = 0xFF;
-        std::copy_n(address.ip.begin(), 4, ip + 12);
-    } else {
-        return 0;
-    }
+    if (is_ipv4) ip[10] = ip[11] = 0xFF;
+    std::memcpy(is_ipv4 ? ip + 12 : ip, address.ip.data(), is_ipv4 ? 4 : 16);
     return sizeof ipv6;
 }
 
@@ -243,33 +218,28 @@ struct Envelope {
         message.msg_control = control;
         message.msg_controllen = sizeof control;
     }
-    /// The only control item: an in_pktinfo or an in6_pktinfo.
-    template <class Info>
-    void put(int level, int type, const Info& info) {
+    void set_source(const LocalIp& ip, bool is_ipv4) {
         cmsghdr* const item = CMSG_FIRSTHDR(&message);
-        item->cmsg_level = level;
-        item->cmsg_type = type;
+        item->cmsg_level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+        item->cmsg_type = is_ipv4 ? IP_PKTINFO : IPV6_PKTINFO;
         // Without the padding: Linux has room for just so much, and allocates for more.
-        message.msg_controllen = item->cmsg_len = static_cast<Length>(CMSG_LEN(sizeof info));
-        std::memcpy(CMSG_DATA(item), &info, sizeof info);
+        item->cmsg_len = static_cast<Length>(CMSG_LEN(is_ipv4 ? sizeof(in_pktinfo) : sizeof(in6_pktinfo)));
+        message.msg_controllen = item->cmsg_len;
+        const std::size_t at =
+            is_ipv4 ? offsetof(in_pktinfo, ipi_spec_dst) : offsetof(in6_pktinfo, ipi6_addr);
+        std::memcpy(CMSG_DATA(item) + at, ip.data(), is_ipv4 ? 4 : 16);
     }
-    void set_source(const LocalIp& ip) {
-        in_pktinfo ipv4{};
-        in6_pktinfo ipv6{};
-        std::memcpy(&ipv4.ipi_spec_dst, ip.data(), sizeof ipv4.ipi_spec_dst);
-        std::memcpy(&ipv6.ipi6_addr, ip.data(), sizeof ipv6.ipi6_addr);
-        const bool is_ipv4 = static_cast<const sockaddr*>(message.msg_name)->sa_family == AF_INET;
-        is_ipv4 ? put(IPPROTO_IP, IP_PKTINFO, ipv4) : put(IPPROTO_IPV6, IPV6_PKTINFO, ipv6);
-    }
+    /// Zeros if the system does not tell.
     LocalIp destination() {
         LocalIp ip{};
         const cmsghdr* const item = CMSG_FIRSTHDR(&message);
-        if (item && item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
+        if (!item) return ip;
+        if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
             in_pktinfo info;
             std::memcpy(&info, CMSG_DATA(item), sizeof info);
             // Linux has the address to answer from in the first one, also for broadcasts.
             std::memcpy(ip.data(), info.ipi_spec_dst.s_addr ? &info.ipi_spec_dst : &info.ipi_addr, 4);
-        } else if (item && item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_PKTINFO) {
+        } else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_PKTINFO) {
             std::memcpy(ip.data(), CMSG_DATA(item) + offsetof(in6_pktinfo, ipi6_addr), ip.size());
         }
         return ip;
@@ -314,7 +284,7 @@ bool send_datagram(Handle handle, std::span<const std::byte> datagram, sockaddr_
     if (source) {
         // sendmsg only reads them.
         Envelope envelope({const_cast<std::byte*>(datagram.data()), datagram.size()}, to, length);
-        envelope.set_source(*source);
+        envelope.set_source(*source, to.ss_family == AF_INET);
         return ::sendmsg(handle, &envelope.message, 0) >= 0;
     }
 #endif
@@ -328,14 +298,10 @@ bool send_datagram(Handle handle, std::span<const std::byte> datagram, sockaddr_
 Result<Socket> Socket::open(const Address& local, const SocketConfig& config) {
     if (local.family == Address::Family::none) return NetError::bad_address;
     const System system;
-    if (!system.is_started()) return NetError::system;
+    if (!system.is_started) return NetError::system;
     const bool is_ipv6 = local.family == Address::Family::ipv6;
     const Handle handle = ::socket(is_ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, IPPROTO_UDP);
-#ifdef _WIN32
-    if (handle == INVALID_SOCKET) return last_error();
-#else
-    if (handle < 0) return last_error();
-#endif
+    if (handle == static_cast<Handle>(kNone)) return last_error();
     static_cast<void>(start_system());  // once more, until close(); it cannot fail now
     Socket result(static_cast<std::intptr_t>(handle), local.family);  // closes on every way out
     if (!set_non_blocking(handle)) return last_error();
@@ -444,31 +410,21 @@ std::uint8_t Socket::LocalAddresses::number_of(const LocalIp& ip) {
 }
 
 void Socket::count_unsent(NetError reason) {
-    switch (reason) {
-        case NetError::would_block:
-            stats_.send_blocked += 1;
-            break;
-        case NetError::unreachable:
-        case NetError::bad_address:
-            stats_.send_unreachable += 1;
-            break;
-        case NetError::permission:
-            stats_.send_forbidden += 1;
-            break;
-        case NetError::too_large:
-            stats_.send_too_large += 1;
-            break;
-        default:
-            stats_.send_failed += 1;
-    }
+    const bool is_unreachable = reason == NetError::unreachable || reason == NetError::bad_address;
+    std::uint64_t& count = reason == NetError::would_block  ? stats_.send_blocked
+                           : is_unreachable                 ? stats_.send_unreachable
+                           : reason == NetError::permission ? stats_.send_forbidden
+                           : reason == NetError::too_large  ? stats_.send_too_large
+                                                            : stats_.send_failed;
+    count += 1;
 }
 
 std::uint32_t Socket::receive_buffer_bytes() const {
-    return get_option(static_cast<Handle>(handle_), SOL_SOCKET, SO_RCVBUF);
+    return buffer_bytes(static_cast<Handle>(handle_), SO_RCVBUF);
 }
 
 std::uint32_t Socket::send_buffer_bytes() const {
-    return get_option(static_cast<Handle>(handle_), SOL_SOCKET, SO_SNDBUF);
+    return buffer_bytes(static_cast<Handle>(handle_), SO_SNDBUF);
 }
 
 Result<Address> Socket::local_address() const {
@@ -511,7 +467,7 @@ Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16
     Result<Address> port = Address::parse("0.0.0.0" + tail, default_port);
     if (!port || name.empty()) return NetError::bad_address;
     const System system;
-    if (!system.is_started()) return NetError::system;
+    if (!system.is_started) return NetError::system;
 
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;

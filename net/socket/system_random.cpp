@@ -17,8 +17,6 @@
 #include <sys/random.h>
 #endif
 #include <unistd.h>
-
-#include <cerrno>
 #endif
 
 namespace shoal::net {
@@ -30,12 +28,6 @@ bool fill_some(std::span<std::byte> bytes) {
 #if defined(_WIN32)
     return BCryptGenRandom(nullptr, reinterpret_cast<PUCHAR>(bytes.data()), static_cast<ULONG>(bytes.size()),
                            BCRYPT_USE_SYSTEM_PREFERRED_RNG) >= 0;
-#elif defined(__linux__)
-    ssize_t size = 0;
-    do {
-        size = getrandom(bytes.data(), bytes.size(), 0);
-    } while (size < 0 && errno == EINTR);
-    return size == static_cast<ssize_t>(bytes.size());
 #else
     return getentropy(bytes.data(), bytes.size()) == 0;
 #endif
