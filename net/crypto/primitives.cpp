@@ -199,34 +199,7 @@ public:
           pad1_(load<std::uint64_t>(key + 24)) {}
 
     /// Whole blocks of 16 bytes. `top` is bit 128 of each.
-    void blocks(Bytes bytes, std::uint64_t top) {
-        const std::uint64_t r0 = r0_, r1 = r1_;
-        const std::uint64_t s1 = r1 + (r1 >> 2);  // r1 * 2^128 modulo 2^130 - 5; the clamp left no rest
-        std::uint64_t h0 = h0_, h1 = h1_, h2 = h2_;
-        for (std::size_t i = 0; i < bytes.size(); i += 16) {
-            // h2 <= 4 here, at most 6 after the addition: no sum of products overflows.
-            const Wide block = wide(load<std::uint64_t>(&bytes[i + 8]), load<std::uint64_t>(&bytes[i]));
-            const Wide sum = wide(h1, h0) + block;
-            h0 = low(sum);
-            h1 = shifted_down<64>(sum);
-            h2 += std::uint64_t(sum < block) + top;
-
-            const Wide product0 = multiply(h0, r0) + multiply(h1, s1);
-            const Wide product1 =
-                multiply(h0, r1) + multiply(h1, r0) + wide(0, h2 * s1) + wide(0, shifted_down<64>(product0));
-            const std::uint64_t product2 = h2 * r0 + shifted_down<64>(product1);
-
-            // What lies above bit 130 counts five times at the bottom.
-            const Wide above = wide(0, (product2 >> 2) + (product2 & ~std::uint64_t(3)));
-            const Wide reduced = wide(low(product1), low(product0)) + above;
-            h0 = low(reduced);
-            h1 = shifted_down<64>(reduced);
-            h2 = (product2 & 3) + std::uint64_t(reduced < above);
-        }
-        h0_ = h0;
-        h1_ = h1;
-        h2_ = h2;
-    }
+    void blocks(Bytes bytes, std::uint64_t top);
     /// A rest of less than 16 bytes is padded with zeros, or, at the end of a message, marked.
     void update(Bytes bytes, bool is_padded) {
         const std::size_t whole = bytes.size() / 16 * 16;
@@ -254,6 +227,35 @@ private:
     std::uint64_t r0_, r1_, pad0_, pad1_;
     std::uint64_t h0_ = 0, h1_ = 0, h2_ = 0;
 };
+
+void Poly1305::blocks(Bytes bytes, std::uint64_t top) {
+    const std::uint64_t r0 = r0_, r1 = r1_;
+    const std::uint64_t s1 = r1 + (r1 >> 2);  // r1 * 2^128 modulo 2^130 - 5; the clamp left no rest
+    std::uint64_t h0 = h0_, h1 = h1_, h2 = h2_;
+    for (std::size_t i = 0; i < bytes.size(); i += 16) {
+        // h2 <= 4 here, at most 6 after the addition: no sum of products overflows.
+        const Wide block = wide(load<std::uint64_t>(&bytes[i + 8]), load<std::uint64_t>(&bytes[i]));
+        const Wide sum = wide(h1, h0) + block;
+        h0 = low(sum);
+        h1 = shifted_down<64>(sum);
+        h2 += std::uint64_t(sum < block) + top;
+
+        const Wide product0 = multiply(h0, r0) + multiply(h1, s1);
+        const Wide product1 =
+            multiply(h0, r1) + multiply(h1, r0) + wide(0, h2 * s1) + wide(0, shifted_down<64>(product0));
+        const std::uint64_t product2 = h2 * r0 + shifted_down<64>(product1);
+
+        // What lies above bit 130 counts five times at the bottom.
+        const Wide above = wide(0, (product2 >> 2) + (product2 & ~std::uint64_t(3)));
+        const Wide reduced = wide(low(product1), low(product0)) + above;
+        h0 = low(reduced);
+        h1 = shifted_down<64>(reduced);
+        h2 = (product2 & 3) + std::uint64_t(reduced < above);
+    }
+    h0_ = h0;
+    h1_ = h1;
+    h2_ = h2;
+}
 
 Tag aead_tag(Poly1305& poly, Bytes associated, Bytes text) {
     poly.update(associated, true);
