@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdio>
+#include <optional>
 
 #include "net/handshake/token.h"
 
@@ -14,7 +15,7 @@ namespace shoal::demo {
 namespace {
 
 struct Options {
-    std::string server = "127.0.0.1:40000";
+    std::string server = "127.0.0.1:40000", key;
     std::uint64_t player = 1, seconds = 60;
 };
 
@@ -23,6 +24,8 @@ Flags make_flags(Options& options) {
         "usage: backend [flags] > FILE\n"
         "Prints a token, with which one client may come once to a server started with --tokens.\n");
     flags.text("--server", options.server, "ADDRESS:PORT as clients reach it (127.0.0.1:40000)");
+    flags.text("--key", options.key,
+               "that server's public key, which it prints (that of a server on this machine)");
     flags.whole("--player", options.player, 0, UINT64_MAX, "number of the player who has logged in (1)");
     flags.whole("--seconds", options.seconds, 1, 86'400, "how long the token is good (60)");
     return flags;
@@ -39,11 +42,21 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     const auto [key, why] = load_or_make_private_key(beside(argv0, kBackendKeyFile));
     if (!key) return fail("backend", why, 1);
 
+    std::optional<net::PublicKey> server_key = net::parse_public_key(options.key);
+    if (!options.key.empty() && !server_key)
+        return fail("backend", "--key needs 64 hexadecimal digits, not '" + options.key + "'", 2);
+    if (!server_key) {
+        const auto [own, why_not] = load_or_make_private_key(beside(argv0, kServerKeyFile));
+        if (!own) return fail("backend", why_not, 1);
+        server_key = net::public_key(*own);
+    }
+
     const std::array servers = {server.value()};
     const auto token = net::issue_token({.protocol_id = kProtocolId,
                                          .client_id = options.player,
                                          .expires_s = unix_time_s() + options.seconds,
-                                         .servers = servers},
+                                         .servers = servers,
+                                         .server_key = *server_key},
                                         *key, fresh_seed());
     if (!token) return fail("backend", "clients cannot reach " + options.server, 2);
     return std::printf("%s\n", net::to_text(*token).c_str()) < 0;

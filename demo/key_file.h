@@ -18,6 +18,7 @@ struct KeyOrWhy {
 };
 
 inline constexpr std::string_view kBackendKeyFile = "backend.key";  // shared by backend and servers
+inline constexpr std::string_view kServerKeyFile = "server.key";
 
 /// The file `name` in the folder of the program that was started as `argv0`.
 std::string beside(std::string_view argv0, std::string_view name);

@@ -21,7 +21,7 @@ struct Options {
     std::string bind = "127.0.0.1", hash_log, tokens;
     double seconds = 0, settle = 0;
     bool headless = false, insecure = false;
-    net::Key key;  // zero: clients come by token
+    net::Key key;
     net::TokenConfig token_config;
 };
 
@@ -172,7 +172,7 @@ std::string find_backend_key(Options& options, const net::Address& reached_at, s
 /// The server's key, from the file beside the program; its public half in the file that clients read.
 /// Returns why not, in one line.
 std::string find_key(Options& options, std::string_view argv0) {
-    auto [key, why] = load_or_make_private_key(beside(argv0, "server.key"));
+    auto [key, why] = load_or_make_private_key(beside(argv0, kServerKeyFile));
     if (!key) return why;
     options.key = *key;
     const std::string path = beside(argv0, "server.pub");
@@ -210,8 +210,8 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
         const auto reached_at = net::Address::parse(options.tokens);
         if (!options.tokens.empty() && (!reached_at || reached_at.value().port == 0))
             return fail("server", "--tokens needs ADDRESS:PORT, not '" + options.tokens + "'", 2);
-        const std::string why =
-            reached_at ? find_backend_key(options, reached_at.value(), argv0) : find_key(options, argv0);
+        std::string why = find_key(options, argv0);
+        if (why.empty() && reached_at) why = find_backend_key(options, reached_at.value(), argv0);
         if (!why.empty()) return fail("server", why, 1);
     }
     HashLog log;

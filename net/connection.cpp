@@ -24,6 +24,22 @@ constexpr std::size_t kIpUdpBytes = 28;
 /// A ping or acks alone, at most.
 constexpr std::size_t kSmallPacketBytes = kMaxHeaderBytes + kMaxTagBytes;
 
+/// The other side's reason, as far as it is one that only that side can know.
+DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
+    switch (said) {
+        case DisconnectReason::protocol_error:
+        case DisconnectReason::exhausted:
+            return said;
+        case DisconnectReason::shut_down:
+        case DisconnectReason::kicked:
+        case DisconnectReason::refused_full:
+        case DisconnectReason::refused:
+            return is_from_server ? said : DisconnectReason::closed_by_peer;
+        default:
+            return DisconnectReason::closed_by_peer;
+    }
+}
+
 }  // namespace
 
 Connection::Connection(const ConnectionConfig& config, const Session& session, const PacketCipher& cipher,
@@ -109,8 +125,7 @@ void Connection::apply(const Packet& packet, Time now) {
     stats_.bytes_received += packet.datagram.size() + cipher_.tag_bytes();
     last_received_ = now;
     if (packet.kind == PacketKind::disconnect) {
-        const bool is_plain = packet.reason == DisconnectReason::closed;
-        close(is_plain ? DisconnectReason::closed_by_peer : packet.reason, packet.text, false, now);
+        close(heard_reason(packet.reason, !session_.receive_id), packet.text, false, now);
         return;
     }
     if (packet.kind == PacketKind::challenge) echo_ = packet.challenge.number;

@@ -1,6 +1,40 @@
 #include "endpoint.h"
 
+#include "connection.h"
+
 namespace shoal::net {
+
+bool Endpoint::is_connected(PeerId peer) const {
+    const Connection* const connection = connection_of(peer);
+    return connection && connection->is_open() && connection->is_announced();
+}
+
+std::size_t Endpoint::payload_capacity(PeerId peer) const {
+    return is_connected(peer) ? connection_of(peer)->payload_capacity() : 0;
+}
+
+std::uint64_t Endpoint::next_packet_number(PeerId peer) const {
+    return is_connected(peer) ? connection_of(peer)->next_packet_number() : 0;
+}
+
+std::uint64_t Endpoint::send_payload(PeerId peer, std::span<const std::byte> payload, std::uint64_t cookie,
+                                     Time now) {
+    return is_connected(peer) ? connection_of(peer)->send_payload(payload, cookie, now) : 0;
+}
+
+SendResult Endpoint::send_message(PeerId peer, Delivery how, std::span<const std::byte> message) {
+    return is_connected(peer) ? connection_of(peer)->send_message(how, message) : SendResult::not_connected;
+}
+
+void Endpoint::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) {
+    if (is_connected(peer)) connection_of(peer)->close(reason, text, true, now);
+}
+
+const ConnectionStats& Endpoint::stats(PeerId peer) const {
+    static constexpr ConnectionStats kNone;
+    const Connection* const connection = connection_of(peer);
+    return connection ? connection->stats() : kNone;
+}
 
 std::string_view describe(DisconnectReason reason) {
     switch (reason) {
@@ -54,8 +88,6 @@ std::string_view describe(Drop reason) {
             return "unknown kind";
         case Drop::wrong_direction:
             return "wrong direction";
-        case Drop::bad_checksum:
-            return "bad checksum";
         case Drop::bad_handshake:
             return "bad handshake";
         case Drop::bad_cookie:

@@ -32,7 +32,7 @@ constexpr std::size_t kMaxLargePayloadBytes = 32 * 1024;
 constexpr std::size_t kMaxHelloBytes = 900;   // application data in a connection request
 constexpr std::size_t kMaxReasonBytes = 200;  // text of a refusal or disconnect; longer text is cut
 /// What a connect token leaves of a hello, however long it is.
-constexpr std::size_t kMaxTokenHelloBytes = 591;
+constexpr std::size_t kMaxTokenHelloBytes = 632;
 
 /// Whether packets are encrypted. Both sides of a connection must say the same.
 enum class Security : std::uint8_t {
@@ -189,6 +189,8 @@ public:
 enum class [[nodiscard]] SendResult : std::uint8_t{queued, queue_full, too_large, not_connected};
 std::string_view describe(SendResult result);
 
+class Connection;
+
 /// What Host and Client have in common. One thread at a time.
 /// A tick: receive() for each datagram, update(), send_payload() per peer, flush().
 class Endpoint {
@@ -205,13 +207,13 @@ public:
     virtual void flush(Time now) = 0;
 
     /// Connected and not disconnecting. Every other function takes only such peers, unless it says so.
-    virtual bool is_connected(PeerId peer) const = 0;
+    virtual bool is_connected(PeerId peer) const;
     /// Bytes of payload that the next packet should carry at most: kMinPayloadBytes to kMaxPayloadBytes,
     /// fewer when messages wait. 0 when none can be sent now: not connected, too many fates are open, the
     /// rate allows no more until a later update(), or a large payload has not left yet.
-    virtual std::size_t payload_capacity(PeerId peer) const = 0;
+    virtual std::size_t payload_capacity(PeerId peer) const;
     /// The number that the next packet will have, whatever it carries.
-    virtual std::uint64_t next_packet_number(PeerId peer) const = 0;
+    virtual std::uint64_t next_packet_number(PeerId peer) const;
     /// Sends one packet now, with acks and as many waiting messages as fit beside the payload. Returns its
     /// number, never 0; its fate is reported once, with the cookie.
     /// A payload over kMaxPayloadBytes, at most kMaxLargePayloadBytes, takes several packets and has one fate
@@ -219,19 +221,23 @@ public:
     /// the rate allows, some of it now, the rest in later flushes; until then payload_capacity is 0. Returns
     /// 0, having done nothing, when payload_capacity is 0 or the payload is too large.
     virtual std::uint64_t send_payload(PeerId peer, std::span<const std::byte> payload, std::uint64_t cookie,
-                                       Time now) = 0;
+                                       Time now);
     /// Queues a copy. Each channel and weight has its own bound. Also for peers that are gone: not_connected.
     /// Reliable messages may have kMaxReliableBytes, others kMaxMessageBytes; too_large also says that it
     /// would not fit into its queue if that were empty (ConnectionConfig::message_queue_bytes).
-    virtual SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message) = 0;
+    virtual SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message);
     /// Reports open fates as lost and the peer as disconnected, before it returns; tells the other side.
     /// Later flushes repeat the news. Messages that still wait, or get lost on their way, are not sent any
     /// more: who wants an answer to his last words has to wait for it. No effect on peers that are gone.
-    virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) = 0;
+    virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now);
     /// Also in on_disconnected, for a peer that was connected.
     /// All zero for a peer that is gone, or not there yet.
-    virtual const ConnectionStats& stats(PeerId peer) const = 0;
+    virtual const ConnectionStats& stats(PeerId peer) const;
     virtual const EndpointStats& endpoint_stats() const = 0;
+
+protected:
+    /// Until its last word; null for a peer that is gone.
+    virtual Connection* connection_of(PeerId) const { return nullptr; }
 };
 
 }  // namespace shoal::net

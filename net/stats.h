@@ -15,8 +15,7 @@ enum class Drop : std::uint8_t {
     oversized,           // longer than kMaxDatagramBytes
     unknown_kind,        // first byte names no packet kind we know, or uses reserved bits
     wrong_direction,     // a kind that only the other role receives
-    bad_checksum,        // handshake packet damaged on its way
-    bad_handshake,       // handshake packet intact but wrong in form
+    bad_handshake,       // handshake packet of the wrong form
     bad_cookie,          // forged, expired, or for another address
     too_many_attempts,   // more handshakes than one machine may open, or than this host takes at once
     unexpected,          // a handshake packet that this client does not wait for

@@ -35,5 +35,32 @@ TEST(Entropy, KeysNeverRepeatAndAreNotTheSeed) {
     }
 }
 
+// Goal: two endpoints made of one config, or of copies, never share a seed.
+TEST(OneTimeSeed, IsTakenOnceFromAllCopies) {
+    Seed bytes{};
+    bytes[5] = std::byte(9);
+    OneTimeSeed seed = bytes;
+    const OneTimeSeed copy = seed;
+    EXPECT_FALSE(seed.is_missing());
+    EXPECT_TRUE(equal_in_constant_time(copy.take().bytes(), bytes));
+    EXPECT_TRUE(seed.is_missing());
+    EXPECT_TRUE(copy.is_missing());
+    EXPECT_TRUE(equal_in_constant_time(seed.take().bytes(), Seed{}));
+    EXPECT_TRUE(OneTimeSeed().is_missing());
+    EXPECT_TRUE(equal_in_constant_time(OneTimeSeed().take().bytes(), Seed{}));
+}
+
+TEST(OneTimeSeed, WhoWritesHasAnotherOne) {
+    OneTimeSeed first = Seed{std::byte(1)};
+    OneTimeSeed second = first;
+    second[1] = std::byte(2);
+    const std::span<std::byte> bytes = second;  // as fill_random sees it
+    bytes[2] = std::byte(3);
+    EXPECT_TRUE(equal_in_constant_time(first.take().bytes(), Seed{std::byte(1)}));
+    EXPECT_FALSE(second.is_missing());
+    EXPECT_TRUE(
+        equal_in_constant_time(second.take().bytes(), Seed{std::byte(1), std::byte(2), std::byte(3)}));
+}
+
 }  // namespace
 }  // namespace shoal::net

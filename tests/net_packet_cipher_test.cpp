@@ -181,6 +181,37 @@ TEST(PacketCipher, ForgeriesTurnNoKey) {
     EXPECT_TRUE(open(ends.b, seal(ends.a, 4, false, "four")));
 }
 
+// The keys of one exchange serve either security: sealed as they are, insecure as keys of tags.
+TEST(PacketCipher, MadeOfAHandshakesKeysItIsWhatTheSecuritySays) {
+    for (const Security security : {Security::sealed, Security::insecure}) {
+        PacketCipher a = PacketCipher::make(security, kProtocol, key_of(1), key_of(2), 1, 0s);
+        PacketCipher b = PacketCipher::make(security, kProtocol, key_of(2), key_of(1), 1, 0s);
+        EXPECT_EQ(a.is_sealed(), security == Security::sealed);
+        EXPECT_TRUE(open(b, seal(a, 1, false, "body")));
+        EXPECT_TRUE(open(a, seal(b, 1, false, "body")));
+        EXPECT_FALSE(open(a, seal(a, 2, false, "body"))) << "one key for each direction";
+    }
+}
+
+TEST(PacketCipher, SoManyForgeriesEndAKey) {
+    EXPECT_EQ(PacketCipher::kMaxForgeries, 1ull << 36);
+    Ends ends;
+    Sealed forged = seal(ends.a, 1, false, "forged");
+    forged.bytes.back() ^= std::byte(1);
+    ends.b.add_forgeries(PacketCipher::kMaxForgeries - 2);
+    EXPECT_FALSE(open(ends.b, forged));
+    EXPECT_TRUE(open(ends.b, seal(ends.a, 1, false, "true")));
+    // Under the next key they count anew.
+    const KeyLife soon{1, 1h};
+    ASSERT_TRUE(open(ends.b, seal(ends.a, 2, ends.a.prepare(2, 1, soon, 0s), "two")));
+    EXPECT_FALSE(open(ends.b, forged));
+    ASSERT_TRUE(open(ends.b, seal(ends.a, 3, true, "three")));
+    ends.b.add_forgeries(PacketCipher::kMaxForgeries - 2);
+    EXPECT_FALSE(open(ends.b, forged));
+    EXPECT_FALSE(open(ends.b, seal(ends.a, 4, true, "four")));
+    EXPECT_TRUE(ends.b.has_keys()) << "it can still say good-bye";
+}
+
 TEST(PacketCipher, ForgottenKeysOpenNothing) {
     for (const bool is_sealed : {true, false}) {
         Ends ends(is_sealed);

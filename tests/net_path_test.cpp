@@ -311,7 +311,9 @@ TEST(Path, OnlyAProvenAddressIsReplaced) {
     world.run(1500ms);
     EXPECT_EQ(world.host->peer_count(), 2u);
     EXPECT_EQ(pair.moves(), 3u);
-    // But who comes in anew where a moved peer is proven to be, is that peer.
+    // But who comes in anew where a moved peer is proven to be, and silent, is that peer.
+    world.players.erase(world.players.begin());
+    world.run(2s);
     auto& again = world.add_client(client_config(72));
     again.move(Address::ipv4(10, 0, 0, 9, 9));
     again.client.connect(world.server_address, {}, world.now);

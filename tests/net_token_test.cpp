@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/allocations.h"
-
 namespace shoal::net {
 namespace {
 
@@ -38,15 +36,11 @@ bool contains(std::span<const std::byte> all, std::span<const std::byte> part) {
     return std::search(all.begin(), all.end(), part.begin(), part.end()) != all.end();
 }
 
-bool same(const Key& a, const Key& b) {
-    return equal_in_constant_time(a.bytes(), b.bytes());
-}
-
 void expect_same(const ClientToken& a, const ClientToken& b) {
     EXPECT_EQ(a.protocol_id, b.protocol_id);
     EXPECT_EQ(a.expires_s, b.expires_s);
     EXPECT_EQ(a.servers, b.servers);
-    EXPECT_TRUE(same(a.key, b.key));
+    EXPECT_EQ(a.server_key, b.server_key);
     EXPECT_EQ(a.sealed, b.sealed);
 }
 
@@ -61,7 +55,7 @@ struct Issued {
     Key backend_key{ramp(1)};
     std::vector<Address> servers = {Address::ipv4(203, 0, 113, 7, 40000), ipv6(1, 7777)};
     Buffer claims = text("red team");
-    TokenRequest request{kGame, 42, kExpiry, servers, claims};
+    TokenRequest request{kGame, 42, kExpiry, servers, claims, ramp(0xA0)};
 
     ClientToken token(unsigned fresh = 0x60) const {
         std::optional<ClientToken> issued = issue_token(request, backend_key, ramp(fresh));
@@ -84,8 +78,7 @@ TEST(Token, BackendClientAndServerAgree) {
     EXPECT_EQ(contents.client_id, 42u);
     EXPECT_EQ(contents.expires_s, kExpiry);
     EXPECT_EQ(contents.claims, issued.claims);
-    EXPECT_TRUE(same(contents.key, token.key));
-    EXPECT_FALSE(same(contents.key, Key{}));
+    EXPECT_EQ(token.server_key, ramp(0xA0));
     EXPECT_TRUE(std::equal(contents.id.begin(), contents.id.end(), token.sealed.begin() + 1));
 
     const std::optional<ClientToken> read = read_client_token(bytes_of(token));
@@ -100,17 +93,16 @@ TEST(Token, BackendClientAndServerAgree) {
 // Method: bytes made by a program of another language, from the comments in token.cpp.
 TEST(Token, MatchesIndependentBytes) {
     const std::string_view digits =
-        "01887766554433221100d2496b00000000f240deeeed5fbb9f1fd0707531c6c04c38ddc0f8099df45bba50325b0c6b7c9502"
-        "04cb007107409c0620010db8000000000000000000000001611e8400013f9a58401ee0930d52585b16eb1818de5d1ad8bed7"
-        "cacc36faacc711399539fe1eaae07b5e899f9c739b660d7ebfb452453f6aec34590c0ffabe0011cf373208ee3a478aebbcaf"
-        "ca6a80158601180b04a7f9a83ab7172bbd131e23fadd8143859ab25a81e5612abd1fdd32693ca63aae5aa16389c8c2759c56"
-        "9ed27907eb458d92722b";
+        "02887766554433221100d2496b00000000a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf02"
+        "04cb007107409c0620010db8000000000000000000000001611e6400020bcc19f05e61e726bcf329d09bc0f0dc36a8104435"
+        "4c2865191b67e470ec9865d7408704c2d64857ab842d31e31d0fcd93815139b90f903b97420c4926dcd16320a298d75f9652"
+        "8673594b7e4a93e0b4bd529eadcd0dc8b7c8c25328504d3d2620a0b4";
     Buffer expected;
     for (std::size_t i = 0; i < digits.size(); i += 2)
         expected.push_back(std::byte(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16)));
     const ClientToken token = Issued().token();
     EXPECT_EQ(bytes_of(token), expected);
-    EXPECT_TRUE(to_text(token).starts_with("AYh3ZlVEMyIRANJJawAAAADyQN7u7V-7nx_QcHUx"));
+    EXPECT_TRUE(to_text(token).starts_with("Aoh3ZlVEMyIRANJJawAAAACgoaKjpKWmp6ipqqus"));
 }
 
 TEST(Token, LargestFitsItsLimits) {
@@ -124,7 +116,7 @@ TEST(Token, LargestFitsItsLimits) {
     EXPECT_EQ(token.sealed.size(), kMaxSealedTokenBytes);
     EXPECT_LE(token.sealed.size(), 512u);
     EXPECT_EQ(bytes_of(token).size(), kMaxClientTokenBytes);
-    EXPECT_EQ(to_text(token).size(), 947u);
+    EXPECT_EQ(to_text(token).size(), 904u);
     TokenContents contents;
     ASSERT_EQ(issued.open(token.sealed, contents), std::nullopt);
     EXPECT_EQ(contents.claims, issued.claims);
@@ -143,7 +135,7 @@ TEST(Token, SmallestWorks) {
     issued.request.claims = {};
     issued.request.servers = std::span(issued.servers).first(1);
     const ClientToken token = issued.token();
-    EXPECT_EQ(token.sealed.size(), 105u);
+    EXPECT_EQ(token.sealed.size(), 73u);
     TokenContents contents;
     contents.claims = text("of another one");
     ASSERT_EQ(issued.open(token.sealed, contents), std::nullopt);
@@ -157,7 +149,8 @@ TEST(Token, RequestOutsideItsLimitsIsNotIssued) {
     const Issued issued;
     const auto is_issued = [&](const std::vector<Address>& servers, std::size_t claims_bytes) {
         const Buffer claims(claims_bytes);
-        return issue_token({kGame, 42, kExpiry, servers, claims}, issued.backend_key, ramp(1)).has_value();
+        return issue_token({kGame, 42, kExpiry, servers, claims, ramp(2)}, issued.backend_key, ramp(1))
+            .has_value();
     };
     const Address good = ipv6(1, 1);
     EXPECT_TRUE(is_issued({good}, kMaxClaimsBytes));
@@ -168,6 +161,9 @@ TEST(Token, RequestOutsideItsLimitsIsNotIssued) {
     EXPECT_FALSE(is_issued({good, Address{}}, 0));
     EXPECT_FALSE(is_issued({ipv6(1, 0)}, 0));
     EXPECT_FALSE(is_issued({ipv6(1, 1, 3)}, 0));
+    TokenRequest keyless = issued.request;
+    keyless.server_key = {};
+    EXPECT_FALSE(issue_token(keyless, issued.backend_key, ramp(1)));
 }
 
 TEST(Token, EachFlippedBitIsRefused) {
@@ -193,7 +189,7 @@ TEST(Token, EachTruncatedPrefixIsRefused) {
     TokenContents contents;
     for (std::size_t size = 0; size < token.sealed.size(); ++size) {
         const Buffer prefix(token.sealed.begin(), token.sealed.begin() + std::ptrdiff_t(size));
-        ASSERT_EQ(issued.open(prefix, contents), size < 105 ? TokenError::malformed : TokenError::forged);
+        ASSERT_EQ(issued.open(prefix, contents), size < 73 ? TokenError::malformed : TokenError::forged);
     }
     for (std::size_t size = 0; size < bytes.size(); ++size)
         ASSERT_FALSE(read_client_token(Buffer(bytes.begin(), bytes.begin() + std::ptrdiff_t(size)))) << size;
@@ -213,13 +209,13 @@ TEST(Token, WellSealedNonsenseIsRefused) {
         label.resize(label.size() + 24);
         Key keys[2];
         hkdf(issued.backend_key, label, keys);
-        Buffer secret(24 + 32);
+        Buffer secret(24);
         for (unsigned i = 0; i < 8; ++i) secret[i] = std::byte(kGame >> 8 * i & 0xFF);
         secret[16] = std::byte(1);  // expires at 1
         secret.insert(secret.end(), servers.begin(), servers.end());
         secret.resize(secret.size() + claims_bytes);
         Tag tag;
-        Buffer sealed = {std::byte(1)};
+        Buffer sealed = {std::byte(2)};
         seal(keys[0], nonce_from(0), sealed, secret, tag);
         sealed.resize(1 + 24);
         sealed.insert(sealed.end(), secret.begin(), secret.end());
@@ -298,7 +294,7 @@ TEST(Token, IsGoodForItsProtocolOnly) {
               TokenError::other_protocol);
 }
 
-// Goal: a random source that repeats itself breaks no seal, and two clients never share a key.
+// Goal: a random source that repeats itself breaks no seal.
 TEST(Token, RepeatedFreshBytesRepeatNothingForAnotherRequest) {
     const Issued issued;
     std::vector<Issued> others(5);
@@ -308,11 +304,9 @@ TEST(Token, RepeatedFreshBytesRepeatNothingForAnotherRequest) {
     others[3].claims = text("red teaM");
     others[3].request.claims = others[3].claims;
     others[4].request.servers = std::span(others[4].servers).first(1);
-    std::set<Buffer> keys, ids;
+    std::set<Buffer> ids;
     const auto insert = [&](const ClientToken& token) {
-        const auto key = token.key.bytes();
-        const bool is_new_key = keys.emplace(key.begin(), key.end()).second;
-        return ids.emplace(token.sealed.begin() + 1, token.sealed.begin() + 25).second && is_new_key;
+        return ids.emplace(token.sealed.begin() + 1, token.sealed.begin() + 25).second;
     };
     EXPECT_TRUE(insert(issued.token()));
     EXPECT_FALSE(insert(issued.token()));  // the very same token
@@ -331,10 +325,6 @@ TEST(Token, HidesWhatIsForTheServer) {
     EXPECT_FALSE(contains(bytes, text("red")));
     EXPECT_FALSE(contains(bytes, issued.backend_key.bytes()));
     EXPECT_FALSE(contains(bytes, ramp(0x60)));
-    EXPECT_FALSE(contains(token.sealed, token.key.bytes()));
-    // The token key stands where the format says, once.
-    EXPECT_TRUE(std::equal(token.key.bytes().begin(), token.key.bytes().end(), bytes.begin() + 17));
-    EXPECT_FALSE(contains(std::span(bytes).subspan(18), token.key.bytes()));
 }
 
 TEST(Token, ReadRefusesWhatWriteNeverMakes) {
@@ -344,13 +334,13 @@ TEST(Token, ReadRefusesWhatWriteNeverMakes) {
         changed[at] = std::byte(value);
         return read_client_token(changed).has_value();
     };
-    EXPECT_TRUE(is_read_with(0, 1));
-    EXPECT_FALSE(is_read_with(0, 0));
-    EXPECT_FALSE(is_read_with(0, 2));
+    EXPECT_TRUE(is_read_with(0, 2));
+    EXPECT_FALSE(is_read_with(0, 1));
+    EXPECT_FALSE(is_read_with(0, 3));
     for (const unsigned count : {0u, 1u, 3u, 8u, 9u, 255u}) EXPECT_FALSE(is_read_with(49, count)) << count;
     for (const unsigned family : {0u, 5u, 6u, 255u}) EXPECT_FALSE(is_read_with(50, family)) << family;
-    EXPECT_FALSE(is_read_with(76, 131));  // sealed size, less and more than there is
-    EXPECT_FALSE(is_read_with(76, 133));
+    EXPECT_FALSE(is_read_with(76, 99));  // sealed size, less and more than there is
+    EXPECT_FALSE(is_read_with(76, 101));
     Buffer no_port = bytes;
     no_port[55] = no_port[56] = std::byte(0);
     EXPECT_FALSE(read_client_token(no_port));
@@ -383,7 +373,7 @@ TEST(Token, TextHasOneForm) {
         EXPECT_EQ(accepted, letters.size() % 4 == 0 ? 64u : letters.size() % 4 == 3 ? 16u : 4u);
     }
     EXPECT_FALSE(parse_client_token(""));
-    EXPECT_FALSE(parse_client_token(std::string(948, 'A')));
+    EXPECT_FALSE(parse_client_token(std::string(905, 'A')));
     EXPECT_FALSE(parse_client_token(std::string(100'000, 'A')));
 }
 
@@ -403,14 +393,11 @@ TokenId id_of(std::uint64_t number) {
 
 TEST(TokenHistory, TakesEachTokenOnce) {
     TokenHistory history(10);
-    EXPECT_EQ(history.capacity(), 10u);
     EXPECT_EQ(history.use(id_of(1), 100, 50), TokenUse::first);
     EXPECT_EQ(history.use(id_of(1), 100, 50), TokenUse::used);
     EXPECT_EQ(history.use(id_of(257), 100, 50), TokenUse::first);  // the same bucket
     EXPECT_EQ(history.use(id_of(1), 100, 99), TokenUse::used);
     EXPECT_EQ(history.use(id_of(1), 100, 100), TokenUse::expired);
-    EXPECT_EQ(history.size(), 0u);
-    EXPECT_TRUE(history.is_consistent());
 }
 
 TEST(TokenHistory, RefusesWhenFullAndForgetsTheExpired) {
@@ -423,12 +410,9 @@ TEST(TokenHistory, RefusesWhenFullAndForgetsTheExpired) {
     EXPECT_EQ(history.use(id_of(4), 900, 100), TokenUse::first);
     EXPECT_EQ(history.use(id_of(5), 900, 100), TokenUse::full);
     EXPECT_EQ(history.use(id_of(2), 356, 355), TokenUse::used);
-    EXPECT_EQ(history.size(), 2u);
     EXPECT_EQ(history.use(id_of(6), ~0ull, ~0ull - 1), TokenUse::first);  // a long time
     EXPECT_EQ(history.size(), 1u);
     EXPECT_EQ(history.use(id_of(7), ~0ull, ~0ull), TokenUse::expired);
-    EXPECT_EQ(history.size(), 0u);
-    EXPECT_TRUE(history.is_consistent());
 }
 
 TEST(TokenHistory, ClockSetBackRevivesNothing) {
@@ -473,22 +457,21 @@ TEST(TokenHistory, MatchesMapModel) {
             else
                 model[id] = expires;
             ASSERT_EQ(history.use(id, expires, now), expected) << "step " << step;
-            ASSERT_EQ(history.size(), model.size()) << "step " << step;
-            ASSERT_TRUE(history.is_consistent()) << "step " << step;
+            ASSERT_GE(history.size(), model.size()) << "step " << step;
+            ASSERT_LE(history.size(), capacity) << "step " << step;
             counts[static_cast<std::size_t>(expected)] += 1;
         }
         for (const unsigned count : counts) EXPECT_GT(count, 0u);  // the script reaches every answer
     }
 }
 
-TEST(TokenHistory, DoesNotAllocateOnceCreated) {
-    TokenHistory history(1000);
-    const std::size_t before = test::allocations();
-    unsigned accepted = 0;
-    for (std::uint64_t i = 0; i < 100'000; ++i)
-        accepted += history.use(id_of(i), i / 50 + 30, i / 50) == TokenUse::first ? 1 : 0;
-    EXPECT_EQ(test::allocations(), before);
-    EXPECT_GT(accepted, 50'000u / 2);
+// However many come and expire, it remembers few more than those that are still good.
+TEST(TokenHistory, StaysSmall) {
+    TokenHistory history(1'000'000);
+    for (std::uint64_t i = 0; i < 200'000; ++i) {
+        EXPECT_EQ(history.use(id_of(i), i / 50 + 30, i / 50), TokenUse::first);
+        ASSERT_LE(history.size(), 2u * 1500 + 50);
+    }
 }
 
 }  // namespace

@@ -119,10 +119,13 @@ public:
         struct Up : Sink {
             Up(World& in, const Address& at) : world(in), address(at) {}
             void send(const Address& to, std::span<const std::byte> datagram) override {
+                Request request;
+                if (!read(datagram, request)) nonce = request.client_nonce;
                 world.up.push(address, to, datagram, world.now);
             }
             World& world;
             Address address;
+            std::uint64_t nonce = 0;  // of the last request
         };
         /// As if a router on the way had lent it another port, or it had changed networks.
         void move(const Address& to) { address = sink.address = to; }
@@ -190,6 +193,7 @@ inline HostConfig host_config(std::uint64_t seed = 7) {
     config.protocol_id = 0xC0FFEE;
     config.schema_hash = 0x5C4E;
     config.seed = seed_of(seed);
+    config.max_peers_per_ip = 0;  // the simulated players share one
     give_key(config);
     return config;
 }
@@ -204,47 +208,51 @@ inline ClientConfig client_config(std::uint64_t seed = 70) {
 /// A client's half of a handshake, by hand: the connects to send, and what the answers to them say.
 class Visitor {
 public:
-    explicit Visitor(std::uint64_t nonce, const Introduction& introduction = {0x5C4E, 1, {}},
-                     Security security = Security::sealed, const Key& server = server_key())
-        : nonce_(nonce), is_sealed_(security == Security::sealed) {
-        write(introduction,
-              std::span(body_).subspan(is_sealed_ ? kNoiseKeyBytes : 0).first<kIntroductionBytes>());
-        if (!is_sealed_) return;
-        const auto prologue = handshake_prologue(0xC0FFEE, Way::key, nonce);
-        noise_.emplace(prologue, public_key(server), Key(seed_of(nonce + 1)));
-        EXPECT_TRUE(noise_->write(body_));
+    explicit Visitor(std::uint64_t nonce, const Introduction& introduction = {0x5C4E, 1, {}, {}},
+                     Security security = Security::sealed, const PublicKey& server = public_key(server_key()))
+        : nonce_(nonce),
+          security_(security),
+          server_(security == Security::sealed ? server : public_key(insecure_server_key())) {
+        write(introduction, introduction_);
     }
-    /// Its body lies in this visitor.
-    Connect connect(std::uint64_t cookie) const {
-        return {kWireVersion, nonce_, 0xC0FFEE, is_sealed_ ? Way::key : Way::insecure, cookie, body_};
+    /// Its message lies in this visitor. Of the same cookie the same.
+    Connect connect(std::uint64_t cookie) {
+        Seed ephemeral = seed_of(nonce_ + 1);
+        std::memcpy(ephemeral.data() + 8, &cookie, sizeof cookie);
+        noise_.emplace(handshake_prologue(0xC0FFEE, security_, nonce_, cookie), server_, Key(ephemeral));
+        std::copy(introduction_.begin(), introduction_.end(), noise_payload(message_).begin());
+        EXPECT_TRUE(noise_->write(message_));
+        return {kWireVersion, nonce_, 0xC0FFEE, cookie, message_};
     }
-    /// The verdict in an answer, if that is authentic. Once. Its text lies in this visitor.
+    /// The verdict in an answer to the last connect, if that is authentic. Once. Its text lies in this
+    /// visitor.
     std::optional<Verdict> open(std::span<const std::byte> datagram) {
         Answer answer;
-        if (read(datagram, answer) || answer.client_nonce != nonce_) return std::nullopt;
-        answer_.assign(answer.body.begin(), answer.body.end());
-        if (is_sealed_ && !noise_->read(answer_)) return std::nullopt;
+        if (!noise_ || read(datagram, answer) || answer.client_nonce != nonce_) return std::nullopt;
+        answer_.assign(answer.message.begin(), answer.message.end());
         Verdict verdict;
-        const std::span<std::byte> text = is_sealed_ ? noise_payload(answer_) : std::span(answer_).subspan(8);
-        return read(text, verdict) ? std::optional(verdict) : std::nullopt;
+        if (!noise_->read(answer_) || !read(noise_payload(answer_), verdict)) return std::nullopt;
+        return verdict;
     }
+    NoiseKeys keys() const { return noise_->split(); }
 
 private:
     std::uint64_t nonce_;
-    bool is_sealed_;
+    Security security_;
+    PublicKey server_;
     std::optional<NoiseInitiator> noise_;
-    std::array<std::byte, kConnectBodyBytes> body_{};
+    std::array<std::byte, kIntroductionBytes> introduction_{};
+    std::array<std::byte, kConnectMessageBytes> message_{};
     std::vector<std::byte> answer_;
 };
 
 /// Somebody who sees a client's requests, and answers each with forged cookies before the server can.
 struct CookieForger {
-    CookieForger(World& in, World::Player& player, const ClientConfig& config, int per_request)
+    CookieForger(World& in, World::Player& player, const ClientConfig&, int per_request)
         : world(in),
           victim(player),
           forged(per_request),
-          nonce(Entropy(config.seed).next()),
-          random(seed_of(nonce)) {
+          random(seed_of(player.address.port + std::uint64_t(in.now.count()))) {
         world.server_tick = [this] { forge(); };
     }
     void forge() {
@@ -252,13 +260,13 @@ struct CookieForger {
         std::array<std::byte, kMaxDatagramBytes> buffer;
         for (; seen < answered; ++seen)
             for (int i = 0; i < forged; ++i)
-                victim.client.receive(world.server_address, write(CookieReply{nonce, random.next()}, buffer),
+                victim.client.receive(world.server_address,
+                                      write(CookieReply{victim.sink.nonce, random.next()}, buffer),
                                       world.now);
     }
     World& world;
     World::Player& victim;
     int forged;
-    std::uint64_t nonce;  // the client's first random number
     Entropy random;
     std::uint64_t seen = 0;
 };

@@ -1,6 +1,20 @@
 #include "entropy.h"
 
+#include "../bytes.h"
+
 namespace shoal::net {
+
+Key OneTimeSeed::take() const {
+    if (!key_) return Key();
+    const Key taken = *key_;
+    *key_ = Key();
+    return taken;
+}
+
+std::span<std::byte, kKeyBytes> OneTimeSeed::own() {
+    if (key_.use_count() != 1) key_ = key_ ? std::make_shared<Key>(*key_) : std::make_shared<Key>();
+    return key_->bytes();
+}
 
 Key Entropy::next_key() {
     constexpr std::array kOutput{std::byte(1)};
@@ -18,9 +32,7 @@ Key Entropy::next_key() {
 
 std::uint64_t Entropy::next() {
     const Key key = next_key();
-    std::uint64_t number = 0;
-    for (std::size_t i = 0; i < 8; ++i) number |= std::uint64_t(key.bytes()[i]) << (8 * i);
-    return number;
+    return load<std::uint64_t>(key.bytes().data());
 }
 
 }  // namespace shoal::net

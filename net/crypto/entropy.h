@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "primitives.h"
 #include "siphash.h"
@@ -13,18 +15,34 @@ namespace shoal::net {
 /// 32 bytes that nobody can guess and that no other run of the process had.
 using Seed = std::array<std::byte, 32>;
 
-/// From a source like std::random_device, called 32 times.
-template <class Random>
-Seed make_seed(Random& random) {
-    Seed seed;
-    for (std::byte& byte : seed) byte = static_cast<std::byte>(random() & 0xFF);
-    return seed;
-}
+/// A seed that serves once: copies share it until one of them is written to, and take() wipes it in all of
+/// them. So two endpoints made of one config, or of copies of it, cannot have the same keys.
+class OneTimeSeed {
+public:
+    OneTimeSeed() = default;
+    OneTimeSeed(const Seed& seed) : key_(std::make_shared<Key>(seed)) {}
+
+    /// To be filled: `fill_random(config.seed)`.
+    operator std::span<std::byte>() { return own(); }
+    std::byte* data() { return own().data(); }
+    std::byte& operator[](std::size_t index) { return own()[index]; }
+
+    /// Whether all bytes are zero: nobody wrote them, or the seed was taken already.
+    bool is_missing() const { return !key_ || equal_in_constant_time(key_->bytes(), Seed{}); }
+    /// The seed, which is missing from then on.
+    Key take() const;
+
+private:
+    std::span<std::byte, kKeyBytes> own();
+
+    std::shared_ptr<Key> key_;
+};
 
 /// The same seed gives the same numbers. Whoever learns some of them, or later all that this object holds,
 /// cannot compute those that came before: each draw is a keyed BLAKE2s, and replaces the key by another.
 class Entropy {
 public:
+    explicit Entropy(const Key& seed) : state_(seed) {}
     explicit Entropy(const Seed& seed) : state_(seed) {}
 
     std::uint64_t next();

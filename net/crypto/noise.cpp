@@ -8,8 +8,9 @@
 namespace shoal::net {
 namespace {
 
+// Longer than a hash, so the first hash is that of the name.
 constexpr std::string_view kName = "Noise_NK_25519_ChaChaPoly_BLAKE2s";
-constexpr std::string_view kNameWithSecret = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+static_assert(kName.size() > sizeof(Bytes32));
 
 PublicKey public_key_in(std::span<const std::byte> message) {
     PublicKey key;
@@ -21,10 +22,10 @@ PublicKey public_key_in(std::span<const std::byte> message) {
 void write_public_key(NoiseState& state, const Key& ephemeral, std::span<std::byte> message) {
     const PublicKey key = x25519_public_key(ephemeral);
     std::copy(key.begin(), key.end(), message.begin());
-    state.mix_ephemeral(key);
+    state.mix_hash(key);
 }
 
-/// Mixes in the secret that both sides can compute. False if one of the keys is none.
+/// Mixes in the secret that both sides can compute. False if the public key is a low-order point.
 bool mix_agreement(NoiseState& state, const Key& private_key, const PublicKey& public_key) {
     Key shared;
     const bool is_good = x25519(shared, private_key, public_key);
@@ -34,31 +35,13 @@ bool mix_agreement(NoiseState& state, const Key& private_key, const PublicKey& p
 
 }  // namespace
 
-// The names are longer than a hash, so each starts as one.
-NoiseState::NoiseState(std::string_view name, std::span<const std::byte> prologue)
-    : hash_(blake2s(std::as_bytes(std::span(name)))), chaining_key_(hash_) {
-    static_assert(kName.size() > sizeof(Bytes32) && kNameWithSecret.size() > sizeof(Bytes32));
-    mix_hash(prologue);
-}
-
 NoiseState::NoiseState(std::span<const std::byte> prologue, const PublicKey& responder)
-    : NoiseState(kName, prologue) {
+    : hash_(blake2s(std::as_bytes(std::span(kName)))), chaining_key_(hash_) {
+    mix_hash(prologue);
     mix_hash(responder);
 }
 
-// The secret is the first thing in the first message, so it can as well be mixed in here.
-NoiseState::NoiseState(std::span<const std::byte> prologue, const Key& secret)
-    : NoiseState(kNameWithSecret, prologue) {
-    std::array<Key, 3> outputs;
-    hkdf(chaining_key_, secret.bytes(), outputs);
-    chaining_key_ = outputs[0];
-    mix_hash(outputs[1].bytes());
-    key_ = outputs[2];
-    has_secret_ = true;
-}
-
 void NoiseState::mix_hash(std::span<const std::byte> bytes) {
-    // The hash of both together; what is mixed in fits into a datagram.
     std::array<std::byte, 32 + 1200> both;
     assert(bytes.size() <= both.size() - hash_.size());
     const auto end =
@@ -72,11 +55,6 @@ void NoiseState::mix_key(const Key& input) {
     chaining_key_ = outputs[0];
     key_ = outputs[1];
     nonce_ = 0;
-}
-
-void NoiseState::mix_ephemeral(const PublicKey& key) {
-    mix_hash(key);
-    if (has_secret_) mix_key(Key(key));
 }
 
 void NoiseState::encrypt_and_hash(std::span<std::byte> text) {
@@ -105,7 +83,7 @@ NoiseKeys NoiseState::split() const {
 bool NoiseInitiator::write(std::span<std::byte> message) {
     assert(message.size() >= kNoiseOverheadBytes);
     write_public_key(state_, ephemeral_, message);
-    if (!state_.has_secret() && !mix_agreement(state_, ephemeral_, responder_)) return false;
+    if (!mix_agreement(state_, ephemeral_, responder_)) return false;
     state_.encrypt_and_hash(message.subspan(kNoiseKeyBytes));
     return true;
 }
@@ -114,7 +92,7 @@ bool NoiseInitiator::read(std::span<std::byte> message) {
     if (message.size() < kNoiseOverheadBytes) return false;
     NoiseState next = state_;
     const PublicKey theirs = public_key_in(message);
-    next.mix_ephemeral(theirs);
+    next.mix_hash(theirs);
     if (!mix_agreement(next, ephemeral_, theirs)) return false;
     if (!next.decrypt_and_hash(message.subspan(kNoiseKeyBytes))) return false;
     state_ = next;
@@ -124,17 +102,18 @@ bool NoiseInitiator::read(std::span<std::byte> message) {
 bool NoiseResponder::read(const Key& private_key, std::span<std::byte> message) {
     if (message.size() < kNoiseOverheadBytes) return false;
     initiator_ = public_key_in(message);
-    state_.mix_ephemeral(initiator_);
-    if (!state_.has_secret() && !mix_agreement(state_, private_key, initiator_)) return false;
-    return state_.decrypt_and_hash(message.subspan(kNoiseKeyBytes));
+    state_.mix_hash(initiator_);
+    return mix_agreement(state_, private_key, initiator_) &&
+           state_.decrypt_and_hash(message.subspan(kNoiseKeyBytes));
 }
 
-bool NoiseResponder::write(const Key& ephemeral, std::span<std::byte> message) {
+void NoiseResponder::write(const Key& ephemeral, std::span<std::byte> message) {
     assert(message.size() >= kNoiseOverheadBytes);
     write_public_key(state_, ephemeral, message);
-    if (!mix_agreement(state_, ephemeral, initiator_)) return false;
+    const bool is_good = mix_agreement(state_, ephemeral, initiator_);
+    assert(is_good);  // read() refused low-order points, whatever the private key
+    (void)is_good;
     state_.encrypt_and_hash(message.subspan(kNoiseKeyBytes));
-    return true;
 }
 
 }  // namespace shoal::net

@@ -1,10 +1,9 @@
 #pragma once
-// Two key exchanges over 25519, ChaChaPoly and BLAKE2s. In NK the initiator knows the responder's public key
-// beforehand, and proves nothing about himself. In NNpsk0 both know a secret, and prove it to each other.
-// Source: the Noise protocol framework, revision 34; section 9 for the secret.
+// A key exchange, Noise_NK_25519_ChaChaPoly_BLAKE2s: the initiator knows the responder's public key
+// beforehand, and proves nothing about himself.
+// Source: the Noise protocol framework, revision 34.
 //
-//   NK:      <- s   ...   -> e, es   <- e, ee
-//   NNpsk0:               -> psk, e  <- e, ee
+//   <- s   ...   -> e, es   <- e, ee
 //
 // Both messages have the same form: 32 bytes of public key, a payload, a tag. They are sealed and opened
 // where they are; the caller leaves the room.
@@ -12,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "primitives.h"
 
@@ -38,41 +36,31 @@ class NoiseState {
 public:
     /// `prologue` is what both know and must agree on, though nobody sends it.
     NoiseState(std::span<const std::byte> prologue, const PublicKey& responder);
-    NoiseState(std::span<const std::byte> prologue, const Key& secret);
 
+    /// At most 1,200 bytes.
     void mix_hash(std::span<const std::byte> bytes);
     void mix_key(const Key& input);
-    /// An ephemeral public key. Beside a secret it also goes into the key: else what the secret alone seals
-    /// would always have the same one.
-    void mix_ephemeral(const PublicKey& key);
     /// The last kTagBytes of `text` are room for the tag.
     void encrypt_and_hash(std::span<std::byte> text);
     /// False, with nothing changed, if this is not what the other side encrypted.
     [[nodiscard]] bool decrypt_and_hash(std::span<std::byte> text);
     NoiseKeys split() const;
-    bool has_secret() const { return has_secret_; }
 
 private:
-    NoiseState(std::string_view name, std::span<const std::byte> prologue);
-
     Bytes32 hash_;  // of all that was said
     Key chaining_key_;
     Key key_;
     std::uint64_t nonce_ = 0;
-    bool has_secret_ = false;
 };
 
 /// The client. Messages must have more than kNoiseOverheadBytes.
 class NoiseInitiator {
 public:
-    /// NK. `ephemeral` is fresh for each exchange.
+    /// `ephemeral` is fresh for each exchange, and never serves with two prologues or payloads.
     NoiseInitiator(std::span<const std::byte> prologue, const PublicKey& responder, const Key& ephemeral)
         : state_(prologue, responder), responder_(responder), ephemeral_(ephemeral) {}
-    /// NNpsk0.
-    NoiseInitiator(std::span<const std::byte> prologue, const Key& secret, const Key& ephemeral)
-        : state_(prologue, secret), ephemeral_(ephemeral) {}
 
-    /// Seals message 1 around its payload. Once. False if the responder's public key is none.
+    /// Seals message 1 around its payload. Once. False if the responder's public key is a low-order point.
     [[nodiscard]] bool write(std::span<std::byte> message);
     /// Opens message 2. False, with nothing changed but `message`, if it is not an answer to message 1 from
     /// the owner of the key: the true one may still come.
@@ -82,29 +70,25 @@ public:
 
 private:
     NoiseState state_;
-    PublicKey responder_{};  // NK
+    PublicKey responder_;
     Key ephemeral_;
 };
 
 /// The server.
 class NoiseResponder {
 public:
-    /// NK.
     NoiseResponder(std::span<const std::byte> prologue, const PublicKey& public_key)
         : state_(prologue, public_key) {}
-    /// NNpsk0.
-    NoiseResponder(std::span<const std::byte> prologue, const Key& secret) : state_(prologue, secret) {}
 
     /// Opens message 1. After false, with `message` untouched, nothing more may be asked.
-    /// NNpsk0 has no use for the private key.
     [[nodiscard]] bool read(const Key& private_key, std::span<std::byte> message);
-    /// Seals message 2 around its payload. False if the initiator's key was none.
-    [[nodiscard]] bool write(const Key& ephemeral, std::span<std::byte> message);
+    /// Seals message 2 around its payload. Once.
+    void write(const Key& ephemeral, std::span<std::byte> message);
     NoiseKeys split() const { return state_.split(); }
 
 private:
     NoiseState state_;
-    PublicKey initiator_{};  // his ephemeral key
+    PublicKey initiator_{};  // the client's ephemeral key
 };
 
 }  // namespace shoal::net

@@ -11,6 +11,12 @@ namespace {
 
 constexpr std::size_t kMaxClearBytes = 1 + 4 + 4;  // kind, connection id, number
 
+SipKey sip_key(const Key& key) {
+    ByteReader in(key.bytes());
+    const std::uint64_t low = in.u64();
+    return {low, in.u64()};
+}
+
 /// What a tag covers besides the body.
 struct Associated {
     Associated(std::uint64_t protocol_id, std::span<const std::byte> header) {
@@ -63,6 +69,12 @@ PacketCipher PacketCipher::insecure(std::uint64_t protocol_id, const SipKey& sen
     return cipher;
 }
 
+PacketCipher PacketCipher::make(Security security, std::uint64_t protocol_id, const Key& send,
+                                const Key& receive, std::uint64_t first_number, Time now) {
+    if (security == Security::sealed) return sealed(protocol_id, send, receive, first_number, now);
+    return insecure(protocol_id, sip_key(send), sip_key(receive));
+}
+
 bool PacketCipher::prepare(std::uint64_t number, std::uint64_t newest_acked, const KeyLife& life, Time now) {
     const bool is_over = number - send_first_ >= life.packets || now - send_since_ >= life.time;
     if (is_sealed_ && is_over && newest_acked >= send_first_) {
@@ -91,6 +103,13 @@ void PacketCipher::seal(std::uint64_t number, std::span<std::byte> packet, std::
 bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                         std::size_t header_bytes, Time now, Duration linger) {
     if (!can_receive_ || packet.size() < header_bytes + tag_bytes()) return false;
+    if (is_authentic(number, key_phase, packet, header_bytes, now, linger)) return true;
+    if (++forgeries_ >= kMaxForgeries) forget_receive_keys();
+    return false;
+}
+
+bool PacketCipher::is_authentic(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
+                                std::size_t header_bytes, Time now, Duration linger) {
     if (!is_sealed_) {
         const std::span<const std::byte> covered = packet.first(packet.size() - kInsecureTagBytes);
         ByteReader tag(packet.last(kInsecureTagBytes));
@@ -111,6 +130,7 @@ bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byt
     next_ = key_after(receive_);
     receive_phase_ = key_phase;
     receive_first_ = number;
+    forgeries_ = 0;
     has_former_ = true;
     former_until_ = now + linger;
     return true;

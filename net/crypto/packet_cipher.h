@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-#include "primitives.h"
 #include "../endpoint.h"
 #include "../packet.h"
+#include "primitives.h"
 #include "siphash.h"
 
 namespace shoal::net {
@@ -23,11 +23,17 @@ struct KeyLife {
 /// A packet is a header, which stays clear, a body, and room for the tag. Its number must never come twice.
 class PacketCipher {
 public:
+    /// Source: RFC 9001, section 6.6.
+    static constexpr std::uint64_t kMaxForgeries = 1ull << 36;
+
     /// ChaCha20-Poly1305. `first_number` will be sent first, `now` or later.
     static PacketCipher sealed(std::uint64_t protocol_id, const Key& send, const Key& receive,
                                std::uint64_t first_number, Time now);
     /// SipHash over packets in the clear; one pair of keys for as long as the connection lives.
     static PacketCipher insecure(std::uint64_t protocol_id, const SipKey& send, const SipKey& receive);
+    /// Either, under the keys of a handshake.
+    static PacketCipher make(Security security, std::uint64_t protocol_id, const Key& send,
+                             const Key& receive, std::uint64_t first_number, Time now);
 
     bool is_sealed() const { return is_sealed_; }
     std::size_t tag_bytes() const { return is_sealed_ ? kTagBytes : kInsecureTagBytes; }
@@ -40,7 +46,7 @@ public:
 
     /// Decrypts the body where it is. False, with nothing changed, if anything about the packet is forged.
     /// An authentic packet under the next key makes that the present one; the former serves until now +
-    /// `linger`, for packets overtaken.
+    /// `linger`, for packets overtaken. After kMaxForgeries under one key nothing opens any more.
     [[nodiscard]] bool open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                             std::size_t header_bytes, Time now, Duration linger);
 
@@ -50,9 +56,13 @@ public:
     void forget_receive_keys();
     void forget_send_key();
     bool has_keys() const { return can_send_ || can_receive_; }
+    /// As if so many forgeries had come under the present key. For tests.
+    void add_forgeries(std::uint64_t count) { forgeries_ += count; }
 
 private:
     PacketCipher() = default;
+    bool is_authentic(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
+                      std::size_t header_bytes, Time now, Duration linger);
 
     std::uint64_t protocol_id_ = 0;
     Key send_;
@@ -60,6 +70,7 @@ private:
     SipKey insecure_send_, insecure_receive_;
     std::uint64_t send_first_ = 0;     // first number under the present key
     std::uint64_t receive_first_ = 0;  // smallest number seen under the present key
+    std::uint64_t forgeries_ = 0;      // since receive_ became the present key
     Time send_since_{0};
     Time former_until_{0};
     bool is_sealed_ = true;

@@ -1,12 +1,12 @@
 #pragma once
-// The packets before a connection exists, the cookie that makes them stateless, and what is inside those
-// that a way in may seal.
+// The packets before a connection exists, the cookie that makes them stateless, and what client and server
+// say of themselves inside them. Source of the exchange: Noise NK, see crypto/noise.h.
 //
 //   client                          server
 //   request (1,200 B)       ->                      nothing is remembered
 //                           <-      cookie          proves the client's address when it comes back
 //   connect (1,200 B)       ->                      cookie valid: introduction opened, application asked
-//                           <-      answer          the verdict: a slot, or why not
+//                           <-      answer          the verdict: a place, or why not
 //   first data packet       ->                      confirmed: on_connected
 //
 // Instead of a cookie or an answer the server may send a refusal, in the clear: a hint, which anyone who
@@ -19,36 +19,33 @@
 #include <span>
 #include <string_view>
 
-#include "../socket/address.h"
-#include "../endpoint.h"
 #include "../crypto/noise.h"
-#include "../packet.h"
-#include "reset.h"
 #include "../crypto/siphash.h"
+#include "../endpoint.h"
+#include "../socket/address.h"
+#include "reset.h"
 #include "token.h"
 
 namespace shoal::net {
 
-constexpr std::uint8_t kWireVersion = 4;
-constexpr std::size_t kChecksumBytes = 8;
-constexpr std::size_t kIntroductionBytes = 1117;  // padded with zeros
-constexpr std::size_t kIntroductionHeadBytes = 8 + 8 + 2;
-constexpr std::size_t kConnectBodyBytes = kIntroductionBytes + kNoiseOverheadBytes;
+constexpr std::uint8_t kWireVersion = 5;
+/// Kind, version, nonce, protocol id, cookie: what is in front of a connect's message.
+constexpr std::size_t kConnectHeadBytes = 1 + 1 + 8 + 8 + 8;
+constexpr std::size_t kConnectMessageBytes = kMaxDatagramBytes - kConnectHeadBytes;
+constexpr std::size_t kIntroductionBytes = kConnectMessageBytes - kNoiseOverheadBytes;  // padded with zeros
+constexpr std::size_t kAcceptanceBytes = 1 + 8 + 4 + 16;
 constexpr std::size_t kMaxVerdictBytes = 1 + 8 + kMaxReasonBytes;
-constexpr std::size_t kMaxAnswerBodyBytes = kMaxVerdictBytes + kNoiseOverheadBytes;
-
-/// How a client comes in; what the bodies of connect and answer are.
-enum class Way : std::uint8_t {
-    insecure,  // introduction and zeros; the server's nonce and the verdict
-    key,       // the two messages of a Noise exchange around introduction and verdict
-    token,     // a sealed token, and the same around a shorter introduction; as with `key`
-};
+constexpr std::size_t kMaxAnswerMessageBytes = kMaxVerdictBytes + kNoiseOverheadBytes;
+constexpr std::size_t kAnswerHeadBytes = 1 + 1 + 8 + 8;
+static_assert(kIntroductionBytes == 8 + 8 + 2 + kMaxSealedTokenBytes + 2 + kMaxTokenHelloBytes);
+static_assert(kMaxHelloBytes <= kIntroductionBytes - (8 + 8 + 2 + 2));
 
 /// Version and nonce stand in the same place in every handshake packet of every version.
 struct Request {
     std::uint8_t version = kWireVersion;
     std::uint64_t client_nonce = 0;
     std::uint64_t protocol_id = 0;
+    Security security = Security::sealed;  // of strangers: any value
 };
 struct CookieReply {
     std::uint64_t client_nonce = 0;
@@ -58,17 +55,17 @@ struct Connect {
     std::uint8_t version = kWireVersion;
     std::uint64_t client_nonce = 0;
     std::uint64_t protocol_id = 0;
-    Way way = Way::key;  // of strangers: any value
     std::uint64_t cookie = 0;
-    std::span<const std::byte> body;  // kConnectBodyBytes; when read, into the datagram
+    std::span<const std::byte> message;  // kConnectMessageBytes; when read, into the datagram
 };
 struct Answer {
     std::uint64_t client_nonce = 0;
-    std::span<const std::byte> body;  // at most kMaxAnswerBodyBytes; when read, into the datagram
+    std::uint64_t cookie = 0;            // that of the connect
+    std::span<const std::byte> message;  // at most kMaxAnswerMessageBytes; when read, into the datagram
 };
 struct Refuse {
     std::uint64_t client_nonce = 0;
-    // or refused_key, refused_security, refused_token
+    // or refused_key, refused_security
     DisconnectReason reason = DisconnectReason::refused_protocol;
 };
 
@@ -93,63 +90,35 @@ std::optional<Drop> read(std::span<const std::byte> datagram, Refuse& packet);
 struct Introduction {
     std::uint64_t schema_hash = 0;
     std::uint64_t first_packet_number = 0;  // the client's; 1 to 2^62
-    std::span<const std::byte> hello;       // when read, into what was read
+    std::span<const std::byte> token;       // sealed; none: empty. When read, into what was read, like:
+    std::span<const std::byte> hello;       // at most kMaxHelloBytes; beside a token, what that leaves
 };
 /// What the server makes of it.
 struct Verdict {
     bool is_accepted = false;
     std::uint64_t first_packet_number = 0;                // accepted: the server's; 1 to 2^62
     std::uint32_t connection_id = 0;                      // accepted
-    ResetToken reset_token{};                             // accepted; insecure: zeros, and never sent
+    ResetToken reset_token{};                             // accepted
     DisconnectReason reason = DisconnectReason::refused;  // or refused_schema, refused_full, refused_token
     std::uint64_t schema_hash = 0;                        // refused: the server's
     std::string_view text;                                // refused; when read, into what was read
 };
 
-/// Fills the buffer: kIntroductionBytes, or what a token leaves of them.
-void write(const Introduction& introduction, std::span<std::byte> buffer);
+void write(const Introduction& introduction, std::span<std::byte, kIntroductionBytes> buffer);
 /// Returns the size.
 std::size_t write(const Verdict& verdict, std::span<std::byte, kMaxVerdictBytes> buffer);
 /// False if it is not what write() produces.
 [[nodiscard]] bool read(std::span<const std::byte> bytes, Introduction& introduction);
 [[nodiscard]] bool read(std::span<const std::byte> bytes, Verdict& verdict);
 
-/// What both sides know of a handshake and say in the clear: the keys depend on it.
-std::array<std::byte, 18> handshake_prologue(std::uint64_t protocol_id, Way way, std::uint64_t client_nonce);
-
-/// The body of a connect by token. The Noise message fills what the token leaves.
-struct TokenBody {
-    std::span<const std::byte> sealed;
-    std::span<std::byte> message;
-};
-/// Puts a token, at most kMaxSealedTokenBytes, into a body, and says where the message goes.
-TokenBody begin_token_body(std::span<const std::byte> sealed, std::span<std::byte> body);
-/// Nothing if the sizes make no sense. What `sealed` says is for open_token to judge.
-std::optional<TokenBody> split_token_body(std::span<std::byte> body);
-
-/// The prologue of this way has all but the message. Of the cookie, too, which holds for the client's address
-/// only: so the message cannot be sent from another one, to use up the token there.
-struct TokenPrologue {
-    std::array<std::byte, 18 + 8 + kMaxSealedTokenBytes> buffer;
-    std::size_t size;
-    operator std::span<const std::byte>() const { return std::span(buffer).first(size); }
-};
-TokenPrologue token_prologue(std::uint64_t protocol_id, std::uint64_t client_nonce, std::uint64_t cookie,
-                             std::span<const std::byte> sealed);
+/// What both sides know of a handshake and say in the clear: the keys depend on it. The cookie holds for the
+/// client's address and some seconds only; so does, therefore, the message made with it.
+std::array<std::byte, 26> handshake_prologue(std::uint64_t protocol_id, Security security,
+                                             std::uint64_t client_nonce, std::uint64_t cookie);
 
 /// Never 0. Good for the eight-second slice of time it was made in and for the next one.
 std::uint64_t make_cookie(const SipKey& key, const Address& client, std::uint64_t client_nonce, Time now);
 bool is_cookie_valid(const SipKey& key, const Address& client, std::uint64_t client_nonce,
                      std::uint64_t cookie, Time now);
-
-struct InsecureKeys {
-    SipKey client_to_server;
-    SipKey server_to_client;
-};
-/// From fresh numbers of both sides, so that neither a replayed packet nor a restart repeats a key. They
-/// are no secret: the numbers travel in the clear.
-InsecureKeys derive_insecure_keys(std::uint64_t protocol_id, std::uint64_t schema_hash,
-                                  std::uint64_t client_nonce, std::uint64_t server_nonce,
-                                  std::uint32_t connection_id);
 
 }  // namespace shoal::net

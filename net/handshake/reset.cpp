@@ -27,9 +27,14 @@ std::optional<Drop> read(std::span<const std::byte> datagram, Reset& packet) {
     return std::nullopt;
 }
 
-Key derive_reset_key(const Key& private_key) {
+Key derive_reset_key(const Key& private_key, const PublicKey& public_key, std::uint64_t server_id) {
     static constexpr std::string_view kLabel = "shoal reset";
-    Bytes32 hash = blake2s(std::as_bytes(std::span(kLabel)), private_key.bytes());
+    std::array<std::byte, kLabel.size() + sizeof(PublicKey) + 8> text;
+    ByteWriter out(text);
+    out.bytes(std::as_bytes(std::span(kLabel)));
+    out.bytes(public_key);
+    out.u64(server_id);
+    Bytes32 hash = blake2s(text, private_key.bytes());
     const Key key(hash);
     wipe(hash);
     return key;

@@ -10,8 +10,8 @@
 #include <optional>
 #include <span>
 
-#include "../socket/address.h"
 #include "../crypto/primitives.h"
+#include "../socket/address.h"
 #include "../stats.h"
 
 namespace shoal::net {
@@ -29,8 +29,9 @@ std::span<const std::byte> write(const Reset& packet, std::span<std::byte, kRese
 /// Fills `packet` and returns nothing, or returns why the datagram must be dropped.
 std::optional<Drop> read(std::span<const std::byte> datagram, Reset& packet);
 
-/// The same after a restart with the same private key.
-Key derive_reset_key(const Key& private_key);
+/// The same after a restart with the same private key and server id. Servers that share the key need an id
+/// each: else one of them would make the tokens of another one's connections.
+Key derive_reset_key(const Key& private_key, const PublicKey& public_key, std::uint64_t server_id);
 /// For one connection, as long as its client stays at this address.
 ResetToken make_reset_token(const Key& reset_key, std::uint64_t protocol_id, std::uint32_t connection_id,
                             const Address& client);

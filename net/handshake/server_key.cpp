@@ -35,11 +35,13 @@ bool read_hex(std::string_view text, std::span<std::byte> bytes) {
     return true;
 }
 
-bool is_zero(std::span<const std::byte> bytes) {
-    return equal_in_constant_time(bytes, Bytes32{});
-}
-
 }  // namespace
+
+Key insecure_server_key() {
+    static constexpr std::string_view kLetters = "shoal insecure: known to anybody";
+    static_assert(kLetters.size() == kKeyBytes);
+    return Key(std::as_bytes(std::span<const char, kKeyBytes>(kLetters)));
+}
 
 std::string to_text(const PublicKey& key) {
     return to_hex(key);
@@ -57,14 +59,6 @@ std::optional<PublicKey> parse_public_key(std::string_view text) {
 std::optional<Key> parse_private_key(std::string_view text) {
     Key key;
     return read_hex(text, key.bytes()) ? std::optional(key) : std::nullopt;
-}
-
-bool is_missing(const PublicKey& key) {
-    return is_zero(key);
-}
-
-bool is_missing(const Key& key) {
-    return is_zero(key.bytes());
 }
 
 }  // namespace shoal::net

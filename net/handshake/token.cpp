@@ -1,21 +1,21 @@
 #include "token.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 
 #include "../bytes.h"
+#include "server_key.h"
 
 namespace shoal::net {
 namespace {
 
-constexpr std::uint8_t kTokenVersion = 1;
+constexpr std::uint8_t kTokenVersion = 2;
 constexpr std::size_t kIdBytes = sizeof(TokenId);
 constexpr std::size_t kServerBytesIpv4 = 1 + 4 + 2;
 constexpr std::size_t kServerBytesIpv6 = 1 + 16 + 2;
 constexpr std::size_t kMaxServerListBytes = 1 + kMaxTokenServers * kServerBytesIpv6;
 constexpr std::size_t kClearBytes = 1 + kIdBytes;
-constexpr std::size_t kFixedSecretBytes = 8 + 8 + 8 + kKeyBytes;
+constexpr std::size_t kFixedSecretBytes = 8 + 8 + 8;
 constexpr std::size_t kMaxSecretBytes = kFixedSecretBytes + kMaxServerListBytes + kMaxClaimsBytes;
 constexpr std::size_t kMinSealedTokenBytes =
     kClearBytes + kFixedSecretBytes + 1 + kServerBytesIpv4 + kTagBytes;
@@ -91,26 +91,25 @@ Key box_key(const Key& backend_key, std::span<const std::byte, kIdBytes> id) {
 
 // Sealed token, little-endian.
 //   byte  size    field        meaning
-//   0     1       version      1; covered by the tag
+//   0     1       version      2; covered by the tag
 //   1     24      id           the salt of the key that seals the rest: HKDF-BLAKE2s(backend key,
 //                              "shoal token: box", id), first output, nonce 0
 //   25    8       protocol id
 //   33    8       client id
 //   41    8       expiry       Unix time in seconds
-//   49    32      token key
-//   81    8-153   servers      as above
+//   49    8-153   servers      as above
 //   ...   0-256   claims
 //   ...   16      tag          ChaCha20-Poly1305
-// Rejected: under 105 or over 506 bytes; unknown version; tag; bad servers; longer claims.
+// Rejected: under 73 or over 474 bytes; unknown version; tag; bad servers; longer claims.
 //
-// Token key and id are HKDF-BLAKE2s(backend key, "shoal token: new", fresh, bytes 25 on with a token key of
-// zeros). Thus equal ids, which would mean equal seal keys, mean equal contents.
+// The id is the first output of HKDF-BLAKE2s(backend key, "shoal token: new", fresh, bytes 25 on). Thus equal
+// ids, which would mean equal seal keys, mean equal contents.
 
 std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& backend_key,
                                        const Bytes32& fresh) {
     if (request.servers.empty() || request.servers.size() > kMaxTokenServers ||
         !std::all_of(request.servers.begin(), request.servers.end(), is_server) ||
-        request.claims.size() > kMaxClaimsBytes) {
+        request.claims.size() > kMaxClaimsBytes || is_missing(request.server_key)) {
         return std::nullopt;
     }
     constexpr std::size_t kPrefixBytes = kIssueLabel.size() + sizeof(Bytes32);
@@ -122,30 +121,28 @@ std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& b
     out.u64(request.protocol_id);
     out.u64(request.client_id);
     out.u64(request.expires_s);
-    const std::size_t key_at = out.size();
-    out.bytes(Bytes32{});
     write_servers(out, request.servers);
     out.bytes(request.claims);
     Key derived[2];
     hkdf(backend_key, out.written(), derived);
-    std::copy_n(derived[0].bytes().begin(), kKeyBytes, buffer.begin() + std::ptrdiff_t(key_at));
 
     ClientToken token;
     token.protocol_id = request.protocol_id;
     token.expires_s = request.expires_s;
     token.servers.assign(request.servers.begin(), request.servers.end());
-    token.key = derived[0];
+    token.server_key = request.server_key;
     const std::span<std::byte> secret = std::span(buffer).subspan(kPrefixBytes, out.size() - kPrefixBytes);
-    const std::span<const std::byte, kIdBytes> id = derived[1].bytes().first<kIdBytes>();
+    const std::span<const std::byte, kIdBytes> id = derived[0].bytes().first<kIdBytes>();
     Tag tag;
     const std::byte version{kTokenVersion};
     seal(box_key(backend_key, id), nonce_from(0), std::span(&version, 1), secret, tag);
-    token.sealed.resize(kClearBytes + secret.size() + kTagBytes);
-    ByteWriter sealed(token.sealed);
+    std::array<std::byte, kMaxSealedTokenBytes> whole;
+    ByteWriter sealed(whole);
     sealed.bytes(std::span(&version, 1));
     sealed.bytes(id);
     sealed.bytes(secret);
     sealed.bytes(tag);
+    token.sealed.assign(sealed.written().begin(), sealed.written().end());
     return token;
 }
 
@@ -169,7 +166,6 @@ std::optional<TokenError> open_token(std::span<const std::byte> sealed, const Ke
     const std::uint64_t token_protocol_id = in.u64();
     const std::uint64_t client_id = in.u64();
     const std::uint64_t expires_s = in.u64();
-    const std::span<const std::byte> key = in.bytes(kKeyBytes);
     std::array<Address, kMaxTokenServers> token_servers;
     const std::size_t server_count = read_servers(in, token_servers);
     const std::span<const std::byte> claims = in.rest();
@@ -177,7 +173,6 @@ std::optional<TokenError> open_token(std::span<const std::byte> sealed, const Ke
     std::copy(id.begin(), id.end(), contents.id.begin());
     contents.client_id = client_id;
     contents.expires_s = expires_s;
-    std::copy(key.begin(), key.end(), contents.key.bytes().begin());
     contents.claims.assign(claims.begin(), claims.end());
     if (token_protocol_id != protocol_id) return TokenError::other_protocol;
     const auto end = token_servers.begin() + std::ptrdiff_t(server_count);
@@ -204,13 +199,13 @@ std::string_view describe(TokenError error) {
 
 // Client token, little-endian.
 //   byte  size     field        meaning
-//   0     1        version      1
+//   0     1        version      2
 //   1     8        protocol id
 //   9     8        expiry       Unix time in seconds
-//   17    32       token key
+//   17    32       server key   public
 //   49    8-153    servers      as above
-//   ...   2        sealed size  105 to 506
-//   ...   105-506  sealed
+//   ...   2        sealed size  73 to 474
+//   ...   73-474   sealed
 // Rejected: unknown version; bad servers; another sealed size; bytes missing or left over.
 
 std::span<const std::byte> write(const ClientToken& token,
@@ -221,7 +216,7 @@ std::span<const std::byte> write(const ClientToken& token,
     out.u8(kTokenVersion);
     out.u64(token.protocol_id);
     out.u64(token.expires_s);
-    out.bytes(token.key.bytes());
+    out.bytes(token.server_key);
     write_servers(out, token.servers);
     out.u16(token.sealed.size());
     out.bytes(token.sealed);
@@ -235,7 +230,7 @@ std::optional<ClientToken> read_client_token(std::span<const std::byte> bytes) {
     token.protocol_id = in.u64();
     token.expires_s = in.u64();
     const std::span<const std::byte> key = in.bytes(kKeyBytes);
-    std::copy(key.begin(), key.end(), token.key.bytes().begin());
+    std::copy(key.begin(), key.end(), token.server_key.begin());
     std::array<Address, kMaxTokenServers> servers;
     const std::size_t server_count = read_servers(in, servers);
     const std::size_t sealed_bytes = in.u16();
@@ -294,95 +289,28 @@ std::optional<ClientToken> parse_client_token(std::string_view text) {
     return read_client_token(std::span(buffer).first(size));
 }
 
-// Entries are in two lists each: by id, to be found, and by expiry modulo 256 s, to be forgotten.
-
 TokenHistory::TokenHistory(std::uint32_t capacity)
-    : entries_(capacity), buckets_(std::bit_ceil(std::size_t(capacity)), kNone) {
-    assert(capacity >= 1 && capacity <= 1u << 24);
-    seconds_.fill(kNone);
-    for (std::uint32_t index = capacity; index-- > 0;) {
-        entries_[index].next_in_second = free_;
-        free_ = index;
-    }
-}
+    : capacity_(std::max(capacity, 1u)), sweep_at_(std::min<std::size_t>(capacity_, 1024)) {}
 
 TokenUse TokenHistory::use(const TokenId& id, std::uint64_t expires_s, std::uint64_t now_s) {
-    forget_expired(now_s);
+    now_s_ = std::max(now_s_, now_s);
     if (expires_s <= now_s_) return TokenUse::expired;
-    std::uint32_t& bucket = bucket_of(id);
-    for (std::uint32_t index = bucket; index != kNone; index = entries_[index].next_in_bucket) {
-        if (entries_[index].id == id) return TokenUse::used;
+    const auto known = expiries_s_.find(id);
+    if (known != expiries_s_.end() && known->second > now_s_) return TokenUse::used;
+    if (expiries_s_.size() >= sweep_at_ && swept_s_ != now_s_) {
+        std::erase_if(expiries_s_, [&](const auto& entry) { return entry.second <= now_s_; });
+        sweep_at_ = std::clamp<std::size_t>(2 * expiries_s_.size(), std::min<std::size_t>(capacity_, 1024),
+                                            capacity_);
+        swept_s_ = now_s_;
     }
-    if (free_ == kNone) return TokenUse::full;
-    const std::uint32_t index = free_;
-    std::uint32_t& second = seconds_[expires_s % kSeconds];
-    free_ = entries_[index].next_in_second;
-    entries_[index] = {id, expires_s, bucket, second};
-    bucket = second = index;
-    size_ += 1;
+    if (expiries_s_.size() >= capacity_) return TokenUse::full;
+    expiries_s_[id] = expires_s;
     return TokenUse::first;
 }
 
-/// Each second since the last call has its list; after 256 s all have been seen.
-void TokenHistory::forget_expired(std::uint64_t now_s) {
-    if (now_s <= now_s_) return;
-    const std::uint64_t lists = std::min<std::uint64_t>(now_s - now_s_, kSeconds);
-    for (std::uint64_t i = 0; i < lists; ++i) {
-        std::uint32_t* link = &seconds_[(now_s - i) % kSeconds];
-        while (*link != kNone) {
-            const std::uint32_t index = *link;
-            Entry& entry = entries_[index];
-            if (entry.expires_s > now_s) {  // a later round
-                link = &entry.next_in_second;
-                continue;
-            }
-            *link = entry.next_in_second;
-            remove_from_bucket(index);
-            entry.next_in_second = free_;
-            free_ = index;
-            size_ -= 1;
-        }
-    }
-    now_s_ = now_s;
-}
-
-void TokenHistory::remove_from_bucket(std::uint32_t index) {
-    std::uint32_t* link = &bucket_of(entries_[index].id);
-    while (*link != index) link = &entries_[*link].next_in_bucket;
-    *link = entries_[index].next_in_bucket;
-}
-
 /// Ids are outputs of a keyed hash, so their first bytes spread well.
-std::uint32_t& TokenHistory::bucket_of(const TokenId& id) {
-    const std::uint64_t number = ByteReader(id).u32();
-    return buckets_[number & (buckets_.size() - 1)];
-}
-
-bool TokenHistory::is_consistent() const {
-    std::vector<std::uint8_t> seen(entries_.size(), 0);  // bit 0: by id, 1: by second, 2: free
-    std::uint32_t remembered = 0;
-    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-        for (std::uint32_t index = buckets_[bucket]; index != kNone; index = entries_[index].next_in_bucket) {
-            const std::uint64_t number = ByteReader(entries_[index].id).u32();
-            if (seen[index] != 0 || (number & (buckets_.size() - 1)) != bucket) return false;
-            seen[index] = 1;
-            remembered += 1;
-        }
-    }
-    for (std::size_t second = 0; second < kSeconds; ++second) {
-        for (std::uint32_t index = seconds_[second]; index != kNone; index = entries_[index].next_in_second) {
-            const Entry& entry = entries_[index];
-            if (seen[index] != 1 || entry.expires_s % kSeconds != second || entry.expires_s <= now_s_)
-                return false;
-            seen[index] = 3;
-        }
-    }
-    for (std::uint32_t index = free_; index != kNone; index = entries_[index].next_in_second) {
-        if (seen[index] != 0) return false;
-        seen[index] = 4;
-    }
-    return remembered == size_ &&
-           std::all_of(seen.begin(), seen.end(), [](std::uint8_t lists) { return lists == 3 || lists == 4; });
+std::size_t TokenHistory::Hash::operator()(const TokenId& id) const {
+    return load<std::size_t>(id.data());
 }
 
 }  // namespace shoal::net

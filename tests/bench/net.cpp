@@ -1,7 +1,7 @@
 // What messages cost over real sockets on this machine: CPU time, bytes, milliseconds, memory. CPU time
 // stands next to that of bare sockets, measured in the same run, in turn with ours.
 //
-//   build/bench/net [--mode lock|two|wire|lat|xfer|mem|idle] [--kind raw|unreliable|reliable]
+//   build/bench/net [--mode lock|two|wire|lat|xfer|mem|idle|connect] [--kind raw|unreliable|reliable]
 //                   [--size N] [--batch N] [--round N] [--seconds S] [--reps R] [--plain]
 //                   [--tick] [--virtual | --real] [--loss P --delay-ms D --jitter-ms J] [--seed N]
 //                   [--repeats SHARE]
@@ -26,6 +26,9 @@
 //         fresh connection.
 //   mem   a server process with --connections idle ones (1,000): growth since before the Host was made.
 //   idle  the same server at 60 Hz, its CPU time alone.
+//   connect
+//         whole handshakes, and each datagram that strangers can send to server or client: CPU time, without
+//         sockets, the best of seven times 400.
 //
 // wire, lat and xfer take a LinkConditioner per direction and a clock that jumps: no sockets, the same
 // result each time. --real: sockets and the wall's clock, and the same conditioners before the sockets.
@@ -68,6 +71,7 @@
 #include <string_view>
 #include <vector>
 
+#include "net_connect.h"
 #include "net_crowd.h"
 #include "net_flood.h"
 #include "net_stream.h"
@@ -112,9 +116,9 @@ Kind parse_kind(const std::string& text) {
 }
 
 std::string parse_mode(const std::string& text) {
-    for (const std::string_view mode : {"lock", "two", "wire", "lat", "xfer", "mem", "idle"})
+    for (const std::string_view mode : {"lock", "two", "wire", "lat", "xfer", "mem", "idle", "connect"})
         if (text == mode) return text;
-    fail("--mode is lock, two, wire, lat, xfer, mem or idle");
+    fail("--mode is lock, two, wire, lat, xfer, mem, idle or connect");
 }
 
 Options parse(int argc, char** argv) {
@@ -408,5 +412,6 @@ int main(int argc, char** argv) {
     }
     if (options.wants("xfer")) run_transfer(options, options.pace.only_ticks);
     if (options.wants("idle")) run_crowd(options, false);
+    if (options.wants("connect")) connect_mode::run();
     return 0;
 }

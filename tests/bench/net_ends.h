@@ -55,7 +55,9 @@ inline net::ConnectionConfig connection_config(const Setup& setup) {
 /// The same in every run, so that simulated ones repeat.
 inline net::Seed seed(unsigned number) {
     std::mt19937 random(number);
-    return net::make_seed(random);
+    net::Seed seed;
+    for (std::byte& byte : seed) byte = static_cast<std::byte>(random() & 0xFF);
+    return seed;
 }
 
 inline net::Host make_host(const Setup& setup, net::Handler& handler, net::Sink& sink) {

@@ -226,10 +226,10 @@ Result replay(Workload& workload, const Options& options) {
     server_options.sender.tick_hz = workload.frames_per_second();
     server_options.sender.bytes_per_second = 1e9;
     server_options.sender.burst_bytes = 10'000'000;
-    server_options.host.seed = {std::byte{1}};
+    server_options.host.seed[0] = std::byte{1};
     give_key(server_options.host);
     replication::ClientOptions client_options;
-    client_options.net.seed = {std::byte{2}};
+    client_options.net.seed[0] = std::byte{2};
     give_key(client_options.net);
     replication::Server server(world, schema, down, server_options);
     replication::Client client(replica, schema, up, client_options);

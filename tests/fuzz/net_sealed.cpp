@@ -32,18 +32,16 @@ struct Insider {
     std::uint64_t newest = 0;  // number of ours
 };
 
-void take_keys(Insider& insider, const NoiseKeys& keys, bool to_server) {
+void take_keys(Insider& insider, bool is_sealed, const NoiseKeys& keys, bool to_server) {
     const Key& send = to_server ? keys.to_responder : keys.to_initiator;
     const Key& receive = to_server ? keys.to_initiator : keys.to_responder;
-    insider.cipher = PacketCipher::sealed(kProtocol, send, receive, insider.first, Time(0));
-    insider.decoder = naive::Decoder::sealed(kProtocol, to_server, insider.first, send);
-}
-
-void take_keys(Insider& insider, const InsecureKeys& keys, bool to_server) {
-    const SipKey& send = to_server ? keys.client_to_server : keys.server_to_client;
-    const SipKey& receive = to_server ? keys.server_to_client : keys.client_to_server;
-    insider.cipher = PacketCipher::insecure(kProtocol, send, receive);
-    insider.decoder = naive::Decoder::insecure(kProtocol, to_server, insider.first, send);
+    const Security security = is_sealed ? Security::sealed : Security::insecure;
+    insider.cipher = PacketCipher::make(security, kProtocol, send, receive, insider.first, Time(0));
+    ByteReader words(send.bytes());
+    const std::uint64_t low = words.u64();
+    insider.decoder =
+        is_sealed ? naive::Decoder::sealed(kProtocol, to_server, insider.first, send)
+                  : naive::Decoder::insecure(kProtocol, to_server, insider.first, SipKey{low, words.u64()});
 }
 
 Key ephemeral() {
@@ -52,38 +50,37 @@ Key ephemeral() {
     return Key(bytes);
 }
 
+Key key_of_server(bool is_sealed) {
+    return is_sealed ? server_key() : insecure_server_key();
+}
+
 /// As a client.
 void enter(Host& host, const Caught& from_host, bool is_sealed, Insider& insider, Time now) {
     std::array<std::byte, kMaxDatagramBytes> buffer;
-    const Way way = is_sealed ? Way::key : Way::insecure;
-    host.receive(kPeer, write(Request{kWireVersion, kNonce, kProtocol}, buffer), now);
+    const Security security = is_sealed ? Security::sealed : Security::insecure;
+    host.receive(kPeer, write(Request{kWireVersion, kNonce, kProtocol, security}, buffer), now);
     CookieReply cookie;
     CHECK(!read(from_host.sent.back().second, cookie));
-    std::array<std::byte, kConnectBodyBytes> body{};
-    const std::size_t head = is_sealed ? kNoiseKeyBytes : 0;
-    write(Introduction{0x5C4E, insider.first, {}}, std::span(body).subspan(head).first<kIntroductionBytes>());
-    static const PublicKey known = public_key(server_key());
-    NoiseInitiator noise(handshake_prologue(kProtocol, way, kNonce), known, ephemeral());
-    if (is_sealed) CHECK(noise.write(body));
-    host.receive(kPeer, write(Connect{kWireVersion, kNonce, kProtocol, way, cookie.cookie, body}, buffer),
-                 now);
+    std::array<std::byte, kConnectMessageBytes> message{};
+    write(Introduction{0x5C4E, insider.first, {}, {}}, noise_payload(message).first<kIntroductionBytes>());
+    const PublicKey known = public_key(key_of_server(is_sealed));
+    NoiseInitiator noise(handshake_prologue(kProtocol, security, kNonce, cookie.cookie), known, ephemeral());
+    CHECK(noise.write(message));
+    host.receive(kPeer, write(Connect{kWireVersion, kNonce, kProtocol, cookie.cookie, message}, buffer), now);
     Answer answer;
     CHECK(!read(from_host.sent.back().second, answer));
-    Datagram copy(answer.body.begin(), answer.body.end());
-    if (is_sealed) CHECK(noise.read(copy));
+    Datagram copy(answer.message.begin(), answer.message.end());
+    CHECK(noise.read(copy));
     Verdict verdict;
-    CHECK(read(is_sealed ? noise_payload(copy) : std::span(copy).subspan(8), verdict) && verdict.is_accepted);
+    CHECK(read(noise_payload(copy), verdict) && verdict.is_accepted);
     insider.connection_id = verdict.connection_id;
-    if (is_sealed) return take_keys(insider, noise.split(), true);
-    const std::uint64_t server_nonce = ByteReader(copy).u64();
-    take_keys(insider, derive_insecure_keys(kProtocol, 0x5C4E, kNonce, server_nonce, verdict.connection_id),
-              true);
+    take_keys(insider, is_sealed, noise.split(), true);
 }
 
 /// As a server.
 void accept(Client& client, const Caught& from_client, bool is_sealed, Insider& insider, Time now) {
     std::array<std::byte, kMaxDatagramBytes> buffer;
-    const Way way = is_sealed ? Way::key : Way::insecure;
+    const Security security = is_sealed ? Security::sealed : Security::insecure;
     client.connect(kPeer, {}, now);
     client.flush(now);
     Request request;
@@ -94,19 +91,16 @@ void accept(Client& client, const Caught& from_client, bool is_sealed, Insider& 
     CHECK(!read(from_client.sent.back().second, connect));
     std::array<std::byte, kMaxVerdictBytes> verdict;
     const std::size_t size = write(Verdict{true, insider.first, 5, {}, {}, 0, {}}, verdict);
-    Datagram body(is_sealed ? kNoiseKeyBytes : 8);
+    Datagram body(kNoiseKeyBytes);
     body.insert(body.end(), verdict.begin(), verdict.begin() + std::ptrdiff_t(size));
-    static const PublicKey known = public_key(server_key());
-    NoiseResponder noise(handshake_prologue(kProtocol, way, nonce), known);
-    if (is_sealed) {
-        body.resize(size + kNoiseOverheadBytes);
-        Datagram message(connect.body.begin(), connect.body.end());
-        CHECK(noise.read(server_key(), message) && noise.write(ephemeral(), body));
-        take_keys(insider, noise.split(), false);
-    } else {
-        take_keys(insider, derive_insecure_keys(kProtocol, 0x5C4E, nonce, 0, 5), false);
-    }
-    client.receive(kPeer, write(Answer{nonce, body}, buffer), now);
+    body.resize(size + kNoiseOverheadBytes);
+    const Key key = key_of_server(is_sealed);
+    NoiseResponder noise(handshake_prologue(kProtocol, security, nonce, 1), public_key(key));
+    Datagram message(connect.message.begin(), connect.message.end());
+    CHECK(noise.read(key, message));
+    noise.write(ephemeral(), body);
+    take_keys(insider, is_sealed, noise.split(), false);
+    client.receive(kPeer, write(Answer{nonce, 1, body}, buffer), now);
 }
 
 class Talk {

@@ -65,7 +65,8 @@ void stranger(std::span<const std::byte> input) {
 void mutated(std::span<const std::byte> input) {
     ByteReader in(input);
     const std::span<const std::byte> claims = in.bytes(std::min<std::size_t>(in.u8(), in.remaining()));
-    const auto token = issue_token({1, 2, 1001, servers(), claims}, backend_key(), Bytes32{});
+    const auto token =
+        issue_token({1, 2, 1001, servers(), claims, PublicKey{std::byte(1)}}, backend_key(), Bytes32{});
     CHECK(token.has_value());
     Buffer sealed = token->sealed;
     while (in.remaining() >= 3) {
@@ -96,7 +97,7 @@ void sealed_nonsense(std::span<const std::byte> input) {
     hkdf(backend_key(), label, keys);
     Buffer text(input.begin(), input.end());
     Tag tag;
-    const std::byte version{1};
+    const std::byte version{2};
     seal(keys[0], nonce_from(0), std::span(&version, 1), text, tag);
     Buffer sealed = {version};
     sealed.insert(sealed.end(), id.begin(), id.end());
@@ -143,8 +144,7 @@ void history(std::span<const std::byte> input) {
         else
             model[id] = now_s + life_s;
         CHECK(history.use(id, now_s + life_s, now_s) == expected);
-        CHECK(history.size() == model.size());
-        CHECK(history.is_consistent());
+        CHECK(history.size() >= model.size() && history.size() <= capacity);
     }
 }
 

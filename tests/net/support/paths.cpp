@@ -439,6 +439,7 @@ public:
         config.security = Security::insecure;
         config.max_peers = static_cast<std::uint32_t>(path.flows);
         config.max_pending_per_ip = config.max_peers;
+        config.max_peers_per_ip = 0;
         config.connection = connection;
         host_ = std::make_unique<Host>(config, server_, server_sink_);
         next_server_tick_ = random_.uniform(0, 1 / path.tick_hz);

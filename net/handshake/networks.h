@@ -1,0 +1,64 @@
+#pragma once
+// How many of something each machine and each network has, so that none of them takes it all. An IPv4
+// address is one machine. An IPv6 machine has 64 bits to itself; whoever has one often has the 56 or 48 bits
+// around it.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+
+#include "../crypto/siphash.h"
+#include "../endpoint.h"
+
+namespace shoal::net {
+
+/// The machine that an address belongs to, and the networks around it.
+class Networks {
+public:
+    Networks() = default;
+    /// `key`: secret, so that nobody can choose addresses that look alike.
+    Networks(const SipKey& key, const Address& address);
+
+    std::uint64_t machine() const { return hashes_[0]; }
+    /// Keyed hashes, from the machine to the widest network.
+    std::span<const std::uint64_t> hashes() const { return std::span(hashes_).first(count_); }
+    /// What the network at this place may have, where a machine may have `limit`: /56 as much, /48 four
+    /// times.
+    static std::uint64_t limit_at(std::size_t place, std::uint64_t limit) {
+        return place < 2 ? limit : 4 * limit;
+    }
+
+private:
+    std::array<std::uint64_t, 3> hashes_{};
+    std::size_t count_ = 1;
+};
+
+/// Exact counts; grows with what is counted.
+class NetworkCounts {
+public:
+    /// Whether one more is within `limit` per machine.
+    bool has_room(const Networks& networks, std::uint64_t limit) const;
+    void add(const Networks& networks);
+    /// Requires that it was added.
+    void remove(const Networks& networks);
+
+private:
+    std::unordered_map<std::uint64_t, std::uint32_t> counts_;
+};
+
+/// Attempts within a slice of 100 ms, counted in fixed memory: networks that share a place share their count.
+class AttemptLimit {
+public:
+    /// Whether there is time for one more; if so, counts it. Half of `total` is for networks that had no
+    /// attempt in this slice: a flood from few of them does not keep newcomers waiting.
+    bool take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total, Time now);
+
+private:
+    std::array<std::uint32_t, 2048> counts_{};
+    std::uint32_t newcomers_ = 0, others_ = 0;
+    Time since_{0};
+};
+
+}  // namespace shoal::net
