@@ -31,14 +31,14 @@ struct HostConfig {
     Security security = Security::sealed;
     Key key{};  // sealed: private; see server_key.h
     std::uint64_t server_id =
-        0;  // servers that share the key: another one for each; the same after a restart
-    TokenConfig tokens{};
+        0;                 // servers that share the key: another one for each; the same after a restart
+    TokenConfig tokens{};  // sealed
     std::uint32_t max_peers = 64;        // 1 to 60,000; what is outside counts as the nearest that is not
     std::uint32_t max_peers_per_ip = 8;  // 0: no limit. Of an IPv4 address or an IPv6 /56; four times as many
                                          // of a /48; any number of this machine. Homes, schools and mobile
                                          // networks share addresses.
     std::uint32_t max_pending_per_ip = 16;      // accepted, not confirmed; then their oldest gives way
-    std::uint32_t max_handshakes_per_s = 1000;  // about 0.1 ms each; of one machine at most
+    std::uint32_t max_handshakes_per_s = 1000;  // 0.2 ms of CPU each; of one machine at most
                                                 // max_pending_per_ip in 100 ms
     std::uint32_t max_resets_per_s = 2000;      // answers to packets of unknown connections
     Duration handshake_timeout = std::chrono::seconds(5);  // from accepting to the client's first packet

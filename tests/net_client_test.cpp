@@ -271,7 +271,7 @@ TEST(Client, NoEphemeralKeyServesTwoCookies) {
     std::map<std::uint64_t, std::vector<std::byte>> connects;
     std::set<std::vector<std::byte>> ephemerals;
     for (int round = 0; round < 400; ++round) {
-        for (const std::uint64_t cookie : {1, 2, 3})
+        for (const std::uint64_t cookie : {1u, 2u, 3u})
             client.receive(server, write(CookieReply{request.client_nonce, cookie}, buffer), now);
         now += 20ms;
         client.flush(now);

@@ -334,6 +334,16 @@ TEST(Host, WhoComesTooLateIsToldThatTheServerIsFull) {
     EXPECT_EQ(read_kind(bare.wire.sent.back().second[0]), PacketKind::disconnect);
 }
 
+TEST(Host, ItHasRoomForOneAtLeast) {
+    World world;
+    HostConfig config = host_config();
+    config.max_peers = 0;
+    world.add_host(config);
+    world.add_client(client_config()).client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    EXPECT_EQ(world.host->peer_count(), 1u);
+}
+
 TEST(Host, AFirstPacketThatIsForgedConfirmsNothing) {
     Bare bare;
     bare.feed_packet(kAlice, bare.connect_for(kAlice, 1));
@@ -367,6 +377,9 @@ TEST(Host, ConnectionIdsAreAsRandomAsTheyCanBe) {
         EXPECT_TRUE(randoms.insert(bare.verdict()->connection_id >> 8).second);
     }
     EXPECT_GT(*randoms.rbegin(), 0x800000u) << "the upper bits are used";
+    std::set<std::uint32_t> lower;
+    for (const std::uint32_t random : randoms) lower.insert(random & 0xFF);
+    EXPECT_GT(lower.size(), 20u) << "and the lower ones";
 }
 
 // Goal: whatever strangers send, no more comes back than went in, nobody is admitted and nothing breaks.
