@@ -32,6 +32,7 @@ DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
             return said;
         case DisconnectReason::shut_down:
         case DisconnectReason::kicked:
+        case DisconnectReason::timed_out:  // it did not hear us
         case DisconnectReason::refused_full:
         case DisconnectReason::refused:
             return is_from_server ? said : DisconnectReason::closed_by_peer;

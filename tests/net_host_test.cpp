@@ -584,6 +584,7 @@ TEST(Host, AQuitterMayNotClaimAnyReason) {
         world.run(100ms);
         const bool is_a_servers = DisconnectReason(reason) == DisconnectReason::shut_down ||
                                   DisconnectReason(reason) == DisconnectReason::kicked ||
+                                  DisconnectReason(reason) == DisconnectReason::timed_out ||
                                   DisconnectReason(reason) == DisconnectReason::refused_full ||
                                   DisconnectReason(reason) == DisconnectReason::refused;
         EXPECT_EQ(player.recorder.last_reason,
