@@ -57,6 +57,8 @@ public:
         size_ += size;
         return buffer_.subspan(size_ - size, size);
     }
+    /// What follows, not claimed yet.
+    std::span<std::byte> rest() const { return buffer_.subspan(size_); }
     /// Zeros up to `size` bytes in all.
     void pad_to(std::size_t size) {
         assert(size >= size_ && size <= buffer_.size());

@@ -1,5 +1,6 @@
 #include "client.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace shoal::net {
@@ -103,10 +104,11 @@ void Client::start(const Verdict& verdict, const NoiseKeys& keys, Time now) {
     session.send_id = verdict.connection_id;
     session.send_first = first_number;
     session.receive_first = verdict.first_packet_number;
+    session.salt = entropy_.next() | 1;
     const PacketCipher cipher = PacketCipher::make(connector_.security(), config_.protocol_id,
                                                    keys.to_responder, keys.to_initiator, first_number, now);
     connection_ = std::make_unique<Connection>(config_.connection, session, cipher, handler_, sink_, now);
-    reset_token_ = verdict.reset_token;
+    reset_tokens_.fill(verdict.reset_token);
     newest_challenge_ = 0;
     connection_->ping(now);  // the server counts us in when it hears from us
     connection_->announce();
@@ -115,10 +117,11 @@ void Client::start(const Verdict& verdict, const NoiseKeys& keys, Time now) {
 void Client::receive_packet(std::span<const std::byte> datagram, Time now) {
     if (!connection_) return count(Drop::unknown_connection);
     Packet packet;
-    if (!connection_->open(datagram, packet, now)) return;
+    if (connection_->open(datagram, packet, now) != Connection::Arrival::fresh) return;
     if (packet.challenge.reset_token && packet.number > newest_challenge_) {
         newest_challenge_ = packet.number;
-        reset_token_ = *packet.challenge.reset_token;
+        std::copy_backward(reset_tokens_.begin() + 1, reset_tokens_.end() - 1, reset_tokens_.end());
+        reset_tokens_[1] = *packet.challenge.reset_token;
     }
     connection_->apply(packet, now);
 }
@@ -126,8 +129,9 @@ void Client::receive_packet(std::span<const std::byte> datagram, Time now) {
 void Client::receive_reset(std::span<const std::byte> datagram, Time now) {
     Reset reset;
     if (const std::optional<Drop> drop = read(datagram, reset)) return count(*drop);
-    const bool is_ours = connection_ && connection_->session().send_id == reset.connection_id &&
-                         equal_in_constant_time(reset.token, reset_token_);
+    bool is_ours = false;
+    for (const ResetToken& token : reset_tokens_) is_ours |= equal_in_constant_time(reset.token, token);
+    is_ours &= connection_ && connection_->session().send_id == reset.connection_id;
     if (!is_ours) return count(Drop::bad_reset);
     if (!connection_->is_open()) return count(Drop::closed);
     connection_->close(DisconnectReason::server_restarted, {}, false, now);

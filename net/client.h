@@ -1,6 +1,7 @@
 #pragma once
 // The client's endpoint: one server.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -78,8 +79,10 @@ private:
     std::uint16_t generation_ = 0;
     std::uint64_t server_schema_hash_ = 0;
     std::unique_ptr<Connection> connection_;  // from acceptance to the last word
-    ResetToken reset_token_{};                // what the server says if it forgets connection_
-    std::uint64_t newest_challenge_ = 0;      // number of the packet that brought it; 0: the answer did
+    /// What the server says if it forgets connection_: to the address where the client came in, and to those
+    /// that were challenged last.
+    std::array<ResetToken, 4> reset_tokens_{};
+    std::uint64_t newest_challenge_ = 0;  // number of the packet that brought it; 0: the answer did
 };
 
 }  // namespace shoal::net

@@ -8,12 +8,10 @@ namespace shoal::net {
 namespace {
 
 // Disconnect packets: two at once, in case nobody flushes any more, then two more.
-constexpr std::uint8_t kLastWords = 4;
-constexpr Duration kLastWordInterval = std::chrono::milliseconds(100);
+constexpr std::uint8_t kDisconnects = 4;
+constexpr Duration kDisconnectInterval = std::chrono::milliseconds(100);
 
-/// Bytes that waiting messages may take from the payload.
-constexpr std::size_t kMessageShare = kMaxPayloadBytes - kMinPayloadBytes;
-/// All that wait are urgent if they are no more than this.
+/// Messages count as urgent if no more bytes than this wait.
 constexpr std::size_t kUrgentBytes = 200;
 
 /// Packets in a row that carry the same acks: one that is lost must not keep the other side waiting.
@@ -21,8 +19,8 @@ constexpr std::uint32_t kAckCopies = 3;
 /// Packets that want an ack, at most, before one is sent without waiting for a flush.
 constexpr std::uint32_t kPacketsPerAck = 32;
 constexpr std::size_t kIpUdpBytes = 28;
-/// A ping or acks alone, at most.
-constexpr std::size_t kSmallPacketBytes = kMaxHeaderBytes + kMaxTagBytes;
+/// From one packet number that is left out to the next.
+constexpr std::uint64_t kMinSkip = 256, kSkipRange = 1024;
 
 /// The other side's reason, as far as it is one that only that side can know.
 DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
@@ -43,78 +41,109 @@ DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
 
 }  // namespace
 
+struct Connection::Draft {
+    std::array<std::byte, kMaxDatagramBytes> buffer;  // left uninitialised, like `apart`
+    ByteWriter out{buffer};
+    std::size_t header_bytes = 0;
+    std::size_t flags_at = 0;
+    Acks acks;
+    SentPackets::Content content;
+    bool has_messages = false;
+    std::optional<Fragment> fragment;
+    std::span<const std::byte> payload;
+    std::array<std::byte, kMaxPayloadBytes> apart;  // the payload, where messages go before it
+};
+
 Connection::Connection(const ConnectionConfig& config, const Session& session, const PacketCipher& cipher,
                        Handler& handler, Sink& sink, Time now)
     : config_(config),
       session_(session),
-      path_(session.address),
+      path_(session.address, now),
       cipher_(cipher),
       handler_(handler),
       sink_(sink),
       sent_(session.send_first, config.max_open_packets),
       rate_(config.first_bytes_per_second, config.max_bytes_per_second, now, stats_),
       received_(session.receive_first),
-      outbox_(session.send_first, config.message_queue_bytes),
+      queue_(session.send_first, config.message_queue_bytes),
+      scheduler_(config.shares),
       inbox_(session.receive_first),
       created_(now),
       last_received_(now) {
     assert(config.max_open_packets >= 32 && config.max_open_packets <= 32768);
-    assert(config.keep_alive < config.timeout);
-    assert(config.max_packets_per_flush >= 1);
-    assert(config.repeat_share >= 0 && config.repeat_share <= 1);
-    outbox_.set_repeat_share(config.repeat_share);
+    set_options(config);
+    skip_number();
 }
 
-bool Connection::open(std::span<const std::byte> datagram, Packet& packet, Time now) {
+void Connection::set_options(const ConnectionOptions& options) {
+    assert(options.keep_alive < options.timeout);
+    assert(options.max_packets_per_flush >= 1);
+    assert(options.repeat_share >= 0 && options.repeat_share <= 1);
+    assert(options.shares.urgent >= 1 && options.shares.payload >= 1 && options.shares.normal >= 1);
+    static_cast<ConnectionOptions&>(config_) = options;
+    rate_.set_max_rate(options.max_bytes_per_second);
+    queue_.set_max_bytes(options.message_queue_bytes);
+    queue_.set_repeat_share(options.repeat_share);
+    inbox_.set_max_bytes(options.max_incoming_bytes);
+    scheduler_.set_shares(options.shares);
+}
+
+Connection::Arrival Connection::open(std::span<const std::byte> datagram, Packet& packet, Time now) {
+    const auto drop = [&](Drop reason) {
+        count(reason);
+        return Arrival::dropped;
+    };
     const std::optional<Envelope> envelope = read_envelope(datagram, session_.receive_id);
-    if (!envelope || datagram.size() < envelope->body_offset + 1 + cipher_.tag_bytes()) {
-        count(Drop::truncated);
-        return false;
-    }
-    if (!is_open_) {
-        count(Drop::closed);
-        return false;
-    }
+    if (!envelope || datagram.size() < envelope->body_offset + 1 + cipher_.tag_bytes())
+        return drop(Drop::truncated);
+    if (!is_open_) return drop(Drop::closed);
     packet.number =
         expand_number(envelope->truncated_number, envelope->number_bytes, received_.newest_arrived() + 1);
     const std::span<std::byte> copy = std::span(packet.buffer).first(datagram.size());
     std::copy(datagram.begin(), datagram.end(), copy.begin());
     if (!cipher_.open(packet.number, envelope->key_phase, copy, envelope->body_offset, now,
                       3 * sent_.retransmission_timeout(stats_))) {
-        count(Drop::bad_tag);
-        return false;
+        return drop(Drop::bad_tag);
     }
+    const std::span<const std::byte> clear = copy.first(copy.size() - cipher_.tag_bytes());
     const AckWindow::State state = received_.state(packet.number);
-    if (state != AckWindow::State::fresh) {
-        count(state == AckWindow::State::duplicate ? Drop::duplicate : Drop::stale);
-        return false;
+    if (state == AckWindow::State::stale) return drop(Drop::stale);
+    if (state == AckWindow::State::duplicate) {
+        count(Drop::duplicate);
+        packet.kind = envelope->kind;
+        const bool is_echo = packet.kind == PacketKind::echo && read_body(clear, *envelope, 0, packet);
+        return is_echo || packet.kind != PacketKind::echo ? Arrival::copy : Arrival::dropped;
     }
-    bool is_good = read_body(copy.first(copy.size() - cipher_.tag_bytes()), *envelope,
-                             inbox_.expected_id(packet.number), packet);
+    bool is_good = read_body(clear, *envelope, inbox_.expected_id(packet.number), packet);
     if (is_good && packet.kind == PacketKind::data) {
         is_good = sent_.plausible(packet.acks) && inbox_.plausible(packet) &&
                   (!packet.is_fragment || incoming_.plausible(packet, session_.receive_first));
     }
-    if (!is_good) {
-        count(Drop::malformed);
-        close(DisconnectReason::protocol_error, "malformed packet", true, now);
-        return false;
-    }
-    return true;
+    if (is_good) return Arrival::fresh;
+    close(DisconnectReason::protocol_error, "malformed packet", true, now);
+    return drop(Drop::malformed);
 }
 
-bool Connection::moves(const Address& from, const Packet& packet) const {
-    return from != path_.address() && packet.number > received_.newest_arrived();
+void Connection::challenge(const Address& to, const Challenge& challenge, std::size_t room, Time now) {
+    assert(room >= Path::kMinChallengeBytes);
+    std::array<std::byte, 8 + sizeof(ResetToken)> body;
+    ByteWriter out(body);
+    out.u64(challenge.number);
+    const bool has_token = challenge.reset_token && room >= Path::kMinChallengeBytes + sizeof(ResetToken);
+    if (has_token) out.bytes(*challenge.reset_token);
+    Draft draft;
+    const std::span<const std::byte> datagram = write_bare(draft, PacketKind::challenge, out.written(), now);
+    stats_.packets_sent += 1;
+    stats_.bytes_sent += datagram.size();
+    sink_.send(to, datagram);
 }
 
-void Connection::follow(const Address& from, const Packet& packet, Time now) {
-    if (from != path_.address()) return;
-    path_.received(packet.datagram.size() + cipher_.tag_bytes());
+void Connection::move(const Address& to, Time now) {
     // If the first challenge was lost this is long ago; later samples mend that.
-    const Time challenged = path_.first_challenged();
-    if (packet.kind != PacketKind::echo || !path_.echoed(packet.challenge.number)) return;
+    const Duration rtt = std::max<Duration>(now - path_.challenged(), Duration(1));
+    if (!path_.prove(to, now)) return;
     // After RFC 9000, section 9.4.
-    sent_.restart(now - challenged, stats_);
+    sent_.restart(rtt, stats_);
     rate_.restart(now);
 }
 
@@ -129,11 +158,15 @@ void Connection::apply(const Packet& packet, Time now) {
         close(heard_reason(packet.reason, !session_.receive_id), packet.text, false, now);
         return;
     }
-    if (packet.kind == PacketKind::challenge) echo_ = packet.challenge.number;
+    if (packet.kind == PacketKind::challenge && echo_count_ < echoes_.size())
+        echoes_[echo_count_++] = packet.challenge.number;
     sent_.acknowledge(packet.acks, now, stats_);
     report_fates(now);
-    for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) deliver(packet, packet.frames[i]);
-    if (!is_open_ || !take_payload(packet, now) || !is_open_) return;
+    const bool has_room = inbox_.has_room(packet);
+    if (!has_room) stats_.messages_refused += packet.message_count;
+    for (std::size_t i = 0; has_room && i < packet.message_count && is_open_; ++i)
+        deliver(packet, packet.frames[i]);
+    if (!has_room || !is_open_ || !take_payload(packet, now) || !is_open_) return;
     received_.accept(packet.number);
     if (received_.newest_accepted() == packet.number) newest_accepted_at_ = now;
     if (packet.wants_ack()) {
@@ -142,7 +175,7 @@ void Connection::apply(const Packet& packet, Time now) {
         acks_to_send_ = kAckCopies;
     }
     // A flush may be far away, and one ack names 65 packets: each should be in two, as acks get lost.
-    if (acks_wanted_ >= kPacketsPerAck && path_.allows(kSmallPacketBytes)) send_packet({}, now);
+    if (acks_wanted_ >= kPacketsPerAck) send_acks(false, now);
 }
 
 void Connection::announce() {
@@ -167,79 +200,113 @@ void Connection::update(Time now) {
 }
 
 void Connection::flush(Time now) {
-    if (!is_open_) {
-        send_last_words(now);
-        return;
+    if (!is_open_) return send_disconnect(now);
+    for (; echo_count_ > 0; --echo_count_) {
+        std::array<std::byte, 8> body;
+        ByteWriter(body).u64(echoes_[echo_count_ - 1u]);
+        Draft draft;
+        put(write_bare(draft, PacketKind::echo, body, now), now);
     }
-    prove_path(now);
-    send_fragments(now);
-    bool has_sent = sent_.any_open() && sent_.newest_sent() == now;
-    for (std::uint32_t i = 0; i < config_.max_packets_per_flush && sent_.has_room(); ++i) {
-        const Outbox::Terms terms = message_terms(false, now);
-        if (!outbox_.has_ready(terms) && (has_sent || !outbox_.has_repeats(terms))) break;
-        const std::size_t waiting = outbox_.ready_bytes();
-        const bool is_urgent = waiting > 0 && waiting <= kUrgentBytes;
-        if (!(is_urgent ? rate_.may_send_urgent() : rate_.may_send())) break;
-        if (!path_.allows(kMaxDatagramBytes)) break;
-        if (send_packet({.messages = true}, now) == 0) break;
-        has_sent = true;
-        state_lead_ = 0;
-    }
+    flush_contents(now);
     // An answer is overdue: ask once more, for the answer tells about all the packets before.
     const Duration timeout =
         rate_.is_broken() ? rate_.probe_interval() : sent_.retransmission_timeout(stats_);
     const bool is_overdue = (sent_.any_open() || rate_.is_broken()) && now - sent_.newest_sent() >= timeout;
     // Packets that carry only acks do not measure the path: a side that has nothing to say pings too.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
-    if ((is_overdue || is_quiet) && sent_.has_room() && path_.allows(kSmallPacketBytes)) ping(now);
+    if ((is_overdue || is_quiet) && sent_.has_room()) ping(now);
     if (!received_.has_acks()) acks_wanted_ = 0;  // what they were for is too far behind
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
     const bool is_ack_urgent = acks_wanted_ >= 2 || (acks_wanted_ > 0 && is_order_broken_);
-    if ((is_ack_urgent || is_ack_late) && path_.allows(kSmallPacketBytes)) send_packet({}, now);
+    if (is_ack_urgent || is_ack_late) send_acks(false, now);
+    note_queued();
 }
 
-std::size_t Connection::payload_capacity() const {
-    return outgoing_.is_leaving() ? 0 : packet_capacity();
+void Connection::flush_contents(Time now) {
+    bool asks = true;
+    for (std::uint32_t i = 0; i < config_.max_packets_per_flush && sent_.has_room(); ++i)
+        if (!send_contents(asks, now)) return;
 }
 
-std::size_t Connection::packet_capacity() const {
-    if (!is_open_ || !sent_.has_room() || !rate_.may_send() || !path_.allows(kMaxDatagramBytes)) return 0;
-    // Budget for a packet of messages alone, which leaves with the flush. Then it is the state's turn again.
-    if (state_lead_ >= kMaxDatagramBytes && outbox_.needs_own_packet(kMessageShare)) return 0;
-    return kMaxPayloadBytes - std::min(outbox_.ready_bytes(), kMessageShare);
-}
+bool Connection::send_contents(bool& asks, Time now) {
+    const SendQueue::Waiting urgent = queue_.waiting(Weight::urgent), normal = queue_.waiting(Weight::normal);
+    const std::size_t bytes = urgent.bytes + normal.bytes;
+    const bool may_send = rate_.may_send();
+    if (!may_send && !(bytes > 0 && bytes <= kUrgentBytes && rate_.may_send_urgent())) return false;
+    SendQueue::Terms terms{now, stats_.loss, false, false};
+    // Bulk leaves half of the fates to the others, and takes no byte that is only for what is urgent.
+    terms.bulk = may_send && sent_.open_packets() < config_.max_open_packets / 2;
+    const bool has_bulk = terms.bulk && queue_.has_bulk();
+    const bool is_first = !sent_.any_open() || sent_.newest_sent() != now;
+    const bool has_messages = bytes > 0 || has_bulk || (is_first && queue_.has_repeats(terms));
+    const bool has_payload = may_send && (asks || outgoing_.can_continue(sent_.next_number()));
+    if (!has_messages && !has_payload) return false;
 
-std::uint64_t Connection::send_payload(std::span<const std::byte> payload, std::uint64_t cookie, Time now) {
-    if (payload_capacity() == 0 || payload.size() > kMaxLargePayloadBytes) return 0;
-    if (payload.size() <= kMaxPayloadBytes) {
-        return send_packet({.messages = true, .has_payload = true, .payload = payload, .cookie = cookie},
-                           now);
+    skip_number();
+    Draft draft;
+    begin_data(draft, now);
+    const std::size_t room = draft.out.room() - cipher_.tag_bytes();
+    const std::size_t share = scheduler_.begin(room, urgent, normal, has_payload);
+    const bool is_alone = bytes == 0 && !has_bulk && !queue_.has_copies();
+    if (share > 0) write_payload(draft, share, is_alone, asks, now);
+    if (!has_messages && !draft.content.has_payload) return false;
+    const std::size_t head_bytes = draft.fragment ? fragment_head_bytes(*draft.fragment) : 0;
+    terms.beside_payload = draft.content.has_payload;
+    SendQueue::Draft messages(room - head_bytes - draft.payload.size());
+    if (!is_alone) scheduler_.fill(messages, queue_, terms);
+    draft.has_messages = !messages.empty();
+    if (!draft.has_messages && !draft.content.has_payload) return false;
+    draft.content.carried = queue_.write(draft.out, messages, terms, stats_);
+    if (draft.fragment) write_fragment_head(draft.out, *draft.fragment);
+    if (draft.payload.data() == draft.out.rest().data()) {
+        draft.out.claim(draft.payload.size());  // written in its place
+    } else {
+        draft.out.bytes(draft.payload);
     }
+    finish_data(draft, false, now);
+    return true;
+}
+
+void Connection::write_payload(Draft& draft, std::size_t share, bool is_alone, bool& asks, Time now) {
     const std::uint64_t number = sent_.next_number();
-    outgoing_.start(payload, number, cookie);
-    send_fragments(now);
-    return number;
-}
-
-void Connection::send_fragments(Time now) {
-    while (outgoing_.can_continue(sent_.next_number())) {
-        const std::size_t room = packet_capacity();
-        if (room == 0) return;
-        const OutgoingPayload::Piece piece = outgoing_.take(sent_.next_number(), room);
-        send_packet({.messages = true,
-                     .has_payload = true,
-                     .payload = piece.bytes,
-                     .cookie = piece.payload_number,
-                     .fragment = &piece.fragment},
-                    now);
+    if (!outgoing_.is_leaving()) {
+        PayloadTurn turn;
+        turn.packet_number = number;
+        turn.room = is_alone ? draft.out.rest().first(kMaxPayloadBytes) : std::span<std::byte>(draft.apart);
+        turn.share = share;
+        turn.now = now;
+        const std::size_t size = handler_.write_payload(session_.peer, turn);
+        if (turn.large.empty()) {
+            assert(size <= turn.room.size());
+            asks = size > 0;
+            draft.payload = turn.room.first(std::min(size, turn.room.size()));
+            draft.content.has_payload = asks;
+            return scheduler_.payload_took(size);
+        }
+        const bool is_large =
+            turn.large.size() > kMaxPayloadBytes && turn.large.size() <= kMaxLargePayloadBytes;
+        assert(is_large);
+        if (!is_large) {
+            asks = false;
+            return scheduler_.payload_took(0);
+        }
+        outgoing_.start(turn.large, number);
     }
+    const OutgoingPayload::Piece piece = outgoing_.take(number, share);
+    draft.payload = piece.bytes;
+    draft.fragment = piece.fragment;
+    draft.content.has_payload = draft.content.is_fragment = true;
+    draft.content.distance = piece.fragment.distance;
+    scheduler_.payload_took(piece.bytes.size());
 }
 
 SendResult Connection::send_message(const Delivery& how, std::span<const std::byte> message) {
     if (!is_open_) return SendResult::not_connected;
     const std::size_t most = how.channel == Channel::reliable ? kMaxReliableBytes : kMaxMessageBytes;
-    if (message.size() > most || !outbox_.could_hold(message.size())) return SendResult::too_large;
-    return outbox_.push(how, message) ? SendResult::queued : SendResult::queue_full;
+    if (message.size() > most || !queue_.could_hold(message.size())) return SendResult::too_large;
+    const bool is_queued = queue_.push(how, message);
+    note_queued();
+    return is_queued ? SendResult::queued : SendResult::queue_full;
 }
 
 void Connection::close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now) {
@@ -248,11 +315,11 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
     reason_ = reason;
     text_ = text.substr(0, kMaxReasonBytes);
     if (tell_peer) {
-        last_words_left_ = kLastWords;
-        next_last_word_ = now;
-        send_last_words(now);
-        next_last_word_ = now;
-        send_last_words(now);
+        disconnects_left_ = kDisconnects;
+        for (int i = 0; i < 2; ++i) {
+            next_disconnect_ = now;
+            send_disconnect(now);
+        }
     } else {
         cipher_.forget_send_key();
     }
@@ -265,78 +332,71 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
     }
 }
 
-std::uint64_t Connection::send_packet(const Contents& contents, Time now) {
-    std::array<std::byte, kMaxDatagramBytes> buffer;
-    ByteWriter out(buffer);
-    const std::uint64_t number = sent_.next_number();
-    const Acks acknowledged = acks(now);
-    const std::size_t header_bytes = begin(out, PacketKind::data, now);
-    const std::size_t flags_at = out.size();
-    out.u8(0);
-    write_acks(out, acknowledged);
-    if (contents.has_payload) note_lead(contents.payload.size());
-    std::uint32_t carried = Outbox::kNone;
-    bool has_messages = false;
-    if (contents.messages) {
-        const std::size_t head_bytes = contents.fragment ? fragment_head_bytes(*contents.fragment) : 0;
-        const std::size_t reserved = head_bytes + contents.payload.size() + cipher_.tag_bytes();
-        assert(out.room() >= reserved);
-        const std::size_t before = out.size();
-        carried = outbox_.write(out, out.room() - reserved, message_terms(contents.has_payload, now), stats_);
-        has_messages = out.size() > before;
-        if (!has_messages && !contents.has_payload) return 0;
-    }
-    if (contents.fragment) write_fragment_head(out, *contents.fragment);
-    out.bytes(contents.payload);
-    out.patch_u8(flags_at, data_flags(acknowledged, contents.ping || contents.fragment, has_messages,
-                                      contents.has_payload));
-    const std::span<const std::byte> datagram = seal(out, header_bytes);
+void Connection::send_acks(bool is_ping, Time now) {
+    skip_number();
+    Draft draft;
+    begin_data(draft, now);
+    finish_data(draft, is_ping, now);
+}
 
-    if (contents.ping || has_messages || contents.has_payload) {
-        SentPackets::Settled packet;
-        packet.fate.cookie = contents.cookie;
-        packet.has_payload = contents.has_payload;
-        packet.is_fragment = contents.fragment != nullptr;
-        packet.carried = carried;
-        sent_.sent_tracked(packet, datagram.size(), now, stats_);
+void Connection::begin(Draft& draft, PacketKind kind, Time now) {
+    const std::uint64_t number = sent_.next_number();
+    const bool key_phase = cipher_.prepare(number, sent_.newest_acked(), config_.key_life, now);
+    write_envelope(draft.out, kind, key_phase, session_.send_id, number,
+                   number_bytes(number, sent_.newest_acked()));
+    draft.header_bytes = draft.out.size();
+}
+
+void Connection::begin_data(Draft& draft, Time now) {
+    begin(draft, PacketKind::data, now);
+    draft.flags_at = draft.out.size();
+    draft.out.u8(0);
+    draft.acks = acks(now);
+    write_acks(draft.out, draft.acks);
+}
+
+std::span<const std::byte> Connection::finish(Draft& draft) {
+    const std::span<std::byte> packet = draft.out.append(cipher_.tag_bytes());
+    cipher_.seal(sent_.next_number(), packet, draft.header_bytes);
+    return packet;
+}
+
+void Connection::finish_data(Draft& draft, bool is_ping, Time now) {
+    draft.out.patch_u8(draft.flags_at, data_flags(draft.acks, is_ping || draft.fragment, draft.has_messages,
+                                                  draft.content.has_payload));
+    const std::span<const std::byte> datagram = finish(draft);
+    if (is_ping || draft.has_messages || draft.content.has_payload) {
+        sent_.sent_tracked(draft.content, datagram.size(), now, stats_);
         rate_.on_sent(datagram.size(), now, stats_);
     } else {
         sent_.sent_untracked();
         rate_.on_sent_untracked(datagram.size());
     }
-    if (acknowledged.present) {
+    if (draft.acks.present) {
         acks_wanted_ = 0;
         is_order_broken_ = false;
         acks_to_send_ -= 1;
     }
-    put(datagram);
-    return number;
+    put(datagram, now);
 }
 
-void Connection::note_lead(std::size_t payload_bytes) {
-    state_lead_ = outbox_.needs_own_packet(kMessageShare) ? state_lead_ + payload_bytes : 0;
-}
-
-std::size_t Connection::begin(ByteWriter& out, PacketKind kind, Time now) {
-    const std::uint64_t number = sent_.next_number();
-    const bool key_phase = cipher_.prepare(number, sent_.newest_acked(), config_.key_life, now);
-    write_envelope(out, kind, key_phase, session_.send_id, number,
-                   number_bytes(number, sent_.newest_acked()));
-    return out.size();
-}
-
-std::span<const std::byte> Connection::seal(ByteWriter& out, std::size_t header_bytes) const {
-    const std::span<std::byte> packet = out.append(cipher_.tag_bytes());
-    cipher_.seal(sent_.next_number(), packet, header_bytes);
-    return packet;
-}
-
-void Connection::put(std::span<const std::byte> datagram) {
+void Connection::put(std::span<const std::byte> datagram, Time now) {
     stats_.packets_sent += 1;
     stats_.bytes_sent += datagram.size();
-    outbox_.paid(datagram.size() + kIpUdpBytes);
-    path_.sent(datagram.size());
+    queue_.paid(datagram.size() + kIpUdpBytes);
     sink_.send(path_.address(), datagram);
+    if (const Address* const second = path_.second(now)) sink_.send(*second, datagram);
+}
+
+/// Leaves the next packet number out if its turn has come, and chooses another one.
+void Connection::skip_number() {
+    if (session_.salt == 0) return;
+    const std::uint64_t next = sent_.next_number();
+    if (next < next_skip_) return;
+    const bool is_first = next_skip_ == 0;
+    if (!is_first) sent_.skip();
+    const std::uint64_t random = siphash({session_.salt, 0}, {next}) % kSkipRange;
+    next_skip_ = next + 1 + (is_first ? random / 4 : kMinSkip + random);
 }
 
 Acks Connection::acks(Time now) const {
@@ -349,22 +409,17 @@ Acks Connection::acks(Time now) const {
     return result;
 }
 
-Outbox::Terms Connection::message_terms(bool beside_payload, Time now) const {
-    // Bulk leaves half of the fates to the others, too, and takes no byte that is only for what is urgent.
-    const bool has_room_for_bulk = sent_.open_packets() < config_.max_open_packets / 2 && rate_.may_send();
-    return {now, stats_.loss, beside_payload, has_room_for_bulk};
-}
-
 void Connection::report_fates(Time now) {
-    SentPackets::Settled packet;
-    while (sent_.next_settled(packet)) {
-        rate_.on_news(packet, now, stats_);
-        if (packet.is_late) continue;
-        outbox_.settle(packet.carried, packet.fate.delivered);
-        if (packet.is_fragment) {
-            report(outgoing_.settle(packet.fate.cookie, packet.fate.delivered, packet.fate.rtt));
-        } else if (packet.has_payload) {
-            report(packet.fate);
+    SentPackets::News news;
+    while (sent_.next_news(news)) {
+        rate_.on_news(news, now, stats_);
+        if (news.is_late) continue;
+        queue_.settle(news.content.carried, news.fate.delivered);
+        if (news.content.is_fragment) {
+            report(outgoing_.settle(news.fate.number - news.content.distance, news.fate.delivered,
+                                    news.fate.rtt));
+        } else if (news.content.has_payload) {
+            report(news.fate);
         }
     }
 }
@@ -375,9 +430,7 @@ void Connection::report(const std::optional<PacketFate>& fate) {
 
 bool Connection::take_payload(const Packet& packet, Time now) {
     if (packet.is_fragment) return take_fragment(packet, now);
-    if (packet.has_payload) return take_payload(packet.number, packet.payload, now);
-    handler_.on_packet(session_.peer, packet.number);
-    return true;
+    return !packet.has_payload || take_payload(packet.number, packet.payload, now);
 }
 
 bool Connection::take_payload(std::uint64_t number, std::span<const std::byte> payload, Time now) {
@@ -399,8 +452,6 @@ bool Connection::take_fragment(const Packet& packet, Time now) {
         case IncomingPayload::Arrival::kept:
             break;
     }
-    // The number of the first one is that of the payload.
-    if (packet.fragment.index > 0 && is_open_) handler_.on_packet(session_.peer, packet.number);
     return true;
 }
 
@@ -435,50 +486,34 @@ void Connection::hand_over(Channel channel, std::span<const std::byte> message) 
     handler_.on_message(session_.peer, channel, message);
 }
 
-void Connection::send_last_words(Time now) {
-    if (last_words_left_ == 0 || now < next_last_word_) return;
-    last_words_left_ -= 1;
-    next_last_word_ = now + kLastWordInterval;
-    if (path_.allows(kSmallPacketBytes + text_.size())) {
-        std::array<std::byte, 1 + kMaxReasonBytes> body;
-        ByteWriter out(body);
-        out.u8(static_cast<std::uint8_t>(reason_));
-        out.bytes(std::as_bytes(std::span(text_)));
-        send_bare(PacketKind::disconnect, out.written(), now);
-    }
-    if (last_words_left_ == 0) cipher_.forget_send_key();
+void Connection::send_disconnect(Time now) {
+    if (disconnects_left_ == 0 || now < next_disconnect_) return;
+    disconnects_left_ -= 1;
+    next_disconnect_ = now + kDisconnectInterval;
+    std::array<std::byte, 1 + kMaxReasonBytes> body;
+    ByteWriter out(body);
+    out.u8(static_cast<std::uint8_t>(reason_));
+    out.bytes(std::as_bytes(std::span(text_)));
+    Draft draft;
+    put(write_bare(draft, PacketKind::disconnect, out.written(), now), now);
+    if (disconnects_left_ == 0) cipher_.forget_send_key();
 }
 
-/// Proves an address: that of the other side, or ours to it. First of all that a flush sends.
-void Connection::prove_path(Time now) {
-    const Challenge challenge = path_.challenge();
-    const std::size_t bytes = 1u + number_bytes(sent_.next_number(), sent_.newest_acked()) + 8 +
-                              (challenge.reset_token ? sizeof(ResetToken) : 0) + cipher_.tag_bytes();
-    if (path_.is_challenge_due(bytes, now, sent_.retransmission_timeout(stats_))) {
-        std::array<std::byte, 8 + sizeof(ResetToken)> body;
-        ByteWriter out(body);
-        out.u64(challenge.number);
-        if (challenge.reset_token) out.bytes(*challenge.reset_token);
-        send_bare(PacketKind::challenge, out.written(), now);
-        path_.challenged(now);
-    }
-    if (echo_) {
-        std::array<std::byte, 8> body;
-        ByteWriter(body).u64(*echo_);
-        send_bare(PacketKind::echo, body, now);
-        echo_.reset();
-    }
-}
-
-void Connection::send_bare(PacketKind kind, std::span<const std::byte> body, Time now) {
-    std::array<std::byte, kMaxDatagramBytes> buffer;
-    ByteWriter out(buffer);
-    const std::size_t header_bytes = begin(out, kind, now);
-    out.bytes(body);
-    const std::span<const std::byte> datagram = seal(out, header_bytes);
+std::span<const std::byte> Connection::write_bare(Draft& draft, PacketKind kind,
+                                                  std::span<const std::byte> body, Time now) {
+    skip_number();
+    begin(draft, kind, now);
+    draft.out.bytes(body);
+    const std::span<const std::byte> datagram = finish(draft);
     sent_.sent_untracked();
     rate_.on_sent_untracked(datagram.size());
-    put(datagram);
+    return datagram;
+}
+
+void Connection::note_queued() {
+    stats_.messages_queued = queue_.queued_count();
+    stats_.message_bytes_queued = queue_.queued_bytes();
+    stats_.messages_in_flight = queue_.in_flight_count();
 }
 
 }  // namespace shoal::net

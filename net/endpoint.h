@@ -25,7 +25,7 @@ constexpr std::size_t kMaxDatagramBytes = 1200;                    // what every
 constexpr std::size_t kMaxMessageBytes = 1000;                     // unreliable, sequenced
 constexpr std::size_t kMaxReliableBytes = 256 * kMaxMessageBytes;  // reliable; travels in pieces of 1,000
 constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
-constexpr std::size_t kMinPayloadBytes = 600;   // left to the state, however many messages wait
+constexpr std::size_t kMinPayloadBytes = 600;   // offered at least, where a payload is asked for
 /// State payload in as many packets as it takes. All must arrive: at 1 % loss 32 kB do in three of four
 /// cases, at 5 % in less than one of four.
 constexpr std::size_t kMaxLargePayloadBytes = 32 * 1024;
@@ -122,11 +122,25 @@ std::string_view describe(DisconnectReason reason);
 /// What became of one payload.
 struct PacketFate {
     std::uint64_t number = 0;  // of its packet, or of the first one
-    std::uint64_t cookie = 0;  // as given to send_payload
     bool delivered = false;
     /// Delivered: from sending to this news, less the peer's ack delay; of several packets, of the one whose
     /// news came last. Lost: 0.
     Duration rtt{0};
+};
+
+/// A packet that has room for a payload: what Handler::write_payload is given.
+struct PayloadTurn {
+    std::uint64_t packet_number = 0;  // on_fate will name it
+    /// Where to write; kMaxPayloadBytes at most, kMinPayloadBytes at least.
+    std::span<std::byte> room;
+    /// How much of the room is the payload's share, kMinPayloadBytes at least. Messages wait for the rest.
+    /// More may be used: the messages get it back in the packets after this one.
+    std::size_t share = 0;
+    Time now{0};
+    /// Set by the handler, in place of anything in `room`: a payload of more than room.size() bytes and at
+    /// most kMaxLargePayloadBytes. It is copied when write_payload returns, and takes several packets, of
+    /// which this is the first one. No other payload is asked for until all of them have left.
+    std::span<const std::byte> large{};
 };
 
 /// A client that asks to come in, its address proven.
@@ -141,9 +155,10 @@ struct Admission {
     std::span<const std::byte> claims;  // what else the backend says of him
 };
 
-/// What the layer above implements. Called from receive(), update() and disconnect() only.
-/// Within a call it may use send_message, disconnect and the const functions of the Endpoint, nothing else.
-/// Spans and text are valid during the call. For one packet the order is: fates, messages, payload.
+/// What the layer above implements. Called from receive(), update() and disconnect(), and write_payload()
+/// from flush(). Within a call it may use send_message, disconnect and the const functions of the Endpoint,
+/// nothing else; within write_payload() only the const functions. Spans and text are valid during the call.
+/// For one packet the order is: fates, messages, payload.
 class Handler {
 public:
     virtual ~Handler() = default;
@@ -156,6 +171,11 @@ public:
     /// other side's, any bytes: check it before it is shown.
     virtual void on_disconnected(PeerId, DisconnectReason, std::string_view /*text*/) {}
 
+    /// A packet can carry state: write what is best to send now into turn.room, and return its size; 0 if
+    /// there is nothing to send. After 0 it is not asked again in this flush(), otherwise as long as the rate
+    /// allows. Each payload has one fate. Called for one peer, it must not depend on calls for others.
+    virtual std::size_t write_payload(PeerId, PayloadTurn& /*turn*/) { return 0; }
+
     /// A payload; each packet number at most once, in order of arrival. One that took several packets comes
     /// whole, with the last of them to arrive, under the number of the first one.
     /// Return false to withhold the acknowledgement of the packet that came: the sender will see the payload
@@ -164,13 +184,10 @@ public:
         return true;
     }
 
-    /// A packet whose number is not that of a payload was accepted; in order of arrival with those whose is.
-    virtual void on_packet(PeerId, std::uint64_t /*packet_number*/) {}
-
     /// At most kMaxMessageBytes; reliable: kMaxReliableBytes.
     virtual void on_message(PeerId, Channel, std::span<const std::byte>) {}
 
-    /// Exactly once for each send_payload: delivered as soon as it is known; lost when three packets later
+    /// Exactly once for each payload written: delivered as soon as it is known; lost when three packets later
     /// than one of its own were delivered, when a timer says so, or at the end of the connection.
     virtual void on_fate(PeerId, const PacketFate&) {}
 
@@ -190,9 +207,10 @@ enum class [[nodiscard]] SendResult : std::uint8_t{queued, queue_full, too_large
 std::string_view describe(SendResult result);
 
 class Connection;
+struct ConnectionOptions;
 
 /// What Host and Client have in common. One thread at a time.
-/// A tick: receive() for each datagram, update(), send_payload() per peer, flush().
+/// A tick: receive() for each datagram, update(), flush().
 class Endpoint {
 public:
     virtual ~Endpoint() = default;
@@ -202,42 +220,31 @@ public:
     virtual void receive(const Address& from, std::span<const std::byte> datagram, Time now) = 0;
     /// Timers: fates of unanswered packets, timeouts, the budget. Once per tick.
     virtual void update(Time now) = 0;
-    /// Sends what is due without state: acks (at the latest after two packets or 20 ms), messages and repeats
-    /// as the rate allows, keep-alives, handshake requests, last words.
+    /// Sends what is due, as the rate allows: messages, repeats, and payloads, for which it asks the handler;
+    /// acks (at the latest after two packets or 20 ms), keep-alives, handshake requests, disconnect packets.
     virtual void flush(Time now) = 0;
 
     /// Connected and not disconnecting. Every other function takes only such peers, unless it says so.
-    virtual bool is_connected(PeerId peer) const;
-    /// Bytes of payload that the next packet should carry at most: kMinPayloadBytes to kMaxPayloadBytes,
-    /// fewer when messages wait. 0 when none can be sent now: not connected, too many fates are open, the
-    /// rate allows no more until a later update(), or a large payload has not left yet.
-    virtual std::size_t payload_capacity(PeerId peer) const;
-    /// The number that the next packet will have, whatever it carries.
-    virtual std::uint64_t next_packet_number(PeerId peer) const;
-    /// Sends one packet now, with acks and as many waiting messages as fit beside the payload. Returns its
-    /// number, never 0; its fate is reported once, with the cookie.
-    /// A payload over kMaxPayloadBytes, at most kMaxLargePayloadBytes, takes several packets and has one fate
-    /// all the same: delivered if all arrived and the other side took the whole, else lost. A copy leaves as
-    /// the rate allows, some of it now, the rest in later flushes; until then payload_capacity is 0. Returns
-    /// 0, having done nothing, when payload_capacity is 0 or the payload is too large.
-    virtual std::uint64_t send_payload(PeerId peer, std::span<const std::byte> payload, std::uint64_t cookie,
-                                       Time now);
+    bool is_connected(PeerId peer) const;
     /// Queues a copy. Each channel and weight has its own bound. Also for peers that are gone: not_connected.
     /// Reliable messages may have kMaxReliableBytes, others kMaxMessageBytes; too_large also says that it
-    /// would not fit into its queue if that were empty (ConnectionConfig::message_queue_bytes).
-    virtual SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message);
+    /// would not fit into its queue if that were empty (ConnectionOptions::message_queue_bytes).
+    SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message);
+    /// Changes how the connection works from now on. Messages that wait stay, also over a lowered bound.
+    /// Also for peers that are gone: no effect.
+    void set_options(PeerId peer, const ConnectionOptions& options);
     /// Reports open fates as lost and the peer as disconnected, before it returns; tells the other side.
     /// Later flushes repeat the news. Messages that still wait, or get lost on their way, are not sent any
-    /// more: who wants an answer to his last words has to wait for it. No effect on peers that are gone.
+    /// more: wait for an answer to the last one first, if it matters. No effect on peers that are gone.
     virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now);
     /// Also in on_disconnected, for a peer that was connected.
     /// All zero for a peer that is gone, or not there yet.
-    virtual const ConnectionStats& stats(PeerId peer) const;
+    const ConnectionStats& stats(PeerId peer) const;
     virtual const EndpointStats& endpoint_stats() const = 0;
 
 protected:
-    /// Until its last word; null for a peer that is gone.
-    virtual Connection* connection_of(PeerId) const { return nullptr; }
+    /// From on_connected until it may be destroyed; null for others.
+    virtual Connection* connection_of(PeerId peer) const = 0;
 };
 
 }  // namespace shoal::net

@@ -5,6 +5,11 @@
 #include <cassert>
 
 namespace shoal::net {
+namespace {
+
+constexpr double kSavedAllowance_s = 0.05;
+
+}  // namespace
 
 struct Host::Peer {
     std::uint32_t connection_id;
@@ -62,8 +67,25 @@ void Host::update(Time now) {
 }
 
 void Host::flush(Time now) {
-    for (const std::unique_ptr<Peer>& peer : peers_)
-        if (peer) peer->connection.flush(now);
+    if (peers_.empty()) return;
+    const double limit = static_cast<double>(config_.max_bytes_per_second);
+    const double earned = limit * std::chrono::duration<double>(now - allowed_until_).count();
+    allowance_ = std::min(allowance_ + earned, std::max(limit * kSavedAllowance_s, 2.0 * kMaxDatagramBytes));
+    allowed_until_ = now;
+    // Another one is first each time: on a shared path, and within a limit, whoever is first gets more.
+    first_flushed_ = (first_flushed_ + 1) % peers_.size();
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+        const std::size_t index = (first_flushed_ + i) % peers_.size();
+        if (!peers_[index]) continue;
+        if (limit > 0 && allowance_ <= 0) {
+            first_flushed_ = index + peers_.size() - 1;  // the next flush goes on here
+            return;
+        }
+        Connection& connection = peers_[index]->connection;
+        const std::uint64_t sent_before = connection.stats().bytes_sent;
+        connection.flush(now);
+        allowance_ -= static_cast<double>(connection.stats().bytes_sent - sent_before);
+    }
 }
 
 void Host::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) {
@@ -108,20 +130,33 @@ void Host::receive_packet(const Address& from, std::span<const std::byte> datagr
     if (!found) return;
     Peer& peer = *found;
     Packet packet;
-    if (!peer.connection.open(datagram, packet, now)) return note_end(peer);
-    peer.heard = now;
-    if (peer.connection.moves(from, packet)) {
-        stats_.moves += 1;
-        peer.connection.move(from, entropy_.next(), gate_.reset_token(peer.connection_id, from));
-    }
-    peer.connection.follow(from, packet, now);
-    const Path& path = peer.connection.path();
-    if (path.is_proven() && path.address() != peer.home) {
-        peer.home = path.address();
-        gate_.settle(peer.id(), peer.home);
-    }
-    peer.connection.apply(packet, now);
+    const Connection::Arrival arrival = peer.connection.open(datagram, packet, now);
+    if (arrival == Connection::Arrival::dropped) return note_end(peer);
+    const bool is_fresh = arrival == Connection::Arrival::fresh;
+    if (is_fresh) peer.heard = now;
+    locate(peer, from, datagram.size(), packet, is_fresh && peer.connection.is_newest(packet), now);
+    if (is_fresh) peer.connection.apply(packet, now);
     note_end(peer);
+}
+
+/// Follows a peer to another address. An authentic packet, or a copy of one, came from there.
+void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Packet& packet, bool is_newest,
+                  Time now) {
+    Path& path = peer.connection.path();
+    path.heard(from, is_newest, now);
+    if (!path.is_proven(from)) {
+        const std::uint32_t id = peer.connection_id;
+        if (packet.kind == PacketKind::echo && gate_.is_challenge(id, from, packet.challenge.number, now)) {
+            peer.connection.move(from, now);
+        } else if (const std::size_t room = path.wants_challenge(from, bytes, now)) {
+            const Challenge challenge{gate_.challenge(id, from, now), gate_.reset_token(id, from)};
+            peer.connection.challenge(from, challenge, room, now);
+        }
+    }
+    if (path.address() == peer.home) return;
+    stats_.moves += 1;
+    peer.home = path.address();
+    gate_.settle(peer.id(), peer.home);
 }
 
 /// Whose packet this is: a peer's, or that of a pending client, who becomes one. Null if nobody's, or if it
@@ -161,18 +196,20 @@ Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope
     session.receive_id = true;
     session.send_first = config_.connection.first_packet_number;
     session.receive_first = pending.first_packet_number;
+    session.salt = entropy_.next() | 1;
     const std::uint32_t connection_id = pending.connection_id;
     if (envelope.kind == PacketKind::disconnect) {
         gate_.give_up(session.peer);
         return nullptr;
     }
-    replace_former(session.address, now);
-    const std::optional<std::string_view> why_full = gate_.why_full(session.address, false);
+    const Address home = pending.address;
+    replace_former(home, now);
+    const std::optional<std::string_view> why_full = gate_.why_full(home, false);
     const bool is_welcome = !is_shut_down_ && !why_full;
     gate_.confirm(session.peer, is_welcome);
     const std::uint32_t index = session.peer.index();
     if (index >= peers_.size()) peers_.resize(index + std::size_t{1});
-    peers_[index].reset(new Peer{connection_id, now, session.address,
+    peers_[index].reset(new Peer{connection_id, now, home,
                                  Connection(config_.connection, session, cipher, handler_, sink_, now)});
     Peer& peer = *peers_[index];
     if (is_welcome) {
@@ -192,8 +229,7 @@ void Host::replace_former(const Address& home, Time now) {
     const std::optional<std::uint32_t> index = gate_.at_home(home);
     Peer* const former = index ? at(*index) : nullptr;
     if (!former || now - former->heard < 2 * config_.connection.keep_alive) return;
-    const Path& path = former->connection.path();
-    if (path.is_proven() && path.address() == home)
+    if (former->connection.path().address() == home)
         close(*former, DisconnectReason::replaced, {}, false, now);
 }
 

@@ -37,10 +37,11 @@ struct HostConfig {
     std::uint32_t max_peers_per_ip = 8;  // 0: no limit. Of an IPv4 address or an IPv6 /56; four times as many
                                          // of a /48; any number of this machine. Homes, schools and mobile
                                          // networks share addresses.
-    std::uint32_t max_pending_per_ip = 16;      // accepted, not confirmed; then their oldest gives way
+    std::uint32_t max_pending_per_ip = 32;      // accepted, not confirmed; then their oldest gives way
     std::uint32_t max_handshakes_per_s = 1000;  // 0.2 ms of CPU each; of one machine at most
                                                 // max_pending_per_ip in 100 ms
     std::uint32_t max_resets_per_s = 2000;      // answers to packets of unknown connections
+    std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Of all connections together, without IP and UDP
     Duration handshake_timeout = std::chrono::seconds(5);  // from accepting to the client's first packet
     ConnectionConfig connection{};
 };
@@ -78,6 +79,8 @@ private:
                    Time now);
     Peer* confirm(const Gate::Pending& pending, const Envelope& envelope, std::span<const std::byte> datagram,
                   Time now);
+    void locate(Peer& peer, const Address& from, std::size_t bytes, const Packet& packet, bool is_newest,
+                Time now);
     void replace_former(const Address& home, Time now);
     void close(Peer& peer, DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
     void note_end(Peer& peer);
@@ -92,6 +95,9 @@ private:
     EndpointStats stats_;
     Gate gate_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: none, or pending
+    std::size_t first_flushed_ = 0;             // the place where the next flush begins
+    double allowance_ = 0;                      // bytes that all may send now, if there is a limit
+    Time allowed_until_{0};
     bool is_shut_down_ = false;
     std::string shut_down_text_;  // for those who were pending
 };

@@ -30,7 +30,7 @@ constexpr unsigned kIsLastRun = 4;
 constexpr unsigned kHasCount = 8;
 constexpr unsigned kIdBytesShift = 4;      // two bits: 0 to 2
 constexpr unsigned kPredecessorShift = 6;  // two bits
-enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows };
+enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows, kIsParity };
 
 /// Whether it belongs to a connection, and thus has a number and a key phase.
 bool has_envelope(PacketKind kind) {
@@ -108,17 +108,19 @@ bool read_run(ByteReader& in, bool has_payload, std::uint64_t expected_id, std::
     run.id_bytes = head >> kIdBytesShift & 3;
     const unsigned predecessor = head >> kPredecessorShift;
     if (run.channel == Channel::reliable) {
-        if (run.id_bytes > 2 || predecessor > kDistanceFollows || (run.id_bytes == 0 && next_id == 0))
-            return false;
+        run.is_parity = predecessor == kIsParity;
+        if (run.id_bytes > 2 || (run.id_bytes == 0 && next_id == 0)) return false;
+        const bool is_beside = run.is_parity && run.id_bytes == 0;  // of the two before the last one
         if (run.id_bytes > 0)
             next_id =
                 expand_number(static_cast<std::uint32_t>(in.uint(run.id_bytes)), run.id_bytes, expected_id);
-        run.first_id = next_id;
-        next_id += run.count;
+        run.first_id = is_beside ? next_id - std::min<std::uint64_t>(next_id, 2) : next_id;
+        if (!is_beside) next_id += run.count;
         run.distance = predecessor == kMessageBefore ? 1 : 0;
         if (predecessor == kDistanceFollows &&
             (!read_short_number(in, run.distance) || run.distance < 2 || run.distance >= kReliableWindow))
             return false;
+        if (run.is_parity && (run.first_id < 2 || run.count != 1 || run.goes_on)) return false;
     } else if (run.id_bytes != 0 || predecessor != kNoPredecessor) {
         return false;
     }
@@ -140,11 +142,13 @@ bool read_messages(ByteReader& in, std::size_t base, std::uint64_t expected_id, 
         run = {};
         if (!read_run(in, packet.has_payload, expected_id, next_id, run)) return false;
         if (packet.message_count + run.count > kMaxMessagesPerPacket) return false;
+        if (run.is_parity && run.size > kMaxRepeatedBytes) return false;
+        if (run.size == 0 && run.count > 1) return false;  // many callbacks for few bytes
         for (unsigned i = 0; i < run.count; ++i) {
             const std::uint8_t key = run.channel == Channel::sequenced ? in.u8() : std::uint8_t(0);
             const auto offset = static_cast<std::uint16_t>(base + in.position());
-            packet.frames[packet.message_count++] = {run.first_id + i, offset, run.size,   run.distance,
-                                                     run.channel,      key,    run.goes_on};
+            packet.frames[packet.message_count++] = {run.first_id + i, offset, run.size,    run.distance,
+                                                     run.channel,      key,    run.goes_on, run.is_parity};
             in.bytes(run.size);
             if (!in.ok()) return false;
         }
@@ -243,7 +247,9 @@ void write_run(ByteWriter& out, const Run& run) {
     assert(run.count >= 1 && run.size <= kMaxMessageBytes && run.distance < kReliableWindow);
     assert(run.is_last || !run.fills_packet);
     assert(!run.goes_on || run.size == kMaxMessageBytes);
-    const unsigned predecessor = run.distance > 1 ? kDistanceFollows : unsigned(run.distance);
+    const unsigned predecessor = run.is_parity      ? kIsParity
+                                 : run.distance > 1 ? kDistanceFollows
+                                                    : unsigned(run.distance);
     const unsigned channel = run.goes_on ? kReliableGoesOn : static_cast<unsigned>(run.channel);
     out.u8(channel | (run.is_last ? kIsLastRun : 0) | (run.count > 1 ? kHasCount : 0) |
            unsigned(run.id_bytes) << kIdBytesShift | predecessor << kPredecessorShift);

@@ -32,6 +32,8 @@ constexpr std::size_t kInsecureTagBytes = 8;
 constexpr std::size_t kMaxTagBytes = 16;
 constexpr std::size_t kConnectionIdBytes = 4;  // client to server only
 constexpr std::size_t kMaxMessagesPerPacket = 255;
+/// Larger reliable messages are not repeated before they are lost.
+constexpr std::size_t kMaxRepeatedBytes = 128;
 /// Reliable messages from the oldest that is not acknowledged to the newest sent, at most.
 constexpr std::uint64_t kReliableWindow = 4096;
 /// Of one large payload.
@@ -60,6 +62,7 @@ struct Frame {
     Channel channel;
     std::uint8_t key;  // sequenced only
     bool goes_on;      // reliable: a piece of a message; the next id is its next one
+    bool is_parity;    // reliable: the bytes are those of messages id and id - 1, combined by exclusive or
 };
 
 /// What neighbouring messages share: channel and size; and if reliable, the distance and whether they go on,
@@ -67,10 +70,12 @@ struct Frame {
 struct Run {
     Channel channel = Channel::unreliable;
     bool goes_on = false;       // reliable: pieces, none of them the last of its message
+    bool is_parity = false;     // one Frame::is_parity
     bool is_last = false;       // in the packet
     bool fills_packet = false;  // is_last and no payload follows: the size is left out
     std::uint8_t count = 1;
-    std::uint8_t id_bytes = 0;  // 1 or 2; 0 when it continues the reliable run before
+    std::uint8_t id_bytes = 0;  // 1 or 2; 0 when it continues the reliable run before; a parity:
+                                // when it is of the message before the last one of that run
     std::uint16_t distance = 0;
     std::uint16_t size = 0;
     std::uint64_t first_id = 0;

@@ -1,88 +1,103 @@
 #pragma once
-// Where the other side of a connection is, and whether what is sent there arrives. Home routers forget which
-// port they lent, and telephones change networks: then the same connection comes from another address.
+// Where the other side of a connection is. Home routers forget which port they lent, and telephones change
+// networks: then the same connection comes from another address.
 
 #include <cstddef>
-#include <cstdint>
+#include <utility>
 
-#include "socket/address.h"
-#include "packet.h"
+#include "endpoint.h"
 
 namespace shoal::net {
 
-/// An address that the other side moved to is unproven until a random number that was sent there, and nowhere
-/// else, comes back from there. Acks would not do: packet numbers can be guessed. Somebody may have raced a
-/// copy of a packet ahead of the original, or the other side may have forged an address of its choice: until
-/// then at most as many bytes as came from there are sent there. A second challenge, to a proven address,
-/// brings what else is in one. After RFC 9000, sections 8.2 and 9.3, which allows three times.
+/// Packets go to an address only after it was proven: a number that was sent there, and nowhere else, came
+/// back from there in an authentic packet. Until then they go on to the address that was proven last. So a
+/// copy of a packet that is faster than the original moves nobody, and neither does a forged source address.
+///
+/// An attacker who relays the challenge as well can prove an address of its own. So two proven addresses are
+/// remembered: the oldest one that packets still come from, and the newest. While packets, or copies of them,
+/// come from both, everything is sent to both: an attacker who cannot drop packets gets copies, and the other
+/// side loses nothing. After RFC 9000, sections 8.2 and 9.
 class Path {
 public:
-    /// So many bytes are kept from other packets, so that a challenge can always go.
-    static constexpr std::size_t kChallengeBytes = 1 + 4 + 8 + 16;
+    /// An address from which packets came within this time is in use: it gets what the other one gets.
+    static constexpr Duration kInUse = std::chrono::seconds(1);
+    /// An address from which packets came within this time keeps its place when another one is proven.
+    static constexpr Duration kAlive = std::chrono::seconds(3);
+    /// Challenges at most in each kChallengeSlice, to all addresses together: they take packet numbers.
+    static constexpr std::uint8_t kMaxChallenges = 3;
+    static constexpr Duration kChallengeSlice = std::chrono::milliseconds(100);
+    /// Kind, packet number, number, tag.
+    static constexpr std::size_t kMinChallengeBytes = 1 + 4 + 8 + 16;
 
-    explicit Path(const Address& proven) : address_(proven), proven_(proven) {}
+    Path(const Address& proven, Time now) : older_{proven, now} {}
 
-    const Address& address() const { return address_; }
-    bool is_proven() const { return is_proven_; }
-    bool allows(std::size_t bytes) const {
-        return is_proven_ || sent_ + bytes + kChallengeBytes <= received_;
+    /// Of the proven ones, that of the newest packet.
+    const Address& address() const { return is_newer_current_ ? newer_.address : older_.address; }
+    /// The other proven one if it is in use as well, since both are proven; else null.
+    const Address* second(Time now) const {
+        const Place& other = is_newer_current_ ? older_ : newer_;
+        const bool is_in_use = other.heard >= proved_ && now - other.heard < kInUse;
+        return is_in_use && other.address.family != Address::Family::none ? &other.address : nullptr;
+    }
+    bool is_proven(const Address& address) const {
+        return address == older_.address || address == newer_.address;
     }
 
-    /// Whether to send challenge(), which takes so many bytes: at once, then each `timeout` until it comes
-    /// back.
-    bool is_challenge_due(std::size_t bytes, Time now, Duration timeout) const {
-        if (is_done_ || !(is_proven_ || sent_ + bytes <= received_)) return false;
-        return is_untried_ || now - challenged_ >= timeout;
+    /// An authentic packet, or a copy of one, came from there. `is_newest`: no packet before had a higher
+    /// number.
+    void heard(const Address& from, bool is_newest, Time now) {
+        if (!is_proven(from)) return;
+        const bool is_newer = from == newer_.address;
+        (is_newer ? newer_ : older_).heard = now;
+        if (is_newest) is_newer_current_ = is_newer;
     }
-    Challenge challenge() const {
-        return {challenge_, is_proven_ ? std::optional(reset_token_) : std::nullopt};
+    /// So many bytes came from there in an authentic packet, or a copy of one. Returns how many a challenge
+    /// that goes there now may have; 0: none should. No more bytes go to an unproven address than came from
+    /// there.
+    std::size_t wants_challenge(const Address& from, std::size_t bytes, Time now) {
+        if (is_proven(from)) return 0;
+        if (from != candidate_) {
+            received_ = 0;
+            challenged_ = Time(0);
+        }
+        candidate_ = from;
+        received_ += static_cast<std::uint32_t>(bytes);
+        if (now - slice_ >= kChallengeSlice) {
+            slice_ = now;
+            challenges_ = 0;
+        }
+        if (received_ < kMinChallengeBytes || challenges_ == kMaxChallenges) return 0;
+        challenges_ += 1;
+        if (challenged_ == Time(0)) challenged_ = now;
+        return std::exchange(received_, 0);
     }
-    void challenged(Time now) {
-        if (is_untried_) first_challenged_ = now;
-        is_untried_ = false;
-        challenged_ = now;
+    /// The number that was sent there came back from there. Returns whether that is another machine, or
+    /// another network; another port of the same one is most likely the same way.
+    bool prove(const Address& address_there, Time now) {
+        if (is_proven(address_there)) return false;
+        const Address before = address();
+        const bool is_older_alive = now - older_.heard < kAlive;
+        if (!is_older_alive && newer_.heard > Time(0)) older_ = newer_;
+        newer_ = {address_there, now};
+        proved_ = now;
+        is_newer_current_ = true;
+        return address_there.ip != before.ip || address_there.family != before.family;
     }
-    /// The present one; if it was.
-    Time first_challenged() const { return first_challenged_; }
-
-    /// An authentic packet showed the other side there. Back at the address that was proven last, nothing is
-    /// left to prove. `challenge` is new for each move.
-    void move(const Address& to, std::uint64_t challenge, const ResetToken& token) {
-        address_ = to;
-        is_proven_ = to == proven_;
-        challenge_ = challenge;
-        reset_token_ = token;
-        is_done_ = false;
-        is_untried_ = true;
-        received_ = sent_ = 0;
-    }
-    /// Authentic, from address().
-    void received(std::size_t bytes) { received_ += bytes; }
-    void sent(std::size_t bytes) { sent_ += bytes; }
-    /// Authentic, from address(). True if this proves it, and it is on another machine than the one proven
-    /// before, or behind another router. Another port is most likely the same way.
-    bool echoed(std::uint64_t number) {
-        if (is_done_ || is_untried_ || number != challenge_) return false;
-        is_done_ = is_proven_;
-        if (is_done_) return false;
-        is_proven_ = true;
-        challenge_ += 1;  // the second one proves nothing: it may be guessed
-        is_untried_ = true;
-        const bool is_same_way = address_.ip == proven_.ip && address_.family == proven_.family;
-        proven_ = address_;
-        return !is_same_way;
-    }
+    /// When the first challenge to the address of the last one left.
+    Time challenged() const { return challenged_; }
 
 private:
-    Address address_;
-    Address proven_;  // the last one that was
-    bool is_proven_ = true;
-    bool is_done_ = true;      // the other side has all that challenges bring
-    bool is_untried_ = false;  // the challenge was not sent yet
-    std::uint64_t challenge_ = 0;
-    ResetToken reset_token_{};  // of address_, unless done
-    Time first_challenged_{0}, challenged_{0};
-    std::uint64_t received_ = 0, sent_ = 0;  // bytes, since the move
+    struct Place {
+        Address address;
+        Time heard{0};  // when the last packet came from there; 0: there is no such place
+    };
+    Place older_, newer_;
+    bool is_newer_current_ = false;
+    std::uint8_t challenges_ = 0;  // since slice_
+    std::uint32_t received_ = 0;   // bytes from candidate_, since it was challenged
+    Address candidate_;            // where the last unproven packet came from
+    Time challenged_{0}, slice_{0};
+    Time proved_{0};  // newer_
 };
 
 }  // namespace shoal::net

@@ -39,7 +39,7 @@ SentPackets::SentPackets(std::uint64_t first, std::uint32_t capacity)
       newest_acked_(first - 1) {
     assert(first >= 1);
     assert(std::has_single_bit(capacity));
-    settled_.reserve(slots_.size() / 2);  // what one ack settles, as a rule
+    news_.reserve(slots_.size() / 2);  // what one ack settles, as a rule
 }
 
 bool SentPackets::has_room() const {
@@ -47,19 +47,16 @@ bool SentPackets::has_room() const {
     return slot.state != State::open || ((next_ - slot.number) & (capacity_ - 1)) != 0;
 }
 
-void SentPackets::sent_tracked(const Settled& packet, std::size_t bytes, Time now, ConnectionStats& stats) {
+void SentPackets::sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats) {
     assert(has_room());
     while (slots_[next_ & (slots_.size() - 1)].state == State::open) grow();
     Slot& slot = slots_[next_ & (slots_.size() - 1)];
     slot = Slot{};
     slot.number = next_;
-    slot.cookie = packet.fate.cookie;
+    slot.content = content;
     slot.sent = now;
     slot.bytes = static_cast<std::uint16_t>(bytes);
     slot.state = State::open;
-    slot.has_payload = packet.has_payload;
-    slot.is_fragment = packet.is_fragment;
-    slot.carried = packet.carried;
     if (open_ == 0) oldest_open_ = next_;
     open_ += 1;
     next_ += 1;
@@ -71,7 +68,18 @@ bool SentPackets::plausible(const Acks& acks) const {
     if (!acks.present) return true;
     if (next_ == first_) return false;
     const std::uint64_t last = next_ - 1;
-    return static_cast<std::uint16_t>(last - acks.newest) <= last - first_;
+    if (static_cast<std::uint16_t>(last - acks.newest) > last - first_) return false;
+    const std::uint64_t newest = expand_ack(acks.newest);
+    return std::none_of(skipped_.begin(), skipped_.end(), [&](std::uint64_t skipped) {
+        const std::uint64_t behind = newest - skipped;
+        return skipped != 0 && skipped <= newest && behind <= 64 &&
+               (behind == 0 || (acks.bits >> (behind - 1) & 1));
+    });
+}
+
+void SentPackets::skip() {
+    skipped_ = {next_, skipped_[0]};
+    next_ += 1;
 }
 
 void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats) {
@@ -142,10 +150,10 @@ void SentPackets::lose_all(ConnectionStats& stats) {
     advance();
 }
 
-bool SentPackets::next_settled(Settled& out) {
-    if (settled_.empty()) return false;
-    out = settled_[0];
-    settled_.pop();
+bool SentPackets::next_news(News& out) {
+    if (news_.empty()) return false;
+    out = news_[0];
+    news_.pop();
     return true;
 }
 
@@ -189,16 +197,14 @@ void SentPackets::settle(Slot& slot, State state, Duration rtt, bool measures, C
 }
 
 void SentPackets::report(const Slot& slot, bool is_delivered, Duration rtt, bool measures, bool is_late) {
-    Settled news;
-    news.fate = {slot.number, slot.cookie, is_delivered, rtt};
+    News news;
+    news.fate = {slot.number, is_delivered, rtt};
     news.sent = slot.sent;
+    news.content = slot.content;
     news.bytes = slot.bytes;
     news.is_late = is_late;
     news.measures = measures;
-    news.has_payload = slot.has_payload;
-    news.is_fragment = slot.is_fragment;
-    news.carried = slot.carried;
-    settled_.push(news);
+    news_.push(news);
 }
 
 void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats) {
@@ -269,7 +275,7 @@ void SentPackets::grow() {
     assert(slots_.size() < capacity_);
     // In few steps: a busy connection has what it needs soon.
     std::vector<Slot> larger(std::min<std::size_t>(slots_.size() * 4, capacity_));
-    settled_.reserve(larger.size() / 2);
+    news_.reserve(larger.size() / 2);
     for (const Slot& slot : slots_) {
         if (slot.state != State::unused) larger[slot.number & (larger.size() - 1)] = slot;
     }

@@ -2,6 +2,7 @@
 // Packets sent and not yet known to be delivered or lost; what their fates say about the path.
 // Source of the estimators: RFC 6298 (round-trip time) and RFC 9002 (loss).
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -15,16 +16,21 @@ namespace shoal::net {
 /// once. Packets that need no ack take a number and are not tracked.
 class SentPackets {
 public:
-    /// News of one packet: its fate, or an ack that came after the fate `lost`.
-    struct Settled {
+    /// What a packet carries, as far as its fate matters.
+    struct Content {
+        std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages, as SendQueue names them
+        std::uint16_t distance = 0;           // of a fragment, to the number of its payload
+        bool has_payload = false;             // its fate is reported to the handler
+        bool is_fragment = false;             // of a large payload; not reported by itself
+    };
+    /// The fate of one packet, or an ack that came after the fate `lost`.
+    struct News {
         PacketFate fate;
         Time sent{0};
+        Content content;
         std::uint16_t bytes = 0;
         bool is_late = false;   // not a fate: the packet was reported as lost before, and arrived after all
         bool measures = false;  // the ack names this packet first, so fate.rtt is a sample of the round trip
-        bool has_payload = false;  // its fate is reported to the handler
-        bool is_fragment = false;  // of a large payload, whose number is the cookie; not reported by itself
-        std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages, as Outbox names them
     };
 
     /// `capacity`: numbers between the oldest open packet and the next one; a power of two. Memory grows up
@@ -38,10 +44,13 @@ public:
     bool has_room() const;
 
     /// Takes the next number. Tracking requires has_room().
-    void sent_tracked(const Settled& packet, std::size_t bytes, Time now, ConnectionStats& stats);
+    void sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats);
     void sent_untracked() { next_ += 1; }
 
-    /// Whether these acks name only packets that were sent.
+    /// Takes the next number for a packet that is never sent.
+    void skip();
+
+    /// Whether these acks name only packets that were sent. Of numbers left out, the last two are known.
     bool plausible(const Acks& acks) const;
     /// Settles what the acks deliver, and what is lost for it. Requires plausible(acks).
     void acknowledge(const Acks& acks, Time now, ConnectionStats& stats);
@@ -51,7 +60,7 @@ public:
     void lose_all(ConnectionStats& stats);
 
     /// Takes the next news. Of one call, late acks come first, newest first; then fates, by number.
-    bool next_settled(Settled& out);
+    bool next_news(News& out);
 
     /// The path is another one, of which `rtt` is the first that is known.
     void restart(Duration rtt, ConnectionStats& stats);
@@ -71,14 +80,11 @@ private:
     enum class State : std::uint8_t { unused, open, delivered, overtaken, timed_out };  // the last two: lost
     struct Slot {
         std::uint64_t number = 0;
-        std::uint64_t cookie = 0;
         Time sent{0};
+        Content content;
         std::uint16_t bytes = 0;
         State state = State::unused;
         bool is_acked = false;  // while open: about to be settled as delivered
-        bool has_payload = false;
-        bool is_fragment = false;
-        std::uint32_t carried = 0;
     };
 
     Slot* find(std::uint64_t number);
@@ -95,7 +101,8 @@ private:
     void grow();
 
     std::vector<Slot> slots_;  // by number modulo their count, which is at most capacity_
-    Fifo<Settled> settled_;
+    Fifo<News> news_;
+    std::array<std::uint64_t, 2> skipped_{};  // numbers left out, newest first
     std::uint32_t capacity_;
     std::uint64_t first_;
     std::uint64_t next_;

@@ -71,11 +71,15 @@ struct ConnectionStats {
     std::uint64_t payloads_superseded = 0;  // large ones dropped incomplete, as a newer large one began
     std::uint64_t fragments_outdated = 0;   // of those, and therefore not acknowledged
 
-    std::uint64_t messages_received = 0;    // and handed over
-    std::uint64_t messages_sent = 0;        // each piece of a large one counts, and each repeat
-    std::uint64_t messages_repeated = 0;    // of these, sent again after a loss or to forestall one
-    std::uint64_t messages_duplicated = 0;  // reliable ones, or pieces, received again and ignored
-    std::uint64_t messages_outdated = 0;    // sequenced ones that came after a newer one, and were ignored
+    std::uint64_t messages_received = 0;     // and handed over
+    std::uint64_t messages_sent = 0;         // each piece of a large one counts, and each repeat
+    std::uint64_t messages_repeated = 0;     // of these, sent again after a loss or to forestall one
+    std::uint64_t messages_duplicated = 0;   // reliable ones, or pieces, received again and ignored
+    std::uint64_t messages_outdated = 0;     // sequenced ones that came after a newer one, and were ignored
+    std::uint64_t messages_refused = 0;      // no room for them: ConnectionOptions::max_incoming_bytes
+    std::uint32_t messages_queued = 0;       // now: they wait, of all weights; pieces count one each
+    std::uint32_t message_bytes_queued = 0;  // now: their bytes, with heads
+    std::uint32_t messages_in_flight = 0;  // now: reliable, from the oldest unacknowledged to the newest sent
 
     DropCounters drops;
 };

@@ -64,7 +64,6 @@ private:
     void on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) override;
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
-    void on_packet(net::PeerId, std::uint64_t number) override { receiver_.receive_without_state(number); }
     void on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) override;
 
     void start_connecting(net::Time now);

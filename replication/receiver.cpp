@@ -14,21 +14,22 @@ constexpr std::size_t kExpectedRecords = 512;  // between two apply(); more make
 
 // Which packets came
 
-void Receiver::PacketLog::insert(std::uint64_t number, std::optional<Tick> tick) {
+void Receiver::PacketLog::insert(std::uint64_t number, Tick tick) {
     Entry& entry = entries_[number % kSize];
-    if (entry.number < number) entry = {number, tick.value_or(0), tick.has_value()};
+    if (entry.number < number) entry = {number, tick};
 }
 
 std::optional<Tick> Receiver::PacketLog::tick(std::uint64_t number) const {
     const Entry& entry = entries_[number % kSize];
-    if (number == 0 || entry.number != number || !entry.has_state) return std::nullopt;
+    if (number == 0 || entry.number != number) return std::nullopt;
     return entry.tick;
 }
 
-bool Receiver::PacketLog::has_all(std::uint64_t first, std::uint64_t last) const {
+std::uint64_t Receiver::PacketLog::count(std::uint64_t first, std::uint64_t last) const {
+    std::uint64_t count = 0;
     for (std::uint64_t number = first; number <= last; ++number)
-        if (entries_[number % kSize].number != number) return false;
-    return true;
+        count += entries_[number % kSize].number == number;
+    return count;
 }
 
 // The receiver
@@ -109,7 +110,8 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
     if (!newest_tick_ || is_newer(tick, *newest_tick_)) newest_tick_ = tick;
     const bool is_newest_mark = !mark_ || is_newer(tick, mark_->tick) || (tick == mark_->tick && number > mark_->last);
     if (header.complete && header.complete->distance < number && is_newest_mark)
-        mark_ = Mark{tick, header.complete->quiet, number - header.complete->distance, number};
+        mark_ = Mark{tick, header.complete->quiet, number - header.complete->distance, number,
+                     std::uint64_t{header.complete->distance} + 1 - header.complete->others};
     return Verdict::accepted;
 }
 
@@ -303,7 +305,7 @@ void Receiver::finish_values(std::uint32_t index, Slot& slot) {
 
 void Receiver::update_complete() {
     complete_.reset();
-    if (mark_ && newest_tick_ == mark_->tick && log_.has_all(mark_->first, mark_->last))
+    if (mark_ && newest_tick_ == mark_->tick && log_.count(mark_->first, mark_->last) == mark_->count)
         complete_ = Complete{mark_->tick - mark_->quiet, mark_->tick};
 }
 

@@ -58,9 +58,6 @@ public:
     /// A packet's state payload; any bytes are safe. Each number at most once.
     Verdict receive(std::uint64_t number, std::span<const std::byte> payload);
 
-    /// A packet without state arrived: complete() wants to know of each.
-    void receive_without_state(std::uint64_t number) { log_.insert(number, std::nullopt); }
-
     /// Brings the world up to the newest versions: destroys, then spawns with all components at
     /// once and values, then removals; hooks see references mapped. Call it outside of hooks and
     /// queries.
@@ -143,12 +140,13 @@ private:
         std::size_t offset = 0, size = 0;  // in staged_words_
     };
 
-    /// Which of the latest packets were accepted, and the ticks of those with state.
+    /// Which of the latest state packets were accepted, and their ticks.
     class PacketLog {
     public:
-        void insert(std::uint64_t number, std::optional<Tick> tick);
+        void insert(std::uint64_t number, Tick tick);
         std::optional<Tick> tick(std::uint64_t number) const;
-        bool has_all(std::uint64_t first, std::uint64_t last) const;
+        /// Accepted ones from `first` to `last`.
+        std::uint64_t count(std::uint64_t first, std::uint64_t last) const;
 
     private:
         static constexpr std::size_t kSize = 1024;
@@ -156,7 +154,6 @@ private:
         struct Entry {
             std::uint64_t number = 0;  // 0: none
             Tick tick = 0;
-            bool has_state = false;
         };
         std::array<Entry, kSize> entries_{};
     };
@@ -205,6 +202,7 @@ private:
     struct Mark {
         Tick tick, quiet;
         std::uint64_t first, last;  // packets
+        std::uint64_t count;        // of these, those with state
     };
     std::optional<Mark> mark_;  // of the newest tick that has one
     std::optional<Complete> complete_;

@@ -8,7 +8,6 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kSmallestUsefulBytes = 32;  // less budget than this waits for more
 constexpr std::size_t kExpectedRecords = 512;     // in flight or in a packet; more make buffers grow
 constexpr std::size_t kMinRecordBits = 3;         // gap, kind, and a body of at least nothing
 
@@ -18,10 +17,9 @@ std::uint32_t ticks_of(double seconds, double tick_hz) {
 
 }  // namespace
 
-Sender::Sender(ecs::World& world, const Schema& schema, const SenderOptions& options)
+Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
     : options_(options), shadow_(world, schema, ticks_of(options.history_s, options.tick_hz)) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
-    assert(options.bytes_per_second > 0 && options.burst_bytes >= 1'400);
     candidates_.reserve(kExpectedRecords);
     by_slot_.reserve(kExpectedRecords);
     memo_.reserve(kExpectedRecords);
@@ -29,24 +27,14 @@ Sender::Sender(ecs::World& world, const Schema& schema, const SenderOptions& opt
 
 void Sender::update(Tick tick) {
     assert(!updated_ || is_newer(tick, tick_));
-    const double elapsed_s = updated_ ? (tick - tick_) / options_.tick_hz : 0;
     tick_ = tick;
     updated_ = true;
     shadow_.update(tick);
     memo_.clear();
     memo_bits_.clear();
     memo_of_.resize(shadow_.index_count(), kNone);
-    refill(elapsed_s);
     for (const auto& peer : peers_)
         if (peer->in_use) update_peer(*peer);
-}
-
-void Sender::refill(double seconds) {
-    for (const auto& peer : peers_) {
-        if (!peer->in_use) continue;
-        peer->budget += seconds * options_.bytes_per_second;
-        peer->budget = std::min(peer->budget, static_cast<double>(options_.burst_bytes));
-    }
 }
 
 void Sender::update_peer(PeerState& peer) {
@@ -64,7 +52,6 @@ Sender::Peer Sender::add_peer() {
     if (index == peers_.size()) peers_.push_back(std::make_unique<PeerState>());
     PeerState& peer = *peers_[index];
     peer.in_use = true;
-    peer.budget = options_.burst_bytes;
     peer.last_sent = tick_;
     peer.queue.reserve(kExpectedRecords);
     peer.packets.reserve(kMaxPacketDistance + 1);
@@ -330,16 +317,14 @@ std::size_t Sender::fit(const StateHeader& header, std::size_t room_bits, std::s
 std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t capacity, std::span<std::byte> out) {
     assert(out.size() >= kMaxRecordBytes + 100);
     PeerState& peer = *peers_[peer_index];
-    const double allowed = peer.budget - kPacketOverheadBytes;
-    if (!updated_ || allowed < kSmallestUsefulBytes) return 0;
-    const std::size_t limit = std::min(static_cast<std::size_t>(allowed), out.size());
-    const std::size_t room_bits = std::min(limit, capacity) * 8;
+    if (!updated_) return 0;
+    const std::size_t room_bits = std::min(capacity, out.size()) * 8;
     gather(peer, room_bits);
 
     StateHeader header = make_header(peer, number);
     header.record_count = static_cast<std::uint32_t>(candidates_.size());
     header.complete = make_mark(peer, number);
-    const std::size_t count = candidates_.empty() ? 0 : fit(header, room_bits, limit * 8);
+    const std::size_t count = candidates_.empty() ? 0 : fit(header, room_bits, out.size() * 8);
     if (count == 0 && !candidates_.empty()) return 0;
     header.record_count = static_cast<std::uint32_t>(count);
     const bool is_last = count == peer.pending_count;
@@ -361,7 +346,7 @@ std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t ca
     if (header.complete) {
         peer.mark_number = number;
         peer.mark_first = number - header.complete->distance;
-        peer.mark_missing = header.complete->distance + 1;
+        peer.mark_missing = header.complete->distance + 1 - header.complete->others;
         peer.mark_tick = tick_;
         for (std::size_t i = 0; i < peer.packets.size(); ++i)
             peer.mark_missing -= peer.packets[i].delivered && peer.packets[i].number >= peer.mark_first;
@@ -369,7 +354,6 @@ std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t ca
     peer.wants_mark = !header.complete;
     peer.last_sent = tick_;
     const std::size_t bytes = packet_bits_.byte_count();
-    peer.budget -= static_cast<double>(bytes + kPacketOverheadBytes);
     peer.stats.state_bytes += bytes;
     return bytes;
 }
@@ -385,10 +369,19 @@ StateHeader Sender::make_header(const PeerState& peer, std::uint64_t number) con
 /// The oldest packet that holds some slot's newest record and is not yet known to have arrived.
 std::optional<StateHeader::Complete> Sender::make_mark(const PeerState& peer, std::uint64_t number) const {
     std::uint64_t oldest = number;
-    for (std::size_t i = peer.packets.size(); i-- > 0;)
-        if (!peer.packets[i].settled && peer.packets[i].newest_count != 0) oldest = peer.packets[i].number;
-    if (number - oldest > kMaxPacketDistance) return std::nullopt;
-    return StateHeader::Complete{static_cast<std::uint32_t>(number - oldest), tick_ - shadow_.last_change()};
+    std::size_t before = peer.packets.size();
+    if (before > 0 && peer.packets[before - 1].number == number) before -= 1;
+    std::size_t with_state = 0;  // from the oldest on, before this one
+    for (std::size_t i = before; i-- > 0;) {
+        if (peer.packets[i].settled || peer.packets[i].newest_count == 0) continue;
+        oldest = peer.packets[i].number;
+        with_state = before - i;
+    }
+    const std::uint64_t distance = number - oldest;
+    if (distance > kMaxPacketDistance) return std::nullopt;
+    return StateHeader::Complete{static_cast<std::uint32_t>(distance),
+                                 static_cast<std::uint32_t>(distance - with_state),
+                                 tick_ - shadow_.last_change()};
 }
 
 void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {

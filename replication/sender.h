@@ -19,8 +19,6 @@ struct SenderOptions {
     double tick_hz = 60.0;             // ticks a second, for the times below; > 0
     double history_s = 0.6;            // how old a baseline may be; > 0
     double heartbeat_s = 1.0;          // in an idle world: seconds between marks; > 0
-    double bytes_per_second = 256'000;  // per peer, with headers; > 0
-    std::uint32_t burst_bytes = 32'000;  // per peer: unused budget kept at most; >= 1,400
 };
 
 /// One per world; not thread-safe. Peers are numbered by the sender, from 0 and densely.
@@ -38,14 +36,11 @@ public:
     };
 
     /// World and schema must outlive the sender; the schema must be without error.
-    Sender(ecs::World& world, const Schema& schema, const SenderOptions& options = {});
+    Sender(ecs::World& world, const Schema& schema, SenderOptions options = {});
 
-    /// Takes over the world's changes as of `tick` and refills the budgets. Call it last in a tick,
-    /// with a tick newer than the last one.
+    /// Takes over the world's changes as of `tick`. Call it last in a tick, with a tick newer than the
+    /// last one.
     void update(Tick tick);
-
-    /// Refills the budgets where time passes without ticks.
-    void refill(double seconds);
 
     /// A peer that has nothing yet.
     Peer add_peer();
@@ -53,8 +48,8 @@ public:
 
     /// The next state payload of this tick for a peer, which the caller then sends as packet
     /// `number`; its fate comes back through on_fate(). Returns its size, 0 when nothing is left to
-    /// say or the budget is used up. `capacity` is what the packet should hold at most; a single
-    /// record that is larger uses more of `out`, which must hold kMaxRecordBytes and 100 more.
+    /// say. `capacity` is what the packet should hold at most; a single record that is larger uses
+    /// more of `out`, which must hold kMaxRecordBytes and 100 more.
     std::size_t encode(Peer peer, std::uint64_t number, std::size_t capacity, std::span<std::byte> out);
 
     /// What became of packet `number`. Unknown numbers are ignored: not every packet has state.
@@ -77,7 +72,6 @@ public:
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kPacketOverheadBytes = 28 + 18;  // IP, UDP and connection
     static constexpr std::uint32_t kGoneFlag = 0x80000000;          // in a packet's record list
 
     /// What one peer knows of one entity.
@@ -116,10 +110,9 @@ private:
         Tick anchor_tick = 0;
         std::uint64_t mark_number = 0;  // newest packet that said complete; 0: none
         std::uint64_t mark_first = 0;   // oldest packet that it needs
-        std::uint64_t mark_missing = 0;  // how many of those, itself included, are not known to have arrived
+        std::uint64_t mark_missing = 0;  // state packets from there on, itself included, not known to have arrived
         Tick mark_tick = 0;
 
-        double budget = 0;  // bytes
         Tick last_sent = 0;
         bool wants_mark = true;
         PeerStats stats;

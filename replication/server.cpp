@@ -1,8 +1,5 @@
 #include "server.h"
 
-#include <array>
-#include <cassert>
-
 #include "message.h"
 
 namespace shoal::replication {
@@ -24,10 +21,9 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       next_tick_(options.first_tick) {}
 
 Tick Server::tick(net::Time now) {
-    now_ = refilled_ = now;
+    now_ = now;
     host_.update(now);
     sender_.update(next_tick_);
-    send_state(now);
     host_.flush(now);
     return next_tick_++;
 }
@@ -39,30 +35,14 @@ void Server::poll(net::Time now) {
 }
 
 void Server::resend(net::Time now) {
-    sender_.refill(std::chrono::duration<double>(now - refilled_).count());
-    now_ = refilled_ = now;
-    host_.update(now);
     for (const Member& member : members_)
         if (member.id) sender_.request_mark(member.peer);
-    send_state(now);
-    host_.flush(now);
+    poll(now);
 }
 
-void Server::send_state(net::Time now) {
-    std::array<std::byte, net::kMaxPayloadBytes> payload;
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-        // Another one is first in each tick: on a shared path whoever is first gets more.
-        const Member& member = members_[(i + next_tick_) % members_.size()];
-        if (!member.id) continue;
-        while (const std::size_t capacity = host_.payload_capacity(member.id)) {
-            const std::uint64_t number = host_.next_packet_number(member.id);
-            const std::size_t size = sender_.encode(member.peer, number, capacity, payload);
-            if (size == 0) break;
-            const std::uint64_t sent = host_.send_payload(member.id, std::span(payload).first(size), 0, now);
-            assert(sent == number);
-            static_cast<void>(sent);
-        }
-    }
+std::size_t Server::write_payload(net::PeerId peer, net::PayloadTurn& turn) {
+    const Member* member = find(peer);
+    return member ? sender_.encode(member->peer, turn.packet_number, turn.share, turn.room) : 0;
 }
 
 bool Server::is_settled() const {

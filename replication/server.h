@@ -44,10 +44,11 @@ public:
     net::Host& host() { return host_; }
     const net::Host& host() const { return host_; }
 
-    /// Ends a tick: replicates what changed, within each peer's budget. Returns its number.
+    /// Ends a tick: replicates what changed, as each connection's rate allows. Returns its number.
     Tick tick(net::Time now);
 
-    /// Between ticks: timers, acks, messages. Not needed where ticks come at least every 20 ms.
+    /// Between ticks: timers, acks, messages, and what a rate did not allow before. Not needed where ticks come at
+    /// least every 20 ms.
     void poll(net::Time now);
 
     /// Sends again what was lost, without a new tick: to bring everyone to the last one before the end.
@@ -82,9 +83,9 @@ private:
     void on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) override;
     void on_fate(net::PeerId peer, const net::PacketFate& fate) override;
     bool on_admit(const net::Admission& admission, std::string& refusal) override;
+    std::size_t write_payload(net::PeerId peer, net::PayloadTurn& turn) override;
     bool on_payload(net::PeerId, std::uint64_t, std::span<const std::byte>, net::Time) override { return false; }
 
-    void send_state(net::Time now);
     const Member* find(net::PeerId peer) const;
 
     const Schema& schema_;
@@ -93,7 +94,6 @@ private:
     net::Host host_;
     Tick next_tick_;
     net::Time now_{0};       // of the last call that was told
-    net::Time refilled_{0};  // until when budgets are paid
     std::vector<Member> members_;  // by PeerId::index()
     std::vector<std::byte> message_;
 };

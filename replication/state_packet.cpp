@@ -12,6 +12,7 @@ namespace shoal::replication {
 //   g(2)   age        anchored: ticks since the anchor's
 //   1      complete   always
 //   g(2)   distance   complete: packets back to the oldest one that this state needs
+//   g(0)   others     complete and distance > 0: numbers in between that have no state
 //   g(0)   quiet      complete: ticks since the world changed
 //   g(3)   count      always: records that follow
 // Record, slots rising:
@@ -24,7 +25,7 @@ namespace shoal::replication {
 //   g(2)   net id     whole, later: zigzag of the difference to the previous one
 //   image             delta or whole: see codec.cpp
 // After the last record: less than 8 zero bits.
-// Rejected: distances over kMaxPacketDistance; an anchor that the receiver never accepted; a delta
+// Rejected: distances over kMaxPacketDistance; more others than the distance; an anchor that the receiver never accepted; a delta
 // from the anchor without one; slots over the receiver's limit; net id 0.
 
 std::size_t write_state_header(const StateHeader& header, BitWriter* out) {
@@ -47,6 +48,7 @@ std::size_t write_state_header(const StateHeader& header, BitWriter* out) {
     fixed(header.complete ? 1 : 0, 1);
     if (header.complete) {
         golomb(header.complete->distance, 2);
+        if (header.complete->distance > 0) golomb(header.complete->others, 0);
         golomb(header.complete->quiet, 0);
     }
     golomb(header.record_count, 3);
@@ -69,6 +71,8 @@ StateHeader read_state_header(BitReader& in) {
         StateHeader::Complete complete;
         complete.distance = in.read_golomb(2);
         if (complete.distance > kMaxPacketDistance) in.fail();
+        if (complete.distance > 0) complete.others = in.read_golomb(0);
+        if (complete.others > complete.distance) in.fail();
         complete.quiet = in.read_golomb(0);
         header.complete = complete;
     }

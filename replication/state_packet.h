@@ -22,10 +22,11 @@ struct StateHeader {
     };
     std::optional<Anchor> anchor;
 
-    /// Nothing is left to send. A receiver that has accepted this packet and the `distance` before it
-    /// holds every entity as of the tick.
+    /// Nothing is left to send. A receiver that has accepted this packet and those with state among the
+    /// `distance` before it holds every entity as of the tick.
     struct Complete {
         std::uint32_t distance = 0;  // packets back, 0 to kMaxPacketDistance
+        std::uint32_t others = 0;    // of these, numbers without state; at most distance
         Tick quiet = 0;              // ticks since anything changed in the sender's world
     };
     std::optional<Complete> complete;

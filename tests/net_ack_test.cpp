@@ -10,19 +10,19 @@ namespace {
 TEST(Acks, NothingToAcknowledgeIsNotSaid) {
     World world;
     world.add_host(host_config());
-    Client& client = world.add_client(client_config()).client;
+    World::Player& player = world.add_client(client_config());
+    Client& client = player.client;
     client.connect(world.server_address, {}, world.now);
     world.run(100ms);
     ASSERT_TRUE(client.is_connected(client.server()));
     world.server.withhold = [](std::uint64_t number) { return number > 50; };
-    ASSERT_NE(client.send_payload(client.server(), as_bytes("x"), 0, world.now), 0u);  // its ack waits
+    ASSERT_NE(player.send("x", world.now), 0u);  // its ack waits
     LinkConfig cut;
     cut.loss = 1;
     world.up.set_config(cut);
-    for (int i = 0; i < 100; ++i)
-        ASSERT_NE(client.send_payload(client.server(), as_bytes("x"), 0, world.now), 0u);
+    for (int i = 0; i < 100; ++i) ASSERT_NE(player.send("x", world.now), 0u);
     world.up.set_config({});
-    ASSERT_NE(client.send_payload(client.server(), as_bytes("x"), 0, world.now), 0u);
+    ASSERT_NE(player.send("x", world.now), 0u);
     world.up.set_config(cut);
     const std::uint64_t before = world.down.stats().offered;
     world.run(500ms);

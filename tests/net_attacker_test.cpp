@@ -114,6 +114,11 @@ public:
     struct AtHost : Recorder {
         Siege* siege = nullptr;
         std::map<PeerId, Address> homes;
+        std::map<PeerId, std::vector<PacketFate>> fates_of;
+        void on_fate(PeerId peer, const PacketFate& fate) override {
+            Recorder::on_fate(peer, fate);
+            fates_of[peer].push_back(fate);
+        }
         void on_connected(PeerId peer) override {
             Recorder::on_connected(peer);
             homes[peer] = siege->host->address(peer);
@@ -303,8 +308,8 @@ private:
 
 void settle(const std::vector<PacketFate>& fates, std::map<std::uint64_t, int>& open) {
     std::map<std::uint64_t, int> heard;
-    for (const PacketFate& fate : fates) heard[fate.cookie] += 1;
-    for (auto& [cookie, count] : open) count = heard[cookie];
+    for (const PacketFate& fate : fates) heard[fate.number] += 1;
+    for (auto& [number, count] : open) count = heard[number];
 }
 
 /// Everyone says a numbered message and sends a payload now and then.
@@ -315,8 +320,9 @@ void talk(Siege& siege, std::uint64_t& next) {
         const std::string text = std::to_string(next++);
         if (player->client.send_message(at_client, Channel::reliable, as_bytes(text)) == SendResult::queued)
             player->said_up.push_back(text);
-        if (player->client.send_payload(at_client, as_bytes(text), next, siege.now) != 0)
-            player->fates_open[next] = 0;
+        const std::uint64_t number =
+            player->recorder.send(player->client, at_client, as_bytes(text), siege.now);
+        if (number != 0) player->fates_open[number] = 0;
     }
     for (const auto& entry : siege.at_host.connects) {
         const PeerId peer = entry.first;
@@ -327,8 +333,9 @@ void talk(Siege& siege, std::uint64_t& next) {
         const std::string text = std::to_string(next++);
         if (siege.host->send_message(peer, Channel::reliable, as_bytes(text)) == SendResult::queued)
             (*player)->said_down.push_back(text);
-        if (siege.random() % 2 && siege.host->send_payload(peer, as_bytes(text), next, siege.now) != 0)
-            (*player)->server_fates_open[next] = 0;
+        if (siege.random() % 2 == 0) continue;
+        const std::uint64_t number = siege.at_host.send(*siege.host, peer, as_bytes(text), siege.now);
+        if (number != 0) (*player)->server_fates_open[number] = 0;
     }
 }
 
@@ -347,9 +354,12 @@ void check_end(Siege& siege) {
         ASSERT_EQ(player->recorder.texts(Channel::reliable), player->said_down);
         up.insert(up.end(), player->said_up.begin(), player->said_up.end());
         settle(player->recorder.fates, player->fates_open);
-        settle(siege.at_host.fates, player->server_fates_open);
-        for (const auto& [cookie, count] : player->fates_open) ASSERT_EQ(count, 1) << cookie;
-        for (const auto& [cookie, count] : player->server_fates_open) ASSERT_EQ(count, 1) << cookie;
+        const auto peer =
+            std::ranges::find(siege.at_host.homes, player->address, [](auto& home) { return home.second; });
+        ASSERT_NE(peer, siege.at_host.homes.end());
+        settle(siege.at_host.fates_of[peer->first], player->server_fates_open);
+        for (const auto& [number, count] : player->fates_open) ASSERT_EQ(count, 1) << number;
+        for (const auto& [number, count] : player->server_fates_open) ASSERT_EQ(count, 1) << number;
         std::set<std::uint64_t> numbers;
         for (const auto& payload : player->recorder.payloads)
             ASSERT_TRUE(numbers.insert(payload.first).second) << "a payload came twice";

@@ -42,9 +42,11 @@ Outcome play(std::uint64_t seed) {
             const PeerId server = clients[i]->server();
             if (clients[i]->is_connected(server) && now % 100ms == 0ms)
                 (void)clients[i]->send_message(server, Channel::reliable, as_bytes(i == 0 ? "a" : "b"));
-            if (clients[i]->payload_capacity(server) > 0)
-                clients[i]->send_payload(server, as_bytes("state"), 0, now);
-            clients[i]->flush(now);
+            if (clients[i]->is_connected(server)) {
+                at_client[i].send(*clients[i], server, as_bytes("state"), now);
+            } else {
+                clients[i]->flush(now);
+            }
         }
         host.flush(now);
     }

@@ -40,38 +40,13 @@ struct Hand {
     void feed(std::uint64_t number, const std::vector<int>& body, PacketKind kind = PacketKind::data) {
         const std::vector<std::byte> bytes = seal(number, body, kind);
         Packet packet;
-        if (connection.open(bytes, packet, now)) connection.apply(packet, now);
+        if (connection.open(bytes, packet, now) == Connection::Arrival::fresh) connection.apply(packet, now);
     }
     Time now = 5s;
     Wire wire;
     Recorder recorder;
     Connection connection;
 };
-
-// Together the two calls name every packet that was accepted, each once, whatever it carried.
-TEST(Connection, PacketsWithoutPayloadAreNamedToo) {
-    struct Namer : Recorder {
-        void on_packet(PeerId, std::uint64_t number) override { without_payload.push_back(number); }
-        std::vector<std::uint64_t> without_payload;
-    };
-    Hand hand;
-    Namer namer;
-    Connection connection({}, Hand::session(), Hand::cipher(), namer, hand.wire, 5s);
-    connection.announce();
-    EXPECT_EQ(connection.next_packet_number(), 1u);
-    connection.ping(5s);
-    EXPECT_EQ(connection.next_packet_number(), 2u);
-    const std::vector<std::vector<int>> bodies = {{0}, {8, 'p'}, {2}, {4, 4, 'a'}};
-    for (std::size_t i = 0; i < bodies.size(); ++i) {
-        const auto bytes = hand.seal(i + 1, bodies[i]);
-        Packet packet;
-        ASSERT_TRUE(connection.open(bytes, packet, 5s));
-        connection.apply(packet, 5s);
-    }
-    EXPECT_EQ(namer.without_payload, (std::vector<std::uint64_t>{1, 3, 4}));
-    ASSERT_EQ(namer.payloads.size(), 1u);
-    EXPECT_EQ(namer.payloads[0].first, 2u);
-}
 
 TEST(Connection, AuthenticNonsenseEndsIt) {
     const std::vector<std::vector<int>> bodies = {
@@ -160,11 +135,12 @@ TEST(Connection, ALatePacketDoesNotShortenTheAckDelay) {
     Recorder recorder;
     Connection peer({}, Hand::session(), Hand::cipher(true), recorder, wire, hand.now);
     peer.announce();
-    peer.send_payload(as_bytes("late"), 0, hand.now);
-    peer.send_payload(as_bytes("newest"), 0, hand.now);
+    send(recorder, peer, as_bytes("late"), hand.now);
+    send(recorder, peer, as_bytes("newest"), hand.now);
     const auto deliver = [&](std::size_t which) {
         Packet packet;
-        ASSERT_TRUE(hand.connection.open(wire.sent[which].second, packet, hand.now));
+        ASSERT_EQ(hand.connection.open(wire.sent[which].second, packet, hand.now),
+                  Connection::Arrival::fresh);
         hand.connection.apply(packet, hand.now);
     };
     deliver(1);
@@ -174,7 +150,7 @@ TEST(Connection, ALatePacketDoesNotShortenTheAckDelay) {
     hand.connection.flush(hand.now);
     ASSERT_EQ(hand.wire.sent.size(), 1u);
     Packet acks;
-    ASSERT_TRUE(peer.open(hand.wire.sent[0].second, acks, hand.now));
+    ASSERT_EQ(peer.open(hand.wire.sent[0].second, acks, hand.now), Connection::Arrival::fresh);
     EXPECT_EQ(acks.acks.newest, 2u);
     EXPECT_EQ(acks.acks.bits, ~0ull);
     EXPECT_EQ(acks.acks.delay, 19ms / 256us * 256us);
@@ -206,6 +182,33 @@ TEST(Connection, PacketsForAClosedOneAreCountedAsThat) {
     EXPECT_TRUE(hand.recorder.payloads.empty());
 }
 
+// Goal: no ack for three timeouts stops payloads and messages; probes go on, also when nothing is open, and
+// the first answer ends it. Method: keep-alives far apart, so that they do not do the work of the probes.
+TEST(Connection, ProbesGoOnWhileBrokenAndNothingIsOpen) {
+    ConnectionConfig config;
+    config.keep_alive = 20s;
+    config.timeout = 60s;
+    Hand hand(config);
+    const auto tick = [&] {
+        hand.now += 10ms;
+        hand.connection.update(hand.now);
+        hand.connection.flush(hand.now);
+    };
+    ASSERT_NE(send(hand.recorder, hand.connection, as_bytes("state"), hand.now), 0u);
+    while (hand.recorder.fates.empty() || hand.connection.stats().rate_limit != RateLimit::breaker) {
+        ASSERT_LT(hand.now, 15s);
+        tick();
+    }
+    for (int second = 0; second < 10; ++second) {
+        const std::uint64_t before = hand.connection.stats().packets_sent;
+        for (int i = 0; i < 100; ++i) tick();
+        const std::uint64_t probes = hand.connection.stats().packets_sent - before;
+        EXPECT_GE(probes, second < 3 ? 0u : 1u) << "one each second, soon";
+        EXPECT_LE(probes, 2u);
+    }
+    EXPECT_EQ(send(hand.recorder, hand.connection, as_bytes("state"), hand.now), 0u);
+}
+
 // Goal: no bytes whatever, even authentic ones, break an invariant or touch memory that is not theirs.
 // Method: random and mutated bodies under the right key, exactly sized; the sanitizers watch.
 TEST(Connection, SurvivesRandomAuthenticBodies) {
@@ -213,7 +216,7 @@ TEST(Connection, SurvivesRandomAuthenticBodies) {
     std::uint64_t taken = 0;
     for (int round = 0; round < 20'000; ++round) {
         Hand hand;
-        hand.connection.send_payload(as_bytes("state"), 1, hand.now);
+        send(hand.recorder, hand.connection, as_bytes("state"), hand.now);
         (void)hand.connection.send_message(Channel::reliable, as_bytes("hello"));
         hand.connection.flush(hand.now);
         for (std::uint64_t number = 1; number <= 4 && hand.connection.is_open(); ++number) {
@@ -259,11 +262,11 @@ TEST(Connection, HandlerMayDisconnectAnywhere) {
         quitter.where = where;
         quitter.connection = &connection;
         connection.announce();
-        for (std::uint64_t i = 0; i < 5; ++i) connection.send_payload(as_bytes("s"), i, 5s);
+        for (int i = 0; i < 5; ++i) send(quitter, connection, as_bytes("s"), 5s);
         // Acks 1..3, carries two messages and a payload.
         const auto bytes = hand.seal(1, {0x0D, 3, 0, 0, 0x0C, 2, 1, 'a', 'b', 'p'});
         Packet packet;
-        ASSERT_TRUE(connection.open(bytes, packet, 6s));
+        ASSERT_EQ(connection.open(bytes, packet, 6s), Connection::Arrival::fresh);
         connection.apply(packet, 6s);
         EXPECT_FALSE(connection.is_open());
         EXPECT_EQ(quitter.fates.size(), 5u);

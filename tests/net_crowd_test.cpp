@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "net_world.h"
@@ -22,19 +24,24 @@ public:
         std::memcpy(bytes.data(), &sent_, sizeof sent_);
         return bytes;
     }
-    std::uint32_t next_cookie() const { return sent_; }
-    void on_sent(std::uint64_t packet_number) {
-        if (packet_number == 0) return;  // the budget is spent
+    /// For the next flush; what does not fit into the rate goes with a later one.
+    void want_payload() { wants_payload_ = true; }
+    std::size_t write_payload(PayloadTurn& turn) {
+        if (!std::exchange(wants_payload_, false)) return 0;
+        const auto payload = next_payload();
+        std::memcpy(turn.room.data(), payload.data(), payload.size());
         Sent& slot = sent_slots_[sent_ % kRemembered];
         violations += sent_ >= kRemembered && !slot.has_fate;
-        slot = {.number = sent_++, .has_fate = false};
+        slot = {.packet = turn.packet_number, .number = sent_++, .has_fate = false};
+        return payload.size();
     }
     /// `other`: the far end's.
     void on_fate(const PacketFate& fate, const Ledger& other) {
-        Sent& slot = sent_slots_[fate.cookie % kRemembered];
-        violations += slot.number != fate.cookie || slot.has_fate;
-        slot.has_fate = true;
-        const bool has_come = other.came_[fate.cookie % kRemembered] == fate.cookie + 1;
+        const auto slot = std::ranges::find(sent_slots_, fate.number, &Sent::packet);
+        violations += slot == sent_slots_.end() || slot->has_fate;
+        if (slot == sent_slots_.end()) return;
+        slot->has_fate = true;
+        const bool has_come = other.came_[slot->number % kRemembered] == slot->number + 1;
         violations += fate.delivered && !has_come;
         delivered += fate.delivered;
         lost += !fate.delivered;
@@ -87,9 +94,11 @@ public:
 private:
     static constexpr std::uint32_t kRemembered = 256;
     struct Sent {
+        std::uint64_t packet = 0;
         std::uint32_t number = 0;
         bool has_fate = true;
     };
+    bool wants_payload_ = false;
     std::uint32_t sent_ = 0;
     std::array<Sent, kRemembered> sent_slots_{};
     std::array<std::uint32_t, kRemembered> came_{};  // number + 1
@@ -155,6 +164,7 @@ private:
         void on_message(PeerId, Channel, std::span<const std::byte> bytes) override {
             ledger.on_message(bytes);
         }
+        std::size_t write_payload(PeerId, PayloadTurn& turn) override { return ledger.write_payload(turn); }
         void on_fate(PeerId, const PacketFate& fate) override { ledger.on_fate(fate, host_ledger); }
         void on_disconnected(PeerId, DisconnectReason, std::string_view) override { crowd.disconnects_ += 1; }
 
@@ -183,6 +193,9 @@ private:
         }
         void on_message(PeerId peer, Channel, std::span<const std::byte> bytes) override {
             member(peer).host_ledger.on_message(bytes);
+        }
+        std::size_t write_payload(PeerId peer, PayloadTurn& turn) override {
+            return member(peer).host_ledger.write_payload(turn);
         }
         void on_fate(PeerId peer, const PacketFate& fate) override {
             member(peer).host_ledger.on_fate(fate, member(peer).ledger);
@@ -221,8 +234,7 @@ private:
     void say(Ledger& ledger, Endpoint& endpoint, PeerId peer) {
         if (ticks_ / kTicksPerPacket % 5 == 0)
             ledger.send_message(endpoint, peer, ticks_ / kTicksPerPacket / 5);
-        const auto payload = ledger.next_payload();
-        ledger.on_sent(endpoint.send_payload(peer, payload, ledger.next_cookie(), now_));
+        ledger.want_payload();
     }
     Client& client_at(const Address& address) {
         const auto& ip = address.ip;

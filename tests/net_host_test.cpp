@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <set>
 
@@ -188,10 +189,11 @@ TEST(Host, RefusalsSayWhy) {
 
 TEST(Host, OneAddressCannotTakeAllSlots) {
     Bare bare;
-    for (std::uint64_t nonce = 1; nonce <= 50; ++nonce)
+    for (std::uint64_t nonce = 1; nonce <= 150; ++nonce)
         bare.feed_packet(kMallory, bare.connect_for(kMallory, nonce));
-    EXPECT_EQ(bare.dropped(Drop::too_many_attempts), 34u);
-    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 0u);
+    const std::uint64_t refused = bare.dropped(Drop::too_many_attempts);
+    EXPECT_GT(refused, 40u);
+    EXPECT_LT(refused, 118u) << "the first 32 came in, and of the others chance took some";
     bare.now += 100ms;
     bare.feed_packet(kAlice, bare.connect_for(kAlice, 1));
     const auto verdict = bare.verdict();
@@ -211,7 +213,9 @@ TEST(Host, UnfinishedHandshakesDoNotCloseTheServer) {
         many.port = port;
         bare.feed_packet(many, bare.connect_for(many, port));
     }
-    EXPECT_EQ(bare.dropped(Drop::too_many_attempts), 184u);
+    const std::uint64_t refused = bare.dropped(Drop::too_many_attempts);
+    EXPECT_GT(refused, 70u);
+    const std::uint64_t expired = bare.host.endpoint_stats().handshakes_expired;  // its own
     many.ip[1] = 1;
     bare.now += 100ms;
     for (unsigned machine = 0; machine < 3000; ++machine) {
@@ -222,8 +226,8 @@ TEST(Host, UnfinishedHandshakesDoNotCloseTheServer) {
         bare.host.update(bare.now);
     }
     EXPECT_GT(bare.host.endpoint_stats().answers_sent, 2900u);
-    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 0u) << "nobody gave way to another machine";
-    EXPECT_EQ(bare.dropped(Drop::too_many_attempts), 184u);
+    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, expired) << "nobody gave way to another machine";
+    EXPECT_LT(bare.dropped(Drop::too_many_attempts), refused + 100);
     bare.feed(kAlice, first_packet(alice, id));
     EXPECT_EQ(bare.host.peer_count(), 1u);
 }
@@ -232,9 +236,10 @@ TEST(Host, UnfinishedHandshakesDoNotCloseTheServer) {
 TEST(Host, AMachineAtItsLimitGivesUpItsOwnOldest) {
     HostConfig config = host_config();
     config.max_pending_per_ip = 4;
+    config.handshake_timeout = 60s;
     Bare bare(config);
     const auto knock = [&](const Address& from, std::uint64_t nonce) {
-        bare.now += 100ms;
+        bare.now += 300ms;  // more often, and chance would decide
         bare.feed_packet(from, bare.connect_for(from, nonce));
         const auto verdict = bare.verdict();
         return verdict && verdict->is_accepted;
@@ -503,10 +508,66 @@ TEST(Host, ReplayedConnectDoesNotHarmALiveConnection) {
     const PeerId peer = bare.recorder.newest;
     bare.feed(kAlice, old_connect);
     EXPECT_TRUE(bare.host.is_connected(peer));
-    client.send_payload(client.server(), as_bytes("still here"), 0, bare.now);
+    recorder.send(client, client.server(), as_bytes("still here"), bare.now);
     bare.feed(kAlice, wire.sent.back().second);
     ASSERT_EQ(bare.recorder.payloads.size(), 1u);
     EXPECT_EQ(bare.recorder.disconnects.size(), 1u);
+}
+
+// All connections together stay within the host's limit, and each has its part of it.
+TEST(Host, TheOutputOfAllPeersTogetherIsLimited) {
+    World world;
+    HostConfig config = host_config();
+    config.max_bytes_per_second = 100'000;
+    config.connection.first_bytes_per_second = 1'000'000;
+    world.add_host(config);
+    for (std::uint16_t i = 0; i < 5; ++i) {
+        world.add_client(client_config(1 + i), static_cast<std::uint16_t>(6000 + i))
+            .client.connect(world.server_address, {}, world.now);
+    }
+    world.run(500ms);
+    ASSERT_EQ(world.host->peer_count(), 5u);
+    world.server.source = [&](PeerId, PayloadTurn& turn) {
+        std::fill(turn.room.begin(), turn.room.end(), std::byte(7));
+        return turn.room.size();
+    };
+    const auto sent_to = [&](PeerId peer) { return world.host->stats(peer).bytes_sent; };
+    std::map<PeerId, std::uint64_t> before;
+    for (const auto& [peer, is_here] : world.server.connects) before[peer] = sent_to(peer);
+    world.run(10s);
+    std::uint64_t all = 0;
+    for (const auto& [peer, sent_before] : before) {
+        EXPECT_TRUE(world.host->is_connected(peer));
+        EXPECT_GE(sent_to(peer) - sent_before, 100'000u) << "half of a fifth of ten seconds";
+        all += sent_to(peer) - sent_before;
+    }
+    EXPECT_LE(all, 1'050'000u);
+    EXPECT_GE(all, 900'000u);
+}
+
+// Messages that wait for a missing one are kept only up to the limit; the others come again, and all arrive.
+TEST(Host, WhatWaitsForAMissingMessageIsLimited) {
+    LinkConfig link;
+    link.latency = 20ms;
+    link.loss = 0.1;
+    World world(link, 3);
+    HostConfig config = host_config();
+    config.connection.max_incoming_bytes = 4'000;
+    world.add_host(config);
+    auto& player = world.add_client(client_config());
+    player.client.connect(world.server_address, {}, world.now);
+    world.run(2s);
+    ASSERT_EQ(world.host->peer_count(), 1u);
+    for (int i = 0; i < 100; ++i) {
+        const std::string text = std::to_string(i) + std::string(500, 'x');
+        ASSERT_EQ(player.client.send_message(player.client.server(), Channel::reliable, as_bytes(text)),
+                  SendResult::queued);
+    }
+    EXPECT_EQ(player.client.stats(player.client.server()).messages_queued, 100u);
+    world.run(30s);
+    EXPECT_EQ(world.server.messages.size(), 100u);
+    EXPECT_GT(world.host->stats(world.server.newest).messages_refused, 0u);
+    EXPECT_EQ(player.client.stats(player.client.server()).messages_queued, 0u);
 }
 
 TEST(Host, ShutDownTellsEveryone) {

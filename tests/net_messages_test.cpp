@@ -1,4 +1,4 @@
-// Outbox and Inbox together, and what a connection makes of them.
+// SendQueue and Inbox together, and what a connection makes of them.
 
 #include <gtest/gtest.h>
 
@@ -9,20 +9,32 @@
 
 #include "net/connection.h"
 #include "net/message/inbox.h"
-#include "net/message/outbox.h"
+#include "net/message/send_queue.h"
+#include "net/scheduler.h"
 #include "net_world.h"
 
 namespace shoal::net {
 namespace {
 
-/// An Outbox and an Inbox with nothing but packets between them.
+/// A reliable message, or a piece of one.
+Frame piece(std::uint64_t id, std::size_t size, std::size_t distance, bool goes_on) {
+    Frame frame{};
+    frame.id = id;
+    frame.size = static_cast<std::uint16_t>(size);
+    frame.distance = static_cast<std::uint16_t>(distance);
+    frame.channel = Channel::reliable;
+    frame.goes_on = goes_on;
+    return frame;
+}
+
+/// A SendQueue and an Inbox with nothing but packets between them.
 struct Pipe {
     explicit Pipe(std::uint64_t first_id, std::uint32_t max_bytes = 1 << 18)
-        : outbox(first_id, max_bytes), inbox(first_id) {}
+        : queue(first_id, max_bytes), inbox(first_id) {}
 
     struct Datagram {
         std::uint64_t number = 0;
-        std::uint32_t carried = Outbox::kNone;
+        std::uint32_t carried = SendQueue::kNone;
         std::vector<std::byte> bytes;
     };
     struct Got {
@@ -30,7 +42,7 @@ struct Pipe {
         std::string text;
     };
 
-    Datagram send(std::size_t room, const Outbox::Terms& with) {
+    Datagram send(std::size_t room, const SendQueue::Terms& with) {
         std::array<std::byte, kMaxDatagramBytes> buffer;
         ByteWriter out(buffer);
         write_envelope(out, PacketKind::data, false, std::nullopt, number, 4);
@@ -38,17 +50,25 @@ struct Pipe {
         const std::size_t before = out.size();
         Datagram result;
         result.number = number++;
-        result.carried = outbox.write(out, room, with, stats);
+        scheduler.begin(room, queue.waiting(Weight::urgent), queue.waiting(Weight::normal), false);
+        SendQueue::Draft draft(room);
+        scheduler.fill(draft, queue, with);
+        result.carried = queue.write(out, draft, with, stats);
         EXPECT_LE(out.size() - before, room);
         const bool has_messages = out.size() > before;
         if (with.beside_payload) out.bytes(as_bytes("state"));
         out.patch_u8(5, data_flags({}, false, has_messages, with.beside_payload));
         out.u64(0);  // in place of a tag
-        outbox.paid(out.size() + 28);
+        queue.paid(out.size() + 28);
         result.bytes.assign(out.written().begin(), out.written().end());
         return result;
     }
     Datagram send() { return send(1170, terms); }
+    /// Whether a message could go now, repeats aside.
+    bool has_ready(bool with_bulk = true) const {
+        return queue.waiting(Weight::urgent) || queue.waiting(Weight::normal) ||
+               (with_bulk && queue.has_bulk());
+    }
 
     /// False if the packet is malformed.
     bool receive(const Datagram& datagram) {
@@ -73,11 +93,12 @@ struct Pipe {
         return true;
     }
 
-    Outbox outbox;
+    SendQueue queue;
+    Scheduler scheduler{Shares{}};
     Inbox inbox;
     ConnectionStats stats;
     std::uint64_t number = 1;
-    Outbox::Terms terms;
+    SendQueue::Terms terms;
     std::vector<Got> got;
 };
 
@@ -120,7 +141,7 @@ struct Model {
 
 // Goal: whatever packets do, each channel keeps its promise, and in the end every reliable message is there.
 // Method: packets lost, late by up to 64 or delivered at random; fates as a connection reports them, also
-// "lost" for packets that arrived; ids that cross each wrap; messages of many pieces; the outbox checked
+// "lost" for packets that arrived; ids that cross each wrap; messages of many pieces; the queue checked
 // after every step.
 TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
     std::size_t larges = 0;
@@ -155,11 +176,11 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
                 const int count = is_reliable ? queued[key] : others;
                 const std::string text = Model::text(key, count, pad);
                 if (kind == 5) {
-                    others += pipe.outbox.push(Delivery(Channel::unreliable).with(weight), as_bytes(text));
+                    others += pipe.queue.push(Delivery(Channel::unreliable).with(weight), as_bytes(text));
                 } else if (kind == 4) {
-                    others += pipe.outbox.push(latest_of(std::uint8_t(key)).with(weight), as_bytes(text));
+                    others += pipe.queue.push(latest_of(std::uint8_t(key)).with(weight), as_bytes(text));
                 } else {
-                    queued[key] += pipe.outbox.push(ordered_by(key).with(weight), as_bytes(text));
+                    queued[key] += pipe.queue.push(ordered_by(key).with(weight), as_bytes(text));
                 }
             }
             flying.push_back(pipe.send(random() % 3 ? 1170 : random() % 1170, pipe.terms));
@@ -174,16 +195,16 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
                     newest_received = std::max(newest_received, chosen.number);
                     ASSERT_TRUE(pipe.receive(chosen));
                 }
-                pipe.outbox.settle(chosen.carried, arrives && luck != 9);  // 9: the ack was lost, or too late
+                pipe.queue.settle(chosen.carried, arrives && luck != 9);  // 9: the ack was lost, or too late
                 model.check(pipe.got);
                 if (HasFatalFailure()) return;
             }
-            ASSERT_TRUE(pipe.outbox.is_consistent());
+            ASSERT_TRUE(pipe.queue.is_consistent());
         }
-        for (int i = 0; i < 20'000 && pipe.outbox.has_ready({.now = pipe.terms.now}); ++i) {
+        for (int i = 0; i < 20'000 && pipe.has_ready(); ++i) {
             const Pipe::Datagram packet = pipe.send(1170, {.now = pipe.terms.now});
             ASSERT_TRUE(pipe.receive(packet));
-            pipe.outbox.settle(packet.carried, true);
+            pipe.queue.settle(packet.carried, true);
         }
         model.check(pipe.got);
         if (HasFatalFailure()) return;
@@ -192,7 +213,7 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
                 << "key " << key;
         }
         ASSERT_EQ(pipe.inbox.waiting_bytes(), 0u);
-        ASSERT_TRUE(pipe.outbox.is_consistent());
+        ASSERT_TRUE(pipe.queue.is_consistent());
         larges += model.larges;
     }
     EXPECT_GT(larges, 5'000u);
@@ -200,22 +221,22 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
 
 TEST(Messages, OnlyEqualKeysWaitForEachOther) {
     Pipe pipe(1);
-    ASSERT_TRUE(pipe.outbox.push(ordered_by(7), as_bytes("seven 1")));
+    ASSERT_TRUE(pipe.queue.push(ordered_by(7), as_bytes("seven 1")));
     const auto lost = pipe.send();
-    ASSERT_TRUE(pipe.outbox.push(ordered_by(7), as_bytes("seven 2")));
-    ASSERT_TRUE(pipe.outbox.push(ordered_by(8), as_bytes("eight")));
-    ASSERT_TRUE(pipe.outbox.push(unordered(), as_bytes("free")));
+    ASSERT_TRUE(pipe.queue.push(ordered_by(7), as_bytes("seven 2")));
+    ASSERT_TRUE(pipe.queue.push(ordered_by(8), as_bytes("eight")));
+    ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes("free")));
     const auto second = pipe.send();
     ASSERT_TRUE(pipe.receive(second));
     ASSERT_EQ(pipe.got.size(), 2u);
     EXPECT_EQ(pipe.got[0].text, "eight");
     EXPECT_EQ(pipe.got[1].text, "free");
     // The second of key 7 has arrived, but not been handed over: a third must not overtake it.
-    pipe.outbox.settle(second.carried, true);
-    ASSERT_TRUE(pipe.outbox.push(ordered_by(7), as_bytes("seven 3")));
+    pipe.queue.settle(second.carried, true);
+    ASSERT_TRUE(pipe.queue.push(ordered_by(7), as_bytes("seven 3")));
     ASSERT_TRUE(pipe.receive(pipe.send()));
     EXPECT_EQ(pipe.got.size(), 2u);
-    pipe.outbox.settle(lost.carried, false);
+    pipe.queue.settle(lost.carried, false);
     ASSERT_TRUE(pipe.receive(pipe.send()));
     ASSERT_EQ(pipe.got.size(), 5u);
     EXPECT_EQ(pipe.got[2].text, "seven 1");
@@ -225,19 +246,19 @@ TEST(Messages, OnlyEqualKeysWaitForEachOther) {
 
 TEST(Messages, LatestReplacesWhatWaitsAndDropsWhatIsLate) {
     Pipe pipe(1);
-    ASSERT_TRUE(pipe.outbox.push(latest_of(3), as_bytes("a")));
-    ASSERT_TRUE(pipe.outbox.push(latest_of(3), as_bytes("bb")));
-    ASSERT_TRUE(pipe.outbox.push(latest_of(4), as_bytes("cc")));
+    ASSERT_TRUE(pipe.queue.push(latest_of(3), as_bytes("a")));
+    ASSERT_TRUE(pipe.queue.push(latest_of(3), as_bytes("bb")));
+    ASSERT_TRUE(pipe.queue.push(latest_of(4), as_bytes("cc")));
     const auto first = pipe.send();
     EXPECT_EQ(pipe.stats.messages_sent, 2u);
-    ASSERT_TRUE(pipe.outbox.push(latest_of(3), as_bytes("d")));
+    ASSERT_TRUE(pipe.queue.push(latest_of(3), as_bytes("d")));
     const auto second = pipe.send();
     ASSERT_TRUE(pipe.receive(second));
     ASSERT_TRUE(pipe.receive(first));  // late: its key 3 is old, its key 4 is not
     ASSERT_EQ(pipe.got.size(), 2u);
     EXPECT_EQ(pipe.got[0].text, "d");
     EXPECT_EQ(pipe.got[1].text, "cc");
-    EXPECT_FALSE(pipe.outbox.has_ready({}));
+    EXPECT_FALSE(pipe.has_ready());
 }
 
 // The goal of the format: what one, and ten, reliable messages of 32 bytes cost beside their bytes.
@@ -247,14 +268,14 @@ TEST(Messages, HeadsAreSmall) {
     const std::string message(32, 'm');
     for (const std::size_t count : {1u, 10u, 30u}) {
         for (std::size_t i = 0; i < count; ++i)
-            ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes(message)));
+            ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes(message)));
         const auto packet = pipe.send();
         EXPECT_EQ(packet.bytes.size(), frame + count * 32 + (count == 1 ? 2u : 3u));
         ASSERT_TRUE(pipe.receive(packet));
         // The next ones find some under way, and name the one before.
     }
     EXPECT_EQ(pipe.got.size(), 41u);
-    for (int i = 0; i < 5; ++i) ASSERT_TRUE(pipe.outbox.push(ordered_by(unsigned(i % 2)), as_bytes(message)));
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(pipe.queue.push(ordered_by(unsigned(i % 2)), as_bytes(message)));
     const auto packet = pipe.send();
     ASSERT_TRUE(pipe.receive(packet));
     EXPECT_EQ(pipe.got.size(), 46u);
@@ -264,40 +285,39 @@ TEST(Messages, HeadsAreSmall) {
 TEST(Messages, BulkTakesOnlyWhatOthersLeave) {
     Pipe pipe(1);
     const std::string big(500, 'b');
-    for (int i = 0; i < 100; ++i)
-        ASSERT_TRUE(pipe.outbox.push(unordered().with(Weight::bulk), as_bytes(big)));
-    EXPECT_EQ(pipe.outbox.ready_bytes(), 0u);  // the state comes first
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::bulk), as_bytes(big)));
+    EXPECT_FALSE(pipe.has_ready(false));  // the state comes first
     for (int i = 0; i < 20; ++i) {
-        ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes(std::string(50, 'n'))));
-        ASSERT_TRUE(pipe.outbox.push(Channel::unreliable, as_bytes(std::string(50, 'u'))));
+        ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes(std::string(50, 'n'))));
+        ASSERT_TRUE(pipe.queue.push(Channel::unreliable, as_bytes(std::string(50, 'u'))));
     }
     ASSERT_TRUE(pipe.receive(pipe.send()));
     ASSERT_GT(pipe.got.size(), 20u);
     EXPECT_TRUE(
         std::none_of(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'b'; }));
     // However much of it is under way, the others find room in the window.
-    while (pipe.outbox.has_ready({})) pipe.send();
-    ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes("n")));
-    EXPECT_TRUE(pipe.outbox.has_ready({.bulk = false}));
+    while (pipe.has_ready()) pipe.send();
+    ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes("n")));
+    EXPECT_TRUE(pipe.has_ready(false));
 }
 
 TEST(Messages, BulkLeavesHalfOfTheWindow) {
     Pipe pipe(1);
     for (std::uint64_t i = 0; i < kReliableWindow; ++i)
-        ASSERT_TRUE(pipe.outbox.push(unordered().with(Weight::bulk), as_bytes("b")));
-    while (pipe.outbox.has_ready({})) pipe.send();
+        ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::bulk), as_bytes("b")));
+    while (pipe.has_ready()) pipe.send();
     EXPECT_EQ(pipe.stats.messages_sent, kReliableWindow / 2);
     for (std::uint64_t i = 0; i < kReliableWindow; ++i)
-        ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes("n")));
-    while (pipe.outbox.has_ready({})) pipe.send();
+        ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes("n")));
+    while (pipe.has_ready()) pipe.send();
     EXPECT_EQ(pipe.stats.messages_sent, kReliableWindow);
 }
 
 TEST(Messages, UrgentOnesGetThreeTimesTheBytes) {
     Pipe pipe(1);
     for (int i = 0; i < 1000; ++i) {
-        ASSERT_TRUE(pipe.outbox.push(Delivery(Channel::unreliable), as_bytes(std::string(40, 'n'))));
-        ASSERT_TRUE(pipe.outbox.push(unordered().with(Weight::urgent), as_bytes(std::string(40, 'u'))));
+        ASSERT_TRUE(pipe.queue.push(Delivery(Channel::unreliable), as_bytes(std::string(40, 'n'))));
+        ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::urgent), as_bytes(std::string(40, 'u'))));
     }
     for (int i = 0; i < 30; ++i) ASSERT_TRUE(pipe.receive(pipe.send()));
     const auto urgent =
@@ -305,18 +325,19 @@ TEST(Messages, UrgentOnesGetThreeTimesTheBytes) {
     EXPECT_NEAR(double(urgent) / double(pipe.got.size()), 0.75, 0.02);
 }
 
+// Of messages that follow no other, so that no parity can take the place of a repeat.
 TEST(Messages, RepeatsFollowTheLossAndTheirShare) {
     for (const double loss : {0.005, 0.02, 0.05}) {
         Pipe pipe(1);
-        pipe.outbox.set_repeat_share(1);
+        pipe.queue.set_repeat_share(1);
         pipe.terms.loss = loss;
         std::uint64_t repeats = 0;
         for (int i = 0; i < 100; ++i) {
             pipe.terms.now += 16ms;
-            ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes(std::string(64, 'm'))));
+            ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes(std::string(64, 'm'))));
             const auto packet = pipe.send();
             const auto twin = pipe.send();  // the same tick: nothing is repeated
-            EXPECT_EQ(twin.carried, Outbox::kNone);
+            EXPECT_EQ(twin.carried, SendQueue::kNone);
             ASSERT_TRUE(pipe.receive(packet));
         }
         repeats = pipe.stats.messages_repeated;
@@ -324,11 +345,11 @@ TEST(Messages, RepeatsFollowTheLossAndTheirShare) {
         EXPECT_EQ(pipe.got.size(), 100u);
     }
     Pipe poor(1);
-    poor.outbox.set_repeat_share(0.1);
+    poor.queue.set_repeat_share(0.1);
     poor.terms.loss = 0.05;
     for (int i = 0; i < 100; ++i) {
         poor.terms.now += 16ms;
-        ASSERT_TRUE(poor.outbox.push(Channel::reliable, as_bytes(std::string(64, 'm'))));
+        ASSERT_TRUE(poor.queue.push(unordered(), as_bytes(std::string(64, 'm'))));
         poor.send();
     }
     EXPECT_LT(poor.stats.messages_repeated, 25u);
@@ -357,7 +378,7 @@ TEST(Messages, IdsAreNearestToThoseOfThePacketsBefore) {
             packet.number = newest - random() % 65;
             packet.message_count = 1;
             const std::uint64_t id = random() % 4 == 0 ? first_missing : first_missing + random() % 4000;
-            packet.frames[0] = {id, 0, 0, 0, Channel::reliable, 0, false};
+            packet.frames[0] = piece(id, 0, 0, false);
             if (!inbox.plausible(packet)) continue;
             static_cast<void>(inbox.arrive(packet, packet.frames[0]));
             if (id == first_missing) first_missing += 1;  // at least
@@ -373,23 +394,23 @@ TEST(Messages, AreLostWhenAllCopiesAre) {
     for (unsigned fates = 0; fates < 8; ++fates) {
         SCOPED_TRACE(fates);
         Pipe pipe(1);
-        pipe.outbox.set_repeat_share(1);
+        pipe.queue.set_repeat_share(1);
         pipe.terms.loss = 0.05;
-        ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes("m")));
+        ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes("m")));
         std::vector<Pipe::Datagram> packets;
         for (int i = 0; i < 3; ++i) {
             pipe.terms.now += 16ms;
             packets.push_back(pipe.send());
-            ASSERT_NE(packets.back().carried, Outbox::kNone);
+            ASSERT_NE(packets.back().carried, SendQueue::kNone);
         }
         pipe.terms.now += 16ms;
-        EXPECT_EQ(pipe.send().carried, Outbox::kNone);
+        EXPECT_EQ(pipe.send().carried, SendQueue::kNone);
         for (unsigned i = 0; i < 3; ++i) {
-            EXPECT_FALSE(pipe.outbox.has_ready({}));
-            pipe.outbox.settle(packets[i].carried, fates >> i & 1);
+            EXPECT_FALSE(pipe.has_ready());
+            pipe.queue.settle(packets[i].carried, fates >> i & 1);
         }
-        EXPECT_EQ(pipe.outbox.has_ready({}), fates == 0);
-        EXPECT_TRUE(pipe.outbox.is_consistent());
+        EXPECT_EQ(pipe.has_ready(), fates == 0);
+        EXPECT_TRUE(pipe.queue.is_consistent());
     }
 }
 
@@ -398,12 +419,12 @@ TEST(Messages, LargeOnesAreHandedOverWhole) {
     std::vector<std::string> said;
     for (const std::size_t size : {0u, 999u, 1'000u, 1'001u, 2'000u, 2'001u, 256'000u}) {
         said.push_back(std::string(size, char('a' + said.size())));
-        ASSERT_TRUE(pipe.outbox.push(Channel::reliable, as_bytes(said.back())));
+        ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes(said.back())));
     }
-    while (pipe.outbox.has_ready({})) {
+    while (pipe.has_ready()) {
         const auto packet = pipe.send();
         ASSERT_TRUE(pipe.receive(packet));
-        pipe.outbox.settle(packet.carried, true);
+        pipe.queue.settle(packet.carried, true);
     }
     ASSERT_EQ(pipe.got.size(), said.size());
     for (std::size_t i = 0; i < said.size(); ++i) EXPECT_TRUE(pipe.got[i].text == said[i]) << i;
@@ -415,16 +436,16 @@ TEST(Messages, LargeOnesAreHandedOverWhole) {
 // Its pieces have consecutive ids, whatever else is sent meanwhile, and wait for nothing but each other.
 TEST(Messages, LargeOnesBlockOnlyTheirKey) {
     Pipe pipe(1);
-    ASSERT_TRUE(pipe.outbox.push(ordered_by(1), as_bytes(std::string(3'000, 'x'))));
+    ASSERT_TRUE(pipe.queue.push(ordered_by(1), as_bytes(std::string(3'000, 'x'))));
     const auto lost = pipe.send();
-    ASSERT_TRUE(pipe.outbox.push(ordered_by(1), as_bytes("behind it")));
-    ASSERT_TRUE(pipe.outbox.push(ordered_by(2), as_bytes("beside it")));
-    ASSERT_TRUE(pipe.outbox.push(unordered().with(Weight::urgent), as_bytes(std::string(2'500, 'y'))));
-    while (pipe.outbox.has_ready({})) ASSERT_TRUE(pipe.receive(pipe.send()));
+    ASSERT_TRUE(pipe.queue.push(ordered_by(1), as_bytes("behind it")));
+    ASSERT_TRUE(pipe.queue.push(ordered_by(2), as_bytes("beside it")));
+    ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::urgent), as_bytes(std::string(2'500, 'y'))));
+    while (pipe.has_ready()) ASSERT_TRUE(pipe.receive(pipe.send()));
     ASSERT_EQ(pipe.got.size(), 2u);
     EXPECT_EQ(pipe.got[0].text, std::string(2'500, 'y'));
     EXPECT_EQ(pipe.got[1].text, "beside it");
-    pipe.outbox.settle(lost.carried, false);
+    pipe.queue.settle(lost.carried, false);
     ASSERT_TRUE(pipe.receive(pipe.send()));
     ASSERT_EQ(pipe.got.size(), 4u);
     EXPECT_EQ(pipe.got[2].text, std::string(3'000, 'x'));
@@ -440,7 +461,7 @@ TEST(Messages, WindowsAreBounded) {
     packet.number = 1;
     packet.message_count = 1;
     const auto is_plausible = [&](Inbox& inbox, std::uint64_t id, bool goes_on) {
-        packet.frames[0] = {id, 0, 1'000, 1, Channel::reliable, 0, goes_on};
+        packet.frames[0] = piece(id, 1'000, 1, goes_on);
         return inbox.plausible(packet);
     };
     Inbox inbox(1);
@@ -452,6 +473,27 @@ TEST(Messages, WindowsAreBounded) {
     for (; is_plausible(inbox, id, true); ++id)
         ASSERT_EQ(inbox.arrive(packet, packet.frames[0]), Inbox::Arrival::kept);
     EXPECT_EQ(inbox.waiting_bytes(), (kReliableWindowBytes + kMaxReliableBytes) / 1'000 * 1'000);
+}
+
+// Pieces in order, all of which go on: a message ends with the piece that makes it the largest there may be.
+TEST(Messages, AMessageOverTheLargestSizeEndsThere) {
+    Inbox inbox(1);
+    const std::vector<std::byte> bytes(kMaxDatagramBytes);
+    constexpr std::uint64_t kPieces = kMaxReliableBytes / kMaxMessageBytes;
+    for (std::uint64_t id = 1; id <= 2 * kPieces; ++id) {
+        Packet packet;
+        packet.datagram = bytes;
+        packet.number = id;
+        packet.message_count = 1;
+        packet.frames[0] = piece(id, kMaxMessageBytes, id == 1 ? 0 : 1, true);
+        ASSERT_TRUE(inbox.plausible(packet));
+        const Inbox::Arrival arrival = inbox.arrive(packet, packet.frames[0]);
+        ASSERT_EQ(arrival == Inbox::Arrival::whole, id % kPieces == 0) << id;
+        if (arrival == Inbox::Arrival::whole) {
+            ASSERT_EQ(inbox.whole().size(), kMaxReliableBytes);
+        }
+    }
+    EXPECT_EQ(inbox.waiting_bytes(), 0u);
 }
 
 // Goal: pieces as no correct sender chooses them break nothing and keep no memory.
@@ -477,7 +519,7 @@ TEST(Messages, PiecesOfNoSenseAreHandedOverAllTheSame) {
             packet.datagram = bytes;
             packet.number = 1;
             packet.message_count = 1;
-            packet.frames[0] = {id, 0, size, distance, Channel::reliable, 0, goes_on};
+            packet.frames[0] = piece(id, size, distance, goes_on);
             if (!inbox.plausible(packet)) return;
             const bool is_new = known.insert(id).second;
             const Inbox::Arrival arrival = inbox.arrive(packet, packet.frames[0]);
@@ -503,17 +545,17 @@ TEST(Messages, PiecesOfNoSenseAreHandedOverAllTheSame) {
 // Sent, lost and sent again within one reading of the clock, it is noted for two repeats.
 TEST(Messages, APacketHoldsAMessageOnce) {
     Pipe pipe(1);
-    pipe.outbox.set_repeat_share(1);
+    pipe.queue.set_repeat_share(1);
     pipe.terms.loss = 0.05;
-    for (int i = 0; i < 40; ++i) ASSERT_TRUE(pipe.outbox.push(unordered(), as_bytes("abc")));
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes("abc")));
     const auto lost = pipe.send();
-    pipe.outbox.settle(lost.carried, false);
+    pipe.queue.settle(lost.carried, false);
     pipe.send();
     EXPECT_EQ(pipe.stats.messages_sent, 80u);
     pipe.terms.now += 16ms;
     pipe.send(150, pipe.terms);
     EXPECT_EQ(pipe.stats.messages_sent, 120u);
-    EXPECT_TRUE(pipe.outbox.is_consistent());
+    EXPECT_TRUE(pipe.queue.is_consistent());
 }
 
 struct Latencies {
@@ -623,15 +665,13 @@ TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
         link.bytes_per_second = 100'000;
         world.down.set_config(link);
         const PeerId peer = world.peer();
-        const std::string state(kMaxPayloadBytes, 's');
         int urgent = 0;
         world.server_tick = [&] {
             for (int i = 0; i < 4; ++i, ++urgent)
                 ASSERT_EQ(world.host->send_message(peer, unordered().with(Weight::urgent), as_bytes("u")),
                           SendResult::queued);
             if (urgent < 20) return;  // bulk may begin
-            while (const std::size_t room = world.host->payload_capacity(peer))
-                world.host->send_payload(peer, std::as_bytes(std::span(state)).first(room), 1, world.now);
+            world.server.source = [](PeerId, PayloadTurn& turn) { return fill(turn); };
         };
         for (std::size_t sent = 0; sent < 60'000; sent += size)
             ASSERT_EQ(world.host->send_message(peer, unordered().with(Weight::bulk),
@@ -650,8 +690,8 @@ TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
 }
 
 TEST(Messages, AnIdleSideIsSmall) {
-    EXPECT_EQ(Outbox(1, 65'536).capacity_bytes(), 0u);
-    EXPECT_LE(sizeof(Connection) + 16 * (48 + sizeof(SentPackets::Settled)), 4096u);
+    EXPECT_EQ(SendQueue(1, 65'536).capacity_bytes(), 0u);
+    EXPECT_LE(sizeof(Connection) + 16 * (48 + sizeof(SentPackets::News)), 4096u);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ using Bytes = std::vector<std::byte>;
 struct Message {
     unsigned channel = 0;
     bool goes_on = false;        // reliable: a piece, and not the last one
+    bool is_parity = false;      // reliable: ids `id` and `id - 1`, combined
     std::uint64_t id = 0;        // reliable
     std::uint64_t distance = 0;  // reliable; 0: delivered at once
     unsigned key = 0;            // sequenced
@@ -128,7 +129,8 @@ inline bool read_run(Reader& in, std::uint64_t expected_id, std::optional<std::u
     const unsigned count = head & 8 ? in.u8() : 1;
     const unsigned id_bytes = head >> 4 & 3;
     const unsigned predecessor = head >> 6;
-    if (id_bytes == 3 || predecessor == 3) return false;
+    const bool is_parity = channel == 2 && predecessor == 3;
+    if (id_bytes == 3 || (is_parity && (goes_on || count != 1))) return false;
     if ((head & 8) && count < 2) return false;
     if (packet.messages.size() + count > 255) return false;
     std::uint64_t id = 0;
@@ -136,7 +138,13 @@ inline bool read_run(Reader& in, std::uint64_t expected_id, std::optional<std::u
     if (channel == 2) {
         if (id_bytes == 0 && !follows) return false;
         id = id_bytes == 0 ? *follows : closest(in.little_endian(id_bytes), id_bytes, expected_id);
-        follows = id + count;
+        if (is_parity && id_bytes == 0) {
+            if (id < 2) return false;
+            id -= 2;  // the one before the last message of this packet
+        } else {
+            follows = id + count;
+        }
+        if (is_parity && id < 2) return false;
         if (predecessor == 1) distance = 1;
         if (predecessor == 2) distance = read_short(in);
         if (predecessor == 2 && (distance < 2 || distance > 4095)) return false;
@@ -154,8 +162,9 @@ inline bool read_run(Reader& in, std::uint64_t expected_id, std::optional<std::u
         size = read_short(in);
     }
     if (size > 1000 || in.failed) return false;
+    if ((is_parity && size > 128) || (count > 1 && size == 0)) return false;
     for (unsigned i = 0; i < count; ++i) {
-        Message message{channel, goes_on, channel == 2 ? id + i : 0, distance, 0, {}};
+        Message message{channel, goes_on, is_parity, channel == 2 ? id + i : 0, distance, 0, {}};
         if (key_bytes > 0) message.key = in.u8();
         message.bytes = in.take(size);
         packet.messages.push_back(message);
@@ -320,7 +329,7 @@ private:
         if (packet.number > newest_) newest_ = packet.number;
         for (const Message& message : packet.messages) {
             std::uint64_t& highest = highest_ids_[packet.number];
-            if (message.channel == 2 && message.id > highest) highest = message.id;
+            if (message.channel == 2 && !message.is_parity && message.id > highest) highest = message.id;
         }
     }
 

@@ -22,8 +22,8 @@ const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 struct Seen {
     std::uint64_t packets = 0, disconnects = 0, duplicates = 0, acks = 0, pings = 0, payloads = 0;
     std::uint64_t challenges = 0, echoes = 0, tokens = 0;
-    std::uint64_t partial_groups = 0, empty_payloads = 0, distances = 0, counts = 0, late_keys = 0;
-    std::uint64_t pieces = 0, fragments = 0, late_fragments = 0, outdated = 0, larges = 0;
+    std::uint64_t partial_groups = 0, distances = 0, counts = 0, late_keys = 0;
+    std::uint64_t pieces = 0, parities = 0, fragments = 0, late_fragments = 0, outdated = 0, larges = 0;
     std::uint64_t channels[3] = {};
 };
 
@@ -48,6 +48,7 @@ struct Side {
     Out sink;
     Connection connection;
     naive::Decoder naive;
+    std::uint64_t challenge = 0;  // the last one sent
 };
 
 void compare_messages(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
@@ -63,6 +64,8 @@ void compare_messages(const Packet& ours, const naive::Packet& theirs, Seen& see
         }
         if (frame.channel != Channel::reliable) continue;
         ASSERT_EQ(frame.goes_on, message.goes_on);
+        ASSERT_EQ(frame.is_parity, message.is_parity);
+        seen.parities += message.is_parity;
         seen.pieces += message.goes_on;
         ASSERT_EQ(frame.id, message.id);
         ASSERT_EQ(frame.distance, message.distance);
@@ -118,7 +121,6 @@ void compare(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
     seen.acks += theirs.has_acks;
     seen.pings += theirs.is_ping;
     seen.payloads += theirs.has_payload;
-    seen.empty_payloads += theirs.has_payload && theirs.payload.empty();
     compare_messages(ours, theirs, seen);
 }
 
@@ -127,7 +129,7 @@ void arrive(Side& side, const Address& from, std::span<const std::byte> datagram
     Packet packet;
     naive::Packet naive_packet;
     const std::uint64_t bad_tags = side.connection.stats().drops[Drop::bad_tag];
-    const bool is_good = side.connection.open(datagram, packet, now);
+    const bool is_good = side.connection.open(datagram, packet, now) == Connection::Arrival::fresh;
     const naive::Decoder::Verdict verdict = side.naive.decode(datagram, naive_packet);
     ASSERT_EQ(side.connection.stats().drops[Drop::malformed], 0u);
     ASSERT_EQ(side.connection.stats().drops[Drop::bad_tag], bad_tags);
@@ -137,7 +139,9 @@ void arrive(Side& side, const Address& from, std::span<const std::byte> datagram
     compare(packet, naive_packet, seen);
     const std::size_t before = side.recorder.payloads.size();
     const std::uint64_t outdated = side.connection.stats().fragments_outdated;
-    side.connection.follow(from, packet, now);
+    // What a host does when an echo comes.
+    if (packet.kind == PacketKind::echo && packet.challenge.number == side.challenge)
+        side.connection.move(from, now);
     side.connection.apply(packet, now);
     const bool is_heard =
         naive_packet.is_fragment ? naive_packet.large.has_value() : naive_packet.has_payload;
@@ -181,14 +185,9 @@ void talk(Side& side, std::mt19937_64& random, Time now) {
         for (std::uint64_t copies = random() % 5; copies > 0; --copies)
             (void)connection.send_message(how, text(most));
     }
-    const std::size_t room = connection.payload_capacity();
-    if (room > 0 && random() % 6 == 0) {
-        const std::vector<std::byte> large = text(random() % 2 ? 2'500 : 10'000);
-        connection.send_payload(large, 0, now);
-        return;
-    }
-    if (room > 0 && random() % 3 != 0) connection.send_payload(text(random() % 4 ? room / 8 : room), 0, now);
-    if (room > 0 && random() % 10 == 0) connection.send_payload({}, 0, now);
+    std::vector<std::byte> payload = text(random() % 4 ? 140 : kMaxPayloadBytes);
+    if (random() % 6 == 0) payload = text(random() % 2 ? 2'500 : 10'000);
+    if (random() % 3 != 0 && !payload.empty()) send(side.recorder, connection, payload, now);
 }
 
 void deliver_all(LinkConditioner& link, Side& to, Time now, Seen& seen) {
@@ -241,7 +240,10 @@ void converse(std::uint64_t seed, Seen& seen) {
         ASSERT_NO_FATAL_FAILURE(deliver_all(down, client, now, seen));
         if (tick % 60 == 0) {  // what the host does when a packet comes from there
             client.sink.from.port += 1;
-            server.connection.move(client.sink.from, random(), {std::byte(tick & 0xFF)});
+            server.challenge = random();
+            const std::size_t bytes = tick % 120 == 0 ? 100 : 40;  // enough for a token, or not
+            server.connection.challenge(client.sink.from,
+                                        {server.challenge, ResetToken{std::byte(tick & 0xFF)}}, bytes, now);
         }
         for (Side* side : {&client, &server}) {
             side->connection.update(now);
@@ -270,9 +272,9 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     EXPECT_GT(seen.packets, 10'000u);
     for (const std::uint64_t count :
          {seen.disconnects, seen.duplicates, seen.acks,      seen.pings,          seen.payloads,
-          seen.challenges,  seen.echoes,     seen.tokens,    seen.partial_groups, seen.empty_payloads,
-          seen.distances,   seen.counts,     seen.late_keys, seen.fragments,      seen.late_fragments,
-          seen.outdated,    seen.larges,     seen.pieces,    seen.channels[0],    seen.channels[1],
+          seen.challenges,  seen.echoes,     seen.tokens,    seen.partial_groups, seen.distances,
+          seen.counts,      seen.late_keys,  seen.fragments, seen.late_fragments, seen.outdated,
+          seen.larges,      seen.parities,   seen.pieces,    seen.channels[0],    seen.channels[1],
           seen.channels[2]})
         EXPECT_GT(count, 10u);
     RecordProperty("packets", std::to_string(seen.packets));

@@ -44,17 +44,8 @@ struct Inbox final : Endpoint {
     }
     void update(Time) override {}
     void flush(Time) override {}
-    bool is_connected(PeerId) const override { return false; }
-    std::size_t payload_capacity(PeerId) const override { return 0; }
-    std::uint64_t next_packet_number(PeerId) const override { return 0; }
-    std::uint64_t send_payload(PeerId, std::span<const std::byte>, std::uint64_t, Time) override { return 0; }
-    SendResult send_message(PeerId, Delivery, std::span<const std::byte>) override {
-        return SendResult::not_connected;
-    }
-    void disconnect(PeerId, DisconnectReason, std::string_view, Time) override {}
-    const ConnectionStats& stats(PeerId) const override { return connection_stats; }
+    Connection* connection_of(PeerId) const override { return nullptr; }
     const EndpointStats& endpoint_stats() const override { return own_stats; }
-    ConnectionStats connection_stats;
     EndpointStats own_stats;
 };
 
@@ -83,7 +74,7 @@ TEST(NetworkThread, CarriesASession) {
         client.update(now);
         if (!has_asked && host.is_connected(at_server.newest)) {
             has_asked = true;
-            host.send_payload(at_server.newest, as_bytes("state"), 7, now);
+            at_server.send(host, at_server.newest, as_bytes("state"), now);
             EXPECT_EQ(client.send_message(client.server(), Channel::reliable, as_bytes("hello")),
                       SendResult::queued);
         }

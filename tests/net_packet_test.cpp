@@ -90,7 +90,7 @@ struct Side {
     bool feed(std::span<const std::byte> bytes, Time now) {
         const std::vector<std::byte> exact(bytes.begin(), bytes.end());
         Packet packet;
-        if (!connection->open(exact, packet, now)) return false;
+        if (connection->open(exact, packet, now) != Connection::Arrival::fresh) return false;
         connection->apply(packet, now);
         return true;
     }
@@ -114,7 +114,7 @@ TEST(Packet, InsecureBytesOfEachKindArePinned) {
     // data: acks with delay, a reliable and an unreliable message, a payload
     (void)server.connection->send_message(Channel::reliable, as_bytes("rel"));
     (void)server.connection->send_message(Channel::unreliable, as_bytes("un"));
-    server.connection->send_payload(as_bytes("state"), 0, 3ms);
+    send(server.recorder, *server.connection, as_bytes("state"), 3ms);
     const auto full = server.take();
     EXPECT_EQ(hex(full),
               "a8 07 0d 2c 01 0b 00 02 75 6e 56 07 03 72 65 6c 73 74 61 74 65 09 67 ea e5 e8 3f 25 a7");
@@ -124,9 +124,9 @@ TEST(Packet, InsecureBytesOfEachKindArePinned) {
     client.connection->ping(4ms);
     client.take();
     ASSERT_TRUE(server.feed(client.take(), 4ms));
-    server.connection->send_payload({}, 0, 4ms);
+    server.connection->flush(4ms);
     const auto gap = server.take();
-    EXPECT_EQ(hex(gap), "a8 08 19 2e 01 00 fe ff 32 55 c3 92 d8 db 78 e9");
+    EXPECT_EQ(hex(gap), "a8 08 11 2e 01 00 fe ff a0 b6 b2 c6 a6 fc 0b fb");
 
     // data: acks alone
     ASSERT_TRUE(client.feed(full, 5ms));
@@ -143,7 +143,7 @@ TEST(Packet, InsecureBytesOfEachKindArePinned) {
 // data: a payload of a byte more than fits one packet, in two fragments
 TEST(Packet, FragmentBytesArePinned) {
     Side server(Security::insecure, std::nullopt, 7, 300);
-    server.connection->send_payload(as_bytes(std::string(kMaxPayloadBytes + 1, 'x')), 0, 0ms);
+    send(server.recorder, *server.connection, as_bytes(std::string(kMaxPayloadBytes + 1, 'x')), 0ms);
     const auto first = server.take();
     EXPECT_EQ(hex(std::span(first).first(6)), "a8 07 0a 00 78 78");
     EXPECT_EQ(hex(std::span(first).last(9)), "78 9f 6f 46 7d dc 53 5f 3f");
@@ -157,29 +157,21 @@ TEST(Packet, InsecureBytesOfChallengesArePinned) {
     const Address elsewhere = Address::ipv4(1, 2, 3, 4, 5);
     ResetToken token;
     for (std::size_t i = 0; i < token.size(); ++i) token[i] = std::byte(i);
-    server.connection->move(elsewhere, 0x1122'3344'5566'7788, token);
-    const auto from_client = [&] {
-        const auto bytes = client.take();
-        Packet packet;
-        EXPECT_TRUE(server.connection->open(bytes, packet, 0ms));
-        server.connection->follow(elsewhere, packet, 0ms);
-        server.connection->apply(packet, 0ms);
-        server.connection->flush(0ms);
-        return bytes;
-    };
     client.connection->ping(0ms);
     client.connection->ping(0ms);
-    from_client();
-    from_client();
+    client.wire.sent.clear();
+    constexpr std::uint64_t kNumber = 0x1122'3344'5566'7788;
+    // No longer than the packet that asked for it: the first had 33 bytes, the second 200.
+    server.connection->challenge(elsewhere, {kNumber, token}, 33, 0ms);
     const auto challenge = server.take();
     EXPECT_EQ(hex(challenge), "c0 07 88 77 66 55 44 33 22 11 4b c5 fd e2 8b 9b 65 41");
-    server.wire.sent.clear();
-    ASSERT_TRUE(client.feed(challenge, 0ms));
-    client.connection->flush(0ms);
-    EXPECT_EQ(hex(from_client()), "c8 01 00 bb aa 2e 88 77 66 55 44 33 22 11 53 d5 26 dd f1 8c 30 02");
+    server.connection->challenge(elsewhere, {kNumber + 1, token}, 200, 0ms);
     EXPECT_EQ(hex(server.take()),
               "c0 08 89 77 66 55 44 33 22 11 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e "
               "0f d3 a6 77 b2 15 15 27 25");
+    ASSERT_TRUE(client.feed(challenge, 0ms));
+    client.connection->flush(0ms);
+    EXPECT_EQ(hex(client.take()), "c8 01 00 bb aa 2e 88 77 66 55 44 33 22 11 53 d5 26 dd f1 8c 30 02");
 }
 
 // The same sealed: header in the clear, the rest encrypted, 16 bytes of tag.
@@ -190,7 +182,7 @@ TEST(Packet, SealedBytesArePinned) {
     const auto ping = client.take();
     EXPECT_EQ(hex(ping), "a8 01 00 bb aa 2c b3 1b 26 ef 00 c4 ba 67 85 c4 08 1f a5 fa 4e fe 75");
     ASSERT_TRUE(server.feed(ping, 0ms));
-    server.connection->send_payload(as_bytes("state"), 0, 3ms);
+    send(server.recorder, *server.connection, as_bytes("state"), 3ms);
     const auto state = server.take();
     EXPECT_EQ(hex(state), "a8 07 81 5e 3c 2e 67 7e 31 61 77 28 8b 66 8b 3e cc 03 70 66 a4 12 e1 e0 85 5e 92");
     ASSERT_TRUE(client.feed(state, 3ms));

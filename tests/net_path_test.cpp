@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "net/packet.h"
 #include "net_world.h"
 
 namespace shoal::net {
@@ -12,54 +15,89 @@ const Address kHome = Address::ipv4(10, 0, 0, 1, 5000);
 const Address kElsewhere = Address::ipv4(10, 0, 0, 1, 6000);
 const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
 
-TEST(Path, AllowsWhatCameUntilProven) {
-    Path path(kHome);
-    EXPECT_TRUE(path.allows(1'000'000));
-    path.move(kElsewhere, 10, {});
-    path.received(25);
-    EXPECT_FALSE(path.allows(0));
-    EXPECT_FALSE(path.is_challenge_due(26, 1s, 100ms));
-    path.received(Path::kChallengeBytes + 5);
-    EXPECT_TRUE(path.allows(30));
-    EXPECT_FALSE(path.allows(31)) << "a challenge must fit in";
-    path.sent(20);
-    EXPECT_TRUE(path.allows(10));
-    EXPECT_FALSE(path.allows(11));
-    path.echoed(10);  // before it was sent
-    EXPECT_FALSE(path.is_proven());
-    EXPECT_FALSE(path.challenge().reset_token);
-    EXPECT_TRUE(path.is_challenge_due(26, 1s, 100ms));
-    path.challenged(1s);
-    EXPECT_FALSE(path.is_challenge_due(26, 1099ms, 100ms));
-    EXPECT_TRUE(path.is_challenge_due(26, 1100ms, 100ms));
-    path.echoed(9);
-    EXPECT_FALSE(path.is_proven());
-    path.echoed(10);
-    EXPECT_TRUE(path.is_proven());
-    EXPECT_TRUE(path.allows(1'000'000));
-    // One more, which brings the token.
-    EXPECT_TRUE(path.is_challenge_due(42, 9s, 100ms));
-    path.challenged(9s);
-    path.echoed(10);  // came twice
-    EXPECT_TRUE(path.is_challenge_due(42, 10s, 100ms));
-    path.echoed(path.challenge().number);
-    EXPECT_FALSE(path.is_challenge_due(42, 10s, 100ms));
+TEST(Path, GoesOnToTheProvenAddressUntilTheNextIsProven) {
+    Path path(kHome, 1s);
+    EXPECT_TRUE(path.is_proven(kHome));
+    EXPECT_FALSE(path.is_proven(kElsewhere));
+    EXPECT_EQ(path.wants_challenge(kHome, 100, 1s), 0u);
+    path.heard(kElsewhere, true, 1s);
+    EXPECT_EQ(path.address(), kHome);
+    EXPECT_EQ(path.second(1s), nullptr);
+    EXPECT_EQ(path.wants_challenge(kElsewhere, 100, 1s), 100u);
+    EXPECT_EQ(path.challenged(), 1s);
+    EXPECT_EQ(path.address(), kHome) << "a challenge moves nobody";
+    EXPECT_FALSE(path.prove(kElsewhere, 1s)) << "another port of the same machine";
+    EXPECT_EQ(path.address(), kElsewhere);
+    EXPECT_FALSE(path.prove(kElsewhere, 1s)) << "once";
+    EXPECT_TRUE(path.prove(kMallory, 10s)) << "another network";
+    EXPECT_FALSE(path.is_proven(kHome)) << "two are remembered: the port may be lent to somebody else";
+    EXPECT_TRUE(path.is_proven(kElsewhere));
 }
 
-TEST(Path, BackWhereItWasProvenNothingIsLeftToProve) {
-    Path path(kHome);
-    path.move(kMallory, 10, {});
-    path.move(kElsewhere, 11, {});
-    EXPECT_FALSE(path.is_proven());
-    path.move(kHome, 12, {});
-    EXPECT_TRUE(path.is_proven());
-    EXPECT_TRUE(path.is_challenge_due(26, 1s, 100ms)) << "it brings the token of this address";
-    path.move(kElsewhere, 13, {});
-    path.received(100);
-    path.challenged(1s);
-    path.echoed(13);
-    path.move(kHome, 14, {});
-    EXPECT_FALSE(path.is_proven()) << "the port may be lent to somebody else by now";
+TEST(Path, ThreeChallengesAtMostInAHundredMilliseconds) {
+    Path path(kHome, 1s);
+    EXPECT_EQ(path.wants_challenge(kElsewhere, 100, 1s), 100u);
+    EXPECT_EQ(path.wants_challenge(kMallory, 50, 1s), 50u) << "each address pays for itself";
+    EXPECT_EQ(path.wants_challenge(kElsewhere, 30, 1s), 30u);
+    EXPECT_EQ(path.wants_challenge(kElsewhere, 30, 1s), 0u);
+    EXPECT_EQ(path.wants_challenge(kElsewhere, 30, 1s + Path::kChallengeSlice - 1us), 0u);
+    EXPECT_EQ(path.wants_challenge(kElsewhere, 40, 1s + Path::kChallengeSlice), 100u) << "bytes add up";
+}
+
+// Pings and acks are shorter than a challenge: several pay for one.
+TEST(Path, ShortPacketsAddUpToAChallenge) {
+    Path path(kHome, 1s);
+    std::size_t paid = 0, allowed = 0;
+    for (int i = 0; i < 100; ++i) {
+        paid += 10;
+        allowed += path.wants_challenge(kElsewhere, 10, 1s + i * 100ms);
+        ASSERT_LE(allowed, paid);
+    }
+    EXPECT_GE(allowed, paid - 50);
+}
+
+TEST(Path, TwoAddressesInUseBothGetEverything) {
+    Path path(kHome, 500ms);
+    path.prove(kMallory, 1s);
+    EXPECT_EQ(path.second(1s), nullptr) << "home is silent since";
+    path.heard(kHome, false, 1100ms);
+    ASSERT_NE(path.second(1200ms), nullptr);
+    EXPECT_EQ(*path.second(1200ms), kHome);
+    EXPECT_EQ(path.address(), kMallory) << "an old packet, or a copy, does not change the order";
+    path.heard(kMallory, true, 1900ms);
+    path.heard(kHome, true, 2s);
+    EXPECT_EQ(path.address(), kHome);
+    ASSERT_NE(path.second(2s), nullptr);
+    EXPECT_EQ(*path.second(2s), kMallory);
+    path.heard(kHome, true, 2500ms);
+    EXPECT_NE(path.second(1900ms + Path::kInUse - 1us), nullptr);
+    EXPECT_EQ(path.second(1900ms + Path::kInUse), nullptr) << "the other one is silent";
+    path.heard(kElsewhere, true, 3s);
+    EXPECT_EQ(path.address(), kHome);
+    EXPECT_EQ(path.second(3s), nullptr) << "not proven";
+}
+
+// Whoever relays challenges may prove many addresses; the one that was there first stays while it speaks.
+TEST(Path, TheOldestAddressThatStillSpeaksKeepsItsPlace) {
+    Path path(kHome, 1s);
+    for (int i = 0; i < 50; ++i) {
+        const Time now = 1s + i * 1s;
+        path.heard(kHome, i % 2 == 0, now);
+        path.prove(Address::ipv4(10, 0, 0, 66, std::uint16_t(1000 + i)), now);
+        path.heard(kHome, false, now + 1ms);
+        ASSERT_TRUE(path.is_proven(kHome));
+        ASSERT_TRUE(path.second(now + 2ms));
+        ASSERT_EQ(*path.second(now + 2ms), kHome);
+    }
+    const Time later = 60s;
+    path.prove(kMallory, later);
+    EXPECT_FALSE(path.is_proven(kHome)) << "silent for longer than kAlive";
+}
+
+PacketKind kind_of(std::span<const std::byte> datagram, bool has_id = false) {
+    const std::optional<Envelope> envelope = read_envelope(datagram, has_id);
+    EXPECT_TRUE(envelope);
+    return envelope ? envelope->kind : PacketKind::data;
 }
 
 /// A connected pair whose datagrams are ours to copy.
@@ -77,14 +115,28 @@ struct Pair {
     }
     /// The client's next packet, kept from the host.
     std::vector<std::byte> packet(std::string_view text) {
-        Client& client = player->client;
-        EXPECT_NE(client.send_payload(client.server(), as_bytes(text), 0, world.now), 0u);
-        LinkConditioner::Datagram datagram;
+        LinkConditioner::Datagram datagram, newer;
+        while (world.up.pop(world.now, datagram)) {
+        }
+        EXPECT_NE(player->send(text, world.now), 0u);
         EXPECT_TRUE(world.up.pop(world.now, datagram));
+        while (world.up.pop(world.now, newer)) datagram = newer;  // an ack of its own may come first
         return datagram.bytes;
     }
     void feed(const Address& from, std::span<const std::byte> bytes) {
         world.host->receive(from, bytes, world.now);
+    }
+    /// What the host has sent, kept from everyone.
+    std::vector<LinkConditioner::Datagram> take_sent() {
+        std::vector<LinkConditioner::Datagram> result;
+        for (LinkConditioner::Datagram datagram; world.down.pop(world.now, datagram);)
+            result.push_back(datagram);
+        return result;
+    }
+    void deliver_down() {
+        for (const auto& sent : take_sent())
+            if (sent.to == player->address)
+                player->client.receive(world.server_address, sent.bytes, world.now);
     }
     const Address& address() const { return world.host->address(peer); }
     std::uint64_t moves() const { return world.host->endpoint_stats().moves; }
@@ -94,192 +146,260 @@ struct Pair {
     PeerId peer;
 };
 
-TEST(Path, OnlyANewerAuthenticPacketMovesAConnection) {
+TEST(Path, OnlyAnEchoMovesAConnection) {
     for (const Security security : {Security::sealed, Security::insecure}) {
         Pair pair(security);
-        const auto older = pair.packet("older");
-        const auto newer = pair.packet("newer");
+        const std::string padding(40, ' ');  // else the packets leave no room for a challenge
+        const auto older = pair.packet("older" + padding);
+        const auto newer = pair.packet("newer" + padding);
         for (std::size_t i = 5; i < newer.size(); ++i) {  // forged: behind the connection id
             auto forged = newer;
             forged[i] ^= std::byte(0x10);
             pair.feed(kMallory, forged);
         }
-        EXPECT_EQ(pair.address(), kHome);
         EXPECT_TRUE(pair.world.server.payloads.empty());
+        EXPECT_TRUE(pair.take_sent().empty()) << "no challenge for a forged packet";
         pair.feed(kElsewhere, newer);
-        EXPECT_EQ(pair.address(), kElsewhere);
-        EXPECT_EQ(pair.moves(), 1u);
+        const auto sent = pair.take_sent();
+        ASSERT_EQ(sent.size(), 1u);
+        EXPECT_EQ(sent[0].to, kElsewhere);
+        EXPECT_EQ(kind_of(sent[0].bytes), PacketKind::challenge);
         // Replayed, and late: the first is not taken, the second is, and neither moves anything.
         pair.feed(kMallory, newer);
         EXPECT_EQ(pair.world.host->stats(pair.peer).drops[Drop::duplicate], 1u);
         pair.feed(kMallory, older);
-        EXPECT_EQ(pair.address(), kElsewhere);
-        EXPECT_EQ(pair.moves(), 1u);
+        EXPECT_EQ(pair.address(), kHome);
+        EXPECT_EQ(pair.moves(), 0u);
         ASSERT_EQ(pair.world.server.payloads.size(), 2u);
-        EXPECT_EQ(pair.world.server.payloads[1].second, "older");
+        EXPECT_EQ(pair.world.server.payloads[1].second, "older" + padding);
     }
 }
 
-// Somebody who sees the packets sends a copy from his machine, and it arrives first.
-TEST(Path, ARacedCopyMovesItForOnePacketAtMost) {
-    Pair pair;
-    const auto raced = pair.packet("raced");
-    const std::uint64_t to_mallory = pair.world.down.stats().offered;
-    pair.feed(kMallory, raced);
-    EXPECT_EQ(pair.address(), kMallory);
-    EXPECT_EQ(pair.world.host->payload_capacity(pair.peer), 0u) << "state does not go to him";
-    pair.feed(kHome, raced);  // a duplicate by now
-    EXPECT_EQ(pair.address(), kMallory);
-    pair.feed(kHome, pair.packet("next"));
-    EXPECT_EQ(pair.address(), kHome);
-    EXPECT_GT(pair.world.host->payload_capacity(pair.peer), 0u) << "home was proven before";
-    EXPECT_EQ(pair.world.down.stats().offered, to_mallory);
-    pair.world.run(200ms);
-    EXPECT_TRUE(pair.player->client.is_connected(pair.player->client.server()));
-    EXPECT_EQ(pair.world.server.payloads.size(), 2u);
+// Goal: the server sends to the new address one round trip after it saw the first packet from there.
+TEST(Path, RebindingTakesOneRoundTrip) {
+    for (const Address& to : {kElsewhere, Address::ipv4(10, 0, 9, 9, 9)}) {
+        Pair pair;
+        LinkConfig link;
+        link.latency = 30ms;
+        pair.world.up.set_config(link);
+        pair.world.down.set_config(link);
+        pair.player->move(to);
+        EXPECT_NE(pair.player->send("what a player does in a tick", pair.world.now), 0u);
+        pair.world.run(30ms, 1ms);
+        EXPECT_EQ(pair.world.server.payloads.size(), 1u) << "state goes on meanwhile, to the server";
+        EXPECT_EQ(pair.address(), kHome);
+        pair.world.run(59ms, 1ms);
+        EXPECT_EQ(pair.address(), kHome);
+        pair.world.run(3ms, 1ms);
+        EXPECT_EQ(pair.address(), to);
+        EXPECT_EQ(pair.moves(), 1u);
+        EXPECT_NE(pair.world.send(pair.peer, "state"), 0u);
+        pair.world.run(31ms, 1ms);
+        ASSERT_EQ(pair.player->recorder.payloads.size(), 1u);
+    }
 }
 
-// Goal: whatever the server has to say, at most as many bytes as came go to an address that has
-// echoed nothing; disconnect packets, too.
-TEST(Path, UnprovenAddressGetsItsBytesAtMost) {
+// Somebody who sees the packets sends a copy of each from his machine, and it arrives first.
+TEST(Path, RacedCopiesMoveNobody) {
+    Pair pair;
+    for (std::size_t i = 1; i <= 50; ++i) {
+        const auto raced = pair.packet("raced");
+        pair.feed(kMallory, raced);
+        pair.feed(kHome, raced);  // a duplicate by now
+        EXPECT_EQ(pair.address(), kHome);
+        for (const auto& datagram : pair.take_sent()) {
+            EXPECT_TRUE(datagram.to == kHome || kind_of(datagram.bytes) == PacketKind::challenge);
+        }
+        EXPECT_NE(pair.world.send(pair.peer, "state"), 0u);
+        pair.deliver_down();
+        pair.world.now += 10ms;
+        EXPECT_EQ(pair.player->recorder.payloads.size(), i);
+    }
+    EXPECT_EQ(pair.moves(), 0u);
+    EXPECT_EQ(pair.world.server.payloads.size(), 50u);
+}
+
+// He relays the challenges, too, and so proves his address. Goal: the client still gets each packet, and has
+// the connection for itself a second after the attacker is gone.
+TEST(Path, WhoRacesAndRelaysEveryPacketGetsCopiesAndTheClientLosesNothing) {
     Pair pair;
     World& world = pair.world;
-    const std::string state(1000, 's');
-    world.server_tick = [&] {
-        (void)world.host->send_message(pair.peer, Channel::reliable, as_bytes(state));
-        world.host->send_payload(pair.peer, as_bytes(state), 0, world.now);
+    Client& client = pair.player->client;
+    std::size_t states = 0, copies = 0;
+    const auto tick = [&](bool attacks) {
+        world.now += 10ms;
+        LinkConditioner::Datagram datagram;
+        while (world.up.pop(world.now, datagram)) {
+            if (attacks) pair.feed(kMallory, datagram.bytes);
+            pair.feed(kHome, datagram.bytes);
+        }
+        for (const auto& sent : pair.take_sent()) {
+            copies += sent.to == kMallory;
+            const bool is_challenge = kind_of(sent.bytes) == PacketKind::challenge;
+            if (sent.to == kHome || is_challenge) client.receive(world.server_address, sent.bytes, world.now);
+        }
+        world.host->update(world.now);
+        client.update(world.now);
+        states += world.send(pair.peer, "state") != 0;
+        EXPECT_NE(pair.player->send("what a player does in a tick", world.now), 0u);
     };
-    std::uint64_t bytes_in = 0;
-    const auto bytes_out = [&] { return world.host->stats(pair.peer).bytes_sent; };
-    const std::uint64_t before = bytes_out();
-    for (int i = 0; i < 100; ++i) {
-        // The client hears nothing, so nothing is acknowledged: a spoofer's packets.
+    for (int i = 0; i < 300; ++i) tick(true);
+    EXPECT_GT(copies, 250u) << "or the attack was none";
+    EXPECT_GE(pair.moves(), 1u);
+    tick(false);
+    EXPECT_EQ(states, 301u);
+    EXPECT_EQ(pair.player->recorder.payloads.size(), 300u) << "the last one is under way";
+    EXPECT_EQ(world.server.payloads.size(), 300u);
+    for (int i = 0; i < 110; ++i) tick(false);
+    copies = 0;
+    for (int i = 0; i < 20; ++i) tick(false);
+    EXPECT_EQ(copies, 0u);
+    EXPECT_EQ(pair.address(), kHome);
+    EXPECT_TRUE(client.is_connected(client.server()));
+}
+
+// Goal: an address that has echoed nothing gets challenges, none longer than the packet that asked for it.
+TEST(Path, AChallengeIsNeverLongerThanWhatCame) {
+    for (const Security security : {Security::sealed, Security::insecure}) {
+        Pair pair(security);
+        std::set<std::size_t> lengths;
+        for (std::uint8_t size = 1; size < 80; ++size) {
+            const auto bytes = pair.packet(std::string(size, 'x'));
+            const Address from = Address::ipv4(10, 0, 1, size, 1);
+            pair.feed(from, bytes);
+            std::size_t length = 0;
+            for (const auto& sent : pair.take_sent()) {
+                if (sent.to != from) continue;
+                EXPECT_EQ(length, 0u) << "one at most";
+                length = sent.bytes.size();
+            }
+            EXPECT_LE(length, bytes.size());
+            lengths.insert(length);
+        }
+        EXPECT_EQ(pair.moves(), 0u);
+        // Without the token of the new address, and with it; where the packet left no room, none.
+        EXPECT_TRUE(lengths.contains(0));
+        EXPECT_GE(*lengths.rbegin(), security == Security::sealed ? 8u + sizeof(ResetToken) : 8u);
+    }
+}
+
+// A client forges the address of somebody else. Whatever the server has to say, it says to the client.
+TEST(Path, ForgedSourceAddressesGetNoState) {
+    Pair pair;
+    World& world = pair.world;
+    std::size_t bytes_in = 0, bytes_out = 0, challenges = 0;
+    const std::string text(1000, 's');
+    for (int i = 0; i < 200; ++i) {
         const auto bytes = pair.packet("x");
-        pair.feed(kElsewhere, bytes);
+        pair.feed(kMallory, bytes);
         bytes_in += bytes.size();
         world.now += 10ms;
         world.host->update(world.now);
-        world.server_tick();
+        (void)world.host->send_message(pair.peer, Channel::reliable, as_bytes(text));
+        world.send(pair.peer, text);
+        if (i == 199)
+            world.host->disconnect(pair.peer, DisconnectReason::kicked, std::string(200, 't'), world.now);
         world.host->flush(world.now);
-        ASSERT_LE(bytes_out() - before, bytes_in);
+        for (const auto& sent : pair.take_sent()) {
+            if (sent.to != kMallory) continue;
+            EXPECT_EQ(kind_of(sent.bytes), PacketKind::challenge);
+            bytes_out += sent.bytes.size();
+            challenges += 1;
+        }
+        ASSERT_LE(bytes_out, bytes_in);
     }
-    EXPECT_GT(bytes_out(), before);
-    pair.feed(kMallory, pair.packet("y"));
-    const std::uint64_t at_move = world.down.stats().offered;
-    world.host->disconnect(pair.peer, DisconnectReason::kicked, std::string(200, 't'), world.now);
-    world.host->flush(world.now + 1s);
-    EXPECT_EQ(world.down.stats().offered, at_move);
+    EXPECT_GT(bytes_out, 0u);
+    EXPECT_LE(challenges, 63u) << "three in 100 ms";
+    EXPECT_EQ(pair.moves(), 0u);
 }
 
-/// A server's connection whose client the test plays: he says that he is at kMallory's, and guesses.
-struct Forger {
-    Forger() : connection({}, session(), cipher(false), server, wire, now) {
-        connection.announce();
-        say(kHome, PacketKind::data, [](ByteWriter& out) { out.u8(2); });  // a ping
-    }
-    static Session session() {
-        Session result;
-        result.peer = PeerId{0x10000};
-        result.address = kHome;
-        result.receive_id = true;
-        return result;
-    }
-    static PacketCipher cipher(bool is_client) {
-        const SipKey up{1, 2}, down{3, 4};
-        return PacketCipher::insecure(0xC0FFEE, is_client ? up : down, is_client ? down : up);
-    }
-    template <class Write>
-    void say(const Address& from, PacketKind kind, const Write& write) {
-        std::array<std::byte, kMaxDatagramBytes> buffer;
-        ByteWriter out(buffer);
-        write_envelope(out, kind, false, 7, ++number, 1);
-        const std::size_t header_bytes = out.size();
-        write(out);
-        const std::span<std::byte> bytes = out.append(kInsecureTagBytes);
-        cipher(true).seal(number, bytes, header_bytes);
-        Packet packet;
-        ASSERT_TRUE(connection.open(bytes, packet, now));
-        if (connection.moves(from, packet)) connection.move(from, 0x1234'5678'9ABC'DEF0, {});
-        connection.follow(from, packet, now);
-        connection.apply(packet, now);
-    }
-    void say_much_and_acknowledge(const Address& from, std::uint64_t newest) {
-        const auto acks = [&](ByteWriter& out) {
-            out.u8(8u + (newest > 0));
-            write_acks(out, {newest > 0, static_cast<std::uint16_t>(newest), ~0ull, Duration(0)});
-            out.append(900);
+// The number in a challenge is for one address, and for some seconds.
+TEST(Path, AnEchoOfAnotherAddressOrTooLateProvesNothing) {
+    for (const bool is_late : {false, true}) {
+        Pair pair;
+        Client& client = pair.player->client;
+        const auto echo_to_challenge_of = [&](const Address& address) {
+            pair.world.now += Path::kChallengeSlice;
+            pair.take_sent();
+            pair.feed(address, pair.packet(std::string(60, 'x')));
+            for (const auto& sent : pair.take_sent())
+                if (sent.to == address) client.receive(pair.world.server_address, sent.bytes, pair.world.now);
+            LinkConditioner::Datagram datagram;
+            while (pair.world.up.pop(pair.world.now, datagram)) {
+            }
+            client.flush(pair.world.now);
+            EXPECT_TRUE(pair.world.up.pop(pair.world.now, datagram));
+            EXPECT_EQ(kind_of(datagram.bytes, true), PacketKind::echo);
+            return datagram.bytes;
         };
-        say(from, PacketKind::data, acks);
+        const auto echo = echo_to_challenge_of(kElsewhere);
+        if (is_late) {
+            pair.world.now += 20s;
+            pair.feed(kElsewhere, echo);
+        } else {
+            pair.feed(kMallory, echo);
+        }
+        EXPECT_EQ(pair.address(), kHome);
+        EXPECT_EQ(pair.moves(), 0u);
+        const auto good = echo_to_challenge_of(kMallory);
+        pair.feed(kMallory, good);
+        EXPECT_EQ(pair.address(), kMallory);
+        EXPECT_EQ(pair.moves(), 1u);
     }
-    void echo(const Address& from, std::uint64_t challenge) {
-        say(from, PacketKind::echo, [&](ByteWriter& out) { out.u64(challenge); });
-    }
-
-    Time now = 5s;
-    std::uint64_t number = 0;
-    Wire wire;
-    Recorder server;
-    Connection connection;
-};
-
-// A client with keys of its own forges somebody else's address, and acknowledges what it never saw: packet
-// numbers count up.
-TEST(Path, AcksProveNothing) {
-    Forger forger;
-    forger.say_much_and_acknowledge(kMallory, 0);
-    for (int i = 0; i < 20; ++i) {
-        forger.now += 20ms;
-        forger.connection.update(forger.now);
-        forger.connection.send_payload(as_bytes(std::string(600, 's')), 0, forger.now);
-        forger.connection.flush(forger.now);
-        const std::uint64_t sent = forger.connection.next_packet_number() - 1;
-        forger.say_much_and_acknowledge(kMallory, sent);
-        EXPECT_FALSE(forger.connection.path().is_proven());
-    }
-    EXPECT_GT(forger.connection.stats().packets_delivered, 5u) << "the guesses were good";
-    // One number of 64 bits proves it, from there and while it is there.
-    constexpr std::uint64_t kRight = 0x1234'5678'9ABC'DEF0;
-    for (unsigned bit = 0; bit < 64; ++bit) forger.echo(kMallory, kRight ^ 1ull << bit);
-    EXPECT_FALSE(forger.connection.path().is_proven());
-    forger.echo(kElsewhere, kRight);
-    EXPECT_EQ(forger.connection.path().address(), kElsewhere);
-    EXPECT_FALSE(forger.connection.path().is_proven()) << "nothing was sent there";
-    forger.say_much_and_acknowledge(kMallory, 0);
-    EXPECT_FALSE(forger.connection.path().is_proven());
-    forger.connection.flush(forger.now);
-    forger.echo(kMallory, kRight);
-    EXPECT_TRUE(forger.connection.path().is_proven());
 }
 
-// What fills the allowance of an unproven address leaves room for the challenge, which is repeated when lost.
-TEST(Path, AChallengeAlwaysHasItsTurn) {
+// An old packet sent again and again from many addresses costs the server challenges. They must not take the
+// connection's rate, nor its packet numbers.
+TEST(Path, ReplaysFromManyAddressesDoNotStarveTheConnection) {
     Pair pair;
     World& world = pair.world;
+    std::size_t challenges = 0, states = 0;
+    std::vector<std::byte> old;
+    for (int i = 0; i < 200; ++i) {
+        old = pair.packet(std::string(60, 'x'));
+        pair.feed(kHome, old);
+        for (std::uint16_t port = 1; port <= 100; ++port)
+            pair.feed(Address::ipv4(10, 0, std::uint8_t(i), 2, port), old);
+        world.now += 10ms;
+        world.host->update(world.now);
+        states += world.send(pair.peer, std::string(200, 's')) != 0;
+        for (const auto& sent : pair.take_sent()) {
+            challenges += sent.to != kHome;
+            if (sent.to == kHome) pair.player->client.receive(world.server_address, sent.bytes, world.now);
+        }
+        pair.player->client.update(world.now);
+    }
+    EXPECT_GE(states, 190u) << challenges << " challenges";
+    EXPECT_GE(pair.player->recorder.payloads.size(), states - 1);
+    EXPECT_LE(world.host->stats(pair.peer).loss, 0.05);
+    EXPECT_EQ(pair.moves(), 0u);
+}
+
+// Challenges get lost: each packet from the new address asks for another one, after 50 ms.
+TEST(Path, ALostChallengeIsRepeated) {
     LinkConfig broken;
     broken.loss = 1;
-    world.down.set_config(broken);
-    pair.player->move(kElsewhere);
-    const std::string state(1000, 's');
-    world.server_tick = [&] {
-        (void)world.host->send_message(pair.peer, Channel::reliable, as_bytes(state));
-        world.host->send_payload(pair.peer, as_bytes(state), 0, world.now);
-        Client& client = pair.player->client;
-        client.send_payload(client.server(), as_bytes(state), 0, world.now);
-    };
-    world.run(300ms);
-    world.down.set_config({});
-    world.host->disconnect(pair.peer, DisconnectReason::kicked, "", world.now);
-    world.run(20ms);
-    EXPECT_EQ(pair.player->recorder.last_reason, DisconnectReason::kicked);
+    Pair busy;
+    busy.world.down.set_config(broken);
+    busy.player->move(kElsewhere);
+    busy.world.server_tick = [&] { busy.player->send("input", busy.world.now); };
+    busy.world.run(300ms);
+    EXPECT_EQ(busy.moves(), 0u);
+    busy.world.down.set_config({});
+    busy.world.run(100ms);
+    EXPECT_EQ(busy.moves(), 1u);
 
-    Pair lossy;
-    lossy.world.down.set_config(broken);
-    lossy.player->move(kElsewhere);
-    lossy.world.run(1200ms);  // a keep-alive shows the move
-    EXPECT_EQ(lossy.moves(), 1u);
-    lossy.world.down.set_config({});
-    lossy.world.run(300ms);
-    EXPECT_EQ(lossy.world.host->payload_capacity(lossy.peer), kMaxPayloadBytes);
+    Pair quiet;
+    quiet.world.down.set_config(broken);
+    quiet.player->move(kElsewhere);
+    quiet.world.run(1200ms);  // a keep-alive shows the move
+    EXPECT_EQ(quiet.moves(), 0u);
+    quiet.world.down.set_config({});
+    quiet.world.run(1100ms);
+    EXPECT_EQ(quiet.moves(), 1u);
+    EXPECT_NE(quiet.world.send(quiet.peer, "state"), 0u);
+    quiet.world.run(50ms);
+    EXPECT_EQ(quiet.player->recorder.payloads.size(), 1u);
 }
 
 // Challenges come from servers, echoes from clients.
@@ -300,7 +420,7 @@ TEST(Path, OnlyAProvenAddressIsReplaced) {
     World& world = pair.world;
     auto& other = world.add_client(client_config(71), 6000);  // kElsewhere
     world.host->receive(kElsewhere, pair.packet("raced"), world.now);
-    EXPECT_EQ(pair.address(), kElsewhere);
+    EXPECT_EQ(pair.address(), kHome);
     other.client.connect(world.server_address, {}, world.now);
     world.run(500ms);
     EXPECT_TRUE(other.client.is_connected(other.client.server()));
@@ -310,10 +430,10 @@ TEST(Path, OnlyAProvenAddressIsReplaced) {
     pair.player->move(Address::ipv4(10, 0, 0, 9, 9));
     world.run(1500ms);
     EXPECT_EQ(world.host->peer_count(), 2u);
-    EXPECT_EQ(pair.moves(), 3u);
+    EXPECT_EQ(pair.moves(), 1u);
     // But who comes in anew where a moved peer is proven to be, and silent, is that peer.
     world.players.erase(world.players.begin());
-    world.run(2s);
+    world.run(2500ms);
     auto& again = world.add_client(client_config(72));
     again.move(Address::ipv4(10, 0, 0, 9, 9));
     again.client.connect(world.server_address, {}, world.now);
@@ -335,7 +455,7 @@ TEST(Path, MovesWithTheFirstPacketToo) {
         if (world.host->endpoint_stats().answers_sent == 1) player.sink.address = kElsewhere;
     }
     player.move(kElsewhere);
-    world.run(200ms);
+    world.run(2500ms);  // two keep-alives pay for a challenge
     EXPECT_TRUE(world.host->is_connected(world.server.newest));
     EXPECT_EQ(world.host->address(world.server.newest), kElsewhere);
 }
@@ -343,6 +463,7 @@ TEST(Path, MovesWithTheFirstPacketToo) {
 // Goal: through loss, reordering and duplicates, and an address that changes twice a second, every reliable
 // message arrives once and in order, both ways, and neither side loses the other.
 TEST(Path, MessagesArriveOnceAcrossMoves) {
+    std::uint64_t moves = 0;
     for (const Security security : {Security::sealed, Security::insecure}) {
         for (std::uint64_t seed = 1; seed <= 20; ++seed) {
             SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -380,11 +501,12 @@ TEST(Path, MessagesArriveOnceAcrossMoves) {
             EXPECT_EQ(world.server.texts(Channel::reliable), texts);
             EXPECT_EQ(player.recorder.texts(Channel::reliable), texts);
             EXPECT_EQ(world.host->address(world.server.newest), player.address);
-            EXPECT_GE(world.host->endpoint_stats().moves, 19u);
+            moves += world.host->endpoint_stats().moves;
             EXPECT_TRUE(world.server.disconnects.empty());
             EXPECT_EQ(world.server.connects.size(), 1u);
         }
     }
+    EXPECT_GE(moves, 40 * 17u) << "of 20 in each: what is lost makes some wait for the next one";
 }
 
 }  // namespace

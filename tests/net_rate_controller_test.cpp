@@ -206,8 +206,8 @@ private:
         }
     }
     void settle(const Packet& packet, bool is_delivered, Duration rtt, bool measures) {
-        SentPackets::Settled news;
-        news.fate = {packet.number, 0, is_delivered, rtt};
+        SentPackets::News news;
+        news.fate = {packet.number, is_delivered, rtt};
         news.sent = packet.sent;
         news.bytes = static_cast<std::uint16_t>(packet.bytes);
         news.measures = measures;
@@ -596,7 +596,7 @@ struct Bare {
         rate.on_sent(bytes, now, stats);
     }
     void deliver(bool is_late, Duration rtt = 50ms, std::uint16_t bytes = 100) {
-        SentPackets::Settled news;
+        SentPackets::News news;
         news.fate.delivered = true;
         news.fate.rtt = rtt;
         news.sent = now - rtt;
@@ -607,7 +607,7 @@ struct Bare {
         rate.on_news(news, now, stats);
     }
     void lose(std::uint16_t bytes = 100) {
-        SentPackets::Settled news;
+        SentPackets::News news;
         news.sent = now - 50ms;
         news.bytes = bytes;
         stats.bytes_in_flight -= bytes;
@@ -740,7 +740,7 @@ TEST(RateController, PacketsFromBeforeAMoveTeachNothing) {
     const Time moved = kStart + 1s;
     rate.restart(moved);
     const auto acknowledge = [&](Time sent, Duration rtt, Time now) {
-        SentPackets::Settled news;
+        SentPackets::News news;
         news.fate.delivered = true;
         news.fate.rtt = rtt;
         news.sent = sent;

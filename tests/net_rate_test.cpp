@@ -37,6 +37,12 @@ struct Flows {
         config.connection.timeout = 60s;
         world.add_host(config);
         world.server_tick = [this] { send(); };
+        world.server.source = [this](PeerId peer, PayloadTurn& turn) {
+            double& left = owed[std::size_t(std::find(peers.begin(), peers.end(), peer) - peers.begin())];
+            const std::size_t size = fill(turn, static_cast<std::size_t>(left));
+            left -= static_cast<double>(size);
+            return size;
+        };
         for (std::size_t i = 0; i < count; ++i) join();
     }
     /// One more client. It wants nothing yet.
@@ -46,23 +52,14 @@ struct Flows {
         auto& player = world.add_client(config, static_cast<std::uint16_t>(5000 + peers.size()));
         player.client.connect(world.server_address, {}, world.now);
         const std::size_t known = world.server.connects.size();
-        while (world.server.connects.size() == known) world.step(tick);
-        peers.push_back(world.server.newest);
         wanted.push_back(0);
         owed.push_back(0);
+        while (world.server.connects.size() == known) world.step(tick);
+        peers.push_back(world.server.newest);
     }
     void send() {
-        turn += 1;
-        for (std::size_t i = 0; i < peers.size(); ++i) {
-            const std::size_t flow = (i + turn) % peers.size();  // nobody is always first in the queue
+        for (std::size_t flow = 0; flow < peers.size(); ++flow) {
             owed[flow] = std::min(owed[flow] + wanted[flow] * seconds(tick), wanted[flow]);
-            while (owed[flow] >= 1) {
-                const std::size_t room = world.host->payload_capacity(peers[flow]);
-                const std::size_t size = std::min(room, static_cast<std::size_t>(owed[flow]));
-                if (size == 0) break;
-                world.host->send_payload(peers[flow], as_bytes(state.substr(0, size)), 0, world.now);
-                owed[flow] -= static_cast<double>(size);
-            }
             const double rate = stats(flow).rate;
             lowest_rate = std::min(lowest_rate, rate);
             highest_rate = std::max(highest_rate, rate);
@@ -99,8 +96,6 @@ struct Flows {
     std::vector<double> owed;
     std::vector<Duration> queues;  // this and the next two: in the last run
     double lowest_rate = 0, highest_rate = 0;
-    std::size_t turn = 0;
-    std::string state = std::string(kMaxPayloadBytes, 's');
 };
 
 TEST(Rate, FillsTheBottleneckAndKeepsItsQueueShort) {
@@ -208,18 +203,18 @@ TEST(Rate, SlowStartIsFast) {
         while (world.server.connects.empty()) world.step(1ms);
         std::vector<std::uint64_t> waiting(1024);  // a KiB each
         for (std::size_t i = 0; i < waiting.size(); ++i) waiting[i] = i;
+        std::map<std::uint64_t, std::uint64_t> chunks;  // by packet number
         world.server_tick = [&] {
             for (const PacketFate& fate : world.server.fates)
-                if (!fate.delivered) waiting.push_back(fate.cookie);
+                if (!fate.delivered) waiting.push_back(chunks.at(fate.number));
             world.server.fates.clear();
-            while (!waiting.empty()) {
-                std::string chunk(1024, 'x');
-                std::memcpy(chunk.data(), &waiting.back(), sizeof waiting.back());
-                if (!world.host->send_payload(world.server.newest, as_bytes(chunk), waiting.back(),
-                                              world.now))
-                    break;
-                waiting.pop_back();
-            }
+        };
+        world.server.source = [&](PeerId, PayloadTurn& turn) -> std::size_t {
+            if (waiting.empty()) return 0;
+            chunks[turn.packet_number] = waiting.back();
+            std::memcpy(turn.room.data(), &waiting.back(), sizeof waiting.back());
+            waiting.pop_back();
+            return 1024;
         };
         std::set<std::string> arrived;
         const Time start = world.now;
@@ -294,7 +289,7 @@ TEST(Rate, PartitionTripsTheBreakerAndIsForgotten) {
         (only_acks ? flows.world.up : flows.world.down).set_config(cut);
         flows.run(2s);
         EXPECT_EQ(flows.stats().rate_limit, RateLimit::breaker);
-        EXPECT_EQ(flows.world.host->payload_capacity(flows.peers[0]), 0u);
+        EXPECT_EQ(flows.world.send(flows.peers[0], "state"), 0u);
         const std::uint64_t before = flows.stats().packets_sent;
         EXPECT_EQ(flows.run(10s), 0);
         const std::uint64_t probes = flows.stats().packets_sent - before;
@@ -325,8 +320,7 @@ TEST(Rate, AnotherNetworkIsLearnedAnew) {
     World::Player& player = *flows.world.players[0];
     flows.world.server_tick = [&] {
         flows.send();
-        Client& client = player.client;
-        client.send_payload(client.server(), as_bytes("what a player presses"), 0, flows.world.now);
+        player.send("what a player presses", flows.world.now);
     };
     player.move(Address::ipv4(10, 0, 0, 1, 6000));
     flows.run(1s);
@@ -474,13 +468,14 @@ TEST(Rate, UrgentMessagesDoNotStarveNorStarveState) {
     player.client.connect(world.server_address, {}, world.now);
     world.run(100ms);
     const PeerId peer = world.server.newest;
-    const std::string state(kMinPayloadBytes, 's');
     Time sent{0};
     Duration longest{0};
     std::size_t asked = 0, payload_bytes = 0;
+    world.server.source = [&](PeerId, PayloadTurn& turn) {
+        payload_bytes += kMinPayloadBytes;
+        return fill(turn, kMinPayloadBytes);
+    };
     world.server_tick = [&] {
-        while (world.host->send_payload(peer, as_bytes(state), 0, world.now) != 0)
-            payload_bytes += state.size();
         if (player.recorder.messages.size() < asked) longest = std::max(longest, world.now - sent);
         if (player.recorder.messages.size() < asked || world.now - sent < 250ms) return;
         sent = world.now;
@@ -525,17 +520,16 @@ TEST(Rate, MessagesThatNeedAPacketOfTheirOwnTakeTurnsWithState) {
                 asked += 1;
                 next += 100ms;
             }
-            while (const std::size_t room = world.host->payload_capacity(peer)) {
-                if (world.host->send_payload(peer, as_bytes(std::string(room, 's')), 0, world.now) == 0)
-                    break;
-                payload_bytes += room;
-            }
+        };
+        world.server.source = [&](PeerId, PayloadTurn& turn) {
+            payload_bytes += turn.share;
+            return fill(turn);
         };
         world.run(20s, 16ms);
         EXPECT_GE(player.recorder.messages.size(), 190u);
-        world.run(2s, 16ms);
+        world.run(4s, 16ms);
         EXPECT_EQ(player.recorder.messages.size(), 200u);
-        EXPECT_GE(payload_bytes, 22u * 60'000u / 2);
+        EXPECT_GE(payload_bytes, 24u * 60'000u / 2);
     }
 }
 

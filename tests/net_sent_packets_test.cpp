@@ -13,7 +13,8 @@ namespace {
 
 // Goal: each tracked packet is settled once, in the order of numbers within a call; delivered exactly if
 // acked before it was settled as lost; lost at once when three later tracked ones are acked.
-// Method: random sends, random subsets acked; the model keeps sets and recomputes everything.
+// Method: random sends, numbers left out, random subsets acked; the model keeps sets and recomputes
+// everything.
 TEST(SentPackets, MatchesSetModel) {
     for (std::uint32_t seed = 1; seed <= 60; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -22,13 +23,14 @@ TEST(SentPackets, MatchesSetModel) {
         SentPackets sent(first, 128);  // more than one ack names
         ConnectionStats stats;
         std::set<std::uint64_t> open, tracked, acked, arrived, reported_lost;
+        std::uint64_t left_out = 0;  // the last one
         Time now = 1s;
         const auto drain = [&](const std::set<std::uint64_t>& expect_delivered,
                                const std::set<std::uint64_t>& expect_lost) {
-            SentPackets::Settled packet;
+            SentPackets::News packet;
             std::uint64_t previous = 0;
             std::set<std::uint64_t> delivered, lost;
-            while (sent.next_settled(packet)) {
+            while (sent.next_news(packet)) {
                 if (packet.is_late) {
                     ASSERT_EQ(previous, 0u) << "late acks come before the fates";
                     ASSERT_TRUE(packet.fate.delivered);
@@ -37,7 +39,7 @@ TEST(SentPackets, MatchesSetModel) {
                 }
                 ASSERT_GT(packet.fate.number, previous);
                 previous = packet.fate.number;
-                ASSERT_EQ(packet.fate.cookie, packet.fate.number * 3);
+                ASSERT_EQ(packet.content.distance, std::uint16_t(packet.fate.number * 3));
                 ASSERT_EQ(open.erase(packet.fate.number), 1u);
                 (packet.fate.delivered ? delivered : lost).insert(packet.fate.number);
             }
@@ -47,14 +49,19 @@ TEST(SentPackets, MatchesSetModel) {
         };
         for (int step = 0; step < 3000; ++step) {
             now += 1ms;
+            if (random() % 40 == 0) {
+                left_out = sent.next_number();
+                sent.skip();
+                ASSERT_EQ(sent.next_number(), left_out + 1);
+            }
             if (random() % 3 != 0 && sent.has_room()) {
                 const std::uint64_t number = sent.next_number();
                 if (random() % 5 == 0) {
                     sent.sent_untracked();
                 } else {
-                    SentPackets::Settled packet;
-                    packet.fate.cookie = number * 3;
-                    sent.sent_tracked(packet, 100, now, stats);
+                    SentPackets::Content content;
+                    content.distance = std::uint16_t(number * 3);
+                    sent.sent_tracked(content, 100, now, stats);
                     open.insert(number);
                     tracked.insert(number);
                 }
@@ -76,6 +83,12 @@ TEST(SentPackets, MatchesSetModel) {
                 if (number >= first) named.insert(number);
             }
             ASSERT_TRUE(sent.plausible(acks));
+            const std::uint64_t behind = *at - left_out;
+            if (left_out != 0 && left_out < *at && behind <= 64) {
+                Acks lie = acks;
+                lie.bits |= 1ull << (behind - 1);
+                ASSERT_FALSE(sent.plausible(lie)) << "it names " << left_out;
+            }
             sent.acknowledge(acks, now, stats);
             std::set<std::uint64_t> delivered, lost;
             for (const std::uint64_t number : named) {
@@ -112,6 +125,79 @@ TEST(SentPackets, AcksOfPacketsNeverSentAreImplausible) {
     EXPECT_FALSE(sent.plausible(acks));
     acks.newest = 99;
     EXPECT_FALSE(sent.plausible(acks));
+}
+
+// Goal: an ack that names a number which was left out is implausible, wherever it names it, and no other is.
+TEST(SentPackets, AcksOfNumbersLeftOutAreImplausible) {
+    for (const std::uint64_t first :
+         std::initializer_list<std::uint64_t>{1, 65'470, (1ull << 32) - 70, 1ull << 62}) {
+        SCOPED_TRACE(first);
+        SentPackets sent(first, 256);
+        ConnectionStats stats;
+        const auto ack = [](std::uint64_t newest, std::uint64_t bits) {
+            Acks acks;
+            acks.present = true;
+            acks.newest = static_cast<std::uint16_t>(newest);
+            acks.bits = bits;
+            return acks;
+        };
+        sent.sent_tracked({}, 1, 1s, stats);
+        const std::uint64_t skipped = sent.next_number();
+        sent.skip();
+        EXPECT_FALSE(sent.plausible(ack(skipped, 0))) << "the newest number, and nothing sent after it";
+        EXPECT_TRUE(sent.plausible(ack(skipped - 1, ~0ull)));
+        for (std::uint64_t behind = 1; behind <= 70; ++behind) {
+            sent.sent_tracked({}, 1, 1s, stats);
+            EXPECT_FALSE(sent.plausible(ack(skipped, 0)));
+            const std::uint64_t newest = skipped + behind;
+            if (behind > 64) {
+                EXPECT_TRUE(sent.plausible(ack(newest, ~0ull))) << behind << ": too far back to be named";
+                continue;
+            }
+            const std::uint64_t bit = 1ull << (behind - 1);
+            EXPECT_FALSE(sent.plausible(ack(newest, bit))) << behind;
+            EXPECT_FALSE(sent.plausible(ack(newest, ~0ull))) << behind;
+            EXPECT_TRUE(sent.plausible(ack(newest, ~bit))) << behind;
+            EXPECT_TRUE(sent.plausible(ack(newest, 0))) << behind;
+        }
+        // Of several the last two are known.
+        const std::uint64_t second = sent.next_number();
+        sent.skip();
+        sent.sent_tracked({}, 1, 1s, stats);
+        EXPECT_FALSE(sent.plausible(ack(skipped, 0)));
+        EXPECT_FALSE(sent.plausible(ack(second, 0)));
+        EXPECT_FALSE(sent.plausible(ack(second + 1, 1)));
+        EXPECT_TRUE(sent.plausible(ack(second + 1, ~1ull)));
+        EXPECT_TRUE(sent.plausible(ack(second - 1, ~0ull)));
+    }
+}
+
+// A number left out is neither lost nor delivered, and holds nothing up.
+TEST(SentPackets, NumbersLeftOutHaveNoFate) {
+    SentPackets sent(1, 32);
+    ConnectionStats stats;
+    for (int i = 0; i < 100; ++i) {
+        const Time at = 1s + i * 100ms;
+        const std::uint64_t before = sent.next_number();
+        ASSERT_TRUE(sent.has_room());
+        sent.sent_tracked({}, 1, at, stats);
+        sent.skip();
+        sent.sent_tracked({}, 1, at, stats);
+        Acks acks;
+        acks.present = true;
+        acks.newest = static_cast<std::uint16_t>(before + 2);
+        acks.bits = 2;  // of the one before the gap
+        sent.acknowledge(acks, at + 50ms, stats);
+        SentPackets::News news;
+        ASSERT_TRUE(sent.next_news(news));
+        EXPECT_EQ(news.fate.number, before);
+        ASSERT_TRUE(sent.next_news(news));
+        EXPECT_EQ(news.fate.number, before + 2);
+        ASSERT_FALSE(sent.next_news(news));
+        EXPECT_FALSE(sent.any_open());
+    }
+    EXPECT_EQ(stats.packets_delivered, 200u);
+    EXPECT_EQ(stats.packets_lost, 0u);
 }
 
 TEST(SentPackets, RoomEndsWithCapacityAndReturnsWithFates) {
@@ -178,18 +264,18 @@ TEST(SentPackets, Rule33LateAcksMeasure) {
     sent.sent_tracked({}, 1, 2s, stats);
     sent.update(2s + 500ms, stats);
     EXPECT_EQ(stats.packets_lost, 1u);
-    SentPackets::Settled news;
-    while (sent.next_settled(news)) {
+    SentPackets::News news;
+    while (sent.next_news(news)) {
     }
     sent.acknowledge(acks_of(2, ~0ull), 2s + 800ms, stats);
     EXPECT_EQ(stats.latest_rtt, 800ms);
-    ASSERT_TRUE(sent.next_settled(news));
+    ASSERT_TRUE(sent.next_news(news));
     EXPECT_TRUE(news.is_late);
     EXPECT_TRUE(news.measures);
     EXPECT_EQ(news.fate.number, 2u);
     EXPECT_EQ(news.fate.rtt, 800ms);
     EXPECT_EQ(news.sent, 2s);
-    EXPECT_FALSE(sent.next_settled(news)) << "its fate stays lost";
+    EXPECT_FALSE(sent.next_news(news)) << "its fate stays lost";
     EXPECT_GT(2 * sent.retransmission_timeout(stats), 800ms);
 }
 

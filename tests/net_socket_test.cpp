@@ -50,7 +50,7 @@ void talk(const Address& bind_server, const Address& reach_server, const Address
         if (!asked && host.is_connected(at_server.newest)) {
             asked = true;
             EXPECT_EQ(host.address(at_server.newest).family, target.family);
-            host.send_payload(at_server.newest, as_bytes("state"), 7, now);
+            at_server.send(host, at_server.newest, as_bytes("state"), now);
             EXPECT_EQ(client.send_message(client.server(), Channel::reliable, as_bytes("hello")),
                       SendResult::queued);
         }

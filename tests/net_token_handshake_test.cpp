@@ -140,8 +140,8 @@ TEST(TokenHandshake, ATokenConnectsOnce) {
     EXPECT_EQ(desk.doorman.client_id, 42u);
     EXPECT_EQ(desk.doorman.claims, "red team");
     EXPECT_EQ(desk.doorman.last_hello, "hello");
-    desk.host.send_payload(desk.doorman.newest, as_bytes("state"), 0, desk.now);
-    alice.client.send_payload(alice.client.server(), as_bytes("input"), 0, desk.now);
+    desk.doorman.send(desk.host, desk.doorman.newest, as_bytes("state"), desk.now);
+    alice.recorder.send(alice.client, alice.client.server(), as_bytes("input"), desk.now);
     desk.settle(alice);
     EXPECT_EQ(alice.recorder.payloads.size(), 1u);
     EXPECT_EQ(desk.doorman.payloads.size(), 1u);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "net/client.h"
+#include "net/connection.h"
 #include "net/host.h"
 #include "net/socket/link_conditioner.h"
 #include "server_key.h"
@@ -31,6 +33,13 @@ inline Seed seed_of(std::uint64_t number) {
     Seed seed{};
     std::memcpy(seed.data(), &number, sizeof number);
     return seed;
+}
+
+/// State without end: as much as its share, but no more than `most`.
+inline std::size_t fill(PayloadTurn& turn, std::size_t most = kMaxPayloadBytes) {
+    const std::size_t size = std::min(most, turn.share);
+    std::memset(turn.room.data(), 's', size);
+    return size;
 }
 
 /// Writes down everything it is told, and checks the order that Handler promises.
@@ -68,6 +77,39 @@ public:
         return admits;
     }
 
+    /// Hands over what send() queued, one payload a turn.
+    std::size_t write_payload(PeerId peer, PayloadTurn& turn) override {
+        turns += 1;
+        EXPECT_FALSE(turn.room.size() > kMaxPayloadBytes || turn.share > turn.room.size());
+        EXPECT_GE(turn.share, kMinPayloadBytes);
+        const auto waiting = to_send.find(peer);
+        if (waiting == to_send.end() || waiting->second.empty()) return source ? source(peer, turn) : 0;
+        written = std::move(waiting->second.front());
+        waiting->second.pop_front();
+        written_number = turn.packet_number;
+        if (written.size() > turn.room.size()) {
+            turn.large = as_bytes(written);
+            return written.size();
+        }
+        std::memcpy(turn.room.data(), written.data(), written.size());
+        return written.size();
+    }
+    /// Flushes the endpoint, or the connection, with this payload to send, which must not be empty. Returns
+    /// the packet number; 0 if the payload was not asked for, and is forgotten.
+    template <class Sender>
+    std::uint64_t send(Sender& sender, PeerId peer, std::span<const std::byte> payload, Time now) {
+        EXPECT_FALSE(payload.empty());
+        std::deque<std::string>& waiting = to_send[peer];
+        EXPECT_TRUE(waiting.empty());
+        waiting.push_back(as_text(payload));
+        sender.flush(now);
+        if (!waiting.empty()) {
+            waiting.clear();
+            return 0;
+        }
+        return written_number;
+    }
+
     bool is_connected(PeerId peer) const { return connects.contains(peer) && !disconnects.contains(peer); }
     std::vector<std::string> texts(Channel channel) const {
         std::vector<std::string> result;
@@ -82,6 +124,11 @@ public:
     std::vector<std::pair<std::uint64_t, std::string>> payloads;
     std::vector<std::pair<Channel, std::string>> messages;
     std::vector<PacketFate> fates;
+    std::map<PeerId, std::deque<std::string>> to_send;
+    std::string written;  // the last payload that was handed over, and its number
+    std::uint64_t written_number = 0;
+    int turns = 0;                                            // how often a payload was asked for
+    std::function<std::size_t(PeerId, PayloadTurn&)> source;  // of payloads, where send() queued none
     PeerId newest, last_admitted;
     DisconnectReason last_reason = DisconnectReason::closed;
     std::string last_text;
@@ -92,6 +139,12 @@ public:
     int admissions = 0;
     bool (*withhold)(std::uint64_t number) = nullptr;
 };
+
+/// A connection whose handler is this recorder, as its owner would use it.
+inline std::uint64_t send(Recorder& recorder, Connection& connection, std::span<const std::byte> payload,
+                          Time now) {
+    return recorder.send(connection, connection.session().peer, payload, now);
+}
 
 /// What a sink was given, one datagram after the other.
 struct Wire : Sink {
@@ -131,6 +184,11 @@ public:
         void move(const Address& to) { address = sink.address = to; }
 
         Address address;
+        /// From the client to its server; see Recorder::send.
+        std::uint64_t send(std::string_view payload, Time at) {
+            return recorder.send(client, client.server(), as_bytes(payload), at);
+        }
+
         Recorder recorder;
         Up sink;
         Client client;
@@ -140,6 +198,11 @@ public:
         return *players.back();
     }
     void remove_clients() { players.clear(); }
+
+    /// From the server to a client; see Recorder::send.
+    std::uint64_t send(PeerId to, std::string_view payload) {
+        return server.send(*host, to, as_bytes(payload), now);
+    }
 
     /// Delivers, lets everyone think, and lets everyone send.
     void step(Duration tick = 10ms) {
@@ -299,6 +362,9 @@ struct ConnectedWorld : World {
         up.set_config(link);
         down.set_config(link);
     }
+    /// To the client, and from it.
+    std::uint64_t send_down(std::string_view payload) { return send(peer(), payload); }
+    std::uint64_t send_up(std::string_view payload) { return player().send(payload, now); }
     Player& player() { return *players[0]; }
     Client& client() { return players[0]->client; }
     PeerId peer() const { return server.newest; }

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "replication/bits.h"
+#include "replication/state_packet.h"
 #include "replication_link.h"
 
 namespace shoal::replication {
@@ -41,12 +46,20 @@ public:
         for (const auto& player : link.players) player->client.update(link.now);
     }
     void send(std::span<const std::byte> payload) {
-        EXPECT_NE(host.send_payload(peer, payload, 0, link.now), 0u);
+        to_send.assign(payload.begin(), payload.end());
+        host.flush(link.now);
+        EXPECT_TRUE(to_send.empty());
+    }
+    std::size_t write_payload(net::PeerId, net::PayloadTurn& turn) override {
+        const std::vector<std::byte> payload = std::exchange(to_send, {});
+        std::copy(payload.begin(), payload.end(), turn.room.begin());
+        return payload.size();
     }
 
     Link& link;
     net::Host host;
     net::PeerId peer;
+    std::vector<std::byte> to_send;
     bool gone = false;
     std::vector<net::PacketFate> fates;
     std::vector<std::vector<std::byte>> messages;
@@ -91,6 +104,41 @@ TEST(Client, Rule04ARefusedPayloadWithholdsTheAckAndAsksForARebaseReliably) {
                                            std::byte{0}};
     EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{rebase}));
     EXPECT_TRUE(player.client.receiver().rebases().empty());
+}
+
+// Goal: a request to rebase waits while the message queue is full. Method: the game fills the queue before
+// each update, until the request has come.
+TEST(Client, ARebaseWaitsWhileTheMessageQueueIsFull) {
+    Link link;
+    FalseServer server(link);
+    Link::Player& player = link.add();
+    for (int i = 0; i < 10; ++i) server.step();
+    StateHeader header;
+    header.tick = 9;
+    header.record_count = 1;
+    BitWriter out;
+    write_state_header(header, &out);
+    RecordHeaderWriter(header, &out).write({300, RecordKind::delta, 7, 0});
+    out.write(0, 16);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    server.send(bytes);
+    const std::vector<std::byte> big(900);
+    const auto fill = [&] {
+        for (const std::size_t size : {900u, 1u})
+            while (player.client.send_message(net::Channel::reliable, std::span(big).first(size)) ==
+                   net::SendResult::queued) {
+            }
+    };
+    fill();
+    server.step();
+    EXPECT_EQ(player.client.receiver().rebases().size(), 1u) << "the queue was full: it must wait";
+    for (int i = 0; i < 400 && !player.client.receiver().rebases().empty(); ++i) server.step();
+    EXPECT_TRUE(player.client.receiver().rebases().empty());
+    for (int i = 0; i < 400; ++i) server.step();
+    const std::vector<std::byte> rebase = {std::byte{1}, std::byte{44}, std::byte{1}, std::byte{0},
+                                           std::byte{0}};
+    EXPECT_EQ(std::count(server.messages.begin(), server.messages.end(), rebase), 1);
 }
 
 TEST(Client, ConnectingAgainStartsFromNothing) {

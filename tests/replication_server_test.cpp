@@ -93,19 +93,40 @@ TEST(Server, ResendBringsEveryoneToTheLastTickWithoutANewOne) {
     EXPECT_TRUE(link.is_equal(*link.players[0]));
 }
 
-TEST(Server, Rule15ResendRefillsBudgetsWhileTimePassesWithoutTicks) {
+TEST(Server, Rule15ResendGoesOnAsTheRateAllowsWhileTimePassesWithoutTicks) {
     ServerOptions options = Link::default_options();
-    options.sender.bytes_per_second = 4'000;
-    options.sender.burst_bytes = 1'400;
+    options.host.connection.max_bytes_per_second = 4'000;
     Link link(options);
     link.add();
     link.run(10);
-    for (int i = 0; i < 200; ++i)
+    for (int i = 0; i < 1'000; ++i)
         link.world.spawn(Replicated{}, sim::Counters{i * 1'000'000'000'000ll, 5, 6, 7, 8, 9, 10});
     link.step();
-    for (int i = 0; i < 600 && !link.server.is_settled(); ++i) link.step(false);
+    EXPECT_FALSE(link.is_equal(*link.players[0])) << "it does not fit into the first burst";
+    for (int i = 0; i < 1'200 && !link.server.is_settled(); ++i) link.step(false);
     EXPECT_TRUE(link.server.is_settled());
     EXPECT_TRUE(link.is_equal(*link.players[0]));
+}
+
+// Changes wait for a tick, but what a tick left over goes with poll().
+TEST(Server, PollSendsWhatTheRateDidNotAllowBefore) {
+    ServerOptions options = Link::default_options();
+    options.host.connection.max_bytes_per_second = 4'000;
+    Link link(options);
+    link.add();
+    link.run(10);
+    for (int i = 0; i < 1'000; ++i)
+        link.world.spawn(Replicated{}, sim::Counters{i * 1'000'000'000'000ll, 5, 6, 7, 8, 9, 10});
+    link.step();
+    link.world.spawn(Replicated{}, Position{1, 2, 3});
+    for (int i = 0; i < 1'200; ++i) {
+        link.now += std::chrono::microseconds(16'667);
+        link.exchange();
+        link.server.poll(link.now);
+        link.exchange();
+        link.players[0]->client.update(link.now);
+    }
+    EXPECT_EQ(link.players[0]->world.size(), 1'000u) << "all of the tick, and no more";
 }
 
 TEST(Server, RefusesWhomTheGameDoesNotWantWithItsReason) {

@@ -25,7 +25,7 @@ std::vector<StateHeader> headers() {
                     header.tick = tick;
                     header.record_count = count;
                     all.push_back(header);
-                    header.complete = {distance, age};
+                    header.complete = {distance, distance - distance / 3, age};
                     all.push_back(header);
                     if (distance == 0) continue;
                     header.anchor = {distance, age};
@@ -57,6 +57,7 @@ TEST(StateHeader, IsReadBackAndMeasured) {
         ASSERT_EQ(read.complete.has_value(), header.complete.has_value());
         if (header.complete) {
             EXPECT_EQ(read.complete->distance, header.complete->distance);
+            EXPECT_EQ(read.complete->others, header.complete->others);
             EXPECT_EQ(read.complete->quiet, header.complete->quiet);
         }
     }
@@ -81,13 +82,26 @@ TEST(StateHeader, DistancesBeyondTheLimitAreRefused) {
     for (const bool anchor : {true, false}) {
         StateHeader header;
         if (anchor) header.anchor = {kMaxPacketDistance + 1, 0};
-        if (!anchor) header.complete = {kMaxPacketDistance + 1, 0};
+        if (!anchor) header.complete = {kMaxPacketDistance + 1, 0, 0};
         BitWriter out;
         write_state_header(header, &out);
         const auto bytes = bytes_of(out);
         BitReader in(bytes);
         read_state_header(in);
         EXPECT_FALSE(in.ok());
+    }
+}
+
+TEST(StateHeader, MorePacketsWithoutStateThanThereArePacketsAreRefused) {
+    for (const std::uint32_t others : {4u, 5u, 0xffffffffu}) {
+        StateHeader header;
+        header.complete = {4, others, 0};
+        BitWriter out;
+        write_state_header(header, &out);
+        const auto bytes = bytes_of(out);
+        BitReader in(bytes);
+        read_state_header(in);
+        EXPECT_EQ(in.ok(), others == 4) << others;
     }
 }
 

@@ -95,6 +95,14 @@ public:
         return packets;
     }
 
+    /// A tick with one packet of so many bytes, delivered and applied.
+    void exchange_one(std::size_t capacity) {
+        forward_rebases();
+        tick();
+        if (const std::optional<SentPacket> packet = encode(capacity)) deliver(*packet);
+        receiver.apply();
+    }
+
     ecs::Entity replica(ecs::Entity entity) { return receiver.entity(sender.net_id(entity)); }
     template <class T>
     const T& on_client(ecs::Entity entity) {

@@ -30,6 +30,7 @@ void Connector::begin(const Address& server, const ClientToken* token, std::span
     server_ = server;
     fault_ = fault;
     hint_.reset();
+    hints_ = connects_ = 0;
     nonce_ = entropy_.next();
     round_ = 0;
     started_ = next_send_ = now;
@@ -71,7 +72,7 @@ std::optional<Connector::Outcome> Connector::update(Time now) {
     if (!is_active_) return std::nullopt;
     if (!fault_.empty()) return fail(DisconnectReason::misconfigured, fault_);
     const bool is_over = now - started_ >= config_.connect_timeout;
-    if (hint_ && (is_over || believes_hint(now))) return fail(*hint_, text_of(*hint_));
+    if (hint_ && (is_over ? does_hint_explain() : believes_hint(now))) return fail(*hint_, text_of(*hint_));
     if (!is_over) return std::nullopt;
     return fail(DisconnectReason::unreachable, exchanges_.empty() ? "" : "it did not accept in time");
 }
@@ -105,8 +106,11 @@ void Connector::receive_cookie(std::span<const std::byte> datagram, Time now) {
 void Connector::receive_refusal(std::span<const std::byte> datagram, Time now) {
     Refuse refusal;
     if (const std::optional<Drop> drop = read(datagram, refusal)) return count(*drop);
-    if (refusal.client_nonce != nonce_ || hint_) return count(Drop::unexpected);
+    if (refusal.client_nonce != nonce_) return count(Drop::unexpected);
+    if (refusal.reason == hint_) hints_ += 1;
+    if (hint_) return count(Drop::unexpected);
     hint_ = refusal.reason;
+    hints_ = 1;
     hinted_ = now;
 }
 
@@ -174,6 +178,7 @@ void Connector::send_connect(Exchange& exchange, Time now) {
     exchange.tries += 1;
     exchange.round = round_;
     repeats_ += 1;
+    connects_ += 1;
     connect_sent_ = now;
     next_send_ = now + (cookies_.has_more() ? kCookieInterval : backoff_);
     backoff_ = std::min(backoff_ * 3 / 2, kMaxBackoff);
@@ -186,9 +191,13 @@ void Connector::send(std::span<const std::byte> datagram) {
 
 /// Before any cookie, after a second without one. Once a server answers, a refusal only explains why half of
 /// the time passed in vain, although every cookie was tried again and again.
+bool Connector::does_hint_explain() const {
+    return connects_ == 0 || 3 * hints_ >= connects_;
+}
+
 bool Connector::believes_hint(Time now) const {
     if (exchanges_.empty()) return !cookies_.has_any() && now - hinted_ >= kHintPatience;
-    return !cookies_.has_more() && now - started_ >= config_.connect_timeout / 2 &&
+    return does_hint_explain() && !cookies_.has_more() && now - started_ >= config_.connect_timeout / 2 &&
            std::all_of(exchanges_.begin(), exchanges_.end(),
                        [](const Exchange& exchange) { return exchange.tries >= kTriesBeforeHint; });
 }

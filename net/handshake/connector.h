@@ -66,6 +66,9 @@ private:
     Exchange& exchange_for(std::uint64_t cookie);
     void send_connect(Exchange& exchange, Time now);
     void send(std::span<const std::byte> datagram);
+    /// Whether the refusals can be why nothing else came. A connect that was damaged on its way is refused as
+    /// well; a server with another key refuses each one.
+    bool does_hint_explain() const;
     bool believes_hint(Time now) const;
     Outcome fail(DisconnectReason reason, std::string_view text);
     std::string_view text_of(DisconnectReason hint) const;
@@ -85,6 +88,8 @@ private:
     std::string_view fault_;
     std::optional<DisconnectReason> hint_;  // the first refusal that came
     Time hinted_{0};
+    std::uint32_t hints_ = 0;          // refusals with that reason
+    std::uint32_t connects_ = 0;       // sent
     CookieSample cookies_;             // since the last request
     std::vector<Exchange> exchanges_;  // the last one tried is the last
     std::uint32_t round_ = 0;          // requests sent

@@ -95,7 +95,8 @@ void Gate::receive_connect(const Address& from, std::span<const std::byte> datag
         return repeat_answer(from, found->second, now);
     const Networks networks = networks_of(from);
     const std::uint32_t total = std::max(config_.max_handshakes_per_s / 10, 1u);
-    if (!attempt_limit_.take(networks, config_.max_pending_per_ip, total, now))
+    // A pending client outlives a round trip, however many come from its machine.
+    if (!attempt_limit_.take(networks, config_.max_pending_per_ip, total, entropy_.next(), now))
         return count(Drop::too_many_attempts);
 
     const auto prologue =

@@ -50,6 +50,14 @@ public:
     /// Tells whoever sends packets of a connection that is not here. `bytes` came, and no more go back.
     void send_reset(const Address& to, std::uint32_t connection_id, std::size_t bytes, Time now);
     ResetToken reset_token(std::uint32_t connection_id, const Address& client) const;
+    /// The number that proves the address of a client when it comes back from there, within some seconds.
+    std::uint64_t challenge(std::uint32_t connection_id, const Address& client, Time now) const {
+        return make_cookie(secret_, client, connection_id, now);
+    }
+    bool is_challenge(std::uint32_t connection_id, const Address& client, std::uint64_t number,
+                      Time now) const {
+        return is_cookie_valid(secret_, client, connection_id, number, now);
+    }
     /// Forgets handshakes whose time is over.
     void update(Time now);
     /// Refuses everyone from now on.

@@ -2,14 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace shoal::net {
-namespace {
-
-constexpr Duration kSlice = std::chrono::milliseconds(100);
-
-}  // namespace
-
 Networks::Networks(const SipKey& key, const Address& address) {
     const auto ip = std::as_bytes(std::span(address.ip));
     if (address.family == Address::Family::ipv4) {
@@ -41,24 +36,32 @@ void NetworkCounts::remove(const Networks& networks) {
     }
 }
 
-bool AttemptLimit::take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total, Time now) {
-    if (now - since_ >= kSlice) {
-        since_ = now;
-        newcomers_ = others_ = 0;
-        counts_.fill(0);
-    }
-    const auto count_of = [&](std::uint64_t hash) -> std::uint32_t& {
-        return counts_[hash % counts_.size()];
+bool AttemptLimit::take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total,
+                        std::uint64_t random, Time now) {
+    const auto turn = [&](std::span<Count> counts, Time& since, Duration length) {
+        if (now - since < length) return;
+        const bool is_next = now - since < 2 * length;
+        since = now;
+        for (Count& count : counts) count = {0, is_next ? count.now : std::uint16_t(0)};
+    };
+    turn(counts_, machines_since_, kMachineSlice);
+    turn(pools_, total_since_, kTotalSlice);
+    double chance = 1;
+    const auto limit = [&](Count& count, double most) {
+        if (count.now < 0xFFFF) count.now += 1;
+        chance = std::min(chance, most / std::max(count.now, count.before));
     };
     const std::span<const std::uint64_t> hashes = networks.hashes();
+    const auto count_of = [&](std::uint64_t hash) -> Count& { return counts_[hash % counts_.size()]; };
+    const Count widest = count_of(hashes.back());
     for (std::size_t place = 0; place < hashes.size(); ++place)
-        if (count_of(hashes[place]) >= Networks::limit_at(place, per_machine)) return false;
-    const bool is_newcomer = count_of(hashes.back()) == 0;
-    if (newcomers_ + others_ >= total) return false;
-    if (!is_newcomer && others_ >= std::max(total / 2, 1u)) return false;
-    (is_newcomer ? newcomers_ : others_) += 1;
-    for (const std::uint64_t hash : hashes) count_of(hash) += 1;
-    return true;
+        limit(count_of(hashes[place]), double(Networks::limit_at(place, per_machine)));
+    const double of_network = std::exchange(chance, 1);
+    const bool is_newcomer = widest.now + widest.before == 0;
+    const Count& others = pools_[is_newcomer ? 1 : 0];
+    const double theirs = std::min(total / 2.0, double(std::max(others.now, others.before)));
+    limit(pools_[is_newcomer ? 0 : 1], std::max(total - theirs, 1.0));
+    return double(random >> 11) * 0x1p-53 < of_network * chance;
 }
 
 }  // namespace shoal::net

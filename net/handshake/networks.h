@@ -48,17 +48,27 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> counts_;
 };
 
-/// Attempts within a slice of 100 ms, counted in fixed memory: networks that share a place share their count.
+/// How many attempts there is time for, in fixed memory: networks that share a place share their count. When
+/// there are too many, chance decides, and each attempt has the same: who comes first, or most often, does
+/// not keep others out. The chance follows from how many came in this slice of time and in the one before.
 class AttemptLimit {
 public:
-    /// Whether there is time for one more; if so, counts it. Half of `total` is for networks that had no
-    /// attempt in this slice: a flood from few of them does not keep newcomers waiting.
-    bool take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total, Time now);
+    static constexpr Duration kMachineSlice = std::chrono::milliseconds(800);
+    static constexpr Duration kTotalSlice = std::chrono::milliseconds(100);
+
+    /// Whether there is time for one more. `per_machine` and `total` in each slice, on average; half of
+    /// `total` is for networks that had no attempt lately. `random`: a number that nobody can guess.
+    bool take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total, std::uint64_t random,
+              Time now);
 
 private:
-    std::array<std::uint32_t, 2048> counts_{};
-    std::uint32_t newcomers_ = 0, others_ = 0;
-    Time since_{0};
+    struct Count {
+        std::uint16_t now = 0, before = 0;  // attempts in this slice and in the last one; saturate
+    };
+
+    std::array<Count, 2048> counts_{};
+    std::array<Count, 2> pools_{};  // networks without an attempt lately, and all others
+    Time machines_since_{0}, total_since_{0};
 };
 
 }  // namespace shoal::net

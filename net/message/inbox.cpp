@@ -10,6 +10,9 @@ namespace {
 constexpr std::size_t kRememberedPackets = 128;  // a power of two over 65, the packets that may still arrive
 constexpr std::size_t kKeys = 256;               // of sequenced messages
 constexpr std::size_t kFirstSlots = 16;
+constexpr std::size_t kMaxLeap = 256;
+// Parities name messages of the last few packets.
+constexpr std::size_t kRecentMessages = 32, kRecentParities = 8;
 
 }  // namespace
 
@@ -49,6 +52,19 @@ bool Inbox::plausible(const Packet& packet) const {
     return bytes <= kReliableWindowBytes + kMaxReliableBytes;
 }
 
+bool Inbox::has_room(const Packet& packet) const {
+    std::size_t bytes = waiting_bytes_;
+    for (std::size_t i = 0; i < packet.message_count; ++i) {
+        const Frame& frame = packet.frames[i];
+        if (frame.channel != Channel::reliable || state(frame.id) != State::missing || frame.id == base_)
+            continue;
+        bytes += frame.size;
+        // A slot for each id up to this one: an id alone must not take much memory.
+        if (frame.id - base_ >= std::max<std::size_t>(kMaxLeap, 2 * slots_.size())) return false;
+    }
+    return bytes <= std::max<std::size_t>(max_bytes_, kMaxDatagramBytes);
+}
+
 Inbox::Arrival Inbox::arrive(const Packet& packet, const Frame& frame) {
     switch (frame.channel) {
         case Channel::unreliable:
@@ -63,7 +79,64 @@ Inbox::Arrival Inbox::arrive(const Packet& packet, const Frame& frame) {
         case Channel::reliable:
             break;
     }
-    return arrive_reliable(packet.number, frame, packet.bytes(frame));
+    if (frame.is_parity) return arrive_parity(frame, packet.bytes(frame));
+    const Arrival arrival = arrive_reliable(packet.number, frame, packet.bytes(frame));
+    if (arrival != Arrival::known && !frame.goes_on) remember(frame.id, packet.bytes(frame));
+    return arrival;
+}
+
+Inbox::Arrival Inbox::arrive_parity(const Frame& frame, std::span<const std::byte> bytes) {
+    small_.resize(kRecentMessages + kRecentParities);
+    Small parity{frame.id, frame.size, {}};
+    std::copy(bytes.begin(), bytes.end(), parity.bytes.begin());
+    if (recover(parity)) return Arrival::kept;
+    const bool is_useful = state(frame.id) == State::missing && state(frame.id - 1) == State::missing;
+    if (!is_useful) return Arrival::known;
+    small_[kRecentMessages + next_parity_] = parity;
+    next_parity_ = (next_parity_ + 1) % kRecentParities;
+    return Arrival::kept;
+}
+
+/// Keeps the bytes of a message for parities, and makes use of those that wait for it.
+void Inbox::remember(std::uint64_t id, std::span<const std::byte> bytes) {
+    if (small_.empty() || bytes.size() > kMaxRepeatedBytes) return;
+    Small& message = small_[id % kRecentMessages];
+    message.id = id;
+    message.size = static_cast<std::uint16_t>(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), message.bytes.begin());
+    for (Small& parity : std::span(small_).last(kRecentParities)) {
+        if (parity.id != id && parity.id - 1 != id) continue;
+        const Small found = parity;
+        parity.id = 0;
+        recover(found);  // which remembers what it recovered
+    }
+}
+
+/// If just one of the two messages is missing, computes it. It is handed over like one that waited. Both were
+/// sent to be delivered after the id before.
+bool Inbox::recover(const Small& parity) {
+    const bool is_first_missing = state(parity.id) == State::missing;
+    const std::uint64_t missing = is_first_missing ? parity.id : parity.id - 1;
+    const std::uint64_t known = is_first_missing ? parity.id - 1 : parity.id;
+    const Small& other = small_[known % kRecentMessages];
+    if (state(missing) != State::missing || other.id != known || other.size != parity.size ||
+        missing - base_ >= kReliableWindow || waiting_bytes_ + parity.size > kReliableWindowBytes)
+        return false;
+    std::array<std::byte, kMaxRepeatedBytes> buffer;
+    const std::span<std::byte> bytes = std::span(buffer).first(parity.size);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = parity.bytes[i] ^ other.bytes[i];
+    if (missing > base_ && state(missing - 1) != State::delivered) {
+        Frame frame{};
+        frame.id = missing;
+        frame.distance = 1;
+        wait(frame, bytes);
+    } else {
+        slot(missing).state = State::waiting;
+        const std::uint32_t index = keep(missing, bytes, false);
+        waiting_[index].next = std::exchange(ready_, index);
+    }
+    remember(missing, bytes);
+    return true;
 }
 
 Inbox::Arrival Inbox::arrive_reliable(std::uint64_t packet_number, const Frame& frame,
@@ -147,13 +220,7 @@ Inbox::Slot& Inbox::slot(std::uint64_t id) {
 }
 
 std::uint32_t Inbox::keep(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
-    std::uint32_t index = free_;
-    if (index == kNone) {
-        index = static_cast<std::uint32_t>(waiting_.size());
-        waiting_.emplace_back();
-    } else {
-        free_ = waiting_[index].next;
-    }
+    const std::uint32_t index = waiting_.take();
     waiting_[index] = {id, store_.put(bytes), kNone, 0, static_cast<std::uint16_t>(bytes.size()), goes_on};
     waiting_bytes_ += static_cast<std::uint32_t>(bytes.size());
     return index;
@@ -163,8 +230,7 @@ void Inbox::release(std::uint32_t index) {
     Waiting& message = waiting_[index];
     store_.release(message.bytes);
     waiting_bytes_ -= message.size;
-    message.next = free_;
-    free_ = index;
+    waiting_.release(index);
 }
 
 void Inbox::wait(const Frame& frame, std::span<const std::byte> bytes) {

@@ -1,14 +1,15 @@
 #pragma once
 // The receiving half of a connection's messages: what is old or known is dropped, what comes too early waits.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "message_store.h"
 #include "../packet.h"
+#include "message_store.h"
 
 namespace shoal::net {
 
@@ -26,6 +27,12 @@ public:
     /// Whether a correct sender could send these messages now.
     bool plausible(const Packet& packet) const;
 
+    /// How many bytes may be kept of messages that wait for earlier ones; at most what `plausible` allows.
+    void set_max_bytes(std::uint32_t max_bytes) { max_bytes_ = max_bytes; }
+    /// Whether the messages of a plausible packet can be kept. If not, the packet must not be acknowledged:
+    /// the sender repeats them. What can be handed over at once always fits.
+    bool has_room(const Packet& packet) const;
+
     enum class Arrival : std::uint8_t { now, whole, kept, known, outdated };
     /// now: deliver this message. whole: deliver whole(), which this one completes. If it is reliable, after
     /// any of these but `known` everything from take_ready(). Requires that the packet was plausible.
@@ -38,7 +45,7 @@ public:
     std::uint32_t waiting_bytes() const { return waiting_bytes_; }
 
 private:
-    static constexpr std::uint32_t kNone = MessageStore::kNone;
+    static constexpr std::uint32_t kNone = kNoIndex;
     enum class State : std::uint8_t { missing, waiting, delivered };
     struct Slot {
         std::uint32_t waiters = kNone;  // messages to deliver after this one
@@ -66,14 +73,28 @@ private:
     void delivered(std::uint64_t id);
     void note_id(std::uint64_t packet_number, std::uint64_t id);
 
-    std::uint64_t base_;            // the lowest reliable id not delivered
-    std::vector<Slot> slots_;       // ids from base_, modulo the size: a power of two, up to kReliableWindow
-    std::vector<Waiting> waiting_;  // in lists: of each slot, of each large message, ready, free
-    std::uint32_t ready_ = kNone;   // to be delivered, in this order
-    std::uint32_t free_ = kNone;
+    /// The bytes of one message; or a parity, of messages id and id - 1.
+    struct Small {
+        std::uint64_t id = 0;  // 0: none
+        std::uint16_t size = 0;
+        std::array<std::byte, kMaxRepeatedBytes> bytes;
+    };
+    Arrival arrive_parity(const Frame& frame, std::span<const std::byte> bytes);
+    void remember(std::uint64_t id, std::span<const std::byte> bytes);
+    bool recover(const Small& parity);
+
+    std::uint64_t base_;           // the lowest reliable id not delivered
+    std::vector<Slot> slots_;      // ids from base_, modulo the size: a power of two, up to kReliableWindow
+    IndexPool<Waiting> waiting_;   // in lists: of each slot, of each large message, ready
+    std::uint32_t ready_ = kNone;  // to be delivered, in this order
     std::uint32_t waiting_bytes_ = 0;
+    std::uint32_t max_bytes_ = kReliableWindowBytes + kMaxReliableBytes;
     MessageStore store_;
     std::vector<std::byte> whole_;
+    // From the first parity on.
+    std::vector<Small>
+        small_;  // recent messages, by id modulo their count; then parities of two missing ones
+    std::uint8_t next_parity_ = 0;
 
     std::uint64_t newest_id_;                // in all packets
     std::uint64_t newest_packet_ = 0;        // that had reliable messages

@@ -16,13 +16,13 @@ std::ptrdiff_t offset(std::size_t bytes) {
 
 }  // namespace
 
-void OutgoingPayload::start(std::span<const std::byte> payload, std::uint64_t number, std::uint64_t cookie) {
+void OutgoingPayload::start(std::span<const std::byte> payload, std::uint64_t number) {
     assert(!is_leaving());
     assert(payload.size() > kMaxPayloadBytes && payload.size() <= kMaxLargePayloadBytes);
     bytes_.assign(payload.begin(), payload.end());
     left_ = 0;
     next_index_ = 0;
-    open_.push_back({number, cookie, 0});
+    open_.push_back({number, 0});
 }
 
 bool OutgoingPayload::can_continue(std::uint64_t packet_number) const {
@@ -39,7 +39,6 @@ OutgoingPayload::Piece OutgoingPayload::take(std::uint64_t packet_number, std::s
     piece.fragment.index = next_index_;
     piece.fragment.is_last = left_ + size == bytes_.size();
     piece.bytes = std::span(bytes_).subspan(left_, size);
-    piece.payload_number = payload.number;
     left_ += size;
     next_index_ += 1;
     payload.fragments += 1;
@@ -75,7 +74,7 @@ PacketFate OutgoingPayload::close(std::size_t index, bool delivered, Duration rt
     const Open payload = open_[index];
     if (index + 1 == open_.size()) left_ = bytes_.size();
     open_.erase(open_.begin() + offset(index));
-    return {payload.number, payload.cookie, delivered, rtt};
+    return {payload.number, delivered, rtt};
 }
 
 bool IncomingPayload::plausible(const Packet& packet, std::uint64_t first_packet_number) const {

@@ -18,16 +18,15 @@ namespace shoal::net {
 class OutgoingPayload {
 public:
     /// Keeps a copy. Requires !is_leaving(), and more bytes than fit one packet.
-    void start(std::span<const std::byte> payload, std::uint64_t number, std::uint64_t cookie);
+    void start(std::span<const std::byte> payload, std::uint64_t number);
     /// Whether fragments of the newest one remain to be sent.
     bool is_leaving() const { return left_ < bytes_.size(); }
-    /// Whether the packet of this number may carry the next fragment.
+    /// Whether a fragment remains, and the packet of this number may carry it.
     bool can_continue(std::uint64_t packet_number) const;
 
     struct Piece {
         Fragment fragment;
         std::span<const std::byte> bytes;  // until the next start()
-        std::uint64_t payload_number;
     };
     /// The next fragment, of at most `room` bytes, room >= kMinPayloadBytes. Requires
     /// can_continue(packet_number).
@@ -43,7 +42,6 @@ public:
 private:
     struct Open {
         std::uint64_t number;
-        std::uint64_t cookie;
         std::uint32_t fragments;  // sent and not known to be delivered
     };
     PacketFate close(std::size_t index, bool delivered, Duration rtt);

@@ -119,7 +119,7 @@ void RateController::on_sent(std::size_t bytes, Time now, const ConnectionStats&
     if (!budget_.is_left()) round_.ran_out = true;
 }
 
-void RateController::on_news(const SentPackets::Settled& packet, Time now, const ConnectionStats& stats) {
+void RateController::on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats) {
     if (!packet.fate.delivered) {
         loss_.on_lost(packet.sent, packet.bytes);
         return;
@@ -162,6 +162,12 @@ void RateController::note_silence(Time now, const ConnectionStats& stats) {
     }
     usual_silence_ += (silence - usual_silence_) / 8;
     last_news_ = now;
+}
+
+void RateController::set_max_rate(std::uint64_t max_rate) {
+    max_rate_ = static_cast<float>(max_rate);
+    assert(max_rate_ >= kMinRate);
+    set_rate(rate_);
 }
 
 void RateController::restart(Time now) {

@@ -10,10 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "budget.h"
 #include "../endpoint.h"
-#include "round_trips.h"
 #include "../sent_packets.h"
+#include "budget.h"
+#include "round_trips.h"
 #include "usual_loss.h"
 
 namespace shoal::net {
@@ -36,7 +36,9 @@ public:
     /// A packet without fate, such as an ack.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
     /// The fate of a packet, or a late ack.
-    void on_news(const SentPackets::Settled& packet, Time now, const ConnectionStats& stats);
+    void on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats);
+    /// At least kMinRate.
+    void set_max_rate(std::uint64_t max_rate);
     /// The path is another one: what was learned of the former is forgotten.
     void restart(Time now);
 

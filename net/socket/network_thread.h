@@ -28,8 +28,8 @@ struct NetworkThreadStats {
     std::uint64_t send_overflow = 0;     // dropped by send: the ring is full, or > kMaxDatagramBytes
 };
 
-/// All functions are for one thread, the game's. A tick: receive_all(), update(), send_payload() per peer,
-/// the endpoint's flush(), then flush() here.
+/// All functions are for one thread, the game's. A tick: receive_all(), update(), the endpoint's flush(), then
+/// flush() here.
 class NetworkThread final : public Sink {
 public:
     /// `clock` is called on the new thread, and must count as the game's own time does. Fails when the

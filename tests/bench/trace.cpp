@@ -224,8 +224,8 @@ Result replay(Workload& workload, const Options& options) {
     ecs::World world, replica;
     replication::ServerOptions server_options;
     server_options.sender.tick_hz = workload.frames_per_second();
-    server_options.sender.bytes_per_second = 1e9;
-    server_options.sender.burst_bytes = 10'000'000;
+    server_options.host.connection.first_bytes_per_second = 1'000'000'000;
+    server_options.host.connection.max_bytes_per_second = 1'000'000'000;
     server_options.host.seed[0] = std::byte{1};
     give_key(server_options.host);
     replication::ClientOptions client_options;

@@ -1,10 +1,12 @@
 #pragma once
 // What the fuzzers of net/ share: claims, who listens, and who catches what is sent.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +46,16 @@ struct Log : Handler {
                                             : "unreliable",
             bytes);
     }
+    std::size_t write_payload(PeerId, PayloadTurn& turn) override {
+        if (to_send.empty()) return 0;
+        sending = std::move(to_send.front());
+        to_send.pop_front();
+        if (sending.size() > turn.room.size())
+            turn.large = sending;
+        else
+            std::copy(sending.begin(), sending.end(), turn.room.begin());
+        return sending.size();
+    }
     void on_fate(PeerId, const PacketFate& fate) override { add(fate.delivered ? "delivered" : "lost", {}); }
     bool on_admit(const Admission& admission, std::string&) override {
         add("admit", admission.hello);
@@ -54,6 +66,8 @@ struct Log : Handler {
     }
 
     std::vector<std::pair<std::string, std::string>> events;
+    std::deque<Datagram> to_send;  // payloads
+    Datagram sending;
     PeerId newest;
     DisconnectReason last_reason = DisconnectReason::closed;
 };

@@ -72,16 +72,21 @@ private:
         constexpr std::byte kText[3] = {std::byte('s'), std::byte('t'), std::byte('w')};
         (void)client_.send_message(client_.server(), Channel::reliable, kText);
         (void)client_.send_message(client_.server(), latest_of(3), kText);
-        client_.send_payload(client_.server(), kText, 1, now_);
+        at_client_.to_send = {Datagram(kText, kText + 3)};
         (void)host_.send_message(at_host_.newest, Channel::reliable, kText);
         (void)host_.send_message(at_host_.newest, Channel::unreliable, kText);
-        host_.send_payload(at_host_.newest, std::span(kText).last(1), 2, now_);
-        if (!with_large) return;
+        at_host_.to_send = {Datagram(kText + 2, kText + 3)};
+        if (!with_large) return flush();
         static const Datagram large(2'500, std::byte('l'));
         (void)client_.send_message(client_.server(), unordered(), large);
-        client_.send_payload(client_.server(), large, 3, now_);
+        at_client_.to_send.push_back(large);
         (void)host_.send_message(at_host_.newest, unordered(), large);
-        host_.send_payload(at_host_.newest, large, 4, now_);
+        at_host_.to_send.push_back(large);
+        flush();
+    }
+    void flush() {
+        host_.flush(now_);
+        client_.flush(now_);
     }
 
     /// All that is under way arrives.

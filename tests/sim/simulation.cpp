@@ -78,9 +78,8 @@ Plan plan_of(std::uint64_t seed) {
     plan.server.sender.tick_hz = plan.tick_hz;
     static constexpr double kHistories[] = {0.6, 0.6, 0.1, 0.02, 2.0};
     plan.server.sender.history_s = random.pick(kHistories);
-    static constexpr double kRatesPerSecond[] = {256'000, 256'000, 20'000, 8'000, 4'000};
-    plan.server.sender.bytes_per_second = random.pick(kRatesPerSecond);
-    if (random.chance(0.5)) plan.server.sender.burst_bytes = 1'400;
+    static constexpr std::uint64_t kRatesPerSecond[] = {256'000, 256'000, 20'000, 8'000, 4'000};
+    plan.server.host.connection.max_bytes_per_second = random.pick(kRatesPerSecond);
 
     const std::uint32_t players = 1 + random.below(random.chance(0.15) ? 8 : 3);
     for (std::uint32_t i = 0; i < players; ++i) {

@@ -87,8 +87,6 @@ public:
         options.host.protocol_id = 1;
         options.host.seed[0] = std::byte{9};
         give_key(options.host);
-        options.sender.bytes_per_second = 10'000'000;
-        options.sender.burst_bytes = 200'000;
         return options;
     }
 

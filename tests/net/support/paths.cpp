@@ -11,6 +11,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <utility>
 
 #include "net/client.h"
 #include "net/host.h"
@@ -479,6 +480,10 @@ private:
             last_accepted = simulation.time();
             return true;
         }
+        std::size_t write_payload(PeerId, PayloadTurn& turn) override {
+            if (!std::exchange(has_input, false)) return 0;
+            return simulation.write_state(turn, kInputBytes);
+        }
         void on_message(PeerId, Channel, std::span<const std::byte>) override {
             from_server.arrived(simulation.time());
         }
@@ -501,6 +506,7 @@ private:
         double next_tick;
         PeerId peer;  // at the server; nobody until it is connected
         double owed = 0;
+        bool has_input = false;  // to be sent with the next flush
         Messages from_server, from_client;
         Series accepted, passed;  // payload bytes; datagram bytes
         double last_accepted = 0, longest_gap = 0;
@@ -509,6 +515,13 @@ private:
     struct Server final : Handler {
         explicit Server(Simulation& in) : simulation(in) {}
         void on_connected(PeerId peer) override { simulation.on_connected(peer); }
+        std::size_t write_payload(PeerId peer, PayloadTurn& turn) override {
+            if (!simulation.has_started_) return 0;
+            double& owed = simulation.flow_at(simulation.host_->address(peer)).owed;
+            const std::size_t size = simulation.write_state(turn, static_cast<std::size_t>(owed));
+            owed -= static_cast<double>(size);
+            return size;
+        }
         void on_message(PeerId peer, Channel, std::span<const std::byte>) override {
             simulation.flow_at(simulation.host_->address(peer)).from_client.arrived(simulation.time());
         }
@@ -638,22 +651,19 @@ private:
     void send_state() {
         const double elapsed = now_ - last_server_tick_;
         last_server_tick_ = now_;
-        turn_ += 1;  // no flow is always the first in the queue
-        for (std::size_t i = 0; i < flows_.size(); ++i) {
-            Flow& flow = *flows_[(i + turn_) % flows_.size()];
+        for (const auto& each : flows_) {
+            Flow& flow = *each;
             if (!flow.peer) continue;
             flow.from_server.create(time());
             flow.from_server.send(*host_, flow.peer);
             flow.owed = std::min(flow.owed + path_.demand * elapsed,
                                  std::max(path_.demand * kOwedSeconds, kOwedBytes));
-            while (flow.owed >= 1) {
-                const std::size_t size =
-                    std::min(host_->payload_capacity(flow.peer), static_cast<std::size_t>(flow.owed));
-                if (size == 0) break;
-                host_->send_payload(flow.peer, std::span(state_).first(size), 0, clock());
-                flow.owed -= static_cast<double>(size);
-            }
         }
+    }
+    std::size_t write_state(PayloadTurn& turn, std::size_t most) {
+        const std::size_t size = std::min(most, turn.share);
+        std::copy_n(state_.begin(), size, turn.room.begin());
+        return size;
     }
     void tick_client(Flow& flow) {
         Client& client = *flow.client;
@@ -665,8 +675,7 @@ private:
                 flow.from_client.create(time());
                 flow.from_client.send(client, client.server());
             }
-            const std::size_t size = std::min(client.payload_capacity(client.server()), kInputBytes);
-            if (size > 0) client.send_payload(client.server(), std::span(state_).first(size), 0, clock());
+            flow.has_input = true;
         }
         client.flush(clock());
     }
@@ -716,7 +725,6 @@ private:
     double next_server_tick_ = 0, last_server_tick_ = 0, next_sample_ = kNever;
     bool has_started_ = false, has_joined_ = false, is_cut_ = false;
     int connected_ = 0;
-    std::size_t turn_ = 0;
     double sent_ = 0, dropped_ = 0;
     std::vector<double> waits_;  // ms, one each kStep
 };

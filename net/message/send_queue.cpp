@@ -1,4 +1,4 @@
-#include "outbox.h"
+#include "send_queue.h"
 
 #include <algorithm>
 #include <cassert>
@@ -6,8 +6,6 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::int32_t kUrgentShare = 3;      // bytes for each one of normal messages
-constexpr std::int32_t kMaxLead = 4 * 1024;   // bytes; old injustice is forgotten
 constexpr std::size_t kTypicalHeadBytes = 4;  // of a message, when counting what is ready
 constexpr std::size_t kLargestHeadBytes = 16;
 constexpr std::size_t kFirstSent = 32;
@@ -18,7 +16,6 @@ constexpr std::size_t kKeys = 256;  // of sequenced messages
 // takes the 99th percentile from 200 to 75 ms, which no quicker detection of losses does.
 constexpr double kLossForOne = 0.01;
 constexpr double kLossForTwo = 0.03;
-constexpr std::uint16_t kMaxRepeatedBytes = 128;
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(10);  // another tick: losses come in bursts
 constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);  // no packet came by to ride with
 constexpr double kMaxRepeatCredit = 1200;
@@ -35,25 +32,7 @@ std::size_t repeats_wanted(double loss) {
 
 }  // namespace
 
-/// The messages chosen for one packet, by channel; left uninitialised where possible.
-struct Outbox::Draft {
-    explicit Draft(std::size_t bytes) : room(bytes) {}
-
-    struct Column {
-        std::array<std::uint32_t, kMaxMessagesPerPacket> messages;
-        std::size_t count = 0;
-        std::size_t in_run = 0;  // of the last ones, which share a head
-    };
-    std::array<Column, 3> columns;
-    std::size_t count = 0;
-    std::size_t room;
-    bool is_sorted = true;  // the reliable ones by id
-
-    Column& of(Channel channel) { return columns[std::size_t(channel)]; }
-    const Column& of(Channel channel) const { return columns[std::size_t(channel)]; }
-};
-
-bool Outbox::push(const Delivery& how, std::span<const std::byte> message) {
+bool SendQueue::push(const Delivery& how, std::span<const std::byte> message) {
     assert(message.size() <= (how.channel == Channel::reliable ? kMaxReliableBytes : kMaxMessageBytes));
     assert(how.channel != Channel::sequenced || how.key < kKeys);
     if (how.channel == Channel::sequenced) {
@@ -65,8 +44,8 @@ bool Outbox::push(const Delivery& how, std::span<const std::byte> message) {
     const std::uint32_t before = is_ordered && !buckets_.empty() ? link_to_newest(how.key) : kNone;
     if (before != kNone && messages_[before].id == 0) with.weight = messages_[before].weight;
     std::uint32_t& used = used_bytes_[std::size_t(with.channel)][std::size_t(with.weight)];
-    if (used + queued_bytes(message.size()) > max_bytes_) return false;
-    used = static_cast<std::uint32_t>(used + queued_bytes(message.size()));
+    if (used + cost_in_queue(message.size()) > max_bytes_) return false;
+    used = static_cast<std::uint32_t>(used + cost_in_queue(message.size()));
     for (std::size_t left = piece_count(message.size()); left > 0; --left) {
         const std::size_t bytes = std::min(message.size(), kMaxMessageBytes);
         const std::uint32_t index = add(with, message.first(bytes));
@@ -79,55 +58,53 @@ bool Outbox::push(const Delivery& how, std::span<const std::byte> message) {
     return true;
 }
 
-std::size_t Outbox::queued_bytes(std::size_t message_bytes) {
+std::size_t SendQueue::cost_in_queue(std::size_t message_bytes) {
     return piece_count(message_bytes) * kEntryBytes + message_bytes;
 }
 
 /// The newer message takes the place of the older one in its queue.
-bool Outbox::replace(std::uint32_t index, std::span<const std::byte> bytes) {
+bool SendQueue::replace(std::uint32_t index, std::span<const std::byte> bytes) {
     Message& message = messages_[index];
     std::uint32_t& used = used_bytes(message);
     if (used - message.size + bytes.size() > max_bytes_) return false;
     used = static_cast<std::uint32_t>(used - message.size + bytes.size());
-    if (message.weight != Weight::bulk) ready_bytes_ = ready_bytes_ - message.size + bytes.size();
+    std::size_t& waiting = waiting_bytes_[std::size_t(message.weight)];
+    waiting = waiting - message.size + bytes.size();
     store_.release(message.bytes);
     message.bytes = store_.put(bytes);
     message.size = static_cast<std::uint16_t>(bytes.size());
     return true;
 }
 
-bool Outbox::has_ready(const Terms& terms) const {
-    for (const Weight weight : {Weight::urgent, Weight::normal, Weight::bulk}) {
-        if (waiting_[std::size_t(weight)] == 0) continue;
-        if (weight == Weight::bulk && !terms.bulk && !is_held_up()) continue;
-        if (queue(weight, returned).first != kNone || queue(weight, loose).first != kNone) return true;
-        if (!terms.beside_payload && queue(weight, alone).first != kNone) return true;
-        const std::uint32_t first = queue(weight, fresh).first;
-        if (first != kNone && window_has_room(messages_[first])) return true;
-    }
-    return false;
+bool SendQueue::has_next(Weight weight) const {
+    if (waiting_[std::size_t(weight)] == 0) return false;
+    for (const Place place : {alone, returned, loose})
+        if (queue(weight, place).first != kNone) return true;
+    const std::uint32_t first = queue(weight, fresh).first;
+    return first != kNone && window_has_room(messages_[first]);
 }
 
-bool Outbox::has_repeats(const Terms& terms) const {
+SendQueue::Waiting SendQueue::waiting(Weight weight) const {
+    assert(weight != Weight::bulk);
+    if (weight == Weight::normal && is_held_up())
+        return {waiting_bytes_[0] + waiting_bytes_[1], kMaxMessageBytes + kLargestHeadBytes, true};
+    if (!has_next(weight)) return {};
+    Waiting result{waiting_bytes_[std::size_t(weight)], 0, queue(weight, alone).first != kNone};
+    for (const Place place : {alone, returned, loose_turn_ ? loose : fresh, loose_turn_ ? fresh : loose}) {
+        const std::uint32_t index = queue(weight, place).first;
+        if (index == kNone || (place == fresh && !window_has_room(messages_[index]))) continue;
+        result.first = messages_[index].size + kLargestHeadBytes;
+        break;
+    }
+    return result;
+}
+
+bool SendQueue::has_repeats(const Terms& terms) const {
     if (repeats_wanted(terms.loss) == 0 || repeats_[0].empty()) return false;
     return repeats_[0][0].sent + kRepeatAlone <= terms.now;
 }
 
-bool Outbox::needs_own_packet(std::size_t room) const {
-    const auto is_too_large = [&](std::uint32_t index) {
-        return index != kNone && messages_[index].size + kLargestHeadBytes > room;
-    };
-    for (const Weight weight : {Weight::urgent, Weight::normal}) {
-        if (queue(weight, alone).first != kNone) return true;
-        if (is_too_large(queue(weight, returned).first) || is_too_large(queue(weight, loose).first))
-            return true;
-        const std::uint32_t first = queue(weight, fresh).first;
-        if (is_too_large(first) && window_has_room(messages_[first])) return true;
-    }
-    return is_held_up();
-}
-
-bool Outbox::is_held_up() const {
+bool SendQueue::is_held_up() const {
     if (waiting_[std::size_t(Weight::bulk)] == 0) return false;
     if (next_id_ - base_ < kReliableWindow / 2 && bytes_under_way() < kReliableWindowBytes / 2) return false;
     const std::uint32_t first = queue(Weight::bulk, fresh).first;
@@ -135,23 +112,17 @@ bool Outbox::is_held_up() const {
            (first != kNone && messages_[first].id != 0);
 }
 
-std::uint32_t Outbox::write(ByteWriter& out, std::size_t room, const Terms& terms, ConnectionStats& stats) {
-    Draft draft(room);
-    fill(draft, terms);
-    take_repeats(draft, terms);
-    while (terms.bulk && take_one(draft, Weight::bulk, terms) == Took::one) {
-    }
-    if (draft.count == 0) return kNone;
-    const std::uint32_t carried = write(out, draft, terms.beside_payload);
+std::uint32_t SendQueue::write(ByteWriter& out, Draft& draft, const Terms& terms, ConnectionStats& stats) {
+    if (draft.empty()) return kNone;
+    const std::uint32_t carried = write_runs(out, draft, terms.beside_payload);
     note_sent(draft, terms, stats);
     return carried;
 }
 
-void Outbox::settle(std::uint32_t carried, bool is_delivered) {
+void SendQueue::settle(std::uint32_t carried, bool is_delivered) {
     while (carried != kNone) {
         const Carried ids = carried_[carried];
-        carried_[carried].next = free_carried_;
-        free_carried_ = carried;
+        carried_.release(carried);
         carried = ids.next;
         for (std::uint64_t id = ids.first; id < ids.first + ids.count; ++id) {
             const std::uint32_t index = find(id);
@@ -162,7 +133,7 @@ void Outbox::settle(std::uint32_t carried, bool is_delivered) {
 }
 
 /// Writes the messages, channel by channel in runs, and forgets those that need no ack.
-std::uint32_t Outbox::write(ByteWriter& out, Draft& draft, bool beside_payload) {
+std::uint32_t SendQueue::write_runs(ByteWriter& out, Draft& draft, bool beside_payload) {
     if (!draft.is_sorted) {
         Draft::Column& reliable = draft.of(Channel::reliable);
         std::sort(reliable.messages.begin(), reliable.messages.begin() + std::ptrdiff_t(reliable.count),
@@ -171,7 +142,7 @@ std::uint32_t Outbox::write(ByteWriter& out, Draft& draft, bool beside_payload) 
     std::uint32_t first_carried = kNone;
     std::uint32_t last_carried = kNone;
     std::uint64_t next_id = 0;
-    std::size_t left = draft.count;
+    std::size_t left = draft.count + draft.parity_count;
     for (std::size_t channel = 0; channel < draft.columns.size(); ++channel) {
         const Draft::Column& column = draft.columns[channel];
         for (std::size_t at = 0; at < column.count;) {
@@ -195,10 +166,33 @@ std::uint32_t Outbox::write(ByteWriter& out, Draft& draft, bool beside_payload) 
             }
         }
     }
+    for (std::size_t i = 0; i < draft.parity_count; ++i) {
+        Run run;
+        run.is_last = --left == 0;
+        run.fills_packet = run.is_last && !beside_payload;
+        const Message& message = messages_[draft.parities[i]];
+        run.id_bytes = message.id + 2 == next_id ? 0 : id_bytes(next_id_ - base_);
+        if (run.id_bytes > 0) next_id = message.id + 1;
+        write_parity(out, message, run);
+    }
     return first_carried;
 }
 
-void Outbox::note_sent(const Draft& draft, const Terms& terms, ConnectionStats& stats) {
+/// The message and the one before it, combined by exclusive or.
+void SendQueue::write_parity(ByteWriter& out, const Message& message, Run run) const {
+    run.channel = Channel::reliable;
+    run.is_parity = true;
+    run.first_id = message.id;
+    run.size = message.size;
+    write_run(out, run);
+    std::array<std::byte, kMaxRepeatedBytes> before;
+    store_.read(messages_[find(message.id - 1)].bytes, std::span(before).first(message.size));
+    const std::span<std::byte> sum = out.claim(message.size);
+    store_.read(message.bytes, sum);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] ^= before[i];
+}
+
+void SendQueue::note_sent(const Draft& draft, const Terms& terms, ConnectionStats& stats) {
     const Draft::Column& reliable = draft.of(Channel::reliable);
     for (std::size_t i = 0; i < reliable.count; ++i) {
         Message& message = messages_[reliable.messages[i]];
@@ -207,28 +201,24 @@ void Outbox::note_sent(const Draft& draft, const Terms& terms, ConnectionStats& 
         message.copies += 1;
         message.last_sent = terms.now;
         const bool is_small = message.size <= kMaxRepeatedBytes && message.weight != Weight::bulk;
-        if (!is_repeat && is_small && repeats_wanted(terms.loss) > 0) {
+        if (!is_repeat && is_small && (!message.has_parity || message.losses > 1) &&
+            repeats_wanted(terms.loss) > 0) {
             repeats_[0].push({message.id, terms.now});
         }
     }
-    stats.messages_sent += draft.count;
+    stats.messages_sent += draft.count + draft.parity_count;
+    stats.messages_repeated += draft.parity_count;
 }
 
-void Outbox::paid(std::size_t bytes) {
+void SendQueue::paid(std::size_t bytes) {
     for (std::size_t round = 0; round < repeat_credit_.size(); ++round) {
         const double earned = repeat_share_ * (round == 0 ? 1 : kSecondShare) * double(bytes);
         repeat_credit_[round] = std::min(repeat_credit_[round] + earned, kMaxRepeatCredit);
     }
 }
 
-std::uint32_t Outbox::add(const Delivery& how, std::span<const std::byte> message) {
-    std::uint32_t index = free_;
-    if (index == kNone) {
-        index = static_cast<std::uint32_t>(messages_.size());
-        messages_.emplace_back();
-    } else {
-        free_ = messages_[index].next;
-    }
+std::uint32_t SendQueue::add(const Delivery& how, std::span<const std::byte> message) {
+    const std::uint32_t index = messages_.take();
     Message& added = messages_[index];
     added = Message{};
     added.bytes = store_.put(message);
@@ -239,21 +229,20 @@ std::uint32_t Outbox::add(const Delivery& how, std::span<const std::byte> messag
     return index;
 }
 
-void Outbox::drop_bytes(Message& message) {
+void SendQueue::drop_bytes(Message& message) {
     store_.release(message.bytes);
     message.bytes = kNone;
 }
 
-void Outbox::release(std::uint32_t index) {
+void SendQueue::release(std::uint32_t index) {
     Message& message = messages_[index];
     if (!message.is_delivered) drop_bytes(message);
     if (message.channel == Channel::reliable && message.key != Delivery::kNoKey) unchain(index);
-    message.next = free_;
-    free_ = index;
+    messages_.release(index);
 }
 
 /// Makes it the newest of its key, in place of the one that was.
-void Outbox::chain(std::uint32_t index) {
+void SendQueue::chain(std::uint32_t index) {
     if (buckets_.size() < messages_.size()) grow_buckets();
     Message& message = messages_[index];
     std::uint32_t& newest = link_to_newest(message.key);
@@ -266,7 +255,7 @@ void Outbox::chain(std::uint32_t index) {
     newest = index;
 }
 
-void Outbox::unchain(std::uint32_t index) {
+void SendQueue::unchain(std::uint32_t index) {
     const Message& message = messages_[index];
     if (message.successor != kNone) {
         messages_[message.successor].predecessor = kNone;
@@ -275,18 +264,18 @@ void Outbox::unchain(std::uint32_t index) {
     }
 }
 
-std::uint32_t& Outbox::bucket(std::uint32_t key) {
+std::uint32_t& SendQueue::bucket(std::uint32_t key) {
     return buckets_[(key * 0x9E3779B9u >> 16) & (buckets_.size() - 1)];
 }
 
 /// Where the newest of the key hangs, or would.
-std::uint32_t& Outbox::link_to_newest(std::uint32_t key) {
+std::uint32_t& SendQueue::link_to_newest(std::uint32_t key) {
     std::uint32_t* link = &bucket(key);
     while (*link != kNone && messages_[*link].key != key) link = &messages_[*link].next_in_bucket;
     return *link;
 }
 
-void Outbox::grow_buckets() {
+void SendQueue::grow_buckets() {
     std::vector<std::uint32_t> old(std::max(kFirstBuckets, buckets_.size() * 2), kNone);
     old.swap(buckets_);
     for (std::uint32_t index : old) {
@@ -301,58 +290,35 @@ void Outbox::grow_buckets() {
     }
 }
 
-void Outbox::enqueue(std::uint32_t index, Place place) {
+void SendQueue::enqueue(std::uint32_t index, Place place) {
     Message& message = messages_[index];
     message.next = kNone;
     Queue& to = queue(message.weight, place);
     (to.last == kNone ? to.first : messages_[to.last].next) = index;
     to.last = index;
     waiting_[std::size_t(message.weight)] += 1;
-    if (place != alone && message.weight != Weight::bulk) ready_bytes_ += kTypicalHeadBytes + message.size;
+    waiting_bytes_[std::size_t(message.weight)] += kTypicalHeadBytes + message.size;
 }
 
-void Outbox::dequeue(Weight weight, Place place) {
+void SendQueue::dequeue(Weight weight, Place place) {
     waiting_[std::size_t(weight)] -= 1;
     Queue& from = queue(weight, place);
     const Message& message = messages_[from.first];
-    if (place != alone && weight != Weight::bulk) ready_bytes_ -= kTypicalHeadBytes + message.size;
+    waiting_bytes_[std::size_t(weight)] -= kTypicalHeadBytes + message.size;
     if (place == fresh || place == loose)
         used_bytes(message) -= static_cast<std::uint32_t>(kEntryBytes + message.size);
     from.first = message.next;
     if (from.first == kNone) from.last = kNone;
 }
 
-/// Urgent and normal ones, a fair share each, with bulk among the normal ones while it holds them up.
-void Outbox::fill(Draft& draft, const Terms& terms) {
-    for (;;) {
-        const std::size_t room = draft.room;
-        const bool is_urgent = urgent_lead_ <= 0;
-        bool sent_urgent = is_urgent;
-        const auto take = [&](bool urgent) {
-            return urgent ? take_one(draft, Weight::urgent, terms) : take_normal(draft, terms);
-        };
-        const Took first = take(is_urgent);
-        Took second = Took::nothing;
-        if (first != Took::one) {
-            sent_urgent = !is_urgent;
-            second = take(!is_urgent);
-            if (second != Took::one) return;
-        }
-        const std::int32_t bytes = static_cast<std::int32_t>(room - draft.room);
-        urgent_lead_ += sent_urgent ? bytes : -kUrgentShare * bytes;
-        urgent_lead_ = std::clamp(urgent_lead_, -kMaxLead, kMaxLead);
-        if (first == Took::nothing) urgent_lead_ = 0;  // nobody was held up
-    }
-}
-
-Outbox::Took Outbox::take_normal(Draft& draft, const Terms& terms) {
-    if (!is_held_up()) return take_one(draft, Weight::normal, terms);
+SendQueue::Took SendQueue::take(Draft& draft, Weight weight, const Terms& terms) {
+    if (weight != Weight::normal || !is_held_up()) return take_next(draft, weight, terms);
     bulk_turn_ = !bulk_turn_;
-    const Took first = take_one(draft, bulk_turn_ ? Weight::bulk : Weight::normal, terms);
-    return first == Took::one ? first : take_one(draft, bulk_turn_ ? Weight::normal : Weight::bulk, terms);
+    const Took first = take_next(draft, bulk_turn_ ? Weight::bulk : Weight::normal, terms);
+    return first == Took::one ? first : take_next(draft, bulk_turn_ ? Weight::normal : Weight::bulk, terms);
 }
 
-Outbox::Took Outbox::take_one(Draft& draft, Weight weight, const Terms& terms) {
+SendQueue::Took SendQueue::take_next(Draft& draft, Weight weight, const Terms& terms) {
     Took result = Took::nothing;
     if (waiting_[std::size_t(weight)] == 0) return result;
     for (const Place place : {alone, returned, loose_turn_ ? loose : fresh, loose_turn_ ? fresh : loose}) {
@@ -384,7 +350,7 @@ Outbox::Took Outbox::take_one(Draft& draft, Weight weight, const Terms& terms) {
     return result;
 }
 
-void Outbox::take_repeats(Draft& draft, const Terms& terms) {
+void SendQueue::take_repeats(Draft& draft, const Terms& terms) {
     const std::size_t wanted = repeats_wanted(terms.loss);
     for (std::size_t round = 0; round < repeats_.size(); ++round) {
         Fifo<Repeat>& waiting = repeats_[round];
@@ -399,6 +365,10 @@ void Outbox::take_repeats(Draft& draft, const Terms& terms) {
                 if (repeat_credit_[round] < message.size || bytes > draft.room) break;
                 for (double& credit : repeat_credit_)
                     credit = std::max(credit - message.size, -kMaxRepeatCredit);
+                if (take_parity(draft, index)) {
+                    waiting.pop();
+                    continue;
+                }
                 put(draft, index, bytes);
                 message.last_sent = terms.now;
                 if (round + 1 < wanted) repeats_[round + 1].push({repeat.id, terms.now});
@@ -408,9 +378,26 @@ void Outbox::take_repeats(Draft& draft, const Terms& terms) {
     }
 }
 
+/// A parity protects two messages for the bytes of one: where messages follow each other, that is worth more
+/// than a copy. The one before must be in flight as well, of the same size and order.
+bool SendQueue::take_parity(Draft& draft, std::uint32_t index) {
+    Message& message = messages_[index];
+    const std::uint32_t before = find(message.id - 1);
+    if (before == kNone || message.distance != 1 || message.pieces_left > 0) return false;
+    const Message& other = messages_[before];
+    const bool fits =
+        other.copies > 0 && other.distance == 1 && other.size == message.size && other.pieces_left == 0;
+    const std::size_t bytes = message.size + 1u + 2 + 2;  // head, id, size
+    if (!fits || bytes > draft.room || draft.parity_count == draft.parities.size()) return false;
+    message.has_parity = true;
+    draft.parities[draft.parity_count++] = index;
+    draft.room -= bytes;
+    return true;
+}
+
 /// Bytes at most, if it is the next one of its channel: ids may take fewer, and sorting may join runs. More
 /// than there are if one more message is too many.
-std::size_t Outbox::cost(const Draft& draft, const Message& message) const {
+std::size_t SendQueue::cost(const Draft& draft, const Message& message) const {
     if (draft.count == kMaxMessagesPerPacket) return draft.room + 1;
     const Draft::Column& column = draft.of(message.channel);
     const std::size_t bytes = message.size + (message.channel == Channel::sequenced ? 1u : 0u);
@@ -425,7 +412,7 @@ std::size_t Outbox::cost(const Draft& draft, const Message& message) const {
 }
 
 /// Takes `bytes`, its cost.
-void Outbox::put(Draft& draft, std::uint32_t index, std::size_t bytes) {
+void SendQueue::put(Draft& draft, std::uint32_t index, std::size_t bytes) {
     const Message& message = messages_[index];
     Draft::Column& column = draft.of(message.channel);
     if (column.count > 0) {
@@ -439,14 +426,15 @@ void Outbox::put(Draft& draft, std::uint32_t index, std::size_t bytes) {
     draft.room -= bytes;
 }
 
-bool Outbox::joins(const Message& before, const Message& after) const {
-    if (before.size != after.size || (before.pieces_left > 0) != (after.pieces_left > 0)) return false;
+bool SendQueue::joins(const Message& before, const Message& after) const {
+    if (before.size != after.size || after.size == 0 || (before.pieces_left > 0) != (after.pieces_left > 0))
+        return false;
     return before.channel != Channel::reliable ||
            (after.id == before.id + 1 && after.distance == before.distance);
 }
 
 /// The run that starts there.
-Run Outbox::run_at(const Draft& draft, std::size_t channel, std::size_t at) const {
+Run SendQueue::run_at(const Draft& draft, std::size_t channel, std::size_t at) const {
     const Draft::Column& column = draft.columns[channel];
     const Message& first = messages_[column.messages[at]];
     std::size_t end = at + 1;
@@ -463,25 +451,19 @@ Run Outbox::run_at(const Draft& draft, std::size_t channel, std::size_t at) cons
 }
 
 /// Notes the ids of a run behind `last`, in it if they are consecutive, and moves `last` there.
-void Outbox::carry(std::uint32_t& last, const Run& run) {
+void SendQueue::carry(std::uint32_t& last, const Run& run) {
     if (last != kNone && carried_[last].first + carried_[last].count == run.first_id) {
         carried_[last].count = static_cast<std::uint16_t>(carried_[last].count + run.count);
         return;
     }
-    std::uint32_t index = free_carried_;
-    if (index == kNone) {
-        index = static_cast<std::uint32_t>(carried_.size());
-        carried_.emplace_back();
-    } else {
-        free_carried_ = carried_[index].next;
-    }
+    const std::uint32_t index = carried_.take();
     carried_[index] = {run.first_id, kNone, run.count};
     if (last != kNone) carried_[last].next = index;
     last = index;
 }
 
 /// For it and for the pieces after it, or they have their ids. Bulk leaves half of the window to the others.
-bool Outbox::window_has_room(const Message& message) const {
+bool SendQueue::window_has_room(const Message& message) const {
     if (message.id != 0) return true;
     const unsigned shift = message.weight == Weight::bulk ? 1 : 0;
     const std::size_t bytes = message.size + message.pieces_left * kMaxMessageBytes;
@@ -490,7 +472,7 @@ bool Outbox::window_has_room(const Message& message) const {
 }
 
 /// To the pieces that wait behind this one.
-void Outbox::assign_ids(std::uint32_t index) {
+void SendQueue::assign_ids(std::uint32_t index) {
     for (unsigned left = messages_[index].pieces_left; left > 0; --left) {
         index = messages_[index].next;
         messages_[index].id = next_id_;
@@ -499,7 +481,7 @@ void Outbox::assign_ids(std::uint32_t index) {
     }
 }
 
-void Outbox::assign_id(std::uint32_t index) {
+void SendQueue::assign_id(std::uint32_t index) {
     const Message& message = messages_[index];
     assert(message.id == next_id_);
     if (next_id_ - base_ == sent_.size()) {
@@ -512,7 +494,7 @@ void Outbox::assign_id(std::uint32_t index) {
     next_id_ += 1;
 }
 
-std::uint16_t Outbox::distance_if_sent_now(const Message& message) const {
+std::uint16_t SendQueue::distance_if_sent_now(const Message& message) const {
     if (message.key == Delivery::kNoKey) return 0;
     if (message.predecessor != kNone) {
         return static_cast<std::uint16_t>(next_id_ - messages_[message.predecessor].id);
@@ -523,13 +505,13 @@ std::uint16_t Outbox::distance_if_sent_now(const Message& message) const {
 }
 
 /// kNone: delivered, or not sent yet.
-std::uint32_t Outbox::find(std::uint64_t id) const {
+std::uint32_t SendQueue::find(std::uint64_t id) const {
     if (id < base_ || id >= next_id_) return kNone;
     const std::uint32_t index = sent(id).message;
     return messages_[index].is_delivered ? kNone : index;
 }
 
-void Outbox::delivered(std::uint32_t index) {
+void SendQueue::delivered(std::uint32_t index) {
     drop_bytes(messages_[index]);
     messages_[index].is_delivered = true;
     while (base_ < next_id_ && messages_[sent(base_).message].is_delivered) {
@@ -538,7 +520,7 @@ void Outbox::delivered(std::uint32_t index) {
     }
 }
 
-void Outbox::lost(std::uint32_t index) {
+void SendQueue::lost(std::uint32_t index) {
     Message& message = messages_[index];
     assert(message.copies > 0);
     message.copies -= 1;
@@ -547,29 +529,28 @@ void Outbox::lost(std::uint32_t index) {
     enqueue(index, message.losses >= 2 ? alone : returned);
 }
 
-std::size_t Outbox::capacity_bytes() const {
-    return messages_.capacity() * sizeof(Message) + store_.capacity_bytes() +
+std::size_t SendQueue::capacity_bytes() const {
+    return messages_.capacity_bytes() + store_.capacity_bytes() + carried_.capacity_bytes() +
            (buckets_.capacity() + sequenced_.capacity()) * sizeof(std::uint32_t) +
-           sent_.capacity() * sizeof(Sent) + carried_.capacity() * sizeof(Carried);
+           sent_.capacity() * sizeof(Sent);
 }
 
-bool Outbox::is_consistent() const {
+bool SendQueue::is_consistent() const {
     std::size_t waiting = 0;
-    std::size_t ready = 0;
     for (std::size_t weight = 0; weight < queues_.size(); ++weight) {
         const std::size_t before = waiting;
+        std::size_t bytes = 0;
         for (std::size_t place = 0; place < kPlaces; ++place) {
             for (std::uint32_t i = queues_[weight][place].first; i != kNone; i = messages_[i].next) {
                 const Message& message = messages_[i];
                 if (std::size_t(message.weight) != weight || message.copies != 0) return false;
                 if ((place == loose) != (message.channel != Channel::reliable)) return false;
                 if (place != fresh && place != loose && message.id == 0) return false;
-                if (place != alone && message.weight != Weight::bulk)
-                    ready += kTypicalHeadBytes + message.size;
+                bytes += kTypicalHeadBytes + message.size;
                 waiting += 1;
             }
         }
-        if (waiting - before != waiting_[weight]) return false;
+        if (waiting - before != waiting_[weight] || bytes != waiting_bytes_[weight]) return false;
     }
     std::size_t under_way = 0;
     std::size_t copies = 0;
@@ -579,12 +560,8 @@ bool Outbox::is_consistent() const {
         under_way += message.is_delivered || message.copies > 0;
         copies += message.is_delivered ? 0 : message.copies;
     }
-    std::size_t free = 0;
-    for (std::uint32_t i = free_; i != kNone; i = messages_[i].next) free += 1;
-    std::size_t carried = carried_.size();
-    for (std::uint32_t i = free_carried_; i != kNone; i = carried_[i].next) carried -= 1;
-    return ready == ready_bytes_ && waiting + under_way + free == messages_.size() &&
-           (base_ == next_id_ || find(base_) != kNone) && (copies > 0) <= (carried > 0);
+    return waiting + under_way == messages_.used() && (base_ == next_id_ || find(base_) != kNone) &&
+           (copies > 0) <= (carried_.used() > 0);
 }
 
 }  // namespace shoal::net

@@ -1,0 +1,88 @@
+#include "scheduler.h"
+
+#include <algorithm>
+
+namespace shoal::net {
+namespace {
+
+/// More than any message takes; older injustice is forgotten.
+constexpr std::int32_t kMaxCredit = 3 * kMaxDatagramBytes;
+
+}  // namespace
+
+std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
+                             const SendQueue::Waiting& normal, bool payload_waits) {
+    const unsigned all_before = all_shares();
+    room_ = static_cast<std::uint32_t>(room);
+    urgent_.share = urgent ? shares_.urgent : 0;
+    normal_.share = normal ? shares_.normal : 0;
+    payload_.share = payload_waits ? shares_.payload : 0;
+    const int waiting = (urgent_.share > 0) + (normal_.share > 0) + (payload_.share > 0);
+    for (Kind* const kind : {&urgent_, &normal_, &payload_}) {
+        if (waiting == 1 || kind->share == 0) kind->credit = 0;
+        if (all_before > 0) kind->credit = kind->credit / Credit(all_before) * Credit(all_shares());
+    }
+    if (!payload_waits) return 0;
+    if (waiting == 1) return std::min(room, kMaxPayloadBytes);
+
+    // Messages get nothing until they can pay for the first one.
+    const auto due = [&](const Kind& kind, const SendQueue::Waiting& messages) {
+        const std::size_t most = may_take(kind);
+        return messages && most >= messages.first ? std::min(messages.bytes, most) : 0;
+    };
+    const std::size_t urgent_due = due(urgent_, urgent), normal_due = due(normal_, normal);
+    const std::size_t left = room - std::min(room, urgent_due + normal_due);
+    const bool is_alone = (urgent_due > 0 && urgent.is_alone) || (normal_due > 0 && normal.is_alone);
+    // A payload that took the room of messages again and again sits out until it is paid for.
+    const std::size_t most = may_take(payload_);
+    if (!is_alone && left >= kMinPayloadBytes && most > 0) return std::min(left, kMaxPayloadBytes);
+    // Small shares of a packet add up until they are worth one.
+    const bool is_payloads_turn =
+        most >= kMinPayloadBytes && payload_.credit >= urgent_.credit && payload_.credit >= normal_.credit;
+    return is_payloads_turn ? std::min({most, room, kMaxPayloadBytes}) : 0;
+}
+
+void Scheduler::payload_took(std::size_t bytes) {
+    if (bytes == 0) payload_ = {};
+    pay(payload_, bytes);
+}
+
+void Scheduler::fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue::Terms& terms) {
+    const auto take = [&](Weight weight) {
+        const std::size_t room = draft.room;
+        if (queue.take(draft, weight, terms) != SendQueue::Took::one) return false;
+        pay(weight == Weight::urgent ? urgent_ : normal_, room - draft.room);
+        return true;
+    };
+    for (bool goes_on = true; goes_on;) {
+        const bool is_urgents_turn = urgent_.credit >= normal_.credit;
+        goes_on = take(is_urgents_turn ? Weight::urgent : Weight::normal) ||
+                  take(is_urgents_turn ? Weight::normal : Weight::urgent);
+    }
+    // What one did not want, it does not save up.
+    const bool waits_urgent(queue.waiting(Weight::urgent)), waits_normal(queue.waiting(Weight::normal));
+    if (!waits_urgent) urgent_.credit = 0;
+    if (!waits_normal) normal_.credit = 0;
+    if (!waits_urgent && !waits_normal) payload_.credit = 0;
+    queue.take_repeats(draft, terms);
+    while (terms.bulk && queue.take(draft, Weight::bulk, terms) == SendQueue::Took::one) {
+    }
+}
+
+/// Bytes: its credit, and its share of the packet.
+std::size_t Scheduler::may_take(const Kind& kind) const {
+    const Credit share = static_cast<Credit>(room_ * kind.share);
+    return static_cast<std::size_t>(std::max<Credit>(kind.credit + share, 0)) / all_shares();
+}
+
+void Scheduler::pay(Kind& payer, std::size_t bytes) {
+    const Credit all = static_cast<Credit>(all_shares());
+    if (payer.share == 0 || payer.share == all_shares()) return;
+    payer.credit -= static_cast<Credit>(bytes) * all;
+    for (Kind* const kind : {&urgent_, &normal_, &payload_}) {
+        kind->credit += static_cast<Credit>(bytes * kind->share);
+        kind->credit = std::clamp(kind->credit, -kMaxCredit * all, kMaxCredit * all);
+    }
+}
+
+}  // namespace shoal::net

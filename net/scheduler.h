@@ -1,0 +1,54 @@
+#pragma once
+// How urgent messages, the payload and normal messages share the bytes of a connection's packets: by deficit
+// round robin. Source: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", 1996.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "endpoint.h"
+#include "message/send_queue.h"
+
+namespace shoal::net {
+
+/// Bytes relative to each other while all of these wait. Each at least 1.
+struct Shares {
+    std::uint8_t urgent = 3;   // messages
+    std::uint8_t payload = 2;  // state
+    std::uint8_t normal = 1;   // messages
+};
+
+/// Decides for one packet after the other. Each byte that goes out earns credit for all who wait, by their
+/// shares, and costs the one who sends it a byte of credit. What nobody else wants is free for anyone. Who
+/// stops waiting loses its credit; so nobody saves up.
+class Scheduler {
+public:
+    explicit Scheduler(const Shares& shares) : shares_(shares) {}
+    void set_shares(const Shares& shares) { shares_ = shares; }
+
+    /// Starts a packet that has `room` bytes for messages and payload. Returns the share of the payload, if
+    /// one waits: at least kMinPayloadBytes; 0 if this packet is for messages alone.
+    std::size_t begin(std::size_t room, const SendQueue::Waiting& urgent, const SendQueue::Waiting& normal,
+                      bool payload_waits);
+    /// The payload took so many bytes; 0: none waited after all.
+    void payload_took(std::size_t bytes);
+    /// Moves messages from the queue into the draft until it is full or nothing is left: urgent and normal
+    /// ones by their credit, then repeats, then bulk if the terms allow.
+    void fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue::Terms& terms);
+
+private:
+    using Credit = std::int32_t;  // bytes times all shares of those who wait
+    struct Kind {
+        Credit credit = 0;
+        unsigned share = 0;  // 0: does not wait
+    };
+    unsigned all_shares() const { return urgent_.share + normal_.share + payload_.share; }
+    std::size_t may_take(const Kind& kind) const;
+    void pay(Kind& payer, std::size_t bytes);
+
+    Shares shares_;
+    Kind urgent_, normal_, payload_;
+    std::uint32_t room_ = 0;  // of the present packet
+};
+
+}  // namespace shoal::net
