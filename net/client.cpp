@@ -120,8 +120,11 @@ void Client::receive_packet(std::span<const std::byte> datagram, Time now) {
     if (connection_->open(datagram, packet, now) != Connection::Arrival::fresh) return;
     if (packet.challenge.reset_token && packet.number > newest_challenge_) {
         newest_challenge_ = packet.number;
-        std::copy_backward(reset_tokens_.begin() + 1, reset_tokens_.end() - 1, reset_tokens_.end());
-        reset_tokens_[1] = *packet.challenge.reset_token;
+        const ResetToken& token = *packet.challenge.reset_token;
+        if (std::find(reset_tokens_.begin(), reset_tokens_.end(), token) == reset_tokens_.end()) {
+            std::copy_backward(reset_tokens_.begin() + 1, reset_tokens_.end() - 1, reset_tokens_.end());
+            reset_tokens_[1] = token;
+        }
     }
     connection_->apply(packet, now);
 }

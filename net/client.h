@@ -79,8 +79,8 @@ private:
     std::uint16_t generation_ = 0;
     std::uint64_t server_schema_hash_ = 0;
     std::unique_ptr<Connection> connection_;  // from acceptance to the last word
-    /// What the server says if it forgets connection_: to the address where the client came in, and to those
-    /// that were challenged last.
+    /// The tokens that a genuine reset may carry: one for the client's first address, the others for the
+    /// addresses that the server challenged most recently.
     std::array<ResetToken, 4> reset_tokens_{};
     std::uint64_t newest_challenge_ = 0;  // number of the packet that brought it; 0: the answer did
 };

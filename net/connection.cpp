@@ -140,10 +140,10 @@ void Connection::challenge(const Address& to, const Challenge& challenge, std::s
 
 void Connection::move(const Address& to, Time now) {
     // If the first challenge was lost this is long ago; later samples mend that.
-    const Duration rtt = std::max<Duration>(now - path_.challenged(), Duration(1));
+    const std::optional<Time> challenged = path_.challenged(to);
     if (!path_.prove(to, now)) return;
     // After RFC 9000, section 9.4.
-    sent_.restart(rtt, stats_);
+    sent_.restart(challenged ? std::max<Duration>(now - *challenged, Duration(1)) : stats_.rtt, stats_);
     rate_.restart(now);
 }
 
@@ -163,9 +163,14 @@ void Connection::apply(const Packet& packet, Time now) {
     sent_.acknowledge(packet.acks, now, stats_);
     report_fates(now);
     const bool has_room = inbox_.has_room(packet);
-    if (!has_room) stats_.messages_refused += packet.message_count;
-    for (std::size_t i = 0; has_room && i < packet.message_count && is_open_; ++i)
-        deliver(packet, packet.frames[i]);
+    for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) {
+        // Without room, only what need not be kept; the rest comes again.
+        if (has_room || inbox_.is_next(packet.frames[i])) {
+            deliver(packet, packet.frames[i]);
+        } else {
+            stats_.messages_refused += 1;
+        }
+    }
     if (!has_room || !is_open_ || !take_payload(packet, now) || !is_open_) return;
     received_.accept(packet.number);
     if (received_.newest_accepted() == packet.number) newest_accepted_at_ = now;
@@ -199,7 +204,7 @@ void Connection::update(Time now) {
     }
 }
 
-void Connection::flush(Time now) {
+void Connection::flush(Time now, bool with_contents) {
     if (!is_open_) return send_disconnect(now);
     for (; echo_count_ > 0; --echo_count_) {
         std::array<std::byte, 8> body;
@@ -207,7 +212,7 @@ void Connection::flush(Time now) {
         Draft draft;
         put(write_bare(draft, PacketKind::echo, body, now), now);
     }
-    flush_contents(now);
+    if (with_contents) flush_contents(now);
     // An answer is overdue: ask once more, for the answer tells about all the packets before.
     const Duration timeout =
         rate_.is_broken() ? rate_.probe_interval() : sent_.retransmission_timeout(stats_);
@@ -229,6 +234,7 @@ void Connection::flush_contents(Time now) {
 }
 
 bool Connection::send_contents(bool& asks, Time now) {
+    skip_number();
     const SendQueue::Waiting urgent = queue_.waiting(Weight::urgent), normal = queue_.waiting(Weight::normal);
     const std::size_t bytes = urgent.bytes + normal.bytes;
     const bool may_send = rate_.may_send();
@@ -239,10 +245,10 @@ bool Connection::send_contents(bool& asks, Time now) {
     const bool has_bulk = terms.bulk && queue_.has_bulk();
     const bool is_first = !sent_.any_open() || sent_.newest_sent() != now;
     const bool has_messages = bytes > 0 || has_bulk || (is_first && queue_.has_repeats(terms));
-    const bool has_payload = may_send && (asks || outgoing_.can_continue(sent_.next_number()));
+    const bool asks_now = outgoing_.is_leaving() ? outgoing_.can_continue(sent_.next_number()) : asks;
+    const bool has_payload = may_send && asks_now;
     if (!has_messages && !has_payload) return false;
 
-    skip_number();
     Draft draft;
     begin_data(draft, now);
     const std::size_t room = draft.out.room() - cipher_.tag_bytes();
@@ -385,14 +391,18 @@ void Connection::put(std::span<const std::byte> datagram, Time now) {
     stats_.bytes_sent += datagram.size();
     queue_.paid(datagram.size() + kIpUdpBytes);
     sink_.send(path_.address(), datagram);
-    if (const Address* const second = path_.second(now)) sink_.send(*second, datagram);
+    if (const Address* const second = path_.second(now)) {
+        stats_.bytes_sent += datagram.size();
+        rate_.on_sent_untracked(datagram.size());
+        sink_.send(*second, datagram);
+    }
 }
 
 /// Leaves the next packet number out if its turn has come, and chooses another one.
 void Connection::skip_number() {
     if (session_.salt == 0) return;
     const std::uint64_t next = sent_.next_number();
-    if (next < next_skip_) return;
+    if (next < next_skip_ || !sent_.has_room(1)) return;  // the next packet may have to be tracked
     const bool is_first = next_skip_ == 0;
     if (!is_first) sent_.skip();
     const std::uint64_t random = siphash({session_.salt, 0}, {next}) % kSkipRange;

@@ -84,7 +84,8 @@ public:
     /// Reports on_connected, once; from then on the handler hears of it.
     void announce();
     void update(Time now);
-    void flush(Time now);
+    /// Sends what is due. Without contents: acks and the like, but no messages and no payload.
+    void flush(Time now, bool with_contents = true);
     /// Sends a packet that carries nothing and wants an ack.
     void ping(Time now) { send_acks(true, now); }
 
@@ -165,14 +166,14 @@ private:
     bool is_order_broken_ = false;    // since the last ack: some came too late, or are missing
     std::uint32_t acks_to_send_ = 0;  // packets that should still carry the news, should some be lost
 
-    std::array<std::uint64_t, 4> echoes_{};  // of challenges, to be sent
+    std::array<std::uint64_t, 3> echoes_{};  // of challenges, to be sent
     std::uint8_t echo_count_ = 0;
     std::uint64_t next_skip_ = 0;  // the packet number to leave out; 0: none
 
     bool is_open_ = true;
     bool is_announced_ = false;
     DisconnectReason reason_ = DisconnectReason::closed;
-    std::string text_;  // for the other side
+    std::string text_;  // of the disconnect, sent or received
     std::uint8_t disconnects_left_ = 0;
     Time next_disconnect_{0};
 };

@@ -25,7 +25,7 @@ constexpr std::size_t kMaxDatagramBytes = 1200;                    // what every
 constexpr std::size_t kMaxMessageBytes = 1000;                     // unreliable, sequenced
 constexpr std::size_t kMaxReliableBytes = 256 * kMaxMessageBytes;  // reliable; travels in pieces of 1,000
 constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
-constexpr std::size_t kMinPayloadBytes = 600;   // offered at least, where a payload is asked for
+constexpr std::size_t kMinPayloadBytes = 600;   // write_payload is always offered at least this much
 /// State payload in as many packets as it takes. All must arrive: at 1 % loss 32 kB do in three of four
 /// cases, at 5 % in less than one of four.
 constexpr std::size_t kMaxLargePayloadBytes = 32 * 1024;

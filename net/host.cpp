@@ -74,16 +74,18 @@ void Host::flush(Time now) {
     allowed_until_ = now;
     // Another one is first each time: on a shared path, and within a limit, whoever is first gets more.
     first_flushed_ = (first_flushed_ + 1) % peers_.size();
+    const std::size_t first = first_flushed_;
+    bool is_first_denied = true;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
-        const std::size_t index = (first_flushed_ + i) % peers_.size();
+        const std::size_t index = (first + i) % peers_.size();
         if (!peers_[index]) continue;
-        if (limit > 0 && allowance_ <= 0) {
+        const bool is_allowed = limit == 0 || allowance_ > 0;
+        if (!is_allowed && is_first_denied)
             first_flushed_ = index + peers_.size() - 1;  // the next flush goes on here
-            return;
-        }
+        is_first_denied &= is_allowed;
         Connection& connection = peers_[index]->connection;
         const std::uint64_t sent_before = connection.stats().bytes_sent;
-        connection.flush(now);
+        connection.flush(now, is_allowed);
         allowance_ -= static_cast<double>(connection.stats().bytes_sent - sent_before);
     }
 }
@@ -153,7 +155,8 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
             peer.connection.challenge(from, challenge, room, now);
         }
     }
-    if (path.address() == peer.home) return;
+    // While both addresses are in use, packets come from one and the other.
+    if (path.address() == peer.home || path.second(now)) return;
     stats_.moves += 1;
     peer.home = path.address();
     gate_.settle(peer.id(), peer.home);

@@ -39,7 +39,7 @@ struct HostConfig {
                                          // networks share addresses.
     std::uint32_t max_pending_per_ip = 32;      // accepted, not confirmed; then their oldest gives way
     std::uint32_t max_handshakes_per_s = 1000;  // 0.2 ms of CPU each; of one machine at most
-                                                // max_pending_per_ip in 100 ms
+                                                // max_pending_per_ip in 0.8 s, on average
     std::uint32_t max_resets_per_s = 2000;      // answers to packets of unknown connections
     std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Of all connections together, without IP and UDP
     Duration handshake_timeout = std::chrono::seconds(5);  // from accepting to the client's first packet

@@ -1,5 +1,5 @@
 #pragma once
-// The packets of a connection, as bytes. README.md has the tables.
+// The packets of a connection, as bytes. WIRE.md has the tables.
 
 #include <array>
 #include <cstddef>
@@ -71,7 +71,7 @@ struct Run {
     Channel channel = Channel::unreliable;
     bool goes_on = false;       // reliable: pieces, none of them the last of its message
     bool is_parity = false;     // one Frame::is_parity
-    bool is_last = false;       // in the packet
+    bool is_last = false;       // the last run of its packet
     bool fills_packet = false;  // is_last and no payload follows: the size is left out
     std::uint8_t count = 1;
     std::uint8_t id_bytes = 0;  // 1 or 2; 0 when it continues the reliable run before; a parity:
@@ -152,9 +152,11 @@ std::size_t fragment_head_bytes(const Fragment& fragment);
 void write_fragment_head(ByteWriter& out, const Fragment& fragment);
 /// Bytes of the head of such a run, its size included.
 std::size_t run_bytes(const Run& run);
-/// The messages follow, `size` bytes each, a sequenced one with its key before it.
+/// Writes the head of a run. The caller then writes the messages, `size` bytes each; a key byte goes before
+/// each sequenced one.
 void write_run(ByteWriter& out, const Run& run);
-/// Bytes of an id of which the other side knows one that is less than `span` away.
+/// How many bytes an id takes on the wire: 1 or 2. `span`: the sender's next id minus its oldest
+/// unacknowledged one; the receiver expands the id to the nearest full one.
 std::uint8_t id_bytes(std::uint64_t span);
 
 /// Everything after the envelope, without the tag; false if it is not what

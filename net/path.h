@@ -2,7 +2,9 @@
 // Where the other side of a connection is. Home routers forget which port they lent, and telephones change
 // networks: then the same connection comes from another address.
 
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "endpoint.h"
@@ -16,7 +18,8 @@ namespace shoal::net {
 /// An attacker who relays the challenge as well can prove an address of its own. So two proven addresses are
 /// remembered: the oldest one that packets still come from, and the newest. While packets, or copies of them,
 /// come from both, everything is sent to both: an attacker who cannot drop packets gets copies, and the other
-/// side loses nothing. After RFC 9000, sections 8.2 and 9.
+/// side loses nothing. But a client that changes its address while somebody copies its packets from many
+/// addresses may be kept from proving its own: challenges are few. After RFC 9000, sections 8.2 and 9.
 class Path {
 public:
     /// An address from which packets came within this time is in use: it gets what the other one gets.
@@ -56,20 +59,28 @@ public:
     /// there.
     std::size_t wants_challenge(const Address& from, std::size_t bytes, Time now) {
         if (is_proven(from)) return 0;
-        if (from != candidate_) {
-            received_ = 0;
-            challenged_ = Time(0);
+        if (candidates_[1].address == from) std::swap(candidates_[0], candidates_[1]);
+        if (candidates_[0].address != from) {
+            candidates_[1] = candidates_[0];
+            candidates_[0] = {.address = from};
         }
-        candidate_ = from;
-        received_ += static_cast<std::uint32_t>(bytes);
+        Candidate& candidate = candidates_[0];
+        candidate.received += static_cast<std::uint32_t>(bytes);
         if (now - slice_ >= kChallengeSlice) {
             slice_ = now;
             challenges_ = 0;
         }
-        if (received_ < kMinChallengeBytes || challenges_ == kMaxChallenges) return 0;
+        if (candidate.received < kMinChallengeBytes || challenges_ == kMaxChallenges) return 0;
         challenges_ += 1;
-        if (challenged_ == Time(0)) challenged_ = now;
-        return std::exchange(received_, 0);
+        if (!candidate.is_challenged) candidate.challenged = now;
+        candidate.is_challenged = true;
+        return std::exchange(candidate.received, 0);
+    }
+    /// When the first challenge to this address left; nothing if that is not known any more.
+    std::optional<Time> challenged(const Address& address_there) const {
+        for (const Candidate& candidate : candidates_)
+            if (candidate.is_challenged && candidate.address == address_there) return candidate.challenged;
+        return std::nullopt;
     }
     /// The number that was sent there came back from there. Returns whether that is another machine, or
     /// another network; another port of the same one is most likely the same way.
@@ -83,20 +94,23 @@ public:
         is_newer_current_ = true;
         return address_there.ip != before.ip || address_there.family != before.family;
     }
-    /// When the first challenge to the address of the last one left.
-    Time challenged() const { return challenged_; }
 
 private:
     struct Place {
         Address address;
         Time heard{0};  // when the last packet came from there; 0: there is no such place
     };
+    struct Candidate {
+        Address address;
+        Time challenged{0};          // the first time, if it was
+        std::uint32_t received = 0;  // bytes that came from there, since the last challenge
+        bool is_challenged = false;
+    };
     Place older_, newer_;
     bool is_newer_current_ = false;
-    std::uint8_t challenges_ = 0;  // since slice_
-    std::uint32_t received_ = 0;   // bytes from candidate_, since it was challenged
-    Address candidate_;            // where the last unproven packet came from
-    Time challenged_{0}, slice_{0};
+    std::uint8_t challenges_ = 0;          // sent since slice_ began
+    std::array<Candidate, 2> candidates_;  // the last two unproven addresses, newest first
+    Time slice_{0};
     Time proved_{0};  // newer_
 };
 

@@ -25,7 +25,7 @@ std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
     if (!payload_waits) return 0;
     if (waiting == 1) return std::min(room, kMaxPayloadBytes);
 
-    // Messages get nothing until they can pay for the first one.
+    // Messages get no room until their credit covers the first one.
     const auto due = [&](const Kind& kind, const SendQueue::Waiting& messages) {
         const std::size_t most = may_take(kind);
         return messages && most >= messages.first ? std::min(messages.bytes, most) : 0;

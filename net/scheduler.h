@@ -30,7 +30,7 @@ public:
     /// one waits: at least kMinPayloadBytes; 0 if this packet is for messages alone.
     std::size_t begin(std::size_t room, const SendQueue::Waiting& urgent, const SendQueue::Waiting& normal,
                       bool payload_waits);
-    /// The payload took so many bytes; 0: none waited after all.
+    /// Call after begin() returned more than 0, with the size of the payload written; 0: there was none.
     void payload_took(std::size_t bytes);
     /// Moves messages from the queue into the draft until it is full or nothing is left: urgent and normal
     /// ones by their credit, then repeats, then bulk if the terms allow.

@@ -42,14 +42,15 @@ SentPackets::SentPackets(std::uint64_t first, std::uint32_t capacity)
     news_.reserve(slots_.size() / 2);  // what one ack settles, as a rule
 }
 
-bool SentPackets::has_room() const {
-    const Slot& slot = slots_[next_ & (slots_.size() - 1)];
-    return slot.state != State::open || ((next_ - slot.number) & (capacity_ - 1)) != 0;
+bool SentPackets::has_room(std::uint64_t ahead) const {
+    const std::uint64_t number = next_ + ahead;
+    const Slot& slot = slots_[number & (slots_.size() - 1)];
+    return slot.state != State::open || ((number - slot.number) & (capacity_ - 1)) != 0;
 }
 
 void SentPackets::sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats) {
     assert(has_room());
-    while (slots_[next_ & (slots_.size() - 1)].state == State::open) grow();
+    while (slots_[next_ & (slots_.size() - 1)].state == State::open && slots_.size() < capacity_) grow();
     Slot& slot = slots_[next_ & (slots_.size() - 1)];
     slot = Slot{};
     slot.number = next_;

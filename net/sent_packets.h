@@ -41,25 +41,28 @@ public:
     /// All numbers up to this one are known to the receiver as passed; first - 1 while there is none.
     std::uint64_t newest_acked() const { return newest_acked_; }
     /// Returns true if the next packet can be tracked. If not, too many fates are open.
-    bool has_room() const;
+    /// `ahead`: the same for a later one.
+    bool has_room(std::uint64_t ahead = 0) const;
 
     /// Takes the next number. Tracking requires has_room().
     void sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats);
     void sent_untracked() { next_ += 1; }
 
-    /// Takes the next number for a packet that is never sent.
+    /// Leaves out the next number. An ack that names it proves that the other side acknowledges packets that
+    /// it never got.
     void skip();
 
     /// Whether these acks name only packets that were sent. Of numbers left out, the last two are known.
     bool plausible(const Acks& acks) const;
     /// Settles what the acks deliver, and what is lost for it. Requires plausible(acks).
     void acknowledge(const Acks& acks, Time now, ConnectionStats& stats);
-    /// Settles as lost what has waited too long.
+    /// Declares packets lost whose time is over (see README, Fates).
     void update(Time now, ConnectionStats& stats);
     /// Settles all that is open as lost.
     void lose_all(ConnectionStats& stats);
 
-    /// Takes the next news. Of one call, late acks come first, newest first; then fates, by number.
+    /// Takes the next item; returns false if there is none. The items of one acknowledge() or update() come
+    /// in this order: late acks, newest first; then fates, by packet number.
     bool next_news(News& out);
 
     /// The path is another one, of which `rtt` is the first that is known.

@@ -541,7 +541,7 @@ TEST(Host, TheOutputOfAllPeersTogetherIsLimited) {
         EXPECT_GE(sent_to(peer) - sent_before, 100'000u) << "half of a fifth of ten seconds";
         all += sent_to(peer) - sent_before;
     }
-    EXPECT_LE(all, 1'050'000u);
+    EXPECT_LE(all, 1'100'000u) << "acks and the like go on";
     EXPECT_GE(all, 900'000u);
 }
 

@@ -24,7 +24,7 @@ TEST(Path, GoesOnToTheProvenAddressUntilTheNextIsProven) {
     EXPECT_EQ(path.address(), kHome);
     EXPECT_EQ(path.second(1s), nullptr);
     EXPECT_EQ(path.wants_challenge(kElsewhere, 100, 1s), 100u);
-    EXPECT_EQ(path.challenged(), 1s);
+    EXPECT_EQ(path.challenged(kElsewhere), 1s);
     EXPECT_EQ(path.address(), kHome) << "a challenge moves nobody";
     EXPECT_FALSE(path.prove(kElsewhere, 1s)) << "another port of the same machine";
     EXPECT_EQ(path.address(), kElsewhere);

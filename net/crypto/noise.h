@@ -60,7 +60,8 @@ public:
     NoiseInitiator(std::span<const std::byte> prologue, const PublicKey& responder, const Key& ephemeral)
         : state_(prologue, responder), responder_(responder), ephemeral_(ephemeral) {}
 
-    /// Seals message 1 around its payload. Once. False if the responder's public key is a low-order point.
+    /// Encrypts message 1 in place; the payload is already at noise_payload(message). Call it once. Returns
+    /// false if the responder's public key is a low-order point.
     [[nodiscard]] bool write(std::span<std::byte> message);
     /// Opens message 2. False, with nothing changed but `message`, if it is not an answer to message 1 from
     /// the owner of the key: the true one may still come.

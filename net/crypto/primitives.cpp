@@ -184,7 +184,7 @@ private:
         end_ = sizeof...(index) * kBlockBytes;
     }
 
-    Block start_;  // of the next fill
+    Block start_;  // ChaCha20 input block of the next fill()
     std::size_t used_ = 0, end_ = 0;
     std::byte bytes_[kBatchBlocks * kBlockBytes];
 };

@@ -189,12 +189,12 @@ void Connector::send(std::span<const std::byte> datagram) {
     sink_.send(server_, datagram);
 }
 
-/// Before any cookie, after a second without one. Once a server answers, a refusal only explains why half of
-/// the time passed in vain, although every cookie was tried again and again.
 bool Connector::does_hint_explain() const {
     return connects_ == 0 || 3 * hints_ >= connects_;
 }
 
+/// Before any cookie, after a second without one. Once a server answers, a refusal only explains why half of
+/// the time passed in vain, although every cookie was tried again and again.
 bool Connector::believes_hint(Time now) const {
     if (exchanges_.empty()) return !cookies_.has_any() && now - hinted_ >= kHintPatience;
     return does_hint_explain() && !cookies_.has_more() && now - started_ >= config_.connect_timeout / 2 &&

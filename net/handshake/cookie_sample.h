@@ -39,7 +39,7 @@ public:
         return cookies_[--waiting_];
     }
     bool has_more() const { return waiting_ > 0 && given_ < kMost; }
-    /// Whether any, and whether only one, came since clear().
+    /// has_any(): at least one cookie was added since clear(). is_single(): exactly one.
     bool has_any() const { return came_ > 0; }
     bool is_single() const { return came_ == 1; }
 

@@ -156,7 +156,7 @@ std::optional<Verdict> Gate::judge(Attempt& attempt) {
         }
     }
     Admission admission;
-    admission.peer = next_peer();
+    if (schema_matches) admission.peer = next_peer();
     admission.address = attempt.from;
     admission.schema_hash = attempt.introduction.schema_hash;
     admission.schema_matches = schema_matches;

@@ -129,7 +129,7 @@ private:
     Key reset_key_;
     SipKey secret_;  // of cookies, and of hashes that strangers must not guess
     std::optional<TokenHistory> history_;
-    TokenContents token_;  // of the present attempt; here because it keeps its memory
+    TokenContents token_;  // of the connect being checked; a member to reuse its buffer
     AttemptLimit attempt_limit_;
     Time resets_since_{0};
     std::uint32_t resets_ = 0;  // in this tenth of a second

@@ -91,12 +91,12 @@ struct Introduction {
     std::uint64_t schema_hash = 0;
     std::uint64_t first_packet_number = 0;  // the client's; 1 to 2^62
     std::span<const std::byte> token;       // sealed; none: empty. When read, into what was read, like:
-    std::span<const std::byte> hello;       // at most kMaxHelloBytes; beside a token, what that leaves
+    std::span<const std::byte> hello;  // at most kMaxHelloBytes; with a token, at most what fits beside it
 };
 /// What the server makes of it.
 struct Verdict {
     bool is_accepted = false;
-    std::uint64_t first_packet_number = 0;                // accepted: the server's; 1 to 2^62
+    std::uint64_t first_packet_number = 0;                // if accepted: the server's; 1 to 2^62
     std::uint32_t connection_id = 0;                      // accepted
     ResetToken reset_token{};                             // accepted
     DisconnectReason reason = DisconnectReason::refused;  // or refused_schema, refused_full, refused_token

@@ -48,9 +48,9 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> counts_;
 };
 
-/// How many attempts there is time for, in fixed memory: networks that share a place share their count. When
-/// there are too many, chance decides, and each attempt has the same: who comes first, or most often, does
-/// not keep others out. The chance follows from how many came in this slice of time and in the one before.
+/// Limits handshake attempts, in fixed memory: networks whose hashes collide share a counter. Above the limit
+/// each attempt is accepted at random with the same probability, so neither early nor frequent senders keep
+/// others out. The probability is computed from the attempts in this slice of time and in the one before.
 class AttemptLimit {
 public:
     static constexpr Duration kMachineSlice = std::chrono::milliseconds(800);

@@ -284,7 +284,7 @@ std::optional<ClientToken> parse_client_token(std::string_view text) {
         held -= 8;
         buffer[size++] = std::byte(bits >> held & 0xFF);
     }
-    // A whole digit too many, or bits that no byte has: another text for the same token.
+    // Refuses a spare digit or nonzero spare bits: each token has exactly one text.
     if (held >= 6 || (bits & ((1u << held) - 1)) != 0) return std::nullopt;
     return read_client_token(std::span(buffer).first(size));
 }

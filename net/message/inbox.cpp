@@ -47,7 +47,7 @@ bool Inbox::plausible(const Packet& packet) const {
         const Frame& frame = packet.frames[i];
         if (frame.channel != Channel::reliable || state(frame.id) != State::missing) continue;
         if (frame.id - base_ + frame.goes_on >= kReliableWindow) return false;
-        bytes += frame.size;
+        if (!frame.is_parity) bytes += frame.size;
     }
     return bytes <= kReliableWindowBytes + kMaxReliableBytes;
 }
@@ -56,7 +56,8 @@ bool Inbox::has_room(const Packet& packet) const {
     std::size_t bytes = waiting_bytes_;
     for (std::size_t i = 0; i < packet.message_count; ++i) {
         const Frame& frame = packet.frames[i];
-        if (frame.channel != Channel::reliable || state(frame.id) != State::missing || frame.id == base_)
+        if (frame.channel != Channel::reliable || state(frame.id) != State::missing || frame.id == base_ ||
+            frame.is_parity)
             continue;
         bytes += frame.size;
         // A slot for each id up to this one: an id alone must not take much memory.
@@ -120,7 +121,7 @@ bool Inbox::recover(const Small& parity) {
     const std::uint64_t known = is_first_missing ? parity.id - 1 : parity.id;
     const Small& other = small_[known % kRecentMessages];
     if (state(missing) != State::missing || other.id != known || other.size != parity.size ||
-        missing - base_ >= kReliableWindow || waiting_bytes_ + parity.size > kReliableWindowBytes)
+        missing - base_ >= kReliableWindow || waiting_bytes_ + parity.size > max_bytes_)
         return false;
     std::array<std::byte, kMaxRepeatedBytes> buffer;
     const std::span<std::byte> bytes = std::span(buffer).first(parity.size);

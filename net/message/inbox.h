@@ -30,8 +30,12 @@ public:
     /// How many bytes may be kept of messages that wait for earlier ones; at most what `plausible` allows.
     void set_max_bytes(std::uint32_t max_bytes) { max_bytes_ = max_bytes; }
     /// Whether the messages of a plausible packet can be kept. If not, the packet must not be acknowledged:
-    /// the sender repeats them. What can be handed over at once always fits.
+    /// the sender repeats them. Those that is_next() is true of can arrive all the same.
     bool has_room(const Packet& packet) const;
+    /// Whether the message need not be kept: it is handed over at once, and others may wait for it.
+    bool is_next(const Frame& frame) const {
+        return frame.channel != Channel::reliable || (frame.id == base_ && !frame.is_parity);
+    }
 
     enum class Arrival : std::uint8_t { now, whole, kept, known, outdated };
     /// now: deliver this message. whole: deliver whole(), which this one completes. If it is reliable, after

@@ -96,6 +96,8 @@ SendQueue::Waiting SendQueue::waiting(Weight weight) const {
         result.first = messages_[index].size + kLargestHeadBytes;
         break;
     }
+    const std::uint32_t first_fresh = queue(weight, fresh).first;
+    if (first_fresh != kNone && !window_has_room(messages_[first_fresh])) result.bytes = result.first;
     return result;
 }
 
@@ -398,7 +400,7 @@ bool SendQueue::take_parity(Draft& draft, std::uint32_t index) {
 /// Bytes at most, if it is the next one of its channel: ids may take fewer, and sorting may join runs. More
 /// than there are if one more message is too many.
 std::size_t SendQueue::cost(const Draft& draft, const Message& message) const {
-    if (draft.count == kMaxMessagesPerPacket) return draft.room + 1;
+    if (draft.count + draft.parity_count == kMaxMessagesPerPacket) return draft.room + 1;
     const Draft::Column& column = draft.of(message.channel);
     const std::size_t bytes = message.size + (message.channel == Channel::sequenced ? 1u : 0u);
     if (column.count > 0 && joins(messages_[column.messages[column.count - 1]], message)) {

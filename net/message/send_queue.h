@@ -53,7 +53,7 @@ public:
     };
     /// Of urgent or normal weight; normal includes bulk that holds the others up.
     Waiting waiting(Weight weight) const;
-    /// Bulk messages that could go.
+    /// Whether a bulk message can be sent now.
     bool has_bulk() const { return has_next(Weight::bulk); }
     /// Whether a packet should be sent for a repeat alone: they ride with others, unless none come for a
     /// while.
@@ -96,16 +96,17 @@ public:
     std::size_t capacity_bytes() const;
 
 private:
-    /// A reliable one stays here, without its bytes, until all with lower ids are delivered, too: only then
-    /// has the other side surely handed it over, and only then may the next of its key go without naming it.
-    /// A large one is several of these, its pieces, which get their ids together: so these are consecutive.
+    /// A reliable message keeps its entry until every message with a lower id is delivered as well; its bytes
+    /// are freed at once. From then on the receiver has certainly handed it over, so the next message of the
+    /// same key need not name it as predecessor. A large message is several entries, its pieces, with
+    /// consecutive ids.
     struct Message {
         std::uint64_t id = 0;  // reliable; 0: not sent yet
         Time last_sent{0};     // reliable
         std::uint32_t bytes;   // in store_
         std::uint32_t next;    // in its list
         std::uint32_t key;
-        std::uint32_t predecessor = kNone;  // the message before with this key
+        std::uint32_t predecessor = kNone;  // the previous message with the same key
         std::uint32_t successor = kNone;
         std::uint32_t next_in_bucket = kNone;  // if the newest of its key
         std::uint16_t size;
@@ -116,7 +117,7 @@ private:
         std::uint8_t losses = 0;  // saturates
         std::uint8_t copies = 0;  // open packets that carry it
         bool is_delivered = false;
-        bool has_parity = false;  // since it was sent; so it need not be repeated
+        bool has_parity = false;  // so it is not repeated, until it is lost twice
     };
     struct Queue {
         std::uint32_t first = kNone;
@@ -196,7 +197,7 @@ private:
     std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};  // by channel and weight
     std::array<std::array<Queue, kPlaces>, 3> queues_{};        // by weight
     std::array<std::uint32_t, 3> waiting_{};                    // messages in the queues of each weight
-    std::array<std::size_t, 3> waiting_bytes_{};                // of these, with heads
+    std::array<std::size_t, 3> waiting_bytes_{};  // of these messages, with 4 bytes each for the head
     bool loose_turn_ = false;
     bool bulk_turn_ = false;
 
@@ -213,7 +214,7 @@ private:
 
     std::array<Fifo<Repeat>, 2> repeats_;  // first ones, second ones; may name messages settled since
     double repeat_share_ = 0.5;
-    std::array<double, 2> repeat_credit_{};  // bytes, for first and second ones
+    std::array<double, 2> repeat_credit_{};  // bytes that may be spent on first and on second repeats
 };
 
 class SendQueue::Draft {

@@ -33,7 +33,7 @@ public:
     void spend_spare(std::size_t bytes) {
         if (bytes_ > 0) bytes_ = std::max(bytes_ - static_cast<double>(bytes), 0.0);
     }
-    /// The rate was lowered: no burst of what was saved up at the former one.
+    /// Call after lowering the rate. Drops saved bytes beyond what the new rate may save, to prevent a burst.
     void limit(double bytes_per_second) { bytes_ = std::min(bytes_, most_saved(bytes_per_second)); }
 
     bool is_left() const { return bytes_ > 0; }

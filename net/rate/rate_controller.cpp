@@ -228,15 +228,16 @@ bool RateController::is_jittery() const {
 
 /// An ack shows the queue of one round trip ago. While the queue grows, the bytes in flight show more of it.
 bool RateController::is_queue_growing(Time now, const ConnectionStats& stats) const {
-    // After a drain of ours less is delivered than is sent again.
+    // Just after a drain the delivered rate is still the drain's, while the sender is back at full rate:
+    // the quotient below would show a queue that is not there.
     if (now < last_verdict_ + stats.rtt + 2 * kRound) return false;
     const Seconds in_flight(static_cast<double>(stats.bytes_in_flight) /
                             std::max(delivered_lately(), kMinRate));
     return in_flight > kMuchLonger * Seconds(std::max(stats.latest_rtt, stats.rtt)) + Seconds(kRound);
 }
 
-/// The most that two rounds in a row delivered, of eight, with what is usually lost. After a stall acks come
-/// at once: no more was delivered than was sent.
+/// Highest delivered rate: the best average of two consecutive rounds among the last eight, at most the
+/// highest rate sent (after a stall many acks come together and look too fast), plus the usual loss.
 float RateController::best() const {
     float most = 0;
     for (std::size_t i = 0; i + 1 < delivered_.size() && delivered_[i + 1] > 0; ++i)

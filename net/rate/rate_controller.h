@@ -4,7 +4,7 @@
 // Sources: Jacobson, "Congestion Avoidance and Control", 1988 (additive increase); Chiu and Jain, 1989 (why
 // it makes flows equal); Cardwell et al., "BBR", 2016 (delivered rate; the start ends when it stops growing;
 // drains); Goyal et al., "Nimbus", 2022 (does the queue answer to our rate?); RFC 8085 (circuit breaker). The
-// rest is ours: net/README.md, "Rate", has the rules in a table.
+// rest is ours: net/RATE.md has the rules in a table.
 
 #include <array>
 #include <cstddef>
@@ -53,7 +53,7 @@ public:
     Duration probe_interval() const { return probe_interval_; }
 
 private:
-    struct Round {  // 100 ms, or as many of them as the round trip takes
+    struct Round {  // one measuring interval: the round-trip time, rounded up to a multiple of 100 ms
         Time began{0};
         float delivered = 0, sent = 0;  // bytes
         std::uint16_t acks = 0;

@@ -6,7 +6,8 @@ namespace shoal::net {
 namespace {
 
 constexpr Duration kBaseWindow = std::chrono::seconds(10);  // two of them are remembered
-constexpr Duration kTicks = std::chrono::milliseconds(30);  // what two ends at 60 Hz add to a round trip
+// Both ends answer only once per tick: about two ticks at 60 Hz.
+constexpr Duration kTicks = std::chrono::milliseconds(30);
 constexpr Duration kMostTolerated = std::chrono::milliseconds(100);
 constexpr int kSpreadGain = 8;  // rounds
 

@@ -40,7 +40,7 @@ public:
     void accept(Duration rtt);
     /// The delay of the last round is not our queue, but it does not stay: allow this much more delay.
     void tolerate();
-    /// More delay that is allowed because so much proved harmless; at most 100 ms.
+    /// Extra queueing delay that is accepted as normal, because drains did not reduce it; at most 100 ms.
     Duration tolerated() const { return tolerated_; }
     /// Forgets what was accepted and halves what is tolerated. To be called every ten seconds or so.
     void renew();

@@ -30,7 +30,7 @@ public:
 
     /// The Sink of the endpoint with this address. Lives as long as the network.
     Sink& at(const Address& address) { return place(address); }
-    /// From the one endpoint before a socket.
+    /// Sends for the endpoint whose socket this network wraps.
     void send(const Address& to, std::span<const std::byte> datagram) override { carry({}, to, datagram); }
 
     /// Gives `endpoint` what is due, at most `max_datagrams`. Returns how many.

@@ -85,7 +85,7 @@ private:
     std::uint64_t random_state_;
     std::uint64_t next_order_ = 0;
     Time newest_due_{0};                      // of datagrams that kept their order
-    std::chrono::nanoseconds busy_until_{0};  // the bottleneck, with what waits
+    std::chrono::nanoseconds busy_until_{0};  // when the bottleneck will have sent all queued datagrams
     bool in_burst_ = false;
 };
 

@@ -44,7 +44,7 @@ using Handle = SOCKET;
 using Length = int;
 using Size = int;
 
-/// The system's network, in use for as long as one of these or a Socket lives: Windows counts them.
+/// Starts Winsock. Windows counts the calls: each one needs a stop_system(). System and Socket make them.
 bool start_system() {
     WSADATA data;
     return WSAStartup(MAKEWORD(2, 2), &data) == 0;

@@ -7,7 +7,7 @@
 #define NOMINMAX
 #endif
 #include <windows.h>
-// Needs what is above.
+// Must follow <windows.h>.
 #include <bcrypt.h>
 #ifdef _MSC_VER
 #pragma comment(lib, "bcrypt.lib")
