@@ -5,23 +5,22 @@
 namespace shoal::net {
 namespace {
 
+/// Credit counts in 256ths of a byte, so that shares of small messages are not rounded away.
+constexpr std::size_t kByte = 256;
 /// More than any message takes; older injustice is forgotten.
-constexpr std::int32_t kMaxCredit = 3 * kMaxDatagramBytes;
+constexpr std::int32_t kMaxCredit = 3 * kMaxDatagramBytes * kByte;
 
 }  // namespace
 
 std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
                              const SendQueue::Waiting& normal, bool payload_waits) {
-    const unsigned all_before = all_shares();
     room_ = static_cast<std::uint32_t>(room);
     urgent_.share = urgent ? shares_.urgent : 0;
     normal_.share = normal ? shares_.normal : 0;
     payload_.share = payload_waits ? shares_.payload : 0;
     const int waiting = (urgent_.share > 0) + (normal_.share > 0) + (payload_.share > 0);
-    for (Kind* const kind : {&urgent_, &normal_, &payload_}) {
+    for (Kind* const kind : {&urgent_, &normal_, &payload_})
         if (waiting == 1 || kind->share == 0) kind->credit = 0;
-        if (all_before > 0) kind->credit = kind->credit / Credit(all_before) * Credit(all_shares());
-    }
     if (!payload_waits) return 0;
     if (waiting == 1) return std::min(room, kMaxPayloadBytes);
 
@@ -71,17 +70,16 @@ void Scheduler::fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue:
 
 /// Bytes: its credit, and its share of the packet.
 std::size_t Scheduler::may_take(const Kind& kind) const {
-    const Credit share = static_cast<Credit>(room_ * kind.share);
-    return static_cast<std::size_t>(std::max<Credit>(kind.credit + share, 0)) / all_shares();
+    const Credit share = static_cast<Credit>(room_ * kByte * kind.share / all_shares());
+    return static_cast<std::size_t>(std::max<Credit>(kind.credit + share, 0)) / kByte;
 }
 
 void Scheduler::pay(Kind& payer, std::size_t bytes) {
-    const Credit all = static_cast<Credit>(all_shares());
     if (payer.share == 0 || payer.share == all_shares()) return;
-    payer.credit -= static_cast<Credit>(bytes) * all;
+    payer.credit -= static_cast<Credit>(bytes * kByte);
     for (Kind* const kind : {&urgent_, &normal_, &payload_}) {
-        kind->credit += static_cast<Credit>(bytes * kind->share);
-        kind->credit = std::clamp(kind->credit, -kMaxCredit * all, kMaxCredit * all);
+        kind->credit += static_cast<Credit>(bytes * kByte * kind->share / all_shares());
+        kind->credit = std::clamp(kind->credit, -kMaxCredit, kMaxCredit);
     }
 }
 

@@ -37,7 +37,7 @@ public:
     void fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue::Terms& terms);
 
 private:
-    using Credit = std::int32_t;  // bytes times all shares of those who wait
+    using Credit = std::int32_t;  // 256ths of a byte
     struct Kind {
         Credit credit = 0;
         unsigned share = 0;  // 0: does not wait

@@ -24,7 +24,7 @@ struct Counter : Handler {
         const std::string_view payload = std::exchange(to_send, {});
         if (payload.size() > turn.room.size())
             turn.large = as_bytes(payload);
-        else
+        else if (!payload.empty())
             std::memcpy(turn.room.data(), payload.data(), payload.size());
         return payload.size();
     }
