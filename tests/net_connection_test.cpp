@@ -367,17 +367,16 @@ TEST(Connection, BacklogAndStateShareTheRate) {
         std::size_t size;
         double state_part;
     };
-    for (const auto& [weight, size, state_part] :
-         {Case{Weight::normal, 1000, 2.0 / 3}, Case{Weight::normal, 50, 2.0 / 3},
-          Case{Weight::urgent, 1000, 0.4}, Case{Weight::urgent, 50, 0.4}}) {
-        SCOPED_TRACE(testing::Message() << "weight " << int(weight) << ", messages of " << size);
+    for (const Case& each : {Case{Weight::normal, 1000, 2.0 / 3}, Case{Weight::normal, 50, 2.0 / 3},
+                             Case{Weight::urgent, 1000, 0.4}, Case{Weight::urgent, 50, 0.4}}) {
+        SCOPED_TRACE(testing::Message() << "weight " << int(each.weight) << ", messages of " << each.size);
         ConnectionConfig config;
         config.max_bytes_per_second = 50'000;
         ConnectedWorld world({}, 1, config);
-        const std::string message(size, 'm');
+        const std::string message(each.size, 'm');
         world.server.source = [&](PeerId, PayloadTurn& turn) { return fill(turn); };
         world.server_tick = [&] {
-            while (world.host->send_message(world.peer(), Delivery(Channel::unreliable).with(weight),
+            while (world.host->send_message(world.peer(), Delivery(Channel::unreliable).with(each.weight),
                                             as_bytes(message)) == SendResult::queued) {
             }
         };
@@ -386,9 +385,9 @@ TEST(Connection, BacklogAndStateShareTheRate) {
         at_client.payloads.clear();
         at_client.messages.clear();
         world.run(20s);
-        double state = 0, messages = double(at_client.messages.size() * (size + 3));
+        double state = 0, messages = double(at_client.messages.size() * (each.size + 3));
         for (const auto& payload : at_client.payloads) state += double(payload.second.size());
-        EXPECT_NEAR(state / (state + messages), state_part, 0.06);
+        EXPECT_NEAR(state / (state + messages), each.state_part, 0.06);
         EXPECT_GT(state + messages, 0.8 * 20 * 50'000) << "the rate is used";
     }
 }
