@@ -1,0 +1,169 @@
+// Any mix of attacks, drawn by a seed. SHOAL_ATTACK_SEEDS=FIRST:COUNT sets which.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#include "support/attacks.h"
+#include "support/disturbance.h"
+#include "tests/net_world.h"
+
+namespace shoal::net::attacks {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// One draw from the family of attacks, paths and players.
+class Mix {
+public:
+    Mix(std::uint64_t seed, bool is_attacked) : battle_(seed), random_(~seed), is_attacked_(is_attacked) {
+        if (one_in(3)) battle_.lead = Duration(std::int64_t(uniform() * 600'000));
+        text_ << "lead " << ms(std::min(battle_.lead, Duration(600ms))) << " ms;";
+        for (int i = 1 + up_to(1); i > 0; --i) {
+            Player& player = battle_.enter_and_wait(path());
+            if (attack_in(2)) race(player);
+            if (attack_in(3)) {
+                const Duration interval = 200ms + up_to(4) * 500ms;
+                text_ << " usurper every " << ms(interval) << " ms;";
+                battle_.add<Usurper>(player, interval);
+            }
+        }
+        if (attack_in(2)) forge();
+        if (attack_in(3)) flood();
+        if (attack_in(6)) bursts();
+        if (attack_in(3)) {
+            text_ << " vandal;";
+            battle_.add<Vandal>(random_());
+        }
+        if (attack_in(5)) {
+            text_ << " one IPv4 takes seats;";
+            battle_.add<SeatTaker>(100, Address::ipv4(66, 0, 0, 1, 2000));
+        }
+    }
+
+    /// Returns what went wrong, or "".
+    std::string run() {
+        for (int i = 1 + up_to(11); i > 0; --i) {
+            battle_.run(Duration(std::int64_t(uniform() * 100'000)));
+            enter();
+        }
+        const auto players = int(battle_.players.size());
+        battle_.run_until([&] { return inside(battle_) == players; }, 10s);
+        battle_.run(2s);
+        std::string result;
+        for (const auto& player : battle_.players)
+            result += disturbance(*player, 1500ms + 4 * player->path.round_trip);
+        if (battle_.amplified_bytes() > 0)
+            result += "amplified by " + std::to_string(battle_.amplified_bytes()) + " bytes";
+        return result;
+    }
+    std::string text() const { return text_.str(); }
+
+private:
+    double uniform() { return double(random_() >> 11) * 0x1p-53; }
+    /// Evenly spread over the orders of magnitude from `least` to `most`.
+    double spread(double least, double most) { return least * std::pow(most / least, uniform()); }
+    bool one_in(std::uint64_t n) { return random_() % n == 0; }
+    bool attack_in(std::uint64_t n) { return one_in(n) && is_attacked_; }
+    int up_to(int most) { return int(random_() % std::uint64_t(most + 1)); }
+
+    PlayerPath path() {
+        const PlayerPath result{Duration(std::int64_t(spread(2000, 600'000))),
+                                one_in(2) ? 0.05 * uniform() : 0};
+        text_ << " player " << ms(result.round_trip) << " ms " << result.loss * 100 << " %;";
+        return result;
+    }
+    void enter() {
+        Player& player = battle_.enter(path());
+        if (attack_in(4)) race(player);
+        if (attack_in(4)) {
+            text_ << " nonce copied;";
+            battle_.add<NonceThief>(player);
+        }
+        if (attack_in(6)) {
+            text_ << " handshake passed on;";
+            battle_.add<Relayer>(player);
+        }
+        if (attack_in(4)) {
+            const auto port = std::uint16_t(6000 + player.number);
+            const Address mine = Address::ipv4(66, 0, 0, 2, port);
+            text_ << " hello replayed;";
+            battle_.add<Replayer>(player, one_in(2) ? mine : player.address, up_to(2) * 1s);
+        }
+    }
+    void race(const Player& player) {
+        Racer::Plan plan;
+        plan.share = one_in(2) ? 1 : 0.1 + 0.9 * uniform();
+        plan.relay = Racer::kRelays[random_() % 3];
+        plan.addresses = one_in(2) ? 1 : 1 + up_to(5);
+        if (one_in(2)) plan.interval = Duration(std::int64_t(spread(20'000, 2'000'000)));
+        text_ << " racer " << plan.share << " from " << plan.addresses << " relay " << int(plan.relay)
+              << " every " << ms(plan.interval) << " ms;";
+        battle_.add<Racer>(player, plan);
+    }
+    void forge() {
+        const int cookies = up_to(30), hints = up_to(30), answers = up_to(30);
+        text_ << " forged cookies " << cookies << " hints " << hints << " answers " << answers << ";";
+        battle_.add<Forger>(cookies, hints, answers);
+    }
+    void flood() {
+        Flood::Plan plan;
+        plan.prefix = Prefix(up_to(3));
+        plan.prefixes = 1 << up_to(6);
+        plan.bytes_per_second = spread(20'000, 2'000'000);
+        plan.depth = Flood::Depth(up_to(2));
+        text_ << " flood of kind " << int(plan.prefix) << " from " << plan.prefixes << ", depth "
+              << int(plan.depth) << ", " << plan.bytes_per_second / 1000 << " kB/s;";
+        battle_.add<Flood>(plan);
+    }
+    void bursts() {
+        std::vector<Address> machines;
+        for (int i = 1 << up_to(4); i > 0; --i)
+            machines.push_back(Address::ipv4(172, 18, std::uint8_t(i), 1, 6000));
+        const int count = 1 + up_to(15);
+        text_ << " bursts of " << count << " from " << machines.size() << ";";
+        battle_.add<Bursts>(std::move(machines), count, 100ms);
+    }
+
+    Battle battle_;
+    std::mt19937_64 random_;
+    bool is_attacked_;
+    std::ostringstream text_;
+};
+
+// Goal: whatever the attacker does at the same time, every newcomer comes in, nobody is cut off, and messages
+// flow in both directions.
+// Method: each seed draws paths, players and attacks. SHOAL_ATTACK_SEEDS=1000:100 runs a hundred mixes from
+// seed 1000 on, and prints how many failed and the CPU time of a mix.
+TEST(Attacks, NoMixOfAttacksKeepsOutOrCutsOff) {
+    unsigned long first = 1, count = 20;
+    const char* const seeds = std::getenv("SHOAL_ATTACK_SEEDS");
+    if (seeds) {
+        ASSERT_EQ(std::sscanf(seeds, "%lu:%lu", &first, &count), 2);
+    }
+    const std::clock_t start = std::clock();
+    unsigned long failed = 0;
+    for (unsigned long seed = first; seed < first + count; ++seed) {
+        Mix mix(seed, true);
+        const std::string wrong = mix.run();
+        failed += !wrong.empty();
+        EXPECT_EQ(wrong, "") << "seed " << seed << ": " << mix.text();
+    }
+    const double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
+    if (seeds)
+        std::printf("mixes=%lu failed=%lu cpu_s_per_mix=%.3f\n", count, failed, seconds / double(count));
+}
+
+// The same players and paths without an attack: what the other tests claim is no luck.
+TEST(Attacks, WithoutAnAttackEverybodyComesInAndStays) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        Mix mix(seed, false);
+        EXPECT_EQ(mix.run(), "") << "seed " << seed << ": " << mix.text();
+    }
+}
+
+}  // namespace
+}  // namespace shoal::net::attacks

@@ -1,0 +1,141 @@
+// Attacks on players who are in, by somebody on the path who sees every datagram and injects any, but drops
+// none and has no key. The claim: nobody is cut off.
+
+#include <gtest/gtest.h>
+
+#include "support/attacks.h"
+#include "support/disturbance.h"
+#include "tests/net_world.h"
+
+namespace shoal::net::attacks {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Attacks, ConnectingFromThePlayersAddressDoesNotEndThePlayer) {
+    for (const Duration round_trip : {2ms, 50ms, 200ms, 600ms}) {
+        SCOPED_TRACE(testing::Message() << "round trip " << ms(round_trip) << " ms");
+        Battle battle(1);
+        Player& player = battle.enter_and_wait(round_trip);
+        const Usurper& usurper = battle.add<Usurper>(player, 2s);
+        battle.run(1500ms);
+        EXPECT_TRUE(usurper.has_connected());
+        battle.run(5s);
+        expect_undisturbed(player, 1s + round_trip);
+    }
+}
+
+// Positive: a player whose process ended comes back from the same address and port.
+TEST(Attacks, APlayerWhoseProcessEndedReplacesItsOldPeer) {
+    Battle battle(2);
+    Player& old = battle.enter_and_wait(50ms);
+    old.die();
+    battle.run(3s);
+    Player& player = battle.enter_and_wait(PlayerPath{50ms, 0}, old.address);
+    battle.run(1s);
+    expect_undisturbed(player, 1s);
+    ASSERT_EQ(battle.at_server.ends.size(), 1u);
+    EXPECT_EQ(battle.at_server.ends[0].first, DisconnectReason::replaced);
+}
+
+TEST(Attacks, RacingEveryPacketDoesNotCutThePlayerOff) {
+    for (const Duration round_trip : {2ms, 20ms, 100ms, 600ms}) {
+        for (const Racer::Relay relay : Racer::kRelays) {
+            SCOPED_TRACE(testing::Message()
+                         << "round trip " << ms(round_trip) << " ms, relay " << int(relay));
+            Battle battle(3);
+            Player& player = battle.enter_and_wait(round_trip);
+            battle.add<Racer>(player, Racer::Plan{.relay = relay});
+            battle.run(15s);
+            expect_undisturbed(player, 1s + 2 * round_trip);
+        }
+    }
+}
+
+TEST(Attacks, RacingAShareOfThePacketsDoesNotCutThePlayerOff) {
+    for (const double share : {0.1, 0.3, 0.5, 0.8}) {
+        for (const Racer::Relay relay : Racer::kRelays) {
+            SCOPED_TRACE(testing::Message() << "share " << share << ", relay " << int(relay));
+            Battle battle(4);
+            Player& player = battle.enter_and_wait(50ms);
+            battle.add<Racer>(player, Racer::Plan{.share = share, .relay = relay});
+            battle.run(15s);
+            expect_undisturbed(player, 1s);
+        }
+    }
+}
+
+TEST(Attacks, RacingFromOneAddressAfterTheOtherDoesNotCutThePlayerOff) {
+    for (const double share : {0.5, 1.0}) {
+        for (const Duration interval : {20ms, 200ms, 1000ms}) {
+            for (const Racer::Relay relay : Racer::kRelays) {
+                SCOPED_TRACE(testing::Message() << "share " << share << ", interval " << ms(interval)
+                                                << " ms, relay " << int(relay));
+                Battle battle(5);
+                Player& player = battle.enter_and_wait(50ms);
+                battle.add<Racer>(player, Racer::Plan{.share = share, .relay = relay, .interval = interval});
+                battle.run(15s);
+                expect_undisturbed(player, 1s);
+            }
+        }
+    }
+}
+
+TEST(Attacks, RacingFromSeveralAddressesAtOnceDoesNotCutThePlayerOff) {
+    for (const int addresses : {2, 3, 6}) {
+        for (const Racer::Relay relay : Racer::kRelays) {
+            SCOPED_TRACE(testing::Message() << addresses << " addresses, relay " << int(relay));
+            Battle battle(39);
+            Player& player = battle.enter_and_wait(50ms);
+            battle.add<Racer>(player, Racer::Plan{.relay = relay, .addresses = addresses});
+            battle.run(15s);
+            expect_undisturbed(player, 1s);
+        }
+    }
+}
+
+TEST(Attacks, APlayerThatMovesWhileItsPacketsAreRacedIsNotCutOff) {
+    for (const double share : {0.0, 0.5, 1.0}) {  // 0: the control
+        for (const Racer::Relay relay : Racer::kRelays) {
+            SCOPED_TRACE(testing::Message() << "share " << share << ", relay " << int(relay));
+            Battle battle(40);
+            Player& player = battle.enter_and_wait(50ms);
+            battle.add<Racer>(player, Racer::Plan{.share = share, .relay = relay});
+            battle.run(3s);
+            player.move(Address::ipv4(10, 2, 0, 1, 5000));
+            battle.run(15s);
+            expect_undisturbed(player, 1500ms);
+        }
+    }
+}
+
+TEST(Attacks, RacingSinceTheFirstPacketDoesNotKeepTheNewcomerOut) {
+    for (const Duration round_trip : {2ms, 50ms, 600ms}) {
+        for (const Racer::Relay relay : Racer::kRelays) {
+            SCOPED_TRACE(testing::Message()
+                         << "round trip " << ms(round_trip) << " ms, relay " << int(relay));
+            Battle battle(15);
+            Player& player = battle.enter(round_trip);
+            battle.add<Racer>(player, Racer::Plan{.relay = relay});
+            battle.run(15s);
+            expect_undisturbed(player, 1s + 2 * round_trip);
+        }
+    }
+}
+
+// What the attacker learned or caused does not outlast the attack.
+TEST(Attacks, AfterARaceTheServerSendsToThePlayerAtOnce) {
+    for (const Racer::Relay relay : Racer::kRelays) {
+        SCOPED_TRACE(testing::Message() << "relay " << int(relay));
+        Battle battle(16);
+        Player& player = battle.enter_and_wait(50ms);
+        battle.add<Racer>(player, Racer::Plan{.relay = relay, .duration = 5s});
+        battle.run(5500ms);
+        const std::uint64_t before = player.witness.messages;
+        battle.run(1s);
+        EXPECT_GE(player.witness.messages, before + 8);
+    }
+}
+
+}  // namespace
+}  // namespace shoal::net::attacks

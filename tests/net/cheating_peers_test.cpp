@@ -1,0 +1,162 @@
+// Peers that cheat. The claim: memory and work stay bounded, and others notice nothing.
+
+#include <gtest/gtest.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include "support/attacks.h"
+#include "support/disturbance.h"
+#include "tests/net_world.h"
+
+namespace shoal::net::attacks {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The server has as much to say as every peer takes.
+void pour(Battle& battle) {
+    const Bytes bytes(kMaxMessageBytes);
+    for (const PeerId peer : battle.at_server.connected)
+        while (battle.host->send_message(peer, Channel::unreliable, bytes) == SendResult::queued) {
+        }
+}
+
+// Towards the attacker's own link, or to any address where the attacker was once and whose packets it forges
+// from now on: the server cannot tell one from the other.
+TEST(Attacks, GuessedAcksDrawLittleMoreThanTheLinkCarries) {
+    constexpr std::uint64_t kLink = 50'000;
+    constexpr int kSeconds = 10;
+    Battle battle(17);
+    battle.talks = false;
+    battle.tick = 5ms;
+    battle.server_tick = [&] { pour(battle); };
+    const AckLiar& liar = battle.add<AckLiar>(Address::ipv4(66, 0, 0, 1, 6000));
+    battle.run(std::chrono::seconds(kSeconds));
+    EXPECT_TRUE(liar.is_in());
+    EXPECT_LE(liar.bytes_drawn, 2 * kLink * kSeconds + 1'000'000);
+    ASSERT_EQ(battle.at_server.ends.size(), 1u) << "the liar is still there";
+    EXPECT_EQ(battle.at_server.ends[0].first, DisconnectReason::protocol_error);
+}
+
+// A packet more than 64 numbers behind the newest is dropped. So a copy that is faster than the packets
+// before it makes the client drop some of these. This costs rate: 600 to 6,000 messages of 1,000 bytes remain
+// of the 6,000 to 8,000 that come in ten seconds without the attack.
+TEST(Attacks, FasterCopiesOfTheServersPacketsDoNotStarveTheClient) {
+    for (const Duration round_trip : {50ms, 200ms, 600ms}) {
+        for (const int every : {1, 4, 70, 200}) {
+            SCOPED_TRACE(testing::Message() << "round trip " << ms(round_trip) << " ms, one of " << every);
+            HostConfig config = host_config(41);
+            config.connection.max_bytes_per_second = 700'000;
+            Battle battle(41, config);
+            battle.talks = false;
+            Player& player = battle.enter_and_wait(round_trip);
+            battle.server_tick = [&] { pour(battle); };
+            battle.add<DownRacer>(player, every);
+            battle.run(10s);
+            EXPECT_FALSE(player.end()) << describe_end(player);
+            EXPECT_GE(player.witness.messages, 400u);
+        }
+    }
+}
+
+TEST(Attacks, AForgedAddressIsSentNoMoreThanCameFromThere) {
+    Battle battle(38);
+    battle.talks = false;
+    battle.server_tick = [&] { pour(battle); };
+    Intruder& intruder = battle.add<Intruder>(Address::ipv4(66, 0, 0, 1, 6000));
+    ASSERT_TRUE(battle.run_until([&] { return intruder.is_in(); }, 1s));
+    for (int i = 0; i < 100; ++i) {
+        if (i % 10 == 0) intruder.forge_address(Address::ipv4(10, 7, 7, std::uint8_t(i), 5000));
+        intruder.send(battle, {.ping = true});
+        battle.run(50ms);
+    }
+    EXPECT_EQ(battle.amplified_bytes(), 0u);
+}
+
+TEST(Attacks, AQuitterCannotClaimAReasonThatIsNotItsOwn) {
+    for (const DisconnectReason claim :
+         {DisconnectReason::timed_out, DisconnectReason::replaced, DisconnectReason::kicked,
+          DisconnectReason::shut_down, DisconnectReason::server_restarted, DisconnectReason::refused_full,
+          DisconnectReason::unreachable}) {
+        SCOPED_TRACE(testing::Message() << "claims: " << net::describe(claim));
+        Battle battle(18);
+        Player& player = battle.enter_and_wait(20ms);
+        player.client().disconnect(player.client().server(), claim, {}, battle.now);
+        battle.run(1s);
+        ASSERT_EQ(battle.at_server.ends.size(), 1u);
+        EXPECT_NE(battle.at_server.ends[0].first, claim);
+    }
+}
+
+TEST(Attacks, ADatagramCausesFewerCallsThanItHasBytes) {
+    Battle battle(19);
+    battle.talks = false;
+    Intruder& intruder = battle.add<Intruder>(Address::ipv4(66, 0, 0, 1, 6000));
+    ASSERT_TRUE(battle.run_until([&] { return battle.at_server.connects == 1; }, 1s));
+    const Bytes runs = Guest::empty_messages(255);
+    const std::uint64_t bytes_before = intruder.bytes_sent;
+    for (int i = 0; i < 100; ++i) intruder.send(battle, {.runs = runs});
+    battle.run(100ms);
+    EXPECT_LE(battle.at_server.messages, intruder.bytes_sent - bytes_before);
+}
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+std::size_t allocated_bytes() {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+TEST(Attacks, MemoryGrowsWithBytesReceivedAndNotWithAnId) {
+    for (const std::uint16_t distance : {std::uint16_t(0), std::uint16_t(2)}) {
+        SCOPED_TRACE(testing::Message() << "distance " << distance);
+        Battle battle(20);
+        battle.talks = false;
+        Intruder& intruder = battle.add<Intruder>(Address::ipv4(66, 0, 0, 1, 6000));
+        ASSERT_TRUE(battle.run_until([&] { return battle.at_server.connects == 1; }, 1s));
+        battle.run(1s);
+        const std::size_t before = allocated_bytes();
+        const Bytes run = Guest::reliable_message(4000, distance, 1);
+        intruder.send(battle, {.runs = run});
+        battle.run(20ms);
+        EXPECT_TRUE(battle.at_server.ends.empty());
+        EXPECT_LE(allocated_bytes() - before, 8'000u) << "for one packet of " << run.size() + 26 << " bytes";
+    }
+}
+#endif
+
+TEST(Attacks, AClientWithAnotherKeyIsToldSo) {
+    for (const Duration round_trip : {2ms, 200ms, 600ms}) {
+        SCOPED_TRACE(testing::Message() << "round trip " << ms(round_trip) << " ms");
+        HostConfig config = host_config(26);
+        config.key = Key(seed_of(27));
+        Battle battle(26, config);
+        const Player& player = battle.enter(round_trip);
+        EXPECT_TRUE(battle.run_until([&] { return player.end().has_value(); }, 12s));
+        EXPECT_EQ(player.end(), DisconnectReason::refused_key) << describe_end(player);
+    }
+}
+
+// Who passes a player's packets on to another server of the same owner cannot use what that says.
+TEST(Attacks, ASecondServerWithTheSameKeyAndAnotherIdDoesNotEndTheConnection) {
+    Battle battle(28);
+    Player& player = battle.enter_and_wait(50ms);
+    Wire second_wire;
+    Witness second_witness;
+    HostConfig config = host_config(29);
+    config.server_id = 2;
+    Host second(config, second_witness, second_wire);
+    battle.records = true;
+    battle.run(1s);
+    battle.records = false;
+    for (const auto& [when, sighting] : battle.record)
+        second.receive(sighting.from, sighting.bytes, battle.now);
+    ASSERT_FALSE(second_wire.sent.empty());
+    for (const auto& [to, bytes] : second_wire.sent) battle.inject(battle.server, to, bytes, 1ms);
+    battle.run(2s);
+    expect_undisturbed(player, 1s);
+}
+
+}  // namespace
+}  // namespace shoal::net::attacks

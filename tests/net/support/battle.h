@@ -1,0 +1,195 @@
+#pragma once
+// A simulated path between a server and its players, under a virtual clock. Whoever attacks sees every
+// datagram when it is sent and injects any datagram under any address, but cannot drop or delay one and has
+// no key.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "guest.h"
+#include "net/client.h"
+#include "net/host.h"
+#include "net/socket/link_conditioner.h"
+
+namespace shoal::net::attacks {
+
+/// Between the attacker and the server, each way.
+constexpr Duration kOwnLatency = std::chrono::milliseconds(2);
+
+/// A datagram that the attacker sees.
+struct Sighting {
+    Address from, to;
+    Bytes bytes;
+};
+
+struct PlayerPath {
+    Duration round_trip = std::chrono::milliseconds(50);
+    double loss = 0;  // 0..1, in each direction
+};
+
+class Battle;
+
+/// One kind of attack. Attacks act through Battle::inject().
+class Attack {
+public:
+    virtual ~Attack() = default;
+    virtual void see(Battle&, const Sighting&) {}
+    virtual void step(Battle&) {}
+};
+
+/// What an endpoint's handler heard.
+class Witness : public Handler {
+public:
+    void on_connected(PeerId peer) override;
+    void on_disconnected(PeerId peer, DisconnectReason reason, std::string_view text) override;
+    void on_message(PeerId peer, Channel channel, std::span<const std::byte> bytes) override;
+    bool on_admit(const Admission& admission, std::string& refusal) override;
+
+    std::vector<PeerId> connected;  // in the order of on_connected; those that ended are taken out
+    std::vector<std::pair<DisconnectReason, std::string>> ends;
+    std::map<std::string, int> hellos;  // of on_admit, and how often
+    std::uint64_t connects = 0, messages = 0;
+    std::function<void(std::string_view message)> hears;
+};
+
+/// A client with a path of its own. Connected players and the server tell each other a numbered message every
+/// 100 ms.
+class Player {
+public:
+    Player(Battle& battle, int number, const Address& at, const PlayerPath& path);
+
+    void connect();
+    bool is_connected() { return client_->is_connected(client_->server()); }
+    /// As if a router had lent it another port, or it had changed networks.
+    void move(const Address& to) { address = to; }
+    /// The process ends and says nothing.
+    void die() { client_.reset(); }
+    bool is_alive() const { return client_ != nullptr; }
+    Client& client() { return *client_; }
+    /// The reason why the client's only attempt or connection ended.
+    std::optional<DisconnectReason> end() const;
+    /// Longest time without a message since the connection began, up to now. 0 before it began.
+    Duration silence_at_client() const;
+    Duration silence_at_server() const;
+    /// Messages that came twice, out of order, or after a gap, on either side.
+    int disorders() const { return at_client_.disorders + at_server_.disorders; }
+
+    const int number;
+    Address address;
+    PlayerPath path;
+    Witness witness;
+    std::optional<Time> entered;  // time of on_connected
+    std::optional<Time> heard;    // time of the first message at the server
+
+private:
+    friend class Battle;
+    /// What one side hears of the other: numbers without a gap, at regular times.
+    struct Ear {
+        std::optional<Time> last;
+        std::optional<std::uint64_t> last_number;
+        Duration longest{0};
+        int disorders = 0;  // numbers that do not follow the one before
+        void expect(Time now);
+        void hear(Time now, std::uint64_t next);
+    };
+    struct Out : Sink {
+        void send(const Address& to, std::span<const std::byte> datagram) override;
+        Battle* battle = nullptr;
+        Player* player = nullptr;
+    };
+
+    Battle& battle_;
+    Out out_;
+    std::unique_ptr<Client> client_;
+    LinkConditioner up_, down_;
+    Ear at_client_, at_server_;
+};
+
+/// One server, its players, and attacks on the path. Events happen in the order of their times; endpoints
+/// tick every 10 ms.
+class Battle {
+public:
+    explicit Battle(std::uint64_t seed);
+    Battle(std::uint64_t seed, HostConfig config);
+
+    /// A player that connects at once. Players have an IPv4 address of their own each, unless `at` is given.
+    Player& enter(const PlayerPath& path, std::optional<Address> at = {});
+    Player& enter(Duration round_trip) { return enter(PlayerPath{round_trip, 0}); }
+    /// A player that is connected when the function returns.
+    Player& enter_and_wait(const PlayerPath& path, std::optional<Address> at = {});
+    Player& enter_and_wait(Duration round_trip) { return enter_and_wait(PlayerPath{round_trip, 0}); }
+
+    template <class T, class... Arguments>
+    T& add(Arguments&&... arguments) {
+        attacks_.push_back(std::make_unique<T>(std::forward<Arguments>(arguments)...));
+        return static_cast<T&>(*attacks_.back());
+    }
+    /// Delivers a datagram of the attacker after `delay`.
+    void inject(const Address& from, const Address& to, Bytes bytes, Duration delay);
+    /// How long a forged reply or a copy takes: so that it is `lead` faster than the genuine datagram, or as
+    /// much faster as causality allows.
+    Duration reply_delay(const Player& player) const;
+    Duration copy_delay(const Player& player) const;
+
+    void run(Duration duration);
+    /// Runs until the condition holds or the time is over. Returns whether it holds.
+    bool run_until(const std::function<bool()>& condition, Duration longest);
+
+    /// Largest number of bytes that an address was sent beyond those that came from there, of addresses from
+    /// which neither a connect nor an echo came: nobody there has proven anything.
+    std::uint64_t amplified_bytes() const { return amplified_; }
+    /// Starts the server anew, from a config.
+    void start_host(HostConfig& config);
+    /// Shows a datagram to all attacks.
+    void seen(const Sighting& sighting);
+    /// The living player there; null if there is none.
+    Player* player_at(const Address& address);
+
+    Address server = Address::ipv4(10, 0, 0, 100, 7777);
+    std::mt19937_64 random;
+    Time now = std::chrono::seconds(1000);
+    Duration lead = std::chrono::hours(1);  // of the attacker; the default is the fastest possible one
+    Duration tick = std::chrono::milliseconds(10);
+    bool talks = true;                  // the server and the players say something every 100 ms
+    std::function<void()> server_tick;  // before the server flushes
+    Witness at_server;
+    std::unique_ptr<Host> host;
+    std::vector<std::unique_ptr<Player>> players;
+    std::uint64_t injected = 0;                     // datagrams
+    std::vector<std::pair<Time, Sighting>> record;  // every datagram to the server, if records
+    bool records = false;
+
+private:
+    struct HostSink : Sink {
+        void send(const Address& to, std::span<const std::byte> datagram) override;
+        Battle* battle = nullptr;
+    };
+    /// Bytes of datagrams from an address and to it.
+    struct Account {
+        bool is_proven = false;
+        std::uint64_t paid = 0, spent = 0;
+    };
+    void step();
+    bool deliver_next(Time until);
+    void deliver(const Address& from, const Address& to, const Bytes& bytes);
+    void talk();
+
+    HostSink host_sink_;
+    std::vector<std::unique_ptr<Attack>> attacks_;
+    std::multimap<Time, Sighting> injections_;
+    LinkConditioner::Datagram incoming_;
+    Time next_talk_{0};
+    std::uint64_t said_ = 0;
+    std::map<Address, Account> accounts_;
+    std::uint64_t amplified_ = 0;
+};
+
+}  // namespace shoal::net::attacks
