@@ -41,8 +41,9 @@ demo_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out $(demo_mains),$(wildcard
 test_sources := $(if $(only),$(wildcard tests/$(only)_*test.cpp tests/$(only)/*_test.cpp),$(wildcard tests/*_test.cpp tests/net/*_test.cpp tests/sim/*_test.cpp))
 test_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp)))
 net_support := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/net/support/*.cpp))
-ifneq ($(filter ecs net,$(only)),)
-test_library := $(filter $(out)/$(only)/%,$(library)) $(out)/tests/sim/allocations.o $(if $(filter net,$(only)),$(net_support))
+library_of_tests := $(filter ecs net,$(firstword $(subst _, ,$(only))))
+ifneq ($(library_of_tests),)
+test_library := $(filter $(out)/$(library_of_tests)/%,$(library)) $(out)/tests/sim/allocations.o $(if $(filter net,$(library_of_tests)),$(net_support))
 else
 test_library := $(library) $(test_shared) $(net_support) $(if $(filter demo,$(only)),$(demo_shared),$(if $(only),,$(demo_shared)))
 endif
@@ -80,10 +81,11 @@ ifeq ($(config),fuzz)
 $(out)/net/crypto/primitives.o: CXXFLAGS += -O2 -fno-sanitize=all
 endif
 
-# Sanitized tests take longer to compile than to run, but for the race of the world.
+# Sanitized tests take longer to compile than to run, but for those that spend it in models of their own.
 ifeq ($(config),sanitize)
-$(filter-out %/ecs_race_test.o,$(tests)): CXXFLAGS += -O0
-$(out)/tests/ecs_race_test.o: CXXFLAGS += -O2
+slow_models := $(patsubst %,$(out)/tests/%_test.o,ecs_race net_naive_decoder net_attacker net_ack_window)
+$(filter-out $(slow_models),$(tests)): CXXFLAGS += -O0
+$(slow_models): CXXFLAGS += -O2
 endif
 
 windows:
