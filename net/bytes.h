@@ -1,6 +1,6 @@
 #pragma once
-// Little-endian bytes in and out of a fixed buffer. Writers assert: what we write is our own doing.
-// Readers fail stickily: what we read came from a stranger.
+// Little-endian bytes in and out of a fixed buffer. Writers assert that there is room; readers check, as
+// their bytes may come from anybody.
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@
 
 namespace shoal::net {
 
-// Numbers anywhere. The loops serve big-endian processors; compilers do not see through them.
+// Unaligned numbers. The loops serve big-endian processors; compilers do not optimise them.
 template <class Word>
 Word load(const std::byte* bytes) {
     Word word = 0;
@@ -47,9 +47,8 @@ public:
     void u64(std::uint64_t value) { uint(value, 8); }
 
     void bytes(std::span<const std::byte> source) {
-        assert(source.size() <= room());
-        if (!source.empty()) std::memcpy(buffer_.data() + size_, source.data(), source.size());
-        size_ += source.size();
+        const std::span<std::byte> target = claim(source.size());
+        if (!source.empty()) std::memcpy(target.data(), source.data(), source.size());
     }
     /// The next `size` bytes, for the caller to fill.
     std::span<std::byte> claim(std::size_t size) {
@@ -57,25 +56,17 @@ public:
         size_ += size;
         return buffer_.subspan(size_ - size, size);
     }
-    /// What follows, not claimed yet.
-    std::span<std::byte> rest() const { return buffer_.subspan(size_); }
-    /// Zeros up to `size` bytes in all.
-    void pad_to(std::size_t size) {
-        assert(size >= size_ && size <= buffer_.size());
-        std::fill(buffer_.begin() + std::ptrdiff_t(size_), buffer_.begin() + std::ptrdiff_t(size),
-                  std::byte(0));
-        size_ = size;
-    }
-    /// Leaves `size` bytes to be filled in. Returns all bytes so far, these included.
+    /// The same; returns all bytes so far, these included.
     std::span<std::byte> append(std::size_t size) {
-        assert(size <= room());
-        size_ += size;
+        claim(size);
         return buffer_.first(size_);
     }
+    /// Zeros up to `size` bytes in all, size >= size().
+    void pad_to(std::size_t size) { std::ranges::fill(claim(size - size_), std::byte(0)); }
     /// Overwrites one byte written earlier.
-    void patch_u8(std::size_t position, std::uint8_t value) {
+    void patch_u8(std::size_t position, std::uint64_t value) {
         assert(position < size_);
-        buffer_[position] = std::byte(value);
+        buffer_[position] = std::byte(value & 0xFF);
     }
 
     std::size_t size() const { return size_; }

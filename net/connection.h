@@ -24,7 +24,7 @@ namespace shoal::net {
 struct ConnectionOptions {
     Duration timeout = std::chrono::seconds(10);  // silence before the peer is gone
     Duration keep_alive =
-        std::chrono::seconds(1);  // longest time without a packet that wants an ack; < timeout
+        std::chrono::seconds(1);  // longest time between packets that want an ack; < timeout
     Duration max_ack_delay = std::chrono::milliseconds(20);  // before an ack is due by itself
     std::uint32_t message_queue_bytes = 64 * 1024;           // waiting, for each channel and weight
     /// Reliable messages that arrived and wait for earlier ones. What is over it is refused, and repeated by
@@ -47,14 +47,12 @@ struct ConnectionConfig : ConnectionOptions {
 /// What the handshake agreed on.
 struct Session {
     PeerId peer;
-    Address address;                       // at first, which is proven
+    Address address;                       // the first one, which is proven
     std::optional<std::uint32_t> send_id;  // written into each packet; the client's side only
     bool receive_id = false;               // packets that arrive carry an id: the server's side
     std::uint64_t send_first = 1;          // first packet number; also the first id of a reliable message
     std::uint64_t receive_first = 1;
-    /// Nobody else can guess it. Decides which packet numbers are left out, so that an ack of one shows that
-    /// the other side acknowledges what it never had. 0: none is left out.
-    std::uint64_t salt = 0;
+    std::uint64_t salt = 0;  // secret; decides which packet numbers are left out; 0: none
 };
 
 class Connection {
@@ -75,70 +73,57 @@ public:
     /// Takes a packet just opened. Events follow.
     void apply(const Packet& packet, Time now);
 
-    /// Asks whoever is at an unproven address to prove that packets sent there arrive. Takes at most `room`
-    /// bytes, as Path::wants_challenge says; the reset token is left out where they do not suffice.
+    /// Sends a challenge to an address that is not proven. Takes at most `room` bytes, as
+    /// Path::wants_challenge says; the reset token is left out where they do not suffice.
     void challenge(const Address& to, const Challenge& challenge, std::size_t room, Time now);
     /// The address is proven: packets go there from now on.
     void move(const Address& to, Time now);
 
-    /// Reports on_connected, once; from then on the handler hears of it.
+    /// Reports on_connected, once. Before this call the handler gets no on_disconnected.
     void announce();
     void update(Time now);
     /// Sends what is due. Without contents: acks and the like, but no messages and no payload.
     void flush(Time now, bool with_contents = true);
     /// Sends a packet that carries nothing and wants an ack.
-    void ping(Time now) { send_acks(true, now); }
+    void ping(Time now) { send_small(PacketKind::data, {}, now, kIsPing); }
 
     SendResult send_message(const Delivery& how, std::span<const std::byte> message);
-
     void set_options(const ConnectionOptions& options);
-
-    /// Ends it: fates, on_disconnected, and a few disconnect packets unless it was the peer's idea.
+    /// Ends it: reports fates and on_disconnected. Unless `tell_peer` is false, disconnect packets follow.
     void close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
 
     bool is_open() const { return is_open_; }
     bool is_announced() const { return is_announced_; }
-    /// Nothing more to say: may be destroyed.
+    /// Closed, and all disconnect packets were sent: may be destroyed.
     bool is_finished() const { return !is_open_ && disconnects_left_ == 0; }
 
     const Session& session() const { return session_; }
     Path& path() { return path_; }
     const Path& path() const { return path_; }
     const ConnectionStats& stats() const { return stats_; }
-    void count(Drop reason) { stats_.drops[reason] += 1; }
-    Time created() const { return created_; }
 
 private:
     /// A packet being written.
     struct Draft;
 
-    void flush_contents(Time now);
     /// Sends a packet with messages and payload; false if there is nothing for one. Sets `asks` to false if
     /// the handler has no payload to send.
     bool send_contents(bool& asks, Time now);
     /// Starts the payload of a packet, or the next part of a large one.
-    void write_payload(Draft& draft, std::size_t share, bool is_alone, bool& asks, Time now);
-    void send_acks(bool is_ping, Time now);
+    void write_payload(Draft& draft, std::size_t share, bool& asks, Time now);
+    /// Sends a packet without messages and payload: data with acks, or `body` in a packet of another kind.
+    /// It goes to `elsewhere`, if there is one, and not to the proven addresses.
+    void send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags = 0,
+                    const Address* elsewhere = nullptr);
+    void send_disconnect(Time now);
     void begin(Draft& draft, PacketKind kind, Time now);
-    void begin_data(Draft& draft, Time now);
-    /// Seals what was written; nothing follows.
-    std::span<const std::byte> finish(Draft& draft);
-    void finish_data(Draft& draft, bool is_ping, Time now);
-    void put(std::span<const std::byte> datagram, Time now);
-    Acks acks(Time now) const;
+    void finish(Draft& draft, Time now, const Address* elsewhere = nullptr);
     void skip_number();
     void report_fates(Time now);
     void report(const std::optional<PacketFate>& fate);
-    /// Tells the handler what came. False to withhold the ack.
-    bool take_payload(const Packet& packet, Time now);
-    bool take_payload(std::uint64_t number, std::span<const std::byte> payload, Time now);
-    bool take_fragment(const Packet& packet, Time now);
     void deliver(const Packet& packet, const Frame& frame);
-    void hand_over(Channel channel, std::span<const std::byte> message);
-    void send_disconnect(Time now);
-    /// A packet of one of the kinds beside data. Returns its bytes, which the caller sends.
-    std::span<const std::byte> write_bare(Draft& draft, PacketKind kind, std::span<const std::byte> body,
-                                          Time now);
+    /// Gives a payload to the handler. False to withhold the ack.
+    bool take_payload(const Packet& packet, Time now);
     void note_queued();
 
     ConnectionConfig config_;
@@ -160,11 +145,10 @@ private:
 
     Time created_;
     Time last_received_;
-    Time newest_accepted_at_{0};  // arrival of the packet that acks name first
     Time ack_wanted_since_{0};
     std::uint32_t acks_wanted_ = 0;   // packets that want an ack and had none yet
-    bool is_order_broken_ = false;    // since the last ack: some came too late, or are missing
-    std::uint32_t acks_to_send_ = 0;  // packets that should still carry the news, should some be lost
+    std::uint32_t acks_to_send_ = 0;  // packets that should still carry the acks, as some may be lost
+    bool is_order_broken_ = false;    // since the last ack a packet came late, or one before it is missing
 
     std::array<std::uint64_t, 3> echoes_{};  // of challenges, to be sent
     std::uint8_t echo_count_ = 0;
@@ -172,8 +156,7 @@ private:
 
     bool is_open_ = true;
     bool is_announced_ = false;
-    DisconnectReason reason_ = DisconnectReason::closed;
-    std::string text_;  // of the disconnect, sent or received
+    std::string disconnect_;  // once closed: the body of a disconnect packet, reason and text
     std::uint8_t disconnects_left_ = 0;
     Time next_disconnect_{0};
 };

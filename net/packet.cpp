@@ -7,16 +7,9 @@
 namespace shoal::net {
 namespace {
 
-// Flags of a data packet.
-constexpr std::uint8_t kHasAcks = 1;
-constexpr std::uint8_t kIsPing = 2;
-constexpr std::uint8_t kHasMessages = 4;
-constexpr std::uint8_t kHasPayload = 8;
-constexpr std::uint8_t kHasFragment = kIsPing | kHasPayload;  // a payload needs no ping
-constexpr unsigned kAckGroupShift = 4;                        // the upper four bits
-constexpr unsigned kAckGroups = 4;                            // of 16 acks each
-constexpr std::uint16_t kFullGroup = 0xFFFF;
-
+constexpr unsigned kAckGroupShift = 4;  // in the flags
+constexpr unsigned kAckGroups = 4;      // of 16 acks each
+constexpr std::uint64_t kFullGroup = 0xFFFF;
 constexpr Duration kDelayUnit{256};
 
 // Head of a fragment.
@@ -34,33 +27,20 @@ enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows, 
 
 /// Whether it belongs to a connection, and thus has a number and a key phase.
 bool has_envelope(PacketKind kind) {
-    return kind == PacketKind::data || kind == PacketKind::disconnect || kind == PacketKind::challenge ||
-           kind == PacketKind::echo;
+    return kind >= PacketKind::data && kind != PacketKind::reset;
 }
 
-std::uint16_t ack_group(const Acks& acks, unsigned group) {
-    return static_cast<std::uint16_t>(acks.bits >> (16 * group));
-}
-
-std::uint8_t ack_group_mask(const Acks& acks) {
-    unsigned mask = 0;
-    for (unsigned group = 0; group < kAckGroups; ++group) {
-        if (acks.present && ack_group(acks, group) != kFullGroup) mask |= 1u << group;
-    }
-    return static_cast<std::uint8_t>(mask << kAckGroupShift);
-}
-
-bool read_acks(ByteReader& in, std::uint8_t flags, Acks& acks) {
+bool read_acks(ByteReader& in, unsigned flags, Acks& acks) {
     acks = {};
     acks.present = flags & kHasAcks;
-    const unsigned mask = flags >> kAckGroupShift;
-    if (!acks.present) return mask == 0;
+    if (!acks.present) return flags >> kAckGroupShift == 0;
     acks.newest = in.u16();
     acks.delay = in.u8() * kDelayUnit;
     for (unsigned group = 0; group < kAckGroups; ++group) {
-        const std::uint16_t bits = mask >> group & 1 ? in.u16() : kFullGroup;
-        if ((mask >> group & 1) && bits == kFullGroup) return false;  // should have been left out
-        acks.bits |= std::uint64_t(bits) << (16 * group);
+        const bool is_present = flags >> (kAckGroupShift + group) & 1;
+        const std::uint64_t bits = is_present ? in.u16() : kFullGroup;
+        if (is_present && bits == kFullGroup) return false;  // should have been left out
+        acks.bits |= bits << (16 * group);
     }
     return in.ok();
 }
@@ -95,32 +75,38 @@ bool read_fragment_head(ByteReader& in, Fragment& fragment) {
     return read_short_number(in, fragment.distance) && fragment.distance >= fragment.index;
 }
 
+/// Reads what follows the count of a reliable run.
+bool read_reliable(ByteReader& in, unsigned predecessor, std::uint64_t expected_id, std::uint64_t& next_id,
+                   Run& run) {
+    if (run.id_bytes > 2 || (run.id_bytes == 0 && next_id == 0)) return false;
+    run.is_parity = predecessor == kIsParity;
+    const auto truncated = static_cast<std::uint32_t>(in.uint(run.id_bytes));
+    if (run.id_bytes > 0) next_id = expand_number(truncated, run.id_bytes, expected_id);
+    if (run.is_parity && run.id_bytes == 0) {  // of the two before the last one
+        run.first_id = next_id - std::min<std::uint64_t>(next_id, 2);
+    } else {
+        run.first_id = next_id;
+        next_id += run.count;
+    }
+    if (run.is_parity) return run.first_id >= 2 && run.count == 1 && !run.goes_on;
+    run.distance = predecessor == kMessageBefore ? 1 : 0;
+    return predecessor != kDistanceFollows ||
+           (read_short_number(in, run.distance) && run.distance >= 2 && run.distance < kReliableWindow);
+}
+
 /// `next_id` is the one after the last reliable message of this packet; 0: there is none yet.
 bool read_run(ByteReader& in, bool has_payload, std::uint64_t expected_id, std::uint64_t& next_id, Run& run) {
     const unsigned head = in.u8();
-    if (!in.ok()) return false;
     run.goes_on = (head & kChannelBits) == kReliableGoesOn;
     run.channel = run.goes_on ? Channel::reliable : static_cast<Channel>(head & kChannelBits);
     run.is_last = head & kIsLastRun;
     run.fills_packet = run.is_last && !has_payload;
-    run.count = head & kHasCount ? in.u8() : std::uint8_t(1);
+    if (head & kHasCount) run.count = in.u8();
     if ((head & kHasCount) && run.count < 2) return false;
     run.id_bytes = head >> kIdBytesShift & 3;
     const unsigned predecessor = head >> kPredecessorShift;
     if (run.channel == Channel::reliable) {
-        run.is_parity = predecessor == kIsParity;
-        if (run.id_bytes > 2 || (run.id_bytes == 0 && next_id == 0)) return false;
-        const bool is_beside = run.is_parity && run.id_bytes == 0;  // of the two before the last one
-        if (run.id_bytes > 0)
-            next_id =
-                expand_number(static_cast<std::uint32_t>(in.uint(run.id_bytes)), run.id_bytes, expected_id);
-        run.first_id = is_beside ? next_id - std::min<std::uint64_t>(next_id, 2) : next_id;
-        if (!is_beside) next_id += run.count;
-        run.distance = predecessor == kMessageBefore ? 1 : 0;
-        if (predecessor == kDistanceFollows &&
-            (!read_short_number(in, run.distance) || run.distance < 2 || run.distance >= kReliableWindow))
-            return false;
-        if (run.is_parity && (run.first_id < 2 || run.count != 1 || run.goes_on)) return false;
+        if (!read_reliable(in, predecessor, expected_id, next_id, run)) return false;
     } else if (run.id_bytes != 0 || predecessor != kNoPredecessor) {
         return false;
     }
@@ -131,9 +117,8 @@ bool read_run(ByteReader& in, bool has_payload, std::uint64_t expected_id, std::
     if (!run.fills_packet) return read_short_number(in, run.size) && run.size <= kMaxMessageBytes;
     const std::size_t keys = run.channel == Channel::sequenced ? run.count : 0u;
     if (!in.ok() || in.remaining() < keys || (in.remaining() - keys) % run.count != 0) return false;
-    const std::size_t size = (in.remaining() - keys) / run.count;
-    run.size = static_cast<std::uint16_t>(size);
-    return size <= kMaxMessageBytes;
+    run.size = static_cast<std::uint16_t>((in.remaining() - keys) / run.count);
+    return run.size <= kMaxMessageBytes;
 }
 
 bool read_messages(ByteReader& in, std::size_t base, std::uint64_t expected_id, Packet& packet) {
@@ -191,44 +176,37 @@ void write_envelope(ByteWriter& out, PacketKind kind, bool key_phase,
     assert(bytes >= 1 && bytes <= 4);
     out.u8(0x80u | static_cast<unsigned>(kind) << 3 | (key_phase ? 4u : 0u) | (bytes - 1u));
     if (connection_id) out.u32(*connection_id);
-    out.uint(number & ((1ull << (8 * bytes)) - 1), bytes);
+    out.uint(number, bytes);
 }
 
 std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool with_connection_id) {
     ByteReader in(datagram);
-    Envelope envelope;
-    const std::byte first{in.u8()};
-    if (!in.ok()) return std::nullopt;
-    const std::optional<PacketKind> kind = read_kind(first);
+    const unsigned first = in.u8();
+    const std::optional<PacketKind> kind = read_kind(std::byte(first));
     if (!kind || !has_envelope(*kind)) return std::nullopt;
+    Envelope envelope;
     envelope.kind = *kind;
-    envelope.key_phase = (first & std::byte(4)) != std::byte(0);
-    envelope.number_bytes = static_cast<std::uint8_t>((std::to_integer<unsigned>(first) & 3) + 1);
+    envelope.key_phase = first & 4;
+    envelope.number_bytes = (first & 3) + 1;
     if (with_connection_id) envelope.connection_id = in.u32();
     envelope.truncated_number = static_cast<std::uint32_t>(in.uint(envelope.number_bytes));
     envelope.body_offset = static_cast<std::uint8_t>(in.position());
-    if (!in.ok() || in.remaining() < 1 + kInsecureTagBytes)
-        return std::nullopt;  // flags or reason, and the tag
-    return envelope;
+    // What follows is at least a byte of flags or reason, and the tag.
+    return in.ok() && in.remaining() >= 1 + kInsecureTagBytes ? std::optional(envelope) : std::nullopt;
 }
 
-void write_acks(ByteWriter& out, const Acks& acks) {
-    if (!acks.present) return;
+unsigned write_acks(ByteWriter& out, const Acks& acks) {
+    if (!acks.present) return 0;
+    unsigned flags = kHasAcks;
     out.u16(acks.newest);
     out.u8(static_cast<std::uint64_t>(std::clamp<Duration::rep>(acks.delay / kDelayUnit, 0, 255)));
     for (unsigned group = 0; group < kAckGroups; ++group) {
-        if (ack_group(acks, group) != kFullGroup) out.u16(ack_group(acks, group));
+        const std::uint64_t bits = acks.bits >> (16 * group) & kFullGroup;
+        if (bits == kFullGroup) continue;
+        flags |= 1u << (kAckGroupShift + group);
+        out.u16(bits);
     }
-}
-
-std::uint8_t data_flags(const Acks& acks, bool ping, bool messages, bool payload) {
-    return static_cast<std::uint8_t>((acks.present ? kHasAcks : 0) | (ping ? kIsPing : 0) |
-                                     (messages ? kHasMessages : 0) | (payload ? kHasPayload : 0) |
-                                     ack_group_mask(acks));
-}
-
-std::size_t fragment_head_bytes(const Fragment& fragment) {
-    return 1 + (fragment.index > 0 ? short_number_bytes(fragment.distance) : 0);
+    return flags;
 }
 
 void write_fragment_head(ByteWriter& out, const Fragment& fragment) {
@@ -254,13 +232,9 @@ void write_run(ByteWriter& out, const Run& run) {
     out.u8(channel | (run.is_last ? kIsLastRun : 0) | (run.count > 1 ? kHasCount : 0) |
            unsigned(run.id_bytes) << kIdBytesShift | predecessor << kPredecessorShift);
     if (run.count > 1) out.u8(run.count);
-    if (run.id_bytes > 0) out.uint(run.first_id & ((1ull << (8 * run.id_bytes)) - 1), run.id_bytes);
+    if (run.id_bytes > 0) out.uint(run.first_id, run.id_bytes);
     if (run.distance > 1) write_short_number(out, run.distance);
     if (!run.fills_packet && !run.goes_on) write_short_number(out, run.size);
-}
-
-std::uint8_t id_bytes(std::uint64_t span) {
-    return span < 128 ? 1 : 2;
 }
 
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
@@ -269,28 +243,23 @@ bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, st
     packet.kind = envelope.kind;
     ByteReader in(datagram.subspan(envelope.body_offset));
     if (envelope.kind == PacketKind::disconnect) {
-        const std::uint8_t reason = in.u8();
+        packet.reason = static_cast<DisconnectReason>(in.u8());
         const std::span<const std::byte> text = in.rest();
-        if (reason > static_cast<std::uint8_t>(kLastDisconnectReason)) return false;
-        if (text.size() > kMaxReasonBytes) return false;
-        packet.reason = static_cast<DisconnectReason>(reason);
         packet.text = {reinterpret_cast<const char*>(text.data()), text.size()};
-        return in.ok();
+        return in.ok() && packet.reason <= kLastDisconnectReason && text.size() <= kMaxReasonBytes;
     }
     if (envelope.kind != PacketKind::data) {
         packet.challenge = {in.u64(), std::nullopt};
-        if (envelope.kind == PacketKind::challenge && in.remaining() > 0) {
-            const std::span<const std::byte> bytes = in.bytes(sizeof(ResetToken));
-            std::copy(bytes.begin(), bytes.end(), packet.challenge.reset_token.emplace().begin());
-        }
+        if (envelope.kind == PacketKind::challenge && in.remaining() > 0)
+            std::ranges::copy(in.bytes(sizeof(ResetToken)), packet.challenge.reset_token.emplace().begin());
         return in.ok() && in.remaining() == 0;
     }
-    const std::uint8_t flags = in.u8();
+    const unsigned flags = in.u8();
+    packet.has_payload = flags & kHasPayload;
     packet.is_fragment = (flags & kHasFragment) == kHasFragment;
     packet.ping = (flags & kIsPing) && !packet.is_fragment;
-    if (!read_acks(in, flags, packet.acks)) return false;
-    packet.has_payload = flags & kHasPayload;
     packet.message_count = 0;
+    if (!read_acks(in, flags, packet.acks)) return false;
     if ((flags & kHasMessages) && !read_messages(in, envelope.body_offset, expected_id, packet)) return false;
     if (packet.is_fragment && !read_fragment_head(in, packet.fragment)) return false;
     if (packet.has_payload) packet.payload = in.rest();

@@ -25,25 +25,25 @@ enum class PacketKind : std::uint8_t {
     reset,
     challenge,
     echo,
-    count_,
+    count_
 };
 
 constexpr std::size_t kInsecureTagBytes = 8;
 constexpr std::size_t kMaxTagBytes = 16;
 constexpr std::size_t kConnectionIdBytes = 4;  // client to server only
 constexpr std::size_t kMaxMessagesPerPacket = 255;
-/// Larger reliable messages are not repeated before they are lost.
-constexpr std::size_t kMaxRepeatedBytes = 128;
-/// Reliable messages from the oldest that is not acknowledged to the newest sent, at most.
-constexpr std::uint64_t kReliableWindow = 4096;
-/// Of one large payload.
-constexpr std::size_t kMaxFragments = 64;
-/// From the number of the packet with the first fragment to that with the last.
-constexpr std::uint64_t kMaxFragmentDistance = 32'767;
+constexpr std::size_t kMaxRepeatedBytes = 128;   // larger reliable messages have no repeats or parities
+constexpr std::uint64_t kReliableWindow = 4096;  // ids from the oldest unacknowledged to the newest sent
+constexpr std::size_t kMaxFragments = 64;        // of one large payload
+constexpr std::uint64_t kMaxFragmentDistance = 32'767;  // packet numbers from the first fragment to the last
+constexpr std::size_t kMaxFragmentHeadBytes = 3;
 /// Kind, connection id, number, flags, acks.
 constexpr std::size_t kMaxHeaderBytes = 1 + kConnectionIdBytes + 4 + 1 + 11;
-constexpr std::size_t kMaxFragmentHeadBytes = 3;
 static_assert(kMaxHeaderBytes + kMaxFragmentHeadBytes + kMaxPayloadBytes + kMaxTagBytes <= kMaxDatagramBytes);
+
+/// Flags of a data packet. The upper four bits say which groups of acks are present.
+constexpr unsigned kHasAcks = 1, kIsPing = 2, kHasMessages = 4, kHasPayload = 8;
+constexpr unsigned kHasFragment = kIsPing | kHasPayload;  // a payload needs no ping
 
 /// Which packets of the other side arrived and were accepted.
 struct Acks {
@@ -53,7 +53,7 @@ struct Acks {
     Duration delay{0};         // since `newest` arrived, rounded to 256 us, at most 65 ms
 };
 
-/// One message of a packet; left uninitialised on purpose, there are many.
+/// One message of a packet. Left uninitialised, as a Packet has many.
 struct Frame {
     std::uint64_t id;      // reliable only
     std::uint16_t offset;  // of its bytes, in the datagram
@@ -65,8 +65,7 @@ struct Frame {
     bool is_parity;    // reliable: the bytes are those of messages id and id - 1, combined by exclusive or
 };
 
-/// What neighbouring messages share: channel and size; and if reliable, the distance and whether they go on,
-/// their ids consecutive.
+/// Neighbouring messages of one channel and size; if reliable, of consecutive ids and one distance.
 struct Run {
     Channel channel = Channel::unreliable;
     bool goes_on = false;       // reliable: pieces, none of them the last of its message
@@ -74,8 +73,7 @@ struct Run {
     bool is_last = false;       // the last run of its packet
     bool fills_packet = false;  // is_last and no payload follows: the size is left out
     std::uint8_t count = 1;
-    std::uint8_t id_bytes = 0;  // 1 or 2; 0 when it continues the reliable run before; a parity:
-                                // when it is of the message before the last one of that run
+    std::uint8_t id_bytes = 0;  // 1 or 2; 0: it continues the reliable run before; parity: its id is one less
     std::uint16_t distance = 0;
     std::uint16_t size = 0;
     std::uint64_t first_id = 0;
@@ -90,7 +88,7 @@ struct Fragment {
 
 /// What a server sends to an address that its client moved to.
 struct Challenge {
-    std::uint64_t number = 0;               // nobody can guess it; comes back in an echo
+    std::uint64_t number = 0;               // secret; comes back in an echo
     std::optional<ResetToken> reset_token;  // for the client at this address, once that is proven
 };
 
@@ -135,7 +133,8 @@ struct Packet {
 /// The kind, if the first byte is one that this version writes.
 std::optional<PacketKind> read_kind(std::byte first);
 
-/// How many bytes of `number` the receiver needs, 1 to 4, when it surely knows all up to `acked`.
+/// How many bytes of `number` the receiver needs, 1 to 4, if it knows all up to `acked`. Also for ids of
+/// reliable messages.
 std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked);
 /// The number closest to `expected` whose low bytes are `truncated`. Source: RFC 9000, appendix A.3.
 std::uint64_t expand_number(std::uint32_t truncated, std::uint8_t bytes, std::uint64_t expected);
@@ -144,23 +143,18 @@ void write_envelope(ByteWriter& out, PacketKind kind, bool key_phase,
                     std::optional<std::uint32_t> connection_id, std::uint64_t number, std::uint8_t bytes);
 std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool with_connection_id);
 
-void write_acks(ByteWriter& out, const Acks& acks);
-/// The flags byte, which is patched in last. Ping and payload together: a fragment.
-std::uint8_t data_flags(const Acks& acks, bool ping, bool messages, bool payload);
-/// What goes before the bytes of a fragment.
-std::size_t fragment_head_bytes(const Fragment& fragment);
+/// Returns the flags that say what was written.
+unsigned write_acks(ByteWriter& out, const Acks& acks);
+/// Goes before the bytes of a fragment.
 void write_fragment_head(ByteWriter& out, const Fragment& fragment);
 /// Bytes of the head of such a run, its size included.
 std::size_t run_bytes(const Run& run);
 /// Writes the head of a run. The caller then writes the messages, `size` bytes each; a key byte goes before
 /// each sequenced one.
 void write_run(ByteWriter& out, const Run& run);
-/// How many bytes an id takes on the wire: 1 or 2. `span`: the sender's next id minus its oldest
-/// unacknowledged one; the receiver expands the id to the nearest full one.
-std::uint8_t id_bytes(std::uint64_t span);
 
-/// Everything after the envelope, without the tag; false if it is not what
-/// write_* produce. Ids are those nearest to `expected_id`. `packet` may be half filled after false.
+/// Reads everything after the envelope; the tag is cut off already. Returns false, `packet` half filled, if
+/// it is malformed. Ids are those nearest to `expected_id`.
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
                Packet& packet);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <cstdlib>
+#include <utility>
 
 namespace shoal::net {
 namespace {
@@ -12,20 +12,20 @@ constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before 
 constexpr Duration kMinVariation = std::chrono::milliseconds(10);
 // How late an ack may be sent: 20 ms, and then it waits for the other side's next tick.
 constexpr Duration kAckDelayAllowance = std::chrono::milliseconds(50);
-// Longer ones would keep what a jump of the round trip taught wrongly, and no game waits so long.
+// A longer one would preserve a wrong estimate after a jump of the round trip, and no game waits so long.
 constexpr Duration kMaxTimeout = std::chrono::seconds(3);
 constexpr std::uint8_t kMaxDoublings = 5;  // from the shortest timeout to the longest
 constexpr Duration kMinReorderWait = std::chrono::milliseconds(4);
 constexpr Duration kReorderMemory = std::chrono::seconds(10);
 constexpr int kLaterDelivered = 3;
 constexpr double kMinLossGain = 1.0 / 64;
-constexpr double kPriorPackets = 16;  // taken as delivered: else the first fate would be all we know
+constexpr double kPriorPackets = 16;  // counted as delivered, or the first fate would be the estimate
 constexpr std::uint32_t kFirstSlots = 16;
 
-/// What one packet's fate weighs: the mean of all at first, then of the latest.
+/// Weight of one fate in the loss estimate: at first that of a mean over all packets, then of the latest 64.
 double loss_gain(const ConnectionStats& stats) {
-    const double settled = double(stats.packets_delivered + stats.packets_lost);
-    return std::max(kMinLossGain, 1 / (kPriorPackets + settled));
+    const double decided = double(stats.packets_delivered + stats.packets_lost);
+    return std::max(kMinLossGain, 1 / (kPriorPackets + decided));
 }
 
 }  // namespace
@@ -39,30 +39,34 @@ SentPackets::SentPackets(std::uint64_t first, std::uint32_t capacity)
       newest_acked_(first - 1) {
     assert(first >= 1);
     assert(std::has_single_bit(capacity));
-    news_.reserve(slots_.size() / 2);  // what one ack settles, as a rule
+    news_.reserve(slots_.size() / 2);  // usually enough for one ack
 }
 
-bool SentPackets::has_room(std::uint64_t ahead) const {
-    const std::uint64_t number = next_ + ahead;
-    const Slot& slot = slots_[number & (slots_.size() - 1)];
-    return slot.state != State::open || ((number - slot.number) & (capacity_ - 1)) != 0;
+bool SentPackets::has_room() const {
+    const Slot& slot = slots_[index(next_)];
+    return slot.state != State::open || ((next_ - slot.number) & (capacity_ - 1)) != 0;
 }
 
 void SentPackets::sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats) {
     assert(has_room());
-    while (slots_[next_ & (slots_.size() - 1)].state == State::open && slots_.size() < capacity_) grow();
-    Slot& slot = slots_[next_ & (slots_.size() - 1)];
-    slot = Slot{};
-    slot.number = next_;
-    slot.content = content;
-    slot.sent = now;
-    slot.bytes = static_cast<std::uint16_t>(bytes);
-    slot.state = State::open;
+    while (slots_[index(next_)].state == State::open && slots_.size() < capacity_) {
+        const std::size_t size = std::min<std::size_t>(slots_.size() * 4, capacity_);
+        const std::vector<Slot> former = std::exchange(slots_, std::vector<Slot>(size));
+        news_.reserve(size / 2);
+        for (const Slot& slot : former)
+            if (slot.number != 0) slots_[index(slot.number)] = slot;
+    }
+    slots_[index(next_)] = {next_, now, content, static_cast<std::uint16_t>(bytes), State::open};
     if (open_ == 0) oldest_open_ = next_;
     open_ += 1;
     next_ += 1;
     newest_sent_ = now;
     stats.bytes_in_flight += bytes;
+}
+
+void SentPackets::skip() {
+    skipped_ = {next_, skipped_[0]};
+    next_ += 1;
 }
 
 bool SentPackets::plausible(const Acks& acks) const {
@@ -78,11 +82,6 @@ bool SentPackets::plausible(const Acks& acks) const {
     });
 }
 
-void SentPackets::skip() {
-    skipped_ = {next_, skipped_[0]};
-    next_ += 1;
-}
-
 void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats) {
     assert(plausible(acks));
     if (!acks.present) return;
@@ -91,8 +90,7 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
 
     // A packet that was declared lost measures as well: after a jump of the round trip there are no others.
     const Slot* const newest_slot = find(newest);
-    const bool measures = newest_slot && newest >= measured_from_ && newest_slot->state != State::unused &&
-                          newest_slot->state != State::delivered;
+    const bool measures = newest_slot && newest >= measured_from_ && newest_slot->state != State::delivered;
     if (measures) sample_rtt(now - newest_slot->sent, acks.delay, stats);
     const auto rtt_of = [&](const Slot& slot) {
         if (measures && slot.number == newest) return stats.latest_rtt;
@@ -101,25 +99,27 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
     for (std::uint64_t behind = 0; behind <= 64 && newest - behind >= first_; ++behind) {
         if (behind > 0 && !(acks.bits >> (behind - 1) & 1)) continue;
         Slot* const slot = find(newest - behind);
-        if (!slot || slot->state == State::unused || slot->state == State::delivered) continue;
+        if (!slot || slot->state == State::delivered) continue;
         timeouts_in_a_row_ = 0;
         if (slot->state == State::open) {
-            slot->is_acked = true;
+            slot->state = State::acked;
         } else {
-            came_late(*slot, rtt_of(*slot), measures && behind == 0, now, stats);
+            note_late(*slot, rtt_of(*slot), measures && behind == 0, now, stats);
         }
     }
-    const std::uint64_t lost_below = third_newest_delivered();
+    // What is older than the third newest delivered packet is lost.
+    std::uint64_t lost_below = newest_acked_ + 1;
+    for (int delivered = 0; open_ > 0 && delivered < kLaterDelivered && lost_below > oldest_open_;) {
+        const Slot* const slot = find(--lost_below);
+        delivered += slot && slot->state >= State::acked;
+    }
     for (std::uint64_t number = oldest_open_; open_ > 0 && number <= newest_acked_; ++number) {
         Slot* const slot = find(number);
-        if (!slot || slot->state != State::open) continue;
-        if (slot->is_acked) {
-            settle(*slot, State::delivered, rtt_of(*slot), measures && number == newest, stats);
-        } else if (number < lost_below) {
-            settle(*slot, State::overtaken, Duration(0), false, stats);
-        }
+        if (slot && slot->state == State::acked)
+            decide(*slot, State::delivered, rtt_of(*slot), measures && number == newest, stats);
+        else if (number < lost_below && is_open(number))
+            decide(*slot, State::overtaken, Duration(0), false, stats);
     }
-    advance();
 }
 
 void SentPackets::update(Time now, ConnectionStats& stats) {
@@ -128,27 +128,28 @@ void SentPackets::update(Time now, ConnectionStats& stats) {
     const Duration reorder_wait = now < reordered_at_ + kReorderMemory ? reorder_wait_ : Duration(0);
     const Duration overtaken = std::min(timeout, rtt + std::max({rtt / 8, kMinReorderWait, reorder_wait}));
     for (std::uint64_t number = oldest_open_; open_ > 0 && number < next_; ++number) {
-        Slot* const slot = find(number);
-        if (!slot || slot->state != State::open) continue;
-        const Duration age = now - slot->sent;
+        if (!is_open(number)) continue;
+        Slot& slot = slots_[index(number)];
+        const Duration age = now - slot.sent;
         if (age < overtaken) break;  // later ones are younger
         const bool is_overtaken = number < newest_acked_;
         if (!is_overtaken && age < timeout) continue;
-        if (!is_overtaken) timed_out(*slot, now);
-        settle(*slot, is_overtaken ? State::overtaken : State::timed_out, Duration(0), false, stats);
+        // A packet sent before the previous timeout does not count as another timeout: the sender could not
+        // react to the first one yet.
+        if (!is_overtaken && (timeouts_in_a_row_ == 0 || slot.sent > timed_out_at_)) {
+            timed_out_at_ = now;
+            timeouts_in_a_row_ = std::min<std::uint8_t>(timeouts_in_a_row_ + 1, kMaxDoublings);
+        }
+        decide(slot, is_overtaken ? State::overtaken : State::timed_out, Duration(0), false, stats);
     }
-    advance();
 }
 
 void SentPackets::lose_all(ConnectionStats& stats) {
     const double loss = stats.loss;
     for (std::uint64_t number = oldest_open_; open_ > 0; ++number) {
-        assert(number < next_);
-        Slot* const slot = find(number);
-        if (slot && slot->state == State::open) settle(*slot, State::timed_out, Duration(0), false, stats);
+        if (is_open(number)) decide(slots_[index(number)], State::timed_out, Duration(0), false, stats);
     }
-    stats.loss = loss;  // which says nothing about the path
-    advance();
+    stats.loss = loss;  // the end of a connection says nothing about the path
 }
 
 bool SentPackets::next_news(News& out) {
@@ -175,18 +176,15 @@ Duration SentPackets::retransmission_timeout(const ConnectionStats& stats) const
     return std::min(answer_timeout(stats) * (1 << timeouts_in_a_row_), kMaxTimeout);
 }
 
+/// Null if the number is not that of a tracked packet, or its slot has another one by now.
 SentPackets::Slot* SentPackets::find(std::uint64_t number) {
-    Slot& slot = slots_[number & (slots_.size() - 1)];
+    Slot& slot = slots_[index(number)];
     return slot.number == number ? &slot : nullptr;
 }
 
-const SentPackets::Slot* SentPackets::find(std::uint64_t number) const {
-    const Slot& slot = slots_[number & (slots_.size() - 1)];
-    return slot.number == number ? &slot : nullptr;
-}
-
-void SentPackets::settle(Slot& slot, State state, Duration rtt, bool measures, ConnectionStats& stats) {
-    assert(slot.state == State::open);
+/// Reports the fate of an open packet.
+void SentPackets::decide(Slot& slot, State state, Duration rtt, bool measures, ConnectionStats& stats) {
+    assert(slot.state == State::open || slot.state == State::acked);
     slot.state = state;
     const bool delivered = state == State::delivered;
     open_ -= 1;
@@ -194,18 +192,24 @@ void SentPackets::settle(Slot& slot, State state, Duration rtt, bool measures, C
     (delivered ? stats.packets_delivered : stats.packets_lost) += 1;
     (delivered ? stats.bytes_delivered : stats.bytes_lost) += slot.bytes;
     stats.loss += ((delivered ? 0.0 : 1.0) - stats.loss) * loss_gain(stats);
-    report(slot, delivered, rtt, measures, false);
+    news_.push({{slot.number, delivered, rtt}, slot.sent, slot.content, slot.bytes, false, measures});
+    while (oldest_open_ < next_ && !is_open(oldest_open_)) oldest_open_ += 1;
 }
 
-void SentPackets::report(const Slot& slot, bool is_delivered, Duration rtt, bool measures, bool is_late) {
-    News news;
-    news.fate = {slot.number, is_delivered, rtt};
-    news.sent = slot.sent;
-    news.content = slot.content;
-    news.bytes = slot.bytes;
-    news.is_late = is_late;
-    news.measures = measures;
-    news_.push(news);
+/// The ack of a packet that was declared lost. Its fate stays; the estimates learn from the ack. If others
+/// overtook the packet, the path reorders, and later packets get as long. After RFC 8985, which widens its
+/// window in the same way.
+void SentPackets::note_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats) {
+    const bool was_overtaken = slot.state == State::overtaken;
+    slot.state = State::delivered;
+    stats.late_acks += 1;
+    stats.loss = std::max(0.0, stats.loss - loss_gain(stats));
+    if (slot.number < measured_from_) return;
+    news_.push({{slot.number, true, rtt}, slot.sent, slot.content, slot.bytes, true, measures});
+    if (!was_overtaken) return;
+    if (now >= reordered_at_ + kReorderMemory) reorder_wait_ = Duration(0);
+    reorder_wait_ = std::max(reorder_wait_, now - slot.sent - stats.rtt);
+    reordered_at_ = now;
 }
 
 void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats) {
@@ -225,62 +229,9 @@ void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& 
     stats.rtt = std::max(Duration(1), stats.rtt + (rtt - stats.rtt) / 8);
 }
 
-/// Too late for its fate, yet it says something about older ones. And if others overtook it, the path changes
-/// the order: the next one is given as long. After RFC 8985, which widens its window in the same way.
-void SentPackets::came_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats) {
-    const bool was_overtaken = slot.state == State::overtaken;
-    slot.state = State::delivered;
-    stats.late_acks += 1;
-    stats.loss = std::max(0.0, stats.loss - loss_gain(stats));
-    if (slot.number >= measured_from_) report(slot, true, rtt, measures, true);
-    if (!was_overtaken || slot.number < measured_from_) return;
-    if (now >= reordered_at_ + kReorderMemory) reorder_wait_ = Duration(0);
-    reorder_wait_ = std::max(reorder_wait_, now - slot.sent - stats.rtt);
-    reordered_at_ = now;
-}
-
-/// The timeout of a packet that was sent before the previous timeout does not count as another one: the
-/// sender could not react to the first yet.
-void SentPackets::timed_out(const Slot& slot, Time now) {
-    if (timeouts_in_a_row_ > 0 && slot.sent <= timed_out_at_) return;
-    timed_out_at_ = now;
-    timeouts_in_a_row_ = std::min<std::uint8_t>(timeouts_in_a_row_ + 1, kMaxDoublings);
-}
-
 std::uint64_t SentPackets::expand_ack(std::uint16_t truncated) const {
     const std::uint64_t last = next_ - 1;
     return last - static_cast<std::uint16_t>(last - truncated);
-}
-
-std::uint64_t SentPackets::third_newest_delivered() const {
-    int delivered = 0;
-    for (std::uint64_t number = newest_acked_; open_ > 0 && number >= oldest_open_; --number) {
-        const Slot* const slot = find(number);
-        if (!slot) continue;
-        if (slot->state == State::delivered || (slot->state == State::open && slot->is_acked)) delivered += 1;
-        if (delivered == kLaterDelivered) return number;
-    }
-    return 0;
-}
-
-void SentPackets::advance() {
-    if (open_ == 0) oldest_open_ = next_;
-    while (oldest_open_ < next_) {
-        const Slot* const slot = find(oldest_open_);
-        if (slot && slot->state == State::open) break;
-        oldest_open_ += 1;
-    }
-}
-
-void SentPackets::grow() {
-    assert(slots_.size() < capacity_);
-    // In few steps: a busy connection has what it needs soon.
-    std::vector<Slot> larger(std::min<std::size_t>(slots_.size() * 4, capacity_));
-    news_.reserve(larger.size() / 2);
-    for (const Slot& slot : slots_) {
-        if (slot.state != State::unused) larger[slot.number & (larger.size() - 1)] = slot;
-    }
-    slots_ = std::move(larger);
 }
 
 }  // namespace shoal::net

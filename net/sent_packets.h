@@ -40,25 +40,24 @@ public:
     std::uint64_t next_number() const { return next_; }
     /// All numbers up to this one are known to the receiver as passed; first - 1 while there is none.
     std::uint64_t newest_acked() const { return newest_acked_; }
-    /// Returns true if the next packet can be tracked. If not, too many fates are open.
-    /// `ahead`: the same for a later one.
-    bool has_room(std::uint64_t ahead = 0) const;
+    /// Whether the next packet can be tracked. If not, too many fates are open.
+    bool has_room() const;
 
     /// Takes the next number. Tracking requires has_room().
     void sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats);
     void sent_untracked() { next_ += 1; }
-
     /// Leaves out the next number. An ack that names it proves that the other side acknowledges packets that
     /// it never got.
     void skip();
 
     /// Whether these acks name only packets that were sent. Of numbers left out, the last two are known.
     bool plausible(const Acks& acks) const;
-    /// Settles what the acks deliver, and what is lost for it. Requires plausible(acks).
+    /// Declares packets delivered that the acks name, and lost if three later ones were delivered. Requires
+    /// plausible(acks).
     void acknowledge(const Acks& acks, Time now, ConnectionStats& stats);
     /// Declares packets lost whose time is over (see README, Fates).
     void update(Time now, ConnectionStats& stats);
-    /// Settles all that is open as lost.
+    /// Declares every open packet lost.
     void lose_all(ConnectionStats& stats);
 
     /// Takes the next item; returns false if there is none. The items of one acknowledge() or update() come
@@ -74,34 +73,36 @@ public:
     /// The same, doubled for each timeout since the last ack, at most 3 s. A packet is lost after two of
     /// these. Source of the doubling: RFC 6298, section 5.5.
     Duration retransmission_timeout(const ConnectionStats& stats) const;
-    bool any_open() const { return open_ > 0; }
     std::uint32_t open_packets() const { return open_; }
     /// When the newest tracked packet was sent.
     Time newest_sent() const { return newest_sent_; }
 
 private:
-    enum class State : std::uint8_t { unused, open, delivered, overtaken, timed_out };  // the last two: lost
+    enum class State : std::uint8_t {
+        open,
+        overtaken,  // lost: later packets were delivered
+        timed_out,  // lost
+        acked,      // open, and about to be declared delivered
+        delivered
+    };
     struct Slot {
-        std::uint64_t number = 0;
+        std::uint64_t number = 0;  // 0: the slot was never used
         Time sent{0};
         Content content;
         std::uint16_t bytes = 0;
-        State state = State::unused;
-        bool is_acked = false;  // while open: about to be settled as delivered
+        State state = State::delivered;
     };
-
+    std::size_t index(std::uint64_t number) const { return number & (slots_.size() - 1); }
     Slot* find(std::uint64_t number);
-    const Slot* find(std::uint64_t number) const;
-    void settle(Slot& slot, State state, Duration rtt, bool measures, ConnectionStats& stats);
-    void report(const Slot& slot, bool is_delivered, Duration rtt, bool measures, bool is_late);
+    bool is_open(std::uint64_t number) const {
+        const Slot& slot = slots_[index(number)];
+        return slot.number == number && slot.state == State::open;
+    }
+    void decide(Slot& slot, State state, Duration rtt, bool measures, ConnectionStats& stats);
+    void note_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats);
     void sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& stats);
-    void came_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats);
-    void timed_out(const Slot& slot, Time now);
     /// The number of the newest packet sent whose low 16 bits equal `truncated`. It may be before first_.
     std::uint64_t expand_ack(std::uint16_t truncated) const;
-    std::uint64_t third_newest_delivered() const;
-    void advance();
-    void grow();
 
     std::vector<Slot> slots_;  // by number modulo their count, which is at most capacity_
     Fifo<News> news_;
@@ -117,7 +118,7 @@ private:
     std::uint8_t timeouts_in_a_row_ = 0;  // since the last ack
     Time timed_out_at_{0};                // when the latest counted timeout happened
     Duration reorder_wait_{0};            // beyond a round trip, for packets that others overtook
-    Time reordered_at_{0};                // when one that was taken for lost came after all
+    Time reordered_at_{0};                // when an overtaken packet was acknowledged after it was lost
 };
 
 }  // namespace shoal::net

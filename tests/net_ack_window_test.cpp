@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <set>
 
@@ -17,6 +18,7 @@ TEST(AckWindow, MatchesSetModel) {
             std::mt19937 random(seed);
             AckWindow window(first);
             std::set<std::uint64_t> arrived, accepted;
+            std::map<std::uint64_t, Time> accepted_at;
             std::uint64_t head = first;
             for (int step = 0; step < 3000; ++step) {
                 head += random() % 50 == 0 ? random() % 200 : random() % 3;
@@ -32,8 +34,9 @@ TEST(AckWindow, MatchesSetModel) {
                     window.arrive(number);
                     arrived.insert(number);
                     if (random() % 4 != 0) {
-                        window.accept(number);
+                        window.accept(number, Time(step));
                         accepted.insert(number);
+                        accepted_at[number] = Time(step);
                     }
                 }
                 ASSERT_EQ(window.newest_arrived(), *arrived.rbegin());
@@ -42,13 +45,19 @@ TEST(AckWindow, MatchesSetModel) {
                 if (!accepted.empty() && *accepted.rbegin() + 64 >= *arrived.rbegin()) {
                     newest_accepted = *accepted.rbegin();
                     ASSERT_TRUE(window.has_acks());
-                    ASSERT_EQ(window.newest_accepted(), newest_accepted);
+                    const Acks acks = window.acks(Time(step + 7));
+                    ASSERT_TRUE(acks.present);
+                    ASSERT_EQ(acks.newest, static_cast<std::uint16_t>(newest_accepted));
+                    ASSERT_EQ(acks.delay, Time(step + 7) - accepted_at[newest_accepted]);
                     for (unsigned n = 0; n < 64; ++n) {
                         const std::uint64_t older = newest_accepted - 1 - n;
                         const bool is_kept = older + 64 >= *arrived.rbegin();
                         const bool was = older < first || older > newest_accepted || accepted.contains(older);
-                        ASSERT_EQ(window.ack_bits() >> n & 1, is_kept && was) << "bit " << n;
+                        ASSERT_EQ(acks.bits >> n & 1, is_kept && was) << "bit " << n;
                     }
+                } else {
+                    ASSERT_FALSE(window.has_acks());
+                    ASSERT_FALSE(window.acks(Time(step)).present);
                 }
             }
         }
@@ -62,10 +71,10 @@ TEST(AckWindow, StartsWithEverythingBeforeTheFirst) {
     EXPECT_EQ(window.state(1), AckWindow::State::fresh);
     window.arrive(1);
     EXPECT_FALSE(window.has_acks());
-    window.accept(1);
+    window.accept(1, Time(5));
     EXPECT_TRUE(window.has_acks());
-    EXPECT_EQ(window.newest_accepted(), 1u);
-    EXPECT_EQ(window.ack_bits(), ~0ull);
+    EXPECT_EQ(window.acks(Time(5)).newest, 1u);
+    EXPECT_EQ(window.acks(Time(5)).bits, ~0ull);
 }
 
 }  // namespace

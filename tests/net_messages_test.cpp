@@ -57,7 +57,7 @@ struct Pipe {
         EXPECT_LE(out.size() - before, room);
         const bool has_messages = out.size() > before;
         if (with.beside_payload) out.bytes(as_bytes("state"));
-        out.patch_u8(5, data_flags({}, false, has_messages, with.beside_payload));
+        out.patch_u8(5, (has_messages ? kHasMessages : 0u) | (with.beside_payload ? kHasPayload : 0u));
         out.u64(0);  // in place of a tag
         queue.paid(out.size() + 28);
         result.bytes.assign(out.written().begin(), out.written().end());

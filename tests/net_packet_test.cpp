@@ -203,8 +203,8 @@ TEST(Packet, AcksRoundTrip) {
         std::array<std::byte, 64> buffer;
         ByteWriter out(buffer);
         write_envelope(out, PacketKind::data, false, std::nullopt, 9, 1);
-        out.u8(data_flags(acks, false, false, false));
-        write_acks(out, acks);
+        out.u8(0);
+        out.patch_u8(2, write_acks(out, acks));
         EXPECT_EQ(acks.bits == ~0ull, out.size() == 6u);
         const std::vector<std::byte> clear(out.written().begin(), out.written().end());
         out.u64(0);

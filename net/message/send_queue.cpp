@@ -153,7 +153,7 @@ std::uint32_t SendQueue::write_runs(ByteWriter& out, Draft& draft, bool beside_p
             run.is_last = left == 0;
             run.fills_packet = run.is_last && !beside_payload;
             if (run.channel == Channel::reliable) {
-                if (run.first_id != next_id) run.id_bytes = id_bytes(next_id_ - base_);
+                if (run.first_id != next_id) run.id_bytes = number_bytes(next_id_, base_);
                 next_id = run.first_id + run.count;
                 carry(last_carried, run);
                 if (first_carried == kNone) first_carried = last_carried;
@@ -173,7 +173,7 @@ std::uint32_t SendQueue::write_runs(ByteWriter& out, Draft& draft, bool beside_p
         run.is_last = --left == 0;
         run.fills_packet = run.is_last && !beside_payload;
         const Message& message = messages_[draft.parities[i]];
-        run.id_bytes = message.id + 2 == next_id ? 0 : id_bytes(next_id_ - base_);
+        run.id_bytes = message.id + 2 == next_id ? 0 : number_bytes(next_id_, base_);
         if (run.id_bytes > 0) next_id = message.id + 1;
         write_parity(out, message, run);
     }

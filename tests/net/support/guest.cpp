@@ -104,8 +104,9 @@ bool Guest::read_answer(std::span<const std::byte> datagram, Time now) {
 Bytes Guest::packet(const Contents& contents) {
     Buffer buffer;
     ByteWriter out(buffer);
-    out.u8(data_flags(contents.acks, contents.ping, !contents.runs.empty(), false));
-    write_acks(out, contents.acks);
+    out.u8(0);
+    out.patch_u8(0, write_acks(out, contents.acks) | (contents.ping ? kIsPing : 0u) |
+                        (contents.runs.empty() ? 0u : kHasMessages));
     out.bytes(contents.runs);
     return seal(PacketKind::data, out.written());
 }
