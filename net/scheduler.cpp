@@ -7,7 +7,7 @@ namespace {
 
 /// Credit counts in 256ths of a byte, so that shares of small messages are not rounded away.
 constexpr std::size_t kByte = 256;
-/// More than any message takes; older injustice is forgotten.
+/// More than any message takes. Limits how long a kind is paid back.
 constexpr std::int32_t kMaxCredit = 3 * kMaxDatagramBytes * kByte;
 
 }  // namespace
@@ -18,11 +18,10 @@ std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
     urgent_.share = urgent ? shares_.urgent : 0;
     normal_.share = normal ? shares_.normal : 0;
     payload_.share = payload_waits ? shares_.payload : 0;
-    const int waiting = (urgent_.share > 0) + (normal_.share > 0) + (payload_.share > 0);
     for (Kind* const kind : {&urgent_, &normal_, &payload_})
-        if (waiting == 1 || kind->share == 0) kind->credit = 0;
+        if (!competes(*kind)) kind->credit = 0;
     if (!payload_waits) return 0;
-    if (waiting == 1) return std::min(room, kMaxPayloadBytes);
+    if (!competes(payload_)) return std::min(room, kMaxPayloadBytes);
 
     // Messages get no room until their credit covers the first one.
     const auto due = [&](const Kind& kind, const SendQueue::Waiting& messages) {
@@ -32,7 +31,7 @@ std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
     const std::size_t urgent_due = due(urgent_, urgent), normal_due = due(normal_, normal);
     const std::size_t left = room - std::min(room, urgent_due + normal_due);
     const bool is_alone = (urgent_due > 0 && urgent.is_alone) || (normal_due > 0 && normal.is_alone);
-    // A payload that took the room of messages again and again sits out until it is paid for.
+    // A payload that took more than its share gets nothing until that is paid back.
     const std::size_t most = may_take(payload_);
     if (!is_alone && left >= kMinPayloadBytes && most > 0) return std::min(left, kMaxPayloadBytes);
     // Small shares of a packet add up until they are worth one.
@@ -53,29 +52,29 @@ void Scheduler::fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue:
         pay(weight == Weight::urgent ? urgent_ : normal_, room - draft.room);
         return true;
     };
-    for (bool goes_on = true; goes_on;) {
+    Weight first, second;
+    do {
         const bool is_urgents_turn = urgent_.credit >= normal_.credit;
-        goes_on = take(is_urgents_turn ? Weight::urgent : Weight::normal) ||
-                  take(is_urgents_turn ? Weight::normal : Weight::urgent);
-    }
-    // What one did not want, it does not save up.
-    const bool waits_urgent(queue.waiting(Weight::urgent)), waits_normal(queue.waiting(Weight::normal));
-    if (!waits_urgent) urgent_.credit = 0;
-    if (!waits_normal) normal_.credit = 0;
-    if (!waits_urgent && !waits_normal) payload_.credit = 0;
+        first = is_urgents_turn ? Weight::urgent : Weight::normal;
+        second = is_urgents_turn ? Weight::normal : Weight::urgent;
+    } while (take(first) || take(second));
+    const bool has_urgent(queue.waiting(Weight::urgent)), has_normal(queue.waiting(Weight::normal));
+    if (!has_urgent) urgent_.credit = 0;
+    if (!has_normal) normal_.credit = 0;
+    if (!has_urgent && !has_normal) payload_.credit = 0;
     queue.take_repeats(draft, terms);
     while (terms.bulk && queue.take(draft, Weight::bulk, terms) == SendQueue::Took::one) {
     }
 }
 
-/// Bytes: its credit, and its share of the packet.
+/// How many bytes of this packet the kind may use: its credit and its share.
 std::size_t Scheduler::may_take(const Kind& kind) const {
     const Credit share = static_cast<Credit>(room_ * kByte * kind.share / all_shares());
     return static_cast<std::size_t>(std::max<Credit>(kind.credit + share, 0)) / kByte;
 }
 
 void Scheduler::pay(Kind& payer, std::size_t bytes) {
-    if (payer.share == 0 || payer.share == all_shares()) return;
+    if (!competes(payer)) return;
     payer.credit -= static_cast<Credit>(bytes * kByte);
     for (Kind* const kind : {&urgent_, &normal_, &payload_}) {
         kind->credit += static_cast<Credit>(bytes * kByte * kind->share / all_shares());

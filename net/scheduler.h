@@ -2,7 +2,6 @@
 // How urgent messages, the payload and normal messages share the bytes of a connection's packets: by deficit
 // round robin. Source: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", 1996.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,16 +10,16 @@
 
 namespace shoal::net {
 
-/// Bytes relative to each other while all of these wait. Each at least 1.
+/// How the bytes are shared while all of these wait. Each at least 1.
 struct Shares {
     std::uint8_t urgent = 3;   // messages
     std::uint8_t payload = 2;  // state
     std::uint8_t normal = 1;   // messages
 };
 
-/// Decides for one packet after the other. Each byte that goes out earns credit for all who wait, by their
-/// shares, and costs the one who sends it a byte of credit. What nobody else wants is free for anyone. Who
-/// stops waiting loses its credit; so nobody saves up.
+/// Decides for one packet after the other. Each byte sent adds credit to every kind that waits, by the
+/// shares, and costs the kind that sent it a byte of credit. A kind that waits alone pays nothing. A kind
+/// that does not wait has no credit.
 class Scheduler {
 public:
     explicit Scheduler(const Shares& shares) : shares_(shares) {}
@@ -42,6 +41,8 @@ private:
         Credit credit = 0;
         unsigned share = 0;  // 0: does not wait
     };
+    /// Whether it waits, and another kind too.
+    bool competes(const Kind& kind) const { return kind.share > 0 && kind.share < all_shares(); }
     unsigned all_shares() const { return urgent_.share + normal_.share + payload_.share; }
     std::size_t may_take(const Kind& kind) const;
     void pay(Kind& payer, std::size_t bytes);

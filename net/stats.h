@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 
 namespace shoal::net {
@@ -35,11 +36,7 @@ struct DropCounters {
     std::array<std::uint64_t, static_cast<std::size_t>(Drop::count_)> counts{};
     std::uint64_t& operator[](Drop reason) { return counts[static_cast<std::size_t>(reason)]; }
     std::uint64_t operator[](Drop reason) const { return counts[static_cast<std::size_t>(reason)]; }
-    std::uint64_t total() const {
-        std::uint64_t sum = 0;
-        for (const std::uint64_t count : counts) sum += count;
-        return sum;
-    }
+    std::uint64_t total() const { return std::accumulate(counts.begin(), counts.end(), std::uint64_t(0)); }
 };
 
 /// What keeps a connection from sending more.
