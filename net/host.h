@@ -20,7 +20,7 @@ struct TokenConfig {
     Key backend_key{};                      // private; zero: tokens are not taken
     std::vector<Address> servers{};         // under which clients reach this host, port included
     std::uint64_t unix_time_s = 0;          // at Time zero
-    std::uint32_t max_remembered = 10'000;  // tokens used and not expired; at least 1; about 64 bytes each
+    std::uint32_t max_remembered = 10'000;  // tokens used and not expired; at least 1; about 80 bytes each
     bool is_required = true;                // false: clients may also come without a token
 };
 

@@ -152,7 +152,8 @@ std::optional<Verdict> Gate::judge(Attempt& attempt) {
             return std::nullopt;
         }
         if (attempt.has_token) {
-            if (const auto why = why_used(attempt.now)) return refuse(DisconnectReason::refused_token, *why);
+            if (const auto why = history_->use(token_.id, token_.expires_s, unix_time_s(attempt.now)))
+                return refuse(DisconnectReason::refused_token, describe(*why));
         }
     }
     Admission admission;
@@ -189,21 +190,6 @@ std::optional<std::string_view> Gate::why_no_token(Attempt& attempt, Time now) {
                                       unix_time_s(now), token_))
         return describe(*error);
     attempt.has_token = true;
-    return std::nullopt;
-}
-
-/// Uses the token up. Returns why that cannot be.
-std::optional<std::string_view> Gate::why_used(Time now) {
-    switch (history_->use(token_.id, token_.expires_s, unix_time_s(now))) {
-        case TokenUse::first:
-            break;
-        case TokenUse::used:
-            return "connect token used before";
-        case TokenUse::expired:  // by a clock that went back since
-            return describe(TokenError::expired);
-        case TokenUse::full:
-            return "too many connect tokens at once";
-    }
     return std::nullopt;
 }
 

@@ -100,7 +100,6 @@ private:
     void repeat_answer(const Address& to, std::uint32_t index, Time now);
     std::optional<Verdict> judge(Attempt& attempt);
     std::optional<std::string_view> why_no_token(Attempt& attempt, Time now);
-    std::optional<std::string_view> why_used(Time now);
     std::uint64_t name_of_token() const;
     bool make_room(const Networks& networks);
     PeerId next_peer() const;

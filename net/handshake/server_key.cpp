@@ -1,41 +1,8 @@
 #include "server_key.h"
 
-#include <algorithm>
+#include <charconv>
 
 namespace shoal::net {
-namespace {
-
-constexpr std::string_view kDigits = "0123456789abcdef";
-
-std::string to_hex(std::span<const std::byte> bytes) {
-    std::string text;
-    text.reserve(2 * bytes.size());
-    for (const std::byte byte : bytes) {
-        text += kDigits[std::to_integer<std::size_t>(byte >> 4)];
-        text += kDigits[std::to_integer<std::size_t>(byte & std::byte(15))];
-    }
-    return text;
-}
-
-std::optional<unsigned> read_digit(char digit) {
-    const char lower = digit >= 'A' && digit <= 'F' ? static_cast<char>(digit - 'A' + 'a') : digit;
-    const std::size_t value = kDigits.find(lower);
-    if (value == std::string_view::npos) return std::nullopt;
-    return static_cast<unsigned>(value);
-}
-
-bool read_hex(std::string_view text, std::span<std::byte> bytes) {
-    if (text.size() != 2 * bytes.size()) return false;
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-        const std::optional<unsigned> high = read_digit(text[2 * i]);
-        const std::optional<unsigned> low = read_digit(text[2 * i + 1]);
-        if (!high || !low) return false;
-        bytes[i] = std::byte(*high << 4 | *low);
-    }
-    return true;
-}
-
-}  // namespace
 
 Key insecure_server_key() {
     static constexpr std::string_view kLetters = "shoal insecure: known to anybody";
@@ -43,12 +10,25 @@ Key insecure_server_key() {
     return Key(std::as_bytes(std::span<const char, kKeyBytes>(kLetters)));
 }
 
-std::string to_text(const PublicKey& key) {
-    return to_hex(key);
+std::string hex_of(std::span<const std::byte> bytes) {
+    std::string text;
+    text.reserve(2 * bytes.size());  // so that it never moves and leaves a copy of a secret behind
+    for (const std::byte byte : bytes)
+        for (const std::byte nibble : {byte >> 4, byte & std::byte(15)})
+            text += "0123456789abcdef"[std::to_integer<std::size_t>(nibble)];
+    return text;
 }
 
-std::string to_secret_text(const Key& key) {
-    return to_hex(key.bytes());
+bool read_hex(std::string_view text, std::span<std::byte> bytes) {
+    if (text.size() != 2 * bytes.size()) return false;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        const char* const end = text.data() + 2 * i + 2;
+        std::uint8_t value = 0;
+        const auto [stop, error] = std::from_chars(end - 2, end, value, 16);
+        if (error != std::errc() || stop != end) return false;
+        bytes[i] = std::byte(value);
+    }
+    return true;
 }
 
 std::optional<PublicKey> parse_public_key(std::string_view text) {

@@ -21,9 +21,18 @@ inline PublicKey public_key(const Key& private_key) {
 /// That of every insecure server: everyone has it.
 Key insecure_server_key();
 
+/// Two digits for each byte.
+std::string hex_of(std::span<const std::byte> bytes);
+/// Fills `bytes`. False unless `text` is two hexadecimal digits for each of them and nothing else.
+[[nodiscard]] bool read_hex(std::string_view text, std::span<std::byte> bytes);
+
 /// 64 hexadecimal digits. For a private key the text is as secret as the key.
-std::string to_text(const PublicKey& key);
-std::string to_secret_text(const Key& key);
+inline std::string to_text(const PublicKey& key) {
+    return hex_of(key);
+}
+inline std::string to_secret_text(const Key& key) {
+    return hex_of(key.bytes());
+}
 
 /// Nothing, unless `text` is 64 hexadecimal digits and nothing else.
 std::optional<PublicKey> parse_public_key(std::string_view text);

@@ -9,18 +9,16 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::uint8_t kTokenVersion = 2;
+constexpr std::byte kTokenVersion{2};
 constexpr std::size_t kIdBytes = sizeof(TokenId);
-constexpr std::size_t kServerBytesIpv4 = 1 + 4 + 2;
-constexpr std::size_t kServerBytesIpv6 = 1 + 16 + 2;
-constexpr std::size_t kMaxServerListBytes = 1 + kMaxTokenServers * kServerBytesIpv6;
 constexpr std::size_t kClearBytes = 1 + kIdBytes;
 constexpr std::size_t kFixedSecretBytes = 8 + 8 + 8;
-constexpr std::size_t kMaxSecretBytes = kFixedSecretBytes + kMaxServerListBytes + kMaxClaimsBytes;
-constexpr std::size_t kMinSealedTokenBytes =
-    kClearBytes + kFixedSecretBytes + 1 + kServerBytesIpv4 + kTagBytes;
+constexpr std::size_t kMinServersBytes = 1 + (1 + 4 + 2);
+constexpr std::size_t kMaxServersBytes = 1 + kMaxTokenServers * (1 + 16 + 2);
+constexpr std::size_t kMaxSecretBytes = kFixedSecretBytes + kMaxServersBytes + kMaxClaimsBytes;
+constexpr std::size_t kMinSealedTokenBytes = kClearBytes + kFixedSecretBytes + kMinServersBytes + kTagBytes;
 static_assert(kMaxSealedTokenBytes == kClearBytes + kMaxSecretBytes + kTagBytes);
-static_assert(kMaxClientTokenBytes == 1 + 8 + 8 + kKeyBytes + kMaxServerListBytes + 2 + kMaxSealedTokenBytes);
+static_assert(kMaxClientTokenBytes == 1 + 8 + 8 + kKeyBytes + kMaxServersBytes + 2 + kMaxSealedTokenBytes);
 
 // What a key derived from the backend's is for.
 constexpr std::string_view kIssueLabel = "shoal token: new";
@@ -32,22 +30,9 @@ struct WipeAtExit {
     ~WipeAtExit() { wipe(bytes); }
 };
 
-/// The same place, as others see it.
-bool is_same_server(const Address& a, const Address& b) {
-    return a.family == b.family && a.ip == b.ip && a.port == b.port;
-}
-
 bool is_server(const Address& address) {
     return address.family != Address::Family::none && address.port != 0 && address.scope == 0;
 }
-
-// Server list.
-//   bytes  field    meaning
-//   1      count    1 to 8
-//   1      family   for each: 4 or 6
-//   4, 16  ip       network order
-//   2      port     not 0
-// Rejected: another count or family; port 0; IPv6 that maps IPv4 (Address stores it as IPv4).
 
 void write_servers(ByteWriter& out, std::span<const Address> servers) {
     out.u8(servers.size());
@@ -59,21 +44,25 @@ void write_servers(ByteWriter& out, std::span<const Address> servers) {
     }
 }
 
-/// Returns how many there are; 0 if they make no sense.
-std::size_t read_servers(ByteReader& in, std::array<Address, kMaxTokenServers>& servers) {
+/// Calls `found` with each server. False if the list is not what write_servers() makes of 1 to
+/// kMaxTokenServers servers.
+template <class Found>
+bool read_servers(ByteReader& in, Found found) {
     const std::size_t count = in.u8();
-    if (count > kMaxTokenServers) return 0;
+    if (count == 0 || count > kMaxTokenServers) return false;
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint8_t family = in.u8();
-        if (family != 4 && family != 6) return 0;
+        if (family != 4 && family != 6) return false;
         std::array<std::uint8_t, 16> ip{};
-        const std::span<const std::byte> source = in.bytes(family == 4 ? 4 : 16);
-        if (!source.empty()) std::memcpy(ip.data(), source.data(), source.size());
+        std::ranges::copy(in.bytes(family == 4 ? 4 : 16), std::as_writable_bytes(std::span(ip)).begin());
         const std::uint16_t port = in.u16();
-        servers[i] = family == 4 ? Address::ipv4(ip[0], ip[1], ip[2], ip[3], port) : Address::ipv6(ip, port);
-        if (!in.ok() || port == 0 || (servers[i].family == Address::Family::ipv4) != (family == 4)) return 0;
+        const Address server =
+            family == 4 ? Address::ipv4(ip[0], ip[1], ip[2], ip[3], port) : Address::ipv6(ip, port);
+        const bool is_mapped = family == 6 && server.family == Address::Family::ipv4;
+        if (!in.ok() || port == 0 || is_mapped) return false;
+        found(server);
     }
-    return count;
+    return true;
 }
 
 /// The key under which one token is sealed, and nothing else: its nonce can always be zero.
@@ -89,27 +78,11 @@ Key box_key(const Key& backend_key, std::span<const std::byte, kIdBytes> id) {
 
 }  // namespace
 
-// Sealed token, little-endian.
-//   byte  size    field        meaning
-//   0     1       version      2; covered by the tag
-//   1     24      id           the salt of the key that seals the rest: HKDF-BLAKE2s(backend key,
-//                              "shoal token: box", id), first output, nonce 0
-//   25    8       protocol id
-//   33    8       client id
-//   41    8       expiry       Unix time in seconds
-//   49    8-153   servers      as above
-//   ...   0-256   claims
-//   ...   16      tag          ChaCha20-Poly1305
-// Rejected: under 73 or over 474 bytes; unknown version; tag; bad servers; longer claims.
-//
-// The id is the first output of HKDF-BLAKE2s(backend key, "shoal token: new", fresh, bytes 25 on). Thus equal
-// ids, which would mean equal seal keys, mean equal contents.
-
 std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& backend_key,
                                        const Bytes32& fresh) {
     if (request.servers.empty() || request.servers.size() > kMaxTokenServers ||
-        !std::all_of(request.servers.begin(), request.servers.end(), is_server) ||
-        request.claims.size() > kMaxClaimsBytes || is_missing(request.server_key)) {
+        !std::ranges::all_of(request.servers, is_server) || request.claims.size() > kMaxClaimsBytes ||
+        is_missing(request.server_key)) {
         return std::nullopt;
     }
     constexpr std::size_t kPrefixBytes = kIssueLabel.size() + sizeof(Bytes32);
@@ -123,24 +96,21 @@ std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& b
     out.u64(request.expires_s);
     write_servers(out, request.servers);
     out.bytes(request.claims);
+    // The id is derived from all of this: equal ids, and thus equal keys, mean equal contents.
     Key derived[2];
     hkdf(backend_key, out.written(), derived);
+    const std::span<const std::byte> secret = out.written().subspan(kPrefixBytes);
 
-    ClientToken token;
-    token.protocol_id = request.protocol_id;
-    token.expires_s = request.expires_s;
+    ClientToken token{request.protocol_id, request.expires_s, {}, request.server_key, {}};
     token.servers.assign(request.servers.begin(), request.servers.end());
-    token.server_key = request.server_key;
-    const std::span<std::byte> secret = std::span(buffer).subspan(kPrefixBytes, out.size() - kPrefixBytes);
-    const std::span<const std::byte, kIdBytes> id = derived[0].bytes().first<kIdBytes>();
-    Tag tag;
-    const std::byte version{kTokenVersion};
-    seal(box_key(backend_key, id), nonce_from(0), std::span(&version, 1), secret, tag);
     std::array<std::byte, kMaxSealedTokenBytes> whole;
     ByteWriter sealed(whole);
-    sealed.bytes(std::span(&version, 1));
-    sealed.bytes(id);
+    sealed.bytes(std::span(&kTokenVersion, 1));
+    sealed.bytes(derived[0].bytes().first<kIdBytes>());
     sealed.bytes(secret);
+    Tag tag;
+    seal(box_key(backend_key, std::span(whole).subspan<1, kIdBytes>()), nonce_from(0),
+         std::span(&kTokenVersion, 1), std::span(whole).subspan(kClearBytes, secret.size()), tag);
     sealed.bytes(tag);
     token.sealed.assign(sealed.written().begin(), sealed.written().end());
     return token;
@@ -150,7 +120,7 @@ std::optional<TokenError> open_token(std::span<const std::byte> sealed, const Ke
                                      std::uint64_t protocol_id, std::span<const Address> servers,
                                      std::uint64_t now_s, TokenContents& contents) {
     if (sealed.size() < kMinSealedTokenBytes || sealed.size() > kMaxSealedTokenBytes ||
-        sealed[0] != std::byte{kTokenVersion}) {
+        sealed[0] != kTokenVersion) {
         return TokenError::malformed;
     }
     const std::span<const std::byte, kIdBytes> id = sealed.subspan<1, kIdBytes>();
@@ -158,62 +128,47 @@ std::optional<TokenError> open_token(std::span<const std::byte> sealed, const Ke
     const std::span<std::byte> secret = std::span(buffer).first(sealed.size() - kClearBytes - kTagBytes);
     std::copy_n(sealed.begin() + kClearBytes, secret.size(), secret.begin());
     const WipeAtExit wipe_buffer{secret};
-    if (!open(box_key(backend_key, id), nonce_from(0), sealed.first(1), secret, sealed.last<kTagBytes>())) {
+    if (!open(box_key(backend_key, id), nonce_from(0), sealed.first(1), secret, sealed.last<kTagBytes>()))
         return TokenError::forged;
-    }
 
     ByteReader in(secret);
     const std::uint64_t token_protocol_id = in.u64();
     const std::uint64_t client_id = in.u64();
     const std::uint64_t expires_s = in.u64();
-    std::array<Address, kMaxTokenServers> token_servers;
-    const std::size_t server_count = read_servers(in, token_servers);
+    bool is_for_us = false;
+    const bool has_servers = read_servers(in, [&](const Address& server) {
+        is_for_us |= std::ranges::any_of(servers, [&](const Address& ours) {
+            return ours.family == server.family && ours.ip == server.ip && ours.port == server.port;
+        });
+    });
     const std::span<const std::byte> claims = in.rest();
-    if (server_count == 0 || claims.size() > kMaxClaimsBytes) return TokenError::malformed;
-    std::copy(id.begin(), id.end(), contents.id.begin());
+    if (!has_servers || claims.size() > kMaxClaimsBytes) return TokenError::malformed;
+    std::ranges::copy(id, contents.id.begin());
     contents.client_id = client_id;
     contents.expires_s = expires_s;
     contents.claims.assign(claims.begin(), claims.end());
     if (token_protocol_id != protocol_id) return TokenError::other_protocol;
-    const auto end = token_servers.begin() + std::ptrdiff_t(server_count);
-    if (std::find_first_of(token_servers.begin(), end, servers.begin(), servers.end(), is_same_server) == end)
-        return TokenError::other_server;
+    if (!is_for_us) return TokenError::other_server;
     return now_s >= expires_s ? std::optional(TokenError::expired) : std::nullopt;
 }
 
 std::string_view describe(TokenError error) {
-    switch (error) {
-        case TokenError::malformed:
-            return "not a connect token";
-        case TokenError::forged:
-            return "connect token not sealed with our key";
-        case TokenError::other_protocol:
-            return "connect token for another game";
-        case TokenError::other_server:
-            return "connect token for another server";
-        case TokenError::expired:
-            return "connect token expired";
-    }
-    return "unknown error";
+    static constexpr std::string_view kTexts[] = {"not a connect token",
+                                                  "connect token not sealed with our key",
+                                                  "connect token for another game",
+                                                  "connect token for another server",
+                                                  "connect token expired",
+                                                  "connect token used before",
+                                                  "too many connect tokens at once"};
+    return std::size_t(error) < std::size(kTexts) ? kTexts[std::size_t(error)] : "unknown error";
 }
-
-// Client token, little-endian.
-//   byte  size     field        meaning
-//   0     1        version      2
-//   1     8        protocol id
-//   9     8        expiry       Unix time in seconds
-//   17    32       server key   public
-//   49    8-153    servers      as above
-//   ...   2        sealed size  73 to 474
-//   ...   73-474   sealed
-// Rejected: unknown version; bad servers; another sealed size; bytes missing or left over.
 
 std::span<const std::byte> write(const ClientToken& token,
                                  std::span<std::byte, kMaxClientTokenBytes> buffer) {
     assert(!token.servers.empty() && token.servers.size() <= kMaxTokenServers);
     assert(token.sealed.size() >= kMinSealedTokenBytes && token.sealed.size() <= kMaxSealedTokenBytes);
     ByteWriter out(buffer);
-    out.u8(kTokenVersion);
+    out.bytes(std::span(&kTokenVersion, 1));
     out.u64(token.protocol_id);
     out.u64(token.expires_s);
     out.bytes(token.server_key);
@@ -225,92 +180,43 @@ std::span<const std::byte> write(const ClientToken& token,
 
 std::optional<ClientToken> read_client_token(std::span<const std::byte> bytes) {
     ByteReader in(bytes);
-    if (in.u8() != kTokenVersion) return std::nullopt;
+    const std::byte version{in.u8()};
     ClientToken token;
     token.protocol_id = in.u64();
     token.expires_s = in.u64();
-    const std::span<const std::byte> key = in.bytes(kKeyBytes);
-    std::copy(key.begin(), key.end(), token.server_key.begin());
-    std::array<Address, kMaxTokenServers> servers;
-    const std::size_t server_count = read_servers(in, servers);
+    std::ranges::copy(in.bytes(kKeyBytes), token.server_key.begin());
+    const bool has_servers =
+        read_servers(in, [&](const Address& server) { token.servers.push_back(server); });
     const std::size_t sealed_bytes = in.u16();
-    if (server_count == 0 || sealed_bytes < kMinSealedTokenBytes || sealed_bytes > kMaxSealedTokenBytes)
+    const std::span<const std::byte> sealed = in.rest();
+    if (!in.ok() || version != kTokenVersion || !has_servers || sealed.size() != sealed_bytes ||
+        sealed_bytes < kMinSealedTokenBytes || sealed_bytes > kMaxSealedTokenBytes)
         return std::nullopt;
-    const std::span<const std::byte> sealed = in.bytes(sealed_bytes);
-    if (!in.ok() || in.remaining() != 0) return std::nullopt;
-    token.servers.assign(servers.begin(), servers.begin() + std::ptrdiff_t(server_count));
     token.sealed.assign(sealed.begin(), sealed.end());
     return token;
 }
 
-namespace {
-
-constexpr std::string_view kBase64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-}  // namespace
-
 std::string to_text(const ClientToken& token) {
     std::array<std::byte, kMaxClientTokenBytes> buffer;
     const WipeAtExit wipe_buffer{buffer};
-    const std::span<const std::byte> bytes = write(token, buffer);
-    std::string text;
-    text.reserve((bytes.size() * 8 + 5) / 6);  // so that it never moves and leaves a copy of the key behind
-    std::uint32_t bits = 0;
-    unsigned held = 0;  // low bits of `bits` not yet written
-    for (const std::byte byte : bytes) {
-        bits = bits << 8 | std::uint32_t(byte);
-        for (held += 8; held >= 6;) {
-            held -= 6;
-            text += kBase64Digits[bits >> held & 63];
-        }
-    }
-    if (held > 0) text += kBase64Digits[bits << (6 - held) & 63];
-    return text;
+    return hex_of(write(token, buffer));
 }
 
 std::optional<ClientToken> parse_client_token(std::string_view text) {
     std::array<std::byte, kMaxClientTokenBytes> buffer;
     const WipeAtExit wipe_buffer{buffer};
-    if (text.size() > (buffer.size() * 8 + 5) / 6) return std::nullopt;
-    std::size_t size = 0;
-    std::uint32_t bits = 0;
-    unsigned held = 0;
-    for (const char letter : text) {
-        const std::size_t digit = kBase64Digits.find(letter);
-        if (digit == kBase64Digits.npos) return std::nullopt;
-        bits = bits << 6 | std::uint32_t(digit);
-        held += 6;
-        if (held < 8) continue;
-        held -= 8;
-        buffer[size++] = std::byte(bits >> held & 0xFF);
-    }
-    // Refuses a spare digit or nonzero spare bits: each token has exactly one text.
-    if (held >= 6 || (bits & ((1u << held) - 1)) != 0) return std::nullopt;
-    return read_client_token(std::span(buffer).first(size));
+    const std::span<std::byte> bytes = std::span(buffer).first(std::min(text.size() / 2, buffer.size()));
+    return read_hex(text, bytes) ? read_client_token(bytes) : std::nullopt;
 }
 
-TokenHistory::TokenHistory(std::uint32_t capacity)
-    : capacity_(std::max(capacity, 1u)), sweep_at_(std::min<std::size_t>(capacity_, 1024)) {}
-
-TokenUse TokenHistory::use(const TokenId& id, std::uint64_t expires_s, std::uint64_t now_s) {
+std::optional<TokenError> TokenHistory::use(const TokenId& id, std::uint64_t expires_s, std::uint64_t now_s) {
     now_s_ = std::max(now_s_, now_s);
-    if (expires_s <= now_s_) return TokenUse::expired;
-    const auto known = expiries_s_.find(id);
-    if (known != expiries_s_.end() && known->second > now_s_) return TokenUse::used;
-    if (expiries_s_.size() >= sweep_at_ && swept_s_ != now_s_) {
-        std::erase_if(expiries_s_, [&](const auto& entry) { return entry.second <= now_s_; });
-        sweep_at_ = std::clamp<std::size_t>(2 * expiries_s_.size(), std::min<std::size_t>(capacity_, 1024),
-                                            capacity_);
-        swept_s_ = now_s_;
-    }
-    if (expiries_s_.size() >= capacity_) return TokenUse::full;
-    expiries_s_[id] = expires_s;
-    return TokenUse::first;
-}
-
-/// Ids are outputs of a keyed hash, so their first bytes spread well.
-std::size_t TokenHistory::Hash::operator()(const TokenId& id) const {
-    return load<std::size_t>(id.data());
+    while (!used_.empty() && used_.begin()->first <= now_s_) used_.erase(used_.begin());
+    if (expires_s <= now_s_) return TokenError::expired;
+    if (used_.contains({expires_s, id})) return TokenError::used;
+    if (used_.size() >= capacity_) return TokenError::history_full;
+    used_.emplace(expires_s, id);
+    return std::nullopt;
 }
 
 }  // namespace shoal::net

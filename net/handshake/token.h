@@ -5,21 +5,21 @@
 //   issue_token      ->     passes `sealed` on,    ->     open_token, TokenHistory
 //     (over HTTPS)          encrypted for the server
 //
-// Backend and servers share one 32-byte key; nobody else has it. A token also tells the client which public
-// key the server has. The client's first message under that key carries the sealed token, so that nobody on
-// the path sees it, and is bound to the client's address and to a few seconds. Whoever has a token is let in
-// by it, once: hand it over encrypted.
-//
-// Who can open tokens can issue them: servers run by others need a backend key of their own.
+// Backend and servers share one 32-byte key; nobody else has it. Anyone who can open tokens can issue them,
+// so servers run by others need a backend key of their own. A token also tells the client the public key of
+// the server. The client's first message under that key carries the sealed token, so nobody on the path sees
+// it, and is bound to the client's address and to a few seconds. A token lets anyone in who has it, once:
+// send it encrypted. WIRE.md has the bytes.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "../crypto/primitives.h"
@@ -62,7 +62,7 @@ std::span<const std::byte> write(const ClientToken& token, std::span<std::byte, 
 /// Accepts exactly what write() writes. Says nothing about `sealed`, which only a server can judge.
 std::optional<ClientToken> read_client_token(std::span<const std::byte> bytes);
 
-/// The same bytes as base64url without padding (RFC 4648): letters, digits, - and _; at most 904 of them.
+/// The same bytes as hexadecimal digits, at most 1,356 of them.
 /// Other users of a machine can often read command lines: prefer a pipe or a file where that matters.
 std::string to_text(const ClientToken& token);
 std::optional<ClientToken> parse_client_token(std::string_view text);
@@ -78,12 +78,13 @@ struct TokenContents {
 };
 
 /// Why a token is no good, in the order of the checks.
-enum class TokenError : std::uint8_t {
+enum class [[nodiscard]] TokenError : std::uint8_t{
     malformed,       // not a token, or one of another version
     forged,          // not sealed with this key, or changed since
     other_protocol,  // authentic from here on
-    other_server,
-    expired,
+    other_server,   expired,
+    used,          // before
+    history_full,  // the history can remember no more tokens
 };
 std::string_view describe(TokenError error);
 
@@ -96,40 +97,27 @@ std::string_view describe(TokenError error);
                                                    std::span<const Address> servers, std::uint64_t now_s,
                                                    TokenContents& contents);
 
-enum class [[nodiscard]] TokenUse : std::uint8_t{
-    first,  // remembered; let the client in
-    used,   // was here before
-    expired,
-    full,  // `capacity` tokens are remembered, none has expired; let nobody in
-};
-
 /// Makes tokens single-use: remembers each until it expires. One per server process; a restart forgets, and
 /// so a token may be used once per server and run. A client whose connection failed after its token was used
-/// asks the backend for another one.
-/// Allocates about 64 bytes for each token remembered. Each call takes constant time on average. Ids must
-/// come from open_token: chosen ones could make the table slow.
+/// asks the backend for another one. Allocates about 80 bytes for each token remembered.
 class TokenHistory {
 public:
     /// Tokens used per second times seconds they live, and some to spare; at least 1.
-    explicit TokenHistory(std::uint32_t capacity);
+    explicit TokenHistory(std::uint32_t capacity) : capacity_(capacity > 0 ? capacity : 1) {}
 
-    /// Only for clients that hold the token, and not for the repeats of a connect packet. Unix time; if
-    /// `now_s` goes back it counts as standing still, so no forgotten token becomes good again.
-    TokenUse use(const TokenId& id, std::uint64_t expires_s, std::uint64_t now_s);
+    /// Remembers the token, or returns why it is no good: expired, used or history_full. Only for clients
+    /// that hold the token, and not for the repeats of a connect packet. Unix time; if `now_s` goes back it
+    /// counts as standing still, so no forgotten token becomes good again.
+    [[nodiscard]] std::optional<TokenError> use(const TokenId& id, std::uint64_t expires_s,
+                                                std::uint64_t now_s);
 
-    /// Remembered; some may have expired since.
-    std::size_t size() const { return expiries_s_.size(); }
+    /// Tokens remembered.
+    std::size_t size() const { return used_.size(); }
 
 private:
-    struct Hash {
-        std::size_t operator()(const TokenId& id) const;
-    };
-
     std::size_t capacity_;
-    std::unordered_map<TokenId, std::uint64_t, Hash> expiries_s_;
-    std::size_t sweep_at_;       // how many make it look for expired ones; above twice those left last time
-    std::uint64_t now_s_ = 0;    // the newest time seen
-    std::uint64_t swept_s_ = 0;  // when it looked last
+    std::set<std::pair<std::uint64_t, TokenId>> used_;  // the expiry of each, and its id
+    std::uint64_t now_s_ = 0;                           // the newest time seen
 };
 
 }  // namespace shoal::net
