@@ -1,14 +1,19 @@
 #pragma once
-// The client's endpoint: one server.
+// The client's endpoint: one server. The client asks it for a cookie, tries each cookie that comes, and waits
+// for the answer. Forged cookies, answers and refusals cost time and bytes, not the attempt.
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "connection.h"
 #include "crypto/entropy.h"
 #include "endpoint.h"
-#include "handshake/connector.h"
+#include "handshake/cookie_sample.h"
+#include "handshake/handshake.h"
 #include "handshake/server_key.h"
 #include "handshake/token.h"
 
@@ -35,18 +40,21 @@ public:
     /// Starts a handshake; requires state() idle or closing. Ends in on_connected or on_disconnected, both
     /// with the peer id returned. `hello` is shown to the server's on_admit; at most kMaxHelloBytes.
     /// Sealed, it can be read by the owner of the server's key only.
-    PeerId connect(const Address& server, std::span<const std::byte> hello, Time now);
+    PeerId connect(const Address& server, std::span<const std::byte> hello, Time now) {
+        return begin(server, nullptr, hello, now);
+    }
     /// With a token, which also says what the server's key is; always sealed. `server` is one of the token's,
     /// as seen from here; `hello` has at most kMaxTokenHelloBytes. After a failure ask for another token.
     PeerId connect(const Address& server, const ClientToken& token, std::span<const std::byte> hello,
-                   Time now);
+                   Time now) {
+        return begin(server, &token, hello, now);
+    }
 
     void receive(const Address& from, std::span<const std::byte> datagram, Time now) override;
     void update(Time now) override;
     void flush(Time now) override;
     /// Also ends an unfinished handshake.
     void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) override;
-    const EndpointStats& endpoint_stats() const override { return stats_; }
 
     /// The server, from connect() on; never names anyone else.
     PeerId server() const { return peer_; }
@@ -56,31 +64,68 @@ public:
     std::uint64_t server_schema_hash() const { return server_schema_hash_; }
 
 private:
+    /// A cookie that was tried, and the message that was made for it.
+    struct Exchange {
+        std::uint64_t cookie;
+        NoiseInitiator noise;
+        std::array<std::byte, kConnectMessageBytes> message{};
+        int tries = 0;
+        std::uint32_t round = 0;  // of the last try
+    };
+
     Connection* connection_of(PeerId peer) const override {
         return peer == peer_ ? connection_.get() : nullptr;
     }
-    PeerId begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello,
-                 std::string_view fault, Time now);
-    void finish(const Connector::Outcome& outcome, Time now);
-    void start(const Verdict& verdict, const NoiseKeys& keys, Time now);
+    PeerId begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello, Time now);
+    std::string_view fault_of(const ClientToken* token, std::span<const std::byte> hello) const;
+    void end_attempt();
+    void fail(DisconnectReason reason, std::string_view text, std::uint64_t schema_hash = 0);
+    void check_attempt(Time now);
+    bool does_hint_explain() const;
+    bool believes_hint(Time now) const;
+    void send_next(Time now);
+    void send_request(Time now);
+    bool begin_exchange(std::uint64_t cookie);
+    void send_connect(Time now);
+    void send(HandshakePacket packet, Duration wait, Time now);
+    void receive_cookie(std::span<const std::byte> datagram, Time now);
+    void receive_refusal(std::span<const std::byte> datagram, Time now);
+    void receive_answer(std::span<const std::byte> datagram, Time now);
+    std::vector<Exchange>::iterator find(std::uint64_t cookie);
+    void open_connection(const Verdict& verdict, const NoiseKeys& keys, Time now);
     void receive_packet(std::span<const std::byte> datagram, Time now);
     void receive_reset(std::span<const std::byte> datagram, Time now);
-    void count(Drop reason) { stats_.drops[reason] += 1; }
 
     ClientConfig config_;
     Handler& handler_;
     Sink& sink_;
     bool has_seed_;
     Entropy entropy_;
-    EndpointStats stats_;
-    Connector connector_;
     Address server_;
-    PeerId peer_;
-    std::uint16_t generation_ = 0;
+    PeerId peer_;  // its value grows with each connect()
     std::uint64_t server_schema_hash_ = 0;
-    std::unique_ptr<Connection> connection_;  // from acceptance to the last word
-    /// The tokens that a genuine reset may carry: one for the client's first address, the others for the
-    /// addresses that the server challenged most recently.
+
+    // The attempt to connect.
+    bool is_connecting_ = false;
+    Security security_ = Security::sealed;
+    PublicKey server_key_{};
+    std::uint64_t nonce_ = 0;
+    std::array<std::byte, kClientHelloBytes> client_hello_{};  // secret: hello and token
+    std::string_view fault_;                                   // why there can be no attempt; else empty
+    std::optional<DisconnectReason> hint_;                     // the first refusal that came
+    Time hinted_{0};
+    std::uint32_t hints_ = 0;          // refusals with that reason
+    std::uint32_t connects_ = 0;       // sent
+    CookieSample cookies_;             // since the last request
+    std::vector<Exchange> exchanges_;  // the last one tried is the last
+    std::uint32_t round_ = 0;          // requests sent
+    int repeats_ = 0;                  // connects with the only cookie of this round
+    Time started_{0}, next_send_{0}, connect_sent_{0};
+    Duration backoff_{0};
+
+    std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()
+    /// A genuine reset carries one of these: the first is for the client's first address, the others are for
+    /// the addresses that the server challenged most recently.
     std::array<ResetToken, 4> reset_tokens_{};
     std::uint64_t newest_challenge_ = 0;  // number of the packet that brought it; 0: the answer did
 };

@@ -1,14 +1,12 @@
 #include "endpoint.h"
 
-#include <array>
-
 #include "connection.h"
 
 namespace shoal::net {
 namespace {
 
 // In the order of the enumerations.
-constexpr std::array<std::string_view, std::size_t(kLastDisconnectReason) + 1> kDisconnectReasons = {
+constexpr std::string_view kDisconnectReasons[] = {
     "closed",
     "closed by the other side",
     "the server shut down",
@@ -28,7 +26,7 @@ constexpr std::array<std::string_view, std::size_t(kLastDisconnectReason) + 1> k
     "the server restarted and does not know this connection",
     "refused: no valid connect token",
 };
-constexpr std::array<std::string_view, std::size_t(Drop::count_)> kDrops = {
+constexpr std::string_view kDrops[] = {
     "truncated",
     "oversized",
     "unknown kind",
@@ -46,13 +44,12 @@ constexpr std::array<std::string_view, std::size_t(Drop::count_)> kDrops = {
     "malformed",
     "bad reset",
 };
-constexpr std::array<std::string_view, 4> kSendResults = {"queued", "the queue is full", "too large",
-                                                          "not connected"};
-static_assert(!kDisconnectReasons.back().empty() && !kDrops.back().empty());
+constexpr std::string_view kSendResults[] = {"queued", "the queue is full", "too large", "not connected"};
+static_assert(std::size(kDisconnectReasons) == std::size_t(kLastDisconnectReason) + 1);
+static_assert(std::size(kDrops) == std::size_t(Drop::count_));
 
-template <std::size_t count>
-std::string_view name_in(const std::array<std::string_view, count>& names, std::size_t index) {
-    return index < count ? names[index] : "unknown";
+std::string_view name_in(std::span<const std::string_view> names, std::size_t index) {
+    return index < names.size() ? names[index] : "unknown";
 }
 
 }  // namespace
@@ -90,6 +87,18 @@ const ConnectionStats& Endpoint::stats(PeerId peer) const {
     static constexpr ConnectionStats kNone;
     const Connection* const connection = connection_of(peer);
     return connection ? connection->stats() : kNone;
+}
+
+std::optional<PacketKind> Endpoint::kind_of(std::span<const std::byte> datagram) {
+    if (datagram.empty())
+        count(Drop::truncated);
+    else if (datagram.size() > kMaxDatagramBytes)
+        count(Drop::oversized);
+    else if (const std::optional<PacketKind> kind = read_kind(datagram[0]))
+        return kind;
+    else
+        count(Drop::unknown_kind);
+    return std::nullopt;
 }
 
 }  // namespace shoal::net

@@ -1,13 +1,13 @@
 #pragma once
-// The seam between this folder and the layers around it: what they implement (Handler, Sink) and what they
-// call (Endpoint). No sockets, clocks or random sources here: datagrams, time and a seed come in as
-// arguments.
+// The interface of this folder: what the layers around it implement (Handler, Sink) and what they call
+// (Endpoint). No sockets, clocks or random sources here: datagrams, time and a seed come in as arguments.
 
 #include <chrono>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,7 +57,7 @@ enum class Channel : std::uint8_t {
     reliable,    // once, in order among those with the same key
 };
 
-/// Who goes first when not all fits. While both wait, urgent messages get three bytes for each one of normal
+/// What goes first when not all fits. While both wait, urgent messages get three bytes for each one of normal
 /// ones. Bulk takes the room that the others and the state leave.
 enum class Weight : std::uint8_t { bulk, normal, urgent };
 
@@ -72,8 +72,7 @@ struct Delivery {
 
     constexpr Delivery(Channel on, std::uint32_t of = 0)
         : channel(on), key(on == Channel::sequenced ? of & 0xFF : of) {}
-    /// A message never overtakes one of the same key: behind one that was not begun it gets that one's
-    /// weight.
+    /// A message never overtakes one of the same key: behind one that was not begun it gets its weight.
     constexpr Delivery with(Weight other) const {
         Delivery result = *this;
         result.weight = other;
@@ -131,8 +130,7 @@ struct PacketFate {
 /// A packet that has room for a payload: what Handler::write_payload is given.
 struct PayloadTurn {
     std::uint64_t packet_number = 0;  // on_fate will name it
-    /// Where to write; kMaxPayloadBytes at most, kMinPayloadBytes at least.
-    std::span<std::byte> room;
+    std::span<std::byte> room;        // where to write; kMinPayloadBytes to kMaxPayloadBytes
     /// How much of the room is the payload's share, kMinPayloadBytes at least. Messages wait for the rest.
     /// More may be used: the messages get it back in the packets after this one.
     std::size_t share = 0;
@@ -143,9 +141,9 @@ struct PayloadTurn {
     std::span<const std::byte> large{};
 };
 
-/// A client that asks to come in, its address proven.
+/// A client that asks to be accepted; its address is proven.
 struct Admission {
-    PeerId peer;  // its name in on_connected, if it gets that far; else its index() goes to somebody else
+    PeerId peer;  // its name in on_connected, if it gets that far; else its index() is used again
     Address address;
     std::uint64_t schema_hash = 0;      // the client's
     bool schema_matches = false;        // if not, it will be refused; the handler may still say why
@@ -208,6 +206,7 @@ std::string_view describe(SendResult result);
 
 class Connection;
 struct ConnectionOptions;
+enum class PacketKind : std::uint8_t;
 
 /// What Host and Client have in common. One thread at a time.
 /// A tick: receive() for each datagram, update(), flush().
@@ -237,14 +236,18 @@ public:
     /// Later flushes repeat the news. Messages that still wait, or get lost on their way, are not sent any
     /// more: wait for an answer to the last one first, if it matters. No effect on peers that are gone.
     virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now);
-    /// Also in on_disconnected, for a peer that was connected.
-    /// All zero for a peer that is gone, or not there yet.
+    /// Also in on_disconnected, for a peer that was connected. All zero for a peer that is not there.
     const ConnectionStats& stats(PeerId peer) const;
-    virtual const EndpointStats& endpoint_stats() const = 0;
+    const EndpointStats& endpoint_stats() const { return stats_; }
 
 protected:
+    /// The kind of a datagram that may be a packet. Others are counted.
+    std::optional<PacketKind> kind_of(std::span<const std::byte> datagram);
+    void count(Drop reason) { stats_.drops[reason] += 1; }
     /// From on_connected until it may be destroyed; null for others.
     virtual Connection* connection_of(PeerId peer) const = 0;
+
+    EndpointStats stats_;
 };
 
 }  // namespace shoal::net

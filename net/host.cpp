@@ -36,15 +36,12 @@ Host::Host(const HostConfig& config, Handler& handler, Sink& sink)
 Host::~Host() = default;
 
 void Host::receive(const Address& from, std::span<const std::byte> datagram, Time now) {
-    if (datagram.empty()) return count(Drop::truncated);
-    if (datagram.size() > kMaxDatagramBytes) return count(Drop::oversized);
-    const std::optional<PacketKind> kind = read_kind(datagram[0]);
-    if (!kind) return count(Drop::unknown_kind);
+    const std::optional<PacketKind> kind = kind_of(datagram);
+    if (!kind) return;
     switch (*kind) {
         case PacketKind::request:
-            return gate_.receive_request(from, datagram, now);
         case PacketKind::connect:
-            return gate_.receive_connect(from, datagram, now);
+            return gate_.receive(*kind, from, datagram, now);
         case PacketKind::data:
         case PacketKind::disconnect:
         case PacketKind::echo:
@@ -72,7 +69,7 @@ void Host::flush(Time now) {
     const double earned = limit * std::chrono::duration<double>(now - allowed_until_).count();
     allowance_ = std::min(allowance_ + earned, std::max(limit * kSavedAllowance_s, 2.0 * kMaxDatagramBytes));
     allowed_until_ = now;
-    // Another one is first each time: on a shared path, and within a limit, whoever is first gets more.
+    // Another one is first each time: on a shared path, and within a limit, the first one gets more.
     first_flushed_ = (first_flushed_ + 1) % peers_.size();
     const std::size_t first = first_flushed_;
     bool is_first_denied = true;
@@ -128,17 +125,16 @@ Connection* Host::connection_of(PeerId peer) const {
 void Host::receive_packet(const Address& from, std::span<const std::byte> datagram, Time now) {
     const std::optional<Envelope> envelope = read_envelope(datagram, true);
     if (!envelope) return count(Drop::truncated);
-    Peer* const found = peer_for(from, *envelope, datagram, now);
-    if (!found) return;
-    Peer& peer = *found;
+    Peer* const peer = peer_for(from, *envelope, datagram, now);
+    if (!peer) return;
     Packet packet;
-    const Connection::Arrival arrival = peer.connection.open(datagram, packet, now);
-    if (arrival == Connection::Arrival::dropped) return note_end(peer);
+    const Connection::Arrival arrival = peer->connection.open(datagram, packet, now);
     const bool is_fresh = arrival == Connection::Arrival::fresh;
-    if (is_fresh) peer.heard = now;
-    locate(peer, from, datagram.size(), packet, is_fresh && peer.connection.is_newest(packet), now);
-    if (is_fresh) peer.connection.apply(packet, now);
-    note_end(peer);
+    if (is_fresh) peer->heard = now;
+    if (arrival != Connection::Arrival::dropped)
+        locate(*peer, from, datagram.size(), packet, is_fresh && peer->connection.is_newest(packet), now);
+    if (is_fresh) peer->connection.apply(packet, now);
+    note_end(*peer);
 }
 
 /// Follows a peer to another address. An authentic packet, or a copy of one, came from there.
@@ -148,10 +144,12 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
     path.heard(from, is_newest, now);
     if (!path.is_proven(from)) {
         const std::uint32_t id = peer.connection_id;
-        if (packet.kind == PacketKind::echo && gate_.is_challenge(id, from, packet.challenge.number, now)) {
+        if (packet.kind == PacketKind::echo &&
+            is_cookie_valid(gate_.cookie_key(), from, id, packet.challenge.number, now)) {
             peer.connection.move(from, now);
         } else if (const std::size_t room = path.wants_challenge(from, bytes, now)) {
-            const Challenge challenge{gate_.challenge(id, from, now), gate_.reset_token(id, from)};
+            const Challenge challenge{make_cookie(gate_.cookie_key(), from, id, now),
+                                      gate_.reset_token(id, from)};
             peer.connection.challenge(from, challenge, room, now);
         }
     }
@@ -159,11 +157,11 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
     if (path.address() == peer.home || path.second(now)) return;
     stats_.moves += 1;
     peer.home = path.address();
-    gate_.settle(peer.id(), peer.home);
+    gate_.set_home(peer.id(), peer.home);
 }
 
-/// Whose packet this is: a peer's, or that of a pending client, who becomes one. Null if nobody's, or if it
-/// was taken care of.
+/// The peer that sent this packet; a pending client becomes one by it. Null if there is none, or if the
+/// packet needs nothing more.
 Host::Peer* Host::peer_for(const Address& from, const Envelope& envelope, std::span<const std::byte> datagram,
                            Time now) {
     Peer* const peer = at(gate_.index_of(envelope.connection_id));
@@ -177,57 +175,47 @@ Host::Peer* Host::peer_for(const Address& from, const Envelope& envelope, std::s
     return nullptr;
 }
 
-/// Makes the connection if the packet proves that its sender holds the keys, which no replayed request can.
+/// Makes the connection if the packet proves that its sender holds the keys, which no replayed connect can.
 Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope,
                           std::span<const std::byte> datagram, Time now) {
-    const PacketCipher cipher =
-        PacketCipher::make(config_.security, config_.protocol_id, pending.keys.to_initiator,
-                           pending.keys.to_responder, config_.connection.first_packet_number, now);
+    const Session session = pending.session;
+    const PacketCipher cipher = pending.cipher;
     PacketCipher trial = cipher;
     std::array<std::byte, kMaxDatagramBytes> buffer;
     const std::span<std::byte> copy = std::span(buffer).first(datagram.size());
-    std::copy(datagram.begin(), datagram.end(), copy.begin());
+    std::ranges::copy(datagram, copy.begin());
     const std::uint64_t number =
-        expand_number(envelope.truncated_number, envelope.number_bytes, pending.first_packet_number);
+        expand_number(envelope.truncated_number, envelope.number_bytes, session.receive_first);
     if (!trial.open(number, envelope.key_phase, copy, envelope.body_offset, now, Duration(0))) {
         count(Drop::bad_tag);
         return nullptr;
     }
-    Session session;
-    session.peer = pending.peer;
-    session.address = pending.address;
-    session.receive_id = true;
-    session.send_first = config_.connection.first_packet_number;
-    session.receive_first = pending.first_packet_number;
-    session.salt = entropy_.next() | 1;
-    const std::uint32_t connection_id = pending.connection_id;
     if (envelope.kind == PacketKind::disconnect) {
-        gate_.give_up(session.peer);
+        gate_.release(session.peer);
         return nullptr;
     }
-    const Address home = pending.address;
-    replace_former(home, now);
-    const std::optional<std::string_view> why_full = gate_.why_full(home, false);
-    const bool is_welcome = !is_shut_down_ && !why_full;
-    gate_.confirm(session.peer, is_welcome);
+    replace_former(session.address, now);
+    const std::optional<std::string_view> why_full = gate_.why_full(session.address, false);
+    gate_.confirm(session.peer, !is_shut_down_ && !why_full);
     const std::uint32_t index = session.peer.index();
     if (index >= peers_.size()) peers_.resize(index + std::size_t{1});
-    peers_[index].reset(new Peer{connection_id, now, home,
+    peers_[index].reset(new Peer{envelope.connection_id, now, session.address,
                                  Connection(config_.connection, session, cipher, handler_, sink_, now)});
     Peer& peer = *peers_[index];
-    if (is_welcome) {
+    if (is_shut_down_) {
+        close(peer, DisconnectReason::shut_down, shut_down_text_, true, now);
+    } else if (why_full) {
+        close(peer, DisconnectReason::refused_full, *why_full, true, now);
+    } else {
         peer.connection.announce();
         return &peer;
     }
-    const DisconnectReason reason =
-        is_shut_down_ ? DisconnectReason::shut_down : DisconnectReason::refused_full;
-    close(peer, reason, is_shut_down_ ? std::string_view(shut_down_text_) : *why_full, true, now);
     return nullptr;
 }
 
-/// Somebody came in from this address, which the cookie proved. A peer whose proven address it is may be the
-/// same client, started anew; but also somebody else who reads what is sent there. So only a peer that has
-/// been silent gives way.
+/// A client came from this address, which the cookie proved. A peer with the same proven address may be the
+/// same client, started anew; or another one, if an attacker reads what is sent there. So only a peer that
+/// has been silent is replaced.
 void Host::replace_former(const Address& home, Time now) {
     const std::optional<std::uint32_t> index = gate_.at_home(home);
     Peer* const former = index ? at(*index) : nullptr;

@@ -29,10 +29,9 @@ struct HostConfig {
     std::uint64_t schema_hash = 0;
     OneTimeSeed seed{};  // fresh for every Host: the keys come from it; the same seed gives the same run
     Security security = Security::sealed;
-    Key key{};  // sealed: private; see server_key.h
-    std::uint64_t server_id =
-        0;                 // servers that share the key: another one for each; the same after a restart
-    TokenConfig tokens{};  // sealed
+    Key key{};                    // sealed: private; see server_key.h
+    std::uint64_t server_id = 0;  // another one for each server that shares the key; the same after a restart
+    TokenConfig tokens{};         // sealed
     std::uint32_t max_peers = 64;        // 1 to 60,000; what is outside counts as the nearest that is not
     std::uint32_t max_peers_per_ip = 8;  // 0: no limit. Of an IPv4 address or an IPv6 /56; four times as many
                                          // of a /48; any number of this machine. Homes, schools and mobile
@@ -57,7 +56,6 @@ public:
     void update(Time now) override;
     void flush(Time now) override;
     void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) override;
-    const EndpointStats& endpoint_stats() const override { return stats_; }
 
     /// Where it is now: peers may move. Also in on_disconnected. Empty for a peer that is gone.
     const Address& address(PeerId peer) const;
@@ -66,8 +64,8 @@ public:
     void shut_down(std::string_view text, Time now);
     /// Connected peers. Looks at every place.
     std::uint32_t peer_count() const;
-    /// Whether nothing is left to say: no peer, no last words, and no handshake unless it was shut down.
-    /// Looks at every place.
+    /// Whether nothing is left to send: no peer, also none that is still being told of its end, and no
+    /// handshake unless the host was shut down. Looks at every place.
     bool is_idle() const;
 
 private:
@@ -85,21 +83,19 @@ private:
     void close(Peer& peer, DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
     void note_end(Peer& peer);
     Peer* at(std::uint32_t index) const { return index < peers_.size() ? peers_[index].get() : nullptr; }
-    void count(Drop reason) { stats_.drops[reason] += 1; }
 
     HostConfig config_;
     Handler& handler_;
     Sink& sink_;
     bool has_seed_;
     Entropy entropy_;
-    EndpointStats stats_;
     Gate gate_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: none, or pending
     std::size_t first_flushed_ = 0;             // the place where the next flush begins
     double allowance_ = 0;                      // bytes that all may send now, if there is a limit
     Time allowed_until_{0};
     bool is_shut_down_ = false;
-    std::string shut_down_text_;  // for those who were pending
+    std::string shut_down_text_;  // for clients that were pending
 };
 
 }  // namespace shoal::net

@@ -10,7 +10,6 @@
 
 #include "bytes.h"
 #include "endpoint.h"
-#include "handshake/reset.h"
 
 namespace shoal::net {
 
@@ -85,6 +84,9 @@ struct Fragment {
     std::uint8_t index = 0;
     bool is_last = false;
 };
+
+/// What a genuine reset carries: see handshake/handshake.h.
+using ResetToken = std::array<std::byte, 16>;
 
 /// What a server sends to an address that its client moved to.
 struct Challenge {

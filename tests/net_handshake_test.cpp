@@ -60,7 +60,7 @@ TEST(Handshake, PacketsOfAnotherSizeOrKindAreDropped) {
     expect_sizes(kRequest, kMaxDatagramBytes, false);
     expect_sizes(kCookie, 18, false);
     expect_sizes(kConnect, kMaxDatagramBytes, false);
-    expect_sizes(kAnswer, kAnswerHeadBytes, true);
+    expect_sizes(kAnswer, 18, true);
     expect_sizes(kRefuse, 11, true);
     Answer answer;
     EXPECT_EQ(read(std::vector<std::byte>(kMaxDatagramBytes, std::byte(0x98)), answer), Drop::bad_handshake);
@@ -118,17 +118,17 @@ TEST(Handshake, PrologueIsPinned) {
               "ee ff c0 00 00 00 00 00 05 01 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
 }
 
-TEST(Handshake, IntroductionAndVerdictArePinned) {
-    std::array<std::byte, kIntroductionBytes> introduction;
-    write(Introduction{0x5C4E, 7, as_bytes("token"), as_bytes("hello")}, introduction);
-    EXPECT_EQ(hex(std::span(introduction).first(31)),
+TEST(Handshake, ClientHelloAndVerdictArePinned) {
+    std::array<std::byte, kClientHelloBytes> bytes;
+    write(ClientHello{0x5C4E, 7, as_bytes("token"), as_bytes("hello")}, bytes);
+    EXPECT_EQ(hex(std::span(bytes).first(31)),
               "4e 5c 00 00 00 00 00 00 07 00 00 00 00 00 00 00 05 00 74 6f 6b 65 6e 05 00 68 65 6c 6c 6f 00");
-    Introduction read_introduction;
-    ASSERT_TRUE(read(introduction, read_introduction));
-    EXPECT_EQ(read_introduction.schema_hash, 0x5C4Eu);
-    EXPECT_EQ(read_introduction.first_packet_number, 7u);
-    EXPECT_EQ(as_text(read_introduction.token), "token");
-    EXPECT_EQ(as_text(read_introduction.hello), "hello");
+    ClientHello read_hello;
+    ASSERT_TRUE(read(bytes, read_hello));
+    EXPECT_EQ(read_hello.schema_hash, 0x5C4Eu);
+    EXPECT_EQ(read_hello.first_packet_number, 7u);
+    EXPECT_EQ(as_text(read_hello.token), "token");
+    EXPECT_EQ(as_text(read_hello.hello), "hello");
 
     std::array<std::byte, kMaxVerdictBytes> buffer;
     Verdict verdict;
@@ -153,14 +153,14 @@ TEST(Handshake, IntroductionAndVerdictArePinned) {
 }
 
 TEST(Handshake, WhatIsInsideIsCheckedToo) {
-    std::array<std::byte, kIntroductionBytes> bytes;
-    Introduction introduction;
-    write(Introduction{1, 2, {}, {}}, bytes);
+    std::array<std::byte, kClientHelloBytes> bytes;
+    ClientHello hello;
+    write(ClientHello{1, 2, {}, {}}, bytes);
     const auto with = [&](std::size_t at, int low, int high) {
         auto changed = bytes;
         changed[at] = std::byte(low);
         changed[at + 1] = std::byte(high);
-        return read(changed, introduction);
+        return read(changed, hello);
     };
     EXPECT_TRUE(with(18, 0x84, 3)) << "a hello of 900 bytes";
     EXPECT_FALSE(with(18, 0x85, 3)) << "one of 901";
@@ -171,7 +171,7 @@ TEST(Handshake, WhatIsInsideIsCheckedToo) {
     EXPECT_FALSE(with(8, 0, 0)) << "a first number of zero";
     EXPECT_FALSE(with(14, 0, 0x80)) << "a first number beyond 2^62";
     for (std::size_t size = 0; size < bytes.size(); ++size)
-        EXPECT_FALSE(read(std::span(bytes).first(size), introduction));
+        EXPECT_FALSE(read(std::span(bytes).first(size), hello));
 
     Verdict verdict;
     verdict.is_accepted = true;

@@ -41,7 +41,7 @@ struct Bare {
         return reply ? reply->cookie : 0;
     }
     Connect connect_for(const Address& from, std::uint64_t nonce) {
-        visitor.emplace(nonce, Introduction{0x5C4E, 1, {}, {}}, security);
+        visitor.emplace(nonce, ClientHello{0x5C4E, 1, {}, {}}, security);
         return visitor->connect(cookie_for(from, nonce));
     }
     /// The verdict in the last packet, for the last visitor.
@@ -131,7 +131,7 @@ TEST(Host, AnotherKeyUnderTheSameNonceIsAnotherAttempt) {
     std::array<std::byte, kConnectMessageBytes> message{};
     NoiseInitiator noise(handshake_prologue(0xC0FFEE, Security::sealed, 7, cookie), public_key(server_key()),
                          Key(seed_of(1234)));
-    write(Introduction{0x5C4E, 1, {}, {}}, noise_payload(message).first<kIntroductionBytes>());
+    write(ClientHello{0x5C4E, 1, {}, {}}, noise_payload(message).first<kClientHelloBytes>());
     ASSERT_TRUE(noise.write(message));
     bare.feed_packet(kAlice, copied);
     ASSERT_TRUE(thief.open(bare.wire.sent.back().second));
@@ -166,7 +166,7 @@ TEST(Host, RefusalsSayWhy) {
 
     bare.recorder.refusal_text = std::string(500, 'H');
     const std::uint64_t cookie = bare.cookie_for(kAlice, 2);
-    bare.visitor.emplace(2u, Introduction{1, 1, {}, as_bytes("my hashes")});
+    bare.visitor.emplace(2u, ClientHello{1, 1, {}, as_bytes("my hashes")});
     bare.feed_packet(kAlice, bare.visitor->connect(cookie));
     const std::optional<Verdict> verdict = bare.verdict();
     ASSERT_TRUE(verdict);

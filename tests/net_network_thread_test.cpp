@@ -45,8 +45,6 @@ struct Inbox final : Endpoint {
     void update(Time) override {}
     void flush(Time) override {}
     Connection* connection_of(PeerId) const override { return nullptr; }
-    const EndpointStats& endpoint_stats() const override { return own_stats; }
-    EndpointStats own_stats;
 };
 
 /// Fetches until the inbox holds `count`, for ten seconds at most.

@@ -1,4 +1,4 @@
-#include "net/handshake/reset.h"
+#include "net/handshake/handshake.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ constexpr std::byte kResetKind{0xb8};
 const Address kHome = Address::ipv4(10, 0, 0, 1, 5000);
 
 std::vector<std::byte> bytes_of(const Reset& packet) {
-    std::array<std::byte, kResetBytes> buffer;
+    std::array<std::byte, kMaxDatagramBytes> buffer;
     const auto written = write(packet, buffer);
     return {written.begin(), written.end()};
 }

@@ -191,7 +191,7 @@ TEST(TokenHandshake, EveryBitOfAConnectCounts) {
     const ClientToken token = Wish().token();
     const Datagram connect = desk.knock(alice, token);
     for (std::size_t bit = 8; bit < connect.size() * 8; ++bit) {
-        if (bit > 140 * 8 && bit % 31 != 0) continue;  // a sample of the sealed introduction
+        if (bit > 140 * 8 && bit % 31 != 0) continue;  // a sample of the sealed client hello
         Datagram damaged = connect;
         damaged[bit / 8] ^= std::byte(1u << bit % 8);
         const std::uint64_t answers = desk.host.endpoint_stats().answers_sent;

@@ -378,9 +378,9 @@ TEST(Token, TextIsHexadecimalDigitsAndNothingElse) {
 
 TEST(Token, DescribesEachReason) {
     std::set<std::string_view> phrases;
-    for (const TokenError error : {TokenError::malformed, TokenError::forged, TokenError::other_protocol,
-                                   TokenError::other_server, TokenError::expired, TokenError::used,
-                                   TokenError::history_full})
+    for (const TokenError error :
+         {TokenError::malformed, TokenError::forged, TokenError::other_protocol, TokenError::other_server,
+          TokenError::expired, TokenError::used, TokenError::history_full})
         EXPECT_TRUE(phrases.insert(describe(error)).second);
 }
 

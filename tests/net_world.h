@@ -17,6 +17,7 @@
 #include "net/connection.h"
 #include "net/host.h"
 #include "net/socket/link_conditioner.h"
+#include "net_handshake_packets.h"
 #include "server_key.h"
 
 namespace shoal::net {
@@ -271,19 +272,19 @@ inline ClientConfig client_config(std::uint64_t seed = 70) {
 /// A client's half of a handshake, by hand: the connects to send, and what the answers to them say.
 class Visitor {
 public:
-    explicit Visitor(std::uint64_t nonce, const Introduction& introduction = {0x5C4E, 1, {}, {}},
+    explicit Visitor(std::uint64_t nonce, const ClientHello& hello = {0x5C4E, 1, {}, {}},
                      Security security = Security::sealed, const PublicKey& server = public_key(server_key()))
         : nonce_(nonce),
           security_(security),
           server_(security == Security::sealed ? server : public_key(insecure_server_key())) {
-        write(introduction, introduction_);
+        write(hello, client_hello_);
     }
     /// Its message lies in this visitor. Of the same cookie the same.
     Connect connect(std::uint64_t cookie) {
         Seed ephemeral = seed_of(nonce_ + 1);
         std::memcpy(ephemeral.data() + 8, &cookie, sizeof cookie);
         noise_.emplace(handshake_prologue(0xC0FFEE, security_, nonce_, cookie), server_, Key(ephemeral));
-        std::copy(introduction_.begin(), introduction_.end(), noise_payload(message_).begin());
+        std::copy(client_hello_.begin(), client_hello_.end(), noise_payload(message_).begin());
         EXPECT_TRUE(noise_->write(message_));
         return {kWireVersion, nonce_, 0xC0FFEE, cookie, message_};
     }
@@ -304,7 +305,7 @@ private:
     Security security_;
     PublicKey server_;
     std::optional<NoiseInitiator> noise_;
-    std::array<std::byte, kIntroductionBytes> introduction_{};
+    std::array<std::byte, kClientHelloBytes> client_hello_{};
     std::array<std::byte, kConnectMessageBytes> message_{};
     std::vector<std::byte> answer_;
 };

@@ -11,7 +11,7 @@
 #include "net/crypto/entropy.h"
 #include "net/crypto/noise.h"
 #include "net/crypto/packet_cipher.h"
-#include "net/handshake/reset.h"
+#include "net/handshake/handshake.h"
 #include "net/handshake/server_key.h"
 #include "net/handshake/token.h"
 

@@ -1,7 +1,7 @@
 #pragma once
-// The cookies that came in answer to a request and were not tried yet. Who sees the request can forge some,
-// faster than the server makes its own, and only the server knows which one is genuine. So they all get
-// their turn.
+// The cookies that came in answer to a request and were not tried yet. An attacker who sees the request can
+// forge some, faster than the server makes its own, and the client cannot tell which one is genuine. So each
+// gets its turn.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace shoal::net {
 /// Source: Vitter, "Random Sampling with a Reservoir", 1985, algorithm R.
 class CookieSample {
 public:
-    /// That wait at once, and that are given away between two clear().
+    /// Cookies that wait at once, and that take() returns between two clear().
     static constexpr std::size_t kMost = 32;
 
     void clear() { waiting_ = given_ = came_ = 0; }
@@ -24,14 +24,14 @@ public:
         const auto end = cookies_.begin() + static_cast<std::ptrdiff_t>(waiting_);
         return std::find(cookies_.begin(), end, cookie) != end;
     }
-    /// Requires that it neither waits nor was given. `random`: a number that nobody can guess; it decides
+    /// Requires that it neither waits nor was taken. `random`: a number that nobody can guess; it decides
     /// which cookies stay when there are too many.
     void add(std::uint64_t cookie, std::uint64_t random) {
         came_ += 1;
         const std::uint64_t place = waiting_ < kMost ? waiting_++ : random % came_;
         if (place < kMost) cookies_[place] = cookie;
     }
-    /// Any of those that wait. Nothing if there is none, or kMost were given.
+    /// Any of those that wait. Nothing if there is none, or kMost were taken.
     std::optional<std::uint64_t> take(std::uint64_t random) {
         if (!has_more()) return std::nullopt;
         given_ += 1;
@@ -39,14 +39,13 @@ public:
         return cookies_[--waiting_];
     }
     bool has_more() const { return waiting_ > 0 && given_ < kMost; }
-    /// has_any(): at least one cookie was added since clear(). is_single(): exactly one.
-    bool has_any() const { return came_ > 0; }
-    bool is_single() const { return came_ == 1; }
+    /// Cookies added since clear().
+    std::uint64_t came() const { return came_; }
 
 private:
     std::array<std::uint64_t, kMost> cookies_{};
     std::size_t waiting_ = 0, given_ = 0;
-    std::uint64_t came_ = 0;  // different ones, as far as that is known
+    std::uint64_t came_ = 0;
 };
 
 }  // namespace shoal::net

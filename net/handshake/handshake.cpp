@@ -2,44 +2,116 @@
 
 #include <algorithm>
 #include <cassert>
-
-#include "../packet.h"
+#include <concepts>
+#include <type_traits>
 
 namespace shoal::net {
 namespace {
 
 constexpr std::size_t kPreludeBytes = 1 + 1 + 8;  // kind, version, nonce
 constexpr Duration kCookieSlice = std::chrono::seconds(8);
-constexpr std::uint64_t kMaxFirstNumber = 1ull << 62;
 
-ByteWriter begin(DatagramBuffer buffer, PacketKind kind, std::uint8_t version, std::uint64_t client_nonce) {
-    ByteWriter out(buffer);
-    out.u8(0x80u | static_cast<unsigned>(kind) << 3);
-    out.u8(version);
-    out.u64(client_nonce);
-    return out;
+/// Writes numbers in the width of their type, and arrays, spans and texts as their bytes.
+struct FieldWriter {
+    ByteWriter out;
+
+    void operator()(const auto&... fields) { (put(fields), ...); }
+    template <class T>
+    void put(const T& field) {
+        if constexpr (std::is_integral_v<T> || std::is_enum_v<T>)
+            out.uint(static_cast<std::uint64_t>(field), sizeof(T));
+        else
+            out.bytes(std::as_bytes(std::span(field)));
+    }
+    void sized(std::span<const std::byte> field) {
+        out.u16(field.size());
+        out.bytes(field);
+    }
+};
+
+/// Reads what FieldWriter writes. A span or text takes all that is left.
+struct FieldReader {
+    ByteReader in;
+
+    void operator()(auto&... fields) { (take(fields), ...); }
+    template <class T>
+    void take(T& field) {
+        if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+            field = static_cast<T>(in.uint(sizeof(T)));
+        } else if constexpr (std::same_as<T, ResetToken>) {
+            const std::span<const std::byte> source = in.bytes(field.size());
+            std::copy(source.begin(), source.end(), field.begin());
+        } else {
+            const std::span<const std::byte> rest = in.rest();
+            field = T(reinterpret_cast<typename T::const_pointer>(rest.data()), rest.size());
+        }
+    }
+    void sized(std::span<const std::byte>& field) { field = in.bytes(in.u16()); }
+};
+
+// The fields in the order of the wire. `io` is a FieldWriter or a FieldReader.
+
+/// After the kind.
+void packet_fields(auto& io, auto& packet) {
+    const PacketKind kind = packet.kind;
+    io(packet.version, packet.client_nonce);
+    if (kind == PacketKind::request) return io(packet.protocol_id, packet.security);
+    if (kind == PacketKind::refuse) return io(packet.reason);
+    if (kind == PacketKind::connect) io(packet.protocol_id);
+    io(packet.cookie);
+    if (kind != PacketKind::cookie) io(packet.message);
+}
+void hello_fields(auto& io, auto& hello) {
+    io(hello.schema_hash, hello.first_packet_number);
+    io.sized(hello.token);
+    io.sized(hello.hello);
+}
+/// After the first byte: 0 if accepted, else the reason.
+void verdict_fields(auto& io, auto& verdict) {
+    if (verdict.is_accepted)
+        io(verdict.first_packet_number, verdict.connection_id, verdict.reset_token);
+    else
+        io(verdict.schema_hash, verdict.text);
 }
 
-/// Checks kind and size, and reads the prelude.
-std::optional<Drop> open(std::span<const std::byte> datagram, PacketKind kind, ByteReader& in,
-                         std::uint8_t& version, std::uint64_t& client_nonce) {
-    const bool is_padded = kind == PacketKind::request || kind == PacketKind::connect;
-    if (datagram.size() < (is_padded ? kMaxDatagramBytes : kPreludeBytes)) return Drop::truncated;
-    if (datagram.size() > kMaxDatagramBytes) return Drop::oversized;
-    if (read_kind(datagram[0]) != kind) return Drop::unknown_kind;
-    in = ByteReader(datagram);
-    in.u8();
-    version = in.u8();
-    client_nonce = in.u64();
-    return std::nullopt;
+std::byte first_byte(PacketKind kind) {
+    return std::byte(0x80u | static_cast<unsigned>(kind) << 3);
 }
 
-std::optional<Drop> bad_unless(bool is_good) {
-    return is_good ? std::nullopt : std::optional(Drop::bad_handshake);
+/// Requests and connects are padded, so that no answer is longer than what it answers.
+bool is_padded(const HandshakePacket& packet) {
+    return packet.kind == PacketKind::request || packet.kind == PacketKind::connect;
 }
 
-bool is_first_number_valid(std::uint64_t number) {
-    return number >= 1 && number <= kMaxFirstNumber;
+bool is_one_of(DisconnectReason reason, std::initializer_list<DisconnectReason> reasons) {
+    return std::find(reasons.begin(), reasons.end(), reason) != reasons.end();
+}
+
+bool is_first_number(std::uint64_t number) {
+    return number >= 1 && number <= 1ull << 62;
+}
+
+// Whether the values make sense: writers assert it, readers check it.
+
+bool is_valid(const HandshakePacket& packet) {
+    if (packet.kind == PacketKind::request) return true;
+    if (packet.kind == PacketKind::connect) return packet.message.size() == kConnectMessageBytes;
+    if (packet.kind == PacketKind::refuse)
+        return is_one_of(packet.reason, {DisconnectReason::refused_protocol, DisconnectReason::refused_key,
+                                         DisconnectReason::refused_security});
+    if (packet.version != kWireVersion) return false;
+    return packet.kind == PacketKind::cookie ? packet.cookie != 0
+                                             : packet.message.size() <= kMaxAnswerMessageBytes;
+}
+bool is_valid(const ClientHello& hello) {
+    return is_first_number(hello.first_packet_number) && hello.token.size() <= kMaxSealedTokenBytes &&
+           hello.hello.size() <= kMaxHelloBytes;
+}
+bool is_valid(const Verdict& verdict) {
+    if (verdict.is_accepted) return is_first_number(verdict.first_packet_number);
+    return verdict.text.size() <= kMaxReasonBytes &&
+           is_one_of(verdict.reason, {DisconnectReason::refused_schema, DisconnectReason::refused_full,
+                                      DisconnectReason::refused, DisconnectReason::refused_token});
 }
 
 std::uint64_t cookie_of_slice(const SipKey& key, const Address& client, std::uint64_t client_nonce,
@@ -57,163 +129,73 @@ std::uint64_t slice_at(Time now) {
 
 }  // namespace
 
-std::span<const std::byte> write(const Request& packet, DatagramBuffer buffer) {
-    ByteWriter out = begin(buffer, PacketKind::request, packet.version, packet.client_nonce);
-    out.u64(packet.protocol_id);
-    out.u8(static_cast<std::uint8_t>(packet.security));
-    out.pad_to(kMaxDatagramBytes);
-    return out.written();
+std::span<const std::byte> write(const HandshakePacket& packet, DatagramBuffer buffer) {
+    assert(is_valid(packet));
+    FieldWriter io{ByteWriter(buffer)};
+    io(first_byte(packet.kind));
+    packet_fields(io, packet);
+    if (is_padded(packet)) io.out.pad_to(kMaxDatagramBytes);
+    return io.out.written();
 }
 
-std::optional<Drop> read(std::span<const std::byte> datagram, Request& packet) {
-    ByteReader in({});
-    if (const auto drop = open(datagram, PacketKind::request, in, packet.version, packet.client_nonce))
-        return drop;
-    if (packet.version != kWireVersion) return std::nullopt;
-    packet.protocol_id = in.u64();
-    packet.security = static_cast<Security>(in.u8());
+std::optional<Drop> read(std::span<const std::byte> datagram, HandshakePacket& packet) {
+    if (datagram.size() < (is_padded(packet) ? kMaxDatagramBytes : kPreludeBytes)) return Drop::truncated;
+    if (datagram.size() > kMaxDatagramBytes) return Drop::oversized;
+    if (datagram[0] != first_byte(packet.kind)) return Drop::unknown_kind;
+    FieldReader io{ByteReader(datagram.subspan(1))};
+    packet_fields(io, packet);
+    const bool may_go_on = packet.kind == PacketKind::request || packet.kind == PacketKind::refuse;
+    const bool is_whole = io.in.ok() && (may_go_on || io.in.remaining() == 0);
+    return is_whole && is_valid(packet) ? std::nullopt : std::optional(Drop::bad_handshake);
+}
+
+std::span<const std::byte> write(const Reset& packet, DatagramBuffer buffer) {
+    FieldWriter io{ByteWriter(buffer)};
+    io(first_byte(PacketKind::reset), packet.connection_id, packet.token);
+    return io.out.written();
+}
+
+std::optional<Drop> read(std::span<const std::byte> datagram, Reset& packet) {
+    if (datagram.size() < kResetBytes) return Drop::truncated;
+    if (datagram.size() > kResetBytes) return Drop::oversized;
+    if (datagram[0] != first_byte(PacketKind::reset)) return Drop::unknown_kind;
+    FieldReader{ByteReader(datagram.subspan(1))}(packet.connection_id, packet.token);
     return std::nullopt;
 }
 
-std::span<const std::byte> write(const CookieReply& packet, DatagramBuffer buffer) {
-    ByteWriter out = begin(buffer, PacketKind::cookie, kWireVersion, packet.client_nonce);
-    out.u64(packet.cookie);
-    return out.written();
+void write(const ClientHello& hello, std::span<std::byte, kClientHelloBytes> buffer) {
+    assert(is_valid(hello));
+    FieldWriter io{ByteWriter(buffer)};
+    hello_fields(io, hello);
+    io.out.pad_to(buffer.size());
 }
 
-std::optional<Drop> read(std::span<const std::byte> datagram, CookieReply& packet) {
-    ByteReader in({});
-    std::uint8_t version = 0;
-    if (const auto drop = open(datagram, PacketKind::cookie, in, version, packet.client_nonce)) return drop;
-    packet.cookie = in.u64();
-    return bad_unless(in.ok() && in.remaining() == 0 && version == kWireVersion && packet.cookie != 0);
-}
-
-std::span<const std::byte> write(const Connect& packet, DatagramBuffer buffer) {
-    assert(packet.message.size() == kConnectMessageBytes);
-    ByteWriter out = begin(buffer, PacketKind::connect, packet.version, packet.client_nonce);
-    out.u64(packet.protocol_id);
-    out.u64(packet.cookie);
-    out.bytes(packet.message);
-    return out.written();
-}
-
-std::optional<Drop> read(std::span<const std::byte> datagram, Connect& packet) {
-    ByteReader in({});
-    if (const auto drop = open(datagram, PacketKind::connect, in, packet.version, packet.client_nonce))
-        return drop;
-    if (packet.version != kWireVersion) return std::nullopt;
-    packet.protocol_id = in.u64();
-    packet.cookie = in.u64();
-    packet.message = in.rest();
-    return std::nullopt;
-}
-
-std::span<const std::byte> write(const Answer& packet, DatagramBuffer buffer) {
-    assert(packet.message.size() <= kMaxAnswerMessageBytes);
-    ByteWriter out = begin(buffer, PacketKind::answer, kWireVersion, packet.client_nonce);
-    out.u64(packet.cookie);
-    out.bytes(packet.message);
-    return out.written();
-}
-
-std::optional<Drop> read(std::span<const std::byte> datagram, Answer& packet) {
-    ByteReader in({});
-    std::uint8_t version = 0;
-    if (const auto drop = open(datagram, PacketKind::answer, in, version, packet.client_nonce)) return drop;
-    packet.cookie = in.u64();
-    packet.message = in.rest();
-    return bad_unless(in.ok() && version == kWireVersion && packet.message.size() <= kMaxAnswerMessageBytes);
-}
-
-std::span<const std::byte> write(const Refuse& packet, DatagramBuffer buffer) {
-    ByteWriter out = begin(buffer, PacketKind::refuse, kWireVersion, packet.client_nonce);
-    out.u8(static_cast<std::uint8_t>(packet.reason));
-    return out.written();
-}
-
-std::optional<Drop> read(std::span<const std::byte> datagram, Refuse& packet) {
-    ByteReader in({});
-    std::uint8_t version = 0;  // any, and whatever follows: so old and new can tell each other
-    if (const auto drop = open(datagram, PacketKind::refuse, in, version, packet.client_nonce)) return drop;
-    packet.reason = static_cast<DisconnectReason>(in.u8());
-    return bad_unless(in.ok() && (packet.reason == DisconnectReason::refused_protocol ||
-                                  packet.reason == DisconnectReason::refused_key ||
-                                  packet.reason == DisconnectReason::refused_security));
-}
-
-void write(const Introduction& introduction, std::span<std::byte, kIntroductionBytes> buffer) {
-    assert(introduction.token.size() <= kMaxSealedTokenBytes);
-    assert(introduction.hello.size() <= kMaxHelloBytes);
-    assert(is_first_number_valid(introduction.first_packet_number));
-    ByteWriter out(buffer);
-    out.u64(introduction.schema_hash);
-    out.u64(introduction.first_packet_number);
-    out.u16(introduction.token.size());
-    out.bytes(introduction.token);
-    out.u16(introduction.hello.size());
-    out.bytes(introduction.hello);
-    out.pad_to(buffer.size());
-}
-
-bool read(std::span<const std::byte> bytes, Introduction& introduction) {
-    ByteReader in(bytes);
-    introduction.schema_hash = in.u64();
-    introduction.first_packet_number = in.u64();
-    introduction.token = in.bytes(in.u16());
-    introduction.hello = in.bytes(in.u16());
-    return in.ok() && bytes.size() == kIntroductionBytes && introduction.hello.size() <= kMaxHelloBytes &&
-           introduction.token.size() <= kMaxSealedTokenBytes &&
-           is_first_number_valid(introduction.first_packet_number);
+bool read(std::span<const std::byte> bytes, ClientHello& hello) {
+    FieldReader io{ByteReader(bytes)};
+    hello_fields(io, hello);
+    return io.in.ok() && bytes.size() == kClientHelloBytes && is_valid(hello);
 }
 
 std::size_t write(const Verdict& verdict, std::span<std::byte, kMaxVerdictBytes> buffer) {
-    ByteWriter out(buffer);
-    if (verdict.is_accepted) {
-        assert(is_first_number_valid(verdict.first_packet_number));
-        out.u8(0);
-        out.u64(verdict.first_packet_number);
-        out.u32(verdict.connection_id);
-        out.bytes(verdict.reset_token);
-    } else {
-        assert(verdict.text.size() <= kMaxReasonBytes);
-        out.u8(static_cast<std::uint8_t>(verdict.reason));
-        out.u64(verdict.schema_hash);
-        out.bytes(std::as_bytes(std::span(verdict.text)));
-    }
-    return out.size();
+    assert(is_valid(verdict));
+    FieldWriter io{ByteWriter(buffer)};
+    io(verdict.is_accepted ? DisconnectReason{} : verdict.reason);
+    verdict_fields(io, verdict);
+    return io.out.size();
 }
 
 bool read(std::span<const std::byte> bytes, Verdict& verdict) {
-    ByteReader in(bytes);
-    const std::uint8_t reason = in.u8();
-    verdict.is_accepted = reason == 0;
-    if (verdict.is_accepted) {
-        verdict.first_packet_number = in.u64();
-        verdict.connection_id = in.u32();
-        const std::span<const std::byte> token = in.bytes(verdict.reset_token.size());
-        if (in.ok()) std::copy(token.begin(), token.end(), verdict.reset_token.begin());
-        return in.ok() && in.remaining() == 0 && is_first_number_valid(verdict.first_packet_number);
-    }
-    verdict.reason = static_cast<DisconnectReason>(reason);
-    verdict.schema_hash = in.u64();
-    const std::span<const std::byte> text = in.rest();
-    verdict.text = {reinterpret_cast<const char*>(text.data()), text.size()};
-    return in.ok() && text.size() <= kMaxReasonBytes &&
-           (verdict.reason == DisconnectReason::refused_schema ||
-            verdict.reason == DisconnectReason::refused_full || verdict.reason == DisconnectReason::refused ||
-            verdict.reason == DisconnectReason::refused_token);
+    FieldReader io{ByteReader(bytes)};
+    io(verdict.reason);
+    verdict.is_accepted = verdict.reason == DisconnectReason{};
+    verdict_fields(io, verdict);
+    return io.in.ok() && io.in.remaining() == 0 && is_valid(verdict);
 }
 
 std::array<std::byte, 26> handshake_prologue(std::uint64_t protocol_id, Security security,
                                              std::uint64_t client_nonce, std::uint64_t cookie) {
     std::array<std::byte, 26> prologue;
-    ByteWriter out(prologue);
-    out.u64(protocol_id);
-    out.u8(kWireVersion);
-    out.u8(static_cast<std::uint8_t>(security));
-    out.u64(client_nonce);
-    out.u64(cookie);
+    FieldWriter{ByteWriter(prologue)}(protocol_id, kWireVersion, security, client_nonce, cookie);
     return prologue;
 }
 
@@ -226,6 +208,27 @@ bool is_cookie_valid(const SipKey& key, const Address& client, std::uint64_t cli
     const std::uint64_t slice = slice_at(now);
     return cookie == cookie_of_slice(key, client, client_nonce, slice) ||
            cookie == cookie_of_slice(key, client, client_nonce, slice - 1);
+}
+
+Key derive_reset_key(const Key& private_key, const PublicKey& public_key, std::uint64_t server_id) {
+    static constexpr std::string_view kLabel = "shoal reset";
+    std::array<std::byte, kLabel.size() + sizeof(PublicKey) + 8> text;
+    FieldWriter{ByteWriter(text)}(kLabel, public_key, server_id);
+    Bytes32 hash = blake2s(text, private_key.bytes());
+    const Key key(hash);
+    wipe(hash);
+    return key;
+}
+
+ResetToken make_reset_token(const Key& reset_key, std::uint64_t protocol_id, std::uint32_t connection_id,
+                            const Address& client) {
+    std::array<std::byte, 8 + 4 + 1 + 4 + 2 + 16> text;
+    FieldWriter{ByteWriter(text)}(protocol_id, connection_id, client.family, client.scope, client.port,
+                                  client.ip);
+    const Bytes32 hash = blake2s(text, reset_key.bytes());
+    ResetToken token;
+    std::copy_n(hash.begin(), token.size(), token.begin());
+    return token;
 }
 
 }  // namespace shoal::net

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 namespace shoal::net {
+
 Networks::Networks(const SipKey& key, const Address& address) {
     const auto ip = std::as_bytes(std::span(address.ip));
     if (address.family == Address::Family::ipv4) {
@@ -46,22 +46,21 @@ bool AttemptLimit::take(const Networks& networks, std::uint32_t per_machine, std
     };
     turn(counts_, machines_since_, kMachineSlice);
     turn(pools_, total_since_, kTotalSlice);
-    double chance = 1;
-    const auto limit = [&](Count& count, double most) {
+    // Counts an attempt. Returns the probability with which it is accepted.
+    const auto chance = [](Count& count, double most) {
         if (count.now < 0xFFFF) count.now += 1;
-        chance = std::min(chance, most / std::max(count.now, count.before));
+        return std::min(1.0, most / count.larger());
     };
     const std::span<const std::uint64_t> hashes = networks.hashes();
     const auto count_of = [&](std::uint64_t hash) -> Count& { return counts_[hash % counts_.size()]; };
-    const Count widest = count_of(hashes.back());
+    const bool is_newcomer = count_of(hashes.back()).larger() == 0;
+    double of_network = 1;
     for (std::size_t place = 0; place < hashes.size(); ++place)
-        limit(count_of(hashes[place]), double(Networks::limit_at(place, per_machine)));
-    const double of_network = std::exchange(chance, 1);
-    const bool is_newcomer = widest.now + widest.before == 0;
-    const Count& others = pools_[is_newcomer ? 1 : 0];
-    const double theirs = std::min(total / 2.0, double(std::max(others.now, others.before)));
-    limit(pools_[is_newcomer ? 0 : 1], std::max(total - theirs, 1.0));
-    return double(random >> 11) * 0x1p-53 < of_network * chance;
+        of_network = std::min(
+            of_network, chance(count_of(hashes[place]), double(Networks::limit_at(place, per_machine))));
+    const double theirs = std::min(total / 2.0, double(pools_[is_newcomer ? 1 : 0].larger()));
+    const double of_pool = chance(pools_[is_newcomer ? 0 : 1], std::max(total - theirs, 1.0));
+    return double(random >> 11) * 0x1p-53 < of_network * of_pool;
 }
 
 }  // namespace shoal::net

@@ -1,7 +1,6 @@
 #pragma once
 // How many of something each machine and each network has, so that none of them takes it all. An IPv4
-// address is one machine. An IPv6 machine has 64 bits to itself; whoever has one often has the 56 or 48 bits
-// around it.
+// address is one machine. An IPv6 machine has 64 bits to itself, and often the 56 or 48 bits around it.
 
 #include <array>
 #include <cstddef>
@@ -24,8 +23,7 @@ public:
     std::uint64_t machine() const { return hashes_[0]; }
     /// Keyed hashes, from the machine to the widest network.
     std::span<const std::uint64_t> hashes() const { return std::span(hashes_).first(count_); }
-    /// What the network at this place may have, where a machine may have `limit`: /56 as much, /48 four
-    /// times.
+    /// The limit of the network at this place, if `limit` is that of a machine: /56 the same, /48 four times.
     static std::uint64_t limit_at(std::size_t place, std::uint64_t limit) {
         return place < 2 ? limit : 4 * limit;
     }
@@ -64,6 +62,8 @@ public:
 private:
     struct Count {
         std::uint16_t now = 0, before = 0;  // attempts in this slice and in the last one; saturate
+
+        std::uint16_t larger() const { return now > before ? now : before; }
     };
 
     std::array<Count, 2048> counts_{};

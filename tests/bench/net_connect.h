@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../net_handshake_packets.h"
 #include "../server_key.h"
 #include "net/client.h"
 #include "net/host.h"

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "../net_handshake_packets.h"
 #include "../net_naive_decoder.h"
 #include "net/bytes.h"
 #include "net/crypto/entropy.h"
@@ -62,7 +63,7 @@ void enter(Host& host, const Caught& from_host, bool is_sealed, Insider& insider
     CookieReply cookie;
     CHECK(!read(from_host.sent.back().second, cookie));
     std::array<std::byte, kConnectMessageBytes> message{};
-    write(Introduction{0x5C4E, insider.first, {}, {}}, noise_payload(message).first<kIntroductionBytes>());
+    write(ClientHello{0x5C4E, insider.first, {}, {}}, noise_payload(message).first<kClientHelloBytes>());
     const PublicKey known = public_key(key_of_server(is_sealed));
     NoiseInitiator noise(handshake_prologue(kProtocol, security, kNonce, cookie.cookie), known, ephemeral());
     CHECK(noise.write(message));

@@ -79,7 +79,7 @@ Bytes Guest::connect(std::uint64_t cookie) {
     static const PublicKey known = public_key(server_key());
     const HostConfig host = host_config();
     std::array<std::byte, kConnectMessageBytes> message{};
-    write(Introduction{host.schema_hash, 1, {}, {}}, noise_payload(message).first<kIntroductionBytes>());
+    write(ClientHello{host.schema_hash, 1, {}, {}}, noise_payload(message).first<kClientHelloBytes>());
     const auto prologue = handshake_prologue(host.protocol_id, Security::sealed, nonce_, cookie);
     noise_.emplace(prologue, known, Key(seed_of(secret_)));
     if (!noise_->write(message)) return {};
