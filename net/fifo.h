@@ -3,14 +3,12 @@
 
 #include <cassert>
 #include <cstddef>
-#include <cstring>
-#include <span>
 #include <type_traits>
 #include <vector>
 
 namespace shoal::net {
 
-/// Pointers and indices into it hold until the next push or pop.
+/// References and indices into it hold until the next push or pop.
 template <class T>
 class Fifo {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -18,6 +16,7 @@ class Fifo {
 public:
     bool empty() const { return head_ == items_.size(); }
     std::size_t size() const { return items_.size() - head_; }
+    std::size_t capacity() const { return items_.capacity(); }
     T& operator[](std::size_t index) {
         assert(index < size());
         return items_[head_ + index];
@@ -26,16 +25,14 @@ public:
         assert(index < size());
         return items_[head_ + index];
     }
-    std::span<const T> view(std::size_t index, std::size_t count) const {
-        assert(index + count <= size());
-        return std::span<const T>(items_).subspan(head_ + index, count);
-    }
 
-    void push(const T& item) { push(std::span<const T>(&item, 1)); }
-    void push(std::span<const T> items) {
+    void push(const T& item) {
         // Reuse popped room before growing; moving at most half of the vector keeps this linear.
-        if (items_.size() + items.size() > items_.capacity() && head_ >= items_.size() - head_) compact();
-        items_.insert(items_.end(), items.begin(), items.end());
+        if (items_.size() == items_.capacity() && head_ >= size()) {
+            items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
+            head_ = 0;
+        }
+        items_.push_back(item);
     }
     void pop(std::size_t count = 1) {
         assert(count <= size());
@@ -49,11 +46,6 @@ public:
     void reserve(std::size_t count) { items_.reserve(count); }
 
 private:
-    void compact() {
-        items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
-        head_ = 0;
-    }
-
     std::vector<T> items_;
     std::size_t head_ = 0;
 };

@@ -7,9 +7,9 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::size_t kRememberedPackets = 128;  // a power of two over 65, the packets that may still arrive
-constexpr std::size_t kKeys = 256;               // of sequenced messages
-constexpr std::size_t kFirstSlots = 16;
+constexpr std::uint64_t kRememberedPackets =
+    128;                            // a power of two over 65, the packets that may still arrive
+constexpr std::size_t kKeys = 256;  // of sequenced messages
 constexpr std::size_t kMaxLeap = 256;
 // Parities name messages of the last few packets.
 constexpr std::size_t kRecentMessages = 32, kRecentParities = 8;
@@ -25,19 +25,15 @@ std::uint64_t Inbox::expected_id(std::uint64_t packet_number) const {
 }
 
 void Inbox::note_id(std::uint64_t packet_number, std::uint64_t id) {
-    if (packet_number >= newest_packet_ && id <= newest_id_) return;
     if (newest_ids_.empty()) newest_ids_.assign(kRememberedPackets, newest_id_);
-    if (packet_number > newest_packet_) {
-        const std::uint64_t gap = std::min<std::uint64_t>(packet_number - newest_packet_, kRememberedPackets);
-        for (std::uint64_t i = 0; i < gap; ++i)
-            newest_ids_[(packet_number - i) % kRememberedPackets] = newest_id_;
-        newest_packet_ = packet_number;
-    }
-    for (std::uint64_t number = packet_number; number <= newest_packet_; ++number) {
-        std::uint64_t& newest = newest_ids_[number % kRememberedPackets];
-        if (newest >= id) break;  // so have all later ones
-        newest = id;
-    }
+    const auto newest_in = [&](std::uint64_t number) -> std::uint64_t& {
+        return newest_ids_[number % kRememberedPackets];
+    };
+    const std::uint64_t remembered = packet_number - std::min(packet_number, kRememberedPackets);
+    for (newest_packet_ = std::max(newest_packet_, remembered); newest_packet_ < packet_number;)
+        newest_in(++newest_packet_) = newest_id_;
+    for (std::uint64_t number = packet_number; number <= newest_packet_ && newest_in(number) < id; ++number)
+        newest_in(number) = id;
     newest_id_ = std::max(newest_id_, id);
 }
 
@@ -56,33 +52,34 @@ bool Inbox::has_room(const Packet& packet) const {
     std::size_t bytes = waiting_bytes_;
     for (std::size_t i = 0; i < packet.message_count; ++i) {
         const Frame& frame = packet.frames[i];
-        if (frame.channel != Channel::reliable || state(frame.id) != State::missing || frame.id == base_ ||
-            frame.is_parity)
-            continue;
+        if (is_next(frame) || frame.is_parity || state(frame.id) != State::missing) continue;
         bytes += frame.size;
         // A slot for each id up to this one: an id alone must not take much memory.
-        if (frame.id - base_ >= std::max<std::size_t>(kMaxLeap, 2 * slots_.size())) return false;
+        if (frame.id - base_ >= std::max(kMaxLeap, 2 * slots_.capacity())) return false;
     }
     return bytes <= std::max<std::size_t>(max_bytes_, kMaxDatagramBytes);
 }
 
 Inbox::Arrival Inbox::arrive(const Packet& packet, const Frame& frame) {
-    switch (frame.channel) {
-        case Channel::unreliable:
-            return Arrival::now;
-        case Channel::sequenced: {
-            if (sequenced_.empty()) sequenced_.resize(kKeys);
-            std::uint64_t& newest = sequenced_[frame.key];
-            if (packet.number < newest) return Arrival::outdated;
-            newest = packet.number;
-            return Arrival::now;
-        }
-        case Channel::reliable:
-            break;
+    if (frame.channel == Channel::unreliable) return Arrival::now;
+    if (frame.channel == Channel::sequenced) {
+        if (sequenced_.empty()) sequenced_.resize(kKeys);
+        std::uint64_t& newest = sequenced_[frame.key];
+        if (packet.number < newest) return Arrival::outdated;
+        newest = packet.number;
+        return Arrival::now;
     }
-    if (frame.is_parity) return arrive_parity(frame, packet.bytes(frame));
-    const Arrival arrival = arrive_reliable(packet.number, frame, packet.bytes(frame));
-    if (arrival != Arrival::known && !frame.goes_on) remember(frame.id, packet.bytes(frame));
+    const std::span<const std::byte> bytes = packet.bytes(frame);
+    if (frame.is_parity) return arrive_parity(frame, bytes);
+    note_id(packet.number, frame.id);
+    if (state(frame.id) != State::missing) return Arrival::known;
+    Arrival arrival = Arrival::kept;
+    if (must_wait(frame.id, frame.distance)) {
+        wait(frame.id, frame.distance, bytes, frame.goes_on);
+    } else {
+        arrival = deliver(frame.id, bytes, frame.goes_on);
+    }
+    if (!frame.goes_on) remember(frame.id, bytes);
     return arrival;
 }
 
@@ -91,8 +88,7 @@ Inbox::Arrival Inbox::arrive_parity(const Frame& frame, std::span<const std::byt
     Small parity{frame.id, frame.size, {}};
     std::copy(bytes.begin(), bytes.end(), parity.bytes.begin());
     if (recover(parity)) return Arrival::kept;
-    const bool is_useful = state(frame.id) == State::missing && state(frame.id - 1) == State::missing;
-    if (!is_useful) return Arrival::known;
+    if (state(frame.id) != State::missing || state(frame.id - 1) != State::missing) return Arrival::known;
     small_[kRecentMessages + next_parity_] = parity;
     next_parity_ = (next_parity_ + 1) % kRecentParities;
     return Arrival::kept;
@@ -126,31 +122,9 @@ bool Inbox::recover(const Small& parity) {
     std::array<std::byte, kMaxRepeatedBytes> buffer;
     const std::span<std::byte> bytes = std::span(buffer).first(parity.size);
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = parity.bytes[i] ^ other.bytes[i];
-    if (missing > base_ && state(missing - 1) != State::delivered) {
-        Frame frame{};
-        frame.id = missing;
-        frame.distance = 1;
-        wait(frame, bytes);
-    } else {
-        slot(missing).state = State::waiting;
-        const std::uint32_t index = keep(missing, bytes, false);
-        waiting_[index].next = std::exchange(ready_, index);
-    }
+    wait(missing, 1, bytes, false);
     remember(missing, bytes);
     return true;
-}
-
-Inbox::Arrival Inbox::arrive_reliable(std::uint64_t packet_number, const Frame& frame,
-                                      std::span<const std::byte> bytes) {
-    note_id(packet_number, frame.id);
-    if (state(frame.id) != State::missing) return Arrival::known;
-    // All before base_ are delivered, also those that never were.
-    const bool is_behind = frame.distance > 0 && frame.distance <= frame.id - base_;
-    if (is_behind && state(frame.id - frame.distance) != State::delivered) {
-        wait(frame, bytes);
-        return Arrival::kept;
-    }
-    return deliver(frame.id, bytes, frame.goes_on);
 }
 
 std::optional<std::span<const std::byte>> Inbox::take_ready(std::span<std::byte, kMaxMessageBytes> buffer) {
@@ -170,54 +144,51 @@ std::optional<std::span<const std::byte>> Inbox::take_ready(std::span<std::byte,
 /// after the next one of its message was delivered, or more than kMaxReliableBytes; if one does, the message
 /// ends there.
 Inbox::Arrival Inbox::deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
-    if (slots_.empty() && !goes_on) {
-        delivered(id);
+    if (slots_.empty() && id == base_ && !goes_on) {
+        base_ += 1;
         return Arrival::now;
     }
-    const std::uint32_t pieces = slot(id).pieces;
-    delivered(id);
-    const std::size_t size = bytes.size() + (pieces == kNone ? 0 : waiting_[pieces].message);
+    slot(id).state = State::delivered;
+    const Slot now = slot(id);
+    for (std::uint32_t i = now.waiters; i != kNone;)
+        i = std::exchange(waiting_[i].next, std::exchange(ready_, i));
+    for (; state(base_) == State::delivered; ++base_) slots_.pop();
+    const std::size_t size = bytes.size() + (now.pieces == kNone ? 0 : waiting_[now.pieces].message);
     if (goes_on && size + kMaxMessageBytes <= kMaxReliableBytes && state(id + 1) != State::delivered) {
         const std::uint32_t index = keep(id, bytes, true);
         waiting_[index].message = static_cast<std::uint32_t>(size);
-        waiting_[index].next = pieces == kNone ? index : std::exchange(waiting_[pieces].next, index);
+        waiting_[index].next = now.pieces;
         slot(id + 1).pieces = index;
         return Arrival::kept;
     }
-    if (pieces == kNone) return Arrival::now;
-    assemble(pieces, bytes);
-    return Arrival::whole;
-}
-
-void Inbox::assemble(std::uint32_t pieces, std::span<const std::byte> last) {
-    const std::size_t before = waiting_[pieces].message;
-    whole_.resize(before + last.size());
-    std::size_t at = 0;
-    for (std::uint32_t index = waiting_[pieces].next; at < before;) {
+    if (now.pieces == kNone) return Arrival::now;
+    whole_.resize(size);
+    std::size_t at = size - bytes.size();
+    std::copy(bytes.begin(), bytes.end(), whole_.begin() + std::ptrdiff_t(at));
+    for (std::uint32_t index = now.pieces; index != kNone;) {
         const Waiting piece = waiting_[index];
+        at -= piece.size;
         store_.read(piece.bytes, std::span(whole_).subspan(at, piece.size));
         release(std::exchange(index, piece.next));
-        at += piece.size;
     }
-    std::copy(last.begin(), last.end(), whole_.begin() + std::ptrdiff_t(at));
+    return Arrival::whole;
 }
 
 Inbox::State Inbox::state(std::uint64_t id) const {
     if (id < base_) return State::delivered;
-    return id - base_ < slots_.size() ? slots_[id & (slots_.size() - 1)].state : State::missing;
+    return id - base_ < slots_.size() ? slots_[id - base_].state : State::missing;
 }
 
 Inbox::Slot& Inbox::slot(std::uint64_t id) {
     assert(id >= base_ && id - base_ < kReliableWindow);
-    if (id - base_ >= slots_.size()) {
-        std::size_t size = std::max(kFirstSlots, slots_.size() * 2);
-        while (id - base_ >= size) size *= 2;
-        std::vector<Slot> larger(size);
-        for (std::size_t i = 0; i < slots_.size(); ++i)
-            larger[(base_ + i) & (size - 1)] = slots_[(base_ + i) & (slots_.size() - 1)];
-        slots_ = std::move(larger);
-    }
-    return slots_[id & (slots_.size() - 1)];
+    while (id - base_ >= slots_.size()) slots_.push({});
+    return slots_[id - base_];
+}
+
+/// Whether the message `distance` before it must be delivered first. All before base_ are, also those that
+/// never were.
+bool Inbox::must_wait(std::uint64_t id, std::uint16_t distance) const {
+    return distance > 0 && distance <= id - base_ && state(id - distance) != State::delivered;
 }
 
 std::uint32_t Inbox::keep(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
@@ -234,32 +205,12 @@ void Inbox::release(std::uint32_t index) {
     waiting_.release(index);
 }
 
-void Inbox::wait(const Frame& frame, std::span<const std::byte> bytes) {
-    slot(frame.id).state = State::waiting;
-    Slot& before = slot(frame.id - frame.distance);
-    const std::uint32_t index = keep(frame.id, bytes, frame.goes_on);
-    waiting_[index].next = std::exchange(before.waiters, index);
-}
-
-/// Its waiters become ready, and base_ moves past everything delivered.
-void Inbox::delivered(std::uint64_t id) {
-    if (id == base_ && slots_.empty()) {
-        base_ += 1;
-        return;
-    }
-    Slot& now = slot(id);
-    now.state = State::delivered;
-    if (now.waiters != kNone) {
-        std::uint32_t last = now.waiters;
-        while (waiting_[last].next != kNone) last = waiting_[last].next;
-        waiting_[last].next = ready_;
-        ready_ = now.waiters;
-        now.waiters = kNone;
-    }
-    while (state(base_) == State::delivered) {
-        slot(base_) = Slot{};
-        base_ += 1;
-    }
+/// Keeps the message until the one before it is delivered, or take_ready() is called.
+void Inbox::wait(std::uint64_t id, std::uint16_t distance, std::span<const std::byte> bytes, bool goes_on) {
+    const std::uint32_t index = keep(id, bytes, goes_on);
+    slot(id).state = State::waiting;
+    std::uint32_t& list = must_wait(id, distance) ? slot(id - distance).waiters : ready_;
+    waiting_[index].next = std::exchange(list, index);
 }
 
 }  // namespace shoal::net

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "../fifo.h"
 #include "../packet.h"
 #include "message_store.h"
 
@@ -59,45 +60,40 @@ private:
     struct Waiting {
         std::uint64_t id;
         std::uint32_t bytes;    // in store_
-        std::uint32_t next;     // in the same list; of pieces the one after, and after the latest the first
+        std::uint32_t next;     // in the same list; of a piece the one before
         std::uint32_t message;  // pieces: bytes of all up to this one
         std::uint16_t size;
         bool goes_on;
     };
-
-    State state(std::uint64_t id) const;
-    Slot& slot(std::uint64_t id);
-    Arrival arrive_reliable(std::uint64_t packet_number, const Frame& frame,
-                            std::span<const std::byte> bytes);
-    std::uint32_t keep(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on);
-    void release(std::uint32_t index);
-    void wait(const Frame& frame, std::span<const std::byte> bytes);
-    Arrival deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on);
-    void assemble(std::uint32_t pieces, std::span<const std::byte> last);
-    void delivered(std::uint64_t id);
-    void note_id(std::uint64_t packet_number, std::uint64_t id);
-
     /// The bytes of one message; or a parity, of messages id and id - 1.
     struct Small {
         std::uint64_t id = 0;  // 0: none
         std::uint16_t size = 0;
         std::array<std::byte, kMaxRepeatedBytes> bytes;
     };
+
+    State state(std::uint64_t id) const;
+    Slot& slot(std::uint64_t id);
+    bool must_wait(std::uint64_t id, std::uint16_t distance) const;
+    std::uint32_t keep(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on);
+    void release(std::uint32_t index);
+    void wait(std::uint64_t id, std::uint16_t distance, std::span<const std::byte> bytes, bool goes_on);
+    Arrival deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on);
+    void note_id(std::uint64_t packet_number, std::uint64_t id);
     Arrival arrive_parity(const Frame& frame, std::span<const std::byte> bytes);
     void remember(std::uint64_t id, std::span<const std::byte> bytes);
     bool recover(const Small& parity);
 
     std::uint64_t base_;           // the lowest reliable id not delivered
-    std::vector<Slot> slots_;      // ids from base_, modulo the size: a power of two, up to kReliableWindow
+    Fifo<Slot> slots_;             // ids from base_
     IndexPool<Waiting> waiting_;   // in lists: of each slot, of each large message, ready
     std::uint32_t ready_ = kNone;  // to be delivered, in this order
     std::uint32_t waiting_bytes_ = 0;
     std::uint32_t max_bytes_ = kReliableWindowBytes + kMaxReliableBytes;
     MessageStore store_;
     std::vector<std::byte> whole_;
-    // From the first parity on.
-    std::vector<Small>
-        small_;  // recent messages, by id modulo their count; then parities of two missing ones
+    // From the first parity on: recent messages, by id modulo their count; then parities of two missing ones.
+    std::vector<Small> small_;
     std::uint8_t next_parity_ = 0;
 
     std::uint64_t newest_id_;                // in all packets
