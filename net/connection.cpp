@@ -374,8 +374,8 @@ void Connection::report_fates(Time now) {
         if (news.is_late) continue;
         queue_.settle(news.content.carried, news.fate.delivered);
         if (news.content.is_fragment) {
-            report(outgoing_.settle(news.fate.number - news.content.distance, news.fate.delivered,
-                                    news.fate.rtt));
+            report(outgoing_.on_fate(news.fate.number - news.content.distance, news.fate.delivered,
+                                     news.fate.rtt));
         } else if (news.content.has_payload) {
             report(news.fate);
         }

@@ -304,7 +304,7 @@ TEST(LargePayload, ThatCannotContinueIsLost) {
     const std::string text = noise(kMaxLargePayloadBytes, 1);
     outgoing.start(as_bytes(text), 100);
     (void)outgoing.take(100, kMaxPayloadBytes);
-    EXPECT_FALSE(outgoing.settle(100, true, 1ms)) << "not all of it has left";
+    EXPECT_FALSE(outgoing.on_fate(100, true, 1ms)) << "not all of it has left";
     EXPECT_TRUE(outgoing.can_continue(100 + kMaxFragmentDistance));
     EXPECT_FALSE(outgoing.update(100 + kMaxFragmentDistance));
     EXPECT_FALSE(outgoing.can_continue(101 + kMaxFragmentDistance));

@@ -5,16 +5,9 @@
 #include <numeric>
 
 namespace shoal::net {
-namespace {
 
 // However many messages wait, an allowed payload does not run out of fragments.
 static_assert(kMaxFragments * kMinPayloadBytes >= kMaxLargePayloadBytes);
-
-std::ptrdiff_t offset(std::size_t bytes) {
-    return static_cast<std::ptrdiff_t>(bytes);
-}
-
-}  // namespace
 
 void OutgoingPayload::start(std::span<const std::byte> payload, std::uint64_t number) {
     assert(!is_leaving());
@@ -32,60 +25,54 @@ bool OutgoingPayload::can_continue(std::uint64_t packet_number) const {
 OutgoingPayload::Piece OutgoingPayload::take(std::uint64_t packet_number, std::size_t room) {
     assert(can_continue(packet_number));
     assert(room >= kMinPayloadBytes && room <= kMaxPayloadBytes);
-    Open& payload = open_.back();
-    const std::size_t size = std::min(room, bytes_.size() - left_);
+    const std::span<const std::byte> rest = std::span(bytes_).subspan(left_);
     Piece piece;
-    piece.fragment.distance = static_cast<std::uint16_t>(packet_number - payload.number);
-    piece.fragment.index = next_index_;
-    piece.fragment.is_last = left_ + size == bytes_.size();
-    piece.bytes = std::span(bytes_).subspan(left_, size);
-    left_ += size;
-    next_index_ += 1;
-    payload.fragments += 1;
+    piece.bytes = rest.first(std::min(room, rest.size()));
+    piece.fragment.distance = static_cast<std::uint16_t>(packet_number - open_.back().number);
+    piece.fragment.index = next_index_++;
+    piece.fragment.is_last = piece.bytes.size() == rest.size();
+    left_ += piece.bytes.size();
+    open_.back().fragments += 1;
     return piece;
 }
 
-std::optional<PacketFate> OutgoingPayload::settle(std::uint64_t payload_number, bool delivered,
-                                                  Duration rtt) {
+std::optional<PacketFate> OutgoingPayload::on_fate(std::uint64_t payload_number, bool delivered,
+                                                   Duration rtt) {
     const auto found = std::find_if(open_.begin(), open_.end(),
                                     [&](const Open& open) { return open.number == payload_number; });
     if (found == open_.end()) return std::nullopt;
-    const auto index = static_cast<std::size_t>(found - open_.begin());
-    if (!delivered) return close(index, false, Duration(0));
+    if (!delivered) return close(found, false, Duration(0));
     assert(found->fragments > 0);
     found->fragments -= 1;
-    const bool has_left = !is_leaving() || index + 1 < open_.size();
-    if (found->fragments > 0 || !has_left) return std::nullopt;
-    return close(index, true, rtt);
+    if (found->fragments > 0 || (is_leaving() && found + 1 == open_.end())) return std::nullopt;
+    return close(found, true, rtt);
 }
 
 std::optional<PacketFate> OutgoingPayload::update(std::uint64_t next_packet_number) {
     if (!is_leaving() || can_continue(next_packet_number)) return std::nullopt;
-    return close(open_.size() - 1, false, Duration(0));
+    return close(open_.end() - 1, false, Duration(0));
 }
 
 std::optional<PacketFate> OutgoingPayload::lose() {
     if (open_.empty()) return std::nullopt;
-    return close(0, false, Duration(0));
+    return close(open_.begin(), false, Duration(0));
 }
 
 /// What has not left yet would be in vain.
-PacketFate OutgoingPayload::close(std::size_t index, bool delivered, Duration rtt) {
-    const Open payload = open_[index];
-    if (index + 1 == open_.size()) left_ = bytes_.size();
-    open_.erase(open_.begin() + offset(index));
-    return {payload.number, delivered, rtt};
+PacketFate OutgoingPayload::close(std::vector<Open>::iterator payload, bool delivered, Duration rtt) {
+    if (payload + 1 == open_.end()) left_ = bytes_.size();
+    const PacketFate fate{payload->number, delivered, rtt};
+    open_.erase(payload);
+    return fate;
 }
 
 bool IncomingPayload::plausible(const Packet& packet, std::uint64_t first_packet_number) const {
     assert(packet.is_fragment);
     const Fragment& fragment = packet.fragment;
     if (fragment.distance > packet.number - first_packet_number) return false;
-    const std::uint64_t number = packet.number - fragment.distance;
-    if (!is_open_ || number != number_) return true;
-    if (sizes_[fragment.index] != 0) return false;
-    if (count_ != 0 && (fragment.is_last || fragment.index >= count_)) return false;
-    if (fragment.is_last && fragment.index < end_) return false;
+    if (!is_open_ || packet.number - fragment.distance != number_) return true;
+    if (fragment.index >= sizes_.size() ? has_last_ : fragment.is_last || sizes_[fragment.index] != 0)
+        return false;
     return bytes_.size() + packet.payload.size() <= kMaxLargePayloadBytes;
 }
 
@@ -102,21 +89,20 @@ IncomingPayload::Arrival IncomingPayload::arrive(const Packet& packet, Connectio
         number_ = number;
         is_open_ = true;
     }
+    if (fragment.index >= sizes_.size()) sizes_.resize(fragment.index + 1u);
     assert(sizes_[fragment.index] == 0 && !packet.payload.empty());
-    const std::size_t before =
-        std::accumulate(sizes_.begin(), sizes_.begin() + fragment.index, std::size_t(0));
-    bytes_.insert(bytes_.begin() + offset(before), packet.payload.begin(), packet.payload.end());
+    const auto at =
+        bytes_.begin() + std::accumulate(sizes_.begin(), sizes_.begin() + fragment.index, std::ptrdiff_t(0));
+    bytes_.insert(at, packet.payload.begin(), packet.payload.end());
     sizes_[fragment.index] = static_cast<std::uint16_t>(packet.payload.size());
-    arrived_ += 1;
-    end_ = std::max(end_, static_cast<std::uint8_t>(fragment.index + 1));
-    if (fragment.is_last) count_ = end_;
-    return arrived_ == count_ ? Arrival::complete : Arrival::kept;
+    has_last_ |= fragment.is_last;
+    const bool is_complete = has_last_ && std::find(sizes_.begin(), sizes_.end(), 0) == sizes_.end();
+    return is_complete ? Arrival::complete : Arrival::kept;
 }
 
 void IncomingPayload::finish() {
-    is_open_ = false;
-    arrived_ = end_ = count_ = 0;
-    sizes_.assign(kMaxFragments, 0);
+    is_open_ = has_last_ = false;
+    sizes_.clear();
     bytes_.clear();
 }
 

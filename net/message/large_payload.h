@@ -32,8 +32,8 @@ public:
     /// can_continue(packet_number).
     Piece take(std::uint64_t packet_number, std::size_t room);
 
-    /// News of a packet with a fragment. The fate of the whole, if this decides it.
-    std::optional<PacketFate> settle(std::uint64_t payload_number, bool delivered, Duration rtt);
+    /// Of a packet with a fragment. Returns the fate of the whole, if this decides it.
+    std::optional<PacketFate> on_fate(std::uint64_t payload_number, bool delivered, Duration rtt);
     /// Gives up what cannot continue.
     std::optional<PacketFate> update(std::uint64_t next_packet_number);
     /// At the end of the connection, until there is none: one whose fate is open is lost.
@@ -44,7 +44,7 @@ private:
         std::uint64_t number;
         std::uint32_t fragments;  // sent and not known to be delivered
     };
-    PacketFate close(std::size_t index, bool delivered, Duration rtt);
+    PacketFate close(std::vector<Open>::iterator payload, bool delivered, Duration rtt);
 
     std::vector<Open> open_;  // by number; while one leaves, it is the last
     std::vector<std::byte> bytes_;
@@ -79,10 +79,8 @@ public:
 private:
     std::uint64_t number_ = 0;
     bool is_open_ = false;              // number_ is incomplete
-    std::uint8_t arrived_ = 0;          // fragments
-    std::uint8_t end_ = 0;              // the highest index that arrived, plus one
-    std::uint8_t count_ = 0;            // fragments in all; 0: not known yet
-    std::vector<std::uint16_t> sizes_;  // by index; 0: not arrived
+    bool has_last_ = false;             // so sizes_ has all that there are
+    std::vector<std::uint16_t> sizes_;  // by index, up to the highest that arrived; 0: not arrived
     std::vector<std::byte> bytes_;      // of those that arrived, by index
 };
 
