@@ -224,7 +224,7 @@ bool Connection::send_contents(bool& asks, Time now) {
     terms.bulk = may_send && sent_.open_packets() < config_.max_open_packets / 2;
     const bool is_first = sent_.open_packets() == 0 || sent_.newest_sent() != now;
     const bool has_messages =
-        bytes > 0 || (terms.bulk && queue_.has_bulk()) || (is_first && queue_.has_repeats(terms));
+        bytes > 0 || (terms.bulk && queue_.waiting(Weight::bulk)) || (is_first && queue_.has_repeats(terms));
     const bool asks_now = outgoing_.is_leaving() ? outgoing_.can_continue(sent_.next_number()) : asks;
     const bool has_payload = may_send && asks_now;
     if (!has_messages && !has_payload) return false;
@@ -372,7 +372,7 @@ void Connection::report_fates(Time now) {
     while (sent_.next_news(news)) {
         rate_.on_news(news, now, stats_);
         if (news.is_late) continue;
-        queue_.settle(news.content.carried, news.fate.delivered);
+        queue_.on_fate(news.content.carried, news.fate.delivered);
         if (news.content.is_fragment) {
             report(outgoing_.on_fate(news.fate.number - news.content.distance, news.fate.delivered,
                                      news.fate.rtt));

@@ -2,7 +2,6 @@
 // Items in one vector, named by index: lists without pointers, and without allocations once grown.
 
 #include <cassert>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -31,7 +30,6 @@ public:
         free_ = index;
         used_ -= 1;
     }
-    void reserve(std::size_t count) { items_.reserve(count); }
 
     T& operator[](std::uint32_t index) { return items_[index]; }
     const T& operator[](std::uint32_t index) const { return items_[index]; }
@@ -40,7 +38,6 @@ public:
     std::uint32_t used() const { return used_; }
     /// Items made: every index is below.
     std::uint32_t size() const { return static_cast<std::uint32_t>(items_.size()); }
-    std::size_t capacity_bytes() const { return items_.capacity() * sizeof(T); }
 
 private:
     std::vector<T> items_;

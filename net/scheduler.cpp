@@ -30,10 +30,11 @@ std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
     };
     const std::size_t urgent_due = due(urgent_, urgent), normal_due = due(normal_, normal);
     const std::size_t left = room - std::min(room, urgent_due + normal_due);
-    const bool is_alone = (urgent_due > 0 && urgent.is_alone) || (normal_due > 0 && normal.is_alone);
+    const bool needs_own_packet =
+        (urgent_due > 0 && urgent.needs_own_packet) || (normal_due > 0 && normal.needs_own_packet);
     // A payload that took more than its share gets nothing until that is paid back.
     const std::size_t most = may_take(payload_);
-    if (!is_alone && left >= kMinPayloadBytes && most > 0) return std::min(left, kMaxPayloadBytes);
+    if (!needs_own_packet && left >= kMinPayloadBytes && most > 0) return std::min(left, kMaxPayloadBytes);
     // Small shares of a packet add up until they are worth one.
     const bool is_payloads_turn =
         most >= kMinPayloadBytes && payload_.credit >= urgent_.credit && payload_.credit >= normal_.credit;
@@ -48,7 +49,7 @@ void Scheduler::payload_took(std::size_t bytes) {
 void Scheduler::fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue::Terms& terms) {
     const auto take = [&](Weight weight) {
         const std::size_t room = draft.room;
-        if (queue.take(draft, weight, terms) != SendQueue::Took::one) return false;
+        if (!queue.take(draft, weight, terms)) return false;
         pay(weight == Weight::urgent ? urgent_ : normal_, room - draft.room);
         return true;
     };
@@ -63,7 +64,7 @@ void Scheduler::fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue:
     if (!has_normal) normal_.credit = 0;
     if (!has_urgent && !has_normal) payload_.credit = 0;
     queue.take_repeats(draft, terms);
-    while (terms.bulk && queue.take(draft, Weight::bulk, terms) == SendQueue::Took::one) {
+    while (terms.bulk && queue.take(draft, Weight::bulk, terms)) {
     }
 }
 

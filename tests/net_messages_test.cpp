@@ -12,6 +12,7 @@
 #include "net/message/send_queue.h"
 #include "net/scheduler.h"
 #include "net_world.h"
+#include "sim/allocations.h"
 
 namespace shoal::net {
 namespace {
@@ -67,7 +68,7 @@ struct Pipe {
     /// Whether a message could go now, repeats aside.
     bool has_ready(bool with_bulk = true) const {
         return queue.waiting(Weight::urgent) || queue.waiting(Weight::normal) ||
-               (with_bulk && queue.has_bulk());
+               (with_bulk && queue.waiting(Weight::bulk));
     }
 
     /// False if the packet is malformed.
@@ -195,7 +196,7 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
                     newest_received = std::max(newest_received, chosen.number);
                     ASSERT_TRUE(pipe.receive(chosen));
                 }
-                pipe.queue.settle(chosen.carried, arrives && luck != 9);  // 9: the ack was lost, or too late
+                pipe.queue.on_fate(chosen.carried, arrives && luck != 9);  // 9: the ack was lost, or too late
                 model.check(pipe.got);
                 if (HasFatalFailure()) return;
             }
@@ -204,7 +205,7 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
         for (int i = 0; i < 20'000 && pipe.has_ready(); ++i) {
             const Pipe::Datagram packet = pipe.send(1170, {.now = pipe.terms.now});
             ASSERT_TRUE(pipe.receive(packet));
-            pipe.queue.settle(packet.carried, true);
+            pipe.queue.on_fate(packet.carried, true);
         }
         model.check(pipe.got);
         if (HasFatalFailure()) return;
@@ -232,11 +233,11 @@ TEST(Messages, OnlyEqualKeysWaitForEachOther) {
     EXPECT_EQ(pipe.got[0].text, "eight");
     EXPECT_EQ(pipe.got[1].text, "free");
     // The second of key 7 has arrived, but not been handed over: a third must not overtake it.
-    pipe.queue.settle(second.carried, true);
+    pipe.queue.on_fate(second.carried, true);
     ASSERT_TRUE(pipe.queue.push(ordered_by(7), as_bytes("seven 3")));
     ASSERT_TRUE(pipe.receive(pipe.send()));
     EXPECT_EQ(pipe.got.size(), 2u);
-    pipe.queue.settle(lost.carried, false);
+    pipe.queue.on_fate(lost.carried, false);
     ASSERT_TRUE(pipe.receive(pipe.send()));
     ASSERT_EQ(pipe.got.size(), 5u);
     EXPECT_EQ(pipe.got[2].text, "seven 1");
@@ -405,7 +406,7 @@ TEST(Messages, AreLostWhenAllCopiesAre) {
         EXPECT_EQ(pipe.send().carried, SendQueue::kNone);
         for (unsigned i = 0; i < 3; ++i) {
             EXPECT_FALSE(pipe.has_ready());
-            pipe.queue.settle(packets[i].carried, fates >> i & 1);
+            pipe.queue.on_fate(packets[i].carried, fates >> i & 1);
         }
         EXPECT_EQ(pipe.has_ready(), fates == 0);
         EXPECT_TRUE(pipe.queue.is_consistent());
@@ -422,7 +423,7 @@ TEST(Messages, LargeOnesAreHandedOverWhole) {
     while (pipe.has_ready()) {
         const auto packet = pipe.send();
         ASSERT_TRUE(pipe.receive(packet));
-        pipe.queue.settle(packet.carried, true);
+        pipe.queue.on_fate(packet.carried, true);
     }
     ASSERT_EQ(pipe.got.size(), said.size());
     for (std::size_t i = 0; i < said.size(); ++i) EXPECT_TRUE(pipe.got[i].text == said[i]) << i;
@@ -443,7 +444,7 @@ TEST(Messages, LargeOnesBlockOnlyTheirKey) {
     ASSERT_EQ(pipe.got.size(), 2u);
     EXPECT_EQ(pipe.got[0].text, std::string(2'500, 'y'));
     EXPECT_EQ(pipe.got[1].text, "beside it");
-    pipe.queue.settle(lost.carried, false);
+    pipe.queue.on_fate(lost.carried, false);
     ASSERT_TRUE(pipe.receive(pipe.send()));
     ASSERT_EQ(pipe.got.size(), 4u);
     EXPECT_EQ(pipe.got[2].text, std::string(3'000, 'x'));
@@ -547,7 +548,7 @@ TEST(Messages, APacketHoldsAMessageOnce) {
     pipe.terms.loss = 0.05;
     for (int i = 0; i < 40; ++i) ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes("abc")));
     const auto lost = pipe.send();
-    pipe.queue.settle(lost.carried, false);
+    pipe.queue.on_fate(lost.carried, false);
     pipe.send();
     EXPECT_EQ(pipe.stats.messages_sent, 80u);
     pipe.terms.now += 16ms;
@@ -688,7 +689,10 @@ TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
 }
 
 TEST(Messages, AnIdleSideIsSmall) {
-    EXPECT_EQ(SendQueue(1, 65'536).capacity_bytes(), 0u);
+    const std::size_t before = test::allocations();
+    const SendQueue queue(1, 65'536);
+    const Inbox inbox(1);
+    EXPECT_EQ(test::allocations() - before, 0u);
     EXPECT_LE(sizeof(Connection) + 16 * (48 + sizeof(SentPackets::News)), 4096u);
 }
 

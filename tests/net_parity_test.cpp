@@ -31,7 +31,7 @@ struct Pair {
         const SendQueue::Terms terms{now, loss_seen, false, true};
         SendQueue::Draft draft(room);
         for (const Weight weight : {Weight::urgent, Weight::normal, Weight::bulk})
-            while (queue.take(draft, weight, terms) == SendQueue::Took::one) {
+            while (queue.take(draft, weight, terms)) {
             }
         queue.take_repeats(draft, terms);
         if (!draft.empty()) out.patch_u8(0, std::to_integer<std::uint8_t>(kHasMessages));
@@ -40,7 +40,7 @@ struct Pair {
         return {out.written().begin(), out.written().end()};
     }
     void settle(bool delivered) {
-        queue.settle(carried.front(), delivered);
+        queue.on_fate(carried.front(), delivered);
         carried.pop_front();
     }
     /// False if the packet is malformed.

@@ -230,9 +230,9 @@ TEST(Scheduler, AMessageLostTwiceGetsAPacketWithoutPayload) {
             EXPECT_TRUE(carried == SendQueue::kNone || packet.payload > 0) << "there is room for both";
         }
         ASSERT_NE(carried, SendQueue::kNone);
-        load.queue.settle(carried, false);
+        load.queue.on_fate(carried, false);
     }
-    EXPECT_TRUE(load.queue.waiting(Weight::normal).is_alone);
+    EXPECT_TRUE(load.queue.waiting(Weight::normal).needs_own_packet);
     int with = 0, without = 0;
     for (int i = 0; i < 5 && without == 0; ++i) {
         const Load::Outcome packet = load.packet(kMinPayloadBytes);
@@ -253,11 +253,11 @@ TEST(Scheduler, MessagesThatNeedPacketsOfTheirOwnShareWithState) {
     for (int loss = 0; loss < 2; ++loss) {
         std::vector<std::uint32_t> carried;
         while (load.queue.waiting(Weight::normal)) carried.push_back(load.packet(0).carried);
-        for (const std::uint32_t lost : carried) load.queue.settle(lost, false);
+        for (const std::uint32_t lost : carried) load.queue.on_fate(lost, false);
     }
     Sum sum;
     for (int i = 0; i < 120; ++i) {
-        ASSERT_TRUE(load.queue.waiting(Weight::normal).is_alone);
+        ASSERT_TRUE(load.queue.waiting(Weight::normal).needs_own_packet);
         const Load::Outcome packet = load.packet(kMaxPayloadBytes);
         EXPECT_TRUE(packet.payload == 0 || packet.normal == 0);
         sum.add(packet);
