@@ -429,8 +429,15 @@ TEST(Sender, FreedSlotsAreUsedAgain) {
     }
 }
 
-// Goal: an ack that comes after that of a newer packet does not move a baseline back to a version that the
-// receiver dropped. A rebase would heal it, so there must be none.
+StateHeader header_of(const SentPacket& packet) {
+    BitReader in(packet.bytes);
+    const StateHeader header = read_state_header(in);
+    EXPECT_TRUE(in.ok());
+    return header;
+}
+
+// Goal: an ack that comes after that of a newer packet moves nothing back: neither the baseline, to a version
+// that the receiver dropped (a rebase would heal it, so there must be none), nor the anchor.
 TEST(Sender, ALateAckDoesNotMoveTheBaselineBack) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
@@ -447,17 +454,12 @@ TEST(Sender, ALateAckDoesNotMoveTheBaselineBack) {
     pair.tell(first, true);
     pair.world.set(entity, at(4));
     const SentPacket fourth = pair.tick_and_encode();
+    ASSERT_TRUE(header_of(fourth).anchor);
+    EXPECT_EQ(header_of(fourth).anchor->distance, fourth.number - second.number);
     EXPECT_EQ(pair.receive(fourth), Receiver::Verdict::accepted);
     pair.receiver.apply();
     EXPECT_EQ(pair.on_client<Position>(entity).x, 4);
     EXPECT_EQ(pair.receiver.stats().rebases, 0u);
-}
-
-StateHeader header_of(const SentPacket& packet) {
-    BitReader in(packet.bytes);
-    const StateHeader header = read_state_header(in);
-    EXPECT_TRUE(in.ok());
-    return header;
 }
 
 // Goal: the sender names an anchor, and says complete, exactly as far back as the format and the receiver
