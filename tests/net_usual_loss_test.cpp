@@ -31,9 +31,7 @@ struct LossyFlow {
         bool was_reported = false;  // as lost, although it arrives
     };
 
-    explicit LossyFlow(std::uint32_t seed, Time start = 0s) : now(start), random(seed) {
-        loss.restart(start);
-    }
+    explicit LossyFlow(std::uint32_t seed, Time start = 0s) : loss(start), now(start), random(seed) {}
     void step() {
         now += kTick;
         for (; !open.empty() && open.front().sent + rtt <= now; open.pop_front()) {
@@ -250,8 +248,7 @@ TEST(UsualLoss, LateAcksTakeALossBack) {
 }
 
 TEST(UsualLoss, LateAcksOfLossesBeforeTheEpochTakeNothingBack) {
-    UsualLoss loss;
-    loss.restart(10s);
+    UsualLoss loss(10s);
     for (int i = 0; i < 100; ++i) loss.on_delivered(9s, kBytes, true);
     for (int i = 0; i < 100; ++i) {
         if (i % 3 == 0) loss.on_lost(10s, kBytes);
@@ -277,8 +274,7 @@ TEST(UsualLoss, AbandonedTrialHasNoVerdict) {
 }
 
 TEST(UsualLoss, AbandonBeginsANewEpoch) {
-    UsualLoss loss;
-    loss.restart(10s);
+    UsualLoss loss(10s);
     for (int i = 0; i < 100; ++i) {
         loss.on_lost(10s, kBytes);
         loss.on_delivered(10s, kBytes, false);
@@ -289,8 +285,7 @@ TEST(UsualLoss, AbandonBeginsANewEpoch) {
 }
 
 TEST(UsualLoss, EpochLastsHalfAPeriodAndARoundTrip) {
-    UsualLoss loss;
-    loss.restart(11'900ms);
+    UsualLoss loss(11'900ms);
     for (int i = 0; i < 100; ++i) {
         loss.on_lost(11'950ms, kBytes);
         loss.on_delivered(11'950ms, kBytes, false);
@@ -298,23 +293,6 @@ TEST(UsualLoss, EpochLastsHalfAPeriodAndARoundTrip) {
     EXPECT_EQ(loss.update(12s, 100ms, true), Verdict::none);
     EXPECT_EQ(loss.update(12'490ms, 100ms, true), Verdict::none);
     EXPECT_EQ(loss.update(12'500ms, 100ms, true), Verdict::suspicion);
-}
-
-TEST(UsualLoss, RestartForgets) {
-    const std::uint32_t seed = 1;
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    LossyFlow flow(seed);
-    flow.lose_at_random(0.3);
-    flow.run(20s);
-    while (!flow.loss.is_trial() && flow.now < 60s) flow.step();
-    ASSERT_TRUE(flow.loss.is_trial());
-    ASSERT_GT(flow.loss.usual(), 0.1F);
-    flow.loss.restart(flow.now);
-    EXPECT_FALSE(flow.loss.is_trial());
-    EXPECT_EQ(flow.loss.usual(), 0);
-    flow.chance = [](bool) { return 0.0; };
-    flow.run(10s);
-    EXPECT_TRUE(flow.events.empty());
 }
 
 // Loss that was taken for the usual may have been another flow's doing, which went on meanwhile.
@@ -365,8 +343,7 @@ TEST(UsualLoss, UsualFadesWhenLessIsLost) {
 TEST(UsualLoss, FatesOfPacketsSentBeforeTheTrialDoNotCount) {
     for (const bool is_cured : {true, false}) {
         SCOPED_TRACE(is_cured);
-        UsualLoss loss;
-        loss.restart(10s);
+        UsualLoss loss(10s);
         for (int i = 0; i < 100; ++i) {
             loss.on_lost(10s, kBytes);
             loss.on_delivered(10s, kBytes, false);
@@ -389,8 +366,7 @@ TEST(UsualLoss, FatesOfPacketsSentBeforeTheTrialDoNotCount) {
 TEST(UsualLoss, HalfTheLossIsNoCureAndAQuarterIs) {
     for (const int lost : {50, 25}) {
         SCOPED_TRACE(lost);
-        UsualLoss loss;
-        loss.restart(10s);
+        UsualLoss loss(10s);
         for (int i = 0; i < 100; ++i) {
             loss.on_lost(10s, kBytes);
             loss.on_delivered(10s, kBytes, false);

@@ -10,7 +10,8 @@
 namespace shoal::net {
 
 /// The budget of one connection, in bytes of whole datagrams. It may be overdrawn by one packet, which is
-/// paid back before the next; what is not used is saved up, for 50 ms or up to two packets.
+/// paid back before the next; what is not used is saved up, for 50 ms or up to two packets. The first burst
+/// may be more; it is kept until it is spent.
 class Budget {
 public:
     explicit Budget(Time now) : accrued_(now) {}
@@ -19,15 +20,14 @@ public:
     void accrue(double bytes_per_second, Time now) {
         const double earned = bytes_per_second * std::chrono::duration<double>(now - accrued_).count();
         accrued_ = now;
-        // The first burst may exceed the most that can be saved up. It is kept until it is spent.
         const double most = most_saved(bytes_per_second);
         if (bytes_ < most) bytes_ = std::min(bytes_ + earned, most);
-        reserve_ = std::min(reserve_ + earned * kReserveShare, kReserve);
+        reserve_ = std::min(reserve_ + earned * 0.1, kReserve);
     }
+    /// Packets that were never blocked, such as pings, pile up no debt of more than two packets.
     void spend(std::size_t bytes) {
         if (bytes_ <= 0) reserve_ = std::max(reserve_ - static_cast<double>(bytes), -kReserve);
-        // Packets that were never blocked, such as pings, cannot pile up a debt.
-        bytes_ = std::max(bytes_ - static_cast<double>(bytes), -2.0 * kMaxDatagramBytes);
+        bytes_ = std::max(bytes_ - static_cast<double>(bytes), -kTwoPackets);
     }
     /// For packets that are sent in any case, such as acks: never overdraws the budget.
     void spend_spare(std::size_t bytes) {
@@ -42,16 +42,13 @@ public:
 
 private:
     static double most_saved(double bytes_per_second) {
-        return std::max(kMinSavedUp, bytes_per_second * kSavedUp_s);
+        return std::max(kTwoPackets, bytes_per_second * 0.05);
     }
 
-    static constexpr double kFirstBurst = 10 * kMaxDatagramBytes;  // source: RFC 6928
-    static constexpr double kSavedUp_s = 0.05;
-    static constexpr double kMinSavedUp = 2 * kMaxDatagramBytes;
+    static constexpr double kTwoPackets = 2 * kMaxDatagramBytes;
     static constexpr double kReserve = 300;
-    static constexpr double kReserveShare = 0.1;
 
-    double bytes_ = kFirstBurst;  // below 0: overdrawn
+    double bytes_ = 10 * kMaxDatagramBytes;  // below 0: overdrawn
     double reserve_ = kReserve;
     Time accrued_;
 };

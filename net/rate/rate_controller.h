@@ -1,10 +1,6 @@
 #pragma once
-// How fast one connection may send: a rate that follows the path. The controller estimates the path's
-// capacity from queueing delay. It uses loss only where a trial shows that loss depends on the rate.
-// Sources: Jacobson, "Congestion Avoidance and Control", 1988 (additive increase); Chiu and Jain, 1989 (why
-// it makes flows equal); Cardwell et al., "BBR", 2016 (delivered rate; the start ends when it stops growing;
-// drains); Goyal et al., "Nimbus", 2022 (does the queue answer to our rate?); RFC 8085 (circuit breaker). The
-// rest is ours: net/RATE.md has the rules in a table.
+// How fast one connection may send: a rate that follows the queue of the path. net/RATE.md has the rules in a
+// table, the reason for each, and the sources.
 
 #include <array>
 #include <cstddef>
@@ -25,7 +21,10 @@ public:
     static constexpr float kMinRate = 4'000;
 
     /// `first_rate` holds after the first ten packets, until acks come. `max_rate` is at least kMinRate.
-    RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now, ConnectionStats& stats);
+    RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now, ConnectionStats& stats)
+        : RateController(static_cast<float>(first_rate), static_cast<float>(max_rate), now) {
+        stats.rate = rate_;
+    }
 
     /// Once per tick, after the news was reported: adds to the budget, decides, watches the breaker.
     /// `timeout`: after which an answer is overdue.
@@ -53,8 +52,8 @@ public:
     Duration probe_interval() const { return probe_interval_; }
 
 private:
-    struct Round {  // one measuring interval: the round-trip time, rounded up to a multiple of 100 ms
-        Time began{0};
+    struct Round {  // one measuring interval
+        Time began;
         float delivered = 0, sent = 0;  // bytes
         std::uint16_t acks = 0;
         bool ran_out = false;  // of budget
@@ -80,46 +79,42 @@ private:
         Duration rtt_after = Duration::max();
     };
 
+    RateController(float first_rate, float max_rate, Time now);
+    void start_anew(float rate, Time now);
+    void set_rate(double rate);
+    float undrained_rate() const;
+
     void end_round(Time now, const ConnectionStats& stats);
     void watch_start(float delivered_rate);
     void grow(Time now, double length_s);
     bool must_drain(Time now, bool was_used, const ConnectionStats& stats) const;
-    void begin_drain(Time now, const ConnectionStats& stats);
-    void look_for_floor(Time now);
+    void begin_drain(bool is_second, Time now, const ConnectionStats& stats);
     void continue_drain();
-    void end_drain();
     void judge_drain(Time now, const ConnectionStats& stats);
     void believe_drain();
     void watch_loss(Time now, const ConnectionStats& stats);
-    void note_silence(Time now, const ConnectionStats& stats);
-    void start_slowly(float rate, Time now);
-    void set_rate(double rate);
-    float undrained_rate() const;
 
-    bool is_standing(double factor) const;
-    bool is_high(double factor) const;
-    bool is_jittery() const;
     bool is_queue_growing(Time now, const ConnectionStats& stats) const;
     float best() const;
     float delivered_lately() const;
 
     float first_rate_, max_rate_;
     float rate_ = kMinRate;
-    Budget budget_;
+    Time started_;  // packets sent earlier took, at least in part, another path
+    Budget budget_{started_};
 
-    RoundTrips round_trips_;
-    UsualLoss loss_;
-    Round round_;
+    RoundTrips round_trips_{started_};
+    UsualLoss loss_{started_};
+    Round round_{.began = started_};
     std::array<float, 8> delivered_{};  // rates of the last rounds, newest first; 0: none yet
     float most_sent_ = 0;               // the highest rate_ of the last rounds; fades
     float full_path_rate_ = 0;          // delivered while there was a queue, smoothed
     float growth_steps_ = 0;            // since the last queue
     float best_of_start_ = 0;           // the most that a round of the start delivered
     float rate_before_trial_ = 0;
-    float proven_rate_ = 0;                // Drain::full of the last queue that proved to be ours
-    std::uint8_t rounds_since_proof_ = 0;  // since proven_rate_ was set
-    std::uint8_t standing_rounds_ = 0;     // rounds in a row that ended with a standing queue
-    std::uint8_t disbelieved_ = 0;         // verdicts in a row that were taken for chance
+    float proven_rate_ = 0;             // Drain::full of the last queue that proved to be ours
+    std::uint8_t standing_rounds_ = 0;  // rounds in a row that ended with a standing queue
+    std::uint8_t disbelieved_ = 0;      // verdicts in a row that were taken for chance
     std::uint8_t rounds_without_growth_ = 0;
     bool is_starting_ = true;
     bool was_used_ = false;  // the previous round used the rate
@@ -129,11 +124,10 @@ private:
     Time last_verdict_{0};
     Time wait_until_{0};      // no drain begins before this time
     Duration drain_wait_{0};  // the last wait after a drain that changed nothing; doubles
-    Time last_look_{0};
+    Time last_look_ = started_;
     Time careful_until_{0};
 
-    Time measured_from_{0};  // packets sent earlier took, at least in part, another path
-    Time last_news_;         // when the last ack came, or nothing was in flight
+    Time last_news_ = started_;  // when the last ack came, or nothing was in flight
     Duration usual_silence_{0};
     Duration probe_interval_{0};
     bool is_broken_ = false;

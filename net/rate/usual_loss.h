@@ -1,7 +1,6 @@
 #pragma once
 // Loss that a lower rate does not cure is a property of the path, like wireless noise. The connection accepts
-// it. A trial tells: the rate is cut for a moment, and the loss falls or does not.
-// Source of trials: Dong et al., "PCC Vivace", 2018.
+// it. A trial tells: the rate is cut for a moment, and the loss falls or does not. Sources: RATE.md.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +20,8 @@ public:
         congestion  // it did
     };
 
+    explicit UsualLoss(Time now) : epoch_{.began = now} {}
+
     /// A fate, of a packet sent at `sent`. `is_late`: on_lost() was called for it.
     void on_delivered(Time sent, std::size_t bytes, bool is_late);
     void on_lost(Time sent, std::size_t bytes);
@@ -34,16 +35,17 @@ public:
     float delivered_rate() const { return delivered_rate_; }
     /// Ends a trial without a verdict, and begins a new epoch.
     void abandon(Time now);
-    void restart(Time now);
 
 private:
-    void begin(Time now);
+    struct Epoch {
+        Time began;
+        float delivered = 0, lost = 0;  // bytes
+        int fates = 0;
+        int loss_runs = 0;  // each run of consecutive lost packets counts once
+        bool was_lost = false;
+    };
 
-    Time began_{0};
-    float delivered_ = 0, lost_ = 0;  // bytes
-    int fates_ = 0;
-    int loss_runs_ = 0;  // each run of consecutive lost packets counts once
-    bool was_lost_ = false;
+    Epoch epoch_;
     bool is_trial_ = false;
     float usual_ = 0;
     float loss_before_ = 0;  // the trial
