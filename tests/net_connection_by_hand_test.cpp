@@ -275,5 +275,52 @@ TEST(Connection, HandlerMayDisconnectAnywhere) {
     }
 }
 
+// Goal: a number is left out only where the next packet can still be tracked. Method: small windows that fill
+// because no ack comes, with many salts; in some of them a number is to be left out just as the last one
+// fits.
+TEST(Connection, AFullWindowLeavesNoNumberOut) {
+    ConnectionConfig config;
+    config.max_open_packets = 32;
+    for (std::uint64_t salt = 1; salt <= 1'500; ++salt) {
+        SCOPED_TRACE(salt);
+        Session session = Hand::session();
+        session.salt = salt;
+        Wire wire;
+        Recorder recorder;
+        Connection connection(config, session, Hand::cipher(), recorder, wire, 5s);
+        connection.announce();
+        std::vector<std::uint64_t> sent;
+        recorder.source = [&](PeerId, PayloadTurn& turn) {
+            sent.push_back(turn.packet_number);
+            return fill(turn, 1);
+        };
+        connection.flush(5s);
+        ASSERT_GE(sent.size(), 31u);
+        ASSERT_LE(sent.back(), 32u) << "so many numbers, left out or not, from the oldest open one on";
+        connection.close(DisconnectReason::closed, {}, false, 5s);
+        ASSERT_EQ(recorder.fates.size(), sent.size());
+        for (std::size_t i = 0; i < sent.size(); ++i) ASSERT_EQ(recorder.fates[i].number, sent[i]);
+    }
+}
+
+// What is known of a path that just proved itself is the time since its own first challenge.
+TEST(Connection, ANewPathIsMeasuredFromItsOwnFirstChallenge) {
+    const Address first = Address::ipv4(9, 9, 9, 1, 5), second = Address::ipv4(9, 9, 9, 2, 5);
+    for (const bool is_first_proven : {true, false}) {
+        SCOPED_TRACE(is_first_proven);
+        Hand hand;
+        Path& path = hand.connection.path();
+        EXPECT_GT(path.wants_challenge(first, 1'200, hand.now), 0u);
+        hand.now += 30ms;
+        EXPECT_GT(path.wants_challenge(second, 1'200, hand.now), 0u);
+        hand.now += 50ms;
+        EXPECT_GT(path.wants_challenge(first, 1'200, hand.now), 0u) << "challenged again";
+        hand.now += 20ms;
+        hand.connection.move(is_first_proven ? first : second, hand.now);
+        EXPECT_EQ(hand.connection.stats().rtt, is_first_proven ? 100ms : 70ms);
+        EXPECT_EQ(hand.connection.stats().latest_rtt, is_first_proven ? 100ms : 70ms);
+    }
+}
+
 }  // namespace
 }  // namespace shoal::net

@@ -332,6 +332,34 @@ TEST(LargePayload, ThatCannotContinueIsLost) {
     EXPECT_NE(table.send(10), 0u);
 }
 
+TEST(LargePayload, LastFragmentMayBeAsFarAsTheFormatAllows) {
+    for (const bool is_too_far : {false, true}) {
+        SCOPED_TRACE(is_too_far);
+        Table longer;
+        const std::uint64_t number = longer.send(kMaxLargePayloadBytes);
+        const std::size_t fragments = longer.sender.connection.stats().packets_sent;  // in the first burst
+        Table table;
+        const auto& stats = table.sender.connection.stats();
+        ASSERT_EQ(table.send(fragments * kMaxPayloadBytes + 1), number);
+        ASSERT_EQ(stats.packets_sent, fragments) << "one fragment is left";
+        const std::uint64_t last = number + kMaxFragmentDistance + is_too_far;
+        while (1 + stats.packets_sent < last) {  // packets with acks use up the numbers
+            for (const auto& bytes : table.sender.take()) table.receiver.feed(bytes, table.now);
+            for (int i = 0; i < 2; ++i) table.receiver.connection.ping(table.now);
+            for (const auto& bytes : table.receiver.take()) table.sender.feed(bytes, table.now);
+            table.sender.connection.flush(table.now);
+        }
+        ASSERT_EQ(1 + stats.packets_sent, last);
+        EXPECT_TRUE(table.sender.fates.empty());
+        table.run(20);
+        ASSERT_EQ(table.sender.fates.size(), 1u);
+        EXPECT_EQ(table.sender.fates[0].number, number);
+        EXPECT_EQ(table.sender.fates[0].delivered, !is_too_far);
+        ASSERT_EQ(table.receiver.payloads.size(), is_too_far ? 0u : 1u);
+        for (const auto& payload : table.receiver.payloads) EXPECT_EQ(payload, std::pair(number, table.sent));
+    }
+}
+
 /// A packet with a fragment, as a peer might write it.
 struct Written {
     Written(std::uint64_t number, std::uint64_t payload_number, unsigned index, bool is_last,

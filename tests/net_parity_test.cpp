@@ -132,6 +132,20 @@ TEST(Parity, MessagesOfOtherSizesOrOrdersAreRepeatedWhole) {
     EXPECT_EQ(pair.heard.size(), 12u);
 }
 
+// A packet carries 255 messages at most, and each parity is one of them.
+TEST(Parity, CountsAmongTheMessagesOfAPacket) {
+    Pair pair(0.05);
+    for (int i = 0; i < 40; ++i) pair.say(std::string(2, static_cast<char>('a' + i)));
+    ASSERT_TRUE(pair.arrive(pair.packet()));  // all 40, of which the next packet may carry parities
+    pair.now += 16ms;
+    for (int i = 0; i < 245; ++i) pair.say("u", Channel::unreliable);
+    const int before = pair.parities;
+    const std::size_t heard_before = pair.heard.size();
+    EXPECT_TRUE(pair.arrive(pair.packet()));
+    EXPECT_EQ(pair.heard.size() - heard_before, 245u);
+    EXPECT_EQ(pair.parities - before, 9) << "and the first message again, as none is before it";
+}
+
 TEST(Parity, ImpossibleOnesAreMalformed) {
     const auto is_good = [](std::vector<unsigned> run, std::size_t bytes) {
         std::vector<std::byte> packet{kHasMessages};
