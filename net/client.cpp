@@ -187,10 +187,10 @@ bool Client::begin_exchange(std::uint64_t cookie) {
     }
     if (exchanges_.size() == kMaxExchanges) exchanges_.erase(exchanges_.begin());
     const auto prologue = handshake_prologue(config_.protocol_id, security_, nonce_, cookie);
-    exchanges_.push_back({cookie, NoiseInitiator(prologue, server_key_, entropy_.next_key())});
+    exchanges_.push_back({cookie, entropy_.next_key(), NoiseExchange(prologue, server_key_)});
     Exchange& exchange = exchanges_.back();
     std::ranges::copy(client_hello_, noise_payload(exchange.message).begin());
-    if (exchange.noise.write(exchange.message)) return true;
+    if (exchange.noise.write(exchange.ephemeral, exchange.message)) return true;
     wipe(exchange.message);
     fault_ = "the server's public key is none";
     return false;
@@ -253,7 +253,7 @@ void Client::receive_answer(std::span<const std::byte> datagram, Time now) {
     std::array<std::byte, kMaxAnswerMessageBytes> buffer;
     const std::span<std::byte> message = std::span(buffer).first(answer.message.size());
     std::ranges::copy(answer.message, message.begin());
-    if (!exchange->noise.read(message)) return count(Drop::bad_tag);
+    if (!exchange->noise.read(exchange->ephemeral, message)) return count(Drop::bad_tag);
     Verdict verdict;
     if (!read(noise_payload(message), verdict)) return count(Drop::bad_handshake);
     if (!verdict.is_accepted) return fail(verdict.reason, verdict.text, verdict.schema_hash);
@@ -274,8 +274,8 @@ void Client::open_connection(const Verdict& verdict, const NoiseKeys& keys, Time
     session.send_first = config_.connection.first_packet_number;
     session.receive_first = verdict.first_packet_number;
     session.salt = entropy_.next() | 1;
-    const PacketCipher cipher = PacketCipher::make(security_, config_.protocol_id, keys.to_responder,
-                                                   keys.to_initiator, session.send_first, now);
+    const PacketCipher cipher(security_, config_.protocol_id, keys.to_responder, keys.to_initiator,
+                              session.send_first, now);
     connection_ = std::make_unique<Connection>(config_.connection, session, cipher, handler_, sink_, now);
     reset_tokens_.fill(verdict.reset_token);
     newest_challenge_ = 0;

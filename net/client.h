@@ -67,7 +67,8 @@ private:
     /// A cookie that was tried, and the message that was made for it.
     struct Exchange {
         std::uint64_t cookie;
-        NoiseInitiator noise;
+        Key ephemeral;
+        NoiseExchange noise;
         std::array<std::byte, kConnectMessageBytes> message{};
         int tries = 0;
         std::uint32_t round = 0;  // of the last try

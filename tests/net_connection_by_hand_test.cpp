@@ -25,7 +25,7 @@ struct Hand {
     static PacketCipher cipher(bool is_peer = false) {
         Bytes32 ours{std::byte(1)}, theirs{std::byte(2)};
         if (is_peer) std::swap(ours, theirs);
-        return PacketCipher::sealed(77, Key(ours), Key(theirs), 1, 0s);
+        return {Security::sealed, 77, Key(ours), Key(theirs), 1, 0s};
     }
     std::vector<std::byte> seal(std::uint64_t number, const std::vector<int>& body,
                                 PacketKind kind = PacketKind::data) {

@@ -1,4 +1,4 @@
-// Every test of net/crypto.h again, for the code that compilers without 128-bit numbers and vectors get.
+// Every test of net/crypto/primitives.h again, for the code that compilers without 128-bit numbers and vectors get.
 // These headers come first: they need the macro that the library must not see.
 #include <gtest/gtest.h>
 
@@ -19,5 +19,4 @@
 #undef __SIZEOF_INT128__
 #define shoal shoal_portable
 #define Crypto CryptoPortable
-#include "net/crypto/primitives.cpp"
 #include "tests/net_crypto_test.cpp"

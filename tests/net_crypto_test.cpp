@@ -1,18 +1,39 @@
-#include "net/crypto/primitives.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+// The source under another name: the vectors of RFC 8439 need what is inside seal() and open().
 // tests/net_crypto_portable_test.cpp includes this file and runs every test a second time.
+#ifndef shoal
+#define shoal shoal_native
+#endif
+#include "net/crypto/primitives.cpp"
+
 namespace shoal::net {
 namespace {
+
+/// XORs the key stream from block `counter` on into `text`.
+void chacha20(const Key& key, const Nonce& nonce, std::uint32_t counter, std::span<std::byte> text) {
+    Wiped<KeyStream>(key, nonce, counter).xor_into(text);
+}
+
+Tag poly1305(const Key& key, std::span<const std::byte> bytes) {
+    Wiped<Poly1305> poly(key.bytes().data());
+    poly.update(bytes, false);
+    return poly.tag();
+}
 
 using Buffer = std::vector<std::byte>;  // of the exact size, so that a sanitizer sees every byte too many
 
@@ -546,18 +567,7 @@ TEST(Crypto, Blake2sMatchesAnotherImplementationAtEveryLength) {
 }
 
 // Expected: Python's hmac over hashlib's BLAKE2s.
-TEST(Crypto, HmacAndHkdfMatchAnotherImplementation) {
-    EXPECT_EQ(to_hex(hmac_blake2s({}, {})),
-              "eaf4bb25938f4d20e72656bbbc7a9bf63c0c18537333c35bdb67db1402661acd");
-    EXPECT_EQ(to_hex(hmac_blake2s(text("key"), text("The quick brown fox jumps over the lazy dog"))),
-              "f93215bb90d4af4c3061cd932fb169fb8bb8a91d0b4022baea1271e1323cd9a0");
-    EXPECT_EQ(to_hex(hmac_blake2s(ramp(64), text("abc"))),
-              "3a0ef09eac123871fb79852ec512086d013abff437bd68ca03630932bd6ba81f");
-    EXPECT_EQ(to_hex(hmac_blake2s(ramp(65), text("abc"))),
-              "44d87b3939dec16bc76cbd83e3982ac0a4eafab8a5b87c8c2adbd0da7d5c9695");
-    EXPECT_EQ(to_hex(hmac_blake2s(ramp(100), ramp(200))),
-              "c4c95271905c6f69c1dd7c6fbc0cb3735457a660ccc2c4370f28825e7abef5af");
-
+TEST(Crypto, HkdfMatchesAnotherImplementation) {
     Key outputs[3] = {key_of(ramp(32))};
     hkdf(outputs[0], ramp(50, 100), outputs);  // one output is the input, as Noise has it
     EXPECT_EQ(to_hex(outputs[0].bytes()), "37f059bb1da97ac4fb74043c3d7befe83a688ccf1ebf27573464a15d6e92992b");

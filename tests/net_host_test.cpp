@@ -70,8 +70,8 @@ std::vector<std::byte> first_packet(const Visitor& visitor, std::uint32_t connec
     Wire wire;
     Connection connection(
         ConnectionConfig{}, session,
-        PacketCipher::make(Security::sealed, 0xC0FFEE, keys.to_responder, keys.to_initiator, 1, Time(0)),
-        nobody, wire, Time(0));
+        PacketCipher(Security::sealed, 0xC0FFEE, keys.to_responder, keys.to_initiator, 1, Time(0)), nobody,
+        wire, Time(0));
     connection.ping(Time(0));
     return wire.sent.front().second;
 }
@@ -129,17 +129,17 @@ TEST(Host, AnotherKeyUnderTheSameNonceIsAnotherAttempt) {
     Visitor thief(7, {0x5C4E, 9, {}, {}}, Security::sealed), owner(7);
     const Connect copied = thief.connect(cookie);
     std::array<std::byte, kConnectMessageBytes> message{};
-    NoiseInitiator noise(handshake_prologue(0xC0FFEE, Security::sealed, 7, cookie), public_key(server_key()),
-                         Key(seed_of(1234)));
+    const Key ephemeral(seed_of(1234));
+    NoiseExchange noise(handshake_prologue(0xC0FFEE, Security::sealed, 7, cookie), public_key(server_key()));
     write(ClientHello{0x5C4E, 1, {}, {}}, noise_payload(message).first<kClientHelloBytes>());
-    ASSERT_TRUE(noise.write(message));
+    ASSERT_TRUE(noise.write(ephemeral, message));
     bare.feed_packet(kAlice, copied);
     ASSERT_TRUE(thief.open(bare.wire.sent.back().second));
     bare.feed_packet(kAlice, Connect{kWireVersion, 7, 0xC0FFEE, cookie, message});
     const auto answer = bare.last<Answer>();
     ASSERT_TRUE(answer);
     std::vector<std::byte> body(answer->message.begin(), answer->message.end());
-    EXPECT_TRUE(noise.read(body));
+    EXPECT_TRUE(noise.read(ephemeral, body));
     EXPECT_EQ(bare.recorder.admissions, 2);
 }
 

@@ -35,8 +35,8 @@ struct Side : Recorder {
         return {PeerId{0x10000}, kSomewhere, std::nullopt, false, first, peer_first};
     }
     static PacketCipher cipher(bool is_first) {
-        const SipKey keys[2] = {{1, 2}, {3, 4}};
-        return PacketCipher::insecure(77, keys[is_first ? 0 : 1], keys[is_first ? 1 : 0]);
+        const Key up(Bytes32{std::byte(1)}), down(Bytes32{std::byte(2)});
+        return {Security::insecure, 77, is_first ? up : down, is_first ? down : up, 1, 0s};
     }
     void feed(const std::vector<std::byte>& bytes, Time now) {
         const std::vector<std::byte> exact(bytes);

@@ -223,9 +223,14 @@ public:
         return decoder;
     }
     static Decoder insecure(std::uint64_t protocol_id, bool to_server, std::uint64_t first_number,
-                            const shoal::net::SipKey& key) {
+                            const shoal::net::Key& key) {
         Decoder decoder(protocol_id, to_server, first_number);
-        decoder.insecure_ = key;
+        const auto word = [&](std::size_t at) {
+            std::uint64_t value = 0;
+            for (std::size_t i = 8; i-- > 0;) value = value << 8 | std::uint64_t(key.bytes()[at + i]);
+            return value;
+        };
+        decoder.insecure_ = shoal::net::SipKey{word(0), word(8)};
         return decoder;
     }
 

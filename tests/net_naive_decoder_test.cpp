@@ -211,23 +211,19 @@ void converse(std::uint64_t seed, Seen& seen) {
     LinkConditioner up(link_config, seed), down(link_config, ~seed);
 
     const Key up_key(seed_of(random())), down_key(seed_of(random()));
-    const SipKey up_sip{random(), random()}, down_sip{random(), random()};
     const bool is_sealed = seed % 4 != 0;
+    const Security security = is_sealed ? Security::sealed : Security::insecure;
     ConnectionConfig config;
     config.key_life.packets = 100 + random() % 200;
     Session at_client{PeerId{1}, kServer, std::uint32_t(random()), false, up_first, down_first};
     Session at_server{PeerId{1}, kClient, std::nullopt, true, down_first, up_first};
-    Side client(config, at_client,
-                is_sealed ? PacketCipher::sealed(kProtocol, up_key, down_key, up_first, 1000s)
-                          : PacketCipher::insecure(kProtocol, up_sip, down_sip),
+    Side client(config, at_client, {security, kProtocol, up_key, down_key, up_first, 1000s},
                 is_sealed ? naive::Decoder::sealed(kProtocol, false, down_first, down_key)
-                          : naive::Decoder::insecure(kProtocol, false, down_first, down_sip),
+                          : naive::Decoder::insecure(kProtocol, false, down_first, down_key),
                 up);
-    Side server(config, at_server,
-                is_sealed ? PacketCipher::sealed(kProtocol, down_key, up_key, down_first, 1000s)
-                          : PacketCipher::insecure(kProtocol, down_sip, up_sip),
+    Side server(config, at_server, {security, kProtocol, down_key, up_key, down_first, 1000s},
                 is_sealed ? naive::Decoder::sealed(kProtocol, true, up_first, up_key)
-                          : naive::Decoder::insecure(kProtocol, true, up_first, up_sip),
+                          : naive::Decoder::insecure(kProtocol, true, up_first, up_key),
                 down);
     // Some payloads are refused, so that acks have holes.
     server.recorder.withhold = [](std::uint64_t number) { return number % 11 == 3; };
@@ -296,8 +292,8 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnNonsense) {
         write_envelope(out, kind, false, std::nullopt, 9, 1);
         const std::size_t header_bytes = out.size();
         out.bytes(body);
-        const SipKey key{1, 2};
-        const auto cipher = PacketCipher::insecure(kProtocol, key, key);
+        const Key key(seed_of(1));
+        const PacketCipher cipher(Security::insecure, kProtocol, key, key, 1, 0s);
         const std::span<std::byte> datagram = out.append(kInsecureTagBytes);
         cipher.seal(9, datagram, header_bytes);
         Packet ours;

@@ -23,12 +23,14 @@ Key key_of(int byte) {
     return Key(bytes);
 }
 
+Security security_of(bool is_sealed) {
+    return is_sealed ? Security::sealed : Security::insecure;
+}
+
 struct Ends {
     explicit Ends(bool is_sealed = true, std::uint64_t first = 1)
-        : a(is_sealed ? PacketCipher::sealed(kProtocol, key_of(1), key_of(2), first, 0s)
-                      : PacketCipher::insecure(kProtocol, {1, 2}, {3, 4})),
-          b(is_sealed ? PacketCipher::sealed(kProtocol, key_of(2), key_of(1), first, 0s)
-                      : PacketCipher::insecure(kProtocol, {3, 4}, {1, 2})) {}
+        : a(security_of(is_sealed), kProtocol, key_of(1), key_of(2), first, 0s),
+          b(security_of(is_sealed), kProtocol, key_of(2), key_of(1), first, 0s) {}
     PacketCipher a, b;
 };
 
@@ -83,8 +85,7 @@ TEST(PacketCipher, EveryBitNumberDirectionAndProtocolCounts) {
         renumbered.number = 8;
         EXPECT_FALSE(open(ends.b, renumbered));
         EXPECT_FALSE(open(ends.a, packet)) << "reflected";
-        PacketCipher elsewhere = is_sealed ? PacketCipher::sealed(1, key_of(2), key_of(1), 1, 0s)
-                                           : PacketCipher::insecure(1, {3, 4}, {1, 2});
+        PacketCipher elsewhere(security_of(is_sealed), 1, key_of(2), key_of(1), 1, 0s);
         EXPECT_FALSE(open(elsewhere, packet));
         EXPECT_TRUE(open(ends.b, packet));
     }
@@ -184,9 +185,9 @@ TEST(PacketCipher, ForgeriesTurnNoKey) {
 // The keys of one exchange serve either security: sealed as they are, insecure as keys of tags.
 TEST(PacketCipher, MadeOfAHandshakesKeysItIsWhatTheSecuritySays) {
     for (const Security security : {Security::sealed, Security::insecure}) {
-        PacketCipher a = PacketCipher::make(security, kProtocol, key_of(1), key_of(2), 1, 0s);
-        PacketCipher b = PacketCipher::make(security, kProtocol, key_of(2), key_of(1), 1, 0s);
-        EXPECT_EQ(a.is_sealed(), security == Security::sealed);
+        PacketCipher a(security, kProtocol, key_of(1), key_of(2), 1, 0s);
+        PacketCipher b(security, kProtocol, key_of(2), key_of(1), 1, 0s);
+        EXPECT_EQ(a.tag_bytes(), security == Security::sealed ? kTagBytes : kInsecureTagBytes);
         EXPECT_TRUE(open(b, seal(a, 1, false, "body")));
         EXPECT_TRUE(open(a, seal(b, 1, false, "body")));
         EXPECT_FALSE(open(a, seal(a, 2, false, "body"))) << "one key for each direction";
@@ -209,7 +210,7 @@ TEST(PacketCipher, SoManyForgeriesEndAKey) {
     ends.b.add_forgeries(PacketCipher::kMaxForgeries - 2);
     EXPECT_FALSE(open(ends.b, forged));
     EXPECT_FALSE(open(ends.b, seal(ends.a, 4, true, "four")));
-    EXPECT_TRUE(ends.b.has_keys()) << "it can still say good-bye";
+    EXPECT_TRUE(open(ends.a, seal(ends.b, 1, false, "good-bye")));
 }
 
 TEST(PacketCipher, ForgottenKeysOpenNothing) {
@@ -217,10 +218,13 @@ TEST(PacketCipher, ForgottenKeysOpenNothing) {
         Ends ends(is_sealed);
         const Sealed packet = seal(ends.a, 1, false, "body");
         ends.b.forget_receive_keys();
-        EXPECT_TRUE(ends.b.has_keys());
         EXPECT_FALSE(open(ends.b, packet));
+        EXPECT_TRUE(open(ends.a, seal(ends.b, 1, false, "it can still seal")));
         ends.b.forget_send_key();
-        EXPECT_FALSE(ends.b.has_keys());
+        EXPECT_FALSE(open(ends.b, packet));
+#ifndef NDEBUG
+        EXPECT_DEATH((void)seal(ends.b, 2, false, "body"), "send_");
+#endif
     }
 }
 

@@ -75,12 +75,11 @@ struct Side {
         Bytes32 up, down;
         up.fill(std::byte(1));
         down.fill(std::byte(2));
-        if (security == Security::sealed)
-            return PacketCipher::sealed(kProtocol, Key(is_client ? up : down), Key(is_client ? down : up),
-                                        first, 0ms);
-        const SipKey send = is_client ? SipKey{1, 2} : SipKey{3, 4};
-        const SipKey receive = is_client ? SipKey{3, 4} : SipKey{1, 2};
-        return PacketCipher::insecure(kProtocol, send, receive);
+        if (security == Security::insecure) {
+            up = {std::byte(1)}, up[8] = std::byte(2);
+            down = {std::byte(3)}, down[8] = std::byte(4);
+        }
+        return {security, kProtocol, Key(is_client ? up : down), Key(is_client ? down : up), first, 0ms};
     }
     std::vector<std::byte> take() {
         std::vector<std::byte> bytes = wire.sent.front().second;

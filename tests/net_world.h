@@ -283,9 +283,10 @@ public:
     Connect connect(std::uint64_t cookie) {
         Seed ephemeral = seed_of(nonce_ + 1);
         std::memcpy(ephemeral.data() + 8, &cookie, sizeof cookie);
-        noise_.emplace(handshake_prologue(0xC0FFEE, security_, nonce_, cookie), server_, Key(ephemeral));
+        ephemeral_ = Key(ephemeral);
+        noise_.emplace(handshake_prologue(0xC0FFEE, security_, nonce_, cookie), server_);
         std::copy(client_hello_.begin(), client_hello_.end(), noise_payload(message_).begin());
-        EXPECT_TRUE(noise_->write(message_));
+        EXPECT_TRUE(noise_->write(ephemeral_, message_));
         return {kWireVersion, nonce_, 0xC0FFEE, cookie, message_};
     }
     /// The verdict in an answer to the last connect, if that is authentic. Once. Its text lies in this
@@ -295,7 +296,7 @@ public:
         if (!noise_ || read(datagram, answer) || answer.client_nonce != nonce_) return std::nullopt;
         answer_.assign(answer.message.begin(), answer.message.end());
         Verdict verdict;
-        if (!noise_->read(answer_) || !read(noise_payload(answer_), verdict)) return std::nullopt;
+        if (!noise_->read(ephemeral_, answer_) || !read(noise_payload(answer_), verdict)) return std::nullopt;
         return verdict;
     }
     NoiseKeys keys() const { return noise_->split(); }
@@ -304,7 +305,8 @@ private:
     std::uint64_t nonce_;
     Security security_;
     PublicKey server_;
-    std::optional<NoiseInitiator> noise_;
+    std::optional<NoiseExchange> noise_;
+    Key ephemeral_;
     std::array<std::byte, kClientHelloBytes> client_hello_{};
     std::array<std::byte, kConnectMessageBytes> message_{};
     std::vector<std::byte> answer_;

@@ -5,34 +5,28 @@
 namespace shoal::net {
 
 Key OneTimeSeed::take() const {
-    if (!key_) return Key();
-    const Key taken = *key_;
-    *key_ = Key();
-    return taken;
+    return key_ ? std::exchange(*key_, Key()) : Key();
 }
 
-std::span<std::byte, kKeyBytes> OneTimeSeed::own() {
-    if (key_.use_count() != 1) key_ = key_ ? std::make_shared<Key>(*key_) : std::make_shared<Key>();
+OneTimeSeed::operator std::span<std::byte>() {
+    if (key_.use_count() != 1) key_ = std::make_shared<Key>(key_ ? *key_ : Key());
     return key_->bytes();
 }
 
 Key Entropy::next_key() {
-    constexpr std::array kOutput{std::byte(1)};
-    constexpr std::array kNextState{std::byte(2)};
-    const auto derive = [this](std::span<const std::byte> label) {
-        Bytes32 hash = blake2s(label, state_.bytes());
+    const auto derive = [this](std::byte label) {
+        Bytes32 hash = blake2s({&label, 1}, state_.bytes());
         const Key key(hash);
         wipe(hash);
         return key;
     };
-    const Key output = derive(kOutput);
-    state_ = derive(kNextState);
+    const Key output = derive(std::byte(1));
+    state_ = derive(std::byte(2));
     return output;
 }
 
 std::uint64_t Entropy::next() {
-    const Key key = next_key();
-    return load<std::uint64_t>(key.bytes().data());
+    return load<std::uint64_t>(next_key().bytes().data());
 }
 
 }  // namespace shoal::net

@@ -1,11 +1,8 @@
 #pragma once
 // Numbers and keys that nobody can guess, from a seed.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <span>
+#include <utility>
 
 #include "primitives.h"
 #include "siphash.h"
@@ -23,9 +20,9 @@ public:
     OneTimeSeed(const Seed& seed) : key_(std::make_shared<Key>(seed)) {}
 
     /// To be filled: `fill_random(config.seed)`.
-    operator std::span<std::byte>() { return own(); }
-    std::byte* data() { return own().data(); }
-    std::byte& operator[](std::size_t index) { return own()[index]; }
+    operator std::span<std::byte>();
+    std::byte* data() { return std::span<std::byte>(*this).data(); }
+    std::byte& operator[](std::size_t index) { return data()[index]; }
 
     /// Whether all bytes are zero: nobody wrote them, or the seed was taken already.
     bool is_missing() const { return !key_ || equal_in_constant_time(key_->bytes(), Seed{}); }
@@ -33,8 +30,6 @@ public:
     Key take() const;
 
 private:
-    std::span<std::byte, kKeyBytes> own();
-
     std::shared_ptr<Key> key_;
 };
 

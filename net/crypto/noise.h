@@ -8,10 +8,6 @@
 // Both messages have the same form: 32 bytes of public key, a payload, a tag. They are sealed and opened
 // where they are; the caller leaves the room.
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
 #include "primitives.h"
 
 namespace shoal::net {
@@ -31,65 +27,30 @@ struct NoiseKeys {
     Key to_initiator;
 };
 
-/// What both sides of an exchange compute alike: Noise's symmetric state.
-class NoiseState {
+/// One side of an exchange. The initiator writes message 1 and reads message 2, both with his ephemeral key;
+/// the responder reads message 1 with his private key and writes message 2 with an ephemeral one.
+class NoiseExchange {
 public:
-    /// `prologue` is what both know and must agree on, though nobody sends it.
-    NoiseState(std::span<const std::byte> prologue, const PublicKey& responder);
+    /// `prologue`, at most 1,200 bytes, is what both know and must agree on, though nobody sends it.
+    NoiseExchange(std::span<const std::byte> prologue, const PublicKey& responder);
 
-    /// At most 1,200 bytes.
-    void mix_hash(std::span<const std::byte> bytes);
-    void mix_key(const Key& input);
-    /// The last kTagBytes of `text` are room for the tag.
-    void encrypt_and_hash(std::span<std::byte> text);
-    /// False, with nothing changed, if this is not what the other side encrypted.
-    [[nodiscard]] bool decrypt_and_hash(std::span<std::byte> text);
+    /// Seals a message around its payload, which is already at noise_payload(message). `ephemeral` is fresh
+    /// for each exchange, and never serves with two prologues or payloads. False if the responder's public
+    /// key is a low-order point; never for message 2.
+    [[nodiscard]] bool write(const Key& ephemeral, std::span<std::byte> message);
+    /// Opens a message. False, with nothing changed, if it is forged, or meant for another key or exchange:
+    /// the true one may still come.
+    [[nodiscard]] bool read(const Key& own, std::span<std::byte> message);
+    /// After both.
     NoiseKeys split() const;
 
 private:
+    void mix_hash(std::span<const std::byte> bytes);
+    bool mix_agreement(const Key& own);
+
     Bytes32 hash_;  // of all that was said
-    Key chaining_key_;
-    Key key_;
-    std::uint64_t nonce_ = 0;
-};
-
-/// The client. Messages must have more than kNoiseOverheadBytes.
-class NoiseInitiator {
-public:
-    /// `ephemeral` is fresh for each exchange, and never serves with two prologues or payloads.
-    NoiseInitiator(std::span<const std::byte> prologue, const PublicKey& responder, const Key& ephemeral)
-        : state_(prologue, responder), responder_(responder), ephemeral_(ephemeral) {}
-
-    /// Encrypts message 1 in place; the payload is already at noise_payload(message). Call it once. Returns
-    /// false if the responder's public key is a low-order point.
-    [[nodiscard]] bool write(std::span<std::byte> message);
-    /// Opens message 2. False, with nothing changed but `message`, if it is not an answer to message 1 from
-    /// the owner of the key: the true one may still come.
-    [[nodiscard]] bool read(std::span<std::byte> message);
-    /// After both.
-    NoiseKeys split() const { return state_.split(); }
-
-private:
-    NoiseState state_;
-    PublicKey responder_;
-    Key ephemeral_;
-};
-
-/// The server.
-class NoiseResponder {
-public:
-    NoiseResponder(std::span<const std::byte> prologue, const PublicKey& public_key)
-        : state_(prologue, public_key) {}
-
-    /// Opens message 1. After false, with `message` untouched, nothing more may be asked.
-    [[nodiscard]] bool read(const Key& private_key, std::span<std::byte> message);
-    /// Seals message 2 around its payload. Once.
-    void write(const Key& ephemeral, std::span<std::byte> message);
-    NoiseKeys split() const { return state_.split(); }
-
-private:
-    NoiseState state_;
-    PublicKey initiator_{};  // the client's ephemeral key
+    Key chaining_key_, key_;
+    PublicKey theirs_;
 };
 
 }  // namespace shoal::net

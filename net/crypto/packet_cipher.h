@@ -1,9 +1,7 @@
 #pragma once
 // What makes the packets of one connection unforgeable and, unless it is insecure, unreadable.
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
+#include <optional>
 
 #include "../endpoint.h"
 #include "../packet.h"
@@ -18,24 +16,19 @@ struct KeyLife {
     Duration time = std::chrono::minutes(10);
 };
 
-/// Both directions of one connection. Each has its own key, and turns to the next one by itself; bit 2 of
-/// a packet's first byte, the key phase, says which of two neighbouring keys sealed it.
+/// Both directions of one connection. Sealed: ChaCha20-Poly1305; each direction has its own key, and turns to
+/// the next one by itself; bit 2 of a packet's first byte, the key phase, says which of two neighbouring keys
+/// sealed it. Insecure: SipHash over packets in the clear; the keys never turn.
 /// A packet is a header, which stays clear, a body, and room for the tag. Its number must never come twice.
 class PacketCipher {
 public:
     /// Source: RFC 9001, section 6.6.
     static constexpr std::uint64_t kMaxForgeries = 1ull << 36;
 
-    /// ChaCha20-Poly1305. `first_number` will be sent first, `now` or later.
-    static PacketCipher sealed(std::uint64_t protocol_id, const Key& send, const Key& receive,
-                               std::uint64_t first_number, Time now);
-    /// SipHash over packets in the clear; one pair of keys for as long as the connection lives.
-    static PacketCipher insecure(std::uint64_t protocol_id, const SipKey& send, const SipKey& receive);
-    /// Either, under the keys of a handshake.
-    static PacketCipher make(Security security, std::uint64_t protocol_id, const Key& send,
-                             const Key& receive, std::uint64_t first_number, Time now);
+    /// `first_number` will be sent first, `now` or later.
+    PacketCipher(Security security, std::uint64_t protocol_id, const Key& send, const Key& receive,
+                 std::uint64_t first_number, Time now);
 
-    bool is_sealed() const { return is_sealed_; }
     std::size_t tag_bytes() const { return is_sealed_ ? kTagBytes : kInsecureTagBytes; }
 
     /// Turns the key for sending if its life is over and the other side has followed so far: it acknowledged
@@ -54,31 +47,24 @@ public:
     void update(Time now);
     /// Forgets keys for good: after this nothing can be opened, or nothing sealed.
     void forget_receive_keys();
-    void forget_send_key();
-    bool has_keys() const { return can_send_ || can_receive_; }
+    void forget_send_key() { send_.reset(); }
     /// As if so many forgeries had come under the present key. For tests.
     void add_forgeries(std::uint64_t count) { forgeries_ += count; }
 
 private:
-    PacketCipher() = default;
-    bool is_authentic(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
-                      std::size_t header_bytes, Time now, Duration linger);
+    bool open_with(const Key& key, std::uint64_t number, std::span<std::byte> packet,
+                   std::size_t header_bytes) const;
 
-    std::uint64_t protocol_id_ = 0;
-    Key send_;
-    Key receive_, former_, next_;
-    SipKey insecure_send_, insecure_receive_;
-    std::uint64_t send_first_ = 0;     // first number under the present key
+    std::uint64_t protocol_id_;
+    std::optional<Key> send_, receive_, former_, next_;
+    std::uint64_t send_first_;         // first number under the present key
     std::uint64_t receive_first_ = 0;  // smallest number seen under the present key
     std::uint64_t forgeries_ = 0;      // since receive_ became the present key
-    Time send_since_{0};
+    Time send_since_;
     Time former_until_{0};
-    bool is_sealed_ = true;
+    bool is_sealed_;
     bool send_phase_ = false;
     bool receive_phase_ = false;
-    bool has_former_ = false;
-    bool can_send_ = true;
-    bool can_receive_ = true;
 };
 
 }  // namespace shoal::net

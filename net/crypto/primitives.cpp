@@ -12,20 +12,16 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// Two types that a compiler may know: numbers of 128 bits, and vectors of four words.
-// tests/net_crypto_portable_test.cpp runs everything with the second pair.
+// Two types that a compiler may know: numbers of 128 bits, and vectors of four words. Without them the
+// ciphers take three times as long. tests/net_crypto_portable_test.cpp runs everything with the second pair.
 #ifdef __SIZEOF_INT128__
 
 __extension__ using Wide = unsigned __int128;
 using Lanes = std::uint32_t __attribute__((vector_size(16)));
 
-Wide wide(std::uint64_t high, std::uint64_t low) {
-    return Wide(high) << 64 | low;
-}
 Wide multiply(std::uint64_t a, std::uint64_t b) {
     return Wide(a) * b;
 }
-
 template <int count>
 Lanes rotate_bits(Lanes a) {
     return a << count | a >> (32 - count);
@@ -34,30 +30,25 @@ Lanes rotate_bits(Lanes a) {
 #else
 
 struct Wide {
-    std::uint64_t high, low;
+    std::uint64_t low, high;
+    Wide(std::uint64_t with_low, std::uint64_t with_high = 0) : low(with_low), high(with_high) {}
     explicit operator std::uint64_t() const { return low; }
     friend Wide operator+(Wide a, Wide b) {
         const std::uint64_t sum = a.low + b.low;
-        return {a.high + b.high + (sum < a.low), sum};
-    }
-    friend bool operator<(Wide a, Wide b) {
-        return (a.high < b.high) | ((a.high == b.high) & (a.low < b.low));
+        return {sum, a.high + b.high + (sum < a.low)};
     }
     /// By 1 to 64 bits; the upper half of the result is not needed, and zero.
     friend Wide operator>>(Wide a, int count) {
-        return {0, count == 64 ? a.high : a.high << (64 - count) | a.low >> count};
+        return count == 64 ? a.high : a.high << (64 - count) | a.low >> count;
     }
 };
 
-Wide wide(std::uint64_t high, std::uint64_t low) {
-    return {high, low};
-}
 Wide multiply(std::uint64_t a, std::uint64_t b) {
     const std::uint64_t a0 = a & 0xFFFFFFFF, a1 = a >> 32, b0 = b & 0xFFFFFFFF, b1 = b >> 32;
     const std::uint64_t bottom = a0 * b0;
     const std::uint64_t middle = a1 * b0 + (bottom >> 32);
     const std::uint64_t other = a0 * b1 + (middle & 0xFFFFFFFF);
-    return {a1 * b1 + (middle >> 32) + (other >> 32), other << 32 | (bottom & 0xFFFFFFFF)};
+    return {other << 32 | (bottom & 0xFFFFFFFF), a1 * b1 + (middle >> 32) + (other >> 32)};
 }
 
 struct Lanes {
@@ -77,9 +68,8 @@ Lanes rotate_bits(Lanes a) {
 std::uint64_t low(Wide a) {
     return static_cast<std::uint64_t>(a);
 }
-template <int count>
-std::uint64_t shifted_down(Wide a) {
-    return static_cast<std::uint64_t>(a >> count);
+std::uint64_t high(Wide a) {
+    return low(a >> 64);
 }
 
 /// Lane i gets what lane i + count had, modulo 4.
@@ -189,6 +179,14 @@ private:
     std::byte bytes_[kBatchBlocks * kBlockBytes];
 };
 
+/// Adds b0 and b1 to the lower and the upper word of a number. Returns the carry.
+std::uint64_t add(std::uint64_t& a0, std::uint64_t& a1, std::uint64_t b0, std::uint64_t b1) {
+    a0 += b0;
+    const std::uint64_t sum = a1 + b1;
+    a1 = sum + (a0 < b0);
+    return std::uint64_t(sum < b1) + (a1 < sum);
+}
+
 /// Poly1305 with an accumulator of 64 + 64 + 3 bits.
 class Poly1305 {
 public:
@@ -212,14 +210,14 @@ public:
     }
     Tag tag() const {
         // If h + 5 reaches 2^130, then h >= 2^130 - 5, and h + 5 - 2^130 is what remains.
-        const Wide h = wide(h1_, h0_), plus5 = h + wide(0, 5);
-        const std::uint64_t keep = ((h2_ + std::uint64_t(plus5 < h)) >> 2) - 1;  // all ones if h is small
-        const std::uint64_t h0 = (h0_ & keep) | (low(plus5) & ~keep);
-        const std::uint64_t h1 = (h1_ & keep) | (shifted_down<64>(plus5) & ~keep);
-        const Wide sum = wide(h1, h0) + wide(pad1_, pad0_);
+        std::uint64_t h0 = h0_, h1 = h1_;
+        const std::uint64_t keep = ((h2_ + add(h0, h1, 5, 0)) >> 2) - 1;  // all ones if h is small
+        h0 = (h0_ & keep) | (h0 & ~keep);
+        h1 = (h1_ & keep) | (h1 & ~keep);
+        add(h0, h1, pad0_, pad1_);
         Tag tag;
-        store(tag.data(), low(sum));
-        store(tag.data() + 8, shifted_down<64>(sum));
+        store(tag.data(), h0);
+        store(tag.data() + 8, h1);
         return tag;
     }
 
@@ -234,23 +232,14 @@ void Poly1305::blocks(Bytes bytes, std::uint64_t top) {
     std::uint64_t h0 = h0_, h1 = h1_, h2 = h2_;
     for (std::size_t i = 0; i < bytes.size(); i += 16) {
         // h2 <= 4 here, at most 6 after the addition: no sum of products overflows.
-        const Wide block = wide(load<std::uint64_t>(&bytes[i + 8]), load<std::uint64_t>(&bytes[i]));
-        const Wide sum = wide(h1, h0) + block;
-        h0 = low(sum);
-        h1 = shifted_down<64>(sum);
-        h2 += std::uint64_t(sum < block) + top;
-
+        h2 += add(h0, h1, load<std::uint64_t>(&bytes[i]), load<std::uint64_t>(&bytes[i + 8])) + top;
         const Wide product0 = multiply(h0, r0) + multiply(h1, s1);
-        const Wide product1 =
-            multiply(h0, r1) + multiply(h1, r0) + wide(0, h2 * s1) + wide(0, shifted_down<64>(product0));
-        const std::uint64_t product2 = h2 * r0 + shifted_down<64>(product1);
-
+        const Wide product1 = multiply(h0, r1) + multiply(h1, r0) + h2 * s1 + high(product0);
+        const std::uint64_t product2 = h2 * r0 + high(product1);
+        h0 = low(product0);
+        h1 = low(product1);
         // What lies above bit 130 counts five times at the bottom.
-        const Wide above = wide(0, (product2 >> 2) + (product2 & ~std::uint64_t(3)));
-        const Wide reduced = wide(low(product1), low(product0)) + above;
-        h0 = low(reduced);
-        h1 = shifted_down<64>(reduced);
-        h2 = (product2 & 3) + std::uint64_t(reduced < above);
+        h2 = (product2 & 3) + add(h0, h1, (product2 >> 2) + (product2 & ~std::uint64_t(3)), 0);
     }
     h0_ = h0;
     h1_ = h1;
@@ -289,12 +278,10 @@ Field operator-(const Field& a, const Field& b) {
 
 /// Limbs below 2^51, the second one below 2^51 + 2^20, from sums below 2^115.
 Field carried(const Wide& t0, const Wide& t1, const Wide& t2, const Wide& t3, const Wide& t4) {
-    const Wide u1 = t1 + wide(0, shifted_down<51>(t0));
-    const Wide u2 = t2 + wide(0, shifted_down<51>(u1));
-    const Wide u3 = t3 + wide(0, shifted_down<51>(u2));
-    const Wide u4 = t4 + wide(0, shifted_down<51>(u3));
-    const Wide u0 = wide(0, low(t0) & kLimbMask) + multiply(shifted_down<51>(u4), 19);  // 2^255 is 19
-    return {{low(u0) & kLimbMask, (low(u1) & kLimbMask) + shifted_down<51>(u0), low(u2) & kLimbMask,
+    const Wide u1 = t1 + low(t0 >> 51), u2 = t2 + low(u1 >> 51), u3 = t3 + low(u2 >> 51);
+    const Wide u4 = t4 + low(u3 >> 51);
+    const Wide u0 = multiply(low(u4 >> 51), 19) + (low(t0) & kLimbMask);  // 2^255 is 19
+    return {{low(u0) & kLimbMask, (low(u1) & kLimbMask) + low(u0 >> 51), low(u2) & kLimbMask,
              low(u3) & kLimbMask, low(u4) & kLimbMask}};
 }
 
@@ -401,38 +388,16 @@ struct Ladder {
 
 // BLAKE2s.
 
-class Blake2s {
-public:
-    explicit Blake2s(Bytes key = {}) {
-        assert(key.size() <= 32);
-        state_[0] ^= 0x01010020 ^ static_cast<std::uint32_t>(key.size() << 8);
-        std::copy(key.begin(), key.end(), buffer_);
-        if (!key.empty()) buffered_ = sizeof(buffer_);
-    }
-    void update(Bytes bytes) {
-        while (!bytes.empty()) {
-            if (buffered_ == sizeof(buffer_)) compress(0);  // not sooner: the last block differs
-            const std::size_t size = std::min(bytes.size(), sizeof(buffer_) - buffered_);
-            std::copy_n(bytes.begin(), size, buffer_ + buffered_);
-            buffered_ += size;
-            bytes = bytes.subspan(size);
-        }
-    }
-    void finish(std::span<std::byte, 32> hash) {
-        std::fill(buffer_ + buffered_, buffer_ + sizeof(buffer_), std::byte(0));
-        compress(0xFFFFFFFF);
-        for (std::size_t i = 0; i < 8; ++i) store(hash.data() + 4 * i, state_[i]);
-    }
+constexpr std::array<std::uint32_t, 8> kStart = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
-private:
-    static constexpr std::array<std::uint32_t, 8> kStart = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                                            0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+struct Blake2s {
+    std::array<std::uint32_t, 8> state = kStart;
+    std::uint64_t total = 0;  // bytes compressed
+    std::byte buffer[64] = {};
+    std::size_t buffered = 0;
+
     void compress(std::uint32_t last_block);
-
-    std::array<std::uint32_t, 8> state_ = kStart;
-    std::uint64_t total_ = 0;  // bytes compressed
-    std::byte buffer_[64] = {};
-    std::size_t buffered_ = 0;
 };
 
 void Blake2s::compress(std::uint32_t last_block) {
@@ -448,14 +413,14 @@ void Blake2s::compress(std::uint32_t last_block) {
         {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5},
         {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
     };
-    total_ += buffered_;
-    buffered_ = 0;
+    total += buffered;
+    buffered = 0;
     Wiped<std::array<std::uint32_t, 16>> m, v;
-    for (std::size_t i = 0; i < 16; ++i) m[i] = load<std::uint32_t>(buffer_ + 4 * i);
-    std::copy(state_.begin(), state_.end(), v.begin());
+    for (std::size_t i = 0; i < 16; ++i) m[i] = load<std::uint32_t>(buffer + 4 * i);
+    std::copy(state.begin(), state.end(), v.begin());
     std::copy(kStart.begin(), kStart.end(), v.begin() + 8);
-    v[12] ^= static_cast<std::uint32_t>(total_);
-    v[13] ^= static_cast<std::uint32_t>(total_ >> 32);
+    v[12] ^= static_cast<std::uint32_t>(total);
+    v[13] ^= static_cast<std::uint32_t>(total >> 32);
     v[14] ^= last_block;
     for (const auto& order : kOrder) {
         for (std::size_t i = 0; i < 8; ++i) {  // four columns, then four diagonals
@@ -470,30 +435,43 @@ void Blake2s::compress(std::uint32_t last_block) {
             c += d, b = std::rotr(b ^ c, 7);
         }
     }
-    for (std::size_t i = 0; i < 8; ++i) state_[i] ^= v[i] ^ v[i + 8];
+    for (std::size_t i = 0; i < 8; ++i) state[i] ^= v[i] ^ v[i + 8];
 }
 
-/// Of `first` and then `second`.
-Key hmac(Bytes key, Bytes first, Bytes second) {
+/// BLAKE2s of the parts one after the other.
+void hash_parts(std::span<std::byte, 32> result, Bytes key, std::initializer_list<Bytes> parts) {
+    assert(key.size() <= 32);
+    Wiped<Blake2s> hash;
+    hash.state[0] ^= 0x01010020 ^ static_cast<std::uint32_t>(key.size() << 8);
+    std::copy(key.begin(), key.end(), hash.buffer);
+    hash.buffered = key.empty() ? 0 : sizeof hash.buffer;
+    for (Bytes part : parts) {
+        while (!part.empty()) {
+            if (hash.buffered == sizeof hash.buffer) hash.compress(0);  // not sooner: the last block differs
+            const std::size_t size = std::min(part.size(), sizeof hash.buffer - hash.buffered);
+            std::copy_n(part.begin(), size, hash.buffer + hash.buffered);
+            hash.buffered += size;
+            part = part.subspan(size);
+        }
+    }
+    std::fill(hash.buffer + hash.buffered, std::end(hash.buffer), std::byte(0));
+    hash.compress(0xFFFFFFFF);
+    for (std::size_t i = 0; i < 8; ++i) store(result.data() + 4 * i, hash.state[i]);
+}
+
+/// HMAC of `first` and then `second`.
+Key hmac(const Key& key, Bytes first, Bytes second) {
     Wiped<std::array<std::byte, 64>> block;
     block.fill(std::byte(0));
-    if (key.size() > block.size()) {
-        Wiped<Blake2s> hash;
-        hash.update(key);
-        hash.finish(std::span(block).first<32>());
-    } else {
-        std::copy(key.begin(), key.end(), block.begin());
-    }
-    Key result;
-    const auto hash = [&](std::uint8_t pad, Bytes text, Bytes more) {
-        Wiped<Blake2s> state;
+    std::copy(key.bytes().begin(), key.bytes().end(), block.begin());
+    const auto padded = [&](std::uint8_t pad) {
         for (std::byte& byte : block) byte ^= std::byte(pad);
-        for (const Bytes part : {Bytes(block), text, more}) state.update(part);
-        state.finish(result.bytes());
+        return Bytes(block);
     };
-    hash(0x36, first, second);
-    hash(0x36 ^ 0x5c, result.bytes(), {});
-    return result;
+    Key inner, outer;
+    hash_parts(inner.bytes(), {}, {padded(0x36), first, second});
+    hash_parts(outer.bytes(), {}, {padded(0x36 ^ 0x5c), inner.bytes()});
+    return outer;
 }
 
 /// Whoever holds the key may branch on these bytes: the outcome of a check, or a text that was opened.
@@ -571,39 +549,20 @@ bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key) {
 }
 
 Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key) {
-    Wiped<Blake2s> state(key);
-    state.update(bytes);
     Bytes32 hash;
-    state.finish(hash);
+    hash_parts(hash, key, {bytes});
     return hash;
-}
-
-Bytes32 hmac_blake2s(std::span<const std::byte> key, std::span<const std::byte> bytes) {
-    const Key code = hmac(key, bytes, {});
-    Bytes32 result;
-    std::copy(code.bytes().begin(), code.bytes().end(), result.begin());
-    return result;
 }
 
 void hkdf(const Key& chaining_key, std::span<const std::byte> input, std::span<Key> outputs) {
     assert(outputs.size() == 2 || outputs.size() == 3);
-    const Key temporary = hmac(chaining_key.bytes(), input, {});
+    const Key temporary = hmac(chaining_key, input, {});
     Bytes previous;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
         const std::byte number[] = {static_cast<std::byte>(i + 1)};
-        outputs[i] = hmac(temporary.bytes(), previous, number);
+        outputs[i] = hmac(temporary, previous, number);
         previous = outputs[i].bytes();
     }
-}
-
-void chacha20(const Key& key, const Nonce& nonce, std::uint32_t counter, std::span<std::byte> text) {
-    Wiped<KeyStream>(key, nonce, counter).xor_into(text);
-}
-
-Tag poly1305(const Key& key, std::span<const std::byte> bytes) {
-    Wiped<Poly1305> poly(key.bytes().data());
-    poly.update(bytes, false);
-    return poly.tag();
 }
 
 }  // namespace shoal::net

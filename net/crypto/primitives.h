@@ -74,23 +74,12 @@ PublicKey x25519_public_key(const Key& private_key);
 /// up. `shared` may be `private_key`.
 [[nodiscard]] bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key);
 
-// Hashes. Sources: RFC 7693 (BLAKE2s-256), RFC 2104 (HMAC), the Noise protocol, revision 34 (HKDF).
+// Hashes. Sources: RFC 7693 (BLAKE2s-256), the Noise protocol, revision 34 (HKDF, of the HMAC of RFC 2104).
 
 /// `key`, at most 32 bytes, makes it a message authentication code.
 Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key = {});
 
-/// A `key` of more than 64 bytes counts as its hash.
-Bytes32 hmac_blake2s(std::span<const std::byte> key, std::span<const std::byte> bytes);
-
 /// Noise's HKDF(chaining_key, input, outputs.size()), 2 or 3 outputs. One of them may be `chaining_key`.
 void hkdf(const Key& chaining_key, std::span<const std::byte> input, std::span<Key> outputs);
-
-// The halves of seal() and open(). Only the tests call them, with the vectors of RFC 8439.
-
-/// XORs the key stream from block `counter` on into `text`.
-void chacha20(const Key& key, const Nonce& nonce, std::uint32_t counter, std::span<std::byte> text);
-
-/// One key may serve for one message.
-Tag poly1305(const Key& key, std::span<const std::byte> bytes);
 
 }  // namespace shoal::net

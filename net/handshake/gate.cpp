@@ -34,7 +34,7 @@ struct Gate::Attempt {
     Time now;
     std::uint64_t name;  // of the connect
     Networks networks;
-    NoiseResponder noise;
+    NoiseExchange noise;
     std::array<std::byte, kConnectMessageBytes> message{};
     ClientHello hello{};     // views into message
     bool has_token = false;  // an authentic one, in token_
@@ -102,7 +102,7 @@ void Gate::receive_connect(const Address& from, const HandshakePacket& connect, 
 
     const auto prologue =
         handshake_prologue(config_.protocol_id, config_.security, connect.client_nonce, connect.cookie);
-    Attempt attempt{from, connect, now, name, networks, NoiseResponder(prologue, public_key_)};
+    Attempt attempt{from, connect, now, name, networks, NoiseExchange(prologue, public_key_)};
     std::ranges::copy(connect.message, attempt.message.begin());
     if (!attempt.noise.read(key_, attempt.message)) {
         count(Drop::bad_tag);  // sealed for another key
@@ -233,7 +233,7 @@ void Gate::answer(Attempt& attempt, const Verdict& verdict) {
     const std::span<std::byte> body = std::span(payload).subspan(kNoiseKeyBytes);
     const std::size_t size = write(verdict, body.first<kMaxVerdictBytes>());
     const std::span<std::byte> message = std::span(payload).first(size + kNoiseOverheadBytes);
-    attempt.noise.write(entropy_.next_key(), message);
+    (void)attempt.noise.write(entropy_.next_key(), message);  // read() refused low-order points
     const HandshakePacket packet{.kind = PacketKind::answer,
                                  .client_nonce = attempt.connect.client_nonce,
                                  .cookie = attempt.connect.cookie,
@@ -259,8 +259,8 @@ void Gate::remember(const Attempt& attempt, const Verdict& verdict, const Handsh
     session.receive_first = attempt.hello.first_packet_number;
     session.salt = entropy_.next() | 1;
     const NoiseKeys keys = attempt.noise.split();
-    const PacketCipher cipher = PacketCipher::make(config_.security, config_.protocol_id, keys.to_initiator,
-                                                   keys.to_responder, session.send_first, attempt.now);
+    const PacketCipher cipher(config_.security, config_.protocol_id, keys.to_initiator, keys.to_responder,
+                              session.send_first, attempt.now);
     pending_.push_back({session, cipher, verdict.connection_id, attempt.now, answer});
     Pending& pending = pending_.back();
     assert(answer.message.size() == pending.message.size());

@@ -37,12 +37,9 @@ void take_keys(Insider& insider, bool is_sealed, const NoiseKeys& keys, bool to_
     const Key& send = to_server ? keys.to_responder : keys.to_initiator;
     const Key& receive = to_server ? keys.to_initiator : keys.to_responder;
     const Security security = is_sealed ? Security::sealed : Security::insecure;
-    insider.cipher = PacketCipher::make(security, kProtocol, send, receive, insider.first, Time(0));
-    ByteReader words(send.bytes());
-    const std::uint64_t low = words.u64();
-    insider.decoder =
-        is_sealed ? naive::Decoder::sealed(kProtocol, to_server, insider.first, send)
-                  : naive::Decoder::insecure(kProtocol, to_server, insider.first, SipKey{low, words.u64()});
+    insider.cipher = PacketCipher(security, kProtocol, send, receive, insider.first, Time(0));
+    insider.decoder = is_sealed ? naive::Decoder::sealed(kProtocol, to_server, insider.first, send)
+                                : naive::Decoder::insecure(kProtocol, to_server, insider.first, send);
 }
 
 Key ephemeral() {
@@ -65,13 +62,13 @@ void enter(Host& host, const Caught& from_host, bool is_sealed, Insider& insider
     std::array<std::byte, kConnectMessageBytes> message{};
     write(ClientHello{0x5C4E, insider.first, {}, {}}, noise_payload(message).first<kClientHelloBytes>());
     const PublicKey known = public_key(key_of_server(is_sealed));
-    NoiseInitiator noise(handshake_prologue(kProtocol, security, kNonce, cookie.cookie), known, ephemeral());
-    CHECK(noise.write(message));
+    NoiseExchange noise(handshake_prologue(kProtocol, security, kNonce, cookie.cookie), known);
+    CHECK(noise.write(ephemeral(), message));
     host.receive(kPeer, write(Connect{kWireVersion, kNonce, kProtocol, cookie.cookie, message}, buffer), now);
     Answer answer;
     CHECK(!read(from_host.sent.back().second, answer));
     Datagram copy(answer.message.begin(), answer.message.end());
-    CHECK(noise.read(copy));
+    CHECK(noise.read(ephemeral(), copy));
     Verdict verdict;
     CHECK(read(noise_payload(copy), verdict) && verdict.is_accepted);
     insider.connection_id = verdict.connection_id;
@@ -96,10 +93,10 @@ void accept(Client& client, const Caught& from_client, bool is_sealed, Insider& 
     body.insert(body.end(), verdict.begin(), verdict.begin() + std::ptrdiff_t(size));
     body.resize(size + kNoiseOverheadBytes);
     const Key key = key_of_server(is_sealed);
-    NoiseResponder noise(handshake_prologue(kProtocol, security, nonce, 1), public_key(key));
+    NoiseExchange noise(handshake_prologue(kProtocol, security, nonce, 1), public_key(key));
     Datagram message(connect.message.begin(), connect.message.end());
     CHECK(noise.read(key, message));
-    noise.write(ephemeral(), body);
+    CHECK(noise.write(ephemeral(), body));
     take_keys(insider, is_sealed, noise.split(), false);
     client.receive(kPeer, write(Answer{nonce, 1, body}, buffer), now);
 }

@@ -81,8 +81,8 @@ Bytes Guest::connect(std::uint64_t cookie) {
     std::array<std::byte, kConnectMessageBytes> message{};
     write(ClientHello{host.schema_hash, 1, {}, {}}, noise_payload(message).first<kClientHelloBytes>());
     const auto prologue = handshake_prologue(host.protocol_id, Security::sealed, nonce_, cookie);
-    noise_.emplace(prologue, known, Key(seed_of(secret_)));
-    if (!noise_->write(message)) return {};
+    noise_.emplace(prologue, known);
+    if (!noise_->write(Key(seed_of(secret_)), message)) return {};
     Buffer buffer;
     return copy_of(write(Connect{kWireVersion, nonce_, host.protocol_id, cookie, message}, buffer));
 }
@@ -92,10 +92,12 @@ bool Guest::read_answer(std::span<const std::byte> datagram, Time now) {
     if (!noise_ || cipher_ || kind_of(datagram) != PacketKind::answer || read(datagram, answer)) return false;
     Bytes body = copy_of(answer.message);
     Verdict verdict;
-    if (!noise_->read(body) || !read(noise_payload(body), verdict) || !verdict.is_accepted) return false;
+    if (!noise_->read(Key(seed_of(secret_)), body) || !read(noise_payload(body), verdict) ||
+        !verdict.is_accepted)
+        return false;
     const NoiseKeys keys = noise_->split();
-    cipher_ = PacketCipher::make(Security::sealed, host_config().protocol_id, keys.to_responder,
-                                 keys.to_initiator, next_number_, now);
+    cipher_ = PacketCipher(Security::sealed, host_config().protocol_id, keys.to_responder, keys.to_initiator,
+                           next_number_, now);
     connection_id_ = verdict.connection_id;
     server_newest_ = verdict.first_packet_number - 1;
     return true;

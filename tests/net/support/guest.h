@@ -74,7 +74,7 @@ private:
     std::optional<Bytes> open(std::span<const std::byte> datagram, Time now);
 
     std::uint64_t nonce_, secret_;
-    std::optional<NoiseInitiator> noise_;
+    std::optional<NoiseExchange> noise_;
     std::optional<PacketCipher> cipher_;
     std::uint32_t connection_id_ = 0;
     std::uint64_t next_number_ = 1, server_newest_ = 0;
