@@ -81,7 +81,8 @@ TEST(BadNetwork, DelaysBothDirectionsBeforeASocket) {
     const Address loopback = Address::ipv4(127, 0, 0, 1, 0);
     Socket near = std::move(Socket::open(loopback).value()), far = std::move(Socket::open(loopback).value());
     const Address near_address = near.local_address().value(), far_address = far.local_address().value();
-    BadNetwork network(near, {.latency = 30ms}, {.latency = 50ms}, 1);
+    BadNetwork network(near, {.latency = 30ms}, 1);
+    network.in().set_config({.latency = 50ms});
     Recorder recorder;
     Host host(host_config(), recorder, network);  // drops what comes, and counts it
     EXPECT_EQ(network.receive_all(near, host, 0ms), 0u);

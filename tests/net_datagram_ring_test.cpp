@@ -1,4 +1,4 @@
-#include "net/socket/datagram_ring.h"
+#include "net/socket/network_thread.h"
 
 #include <gtest/gtest.h>
 

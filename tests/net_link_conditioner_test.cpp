@@ -1,4 +1,4 @@
-#include "net/socket/link_conditioner.h"
+#include "net/socket/bad_network.h"
 
 #include <gtest/gtest.h>
 

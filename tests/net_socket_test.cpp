@@ -107,6 +107,12 @@ TEST(Socket, ErrorsAreResults) {
     EXPECT_TRUE(moved.local_address());
 }
 
+std::uint64_t send_dropped(const Socket& socket) {
+    const SocketStats& stats = socket.stats();
+    return stats.send_blocked + stats.send_unreachable + stats.send_forbidden + stats.send_too_large +
+           stats.send_failed;
+}
+
 const Address kLoopback = Address::ipv4(127, 0, 0, 1, 0);
 
 Socket open_socket(const SocketConfig& config = {}) {
@@ -189,10 +195,10 @@ TEST(Socket, CountsEachReasonNotToSend) {
     EXPECT_EQ(socket.try_send(Address::ipv4(127, 0, 0, 1, 9), huge), NetError::too_large);
     EXPECT_EQ(socket.stats().send_too_large, 1u);
     EXPECT_NE(socket.try_send(Address::ipv4(127, 255, 255, 255, 9), bytes), NetError::none);  // broadcast
-    EXPECT_EQ(socket.stats().send_dropped(), 4u);
+    EXPECT_EQ(send_dropped(socket), 4u);
     EXPECT_EQ(socket.stats().sent, 0u);
     Socket moved = std::move(socket);
-    EXPECT_EQ(moved.stats().send_dropped(), 4u);
+    EXPECT_EQ(send_dropped(moved), 4u);
 }
 
 #ifdef __linux__
@@ -222,7 +228,7 @@ TEST(Socket, AFullBufferBlocksNobodyAndIsCounted) {
     socket.send(to, bytes);
     EXPECT_EQ(socket.stats().sent, sent);
     EXPECT_EQ(socket.stats().send_blocked, 2u);
-    EXPECT_EQ(socket.stats().send_dropped(), 2u);
+    EXPECT_EQ(send_dropped(socket), 2u);
     // Once there is room again it goes on.
     std::vector<std::byte> drain(1 << 16);
     pollfd writable{stream, POLLOUT, 0};
@@ -249,16 +255,24 @@ TEST(Socket, FullReceiverLosesQuietly) {
     EXPECT_EQ(to.stats().receive_failed, 0u);
 }
 
-TEST(Socket, BufferSizesCanBeReadBack) {
+#ifdef __linux__
+TEST(Socket, BuffersAreAsLargeAsAsked) {
+    const auto bytes = [](const Socket& socket, int name) {
+        int value = 0;
+        socklen_t size = sizeof value;
+        EXPECT_EQ(getsockopt(static_cast<int>(socket.handle()), SOL_SOCKET, name, &value, &size), 0);
+        return value;
+    };
     SocketConfig small, large;
     small.receive_buffer_bytes = small.send_buffer_bytes = 16'384;
     large.receive_buffer_bytes = large.send_buffer_bytes = UINT32_MAX;  // less, but not an error
     const Socket a = open_socket(small), b = open_socket(large);
-    EXPECT_GE(a.receive_buffer_bytes(), 16'384u);
-    EXPECT_GE(a.send_buffer_bytes(), 16'384u);
-    EXPECT_GT(b.receive_buffer_bytes(), a.receive_buffer_bytes());
-    EXPECT_GT(b.send_buffer_bytes(), a.send_buffer_bytes());
+    for (const int name : {SO_RCVBUF, SO_SNDBUF}) {
+        EXPECT_GE(bytes(a, name), 16'384);
+        EXPECT_GT(bytes(b, name), bytes(a, name));
+    }
 }
+#endif
 
 #ifdef IP_MTU_DISCOVER
 TEST(Socket, ForbidsFragmentsUnlessAsked) {
@@ -399,7 +413,7 @@ TEST(Socket, AnswersFromElsewhereWhenTheAddressIsNoUse) {
         EXPECT_TRUE(client.receive(bytes, answered));
     }
     EXPECT_EQ(server.stats().sent, 3u);
-    EXPECT_EQ(server.stats().send_dropped(), 0u);
+    EXPECT_EQ(send_dropped(server), 0u);
 }
 
 // Goal: the table is bounded; what comes to a further address is answered from where the system likes.

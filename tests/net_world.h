@@ -16,7 +16,7 @@
 #include "net/client.h"
 #include "net/connection.h"
 #include "net/host.h"
-#include "net/socket/link_conditioner.h"
+#include "net/socket/bad_network.h"
 #include "net_handshake_packets.h"
 #include "server_key.h"
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "../result.h"
 
@@ -26,7 +27,9 @@ struct Address {
     // which it answers. 0: the system chooses. No part of the address: not compared, hashed or printed.
     std::uint8_t local = 0;
 
-    static Address ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port);
+    static Address ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port) {
+        return {.ip = {a, b, c, d}, .port = port, .family = Family::ipv4};
+    }
     static Address ipv6(const std::array<std::uint8_t, 16>& ip, std::uint16_t port, std::uint32_t scope = 0);
     static Address any_ipv4(std::uint16_t port) { return ipv4(0, 0, 0, 0, port); }
     /// The IPv6 wildcard; a socket bound to it also serves IPv4.
@@ -39,7 +42,9 @@ struct Address {
     std::string to_string() const;
 
     bool is_loopback() const;
-    friend std::strong_ordering operator<=>(const Address& a, const Address& b);
+    friend std::strong_ordering operator<=>(const Address& a, const Address& b) {
+        return std::tie(a.family, a.ip, a.scope, a.port) <=> std::tie(b.family, b.ip, b.scope, b.port);
+    }
     friend bool operator==(const Address& a, const Address& b) {
         return a.ip == b.ip && a.port == b.port && a.family == b.family && a.scope == b.scope;
     }

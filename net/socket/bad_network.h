@@ -2,11 +2,85 @@
 // A bad network before a socket, or between the endpoints of one program.
 
 #include <unordered_map>
+#include <vector>
 
-#include "link_conditioner.h"
 #include "socket.h"
 
 namespace shoal::net {
+
+/// Probabilities are 0..1, per datagram, independent of each other.
+struct LinkConfig {
+    Duration latency{0};  // one way
+    Duration jitter{0};   // each delay is up to this much longer, evenly
+    Duration spread{0};   // each delay is up to this much longer or shorter, evenly; never below zero
+    double loss = 0;
+    double burst = 0;         // chance that a burst of loss starts here
+    double burst_length = 8;  // datagrams lost in a burst, mean; >= 1
+    double duplicate = 0;     // chance of a second copy, with its own delay
+    double reorder = 0;       // chance to be held back by reorder_delay; all others keep their order
+    Duration reorder_delay = std::chrono::milliseconds(20);
+    double corrupt = 0;              // chance that one to four bits flip, or the end is cut off
+    std::size_t max_queued = 65536;  // datagrams under way; more are lost
+    // A bottleneck before the latency: datagrams pass one after the other, in order of arrival.
+    std::uint64_t bytes_per_second = 0;   // 0: none
+    std::size_t queue_bytes = 64 * 1024;  // waiting for it; what does not fit is lost (tail drop)
+};
+
+struct LinkStats {
+    std::uint64_t offered = 0, delivered = 0;
+    std::uint64_t lost = 0, lost_in_bursts = 0, overflowed = 0;
+    std::uint64_t duplicated = 0, reordered = 0, corrupted = 0;
+};
+
+/// One direction of one path, or of many: takes datagrams and gives back what a real path would leave of
+/// them. Same seed and same calls, same result, on every platform.
+class LinkConditioner {
+public:
+    struct Datagram {
+        Address from;
+        Address to;
+        std::vector<std::byte> bytes;
+        Time due{0};
+        std::uint64_t order = 0;  // of those due at the same time
+    };
+
+    LinkConditioner(const LinkConfig& config, std::uint64_t seed) : config_(config), random_state_(seed) {}
+
+    /// May be changed at any time; what is under way keeps its due time.
+    void set_config(const LinkConfig& config) {
+        config_ = config;
+        in_burst_ = in_burst_ && config.burst > 0;
+    }
+    const LinkConfig& config() const { return config_; }
+
+    void push(const Address& from, const Address& to, std::span<const std::byte> bytes, Time now);
+    /// Takes the next datagram that is due by `now`, earliest first. The old bytes of `out` are reused.
+    bool pop(Time now, Datagram& out);
+
+    std::size_t queued() const { return count_; }
+    /// When the next one is due; only if queued() > 0.
+    Time next_due() const { return heap_.front().due; }
+    /// How long a datagram that comes now waits for the bottleneck.
+    Duration queue_delay(Time now) const;
+    const LinkStats& stats() const { return stats_; }
+
+private:
+    std::uint64_t random();
+    bool chance(double probability);
+    void schedule(const Address& from, const Address& to, std::span<const std::byte> bytes, Time now);
+    bool pass_bottleneck(std::size_t bytes, Time now);
+    void corrupt(std::vector<std::byte>& bytes);
+
+    LinkConfig config_;
+    LinkStats stats_;
+    std::vector<Datagram> heap_;  // the first count_; the others are there to be used again
+    std::size_t count_ = 0;
+    std::uint64_t random_state_;
+    std::uint64_t next_order_ = 0;
+    Time newest_due_{0};                      // of datagrams that kept their order
+    std::chrono::nanoseconds busy_until_{0};  // when the bottleneck will have sent all queued datagrams
+    bool in_burst_ = false;
+};
 
 /// One way in and one way out, each a LinkConditioner. Same seed and same calls, same result, on every
 /// platform. Before a socket, for one endpoint:
@@ -22,11 +96,9 @@ class BadNetwork final : public Sink {
 public:
     /// `outside` is a socket or another Sink, and stays the caller's. `config` is for each direction.
     BadNetwork(Sink& outside, const LinkConfig& config, std::uint64_t seed)
-        : BadNetwork(outside, config, config, seed) {}
-    BadNetwork(Sink& outside, const LinkConfig& out, const LinkConfig& in, std::uint64_t seed)
-        : BadNetwork(&outside, out, in, seed) {}
+        : BadNetwork(&outside, config, seed) {}
     /// `config` is for the way to each endpoint. What is for an address that no endpoint has is dropped.
-    BadNetwork(const LinkConfig& config, std::uint64_t seed) : BadNetwork(nullptr, config, config, seed) {}
+    BadNetwork(const LinkConfig& config, std::uint64_t seed) : BadNetwork(nullptr, config, seed) {}
 
     /// The Sink of the endpoint with this address. Lives as long as the network.
     Sink& at(const Address& address) { return place(address); }
@@ -42,14 +114,14 @@ public:
 
     /// When the next datagram is due, or `at_most` if that is earlier.
     Time next_due(Time at_most) const;
-    /// The two directions, to change them or to ask what they did.
+    /// The directions, to change one or to ask what it did.
     LinkConditioner& out() { return out_; }
     LinkConditioner& in(const Address& address = {}) { return place(address).in; }
 
 private:
     struct Place final : Sink {
         Place(BadNetwork& of, const Address& at, std::uint64_t seed)
-            : network(of), address(at), in(of.in_config_, seed) {}
+            : network(of), address(at), in(of.config_, seed) {}
         void send(const Address& to, std::span<const std::byte> datagram) override {
             network.carry(address, to, datagram);
         }
@@ -58,15 +130,15 @@ private:
         LinkConditioner in;
     };
 
-    BadNetwork(Sink* outside, const LinkConfig& out, const LinkConfig& in, std::uint64_t seed)
-        : outside_(outside), in_config_(in), seed_(seed), out_(out, seed + 1) {}
+    BadNetwork(Sink* outside, const LinkConfig& config, std::uint64_t seed)
+        : outside_(outside), config_(config), seed_(seed), out_(config, seed + 1) {}
     BadNetwork(const BadNetwork&) = delete;
     BadNetwork& operator=(const BadNetwork&) = delete;
     Place& place(const Address& address);
     void carry(const Address& from, const Address& to, std::span<const std::byte> datagram);
 
     Sink* outside_;
-    LinkConfig in_config_;
+    LinkConfig config_;
     std::uint64_t seed_;
     LinkConditioner out_;
     std::unordered_map<Address, Place> places_;  // the endpoint before a socket has no address

@@ -1,24 +1,17 @@
 #include "network_thread.h"
 
-#include <algorithm>
-#include <array>
-#include <utility>
-
 namespace shoal::net {
 namespace {
 
-// After an error of the socket (an interface went away, the system took the socket), and against a bell that
-// was not heard.
-constexpr Duration kPatience = std::chrono::milliseconds(100);
+constexpr Duration kPatience = std::chrono::milliseconds(100);  // of a sleeper whom nothing wakes
 constexpr int kTurn = 256;  // datagrams received before sending has its turn
 
 }  // namespace
 
 Result<std::unique_ptr<NetworkThread>> NetworkThread::start(Socket socket, std::function<Time()> clock,
                                                             const NetworkThreadConfig& config) {
-    SocketConfig small;
-    small.receive_buffer_bytes = small.send_buffer_bytes = 1 << 14;
-    Result<Socket> bell = Socket::open(Address::ipv4(127, 0, 0, 1, 0), small);
+    constexpr SocketConfig kSmall{.receive_buffer_bytes = 1 << 14, .send_buffer_bytes = 1 << 14};
+    Result<Socket> bell = Socket::open(Address::ipv4(127, 0, 0, 1, 0), kSmall);
     if (!bell) return bell.error();
     Result<Address> address = bell.value().local_address();
     if (!address) return address.error();
@@ -91,7 +84,9 @@ void NetworkThread::stop() {
 
 NetworkThreadStats NetworkThread::stats() const {
     const std::lock_guard lock(mutex_);
-    return {shown_, receive_overflow_.load(std::memory_order_relaxed), send_overflow_};
+    NetworkThreadStats result = shown_;
+    result.send_overflow = send_overflow_;
+    return result;
 }
 
 void NetworkThread::run() {
@@ -126,21 +121,18 @@ NetError NetworkThread::receive_arrived() {
         Result<std::size_t> size = socket_.receive(slot.bytes, slot.peer);
         if (!size) return size.error();
         if (!room) {
-            receive_overflow_.fetch_add(1, std::memory_order_relaxed);
+            receive_overflow_ += 1;
             continue;
         }
         slot.size = static_cast<std::uint16_t>(size.value());
         slot.time = clock_();
         arrived_.commit();
-        announce_arrival();
+        if (is_game_waiting_.exchange(false, std::memory_order_acq_rel)) {
+            const std::lock_guard lock(mutex_);  // the game holds this until it really waits
+            arrival_.notify_one();
+        }
     }
     return NetError::none;
-}
-
-void NetworkThread::announce_arrival() {
-    if (!is_game_waiting_.exchange(false, std::memory_order_acq_rel)) return;
-    const std::lock_guard lock(mutex_);  // the game holds this until it really waits
-    arrival_.notify_one();
 }
 
 /// Until something arrives or the game wants something.
@@ -159,7 +151,8 @@ void NetworkThread::sleep(bool is_socket_broken) {
 
 void NetworkThread::show_stats() {
     const std::lock_guard lock(mutex_);
-    shown_ = socket_.stats();
+    shown_.socket = socket_.stats();
+    shown_.receive_overflow = receive_overflow_;
 }
 
 }  // namespace shoal::net

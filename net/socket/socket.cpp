@@ -1,7 +1,6 @@
 #include "socket.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -40,68 +39,66 @@ namespace shoal::net {
 namespace {
 
 #ifdef _WIN32
-using Handle = SOCKET;
-using Length = int;
-using Size = int;
-
-/// Starts Winsock. Windows counts the calls: each one needs a stop_system(). System and Socket make them.
-bool start_system() {
-    WSADATA data;
-    return WSAStartup(MAKEWORD(2, 2), &data) == 0;
-}
-void stop_system() {
-    WSACleanup();
-}
-void close_handle(Handle handle) {
-    closesocket(handle);
-}
-
 #define CODE(name) WSA##name  // of an error, which is errno's elsewhere
-int last_code() {
-    return WSAGetLastError();
-}
-bool set_non_blocking(Handle handle) {
-    u_long on = 1;
-    // A closed port at some peer must not make receiving fail.
-    BOOL report_resets = FALSE;
-    DWORD ignored = 0;
-    WSAIoctl(handle, SIO_UDP_CONNRESET, &report_resets, sizeof report_resets, nullptr, 0, &ignored, nullptr,
-             nullptr);
-    return ioctlsocket(handle, static_cast<long>(FIONBIO), &on) == 0;
-}
-int poll_all(pollfd* list, std::size_t count, int timeout_ms) {
-    return WSAPoll(list, static_cast<ULONG>(count), timeout_ms);
-}
+
+struct System {
+    using Handle = SOCKET;
+    using Length = int;
+    using Size = int;
+
+    /// Winsock, which then runs until the process ends.
+    static bool start() {
+        static WSADATA data;
+        static const bool is_started = WSAStartup(MAKEWORD(2, 2), &data) == 0;
+        return is_started;
+    }
+    /// A closed port at some peer must not make receiving fail, and nobody gets a port that is taken.
+    static bool set_non_blocking(Handle handle) {
+        u_long on = 1;
+        BOOL report_resets = FALSE;
+        const BOOL is_exclusive = TRUE;
+        DWORD ignored = 0;
+        WSAIoctl(handle, SIO_UDP_CONNRESET, &report_resets, sizeof report_resets, nullptr, 0, &ignored,
+                 nullptr, nullptr);
+        return ioctlsocket(handle, static_cast<long>(FIONBIO), &on) == 0 &&
+               setsockopt(handle, SOL_SOCKET, SO_EXCLUSIVEADDRUSE,
+                          reinterpret_cast<const char*>(&is_exclusive), sizeof is_exclusive) == 0;
+    }
+    static void close(Handle handle) { closesocket(handle); }
+    static int poll(pollfd* list, std::size_t count, int timeout_ms) {
+        return WSAPoll(list, static_cast<ULONG>(count), timeout_ms);
+    }
+    static int last_code() { return WSAGetLastError(); }
+};
 #else
-using Handle = int;
-using Length = socklen_t;
-using Size = std::size_t;
-
-bool start_system() {
-    return true;
-}
-void stop_system() {}
-void close_handle(Handle handle) {
-    ::close(handle);
-}
-
 #define CODE(name) name
-int last_code() {
-    return errno;
-}
-bool set_non_blocking(Handle handle) {
-    const int flags = fcntl(handle, F_GETFL, 0);
-    return flags >= 0 && fcntl(handle, F_SETFL, flags | O_NONBLOCK) == 0 &&
-           fcntl(handle, F_SETFD, FD_CLOEXEC) == 0;
-}
-int poll_all(pollfd* list, std::size_t count, int timeout_ms) {
-    return ::poll(list, static_cast<nfds_t>(count), timeout_ms);
-}
+
+struct System {
+    using Handle = int;
+    using Length = socklen_t;
+    using Size = std::size_t;
+
+    static bool start() { return true; }
+    static bool set_non_blocking(Handle handle) {
+        const int flags = fcntl(handle, F_GETFL, 0);
+        return flags >= 0 && fcntl(handle, F_SETFL, flags | O_NONBLOCK) == 0 &&
+               fcntl(handle, F_SETFD, FD_CLOEXEC) == 0;
+    }
+    static void close(Handle handle) { ::close(handle); }
+    static int poll(pollfd* list, std::size_t count, int timeout_ms) {
+        return ::poll(list, static_cast<nfds_t>(count), timeout_ms);
+    }
+    static int last_code() { return errno; }
+};
 #endif
+
+using Handle = System::Handle;
+using Length = System::Length;
+using LocalIp = decltype(Address::ip);
 
 /// Why the system's last call failed.
 NetError last_error() {
-    const auto is_one_of = [last = last_code()](auto... codes) { return ((last == codes) || ...); };
+    const auto is_one_of = [last = System::last_code()](auto... codes) { return ((last == codes) || ...); };
     if (is_one_of(CODE(EWOULDBLOCK), CODE(ENOBUFS), ENOMEM)) return NetError::would_block;
     if (is_one_of(CODE(EADDRINUSE))) return NetError::address_in_use;
     if (is_one_of(CODE(EADDRNOTAVAIL))) return NetError::not_here;
@@ -115,34 +112,12 @@ NetError last_error() {
     return NetError::system;
 }
 bool was_interrupted() {
-    return last_code() == CODE(EINTR);
+    return System::last_code() == CODE(EINTR);
 }
-
-/// With this, Linux tells the true size of a datagram that was cut.
-#ifdef __linux__
-constexpr int kReceiveFlags = MSG_TRUNC;
-#else
-constexpr int kReceiveFlags = 0;
-#endif
-
-/// Keeps the system started for a scope.
-struct System {
-    const bool is_started = start_system();
-    ~System() {
-        if (is_started) stop_system();
-    }
-};
 
 template <class T>
 bool set_option(Handle handle, int level, int name, T value) {
     return setsockopt(handle, level, name, reinterpret_cast<const char*>(&value), sizeof value) == 0;
-}
-
-std::uint32_t buffer_bytes(Handle handle, int name) {
-    int value = 0;
-    Length length = sizeof value;
-    getsockopt(handle, SOL_SOCKET, name, reinterpret_cast<char*>(&value), &length);
-    return static_cast<std::uint32_t>(std::max(value, 0));
 }
 
 /// Some systems refuse what is too much for them, rather than give less.
@@ -151,11 +126,12 @@ void ask_for_buffer(Handle handle, int name, std::uint32_t bytes) {
         if (set_option(handle, SOL_SOCKET, name, static_cast<int>(bytes))) return;
 }
 
-/// Routers shall drop what is too long for the next hop. What the system does not know is left out.
-void forbid_fragments(Handle handle, bool is_ipv6) {
+/// Routers shall drop what is too long for the next hop. What the system or the socket does not know is left
+/// out; a dual-stack socket knows the options of both families.
+void forbid_fragments(Handle handle) {
 #if defined(IP_MTU_DISCOVER) && defined(IP_PMTUDISC_PROBE)
-    set_option(handle, IPPROTO_IP, IP_MTU_DISCOVER, int{IP_PMTUDISC_PROBE});  // also in a dual-stack socket
-    if (is_ipv6) set_option(handle, IPPROTO_IPV6, IPV6_MTU_DISCOVER, int{IPV6_PMTUDISC_PROBE});
+    set_option(handle, IPPROTO_IP, IP_MTU_DISCOVER, int{IP_PMTUDISC_PROBE});
+    set_option(handle, IPPROTO_IPV6, IPV6_MTU_DISCOVER, int{IPV6_PMTUDISC_PROBE});
 #else
 #if defined(IP_DONTFRAGMENT)
     set_option(handle, IPPROTO_IP, IP_DONTFRAGMENT, 1);
@@ -163,9 +139,8 @@ void forbid_fragments(Handle handle, bool is_ipv6) {
     set_option(handle, IPPROTO_IP, IP_DONTFRAG, 1);
 #endif
 #if defined(IPV6_DONTFRAG)
-    if (is_ipv6) set_option(handle, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
+    set_option(handle, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
 #endif
-    static_cast<void>(is_ipv6);
 #endif
 }
 
@@ -190,27 +165,24 @@ Length to_system(const Address& address, Address::Family family, sockaddr_storag
     return sizeof ipv6;
 }
 
-Address from_system(const sockaddr_storage& in) {
-    if (in.ss_family == AF_INET) {
+Address from_system(const sockaddr& in) {
+    LocalIp ip{};
+    if (in.sa_family == AF_INET) {
         const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(in);
-        std::array<std::uint8_t, 4> ip;
         std::memcpy(ip.data(), &ipv4.sin_addr, 4);
-        return Address::ipv4(ip[0], ip[1], ip[2], ip[3], ntohs(ipv4.sin_port));
+        return {.ip = ip, .port = ntohs(ipv4.sin_port), .family = Address::Family::ipv4};
     }
-    if (in.ss_family != AF_INET6) return {};
+    if (in.sa_family != AF_INET6) return {};
     const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(in);
-    std::array<std::uint8_t, 16> ip;
     std::memcpy(ip.data(), &ipv6.sin6_addr, 16);
     return Address::ipv6(ip, ntohs(ipv6.sin6_port), static_cast<std::uint32_t>(ipv6.sin6_scope_id));
 }
 
-using LocalIp = decltype(Address::ip);
-
 #ifdef SHOAL_HAS_LOCAL_ADDRESSES
-/// A message of one buffer, with room to say where it came to or shall leave from.
+/// A message of one datagram, with room to say which address of the machine it came to or shall leave from.
 struct Envelope {
-    Envelope(std::span<std::byte> datagram, sockaddr_storage& peer, Length length)
-        : bytes{datagram.data(), datagram.size()} {
+    Envelope(std::span<const std::byte> datagram, sockaddr_storage& peer, Length length)
+        : bytes{const_cast<std::byte*>(datagram.data()), datagram.size()} {  // sendmsg only reads them
         message.msg_name = &peer;
         message.msg_namelen = length;
         message.msg_iov = &bytes;
@@ -233,13 +205,12 @@ struct Envelope {
     LocalIp destination() {
         LocalIp ip{};
         const cmsghdr* const item = CMSG_FIRSTHDR(&message);
-        if (!item) return ip;
-        if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
+        if (item && item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
             in_pktinfo info;
             std::memcpy(&info, CMSG_DATA(item), sizeof info);
             // Linux has the address to answer from in the first one, also for broadcasts.
             std::memcpy(ip.data(), info.ipi_spec_dst.s_addr ? &info.ipi_spec_dst : &info.ipi_addr, 4);
-        } else if (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_PKTINFO) {
+        } else if (item && item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_PKTINFO) {
             std::memcpy(ip.data(), CMSG_DATA(item) + offsetof(in6_pktinfo, ipi6_addr), ip.size());
         }
         return ip;
@@ -251,30 +222,26 @@ struct Envelope {
 };
 #endif
 
-/// Has the socket say which address each datagram came to. False if the system cannot.
-bool ask_for_local_addresses([[maybe_unused]] Handle handle, [[maybe_unused]] bool is_ipv6) {
-#ifdef SHOAL_HAS_LOCAL_ADDRESSES
-    return is_ipv6 ? set_option(handle, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
-                   : set_option(handle, IPPROTO_IP, IP_PKTINFO, 1);
-#else
-    return false;
-#endif
-}
-
 /// The size as the system has it. `came_to`, if it is not null, is where the datagram came to.
 auto receive_datagram(Handle handle, std::span<std::byte> buffer, sockaddr_storage& from,
                       [[maybe_unused]] LocalIp* came_to) {
+#ifdef __linux__
+    constexpr int kFlags = MSG_TRUNC;  // tells the true size of a datagram that was cut
+#else
+    constexpr int kFlags = 0;
+#endif
     Length length = sizeof from;
 #ifdef SHOAL_HAS_LOCAL_ADDRESSES
     if (came_to) {
         Envelope envelope(buffer, from, length);
-        const auto size = ::recvmsg(handle, &envelope.message, kReceiveFlags);
+        const auto size = ::recvmsg(handle, &envelope.message, kFlags);
         if (size >= 0) *came_to = envelope.destination();
         return size;
     }
 #endif
-    return ::recvfrom(handle, reinterpret_cast<char*>(buffer.data()), static_cast<Size>(buffer.size()),
-                      kReceiveFlags, reinterpret_cast<sockaddr*>(&from), &length);
+    return ::recvfrom(handle, reinterpret_cast<char*>(buffer.data()),
+                      static_cast<System::Size>(buffer.size()), kFlags, reinterpret_cast<sockaddr*>(&from),
+                      &length);
 }
 
 /// `source`, if it is not null, is where the datagram leaves from.
@@ -282,14 +249,13 @@ bool send_datagram(Handle handle, std::span<const std::byte> datagram, sockaddr_
                    [[maybe_unused]] const LocalIp* source) {
 #ifdef SHOAL_HAS_LOCAL_ADDRESSES
     if (source) {
-        // sendmsg only reads them.
-        Envelope envelope({const_cast<std::byte*>(datagram.data()), datagram.size()}, to, length);
+        Envelope envelope(datagram, to, length);
         envelope.set_source(*source, to.ss_family == AF_INET);
         return ::sendmsg(handle, &envelope.message, 0) >= 0;
     }
 #endif
     return ::sendto(handle, reinterpret_cast<const char*>(datagram.data()),
-                    static_cast<Size>(datagram.size()), 0, reinterpret_cast<const sockaddr*>(&to),
+                    static_cast<System::Size>(datagram.size()), 0, reinterpret_cast<const sockaddr*>(&to),
                     length) >= 0;
 }
 
@@ -297,29 +263,23 @@ bool send_datagram(Handle handle, std::span<const std::byte> datagram, sockaddr_
 
 Result<Socket> Socket::open(const Address& local, const SocketConfig& config) {
     if (local.family == Address::Family::none) return NetError::bad_address;
-    const System system;
-    if (!system.is_started) return NetError::system;
+    if (!System::start()) return NetError::system;
     const bool is_ipv6 = local.family == Address::Family::ipv6;
     const Handle handle = ::socket(is_ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, IPPROTO_UDP);
     if (handle == static_cast<Handle>(kNone)) return last_error();
-    static_cast<void>(start_system());  // once more, until close(); it cannot fail now
     Socket result(static_cast<std::intptr_t>(handle), local.family);  // closes on every way out
-    if (!set_non_blocking(handle)) return last_error();
+    if (!System::set_non_blocking(handle)) return last_error();
     // The wildcard is dual stack; a particular IPv6 address cannot be.
     const bool is_wildcard = local.ip == LocalIp{};
-    const int only_ipv6 = is_wildcard ? 0 : 1;
-    if (is_ipv6 && !set_option(handle, IPPROTO_IPV6, IPV6_V6ONLY, only_ipv6)) return last_error();
+    if (is_ipv6 && !set_option(handle, IPPROTO_IPV6, IPV6_V6ONLY, is_wildcard ? 0 : 1)) return last_error();
     ask_for_buffer(handle, SO_RCVBUF, config.receive_buffer_bytes);
     ask_for_buffer(handle, SO_SNDBUF, config.send_buffer_bytes);
-    if (!config.fragments) forbid_fragments(handle, is_ipv6);
-
-    if (is_wildcard && ask_for_local_addresses(handle, is_ipv6))
+    if (!config.fragments) forbid_fragments(handle);
+#ifdef SHOAL_HAS_LOCAL_ADDRESSES
+    if (is_wildcard && (is_ipv6 ? set_option(handle, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
+                                : set_option(handle, IPPROTO_IP, IP_PKTINFO, 1)))
         result.local_ = std::make_unique<LocalAddresses>();
-#ifdef _WIN32
-    // Elsewhere nobody gets a port that is taken; here he would, and with it the datagrams.
-    if (!set_option(handle, SOL_SOCKET, SO_EXCLUSIVEADDRUSE, BOOL{TRUE})) return last_error();
 #endif
-
     sockaddr_storage storage;
     const Length length = to_system(local, local.family, storage);
     if (::bind(handle, reinterpret_cast<const sockaddr*>(&storage), length) != 0) return last_error();
@@ -336,8 +296,8 @@ Socket& Socket::operator=(Socket&& other) noexcept {
     return *this;
 }
 
-Socket::~Socket() {
-    close();
+void Socket::close() {
+    if (handle_ != kNone) System::close(static_cast<Handle>(handle_));
 }
 
 Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) {
@@ -356,7 +316,7 @@ Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) 
             stats_.received += 1;
             stats_.bytes_received += bytes;
             stats_.receive_cut += is_cut;
-            from = from_system(sender);
+            from = from_system(reinterpret_cast<const sockaddr&>(sender));
             if (local_) from.local = local_->number_of(came_to);
             return bytes;
         }
@@ -419,32 +379,15 @@ void Socket::count_unsent(NetError reason) {
     count += 1;
 }
 
-std::uint32_t Socket::receive_buffer_bytes() const {
-    return buffer_bytes(static_cast<Handle>(handle_), SO_RCVBUF);
-}
-
-std::uint32_t Socket::send_buffer_bytes() const {
-    return buffer_bytes(static_cast<Handle>(handle_), SO_SNDBUF);
-}
-
 Result<Address> Socket::local_address() const {
     sockaddr_storage storage;
     Length length = sizeof storage;
-    if (::getsockname(static_cast<Handle>(handle_), reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
+    if (::getsockname(static_cast<Handle>(handle_), reinterpret_cast<sockaddr*>(&storage), &length) != 0)
         return last_error();
-    }
-    return from_system(storage);
-}
-
-void Socket::close() {
-    if (handle_ == kNone) return;
-    close_handle(static_cast<Handle>(handle_));
-    handle_ = kNone;
-    stop_system();
+    return from_system(reinterpret_cast<const sockaddr&>(storage));
 }
 
 bool wait_readable(std::span<const Socket* const> sockets, Duration at_most) {
-    using Milliseconds = std::chrono::milliseconds;
     constexpr Duration kMost = std::chrono::hours(1);
     std::array<pollfd, 8> list{};
     assert(sockets.size() <= list.size());
@@ -452,8 +395,8 @@ bool wait_readable(std::span<const Socket* const> sockets, Duration at_most) {
         list[i].fd = static_cast<Handle>(sockets[i]->handle());
         list[i].events = POLLIN;
     }
-    const auto left = std::chrono::ceil<Milliseconds>(std::clamp(at_most, Duration(0), kMost));
-    return poll_all(list.data(), sockets.size(), static_cast<int>(left.count())) > 0;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::clamp(at_most, Duration(0), kMost));
+    return System::poll(list.data(), sockets.size(), static_cast<int>(left.count())) > 0;
 }
 
 Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16_t default_port) {
@@ -461,14 +404,11 @@ Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16
     if (literal) return std::vector<Address>{literal.value()};
 
     // The name replaced by a literal, so that one parser knows what a port is.
-    const std::size_t colon = host_and_port.find(':');
-    const std::string name(host_and_port.substr(0, colon));
-    const std::string tail(colon == host_and_port.npos ? std::string_view() : host_and_port.substr(colon));
+    const std::string name(host_and_port.substr(0, host_and_port.find(':')));
+    const std::string tail(host_and_port.substr(name.size()));
     Result<Address> port = Address::parse("0.0.0.0" + tail, default_port);
     if (!port || name.empty()) return NetError::bad_address;
-    const System system;
-    if (!system.is_started) return NetError::system;
-
+    if (!System::start()) return NetError::system;
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_DGRAM;
@@ -476,9 +416,7 @@ Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16
     if (::getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) return NetError::not_found;
     std::vector<Address> addresses;
     for (const addrinfo* entry = list; entry; entry = entry->ai_next) {
-        sockaddr_storage storage{};
-        std::memcpy(&storage, entry->ai_addr, std::min(sizeof storage, std::size_t(entry->ai_addrlen)));
-        Address address = from_system(storage);
+        Address address = from_system(*entry->ai_addr);
         address.port = port.value().port;
         if (address.family != Address::Family::none) addresses.push_back(address);
     }
@@ -491,11 +429,10 @@ std::size_t receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_
     std::array<std::byte, kMaxDatagramBytes + 1> buffer;
     Address from;
     std::size_t count = 0;
-    while (count < max_datagrams) {
-        Result<std::size_t> size = socket.receive(buffer, from);
+    for (; count < max_datagrams; ++count) {
+        const Result<std::size_t> size = socket.receive(buffer, from);
         if (!size) break;
         endpoint.receive(from, std::span<const std::byte>(buffer).first(size.value()), now);
-        count += 1;
     }
     return count;
 }

@@ -36,10 +36,6 @@ struct SocketStats {
     std::uint64_t receive_cut = 0;                   // of these, longer than the buffer they were put into
     std::uint64_t receive_errors = 0;  // skipped: an earlier datagram found a closed port or no host (ICMP)
     std::uint64_t receive_failed = 0;  // calls that failed for another reason than an empty socket
-
-    std::uint64_t send_dropped() const {
-        return send_blocked + send_unreachable + send_forbidden + send_too_large + send_failed;
-    }
 };
 
 /// Owns the descriptor; movable. As a Sink it drops what the system will not take, and counts it.
@@ -56,7 +52,7 @@ public:
 
     Socket(Socket&& other) noexcept { *this = std::move(other); }
     Socket& operator=(Socket&& other) noexcept;
-    ~Socket() override;
+    ~Socket() override { close(); }
 
     /// One datagram: its bytes and sender. would_block when there is none. A datagram longer than the
     /// buffer is cut to it; use one byte more than kMaxDatagramBytes to tell. Errors that a stranger can
@@ -69,9 +65,6 @@ public:
 
     /// The bound address, with the port that was picked.
     Result<Address> local_address() const;
-    /// As the system counts them: Linux says twice what it was asked for, its own records included.
-    std::uint32_t receive_buffer_bytes() const;
-    std::uint32_t send_buffer_bytes() const;
     const SocketStats& stats() const { return stats_; }
     /// For what is not here: the system's own descriptor.
     std::intptr_t handle() const { return handle_; }

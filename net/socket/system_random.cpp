@@ -20,25 +20,19 @@
 #endif
 
 namespace shoal::net {
-namespace {
-
-constexpr std::size_t kMostAtOnce = 256;  // what every system gives whole or not at all
-
-bool fill_some(std::span<std::byte> bytes) {
-#if defined(_WIN32)
-    return BCryptGenRandom(nullptr, reinterpret_cast<PUCHAR>(bytes.data()), static_cast<ULONG>(bytes.size()),
-                           BCRYPT_USE_SYSTEM_PREFERRED_RNG) >= 0;
-#else
-    return getentropy(bytes.data(), bytes.size()) == 0;
-#endif
-}
-
-}  // namespace
 
 bool fill_random(std::span<std::byte> bytes) {
+#ifdef _WIN32
+    const auto is_filled = [](auto* data, std::size_t size) {
+        return BCryptGenRandom(nullptr, reinterpret_cast<PUCHAR>(data), static_cast<ULONG>(size),
+                               BCRYPT_USE_SYSTEM_PREFERRED_RNG) >= 0;
+    };
+#else
+    const auto is_filled = [](auto* data, std::size_t size) { return getentropy(data, size) == 0; };
+#endif
     while (!bytes.empty()) {
-        const std::size_t size = std::min(bytes.size(), kMostAtOnce);
-        if (!fill_some(bytes.first(size))) return false;
+        const std::size_t size = std::min<std::size_t>(bytes.size(), 256);  // the most that getentropy gives
+        if (!is_filled(bytes.data(), size)) return false;
         bytes = bytes.subspan(size);
     }
     return true;

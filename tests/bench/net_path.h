@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "net/socket/link_conditioner.h"
+#include "net/socket/bad_network.h"
 #include "net_ends.h"
 
 namespace net_bench {

@@ -12,7 +12,7 @@
 #include "chat.h"
 #include "game.h"
 #include "history.h"
-#include "net/socket/link_conditioner.h"
+#include "net/socket/bad_network.h"
 #include "replication/client.h"
 #include "replication/world_hash.h"
 

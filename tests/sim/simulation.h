@@ -10,7 +10,7 @@
 #include "chat.h"
 #include "game.h"
 #include "history.h"
-#include "net/socket/link_conditioner.h"
+#include "net/socket/bad_network.h"
 #include "player.h"
 #include "replication/server.h"
 #include "replication/world_hash.h"

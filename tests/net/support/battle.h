@@ -17,7 +17,7 @@
 #include "guest.h"
 #include "net/client.h"
 #include "net/host.h"
-#include "net/socket/link_conditioner.h"
+#include "net/socket/bad_network.h"
 
 namespace shoal::net::attacks {
 
