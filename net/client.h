@@ -1,19 +1,15 @@
 #pragma once
-// The client's endpoint: one server. The client asks it for a cookie, tries each cookie that comes, and waits
-// for the answer. Forged cookies, answers and refusals cost time and bytes, not the attempt.
+// The client's endpoint: one server.
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string_view>
-#include <vector>
 
 #include "connection.h"
 #include "crypto/entropy.h"
 #include "endpoint.h"
-#include "handshake/cookie_sample.h"
-#include "handshake/handshake.h"
+#include "handshake/connector.h"
 #include "handshake/server_key.h"
 #include "handshake/token.h"
 
@@ -64,35 +60,11 @@ public:
     std::uint64_t server_schema_hash() const { return server_schema_hash_; }
 
 private:
-    /// A cookie that was tried, and the message that was made for it.
-    struct Exchange {
-        std::uint64_t cookie;
-        Key ephemeral;
-        NoiseExchange noise;
-        std::array<std::byte, kConnectMessageBytes> message{};
-        int tries = 0;
-        std::uint32_t round = 0;  // of the last try
-    };
-
     Connection* connection_of(PeerId peer) const override {
         return peer == peer_ ? connection_.get() : nullptr;
     }
     PeerId begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello, Time now);
-    std::string_view fault_of(const ClientToken* token, std::span<const std::byte> hello) const;
-    void end_attempt();
-    void fail(DisconnectReason reason, std::string_view text, std::uint64_t schema_hash = 0);
-    void check_attempt(Time now);
-    bool does_hint_explain() const;
-    bool believes_hint(Time now) const;
-    void send_next(Time now);
-    void send_request(Time now);
-    bool begin_exchange(std::uint64_t cookie);
-    void send_connect(Time now);
-    void send(HandshakePacket packet, Duration wait, Time now);
-    void receive_cookie(std::span<const std::byte> datagram, Time now);
-    void receive_refusal(std::span<const std::byte> datagram, Time now);
-    void receive_answer(std::span<const std::byte> datagram, Time now);
-    std::vector<Exchange>::iterator find(std::uint64_t cookie);
+    void end_attempt(const Connector::Outcome& outcome, Time now);
     void open_connection(const Verdict& verdict, const NoiseKeys& keys, Time now);
     void receive_packet(std::span<const std::byte> datagram, Time now);
     void receive_reset(std::span<const std::byte> datagram, Time now);
@@ -105,25 +77,7 @@ private:
     Address server_;
     PeerId peer_;  // its value grows with each connect()
     std::uint64_t server_schema_hash_ = 0;
-
-    // The attempt to connect.
-    bool is_connecting_ = false;
-    Security security_ = Security::sealed;
-    PublicKey server_key_{};
-    std::uint64_t nonce_ = 0;
-    std::array<std::byte, kClientHelloBytes> client_hello_{};  // secret: hello and token
-    std::string_view fault_;                                   // why there can be no attempt; else empty
-    std::optional<DisconnectReason> hint_;                     // the first refusal that came
-    Time hinted_{0};
-    std::uint32_t hints_ = 0;          // refusals with that reason
-    std::uint32_t connects_ = 0;       // sent
-    CookieSample cookies_;             // since the last request
-    std::vector<Exchange> exchanges_;  // the last one tried is the last
-    std::uint32_t round_ = 0;          // requests sent
-    int repeats_ = 0;                  // connects with the only cookie of this round
-    Time started_{0}, next_send_{0}, connect_sent_{0};
-    Duration backoff_{0};
-
+    Connector connector_;
     std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()
     /// A genuine reset carries one of these: the first is for the client's first address, the others are for
     /// the addresses that the server challenged most recently.

@@ -1,0 +1,230 @@
+#include "connector.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "../client.h"
+
+namespace shoal::net {
+namespace {
+
+constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
+constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
+/// How long a refusal waits, while no cookie came. Anyone who sees our requests can forge one.
+constexpr Duration kHintPatience = std::chrono::seconds(1);
+/// Tries of each cookie before a refusal is believed, if cookies came.
+constexpr int kTriesBeforeHint = 3;
+constexpr int kConnectsPerCookie = 4;  // then the cookie may have expired: ask for another
+/// Between cookies that answer the same request. Each draws a connect of 1,200 bytes: with forged ones,
+/// strangers can make us send 30 kB/s to the server.
+constexpr Duration kCookieInterval = std::chrono::milliseconds(40);
+/// Answers to the connects of the last 1.3 s are understood. A forged answer costs one key agreement.
+constexpr std::size_t kMaxExchanges = 32;
+
+}  // namespace
+
+void Connector::begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello,
+                      Time now) {
+    end();
+    is_active_ = true;
+    server_ = server;
+    hint_.reset();
+    hints_ = connects_ = round_ = 0;
+    nonce_ = entropy_.next();
+    started_ = next_send_ = now;
+    backoff_ = kFirstBackoff;
+    security_ = token ? Security::sealed : config_.security;
+    server_key_ = token                           ? token->server_key
+                  : security_ == Security::sealed ? config_.server_key
+                                                  : public_key(insecure_server_key());
+    fault_ = fault_of(token, hello);
+    if (!fault_.empty()) return;
+    const std::span<const std::byte> sealed = token ? std::span(token->sealed) : std::span<std::byte>();
+    write(ClientHello{config_.schema_hash, config_.connection.first_packet_number, sealed, hello},
+          client_hello_);
+}
+
+/// Why there can be no attempt to connect; empty if there can.
+std::string_view Connector::fault_of(const ClientToken* token, std::span<const std::byte> hello) const {
+    if (!has_seed_) return "the seed is missing";
+    if (token) {
+        if (hello.size() > kMaxTokenHelloBytes) return "the hello is longer than 632 bytes";
+        const bool is_token = !is_missing(token->server_key) && token->sealed.size() <= kMaxSealedTokenBytes;
+        return is_token ? "" : "this is no connect token";
+    }
+    const bool has_key = config_.security == Security::insecure || !is_missing(config_.server_key);
+    assert(has_key && "ClientConfig::server_key is missing: see server_key.h");
+    if (hello.size() > kMaxHelloBytes) return "the hello is longer than 900 bytes";
+    return has_key ? "" : "the server's public key is missing";
+}
+
+void Connector::end() {
+    is_active_ = false;
+    cookies_.clear();
+    exchanges_.clear();
+    wipe(client_hello_);
+}
+
+Connector::Outcome Connector::fail(DisconnectReason reason, std::string_view text) {
+    end();
+    Outcome outcome;
+    outcome.verdict.reason = reason;
+    outcome.verdict.text = text;
+    return outcome;
+}
+
+std::optional<Connector::Outcome> Connector::receive(PacketKind kind, std::span<const std::byte> datagram,
+                                                     Time now) {
+    if (!is_active_ || !fault_.empty()) {
+        count(Drop::unexpected);
+        return std::nullopt;
+    }
+    stats_.handshake_bytes_received += datagram.size();
+    if (kind == PacketKind::answer) return receive_answer(datagram);
+    if (kind == PacketKind::cookie) receive_cookie(datagram, now);
+    if (kind == PacketKind::refuse) receive_refusal(datagram, now);
+    return std::nullopt;
+}
+
+void Connector::flush(Time now) {
+    if (is_active_ && fault_.empty() && now >= next_send_) send_next(now);
+}
+
+std::optional<Connector::Outcome> Connector::update(Time now) {
+    if (!is_active_) return std::nullopt;
+    if (!fault_.empty()) return fail(DisconnectReason::misconfigured, fault_);
+    const bool is_over = now - started_ >= config_.connect_timeout;
+    if (hint_ && (is_over ? does_hint_explain() : believes_hint(now))) {
+        const std::string_view text = *hint_ != DisconnectReason::refused_security ? ""
+                                      : security_ == Security::insecure ? "the server wants sealed packets"
+                                                                        : "the server is insecure";
+        return fail(*hint_, text);
+    }
+    if (!is_over) return std::nullopt;
+    return fail(DisconnectReason::unreachable, exchanges_.empty() ? "" : "it did not accept in time");
+}
+
+/// Whether the refusals can be why nothing else came. A connect that was damaged on its way is refused as
+/// well; a server with another key refuses each one.
+bool Connector::does_hint_explain() const {
+    return connects_ == 0 || 3 * hints_ >= connects_;
+}
+
+/// Before any cookie, after a second without one. Once a server answers, a refusal only explains why half of
+/// the time passed in vain, although every cookie was tried again and again.
+bool Connector::believes_hint(Time now) const {
+    if (exchanges_.empty()) return cookies_.came() == 0 && now - hinted_ >= kHintPatience;
+    return does_hint_explain() && !cookies_.has_more() && now - started_ >= config_.connect_timeout / 2 &&
+           std::ranges::all_of(exchanges_,
+                               [](const Exchange& exchange) { return exchange.tries >= kTriesBeforeHint; });
+}
+
+void Connector::send_next(Time now) {
+    if (const auto cookie = cookies_.take(entropy_.next())) {
+        repeats_ = 0;
+        backoff_ = kFirstBackoff;
+        if (begin_exchange(*cookie)) send_connect(now);
+    } else if (cookies_.came() == 1 && !exchanges_.empty() && repeats_ < kConnectsPerCookie) {
+        send_connect(now);
+    } else {
+        send_request(now);
+    }
+}
+
+void Connector::send_request(Time now) {
+    cookies_.clear();
+    round_ += 1;
+    send({.kind = PacketKind::request, .security = security_}, backoff_, now);
+}
+
+/// Makes the exchange of this cookie the last one. A cookie that came in an earlier round keeps its exchange:
+/// one ephemeral key never serves with two prologues, and one cookie has one message.
+bool Connector::begin_exchange(std::uint64_t cookie) {
+    if (const auto known = find(cookie); known != exchanges_.end()) {
+        std::rotate(known, known + 1, exchanges_.end());
+        return true;
+    }
+    if (exchanges_.size() == kMaxExchanges) exchanges_.erase(exchanges_.begin());
+    const auto prologue = handshake_prologue(config_.protocol_id, security_, nonce_, cookie);
+    exchanges_.push_back({cookie, entropy_.next_key(), NoiseExchange(prologue, server_key_)});
+    Exchange& exchange = exchanges_.back();
+    std::ranges::copy(client_hello_, noise_payload(exchange.message).begin());
+    if (exchange.noise.write(exchange.ephemeral, exchange.message)) return true;
+    wipe(exchange.message);
+    fault_ = "the server's public key is none";
+    return false;
+}
+
+/// Of the last exchange.
+void Connector::send_connect(Time now) {
+    Exchange& exchange = exchanges_.back();
+    exchange.tries += 1;
+    exchange.round = round_;
+    repeats_ += 1;
+    connects_ += 1;
+    connect_sent_ = now;
+    send({.kind = PacketKind::connect, .cookie = exchange.cookie, .message = exchange.message},
+         cookies_.has_more() ? kCookieInterval : backoff_, now);
+}
+
+/// And sends nothing more for `wait`, unless a cookie comes.
+void Connector::send(HandshakePacket packet, Duration wait, Time now) {
+    packet.client_nonce = nonce_;
+    packet.protocol_id = config_.protocol_id;
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    const std::span<const std::byte> datagram = write(packet, buffer);
+    next_send_ = now + wait;
+    backoff_ = std::min(backoff_ * 3 / 2, kMaxBackoff);
+    stats_.handshake_bytes_sent += datagram.size();
+    sink_.send(server_, datagram);
+}
+
+void Connector::receive_cookie(std::span<const std::byte> datagram, Time now) {
+    HandshakePacket reply{.kind = PacketKind::cookie};
+    if (const std::optional<Drop> drop = read(datagram, reply)) return count(*drop);
+    const auto known = find(reply.cookie);
+    const bool is_tried = known != exchanges_.end() && known->round == round_;
+    if (reply.client_nonce != nonce_ || is_tried || cookies_.has(reply.cookie))
+        return count(Drop::unexpected);
+    const bool is_first = cookies_.came() == 0;
+    cookies_.add(reply.cookie, entropy_.next());
+    if (!cookies_.has_more()) return;
+    next_send_ = is_first ? now : std::min(next_send_, std::max(now, connect_sent_ + kCookieInterval));
+    if (is_first) send_next(now);
+}
+
+void Connector::receive_refusal(std::span<const std::byte> datagram, Time now) {
+    HandshakePacket refusal{.kind = PacketKind::refuse};
+    if (const std::optional<Drop> drop = read(datagram, refusal)) return count(*drop);
+    if (refusal.client_nonce != nonce_) return count(Drop::unexpected);
+    if (refusal.reason == hint_) hints_ += 1;
+    if (hint_) return count(Drop::unexpected);
+    hint_ = refusal.reason;
+    hints_ = 1;
+    hinted_ = now;
+}
+
+std::optional<Connector::Outcome> Connector::receive_answer(std::span<const std::byte> datagram) {
+    const auto drop = [&](Drop reason) {
+        count(reason);
+        return std::nullopt;
+    };
+    HandshakePacket answer{.kind = PacketKind::answer};
+    if (const std::optional<Drop> reason = read(datagram, answer)) return drop(*reason);
+    const auto exchange = find(answer.cookie);
+    if (answer.client_nonce != nonce_ || exchange == exchanges_.end()) return drop(Drop::unexpected);
+    const std::span<std::byte> message = std::span(answer_).first(answer.message.size());
+    std::ranges::copy(answer.message, message.begin());
+    if (!exchange->noise.read(exchange->ephemeral, message)) return drop(Drop::bad_tag);
+    Outcome outcome;
+    if (!read(noise_payload(message), outcome.verdict)) return drop(Drop::bad_handshake);
+    outcome.keys = exchange->noise.split();
+    end();
+    return outcome;
+}
+
+std::vector<Connector::Exchange>::iterator Connector::find(std::uint64_t cookie) {
+    return std::ranges::find(exchanges_, cookie, &Exchange::cookie);
+}
+
+}  // namespace shoal::net

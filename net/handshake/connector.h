@@ -1,0 +1,102 @@
+#pragma once
+// The client's half of the handshake: it asks the server for a cookie, tries each cookie that comes, and
+// waits for the answer. Forged cookies, answers and refusals cost time and bytes, not the attempt.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "../crypto/entropy.h"
+#include "../endpoint.h"
+#include "../packet.h"
+#include "cookie_sample.h"
+#include "handshake.h"
+#include "token.h"
+
+namespace shoal::net {
+
+struct ClientConfig;
+
+class Connector {
+public:
+    /// How an attempt ended: the server's verdict, or the client's own in the same form. The text holds until
+    /// the next attempt.
+    struct Outcome {
+        Verdict verdict;
+        NoiseKeys keys;  // if accepted
+    };
+
+    /// All must outlive the connector. Without a seed each attempt fails.
+    Connector(const ClientConfig& config, bool has_seed, Sink& sink, Entropy& entropy, EndpointStats& stats)
+        : config_(config), has_seed_(has_seed), sink_(sink), entropy_(entropy), stats_(stats) {}
+    ~Connector() { end(); }
+
+    /// Begins an attempt, which ends with an outcome or by end(). `token` may be null.
+    void begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello, Time now);
+    bool is_active() const { return is_active_; }
+    Security security() const { return security_; }
+    void end();
+
+    /// A cookie, an answer or a refusal, from the server's address.
+    std::optional<Outcome> receive(PacketKind kind, std::span<const std::byte> datagram, Time now);
+    /// Ends the attempt if its time is over, or if it cannot succeed.
+    std::optional<Outcome> update(Time now);
+    void flush(Time now);
+
+private:
+    /// A cookie that was tried, and the message that was made for it.
+    struct Exchange {
+        std::uint64_t cookie;
+        Key ephemeral;
+        NoiseExchange noise;
+        std::array<std::byte, kConnectMessageBytes> message{};
+        int tries = 0;
+        std::uint32_t round = 0;  // of the last try
+    };
+
+    std::string_view fault_of(const ClientToken* token, std::span<const std::byte> hello) const;
+    Outcome fail(DisconnectReason reason, std::string_view text);
+    bool does_hint_explain() const;
+    bool believes_hint(Time now) const;
+    void send_next(Time now);
+    void send_request(Time now);
+    bool begin_exchange(std::uint64_t cookie);
+    void send_connect(Time now);
+    void send(HandshakePacket packet, Duration wait, Time now);
+    void receive_cookie(std::span<const std::byte> datagram, Time now);
+    void receive_refusal(std::span<const std::byte> datagram, Time now);
+    std::optional<Outcome> receive_answer(std::span<const std::byte> datagram);
+    std::vector<Exchange>::iterator find(std::uint64_t cookie);
+    void count(Drop reason) { stats_.drops[reason] += 1; }
+
+    const ClientConfig& config_;
+    bool has_seed_;
+    Sink& sink_;
+    Entropy& entropy_;
+    EndpointStats& stats_;
+
+    bool is_active_ = false;
+    Address server_;
+    Security security_ = Security::sealed;
+    PublicKey server_key_{};
+    std::uint64_t nonce_ = 0;
+    std::array<std::byte, kClientHelloBytes> client_hello_{};  // secret: hello and token
+    std::string_view fault_;                                   // why there can be no attempt; else empty
+    std::optional<DisconnectReason> hint_;                     // the first refusal that came
+    Time hinted_{0};
+    std::uint32_t hints_ = 0;          // refusals with that reason
+    std::uint32_t connects_ = 0;       // sent
+    CookieSample cookies_;             // since the last request
+    std::vector<Exchange> exchanges_;  // the last one tried is the last
+    std::uint32_t round_ = 0;          // requests sent
+    int repeats_ = 0;                  // connects with the only cookie of this round
+    Time started_{0}, next_send_{0}, connect_sent_{0};
+    Duration backoff_{0};
+    std::array<std::byte, kMaxAnswerMessageBytes> answer_{};  // the text of the outcome lies here
+};
+
+}  // namespace shoal::net
