@@ -131,6 +131,7 @@ void RateController::set_max_rate(std::uint64_t max_rate) {
 void RateController::restart(Time now) {
     start_anew(std::min(undrained_rate() / 2, first_rate_), now);
     loss_ = UsualLoss(now);
+    last_look_ = now;
 }
 
 void RateController::start_anew(float rate, Time now) {
@@ -140,6 +141,7 @@ void RateController::start_anew(float rate, Time now) {
     fresh.budget_ = budget_;
     fresh.loss_ = loss_;
     fresh.loss_.abandon(now);
+    fresh.last_look_ = last_look_;
     *this = fresh;
 }
 
