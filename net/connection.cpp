@@ -124,12 +124,9 @@ void Connection::challenge(const Address& to, const Challenge& challenge, std::s
     send_small(PacketKind::challenge, out.written(), now, 0, &to);
 }
 
-void Connection::move(const Address& to, Time now) {
-    // If the first challenge was lost this is too long; later samples correct it.
-    const std::optional<Time> challenged = path_.challenged(to);
-    if (!path_.prove(to, now)) return;
-    // After RFC 9000, section 9.4.
-    sent_.restart(challenged ? std::max<Duration>(now - *challenged, Duration(1)) : stats_.rtt, stats_);
+// After RFC 9000, section 9.4.
+void Connection::restart(Time now) {
+    sent_.restart(stats_);
     rate_.restart(now);
 }
 
@@ -144,8 +141,7 @@ void Connection::apply(const Packet& packet, Time now) {
         close(heard_reason(packet.reason, !session_.receive_id), packet.text, false, now);
         return;
     }
-    if (packet.kind == PacketKind::challenge && echo_count_ < echoes_.size())
-        echoes_[echo_count_++] = packet.challenge.number;
+    if (packet.kind == PacketKind::challenge) send_echo(packet.challenge.number, now);
     sent_.acknowledge(packet.acks, now, stats_);
     report_fates(now);
     const bool has_room = inbox_.has_room(packet);
@@ -191,11 +187,7 @@ void Connection::flush(Time now, bool with_contents) {
         if (disconnects_left_ > 0 && now >= next_disconnect_) send_disconnect(now);
         return;
     }
-    for (; echo_count_ > 0; --echo_count_) {
-        std::array<std::byte, 8> body;
-        ByteWriter(body).u64(echoes_[echo_count_ - 1u]);
-        send_small(PacketKind::echo, body, now);
-    }
+    if (!with_contents) rate_.on_denied();
     bool asks = true;
     std::uint32_t left = with_contents ? config_.max_packets_per_flush : 0;
     while (left > 0 && sent_.has_room() && send_contents(asks, now)) left -= 1;
@@ -206,7 +198,9 @@ void Connection::flush(Time now, bool with_contents) {
     const bool is_overdue = is_waiting && now - sent_.newest_sent() >= timeout;
     // Packets that carry only acks do not measure the path: a side with nothing to send pings too.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
-    if ((is_overdue || is_quiet) && sent_.has_room()) ping(now);
+    if (is_overdue || is_quiet) ping(now);
+    // Perhaps our address is not proven. A ping may be too short to draw a challenge; an echo is not.
+    if (is_overdue && session_.send_id) send_echo(0, now);
     if (!received_.has_acks()) acks_wanted_ = 0;  // the accepted packets are too far behind to be named
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
     const bool is_ack_urgent = acks_wanted_ >= 2 || (acks_wanted_ > 0 && is_order_broken_);
@@ -301,6 +295,16 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
         handler_.on_disconnected(session_.peer, reason, std::string_view(disconnect_).substr(1));
 }
 
+void Connection::ping(Time now) {
+    if (sent_.has_room()) send_small(PacketKind::data, {}, now, kIsPing);
+}
+
+void Connection::send_echo(std::uint64_t number, Time now) {
+    std::array<std::byte, 8> body;
+    ByteWriter(body).u64(number);
+    send_small(PacketKind::echo, body, now);
+}
+
 void Connection::send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags,
                             const Address* elsewhere) {
     Draft draft;
@@ -348,13 +352,13 @@ void Connection::finish(Draft& draft, Time now, const Address* elsewhere) {
     skip_number();
     queue_.paid(datagram.size() + kIpUdpBytes);
     stats_.packets_sent += 1;
-    stats_.bytes_sent += datagram.size();
-    sink_.send(elsewhere ? *elsewhere : path_.address(), datagram);
-    if (const Address* const second = elsewhere ? nullptr : path_.second(now)) {
+    if (elsewhere) {
         stats_.bytes_sent += datagram.size();
-        rate_.on_sent_untracked(datagram.size());
-        sink_.send(*second, datagram);
+        return sink_.send(*elsewhere, datagram);
     }
+    const std::size_t copies = path_.each_in_use(now, [&](const Address& to) { sink_.send(to, datagram); });
+    stats_.bytes_sent += copies * datagram.size();
+    rate_.on_sent_untracked((copies - 1) * datagram.size());
 }
 
 /// Leaves the next packet number out if its turn has come, and chooses another one to leave out.

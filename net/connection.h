@@ -76,8 +76,9 @@ public:
     /// Sends a challenge to an address that is not proven. Takes at most `room` bytes, as
     /// Path::wants_challenge says; the reset token is left out where they do not suffice.
     void challenge(const Address& to, const Challenge& challenge, std::size_t room, Time now);
-    /// The address is proven: packets go there from now on.
-    void move(const Address& to, Time now);
+    bool is_ack_overdue(Time now) const { return rate_.silence(now, stats_) >= sent_.answer_timeout(stats_); }
+    /// The path is another one: rate and round trip are measured anew.
+    void restart(Time now);
 
     /// Reports on_connected, once. Before this call the handler gets no on_disconnected.
     void announce();
@@ -85,7 +86,7 @@ public:
     /// Sends what is due. Without contents: acks and the like, but no messages and no payload.
     void flush(Time now, bool with_contents = true);
     /// Sends a packet that carries nothing and wants an ack.
-    void ping(Time now) { send_small(PacketKind::data, {}, now, kIsPing); }
+    void ping(Time now);
 
     SendResult send_message(const Delivery& how, std::span<const std::byte> message);
     void set_options(const ConnectionOptions& options);
@@ -115,6 +116,7 @@ private:
     /// It goes to `elsewhere`, if there is one, and not to the proven addresses.
     void send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags = 0,
                     const Address* elsewhere = nullptr);
+    void send_echo(std::uint64_t number, Time now);
     void send_disconnect(Time now);
     void begin(Draft& draft, PacketKind kind, Time now);
     void finish(Draft& draft, Time now, const Address* elsewhere = nullptr);
@@ -150,8 +152,6 @@ private:
     std::uint32_t acks_to_send_ = 0;  // packets that should still carry the acks, as some may be lost
     bool is_order_broken_ = false;    // since the last ack a packet came late, or one before it is missing
 
-    std::array<std::uint64_t, 3> echoes_{};  // of challenges, to be sent
-    std::uint8_t echo_count_ = 0;
     std::uint64_t next_skip_ = 0;  // the packet number to leave out; 0: none
 
     bool is_open_ = true;

@@ -143,19 +143,22 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
     Path& path = peer.connection.path();
     path.heard(from, is_newest, now);
     if (!path.is_proven(from)) {
+        const bool is_overdue = peer.connection.is_ack_overdue(now);
         const std::uint32_t id = peer.connection_id;
         if (packet.kind == PacketKind::echo &&
             is_cookie_valid(gate_.cookie_key(), from, id, packet.challenge.number, now)) {
-            peer.connection.move(from, now);
-        } else if (const std::size_t room = path.wants_challenge(from, bytes, now)) {
+            if (path.prove(from, is_overdue, now)) peer.connection.ping(now);
+        } else if (const auto room = path.wants_challenge(from, bytes, is_overdue, entropy_.next(), now)) {
             const Challenge challenge{make_cookie(gate_.cookie_key(), from, id, now),
                                       gate_.reset_token(id, from)};
             peer.connection.challenge(from, challenge, room, now);
         }
     }
-    // While both addresses are in use, packets come from one and the other.
-    if (path.address() == peer.home || path.second(now)) return;
+    // While several addresses are in use, packets come from one and the other.
+    if (path.address() == peer.home || path.is_shared(now)) return;
     stats_.moves += 1;
+    // Another port of the same machine is most likely the same way.
+    if (path.address().ip != peer.home.ip) peer.connection.restart(now);
     peer.home = path.address();
     gate_.set_home(peer.id(), peer.home);
 }

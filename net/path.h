@@ -2,115 +2,121 @@
 // The addresses of the other side of a connection. When a router forgets the port that it gave to a client,
 // or a telephone changes networks, packets of the same connection come from another address.
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "endpoint.h"
 
 namespace shoal::net {
 
 /// Packets go to an address only after it was proven: a number that was sent there, and nowhere else, came
-/// back from there in an authentic packet. After RFC 9000, sections 8.2 and 9.
+/// back from there in an authentic packet. So a copy of a packet that is faster than the original moves
+/// nobody, and neither does a forged source address.
 ///
-/// An attacker who relays the challenge can prove an address of its own. So two proven addresses are kept:
-/// the oldest one that packets still come from, and the newest. While packets, or copies of them, come from
-/// both, everything is sent to both: the attacker gets copies, and the other side loses nothing. Limit:
-/// somebody who copies a client's packets from many addresses can keep it from proving a new one, as
-/// challenges are few.
+/// An attacker who relays challenges as well can prove addresses of its own, even before the client proves
+/// its own. So there may be several, and everything is sent to each of them from which packets, or copies
+/// of them, come: an attacker who cannot drop packets gets copies, and the other side loses nothing. While
+/// acks come, an address in use keeps its place. When an ack is overdue, the other side may be at none of
+/// them, and the one that was silent the longest gives way. After RFC 9000, sections 8.2 and 9.
 class Path {
 public:
-    /// An address from which packets came within this time is in use: it gets what the other one gets.
-    static constexpr Duration kInUse = std::chrono::seconds(1);
-    /// An address from which packets came within this time keeps its place when another one is proven.
-    static constexpr Duration kAlive = std::chrono::seconds(3);
-    /// Challenges at most in each kChallengeSlice, to all addresses together: they take packet numbers.
-    static constexpr std::uint8_t kMaxChallenges = 3;
+    /// Proven addresses at once.
+    static constexpr std::size_t kPlaces = 8;
+    /// An address from which packets came within this time is in use. Others must be proven again, but for
+    /// the present one.
+    static constexpr Duration kInUse = std::chrono::seconds(2);
+    /// Challenges in each kChallengeSlice, to all addresses together, on average: they take packet numbers.
+    /// What was not used in up to kSavedSlices is added.
+    static constexpr double kMaxChallenges = 3;
     static constexpr Duration kChallengeSlice = std::chrono::milliseconds(100);
+    static constexpr std::int64_t kSavedSlices = 5;
     /// Kind, packet number, number, tag.
     static constexpr std::size_t kMinChallengeBytes = 1 + 4 + 8 + 16;
 
-    Path(const Address& proven, Time now) : places_{{{proven, now}, {}}} {}
+    Path(const Address& proven, Time now) { places_.push_back({proven, now, now}); }
 
     /// Of the proven ones, that of the newest packet.
-    const Address& address() const { return places_[current_].address; }
-    /// The other proven address if it was in use since both are proven; else null.
-    const Address* second(Time now) const {
-        const Place& other = places_[1u - current_];
-        const bool is_in_use = other.heard >= proved_ && now - other.heard < kInUse;
-        return is_in_use && other.address.family != Address::Family::none ? &other.address : nullptr;
-    }
+    const Address& address() const { return places_[0].address; }
     bool is_proven(const Address& address) const {
-        return address == places_[kOlder].address || address == places_[kNewer].address;
+        return std::any_of(places_.begin(), places_.end(),
+                           [&](const Place& place) { return place.address == address; });
+    }
+    /// Calls `use` with address(), then with the other ones from which packets came since it was proven.
+    /// Returns how many they are.
+    template <class Use>
+    std::size_t each_in_use(Time now, Use use) const {
+        use(address());
+        std::size_t count = 1;
+        for (std::size_t i = 1; i < places_.size(); ++i) {
+            if (places_[i].heard < places_[0].proven || now - places_[i].heard >= kInUse) continue;
+            use(places_[i].address);
+            count += 1;
+        }
+        return count;
+    }
+    bool is_shared(Time now) const {
+        return each_in_use(now, [](const Address&) {}) > 1;
     }
 
     /// An authentic packet, or a copy of one, came from there. `is_newest`: no packet before had a higher
     /// number.
     void heard(const Address& from, bool is_newest, Time now) {
-        if (!is_proven(from)) return;
-        const std::uint8_t place = from == places_[kNewer].address ? kNewer : kOlder;
-        places_[place].heard = now;
-        if (is_newest) current_ = place;
-    }
-    /// So many bytes came from there in an authentic packet, or a copy of one. Returns how many bytes a
-    /// challenge may have that goes there now: no more than came from there. 0: none should go.
-    std::size_t wants_challenge(const Address& from, std::size_t bytes, Time now) {
-        if (is_proven(from)) return 0;
-        if (candidates_[1].address == from) std::swap(candidates_[0], candidates_[1]);
-        if (candidates_[0].address != from) {
-            candidates_[1] = candidates_[0];
-            candidates_[0] = {.address = from};
+        for (std::size_t i = places_.size(); i-- > 0;) {
+            if (places_[i].address == from) {
+                places_[i].heard = now;
+                if (is_newest) std::swap(places_[0], places_[i]);
+            } else if (i > 0 && now - places_[i].heard >= kInUse) {
+                places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(i));
+            }
         }
-        Candidate& candidate = candidates_[0];
-        candidate.received += static_cast<std::uint32_t>(bytes);
+    }
+    /// So many bytes came from an unproven address in an authentic packet, or a copy of one. Returns how many
+    /// a challenge that goes there now may have; 0: none should. No more bytes go to an unproven address than
+    /// came from there. `random`: a number that nobody can guess, so that each packet has the same chance to
+    /// draw a challenge, however many come from other addresses before it.
+    std::size_t wants_challenge(const Address& from, std::size_t bytes, bool is_ack_overdue,
+                                std::uint64_t random, Time now) {
+        if (places_.size() == kPlaces && !is_ack_overdue) return 0;
+        if (candidate_ != from) received_ = 0;
+        candidate_ = from;
+        received_ += bytes;
+        if (received_ < kMinChallengeBytes) return 0;
         if (now - slice_ >= kChallengeSlice) {
+            allowed_ = kMaxChallenges * double(std::min((now - slice_) / kChallengeSlice, kSavedSlices));
+            asked_before_ = std::exchange(asked_, 0);
             slice_ = now;
-            challenges_ = 0;
         }
-        if (candidate.received < kMinChallengeBytes || challenges_ == kMaxChallenges) return 0;
-        challenges_ += 1;
-        if (!candidate.is_challenged) candidate.challenged = now;
-        candidate.is_challenged = true;
-        return std::exchange(candidate.received, 0);
+        asked_ += 1;
+        const double chance = allowed_ / std::max(asked_, asked_before_);
+        return double(random >> 11) * 0x1p-53 < chance ? std::exchange(received_, 0) : 0;
     }
-    /// When the first challenge to this address left; nothing if that is not known any more.
-    std::optional<Time> challenged(const Address& to) const {
-        for (const Candidate& candidate : candidates_)
-            if (candidate.is_challenged && candidate.address == to) return candidate.challenged;
-        return std::nullopt;
-    }
-    /// The number that was sent there came back from there. Returns whether that is another machine or
-    /// network; another port of the same one most likely has the same path.
-    bool prove(const Address& from, Time now) {
-        if (is_proven(from)) return false;
-        const Address before = address();
-        const bool is_older_alive = now - places_[kOlder].heard < kAlive;
-        if (!is_older_alive && places_[kNewer].heard > Time(0)) places_[kOlder] = places_[kNewer];
-        places_[kNewer] = {from, now};
-        proved_ = now;
-        current_ = kNewer;
-        return from.ip != before.ip || from.family != before.family;
+    /// The number that was sent to an unproven address came back from there. Returns false if there is no
+    /// place for it.
+    bool prove(const Address& from, bool is_ack_overdue, Time now) {
+        if (places_.size() == kPlaces) {
+            if (!is_ack_overdue) return false;
+            const auto is_older = [](const Place& a, const Place& b) { return a.heard < b.heard; };
+            places_.erase(std::min_element(places_.begin(), places_.end(), is_older));
+        }
+        places_.insert(places_.begin(), {from, now, now});
+        return true;
     }
 
 private:
     struct Place {
         Address address;
-        Time heard{0};  // when the last packet came from there; 0: there is no such place
+        Time heard, proven;  // when the last packet came from there; when the address was proven
     };
-    struct Candidate {
-        Address address;
-        Time challenged{0};          // the first time, if it was
-        std::uint32_t received = 0;  // bytes that came from there, since the last challenge
-        bool is_challenged = false;
-    };
-    static constexpr std::uint8_t kOlder = 0, kNewer = 1;
-    std::array<Place, 2> places_;  // proven
-    std::uint8_t current_ = kOlder;
-    std::uint8_t challenges_ = 0;          // sent since slice_ began
-    std::array<Candidate, 2> candidates_;  // the last two unproven addresses, newest first
+    std::vector<Place> places_;       // the present one, then the others in use
+    Address candidate_;               // the last unproven address from which a packet came
+    std::size_t received_ = 0;        // bytes that came from there since the last challenge
+    std::uint32_t asked_ = 0;         // packets that could have drawn a challenge since slice_ began
+    std::uint32_t asked_before_ = 0;  // the same in the slice before
+    double allowed_ = 0;              // challenges in this slice, on average
     Time slice_{0};
-    Time proved_{0};  // when the newer place was
 };
 
 }  // namespace shoal::net

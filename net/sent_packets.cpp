@@ -159,12 +159,11 @@ bool SentPackets::next_news(News& out) {
     return true;
 }
 
-void SentPackets::restart(Duration rtt, ConnectionStats& stats) {
+void SentPackets::restart(ConnectionStats& stats) {
     measured_from_ = next_;
     reorder_wait_ = Duration(0);
     timeouts_in_a_row_ = 0;
     stats.rtt = Duration(0);
-    sample_rtt(rtt, Duration(0), stats);
 }
 
 Duration SentPackets::answer_timeout(const ConnectionStats& stats) const {

@@ -64,8 +64,8 @@ public:
     /// in this order: late acks, newest first; then fates, by packet number.
     bool next_news(News& out);
 
-    /// The path is another one, of which `rtt` is the first that is known.
-    void restart(Duration rtt, ConnectionStats& stats);
+    /// The path is another one, of which nothing is known.
+    void restart(ConnectionStats& stats);
 
     /// How long after sending an answer is overdue: computed from the smoothed round trip and its deviation,
     /// 500 ms before the first sample, at most 3 s.

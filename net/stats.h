@@ -43,6 +43,7 @@ struct DropCounters {
 enum class RateLimit : std::uint8_t {
     application,  // nothing: it has no more to send
     network,      // its rate: the budget was used up in this round trip or the one before
+    host,         // HostConfig::max_bytes_per_second: others had their turn at the last flush
     breaker,      // no ack for three timeouts: only probes, soon one per second, until one comes
 };
 

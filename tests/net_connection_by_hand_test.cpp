@@ -303,24 +303,5 @@ TEST(Connection, AFullWindowLeavesNoNumberOut) {
     }
 }
 
-// What is known of a path that just proved itself is the time since its own first challenge.
-TEST(Connection, ANewPathIsMeasuredFromItsOwnFirstChallenge) {
-    const Address first = Address::ipv4(9, 9, 9, 1, 5), second = Address::ipv4(9, 9, 9, 2, 5);
-    for (const bool is_first_proven : {true, false}) {
-        SCOPED_TRACE(is_first_proven);
-        Hand hand;
-        Path& path = hand.connection.path();
-        EXPECT_GT(path.wants_challenge(first, 1'200, hand.now), 0u);
-        hand.now += 30ms;
-        EXPECT_GT(path.wants_challenge(second, 1'200, hand.now), 0u);
-        hand.now += 50ms;
-        EXPECT_GT(path.wants_challenge(first, 1'200, hand.now), 0u) << "challenged again";
-        hand.now += 20ms;
-        hand.connection.move(is_first_proven ? first : second, hand.now);
-        EXPECT_EQ(hand.connection.stats().rtt, is_first_proven ? 100ms : 70ms);
-        EXPECT_EQ(hand.connection.stats().latest_rtt, is_first_proven ? 100ms : 70ms);
-    }
-}
-
 }  // namespace
 }  // namespace shoal::net

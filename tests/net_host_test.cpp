@@ -536,11 +536,14 @@ TEST(Host, TheOutputOfAllPeersTogetherIsLimited) {
     for (const auto& [peer, is_here] : world.server.connects) before[peer] = sent_to(peer);
     world.run(10s);
     std::uint64_t all = 0;
+    bool is_told = false;
     for (const auto& [peer, sent_before] : before) {
         EXPECT_TRUE(world.host->is_connected(peer));
         EXPECT_GE(sent_to(peer) - sent_before, 100'000u) << "half of a fifth of ten seconds";
+        is_told |= world.host->stats(peer).rate_limit == RateLimit::host;
         all += sent_to(peer) - sent_before;
     }
+    EXPECT_TRUE(is_told);
     EXPECT_LE(all, 1'100'000u) << "acks and the like go on";
     EXPECT_GE(all, 900'000u);
 }

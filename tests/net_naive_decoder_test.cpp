@@ -141,7 +141,7 @@ void arrive(Side& side, const Address& from, std::span<const std::byte> datagram
     const std::uint64_t outdated = side.connection.stats().fragments_outdated;
     // What a host does when an echo comes.
     if (packet.kind == PacketKind::echo && packet.challenge.number == side.challenge)
-        side.connection.move(from, now);
+        side.connection.path().prove(from, false, now);
     side.connection.apply(packet, now);
     const bool is_heard =
         naive_packet.is_fragment ? naive_packet.large.has_value() : naive_packet.has_payload;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <set>
 
 #include "net/packet.h"
@@ -15,83 +16,98 @@ const Address kHome = Address::ipv4(10, 0, 0, 1, 5000);
 const Address kElsewhere = Address::ipv4(10, 0, 0, 1, 6000);
 const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
 
-TEST(Path, GoesOnToTheProvenAddressUntilTheNextIsProven) {
-    Path path(kHome, 1s);
-    EXPECT_TRUE(path.is_proven(kHome));
-    EXPECT_FALSE(path.is_proven(kElsewhere));
-    EXPECT_EQ(path.wants_challenge(kHome, 100, 1s), 0u);
-    path.heard(kElsewhere, true, 1s);
-    EXPECT_EQ(path.address(), kHome);
-    EXPECT_EQ(path.second(1s), nullptr);
-    EXPECT_EQ(path.wants_challenge(kElsewhere, 100, 1s), 100u);
-    EXPECT_EQ(path.challenged(kElsewhere), 1s);
-    EXPECT_EQ(path.address(), kHome) << "a challenge moves nobody";
-    EXPECT_FALSE(path.prove(kElsewhere, 1s)) << "another port of the same machine";
-    EXPECT_EQ(path.address(), kElsewhere);
-    EXPECT_FALSE(path.prove(kElsewhere, 1s)) << "once";
-    EXPECT_TRUE(path.prove(kMallory, 10s)) << "another network";
-    EXPECT_FALSE(path.is_proven(kHome)) << "two are remembered: the port may be lent to somebody else";
-    EXPECT_TRUE(path.is_proven(kElsewhere));
+constexpr std::size_t kLong = Path::kMinChallengeBytes;
+
+std::vector<Address> in_use(const Path& path, Time now) {
+    std::vector<Address> result;
+    path.each_in_use(now, [&](const Address& address) { result.push_back(address); });
+    return result;
 }
 
-TEST(Path, ThreeChallengesAtMostInAHundredMilliseconds) {
-    Path path(kHome, 1s);
-    EXPECT_EQ(path.wants_challenge(kElsewhere, 100, 1s), 100u);
-    EXPECT_EQ(path.wants_challenge(kMallory, 50, 1s), 50u) << "each address pays for itself";
-    EXPECT_EQ(path.wants_challenge(kElsewhere, 30, 1s), 30u);
-    EXPECT_EQ(path.wants_challenge(kElsewhere, 30, 1s), 0u);
-    EXPECT_EQ(path.wants_challenge(kElsewhere, 30, 1s + Path::kChallengeSlice - 1us), 0u);
-    EXPECT_EQ(path.wants_challenge(kElsewhere, 40, 1s + Path::kChallengeSlice), 100u) << "bytes add up";
+Address mallory(int port) {
+    return Address::ipv4(10, 0, 0, 66, std::uint16_t(port));
+}
+
+TEST(Path, GoesOnToTheProvenAddressUntilTheNextIsProven) {
+    Path path(kHome, 0s);
+    EXPECT_TRUE(path.is_proven(kHome));
+    EXPECT_FALSE(path.is_proven(kElsewhere));
+    path.heard(kElsewhere, true, 1s);
+    EXPECT_EQ(in_use(path, 1s), std::vector{kHome});
+    EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, false, 0, 1s), kLong);
+    EXPECT_EQ(path.address(), kHome) << "a challenge moves nobody";
+    EXPECT_TRUE(path.prove(kElsewhere, false, 1s));
+    EXPECT_EQ(path.address(), kElsewhere);
+    path.heard(kElsewhere, true, 3s);
+    EXPECT_FALSE(path.is_proven(kHome)) << "the port may be lent to somebody else";
+}
+
+TEST(Path, AFewChallengesInAHundredMilliseconds) {
+    Path path(kHome, 0s);
+    std::mt19937_64 random(1);
+    int challenges = 0, first = 0;
+    for (int i = 0; i < 100'000; ++i) {
+        const bool is_challenged = path.wants_challenge(mallory(i), kLong, false, random(), 1s + i * 100us);
+        challenges += is_challenged;
+        first += is_challenged && i < 1000;
+    }
+    EXPECT_LE(first, 100) << "nobody knows yet how many come";
+    EXPECT_NEAR(challenges - first, 297, 60);
 }
 
 // Pings and acks are shorter than a challenge: several pay for one.
 TEST(Path, ShortPacketsAddUpToAChallenge) {
-    Path path(kHome, 1s);
+    Path path(kHome, 0s);
     std::size_t paid = 0, allowed = 0;
     for (int i = 0; i < 100; ++i) {
         paid += 10;
-        allowed += path.wants_challenge(kElsewhere, 10, 1s + i * 100ms);
+        allowed += path.wants_challenge(kElsewhere, 10, false, 0, 1s + i * 100ms);
         ASSERT_LE(allowed, paid);
     }
     EXPECT_GE(allowed, paid - 50);
 }
 
-TEST(Path, TwoAddressesInUseBothGetEverything) {
-    Path path(kHome, 500ms);
-    path.prove(kMallory, 1s);
-    EXPECT_EQ(path.second(1s), nullptr) << "home is silent since";
+TEST(Path, AllAddressesInUseGetEverything) {
+    Path path(kHome, 0s);
+    path.prove(kMallory, false, 1s);
+    EXPECT_EQ(in_use(path, 1s), std::vector{kMallory}) << "home is silent since";
     path.heard(kHome, false, 1100ms);
-    ASSERT_NE(path.second(1200ms), nullptr);
-    EXPECT_EQ(*path.second(1200ms), kHome);
-    EXPECT_EQ(path.address(), kMallory) << "an old packet, or a copy, does not change the order";
+    EXPECT_EQ(in_use(path, 1200ms), (std::vector{kMallory, kHome}))
+        << "an old packet does not change the order";
     path.heard(kMallory, true, 1900ms);
     path.heard(kHome, true, 2s);
-    EXPECT_EQ(path.address(), kHome);
-    ASSERT_NE(path.second(2s), nullptr);
-    EXPECT_EQ(*path.second(2s), kMallory);
+    EXPECT_EQ(in_use(path, 2s), (std::vector{kHome, kMallory}));
     path.heard(kHome, true, 2500ms);
-    EXPECT_NE(path.second(1900ms + Path::kInUse - 1us), nullptr);
-    EXPECT_EQ(path.second(1900ms + Path::kInUse), nullptr) << "the other one is silent";
+    EXPECT_TRUE(path.is_shared(1900ms + Path::kInUse - 1us));
+    EXPECT_FALSE(path.is_shared(1900ms + Path::kInUse)) << "the other one is silent";
     path.heard(kElsewhere, true, 3s);
-    EXPECT_EQ(path.address(), kHome);
-    EXPECT_EQ(path.second(3s), nullptr) << "not proven";
+    EXPECT_EQ(in_use(path, 4s), std::vector{kHome}) << "not proven";
 }
 
-// Whoever relays challenges may prove many addresses; the one that was there first stays while it speaks.
-TEST(Path, TheOldestAddressThatStillSpeaksKeepsItsPlace) {
-    Path path(kHome, 1s);
-    for (int i = 0; i < 50; ++i) {
-        const Time now = 1s + i * 1s;
+// Whoever relays challenges may prove many addresses; those that were there first stay while they speak.
+TEST(Path, AnAddressInUseKeepsItsPlaceWhileAcksCome) {
+    Path path(kHome, 0s);
+    for (int i = 0; i < 500; ++i) {
+        const Time now = 1s + i * 100ms;
         path.heard(kHome, i % 2 == 0, now);
-        path.prove(Address::ipv4(10, 0, 0, 66, std::uint16_t(1000 + i)), now);
+        path.prove(mallory(1000 + i), false, now);
         path.heard(kHome, false, now + 1ms);
         ASSERT_TRUE(path.is_proven(kHome));
-        ASSERT_TRUE(path.second(now + 2ms));
-        ASSERT_EQ(*path.second(now + 2ms), kHome);
+        ASSERT_TRUE(path.address() == kHome || path.is_shared(now + 2ms));
     }
-    const Time later = 60s;
-    path.prove(kMallory, later);
-    EXPECT_FALSE(path.is_proven(kHome)) << "silent for longer than kAlive";
+}
+
+// Goal: the client gets its address proven although others took all places before.
+TEST(Path, AnAddressWithoutAcksGivesWay) {
+    Path path(kHome, 0s);
+    path.heard(kHome, true, 1s);
+    for (int i = 1; i < int(Path::kPlaces); ++i) EXPECT_TRUE(path.prove(mallory(i), false, 1s + i * 1us));
+    EXPECT_FALSE(path.prove(kElsewhere, false, 2s));
+    EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, false, 0, 2s), 0u);
+    EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, true, 0, 2s), kLong);
+    EXPECT_TRUE(path.prove(kElsewhere, true, 2s));
+    EXPECT_FALSE(path.is_proven(kHome)) << "the one that was silent the longest";
+    EXPECT_TRUE(path.is_proven(mallory(1)));
 }
 
 PacketKind kind_of(std::span<const std::byte> datagram, bool has_id = false) {
@@ -220,7 +236,7 @@ TEST(Path, RacedCopiesMoveNobody) {
 }
 
 // He relays the challenges, too, and so proves his address. Goal: the client still gets each packet, and has
-// the connection for itself a second after the attacker is gone.
+// the connection for itself two seconds after the attacker is gone.
 TEST(Path, WhoRacesAndRelaysEveryPacketGetsCopiesAndTheClientLosesNothing) {
     Pair pair;
     World& world = pair.world;
@@ -250,7 +266,7 @@ TEST(Path, WhoRacesAndRelaysEveryPacketGetsCopiesAndTheClientLosesNothing) {
     EXPECT_EQ(states, 301u);
     EXPECT_EQ(pair.player->recorder.payloads.size(), 300u) << "the last one is under way";
     EXPECT_EQ(world.server.payloads.size(), 300u);
-    for (int i = 0; i < 110; ++i) tick(false);
+    for (int i = 0; i < 210; ++i) tick(false);
     copies = 0;
     for (int i = 0; i < 20; ++i) tick(false);
     EXPECT_EQ(copies, 0u);
@@ -309,7 +325,7 @@ TEST(Path, ForgedSourceAddressesGetNoState) {
         ASSERT_LE(bytes_out, bytes_in);
     }
     EXPECT_GT(bytes_out, 0u);
-    EXPECT_LE(challenges, 63u) << "three in 100 ms";
+    EXPECT_LE(challenges, 90u) << "three in 100 ms, on average";
     EXPECT_EQ(pair.moves(), 0u);
 }
 
@@ -322,12 +338,11 @@ TEST(Path, AnEchoOfAnotherAddressOrTooLateProvesNothing) {
             pair.world.now += Path::kChallengeSlice;
             pair.take_sent();
             pair.feed(address, pair.packet(std::string(60, 'x')));
-            for (const auto& sent : pair.take_sent())
-                if (sent.to == address) client.receive(pair.world.server_address, sent.bytes, pair.world.now);
             LinkConditioner::Datagram datagram;
             while (pair.world.up.pop(pair.world.now, datagram)) {
             }
-            client.flush(pair.world.now);
+            for (const auto& sent : pair.take_sent())
+                if (sent.to == address) client.receive(pair.world.server_address, sent.bytes, pair.world.now);
             EXPECT_TRUE(pair.world.up.pop(pair.world.now, datagram));
             EXPECT_EQ(kind_of(datagram.bytes, true), PacketKind::echo);
             return datagram.bytes;

@@ -337,6 +337,7 @@ TEST(Rate, AnotherNetworkIsLearnedAnew) {
     };
     change(bottleneck(100'000, 100ms), Address::ipv4(10, 0, 9, 9, 6000));
     EXPECT_LE(flows.lowest_rate, 1.5 * static_cast<double>(ConnectionConfig{}.first_bytes_per_second));
+    flows.run(1s);
     EXPECT_GE(flows.stats().min_rtt, 200ms);
     EXPECT_LE(flows.stats().queue_delay, 100ms);
     flows.run(4s);  // the start may fill the queue once

@@ -46,21 +46,28 @@ bool AttemptLimit::take(const Networks& networks, std::uint32_t per_machine, std
     };
     turn(counts_, machines_since_, kMachineSlice);
     turn(pools_, total_since_, kTotalSlice);
-    // Counts an attempt. Returns the probability with which it is accepted.
-    const auto chance = [](Count& count, double most) {
+    const auto lately = [](const Count& count) { return std::max(count.now, count.before); };
+    const auto add = [&](Count& count) {
         if (count.now < 0xFFFF) count.now += 1;
-        return std::min(1.0, most / count.larger());
+        return lately(count);
+    };
+    const auto first_of = [&](std::uint64_t hash) -> Count& { return counts_[hash % kCounts]; };
+    const auto second_of = [&](std::uint64_t hash) -> Count& {
+        return counts_[kCounts + (hash >> 32) % kCounts];
     };
     const std::span<const std::uint64_t> hashes = networks.hashes();
-    const auto count_of = [&](std::uint64_t hash) -> Count& { return counts_[hash % counts_.size()]; };
-    const bool is_newcomer = count_of(hashes.back()).larger() == 0;
+    const bool is_newcomer = std::min(lately(first_of(hashes.back())), lately(second_of(hashes.back()))) == 0;
     double of_network = 1;
-    for (std::size_t place = 0; place < hashes.size(); ++place)
-        of_network = std::min(
-            of_network, chance(count_of(hashes[place]), double(Networks::limit_at(place, per_machine))));
-    const double theirs = std::min(total / 2.0, double(pools_[is_newcomer ? 1 : 0].larger()));
-    const double of_pool = chance(pools_[is_newcomer ? 0 : 1], std::max(total - theirs, 1.0));
-    return double(random >> 11) * 0x1p-53 < of_network * of_pool;
+    for (std::size_t place = 0; place < hashes.size(); ++place) {
+        const int attempts = std::min(add(first_of(hashes[place])), add(second_of(hashes[place])));
+        of_network = std::min(of_network, double(Networks::limit_at(place, per_machine)) / attempts);
+    }
+    // What a network has too many of takes no time of the others.
+    const double draw = double(random >> 11) * 0x1p-53;
+    if (draw >= of_network) return false;
+    const double theirs = std::min(total / 2.0, double(lately(pools_[is_newcomer ? 1 : 0])));
+    const double chance = std::max(total - theirs, 1.0) / add(pools_[is_newcomer ? 0 : 1]);
+    return draw < of_network * chance;
 }
 
 }  // namespace shoal::net

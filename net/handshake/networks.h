@@ -46,9 +46,11 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> counts_;
 };
 
-/// Limits handshake attempts, in fixed memory: networks whose hashes collide share a counter. Above the limit
-/// each attempt is accepted at random with the same probability, so neither early nor frequent senders keep
-/// others out. The probability is computed from the attempts in this slice of time and in the one before.
+/// Limits handshake attempts, in fixed memory: each network has two counters, which it shares with others,
+/// and the lower one holds (Cormode and Muthukrishnan, "An Improved Data Stream Summary", 2005). Above the
+/// limit each attempt is accepted at random with the same probability, so neither early nor frequent senders
+/// keep others out. The probability is computed from the attempts in this slice of time and in the one
+/// before.
 class AttemptLimit {
 public:
     static constexpr Duration kMachineSlice = std::chrono::milliseconds(800);
@@ -66,7 +68,8 @@ private:
         std::uint16_t larger() const { return now > before ? now : before; }
     };
 
-    std::array<Count, 2048> counts_{};
+    static constexpr std::size_t kCounts = 2048;
+    std::array<Count, 2 * kCounts> counts_{};
     std::array<Count, 2> pools_{};  // networks without an attempt lately, and all others
     Time machines_since_{0}, total_since_{0};
 };

@@ -79,9 +79,10 @@ void RateController::update(Time now, Duration timeout, ConnectionStats& stats) 
     if (is_round_over && round_.acks == 0) round_ = {.began = now};
     stats.rate = rate_;
     stats.queue_delay = round_trips_.queue();
-    stats.rate_limit = is_broken_                    ? RateLimit::breaker
-                       : round_.ran_out || was_used_ ? RateLimit::network
-                                                     : RateLimit::application;
+    stats.rate_limit = is_broken_                         ? RateLimit::breaker
+                       : std::exchange(is_denied_, false) ? RateLimit::host
+                       : round_.ran_out || was_used_      ? RateLimit::network
+                                                          : RateLimit::application;
 }
 
 void RateController::on_sent(std::size_t bytes, Time now, const ConnectionStats& stats) {

@@ -34,6 +34,8 @@ public:
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
     /// A packet without fate, such as an ack.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
+    /// Nothing but acks may be sent in this tick: what all connections of the host may send is used up.
+    void on_denied() { is_denied_ = true; }
     /// The fate of a packet, or a late ack.
     void on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats);
     /// At least kMinRate.
@@ -48,6 +50,10 @@ public:
     /// No ack for three timeouts while packets were open: only probes until one comes. Not payloads or
     /// messages: the other side may refuse to acknowledge those.
     bool is_broken() const { return is_broken_; }
+    /// How long no ack came, while packets were open; 0 if none are.
+    Duration silence(Time now, const ConnectionStats& stats) const {
+        return stats.bytes_in_flight > 0 ? now - last_news_ : Duration(0);
+    }
     /// While broken, since the packet before: at first one timeout, each time twice as long, up to a second.
     Duration probe_interval() const { return probe_interval_; }
 
@@ -130,7 +136,7 @@ private:
     Time last_news_ = started_;  // when the last ack came, or nothing was in flight
     Duration usual_silence_{0};
     Duration probe_interval_{0};
-    bool is_broken_ = false;
+    bool is_broken_ = false, is_denied_ = false;
 };
 
 }  // namespace shoal::net

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "net/handshake/networks.h"
 #include "support/attacks.h"
 #include "support/disturbance.h"
 #include "tests/net_world.h"
@@ -228,6 +229,22 @@ TEST(Attacks, ASecondHostOfTheSameConfigAdmitsNobody) {
 #else
     EXPECT_DEATH(replay_to_second_host(), "seed");
 #endif
+}
+
+// Goal: a flood from one machine, most of which is refused for coming from one machine, leaves all others
+// their chance; also those that tried shortly before.
+TEST(Attacks, WhatOneMachineHasTooManyOfTakesNoTimeFromOthers) {
+    AttemptLimit limit;
+    std::mt19937_64 random(1);
+    const SipKey key{1, 2};
+    const Networks flood(key, Address::ipv4(66, 0, 0, 1, 1)), player(key, Address::ipv4(10, 0, 0, 1, 1));
+    int flood_taken = 0, player_taken = 0;
+    for (Time now = 1s; now < 11s; now += 1ms) {
+        for (int i = 0; i < 3; ++i) flood_taken += limit.take(flood, 32, 100, random(), now);
+        if (now % 100ms == 0ms) player_taken += limit.take(player, 32, 100, random(), now);
+    }
+    EXPECT_LE(flood_taken, 600) << "32 in 0.8 s, more in the first";
+    EXPECT_EQ(player_taken, 100);
 }
 
 }  // namespace

@@ -124,6 +124,28 @@ TEST(Attacks, RacingSinceTheFirstPacketDoesNotKeepTheNewcomerOut) {
 }
 
 // What the attacker learned or caused does not outlast the attack.
+// The server takes the attacker's address for the player's, and is shown others before the player's own.
+TEST(Attacks, RacingAHandshakeThatWasPassedOnDoesNotCutTheNewcomerOff) {
+    for (const Duration round_trip : {2ms, 50ms, 200ms}) {
+        for (const Racer::Relay relay : Racer::kRelays) {
+            for (const int addresses : {1, 3, 6}) {
+                SCOPED_TRACE(testing::Message() << "round trip " << ms(round_trip) << " ms, relay "
+                                                << int(relay) << ", " << addresses << " addresses");
+                Battle battle(15);
+                Player& player = battle.enter(round_trip);
+                Relayer& relayer = battle.add<Relayer>(player);
+                Racer::Plan plan;
+                plan.relay = relay;
+                plan.addresses = addresses;
+                battle.add<Racer>(player, plan);
+                battle.run(8s);
+                EXPECT_TRUE(relayer.has_answer);
+                expect_undisturbed(player, 1500ms + 4 * round_trip);
+            }
+        }
+    }
+}
+
 TEST(Attacks, AfterARaceTheServerSendsToThePlayerAtOnce) {
     for (const Racer::Relay relay : Racer::kRelays) {
         SCOPED_TRACE(testing::Message() << "relay " << int(relay));
