@@ -10,6 +10,10 @@
 # make clean
 # CXX=clang++ selects the compiler; each compiler and config has its own object folder.
 
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(or $(shell nproc 2> /dev/null),2)
+endif
+
 config ?= release
 only ?=
 filter ?= *
@@ -58,7 +62,7 @@ demo: $(demos)
 	@sh demo/demo.sh $(bin)/demo
 
 test: $(out)/tests/shoal_tests$(if $(only),_$(only))
-	@$< --gtest_brief=1 --gtest_filter='$(filter)'
+	@sh tests/run.sh $< '$(filter)'
 	$(if $(only)$(filter-out release,$(variant)),,@CXX="$(CXX)" sh tests/vendor.sh $(out)/vendor)
 
 bench: $(benches)
@@ -81,12 +85,21 @@ ifeq ($(config),fuzz)
 $(out)/net/crypto/primitives.o: CXXFLAGS += -O2 -fno-sanitize=all
 endif
 
-# Sanitized tests take longer to compile than to run, but for those that spend it in models of their own.
-ifeq ($(config),sanitize)
-slow_models := $(patsubst %,$(out)/tests/%_test.o,ecs_race net_naive_decoder net_attacker net_ack_window)
-$(filter-out $(slow_models),$(tests)): CXXFLAGS += -O0
-$(slow_models): CXXFLAGS += -O2
-endif
+# Tests take longer to compile than to run: they are hardly optimised, and read the headers that most of them
+# include only once. The exceptions spend their time in models of their own.
+test_level := $(if $(filter sanitize,$(config)),-O0,-O1)
+slow_models := $(if $(filter sanitize,$(config)),$(patsubst %,$(out)/tests/%_test.o,ecs_race net_naive_decoder net_attacker net_ack_window))
+quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(net_support))
+prelude := $(out)/tests/prelude.h
+$(quick_tests): | $(prelude).gch
+$(quick_tests): private CXXFLAGS += $(test_level) -include $(prelude)
+$(slow_models): private CXXFLAGS += -O2
+
+$(prelude).gch: tests/prelude.h Makefile
+	@mkdir -p $(@D)
+	@echo compile $@
+	@cp $< $(prelude)
+	@$(CXX) $(CXXFLAGS) $(test_level) -x c++-header $(prelude) -o $@
 
 windows:
 	@$(MAKE) --no-print-directory CXX=x86_64-w64-mingw32-g++-posix config=windows windows_programs

@@ -21,14 +21,15 @@ port=$((20000 + $$ % 20000))  # another than the documented one, which a demo ma
 for program in server client; do
     sed "s/40000/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
 done
-# The README's own line builds the server meanwhile; the client takes the objects from here.
-line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s/^g++/$compiler/; s/-O2/-O0/")
-sh -c "$line" & linking=$!
-for file in ecs/*.cpp net/*.cpp net/*/*.cpp replication/*.cpp; do
-    output=$("$compiler" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconversion -c "$file" -o "$(echo "$file" | tr / _).o" 2>&1) || fail "$file: $output"
-    [ -z "$output" ] || fail "$file warns: $output"
-done
-wait $linking || fail "the README's line does not build: $line"
+cat > compile.sh <<'END'
+output=$("$1" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconversion -c "$2" -o "$(echo "$2" | tr / _).o" 2>&1) || { echo "$2: $output"; exit 1; }
+[ -z "$output" ] || { echo "$2 warns: $output"; exit 1; }
+END
+output=$(printf '%s\n' ecs/*.cpp net/*.cpp net/*/*.cpp replication/*.cpp |
+    xargs -n 1 -P "$(nproc 2> /dev/null || echo 2)" sh compile.sh "$compiler" 2>&1) || fail "$output"
+# The README's own line, with the objects from above.
+line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s/^g++/$compiler/; s/-O2/-O0/; s|ecs/\*.*replication/\*\.cpp|*.o|")
+sh -c "$line" || fail "the README's line does not build: $line"
 "$compiler" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -I. client.cpp ./*.o -o client || fail "client does not build"
 ./server > key.txt & server=$!
 for _ in $(seq 100); do
