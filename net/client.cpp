@@ -16,9 +16,10 @@ Client::~Client() = default;
 
 PeerId Client::begin(const Address& server, const ClientToken* token, std::span<const std::byte> hello,
                      Time now) {
+    assert(now >= Time(0));
     assert(state() == State::idle || state() == State::closing);
     assert(has_seed_ && "ClientConfig::seed is missing, or another Client took it: see fill_random");
-    connection_.reset();
+    former_ = std::move(connection_);
     constexpr std::uint32_t kGeneration = 0x1'0000;
     peer_ = PeerId{peer_.value < 0xFFFF'0000 ? peer_.value + kGeneration : kGeneration};
     server_ = server;
@@ -49,6 +50,7 @@ void Client::receive(const Address& from, std::span<const std::byte> datagram, T
 }
 
 void Client::update(Time now) {
+    former_.reset();
     if (const auto outcome = connector_.update(now)) end_attempt(*outcome, now);
     if (connection_) connection_->update(now);
 }

@@ -33,7 +33,8 @@ public:
     Client(const ClientConfig& config, Handler& handler, Sink& sink);
     ~Client() override;
 
-    /// Starts a handshake; requires state() idle or closing. Ends in on_connected or on_disconnected, both
+    /// Starts a handshake; requires state() idle or closing, or a call from on_disconnected. Ends in
+    /// on_connected or on_disconnected, both
     /// with the peer id returned. `hello` is shown to the server's on_admit; at most kMaxHelloBytes.
     /// Sealed, it can be read by the owner of the server's key only.
     PeerId connect(const Address& server, std::span<const std::byte> hello, Time now) {
@@ -79,6 +80,7 @@ private:
     std::uint64_t server_schema_hash_ = 0;
     Connector connector_;
     std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()
+    std::unique_ptr<Connection> former_;      // which may be what called connect(), by on_disconnected
     /// A genuine reset carries one of these: the first is for the client's first address, the others are for
     /// the addresses that the server challenged most recently.
     std::array<ResetToken, 4> reset_tokens_{};

@@ -36,6 +36,7 @@ DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
 struct Connection::Draft {
     std::array<std::byte, kMaxDatagramBytes> buffer;  // left uninitialised, like payload_room
     ByteWriter out{buffer};
+    std::uint64_t number = 0;
     std::size_t header_bytes = 0;  // data: the flags follow
     unsigned flags = 0;
     SentPackets::Content content;
@@ -74,7 +75,6 @@ void Connection::set_options(const ConnectionOptions& options) {
     rate_.set_max_rate(options.max_bytes_per_second);
     queue_.set_max_bytes(options.message_queue_bytes);
     queue_.set_repeat_share(options.repeat_share);
-    inbox_.set_max_bytes(options.max_incoming_bytes);
     scheduler_.set_shares(options.shares);
 }
 
@@ -153,6 +153,7 @@ void Connection::apply(const Packet& packet, Time now) {
             stats_.messages_refused += 1;
         }
     }
+    stats_.payloads_withheld += !has_room && packet.has_payload;
     if (!has_room || !is_open_ || !take_payload(packet, now) || !is_open_) return;
     received_.accept(packet.number, now);
     if (packet.wants_ack()) {
@@ -187,10 +188,11 @@ void Connection::flush(Time now, bool with_contents) {
         if (disconnects_left_ > 0 && now >= next_disconnect_) send_disconnect(now);
         return;
     }
-    if (!with_contents) rate_.on_denied();
+    if (!with_contents) rate_.on_denied(RateLimit::host);
     bool asks = true;
     std::uint32_t left = with_contents ? config_.max_packets_per_flush : 0;
     while (left > 0 && sent_.has_room() && send_contents(asks, now)) left -= 1;
+    if (left > 0 && !sent_.has_room()) rate_.on_denied(RateLimit::packets);
     // A ping that is acknowledged tells the fates of all packets before it.
     const Duration timeout =
         rate_.is_broken() ? rate_.probe_interval() : sent_.retransmission_timeout(stats_);
@@ -323,7 +325,7 @@ void Connection::send_disconnect(Time now) {
 
 /// Writes what goes before the contents.
 void Connection::begin(Draft& draft, PacketKind kind, Time now) {
-    const std::uint64_t number = sent_.next_number(), acked = sent_.newest_acked();
+    const std::uint64_t number = draft.number = sent_.next_number(), acked = sent_.newest_acked();
     const bool key_phase = cipher_.prepare(number, acked, config_.key_life, now);
     write_envelope(draft.out, kind, key_phase, session_.send_id, number, number_bytes(number, acked));
     draft.header_bytes = draft.out.size();
@@ -334,6 +336,7 @@ void Connection::begin(Draft& draft, PacketKind kind, Time now) {
 
 /// Seals and sends the packet.
 void Connection::finish(Draft& draft, Time now, const Address* elsewhere) {
+    assert(draft.number == sent_.next_number() && "write_payload() called a function that sends");
     if (draft.flags != 0) draft.out.patch_u8(draft.header_bytes, draft.flags);
     const std::span<std::byte> datagram = draft.out.append(cipher_.tag_bytes());
     cipher_.seal(sent_.next_number(), datagram, draft.header_bytes);
@@ -358,7 +361,6 @@ void Connection::finish(Draft& draft, Time now, const Address* elsewhere) {
     }
     const std::size_t copies = path_.each_in_use(now, [&](const Address& to) { sink_.send(to, datagram); });
     stats_.bytes_sent += copies * datagram.size();
-    rate_.on_sent_untracked((copies - 1) * datagram.size());
 }
 
 /// Leaves the next packet number out if its turn has come, and chooses another one to leave out.

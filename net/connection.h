@@ -27,13 +27,10 @@ struct ConnectionOptions {
         std::chrono::seconds(1);  // longest time between packets that want an ack; < timeout
     Duration max_ack_delay = std::chrono::milliseconds(20);  // before an ack is due by itself
     std::uint32_t message_queue_bytes = 64 * 1024;           // waiting, for each channel and weight
-    /// Reliable messages that arrived and wait for earlier ones. What is over it is refused, and repeated by
-    /// the other side; large messages of the other side need their size.
-    std::uint32_t max_incoming_bytes = kReliableWindowBytes + kMaxReliableBytes;
-    std::uint32_t max_packets_per_flush = 256;        // >= 1; acks and the like do not count
-    std::uint64_t max_bytes_per_second = 16'000'000;  // >= 4,000; the path may allow less
-    double repeat_share = 0.5;                        // of all bytes, for repeats of reliable messages; 0..1
-    Shares shares{};                                  // of messages and payloads
+    std::uint32_t max_packets_per_flush = 256;               // >= 1; acks and the like do not count
+    std::uint64_t max_bytes_per_second = 16'000'000;         // >= 4,000; the path may allow less
+    double repeat_share = 0.5;  // of all bytes, for repeats of reliable messages; 0..1
+    Shares shares{};            // of messages and payloads
 };
 
 struct ConnectionConfig : ConnectionOptions {

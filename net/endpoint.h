@@ -18,7 +18,7 @@
 namespace shoal::net {
 
 using Duration = std::chrono::microseconds;
-/// Since an epoch of the caller's choice; never goes backwards.
+/// Since an epoch of the caller's choice; never negative, and never goes backwards.
 using Time = Duration;
 
 constexpr std::size_t kMaxDatagramBytes = 1200;                    // what every path on the internet carries
@@ -44,7 +44,8 @@ enum class Security : std::uint8_t {
 /// 65,535 times more. A default-constructed id names nobody.
 struct PeerId {
     std::uint32_t value = 0;
-    /// Dense: below HostConfig::max_peers plus a few; free again after on_disconnected.
+    /// For tables, which grow with it: below 65,536, and below the most peers and handshakes there were at
+    /// once plus a few. Used again after on_disconnected.
     constexpr std::uint32_t index() const { return value & 0xFFFF; }
     constexpr explicit operator bool() const { return value != 0; }
     friend constexpr auto operator<=>(const PeerId&, const PeerId&) = default;
@@ -153,10 +154,11 @@ struct Admission {
     std::span<const std::byte> claims;  // what else the backend says of him
 };
 
-/// What the layer above implements. Called from receive(), update() and disconnect(), and write_payload()
-/// from flush(). Within a call it may use send_message, disconnect and the const functions of the Endpoint,
-/// nothing else; within write_payload() only the const functions. Spans and text are valid during the call.
-/// For one packet the order is: fates, messages, payload.
+/// What the layer above implements. Called from receive(), update(), disconnect() and shut_down(), and
+/// write_payload() from flush(). Within a call it may use send_message, disconnect and the const functions of
+/// the Endpoint; within on_disconnected also Client::connect; within write_payload() only the const
+/// functions. Spans and text are valid during the call. For one packet the order is: fates, messages,
+/// payload.
 class Handler {
 public:
     virtual ~Handler() = default;
@@ -214,8 +216,9 @@ class Endpoint {
 public:
     virtual ~Endpoint() = default;
 
-    /// Any bytes from anywhere: what is not valid changes nothing but a counter. May send: answers to
-    /// handshakes, and an ack after each 32 packets that want one.
+    /// Any bytes from anywhere: what is not valid changes nothing but a counter. May send answers to
+    /// handshakes, challenges and unknown packets, an ack after each 32 packets that want one, and disconnect
+    /// packets.
     virtual void receive(const Address& from, std::span<const std::byte> datagram, Time now) = 0;
     /// Timers: fates of unanswered packets, timeouts, the budget. Once per tick.
     virtual void update(Time now) = 0;

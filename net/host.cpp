@@ -28,6 +28,7 @@ Host::Host(const HostConfig& config, Handler& handler, Sink& sink)
       entropy_(config.seed.take()),
       gate_(config_, has_seed_ && (config.security == Security::insecure || !is_missing(config.key)), handler,
             sink, entropy_, stats_) {
+    config_.max_pending_per_ip = std::max(config_.max_pending_per_ip, 1u);
     assert(has_seed_ && "HostConfig::seed is missing, or another Host took it: see fill_random");
     assert((config.security == Security::insecure || !is_missing(config.key)) &&
            "HostConfig::key is missing: see server_key.h");
@@ -52,6 +53,7 @@ void Host::receive(const Address& from, std::span<const std::byte> datagram, Tim
 }
 
 void Host::update(Time now) {
+    assert(now >= Time(0));
     gate_.update(now);
     for (std::unique_ptr<Peer>& peer : peers_) {
         if (!peer) continue;
@@ -154,8 +156,7 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
             peer.connection.challenge(from, challenge, room, now);
         }
     }
-    // While several addresses are in use, packets come from one and the other.
-    if (path.address() == peer.home || path.is_shared(now)) return;
+    if (!path.has_left(peer.home, now)) return;
     stats_.moves += 1;
     // Another port of the same machine is most likely the same way.
     if (path.address().ip != peer.home.ip) peer.connection.restart(now);

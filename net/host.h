@@ -36,11 +36,12 @@ struct HostConfig {
     std::uint32_t max_peers_per_ip = 8;  // 0: no limit. Of an IPv4 address or an IPv6 /56; four times as many
                                          // of a /48; any number of this machine. Homes, schools and mobile
                                          // networks share addresses.
-    std::uint32_t max_pending_per_ip = 32;      // accepted, not confirmed; then their oldest gives way
+    std::uint32_t max_pending_per_ip = 32;      // >= 1; accepted, not confirmed; then their oldest gives way
     std::uint32_t max_handshakes_per_s = 1000;  // 0.2 ms of CPU each; of one machine at most
                                                 // max_pending_per_ip in 0.8 s, on average
     std::uint32_t max_resets_per_s = 2000;      // answers to packets of unknown connections
-    std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Of all connections together, without IP and UDP
+    std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Sent in flush() to all peers together, without IP
+                                             // and UDP; acks and pings go over it
     Duration handshake_timeout = std::chrono::seconds(5);  // from accepting to the client's first packet
     ConnectionConfig connection{};
 };

@@ -18,9 +18,10 @@ namespace shoal::net {
 ///
 /// An attacker who relays challenges as well can prove addresses of its own, even before the client proves
 /// its own. So there may be several, and everything is sent to each of them from which packets, or copies
-/// of them, come: an attacker who cannot drop packets gets copies, and the other side loses nothing. While
-/// acks come, an address in use keeps its place. When an ack is overdue, the other side may be at none of
-/// them, and the one that was silent the longest gives way. After RFC 9000, sections 8.2 and 9.
+/// of them, come. An attacker who cannot drop packets gets copies, and the other side loses at most what is
+/// sent between its proof and the other side's next packet. While acks come, an address in use keeps its
+/// place. When an ack is overdue, the other side may be at none of them, and the one that was silent the
+/// longest gives way. After RFC 9000, sections 8.2 and 9.
 class Path {
 public:
     /// Proven addresses at once.
@@ -28,6 +29,8 @@ public:
     /// An address from which packets came within this time is in use. Others must be proven again, but for
     /// the present one.
     static constexpr Duration kInUse = std::chrono::seconds(2);
+    /// The other side has left an address that was silent for this time while packets came from another one.
+    static constexpr Duration kLeft = std::chrono::milliseconds(200);
     /// Challenges in each kChallengeSlice, to all addresses together, on average: they take packet numbers.
     /// What was not used in up to kSavedSlices is added.
     static constexpr double kMaxChallenges = 3;
@@ -57,8 +60,10 @@ public:
         }
         return count;
     }
-    bool is_shared(Time now) const {
-        return each_in_use(now, [](const Address&) {}) > 1;
+    bool has_left(const Address& former, Time now) const {
+        return address() != former && std::none_of(places_.begin(), places_.end(), [&](const Place& place) {
+                   return place.address == former && now - place.heard < kLeft;
+               });
     }
 
     /// An authentic packet, or a copy of one, came from there. `is_newest`: no packet before had a higher

@@ -44,6 +44,7 @@ enum class RateLimit : std::uint8_t {
     application,  // nothing: it has no more to send
     network,      // its rate: the budget was used up in this round trip or the one before
     host,         // HostConfig::max_bytes_per_second: others had their turn at the last flush
+    packets,      // ConnectionConfig::max_open_packets: no ack came for the oldest of so many
     breaker,      // no ack for three timeouts: only probes, soon one per second, until one comes
 };
 
@@ -74,7 +75,7 @@ struct ConnectionStats {
     std::uint64_t messages_repeated = 0;     // of these, sent again after a loss or to forestall one
     std::uint64_t messages_duplicated = 0;   // reliable ones, or pieces, received again and ignored
     std::uint64_t messages_outdated = 0;     // sequenced ones that came after a newer one, and were ignored
-    std::uint64_t messages_refused = 0;      // no room for them: ConnectionOptions::max_incoming_bytes
+    std::uint64_t messages_refused = 0;      // far ahead of all that came before; they come again
     std::uint32_t messages_queued = 0;       // now: they wait, of all weights; pieces count one each
     std::uint32_t message_bytes_queued = 0;  // now: their bytes, with heads
     std::uint32_t messages_in_flight = 0;  // now: reliable, from the oldest unacknowledged to the newest sent

@@ -299,6 +299,44 @@ TEST(Client, DisconnectWhileConnectingIsReported) {
     EXPECT_NE(peer, next);
 }
 
+// However a connection or an attempt ends: by either side, by a restart, by silence, by a refusal.
+TEST(Client, MayConnectAgainFromOnDisconnected) {
+    World world;
+    world.add_host(host_config(100));
+    World::Player& player = world.add_client(client_config());
+    Recorder& game = player.recorder;
+    Client& client = player.client;
+    game.on_end = [&] { client.connect(world.server_address, {}, world.now); };
+    client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    ASSERT_EQ(game.connects.size(), 1u);
+    world.host->disconnect(world.server.newest, DisconnectReason::kicked, {}, world.now);
+    world.run(1s);
+    EXPECT_EQ(game.last_reason, DisconnectReason::kicked);
+    ASSERT_EQ(game.connects.size(), 2u);
+    client.disconnect(client.server(), DisconnectReason::closed, {}, world.now);
+    world.run(1s);
+    ASSERT_EQ(game.connects.size(), 3u);
+    world.server = Recorder();
+    world.add_host(host_config(101));
+    world.run(3s);
+    EXPECT_EQ(game.last_reason, DisconnectReason::server_restarted);
+    ASSERT_EQ(game.connects.size(), 4u);
+    world.down.set_config({.loss = 1});
+    world.run(15s);
+    EXPECT_EQ(game.last_reason, DisconnectReason::timed_out);
+    world.run(10s);
+    EXPECT_EQ(game.last_reason, DisconnectReason::unreachable);
+    world.server.admits = false;
+    world.down.set_config({});
+    world.run(1s);
+    EXPECT_EQ(game.last_reason, DisconnectReason::refused);
+    world.server.admits = true;
+    world.run(1s);
+    EXPECT_EQ(game.connects.size(), 5u);
+    EXPECT_TRUE(client.is_connected(client.server()));
+}
+
 TEST(Client, NoticesARestartedServer) {
     World world;
     world.add_host(host_config(1));

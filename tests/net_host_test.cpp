@@ -548,34 +548,6 @@ TEST(Host, TheOutputOfAllPeersTogetherIsLimited) {
     EXPECT_GE(all, 900'000u);
 }
 
-// Messages that wait for a missing one are kept only up to the limit; the others come again, and all arrive.
-TEST(Host, WhatWaitsForAMissingMessageIsLimited) {
-    LinkConfig link;
-    link.latency = 20ms;
-    link.loss = 0.25;
-    World world(link, 3);
-    HostConfig config = host_config();
-    config.connection.max_incoming_bytes = 2'000;
-    world.add_host(config);
-    auto& player = world.add_client(client_config());
-    player.client.connect(world.server_address, {}, world.now);
-    world.run(2s);
-    ASSERT_EQ(world.host->peer_count(), 1u);
-    std::vector<std::string> texts;
-    for (int i = 0; i < 100; ++i) {
-        constexpr std::size_t kSizes[] = {0, 20, 125, 900, 996};
-        texts.push_back(std::to_string(i) + std::string(kSizes[i / 3 % 5], 'x'));
-        ASSERT_EQ(
-            player.client.send_message(player.client.server(), Channel::reliable, as_bytes(texts.back())),
-            SendResult::queued);
-    }
-    EXPECT_EQ(player.client.stats(player.client.server()).messages_queued, 100u);
-    world.run(30s);
-    EXPECT_EQ(world.server.texts(Channel::reliable), texts);
-    EXPECT_GT(world.host->stats(world.server.newest).messages_refused, 0u);
-    EXPECT_EQ(player.client.stats(player.client.server()).messages_queued, 0u);
-}
-
 TEST(Host, ShutDownTellsEveryone) {
     World world;
     world.add_host(host_config());

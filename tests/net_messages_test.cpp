@@ -688,6 +688,49 @@ TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
     }
 }
 
+// Goal: bulk that was lost twice, which never goes beside a payload, gets packets of its own although there
+// is always a payload with room beside it.
+TEST(Messages, BulkThatWasLostTwiceGoesOn) {
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+        SCOPED_TRACE(seed);
+        LinkConfig link;
+        link.latency = 30ms;
+        link.loss = 0.2;
+        ConnectionConfig config;
+        config.max_bytes_per_second = 60'000;
+        ConnectedWorld world(link, seed, config);
+        world.server.source = [](PeerId, PayloadTurn& turn) { return fill(turn, 600); };
+        for (int i = 0; i < 40; ++i)
+            ASSERT_EQ(world.host->send_message(world.peer(), Delivery(Channel::reliable).with(Weight::bulk),
+                                               as_bytes(std::to_string(i) + std::string(300, 'b'))),
+                      SendResult::queued);
+        world.run(30s, 16ms);
+        EXPECT_EQ(world.player().recorder.messages.size(), 40u);
+        EXPECT_GT(world.server.fates.size(), 1'000u) << "and the state goes on";
+    }
+}
+
+TEST(Inbox, AnIdFarAheadOfAllOthersIsRefusedUntilTheyCome) {
+    Inbox inbox(1);
+    const auto has_room_for = [&](std::uint64_t id) {
+        Packet packet;
+        packet.number = id;
+        packet.message_count = 1;
+        packet.frames[0] = piece(id, 0, 0, false);
+        packet.frames[0].distance = 1;
+        const bool has_room = inbox.has_room(packet);
+        if (has_room) inbox.arrive(packet, packet.frames[0]);
+        return has_room;
+    };
+    EXPECT_FALSE(has_room_for(300));
+    EXPECT_TRUE(has_room_for(256));
+    EXPECT_TRUE(has_room_for(300)) << "the table has grown";
+    EXPECT_FALSE(has_room_for(3'000));
+    Packet empty;
+    empty.message_count = 0;
+    EXPECT_TRUE(inbox.has_room(empty)) << "pings and payloads need none";
+}
+
 TEST(Messages, AnIdleSideIsSmall) {
     const std::size_t before = test::allocations();
     const SendQueue queue(1, 65'536);

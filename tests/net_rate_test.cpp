@@ -277,6 +277,22 @@ TEST(Rate, IdleGameDoesNotRaiseItsRateAndBulkAfterItIsFast) {
 
 // No ack: probes, then one per second. The first ack resumes at half the rate, and from there at once to all
 // of it.
+TEST(Rate, AFullWindowOfOpenPacketsIsNamed) {
+    LinkConfig link;
+    link.latency = 300ms;
+    ConnectionConfig config;
+    config.max_open_packets = 32;
+    ConnectedWorld world(link, 1, config);
+    world.server.source = [](PeerId, PayloadTurn& turn) { return fill(turn); };
+    world.run(5s, 16ms);
+    bool is_named = false;
+    for (int i = 0; i < 50; ++i) {
+        world.step(16ms);
+        is_named |= world.host->stats(world.peer()).rate_limit == RateLimit::packets;
+    }
+    EXPECT_TRUE(is_named);
+}
+
 TEST(Rate, PartitionTripsTheBreakerAndIsForgotten) {
     for (const bool only_acks : {false, true}) {
         Flows flows(bottleneck(500'000));

@@ -55,6 +55,7 @@ public:
         EXPECT_TRUE(disconnects.insert({peer, {reason, std::string(text)}}).second) << "reported twice";
         last_reason = reason;
         last_text = text;
+        if (on_end) on_end();
     }
     bool on_payload(PeerId peer, std::uint64_t number, std::span<const std::byte> bytes, Time) override {
         EXPECT_TRUE(is_connected(peer));
@@ -139,6 +140,7 @@ public:
     bool admits = true;
     int admissions = 0;
     bool (*withhold)(std::uint64_t number) = nullptr;
+    std::function<void()> on_end;  // called at the end of on_disconnected
 };
 
 /// A connection whose handler is this recorder, as its owner would use it.

@@ -374,7 +374,8 @@ void Gate::reply(const Address& to, const HandshakePacket& packet) {
 }
 
 std::uint64_t Gate::hash_of(const Address& address) const {
-    return siphash(secret_, {address.port, address.scope, std::uint64_t(address.family)},
+    // Cookies are hashes of three words and an address with the same key.
+    return siphash(secret_, {address.port, address.scope, std::uint64_t(address.family), 0},
                    std::as_bytes(std::span(address.ip)));
 }
 

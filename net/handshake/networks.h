@@ -64,8 +64,6 @@ public:
 private:
     struct Count {
         std::uint16_t now = 0, before = 0;  // attempts in this slice and in the last one; saturate
-
-        std::uint16_t larger() const { return now > before ? now : before; }
     };
 
     static constexpr std::size_t kCounts = 2048;

@@ -11,6 +11,7 @@ constexpr std::uint64_t kRememberedPackets =
     128;                            // a power of two over 65, the packets that may still arrive
 constexpr std::size_t kKeys = 256;  // of sequenced messages
 constexpr std::size_t kMaxLeap = 256;
+constexpr std::size_t kMaxWaitingBytes = kReliableWindowBytes + kMaxReliableBytes;
 // Parities name messages of the last few packets.
 constexpr std::size_t kRecentMessages = 32, kRecentParities = 8;
 
@@ -45,19 +46,17 @@ bool Inbox::plausible(const Packet& packet) const {
         if (frame.id - base_ + frame.goes_on >= kReliableWindow) return false;
         if (!frame.is_parity) bytes += frame.size;
     }
-    return bytes <= kReliableWindowBytes + kMaxReliableBytes;
+    return bytes <= kMaxWaitingBytes;
 }
 
 bool Inbox::has_room(const Packet& packet) const {
-    std::size_t bytes = waiting_bytes_;
-    for (std::size_t i = 0; i < packet.message_count; ++i) {
-        const Frame& frame = packet.frames[i];
-        if (is_next(frame) || frame.is_parity || state(frame.id) != State::missing) continue;
-        bytes += frame.size;
-        // A slot for each id up to this one: an id alone must not take much memory.
-        if (frame.id - base_ >= std::max(kMaxLeap, 2 * slots_.capacity())) return false;
-    }
-    return bytes <= std::max<std::size_t>(max_bytes_, kMaxDatagramBytes);
+    // A slot for each id up to the highest: an id alone must not take much memory.
+    const std::size_t slots = std::max(kMaxLeap, 2 * slots_.capacity());
+    const std::span<const Frame> frames = std::span(packet.frames).first(packet.message_count);
+    return std::ranges::all_of(frames, [&](const Frame& frame) {
+        return frame.channel != Channel::reliable || frame.is_parity || state(frame.id) != State::missing ||
+               frame.id - base_ < slots;
+    });
 }
 
 Inbox::Arrival Inbox::arrive(const Packet& packet, const Frame& frame) {
@@ -117,7 +116,7 @@ bool Inbox::recover(const Small& parity) {
     const std::uint64_t known = is_first_missing ? parity.id - 1 : parity.id;
     const Small& other = small_[known % kRecentMessages];
     if (state(missing) != State::missing || other.id != known || other.size != parity.size ||
-        missing - base_ >= kReliableWindow || waiting_bytes_ + parity.size > max_bytes_)
+        missing - base_ >= kReliableWindow || waiting_bytes_ + parity.size > kMaxWaitingBytes)
         return false;
     std::array<std::byte, kMaxRepeatedBytes> buffer;
     const std::span<std::byte> bytes = std::span(buffer).first(parity.size);

@@ -28,12 +28,11 @@ public:
     /// Whether a correct sender could send these messages now.
     bool plausible(const Packet& packet) const;
 
-    /// How many bytes may be kept of messages that wait for earlier ones; at most what `plausible` allows.
-    void set_max_bytes(std::uint32_t max_bytes) { max_bytes_ = max_bytes; }
-    /// Whether the messages of a plausible packet can be kept. If not, the packet must not be acknowledged:
-    /// the sender repeats them. Those that is_next() is true of can arrive all the same.
+    /// Whether the messages of a plausible packet can be kept: the slots for their ids are a small multiple
+    /// of those that messages have used. If not, the packet must not be acknowledged: the sender repeats
+    /// them. Those that is_next() is true of can arrive all the same.
     bool has_room(const Packet& packet) const;
-    /// Whether the message need not be kept: it is handed over at once, and others may wait for it.
+    /// Whether no other message must come first.
     bool is_next(const Frame& frame) const {
         return frame.channel != Channel::reliable || (frame.id == base_ && !frame.is_parity);
     }
@@ -89,7 +88,6 @@ private:
     IndexPool<Waiting> waiting_;   // in lists: of each slot, of each large message, ready
     std::uint32_t ready_ = kNone;  // to be delivered, in this order
     std::uint32_t waiting_bytes_ = 0;
-    std::uint32_t max_bytes_ = kReliableWindowBytes + kMaxReliableBytes;
     MessageStore store_;
     std::vector<std::byte> whole_;
     // From the first parity on: recent messages, by id modulo their count; then parities of two missing ones.

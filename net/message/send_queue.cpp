@@ -136,13 +136,14 @@ bool SendQueue::has_repeats(const Terms& terms) const {
            repeats_[0][0].sent + kRepeatAlone <= terms.now;
 }
 
-/// Whether bulk that was begun or lost waits and half of the window is used: as the window begins with what
-/// is not delivered, nobody could send any more soon.
+/// Whether bulk must go with normal weight. Either it was lost twice: it needs a packet without payload, and
+/// others may wait for it. Or it was begun or lost and half of the window is used: as the window begins with
+/// what is not delivered, nobody could send any more soon.
 bool SendQueue::is_held_up() const {
+    if (queue(Weight::bulk, lost_twice).first != kNone) return true;
     if (sent_.size() < kReliableWindow / 2 && window_bytes_ < kReliableWindowBytes / 2) return false;
     const std::uint32_t unsent = queue(Weight::bulk, unsent_reliable).first;
-    return queue(Weight::bulk, lost_twice).first != kNone || queue(Weight::bulk, lost_once).first != kNone ||
-           (unsent != kNone && messages_[unsent].id != 0);
+    return queue(Weight::bulk, lost_once).first != kNone || (unsent != kNone && messages_[unsent].id != 0);
 }
 
 bool SendQueue::take(Draft& draft, Weight weight, const Terms& terms) {

@@ -79,8 +79,9 @@ void RateController::update(Time now, Duration timeout, ConnectionStats& stats) 
     if (is_round_over && round_.acks == 0) round_ = {.began = now};
     stats.rate = rate_;
     stats.queue_delay = round_trips_.queue();
+    const RateLimit denied = std::exchange(denied_, RateLimit::application);
     stats.rate_limit = is_broken_                         ? RateLimit::breaker
-                       : std::exchange(is_denied_, false) ? RateLimit::host
+                       : denied != RateLimit::application ? denied
                        : round_.ran_out || was_used_      ? RateLimit::network
                                                           : RateLimit::application;
 }
@@ -124,8 +125,8 @@ void RateController::on_news(const SentPackets::News& packet, Time now, const Co
 }
 
 void RateController::set_max_rate(std::uint64_t max_rate) {
-    max_rate_ = static_cast<float>(max_rate);
-    assert(max_rate_ >= kMinRate);
+    assert(max_rate >= static_cast<std::uint64_t>(kMinRate));
+    max_rate_ = std::max(kMinRate, static_cast<float>(max_rate));
     set_rate(rate_);
 }
 

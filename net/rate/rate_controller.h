@@ -22,7 +22,8 @@ public:
 
     /// `first_rate` holds after the first ten packets, until acks come. `max_rate` is at least kMinRate.
     RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now, ConnectionStats& stats)
-        : RateController(static_cast<float>(first_rate), static_cast<float>(max_rate), now) {
+        : RateController(static_cast<float>(first_rate), std::max(kMinRate, static_cast<float>(max_rate)),
+                         now) {
         stats.rate = rate_;
     }
 
@@ -34,8 +35,8 @@ public:
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
     /// A packet without fate, such as an ack.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
-    /// Nothing but acks may be sent in this tick: what all connections of the host may send is used up.
-    void on_denied() { is_denied_ = true; }
+    /// Something else than the rate keeps messages and payloads from being sent in this tick.
+    void on_denied(RateLimit why) { denied_ = why; }
     /// The fate of a packet, or a late ack.
     void on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats);
     /// At least kMinRate.
@@ -136,7 +137,8 @@ private:
     Time last_news_ = started_;  // when the last ack came, or nothing was in flight
     Duration usual_silence_{0};
     Duration probe_interval_{0};
-    bool is_broken_ = false, is_denied_ = false;
+    bool is_broken_ = false;
+    RateLimit denied_ = RateLimit::application;  // since the last update
 };
 
 }  // namespace shoal::net

@@ -93,7 +93,7 @@ void LinkConditioner::schedule(const Address& from, const Address& to, std::span
 
 bool LinkConditioner::pass_bottleneck(std::size_t bytes, Time now) {
     if (config_.bytes_per_second == 0) return true;
-    const auto time_of = [&](std::size_t count) {
+    const auto time_of = [&](std::uint64_t count) {
         return std::chrono::nanoseconds(count * 1'000'000'000 / config_.bytes_per_second);
     };
     if (queue_delay(now) + time_of(bytes) > time_of(config_.queue_bytes)) return false;
@@ -117,8 +117,11 @@ void LinkConditioner::corrupt(std::vector<std::byte>& bytes) {
 std::size_t BadNetwork::receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_t max_datagrams) {
     std::array<std::byte, kMaxDatagramBytes + 1> buffer;
     Address from;
-    while (Result<std::size_t> size = socket.receive(buffer, from))
+    for (std::size_t i = 0; i < max_datagrams; ++i) {
+        const Result<std::size_t> size = socket.receive(buffer, from);
+        if (!size) break;
         in().push(from, {}, std::span(buffer).first(size.value()), now);
+    }
     return receive_all(Address{}, endpoint, now, max_datagrams);
 }
 
