@@ -24,7 +24,7 @@ replication::Schema arena_schema() {
 
 ecs::Hook adopt_clock(ecs::World& world) {
     return world.on_add<Clock>(
-        [](ecs::World& w, ecs::Entity entity, const Clock&) { w.set_singletons(entity); });
+        [](ecs::World& w, ecs::Entity entity, const Clock&) { w.adopt_singleton<Clock>(entity); });
 }
 
 }  // namespace shoal::demo

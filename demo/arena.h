@@ -60,8 +60,8 @@ struct Pilot {
 /// The same function on both sides: this is all that the server and its clients must agree on.
 replication::Schema arena_schema();
 
-/// For clients, where the Clock comes as a component of some replica: makes that one the singletons' entity,
-/// for as long as the hook lives.
+/// For clients, where the Clock comes as a component of some replica: makes it the singleton, for as long as
+/// the hook lives.
 [[nodiscard]] ecs::Hook adopt_clock(ecs::World& world);
 
 }  // namespace shoal::demo

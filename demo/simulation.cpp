@@ -57,7 +57,8 @@ Simulation::Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t
     const std::uint32_t pilots = 2 * wanted_pikes_;
     wanted_minnows_ = creatures - crabs - wanted_pikes_ - pilots;
     for (School& school : schools_) school = {anywhere(), uniform(0, 6.28f)};
-    world_.set_singleton(Clock{}, replication::Replicated{});
+    world_.set_singleton(Clock{});
+    world_.add<replication::Replicated>(world_.singleton_entity<Clock>());
     for (std::uint32_t i = 0; i < crabs; ++i) spawn(Crab{}, anywhere(), make_name(), 100);
     for (std::uint32_t i = 0; i < wanted_pikes_; ++i) spawn_pike();
     for (std::uint32_t i = 0; i < pilots; ++i) spawn(Pilot{}, anywhere(), make_name(), 100);
@@ -219,7 +220,7 @@ void Simulation::escort(float dt_s) {
     astray_.each([&](ecs::Entity entity, const Position& at, ecs::Mut<Pilot> pilot) {
         const ecs::Entity leader = nearest(leaders_, at, kArenaWidth + kArenaHeight);
         if (!leader) return;  // it waits for one
-        world_.pair<Follows>(entity, leader, Follows{uniform(0, 6.28f)});
+        world_.set(entity, to<Follows>(leader), Follows{uniform(0, 6.28f)});
         pilot->leader = leader;
     });
     escorts_.each([&](Position& at, Velocity& velocity, const ecs::Targets<Follows>& follows) {

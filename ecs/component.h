@@ -56,6 +56,13 @@ struct ComponentType {
     bool is_relation() const { return relation != RelationTraits::none; }
 };
 
+template <class R>
+struct PairKey;
+template <class T>
+inline constexpr bool is_pair_key = false;
+template <class R>
+inline constexpr bool is_pair_key<PairKey<R>> = true;
+
 /// A type of your own that a world can keep: a class, union or enum that can be moved. Its move
 /// constructor and destructor may ask the world for commands (destroy, spawn and so on), but must not
 /// read or write values in it, nor iterate.
@@ -63,7 +70,8 @@ template <class T>
 concept Storable =
     (std::is_class_v<T> || std::is_union_v<T> || std::is_enum_v<T>)&&std::is_same_v<
         T, std::remove_cvref_t<T>>&& std::is_move_constructible_v<T>&& std::is_destructible_v<T> &&
-    !std::is_same_v<T, ComponentId> && !std::is_convertible_v<const T&, std::span<const ComponentId>>;
+    !std::is_same_v<T, ComponentId> && !is_pair_key<T> &&
+    !std::is_convertible_v<const T&, std::span<const ComponentId>>;
 
 /// Comes in pairs with a target.
 template <class T>
@@ -80,6 +88,28 @@ concept Tag = Component<T> && std::is_empty_v<T>;
 
 template <class T>
 concept Value = Component<T> && !std::is_empty_v<T>;
+
+/// What is passed as a value of a component.
+template <class T>
+concept ComponentValue = Component<std::remove_cvref_t<T>>;
+
+template <class T>
+concept CopyableComponent = Component<T> && std::is_copy_constructible_v<T>;
+
+/// A pair, where a world's function takes the key of a component: world.has(escort, to<Follows>(ship)).
+template <class R>
+struct PairKey {
+    using Value = R;
+    Entity target;
+};
+template <Relation R>
+constexpr PairKey<R> to(Entity target) {
+    return {target};
+}
+
+/// Names what an entity can have without a type in angle brackets.
+template <class T>
+concept Key = std::is_same_v<T, ComponentId> || is_pair_key<T>;
 
 /// Its address differs between the shared libraries of a program, and only there.
 #if defined(__GNUC__) && !defined(_WIN32)  // Windows shares nothing unless told to

@@ -312,7 +312,7 @@ private:
     /// A block, or all blocks of a match.
     template <class Fn, class... Arguments, std::size_t... I>
     void visit_blocks(Fn& fn, const QueryCore::Match& match, std::uint32_t first, std::uint32_t count,
-                     detail::List<Arguments...>, std::index_sequence<I...>) {
+                      detail::List<Arguments...>, std::index_sequence<I...>) {
         QueryCore::WrittenRows written[kTerms];  // used by Mut terms
         if constexpr (kUses(QueryCore::Use::write_some))
             for (auto& rows : written) rows.fill(0);

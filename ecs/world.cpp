@@ -170,14 +170,6 @@ void World::add(Entity entity, ComponentId id, void* value) {
     }
 }
 
-void World::remove(Entity entity, ComponentId id) {
-    if (locks_ == 0 && is_alive(entity)) {
-        remove_now(entity, id);
-    } else {
-        remove(entity, {&id, 1});
-    }
-}
-
 /// The same of one component, not of a pair.
 void World::remove(Entity entity, const KnownComponent& component) {
     const EntityTable::Place place = entities_.place(entity);
@@ -187,6 +179,7 @@ void World::remove(Entity entity, const KnownComponent& component) {
 }
 
 void World::remove(Entity entity, std::span<const ComponentId> ids) {
+    if (ids.size() == 1 && locks_ == 0 && is_alive(entity)) return remove_now(entity, ids[0]);
     if (!require_alive(entity)) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
     if (may_write_at_once(entity) && std::none_of(ids.begin(), ids.end(), has_it)) return;
@@ -231,9 +224,15 @@ ComponentId World::require_pair(Entity source, ComponentId relation, Entity targ
     return pair_id(relation, target);
 }
 
-Entity World::need_singletons() {
-    if (!is_alive(singletons_)) singletons_ = create();
-    return singletons_;
+Entity& World::singleton_place(ComponentId id) {
+    if (id.value >= singletons_.size()) singletons_.resize(id.value + std::size_t{1});
+    return singletons_[id.value];
+}
+
+Entity World::need_singleton(ComponentId id) {
+    Entity& holder = singleton_place(id);
+    if (!is_alive(holder)) holder = create();
+    return holder;
 }
 
 std::span<const ComponentId> World::components_of(Entity entity) const {

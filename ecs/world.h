@@ -2,6 +2,7 @@
 // The world: entities, their components, and the hooks that hear of every change.
 
 #include <cassert>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -67,24 +68,21 @@ public:
     Entity create();
 
     /// One archetype move; add hooks run when the row is complete.
-    template <class... Ts>
-    requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) Entity spawn(Ts&&... values);
+    template <ComponentValue... Ts>
+    Entity spawn(Ts&&... values);
 
     /// Moves from the values, which must not lie in the world; null for tags. Of an id given twice the
     /// first value counts, of an exclusive relation the first pair.
     Entity spawn(std::span<const ComponentId> ids, std::span<void* const> values);
 
     /// As many, each with copies of the values. Add hooks get batches when all rows are complete.
-    template <class... Ts>
-    requires(sizeof...(Ts) > 0 && ((Component<Ts> && std::is_copy_constructible_v<Ts>)&&...))
-        std::vector<Entity> spawn_n(std::uint32_t count, const Ts&... values);
+    template <CopyableComponent... Ts>
+    std::vector<Entity> spawn_n(std::uint32_t count, const Ts&... values);
 
     /// The same, each with what fn(std::uint32_t index, Ts&...) makes of T{}. It may read the world, not
     /// write to it: its rows are there one by one, their add hooks run at the end.
-    template <class... Ts, class Fn>
-    requires(sizeof...(Ts) > 0 &&
-             std::is_invocable_v<Fn&, std::uint32_t, Ts&...>) std::vector<Entity> spawn_n(std::uint32_t count,
-                                                                                          Fn fn);
+    template <Component... Ts, std::invocable<std::uint32_t, Ts&...> Fn>
+    std::vector<Entity> spawn_n(std::uint32_t count, Fn fn);
 
     /// on_destroy first, with everything readable; then pairs that have it as their target go; then
     /// remove hooks by component. Sources of a destroy_with_target relation die before it, children first.
@@ -104,15 +102,19 @@ public:
     /// Entities alive, also those still queued.
     std::uint32_t size() const { return entities_.size(); }
 
-    // Values
+    // Values. What an entity has is named by its type, or by a key: the id of a component or a pair, or a
+    // pair as to<Follows>(ship). The value of a key that is an id is a void*.
 
     /// Adds or overwrites; several at once in one move.
-    template <class... Ts>
-    requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void set(Entity entity,
-                                                                                        Ts&&... values);
+    template <ComponentValue... Ts>
+    void set(Entity entity, Ts&&... values);
     /// As spawn().
     void set(Entity entity, ComponentId id, void* value);
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
+    template <Relation R>
+    void set(Entity source, PairKey<R> pair, std::type_identity_t<R> value) {
+        if (const ComponentId id = require_pair(source, component<R>(), pair.target)) set(source, id, &value);
+    }
 
     /// T{} if the entity does not have one yet; else nothing happens.
     template <Component T>
@@ -123,6 +125,14 @@ public:
         add(entity, component<T>(), pointer);
     }
     void add(Entity entity, ComponentId id, void* value);
+    template <Relation R>
+    requires std::is_default_constructible_v<R>
+    void add(Entity source, PairKey<R> pair) {
+        R value{};
+        void* const pointer = std::is_empty_v<R> ? nullptr : &value;
+        if (const ComponentId id = require_pair(source, component<R>(), pair.target))
+            add(source, id, pointer);
+    }
 
     /// Of what the entity does not have nothing happens. Several at once in one move.
     template <Component T, Component... More>
@@ -130,21 +140,22 @@ public:
         if constexpr (sizeof...(More) == 0) {
             remove(entity, components_.known(type_tag<T>));
         } else {
-            const ComponentId ids[] = {component<T>(), component<More>()...};
-            remove(entity, std::span<const ComponentId>(ids));
+            remove(entity, component<T>(), component<More>()...);
         }
     }
-    void remove(Entity entity, ComponentId id);
+    template <Key... Keys>
+    void remove(Entity entity, Keys... keys) {
+        const ComponentId ids[] = {find(keys)...};
+        remove(entity, std::span<const ComponentId>(ids));
+    }
     void remove(Entity entity, std::span<const ComponentId> ids);
 
     /// Calls fn(T&), which may return false for "nothing changed". Returns whether the entity had the
     /// value, or has it queued, and it was changed.
     template <Value T, class Fn>
     bool patch(Entity entity, Fn&& fn);
-
-    /// The same without the type: calls fn(void*).
-    template <class Fn>
-    bool patch(Entity entity, ComponentId id, Fn&& fn);
+    template <Key K, class Fn>
+    bool patch(Entity entity, K key, Fn&& fn);
 
     /// Write access that fires the change hooks when it ends, if it was used. Structural changes wait
     /// while it lives. Requires that the entity has the value; without one it stops the program.
@@ -155,16 +166,20 @@ public:
     bool has(Entity entity) const {
         return static_cast<bool>(cell(entity, components_.find_known(type_tag<T>)));
     }
-    bool has(Entity entity, ComponentId id) const { return static_cast<bool>(cell(entity, id)); }
+    template <Key K>
+    bool has(Entity entity, K key) const {
+        return static_cast<bool>(cell(entity, find(key)));
+    }
 
     /// Requires that the entity has the value; without one it stops the program. Valid until the next
     /// structural change.
     template <Value T>
     const T& get(Entity entity) const {
-        const T* value = try_get<T>(entity);
-        assert(value != nullptr);
-        if (value == nullptr) stop();
-        return *value;
+        return require_value(try_get<T>(entity));
+    }
+    template <Relation R>
+    const R& get(Entity source, PairKey<R> pair) const {
+        return require_value(try_get(source, pair));
     }
 
     /// Null if the entity is dead or lacks the value. Valid until the next structural change.
@@ -173,11 +188,16 @@ public:
         const Cell found = cell(entity, components_.find_known(type_tag<T>));
         return found ? &found.template value<T>() : nullptr;
     }
-
-    /// Null for tags too.
-    const void* try_get(Entity entity, ComponentId id) const {
-        const Cell found = cell(entity, id);
-        return found ? found.at() : nullptr;
+    /// Null for tags and empty relations too.
+    template <Key K>
+    const auto* try_get(Entity entity, K key) const {
+        const Cell found = cell(entity, find(key));
+        const void* const value = found ? found.at() : nullptr;
+        if constexpr (is_pair_key<K>) {
+            return static_cast<const typename K::Value*>(value);
+        } else {
+            return value;
+        }
     }
 
     /// Writes through it are not seen by anyone: no hook, no stamp. Null as for try_get().
@@ -187,45 +207,6 @@ public:
     }
 
     // Pairs of a relation and a target, held by a source. They end with any of the three.
-
-    /// T{} if the source does not have the pair yet.
-    template <Relation R>
-    requires std::is_default_constructible_v<R>
-    void pair(Entity source, Entity target) {
-        R value{};
-        void* const pointer = std::is_empty_v<R> ? nullptr : &value;
-        if (const ComponentId id = require_pair(source, component<R>(), target)) add(source, id, pointer);
-    }
-
-    /// Adds or overwrites.
-    template <Relation R>
-    void pair(Entity source, Entity target, R value) {
-        if (const ComponentId id = require_pair(source, component<R>(), target)) set(source, id, &value);
-    }
-
-    /// Nothing happens if the source does not have it.
-    template <Relation R>
-    void unpair(Entity source, Entity target) {
-        remove(source, components_.pairs().find(component<R>(), target));
-    }
-
-    template <Relation R>
-    bool has_pair(Entity source, Entity target) const {
-        return has(source, find_pair<R>(target));
-    }
-
-    /// Null if it has none. As for other values: valid until the next structural change.
-    template <Relation R>
-    requires(!std::is_empty_v<R>) const R* try_get_pair(Entity source, Entity target) const {
-        return static_cast<const R*>(try_get(source, find_pair<R>(target)));
-    }
-
-    /// As patch().
-    template <Relation R, class Fn>
-    requires(!std::is_empty_v<R>) bool patch_pair(Entity source, Entity target, Fn&& fn) {
-        return patch(source, find_pair<R>(target),
-                     [&fn](void* value) { return fn(*static_cast<R*>(value)); });
-    }
 
     /// Of an exclusive relation; null if it has none.
     template <Relation R>
@@ -245,10 +226,6 @@ public:
 
     /// The pair's id, for all that takes one but for hooks, which are of the relation. It means nothing
     /// any more once the target is dead. None if it is already, or if that is no relation.
-    template <Relation R>
-    ComponentId pair_id(Entity target) {
-        return pair_id(component<R>(), target);
-    }
     ComponentId pair_id(ComponentId relation, Entity target);
 
     struct Pair {
@@ -258,34 +235,43 @@ public:
     /// What a pair's id stands for; nulls if it is none.
     Pair pair_of(ComponentId id) const;
 
-    // Singletons: components of one ordinary entity, made when first needed.
+    // Singletons: values that exist once in a world. Each is the component of an entity of its own, made when
+    // first set, which has nothing else unless somebody gives it more.
 
-    template <class... Ts>
-    requires(sizeof...(Ts) > 0 &&
-             (Component<std::remove_cvref_t<Ts>> && ...)) void set_singleton(Ts&&... values) {
-        set(need_singletons(), std::forward<Ts>(values)...);
+    template <ComponentValue... Ts>
+    void set_singleton(Ts&&... values) {
+        (set(need_singleton(component<std::remove_cvref_t<Ts>>()), std::forward<Ts>(values)), ...);
     }
 
     /// As patch(); false if there is none.
     template <Value T, class Fn>
     bool patch_singleton(Fn&& fn) {
-        return singletons() && patch<T>(singletons_, std::forward<Fn>(fn));
+        const Entity holder = singleton_entity<T>();
+        return holder && patch<T>(holder, std::forward<Fn>(fn));
     }
 
     template <Value T>
     const T& singleton() const {
-        return get<T>(singletons_);
+        return get<T>(singleton_entity<T>());
     }
     template <Value T>
     const T* try_singleton() const {
-        return try_get<T>(singletons_);
+        return try_get<T>(singleton_entity<T>());
     }
 
-    /// The entity that has them; null if there is none.
-    Entity singletons() const { return is_alive(singletons_) ? singletons_ : Entity{}; }
+    /// The entity that has it; null if there is none.
+    template <Component T>
+    Entity singleton_entity() const {
+        const std::uint32_t id = components_.find(type_tag<T>).value;
+        return id < singletons_.size() && is_alive(singletons_[id]) ? singletons_[id] : Entity{};
+    }
 
-    /// Makes it another entity, such as one that came over the network.
-    void set_singletons(Entity entity) { singletons_ = entity; }
+    /// Makes the T of this entity the singleton, such as one that came over the network. The former entity
+    /// stays as it is.
+    template <Component T>
+    void adopt_singleton(Entity entity) {
+        singleton_place(component<T>()) = entity;
+    }
 
     // All of it
 
@@ -421,6 +407,19 @@ private:
     }
     Cell pair_cell(Entity entity, ComponentId id) const;
 
+    static ComponentId find(ComponentId id) { return id; }
+    /// None if nobody has the pair.
+    template <class R>
+    ComponentId find(PairKey<R> pair) const {
+        return components_.pairs().find(components_.find(type_tag<R>), pair.target);
+    }
+    template <class T>
+    static const T& require_value(const T* value) {
+        assert(value != nullptr);
+        if (value == nullptr) stop();
+        return *value;
+    }
+
     bool may_write_at_once(Entity entity) const { return locks_ == 0 || !is_busy(entity); }
 
     Writable writable(Entity entity, ComponentId id) {
@@ -443,13 +442,10 @@ private:
         if (column.type().has_hook(HookKind::change)) fire_changed(column, row, {&entity, 1});
     }
 
-    template <Relation R>
-    ComponentId find_pair(Entity target) const {
-        return components_.pairs().find(components_.find(type_tag<R>), target);
-    }
     std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
     ComponentId require_pair(Entity source, ComponentId relation, Entity target);
-    Entity need_singletons();
+    Entity& singleton_place(ComponentId id);
+    Entity need_singleton(ComponentId id);
 
     template <class... Ts>
     Entity spawn_owned(Ts&&... values);
@@ -539,7 +535,7 @@ private:
         std::span<const ComponentId> ids;
     };
     Removing removing_;
-    Entity singletons_;
+    std::vector<Entity> singletons_;  // by component; null where there is none
     CommandQueue commands_;
     std::uint64_t dropped_commands_ = 0;
 };

@@ -121,9 +121,9 @@ constexpr bool are_distinct() {
 
 }  // namespace detail
 
-template <class... Ts>
-requires(sizeof...(Ts) > 0 &&
-         (Component<std::remove_cvref_t<Ts>> && ...)) Entity World::spawn(Ts&&... values) {
+template <ComponentValue... Ts>
+Entity World::spawn(Ts&&... values) {
+    static_assert(sizeof...(Ts) > 0, "create() makes an entity without components");
     static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
     // Copies first: what is passed may be a component, which moves when its column grows.
     return spawn_owned(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
@@ -198,18 +198,16 @@ std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
     return entities;
 }
 
-template <class... Ts>
-requires(sizeof...(Ts) > 0 && ((Component<Ts> && std::is_copy_constructible_v<Ts>)&&...))
-    std::vector<Entity> World::spawn_n(std::uint32_t count, const Ts&... values) {
+template <CopyableComponent... Ts>
+std::vector<Entity> World::spawn_n(std::uint32_t count, const Ts&... values) {
     static_assert(detail::are_distinct<Ts...>(), "one value per component");
     // Copies first, as in spawn().
     return spawn_many<Ts...>(
         count, [... copies = Ts(values)](std::uint32_t, auto&& place) { place(Ts(copies)...); });
 }
 
-template <class... Ts, class Fn>
-requires(sizeof...(Ts) > 0 && std::is_invocable_v<Fn&, std::uint32_t, Ts&...>)
-    std::vector<Entity> World::spawn_n(std::uint32_t count, Fn fn) {
+template <Component... Ts, std::invocable<std::uint32_t, Ts&...> Fn>
+std::vector<Entity> World::spawn_n(std::uint32_t count, Fn fn) {
     static_assert(detail::are_distinct<Ts...>(), "one value per component");
     return spawn_many<Ts...>(count, [&](std::uint32_t i, auto&& place) {
         [&](Ts&&... values) {
@@ -232,9 +230,9 @@ Sources World::sources(Entity target) {
     return sources(component<R>(), target);
 }
 
-template <class... Ts>
-requires(sizeof...(Ts) > 0 && (Component<std::remove_cvref_t<Ts>> && ...)) void World::set(Entity entity,
-                                                                                           Ts&&... values) {
+template <ComponentValue... Ts>
+void World::set(Entity entity, Ts&&... values) {
+    static_assert(sizeof...(Ts) > 0, "values to set");
     static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
     if constexpr (sizeof...(Ts) == 1) {
         (set_one(entity, std::remove_cvref_t<Ts>(std::forward<Ts>(values))), ...);
@@ -269,9 +267,15 @@ bool World::patch(Entity entity, Fn&& fn) {
     return patch(entity, writable<T>(entity), [&fn](void* value) { return fn(*static_cast<T*>(value)); });
 }
 
-template <class Fn>
-bool World::patch(Entity entity, ComponentId id, Fn&& fn) {
-    return patch(entity, writable(entity, id), std::forward<Fn>(fn));
+template <Key K, class Fn>
+bool World::patch(Entity entity, K key, Fn&& fn) {
+    if constexpr (is_pair_key<K>) {
+        using R = typename K::Value;
+        return patch(entity, writable(entity, find(key)),
+                     [&fn](void* value) { return fn(*static_cast<R*>(value)); });
+    } else {
+        return patch(entity, writable(entity, key), std::forward<Fn>(fn));
+    }
 }
 
 template <class Fn>

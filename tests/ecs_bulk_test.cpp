@@ -88,8 +88,8 @@ TEST(Bulk, DestroysWhatAQueryMatches) {
     World world;
     const std::vector<Entity> frozen = world.spawn_n(10, Health{}, Frozen{});
     const std::vector<Entity> others = world.spawn_n(10, Health{});
-    world.pair<ChildOf>(frozen[1], frozen[0]);
-    world.pair<ChildOf>(others[0], frozen[0]);  // dies too
+    world.add(frozen[1], to<ChildOf>(frozen[0]));
+    world.add(others[0], to<ChildOf>(frozen[0]));  // dies too
     std::vector<Entity> dead;
     const Hook died = world.on_destroy([&](World&, Entity e) { dead.push_back(e); });
     Query<With<Frozen>> query{world};
@@ -125,37 +125,48 @@ TEST(Bulk, RemovesSeveralInOneMove) {
     EXPECT_EQ(Counted::alive, 0);
 }
 
-TEST(Singleton, IsAComponentOfAnOrdinaryEntity) {
+TEST(Singleton, IsAComponentOfAnEntityOfItsOwn) {
     World world;
-    EXPECT_FALSE(world.singletons());
+    EXPECT_FALSE(world.singleton_entity<Clock>());
     EXPECT_EQ(world.try_singleton<Clock>(), nullptr);
+    EXPECT_FALSE(world.patch_singleton<Clock>([](Clock& clock) { ++clock.now; }));
     std::vector<int> ticks;
     const Hook added = world.on_add<Clock>([&](World&, Entity, const Clock& c) { ticks.push_back(c.now); });
     const Hook changed =
         world.on_change<Clock>([&](World&, Entity, const Clock& c) { ticks.push_back(c.now); });
     ChangeCollector collector{world};
     collector.watch<Clock>();
-    world.set_singleton(Clock{1});
-    world.set_singleton(Health{100});
-    world.patch<Clock>(world.singletons(), [](Clock& clock) { ++clock.now; });
+    world.set_singleton(Clock{1}, Health{100});
+    EXPECT_TRUE(world.patch_singleton<Clock>([](Clock& clock) { ++clock.now; }));
+    const Entity holder = world.singleton_entity<Clock>();
     EXPECT_EQ(world.singleton<Clock>().now, 2);
     EXPECT_EQ(world.singleton<Health>().points, 100);
     EXPECT_EQ(ticks, (std::vector<int>{1, 2}));
-    EXPECT_EQ(collector.changes()[0].entity, world.singletons());
-    EXPECT_EQ(world.size(), 1u);
+    EXPECT_EQ(collector.changes()[0].entity, holder);
+    EXPECT_NE(holder, world.singleton_entity<Health>());
+    EXPECT_FALSE(world.has<Health>(holder));
+    EXPECT_EQ(world.size(), 2u);
 
     // Gone with its entity, and back with the next.
-    world.destroy(world.singletons());
-    EXPECT_FALSE(world.singletons());
+    world.destroy(holder);
+    EXPECT_FALSE(world.singleton_entity<Clock>());
     EXPECT_EQ(world.try_singleton<Clock>(), nullptr);
+    EXPECT_EQ(world.singleton<Health>().points, 100) << "the others stay";
     world.set_singleton(Clock{5});
     EXPECT_EQ(world.singleton<Clock>().now, 5);
-    EXPECT_EQ(world.try_singleton<Health>(), nullptr);
+}
 
-    // One that came from elsewhere.
-    const Entity other = world.spawn(Clock{9});
-    world.set_singletons(other);
+TEST(Singleton, MayComeFromElsewhereAndTheOthersStay) {
+    World world;
+    world.set_singleton(Clock{1}, Health{100});
+    const Entity former = world.singleton_entity<Clock>();
+    const Entity replica = world.spawn(Clock{9}, Health{3});
+    world.adopt_singleton<Clock>(replica);
     EXPECT_EQ(world.singleton<Clock>().now, 9);
+    EXPECT_EQ(world.singleton<Health>().points, 100);
+    EXPECT_EQ(world.get<Clock>(former).now, 1);
+    world.set_singleton(Clock{10});
+    EXPECT_EQ(world.get<Clock>(replica).now, 10);
 }
 
 TEST(Singleton, CanBeSetWhileAQueryIterates) {
@@ -168,5 +179,5 @@ TEST(Singleton, CanBeSetWhileAQueryIterates) {
     });
     EXPECT_EQ(world.singleton<Clock>().now, 3);
     EXPECT_EQ(world.singleton<Health>().points, 4);
-    EXPECT_EQ(world.size(), 2u);
+    EXPECT_EQ(world.size(), 3u);
 }

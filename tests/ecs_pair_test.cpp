@@ -59,7 +59,7 @@ using Entities = std::vector<Entity>;
 TEST(Pair, AnArchetypeThatWentLeavesNoColumnsBehind) {
     World world;
     const Entity ann = world.spawn(Health{1}), bob = world.create();
-    world.pair<Knows>(ann, bob);
+    world.add(ann, to<Knows>(bob));
     world.destroy(bob);
     EXPECT_EQ(world.get<Health>(ann).points, 1);
     const Entity cat = world.spawn(Position{1, 2});
@@ -72,34 +72,34 @@ TEST(Pair, AnArchetypeThatWentLeavesNoColumnsBehind) {
 TEST(Pair, IsHadByASourceWithOrWithoutValue) {
     World world;
     const Entity ann = world.spawn(Health{1}), bob = world.create(), cat = world.create();
-    world.pair<Likes>(ann, bob);
-    world.pair<Likes>(ann, cat, Likes{9});
-    world.pair<Knows>(ann, cat);
+    world.add(ann, to<Likes>(bob));
+    world.set(ann, to<Likes>(cat), Likes{9});
+    world.add(ann, to<Knows>(cat));
 
-    EXPECT_TRUE(world.has_pair<Likes>(ann, bob));
-    EXPECT_FALSE(world.has_pair<Likes>(bob, ann));
-    EXPECT_FALSE(world.has_pair<Knows>(ann, bob));
-    EXPECT_EQ(world.try_get_pair<Likes>(ann, bob)->much, 5);
-    EXPECT_EQ(world.try_get_pair<Likes>(ann, cat)->much, 9);
-    EXPECT_EQ(world.try_get_pair<Likes>(cat, ann), nullptr);
+    EXPECT_TRUE(world.has(ann, to<Likes>(bob)));
+    EXPECT_FALSE(world.has(bob, to<Likes>(ann)));
+    EXPECT_FALSE(world.has(ann, to<Knows>(bob)));
+    EXPECT_EQ(world.try_get(ann, to<Likes>(bob))->much, 5);
+    EXPECT_EQ(world.try_get(ann, to<Likes>(cat))->much, 9);
+    EXPECT_EQ(world.try_get(cat, to<Likes>(ann)), nullptr);
     EXPECT_EQ(list(world.targets<Likes>(ann)), (Entities{bob, cat}));
     EXPECT_EQ(list(world.sources<Likes>(cat)), Entities{ann});
     EXPECT_TRUE(world.sources<Likes>(ann).empty());
     EXPECT_TRUE(world.targets<Likes>(bob).empty());
 
-    world.pair<Likes>(ann, bob);  // has it: nothing happens
-    EXPECT_TRUE(world.patch_pair<Likes>(ann, bob, [](Likes& likes) { likes.much = 6; }));
-    EXPECT_FALSE(world.patch_pair<Likes>(bob, ann, [](Likes&) { FAIL(); }));
-    world.pair<Likes>(ann, cat, Likes{8});
+    world.add(ann, to<Likes>(bob));  // has it: nothing happens
+    EXPECT_TRUE(world.patch(ann, to<Likes>(bob), [](Likes& likes) { likes.much = 6; }));
+    EXPECT_FALSE(world.patch(bob, to<Likes>(ann), [](Likes&) { FAIL(); }));
+    world.set(ann, to<Likes>(cat), Likes{8});
     {
         const auto targets = world.targets<Likes>(ann);
         EXPECT_EQ(targets.value(0).much, 6);
         EXPECT_EQ(targets.value(1).much, 8);
     }
 
-    world.unpair<Likes>(ann, bob);
-    world.unpair<Likes>(ann, bob);
-    EXPECT_FALSE(world.has_pair<Likes>(ann, bob));
+    world.remove(ann, to<Likes>(bob));
+    world.remove(ann, to<Likes>(bob));
+    EXPECT_FALSE(world.has(ann, to<Likes>(bob)));
     EXPECT_EQ(world.get<Health>(ann).points, 1);
     EXPECT_TRUE(world.is_consistent());
     EXPECT_EQ(world.dropped_commands(), 0u);
@@ -108,13 +108,13 @@ TEST(Pair, IsHadByASourceWithOrWithoutValue) {
 TEST(Pair, IsAComponentIdLikeAnyOther) {
     World world;
     const Entity ann = world.create(), bob = world.create();
-    const ComponentId id = world.pair_id<Likes>(bob);
+    const ComponentId id = world.pair_id(world.component<Likes>(), bob);
     Likes much{7};
     world.set(ann, id, &much);
     EXPECT_TRUE(world.has(ann, id));
     EXPECT_EQ(static_cast<const Likes*>(world.try_get(ann, id))->much, 7);
     EXPECT_TRUE(world.patch(ann, id, [](void* value) { static_cast<Likes*>(value)->much = 8; }));
-    EXPECT_EQ(world.try_get_pair<Likes>(ann, bob)->much, 8);
+    EXPECT_EQ(world.try_get(ann, to<Likes>(bob))->much, 8);
     EXPECT_EQ(world.component_type(id).size, sizeof(Likes));
     ASSERT_EQ(world.components_of(ann).size(), 1u);
     EXPECT_EQ(world.components_of(ann)[0], id);
@@ -122,14 +122,14 @@ TEST(Pair, IsAComponentIdLikeAnyOther) {
     EXPECT_EQ(world.pair_of(id).target, bob);
     EXPECT_FALSE(world.pair_of(world.component<Health>()).relation);
     world.remove(ann, id);
-    EXPECT_FALSE(world.has_pair<Likes>(ann, bob));
+    EXPECT_FALSE(world.has(ann, to<Likes>(bob)));
 
     // One spawn, one row.
     const ComponentId ids[] = {id, world.component<Health>()};
     Health health{3};
     void* const values[] = {&much, &health};
     const Entity cat = world.spawn(ids, values);
-    EXPECT_TRUE(world.has_pair<Likes>(cat, bob));
+    EXPECT_TRUE(world.has(cat, to<Likes>(bob)));
     world.remove(cat, ids);
     EXPECT_TRUE(world.components_of(cat).empty());
 
@@ -164,13 +164,13 @@ TEST(Pair, ExclusiveReplacesTheTargetInOneMove) {
     const Hook changed = world.on_change<Follows>([&](World&, Entity, Entity target, const Follows& f) {
         trace.emplace_back('=', target, f.distance);
     });
-    world.pair<Follows>(ship, one);
-    world.pair<Follows>(ship, one, Follows{2});
-    world.pair<Follows>(ship, two, Follows{3});
-    world.pair<Follows>(ship, two);
-    world.unpair<Follows>(ship, one);
+    world.add(ship, to<Follows>(one));
+    world.set(ship, to<Follows>(one), Follows{2});
+    world.set(ship, to<Follows>(two), Follows{3});
+    world.add(ship, to<Follows>(two));
+    world.remove(ship, to<Follows>(one));
     EXPECT_EQ(world.target<Follows>(ship), two);
-    world.unpair<Follows>(ship, two);
+    world.remove(ship, to<Follows>(two));
     EXPECT_EQ(world.target<Follows>(ship), Entity{});
     const std::vector<std::tuple<char, Entity, int>> expected = {
         {'+', one, 1}, {'=', one, 2}, {'-', one, 2}, {'+', two, 3}, {'-', two, 3}};
@@ -182,9 +182,9 @@ TEST(Pair, GoesWithItsTarget) {
     World world;
     const Entity leader = world.spawn(Health{1});
     const Entity one = world.create(), two = world.create();
-    world.pair<Follows>(one, leader);
-    world.pair<Follows>(two, leader, Follows{2});
-    world.pair<Knows>(leader, leader);
+    world.add(one, to<Follows>(leader));
+    world.set(two, to<Follows>(leader), Follows{2});
+    world.add(leader, to<Knows>(leader));
     std::vector<std::pair<char, Entity>> trace;
     const Hook died = world.on_destroy([&](World& w, Entity e) {
         EXPECT_EQ(w.sources<Follows>(e).size(), 2u);
@@ -214,11 +214,11 @@ TEST(Pair, GoesWithItsTarget) {
 TEST(Pair, HooksOfADyingTargetChooseAnother) {
     World world;
     const Entity leader = world.create(), other = world.create(), escort = world.create();
-    world.pair<Follows>(escort, leader);
+    world.add(escort, to<Follows>(leader));
     const Hook removed =
         world.on_remove<Follows>([&](World& w, Entity source, Entity target, const Follows&) {
-            w.pair<Follows>(source, target);  // dropped: the target dies
-            w.pair<Follows>(source, other);
+            w.add(source, to<Follows>(target));  // dropped: the target dies
+            w.add(source, to<Follows>(other));
         });
     world.destroy(leader);
     EXPECT_EQ(world.target<Follows>(escort), other);
@@ -230,14 +230,14 @@ TEST(Pair, AskedForWhenTheTargetIsAlreadyDyingIsDropped) {
     World world;
     const Entity source = world.create(), doomed = world.spawn(Health{});
     const Hook removed = world.on_remove<Health>([&](World& w, Entity e, const Health&) {
-        w.pair<Likes>(source, e);  // the first pair that names it
+        w.add(source, to<Likes>(e));  // the first pair that names it
     });
     world.destroy(doomed);
     EXPECT_EQ(world.dropped_commands(), 1u);
     EXPECT_TRUE(world.components_of(source).empty());
     const Entity again = world.create();
     EXPECT_EQ(again.index, doomed.index);
-    world.pair<Likes>(source, again);
+    world.add(source, to<Likes>(again));
     EXPECT_EQ(list(world.targets<Likes>(source)), Entities{again});
     EXPECT_TRUE(world.is_consistent());
 }
@@ -245,10 +245,10 @@ TEST(Pair, AskedForWhenTheTargetIsAlreadyDyingIsDropped) {
 TEST(Pair, SourcesDieFirstWhenTheRelationSaysSo) {
     World world;
     const Entity root = world.create(), left = world.create(), right = world.create(), leaf = world.create();
-    world.pair<ChildOf>(left, root);
-    world.pair<ChildOf>(right, root);
-    world.pair<ChildOf>(leaf, left);
-    world.pair<PartOf>(right, leaf);  // so right dies before leaf
+    world.add(left, to<ChildOf>(root));
+    world.add(right, to<ChildOf>(root));
+    world.add(leaf, to<ChildOf>(left));
+    world.add(right, to<PartOf>(leaf));  // so right dies before leaf
     Entities order;
     const Hook died = world.on_destroy([&](World& w, Entity e) {
         EXPECT_TRUE(w.is_alive(root));
@@ -271,10 +271,10 @@ TEST(Pair, SourcesDieFirstWhenTheRelationSaysSo) {
 TEST(Pair, CyclesDieOnce) {
     World world;
     const Entity a = world.create(), b = world.create(), c = world.create();
-    world.pair<ChildOf>(a, b);
-    world.pair<ChildOf>(b, c);
-    world.pair<ChildOf>(c, a);
-    world.pair<PartOf>(a, a);
+    world.add(a, to<ChildOf>(b));
+    world.add(b, to<ChildOf>(c));
+    world.add(c, to<ChildOf>(a));
+    world.add(a, to<PartOf>(a));
     int deaths = 0;
     const Hook died = world.on_destroy([&](World&, Entity) { ++deaths; });
     world.destroy(b);
@@ -289,7 +289,7 @@ TEST(Pair, CascadesDoNotRecurse) {
     Entities chain{world.create()};
     for (int i = 1; i < kDepth; ++i) {
         chain.push_back(world.create());
-        world.pair<ChildOf>(chain.back(), chain[chain.size() - 2]);
+        world.add(chain.back(), to<ChildOf>(chain[chain.size() - 2]));
     }
     Entities order;
     const Hook died = world.on_destroy([&](World&, Entity e) { order.push_back(e); });
@@ -299,7 +299,7 @@ TEST(Pair, CascadesDoNotRecurse) {
     EXPECT_EQ(world.archetype_count(), 1u);
 
     const Entity root = world.create();  // wide
-    for (int i = 0; i < kDepth; ++i) world.pair<ChildOf>(world.create(), root);
+    for (int i = 0; i < kDepth; ++i) world.add(world.create(), to<ChildOf>(root));
     EXPECT_EQ(world.sources<ChildOf>(root).size(), 100'000u);
     world.destroy(root);
     EXPECT_EQ(world.size(), 0u);
@@ -310,15 +310,15 @@ TEST(Pair, ChurningTargetsLeaksNothing) {
     World world;
     Query<const Health, Pair<Likes>> query{world};
     const Entity fan = world.spawn(Health{1}), base = world.create();
-    world.pair<Knows>(fan, base);
+    world.add(fan, to<Knows>(base));
     std::uint32_t archetypes = 0;
     ComponentId first, last;
     for (int round = 0; round < 1'000; ++round) {
         const Entity idol = world.create();
-        world.pair<Likes>(fan, idol);
-        world.pair<Likes>(base, idol);
-        world.pair<Likes>(idol, idol);
-        last = world.pair_id<Likes>(idol);
+        world.add(fan, to<Likes>(idol));
+        world.add(base, to<Likes>(idol));
+        world.add(idol, to<Likes>(idol));
+        last = world.pair_id(world.component<Likes>(), idol);
         if (round == 0) first = last;
         int found = 0;
         query.each([&](Entity entity, const Health&, const Targets<Likes>& targets) {
@@ -344,11 +344,11 @@ TEST(Pair, QueriesFindAnyTargetOrAGivenOne) {
     const Entity red = world.create(), blue = world.create(), green = world.create();
     const Entity a = world.spawn(Health{1}), b = world.spawn(Health{2}), c = world.spawn(Health{3});
     const Entity d = world.spawn(Health{4}, Frozen{}), bare = world.spawn(Health{5});
-    world.pair<Likes>(a, red, Likes{1});
-    world.pair<Likes>(b, red, Likes{2});
-    world.pair<Likes>(b, blue, Likes{3});
-    world.pair<Likes>(c, blue, Likes{4});
-    world.pair<Likes>(d, red, Likes{5});
+    world.set(a, to<Likes>(red), Likes{1});
+    world.set(b, to<Likes>(red), Likes{2});
+    world.set(b, to<Likes>(blue), Likes{3});
+    world.set(c, to<Likes>(blue), Likes{4});
+    world.set(d, to<Likes>(red), Likes{5});
 
     Query<Health, Pair<Likes>, Without<Frozen>> likes{world};
     std::set<std::tuple<Entity, Entity, int>> found;
@@ -389,10 +389,10 @@ TEST(Pair, QueriesFindAnyTargetOrAGivenOne) {
 TEST(Pair, LoopsOverSourcesMayChangeThem) {
     World world;
     const Entity old = world.create(), fresh = world.create();
-    for (int i = 0; i < 10; ++i) world.pair<Follows>(world.spawn(Health{i}), old);
+    for (int i = 0; i < 10; ++i) world.add(world.spawn(Health{i}), to<Follows>(old));
     int visited = 0;
     for (const Entity source : world.sources<Follows>(old)) {
-        world.pair<Follows>(source, fresh);
+        world.add(source, to<Follows>(fresh));
         if (++visited == 3) world.destroy(old);
     }
     EXPECT_EQ(visited, 10);
@@ -410,9 +410,10 @@ TEST(Pair, QueuedForATargetThatDiesIsDropped) {
     {
         const World::Deferral deferral(world);
         world.destroy(doomed);
-        world.pair<Holds>(source, doomed, Holds{Counted{1}});
-        world.pair<Holds>(source, other, Holds{Counted{2}});
-        const ComponentId ids[] = {world.pair_id<Knows>(doomed), world.component<Health>()};
+        world.set(source, to<Holds>(doomed), Holds{Counted{1}});
+        world.set(source, to<Holds>(other), Holds{Counted{2}});
+        const ComponentId ids[] = {world.pair_id(world.component<Knows>(), doomed),
+                                   world.component<Health>()};
         Health health{4};
         void* const values[] = {nullptr, &health};
         world.set(source, ids, values);
@@ -428,25 +429,25 @@ TEST(Pair, QueuedForATargetThatDiesIsDropped) {
 TEST(Pair, QueuedReplacementsAreSeenByQueuedWrites) {
     World world;
     const Entity source = world.create(), one = world.create(), two = world.create();
-    world.pair<Follows>(source, one, Follows{1});
+    world.set(source, to<Follows>(one), Follows{1});
     {
         const World::Deferral deferral(world);
-        world.pair<Follows>(source, two, Follows{2});
-        EXPECT_FALSE(world.patch_pair<Follows>(source, one, [](Follows&) { FAIL(); }));
-        EXPECT_TRUE(world.patch_pair<Follows>(source, two, [](Follows& f) { f.distance = 3; }));
+        world.set(source, to<Follows>(two), Follows{2});
+        EXPECT_FALSE(world.patch(source, to<Follows>(one), [](Follows&) { FAIL(); }));
+        EXPECT_TRUE(world.patch(source, to<Follows>(two), [](Follows& f) { f.distance = 3; }));
     }
-    EXPECT_EQ(world.try_get_pair<Follows>(source, two)->distance, 3);
+    EXPECT_EQ(world.try_get(source, to<Follows>(two))->distance, 3);
 }
 
 TEST(Pair, CollectorWatchesTheRelationAsAWhole) {
     World world;
     const Entity a = world.create(), b = world.create(), c = world.create(), target = world.create();
-    world.pair<Likes>(a, target);
-    world.pair<Likes>(b, target);
+    world.add(a, to<Likes>(target));
+    world.add(b, to<Likes>(target));
     ChangeCollector collector{world};
     const std::uint32_t likes = collector.watch<Likes>();
-    world.pair<Likes>(c, a);
-    world.patch_pair<Likes>(b, target, [](Likes& l) { l.much = 1; });
+    world.add(c, to<Likes>(a));
+    world.patch(b, to<Likes>(target), [](Likes& l) { l.much = 1; });
     std::set<Entity> changed;
     const auto collect = [&] {
         changed.clear();
@@ -463,7 +464,7 @@ TEST(Pair, CollectorWatchesTheRelationAsAWhole) {
 TEST(Pair, ChangedSinceAndBatchesWorkAsForOthers) {
     World world;
     const Entity target = world.create();
-    for (int i = 0; i < 5; ++i) world.pair<Likes>(world.spawn(Health{i}), target);
+    for (int i = 0; i < 5; ++i) world.add(world.spawn(Health{i}), to<Likes>(target));
     const std::uint64_t before = world.advance_tick();
     Query<const Health, Pair<Likes>, Changed<Health>> changed{world};
     int rows = 0;
@@ -477,16 +478,16 @@ TEST(Pair, ChangedSinceAndBatchesWorkAsForOthers) {
 TEST(Pair, RangesAreCopiedByTheStandardLibrary) {
     World world;
     const Entity ann = world.create(), bob = world.create(), cat = world.create();
-    world.pair<Likes>(ann, cat);
-    world.pair<Likes>(bob, cat);
-    world.pair<Likes>(ann, bob);
+    world.add(ann, to<Likes>(cat));
+    world.add(bob, to<Likes>(cat));
+    world.add(ann, to<Likes>(bob));
     {
         const auto sources = world.sources<Likes>(cat);
         EXPECT_EQ(Entities(sources.begin(), sources.end()).size(), 2u);
         const auto targets = world.targets<Likes>(ann);
         EXPECT_EQ(Entities(targets.begin(), targets.end()), (Entities{bob, cat}));
     }
-    world.pair<Follows>(ann, bob, Follows{7});
+    world.set(ann, to<Follows>(bob), Follows{7});
     const auto follows = world.targets<Follows>(ann);
     EXPECT_EQ(follows.target(), bob);
     EXPECT_EQ(world.targets<Follows>(bob).target(), Entity{});
@@ -499,7 +500,7 @@ TEST(Pair, EndsWithTheWorldWithTheTargetReadable) {
     {
         World world;
         const Entity target = world.spawn(Health{3});
-        for (int i = 0; i < 3; ++i) world.pair<Holds>(world.create(), target, Holds{Counted{i}});
+        for (int i = 0; i < 3; ++i) world.set(world.create(), to<Holds>(target), Holds{Counted{i}});
         removed = world.on_remove<Holds>([&](World& w, Entity, Entity to, const Holds&, Removal why) {
             EXPECT_EQ(why, Removal::world);
             EXPECT_EQ(w.get<Health>(to).points, 3);
@@ -515,15 +516,15 @@ TEST(Pair, MistakesAreHarmless) {
     World world;
     const Entity source = world.create(), dead = world.create();
     world.destroy(dead);
-    world.pair<Likes>(source, dead);
-    world.pair<Likes>(dead, source);
-    world.pair<Likes>(source, Entity{}, Likes{1});
-    world.unpair<Likes>(source, dead);
+    world.add(source, to<Likes>(dead));
+    world.add(dead, to<Likes>(source));
+    world.set(source, to<Likes>(Entity{}), Likes{1});
+    world.remove(source, to<Likes>(dead));
     EXPECT_EQ(world.dropped_commands(), 3u);
-    EXPECT_FALSE(world.has_pair<Likes>(source, dead));
+    EXPECT_FALSE(world.has(source, to<Likes>(dead)));
     EXPECT_TRUE(world.targets<Likes>(dead).empty());
     EXPECT_TRUE(world.sources<Likes>(dead).empty());
-    EXPECT_FALSE(world.pair_id<Likes>(dead));
+    EXPECT_FALSE(world.pair_id(world.component<Likes>(), dead));
     Likes much;
     world.set(source, world.component<Likes>(), &much);  // a relation without a target
     EXPECT_EQ(world.dropped_commands(), 4u);

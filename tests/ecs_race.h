@@ -59,7 +59,7 @@ private:
         expect(world_.archetype_count() == model_.tables.size(), "archetype_count");
         const bool has_singletons = model_.is_alive(model_.singletons);
         const Entity singletons = has_singletons ? side_.at(model_.singletons) : Entity{};
-        expect(world_.singletons() == singletons, "singletons");
+        expect(world_.singleton_entity<Health>() == singletons, "singletons");
         const Health* health = world_.try_singleton<Health>();
         const bool has_health = has_singletons && model_.has(model_.singletons, kHealth);
         expect((health != nullptr) == has_health, "try_singleton");
@@ -128,7 +128,7 @@ private:
             const Entity target = side_.at(model_.slot_of(component).target);
             expect(world_.pair_of(side_.id_of(component)).target == target, "pair_of");
             with_type(model_.kind_of(component), [&]<class T>() {
-                if constexpr (Relation<T>) expect(world_.has_pair<T>(entity, target), "has_pair");
+                if constexpr (Relation<T>) expect(world_.has(entity, to<T>(target)), "has_pair");
                 if constexpr (std::is_same_v<T, Follows>)
                     expect(world_.target<T>(entity) == target, "target");
             });

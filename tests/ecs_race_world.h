@@ -120,15 +120,15 @@ public:
     void destroy_frozen() override { query<With<Frozen>>().destroy_all(); }
     void clear() override { world->clear(); }
     void set_singleton(int value) override {
-        const bool is_new = !world->singletons(), is_queued = world->is_deferring();
+        const bool is_new = !world->singleton_entity<Health>(), is_queued = world->is_deferring();
         const int before = pending_number;
         if (is_new) pending_number = spawned++;
         const int mine = pending_number;
         world->set_singleton(make<Health>(value));
-        if (is_new && is_queued) note(world->singletons(), mine);  // else hooks did
+        if (is_new && is_queued) note(world->singleton_entity<Health>(), mine);  // else hooks did
         pending_number = before;
     }
-    void set_singletons(int entity) override { world->set_singletons(at(entity)); }
+    void set_singletons(int entity) override { world->adopt_singleton<Health>(at(entity)); }
 
     // Values.
 
@@ -141,7 +141,7 @@ public:
         if (how == 0 && with_types(values, typed)) return;
         if (how == 1 && values.size() == 1 && component >= kFirstPair)
             return with_pair(component, [&, v = value]<class R>(Entity target) {
-                world->pair<R>(to, target, make<R>(v));
+                world->set(to, shoal::ecs::to<R>(target), make<R>(v));
             });
         with_values(values, [&](auto chosen, auto pointers) {
             if (how == 1 && values.size() == 1)
@@ -153,7 +153,7 @@ public:
     void add(int entity, int component, int how) override {
         const Entity to = at(entity);
         if (component >= kFirstPair && how != 2)
-            return with_pair(component, [&]<class R>(Entity target) { world->pair<R>(to, target); });
+            return with_pair(component, [&]<class R>(Entity target) { world->add(to, shoal::ecs::to<R>(target)); });
         if (component != kMoveOnly && how != 2)  // whose T{} would be null
             return with_type(component, [&]<class T>() {
                 if constexpr (Component<T>) world->add<T>(to);
@@ -167,7 +167,7 @@ public:
         const int first = components.begin()->component;
         if (how == 0 && with_types(components, [&]<class... Ts>() { world->remove<Ts...>(from); })) return;
         if (how == 0 && components.size() == 1 && first >= kFirstPair)
-            return with_pair(first, [&]<class R>(Entity target) { world->unpair<R>(from, target); });
+            return with_pair(first, [&]<class R>(Entity target) { world->remove(from, shoal::ecs::to<R>(target)); });
         if (how == 1 && components.size() == 1) return world->remove(from, id_of(first));
         ComponentId list[kAll];
         std::size_t count = 0;
@@ -189,8 +189,8 @@ public:
                 world->patch(to, id_of(component),
                              [&](void* value) { return change(*static_cast<T*>(value)); });
             } else if constexpr (Relation<T>) {
-                is_sure ? world->patch_pair<T>(to, target, change_for_sure)
-                        : world->patch_pair<T>(to, target, change);
+                is_sure ? world->patch(to, shoal::ecs::to<T>(target), change_for_sure)
+                        : world->patch(to, shoal::ecs::to<T>(target), change);
             } else {
                 is_sure ? world->patch<T>(to, change_for_sure) : world->patch<T>(to, change);
             }
@@ -281,7 +281,8 @@ public:
                 for (std::size_t i = 0; i < targets.size(); ++i) {
                     int value = 0;
                     if constexpr (!std::is_empty_v<T>) value = value_of(targets.value(i));
-                    visit(component_number(world->pair_id<T>(targets[i])), number(targets[i]), value, 0);
+                    visit(component_number(world->pair_id(world->component<T>(), targets[i])),
+                          number(targets[i]), value, 0);
                 }
             }
         });
@@ -471,14 +472,15 @@ private:
         const auto one = [this, slot, event](World& w, Entity e, Entity to, const void* at, Removal why) {
             int value = 0;
             if constexpr (!std::is_empty_v<T>) {
-                if (at != w.try_get_pair<T>(e, to)) fault = "the value in a pair's hook";
+                if (at != w.try_get(e, shoal::ecs::to<T>(to))) fault = "the value in a pair's hook";
                 value = value_of(*static_cast<const T*>(at));
             }
-            tell_one(event, component_number(w.pair_id<T>(to)), e, value, why, slot);
+            tell_one(event, component_number(w.pair_id(w.component<T>(), to)), e, value, why, slot);
         };
         const auto batch = [this, slot, event](World& w, Rows rows, Entity to, const void* values,
                                                Removal why) {
-            tell_batch(event, component_number(w.pair_id<T>(to)), rows, why, slot, value_in<T>(values));
+            tell_batch(event, component_number(w.pair_id(w.component<T>(), to)), rows, why, slot,
+                       value_in<T>(values));
         };
         if (how.is_by_id) {
             hooks[slot] = how.is_batch ? on_id(event, ids[kind], batch) : on_id(event, ids[kind], one);

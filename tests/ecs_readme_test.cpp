@@ -201,16 +201,16 @@ TEST(Readme, PairsAndTheRestDoWhatTheySay) {
     // clang-format off
     // Pairs
 
-    world.pair<ChildOf>(turret, ship);             // the turret dies with the ship, before it
-    world.pair<Follows>(escort, ship, Follows{5});
-    world.pair<Follows>(escort, tanker);           // replaces the ship, in one move
-    world.pair<Likes>(escort, ship);
-    world.pair<Likes>(escort, tanker);
+    world.add(turret, to<ChildOf>(ship));             // the turret dies with the ship, before it
+    world.set(escort, to<Follows>(ship), Follows{5});
+    world.add(escort, to<Follows>(tanker));           // replaces the ship, in one move
+    world.add(escort, to<Likes>(ship));
+    world.add(escort, to<Likes>(tanker));
 
     Entity leader = world.target<Follows>(escort);  // null if it has none
-    bool likes = world.has_pair<Likes>(escort, ship);
-    world.patch_pair<Follows>(escort, leader, [](Follows& f) { f.distance += 1; });
-    world.unpair<Likes>(escort, ship);
+    bool likes = world.has(escort, to<Likes>(ship));
+    world.patch(escort, to<Follows>(leader), [](Follows& f) { f.distance += 1; });
+    world.remove(escort, to<Likes>(ship));
     for (Entity part : world.sources<ChildOf>(ship)) use_part(part);
     for (Entity liked : world.targets<Likes>(escort)) use_liked(liked);
 
@@ -227,7 +227,7 @@ TEST(Readme, PairsAndTheRestDoWhatTheySay) {
     followers.each_to<Follows>(tanker, [](Position& p, const Targets<Follows>&) { p.y = 0; });
 
     Hook orphaned = world.on_remove<Follows>([&](World& w, Entity follower, Entity dead, const Follows&, Removal why) {
-        if (why == Removal::component && w.is_dying(dead)) w.pair<Follows>(follower, ship);
+        if (why == Removal::component && w.is_dying(dead)) w.add(follower, to<Follows>(ship));
     });
     world.destroy(tanker);
 
@@ -236,7 +236,7 @@ TEST(Readme, PairsAndTheRestDoWhatTheySay) {
 
     const Entity orphaned_one = world.spawn(Position{});
     Query<With<Position>, Without<Follows>> orphans{world};
-    orphans.each([&](Entity orphan) { if (orphan != ship) world.pair<Follows>(orphan, ship); });
+    orphans.each([&](Entity orphan) { if (orphan != ship) world.add(orphan, to<Follows>(ship)); });
 
     EXPECT_EQ(world.target<Follows>(orphaned_one), ship);
     world.destroy(orphaned_one);

@@ -64,12 +64,12 @@ TEST(WriteAudit, SeesTheValuesOfPairs) {
     const Entity a = world.create(), b = world.create(), c = world.create();
     WriteAudit audit{world};
     audit.watch<Likes>();
-    world.pair<Likes>(a, b);
-    world.pair<Likes>(a, c);
+    world.add(a, to<Likes>(b));
+    world.add(a, to<Likes>(c));
     EXPECT_TRUE(audit.check().empty());
-    world.patch_pair<Likes>(a, b, [](Likes& l) { l.much = 1; });
+    world.patch(a, to<Likes>(b), [](Likes& l) { l.much = 1; });
     EXPECT_TRUE(audit.check().empty());
-    const_cast<Likes*>(world.try_get_pair<Likes>(a, c))->much = 2;
+    const_cast<Likes*>(world.try_get(a, to<Likes>(c)))->much = 2;
     const auto missed = audit.check();
     ASSERT_EQ(missed.size(), 1u);
     EXPECT_EQ(missed[0].entity, a);
