@@ -1,5 +1,5 @@
 #pragma once
-// Which packets arrived, to refuse duplicates, and which were accepted, to acknowledge them.
+// Records which packets arrived, to drop duplicates, and which were accepted, to acknowledge them.
 
 #include <cassert>
 #include <cstdint>
@@ -8,9 +8,8 @@
 
 namespace shoal::net {
 
-/// Receiving half of one connection.
-/// A packet that can no longer be acknowledged is not taken either, so that the sender's view ("lost")
-/// and ours agree: the window for duplicates and the one for acks have the same 65 numbers.
+/// Receiving half of one connection. A packet that can no longer be acknowledged is dropped, so that it is
+/// lost for both sides: the windows for duplicates and for acks have the same 65 numbers.
 class AckWindow {
 public:
     /// Numbers before `first` count as arrived and accepted. first >= 1.
@@ -24,12 +23,12 @@ public:
         if (arrived_.newest - number > 64) return State::stale;
         return arrived_.contains(number) ? State::duplicate : State::fresh;
     }
-    /// Marks as arrived. Requires state(number) == fresh. It is not acknowledged until accepted.
+    /// Marks a packet as arrived. Requires state(number) == fresh. accept() adds it to the acks.
     void arrive(std::uint64_t number) {
         assert(state(number) == State::fresh);
         arrived_.insert(number);
     }
-    /// Marks as accepted, once, a packet that arrived and is not stale.
+    /// Marks as accepted a packet that arrived and is not stale. At most once per packet.
     void accept(std::uint64_t number, Time now) {
         assert(state(number) == State::duplicate);
         accepted_.insert(number);
@@ -37,9 +36,9 @@ public:
     }
 
     std::uint64_t newest_arrived() const { return arrived_.newest; }
-    /// Whether a packet was accepted that an ack may name.
+    /// Returns whether an accepted packet is recent enough for an ack.
     bool has_acks() const { return accepted_.newest >= first_ && behind() <= 64; }
-    /// Names no packet that would be stale now.
+    /// Returns the acks of all accepted packets that are not stale.
     Acks acks(Time now) const {
         if (!has_acks()) return {};
         const std::uint64_t bits = behind() == 64 ? 0 : accepted_.bits & (~0ull >> behind());
@@ -49,19 +48,19 @@ public:
 private:
     struct Window {
         std::uint64_t newest;
-        std::uint64_t bits = ~0ull;  // bit n: it contains newest - 1 - n
+        std::uint64_t bits = ~0ull;  // bit n: contains newest - 1 - n
 
         bool contains(std::uint64_t number) const {
             return number == newest || (bits >> (newest - number - 1) & 1);
         }
-        /// Requires that it does not contain the number, which is newer or at most 64 behind.
+        /// Requires !contains(number), and a number at most 64 below newest.
         void insert(std::uint64_t number) {
             if (number < newest) {
                 bits |= 1ull << (newest - number - 1);
                 return;
             }
             const std::uint64_t ahead = number - newest;
-            // The former newest becomes bit ahead - 1. Shifting by 64 is undefined, hence in two steps.
+            // The former newest becomes bit ahead - 1. Two shifts, because a shift by 64 is undefined.
             bits = ahead > 64 ? 0 : (bits << (ahead - 1) << 1) | 1ull << (ahead - 1);
             newest = number;
         }

@@ -1,6 +1,6 @@
 #pragma once
-// Little-endian bytes in and out of a fixed buffer. Writers assert that there is room; readers check, as
-// their bytes may come from anybody.
+// Reads and writes little-endian numbers and bytes in a fixed buffer. Writers assert that there is room;
+// readers check, because their bytes may come from anybody.
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@
 
 namespace shoal::net {
 
-// Unaligned numbers. The loops serve big-endian processors; compilers do not optimise them.
+// Unaligned numbers. The loops are for big-endian processors; compilers do not optimise them.
 template <class Word>
 Word load(const std::byte* bytes) {
     Word word = 0;
@@ -30,12 +30,12 @@ void store(std::byte* bytes, Word word) {
         for (std::size_t i = 0; i < sizeof(Word); ++i) bytes[i] = std::byte(word >> (8 * i) & 0xFF);
 }
 
-/// Appends to a buffer that the caller owns and that is large enough.
+/// Appends to a buffer of the caller, which must be large enough.
 class ByteWriter {
 public:
     explicit ByteWriter(std::span<std::byte> buffer) : buffer_(buffer) {}
 
-    /// The low `width` bytes of `value`, width 1 to 8.
+    /// Writes the low `width` bytes of `value`; width 1 to 8.
     void uint(std::uint64_t value, std::size_t width) {
         assert(width >= 1 && width <= 8 && width <= room());
         for (std::size_t i = 0; i < width; ++i) buffer_[size_ + i] = std::byte(value >> (8 * i) & 0xFF);
@@ -50,18 +50,18 @@ public:
         const std::span<std::byte> target = claim(source.size());
         if (!source.empty()) std::memcpy(target.data(), source.data(), source.size());
     }
-    /// The next `size` bytes, for the caller to fill.
+    /// Returns the next `size` bytes for the caller to fill.
     std::span<std::byte> claim(std::size_t size) {
         assert(size <= room());
         size_ += size;
         return buffer_.subspan(size_ - size, size);
     }
-    /// The same; returns all bytes so far, these included.
+    /// Like claim(), but returns all bytes so far, including these.
     std::span<std::byte> append(std::size_t size) {
         claim(size);
         return buffer_.first(size_);
     }
-    /// Zeros up to `size` bytes in all, size >= size().
+    /// Appends zeros up to `size` bytes in all; `size` >= size().
     void pad_to(std::size_t size) { std::ranges::fill(claim(size - size_), std::byte(0)); }
     /// Overwrites one byte written earlier.
     void patch_u8(std::size_t position, std::uint64_t value) {
@@ -78,7 +78,7 @@ private:
     std::size_t size_ = 0;
 };
 
-/// Reads past the end yield zero (or nothing) and clear ok() for good.
+/// Reads past the end return zero (or nothing), and clear ok() permanently.
 class ByteReader {
 public:
     explicit ByteReader(std::span<const std::byte> buffer) : buffer_(buffer) {}

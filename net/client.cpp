@@ -92,7 +92,7 @@ void Client::open_connection(const Verdict& verdict, const NoiseKeys& keys, Time
     connection_ = std::make_unique<Connection>(config_.connection, session, cipher, handler_, sink_, now);
     reset_tokens_.fill(verdict.reset_token);
     newest_challenge_ = 0;
-    connection_->ping(now);  // the server counts us in when it hears from us
+    connection_->ping(now);  // the first packet confirms the handshake to the server
     connection_->announce();
 }
 

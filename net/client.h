@@ -18,9 +18,9 @@ namespace shoal::net {
 struct ClientConfig {
     std::uint64_t protocol_id = 0;  // must equal the server's
     std::uint64_t schema_hash = 0;  // must equal the server's
-    OneTimeSeed seed{};             // fresh for every Client: the keys come from it
+    OneTimeSeed seed{};             // fresh for every Client: keys are derived from it
     Security security = Security::sealed;
-    PublicKey server_key{};  // sealed, without a token: the only server we talk to; see server_key.h
+    PublicKey server_key{};  // used if sealed and without a token; see server_key.h
     Duration connect_timeout = std::chrono::seconds(10);
     ConnectionConfig connection{};
 };
@@ -29,19 +29,19 @@ class Client final : public Endpoint {
 public:
     enum class State : std::uint8_t { idle, connecting, connected, closing };
 
-    /// Takes the config's seed: another Client needs a new one. Handler and sink must outlive the client.
+    /// Takes the config's seed: another Client needs a new seed. Handler and sink must outlive the client.
     Client(const ClientConfig& config, Handler& handler, Sink& sink);
     ~Client() override;
 
-    /// Starts a handshake; requires state() idle or closing, or a call from on_disconnected. Ends in
-    /// on_connected or on_disconnected, both
-    /// with the peer id returned. `hello` is shown to the server's on_admit; at most kMaxHelloBytes.
-    /// Sealed, it can be read by the owner of the server's key only.
+    /// Starts a handshake. Requires state() idle or closing, or a call from on_disconnected. It ends with
+    /// on_connected or on_disconnected for the returned id. The server's on_admit gets `hello`, at most
+    /// kMaxHelloBytes. If sealed, only the owner of the server's key can read it.
     PeerId connect(const Address& server, std::span<const std::byte> hello, Time now) {
         return begin(server, nullptr, hello, now);
     }
-    /// With a token, which also says what the server's key is; always sealed. `server` is one of the token's,
-    /// as seen from here; `hello` has at most kMaxTokenHelloBytes. After a failure ask for another token.
+    /// Connects with a token, which contains the server's key; always sealed. `server` is one of the token's
+    /// addresses, as reachable from here; `hello` has at most kMaxTokenHelloBytes. After a failure get a new
+    /// token.
     PeerId connect(const Address& server, const ClientToken& token, std::span<const std::byte> hello,
                    Time now) {
         return begin(server, &token, hello, now);
@@ -53,11 +53,11 @@ public:
     /// Also ends an unfinished handshake.
     void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) override;
 
-    /// The server, from connect() on; never names anyone else.
+    /// The id that the last connect() returned.
     PeerId server() const { return peer_; }
     State state() const;
     bool is_idle() const { return state() == State::idle; }
-    /// The server's schema hash, once a refusal has told it; else 0.
+    /// The server's schema hash if a refusal contained it, else 0.
     std::uint64_t server_schema_hash() const { return server_schema_hash_; }
 
 private:
@@ -80,11 +80,11 @@ private:
     std::uint64_t server_schema_hash_ = 0;
     Connector connector_;
     std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()
-    std::unique_ptr<Connection> former_;      // which may be what called connect(), by on_disconnected
-    /// A genuine reset carries one of these: the first is for the client's first address, the others are for
-    /// the addresses that the server challenged most recently.
+    std::unique_ptr<Connection> former_;      // if on_disconnected called connect(): its caller
+    /// A genuine reset carries one of these tokens: the first is for the client's first address, the others
+    /// for the addresses that the server challenged most recently.
     std::array<ResetToken, 4> reset_tokens_{};
-    std::uint64_t newest_challenge_ = 0;  // number of the packet that brought it; 0: the answer did
+    std::uint64_t newest_challenge_ = 0;  // packet number of the newest challenge with a token; 0: none
 };
 
 }  // namespace shoal::net

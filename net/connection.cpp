@@ -7,22 +7,22 @@
 namespace shoal::net {
 namespace {
 
-// Disconnect packets: two at once, as the application may stop to flush, then two more.
+// Disconnect packets: two at once, as the application may stop flushing, then two more.
 constexpr std::uint8_t kDisconnects = 4;
 constexpr Duration kDisconnectInterval = std::chrono::milliseconds(100);
 
-/// Messages count as urgent if no more bytes than this wait.
+/// If at most this many bytes are queued, they may use the rate's reserve (Budget).
 constexpr std::size_t kUrgentBytes = 200;
 
-/// Packets in a row that carry the same acks, as packets get lost.
+/// How many packets in a row carry the same acks, in case some get lost.
 constexpr std::uint32_t kAckCopies = 3;
-/// Packets that want an ack, at most, before one is sent without waiting for a flush.
+/// After this many packets that want an ack, an ack is sent without waiting for a flush.
 constexpr std::uint32_t kPacketsPerAck = 32;
 constexpr std::size_t kIpUdpBytes = 28;
-/// From one packet number that is left out to the next.
+/// Distance between skipped packet numbers: kMinSkip plus a random number below kSkipRange.
 constexpr std::uint64_t kMinSkip = 256, kSkipRange = 1024;
 
-/// The reason in the other side's disconnect packet, if that side may give it.
+/// Returns the reason from a disconnect packet, or closed_by_peer if the other side may not give that reason.
 DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
     using enum DisconnectReason;
     const bool is_of_any = said == protocol_error || said == exhausted;
@@ -34,15 +34,15 @@ DisconnectReason heard_reason(DisconnectReason said, bool is_from_server) {
 }  // namespace
 
 struct Connection::Draft {
-    std::array<std::byte, kMaxDatagramBytes> buffer;  // left uninitialised, like payload_room
+    std::array<std::byte, kMaxDatagramBytes> buffer;  // not initialised, like payload_room
     ByteWriter out{buffer};
     std::uint64_t number = 0;
-    std::size_t header_bytes = 0;  // data: the flags follow
+    std::size_t header_bytes = 0;  // before the flags, if kind is data
     unsigned flags = 0;
     SentPackets::Content content;
     std::optional<Fragment> fragment;
     std::span<const std::byte> payload;
-    std::array<std::byte, kMaxPayloadBytes> payload_room;  // for the handler; messages go before it
+    std::array<std::byte, kMaxPayloadBytes> payload_room;  // for the handler; messages precede it
 };
 
 Connection::Connection(const ConnectionConfig& config, const Session& session, const PacketCipher& cipher,
@@ -146,7 +146,7 @@ void Connection::apply(const Packet& packet, Time now) {
     report_fates(now);
     const bool has_room = inbox_.has_room(packet);
     for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) {
-        // Without room, only what need not be kept; the rest comes again.
+        // Without room only these messages are taken; the sender repeats the others.
         if (has_room || inbox_.is_next(packet.frames[i])) {
             deliver(packet, packet.frames[i]);
         } else {
@@ -161,7 +161,7 @@ void Connection::apply(const Packet& packet, Time now) {
         acks_wanted_ += 1;
         acks_to_send_ = kAckCopies;
     }
-    // A flush may be far away. One ack names 65 packets; each packet should be in two acks, as acks get lost.
+    // The next flush may be far away. One ack names 65 packets; two acks name each, as one may get lost.
     if (acks_wanted_ >= kPacketsPerAck) send_small(PacketKind::data, {}, now);
 }
 
@@ -193,17 +193,17 @@ void Connection::flush(Time now, bool with_contents) {
     std::uint32_t left = with_contents ? config_.max_packets_per_flush : 0;
     while (left > 0 && sent_.has_room() && send_contents(asks, now)) left -= 1;
     if (left > 0 && !sent_.has_room()) rate_.on_denied(RateLimit::packets);
-    // A ping that is acknowledged tells the fates of all packets before it.
+    // The ack of a ping decides the fates of all packets before it.
     const Duration timeout =
         rate_.is_broken() ? rate_.probe_interval() : sent_.retransmission_timeout(stats_);
     const bool is_waiting = sent_.open_packets() > 0 || rate_.is_broken();
     const bool is_overdue = is_waiting && now - sent_.newest_sent() >= timeout;
-    // Packets that carry only acks do not measure the path: a side with nothing to send pings too.
+    // Packets with only acks do not measure the path, so a side with nothing to send also pings.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
     if (is_overdue || is_quiet) ping(now);
-    // Perhaps our address is not proven. A ping may be too short to draw a challenge; an echo is not.
+    // Perhaps the server has not proven our address. A ping may be too short for a challenge; an echo is not.
     if (is_overdue && session_.send_id) send_echo(0, now);
-    if (!received_.has_acks()) acks_wanted_ = 0;  // the accepted packets are too far behind to be named
+    if (!received_.has_acks()) acks_wanted_ = 0;  // all accepted packets are too old for an ack
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
     const bool is_ack_urgent = acks_wanted_ >= 2 || (acks_wanted_ > 0 && is_order_broken_);
     if (is_ack_urgent || is_ack_late) send_small(PacketKind::data, {}, now);
@@ -216,7 +216,7 @@ bool Connection::send_contents(bool& asks, Time now) {
     const bool may_send = rate_.may_send();
     if (!may_send && !(bytes > 0 && bytes <= kUrgentBytes && rate_.may_send_urgent())) return false;
     SendQueue::Terms terms{now, stats_.loss, false, false};
-    // Bulk leaves half of the open packets, and all of the budget for urgent messages, to the others.
+    // Bulk never uses the reserve, and at most half of max_open_packets.
     terms.bulk = may_send && sent_.open_packets() < config_.max_open_packets / 2;
     const bool is_first = sent_.open_packets() == 0 || sent_.newest_sent() != now;
     const bool has_messages =
@@ -323,7 +323,7 @@ void Connection::send_disconnect(Time now) {
     if (disconnects_left_ == 0) cipher_.forget_send_key();
 }
 
-/// Writes what goes before the contents.
+/// Writes the header and, for data packets, the acks.
 void Connection::begin(Draft& draft, PacketKind kind, Time now) {
     const std::uint64_t number = draft.number = sent_.next_number(), acked = sent_.newest_acked();
     const bool key_phase = cipher_.prepare(number, acked, config_.key_life, now);
@@ -363,7 +363,7 @@ void Connection::finish(Draft& draft, Time now, const Address* elsewhere) {
     stats_.bytes_sent += copies * datagram.size();
 }
 
-/// Leaves the next packet number out if its turn has come, and chooses another one to leave out.
+/// Skips the next packet number if it was chosen, and chooses another.
 void Connection::skip_number() {
     const std::uint64_t next = sent_.next_number();
     if (session_.salt == 0 || next < next_skip_) return;

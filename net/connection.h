@@ -1,5 +1,5 @@
 #pragma once
-// One peer after the handshake: packets in, packets and events out. Host and Client own these.
+// One connection after the handshake: takes packets, gives packets and events. Host and Client own these.
 
 #include <cstdint>
 #include <optional>
@@ -20,36 +20,36 @@
 
 namespace shoal::net {
 
-/// What a game may change while a connection lives.
+/// Options that may change during a connection.
 struct ConnectionOptions {
-    Duration timeout = std::chrono::seconds(10);  // silence before the peer is gone
+    Duration timeout = std::chrono::seconds(10);  // silence until the connection ends
     Duration keep_alive =
-        std::chrono::seconds(1);  // longest time between packets that want an ack; < timeout
-    Duration max_ack_delay = std::chrono::milliseconds(20);  // before an ack is due by itself
-    std::uint32_t message_queue_bytes = 64 * 1024;           // waiting, for each channel and weight
-    std::uint32_t max_packets_per_flush = 256;               // >= 1; acks and the like do not count
-    std::uint64_t max_bytes_per_second = 16'000'000;         // >= 4,000; the path may allow less
-    double repeat_share = 0.5;  // of all bytes, for repeats of reliable messages; 0..1
-    Shares shares{};            // of messages and payloads
+        std::chrono::seconds(1);  // longest pause between packets that want an ack; < timeout
+    Duration max_ack_delay = std::chrono::milliseconds(20);  // until an ack is sent in a packet of its own
+    std::uint32_t message_queue_bytes = 64 * 1024;    // limit of each queue: one per channel and weight
+    std::uint32_t max_packets_per_flush = 256;        // >= 1; only packets with messages or payloads count
+    std::uint64_t max_bytes_per_second = 16'000'000;  // >= 4,000; the path may allow less
+    double repeat_share = 0.5;  // part of all bytes for repeats of reliable messages; 0..1
+    Shares shares{};            // how messages and payloads share the packets
 };
 
 struct ConnectionConfig : ConnectionOptions {
-    std::uint32_t max_open_packets = 1024;          // fates open at once; power of two, 32..32768
-    std::uint64_t first_bytes_per_second = 32'000;  // until acks show what the path carries
-    std::uint64_t first_packet_number = 1;          // 1..2^62; tests start it next to wraps
-    std::uint64_t max_packets = 1ull << 48;         // sent; then the connection ends, as exhausted
+    std::uint32_t max_open_packets = 1024;          // packets in flight; power of two, 32..32768
+    std::uint64_t first_bytes_per_second = 32'000;  // until acks show the capacity of the path
+    std::uint64_t first_packet_number = 1;          // 1..2^62; tests choose values near a wraparound
+    std::uint64_t max_packets = 1ull << 48;         // then the connection ends (DisconnectReason::exhausted)
     KeyLife key_life{};
 };
 
 /// What the handshake agreed on.
 struct Session {
     PeerId peer;
-    Address address;                       // the first one, which is proven
-    std::optional<std::uint32_t> send_id;  // written into each packet; the client's side only
-    bool receive_id = false;               // packets that arrive carry an id: the server's side
+    Address address;                       // the peer's first address; proven
+    std::optional<std::uint32_t> send_id;  // connection id, written into each packet; client only
+    bool receive_id = false;               // arriving packets carry a connection id; server only
     std::uint64_t send_first = 1;          // first packet number; also the first id of a reliable message
     std::uint64_t receive_first = 1;
-    std::uint64_t salt = 0;  // secret; decides which packet numbers are left out; 0: none
+    std::uint64_t salt = 0;  // secret; decides which packet numbers are skipped; 0: none
 };
 
 class Connection {
@@ -58,41 +58,41 @@ public:
                Handler& handler, Sink& sink, Time now);
 
     enum class Arrival : std::uint8_t {
-        dropped,  // and counted
-        copy,     // authentic, but its number came before; of `packet` only kind and challenge are read
-        fresh,    // to be applied
+        dropped,  // not used; counted by reason
+        copy,     // authentic, but its number arrived before; only kind and challenge are read
+        fresh,    // call apply()
     };
-    /// Authenticates and decodes without changing anything but counters. After `dropped` the connection may
-    /// have ended: an authentic packet that makes no sense closes it.
+    /// Authenticates and decodes a datagram. Changes only counters and, for the first authentic packet under
+    /// the next key, that key. A malformed authentic packet is dropped and closes the connection.
     Arrival open(std::span<const std::byte> datagram, Packet& packet, Time now);
-    /// Whether a packet just opened is newer than all before.
+    /// Returns whether the packet just opened is newer than all before it.
     bool is_newest(const Packet& packet) const { return packet.number > received_.newest_arrived(); }
-    /// Takes a packet just opened. Events follow.
+    /// Applies the packet just opened, and calls the handler.
     void apply(const Packet& packet, Time now);
 
-    /// Sends a challenge to an address that is not proven. Takes at most `room` bytes, as
-    /// Path::wants_challenge says; the reset token is left out where they do not suffice.
+    /// Sends a challenge of at most `room` bytes (Path::wants_challenge) to an address that is not proven.
+    /// The reset token is omitted if it does not fit.
     void challenge(const Address& to, const Challenge& challenge, std::size_t room, Time now);
     bool is_ack_overdue(Time now) const { return rate_.silence(now, stats_) >= sent_.answer_timeout(stats_); }
-    /// The path is another one: rate and round trip are measured anew.
+    /// The path has changed: measures rate and round trip anew.
     void restart(Time now);
 
-    /// Reports on_connected, once. Before this call the handler gets no on_disconnected.
+    /// Calls on_connected, once. Without this call close() does not call on_disconnected.
     void announce();
     void update(Time now);
-    /// Sends what is due. Without contents: acks and the like, but no messages and no payload.
+    /// Sends the packets that are due; without contents: no messages and no payloads.
     void flush(Time now, bool with_contents = true);
-    /// Sends a packet that carries nothing and wants an ack.
+    /// Sends an empty packet that wants an ack.
     void ping(Time now);
 
     SendResult send_message(const Delivery& how, std::span<const std::byte> message);
     void set_options(const ConnectionOptions& options);
-    /// Ends it: reports fates and on_disconnected. Unless `tell_peer` is false, disconnect packets follow.
+    /// Ends the connection: reports fates and on_disconnected. `tell_peer`: also sends disconnect packets.
     void close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
 
     bool is_open() const { return is_open_; }
     bool is_announced() const { return is_announced_; }
-    /// Closed, and all disconnect packets were sent: may be destroyed.
+    /// Returns true if the connection is closed and all disconnect packets were sent: it may be destroyed.
     bool is_finished() const { return !is_open_ && disconnects_left_ == 0; }
 
     const Session& session() const { return session_; }
@@ -101,16 +101,16 @@ public:
     const ConnectionStats& stats() const { return stats_; }
 
 private:
-    /// A packet being written.
+    /// A packet that is being written.
     struct Draft;
 
-    /// Sends a packet with messages and payload; false if there is nothing for one. Sets `asks` to false if
-    /// the handler has no payload to send.
+    /// Sends a packet with messages or a payload; returns false if there is nothing to send or the rate
+    /// forbids it. Sets `asks` to false if the handler has no payload.
     bool send_contents(bool& asks, Time now);
-    /// Starts the payload of a packet, or the next part of a large one.
+    /// Asks the handler for a payload, or takes the next fragment of a large one.
     void write_payload(Draft& draft, std::size_t share, bool& asks, Time now);
-    /// Sends a packet without messages and payload: data with acks, or `body` in a packet of another kind.
-    /// It goes to `elsewhere`, if there is one, and not to the proven addresses.
+    /// Sends a packet without messages and payload: data with acks, or `body` in a packet of another kind. If
+    /// `elsewhere` is not null, the packet goes there instead of to the proven addresses.
     void send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags = 0,
                     const Address* elsewhere = nullptr);
     void send_echo(std::uint64_t number, Time now);
@@ -121,7 +121,7 @@ private:
     void report_fates(Time now);
     void report(const std::optional<PacketFate>& fate);
     void deliver(const Packet& packet, const Frame& frame);
-    /// Gives a payload to the handler. False to withhold the ack.
+    /// Gives a complete payload to the handler. Returns false if the ack must be withheld.
     bool take_payload(const Packet& packet, Time now);
     void note_queued();
 
@@ -145,15 +145,15 @@ private:
     Time created_;
     Time last_received_;
     Time ack_wanted_since_{0};
-    std::uint32_t acks_wanted_ = 0;   // packets that want an ack and had none yet
-    std::uint32_t acks_to_send_ = 0;  // packets that should still carry the acks, as some may be lost
-    bool is_order_broken_ = false;    // since the last ack a packet came late, or one before it is missing
+    std::uint32_t acks_wanted_ = 0;   // packets that want an ack, since the last ack was sent
+    std::uint32_t acks_to_send_ = 0;  // how many more packets carry acks, in case some get lost
+    bool is_order_broken_ = false;    // since the last ack a packet came out of order, or after a gap
 
-    std::uint64_t next_skip_ = 0;  // the packet number to leave out; 0: none
+    std::uint64_t next_skip_ = 0;  // the packet number to skip; 0: not chosen yet
 
     bool is_open_ = true;
     bool is_announced_ = false;
-    std::string disconnect_;  // once closed: the body of a disconnect packet, reason and text
+    std::string disconnect_;  // once closed: reason and text, the body of a disconnect packet
     std::uint8_t disconnects_left_ = 0;
     Time next_disconnect_{0};
 };

@@ -8,7 +8,7 @@
 
 namespace shoal::net {
 
-/// References and indices into it hold until the next push or pop.
+/// References and indices are valid until the next push or pop.
 template <class T>
 class Fifo {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -27,7 +27,7 @@ public:
     }
 
     void push(const T& item) {
-        // Reuse popped room before growing; moving at most half of the vector keeps this linear.
+        // Reuses popped room before growing. It moves at most half of the vector, so the cost stays linear.
         if (items_.size() == items_.capacity() && head_ >= size()) {
             items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
             head_ = 0;

@@ -13,8 +13,8 @@ constexpr double kSavedAllowance_s = 0.05;
 
 struct Host::Peer {
     std::uint32_t connection_id;
-    Time heard;    // its last authentic packet
-    Address home;  // the last one that was proven
+    Time heard;    // when its last fresh authentic packet arrived
+    Address home;  // proven address; replaced when the peer has left it
     Connection connection;
 
     PeerId id() const { return connection.session().peer; }
@@ -71,7 +71,7 @@ void Host::flush(Time now) {
     const double earned = limit * std::chrono::duration<double>(now - allowed_until_).count();
     allowance_ = std::min(allowance_ + earned, std::max(limit * kSavedAllowance_s, 2.0 * kMaxDatagramBytes));
     allowed_until_ = now;
-    // Another one is first each time: on a shared path, and within a limit, the first one gets more.
+    // A different peer is first each time: on a shared path, and within a limit, the first peer gets more.
     first_flushed_ = (first_flushed_ + 1) % peers_.size();
     const std::size_t first = first_flushed_;
     bool is_first_denied = true;
@@ -80,7 +80,7 @@ void Host::flush(Time now) {
         if (!peers_[index]) continue;
         const bool is_allowed = limit == 0 || allowance_ > 0;
         if (!is_allowed && is_first_denied)
-            first_flushed_ = index + peers_.size() - 1;  // the next flush goes on here
+            first_flushed_ = index + peers_.size() - 1;  // the next flush begins here
         is_first_denied &= is_allowed;
         Connection& connection = peers_[index]->connection;
         const std::uint64_t sent_before = connection.stats().bytes_sent;
@@ -139,7 +139,7 @@ void Host::receive_packet(const Address& from, std::span<const std::byte> datagr
     note_end(*peer);
 }
 
-/// Follows a peer to another address. An authentic packet, or a copy of one, came from there.
+/// Follows a peer to another address. Called for each authentic packet and each copy of one.
 void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Packet& packet, bool is_newest,
                   Time now) {
     Path& path = peer.connection.path();
@@ -158,14 +158,14 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
     }
     if (!path.has_left(peer.home, now)) return;
     stats_.moves += 1;
-    // Another port of the same machine is most likely the same way.
+    // Another port of the same machine most likely means the same path.
     if (path.address().ip != peer.home.ip) peer.connection.restart(now);
     peer.home = path.address();
     gate_.set_home(peer.id(), peer.home);
 }
 
-/// The peer that sent this packet; a pending client becomes one by it. Null if there is none, or if the
-/// packet needs nothing more.
+/// Returns the peer that sent this packet. The first packet of a pending client makes it a peer. Returns null
+/// if there is no peer, or if the packet needs no further work.
 Host::Peer* Host::peer_for(const Address& from, const Envelope& envelope, std::span<const std::byte> datagram,
                            Time now) {
     Peer* const peer = at(gate_.index_of(envelope.connection_id));
@@ -173,13 +173,13 @@ Host::Peer* Host::peer_for(const Address& from, const Envelope& envelope, std::s
     if (const Gate::Pending* const pending = gate_.find(envelope.connection_id))
         return confirm(*pending, envelope, datagram, now);
     count(Drop::unknown_connection);
-    // A disconnect packet needs no answer: its sender has hung up.
+    // A disconnect packet needs no answer: its sender has closed the connection.
     if (envelope.kind == PacketKind::data)
         gate_.send_reset(from, envelope.connection_id, datagram.size(), now);
     return nullptr;
 }
 
-/// Makes the connection if the packet proves that its sender holds the keys, which no replayed connect can.
+/// Makes the connection if the packet proves that its sender has the keys, unlike a replayed connect.
 Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope,
                           std::span<const std::byte> datagram, Time now) {
     const Session session = pending.session;
@@ -218,8 +218,8 @@ Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope
 }
 
 /// A client came from this address, which the cookie proved. A peer with the same proven address may be the
-/// same client, started anew; or another one, if an attacker reads what is sent there. So only a peer that
-/// has been silent is replaced.
+/// same client after a restart, or a different client, if an attacker reads the packets to that address. So
+/// only a silent peer is replaced.
 void Host::replace_former(const Address& home, Time now) {
     const std::optional<std::uint32_t> index = gate_.at_home(home);
     Peer* const former = index ? at(*index) : nullptr;
@@ -233,7 +233,7 @@ void Host::close(Peer& peer, DisconnectReason reason, std::string_view text, boo
     note_end(peer);
 }
 
-/// A peer that is closed leaves room for another one.
+/// A closed peer no longer counts against the limits.
 void Host::note_end(Peer& peer) {
     if (!peer.connection.is_open()) gate_.leave(peer.id());
 }

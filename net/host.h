@@ -15,41 +15,41 @@
 
 namespace shoal::net {
 
-/// Clients that come with a connect token; see token.h.
+/// How a host treats connect tokens; see token.h.
 struct TokenConfig {
-    Key backend_key{};                      // private; zero: tokens are not taken
-    std::vector<Address> servers{};         // under which clients reach this host, port included
-    std::uint64_t unix_time_s = 0;          // at Time zero
-    std::uint32_t max_remembered = 10'000;  // tokens used and not expired; at least 1; about 80 bytes each
+    Key backend_key{};                      // private; zero: tokens are refused
+    std::vector<Address> servers{};         // addresses and ports under which clients reach this host
+    std::uint64_t unix_time_s = 0;          // Unix time at Time zero
+    std::uint32_t max_remembered = 10'000;  // used tokens, until they expire; at least 1; 80 bytes each
     bool is_required = true;                // false: clients may also come without a token
 };
 
 struct HostConfig {
     std::uint64_t protocol_id = 0;  // names the game and its version
     std::uint64_t schema_hash = 0;
-    OneTimeSeed seed{};  // fresh for every Host: the keys come from it; the same seed gives the same run
+    OneTimeSeed seed{};  // fresh for every Host: keys are derived from it; the same seed gives the same run
     Security security = Security::sealed;
-    Key key{};                    // sealed: private; see server_key.h
-    std::uint64_t server_id = 0;  // another one for each server that shares the key; the same after a restart
-    TokenConfig tokens{};         // sealed
-    std::uint32_t max_peers = 64;        // 1 to 60,000; what is outside counts as the nearest that is not
-    std::uint32_t max_peers_per_ip = 8;  // 0: no limit. Of an IPv4 address or an IPv6 /56; four times as many
-                                         // of a /48; any number of this machine. Homes, schools and mobile
-                                         // networks share addresses.
-    std::uint32_t max_pending_per_ip = 32;      // >= 1; accepted, not confirmed; then their oldest gives way
-    std::uint32_t max_handshakes_per_s = 1000;  // 0.2 ms of CPU each; of one machine at most
-                                                // max_pending_per_ip in 0.8 s, on average
-    std::uint32_t max_resets_per_s = 2000;      // answers to packets of unknown connections
-    std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Sent in flush() to all peers together, without IP
-                                             // and UDP; acks and pings go over it
-    Duration handshake_timeout = std::chrono::seconds(5);  // from accepting to the client's first packet
+    Key key{};                     // sealed: private; see server_key.h
+    std::uint64_t server_id = 0;   // different for each server that shares the key; the same after a restart
+    TokenConfig tokens{};          // used if packets are sealed
+    std::uint32_t max_peers = 64;  // 1 to 60,000; other values are moved into this range
+    std::uint32_t max_peers_per_ip = 8;  // 0: no limit. Per IPv4 address or IPv6 /56; four times as many per
+                                         // /48; no limit for this machine. Homes, schools and mobile networks
+                                         // share addresses.
+    std::uint32_t max_pending_per_ip = 32;      // >= 1; accepted, not confirmed; the next replaces the oldest
+    std::uint32_t max_handshakes_per_s = 1000;  // 0.2 ms of CPU each; per machine at most max_pending_per_ip
+                                                // in 0.8 s, on average
+    std::uint32_t max_resets_per_s = 2000;      // sent for packets of unknown connections
+    std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Bytes that flush() sends to all peers together,
+                                             // without IP and UDP headers; acks and pings may exceed it
+    Duration handshake_timeout = std::chrono::seconds(5);  // from acceptance to the client's first packet
     ConnectionConfig connection{};
 };
 
 class Host final : public Endpoint {
 public:
-    /// Takes the config's seed: another Host needs a new one. Handler and sink must outlive the host.
-    /// Destroying it tells nobody: see shut_down.
+    /// Takes the config's seed: another Host needs a new seed. Handler and sink must outlive the host. The
+    /// destructor sends no disconnect packets: see shut_down.
     Host(const HostConfig& config, Handler& handler, Sink& sink);
     ~Host() override;
 
@@ -58,15 +58,15 @@ public:
     void flush(Time now) override;
     void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) override;
 
-    /// Where it is now: peers may move. Also in on_disconnected. Empty for a peer that is gone.
+    /// The peer's present address; it may change. Valid also in on_disconnected. Empty for an unknown peer.
     const Address& address(PeerId peer) const;
-    /// Disconnects everyone and refuses newcomers. Keep flushing for about a third of a second so that the
-    /// news gets through.
+    /// Disconnects all peers and refuses new ones. Keep flushing until is_idle(), about a third of a second,
+    /// so that disconnect packets are repeated.
     void shut_down(std::string_view text, Time now);
-    /// Connected peers. Looks at every place.
+    /// The number of connected peers. Takes time in proportion to all places.
     std::uint32_t peer_count() const;
-    /// Whether nothing is left to send: no peer, also none that is still being told of its end, and no
-    /// handshake unless the host was shut down. Looks at every place.
+    /// Returns true if nothing is left to send: no peer, no disconnect packets, and, unless the host was shut
+    /// down, no pending handshake. Takes time in proportion to all places.
     bool is_idle() const;
 
 private:
@@ -91,12 +91,12 @@ private:
     bool has_seed_;
     Entropy entropy_;
     Gate gate_;
-    std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: none, or pending
-    std::size_t first_flushed_ = 0;             // the place where the next flush begins
-    double allowance_ = 0;                      // bytes that all may send now, if there is a limit
+    std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: no connection, or a pending one
+    std::size_t first_flushed_ = 0;             // the index where the next flush begins
+    double allowance_ = 0;                      // with a limit: bytes that all peers together may send now
     Time allowed_until_{0};
     bool is_shut_down_ = false;
-    std::string shut_down_text_;  // for clients that were pending
+    std::string shut_down_text_;  // for clients that were pending at that time
 };
 
 }  // namespace shoal::net

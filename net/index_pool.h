@@ -1,5 +1,5 @@
 #pragma once
-// Items in one vector, named by index: lists without pointers, and without allocations once grown.
+// Items in one vector, named by index: linked lists without pointers; no allocations once grown.
 
 #include <cassert>
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace shoal::net {
 
-/// The end of a list, and the name of no item.
+/// No item; also the end of a list.
 constexpr std::uint32_t kNoIndex = 0xFFFF'FFFF;
 
-/// T has a member std::uint32_t `next`: the user's while the item is in use, the pool's while it is free.
-/// References hold until the next take(), indices until release(). Never shrinks.
+/// T has a member std::uint32_t `next`: the user owns it while the item is in use, the pool while it is free.
+/// References are valid until the next take(), indices until release(). Never shrinks.
 template <class T>
 class IndexPool {
 public:
-    /// The item that was released last, as it was left, or a new T at the end; its `next` is kNoIndex.
+    /// Returns the item that was released last, unchanged, or a new T; its `next` is kNoIndex.
     [[nodiscard]] std::uint32_t take() {
         const std::uint32_t index = free_ == kNoIndex ? size() : free_;
         if (index == size()) items_.emplace_back().next = kNoIndex;
@@ -36,7 +36,7 @@ public:
 
     /// Items taken and not released.
     std::uint32_t used() const { return used_; }
-    /// Items made: every index is below.
+    /// Every index is below this number.
     std::uint32_t size() const { return static_cast<std::uint32_t>(items_.size()); }
 
 private:

@@ -7,8 +7,8 @@
 namespace shoal::net {
 namespace {
 
-constexpr unsigned kAckGroupShift = 4;  // in the flags
-constexpr unsigned kAckGroups = 4;      // of 16 acks each
+constexpr unsigned kAckGroupShift = 4;  // position in the flags
+constexpr unsigned kAckGroups = 4;      // of 16 ack bits each
 constexpr std::uint64_t kFullGroup = 0xFFFF;
 constexpr Duration kDelayUnit{256};
 
@@ -18,14 +18,14 @@ constexpr unsigned kIsLastFragment = 128;
 
 // Head of a run of messages.
 constexpr unsigned kChannelBits = 3;
-constexpr unsigned kReliableGoesOn = 3;  // beside the values of Channel
+constexpr unsigned kReliableGoesOn = 3;  // other values are those of Channel
 constexpr unsigned kIsLastRun = 4;
 constexpr unsigned kHasCount = 8;
 constexpr unsigned kIdBytesShift = 4;      // two bits: 0 to 2
 constexpr unsigned kPredecessorShift = 6;  // two bits
 enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows, kIsParity };
 
-/// Whether it belongs to a connection, and thus has a number and a key phase.
+/// Returns whether packets of this kind have a number and a key phase.
 bool has_envelope(PacketKind kind) {
     return kind >= PacketKind::data && kind != PacketKind::reset;
 }
@@ -39,13 +39,13 @@ bool read_acks(ByteReader& in, unsigned flags, Acks& acks) {
     for (unsigned group = 0; group < kAckGroups; ++group) {
         const bool is_present = flags >> (kAckGroupShift + group) & 1;
         const std::uint64_t bits = is_present ? in.u16() : kFullGroup;
-        if (is_present && bits == kFullGroup) return false;  // should have been left out
+        if (is_present && bits == kFullGroup) return false;  // a sender must omit this group
         acks.bits |= bits << (16 * group);
     }
     return in.ok();
 }
 
-// 0-127 in one byte; else the low seven bits with bit 7 set, then the rest.
+// Short numbers: 0-127 in one byte; else the low seven bits with bit 7 set, then the other bits.
 std::size_t short_number_bytes(std::size_t value) {
     return value < 128 ? 1 : 2;
 }
@@ -57,7 +57,7 @@ void write_short_number(ByteWriter& out, std::size_t value) {
     out.u8(value >> 7);
 }
 
-/// False if one byte would have done.
+/// Returns false if a byte is missing, or if two bytes hold a number that fits in one.
 bool read_short_number(ByteReader& in, std::uint16_t& value) {
     const unsigned low = in.u8();
     const unsigned high = low >= 128 ? in.u8() : 0u;
@@ -75,14 +75,14 @@ bool read_fragment_head(ByteReader& in, Fragment& fragment) {
     return read_short_number(in, fragment.distance) && fragment.distance >= fragment.index;
 }
 
-/// Reads what follows the count of a reliable run.
+/// Reads the part of a reliable run's head after the count.
 bool read_reliable(ByteReader& in, unsigned predecessor, std::uint64_t expected_id, std::uint64_t& next_id,
                    Run& run) {
     if (run.id_bytes > 2 || (run.id_bytes == 0 && next_id == 0)) return false;
     run.is_parity = predecessor == kIsParity;
     const auto truncated = static_cast<std::uint32_t>(in.uint(run.id_bytes));
     if (run.id_bytes > 0) next_id = expand_number(truncated, run.id_bytes, expected_id);
-    if (run.is_parity && run.id_bytes == 0) {  // of the two before the last one
+    if (run.is_parity && run.id_bytes == 0) {  // it combines the last two messages
         run.first_id = next_id - std::min<std::uint64_t>(next_id, 2);
     } else {
         run.first_id = next_id;
@@ -94,7 +94,7 @@ bool read_reliable(ByteReader& in, unsigned predecessor, std::uint64_t expected_
            (read_short_number(in, run.distance) && run.distance >= 2 && run.distance < kReliableWindow);
 }
 
-/// `next_id` is the one after the last reliable message of this packet; 0: there is none yet.
+/// `next_id`: one more than the last reliable id of this packet so far; 0: none yet.
 bool read_run(ByteReader& in, bool has_payload, std::uint64_t expected_id, std::uint64_t& next_id, Run& run) {
     const unsigned head = in.u8();
     run.goes_on = (head & kChannelBits) == kReliableGoesOn;
@@ -128,7 +128,7 @@ bool read_messages(ByteReader& in, std::size_t base, std::uint64_t expected_id, 
         if (!read_run(in, packet.has_payload, expected_id, next_id, run)) return false;
         if (packet.message_count + run.count > kMaxMessagesPerPacket) return false;
         if (run.is_parity && run.size > kMaxRepeatedBytes) return false;
-        if (run.size == 0 && run.count > 1) return false;  // many callbacks for few bytes
+        if (run.size == 0 && run.count > 1) return false;  // would cause many callbacks for few bytes
         for (unsigned i = 0; i < run.count; ++i) {
             const std::uint8_t key = run.channel == Channel::sequenced ? in.u8() : std::uint8_t(0);
             const auto offset = static_cast<std::uint16_t>(base + in.position());
@@ -154,8 +154,8 @@ std::optional<PacketKind> read_kind(std::byte first) {
 
 std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked) {
     assert(number > acked);
-    // The receiver expects something from acked + 1 to number + 65 (packets may arrive 64 late). A number is
-    // found within half its range on either side of that: half of one byte, 128, is enough behind us.
+    // The receiver expects a number from acked + 1 to number + 65 (packets may arrive 64 late). It finds
+    // numbers that differ from it by at most half the range: downwards 128, half of one byte, is enough.
     const std::uint64_t range = (number - acked) * 2;
     std::uint8_t bytes = 1;
     while (bytes < 4 && range >> (8 * bytes) != 0) ++bytes;
@@ -191,7 +191,7 @@ std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool 
     if (with_connection_id) envelope.connection_id = in.u32();
     envelope.truncated_number = static_cast<std::uint32_t>(in.uint(envelope.number_bytes));
     envelope.body_offset = static_cast<std::uint8_t>(in.position());
-    // What follows is at least a byte of flags or reason, and the tag.
+    // At least one byte of flags or reason and the tag follow.
     return in.ok() && in.remaining() >= 1 + kInsecureTagBytes ? std::optional(envelope) : std::nullopt;
 }
 

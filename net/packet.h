@@ -1,5 +1,5 @@
 #pragma once
-// The packets of a connection, as bytes. WIRE.md has the tables.
+// Reads and writes the packets of a connection. WIRE.md has the formats.
 
 #include <array>
 #include <cstddef>
@@ -29,72 +29,72 @@ enum class PacketKind : std::uint8_t {
 
 constexpr std::size_t kInsecureTagBytes = 8;
 constexpr std::size_t kMaxTagBytes = 16;
-constexpr std::size_t kConnectionIdBytes = 4;  // client to server only
+constexpr std::size_t kConnectionIdBytes = 4;  // in packets to the server only
 constexpr std::size_t kMaxMessagesPerPacket = 255;
-constexpr std::size_t kMaxRepeatedBytes = 128;   // larger reliable messages have no repeats or parities
-constexpr std::uint64_t kReliableWindow = 4096;  // ids from the oldest unacknowledged to the newest sent
+constexpr std::size_t kMaxRepeatedBytes = 128;   // larger reliable messages are repeated only after a loss
+constexpr std::uint64_t kReliableWindow = 4096;  // oldest unacknowledged id to newest id
 constexpr std::size_t kMaxFragments = 64;        // of one large payload
-constexpr std::uint64_t kMaxFragmentDistance = 32'767;  // packet numbers from the first fragment to the last
+constexpr std::uint64_t kMaxFragmentDistance = 32'767;  // in packet numbers, first fragment to last
 constexpr std::size_t kMaxFragmentHeadBytes = 3;
-/// Kind, connection id, number, flags, acks.
+/// The parts: kind, connection id, number, flags, acks.
 constexpr std::size_t kMaxHeaderBytes = 1 + kConnectionIdBytes + 4 + 1 + 11;
 static_assert(kMaxHeaderBytes + kMaxFragmentHeadBytes + kMaxPayloadBytes + kMaxTagBytes <= kMaxDatagramBytes);
 
-/// Flags of a data packet. The upper four bits say which groups of acks are present.
+/// Flags of a data packet. Each of the upper four bits says whether a group of ack bits is present.
 constexpr unsigned kHasAcks = 1, kIsPing = 2, kHasMessages = 4, kHasPayload = 8;
-constexpr unsigned kHasFragment = kIsPing | kHasPayload;  // a payload needs no ping
+constexpr unsigned kHasFragment = kIsPing | kHasPayload;  // a ping beside a payload means a fragment
 
-/// Which packets of the other side arrived and were accepted.
+/// Names the accepted packets of the other side.
 struct Acks {
     bool present = false;
     std::uint16_t newest = 0;  // newest accepted, modulo 2^16
     std::uint64_t bits = 0;    // bit n: newest - 1 - n was accepted, or lies before the first packet
-    Duration delay{0};         // since `newest` arrived, rounded to 256 us, at most 65 ms
+    Duration delay{0};         // since `newest` arrived, in units of 256 us, at most 65 ms
 };
 
-/// One message of a packet. Left uninitialised, as a Packet has many.
+/// One message of a packet. Not initialised, because a Packet has many.
 struct Frame {
     std::uint64_t id;      // reliable only
-    std::uint16_t offset;  // of its bytes, in the datagram
+    std::uint16_t offset;  // of its bytes in Packet::datagram
     std::uint16_t size;
-    std::uint16_t distance;  // reliable: deliver after message id - distance; 0: at once
+    std::uint16_t distance;  // reliable: deliver after message id - distance; 0: deliver at once
     Channel channel;
     std::uint8_t key;  // sequenced only
-    bool goes_on;      // reliable: a piece of a message; the next id is its next one
+    bool goes_on;      // reliable: a piece of a message; the next id is its next piece
     bool is_parity;    // reliable: the bytes are those of messages id and id - 1, combined by exclusive or
 };
 
-/// Neighbouring messages of one channel and size; if reliable, of consecutive ids and one distance.
+/// Neighbouring messages of one channel and size; if reliable, with consecutive ids and the same distance.
 struct Run {
     Channel channel = Channel::unreliable;
-    bool goes_on = false;       // reliable: pieces, none of them the last of its message
-    bool is_parity = false;     // one Frame::is_parity
+    bool goes_on = false;       // reliable: pieces that another piece follows
+    bool is_parity = false;     // a single parity, see Frame
     bool is_last = false;       // the last run of its packet
-    bool fills_packet = false;  // is_last and no payload follows: the size is left out
+    bool fills_packet = false;  // is_last and no payload follows: no size is written
     std::uint8_t count = 1;
-    std::uint8_t id_bytes = 0;  // 1 or 2; 0: it continues the reliable run before; parity: its id is one less
+    std::uint8_t id_bytes = 0;  // 1 or 2; 0: ids follow those of the run before; for a parity see WIRE.md
     std::uint16_t distance = 0;
     std::uint16_t size = 0;
     std::uint64_t first_id = 0;
 };
 
-/// Which piece of a large payload a packet carries.
+/// Says which piece of a large payload a packet carries.
 struct Fragment {
-    std::uint16_t distance = 0;  // packet numbers after the one with the first fragment; >= index
+    std::uint16_t distance = 0;  // this packet's number less that of the first fragment; >= index
     std::uint8_t index = 0;
     bool is_last = false;
 };
 
-/// What a genuine reset carries: see handshake/handshake.h.
+/// Proves that a reset is genuine; see handshake/handshake.h.
 using ResetToken = std::array<std::byte, 16>;
 
-/// What a server sends to an address that its client moved to.
+/// A server sends a challenge to a new address of its client.
 struct Challenge {
-    std::uint64_t number = 0;               // secret; comes back in an echo
-    std::optional<ResetToken> reset_token;  // for the client at this address, once that is proven
+    std::uint64_t number = 0;               // secret; the echo returns it
+    std::optional<ResetToken> reset_token;  // what a genuine reset to this address carries; may be absent
 };
 
-/// What is readable without the key.
+/// The unencrypted part of a packet.
 struct Envelope {
     PacketKind kind = PacketKind::data;
     std::uint32_t connection_id = 0;  // client to server
@@ -104,20 +104,20 @@ struct Envelope {
     bool key_phase = false;
 };
 
-/// A decoded packet; views point into its own buffer, so it stays where it is.
+/// A decoded packet. Not copyable, because its views point into its own buffer.
 struct Packet {
     Packet() = default;
     Packet(const Packet&) = delete;
     Packet& operator=(const Packet&) = delete;
 
-    std::array<std::byte, kMaxDatagramBytes> buffer;  // uninitialised on purpose, like the frames
-    std::span<const std::byte> datagram;              // in the clear, without the tag
+    std::array<std::byte, kMaxDatagramBytes> buffer;  // not initialised, on purpose, like `frames`
+    std::span<const std::byte> datagram;              // decrypted, without the tag
     PacketKind kind = PacketKind::data;
     std::uint64_t number = 0;
     Acks acks;
-    bool ping = false;  // wants an ack although it carries nothing
+    bool ping = false;  // empty, but wants an ack
     bool has_payload = false;
-    bool is_fragment = false;  // the payload is: of a large one, and not empty
+    bool is_fragment = false;  // the payload is a fragment of a large one, and not empty
     Fragment fragment;
     std::size_t message_count = 0;
     std::span<const std::byte> payload;
@@ -132,10 +132,10 @@ struct Packet {
     }
 };
 
-/// The kind, if the first byte is one that this version writes.
+/// Returns the kind if this version can write this first byte.
 std::optional<PacketKind> read_kind(std::byte first);
 
-/// How many bytes of `number` the receiver needs, 1 to 4, if it knows all up to `acked`. Also for ids of
+/// Returns how many bytes of `number` a receiver needs, 1 to 4, if it knows `acked`. Also used for ids of
 /// reliable messages.
 std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked);
 /// The number closest to `expected` whose low bytes are `truncated`. Source: RFC 9000, appendix A.3.
@@ -145,18 +145,18 @@ void write_envelope(ByteWriter& out, PacketKind kind, bool key_phase,
                     std::optional<std::uint32_t> connection_id, std::uint64_t number, std::uint8_t bytes);
 std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool with_connection_id);
 
-/// Returns the flags that say what was written.
+/// Returns the flags for the acks that were written.
 unsigned write_acks(ByteWriter& out, const Acks& acks);
-/// Goes before the bytes of a fragment.
+/// Writes the head that precedes the bytes of a fragment.
 void write_fragment_head(ByteWriter& out, const Fragment& fragment);
-/// Bytes of the head of such a run, its size included.
+/// Returns the number of bytes that write_run() writes.
 std::size_t run_bytes(const Run& run);
-/// Writes the head of a run. The caller then writes the messages, `size` bytes each; a key byte goes before
-/// each sequenced one.
+/// Writes the head of a run. Then the caller writes the messages, `size` bytes each, and a key byte before
+/// each sequenced message.
 void write_run(ByteWriter& out, const Run& run);
 
-/// Reads everything after the envelope; the tag is cut off already. Returns false, `packet` half filled, if
-/// it is malformed. Ids are those nearest to `expected_id`.
+/// Reads the body after the envelope; `datagram` is without the tag. Returns false, with `packet` partly
+/// filled, if the body is malformed. Ids are expanded to those nearest to `expected_id`.
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
                Packet& packet);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The addresses of the other side of a connection. When a router forgets the port that it gave to a client,
-// or a telephone changes networks, packets of the same connection come from another address.
+// The addresses of the other side of a connection. When a router assigns another port to a client, or a phone
+// changes networks, packets of the same connection come from another address.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,27 +12,26 @@
 
 namespace shoal::net {
 
-/// Packets go to an address only after it was proven: a number that was sent there, and nowhere else, came
-/// back from there in an authentic packet. So a copy of a packet that is faster than the original moves
-/// nobody, and neither does a forged source address.
+/// Packets go to an address only after it was proven: an unpredictable number was sent to that address only,
+/// and came back from it in an authentic packet. So neither a forged source address nor a copied packet that
+/// arrives before the original redirects packets.
 ///
-/// An attacker who relays challenges as well can prove addresses of its own, even before the client proves
-/// its own. So there may be several, and everything is sent to each of them from which packets, or copies
-/// of them, come. An attacker who cannot drop packets gets copies, and the other side loses at most what is
-/// sent between its proof and the other side's next packet. While acks come, an address in use keeps its
-/// place. When an ack is overdue, the other side may be at none of them, and the one that was silent the
-/// longest gives way. After RFC 9000, sections 8.2 and 9.
+/// An attacker who relays challenges can prove addresses of its own. So a connection may have several proven
+/// addresses, and every packet goes to each address in use. An attacker who cannot drop packets gets copies
+/// of them; from its proof until the next packet of the other side, it alone gets them. While acks come, no
+/// address in use is replaced. When an ack is overdue, the other side may be at none of the addresses, and a
+/// new address replaces the one that was silent the longest. After RFC 9000, sections 8.2 and 9.
 class Path {
 public:
-    /// Proven addresses at once.
+    /// Most proven addresses at a time.
     static constexpr std::size_t kPlaces = 8;
-    /// An address from which packets came within this time is in use. Others must be proven again, but for
-    /// the present one.
+    /// An address is in use if packets came from it within this time. Others must be proven again, except
+    /// address().
     static constexpr Duration kInUse = std::chrono::seconds(2);
     /// The other side has left an address that was silent for this time while packets came from another one.
     static constexpr Duration kLeft = std::chrono::milliseconds(200);
-    /// Challenges in each kChallengeSlice, to all addresses together, on average: they take packet numbers.
-    /// What was not used in up to kSavedSlices is added.
+    /// Average number of challenges in each kChallengeSlice, to all addresses together. Slices in which no
+    /// packet wanted a challenge count, too, up to kSavedSlices.
     static constexpr double kMaxChallenges = 3;
     static constexpr Duration kChallengeSlice = std::chrono::milliseconds(100);
     static constexpr std::int64_t kSavedSlices = 5;
@@ -41,14 +40,14 @@ public:
 
     Path(const Address& proven, Time now) { places_.push_back({proven, now, now}); }
 
-    /// Of the proven ones, that of the newest packet.
+    /// The proven address that the newest packet came from, or that was proven since.
     const Address& address() const { return places_[0].address; }
     bool is_proven(const Address& address) const {
         return std::any_of(places_.begin(), places_.end(),
                            [&](const Place& place) { return place.address == address; });
     }
-    /// Calls `use` with address(), then with the other ones from which packets came since it was proven.
-    /// Returns how many they are.
+    /// Calls `use` with address(), then with each other address in use from which packets came since
+    /// address() was proven. Returns the number of calls.
     template <class Use>
     std::size_t each_in_use(Time now, Use use) const {
         use(address());
@@ -66,8 +65,8 @@ public:
                });
     }
 
-    /// An authentic packet, or a copy of one, came from there. `is_newest`: no packet before had a higher
-    /// number.
+    /// An authentic packet, or a copy of one, came from this address. `is_newest`: with the highest number so
+    /// far.
     void heard(const Address& from, bool is_newest, Time now) {
         for (std::size_t i = places_.size(); i-- > 0;) {
             if (places_[i].address == from) {
@@ -78,10 +77,10 @@ public:
             }
         }
     }
-    /// So many bytes came from an unproven address in an authentic packet, or a copy of one. Returns how many
-    /// a challenge that goes there now may have; 0: none should. No more bytes go to an unproven address than
-    /// came from there. `random`: a number that nobody can guess, so that each packet has the same chance to
-    /// draw a challenge, however many come from other addresses before it.
+    /// `bytes` came from an unproven address, in an authentic packet or a copy of one. Returns the largest
+    /// size of a challenge to send there now; 0: send none. An unproven address gets no more bytes than came
+    /// from it. `random`: a number that nobody can guess; it gives each packet the same chance to cause a
+    /// challenge, however many packets other addresses send.
     std::size_t wants_challenge(const Address& from, std::size_t bytes, bool is_ack_overdue,
                                 std::uint64_t random, Time now) {
         if (places_.size() == kPlaces && !is_ack_overdue) return 0;
@@ -98,8 +97,7 @@ public:
         const double chance = allowed_ / std::max(asked_, asked_before_);
         return double(random >> 11) * 0x1p-53 < chance ? std::exchange(received_, 0) : 0;
     }
-    /// The number that was sent to an unproven address came back from there. Returns false if there is no
-    /// place for it.
+    /// The number that was sent to an unproven address came back from it. Returns false if no place is free.
     bool prove(const Address& from, bool is_ack_overdue, Time now) {
         if (places_.size() == kPlaces) {
             if (!is_ack_overdue) return false;
@@ -113,14 +111,14 @@ public:
 private:
     struct Place {
         Address address;
-        Time heard, proven;  // when the last packet came from there; when the address was proven
+        Time heard, proven;  // time of its last packet; time of its proof
     };
-    std::vector<Place> places_;       // the present one, then the others in use
+    std::vector<Place> places_;       // address() first, then others
     Address candidate_;               // the last unproven address from which a packet came
-    std::size_t received_ = 0;        // bytes that came from there since the last challenge
-    std::uint32_t asked_ = 0;         // packets that could have drawn a challenge since slice_ began
+    std::size_t received_ = 0;        // bytes from candidate_ since the last challenge
+    std::uint32_t asked_ = 0;         // packets that could cause a challenge since slice_
     std::uint32_t asked_before_ = 0;  // the same in the slice before
-    double allowed_ = 0;              // challenges in this slice, on average
+    double allowed_ = 0;              // average number of challenges in this slice
     Time slice_{0};
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Why the outside world said no, and a value that may be missing for such a reason.
+// Errors of the operating system and of input, and a value or such an error.
 
 #include <cassert>
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace shoal::net {
 enum class [[nodiscard]] NetError : std::uint8_t{
     none,
     would_block,     // nothing to read, or no room to write: try again later
-    bad_address,     // text that is no address, or an address of the wrong family
-    not_here,        // an address that this machine does not have
+    bad_address,     // text that is not an address, or an address of the wrong family
+    not_here,        // not an address of this machine
     not_found,       // the name does not resolve
-    address_in_use,  // another socket has the port
+    address_in_use,  // another socket uses the port
     permission,      // the system does not allow it
     unreachable,     // no route, or the other side's port is closed
-    too_large,       // more bytes than a datagram can carry
+    too_large,       // too many bytes for a datagram
     unsupported,     // the system lacks the protocol (often: no IPv6)
     system,          // anything else
 };
@@ -44,7 +44,7 @@ constexpr std::string_view describe(NetError error) {
     return index < std::size(kTexts) ? kTexts[index] : "unknown error";
 }
 
-/// A T or the reason there is none.
+/// A T, or the error that explains why there is none.
 template <class T>
 class [[nodiscard]] Result {
 public:

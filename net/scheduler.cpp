@@ -5,9 +5,9 @@
 namespace shoal::net {
 namespace {
 
-/// Credit counts in 256ths of a byte, so that shares of small messages are not rounded away.
+/// Credit is in 256ths of a byte, so that the shares of small messages are not rounded to zero.
 constexpr std::size_t kByte = 256;
-/// More than any message takes. Limits how long a kind is paid back.
+/// Limits credit and debt; more than any message takes.
 constexpr std::int32_t kMaxCredit = 3 * kMaxDatagramBytes * kByte;
 
 }  // namespace
@@ -23,7 +23,7 @@ std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
     if (!payload_waits) return 0;
     if (!competes(payload_)) return std::min(room, kMaxPayloadBytes);
 
-    // Messages get no room until their credit covers the first one.
+    // Messages get no room until their credit covers the first message.
     const auto due = [&](const Kind& kind, const SendQueue::Waiting& messages) {
         const std::size_t most = may_take(kind);
         return messages && most >= messages.first ? std::min(messages.bytes, most) : 0;
@@ -32,10 +32,10 @@ std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
     const std::size_t left = room - std::min(room, urgent_due + normal_due);
     const bool needs_own_packet =
         (urgent_due > 0 && urgent.needs_own_packet) || (normal_due > 0 && normal.needs_own_packet);
-    // A payload that took more than its share gets nothing until that is paid back.
+    // A payload that took more than its share gets nothing until its debt is paid.
     const std::size_t most = may_take(payload_);
     if (!needs_own_packet && left >= kMinPayloadBytes && most > 0) return std::min(left, kMaxPayloadBytes);
-    // Small shares of a packet add up until they are worth one.
+    // Credit adds up over several packets until it is enough for a payload.
     const bool is_payloads_turn =
         most >= kMinPayloadBytes && payload_.credit >= urgent_.credit && payload_.credit >= normal_.credit;
     return is_payloads_turn ? std::min({most, room, kMaxPayloadBytes}) : 0;
@@ -68,7 +68,7 @@ void Scheduler::fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue:
     }
 }
 
-/// How many bytes of this packet the kind may use: its credit and its share.
+/// Returns how many bytes of this packet the kind may use: its credit plus its share.
 std::size_t Scheduler::may_take(const Kind& kind) const {
     const Credit share = static_cast<Credit>(room_ * kByte * kind.share / all_shares());
     return static_cast<std::size_t>(std::max<Credit>(kind.credit + share, 0)) / kByte;

@@ -1,5 +1,5 @@
 #pragma once
-// How urgent messages, the payload and normal messages share the bytes of a connection's packets: by deficit
+// Shares the bytes of a connection's packets among urgent messages, payload and normal messages, by deficit
 // round robin. Source: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", 1996.
 
 #include <cstddef>
@@ -10,29 +10,28 @@
 
 namespace shoal::net {
 
-/// How the bytes are shared while all of these wait. Each at least 1.
+/// How the bytes are shared while all three kinds wait. Each share is at least 1.
 struct Shares {
     std::uint8_t urgent = 3;   // messages
     std::uint8_t payload = 2;  // state
     std::uint8_t normal = 1;   // messages
 };
 
-/// Decides for one packet after the other. Each byte sent adds credit to every kind that waits, by the
-/// shares, and costs the kind that sent it a byte of credit. A kind that waits alone pays nothing. A kind
-/// that does not wait has no credit.
+/// Shares one packet after the other. A byte sent costs its kind one byte of credit, which is shared among
+/// all waiting kinds. If only one kind waits, it pays nothing. A kind that does not wait has no credit.
 class Scheduler {
 public:
     explicit Scheduler(const Shares& shares) : shares_(shares) {}
     void set_shares(const Shares& shares) { shares_ = shares; }
 
-    /// Starts a packet that has `room` bytes for messages and payload. Returns the share of the payload, if
-    /// one waits: at least kMinPayloadBytes; 0 if this packet is for messages alone.
+    /// Starts a packet with `room` bytes for messages and payload. Returns the payload's share: at least
+    /// kMinPayloadBytes, or 0 if this packet is for messages only or no payload waits.
     std::size_t begin(std::size_t room, const SendQueue::Waiting& urgent, const SendQueue::Waiting& normal,
                       bool payload_waits);
-    /// Call after begin() returned more than 0, with the size of the payload written; 0: there was none.
+    /// Call it if begin() returned more than 0, with the size of the payload; 0: there was none.
     void payload_took(std::size_t bytes);
     /// Moves messages from the queue into the draft until it is full or nothing is left: urgent and normal
-    /// ones by their credit, then repeats, then bulk if the terms allow.
+    /// messages by credit, then repeats, then bulk if the terms allow.
     void fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue::Terms& terms);
 
 private:
@@ -41,7 +40,7 @@ private:
         Credit credit = 0;
         unsigned share = 0;  // 0: does not wait
     };
-    /// Whether it waits, and another kind too.
+    /// Returns whether this kind and another one wait.
     bool competes(const Kind& kind) const { return kind.share > 0 && kind.share < all_shares(); }
     unsigned all_shares() const { return urgent_.share + normal_.share + payload_.share; }
     std::size_t may_take(const Kind& kind) const;

@@ -10,19 +10,19 @@ namespace {
 
 constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before the first sample
 constexpr Duration kMinVariation = std::chrono::milliseconds(10);
-// How late an ack may be sent: 20 ms, and then it waits for the other side's next tick.
+// The peer may delay an ack by 20 ms, and then until its next tick.
 constexpr Duration kAckDelayAllowance = std::chrono::milliseconds(50);
-// A longer one would preserve a wrong estimate after a jump of the round trip, and no game waits so long.
+// A longer timeout would keep a wrong estimate after a sudden change of the round trip.
 constexpr Duration kMaxTimeout = std::chrono::seconds(3);
-constexpr std::uint8_t kMaxDoublings = 5;  // from the shortest timeout to the longest
+constexpr std::uint8_t kMaxDoublings = 5;  // enough to reach kMaxTimeout from the shortest timeout
 constexpr Duration kMinReorderWait = std::chrono::milliseconds(4);
 constexpr Duration kReorderMemory = std::chrono::seconds(10);
 constexpr int kLaterDelivered = 3;
 constexpr double kMinLossGain = 1.0 / 64;
-constexpr double kPriorPackets = 16;  // counted as delivered, or the first fate would be the estimate
+constexpr double kPriorPackets = 16;  // counted as delivered at first, or the first fate would decide alone
 constexpr std::uint32_t kFirstSlots = 16;
 
-/// Weight of one fate in the loss estimate: at first that of a mean over all packets, then of the latest 64.
+/// Weight of one fate in the loss estimate: a mean over all packets at first, later over about the latest 64.
 double loss_gain(const ConnectionStats& stats) {
     const double decided = double(stats.packets_delivered + stats.packets_lost);
     return std::max(kMinLossGain, 1 / (kPriorPackets + decided));
@@ -39,7 +39,7 @@ SentPackets::SentPackets(std::uint64_t first, std::uint32_t capacity)
       newest_acked_(first - 1) {
     assert(first >= 1);
     assert(std::has_single_bit(capacity));
-    news_.reserve(slots_.size() / 2);  // usually enough for one ack
+    news_.reserve(slots_.size() / 2);  // usually enough for the news of one ack
 }
 
 bool SentPackets::has_room() const {
@@ -88,7 +88,7 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
     const std::uint64_t newest = expand_ack(acks.newest);
     newest_acked_ = std::max(newest_acked_, newest);
 
-    // A packet that was declared lost measures as well: after a jump of the round trip there are no others.
+    // Packets declared lost measure as well: after a sudden rise of the round trip there are no others.
     const Slot* const newest_slot = find(newest);
     const bool measures = newest_slot && newest >= measured_from_ && newest_slot->state != State::delivered;
     if (measures) sample_rtt(now - newest_slot->sent, acks.delay, stats);
@@ -107,7 +107,7 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
             note_late(*slot, rtt_of(*slot), measures && behind == 0, now, stats);
         }
     }
-    // What is older than the third newest delivered packet is lost.
+    // Packets older than the third newest delivered packet are lost.
     std::uint64_t lost_below = newest_acked_ + 1;
     for (int delivered = 0; open_ > 0 && delivered < kLaterDelivered && lost_below > oldest_open_;) {
         const Slot* const slot = find(--lost_below);
@@ -131,11 +131,11 @@ void SentPackets::update(Time now, ConnectionStats& stats) {
         if (!is_open(number)) continue;
         Slot& slot = slots_[index(number)];
         const Duration age = now - slot.sent;
-        if (age < overtaken) break;  // later ones are younger
+        if (age < overtaken) break;  // later packets are younger
         const bool is_overtaken = number < newest_acked_;
         if (!is_overtaken && age < timeout) continue;
-        // A packet sent before the previous timeout does not count as another timeout: the sender could not
-        // react to the first one yet.
+        // A packet sent before the previous timeout does not count as another timeout, because the sender
+        // could not react earlier.
         if (!is_overtaken && (timeouts_in_a_row_ == 0 || slot.sent > timed_out_at_)) {
             timed_out_at_ = now;
             timeouts_in_a_row_ = std::min<std::uint8_t>(timeouts_in_a_row_ + 1, kMaxDoublings);
@@ -175,13 +175,13 @@ Duration SentPackets::retransmission_timeout(const ConnectionStats& stats) const
     return std::min(answer_timeout(stats) * (1 << timeouts_in_a_row_), kMaxTimeout);
 }
 
-/// Null if the number is not that of a tracked packet, or its slot has another one by now.
+/// Returns null if the packet was not tracked, or a later packet uses its slot.
 SentPackets::Slot* SentPackets::find(std::uint64_t number) {
     Slot& slot = slots_[index(number)];
     return slot.number == number ? &slot : nullptr;
 }
 
-/// Reports the fate of an open packet.
+/// Sets and reports the fate of an open packet.
 void SentPackets::decide(Slot& slot, State state, Duration rtt, bool measures, ConnectionStats& stats) {
     assert(slot.state == State::open || slot.state == State::acked);
     slot.state = state;
@@ -195,9 +195,9 @@ void SentPackets::decide(Slot& slot, State state, Duration rtt, bool measures, C
     while (oldest_open_ < next_ && !is_open(oldest_open_)) oldest_open_ += 1;
 }
 
-/// The ack of a packet that was declared lost. Its fate stays; the estimates learn from the ack. If others
-/// overtook the packet, the path reorders, and later packets get as long. After RFC 8985, which widens its
-/// window in the same way.
+/// An ack of a packet that was declared lost. Its fate stays; the estimates use the ack. If later packets
+/// overtook it, the path reorders packets: from now on packets get as much time. RFC 8985 widens its window
+/// in the same way.
 void SentPackets::note_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats) {
     const bool was_overtaken = slot.state == State::overtaken;
     slot.state = State::delivered;
@@ -215,7 +215,7 @@ void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& 
     rtt = std::max(rtt, Duration(1));
     const bool is_first = stats.rtt == Duration(0);
     stats.min_rtt = is_first ? rtt : std::min(stats.min_rtt, rtt);
-    // The peer states its delay; it cannot make the path look shorter than it ever was.
+    // The peer's ack delay cannot reduce a sample below the smallest one.
     rtt = std::max(rtt - ack_delay, stats.min_rtt);
     stats.latest_rtt = rtt;
     if (is_first) {

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers and keys that nobody can guess, from a seed.
+// Derives unpredictable numbers and keys from a seed.
 
 #include <memory>
 #include <utility>
@@ -9,32 +9,32 @@
 
 namespace shoal::net {
 
-/// 32 bytes that nobody can guess and that no other run of the process had.
+/// 32 unpredictable bytes, different for each run of the process.
 using Seed = std::array<std::byte, 32>;
 
-/// A seed that serves once: copies share it until one of them is written to, and take() wipes it in all of
-/// them. So two endpoints made of one config, or of copies of it, cannot have the same keys.
+/// A seed for one use: copies share it until one of them is written, and take() wipes it in all copies. So
+/// two endpoints made from copies of one config cannot have the same keys.
 class OneTimeSeed {
 public:
     OneTimeSeed() = default;
     OneTimeSeed(const Seed& seed) : key_(std::make_shared<Key>(seed)) {}
 
-    /// To be filled: `fill_random(config.seed)`.
+    /// For filling it: `fill_random(config.seed)`.
     operator std::span<std::byte>();
     std::byte* data() { return std::span<std::byte>(*this).data(); }
     std::byte& operator[](std::size_t index) { return data()[index]; }
 
-    /// Whether all bytes are zero: nobody wrote them, or the seed was taken already.
+    /// Returns whether all bytes are zero: not filled, or already taken.
     bool is_missing() const { return !key_ || equal_in_constant_time(key_->bytes(), Seed{}); }
-    /// The seed, which is missing from then on.
+    /// Returns the seed and wipes it in all copies; is_missing() is true afterwards.
     Key take() const;
 
 private:
     std::shared_ptr<Key> key_;
 };
 
-/// The same seed gives the same numbers. Whoever learns some of them, or later all that this object holds,
-/// cannot compute those that came before: each draw is a keyed BLAKE2s, and replaces the key by another.
+/// The same seed gives the same numbers. From some of the numbers, or from the state of this object, nobody
+/// can compute earlier numbers: each call derives a number and a new key by keyed BLAKE2s.
 class Entropy {
 public:
     explicit Entropy(const Key& seed) : state_(seed) {}

@@ -7,7 +7,7 @@
 namespace shoal::net {
 namespace {
 
-// Longer than a hash, so the first hash is that of the name.
+// The name is longer than a hash, so the first hash is BLAKE2s of the name.
 constexpr std::string_view kName = "Noise_NK_25519_ChaChaPoly_BLAKE2s";
 static_assert(kName.size() > sizeof(Bytes32));
 
@@ -26,7 +26,7 @@ void NoiseExchange::mix_hash(std::span<const std::byte> bytes) {
     hash_ = blake2s(std::span(both.begin(), end));
 }
 
-/// Mixes in the secret that both sides can compute. False if the other's public key is a low-order point.
+/// Mixes in the shared secret. Returns false if the other side's public key is a low-order point.
 bool NoiseExchange::mix_agreement(const Key& own) {
     Key shared;
     const bool is_good = x25519(shared, own, theirs_);
@@ -37,7 +37,7 @@ bool NoiseExchange::mix_agreement(const Key& own) {
     return is_good;
 }
 
-// Each key seals one text, so the nonce is always 0.
+// Each key seals only one text, so the nonce is always 0.
 
 bool NoiseExchange::write(const Key& ephemeral, std::span<std::byte> message) {
     assert(message.size() >= kNoiseOverheadBytes);
@@ -57,7 +57,7 @@ bool NoiseExchange::read(const Key& own, std::span<std::byte> message) {
     next.mix_hash(next.theirs_);
     if (!next.mix_agreement(own)) return false;
     const Bytes32 hash = next.hash_;
-    next.mix_hash(message.subspan(kNoiseKeyBytes));  // as it was sealed
+    next.mix_hash(message.subspan(kNoiseKeyBytes));  // the ciphertext: open() decrypts in place
     if (!open(next.key_, nonce_from(0), hash, noise_payload(message), message.last<kTagBytes>()))
         return false;
     *this = next;

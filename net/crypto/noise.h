@@ -1,54 +1,53 @@
 #pragma once
-// A key exchange, Noise_NK_25519_ChaChaPoly_BLAKE2s: the initiator knows the responder's public key
-// beforehand, and proves nothing about himself.
-// Source: the Noise protocol framework, revision 34.
+// The key exchange Noise_NK_25519_ChaChaPoly_BLAKE2s: the initiator knows the responder's public key in
+// advance, and proves no identity of its own. Source: the Noise protocol framework, revision 34.
 //
 //   <- s   ...   -> e, es   <- e, ee
 //
-// Both messages have the same form: 32 bytes of public key, a payload, a tag. They are sealed and opened
-// where they are; the caller leaves the room.
+// Both messages have the same form: a public key of 32 bytes, a payload, a tag. They are sealed and opened in
+// place; the caller leaves room for key and tag.
 
 #include "primitives.h"
 
 namespace shoal::net {
 
-/// Where the payload of a message starts, and how much longer the message is.
+/// The offset of the payload in a message; the size of a message less that of its payload.
 constexpr std::size_t kNoiseKeyBytes = kKeyBytes;
 constexpr std::size_t kNoiseOverheadBytes = kKeyBytes + kTagBytes;
 
-/// The payload's place in a message, before sealing and after opening.
+/// The payload of a message, before sealing or after opening.
 inline std::span<std::byte> noise_payload(std::span<std::byte> message) {
     return message.subspan(kNoiseKeyBytes, message.size() - kNoiseOverheadBytes);
 }
 
-/// For what follows the two messages: one key for each direction.
+/// The result of the exchange: one key for each direction.
 struct NoiseKeys {
     Key to_responder;
     Key to_initiator;
 };
 
-/// One side of an exchange. The initiator writes message 1 and reads message 2, both with his ephemeral key;
-/// the responder reads message 1 with his private key and writes message 2 with an ephemeral one.
+/// One side of an exchange. The initiator writes message 1 and reads message 2, both with its ephemeral key.
+/// The responder reads message 1 with its private key and writes message 2 with an ephemeral key.
 class NoiseExchange {
 public:
-    /// `prologue`, at most 1,200 bytes, is what both know and must agree on, though nobody sends it.
+    /// `prologue`: at most 1,200 bytes that both sides know and must agree on; not sent.
     NoiseExchange(std::span<const std::byte> prologue, const PublicKey& responder);
 
-    /// Seals a message around its payload, which is already at noise_payload(message). `ephemeral` is fresh
-    /// for each exchange, and never serves with two prologues or payloads. False if the responder's public
-    /// key is a low-order point; never for message 2.
+    /// Seals a message around its payload, which is already at noise_payload(message). `ephemeral`: fresh for
+    /// each exchange, never used with two prologues or payloads. Returns false if the other side's public key
+    /// is a low-order point; that cannot happen after read().
     [[nodiscard]] bool write(const Key& ephemeral, std::span<std::byte> message);
-    /// Opens a message. False, with nothing changed, if it is forged, or meant for another key or exchange:
-    /// the true one may still come.
+    /// Opens a message. Returns false, without effect, if it is forged or for another key or exchange: the
+    /// genuine message may still come.
     [[nodiscard]] bool read(const Key& own, std::span<std::byte> message);
-    /// After both.
+    /// Requires that both messages were written or read.
     NoiseKeys split() const;
 
 private:
     void mix_hash(std::span<const std::byte> bytes);
     bool mix_agreement(const Key& own);
 
-    Bytes32 hash_;  // of all that was said
+    Bytes32 hash_;  // of all data so far
     Key chaining_key_, key_;
     PublicKey theirs_;
 };

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxClearBytes = 1 + 4 + 4;  // kind, connection id, number
 
-/// What a tag covers besides the body.
+/// The associated data: a tag covers it in addition to the body.
 struct Associated {
     Associated(std::uint64_t protocol_id, std::span<const std::byte> header) {
         out.u64(protocol_id);
@@ -20,7 +20,7 @@ struct Associated {
     ByteWriter out{buffer};
 };
 
-/// The tag of an insecure packet, which it ends with.
+/// Computes the tag of an insecure packet.
 std::uint64_t insecure_tag(const Key& key, std::uint64_t protocol_id, std::uint64_t number,
                            std::span<const std::byte> packet) {
     const std::byte* const half = key.bytes().data();
@@ -28,7 +28,7 @@ std::uint64_t insecure_tag(const Key& key, std::uint64_t protocol_id, std::uint6
     return siphash(sip_key, {protocol_id, number}, packet.first(packet.size() - kInsecureTagBytes));
 }
 
-/// Noise's REKEY: what this key makes of 32 zeros under the one number that no packet has.
+/// Noise's REKEY: encrypts 32 zeros under this key and the nonce 2^64 - 1, which no packet has.
 Key key_after(const Key& key) {
     Key next;
     Tag unused;
@@ -75,7 +75,7 @@ bool PacketCipher::open_with(const Key& key, std::uint64_t number, std::span<std
                              std::size_t header_bytes) const {
     if (!is_sealed_) {
         const std::uint64_t tag = load<std::uint64_t>(packet.last<kInsecureTagBytes>().data());
-        return tag == insecure_tag(key, protocol_id_, number, packet);  // of whole words: leaks no position
+        return tag == insecure_tag(key, protocol_id_, number, packet);  // compares words: leaks no position
     }
     const Associated associated(protocol_id_, packet.first(header_bytes));
     const std::span<std::byte> body = packet.subspan(header_bytes, packet.size() - header_bytes - kTagBytes);
@@ -85,7 +85,7 @@ bool PacketCipher::open_with(const Key& key, std::uint64_t number, std::span<std
 bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                         std::size_t header_bytes, Time now, Duration linger) {
     if (!receive_ || packet.size() < header_bytes + tag_bytes()) return false;
-    // The former key or the next one: the sender turns forward only, so its number tells.
+    // The other phase means the former key or the next one. The number decides, as keys only move forward.
     const bool is_other = is_sealed_ && key_phase != receive_phase_;
     const bool is_former = is_other && number < receive_first_;
     const std::optional<Key>& key = is_former ? former_ : is_other ? next_ : receive_;

@@ -1,5 +1,5 @@
 #pragma once
-// What makes the packets of one connection unforgeable and, unless it is insecure, unreadable.
+// Authenticates the packets of one connection and, unless it is insecure, encrypts them.
 
 #include <optional>
 
@@ -10,45 +10,45 @@
 
 namespace shoal::net {
 
-/// How long a key is used for sending, whichever ends first.
+/// How long a key is used for sending: until the first of these limits.
 struct KeyLife {
     std::uint64_t packets = 1ull << 20;
     Duration time = std::chrono::minutes(10);
 };
 
-/// Both directions of one connection. Sealed: ChaCha20-Poly1305; each direction has its own key, and turns to
-/// the next one by itself; bit 2 of a packet's first byte, the key phase, says which of two neighbouring keys
-/// sealed it. Insecure: SipHash over packets in the clear; the keys never turn.
-/// A packet is a header, which stays clear, a body, and room for the tag. Its number must never come twice.
+/// Both directions of one connection. Sealed: ChaCha20-Poly1305; each direction has its own key and updates
+/// it independently; bit 2 of a packet's first byte, the key phase, says which of two consecutive keys sealed
+/// it. Insecure: SipHash over unencrypted packets; keys are never updated. A packet is a header, which is not
+/// encrypted, a body, and room for the tag. No number may be used twice.
 class PacketCipher {
 public:
     /// Source: RFC 9001, section 6.6.
     static constexpr std::uint64_t kMaxForgeries = 1ull << 36;
 
-    /// `first_number` will be sent first, `now` or later.
+    /// `first_number`: of the first packet that will be sent.
     PacketCipher(Security security, std::uint64_t protocol_id, const Key& send, const Key& receive,
                  std::uint64_t first_number, Time now);
 
     std::size_t tag_bytes() const { return is_sealed_ ? kTagBytes : kInsecureTagBytes; }
 
-    /// Turns the key for sending if its life is over and the other side has followed so far: it acknowledged
-    /// a packet under the present key. Returns the key phase of the packets sealed from now on.
+    /// Updates the key for sending if its life is over and the other side acknowledged a packet under it.
+    /// Returns the key phase of packets sealed from now on.
     bool prepare(std::uint64_t number, std::uint64_t newest_acked, const KeyLife& life, Time now);
-    /// Encrypts the body where it is and writes the tag.
+    /// Encrypts the body in place, unless insecure, and writes the tag.
     void seal(std::uint64_t number, std::span<std::byte> packet, std::size_t header_bytes) const;
 
-    /// Decrypts the body where it is. False, with nothing changed, if anything about the packet is forged.
-    /// An authentic packet under the next key makes that the present one; the former serves until now +
-    /// `linger`, for packets overtaken. After kMaxForgeries under one key nothing opens any more.
+    /// Decrypts the body in place, unless insecure. Returns false, leaving the packet unchanged, if any part
+    /// of it is forged. An authentic packet under the next key makes it the present key; the former key stays
+    /// until now + `linger`, for late packets. After kMaxForgeries under one key no packet opens.
     [[nodiscard]] bool open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                             std::size_t header_bytes, Time now, Duration linger);
 
-    /// Forgets the former key when its time is over.
+    /// Forgets the former key when its linger time is over. This is no key update.
     void update(Time now);
-    /// Forgets keys for good: after this nothing can be opened, or nothing sealed.
+    /// Forget keys permanently: no packet can be opened, or sealed, any more.
     void forget_receive_keys();
     void forget_send_key() { send_.reset(); }
-    /// As if so many forgeries had come under the present key. For tests.
+    /// For tests: adds to the count of forgeries under the present key.
     void add_forgeries(std::uint64_t count) { forgeries_ += count; }
 
 private:
@@ -57,8 +57,8 @@ private:
 
     std::uint64_t protocol_id_;
     std::optional<Key> send_, receive_, former_, next_;
-    std::uint64_t send_first_;         // first number under the present key
-    std::uint64_t receive_first_ = 0;  // smallest number seen under the present key
+    std::uint64_t send_first_;         // first number sent under the present key
+    std::uint64_t receive_first_ = 0;  // smallest number received under the present key
     std::uint64_t forgeries_ = 0;      // since receive_ became the present key
     Time send_since_;
     Time former_until_{0};

@@ -12,8 +12,8 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// Two types that a compiler may know: numbers of 128 bits, and vectors of four words. Without them the
-// ciphers take three times as long. tests/net_crypto_portable_test.cpp runs everything with the second pair.
+// Two types that a compiler may have: 128-bit numbers, and vectors of four words. Without them the ciphers
+// take three times as long. tests/net_crypto_portable_test.cpp tests the replacements.
 #ifdef __SIZEOF_INT128__
 
 __extension__ using Wide = unsigned __int128;
@@ -37,7 +37,7 @@ struct Wide {
         const std::uint64_t sum = a.low + b.low;
         return {sum, a.high + b.high + (sum < a.low)};
     }
-    /// By 1 to 64 bits; the upper half of the result is not needed, and zero.
+    /// Shifts by 1 to 64 bits. The upper half of the result is zero, because it is not needed.
     friend Wide operator>>(Wide a, int count) {
         return count == 64 ? a.high : a.high << (64 - count) | a.low >> count;
     }
@@ -72,7 +72,7 @@ std::uint64_t high(Wide a) {
     return low(a >> 64);
 }
 
-/// Lane i gets what lane i + count had, modulo 4.
+/// Lane i gets the value of lane (i + count) modulo 4.
 template <std::size_t count>
 Lanes rotate_lanes(Lanes a) {
     return Lanes{a[count % 4], a[(count + 1) % 4], a[(count + 2) % 4], a[(count + 3) % 4]};
@@ -83,7 +83,7 @@ Lanes load_lanes(const std::byte* bytes) {
     return Lanes{load<Word>(bytes), load<Word>(bytes + 4), load<Word>(bytes + 8), load<Word>(bytes + 12)};
 }
 
-/// A T that leaves zeros behind.
+/// A T that its destructor overwrites with zeros.
 template <class T>
 class Wiped : public T {
 public:
@@ -94,8 +94,8 @@ public:
     ~Wiped() { wipe(std::as_writable_bytes(std::span(this, 1))); }
 };
 
-// ChaCha20. A block is a square of 4 x 4 words; one Lanes holds a row. Several blocks, independent of each
-// other, keep the processor busy while each waits for its own additions.
+// ChaCha20. A block is a square of 4 x 4 words; a Lanes is one row. Several independent blocks are computed
+// together, to keep the processor busy.
 
 constexpr std::size_t kBlockBytes = 64;
 constexpr std::size_t kBatchBlocks = 4;
@@ -141,7 +141,7 @@ public:
                  Lanes{counter, load<std::uint32_t>(nonce.data()), load<std::uint32_t>(nonce.data() + 4),
                        load<std::uint32_t>(nonce.data() + 8)}} {}
 
-    /// A whole block, made together with those for the `size` bytes after it. Valid until the next call.
+    /// Returns one block; also computes those for `size` bytes after it. Valid until the next call.
     const std::byte* first_block(std::size_t size) {
         refill(kBlockBytes + size);
         used_ = kBlockBytes;
@@ -179,7 +179,7 @@ private:
     std::byte bytes_[kBatchBlocks * kBlockBytes];
 };
 
-/// Adds b0 and b1 to the lower and the upper word of a number. Returns the carry.
+/// Adds b1:b0 to the two-word number a1:a0. Returns the carry.
 std::uint64_t add(std::uint64_t& a0, std::uint64_t& a1, std::uint64_t b0, std::uint64_t b1) {
     a0 += b0;
     const std::uint64_t sum = a1 + b1;
@@ -196,9 +196,9 @@ public:
           pad0_(load<std::uint64_t>(key + 16)),
           pad1_(load<std::uint64_t>(key + 24)) {}
 
-    /// Whole blocks of 16 bytes. `top` is bit 128 of each.
+    /// Adds whole blocks of 16 bytes. `top` is bit 128 of each.
     void blocks(Bytes bytes, std::uint64_t top);
-    /// A rest of less than 16 bytes is padded with zeros, or, at the end of a message, marked.
+    /// Adds `bytes`. An incomplete last block is padded with zeros, or, at the end of a message, marked.
     void update(Bytes bytes, bool is_padded) {
         const std::size_t whole = bytes.size() / 16 * 16;
         blocks(bytes.first(whole), 1);
@@ -209,7 +209,7 @@ public:
         blocks(block, is_padded);
     }
     Tag tag() const {
-        // If h + 5 reaches 2^130, then h >= 2^130 - 5, and h + 5 - 2^130 is what remains.
+        // If h + 5 reaches 2^130, then h >= 2^130 - 5, and the remainder is h + 5 - 2^130.
         std::uint64_t h0 = h0_, h1 = h1_;
         const std::uint64_t keep = ((h2_ + add(h0, h1, 5, 0)) >> 2) - 1;  // all ones if h is small
         h0 = (h0_ & keep) | (h0 & ~keep);
@@ -228,7 +228,7 @@ private:
 
 void Poly1305::blocks(Bytes bytes, std::uint64_t top) {
     const std::uint64_t r0 = r0_, r1 = r1_;
-    const std::uint64_t s1 = r1 + (r1 >> 2);  // r1 * 2^128 modulo 2^130 - 5; the clamp left no rest
+    const std::uint64_t s1 = r1 + (r1 >> 2);  // r1 * 2^128 modulo 2^130 - 5; exact, because r is clamped
     std::uint64_t h0 = h0_, h1 = h1_, h2 = h2_;
     for (std::size_t i = 0; i < bytes.size(); i += 16) {
         // h2 <= 4 here, at most 6 after the addition: no sum of products overflows.
@@ -238,7 +238,7 @@ void Poly1305::blocks(Bytes bytes, std::uint64_t top) {
         const std::uint64_t product2 = h2 * r0 + high(product1);
         h0 = low(product0);
         h1 = low(product1);
-        // What lies above bit 130 counts five times at the bottom.
+        // Bits from 130 on, times five, are added at the bottom: 2^130 is 5.
         h2 = (product2 & 3) + add(h0, h1, (product2 >> 2) + (product2 & ~std::uint64_t(3)), 0);
     }
     h0_ = h0;
@@ -256,7 +256,7 @@ Tag aead_tag(Poly1305& poly, Bytes associated, Bytes text) {
     return poly.tag();
 }
 
-// The field of 2^255 - 19 in limbs of 51 bits. Between operations a limb may have a few bits more.
+// The field modulo 2^255 - 19, in limbs of 51 bits. Between operations a limb may have a few bits more.
 
 constexpr std::uint64_t kLimbMask = (std::uint64_t(1) << 51) - 1;
 
@@ -269,14 +269,14 @@ Field operator+(const Field& a, const Field& b) {
              a.limb[4] + b.limb[4]}};
 }
 
-/// Adds 2 (2^255 - 19) first: the limbs of b must be products', below 2^51 + 2^20.
+/// Adds 2 (2^255 - 19) first. The limbs of b must be those of a product, below 2^51 + 2^20.
 Field operator-(const Field& a, const Field& b) {
     constexpr std::uint64_t kLow = 2 * (kLimbMask - 18), kHigh = 2 * kLimbMask;
     return {{a.limb[0] + kLow - b.limb[0], a.limb[1] + kHigh - b.limb[1], a.limb[2] + kHigh - b.limb[2],
              a.limb[3] + kHigh - b.limb[3], a.limb[4] + kHigh - b.limb[4]}};
 }
 
-/// Limbs below 2^51, the second one below 2^51 + 2^20, from sums below 2^115.
+/// Reduces sums below 2^115 to limbs below 2^51; the second limb is below 2^51 + 2^20.
 Field carried(const Wide& t0, const Wide& t1, const Wide& t2, const Wide& t3, const Wide& t4) {
     const Wide u1 = t1 + low(t0 >> 51), u2 = t2 + low(u1 >> 51), u3 = t3 + low(u2 >> 51);
     const Wide u4 = t4 + low(u3 >> 51);
@@ -285,7 +285,7 @@ Field carried(const Wide& t0, const Wide& t1, const Wide& t2, const Wide& t3, co
              low(u3) & kLimbMask, low(u4) & kLimbMask}};
 }
 
-/// Limbs of the factors below 2^54.
+/// Requires limbs of the factors below 2^54.
 Field operator*(const Field& f, const Field& g) {
     const auto [a0, a1, a2, a3, a4] = f.limb;
     const auto [b0, b1, b2, b3, b4] = g.limb;
@@ -317,7 +317,7 @@ Field squared(const Field& f, int count = 1) {
     return result;
 }
 
-/// z^(2^255 - 21), the inverse of z; 0 for 0. Below, "run" n stands for z^(2^n - 1): n ones in binary.
+/// Returns z^(2^255 - 21), the inverse of z, or 0 for 0. Below, "run" n means z^(2^n - 1): n ones in binary.
 Field inverted(const Field& z) {
     const Field z2 = squared(z);
     const Field z9 = squared(z2, 2) * z;
@@ -340,10 +340,10 @@ Field load_field(const std::byte* bytes) {
              (w2 >> 25 | w3 << 39) & kLimbMask, w3 >> 12 & kLimbMask}};
 }
 
-/// The one representative below 2^255 - 19 of a product.
+/// Writes a product, reduced below 2^255 - 19.
 void store_field(std::byte* bytes, const Field& f) {
     Field t = f;
-    std::uint64_t excess = 19;  // with it added, bit 255 says whether t is too large
+    std::uint64_t excess = 19;  // bit 255 of t + 19 says whether t is too large
     for (const std::uint64_t limb : t.limb) excess = (limb + excess) >> 51;
     std::uint64_t carry = 19 * excess;
     for (std::uint64_t& limb : t.limb) {
@@ -357,7 +357,7 @@ void store_field(std::byte* bytes, const Field& f) {
     store(bytes + 24, t.limb[3] >> 39 | t.limb[4] << 12);
 }
 
-/// Exchanges a and b if `bit` is 1.
+/// Exchanges a and b if `bit` is 1, in constant time.
 void swap_if(std::uint64_t bit, Field& a, Field& b) {
     for (std::size_t i = 0; i < 5; ++i) {
         const std::uint64_t difference = (a.limb[i] ^ b.limb[i]) & (0 - bit);
@@ -374,7 +374,7 @@ struct Ladder {
         swap_if(bit, x2, x3);
         swap_if(bit, z2, z3);
     }
-    /// RFC 7748, section 5, in the names used there. `x1` is the point that both differ by.
+    /// RFC 7748, section 5, with its names. `x1` is the difference of the two points.
     void step(const Field& x1) {
         const Field a = x2 + z2, b = x2 - z2, c = x3 + z3, d = x3 - z3;
         const Field aa = squared(a), bb = squared(b), e = aa - bb;
@@ -438,7 +438,7 @@ void Blake2s::compress(std::uint32_t last_block) {
     for (std::size_t i = 0; i < 8; ++i) state[i] ^= v[i] ^ v[i + 8];
 }
 
-/// BLAKE2s of the parts one after the other.
+/// BLAKE2s of the concatenated parts.
 void hash_parts(std::span<std::byte, 32> result, Bytes key, std::initializer_list<Bytes> parts) {
     assert(key.size() <= 32);
     Wiped<Blake2s> hash;
@@ -447,7 +447,7 @@ void hash_parts(std::span<std::byte, 32> result, Bytes key, std::initializer_lis
     hash.buffered = key.empty() ? 0 : sizeof hash.buffer;
     for (Bytes part : parts) {
         while (!part.empty()) {
-            if (hash.buffered == sizeof hash.buffer) hash.compress(0);  // not sooner: the last block differs
+            if (hash.buffered == sizeof hash.buffer) hash.compress(0);  // not earlier: the last block differs
             const std::size_t size = std::min(part.size(), sizeof hash.buffer - hash.buffered);
             std::copy_n(part.begin(), size, hash.buffer + hash.buffered);
             hash.buffered += size;
@@ -459,7 +459,7 @@ void hash_parts(std::span<std::byte, 32> result, Bytes key, std::initializer_lis
     for (std::size_t i = 0; i < 8; ++i) store(result.data() + 4 * i, hash.state[i]);
 }
 
-/// HMAC of `first` and then `second`.
+/// HMAC of `first` followed by `second`.
 Key hmac(const Key& key, Bytes first, Bytes second) {
     Wiped<std::array<std::byte, 64>> block;
     block.fill(std::byte(0));
@@ -474,8 +474,8 @@ Key hmac(const Key& key, Bytes first, Bytes second) {
     return outer;
 }
 
-/// Whoever holds the key may branch on these bytes: the outcome of a check, or a text that was opened.
-/// Does nothing, except where tests/secret_memory.cpp watches everything else.
+/// Code may branch on these bytes: the result of a check, or a decrypted text. Does nothing, except for the
+/// checks of tests/secret_memory.cpp.
 void declassify([[maybe_unused]] Bytes bytes) {
 #ifdef SHOAL_DECLASSIFY
     SHOAL_DECLASSIFY(bytes.data(), bytes.size());
@@ -489,7 +489,7 @@ bool declassified(bool outcome) {
 }  // namespace
 
 void wipe(std::span<std::byte> bytes) {
-    // A call through a volatile pointer: the compiler cannot know what it does.
+    // The compiler cannot remove a call through a volatile pointer.
     static void* (*const volatile set_memory)(void*, int, std::size_t) = std::memset;
     if (!bytes.empty()) set_memory(bytes.data(), 0, bytes.size());
 }
@@ -522,7 +522,7 @@ bool open(const Key& key, const Nonce& nonce, std::span<const std::byte> associa
 
 PublicKey x25519_public_key(const Key& private_key) {
     Key result;
-    (void)x25519(result, private_key, {std::byte(9)});  // never false: this point has a large order
+    (void)x25519(result, private_key, {std::byte(9)});  // never false: the base point has a large order
     PublicKey public_key;
     std::copy(result.bytes().begin(), result.bytes().end(), public_key.begin());
     return public_key;
@@ -543,7 +543,7 @@ bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key) {
         swapped = one;
         ladder.step(x1);
     }
-    // The lowest bit is zero, and nothing is left to swap.
+    // The lowest bit of the scalar is zero, so no swap is left.
     store_field(shared.bytes().data(), ladder.x2 * inverted(ladder.z2));
     return !declassified(equal_in_constant_time(shared.bytes(), Bytes32{}));
 }

@@ -1,9 +1,8 @@
 #pragma once
-// The ciphers under the transport: ChaCha20-Poly1305, X25519, BLAKE2s, and Noise's key derivation.
-// Nobody has audited this. To use another library, replace primitives.cpp by a file that defines the
-// same functions: nothing else knows what is inside.
-// Time and memory access depend on lengths, never on secret values (`make secrets` watches), except for
-// the verdict of open(). The processor's multiplication is taken to be constant-time.
+// Cryptographic primitives: ChaCha20-Poly1305, X25519, BLAKE2s, and Noise's key derivation. Nobody has
+// audited this. To use another library, replace primitives.cpp by a file that defines the same functions.
+// Time and memory access depend on lengths, never on secret values (`make secrets` checks this), except for
+// the result of open(). Assumes that the processor multiplies in constant time.
 
 #include <array>
 #include <cstddef>
@@ -20,14 +19,13 @@ using Nonce = std::array<std::byte, 12>;
 using Tag = std::array<std::byte, kTagBytes>;
 using PublicKey = std::array<std::byte, kKeyBytes>;
 
-/// Overwrites with zeros, also where the compiler sees that nobody reads them.
+/// Overwrites with zeros. The compiler cannot remove this, even if nobody reads the bytes later.
 void wipe(std::span<std::byte> bytes);
 
-/// Compares without telling by its duration where the difference is. False if the sizes differ.
+/// Takes the same time wherever the bytes differ. Returns false if the sizes differ.
 [[nodiscard]] bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b);
 
-/// 32 secret bytes, zero at first. Every copy wipes its own bytes when it goes.
-/// Not comparable and not printable, on purpose.
+/// 32 secret bytes, zero at first. The destructor wipes them. Not comparable and not printable, on purpose.
 class Key {
 public:
     Key() = default;
@@ -47,21 +45,21 @@ private:
 
 // ChaCha20-Poly1305. Source: RFC 8439. At most 2^32 - 1 blocks of 64 bytes per call.
 
-/// Four zero bytes, then the number in little-endian, as in the Noise protocol.
+/// Four zero bytes, then the number, little-endian, as in the Noise protocol.
 inline Nonce nonce_from(std::uint64_t number) {
     Nonce nonce{};
     for (std::size_t i = 0; i < 8; ++i) nonce[4 + i] = std::byte(number >> (8 * i) & 0xFF);
     return nonce;
 }
 
-/// Encrypts `text` where it is, and writes the tag over it and `associated`, which stays clear.
-/// A nonce may serve once per key: a second time reveals both texts and lets anyone forge.
-/// The three spans must not overlap.
+/// Encrypts `text` in place, and writes the tag of it and of `associated`, which is not encrypted. Use each
+/// nonce once per key: a second use reveals both texts and allows forgeries. The three spans must not
+/// overlap.
 void seal(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
           std::span<std::byte> text, std::span<std::byte, kTagBytes> tag);
 
-/// Decrypts `text` where it is. False, with `text` untouched, when one bit of anything differs from what
-/// was sealed.
+/// Decrypts `text` in place. Returns false, leaving `text` unchanged, if any bit of the arguments differs
+/// from those of seal().
 [[nodiscard]] bool open(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
                         std::span<std::byte> text, std::span<const std::byte, kTagBytes> tag);
 
@@ -69,17 +67,17 @@ void seal(const Key& key, const Nonce& nonce, std::span<const std::byte> associa
 
 PublicKey x25519_public_key(const Key& private_key);
 
-/// The secret that both sides compute, each from its private and the other's public key. Hash it before
-/// use. False, with a `shared` of zeros, for a public key that yields zeros with every private key: hang
-/// up. `shared` may be `private_key`.
+/// Writes to `shared` the secret that both sides compute, each from its private and the other's public key.
+/// Hash it before use. Returns false and zeros if the public key is a low-order point: end the handshake.
+/// `shared` and `private_key` may be the same object.
 [[nodiscard]] bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key);
 
 // Hashes. Sources: RFC 7693 (BLAKE2s-256), the Noise protocol, revision 34 (HKDF, of the HMAC of RFC 2104).
 
-/// `key`, at most 32 bytes, makes it a message authentication code.
+/// With a `key` of 1 to 32 bytes the hash is a message authentication code.
 Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key = {});
 
-/// Noise's HKDF(chaining_key, input, outputs.size()), 2 or 3 outputs. One of them may be `chaining_key`.
+/// Noise's HKDF(chaining_key, input, outputs.size()); 2 or 3 outputs. An output may be `chaining_key`.
 void hkdf(const Key& chaining_key, std::span<const std::byte> input, std::span<Key> outputs);
 
 }  // namespace shoal::net

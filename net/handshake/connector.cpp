@@ -10,15 +10,15 @@ namespace {
 
 constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
 constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
-/// How long a refusal waits, while no cookie came. Anyone who sees our requests can forge one.
+/// If no cookie comes, a refusal is believed after this time. Anyone who sees our requests can forge one.
 constexpr Duration kHintPatience = std::chrono::seconds(1);
-/// Tries of each cookie before a refusal is believed, if cookies came.
+/// If cookies came, each is tried this often before a refusal is believed.
 constexpr int kTriesBeforeHint = 3;
-constexpr int kConnectsPerCookie = 4;  // then the cookie may have expired: ask for another
-/// Between cookies that answer the same request. Each draws a connect of 1,200 bytes: with forged ones,
-/// strangers can make us send 30 kB/s to the server.
+constexpr int kConnectsPerCookie = 4;  // then the cookie may have expired: request another
+/// Pause between tries of different cookies of one request. Each try is a connect of 1,200 bytes: by forged
+/// cookies strangers can make the client send 30 kB/s to the server.
 constexpr Duration kCookieInterval = std::chrono::milliseconds(40);
-/// Answers to the connects of the last 1.3 s are understood. A forged answer costs one key agreement.
+/// Enough to read answers to the connects of the last 1.3 s. A forged answer costs one key agreement.
 constexpr std::size_t kMaxExchanges = 32;
 
 }  // namespace
@@ -44,7 +44,7 @@ void Connector::begin(const Address& server, const ClientToken* token, std::span
           client_hello_);
 }
 
-/// Why there can be no attempt to connect; empty if there can.
+/// Returns why no attempt is possible, or an empty text.
 std::string_view Connector::fault_of(const ClientToken* token, std::span<const std::byte> hello) const {
     if (!has_seed_) return "the seed is missing";
     if (token) {
@@ -104,14 +104,14 @@ std::optional<Connector::Outcome> Connector::update(Time now) {
     return fail(DisconnectReason::unreachable, exchanges_.empty() ? "" : "it did not accept in time");
 }
 
-/// Whether the refusals can be why nothing else came. A connect that was damaged on its way is refused as
-/// well; a server with another key refuses each one.
+/// Returns whether the refusals can be the reason of the failure. A server with another key refuses every
+/// connect; other servers refuse only damaged ones.
 bool Connector::does_hint_explain() const {
     return connects_ == 0 || 3 * hints_ >= connects_;
 }
 
-/// Before any cookie, after a second without one. Once a server answers, a refusal only explains why half of
-/// the time passed in vain, although every cookie was tried again and again.
+/// Without any cookie, a refusal is believed after kHintPatience. With cookies, it is believed after half of
+/// connect_timeout, if every cookie was tried kTriesBeforeHint times.
 bool Connector::believes_hint(Time now) const {
     if (exchanges_.empty()) return cookies_.came() == 0 && now - hinted_ >= kHintPatience;
     return does_hint_explain() && !cookies_.has_more() && now - started_ >= config_.connect_timeout / 2 &&
@@ -137,8 +137,8 @@ void Connector::send_request(Time now) {
     send({.kind = PacketKind::request, .security = security_}, backoff_, now);
 }
 
-/// Makes the exchange of this cookie the last one. A cookie that came in an earlier round keeps its exchange:
-/// one ephemeral key never serves with two prologues, and one cookie has one message.
+/// Makes the exchange of this cookie the last one. A cookie from an earlier round keeps its exchange, so each
+/// cookie has one message, and each ephemeral key one prologue.
 bool Connector::begin_exchange(std::uint64_t cookie) {
     if (const auto known = find(cookie); known != exchanges_.end()) {
         std::rotate(known, known + 1, exchanges_.end());
@@ -155,7 +155,7 @@ bool Connector::begin_exchange(std::uint64_t cookie) {
     return false;
 }
 
-/// Of the last exchange.
+/// Sends the connect of the last exchange.
 void Connector::send_connect(Time now) {
     Exchange& exchange = exchanges_.back();
     exchange.tries += 1;
@@ -167,7 +167,7 @@ void Connector::send_connect(Time now) {
          cookies_.has_more() ? kCookieInterval : backoff_, now);
 }
 
-/// And sends nothing more for `wait`, unless a cookie comes.
+/// Sends a packet; the next one follows after `wait`, or when a cookie comes.
 void Connector::send(HandshakePacket packet, Duration wait, Time now) {
     packet.client_nonce = nonce_;
     packet.protocol_id = config_.protocol_id;

@@ -1,6 +1,6 @@
 #pragma once
-// The client's half of the handshake: it asks the server for a cookie, tries each cookie that comes, and
-// waits for the answer. Forged cookies, answers and refusals cost time and bytes, not the attempt.
+// The client's half of the handshake: it requests a cookie, tries each cookie that comes, and waits for the
+// answer. Forged cookies, answers and refusals cost time and bytes, but do not end the attempt.
 
 #include <array>
 #include <cstddef>
@@ -23,14 +23,14 @@ struct ClientConfig;
 
 class Connector {
 public:
-    /// How an attempt ended: the server's verdict, or the client's own in the same form. The text holds until
-    /// the next attempt.
+    /// How an attempt ended: the server's verdict, or a failure in the same form. The text is valid until the
+    /// next attempt.
     struct Outcome {
         Verdict verdict;
-        NoiseKeys keys;  // if accepted
+        NoiseKeys keys;  // set if accepted
     };
 
-    /// All must outlive the connector. Without a seed each attempt fails.
+    /// The references must outlive the connector. Without a seed each attempt fails.
     Connector(const ClientConfig& config, bool has_seed, Sink& sink, Entropy& entropy, EndpointStats& stats)
         : config_(config), has_seed_(has_seed), sink_(sink), entropy_(entropy), stats_(stats) {}
     ~Connector() { end(); }
@@ -41,21 +41,21 @@ public:
     Security security() const { return security_; }
     void end();
 
-    /// A cookie, an answer or a refusal, from the server's address.
+    /// Takes a cookie, an answer or a refusal from the server's address.
     std::optional<Outcome> receive(PacketKind kind, std::span<const std::byte> datagram, Time now);
-    /// Ends the attempt if its time is over, or if it cannot succeed.
+    /// Ends the attempt if its time is over, or it cannot succeed.
     std::optional<Outcome> update(Time now);
     void flush(Time now);
 
 private:
-    /// A cookie that was tried, and the message that was made for it.
+    /// A cookie that was tried, and the message made for it.
     struct Exchange {
         std::uint64_t cookie;
         Key ephemeral;
         NoiseExchange noise;
         std::array<std::byte, kConnectMessageBytes> message{};
         int tries = 0;
-        std::uint32_t round = 0;  // of the last try
+        std::uint32_t round = 0;  // round_ at the last try
     };
 
     std::string_view fault_of(const ClientToken* token, std::span<const std::byte> hello) const;
@@ -85,18 +85,18 @@ private:
     PublicKey server_key_{};
     std::uint64_t nonce_ = 0;
     std::array<std::byte, kClientHelloBytes> client_hello_{};  // secret: hello and token
-    std::string_view fault_;                                   // why there can be no attempt; else empty
-    std::optional<DisconnectReason> hint_;                     // the first refusal that came
+    std::string_view fault_;                                   // why no attempt is possible, or empty
+    std::optional<DisconnectReason> hint_;                     // reason of the first refusal
     Time hinted_{0};
     std::uint32_t hints_ = 0;          // refusals with that reason
     std::uint32_t connects_ = 0;       // sent
     CookieSample cookies_;             // since the last request
-    std::vector<Exchange> exchanges_;  // the last one tried is the last
+    std::vector<Exchange> exchanges_;  // the cookie tried last is the last
     std::uint32_t round_ = 0;          // requests sent
-    int repeats_ = 0;                  // connects with the only cookie of this round
+    int repeats_ = 0;                  // connects sent with the present cookie
     Time started_{0}, next_send_{0}, connect_sent_{0};
     Duration backoff_{0};
-    std::array<std::byte, kMaxAnswerMessageBytes> answer_{};  // the text of the outcome lies here
+    std::array<std::byte, kMaxAnswerMessageBytes> answer_{};  // holds the text of an outcome
 };
 
 }  // namespace shoal::net

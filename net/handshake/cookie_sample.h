@@ -1,7 +1,7 @@
 #pragma once
-// The cookies that came in answer to a request and were not tried yet. An attacker who sees the request can
-// forge some, faster than the server makes its own, and the client cannot tell which one is genuine. So each
-// gets its turn.
+// The cookies that answered a request and were not tried yet. An attacker who sees the request can forge
+// cookies faster than the server answers, and the client cannot tell which cookie is genuine. So it tries one
+// after another.
 
 #include <algorithm>
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace shoal::net {
 
-/// A bounded sample: of more cookies than it keeps, each has the same chance, whether it came first or last.
-/// Source: Vitter, "Random Sampling with a Reservoir", 1985, algorithm R.
+/// A bounded sample: if more cookies come than it keeps, each has the same chance to be kept. Source: Vitter,
+/// "Random Sampling with a Reservoir", 1985, algorithm R.
 class CookieSample {
 public:
-    /// Cookies that wait at once, and that take() returns between two clear().
+    /// The most cookies that it keeps, and that take() returns after a clear().
     static constexpr std::size_t kMost = 32;
 
     void clear() { waiting_ = given_ = came_ = 0; }
@@ -24,14 +24,14 @@ public:
         const auto end = cookies_.begin() + static_cast<std::ptrdiff_t>(waiting_);
         return std::find(cookies_.begin(), end, cookie) != end;
     }
-    /// Requires that it neither waits nor was taken. `random`: a number that nobody can guess; it decides
-    /// which cookies stay when there are too many.
+    /// Requires that the cookie is not in the sample, and was not taken since clear(). `random`: a number
+    /// that nobody can guess; it decides which cookies are kept if there are too many.
     void add(std::uint64_t cookie, std::uint64_t random) {
         came_ += 1;
         const std::uint64_t place = waiting_ < kMost ? waiting_++ : random % came_;
         if (place < kMost) cookies_[place] = cookie;
     }
-    /// Any of those that wait. Nothing if there is none, or kMost were taken.
+    /// Takes a random cookie. Returns nothing if none is left, or kMost were taken.
     std::optional<std::uint64_t> take(std::uint64_t random) {
         if (!has_more()) return std::nullopt;
         given_ += 1;
@@ -39,7 +39,7 @@ public:
         return cookies_[--waiting_];
     }
     bool has_more() const { return waiting_ > 0 && given_ < kMost; }
-    /// Cookies added since clear().
+    /// The number of cookies added since clear().
     std::uint64_t came() const { return came_; }
 
 private:

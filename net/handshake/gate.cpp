@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint32_t kMaxPeers = 60'000;
 constexpr std::uint32_t kMaxPending = 5'000;  // 600 bytes each
-// Places for connections that are ending, beside a sixteenth of the peers.
+// Extra places for leaving connections, in addition to a sixteenth of max_peers.
 constexpr std::uint32_t kLeavingPlaces = 16;
-// A place is used again after so many others became free.
+// A free place is used again only while more than this many are free, or no place can be added.
 constexpr std::size_t kRestingPlaces = 16;
 constexpr Duration kResetSlice = std::chrono::milliseconds(100);
 
@@ -27,18 +27,18 @@ std::uint32_t pending_limit(const HostConfig& config) {
 
 }  // namespace
 
-/// A connect with a valid cookie, while it is being answered.
+/// A connect with a valid cookie, while it is checked and answered.
 struct Gate::Attempt {
     Address from;
     HandshakePacket connect;
     Time now;
-    std::uint64_t name;  // of the connect
+    std::uint64_t name;  // hash of the connect; see Place::attempt
     Networks networks;
     NoiseExchange noise;
     std::array<std::byte, kConnectMessageBytes> message{};
     ClientHello hello{};     // views into message
-    bool has_token = false;  // an authentic one, in token_
-    std::string refusal{};   // the application's text
+    bool has_token = false;  // authentic; its contents are in token_
+    std::string refusal{};   // text from on_admit
 
     ~Attempt() { wipe(message); }
 };
@@ -58,7 +58,7 @@ Gate::Gate(const HostConfig& config, bool is_open, Handler& handler, Sink& sink,
       max_pending_(pending_limit(config)),
       max_places_(std::min(max_peers_ + max_peers_ / 16 + kLeavingPlaces + max_pending_, 0x10000u)),
       index_end_(std::bit_ceil(max_places_)) {
-    // Everyone has the key of insecure servers: their resets are good within one run.
+    // The key of insecure servers is public, so their reset key is random: resets work only within one run.
     const bool is_sealed = config.security == Security::sealed;
     reset_key_ = derive_reset_key(is_sealed ? key_ : entropy.next_key(), public_key_, config.server_id);
     if (!is_sealed || is_missing(config.tokens.backend_key)) return;
@@ -89,14 +89,14 @@ void Gate::receive_request(const Address& from, const HandshakePacket& request, 
 void Gate::receive_connect(const Address& from, const HandshakePacket& connect, Time now) {
     const bool is_proven = is_cookie_valid(secret_, from, connect.client_nonce, connect.cookie, now);
     if (!is_open_ || !is_proven) return count(Drop::bad_cookie);
-    // Address, nonce and ephemeral key: another client cannot have all three.
+    // No other client can have the same address, nonce and ephemeral key.
     const std::uint64_t name =
         siphash(secret_, {hash_of(from), connect.client_nonce}, connect.message.first(kNoiseKeyBytes));
     if (const auto found = attempts_.find(name); found != attempts_.end())
         return repeat_answer(from, places_[found->second], now);
     const Networks networks(secret_, from);
     const std::uint32_t total = std::max(config_.max_handshakes_per_s / 10, 1u);
-    // A pending client outlives a round trip, however many come from its machine.
+    // This limit leaves a pending client time for a round trip, however many attempts its machine makes.
     if (!attempt_limit_.take(networks, config_.max_pending_per_ip, total, entropy_.next(), now))
         return count(Drop::too_many_attempts);
 
@@ -105,7 +105,7 @@ void Gate::receive_connect(const Address& from, const HandshakePacket& connect, 
     Attempt attempt{from, connect, now, name, networks, NoiseExchange(prologue, public_key_)};
     std::ranges::copy(connect.message, attempt.message.begin());
     if (!attempt.noise.read(key_, attempt.message)) {
-        count(Drop::bad_tag);  // sealed for another key
+        count(Drop::bad_tag);  // encrypted for another server key
         return refuse(from, connect.client_nonce, DisconnectReason::refused_key);
     }
     if (!read(noise_payload(attempt.message), attempt.hello)) return count(Drop::bad_handshake);
@@ -114,17 +114,17 @@ void Gate::receive_connect(const Address& from, const HandshakePacket& connect, 
     if (verdict) answer(attempt, *verdict);
 }
 
-/// The answer was lost, or the connect came twice.
+/// Called if the same client connects again: the answer was lost, or the connect arrived twice.
 void Gate::repeat_answer(const Address& to, const Place& place, Time now) {
     if (is_shut_down_ || place.state == State::leaving) return count(Drop::closed);
     if (place.state != State::pending) return count(Drop::unexpected);
     stats_.answers_sent += 1;
-    place.pending->since = now;  // for as long as the cookie holds
+    place.pending->since = now;  // repeats end when the cookie expires
     pending_.splice(pending_.end(), pending_, place.pending);
     reply(to, place.pending->answer);
 }
 
-/// The verdict, if the connect gets one.
+/// Returns the verdict, or nothing if the connect gets none.
 std::optional<Verdict> Gate::judge(Attempt& attempt) {
     Verdict verdict;
     verdict.schema_hash = config_.schema_hash;
@@ -137,8 +137,8 @@ std::optional<Verdict> Gate::judge(Attempt& attempt) {
         config_.tokens.unix_time_s + static_cast<std::uint64_t>(attempt.now / std::chrono::seconds(1));
     if (const auto why = why_no_token(attempt, now_s)) return refuse(DisconnectReason::refused_token, *why);
     if (is_shut_down_) return refuse(DisconnectReason::refused, "the server shuts down");
-    // The same token as a pending client: it is that client, which lost our answer and got another cookie
-    // since. It knows the exchange that the answer belongs to.
+    // A pending client has the same token: it did not get our answer, and connects with another cookie. It
+    // still has the exchange that the answer belongs to.
     const auto same = attempt.has_token ? attempts_.find(name_of_token()) : attempts_.end();
     if (same != attempts_.end() && places_[same->second].state == State::pending) {
         repeat_answer(attempt.from, places_[same->second], attempt.now);
@@ -178,7 +178,7 @@ std::optional<Verdict> Gate::judge(Attempt& attempt) {
     return verdict;
 }
 
-/// Opens the token, if there is one. Returns why it is no good.
+/// Opens the token, if there is one. Returns why the client is refused, or nothing.
 std::optional<std::string_view> Gate::why_no_token(Attempt& attempt, std::uint64_t now_s) {
     const TokenConfig& tokens = config_.tokens;
     const std::span<const std::byte> sealed = attempt.hello.token;
@@ -201,8 +201,8 @@ std::optional<std::string_view> Gate::why_full(const Address& from, bool replace
     return has_room ? std::nullopt : std::optional("too many from your address");
 }
 
-/// Room for one more pending handshake; a machine at its limit gives up its own oldest one. False if there
-/// is none: those of other machines stay.
+/// Makes room for one more pending handshake, if necessary by releasing the oldest one of the same machine.
+/// Returns false if there is no room: pending handshakes of other machines are never released.
 bool Gate::make_room(const Networks& networks) {
     const bool has_room = pending_.size() < max_pending_ &&
                           (!free_.empty() || places_.size() < max_places_) &&
@@ -217,7 +217,7 @@ bool Gate::make_room(const Networks& networks) {
     return true;
 }
 
-/// The name of the next one to be accepted.
+/// Returns the id for the next accepted client.
 PeerId Gate::next_peer() const {
     constexpr std::uint32_t kGeneration = 0x1'0000;
     if (free_.empty() || (free_.size() <= kRestingPlaces && places_.size() < max_places_))
@@ -227,13 +227,13 @@ PeerId Gate::next_peer() const {
     return PeerId{is_last ? former.index() | kGeneration : former.value + kGeneration};
 }
 
-/// Tells the client the verdict. An accepted client is remembered.
+/// Sends the verdict to the client. An accepted client becomes pending.
 void Gate::answer(Attempt& attempt, const Verdict& verdict) {
     std::array<std::byte, kMaxAnswerMessageBytes> payload;
     const std::span<std::byte> body = std::span(payload).subspan(kNoiseKeyBytes);
     const std::size_t size = write(verdict, body.first<kMaxVerdictBytes>());
     const std::span<std::byte> message = std::span(payload).first(size + kNoiseOverheadBytes);
-    (void)attempt.noise.write(entropy_.next_key(), message);  // read() refused low-order points
+    (void)attempt.noise.write(entropy_.next_key(), message);  // read() refused low-order points: no failure
     const HandshakePacket packet{.kind = PacketKind::answer,
                                  .client_nonce = attempt.connect.client_nonce,
                                  .cookie = attempt.connect.cookie,
@@ -360,7 +360,7 @@ void Gate::leave_home(const Place& place) {
     if (home != homes_.end() && home->second == place.peer.index()) homes_.erase(home);
 }
 
-/// A refusal that anyone could have sent, for clients with whom we share no key.
+/// Sends an unencrypted refusal, for a client without a shared key.
 void Gate::refuse(const Address& to, std::uint64_t client_nonce, DisconnectReason reason) {
     stats_.refusals_sent += 1;
     reply(to, {.kind = PacketKind::refuse, .client_nonce = client_nonce, .reason = reason});
@@ -374,7 +374,7 @@ void Gate::reply(const Address& to, const HandshakePacket& packet) {
 }
 
 std::uint64_t Gate::hash_of(const Address& address) const {
-    // Cookies are hashes of three words and an address with the same key.
+    // Four words: cookies are hashes of three words and an address with the same key.
     return siphash(secret_, {address.port, address.scope, std::uint64_t(address.family), 0},
                    std::as_bytes(std::span(address.ip)));
 }

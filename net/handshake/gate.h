@@ -1,10 +1,10 @@
 #pragma once
-// The server's half of the handshake. An accepted client takes a place: pending at first; as a peer once a
-// packet has shown that the client holds the keys; leaving until its connection is finished.
+// The server's half of the handshake. An accepted client takes a place: pending; then a peer, when a packet
+// has proven that the client has the keys; then leaving, until its connection is finished.
 //
-// A connect is checked in this order: cookie; whether it was here before, then its answer is repeated; limits
-// of attempts; tag of its message; token (tag, game, server, time); room; schema; whether the token was used;
-// the application. What comes from strangers changes nothing before the tag but counts of attempts.
+// A connect is checked in this order: cookie; repeated connect (its answer is repeated); limits of attempts;
+// tag of its message; token (tag, game, server, time); if the schema matches, room and earlier use of the
+// token; the application. Before the tag is checked, a connect from a stranger changes only counters.
 
 #include <array>
 #include <cstddef>
@@ -29,61 +29,62 @@ struct HostConfig;
 
 class Gate {
 public:
-    /// Accepted, not confirmed.
+    /// An accepted client that is not confirmed.
     struct Pending {
         Session session;
         PacketCipher cipher;
         std::uint32_t connection_id;
-        Time since;  // of the last answer
+        Time since;  // when the answer was last sent
         HandshakePacket answer;
-        std::array<std::byte, kAcceptanceBytes + kNoiseOverheadBytes> message{};  // of the answer
+        std::array<std::byte, kAcceptanceBytes + kNoiseOverheadBytes> message{};  // the message of `answer`
     };
 
-    /// All must outlive the gate. If `is_open` is false, because there is no seed or key, it accepts nobody.
+    /// The references must outlive the gate. If `is_open` is false (no seed or key), the gate accepts nobody.
     Gate(const HostConfig& config, bool is_open, Handler& handler, Sink& sink, Entropy& entropy,
          EndpointStats& stats);
 
-    /// A request or a connect.
+    /// Takes a request or a connect.
     void receive(PacketKind kind, const Address& from, std::span<const std::byte> datagram, Time now);
-    /// Answers `bytes` bytes of a connection that is not here; never with more.
+    /// Answers a packet of an unknown connection, unless its `bytes` are fewer than those of a reset.
     void send_reset(const Address& to, std::uint32_t connection_id, std::size_t bytes, Time now);
     ResetToken reset_token(std::uint32_t connection_id, const Address& client) const;
-    /// For make_cookie(). The cookie of a connection id, in place of a nonce, proves a new address.
+    /// For make_cookie(). A cookie with a connection id in place of the nonce proves a new address.
     const SipKey& cookie_key() const { return secret_; }
-    /// Forgets handshakes whose time is over.
+    /// Releases the places of expired handshakes.
     void update(Time now);
     /// Refuses everyone from now on.
     void shut_down() { is_shut_down_ = true; }
 
-    /// The part of a connection id that names the place: a PeerId's index().
+    /// Returns the PeerId::index() that a connection id contains.
     std::uint32_t index_of(std::uint32_t connection_id) const { return connection_id & (index_end_ - 1); }
-    /// Null if no handshake with this id is pending. Holds until the handshake is confirmed or released.
+    /// Returns null if no handshake with this id is pending. Valid until confirm() or release().
     const Pending* find(std::uint32_t connection_id) const;
     bool has_pending() const { return !pending_.empty(); }
 
-    /// The index of the peer with this proven address; of several, of the last one that came.
+    /// Returns the index of the peer with this proven address; if several have it, of the latest.
     std::optional<std::uint32_t> at_home(const Address& address) const;
-    /// Why a client from there cannot be one more peer; nothing if it can. `replaces`: one less, from there.
+    /// Returns why a client from this address cannot become a peer, or nothing. `replaces`: a peer there
+    /// leaves.
     std::optional<std::string_view> why_full(const Address& from, bool replaces) const;
-    /// A pending client becomes a peer or, if it is not welcome, leaves at once.
+    /// Makes a pending client a peer, or, if it is not welcome, marks its place as leaving.
     void confirm(PeerId peer, bool is_welcome);
-    /// A peer does not count any more. Nothing happens the second time.
+    /// The peer no longer counts against the limits. A second call has no effect.
     void leave(PeerId peer);
-    /// A peer has proven this address.
+    /// Notes the peer's new proven address.
     void set_home(PeerId peer, const Address& address);
-    /// The place of a pending client, or of one that left, is free.
+    /// Frees the place of a pending or leaving client.
     void release(PeerId peer);
 
 private:
     enum class State : std::uint8_t { free, pending, peer, leaving };
     struct Place {
         State state = State::free;
-        PeerId peer;  // the last one here
+        PeerId peer;  // the present or last peer in this place
         std::list<Pending>::iterator pending{};
-        std::uint64_t attempt = 0;  // names the connect that it came with
-        std::uint64_t token = 0;    // names its token; 0: none
-        std::uint64_t home = 0;     // hash_of() its address
-        Networks networks;          // from which it came
+        std::uint64_t attempt = 0;  // hash of its connect (address, nonce, ephemeral key)
+        std::uint64_t token = 0;    // hash of its token's id; 0: no token
+        std::uint64_t home = 0;     // hash_of() its proven address
+        Networks networks;          // of the address that it connected from
     };
     struct Attempt;
 
@@ -114,21 +115,20 @@ private:
     Key key_;
     PublicKey public_key_;
     Key reset_key_;
-    SipKey secret_;  // of cookies, and of hashes that strangers must not guess
+    SipKey secret_;  // key of cookies and hashes that strangers must not guess
     std::optional<TokenHistory> history_;
-    TokenContents token_;  // of the connect being checked; a member to reuse its buffer
+    TokenContents token_;  // of the connect that is being checked; a member to reuse its buffer
     AttemptLimit attempt_limit_;
     Time resets_since_{0};
-    std::uint32_t resets_ = 0;  // in this tenth of a second
+    std::uint32_t resets_ = 0;  // sent since resets_since_
 
     std::uint32_t max_peers_, max_pending_, max_places_, index_end_;
-    std::vector<Place> places_;   // by PeerId::index(); grows with use, to max_places_
-    Fifo<std::uint32_t> free_;    // free places, the one longest free first
-    std::list<Pending> pending_;  // by the time of their last answer
+    std::vector<Place> places_;   // by PeerId::index(); grows up to max_places_
+    Fifo<std::uint32_t> free_;    // free places, longest free first
+    std::list<Pending> pending_;  // ordered by `since`
     std::uint32_t peers_ = 0;
     NetworkCounts pending_counts_, peer_counts_;
-    // Indices of places: by the names of the connect and of the token that their clients came with, and by
-    // hash_of() a peer's address.
+    // Indices of places: by Place::attempt and Place::token, and by Place::home.
     std::unordered_map<std::uint64_t, std::uint32_t> attempts_, homes_;
 };
 

@@ -29,7 +29,7 @@ struct FieldWriter {
     }
 };
 
-/// Reads what FieldWriter writes. A span or text takes all that is left.
+/// Reads the output of FieldWriter. A span or text takes all remaining bytes.
 struct FieldReader {
     ByteReader in;
 
@@ -51,7 +51,7 @@ struct FieldReader {
 
 // The fields in the order of the wire. `io` is a FieldWriter or a FieldReader.
 
-/// After the kind.
+/// The fields after the kind.
 void packet_fields(auto& io, auto& packet) {
     const PacketKind kind = packet.kind;
     io(packet.version, packet.client_nonce);
@@ -66,7 +66,7 @@ void hello_fields(auto& io, auto& hello) {
     io.sized(hello.token);
     io.sized(hello.hello);
 }
-/// After the first byte: 0 if accepted, else the reason.
+/// The fields after the first byte, which is 0 if accepted, else the reason.
 void verdict_fields(auto& io, auto& verdict) {
     if (verdict.is_accepted)
         io(verdict.first_packet_number, verdict.connection_id, verdict.reset_token);
@@ -78,7 +78,7 @@ std::byte first_byte(PacketKind kind) {
     return std::byte(0x80u | static_cast<unsigned>(kind) << 3);
 }
 
-/// Requests and connects are padded, so that no answer is longer than what it answers.
+/// Requests and connects are padded, so that an answer is never longer than its request.
 bool is_padded(const HandshakePacket& packet) {
     return packet.kind == PacketKind::request || packet.kind == PacketKind::connect;
 }
@@ -91,7 +91,7 @@ bool is_first_number(std::uint64_t number) {
     return number >= 1 && number <= 1ull << 62;
 }
 
-// Whether the values make sense: writers assert it, readers check it.
+// Returns whether the values are in range: writers assert it, readers check it.
 
 bool is_valid(const HandshakePacket& packet) {
     if (packet.kind == PacketKind::request) return true;

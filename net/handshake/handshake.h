@@ -1,6 +1,6 @@
 #pragma once
 // The packets before and after a connection: the handshake with its cookie, and the reset. WIRE.md has the
-// bytes. Sources: Noise NK, see crypto/noise.h; RFC 9000, section 10.3, for the reset.
+// formats. Sources: Noise NK, see crypto/noise.h; RFC 9000, section 10.3, for the reset.
 //
 //   client                          server
 //   request (1,200 B)       ->                      nothing is remembered
@@ -9,7 +9,7 @@
 //                           <-      answer          the verdict: accepted, or why not
 //   first data packet       ->                      confirmed: on_connected
 //
-// Instead of a cookie or an answer the server may send a refusal in the clear. It is only a hint: anyone who
+// Instead of a cookie or an answer the server may send an unencrypted refusal. It is only a hint: anyone who
 // sees the request can forge it.
 
 #include <array>
@@ -27,7 +27,7 @@
 namespace shoal::net {
 
 constexpr std::uint8_t kWireVersion = 5;
-/// Kind, version, nonce, protocol id, cookie: what is in front of a connect's message.
+/// Kind, version, nonce, protocol id, cookie: the bytes of a connect before its message.
 constexpr std::size_t kConnectHeadBytes = 1 + 1 + 8 + 8 + 8;
 constexpr std::size_t kConnectMessageBytes = kMaxDatagramBytes - kConnectHeadBytes;
 constexpr std::size_t kClientHelloBytes = kConnectMessageBytes - kNoiseOverheadBytes;  // padded with zeros
@@ -38,22 +38,22 @@ constexpr std::size_t kResetBytes = 1 + 4 + sizeof(ResetToken);
 static_assert(kClientHelloBytes == 8 + 8 + 2 + kMaxSealedTokenBytes + 2 + kMaxTokenHelloBytes);
 static_assert(kMaxHelloBytes <= kClientHelloBytes - (8 + 8 + 2 + 2));
 
-/// A packet of the handshake. Its kind decides which of the fields it has. Version and nonce stand in the
-/// same place in every version.
+/// A handshake packet. Its kind decides which fields it has. Version and nonce are at the same position in
+/// every version.
 struct HandshakePacket {
     PacketKind kind = PacketKind::request;  // or cookie, connect, answer, refuse
     std::uint8_t version = kWireVersion;
     std::uint64_t client_nonce = 0;
     std::uint64_t protocol_id = 0;         // request, connect
-    std::uint64_t cookie = 0;              // connect, answer; cookie: not 0
-    Security security = Security::sealed;  // request; when read: any value
-    // connect: kConnectMessageBytes; answer: at most kMaxAnswerMessageBytes. When read, into the datagram.
+    std::uint64_t cookie = 0;              // cookie (not 0), connect, answer
+    Security security = Security::sealed;  // request; after read() any value
+    // connect: kConnectMessageBytes; answer: at most kMaxAnswerMessageBytes. read(): into the datagram.
     std::span<const std::byte> message{};
     DisconnectReason reason = DisconnectReason::refused_protocol;  // refuse; or refused_key, refused_security
 };
-/// What a server answers to packets of a connection that it does not know, most likely because it was
-/// restarted. Only the owner of its private key can compute the token, and the client was given it, in
-/// secret, when it connected or changed its address. So the client need not wait for its timeout.
+/// A server's answer to a packet of an unknown connection; most likely the server was restarted. Only the
+/// owner of the server's private key can compute the token. The client received it encrypted when it
+/// connected or changed its address. So the client need not wait for its timeout.
 struct Reset {
     std::uint32_t connection_id = 0;
     ResetToken token{};
@@ -61,22 +61,22 @@ struct Reset {
 
 using DatagramBuffer = std::span<std::byte, kMaxDatagramBytes>;
 
-/// Writes a whole datagram and returns the part used.
+/// Writes a datagram and returns the part of `buffer` that was written.
 std::span<const std::byte> write(const HandshakePacket& packet, DatagramBuffer buffer);
 std::span<const std::byte> write(const Reset& packet, DatagramBuffer buffer);
-/// Fills `packet`, which says what kind is expected, and returns nothing; or returns why the datagram must be
-/// dropped. Of a request or connect of another version only version and nonce have a meaning.
+/// `packet.kind` is the expected kind. Fills `packet` and returns nothing, or returns why the datagram must
+/// be dropped. In a request or connect of another version only version and nonce have a meaning.
 std::optional<Drop> read(std::span<const std::byte> datagram, HandshakePacket& packet);
 std::optional<Drop> read(std::span<const std::byte> datagram, Reset& packet);
 
-/// What the client says under the server's key. When read, the spans are views into what was read.
+/// The client's data, encrypted for the server. After read() the spans are views into `bytes`.
 struct ClientHello {
     std::uint64_t schema_hash = 0;
     std::uint64_t first_packet_number = 0;  // the client's; 1 to 2^62
-    std::span<const std::byte> token;       // sealed; none: empty
-    std::span<const std::byte> hello;       // at most kMaxHelloBytes; with a token, what fits beside it
+    std::span<const std::byte> token;       // sealed; empty: no token
+    std::span<const std::byte> hello;       // at most kMaxHelloBytes; with a token, what fits
 };
-/// What the server replies.
+/// The server's decision.
 struct Verdict {
     bool is_accepted = false;
     // If accepted:
@@ -84,32 +84,32 @@ struct Verdict {
     std::uint32_t connection_id = 0;
     ResetToken reset_token{};
     // If refused:
-    DisconnectReason reason = DisconnectReason::refused;  // or refused_schema, refused_full, refused_token
+    DisconnectReason reason = DisconnectReason::refused;  // also refused_schema, refused_full, refused_token
     std::uint64_t schema_hash = 0;                        // the server's
-    std::string_view text;                                // when read, into what was read
+    std::string_view text;                                // after read() a view into `bytes`
 };
 
 void write(const ClientHello& hello, std::span<std::byte, kClientHelloBytes> buffer);
-/// Returns the size.
+/// Returns the size written.
 std::size_t write(const Verdict& verdict, std::span<std::byte, kMaxVerdictBytes> buffer);
-/// False if it is not what write() produces.
+/// Returns false if write() cannot have written these bytes.
 [[nodiscard]] bool read(std::span<const std::byte> bytes, ClientHello& hello);
 [[nodiscard]] bool read(std::span<const std::byte> bytes, Verdict& verdict);
 
-/// What both sides know of a handshake and say in the clear: the keys depend on it. The cookie holds for the
-/// client's address and some seconds only; so does, therefore, the message made with it.
+/// Unencrypted facts of a handshake that both sides must agree on: the keys depend on them. The cookie is
+/// valid for the client's address and a few seconds only, and so is the message made with it.
 std::array<std::byte, 26> handshake_prologue(std::uint64_t protocol_id, Security security,
                                              std::uint64_t client_nonce, std::uint64_t cookie);
 
-/// Never 0. Good for the eight-second slice of time it was made in and for the next one.
+/// Returns a cookie, never 0. It is valid in the eight-second slice in which it was made and in the next one.
 std::uint64_t make_cookie(const SipKey& key, const Address& client, std::uint64_t client_nonce, Time now);
 bool is_cookie_valid(const SipKey& key, const Address& client, std::uint64_t client_nonce,
                      std::uint64_t cookie, Time now);
 
-/// The same after a restart with the same private key and server id. Servers that share the key need an id
-/// each: else one of them would make the tokens of another one's connections.
+/// Returns the same key after a restart with the same private key and server id. Servers that share a private
+/// key need different ids: otherwise one server could make tokens for connections of another.
 Key derive_reset_key(const Key& private_key, const PublicKey& public_key, std::uint64_t server_id);
-/// For one connection, as long as its client stays at this address.
+/// The token for one connection while its client is at this address.
 ResetToken make_reset_token(const Key& reset_key, std::uint64_t protocol_id, std::uint32_t connection_id,
                             const Address& client);
 

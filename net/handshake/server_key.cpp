@@ -12,7 +12,7 @@ Key insecure_server_key() {
 
 std::string hex_of(std::span<const std::byte> bytes) {
     std::string text;
-    text.reserve(2 * bytes.size());  // so that it never moves and leaves a copy of a secret behind
+    text.reserve(2 * bytes.size());  // a reallocation would leave a copy of a secret behind
     for (const std::byte byte : bytes)
         for (const std::byte nibble : {byte >> 4, byte & std::byte(15)})
             text += "0123456789abcdef"[std::to_integer<std::size_t>(nibble)];

@@ -20,7 +20,7 @@ constexpr std::size_t kMinSealedTokenBytes = kClearBytes + kFixedSecretBytes + k
 static_assert(kMaxSealedTokenBytes == kClearBytes + kMaxSecretBytes + kTagBytes);
 static_assert(kMaxClientTokenBytes == 1 + 8 + 8 + kKeyBytes + kMaxServersBytes + 2 + kMaxSealedTokenBytes);
 
-// What a key derived from the backend's is for.
+// Labels: the purpose of a key derived from the backend key.
 constexpr std::string_view kIssueLabel = "shoal token: new";
 constexpr std::string_view kSealLabel = "shoal token: box";
 
@@ -44,7 +44,7 @@ void write_servers(ByteWriter& out, std::span<const Address> servers) {
     }
 }
 
-/// Calls `found` with each server. False if the list is not what write_servers() makes of 1 to
+/// Calls `found` with each server. Returns false unless write_servers() can write this list, of 1 to
 /// kMaxTokenServers servers.
 template <class Found>
 bool read_servers(ByteReader& in, Found found) {
@@ -65,7 +65,7 @@ bool read_servers(ByteReader& in, Found found) {
     return true;
 }
 
-/// The key under which one token is sealed, and nothing else: its nonce can always be zero.
+/// The key that seals one token and nothing else, so its nonce can be zero.
 Key box_key(const Key& backend_key, std::span<const std::byte, kIdBytes> id) {
     std::array<std::byte, kSealLabel.size() + kIdBytes> input;
     ByteWriter out(input);
@@ -96,7 +96,7 @@ std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& b
     out.u64(request.expires_s);
     write_servers(out, request.servers);
     out.bytes(request.claims);
-    // The id is derived from all of this: equal ids, and thus equal keys, mean equal contents.
+    // The id is derived from all of these bytes: equal ids, and so equal keys, mean equal contents.
     Key derived[2];
     hkdf(backend_key, out.written(), derived);
     const std::span<const std::byte> secret = out.written().subspan(kPrefixBytes);

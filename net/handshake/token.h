@@ -1,15 +1,15 @@
 #pragma once
-// Connect tokens: a game's backend says who may play where, and the servers need not ask it.
+// Connect tokens: a game's backend decides who may play on which servers, and the servers need not ask it.
 //
 //   backend                 client                        server
 //   issue_token      ->     passes `sealed` on,    ->     open_token, TokenHistory
 //     (over HTTPS)          encrypted for the server
 //
-// Backend and servers share one 32-byte key; nobody else has it. Anyone who can open tokens can issue them,
-// so servers run by others need a backend key of their own. A token also tells the client the public key of
-// the server. The client's first message under that key carries the sealed token, so nobody on the path sees
-// it, and is bound to the client's address and to a few seconds. A token lets anyone in who has it, once:
-// send it encrypted. WIRE.md has the bytes.
+// Backend and servers share one secret 32-byte key. Anyone who can open tokens can issue them, so servers run
+// by others need a backend key of their own. A token also contains the public key of the server. The client
+// encrypts the sealed token for that key, so nobody on the path sees it. The message with the token is valid
+// only from the client's address, for at most 16 s. Whoever has a token can use it once: send it to the
+// client encrypted. WIRE.md has the bytes.
 
 #include <array>
 #include <cstddef>
@@ -32,38 +32,38 @@ constexpr std::size_t kMaxClaimsBytes = 256;
 constexpr std::size_t kMaxSealedTokenBytes = 474;  // 66, claims, 7 per IPv4 and 19 per IPv6 server
 constexpr std::size_t kMaxClientTokenBytes = 678;
 
-/// What the backend vouches for.
+/// The contents of a token, as the backend states them.
 struct TokenRequest {
-    std::uint64_t protocol_id = 0;        // as in HostConfig
-    std::uint64_t client_id = 0;          // the backend's name for the player
-    std::uint64_t expires_s = 0;          // Unix time; the token is good before it. Half a minute is plenty.
-    std::span<const Address> servers{};   // 1 to kMaxTokenServers, as clients reach them; no port 0, no scope
+    std::uint64_t protocol_id = 0;  // as in HostConfig
+    std::uint64_t client_id = 0;    // the backend's name for the player
+    std::uint64_t expires_s = 0;    // Unix time; the token is valid before it. Half a minute ahead is enough.
+    std::span<const Address> servers{};   // 1 to kMaxTokenServers, as clients reach them; port not 0, scope 0
     std::span<const std::byte> claims{};  // for the server's application, at most kMaxClaimsBytes
-    PublicKey server_key{};               // that of all these servers; see server_key.h
+    PublicKey server_key{};               // public key of all these servers; see server_key.h
 };
 
-/// What the client gets. `sealed` is secret: wipe what write() and to_text() made.
+/// The token as the client gets it. `sealed` is secret: wipe the results of write() and to_text() after use.
 struct ClientToken {
     std::uint64_t protocol_id = 0;
     std::uint64_t expires_s = 0;    // Unix time
     std::vector<Address> servers;   // 1 to kMaxTokenServers
-    PublicKey server_key{};         // theirs
-    std::vector<std::byte> sealed;  // for them; at most kMaxSealedTokenBytes
+    PublicKey server_key{};         // public key of the servers
+    std::vector<std::byte> sealed;  // for the servers; at most kMaxSealedTokenBytes
 };
 
-/// `fresh` is 32 random bytes that no other call had (see fill_random). They are mixed with the backend key
-/// and the whole request, so even a broken random source repeats no key for another request and tells
-/// strangers none. Nothing when the request is outside its limits, or its server_key is missing.
+/// `fresh`: 32 random bytes, different for each call (see fill_random). The token's key is derived from them,
+/// the backend key and the whole request: even with a broken random source, different requests have different
+/// keys, and strangers cannot compute them. Returns nothing if the request is invalid.
 std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& backend_key,
                                        const Bytes32& fresh);
 
-/// Returns the part used.
+/// Returns the part of `buffer` that was written.
 std::span<const std::byte> write(const ClientToken& token, std::span<std::byte, kMaxClientTokenBytes> buffer);
-/// Accepts exactly what write() writes. Says nothing about `sealed`, which only a server can judge.
+/// Accepts exactly the output of write(). Does not check `sealed`, which only a server can open.
 std::optional<ClientToken> read_client_token(std::span<const std::byte> bytes);
 
-/// The same bytes as hexadecimal digits, at most 1,356 of them.
-/// Other users of a machine can often read command lines: prefer a pipe or a file where that matters.
+/// The bytes of write() as hexadecimal digits, at most 1,356 of them. Other users of a machine can often read
+/// command lines: prefer a pipe or a file.
 std::string to_text(const ClientToken& token);
 std::optional<ClientToken> parse_client_token(std::string_view text);
 
@@ -77,47 +77,46 @@ struct TokenContents {
     std::vector<std::byte> claims;  // at most kMaxClaimsBytes; as trustworthy as the backend
 };
 
-/// Why a token is no good, in the order of the checks.
+/// Why a token is not valid, in the order of the checks.
 enum class [[nodiscard]] TokenError : std::uint8_t{
-    malformed,       // not a token, or one of another version
-    forged,          // not sealed with this key, or changed since
-    other_protocol,  // authentic from here on
+    malformed,       // not a token, or of another version
+    forged,          // not sealed with this key, or modified
+    other_protocol,  // authentic, like all below
     other_server,   expired,
-    used,          // before
-    history_full,  // the history can remember no more tokens
+    used,          // used earlier
+    history_full,  // TokenHistory is full
 };
 std::string_view describe(TokenError error);
 
-/// Returns nothing, having filled `contents`, or why the token is no good; `contents` then says nothing.
-/// `servers`: the addresses, port included, under which clients reach this server (usually one, or one per
-/// family); one of them must be in the token. Scopes are ignored. To change the backend key, try the old one
-/// upon `forged` until the last of its tokens has expired.
+/// Fills `contents` and returns nothing; or returns why the token is not valid, and leaves `contents`
+/// undefined. `servers`: addresses and ports under which clients reach this server (usually one, or one per
+/// family); the token must contain one of them. Scopes are ignored. To change the backend key, try the old
+/// key after `forged` until its last token has expired.
 [[nodiscard]] std::optional<TokenError> open_token(std::span<const std::byte> sealed, const Key& backend_key,
                                                    std::uint64_t protocol_id,
                                                    std::span<const Address> servers, std::uint64_t now_s,
                                                    TokenContents& contents);
 
-/// Makes tokens single-use: remembers each until it expires. One per server process; a restart forgets, and
-/// so a token may be used once per server and run. A client whose connection failed after its token was used
-/// asks the backend for another one. Allocates about 80 bytes for each token remembered.
+/// Makes tokens single-use: remembers each until it expires. Each server process has one; a restart clears
+/// it, so a token may be used once per server process. After a failed connection the client asks the backend
+/// for a new token. Allocates about 80 bytes for each remembered token.
 class TokenHistory {
 public:
-    /// Tokens used per second times seconds they live, and some to spare; at least 1.
+    /// `capacity`: more than the tokens used per second, times their life in seconds; at least 1.
     explicit TokenHistory(std::uint32_t capacity) : capacity_(capacity > 0 ? capacity : 1) {}
 
-    /// Remembers the token, or returns why it is no good: expired, used or history_full. Only for clients
-    /// that hold the token, and not for the repeats of a connect packet. Unix time; if `now_s` goes back it
-    /// counts as standing still, so no forgotten token becomes good again.
+    /// Remembers the token, or returns why it is not valid: expired, used or history_full. Call it for opened
+    /// tokens only, and not for repeats of a connect packet. Times are Unix time; if `now_s` decreases, the
+    /// highest `now_s` counts, so no forgotten token becomes valid again.
     [[nodiscard]] std::optional<TokenError> use(const TokenId& id, std::uint64_t expires_s,
                                                 std::uint64_t now_s);
 
-    /// Tokens remembered.
     std::size_t size() const { return used_.size(); }
 
 private:
     std::size_t capacity_;
-    std::set<std::pair<std::uint64_t, TokenId>> used_;  // the expiry of each, and its id
-    std::uint64_t now_s_ = 0;                           // the newest time seen
+    std::set<std::pair<std::uint64_t, TokenId>> used_;  // expiry and id of each
+    std::uint64_t now_s_ = 0;                           // the highest now_s
 };
 
 }  // namespace shoal::net

@@ -8,17 +8,17 @@ namespace shoal::net {
 namespace {
 
 constexpr std::uint64_t kRememberedPackets =
-    128;                            // a power of two over 65, the packets that may still arrive
+    128;                            // a power of two above 65, the number of packets that may still arrive
 constexpr std::size_t kKeys = 256;  // of sequenced messages
 constexpr std::size_t kMaxLeap = 256;
 constexpr std::size_t kMaxWaitingBytes = kReliableWindowBytes + kMaxReliableBytes;
-// Parities name messages of the last few packets.
+// Messages kept for parities, and parities kept until they can be used. Parities are of recent messages.
 constexpr std::size_t kRecentMessages = 32, kRecentParities = 8;
 
 }  // namespace
 
-// A packet's sender shortens ids as far as the packets before it allow, so those decide, and not what has
-// arrived since: else a late packet could be misread.
+// One more than the highest id in packets with lower numbers. Packets with higher numbers do not count, even
+// if they arrived earlier: a late packet must be read as if it had arrived in order.
 std::uint64_t Inbox::expected_id(std::uint64_t packet_number) const {
     if (packet_number > newest_packet_) return newest_id_ + 1;
     assert(newest_packet_ - packet_number <= 64);
@@ -50,7 +50,7 @@ bool Inbox::plausible(const Packet& packet) const {
 }
 
 bool Inbox::has_room(const Packet& packet) const {
-    // A slot for each id up to the highest: an id alone must not take much memory.
+    // Each id up to the highest takes a slot: a single high id must not take much memory.
     const std::size_t slots = std::max(kMaxLeap, 2 * slots_.capacity());
     const std::span<const Frame> frames = std::span(packet.frames).first(packet.message_count);
     return std::ranges::all_of(frames, [&](const Frame& frame) {
@@ -93,7 +93,7 @@ Inbox::Arrival Inbox::arrive_parity(const Frame& frame, std::span<const std::byt
     return Arrival::kept;
 }
 
-/// Keeps the bytes of a message for parities, and makes use of those that wait for it.
+/// Keeps the bytes of a message for parities, and uses parities that wait for it.
 void Inbox::remember(std::uint64_t id, std::span<const std::byte> bytes) {
     if (small_.empty() || bytes.size() > kMaxRepeatedBytes) return;
     Small& message = small_[id % kRecentMessages];
@@ -104,12 +104,12 @@ void Inbox::remember(std::uint64_t id, std::span<const std::byte> bytes) {
         if (parity.id != id && parity.id - 1 != id) continue;
         const Small found = parity;
         parity.id = 0;
-        recover(found);  // which remembers what it recovered
+        recover(found);  // calls remember() for the recovered message
     }
 }
 
-/// If just one of the two messages is missing, computes it. It is handed over like one that waited. Both were
-/// sent to be delivered after the id before.
+/// If exactly one of the two messages is missing, computes it and queues it for delivery. Returns whether it
+/// did. Each of the two is delivered after the id before it.
 bool Inbox::recover(const Small& parity) {
     const bool is_first_missing = state(parity.id) == State::missing;
     const std::uint64_t missing = is_first_missing ? parity.id : parity.id - 1;
@@ -139,9 +139,9 @@ std::optional<std::span<const std::byte>> Inbox::take_ready(std::span<std::byte,
     return std::nullopt;
 }
 
-/// Its turn has come: it is handed over, or put by if its message goes on. No correct sender sends a piece
-/// after the next one of its message was delivered, or more than kMaxReliableBytes; if one does, the message
-/// ends there.
+/// Delivers a message that need not wait, or keeps it if it is a piece that another piece follows. No correct
+/// sender sends a piece whose next piece was delivered already, or more than kMaxReliableBytes; if a peer
+/// does, the message ends with this piece.
 Inbox::Arrival Inbox::deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
     if (slots_.empty() && id == base_ && !goes_on) {
         base_ += 1;
@@ -184,8 +184,8 @@ Inbox::Slot& Inbox::slot(std::uint64_t id) {
     return slots_[id - base_];
 }
 
-/// Whether the message `distance` before it must be delivered first. All before base_ are, also those that
-/// never were.
+/// Returns whether message id - distance must be delivered first. Ids below base_ count as delivered,
+/// including ids that never existed.
 bool Inbox::must_wait(std::uint64_t id, std::uint16_t distance) const {
     return distance > 0 && distance <= id - base_ && state(id - distance) != State::delivered;
 }
@@ -204,7 +204,7 @@ void Inbox::release(std::uint32_t index) {
     waiting_.release(index);
 }
 
-/// Keeps the message until the one before it is delivered, or take_ready() is called.
+/// Keeps the message until its predecessor is delivered, or, without one to wait for, until take_ready().
 void Inbox::wait(std::uint64_t id, std::uint16_t distance, std::span<const std::byte> bytes, bool goes_on) {
     const std::uint32_t index = keep(id, bytes, goes_on);
     slot(id).state = State::waiting;

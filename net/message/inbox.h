@@ -1,5 +1,5 @@
 #pragma once
-// The receiving half of a connection's messages: what is old or known is dropped, what comes too early waits.
+// The receiving half of a connection's messages: drops old and duplicate messages, and keeps early ones.
 
 #include <array>
 #include <cstddef>
@@ -14,36 +14,36 @@
 
 namespace shoal::net {
 
-/// All reliable messages under way have at most this many bytes together. So an Inbox keeps no more, but for
-/// the first pieces of one large message, which may be under way no longer.
+/// Reliable messages in flight have at most this many bytes together. An Inbox keeps at most
+/// kMaxReliableBytes more: the first pieces of an incomplete message, which may be acknowledged already.
 constexpr std::uint32_t kReliableWindowBytes = 1024 * 1024;
 
-/// Everything is allocated on first use.
+/// Allocates on first use.
 class Inbox {
 public:
     explicit Inbox(std::uint64_t first_id) : base_(first_id), newest_id_(first_id - 1) {}
 
-    /// What the ids in this packet are nearest to. The number may be at most 64 behind the newest.
+    /// The id that the ids in this packet are nearest to. The packet is at most 64 older than the newest.
     std::uint64_t expected_id(std::uint64_t packet_number) const;
-    /// Whether a correct sender could send these messages now.
+    /// Returns whether a correct sender can send these messages now. Limits the bytes that wait.
     bool plausible(const Packet& packet) const;
 
-    /// Whether the messages of a plausible packet can be kept: the slots for their ids are a small multiple
-    /// of those that messages have used. If not, the packet must not be acknowledged: the sender repeats
-    /// them. Those that is_next() is true of can arrive all the same.
+    /// Returns whether the messages of a plausible packet can be kept: their ids must need at most a small
+    /// multiple of the slots used so far. If false, do not acknowledge the packet, so that the sender repeats
+    /// the messages; arrive() may still take those with is_next().
     bool has_room(const Packet& packet) const;
-    /// Whether no other message must come first.
+    /// True for unreliable and sequenced messages, and for the lowest reliable id that is not delivered.
     bool is_next(const Frame& frame) const {
         return frame.channel != Channel::reliable || (frame.id == base_ && !frame.is_parity);
     }
 
     enum class Arrival : std::uint8_t { now, whole, kept, known, outdated };
-    /// now: deliver this message. whole: deliver whole(), which this one completes. If it is reliable, after
-    /// any of these but `known` everything from take_ready(). Requires that the packet was plausible.
+    /// now: deliver this message. whole: deliver whole(), which this message completes. For a reliable
+    /// message, unless known, then deliver everything from take_ready(). Requires plausible(packet).
     Arrival arrive(const Packet& packet, const Frame& frame);
-    /// The message of several pieces that is complete now. Valid until the next one is.
+    /// The last complete message of several pieces. Valid until the next one is complete.
     std::span<const std::byte> whole() const { return whole_; }
-    /// The next message that need wait no longer, copied into `buffer`, or whole().
+    /// Returns the next message that need not wait any longer, in `buffer` or whole(); or nothing.
     std::optional<std::span<const std::byte>> take_ready(std::span<std::byte, kMaxMessageBytes> buffer);
 
     std::uint32_t waiting_bytes() const { return waiting_bytes_; }
@@ -52,19 +52,19 @@ private:
     static constexpr std::uint32_t kNone = kNoIndex;
     enum class State : std::uint8_t { missing, waiting, delivered };
     struct Slot {
-        std::uint32_t waiters = kNone;  // messages to deliver after this one
-        std::uint32_t pieces = kNone;   // the latest one of the message that this one goes on with
+        std::uint32_t waiters = kNone;  // list of messages to deliver after this one
+        std::uint32_t pieces = kNone;   // the piece before this one, of the same message
         State state = State::missing;
     };
     struct Waiting {
         std::uint64_t id;
         std::uint32_t bytes;    // in store_
-        std::uint32_t next;     // in the same list; of a piece the one before
-        std::uint32_t message;  // pieces: bytes of all up to this one
+        std::uint32_t next;     // in the same list; for a piece: the piece before
+        std::uint32_t message;  // for a piece: bytes of all pieces up to this one
         std::uint16_t size;
         bool goes_on;
     };
-    /// The bytes of one message; or a parity, of messages id and id - 1.
+    /// The bytes of a small message, or the parity of messages id and id - 1.
     struct Small {
         std::uint64_t id = 0;  // 0: none
         std::uint16_t size = 0;
@@ -83,21 +83,21 @@ private:
     void remember(std::uint64_t id, std::span<const std::byte> bytes);
     bool recover(const Small& parity);
 
-    std::uint64_t base_;           // the lowest reliable id not delivered
+    std::uint64_t base_;           // the lowest reliable id that is not delivered
     Fifo<Slot> slots_;             // ids from base_
-    IndexPool<Waiting> waiting_;   // in lists: of each slot, of each large message, ready
-    std::uint32_t ready_ = kNone;  // to be delivered, in this order
+    IndexPool<Waiting> waiting_;   // in lists: Slot::waiters, Slot::pieces, ready_
+    std::uint32_t ready_ = kNone;  // list of messages to deliver, in this order
     std::uint32_t waiting_bytes_ = 0;
     MessageStore store_;
     std::vector<std::byte> whole_;
-    // From the first parity on: recent messages, by id modulo their count; then parities of two missing ones.
+    // From the first parity on: recent messages, by id modulo their count; then parities of missing messages.
     std::vector<Small> small_;
     std::uint8_t next_parity_ = 0;
 
-    std::uint64_t newest_id_;                // in all packets
-    std::uint64_t newest_packet_ = 0;        // that had reliable messages
-    std::vector<std::uint64_t> newest_ids_;  // in all packets up to a number, by number modulo 128
-    std::vector<std::uint64_t> sequenced_;   // by key: newest packet that brought one
+    std::uint64_t newest_id_;                // highest id in all packets
+    std::uint64_t newest_packet_ = 0;        // highest number of a packet with reliable messages
+    std::vector<std::uint64_t> newest_ids_;  // highest id in packets up to a number, by number modulo 128
+    std::vector<std::uint64_t> sequenced_;   // by key: number of the newest packet with such a message
 };
 
 }  // namespace shoal::net

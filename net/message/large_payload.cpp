@@ -6,7 +6,7 @@
 
 namespace shoal::net {
 
-// However many messages wait, an allowed payload does not run out of fragments.
+// Even if each fragment has the smallest share, kMaxFragments are enough.
 static_assert(kMaxFragments * kMinPayloadBytes >= kMaxLargePayloadBytes);
 
 void OutgoingPayload::start(std::span<const std::byte> payload, std::uint64_t number) {
@@ -58,7 +58,7 @@ std::optional<PacketFate> OutgoingPayload::lose() {
     return close(open_.begin(), false, Duration(0));
 }
 
-/// What has not left yet would be in vain.
+/// Ends a payload. Its fragments that were not sent yet are not sent any more.
 PacketFate OutgoingPayload::close(std::vector<Open>::iterator payload, bool delivered, Duration rtt) {
     if (payload + 1 == open_.end()) left_ = bytes_.size();
     const PacketFate fate{payload->number, delivered, rtt};

@@ -1,5 +1,5 @@
 #pragma once
-// The bytes of waiting messages: in blocks, so that room freed by one serves any other.
+// The bytes of waiting messages, in blocks of one size, so that any message can use the room of another.
 
 #include <algorithm>
 #include <array>
@@ -12,13 +12,13 @@
 
 namespace shoal::net {
 
-/// Grows with what is in it and keeps what it has; its owner bounds that. No allocation once grown.
+/// Grows with its contents and never shrinks; its owner limits the contents. No allocation once grown.
 class MessageStore {
 public:
-    /// Keeps a copy; the handle is kNoIndex for no bytes at all.
+    /// Keeps a copy and returns its handle: kNoIndex for an empty message.
     std::uint32_t put(std::span<const std::byte> message) {
         std::uint32_t after = kNoIndex;
-        while (!message.empty()) {  // the last block first
+        while (!message.empty()) {  // from the last block to the first
             const std::span<const std::byte> last = message.subspan((message.size() - 1) / kBlock * kBlock);
             const std::uint32_t index = blocks_.take();
             std::memcpy(blocks_[index].bytes.data(), last.data(), last.size());
@@ -28,7 +28,7 @@ public:
         }
         return after;
     }
-    /// The first out.size() bytes, which must be there.
+    /// Reads the first out.size() bytes. The message must have as many.
     void read(std::uint32_t handle, std::span<std::byte> out) const {
         for (; !out.empty(); handle = blocks_[handle].next) {
             const std::size_t count = std::min(out.size(), kBlock);

@@ -11,10 +11,10 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-// The figures were tuned on build/bench/paths. RATE.md names the rule of each.
+// The constants were tuned with build/bench/paths. RATE.md has the rule that uses each.
 constexpr Duration kRound = 100ms;
 constexpr int kRoundAcks = 4;
-constexpr double kUsed = 0.8;  // of the rate was sent: what limits is the rate, not the game
+constexpr double kUsed = 0.8;  // at least this part of the rate was sent: the rate limits, not the game
 constexpr Duration kLongSilence = 200ms;
 
 constexpr double kStartGain = 1.75;
@@ -26,7 +26,7 @@ constexpr float kEvenSteps = 10, kStepGrowth = 1.25F;
 constexpr float kMaxLead = 1.15F, kPeakFades = 0.9F;
 constexpr Duration kCareful = 8s;
 
-constexpr double kStrongest = 0.1, kStrongTest = 0.3, kGentlest = 0.5;  // parts of the full rate
+constexpr double kStrongest = 0.1, kStrongTest = 0.3, kGentlest = 0.5;  // Drain::part
 constexpr float kWeakest = 0.9F;
 constexpr double kEasilyDrained_s = 0.2;
 constexpr Duration kShortestDrain = 100ms, kLongestTest = 500ms, kLongestDrain = 4s, kSeenAfter = 300ms;
@@ -36,7 +36,7 @@ constexpr double kMuchLonger = 1.5;
 constexpr int kStandsLong = 16;  // rounds
 constexpr Duration kLookEvery = 10s, kLook = 200ms;
 
-constexpr double kAnswer = 0.3;  // of what a drain must take from a queue of ours
+constexpr double kAnswer = 0.3;  // part of the expected decrease that shows that the queue was ours
 constexpr int kVerdictAcks = 2;
 constexpr float kKept = 0.92F, kKeptInJitter = 0.98F;
 constexpr float kLessThanProven = 0.98F;
@@ -70,7 +70,7 @@ void RateController::update(Time now, Duration timeout, ConnectionStats& stats) 
         probe_interval_ = timeout;
     }
     judge_drain(now, stats);
-    // While nothing is heard, all is lost, and that says nothing about the rate.
+    // Without acks all packets seem lost, which says nothing about the rate.
     if (!is_broken_ && now - last_news_ < timeout) watch_loss(now, stats);
     const Duration floor = round_trips_.floor();
     const Duration length = round_length(floor > Duration(0) ? floor : stats.rtt);
@@ -159,15 +159,15 @@ void RateController::set_rate(double rate) {
 }
 
 bool RateController::is_queue_growing(Time now, const ConnectionStats& stats) const {
-    // Just after a drain the delivered rate is the drain's, and the quotient would show a queue.
+    // Just after a drain the delivered rate is that of the drain, and the quotient would show a queue.
     if (now < last_verdict_ + stats.rtt + 2 * kRound) return false;
     const Seconds in_flight(static_cast<double>(stats.bytes_in_flight) /
                             std::max(delivered_lately(), kMinRate));
     return in_flight > kMuchLonger * Seconds(std::max(stats.latest_rtt, stats.rtt)) + Seconds(kRound);
 }
 
-/// The best average of two consecutive rounds among the last eight, at most what was sent, and the usual
-/// loss.
+/// The highest average delivered rate of two consecutive rounds among the last eight, at most most_sent_,
+/// plus the usual loss.
 float RateController::best() const {
     float most = 0;
     for (std::size_t i = 0; i + 1 < delivered_.size() && delivered_[i + 1] > 0; ++i)
@@ -192,7 +192,7 @@ void RateController::end_round(Time now, const ConnectionStats& stats) {
     round_ = {.began = now};
 
     const Duration queue_before = round_trips_.queue();
-    // A drain spreads the round trips itself.
+    // A drain itself spreads the round trips.
     round_trips_.end_round(now, drain_.state == Drain::State::none && now >= last_verdict_ + 2 * kRound);
     const Duration queue = round_trips_.queue();
     if (queue > kSomeQueue && (drain_.state == Drain::State::none || queue < queue_before)) {
@@ -342,7 +342,7 @@ void RateController::believe_drain() {
 }
 
 void RateController::watch_loss(Time now, const ConnectionStats& stats) {
-    // After a drain of ours the fates say little about a full path.
+    // Fates of packets sent during a drain say little about a full path.
     const bool can_try = drain_.state == Drain::State::none && now >= last_verdict_ + stats.rtt + 2 * kRound;
     const UsualLoss::Verdict verdict = loss_.update(now, stats.rtt, can_try);
     if (verdict == UsualLoss::Verdict::suspicion) {

@@ -1,6 +1,6 @@
 #pragma once
-// How fast one connection may send: a rate that follows the queue of the path. net/RATE.md has the rules in a
-// table, the reason for each, and the sources.
+// How fast one connection may send: the rate depends on the queue of the path. net/RATE.md has the rules in a
+// table, their reasons and sources.
 
 #include <array>
 #include <cstddef>
@@ -14,48 +14,48 @@
 
 namespace shoal::net {
 
-/// One direction of one connection. Bytes are whole datagrams, rates are bytes per second.
-/// Reads rtt, latest_rtt and bytes_in_flight of the stats; writes rate, queue_delay and rate_limit.
+/// One direction of one connection. Bytes are those of whole datagrams; rates are bytes per second. Reads
+/// rtt, latest_rtt and bytes_in_flight of the stats; writes rate, queue_delay and rate_limit.
 class RateController {
 public:
     static constexpr float kMinRate = 4'000;
 
-    /// `first_rate` holds after the first ten packets, until acks come. `max_rate` is at least kMinRate.
+    /// `first_rate` is the rate until acks come, after a first burst of ten packets. `max_rate` >= kMinRate.
     RateController(std::uint64_t first_rate, std::uint64_t max_rate, Time now, ConnectionStats& stats)
         : RateController(static_cast<float>(first_rate), std::max(kMinRate, static_cast<float>(max_rate)),
                          now) {
         stats.rate = rate_;
     }
 
-    /// Once per tick, after the news was reported: adds to the budget, decides, watches the breaker.
-    /// `timeout`: after which an answer is overdue.
+    /// Call it once per tick, after on_news(): adds to the budget, changes the rate, opens the breaker.
+    /// `timeout`: the time after which an ack is overdue.
     void update(Time now, Duration timeout, ConnectionStats& stats);
 
-    /// A packet whose fate will be known, after SentPackets took it.
+    /// A packet with a fate was sent. Call it after SentPackets::sent_tracked().
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
-    /// A packet without fate, such as an ack.
+    /// A packet without a fate, such as an ack, was sent.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
-    /// Something else than the rate keeps messages and payloads from being sent in this tick.
+    /// `why`, which is not the rate, prevents messages and payloads in this tick.
     void on_denied(RateLimit why) { denied_ = why; }
     /// The fate of a packet, or a late ack.
     void on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats);
     /// At least kMinRate.
     void set_max_rate(std::uint64_t max_rate);
-    /// The path is another one: what was learned of the former is forgotten.
+    /// The path has changed: forgets its estimates.
     void restart(Time now);
 
-    /// Whether a packet of any size may go now.
+    /// Returns whether a packet of any size may be sent now.
     bool may_send() const { return !is_broken_ && budget_.is_left(); }
-    /// The same for a few small messages.
+    /// Returns whether a few small messages may be sent now.
     bool may_send_urgent() const { return !is_broken_ && budget_.is_left_for_urgent(); }
-    /// No ack for three timeouts while packets were open: only probes until one comes. Not payloads or
-    /// messages: the other side may refuse to acknowledge those.
+    /// The breaker: no ack came for three timeouts while packets were in flight. Only pings are sent until an
+    /// ack comes, because the other side may not acknowledge payloads and messages.
     bool is_broken() const { return is_broken_; }
-    /// How long no ack came, while packets were open; 0 if none are.
+    /// Time without an ack while packets are in flight; 0 if none are.
     Duration silence(Time now, const ConnectionStats& stats) const {
         return stats.bytes_in_flight > 0 ? now - last_news_ : Duration(0);
     }
-    /// While broken, since the packet before: at first one timeout, each time twice as long, up to a second.
+    /// Time between pings while broken: at first one timeout, then doubled each time, up to a second.
     Duration probe_interval() const { return probe_interval_; }
 
 private:
@@ -63,23 +63,23 @@ private:
         Time began;
         float delivered = 0, sent = 0;  // bytes
         std::uint16_t acks = 0;
-        bool ran_out = false;  // of budget
+        bool ran_out = false;  // the budget was used up
     };
-    /// For a moment less is sent, to see whether the queue answers.
+    /// A drain: sends less for a moment, to see whether the queue becomes shorter.
     struct Drain {
         enum class State : std::uint8_t {
             none,
-            looking,   // for the smallest round trip, without suspicion
+            looking,   // at half the rate, to measure the floor; no suspicion
             draining,  // the rate is `part` of `full`
-            judging    // until packets sent after it were acknowledged
+            judging    // over; waits for acks of packets sent after it
         };
         State state = State::none;
-        bool is_second = false;   // the first one changed nothing
+        bool is_second = false;   // the first drain changed nothing
         bool is_growing = false;  // the queue was growing fast when the drain began
         bool is_gentle = false;   // the game used less than the rate when the drain began
-        std::uint8_t acks = 0;    // of packets sent after it
-        float part = 0;           // of `full` that is sent meanwhile
-        float full = 0;           // what the path seems to carry
+        std::uint8_t acks = 0;    // acks of packets sent after the drain
+        float part = 0;           // the part of `full` that is sent during the drain
+        float full = 0;           // estimated capacity of the path
         float rate_before = 0;
         Time began{0}, ends{0};
         Duration rtt_before{0};
@@ -107,21 +107,21 @@ private:
 
     float first_rate_, max_rate_;
     float rate_ = kMinRate;
-    Time started_;  // packets sent earlier took, at least in part, another path
+    Time started_;  // packets sent earlier are ignored; they may have taken another path
     Budget budget_{started_};
 
     RoundTrips round_trips_{started_};
     UsualLoss loss_{started_};
     Round round_{.began = started_};
-    std::array<float, 8> delivered_{};  // rates of the last rounds, newest first; 0: none yet
-    float most_sent_ = 0;               // the highest rate_ of the last rounds; fades
-    float full_path_rate_ = 0;          // delivered while there was a queue, smoothed
-    float growth_steps_ = 0;            // since the last queue
-    float best_of_start_ = 0;           // the most that a round of the start delivered
+    std::array<float, 8> delivered_{};  // delivered rates of the last rounds, newest first; 0: none
+    float most_sent_ = 0;               // the highest rate_ of the last rounds; decays
+    float full_path_rate_ = 0;          // delivered rate while there was a queue, smoothed
+    float growth_steps_ = 0;            // consecutive steps of growth; a drain resets them
+    float best_of_start_ = 0;           // the highest delivered rate of the start
     float rate_before_trial_ = 0;
-    float proven_rate_ = 0;             // Drain::full of the last queue that proved to be ours
-    std::uint8_t standing_rounds_ = 0;  // rounds in a row that ended with a standing queue
-    std::uint8_t disbelieved_ = 0;      // verdicts in a row that were taken for chance
+    float proven_rate_ = 0;             // Drain::full of the last drain that shortened a queue
+    std::uint8_t standing_rounds_ = 0;  // consecutive rounds with a standing queue
+    std::uint8_t disbelieved_ = 0;      // consecutive verdicts that were treated as chance
     std::uint8_t rounds_without_growth_ = 0;
     bool is_starting_ = true;
     bool was_used_ = false;  // the previous round used the rate
@@ -129,12 +129,12 @@ private:
 
     Drain drain_;
     Time last_verdict_{0};
-    Time wait_until_{0};      // no drain begins before this time
-    Duration drain_wait_{0};  // the last wait after a drain that changed nothing; doubles
+    Time wait_until_{0};      // no drain begins before
+    Duration drain_wait_{0};  // last wait after drains that changed nothing; doubles
     Time last_look_ = started_;
     Time careful_until_{0};
 
-    Time last_news_ = started_;  // when the last ack came, or nothing was in flight
+    Time last_news_ = started_;  // last time when an ack came or nothing was in flight
     Duration usual_silence_{0};
     Duration probe_interval_{0};
     bool is_broken_ = false;

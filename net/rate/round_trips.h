@@ -1,5 +1,5 @@
 #pragma once
-// What the round trips of one path say about a queue on it, and what is only jitter. Sources: RATE.md.
+// Estimates from the round trips of one path how long its queue is, and how much is jitter. Sources: RATE.md.
 
 #include <algorithm>
 #include <array>
@@ -10,20 +10,20 @@
 
 namespace shoal::net {
 
-/// The round trips of one connection, in rounds whose ends the caller sets.
+/// The round trips of one connection, in rounds; the caller ends each round.
 class RoundTrips {
 public:
     explicit RoundTrips(Time now) : window_began_(now) { rounds_.fill(Short::max()); }
 
-    /// `is_exact`: the ack names this packet first. The others that it names waited for it: they count for
-    /// the smallest round trip and not for the spread.
+    /// `is_exact`: the newest packet that its ack names. The other packets of the ack waited for that one:
+    /// they count for the smallest round trip, but not for the spread.
     void sample(Duration rtt, bool is_exact) {
         smallest_ = std::min(smallest_, rtt);
         if (is_exact) largest_ = std::max(largest_, rtt);
         base_ = std::min(base_, rtt);
     }
-    /// No effect if there was no sample since the last call. `learns_spread`: false if the rate was changed
-    /// on purpose, which spreads the round trips, too.
+    /// No effect without a sample since the last call. `learns_spread`: false during and just after a drain,
+    /// which also spreads the round trips.
     void end_round(Time now, bool learns_spread) {
         if (smallest_ == kNone) return;
         if (learns_spread && largest_ > smallest_) spread_ += (largest_ - smallest_ - spread_) / kSpreadGain;
@@ -41,8 +41,8 @@ public:
         window_began_ = now;
     }
 
-    /// The round trip without a queue: the smallest of the last 10 to 20 s, or what was accepted since.
-    /// 0 before the first sample.
+    /// The round trip without a queue: the smallest of the last 10 to 20 s, or the accepted one if that is
+    /// larger. 0 before the first sample.
     Duration floor() const {
         const Duration base = std::min(base_, base_before_);
         return base == kNone ? Duration(0) : std::max(base, accepted_);
@@ -51,44 +51,44 @@ public:
     Duration queue() const { return queue_; }
     /// The smallest round trip of the last eight rounds, less floor(). At least 0; 0 before eight rounds.
     Duration standing() const { return standing_; }
-    /// How far the round trips of a round lie apart, smoothed.
+    /// The largest round trip of a round less the smallest, smoothed.
     Duration spread() const { return spread_; }
-    /// The spread, or what the ticks of both ends add, if that is more.
+    /// The spread, but at least kTicks, the delay that the ticks of both ends add.
     Duration band() const { return std::max(spread_, kTicks); }
     /// The smallest round trip of the current round and the one before it.
     Duration recent() const { return std::min<Duration>(smallest_, rounds_[0]); }
 
-    /// Even the smallest delay of eight rounds is too much, by this factor.
+    /// Even the smallest delay of eight rounds is more than `factor` times the threshold.
     bool is_standing(int factor = 1) const {
         return standing_ > factor * (kStandingQueue + tolerated_ + band() / 4);
     }
-    /// The delay is more than the path is known to scatter by, or it stands.
+    /// The delay is more than the known spread of the path explains, or is_standing().
     bool is_high(int factor = 1) const {
         return queue_ > factor * (kStandingQueue + tolerated_ + band()) || is_standing(factor);
     }
-    /// So little delay that the rate may grow.
+    /// The delay is so low that the rate may grow.
     bool is_low() const { return queue_ < kStandingQueue + band() / 2; }
-    /// So little delay that a queue is gone.
+    /// This round trip shows that the queue is empty.
     bool is_empty(Duration rtt) const { return rtt - floor() <= kStandingQueue + band() / 4; }
-    /// The delay scatters so much, or was suspected in vain, that a verdict may be chance.
+    /// The verdict of a drain may be chance: the spread is wide, or drains did not reduce the delay before.
     bool is_jittery() const { return spread_ > kWideSpread || tolerated_ > Duration(0); }
 
-    /// A delay that does not answer to our rate is the path's: floor() is at least `rtt` until renew(), or
-    /// until the smallest of eight rounds is less.
+    /// The delay does not depend on our rate, so it belongs to the path: floor() is at least `rtt` until
+    /// renew(), or until the smallest round trip of eight rounds is less.
     void accept(Duration rtt) {
         tolerate();
         accepted_ = rtt;
         queue_ = standing_ = Duration(0);
         rounds_.fill(Short::max());
     }
-    /// The delay of the last round is not our queue, but it does not stay: allow this much more delay.
+    /// The delay of the last round is not our queue, and may pass: raises tolerated() to its excess.
     void tolerate() {
         tolerated_ =
             std::clamp(std::max(queue_ - band(), standing_ - band() / 4), tolerated_, kMostTolerated);
     }
-    /// Extra delay that is accepted as normal, because drains did not reduce it; at most 100 ms.
+    /// Delay accepted as normal, because drains did not reduce it; at most 100 ms.
     Duration tolerated() const { return tolerated_; }
-    /// Forgets what was accepted and halves what is tolerated. To be called every ten seconds or so.
+    /// Forgets the accepted floor and halves tolerated(). To be called about every ten seconds.
     void renew() {
         accepted_ = Duration(0);
         tolerated_ /= 2;
@@ -104,9 +104,9 @@ private:
     static constexpr Duration kMostTolerated = std::chrono::milliseconds(100);
     static constexpr int kSpreadGain = 8;  // rounds
 
-    Duration smallest_ = kNone, largest_{0};       // of this round
-    std::array<Short, 8> rounds_;                  // the smallest of each, newest first
-    Duration base_ = kNone, base_before_ = kNone;  // the smallest of this window and of the previous one
+    Duration smallest_ = kNone, largest_{0};       // of this round so far
+    std::array<Short, 8> rounds_;                  // smallest of each of the last eight rounds, newest first
+    Duration base_ = kNone, base_before_ = kNone;  // smallest of this window and of the previous one
     Time window_began_;
     Duration spread_{0};
     Duration accepted_{0}, tolerated_{0};

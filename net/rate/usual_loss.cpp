@@ -6,15 +6,15 @@
 namespace shoal::net {
 namespace {
 
-constexpr Duration kPeriod = std::chrono::seconds(1);  // doubled until it is three round trips
+constexpr Duration kPeriod = std::chrono::seconds(1);  // of an epoch; doubled until it is three round trips
 constexpr Duration kLongest = std::chrono::seconds(4);
 constexpr int kFates = 24, kRuns = 8;                  // enough for an estimate
-constexpr float kBorne = 0.05F;                        // loss so far above the usual loss starts no trial
-constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;  // in all, by one trial
-constexpr float kCured = 0.4F;  // of the loss before: a full queue loses less than this after the cut
+constexpr float kBorne = 0.05F;                        // loss above the usual loss that starts no trial
+constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;  // of usual_; most increase by one trial
+constexpr float kCured = 0.4F;  // part of the loss before; a full queue loses less after the cut
 constexpr float kFading = 1.0F / 16;
-constexpr float kDoubtful = 0.08F;  // less than one trial can add
-constexpr int kDoubtEvery = 16;     // periods
+constexpr float kDoubtful = 0.08F;  // lower than kMostMore
+constexpr int kDoubtEvery = 16;     // epochs
 
 }  // namespace
 

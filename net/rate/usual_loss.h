@@ -1,6 +1,6 @@
 #pragma once
-// Loss that a lower rate does not cure is a property of the path, like wireless noise. The connection accepts
-// it. A trial tells: the rate is cut for a moment, and the loss falls or does not. Sources: RATE.md.
+// Loss that a lower rate does not reduce is a property of the path, like radio noise. The connection accepts
+// it. A trial finds out: it cuts the rate for a moment and compares the loss. Sources: RATE.md.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,26 +9,26 @@
 
 namespace shoal::net {
 
-/// Loss of one connection, in epochs of a second or more. An epoch ends when the host's clock
-/// reaches a multiple of its length, so connections with similar round trips begin their trials together.
+/// Loss of one connection, in epochs of a second or more. An epoch ends when the host's clock reaches a
+/// multiple of its length: connections with similar round trips begin their trials together.
 class UsualLoss {
 public:
     enum class Verdict : std::uint8_t {
         none,       // no epoch ended, or its loss was usual
-        suspicion,  // more loss than usual: cut the rate, which begins a trial
+        suspicion,  // more loss than usual; a trial begins: cut the rate
         harmless,   // the trial did not lower the loss: undo the cut
-        congestion  // it did
+        congestion  // the trial lowered the loss: keep the rate low
     };
 
     explicit UsualLoss(Time now) : epoch_{.began = now} {}
 
-    /// A fate, of a packet sent at `sent`. `is_late`: on_lost() was called for it.
+    /// The fate of a packet sent at `sent`. `is_late`: on_lost() was called for it before.
     void on_delivered(Time sent, std::size_t bytes, bool is_late);
     void on_lost(Time sent, std::size_t bytes);
-    /// Ends an epoch if one is due. Once per tick. `can_try`: whether a trial may begin.
+    /// Ends an epoch if it is due. Call it once per tick. `can_try`: a trial may begin.
     Verdict update(Time now, Duration rtt, bool can_try);
 
-    /// 0..0.35: the part of what is sent that is lost at any rate.
+    /// 0..0.35: the part of sent bytes that is lost at any rate.
     float usual() const { return usual_; }
     bool is_trial() const { return is_trial_; }
     /// Bytes per second delivered in the epoch that ended with the last verdict.

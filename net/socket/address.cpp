@@ -41,9 +41,9 @@ Address Address::ipv6(const std::array<std::uint8_t, 16>& ip, std::uint16_t port
 }
 
 Result<Address> Address::parse(std::string_view text, std::uint16_t default_port) {
-    std::string_view host = text, port;  // the port with its colon
+    std::string_view host = text, port;  // `port` includes the colon
     const bool has_bracket = text.starts_with('[');
-    // Two colons and no bracket: no port.
+    // Text with two colons and no bracket is an IPv6 address without a port.
     const bool is_ipv6 = has_bracket || text.find(':') != text.rfind(':');
     if (has_bracket) {
         const std::size_t close = text.find(']');

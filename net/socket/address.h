@@ -1,5 +1,5 @@
 #pragma once
-// Where a datagram comes from or goes to: an IPv4 or IPv6 address and a port.
+// Source or destination of a datagram: an IPv4 or IPv6 address and a port.
 
 #include <array>
 #include <compare>
@@ -14,8 +14,8 @@
 
 namespace shoal::net {
 
-/// A plain value. IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) are always stored as IPv4, so that one
-/// sender has one Address on a dual-stack socket too.
+/// IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) are always stored as IPv4, so that a sender has the same
+/// Address on a dual-stack socket.
 struct Address {
     enum class Family : std::uint8_t { none, ipv4, ipv6 };
 
@@ -23,8 +23,8 @@ struct Address {
     std::uint32_t scope = 0;            // IPv6 link-local interface index, else 0
     std::uint16_t port = 0;             // host order
     Family family = Family::none;
-    // Which of this machine's addresses a datagram came to: a number that the receiving Socket gave, from
-    // which it answers. 0: the system chooses. No part of the address: not compared, hashed or printed.
+    // Number of the local address that a datagram came to, given by the Socket that received it; the Socket
+    // answers from that address. 0: the system chooses. Not compared, hashed or printed.
     std::uint8_t local = 0;
 
     static Address ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d, std::uint16_t port) {
@@ -35,7 +35,7 @@ struct Address {
     /// The IPv6 wildcard; a socket bound to it also serves IPv4.
     static Address any(std::uint16_t port) { return ipv6({}, port); }
 
-    /// "1.2.3.4:5", "[::1]:5"; the port may be left out and is then `default_port`. Never resolves names.
+    /// Reads "1.2.3.4:5" or "[::1]:5". Without a port: `default_port`. Never resolves names.
     static Result<Address> parse(std::string_view text, std::uint16_t default_port = 0);
 
     /// Parses back to the same address (a scope is printed as %number).
@@ -52,7 +52,7 @@ struct Address {
 
 }  // namespace shoal::net
 
-/// Spreads well, but without a key: a stranger can make addresses that share a bucket.
+/// Not keyed: a stranger can choose addresses that share a bucket.
 template <>
 struct std::hash<shoal::net::Address> {
     std::size_t operator()(const shoal::net::Address& address) const noexcept;

@@ -148,7 +148,7 @@ Time BadNetwork::next_due(Time at_most) const {
 }
 
 BadNetwork::Place& BadNetwork::place(const Address& address) {
-    // The way out has the seed after that of the first way in.
+    // out_ has the seed seed_ + 1.
     const std::uint64_t seed = seed_ + places_.size() + (places_.empty() ? 0 : 1);
     return places_.try_emplace(address, *this, address, seed).first->second;
 }

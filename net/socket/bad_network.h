@@ -1,5 +1,5 @@
 #pragma once
-// A bad network before a socket, or between the endpoints of one program.
+// A simulated bad network, between an endpoint and its socket or between the endpoints of one program.
 
 #include <unordered_map>
 #include <vector>
@@ -11,19 +11,19 @@ namespace shoal::net {
 /// Probabilities are 0..1, per datagram, independent of each other.
 struct LinkConfig {
     Duration latency{0};  // one way
-    Duration jitter{0};   // each delay is up to this much longer, evenly
-    Duration spread{0};   // each delay is up to this much longer or shorter, evenly; never below zero
+    Duration jitter{0};   // added to each delay: 0 to this much, uniformly distributed
+    Duration spread{0};   // added to each delay: +- this much, uniformly distributed; never below zero
     double loss = 0;
-    double burst = 0;         // chance that a burst of loss starts here
-    double burst_length = 8;  // datagrams lost in a burst, mean; >= 1
+    double burst = 0;         // chance that a burst of loss starts with this datagram
+    double burst_length = 8;  // mean number of datagrams lost in a burst; >= 1
     double duplicate = 0;     // chance of a second copy, with its own delay
-    double reorder = 0;       // chance to be held back by reorder_delay; all others keep their order
+    double reorder = 0;       // chance of a delay of reorder_delay more; all others keep their order
     Duration reorder_delay = std::chrono::milliseconds(20);
-    double corrupt = 0;              // chance that one to four bits flip, or the end is cut off
-    std::size_t max_queued = 65536;  // datagrams under way; more are lost
-    // A bottleneck before the latency: datagrams pass one after the other, in order of arrival.
+    double corrupt = 0;              // chance that one to four bits flip, or the end is missing
+    std::size_t max_queued = 65536;  // datagrams in flight; more are lost
+    // A bottleneck before the latency. Datagrams pass it one by one, in order of arrival.
     std::uint64_t bytes_per_second = 0;   // 0: none
-    std::size_t queue_bytes = 64 * 1024;  // waiting for it; what does not fit is lost (tail drop)
+    std::size_t queue_bytes = 64 * 1024;  // its queue; datagrams that do not fit are lost (tail drop)
 };
 
 struct LinkStats {
@@ -32,8 +32,8 @@ struct LinkStats {
     std::uint64_t duplicated = 0, reordered = 0, corrupted = 0;
 };
 
-/// One direction of one path, or of many: takes datagrams and gives back what a real path would leave of
-/// them. Same seed and same calls, same result, on every platform.
+/// Simulates one direction of one or more paths. The same seed and calls give the same result on every
+/// platform.
 class LinkConditioner {
 public:
     struct Datagram {
@@ -41,12 +41,12 @@ public:
         Address to;
         std::vector<std::byte> bytes;
         Time due{0};
-        std::uint64_t order = 0;  // of those due at the same time
+        std::uint64_t order = 0;  // decides between datagrams due at the same time
     };
 
     LinkConditioner(const LinkConfig& config, std::uint64_t seed) : config_(config), random_state_(seed) {}
 
-    /// May be changed at any time; what is under way keeps its due time.
+    /// Valid at any time; datagrams in flight keep their due time.
     void set_config(const LinkConfig& config) {
         config_ = config;
         in_burst_ = in_burst_ && config.burst > 0;
@@ -54,13 +54,13 @@ public:
     const LinkConfig& config() const { return config_; }
 
     void push(const Address& from, const Address& to, std::span<const std::byte> bytes, Time now);
-    /// Takes the next datagram that is due by `now`, earliest first. The old bytes of `out` are reused.
+    /// Takes the earliest datagram that is due by `now`, or returns false. Reuses the memory of `out`.
     bool pop(Time now, Datagram& out);
 
     std::size_t queued() const { return count_; }
-    /// When the next one is due; only if queued() > 0.
+    /// When the next datagram is due. Requires queued() > 0.
     Time next_due() const { return heap_.front().due; }
-    /// How long a datagram that comes now waits for the bottleneck.
+    /// How long a datagram pushed now would wait for the bottleneck.
     Duration queue_delay(Time now) const;
     const LinkStats& stats() const { return stats_; }
 
@@ -73,48 +73,48 @@ private:
 
     LinkConfig config_;
     LinkStats stats_;
-    std::vector<Datagram> heap_;  // the first count_; the others are there to be used again
+    std::vector<Datagram> heap_;  // the first count_ datagrams; the others keep memory for reuse
     std::size_t count_ = 0;
     std::uint64_t random_state_;
     std::uint64_t next_order_ = 0;
-    Time newest_due_{0};                      // of datagrams that kept their order
+    Time newest_due_{0};                      // of datagrams that keep their order
     std::chrono::nanoseconds busy_until_{0};  // when the bottleneck will have sent all queued datagrams
     bool in_burst_ = false;
 };
 
-/// One way in and one way out, each a LinkConditioner. Same seed and same calls, same result, on every
-/// platform. Before a socket, for one endpoint:
+/// A LinkConditioner for each direction. The same seed and calls give the same result on every platform. With
+/// a socket, for one endpoint:
 ///     BadNetwork network(socket, {.latency = 50ms, .loss = 0.05}, seed);  // the endpoint's Sink
 ///     network.receive_all(socket, endpoint, now);                         // instead of net::receive_all
 ///     network.flush(now);                                                 // after the endpoint's flush
-/// Without sockets, for any number of endpoints with addresses of your choice:
+/// Without sockets, for any number of endpoints, with any addresses:
 ///     BadNetwork network({.latency = 50ms, .loss = 0.05}, seed);
 ///     Host host(config, handler, network.at(server));                     // likewise for each client
 ///     network.receive_all(server, host, now);                             // likewise for each client
-/// A datagram sets out at the time of the latest call.
+/// A datagram is sent at the time of the latest call that has a time.
 class BadNetwork final : public Sink {
 public:
-    /// `outside` is a socket or another Sink, and stays the caller's. `config` is for each direction.
+    /// `outside` is a socket or another Sink, owned by the caller. `config` is for each direction.
     BadNetwork(Sink& outside, const LinkConfig& config, std::uint64_t seed)
         : BadNetwork(&outside, config, seed) {}
-    /// `config` is for the way to each endpoint. What is for an address that no endpoint has is dropped.
+    /// `config` is for the direction to each endpoint. Datagrams to unknown addresses are dropped.
     BadNetwork(const LinkConfig& config, std::uint64_t seed) : BadNetwork(nullptr, config, seed) {}
 
-    /// The Sink of the endpoint with this address. Lives as long as the network.
+    /// The Sink for the endpoint with this address. Valid as long as the network.
     Sink& at(const Address& address) { return place(address); }
-    /// Sends for the endpoint whose socket this network wraps.
+    /// Sends for the endpoint whose socket this network simulates.
     void send(const Address& to, std::span<const std::byte> datagram) override { carry({}, to, datagram); }
 
-    /// Gives `endpoint` what is due, at most `max_datagrams`. Returns how many.
+    /// Passes at most `max_datagrams` due datagrams to `endpoint`. Returns how many.
     std::size_t receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_t max_datagrams = 10'000);
     std::size_t receive_all(const Address& address, Endpoint& endpoint, Time now,
                             std::size_t max_datagrams = 10'000);
-    /// Sends outside what is due.
+    /// Sends due datagrams to `outside`.
     void flush(Time now);
 
     /// When the next datagram is due, or `at_most` if that is earlier.
     Time next_due(Time at_most) const;
-    /// The directions, to change one or to ask what it did.
+    /// The directions: set_config() changes one, stats() counts what it did.
     LinkConditioner& out() { return out_; }
     LinkConditioner& in(const Address& address = {}) { return place(address).in; }
 
@@ -141,7 +141,7 @@ private:
     LinkConfig config_;
     std::uint64_t seed_;
     LinkConditioner out_;
-    std::unordered_map<Address, Place> places_;  // the endpoint before a socket has no address
+    std::unordered_map<Address, Place> places_;  // the endpoint of a socket has the empty address
     LinkConditioner::Datagram datagram_;
     Time now_{0};
 };

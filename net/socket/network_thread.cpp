@@ -3,8 +3,8 @@
 namespace shoal::net {
 namespace {
 
-constexpr Duration kPatience = std::chrono::milliseconds(100);  // of a sleeper whom nothing wakes
-constexpr int kTurn = 256;  // datagrams received before sending has its turn
+constexpr Duration kPatience = std::chrono::milliseconds(100);  // longest sleep
+constexpr int kTurn = 256;  // most datagrams received before sending again
 
 }  // namespace
 
@@ -46,8 +46,8 @@ void NetworkThread::send(const Address& to, std::span<const std::byte> datagram)
     queued_.commit();
 }
 
-// Exchanges of one flag have an order. If the thread's came first, it is heard here and the bell rings; if
-// this one did, the thread sees all that was queued before it, and does not sleep.
+// The exchanges of is_asleep_ are ordered. If the thread's exchange came first, this one returns true and
+// wakes it. If this one came first, the thread sees every datagram queued before it, and does not sleep.
 void NetworkThread::flush() {
     if (is_asleep_.exchange(false, std::memory_order_acq_rel)) bell_.send(bell_address_, {});
 }
@@ -70,7 +70,7 @@ bool NetworkThread::wait(Duration at_most) {
     std::unique_lock lock(mutex_);
     return arrival_.wait_for(lock, std::clamp(at_most, Duration(0), kMost), [this] {
         if (arrived_.readable() != nullptr) return true;
-        is_game_waiting_.exchange(true, std::memory_order_acq_rel);  // as in flush, the other way round
+        is_game_waiting_.exchange(true, std::memory_order_acq_rel);  // as in flush(), with exchanged roles
         return arrived_.readable() != nullptr;
     });
 }
@@ -91,7 +91,7 @@ NetworkThreadStats NetworkThread::stats() const {
 
 void NetworkThread::run() {
     for (;;) {
-        // Asked first: what was queued before stop() shall leave.
+        // Read first: datagrams queued before stop() must be sent.
         const bool is_stopping = is_stopping_.load(std::memory_order_acquire);
         const bool has_sent = send_queued();
         if (is_stopping) break;
@@ -101,7 +101,7 @@ void NetworkThread::run() {
     show_stats();
 }
 
-/// Returns whether there was anything.
+/// Returns whether a datagram was queued.
 bool NetworkThread::send_queued() {
     bool has_sent = false;
     while (const DatagramRing::Slot* const slot = queued_.readable()) {
@@ -112,9 +112,9 @@ bool NetworkThread::send_queued() {
     return has_sent;
 }
 
-/// Returns why it ended: would_block when nothing is left, none when its turn is over.
+/// Returns would_block if nothing is left, none after kTurn datagrams, or the error of the socket.
 NetError NetworkThread::receive_arrived() {
-    DatagramRing::Slot overflow;  // where a datagram goes that has no room
+    DatagramRing::Slot overflow;  // for datagrams without room in the ring
     for (int turn = 0; turn < kTurn; ++turn) {
         DatagramRing::Slot* const room = arrived_.writable();
         DatagramRing::Slot& slot = room ? *room : overflow;
@@ -128,14 +128,14 @@ NetError NetworkThread::receive_arrived() {
         slot.time = clock_();
         arrived_.commit();
         if (is_game_waiting_.exchange(false, std::memory_order_acq_rel)) {
-            const std::lock_guard lock(mutex_);  // the game holds this until it really waits
+            const std::lock_guard lock(mutex_);  // the game holds it until it waits
             arrival_.notify_one();
         }
     }
     return NetError::none;
 }
 
-/// Until something arrives or the game wants something.
+/// Sleeps until a datagram arrives or the game wakes the thread.
 void NetworkThread::sleep(bool is_socket_broken) {
     show_stats();
     is_asleep_.exchange(true, std::memory_order_acq_rel);

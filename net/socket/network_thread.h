@@ -1,7 +1,6 @@
 #pragma once
-// A thread that receives and sends for a game whose own thread is busy for longer than the network should
-// wait. It exists only if the game makes one, and knows nothing but datagrams: the endpoint stays with the
-// game.
+// A thread that receives and sends datagrams, for a game whose own thread is busy for long. It exists only if
+// the game starts one. The endpoint runs on the game's thread.
 
 #include <algorithm>
 #include <atomic>
@@ -15,7 +14,7 @@
 
 namespace shoal::net {
 
-/// A bounded queue of datagrams without locks: one thread writes, another one reads. All memory is made at
+/// A bounded queue of datagrams without locks: one thread writes, another reads. All memory is allocated at
 /// creation.
 class DatagramRing {
 public:
@@ -23,7 +22,7 @@ public:
         Address peer;
         Time time{0};
         std::uint16_t size = 0;
-        std::array<std::byte, kMaxDatagramBytes + 1> bytes;  // one more, so that what is too long shows
+        std::array<std::byte, kMaxDatagramBytes + 1> bytes;  // one more, to notice longer datagrams
         std::span<const std::byte> datagram() const { return std::span(bytes).first(size); }
     };
 
@@ -32,7 +31,7 @@ public:
         : slots_(std::bit_ceil(std::max<std::size_t>(min_capacity, 1))) {}
     std::size_t capacity() const { return slots_.size(); }
 
-    /// Writer: the slot to fill, which commit() then hands over. Null: the ring is full.
+    /// Writer: the slot to fill before commit(). Null: the ring is full.
     Slot* writable() {
         const std::size_t at = written_.load(std::memory_order_relaxed);
         const bool is_full = at - read_.load(std::memory_order_acquire) == slots_.size();
@@ -40,7 +39,7 @@ public:
     }
     void commit() { written_.fetch_add(1, std::memory_order_release); }
 
-    /// Reader: the oldest slot, until release() gives it back. Null: there is none.
+    /// Reader: the oldest slot, valid until release(). Null: the ring is empty.
     Slot* readable() {
         const std::size_t at = read_.load(std::memory_order_relaxed);
         const bool is_empty = at == written_.load(std::memory_order_acquire);
@@ -50,51 +49,49 @@ public:
 
 private:
     std::vector<Slot> slots_;
-    // Counts of slots since the beginning, modulo 2^64; a cache line each.
+    // Counts of slots since creation, modulo 2^64; a cache line each.
     alignas(64) std::atomic<std::size_t> written_{0};
     alignas(64) std::atomic<std::size_t> read_{0};
 };
 
 struct NetworkThreadConfig {
-    std::size_t ring_datagrams = 1024;  // each way, 1.25 kB each; rounded up to a power of two
+    std::size_t ring_datagrams = 1024;  // in each direction, 1.25 kB each; rounded up to a power of two
 };
 
 struct NetworkThreadStats {
-    // As of the last time that the thread had nothing to do:
+    // At the last time when the thread was idle:
     SocketStats socket;
-    std::uint64_t receive_overflow = 0;  // dropped on arrival: the game had not fetched what came before
-    // As of now:
+    std::uint64_t receive_overflow = 0;  // dropped on arrival: the ring is full
+    // At present:
     std::uint64_t send_overflow = 0;  // dropped by send: the ring is full, or > kMaxDatagramBytes
 };
 
-/// All functions are for one thread, the game's. A tick: receive_all(), update(), the endpoint's flush(),
-/// then flush() here.
+/// Only the game's thread may call these functions. A tick: receive_all(), the endpoint's update() and
+/// flush(), then flush() here.
 class NetworkThread final : public Sink {
 public:
-    /// `clock` is called on the new thread, and must count as the game's own time does. Fails when the
-    /// system has no loopback; `socket` is closed then. When it has no thread, std::thread throws, just as
-    /// new does when it has no memory.
+    /// The new thread calls `clock`, which must return the game's time. Fails, and closes `socket`, if the
+    /// system has no loopback. std::thread throws if the system has no thread left.
     static Result<std::unique_ptr<NetworkThread>> start(Socket socket, std::function<Time()> clock,
                                                         const NetworkThreadConfig& config = {});
-    /// Stops.
+    /// Calls stop().
     ~NetworkThread() override;
 
-    /// Queues a copy. It leaves at the next flush() at the latest.
+    /// Queues a copy. The thread sends it after the next flush() at the latest.
     void send(const Address& to, std::span<const std::byte> datagram) override;
     void flush();
 
-    /// Feeds `endpoint` what has arrived, at most `max_datagrams`, with the times of arrival; but none
-    /// earlier than the last call's `now` nor later than this one's, so that its time never goes backwards.
-    /// Returns how many.
+    /// Passes at most `max_datagrams` received datagrams to `endpoint`, with their times of arrival, clamped
+    /// to between the `now` of the last call and of this one: so time never decreases. Returns how many.
     std::size_t receive_all(Endpoint& endpoint, Time now, std::size_t max_datagrams = 10'000);
-    /// Blocks until there is something to receive, or the time is over. Returns whether there is.
+    /// Blocks until a datagram can be received, or the time is over. Returns whether there is one.
     bool wait(Duration at_most);
 
-    /// Sends what was queued, ends the thread and waits for its end. From then on nothing arrives or leaves;
-    /// what has arrived can still be fetched. Again: no effect.
+    /// Sends the queued datagrams and joins the thread. Then nothing is received or sent; receive_all() still
+    /// returns datagrams that arrived before. A second call has no effect.
     void stop();
 
-    /// The socket's.
+    /// The address that the socket is bound to.
     Result<Address> local_address() const { return socket_.local_address(); }
     NetworkThreadStats stats() const;
 
@@ -109,19 +106,19 @@ private:
     void show_stats();
 
     Socket socket_;
-    Socket bell_;  // wakes the thread by a datagram to itself: works on every system
+    Socket bell_;  // wakes the thread by a datagram to itself; works on every system
     Address bell_address_;
     std::function<Time()> clock_;
     DatagramRing arrived_, queued_;
-    std::atomic<bool> is_asleep_{false};  // or about to be: ring the bell
+    std::atomic<bool> is_asleep_{false};  // or about to sleep: flush() must wake it
     std::atomic<bool> is_stopping_{false};
-    std::atomic<bool> is_game_waiting_{false};  // or was: notify it
-    std::uint64_t receive_overflow_ = 0;        // the thread's
-    std::uint64_t send_overflow_ = 0;           // the game's
-    Time newest_{0};                            // that an endpoint was told
+    std::atomic<bool> is_game_waiting_{false};  // or was waiting: notify arrival_
+    std::uint64_t receive_overflow_ = 0;        // used by the thread
+    std::uint64_t send_overflow_ = 0;           // used by the game
+    Time newest_{0};                            // newest time passed to an endpoint
     mutable std::mutex mutex_;
     std::condition_variable arrival_;
-    NetworkThreadStats shown_;  // under the mutex
+    NetworkThreadStats shown_;  // guarded by mutex_
     std::thread thread_;
 };
 

@@ -13,7 +13,7 @@
 #endif
 #include <winsock2.h>
 #include <ws2tcpip.h>
-// Both need what is above.
+// Must follow the headers above.
 #include <mstcpip.h>
 #ifndef SIO_UDP_CONNRESET
 #define SIO_UDP_CONNRESET _WSAIOW(IOC_VENDOR, 12)
@@ -29,7 +29,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-// The system tells which of the machine's addresses a datagram came to, and lets datagrams leave from there.
+// The system tells the local address that a datagram came to, and can send from a chosen local address.
 #if defined(IP_PKTINFO) && defined(IPV6_RECVPKTINFO)
 #define SHOAL_HAS_LOCAL_ADDRESSES
 #endif
@@ -39,20 +39,20 @@ namespace shoal::net {
 namespace {
 
 #ifdef _WIN32
-#define CODE(name) WSA##name  // of an error, which is errno's elsewhere
+#define CODE(name) WSA##name  // name of an error code; elsewhere a value of errno
 
 struct System {
     using Handle = SOCKET;
     using Length = int;
     using Size = int;
 
-    /// Winsock, which then runs until the process ends.
+    /// Starts Winsock, which then runs until the process ends.
     static bool start() {
         static WSADATA data;
         static const bool is_started = WSAStartup(MAKEWORD(2, 2), &data) == 0;
         return is_started;
     }
-    /// A closed port at some peer must not make receiving fail, and nobody gets a port that is taken.
+    /// Also: a peer's closed port does not make receiving fail, and no other program can bind the same port.
     static bool set_non_blocking(Handle handle) {
         u_long on = 1;
         BOOL report_resets = FALSE;
@@ -96,7 +96,7 @@ using Handle = System::Handle;
 using Length = System::Length;
 using LocalIp = decltype(Address::ip);
 
-/// Why the system's last call failed.
+/// Returns why the last system call failed.
 NetError last_error() {
     const auto is_one_of = [last = System::last_code()](auto... codes) { return ((last == codes) || ...); };
     if (is_one_of(CODE(EWOULDBLOCK), CODE(ENOBUFS), ENOMEM)) return NetError::would_block;
@@ -120,14 +120,14 @@ bool set_option(Handle handle, int level, int name, T value) {
     return setsockopt(handle, level, name, reinterpret_cast<const char*>(&value), sizeof value) == 0;
 }
 
-/// Some systems refuse what is too much for them, rather than give less.
+/// Some systems refuse a size that is too large instead of giving less.
 void ask_for_buffer(Handle handle, int name, std::uint32_t bytes) {
     for (bytes = std::min(bytes, 1u << 30); bytes >= 4096; bytes /= 2)
         if (set_option(handle, SOL_SOCKET, name, static_cast<int>(bytes))) return;
 }
 
-/// Routers shall drop what is too long for the next hop. What the system or the socket does not know is left
-/// out; a dual-stack socket knows the options of both families.
+/// Makes routers drop datagrams that are too long for the next hop. A dual-stack socket has the options of
+/// both families; errors of unknown options are ignored.
 void forbid_fragments(Handle handle) {
 #if defined(IP_MTU_DISCOVER) && defined(IP_PMTUDISC_PROBE)
     set_option(handle, IPPROTO_IP, IP_MTU_DISCOVER, int{IP_PMTUDISC_PROBE});
@@ -144,7 +144,7 @@ void forbid_fragments(Handle handle) {
 #endif
 }
 
-/// For a socket of `family`; an IPv6 socket reaches IPv4 by mapped addresses. 0 if it cannot.
+/// Converts an address for a socket of `family`. Returns its length, or 0 if the socket cannot reach it.
 Length to_system(const Address& address, Address::Family family, sockaddr_storage& out) {
     const bool is_ipv4 = address.family == Address::Family::ipv4;
     if (address.family == Address::Family::none || (family == Address::Family::ipv4 && !is_ipv4)) return 0;
@@ -179,7 +179,7 @@ Address from_system(const sockaddr& in) {
 }
 
 #ifdef SHOAL_HAS_LOCAL_ADDRESSES
-/// A message of one datagram, with room to say which address of the machine it came to or shall leave from.
+/// A message of one datagram, with control data for its local address.
 struct Envelope {
     Envelope(std::span<const std::byte> datagram, sockaddr_storage& peer, Length length)
         : bytes{const_cast<std::byte*>(datagram.data()), datagram.size()} {  // sendmsg only reads them
@@ -194,21 +194,21 @@ struct Envelope {
         cmsghdr* const item = CMSG_FIRSTHDR(&message);
         item->cmsg_level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
         item->cmsg_type = is_ipv4 ? IP_PKTINFO : IPV6_PKTINFO;
-        // Without the padding: Linux has room for just so much, and allocates for more.
+        // Without the padding: for longer control data Linux allocates memory.
         item->cmsg_len = static_cast<Length>(CMSG_LEN(is_ipv4 ? sizeof(in_pktinfo) : sizeof(in6_pktinfo)));
         message.msg_controllen = item->cmsg_len;
         const std::size_t at =
             is_ipv4 ? offsetof(in_pktinfo, ipi_spec_dst) : offsetof(in6_pktinfo, ipi6_addr);
         std::memcpy(CMSG_DATA(item) + at, ip.data(), is_ipv4 ? 4 : 16);
     }
-    /// Zeros if the system does not tell.
+    /// Returns the local address that the datagram came to; zeros if the system does not tell.
     LocalIp destination() {
         LocalIp ip{};
         const cmsghdr* const item = CMSG_FIRSTHDR(&message);
         if (item && item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
             in_pktinfo info;
             std::memcpy(&info, CMSG_DATA(item), sizeof info);
-            // Linux has the address to answer from in the first one, also for broadcasts.
+            // On Linux ipi_spec_dst is the address to answer from, also for broadcasts.
             std::memcpy(ip.data(), info.ipi_spec_dst.s_addr ? &info.ipi_spec_dst : &info.ipi_addr, 4);
         } else if (item && item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_PKTINFO) {
             std::memcpy(ip.data(), CMSG_DATA(item) + offsetof(in6_pktinfo, ipi6_addr), ip.size());
@@ -222,11 +222,11 @@ struct Envelope {
 };
 #endif
 
-/// The size as the system has it. `came_to`, if it is not null, is where the datagram came to.
+/// Returns the system's result. Sets `*came_to`, if not null, to the local address that the datagram came to.
 auto receive_datagram(Handle handle, std::span<std::byte> buffer, sockaddr_storage& from,
                       [[maybe_unused]] LocalIp* came_to) {
 #ifdef __linux__
-    constexpr int kFlags = MSG_TRUNC;  // tells the true size of a datagram that was cut
+    constexpr int kFlags = MSG_TRUNC;  // returns the true size of a datagram that was cut
 #else
     constexpr int kFlags = 0;
 #endif
@@ -244,7 +244,7 @@ auto receive_datagram(Handle handle, std::span<std::byte> buffer, sockaddr_stora
                       &length);
 }
 
-/// `source`, if it is not null, is where the datagram leaves from.
+/// `source`: the local address to send from; null: the system chooses.
 bool send_datagram(Handle handle, std::span<const std::byte> datagram, sockaddr_storage& to, Length length,
                    [[maybe_unused]] const LocalIp* source) {
 #ifdef SHOAL_HAS_LOCAL_ADDRESSES
@@ -267,7 +267,7 @@ Result<Socket> Socket::open(const Address& local, const SocketConfig& config) {
     const bool is_ipv6 = local.family == Address::Family::ipv6;
     const Handle handle = ::socket(is_ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, IPPROTO_UDP);
     if (handle == static_cast<Handle>(kNone)) return last_error();
-    Socket result(static_cast<std::intptr_t>(handle), local.family);  // closes on every way out
+    Socket result(static_cast<std::intptr_t>(handle), local.family);  // closes the handle on each error below
     if (!System::set_non_blocking(handle)) return last_error();
     // The wildcard is dual stack; a particular IPv6 address cannot be.
     const bool is_wildcard = local.ip == LocalIp{};
@@ -301,14 +301,14 @@ void Socket::close() {
 }
 
 Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) {
-    // A stranger's closed port shows up as an error of ours; skip a few, then come back later.
+    // A stranger's closed port appears as an error of this socket: skip a few of them in each call.
     for (int attempt = 0; attempt < 16; ++attempt) {
         sockaddr_storage sender;
         LocalIp came_to{};
         const auto size =
             receive_datagram(static_cast<Handle>(handle_), buffer, sender, local_ ? &came_to : nullptr);
         const NetError error = size < 0 ? last_error() : NetError::none;
-        // Windows tells of datagrams that it cut by an error, Linux by their true size.
+        // Windows reports a cut datagram as an error, Linux by its true size.
         const bool is_cut =
             error == NetError::too_large || (size > 0 && static_cast<std::size_t>(size) > buffer.size());
         if (size >= 0 || is_cut) {
@@ -345,9 +345,9 @@ NetError Socket::try_send(const Address& to, std::span<const std::byte> datagram
         }
         error = last_error();
         if (was_interrupted()) continue;
-        // What an earlier datagram met with may be reported now; that says nothing about this one.
+        // The error may be that of an earlier datagram, and this datagram was not sent: try again.
         if (error == NetError::unreachable && attempt == 0) continue;
-        // The machine may have lost the address that the peer knows. Then the system chooses another.
+        // The machine may have lost the local address that the peer knows. Let the system choose another.
         const bool is_about_addresses =
             error == NetError::unreachable || error == NetError::not_here || error == NetError::bad_address;
         if (!is_about_addresses || !std::exchange(source, nullptr)) break;
@@ -356,12 +356,12 @@ NetError Socket::try_send(const Address& to, std::span<const std::byte> datagram
     return error;
 }
 
-/// 0 when the table is full: the system chooses then.
+/// Returns 0, so that the system chooses, if the table is full or `ip` is no host address.
 std::uint8_t Socket::LocalAddresses::number_of(const LocalIp& ip) {
     const auto end = ips.begin() + count;
     const auto found = std::find(ips.begin(), end, ip);
     if (found == end) {
-        const bool is_host = ip != LocalIp{} && ip[0] != 0xFF;  // not the address of an IPv6 group
+        const bool is_host = ip != LocalIp{} && ip[0] != 0xFF;  // not an IPv6 multicast address
         if (!is_host || count == ips.size()) return 0;
         *found = ip;
         count += 1;
@@ -403,7 +403,7 @@ Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16
     Result<Address> literal = Address::parse(host_and_port, default_port);
     if (literal) return std::vector<Address>{literal.value()};
 
-    // The name replaced by a literal, so that one parser knows what a port is.
+    // Replaces the name by a literal, so that Address::parse reads the port.
     const std::string name(host_and_port.substr(0, host_and_port.find(':')));
     const std::string tail(host_and_port.substr(name.size()));
     Result<Address> port = Address::parse("0.0.0.0" + tail, default_port);

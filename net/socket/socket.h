@@ -1,5 +1,5 @@
 #pragma once
-// A non-blocking UDP socket. This file pair and system_random are all that knows the operating system.
+// A non-blocking UDP socket. Only socket.cpp and system_random.cpp call the operating system.
 
 #include <array>
 #include <cstddef>
@@ -17,56 +17,56 @@
 namespace shoal::net {
 
 struct SocketConfig {
-    std::uint32_t receive_buffer_bytes = 1 << 20;  // a wish; the system may give less
+    std::uint32_t receive_buffer_bytes = 1 << 20;  // a request; the system may give less
     std::uint32_t send_buffer_bytes = 1 << 20;
-    bool fragments = false;  // false: the IP header forbids routers to cut datagrams, where the system can
+    bool fragments = false;  // false: forbids routers to fragment datagrams, if the system supports it
 };
 
-/// Every datagram offered to the socket, and every one that it had for us, is counted exactly once.
+/// Each datagram passed to the socket is counted once: sent, or dropped for one reason.
 struct SocketStats {
-    std::uint64_t sent = 0, bytes_sent = 0;  // what the system took
+    std::uint64_t sent = 0, bytes_sent = 0;  // accepted by the system
     std::uint64_t send_blocked = 0;          // dropped: the system's buffer is full
     std::uint64_t send_unreachable = 0;      // dropped: no route, no network, no such address
     std::uint64_t send_forbidden = 0;        // dropped: a firewall, or a broadcast address
-    std::uint64_t send_too_large = 0;        // dropped: more than the interface carries
+    std::uint64_t send_too_large = 0;        // dropped: larger than the interface allows
     std::uint64_t send_failed = 0;           // dropped: anything else
-    std::uint64_t send_repeats = 0;          // sent at the second attempt: an earlier one's error came first
+    std::uint64_t send_repeats = 0;          // of `sent`: after an error of an earlier datagram was reported
 
-    std::uint64_t received = 0, bytes_received = 0;  // what came out of the socket
-    std::uint64_t receive_cut = 0;                   // of these, longer than the buffer they were put into
-    std::uint64_t receive_errors = 0;  // skipped: an earlier datagram found a closed port or no host (ICMP)
-    std::uint64_t receive_failed = 0;  // calls that failed for another reason than an empty socket
+    std::uint64_t received = 0, bytes_received = 0;  // returned by receive()
+    std::uint64_t receive_cut = 0;     // of these, longer than the buffer; Linux and Windows only
+    std::uint64_t receive_errors = 0;  // skipped: an earlier datagram met a closed port or no host (ICMP)
+    std::uint64_t receive_failed = 0;  // calls that failed for any other reason
 };
 
-/// Owns the descriptor; movable. As a Sink it drops what the system will not take, and counts it.
-/// One thread may send while another one receives; otherwise one thread at a time.
-/// recvmmsg and sendmmsg were tried on Linux, over loopback: 1.29 instead of 1.36 us for a datagram there and
-/// back in batches of 64, 1.46 instead of 1.40 in batches of 4, and 1.90 instead of 1.59 alone.
+/// Owns the descriptor; movable. send() drops and counts datagrams that the system refuses. One thread may
+/// send while another one receives; otherwise one thread at a time. recvmmsg and sendmmsg were tried on
+/// Linux, over loopback. A round trip took 1.29 instead of 1.36 us per datagram in batches of 64, but 1.46
+/// instead of 1.40 us in batches of 4, and 1.90 instead of 1.59 us alone.
 class Socket final : public Sink {
 public:
     /// Binds to `local`. Address::any(port) is dual stack (IPv4 and IPv6) where the system has IPv6; on
-    /// `unsupported` fall back to Address::any_ipv4(port). Port 0 picks a free one.
-    /// A wildcard's socket answers from the address that was asked, by Address::local, as connected clients
-    /// and firewalls expect; on Windows the system chooses.
+    /// `unsupported` fall back to Address::any_ipv4(port). Port 0 chooses a free port. A socket bound to a
+    /// wildcard answers from the local address that a datagram came to (Address::local), as firewalls expect;
+    /// on Windows the system chooses.
     static Result<Socket> open(const Address& local, const SocketConfig& config = {});
 
     Socket(Socket&& other) noexcept { *this = std::move(other); }
     Socket& operator=(Socket&& other) noexcept;
     ~Socket() override { close(); }
 
-    /// One datagram: its bytes and sender. would_block when there is none. A datagram longer than the
-    /// buffer is cut to it; use one byte more than kMaxDatagramBytes to tell. Errors that a stranger can
-    /// cause (a closed port) are skipped. After any other error: wait before the next attempt.
+    /// Receives one datagram; returns its size and sets `from`, or returns would_block if there is none. A
+    /// longer datagram is cut to the buffer: use kMaxDatagramBytes + 1 bytes to notice. Errors that a
+    /// stranger can cause (a closed port) are skipped. After any other error: wait before the next call.
     Result<std::size_t> receive(std::span<std::byte> buffer, Address& from);
     NetError try_send(const Address& to, std::span<const std::byte> datagram);
     void send(const Address& to, std::span<const std::byte> datagram) override {
         static_cast<void>(try_send(to, datagram));
     }
 
-    /// The bound address, with the port that was picked.
+    /// The bound address, with the port that was chosen.
     Result<Address> local_address() const;
     const SocketStats& stats() const { return stats_; }
-    /// For what is not here: the system's own descriptor.
+    /// The system's descriptor, for calls that this class does not offer.
     std::intptr_t handle() const { return handle_; }
 
 private:
@@ -75,8 +75,8 @@ private:
     void close();
     void count_unsent(NetError reason);
 
-    /// The machine's addresses that datagrams came to, as the system has them in a socket of this family.
-    /// Entries never change: the sender reads those whose number it has while the receiver adds others.
+    /// Local addresses that datagrams came to, in the form that a socket of this family uses. Entries never
+    /// change: the sending thread may read old entries while the receiving thread adds new ones.
     struct LocalAddresses {
         std::uint8_t number_of(const decltype(Address::ip)& ip);
         std::array<decltype(Address::ip), 255> ips{};  // Address::local is one more than the index
@@ -85,24 +85,24 @@ private:
 
     std::intptr_t handle_ = kNone;
     Address::Family family_ = Address::Family::none;
-    std::unique_ptr<LocalAddresses> local_;  // of a wildcard's socket, where the system tells
+    std::unique_ptr<LocalAddresses> local_;  // for a wildcard, if the system tells the local address
     SocketStats stats_;
 };
 
-/// Blocks until one of at most eight sockets has something to tell, or the time is over, whichever comes
-/// first; a signal may end it too. Returns whether there is something.
+/// Blocks until one of at most eight sockets has a datagram or an error, the time is over, or a signal
+/// arrives. Returns whether a socket has one.
 bool wait_readable(std::span<const Socket* const> sockets, Duration at_most);
 inline bool wait_readable(const Socket& socket, Duration at_most) {
     const std::array sockets = {&socket};
     return wait_readable(sockets, at_most);
 }
 
-/// Addresses of "host:port", "1.2.3.4:5" or "[::1]:5", the system's preferred one first. Blocks while
-/// the name is looked up.
+/// Returns the addresses of "host:port", "1.2.3.4:5" or "[::1]:5", the system's preferred address first.
+/// Blocks while the name is looked up.
 Result<std::vector<Address>> resolve(std::string_view host_and_port, std::uint16_t default_port = 0);
 
-/// Feeds `endpoint` what has arrived, at most `max_datagrams`. Returns how many. update() and flush() are
-/// left to the caller.
+/// Passes at most `max_datagrams` received datagrams to `endpoint`. Returns how many. Does not call update()
+/// or flush().
 std::size_t receive_all(Socket& socket, Endpoint& endpoint, Time now, std::size_t max_datagrams = 10'000);
 
 }  // namespace shoal::net

@@ -31,7 +31,7 @@ bool fill_random(std::span<std::byte> bytes) {
     const auto is_filled = [](auto* data, std::size_t size) { return getentropy(data, size) == 0; };
 #endif
     while (!bytes.empty()) {
-        const std::size_t size = std::min<std::size_t>(bytes.size(), 256);  // the most that getentropy gives
+        const std::size_t size = std::min<std::size_t>(bytes.size(), 256);  // the maximum of getentropy
         if (!is_filled(bytes.data(), size)) return false;
         bytes = bytes.subspan(size);
     }
