@@ -5,10 +5,32 @@
 
 namespace shoal::ecs {
 
+/// As the last one, with no bit set.
+inline void ChangeCollector::enter(Entity entity) {
+    if (entity.index >= at_.size() || count_ == entities_.size()) grow(entity.index);
+    at_[entity.index] = static_cast<std::uint32_t>(count_);
+    entities_[count_] = entity;
+    for (std::size_t word = 0; word < words_; ++word) bits_[count_ * words_ + word] = 0;
+    ++count_;
+}
+
+/// The entity's words; enters it, with none set, if it is not there.
+inline std::uint64_t* ChangeCollector::bits_of(Entity entity) {
+    if (!is_entered(entity.index)) enter(entity);
+    const std::uint32_t at = at_[entity.index];
+    assert(entities_[at] == entity);  // forget() was called for others of this index
+    return bits_.data() + std::size_t{at} * words_;
+}
+
+inline void ChangeCollector::touch(std::span<const Entity> entities, std::uint32_t watch) {
+    const std::uint64_t bit = std::uint64_t{1} << watch % 64;
+    for (const Entity entity : entities) bits_of(entity)[watch / 64] |= bit;
+}
+
 ChangeCollector::ChangeCollector(World& world) : world_(world) {
     constexpr std::size_t kExpected = 512;  // entities that change between two clear()s; grows beyond
-    entities_.reserve(kExpected);
-    bits_.reserve(kExpected);
+    entities_.resize(kExpected);
+    bits_.resize(kExpected);
     destroyed_.reserve(kExpected);
     hooks_.push_back(world.on_destroy([this](World&, std::span<const Entity> entities) {
         for (const Entity entity : entities) forget(entity);
@@ -24,7 +46,7 @@ std::uint32_t ChangeCollector::watch(ComponentId id) {
     watched_.push_back(id);
     if (watched_.size() > words_ * 64) {
         std::vector<std::uint64_t> wider(entities_.size() * (words_ + 1));
-        for (std::size_t at = 0; at < entities_.size(); ++at)
+        for (std::size_t at = 0; at < count_; ++at)
             for (std::size_t word = 0; word < words_; ++word)
                 wider[at * (words_ + 1) + word] = bits_[at * words_ + word];
         bits_.swap(wider);
@@ -57,46 +79,31 @@ void ChangeCollector::mark_all(Entity entity) {
     }
 }
 
+/// Makes room for one more entity, which has this index.
+void ChangeCollector::grow(std::uint32_t index) {
+    if (index >= at_.size())
+        at_.resize(std::max({index + std::size_t{1}, std::size_t{world_.size()}, at_.size() * 2}));
+    if (count_ < entities_.size()) return;
+    entities_.resize(2 * count_);
+    bits_.resize(2 * count_ * words_);
+}
+
 void ChangeCollector::forget(Entity entity) {
     if (!is_entered(entity.index)) return;
     const std::uint32_t at = at_[entity.index];
     if (entities_[at] != entity) return;
-    const std::size_t last = entities_.size() - 1;
+    const std::size_t last = --count_;
     if (at != last) {
         entities_[at] = entities_[last];
         at_[entities_[at].index] = at;
         std::copy_n(bits_.begin() + static_cast<std::ptrdiff_t>(last * words_), words_,
                     bits_.begin() + static_cast<std::ptrdiff_t>(at * words_));
     }
-    entities_.pop_back();
-    bits_.resize(last * words_);
 }
 
 void ChangeCollector::clear() {
-    entities_.clear();
-    bits_.clear();
+    count_ = 0;
     destroyed_.clear();
-}
-
-void ChangeCollector::enter(Entity entity) {
-    if (entity.index >= at_.size())
-        at_.resize(std::max({entity.index + std::size_t{1}, std::size_t{world_.size()}, at_.size() * 2}));
-    at_[entity.index] = static_cast<std::uint32_t>(entities_.size());
-    entities_.push_back(entity);
-    for (std::size_t word = 0; word < words_; ++word) bits_.push_back(0);
-}
-
-/// The entity's words; enters it, with none set, if it is not there.
-std::uint64_t* ChangeCollector::bits_of(Entity entity) {
-    if (!is_entered(entity.index)) enter(entity);
-    const std::uint32_t at = at_[entity.index];
-    assert(entities_[at] == entity);  // forget() was called for others of this index
-    return bits_.data() + std::size_t{at} * words_;
-}
-
-void ChangeCollector::touch(std::span<const Entity> entities, std::uint32_t watch) {
-    const std::uint64_t bit = std::uint64_t{1} << watch % 64;
-    for (const Entity entity : entities) bits_of(entity)[watch / 64] |= bit;
 }
 
 }  // namespace shoal::ecs

@@ -76,7 +76,7 @@ public:
     struct Changes {
         const ChangeCollector& collector;
 
-        std::size_t size() const { return collector.entities_.size(); }
+        std::size_t size() const { return collector.count_; }
         bool empty() const { return size() == 0; }
         Change operator[](std::size_t at) const { return collector.change(at); }
         Iterator begin() const { return {collector, 0}; }
@@ -97,13 +97,15 @@ private:
 
     /// Whether an entity of this index was entered.
     bool is_entered(std::uint32_t index) const {
-        if (index >= at_.size() || entities_.empty()) return false;
-        // What at_ has from before a clear() may lie beyond the end, and a branch on that cannot be
-        // predicted. The last one then stands in, which is another entity: its at_ is its place.
-        const std::size_t last = entities_.size() - 1, at = at_[index];
-        return entities_[at < last ? at : last].index == index;
+        if (index >= at_.size()) return false;
+        // What at_ has from before a clear() may lie beyond the count, and a branch on that alone could not
+        // be predicted.
+        const std::size_t at = at_[index];
+        return static_cast<bool>(static_cast<int>(at < count_) &
+                                 static_cast<int>(entities_[at].index == index));
     }
     void enter(Entity entity);
+    void grow(std::uint32_t index);
     std::uint64_t* bits_of(Entity entity);
     void touch(std::span<const Entity> entities, std::uint32_t watch);
 
@@ -111,7 +113,8 @@ private:
     std::vector<ComponentId> watched_;
     std::size_t words_ = 1;  // per entity
 
-    std::vector<Entity> entities_;
+    std::size_t count_ = 0;            // of entities that changed
+    std::vector<Entity> entities_;     // the first count_; the rest is room
     std::vector<std::uint64_t> bits_;  // words_ for each of entities_
     std::vector<std::uint32_t> at_;    // by entity index: where it is in entities_, if it is there
     std::vector<Entity> destroyed_;

@@ -1,6 +1,7 @@
 #pragma once
 // What a component is: a name, a size, and how to move and destroy values. Ids belong to one world.
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -177,6 +178,22 @@ template <class T>
 inline constexpr TypeTag type_tag = make_type_tag<T>();
 
 enum class HookKind : std::uint8_t { add, change, remove };
+struct HookCall;
+
+/// A function of the user's with its state; `destroy` may be null. `is_disconnected` turns true if the
+/// function is disconnected while it is called.
+struct HookFunction {
+    void (*call)(void* state, const HookCall&, const bool& is_disconnected) = nullptr;
+    void (*destroy)(void* state) = nullptr;
+    void* state = nullptr;
+};
+
+/// The functions connected to one kind of event, in the order of connection. Kept by the table of hooks.
+struct Subscriber {
+    HookFunction function;  // call is null: disconnected while running
+    std::uint64_t serial;
+};
+using SubscriberList = std::vector<Subscriber>;
 
 /// A component as one world knows it: what an operation on a value needs, one load from its type. Stays
 /// where it is.
@@ -190,12 +207,12 @@ struct KnownComponent : ComponentType {
     /// Kept by the list of archetypes.
     void set_column(std::uint32_t archetype, Column* column);
 
-    /// Whether hooks of this kind are connected. Kept by their table.
-    bool has_hook(HookKind kind) const { return (hooks >> static_cast<unsigned>(kind) & 1) != 0; }
+    /// Whether hooks of this kind are connected.
+    bool has_hook(HookKind kind) const { return !hooks[static_cast<std::size_t>(kind)].empty(); }
 
-    std::uint8_t hooks = 0;          // bit n: of kind n
-    std::uint32_t column_count = 0;  // of columns
-    std::vector<Column*> columns;    // by archetype, as far as any has it
+    std::array<SubscriberList, 3> hooks;  // by kind
+    std::uint32_t column_count = 0;       // of columns
+    std::vector<Column*> columns;         // by archetype, as far as any has it
 };
 
 /// A small hash map from the addresses of static objects to numbers. Hashes come from outside: the
@@ -236,8 +253,13 @@ public:
     /// The type's component, made on first sight. A type seen through another shared library is found by
     /// name, and is the same one.
     KnownComponent& known(const TypeTag& tag) {
-        const Near& near = near_[tag.hash % kNear];
-        return near.tag == &tag ? *near.component : known_far(tag);
+        const Near& place = near_[tag.hash % kNear];
+        return place.tag == &tag ? *place.component : known_far(tag);
+    }
+    /// The same if it is quickly found; else null.
+    KnownComponent* near(const TypeTag& tag) const {
+        const Near& place = near_[tag.hash % kNear];
+        return place.tag == &tag ? place.component : nullptr;
     }
     ComponentId id_of(const TypeTag& tag) { return known(tag).id; }
 

@@ -1,6 +1,5 @@
 #include "hooks.h"
 
-#include <algorithm>
 #include <cassert>
 
 namespace shoal::ecs {
@@ -28,7 +27,7 @@ void Hook::drop_anchor() {
 }
 
 HookTable::HookTable(ComponentTable& components)
-    : components_(components), lists_(1), anchor_(new Hook::Anchor{this, 0}) {}
+    : components_(components), anchor_(new Hook::Anchor{this, 0}) {}
 
 HookTable::~HookTable() {
     clear();
@@ -40,34 +39,30 @@ void HookTable::clear() {
     if (std::exchange(is_closed_, true)) return;
     anchor_->table = nullptr;  // handles, also those inside functions destroyed below, do nothing now
     ++anchor_->handles;        // ours, until the table is gone
-    for (std::size_t list = 0; list < lists_.size(); ++list)  // which what the functions own may make longer
-        while (!lists_[list].empty()) {
-            const Function function = lists_[list].back().function;
-            lists_[list].pop_back();
-            note(static_cast<std::uint32_t>(list));
+    // What the functions own may register components when it goes.
+    for (std::uint32_t list = 0; list < 1 + 3 * components_.size(); ++list)
+        while (!list_at(list).empty()) {
+            const HookFunction function = list_at(list).back().function;
+            list_at(list).pop_back();
             if (function.destroy != nullptr) function.destroy(function.state);
         }
 }
 
-Hook HookTable::connect(HookKind kind, ComponentId id, Function function) {
+Hook HookTable::connect(HookKind kind, ComponentId id, HookFunction function) {
     const bool is_known = !id.is_pair() && id.value < components_.size();
     assert(is_known);
-    if (is_known) {
-        lists_.resize(std::max(lists_.size(), std::size_t{1} + 3 * std::size_t{components_.size()}));
-        return connect_to(list_of(kind, id), function);
-    }
+    if (is_known) return connect_to(1 + id.value * 3 + static_cast<std::uint32_t>(kind), function);
     if (function.destroy != nullptr) function.destroy(function.state);
     return {};
 }
 
-Hook HookTable::connect_to(std::uint32_t list, Function function) {
+Hook HookTable::connect_to(std::uint32_t list, HookFunction function) {
     assert(function.call != nullptr);
     if (is_closed_) {
         if (function.destroy != nullptr) function.destroy(function.state);
         return {};
     }
-    lists_[list].push_back({function, next_serial_});
-    note(list);
+    list_at(list).push_back({function, next_serial_});
     Hook hook;
     hook.anchor_ = anchor_;
     hook.list_ = list;
@@ -77,7 +72,7 @@ Hook HookTable::connect_to(std::uint32_t list, Function function) {
 }
 
 void HookTable::disconnect(std::uint32_t list, std::uint64_t serial) {
-    List& subscribers = lists_[list];
+    SubscriberList& subscribers = list_at(list);
     for (std::size_t i = 0; i < subscribers.size(); ++i) {
         if (subscribers[i].serial != serial) continue;
         if (is_running()) {
@@ -86,39 +81,40 @@ void HookTable::disconnect(std::uint32_t list, std::uint64_t serial) {
             dirty_lists_.push_back(list);
             return;
         }
-        const Function function = subscribers[i].function;
+        const HookFunction function = subscribers[i].function;
         subscribers.erase(subscribers.begin() + static_cast<std::ptrdiff_t>(i));
-        note(list);
         if (function.destroy != nullptr) function.destroy(function.state);  // may disconnect others
         return;
     }
 }
 
-/// Tells the component whether a list of its own has functions.
-void HookTable::note(std::uint32_t list) {
-    if (list == 0) return;
-    KnownComponent& component = components_[ComponentId{(list - 1) / 3}];
-    const unsigned bit = 1u << (list - 1) % 3;
-    const unsigned others = component.hooks & ~bit;
-    component.hooks = static_cast<std::uint8_t>(lists_[list].empty() ? others : others | bit);
-}
-
-bool HookTable::is_connected(std::uint32_t list, std::uint64_t serial) const {
-    for (const Subscriber& subscriber : lists_[list])
+bool HookTable::is_connected(std::uint32_t list, std::uint64_t serial) {
+    for (const Subscriber& subscriber : list_at(list))
         if (subscriber.serial == serial) return subscriber.function.call != nullptr;
     return false;
+}
+
+/// Several, or none.
+void HookTable::run_several(const SubscriberList& list, const HookCall& call, bool reverse) {
+    // The list may grow and move while its functions run; nothing leaves it before sweep().
+    const std::size_t count = list.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const Subscriber& subscriber = list[reverse ? count - 1 - i : i];
+        if (subscriber.function.call != nullptr) run_one(subscriber, call);
+    }
+    running_serial_ = 0;
+    if (!dirty_lists_.empty()) sweep();
 }
 
 void HookTable::sweep() {
     while (!dirty_lists_.empty()) {
         const std::uint32_t list = dirty_lists_.back();
-        List& subscribers = lists_[list];
+        SubscriberList& subscribers = list_at(list);
         dirty_lists_.pop_back();
         for (std::size_t i = 0; i < subscribers.size(); ++i) {
             if (subscribers[i].function.call != nullptr) continue;
-            const Function function = subscribers[i].function;
+            const HookFunction function = subscribers[i].function;
             subscribers.erase(subscribers.begin() + static_cast<std::ptrdiff_t>(i));
-            note(list);
             if (function.destroy != nullptr) function.destroy(function.state);
             break;
         }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "archetype.h"
 #include "component.h"
 #include "entity.h"
 
@@ -73,39 +74,30 @@ private:
 struct HookCall {
     World& world;
     std::span<const Entity> entities;
-    const void* values;  // one per entity, `stride` bytes apart; null for tags and on_destroy
-    std::uint32_t stride;
+    const void* values;    // one per entity, in a row; null for tags and on_destroy
+    const Column* column;  // they are in; null for on_destroy
     Removal reason;
-    Entity target = {};  // of the pair; null for others
 };
 
-/// The subscribers of one world. Runs one dispatch at a time.
+/// Connects functions to the components of one world, and calls them. Runs one dispatch at a time.
 class HookTable {
 public:
-    /// A function with its state; `destroy` may be null. `is_disconnected` turns true if the function
-    /// is disconnected while it is called.
-    struct Function {
-        void (*call)(void* state, const HookCall&, const bool& is_disconnected) = nullptr;
-        void (*destroy)(void* state) = nullptr;
-        void* state = nullptr;
-    };
-
     explicit HookTable(ComponentTable& components);
     ~HookTable();
     HookTable(const HookTable&) = delete;
     HookTable& operator=(const HookTable&) = delete;
 
-    bool has_on_destroy() const { return !lists_[0].empty(); }
+    bool has_on_destroy() const { return !on_destroy_.empty(); }
 
     /// Requires the id of a component, not of a pair. Without one nothing is connected.
-    Hook connect(HookKind kind, ComponentId id, Function function);
-    Hook connect_on_destroy(Function function) { return connect_to(0, function); }
+    Hook connect(HookKind kind, ComponentId id, HookFunction function);
+    Hook connect_on_destroy(HookFunction function) { return connect_to(0, function); }
 
     /// In the order of connection; removes in reverse. Functions connected meanwhile are not called.
-    void run(HookKind kind, ComponentId id, const HookCall& call) {
-        run(list_of(kind, id), call, kind == HookKind::remove);
+    void run(HookKind kind, const KnownComponent& component, const HookCall& call) {
+        run(component.hooks[static_cast<std::size_t>(kind)], call, kind == HookKind::remove);
     }
-    void run_on_destroy(const HookCall& call) { run(0, call, true); }
+    void run_on_destroy(const HookCall& call) { run(on_destroy_, call, true); }
 
     /// Destroys all functions, for good: from here on nothing is connected. Requires that none runs.
     void clear();
@@ -116,25 +108,22 @@ public:
 private:
     friend class Hook;
 
-    struct Subscriber {
-        Function function;  // call is null: disconnected while running
-        std::uint64_t serial;
-    };
-    using List = std::vector<Subscriber>;
-
-    static std::uint32_t list_of(HookKind kind, ComponentId id) {
-        return 1 + id.value * 3 + static_cast<std::uint32_t>(kind);
+    /// The list that a handle names: 0 for on_destroy, then three per component.
+    SubscriberList& list_at(std::uint32_t list) {
+        if (list == 0) return on_destroy_;
+        return components_[ComponentId{(list - 1) / 3}].hooks[(list - 1) % 3];
     }
 
-    Hook connect_to(std::uint32_t list, Function function);
-    void run(std::uint32_t list, const HookCall& call, bool reverse);
+    Hook connect_to(std::uint32_t list, HookFunction function);
+    void run(const SubscriberList& list, const HookCall& call, bool reverse);
+    void run_one(const Subscriber& subscriber, const HookCall& call);
+    void run_several(const SubscriberList& list, const HookCall& call, bool reverse);
     void disconnect(std::uint32_t list, std::uint64_t serial);
-    void note(std::uint32_t list);
-    bool is_connected(std::uint32_t list, std::uint64_t serial) const;
+    bool is_connected(std::uint32_t list, std::uint64_t serial);
     void sweep();
 
     ComponentTable& components_;
-    std::vector<List> lists_;  // 0: on_destroy; then three per component
+    SubscriberList on_destroy_;
     Hook::Anchor* anchor_;
     std::uint64_t next_serial_ = 1;
     std::vector<std::uint32_t> dirty_lists_;  // one entry per subscriber to sweep
@@ -143,19 +132,18 @@ private:
     bool is_disconnected_ = false;      // the one running
 };
 
-inline void HookTable::run(std::uint32_t list, const HookCall& call, bool reverse) {
+inline void HookTable::run(const SubscriberList& list, const HookCall& call, bool reverse) {
     assert(!is_running());
-    // The list may grow and move while its functions run; nothing leaves it before sweep().
-    const std::size_t count = lists_[list].size();
-    for (std::size_t i = 0; i < count; ++i) {
-        const Subscriber& subscriber = lists_[list][reverse ? count - 1 - i : i];
-        if (subscriber.function.call == nullptr) continue;
-        running_serial_ = subscriber.serial;
-        is_disconnected_ = false;
-        subscriber.function.call(subscriber.function.state, call, is_disconnected_);
-    }
+    if (list.size() != 1) return run_several(list, call, reverse);
+    run_one(list[0], call);
     running_serial_ = 0;
     if (!dirty_lists_.empty()) sweep();
+}
+
+inline void HookTable::run_one(const Subscriber& subscriber, const HookCall& call) {
+    running_serial_ = subscriber.serial;
+    is_disconnected_ = false;
+    subscriber.function.call(subscriber.function.state, call, is_disconnected_);
 }
 
 /// Wraps what a user connects. Fn takes (World&, Entity, const T&) or (World&, span<const Entity>,
@@ -163,7 +151,7 @@ inline void HookTable::run(std::uint32_t list, const HookCall& call, bool revers
 /// forms, follows the sources; a remove hook may also take a Removal, last. T is void for what is
 /// named by id: its values are const void*, in both forms, and a target may be taken or not.
 template <class T, class Fn>
-HookTable::Function make_hook_function(Fn fn) {
+HookFunction make_hook_function(Fn fn) {
     constexpr auto call = [](void* state, const HookCall& event, const bool& is_disconnected) {
         Fn& function = *static_cast<Fn*>(state);
         const auto tell = [&](const auto&... what) {
@@ -187,7 +175,8 @@ HookTable::Function make_hook_function(Fn fn) {
                 const auto* values = static_cast<const std::byte*>(event.values);
                 if constexpr (accepts.template operator()<Entity, Target..., const void*>()) {
                     each([&](std::size_t i, Entity entity) {
-                        tell(entity, target..., static_cast<const void*>(values + i * event.stride));
+                        tell(entity, target...,
+                             static_cast<const void*>(values + i * event.column->type().size));
                     });
                 } else {
                     static_assert(accepts.template operator()<Batch, Target..., const void*>(),
@@ -218,13 +207,13 @@ HookTable::Function make_hook_function(Fn fn) {
         };
         if constexpr (!std::is_void_v<T>) {
             if constexpr (Relation<T>) {
-                dispatch(event.target);
+                dispatch(event.column->target());
             } else {
                 dispatch();
             }
         } else if constexpr (accepts.template operator()<Entity, Entity, const void*>() ||
                              accepts.template operator()<Batch, Entity, const void*>()) {
-            dispatch(event.target);
+            dispatch(event.column->target());
         } else {
             dispatch();
         }

@@ -55,7 +55,7 @@ World::~World() {
              first += kBlockRows) {
             const std::uint32_t count = std::min(kBlockRows, archetype->size() - first);
             hooks_.run_on_destroy(
-                {*this, archetype->entities().subspan(first, count), nullptr, 0, Removal::world});
+                {*this, archetype->entities().subspan(first, count), nullptr, nullptr, Removal::world});
         }
     for (Archetype* archetype : archetypes)
         for (std::uint32_t column = 0; column < archetype->column_count(); ++column)
@@ -144,7 +144,7 @@ void World::set_elsewhere(Entity entity, const KnownComponent& component, void* 
     } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
         const Deferral deferral(*this);  // a destructor may be the user's own
         overwrite(component, column->at(place.row), value);
-        wrote(entity, *column, place.row);
+        wrote(entity, *column, place.row, column->at(place.row));
     } else {
         set(entity, {&component.id, 1}, {&value, 1});
     }
@@ -449,7 +449,7 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
         if (!from.has(written.id())) {
             fire(HookKind::add, to, written, row, 1);
         } else if (written.type().has_hook(HookKind::change) && !written.type().is_tag()) {
-            fire_changed(written, row, {&entity, 1});
+            fire_changed({*this, {&entity, 1}, written.at(row), &written, Removal::component});
         }
     }
 }
@@ -494,7 +494,8 @@ void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
 
 /// on_destroy, then the pairs that end, then remove hooks.
 void World::tell_of_destruction(Entity entity) {
-    if (hooks_.has_on_destroy()) hooks_.run_on_destroy({*this, {&entity, 1}, nullptr, 0, Removal::entity});
+    if (hooks_.has_on_destroy())
+        hooks_.run_on_destroy({*this, {&entity, 1}, nullptr, nullptr, Removal::entity});
     if (components_.pairs().is_target(entity))
         for (const ComponentId pair : components_.pairs().of_target(entity))
             for (const Entity source : sources_of(pair))
@@ -560,26 +561,29 @@ std::vector<Entity> World::cascade(Entity root) {
     return order;
 }
 
-/// Twice in the code, as run_hooks() and in fire_changed(), which saves a call per hooked write.
-inline void World::run_hooks_now(HookKind kind, const Column& column, std::uint32_t first,
-                                 std::span<const Entity> entities, Removal reason) {
-    const Deferral deferral(*this);
-    hooks_.run(kind, column.hook_id(),
-               {*this, entities, column.at(first), column.type().size, reason, column.target()});
-}
-
 void World::run_hooks(HookKind kind, const Column& column, std::uint32_t first,
                       std::span<const Entity> entities, Removal reason) {
-    run_hooks_now(kind, column, first, entities, reason);
+    const Deferral deferral(*this);
+    hooks_.run(kind, column.type(), {*this, entities, column.at(first), &column, reason});
 }
 
-/// Requires that somebody wants to hear of it.
-void World::fire_changed(const Column& column, std::uint32_t first, std::span<const Entity> entities) {
+/// Requires that somebody wants to hear of it. Twice in the code, which saves a call per hooked write.
+inline void World::tell_or_queue(const HookCall& call) {
     if (hooks_.is_running()) {
-        commands_.push_entities(CommandQueue::Kind::changed, entities, column.id());
+        commands_.push_entities(CommandQueue::Kind::changed, call.entities, call.column->id());
     } else {
-        run_hooks_now(HookKind::change, column, first, entities, Removal::component);
+        hooks_.run(HookKind::change, call.column->type(), call);
     }
+}
+
+/// The same; requires a Deferral.
+void World::fire_changed(const HookCall& call) {
+    tell_or_queue(call);
+}
+
+void World::fire_changed_alone(const Column& column, const void* value, Entity entity) {
+    const Deferral deferral(*this);
+    tell_or_queue({*this, {&entity, 1}, value, &column, Removal::component});
 }
 
 /// Of those that are still there, in runs of rows.

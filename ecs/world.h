@@ -437,9 +437,11 @@ private:
     template <class Fn>
     bool patch(Entity entity, const Writable& found, Fn&& fn);
 
-    void wrote(Entity entity, Column& column, std::uint32_t row) {
+    /// Requires a Deferral, as fire_changed() does.
+    void wrote(Entity entity, Column& column, std::uint32_t row, const void* value) {
         column.wrote(row, tick_);
-        if (column.type().has_hook(HookKind::change)) fire_changed(column, row, {&entity, 1});
+        if (column.type().has_hook(HookKind::change))
+            fire_changed({*this, {&entity, 1}, value, &column, Removal::component});
     }
 
     std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
@@ -460,6 +462,9 @@ private:
     bool require_values(std::span<const ComponentId> ids, std::span<void* const> values);
     bool is_busy(Entity entity) const;
     void remove(Entity entity, const KnownComponent& component);
+    void set_elsewhere(Entity entity, const TypeTag& tag, void* value) {
+        set_elsewhere(entity, components_.known(tag), value);
+    }
     void set_elsewhere(Entity entity, const KnownComponent& component, void* value);
     Writable unusual_writable(Entity entity, ComponentId id, const Cell& found);
     [[noreturn]] static void stop();
@@ -508,9 +513,9 @@ private:
               std::uint32_t count, Removal reason = Removal::component);
     void run_hooks(HookKind kind, const Column& column, std::uint32_t first, std::span<const Entity> entities,
                    Removal reason);
-    void run_hooks_now(HookKind kind, const Column& column, std::uint32_t first,
-                       std::span<const Entity> entities, Removal reason);
-    void fire_changed(const Column& column, std::uint32_t first, std::span<const Entity> entities);
+    void tell_or_queue(const HookCall& call);
+    void fire_changed(const HookCall& call);
+    void fire_changed_alone(const Column& column, const void* value, Entity entity);
     void tell_changed(std::span<const Entity> entities, ComponentId id);
     bool must_settle() const { return !commands_.empty() || components_.pairs().has_dead(); }
     void settle();

@@ -89,7 +89,8 @@ public:
     using Mut<T>::operator=;
 
     ~WorldMut() {
-        if (written_ != 0 && column_ != nullptr) deferral_.world().wrote(entity_, *column_, row_);
+        if (written_ != 0 && column_ != nullptr)
+            deferral_.world().wrote(entity_, *column_, row_, column_->at(row_));
     }
 
 private:
@@ -246,20 +247,22 @@ void World::set(Entity entity, Ts&&... values) {
     }
 }
 
+/// Ends in calls that need nothing of it: without a frame of its own it is a quarter shorter.
 template <class T>
 void World::set_one(Entity entity, T&& value) {
-    const KnownComponent& component = components_.known(type_tag<T>);
     if constexpr (Value<T> && std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
-        const Cell found = cell(entity, component);
+        const KnownComponent* const component = components_.near(type_tag<T>);
+        const Cell found = component != nullptr ? cell(entity, *component) : Cell{};
         if (found && locks_ == 0) {
-            found.template value<T>() = std::move(value);
-            return wrote(entity, *found.column, found.row);
+            T& place = found.template value<T>();
+            place = std::move(value);
+            found.column->wrote(found.row, tick_);
+            if (found.column->type().has_hook(HookKind::change))
+                fire_changed_alone(*found.column, &place, entity);
+            return;
         }
-        T kept(std::move(value));  // one whose address is taken would not be in registers above either
-        set_elsewhere(entity, component, &kept);
-    } else {
-        set_elsewhere(entity, component, &value);
     }
+    set_elsewhere(entity, type_tag<T>, &value);
 }
 
 template <Value T, class Fn>
@@ -287,7 +290,7 @@ bool World::patch(Entity entity, const Writable& found, Fn&& fn) {
     } else {
         fn(found.value);
     }
-    if (found.column != nullptr) wrote(entity, *found.column, found.row);
+    if (found.column != nullptr) wrote(entity, *found.column, found.row, found.value);
     return true;
 }
 
