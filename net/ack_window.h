@@ -53,7 +53,7 @@ private:
         bool contains(std::uint64_t number) const {
             return number == newest || (bits >> (newest - number - 1) & 1);
         }
-        /// Requires !contains(number), and a number at most 64 below newest.
+        /// Requires !contains(number) and number + 64 >= newest.
         void insert(std::uint64_t number) {
             if (number < newest) {
                 bits |= 1ull << (newest - number - 1);

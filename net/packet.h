@@ -49,7 +49,7 @@ struct Acks {
     bool present = false;
     std::uint16_t newest = 0;  // newest accepted, modulo 2^16
     std::uint64_t bits = 0;    // bit n: newest - 1 - n was accepted, or lies before the first packet
-    Duration delay{0};         // since `newest` arrived, in units of 256 us, at most 65 ms
+    Duration delay{0};         // since `newest` arrived, a multiple of 256 us, at most 65 ms
 };
 
 /// One message of a packet. Not initialised, because a Packet has many.

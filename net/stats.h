@@ -25,7 +25,7 @@ enum class Drop : std::uint8_t {
     bad_tag,             // forged or damaged, or the number is too far away to expand; also of an answer
     duplicate,           // packet number seen before
     stale,               // too old to be acknowledged
-    closed,              // for a connection that is closed
+    closed,              // for a closed connection, or the host is shut down
     malformed,           // authentic but malformed: ends the connection
     bad_reset,           // client: forged, or for another connection or address
     count_,
@@ -68,7 +68,7 @@ struct ConnectionStats {
     std::uint64_t late_acks = 0;            // acks of packets that were reported lost
     std::uint64_t payloads_withheld = 0;    // refused by the handler, or the messages had no room
     std::uint64_t payloads_superseded = 0;  // incomplete large payloads dropped for a newer one
-    std::uint64_t fragments_outdated = 0;   // of superseded payloads; not acknowledged
+    std::uint64_t fragments_outdated = 0;   // of superseded or complete payloads; not acknowledged
 
     std::uint64_t messages_received = 0;     // and passed to the handler
     std::uint64_t messages_sent = 0;         // each piece and each repeat counts as one

@@ -13,7 +13,7 @@
 namespace shoal::net {
 
 /// Sending half of one connection. One payload is sent at a time; sent payloads wait for their fate. Each
-/// payload has exactly one fate: lost when its first fragment is lost, delivered when the last fragment is
+/// payload has exactly one fate: lost as soon as one of its fragments is lost, delivered when all of them are
 /// acknowledged. Its number is that of the packet with fragment 0.
 class OutgoingPayload {
 public:
@@ -64,7 +64,7 @@ public:
     enum class Arrival : std::uint8_t {
         kept,      // acknowledge it
         complete,  // give whole() to the handler, acknowledge it if the handler accepts it, then finish()
-        outdated,  // a newer payload has begun: withhold the ack
+        outdated,  // a newer payload has begun, or this one is complete: withhold the ack
     };
     /// Takes the fragment of a plausible packet, each packet once.
     Arrival arrive(const Packet& packet, ConnectionStats& stats);

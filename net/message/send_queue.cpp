@@ -19,7 +19,7 @@ constexpr double kLossForTwo = 0.03;
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(10);  // another tick: losses come in bursts
 constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);  // then it gets a packet of its own
 constexpr double kMaxRepeatCredit = 1200;
-constexpr double kSecondShare = 0.74;  // first repeats take this part of the credit at one small message a
+constexpr double kSecondShare = 0.74;  // part of the credit that first repeats take at one small message a
                                        // packet
 
 /// Returns the number of pieces of a message, at least 1.
@@ -235,8 +235,8 @@ void SendQueue::take_repeats(Draft& draft, const Terms& terms) {
 }
 
 /// Adds the parity of the message and the one with the id before, which protects two messages for the bytes
-/// of one. Both must be in flight, of one size, with distance 1, and without later pieces. Returns false if
-/// not.
+/// of one. Both must be in flight, of one size, with distance 1, and without later pieces. Else returns
+/// false.
 bool SendQueue::take_parity(Draft& draft, Message& message) {
     const Message* const before = find(message.id - 1);
     if (!before || before->copies == 0 || before->size != message.size) return false;
@@ -260,8 +260,7 @@ bool SendQueue::put(Draft& draft, std::uint32_t index) {
     const Message* const before = column.count > 0 ? &messages_[column.messages[column.count - 1]] : nullptr;
     const bool joined = before && joins(*before, message);
     std::size_t bytes = message.size + (message.channel == Channel::sequenced ? 1u : 0u);
-    bytes += joined ? (column.in_run == 1 ? 1u : 0u) : run_bytes(run_of(message));  // joined: the head has a
-                                                                                    // count
+    bytes += joined ? (column.in_run == 1 ? 1u : 0u) : run_bytes(run_of(message));  // joined: a count
     if (bytes > draft.room || draft.count == kMaxMessagesPerPacket) return false;
     if (before && before->id > message.id) draft.is_sorted = false;
     column.in_run = joined ? column.in_run + 1 : 1;

@@ -101,7 +101,7 @@ private:
         std::uint8_t losses = 0;  // saturates
         std::uint8_t copies = 0;  // open packets that carry it
         bool is_delivered = false;
-        bool has_parity = false;  // not repeated in another way until it is lost twice
+        bool has_parity = false;  // has no other repeat until it is lost twice
     };
     /// The newest reliable message of a key. If its id is below base_, the receiver has delivered it, and the
     /// next message of the key need not wait for it.
@@ -186,7 +186,7 @@ private:
     };
     static constexpr std::size_t kMaxParities = 16;
     std::array<Column, 3> columns;
-    std::array<std::uint64_t, kMaxParities> parities;  // ids: the parity of messages id and id - 1
+    std::array<std::uint64_t, kMaxParities> parities;  // ids; each parity is of messages id and id - 1
     std::size_t parity_count = 0;
     std::size_t count = 0;  // of messages and parities
     bool is_sorted = true;  // reliable messages, by id

@@ -116,7 +116,7 @@ private:
     std::array<float, 8> delivered_{};  // delivered rates of the last rounds, newest first; 0: none
     float most_sent_ = 0;               // the highest rate_ of the last rounds; decays
     float full_path_rate_ = 0;          // delivered rate while there was a queue, smoothed
-    float growth_steps_ = 0;            // consecutive steps of growth; a drain resets them
+    float growth_steps_ = 0;            // steps of growth so far; a drain resets or halves them
     float best_of_start_ = 0;           // the highest delivered rate of the start
     float rate_before_trial_ = 0;
     float proven_rate_ = 0;             // Drain::full of the last drain that shortened a queue

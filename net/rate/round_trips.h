@@ -15,8 +15,8 @@ class RoundTrips {
 public:
     explicit RoundTrips(Time now) : window_began_(now) { rounds_.fill(Short::max()); }
 
-    /// `is_exact`: the newest packet that its ack names. The other packets of the ack waited for that one:
-    /// they count for the smallest round trip, but not for the spread.
+    /// `is_exact`: the newest packet that its ack names. The other packets waited longer for this ack: they
+    /// count for the smallest round trip, but not for the spread.
     void sample(Duration rtt, bool is_exact) {
         smallest_ = std::min(smallest_, rtt);
         if (is_exact) largest_ = std::max(largest_, rtt);

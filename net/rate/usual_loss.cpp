@@ -9,7 +9,7 @@ namespace {
 constexpr Duration kPeriod = std::chrono::seconds(1);  // of an epoch; doubled until it is three round trips
 constexpr Duration kLongest = std::chrono::seconds(4);
 constexpr int kFates = 24, kRuns = 8;                  // enough for an estimate
-constexpr float kBorne = 0.05F;                        // loss above the usual loss that starts no trial
+constexpr float kBorne = 0.05F;                        // so much loss above the usual loss starts no trial
 constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;  // of usual_; most increase by one trial
 constexpr float kCured = 0.4F;  // part of the loss before; a full queue loses less after the cut
 constexpr float kFading = 1.0F / 16;
