@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -128,7 +128,7 @@ void history(std::span<const std::byte> input) {
     ByteReader in(input);
     const std::uint32_t capacity = 1 + in.u8() % 32;
     TokenHistory history(capacity);
-    std::map<TokenId, std::uint64_t> model;
+    std::set<std::pair<std::uint64_t, TokenId>> model;  // an id has one expiry, as it is derived from that
     std::uint64_t now_s = 0;
     while (in.remaining() >= 3) {
         TokenId id{};
@@ -138,16 +138,17 @@ void history(std::span<const std::byte> input) {
         const std::uint64_t life_s = std::uint64_t(in.u8()) * 3;
         const std::uint8_t passing = in.u8();
         now_s += passing < 200 ? passing / 50 : passing * 8u;
-        std::erase_if(model, [&](const auto& entry) { return entry.second <= now_s; });
+        std::erase_if(model, [&](const auto& entry) { return entry.first <= now_s; });
+        const std::pair entry(now_s + life_s, id);
         std::optional<TokenError> expected;
         if (life_s == 0)
             expected = TokenError::expired;
-        else if (model.count(id) != 0)
+        else if (model.contains(entry))
             expected = TokenError::used;
         else if (model.size() == capacity)
             expected = TokenError::history_full;
         else
-            model[id] = now_s + life_s;
+            model.insert(entry);
         CHECK(history.use(id, now_s + life_s, now_s) == expected);
         CHECK(history.size() == model.size());
     }
