@@ -102,6 +102,39 @@ TEST(Connection, AuthenticNonsenseEndsIt) {
     }
 }
 
+// A flush may be far away: each packet that wants an ack is named by two acks at least.
+TEST(Connection, EachThirtyTwoPacketsAreAcknowledgedWithoutAFlush) {
+    Hand hand;
+    for (std::uint64_t number = 1; number <= 96; ++number) {
+        hand.feed(number, {2});  // a ping
+        EXPECT_EQ(hand.wire.sent.size(), number / 32);
+    }
+}
+
+// Its address may be another one for the server by now, and a ping be too short to be challenged for it.
+TEST(Connection, AClientWithoutAcksSendsAnEchoBesideItsPing) {
+    Hand hand;
+    Session session = Hand::session();
+    session.send_id = 7;
+    Connection client({}, session, Hand::cipher(), hand.recorder, hand.wire, hand.now);
+    client.ping(hand.now);
+    for (int i = 0; i < 100; ++i) {
+        hand.now += 10ms;
+        client.update(hand.now);
+        client.flush(hand.now);
+    }
+    std::size_t pings = 0, echoes = 0;
+    for (const auto& [to, bytes] : hand.wire.sent) {
+        const std::optional<Envelope> envelope = read_envelope(bytes, true);
+        ASSERT_TRUE(envelope);
+        pings += envelope->kind == PacketKind::data;
+        echoes += envelope->kind == PacketKind::echo;
+        EXPECT_TRUE(envelope->kind == PacketKind::data || bytes.size() >= Path::kMinChallengeBytes);
+    }
+    EXPECT_GE(echoes, 1u);
+    EXPECT_EQ(echoes, pings - 1) << "the first ping was not for want of an ack";
+}
+
 TEST(Connection, PacketsTooOldToAcknowledgeAreStale) {
     Hand hand;
     hand.feed(100, {8, 'a'});

@@ -688,6 +688,27 @@ TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
     }
 }
 
+// Bulk would fill the window of open packets on a long path, and then urgent messages would wait.
+TEST(Messages, BulkLeavesHalfOfTheOpenPacketsToOthers) {
+    LinkConfig link;
+    link.latency = 300ms;
+    ConnectionConfig config;
+    config.max_open_packets = 64;
+    config.message_queue_bytes = 1 << 20;
+    ConnectedWorld world(link, 1, config);
+    for (int i = 0; i < 700; ++i)
+        ASSERT_EQ(world.host->send_message(world.peer(), unordered().with(Weight::bulk),
+                                           as_bytes(std::string(1'000, 'b'))),
+                  SendResult::queued);
+    std::uint64_t most = 0;
+    for (int i = 0; i < 300; ++i) {
+        world.step(16ms);
+        most = std::max(most, world.host->stats(world.peer()).bytes_in_flight);
+    }
+    EXPECT_GT(most, 20 * kMaxMessageBytes) << "or the window was never full";
+    EXPECT_LE(most, 33 * kMaxDatagramBytes);
+}
+
 // Goal: bulk that was lost twice, which never goes beside a payload, gets packets of its own although there
 // is always a payload with room beside it.
 TEST(Messages, BulkThatWasLostTwiceGoesOn) {

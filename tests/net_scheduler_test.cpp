@@ -77,6 +77,22 @@ struct Sum {
     double all() const { return urgent + payload + normal; }
 };
 
+// A handler that has no payload when it is asked is owed nothing for it, and owes nothing.
+TEST(Scheduler, APayloadThatIsNotThereChangesNoShare) {
+    Load load;
+    for (int i = 0; i < 50; ++i) {
+        load.top_up(Weight::normal);
+        const std::size_t share = load.scheduler.begin(kRoom, {}, load.queue.waiting(Weight::normal), true);
+        EXPECT_NEAR(double(share), kRoom * 2 / 3.0, 1) << "packet " << i;
+        load.scheduler.payload_took(0);
+        std::array<std::byte, kMaxDatagramBytes> buffer;
+        ByteWriter out(buffer);
+        SendQueue::Draft draft(kRoom);
+        load.scheduler.fill(draft, load.queue, {});
+        load.queue.write(out, draft, {}, load.stats);
+    }
+}
+
 // Goal: while all three wait, their bytes are as the shares say, whatever the sizes; a packet's payload has
 // 600 bytes or there is none. Method: seeded shares, sizes of messages, rooms and payloads that take more
 // than their share.

@@ -11,6 +11,24 @@
 namespace shoal::net {
 namespace {
 
+// A packet that was sent on the former path says nothing about the present one.
+TEST(SentPackets, LateAcksOfAFormerPathAreNoNews) {
+    for (const bool moves : {false, true}) {
+        SentPackets sent(1, 128);
+        ConnectionStats stats;
+        for (int i = 0; i < 6; ++i) sent.sent_tracked({}, 100, 1s, stats);
+        sent.acknowledge({true, 6, 0b01111, 0us}, 2s, stats);  // all but the first
+        SentPackets::News news;
+        int fates = 0;
+        while (sent.next_news(news)) fates += 1;
+        EXPECT_EQ(fates, 6) << "the first one as lost";
+        if (moves) sent.restart(stats);
+        sent.acknowledge({true, 6, 0b11111, 0us}, 3s, stats);
+        EXPECT_EQ(sent.next_news(news), !moves);
+        EXPECT_EQ(stats.late_acks, 1u);
+    }
+}
+
 // Goal: each tracked packet is settled once, in the order of numbers within a call; delivered exactly if
 // acked before it was settled as lost; lost at once when three later tracked ones are acked.
 // Method: random sends, numbers left out, random subsets acked; the model keeps sets and recomputes
