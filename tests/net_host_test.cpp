@@ -122,6 +122,39 @@ TEST(Host, RepeatedConnectGetsTheSameAcceptance) {
     EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 1u);
 }
 
+TEST(Host, ARepeatedAnswerKeepsItsOwnHandshakeAndNoOther) {
+    Bare bare;
+    Visitor alice(1), mallory(2);
+    const Connect connect = alice.connect(bare.cookie_for(kAlice, 1));
+    bare.feed_packet(kAlice, connect);
+    bare.now += 1s;
+    bare.feed_packet(kMallory, mallory.connect(bare.cookie_for(kMallory, 2)));
+    bare.now += 3s;
+    bare.feed_packet(kAlice, connect);
+    bare.now += 2s;
+    bare.host.update(bare.now);
+    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 1u) << "Mallory's";
+    EXPECT_FALSE(bare.host.is_idle());
+    bare.now += 3s;
+    bare.host.update(bare.now);
+    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 2u);
+    EXPECT_TRUE(bare.host.is_idle());
+}
+
+TEST(Host, AConnectOfAPeerThatIsConnectedIsCountedAndNotAnswered) {
+    Bare bare;
+    const Connect connect = bare.connect_for(kAlice, 1);
+    bare.feed_packet(kAlice, connect);
+    const std::optional<Verdict> verdict = bare.verdict();
+    ASSERT_TRUE(verdict && verdict->is_accepted);
+    bare.feed(kAlice, first_packet(*bare.visitor, verdict->connection_id));
+    EXPECT_EQ(bare.host.peer_count(), 1u);
+    const std::size_t sent = bare.wire.sent.size();
+    bare.feed_packet(kAlice, connect);
+    EXPECT_EQ(bare.dropped(Drop::unexpected), 1u);
+    EXPECT_EQ(bare.wire.sent.size(), sent);
+}
+
 // Whoever copies the nonce of somebody's request, and is first, does not keep its owner out.
 TEST(Host, AnotherKeyUnderTheSameNonceIsAnotherAttempt) {
     Bare bare;
