@@ -226,12 +226,15 @@ bool Connection::send_contents(bool& asks, Time now) {
     if (!has_messages && !has_payload) return false;
 
     Draft draft;
+    if (!has_messages) {  // the share is known without the header, and most often there is no payload
+        write_payload(draft, scheduler_.begin(kMaxPayloadBytes, urgent, normal, true), asks, now);
+        if (!draft.content.has_payload) return false;
+    }
     begin(draft, PacketKind::data, now);
     const std::size_t room = draft.out.room() - cipher_.tag_bytes();
-    const std::size_t share = scheduler_.begin(room, urgent, normal, has_payload);
+    const std::size_t share = has_messages ? scheduler_.begin(room, urgent, normal, has_payload) : 0;
     if (share > 0) write_payload(draft, share, asks, now);
     terms.beside_payload = draft.content.has_payload;
-    if (!has_messages && !terms.beside_payload) return false;
     SendQueue::Draft messages(room - draft.payload.size() - (draft.fragment ? kMaxFragmentHeadBytes : 0));
     scheduler_.fill(messages, queue_, terms);
     if (messages.empty() && !terms.beside_payload) return false;
