@@ -1,7 +1,10 @@
 #include "world.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+
+#include "dump.h"
 
 namespace shoal::ecs {
 
@@ -14,6 +17,25 @@ bool contains(std::span<const ComponentId> ids, ComponentId id) {
 /// Whether `ids` names what it has at `i` earlier on.
 bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
     return contains(ids.first(i), ids[i]);
+}
+
+constexpr std::string_view kIsDead = "the entity is dead";
+
+/// Such as "patch<Health>(12v3): the entity is dead", to the standard error stream.
+[[noreturn]] void stop_with(std::string_view operation, std::string_view component, Entity entity,
+                            std::string_view what) {
+    std::string line(operation);
+    line.append("<").append(component).append(">(").append(to_text(entity)).append("): ").append(what);
+    std::fprintf(stderr, "%s\n", line.c_str());
+    std::abort();
+}
+
+/// A mistake of the caller's, which a release build only counts.
+void misuse([[maybe_unused]] std::string_view operation, [[maybe_unused]] const std::string& component,
+            [[maybe_unused]] Entity entity, [[maybe_unused]] std::string_view what) {
+#ifndef NDEBUG
+    stop_with(operation, component, entity, what);
+#endif
 }
 
 /// Replaces a value.
@@ -83,7 +105,7 @@ Entity World::create() {
 }
 
 Entity World::spawn(std::span<const ComponentId> ids, std::span<void* const> values) {
-    if (!require_values(ids, values)) return {};
+    if (!require_values({}, ids, values)) return {};
     const Entity entity = entities_.take();
     if (locks_ != 0) {
         commands_.push(CommandQueue::Kind::spawn, entity, ids, values);
@@ -123,7 +145,7 @@ void World::clear() {
 void World::set(Entity entity, ComponentId id, void* value) {
     if (id.is_pair() || !is_alive(entity)) {
         set(entity, {&id, 1}, {&value, 1});
-    } else if (require_values({&id, 1}, {&value, 1})) {
+    } else if (require_values(entity, {&id, 1}, {&value, 1})) {
         set_elsewhere(entity, components_[id], value);
     }
 }
@@ -151,7 +173,8 @@ void World::set_elsewhere(Entity entity, const KnownComponent& component, void* 
 }
 
 void World::set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
-    if (!require_alive(entity) || !require_values(ids, values)) return;
+    if (!require_alive(entity, "set", ids.empty() ? ComponentId{} : ids[0])) return;
+    if (!require_values(entity, ids, values)) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
     if (may_write_at_once(entity) && (locks_ == 0 || std::all_of(ids.begin(), ids.end(), has_it))) {
         set_now(entity, ids, values);
@@ -161,7 +184,7 @@ void World::set(Entity entity, std::span<const ComponentId> ids, std::span<void*
 }
 
 void World::add(Entity entity, ComponentId id, void* value) {
-    if (!require_alive(entity) || !require_values({&id, 1}, {&value, 1})) return;
+    if (!require_alive(entity, "add", id) || !require_values(entity, {&id, 1}, {&value, 1})) return;
     if (may_write_at_once(entity) && has(entity, id)) return;
     if (locks_ != 0) {
         commands_.push(CommandQueue::Kind::add, entity, {&id, 1}, {&value, 1});
@@ -180,7 +203,7 @@ void World::remove(Entity entity, const KnownComponent& component) {
 
 void World::remove(Entity entity, std::span<const ComponentId> ids) {
     if (ids.size() == 1 && locks_ == 0 && is_alive(entity)) return remove_now(entity, ids[0]);
-    if (!require_alive(entity)) return;
+    if (!require_alive(entity, "remove", ids.empty() ? ComponentId{} : ids[0])) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
     if (may_write_at_once(entity) && std::none_of(ids.begin(), ids.end(), has_it)) return;
     if (locks_ != 0) {
@@ -220,7 +243,8 @@ World::Cell World::pair_cell(Entity entity, ComponentId id) const {
 
 /// None, and a mistake of the caller's, if one of the two is dead.
 ComponentId World::require_pair(Entity source, ComponentId relation, Entity target) {
-    if (!require_alive(source) || !require_alive(target)) return {};
+    if (!require_alive(source, "a pair of", relation) || !require_alive(target, "a pair to", relation))
+        return {};
     return pair_id(relation, target);
 }
 
@@ -241,21 +265,25 @@ std::span<const ComponentId> World::components_of(Entity entity) const {
     return archetypes_[place.archetype].components();
 }
 
-bool World::require_alive(Entity entity) {
-    assert(is_alive(entity));
+bool World::require_alive(Entity entity, const char* operation, ComponentId id) {
     if (is_alive(entity)) return true;
+    misuse(operation, to_text(*this, id), entity, kIsDead);
     ++dropped_commands_;
     return false;
 }
 
 /// One value for each component that is not a tag.
-bool World::require_values(std::span<const ComponentId> ids, std::span<void* const> values) {
-    bool is_fine = ids.size() == values.size();
-    for (std::size_t i = 0; is_fine && i < ids.size(); ++i)
-        is_fine = components_.can_be_had(ids[i]) && (values[i] != nullptr || components_[ids[i]].is_tag());
-    assert(is_fine);
-    if (!is_fine) ++dropped_commands_;
-    return is_fine;
+bool World::require_values(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
+    std::string_view fault = ids.size() == values.size() ? "" : "not one value for each id";
+    std::size_t i = 0;
+    for (; fault.empty() && i < ids.size(); ++i) {
+        const bool has_value = values[i] != nullptr || components_[ids[i]].is_tag();
+        fault = !components_.can_be_had(ids[i]) ? "no entity can have this id" : has_value ? "" : "no value";
+    }
+    if (fault.empty()) return true;
+    misuse("set", i == 0 ? "" : to_text(*this, ids[i - 1]), entity, fault);
+    ++dropped_commands_;
+    return false;
 }
 
 /// Whether an operation on the entity is queued or half done, so that others must queue behind it.
@@ -266,7 +294,7 @@ bool World::is_busy(Entity entity) const {
 /// For entities that lack the value, or have operations queued or half done: a write queues behind a
 /// queued value by going to that one.
 World::Writable World::unusual_writable(Entity entity, ComponentId id, const Cell& found) {
-    if (!require_alive(entity)) return {};
+    if (!require_alive(entity, "patch", id)) return {};
     if (!components_.can_be_had(id) || components_[id].is_tag()) return {};
     if (may_write_at_once(entity)) return found ? Writable{found.at(), found.column, found.row} : Writable{};
 
@@ -281,8 +309,8 @@ World::Writable World::unusual_writable(Entity entity, ComponentId id, const Cel
     return {};
 }
 
-void World::stop() {
-    std::abort();
+void World::stop(std::string_view operation, std::string_view component, Entity entity) const {
+    stop_with(operation, component, entity, is_alive(entity) ? "the entity has no such value" : kIsDead);
 }
 
 Archetype& World::archetype_of(std::span<const TypeTag* const> pack, std::uint32_t hash) {

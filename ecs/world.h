@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -175,11 +176,11 @@ public:
     /// structural change.
     template <Value T>
     const T& get(Entity entity) const {
-        return require_value(try_get<T>(entity));
+        return require_value(try_get<T>(entity), type_tag<T>.name, entity);
     }
     template <Relation R>
     const R& get(Entity source, PairKey<R> pair) const {
-        return require_value(try_get(source, pair));
+        return require_value(try_get(source, pair), type_tag<R>.name, source);
     }
 
     /// Null if the entity is dead or lacks the value. Valid until the next structural change.
@@ -414,9 +415,8 @@ private:
         return components_.pairs().find(components_.find(type_tag<R>), pair.target);
     }
     template <class T>
-    static const T& require_value(const T* value) {
-        assert(value != nullptr);
-        if (value == nullptr) stop();
+    const T& require_value(const T* value, std::string_view component, Entity entity) const {
+        if (value == nullptr) stop("get", component, entity);
         return *value;
     }
 
@@ -458,8 +458,8 @@ private:
     template <class T>
     void set_one(Entity entity, T&& value);
 
-    bool require_alive(Entity entity);
-    bool require_values(std::span<const ComponentId> ids, std::span<void* const> values);
+    bool require_alive(Entity entity, const char* operation, ComponentId id);
+    bool require_values(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     bool is_busy(Entity entity) const;
     void remove(Entity entity, const KnownComponent& component);
     void set_elsewhere(Entity entity, const TypeTag& tag, void* value) {
@@ -467,7 +467,7 @@ private:
     }
     void set_elsewhere(Entity entity, const KnownComponent& component, void* value);
     Writable unusual_writable(Entity entity, ComponentId id, const Cell& found);
-    [[noreturn]] static void stop();
+    [[noreturn]] void stop(std::string_view operation, std::string_view component, Entity entity) const;
 
     Archetype& archetype_of(std::span<const TypeTag* const> pack, std::uint32_t hash);
     template <class... Ts>

@@ -297,8 +297,7 @@ bool World::patch(Entity entity, const Writable& found, Fn&& fn) {
 template <Value T>
 WorldMut<T> World::mut(Entity entity) {
     const Writable found = writable<T>(entity);
-    assert(found.value != nullptr);
-    if (found.value == nullptr) stop();
+    if (found.value == nullptr) stop("mut", type_tag<T>.name, entity);
     return WorldMut<T>(*this, *static_cast<T*>(found.value), entity, found.column, found.row);
 }
 

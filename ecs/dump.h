@@ -1,0 +1,25 @@
+#pragma once
+// Text for a debugger, a log or a failed assert. To print more than ids and names, read the components.
+
+#include <string>
+
+#include "world.h"
+
+namespace shoal::ecs {
+
+/// Index and generation, as "12v3"; "null" for a null handle.
+std::string to_text(Entity entity);
+
+/// The component's name, as "Health"; of a pair also the target, as "Follows to 12v3"; "?" for an id that
+/// means nothing in this world.
+std::string to_text(const World& world, ComponentId id);
+
+/// One line for the entity and one for each component that it has, with the first 16 bytes of its value in
+/// the order of memory:
+///     12v3
+///       Health: 50 00 00 00
+///       Follows to 5v1: 00 00 20 41
+/// A dead entity has one line that says so.
+std::string dump(const World& world, Entity entity);
+
+}  // namespace shoal::ecs
