@@ -688,6 +688,24 @@ TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
     }
 }
 
+// Copies that were planned for a path with loss are not sent once there is none.
+TEST(Messages, ACleanPathNeedsNoCopies) {
+    for (const double loss_then : {0.05, 0.0}) {
+        Pipe pipe(1);
+        SendQueue::Terms terms;
+        terms.loss = 0.05;
+        ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes("first")));
+        pipe.send(1'000, terms);
+        terms.loss = loss_then;
+        for (int i = 0; i < 5; ++i) {
+            terms.now += 50ms;
+            ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes("longer than the first")));
+            pipe.send(1'000, terms);
+        }
+        EXPECT_EQ(pipe.stats.messages_repeated > 0, loss_then > 0);
+    }
+}
+
 // Bulk would fill the window of open packets on a long path, and then urgent messages would wait.
 TEST(Messages, BulkLeavesHalfOfTheOpenPacketsToOthers) {
     LinkConfig link;
