@@ -1,7 +1,8 @@
 # make                         library objects and the demo, optimised, in build/
 # make demo                    a server and two clients, one over a bad network; compares their worlds
-# make test [config=sanitize]  every test; only=ecs builds and runs just tests/ecs_*_test.cpp; in release
-#                              also the vendoring test; config=tsan watches threads
+# make test [config=sanitize]  every test; only=ecs builds and runs just tests/ecs, only=ecs/world just
+#                              its files that begin with world; in release also the vendoring test;
+#                              config=tsan watches threads
 # make bench                   builds build/bench/*, runs nothing
 # make secrets                 runs ciphers, handshakes and tokens under valgrind, which reports branches and
 #                              indices on secrets
@@ -42,16 +43,17 @@ LDFLAGS += $(filter -fsanitize=%,$(flags_$(config))) -pthread
 library := $(patsubst %.cpp,$(out)/%.o,$(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))
 demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp
 demo_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out $(demo_mains),$(wildcard demo/*.cpp)))
-test_sources := $(if $(only),$(wildcard tests/$(only)_*test.cpp tests/$(only)/*_test.cpp),$(wildcard tests/*_test.cpp tests/net/*_test.cpp tests/sim/*_test.cpp))
-test_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp)))
+test_sources := $(if $(only),$(wildcard tests/$(only)/*_test.cpp tests/$(only)*_test.cpp),$(wildcard tests/*/*_test.cpp))
+test_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp tests/support/*.cpp)))
 net_support := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/net/support/*.cpp))
-library_of_tests := $(filter ecs net,$(firstword $(subst _, ,$(only))))
+library_of_tests := $(filter ecs net,$(firstword $(subst /, ,$(only))))
 ifneq ($(library_of_tests),)
-test_library := $(filter $(out)/$(library_of_tests)/%,$(library)) $(out)/tests/sim/allocations.o $(if $(filter net,$(library_of_tests)),$(net_support))
+test_library := $(filter $(out)/$(library_of_tests)/%,$(library)) $(out)/tests/support/allocations.o $(if $(filter net,$(library_of_tests)),$(net_support))
 else
 test_library := $(library) $(test_shared) $(net_support) $(if $(filter demo,$(only)),$(demo_shared),$(if $(only),,$(demo_shared)))
 endif
 tests := $(patsubst %.cpp,$(out)/%.o,$(test_sources))
+test_program := $(out)/tests/shoal_tests$(if $(only),_$(subst /,_,$(only)))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
 demos := $(patsubst demo/%.cpp,$(bin)/demo/%,$(demo_mains))
 
@@ -61,7 +63,7 @@ all: $(library) $(demos)
 demo: $(demos)
 	@sh demo/demo.sh $(bin)/demo
 
-test: $(out)/tests/shoal_tests$(if $(only),_$(only))
+test: $(test_program)
 	@sh tests/run.sh $< '$(filter)'
 	$(if $(only)$(filter-out release,$(variant)),,@CXX="$(CXX)" sh tests/vendor.sh $(out)/vendor)
 
@@ -88,7 +90,7 @@ endif
 # Tests take longer to compile than to run: they are hardly optimised, and read the headers that most of them
 # include only once. The exceptions spend their time in models of their own.
 test_level := $(if $(filter sanitize,$(config)),-O0,-O1)
-slow_models := $(if $(filter sanitize,$(config)),$(patsubst %,$(out)/tests/%_test.o,ecs_race net_naive_decoder net_attacker net_ack_window))
+slow_models := $(if $(filter sanitize,$(config)),$(patsubst %,$(out)/tests/%_test.o,ecs/race net/naive_decoder net/attacker net/ack_window))
 quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(net_support))
 prelude := $(out)/tests/prelude.h
 $(quick_tests): | $(prelude).gch
@@ -123,22 +125,22 @@ $(out)/secrets/crypto_portable.o: CXXFLAGS += -U__SIZEOF_INT128__
 $(out)/secrets/crypto.o $(out)/secrets/crypto_portable.o: net/crypto/primitives.cpp Makefile
 	@mkdir -p $(@D)
 	@echo compile $@
-	@$(CXX) $(CXXFLAGS) -include tests/secret_declassify.h -c $< -o $@
+	@$(CXX) $(CXXFLAGS) -include tests/secrets/declassify.h -c $< -o $@
 
-$(out)/secrets/%: $(out)/tests/secret_memory.o $(out)/secrets/%.o $(filter-out %/primitives.o,$(filter $(out)/net/%,$(library)))
+$(out)/secrets/%: $(out)/tests/secrets/memory.o $(out)/secrets/%.o $(filter-out %/primitives.o,$(filter $(out)/net/%,$(library)))
 	@mkdir -p $(@D)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS)
 
 # The library first: of inline functions that both have, its optimised ones stay.
-$(out)/tests/shoal_tests$(if $(only),_$(only)): $(test_library) $(tests)
+$(test_program): $(test_library) $(tests)
 	@mkdir -p $(@D)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS) -lgtest_main -lgtest
 
 $(bin)/bench/paths: $(net_support)
 
-$(bin)/bench/%: $(out)/tests/bench/%.o $(out)/tests/sim/allocations.o $(library)
+$(bin)/bench/%: $(out)/tests/bench/%.o $(out)/tests/support/allocations.o $(library)
 	@mkdir -p $(@D)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS)

@@ -13,7 +13,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 // Two types that a compiler may have: 128-bit numbers, and vectors of four words. Without them the ciphers
-// take three times as long. tests/net_crypto_portable_test.cpp tests the replacements.
+// take three times as long. tests/net/crypto_portable_test.cpp tests the replacements.
 #ifdef __SIZEOF_INT128__
 
 __extension__ using Wide = unsigned __int128;

@@ -50,7 +50,7 @@
 
 #include "ecs/change_collector.h"
 #include "ecs/world.h"
-#include "ecs_workloads.h"
+#include "tests/bench/ecs_workloads.h"
 
 namespace {
 

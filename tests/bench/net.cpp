@@ -71,10 +71,10 @@
 #include <string_view>
 #include <vector>
 
-#include "net_connect.h"
-#include "net_crowd.h"
-#include "net_flood.h"
-#include "net_stream.h"
+#include "tests/bench/net_connect.h"
+#include "tests/bench/net_crowd.h"
+#include "tests/bench/net_flood.h"
+#include "tests/bench/net_stream.h"
 
 namespace {
 

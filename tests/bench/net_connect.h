@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "../net_handshake_packets.h"
-#include "../server_key.h"
+#include "tests/net/support/handshake_packets.h"
+#include "tests/net/support/server_key.h"
 #include "net/client.h"
 #include "net/host.h"
 

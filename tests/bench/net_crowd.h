@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "net_ends.h"
+#include "tests/bench/net_ends.h"
 
 namespace net_bench {
 

@@ -13,8 +13,8 @@
 #include "net/client.h"
 #include "net/host.h"
 #include "net/socket/socket.h"
-#include "net_process.h"
-#include "tests/server_key.h"
+#include "tests/bench/net_process.h"
+#include "tests/net/support/server_key.h"
 
 namespace net_bench {
 

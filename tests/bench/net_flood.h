@@ -10,7 +10,7 @@
 #include <atomic>
 #include <vector>
 
-#include "net_ends.h"
+#include "tests/bench/net_ends.h"
 
 namespace net_bench {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "net/socket/bad_network.h"
-#include "net_ends.h"
+#include "tests/bench/net_ends.h"
 
 namespace net_bench {
 

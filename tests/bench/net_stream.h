@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "net_path.h"
+#include "tests/bench/net_path.h"
 
 namespace net_bench {
 

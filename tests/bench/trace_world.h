@@ -8,7 +8,7 @@
 
 #include "ecs/world.h"
 #include "replication/schema.h"
-#include "trace_file.h"
+#include "tests/bench/trace_file.h"
 
 namespace trace {
 

@@ -1,7 +1,7 @@
-// The race of tests/ecs_race.h with dice from the fuzzer: two bytes a step, so that it can shape the
+// The race of tests/ecs/support/race.h with dice from the fuzzer: two bytes a step, so that it can shape the
 // script yet every script is a valid one.
 
-#include "../ecs_race.h"
+#include "tests/ecs/support/race.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "../server_key.h"
+#include "tests/net/support/server_key.h"
 #include "net/client.h"
 #include "net/host.h"
 

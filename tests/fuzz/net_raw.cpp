@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "net/bytes.h"
-#include "net_parts.h"
+#include "tests/fuzz/net_parts.h"
 
 using namespace shoal::net;
 using namespace std::chrono_literals;

@@ -9,11 +9,11 @@
 #include <memory>
 #include <optional>
 
-#include "../net_handshake_packets.h"
-#include "../net_naive_decoder.h"
+#include "tests/net/support/handshake_packets.h"
+#include "tests/net/support/naive_decoder.h"
 #include "net/bytes.h"
 #include "net/crypto/entropy.h"
-#include "net_parts.h"
+#include "tests/fuzz/net_parts.h"
 
 using namespace shoal::net;
 using namespace std::chrono_literals;

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "net/handshake/networks.h"
-#include "support/attacks.h"
-#include "support/disturbance.h"
-#include "tests/net_world.h"
+#include "tests/net/support/attacks.h"
+#include "tests/net/support/disturbance.h"
+#include "tests/net/support/world.h"
 
 namespace shoal::net::attacks {
 namespace {

@@ -6,9 +6,9 @@
 #include <malloc.h>
 #endif
 
-#include "support/attacks.h"
-#include "support/disturbance.h"
-#include "tests/net_world.h"
+#include "tests/net/support/attacks.h"
+#include "tests/net/support/disturbance.h"
+#include "tests/net/support/world.h"
 
 namespace shoal::net::attacks {
 namespace {

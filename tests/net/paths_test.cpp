@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/paths.h"
+#include "tests/net/support/paths.h"
 
 namespace shoal::net::paths {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "game.h"
+#include "tests/sim/game.h"
 #include "net/endpoint.h"
 
 namespace shoal::sim {

@@ -1,4 +1,4 @@
-#include "game.h"
+#include "tests/sim/game.h"
 
 #include <algorithm>
 #include <bit>

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "game.h"
+#include "tests/sim/game.h"
 
 namespace shoal::sim {
 

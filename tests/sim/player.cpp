@@ -1,4 +1,4 @@
-#include "player.h"
+#include "tests/sim/player.h"
 
 #include <algorithm>
 #include <cstring>

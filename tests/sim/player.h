@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "chat.h"
-#include "game.h"
-#include "history.h"
+#include "tests/sim/chat.h"
+#include "tests/sim/game.h"
+#include "tests/sim/history.h"
 #include "net/socket/bad_network.h"
 #include "replication/client.h"
 #include "replication/world_hash.h"

@@ -1,6 +1,6 @@
-#include "simulation.h"
+#include "tests/sim/simulation.h"
 
-#include "../server_key.h"
+#include "tests/net/support/server_key.h"
 
 #include <cmath>
 #include <cstring>

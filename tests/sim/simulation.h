@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "chat.h"
-#include "game.h"
-#include "history.h"
+#include "tests/sim/chat.h"
+#include "tests/sim/game.h"
+#include "tests/sim/history.h"
 #include "net/socket/bad_network.h"
-#include "player.h"
+#include "tests/sim/player.h"
 #include "replication/server.h"
 #include "replication/world_hash.h"
 

@@ -3,7 +3,7 @@
 // To run other seeds than the suite's: SHOAL_SIM_SEEDS=first:count with
 // --gtest_filter='Simulation.EveryHeldVersion*'.
 
-#include "simulation.h"
+#include "tests/sim/simulation.h"
 
 #include <gtest/gtest.h>
 

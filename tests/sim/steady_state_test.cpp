@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "game.h"
+#include "tests/sim/game.h"
 #include "replication/client.h"
 #include "replication/server.h"
-#include "tests/server_key.h"
-#include "tests/sim/allocations.h"
+#include "tests/net/support/server_key.h"
+#include "tests/support/allocations.h"
 
 namespace shoal::sim {
 namespace {

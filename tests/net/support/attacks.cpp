@@ -1,8 +1,8 @@
-#include "attacks.h"
+#include "tests/net/support/attacks.h"
 
 #include <algorithm>
 
-#include "tests/net_world.h"
+#include "tests/net/support/world.h"
 
 namespace shoal::net::attacks {
 namespace {

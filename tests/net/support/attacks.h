@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "battle.h"
+#include "tests/net/support/battle.h"
 
 namespace shoal::net::attacks {
 

@@ -1,9 +1,9 @@
-#include "battle.h"
+#include "tests/net/support/battle.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "tests/net_world.h"
+#include "tests/net/support/world.h"
 
 namespace shoal::net::attacks {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "guest.h"
+#include "tests/net/support/guest.h"
 #include "net/client.h"
 #include "net/host.h"
 #include "net/socket/bad_network.h"

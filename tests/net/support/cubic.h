@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "meters.h"
+#include "tests/net/support/meters.h"
 
 namespace shoal::net::paths {
 

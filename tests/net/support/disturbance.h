@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "battle.h"
+#include "tests/net/support/battle.h"
 
 namespace shoal::net::attacks {
 

@@ -1,9 +1,9 @@
-#include "guest.h"
+#include "tests/net/support/guest.h"
 
 #include <algorithm>
 #include <array>
 
-#include "tests/net_world.h"
+#include "tests/net/support/world.h"
 
 namespace shoal::net::attacks {
 namespace {

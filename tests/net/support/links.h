@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "net/endpoint.h"
-#include "paths.h"
+#include "tests/net/support/paths.h"
 
 namespace shoal::net::paths {
 

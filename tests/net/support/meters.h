@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "links.h"
+#include "tests/net/support/links.h"
 
 namespace shoal::net::paths {
 

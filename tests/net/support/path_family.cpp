@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "paths.h"
+#include "tests/net/support/paths.h"
 
 namespace shoal::net::paths {
 namespace {

@@ -1,4 +1,4 @@
-#include "paths.h"
+#include "tests/net/support/paths.h"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +10,9 @@
 #include <span>
 #include <utility>
 
-#include "cubic.h"
-#include "links.h"
-#include "meters.h"
+#include "tests/net/support/cubic.h"
+#include "tests/net/support/links.h"
+#include "tests/net/support/meters.h"
 #include "net/client.h"
 #include "net/host.h"
 

@@ -1,0 +1,149 @@
+#include "demo/players.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "replication/client.h"
+#include "tests/net/support/server_key.h"
+
+namespace shoal::demo {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A perfect wire: datagrams wait here for the other side.
+struct Wire final : net::Sink {
+    std::deque<std::vector<std::byte>> datagrams;
+    void send(const net::Address&, std::span<const std::byte> datagram) override {
+        datagrams.emplace_back(datagram.begin(), datagram.end());
+    }
+};
+
+template <class Options>
+Options with_protocol(Options options, std::uint8_t seed) {
+    auto& config = [&]() -> auto& {
+        if constexpr (requires { options.host; })
+            return options.host;
+        else
+            return options.net;
+    }
+    ();
+    config.protocol_id = kProtocolId;
+    config.seed[0] = static_cast<std::byte>(seed);
+    give_key(config);
+    return options;
+}
+
+/// A server with an empty arena, and one client.
+struct Match final : replication::ClientListener {
+    const net::Address server_address = net::Address::ipv4(10, 0, 0, 1, 1),
+                       client_address = net::Address::ipv4(10, 0, 0, 2, 2);
+    const replication::Schema schema = arena_schema();
+    Wire to_client, to_server;
+    net::Time now = 1s;
+
+    ecs::World world;
+    Simulation simulation{world, 0, 1};
+    Players players{world, simulation};
+    replication::Server server{world, schema, to_client, with_protocol(replication::ServerOptions{}, 1),
+                               &players};
+
+    ecs::World replica;
+    ecs::Hook clock = adopt_clock(replica);
+    replication::Client client{replica, schema, to_server, with_protocol(replication::ClientOptions{}, 2),
+                               this};
+    std::optional<std::uint32_t> creature;
+
+    Match() {
+        client.connect(server_address);
+        run(10);
+    }
+    void on_message(net::Channel, std::span<const std::byte> message) override {
+        creature = read_creature(message);
+    }
+    void say(std::span<const std::byte> message) {
+        EXPECT_EQ(client.send_message(net::Channel::reliable, message), net::SendResult::queued);
+        run(5);
+    }
+    void run(int ticks) {
+        for (; ticks > 0; --ticks) {
+            now += 33ms;
+            for (; !to_server.datagrams.empty(); to_server.datagrams.pop_front())
+                server.host().receive(client_address, to_server.datagrams.front(), now);
+            players.step();
+            simulation.step(1 / 30.0f);
+            server.tick(now);
+            players.announce(server);
+            for (; !to_client.datagrams.empty(); to_client.datagrams.pop_front())
+                client.endpoint().receive(server_address, to_client.datagrams.front(), now);
+            client.update(now);
+        }
+    }
+    std::uint32_t player_count() { return ecs::Query<ecs::With<Player>>(world).count(); }
+};
+
+TEST(Players, GetACreatureWithTheirNameAndLoseItWhenTheyLeave) {
+    Match match;
+    EXPECT_EQ(match.players.count(), 1u);
+    EXPECT_EQ(match.player_count(), 0u);  // no name yet
+    match.say(write_name("Nemo"));
+    ASSERT_TRUE(match.creature);
+    const ecs::Entity own = match.client.receiver().entity(*match.creature);
+    ASSERT_TRUE(match.replica.is_alive(own));
+    EXPECT_EQ(match.replica.get<Name>(own).text, "Nemo");
+    EXPECT_TRUE(match.replica.has<Player>(own));
+
+    match.client.disconnect(match.now);
+    match.client.update(match.now);
+    match.run(2);
+    EXPECT_EQ(match.players.count(), 0u);
+    EXPECT_EQ(match.player_count(), 0u);
+}
+
+TEST(Players, GetAnotherCreatureWhenEaten) {
+    Match match;
+    match.say(write_name("Nemo"));
+    const auto first = match.creature;
+    ecs::Query<const Position, ecs::With<Player>>(match.world).each([&](ecs::Entity player, const Position&) {
+        match.world.destroy(player);
+    });
+    match.run(5);
+    EXPECT_EQ(match.player_count(), 1u);
+    EXPECT_NE(match.creature, first);
+    EXPECT_TRUE(match.replica.is_alive(match.client.receiver().entity(*match.creature)));
+}
+
+TEST(Players, SeeTheClockRun) {
+    Match match;
+    for (int i = 0; i < 30; ++i) {
+        match.run(1);
+        const Clock* shown = match.replica.try_singleton<Clock>();
+        ASSERT_NE(shown, nullptr);
+        ASSERT_NEAR(shown->elapsed_s, match.world.singleton<Clock>().elapsed_s, 0.051);
+    }
+}
+
+TEST(Players, MaySayAnything) {
+    Match match;
+    const std::vector<std::vector<std::byte>> messages = {{},
+                                                          {std::byte{'n'}},
+                                                          {std::byte{'s'}},
+                                                          {std::byte{'s'}, std::byte{200}},
+                                                          write_creature(1),
+                                                          std::vector<std::byte>(900)};
+    for (const auto& message : messages) match.say(message);
+    EXPECT_EQ(match.player_count(), 0u);
+    match.say(write_name("\x1b[2J"));
+    match.say(write_name("Second"));
+    match.say(write_steer(Direction::left));
+    ASSERT_TRUE(match.creature);
+    const ecs::Entity own = match.client.receiver().entity(*match.creature);
+    EXPECT_EQ(match.replica.get<Name>(own).text, "?[2J");
+    const float before = match.replica.get<Position>(own).x;
+    match.run(10);
+    EXPECT_LT(match.replica.get<Position>(own).x, before);
+}
+
+}  // namespace
+}  // namespace shoal::demo

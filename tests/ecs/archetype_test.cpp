@@ -1,0 +1,133 @@
+#include "ecs/archetype.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+
+#include "tests/ecs/support/types.h"
+
+using namespace shoal::ecs;
+using namespace ecs_types;
+
+namespace {
+
+struct ArchetypeTest : testing::Test {
+    ComponentTable table;
+    ComponentId position = table.id_of(type_tag<Position>);
+    ComponentId counted = table.id_of(type_tag<Counted>);
+    ComponentId frozen = table.id_of(type_tag<Frozen>);
+    ComponentId wide = table.id_of(type_tag<Wide>);
+    ComponentId self = table.id_of(type_tag<SelfReferential>);
+
+    template <class T>
+    static T& at(Archetype& archetype, ComponentId id, std::uint32_t row) {
+        return *static_cast<T*>(archetype.find(id)->at(row));
+    }
+    template <class T>
+    static void make(Archetype& archetype, ComponentId id, std::uint32_t row, auto... args) {
+        ::new (archetype.find(id)->at(row)) T{args...};
+    }
+    void TearDown() override { EXPECT_EQ(Counted::alive, 0); }
+};
+
+}  // namespace
+
+TEST_F(ArchetypeTest, KnowsItsColumnsAndNoOthers) {
+    const ComponentId ids[] = {position, frozen};
+    const Archetype archetype(0, ids, table);
+    EXPECT_EQ(archetype.find(position), &archetype.column(0));
+    EXPECT_EQ(archetype.find(frozen), &archetype.column(1));
+    EXPECT_FALSE(archetype.has(counted));
+    EXPECT_FALSE(archetype.has(ComponentId{}));
+    EXPECT_FALSE(archetype.has(ComponentId{100'000}));
+}
+
+TEST_F(ArchetypeTest, FindsColumnsOfHighIds) {
+    ComponentId high{};
+    for (int i = 0; i < 1'000; ++i) high = table.add({"many", 4, 4});
+    const ComponentId ids[] = {position, ComponentId{high.value - 300}, high};
+    const Archetype archetype(0, ids, table);
+    EXPECT_EQ(archetype.find(position), &archetype.column(0));
+    EXPECT_EQ(archetype.find(ComponentId{high.value - 300}), &archetype.column(1));
+    EXPECT_EQ(archetype.find(high), &archetype.column(2));
+    EXPECT_FALSE(archetype.has(ComponentId{high.value - 1}));
+    EXPECT_FALSE(archetype.has(ComponentId{high.value + 1}));
+}
+
+TEST_F(ArchetypeTest, ValuesSurviveGrowthAtTheirAlignment) {
+    const ComponentId ids[] = {counted, wide, self};
+    Archetype archetype(0, ids, table);
+    for (std::uint32_t row = 0; row < 3'000; ++row) {
+        ASSERT_EQ(archetype.append(Entity{row, 1}), row);
+        make<Counted>(archetype, counted, row, static_cast<int>(row));
+        make<Wide>(archetype, wide, row);
+        ::new (archetype.column(2).at(row)) SelfReferential(static_cast<int>(row));
+    }
+    EXPECT_EQ(Counted::alive, 3'000);
+    for (std::uint32_t row = 0; row < 3'000; ++row) {
+        ASSERT_EQ(at<Counted>(archetype, counted, row).value, static_cast<int>(row));
+        ASSERT_TRUE(at<Wide>(archetype, wide, row).is_aligned());
+        ASSERT_TRUE(at<SelfReferential>(archetype, self, row).is_intact());
+    }
+}
+
+TEST_F(ArchetypeTest, RemoveClosesTheGapWithTheLastRow) {
+    const ComponentId ids[] = {counted};
+    Archetype archetype(0, ids, table);
+    for (std::uint32_t row = 0; row < 3; ++row) {
+        archetype.append(Entity{row, 1});
+        make<Counted>(archetype, counted, row, static_cast<int>(row));
+    }
+    EXPECT_EQ(archetype.remove(0), (Entity{2, 1}));
+    EXPECT_EQ(at<Counted>(archetype, counted, 0).value, 2);
+    EXPECT_EQ(archetype.remove(1), Entity{});
+    EXPECT_EQ(archetype.size(), 1u);
+    EXPECT_EQ(Counted::alive, 1);
+}
+
+TEST_F(ArchetypeTest, MoveCarriesSharedValuesAndDestroysTheRest) {
+    const ComponentId from_ids[] = {position, counted, self};
+    const ComponentId to_ids[] = {position, self};
+    Archetype from(0, from_ids, table), to(1, to_ids, table);
+    for (std::uint32_t row = 0; row < 2; ++row) {
+        from.append(Entity{row, 1});
+        make<Position>(from, position, row, float(row), 5.0f);
+        make<Counted>(from, counted, row, 1);
+        ::new (from.column(2).at(row)) SelfReferential(10 + static_cast<int>(row));
+    }
+    EXPECT_EQ(from.move(from.entities()[0], 0, to, 1), (Entity{1, 1}));
+    EXPECT_EQ(to.entities()[0], (Entity{0, 1}));
+    EXPECT_EQ(at<Position>(to, position, 0), (Position{0, 5}));
+    EXPECT_EQ(at<SelfReferential>(to, self, 0).value, 10);
+    EXPECT_TRUE(at<SelfReferential>(to, self, 0).is_intact());
+    EXPECT_TRUE(at<SelfReferential>(from, self, 0).is_intact());
+    EXPECT_EQ(at<SelfReferential>(from, self, 0).value, 11);
+    EXPECT_EQ(Counted::alive, 1);
+}
+
+TEST_F(ArchetypeTest, Rule25MovedRowRaisesItsDestinationsStamp) {
+    const ComponentId from_ids[] = {position, frozen};
+    const ComponentId to_ids[] = {position};
+    Archetype from(0, from_ids, table), to(1, to_ids, table);
+    for (std::uint32_t row = 0; row < kBlockRows + 1; ++row) {
+        from.append(Entity{row, 1});
+        from.column(0).wrote(row, row < kBlockRows ? 3 : 8);
+    }
+    from.remove(0);  // the last row, of a younger block, comes to the first block
+    EXPECT_EQ(from.column(0).stamp(0), 8u);
+    from.move(from.entities()[5], 5, to, 9);
+    EXPECT_EQ(to.column(0).stamp(0), 9u);
+    to.append(Entity{9, 1});
+    EXPECT_EQ(to.column(0).stamp(0), 9u);
+}
+
+TEST_F(ArchetypeTest, EdgesAreKeptPerComponent) {
+    Archetype archetype(0, {}, table);
+    Archetype other(1, {}, table);
+    archetype.edge(frozen).with = &other;
+    archetype.edge(position).without = &archetype;
+    EXPECT_EQ(archetype.edge(frozen).with, &other);
+    EXPECT_EQ(archetype.edge(position).without, &archetype);
+    EXPECT_EQ(archetype.edge(counted).with, nullptr);
+    EXPECT_EQ(archetype.edge(frozen).with, &other);
+}

@@ -1,0 +1,123 @@
+#include "ecs/component.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/ecs/support/types.h"
+
+using namespace shoal::ecs;
+using namespace ecs_types;
+
+namespace {
+
+struct Hidden {
+    int value;
+};
+
+}  // namespace
+
+static_assert(Component<Position> && Value<Position> && !Tag<Position>);
+static_assert(Tag<Frozen> && !Value<Frozen>);
+static_assert(Component<MoveOnly> && Component<Wide>);
+static_assert(!Component<int> && !Component<int*> && !Component<const Position> && !Component<Position&>);
+static_assert(!Component<ComponentId> && !Component<std::vector<ComponentId>>);
+
+TEST(TypeTag, NamesTheTypeAsWritten) {
+    EXPECT_EQ(type_tag<Position>.name, "ecs_types::Position");
+    EXPECT_EQ(type_tag<Frozen>.name, "ecs_types::Frozen");
+    EXPECT_TRUE(type_tag<Position>.is_shared);
+    EXPECT_FALSE(type_tag<Hidden>.is_shared);
+}
+
+TEST(TypeTag, TrivialTypesNeedNoOperations) {
+    EXPECT_EQ(type_tag<Position>.move, nullptr);
+    EXPECT_EQ(type_tag<Position>.destroy, nullptr);
+    EXPECT_NE(type_tag<Counted>.move, nullptr);
+    EXPECT_NE(type_tag<Counted>.destroy, nullptr);
+    EXPECT_EQ(type_tag<Frozen>.size, 0u);
+    EXPECT_EQ(type_tag<Wide>.align, 64u);
+}
+
+TEST(ComponentTable, GivesEachTypeOneIdOnFirstSight) {
+    ComponentTable table;
+    EXPECT_FALSE(table.find(type_tag<Position>));
+    const ComponentId position = table.id_of(type_tag<Position>);
+    EXPECT_EQ(position.value, 0u);
+    EXPECT_EQ(table.id_of(type_tag<Position>), position);
+    EXPECT_EQ(table.find(type_tag<Position>), position);
+    EXPECT_NE(table.id_of(type_tag<Velocity>), position);
+    EXPECT_EQ(table[position].name, "ecs_types::Position");
+    EXPECT_EQ(table[position].size, sizeof(Position));
+}
+
+TEST(ComponentTable, FindsATypeOfAnotherLibraryByName) {
+    const char here = 0, there = 0;
+    TypeTag ours = type_tag<Position>, theirs = type_tag<Position>;
+    ours.library = &here;
+    theirs.library = &there;
+    ComponentTable table;
+    const ComponentId id = table.id_of(ours);
+    EXPECT_EQ(table.find(theirs), id);  // also before the first write
+    EXPECT_EQ(table.id_of(theirs), id);
+    EXPECT_EQ(&table.known(theirs), &table.known(ours));
+    EXPECT_EQ(table.size(), 1u);
+}
+
+TEST(ComponentTable, KeepsTypesApartThatOnlyShareAName) {
+    const char here = 0, there = 0;
+    TypeTag first = type_tag<Position>;
+    first.library = &here;
+    TypeTag same_library = first, other_size = first, local = first;
+    other_size.library = local.library = &there;
+    other_size.size = 4;
+    local.is_shared = false;
+    ComponentTable table;
+    const ComponentId id = table.id_of(first);
+    EXPECT_NE(table.id_of(same_library), id);
+    EXPECT_NE(table.id_of(other_size), id);
+    EXPECT_NE(table.id_of(local), id);
+    EXPECT_EQ(table.size(), 4u);
+}
+
+TEST(ComponentTable, TellsTypesOfTheSameHashApart) {
+    std::vector<TypeTag> tags(300, type_tag<Position>);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < tags.size(); ++i) names.push_back("type" + std::to_string(i));
+    ComponentTable table;
+    for (std::uint32_t i = 0; i < tags.size(); ++i) {
+        tags[i].name = names[i];
+        EXPECT_FALSE(table.find_known(tags[i]).id);
+        EXPECT_EQ(table.known(tags[i]).id.value, i);
+    }
+    for (std::uint32_t i = 0; i < tags.size(); ++i) {
+        EXPECT_EQ(table.find_known(tags[i]).name, names[i]);
+        EXPECT_EQ(&table.find_known(tags[i]), &table.known(tags[i]));
+    }
+}
+
+TEST(ComponentTable, ReferencesSurviveGrowth) {
+    ComponentTable table;
+    const ComponentId first = table.add({"first", 4, 4});
+    const ComponentType& type = table[first];
+    for (int i = 0; i < 1'000; ++i) table.add({"more", 4, 4});
+    EXPECT_EQ(&type, &table[first]);
+    EXPECT_EQ(type.name, "first");
+}
+
+TEST(ComponentTable, WrongAlignmentIsMendedSoThatRowsDoNotOverlap) {
+    ComponentTable table;
+    EXPECT_DEBUG_DEATH(table.add({"odd", 6, 4}), "size % type.align");
+#ifdef NDEBUG
+    EXPECT_EQ(table[ComponentId{0}].align, 2u);
+#endif
+}
+
+TEST(AddressMap, FindsEverythingAcrossGrowth) {
+    std::vector<int> objects(5'000);
+    AddressMap map;
+    for (std::uint32_t i = 0; i < objects.size(); i += 2) map.insert(&objects[i], i / 7, i);
+    for (std::uint32_t i = 0; i < objects.size(); ++i)
+        ASSERT_EQ(map.find(&objects[i], i / 7), i % 2 == 0 ? i : AddressMap::kAbsent);
+}

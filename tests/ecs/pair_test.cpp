@@ -1,0 +1,534 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "ecs/change_collector.h"
+#include "ecs/query.h"
+#include "ecs/world.h"
+#include "tests/ecs/support/types.h"
+
+using namespace shoal::ecs;
+using namespace ecs_types;
+
+namespace {
+
+struct ChildOf {
+    static constexpr auto relation = exclusive | destroy_with_target;
+};
+struct Follows {
+    static constexpr auto relation = exclusive;
+    int distance = 1;
+};
+struct Likes {
+    static constexpr auto relation = many;
+    int much = 5;
+};
+struct Knows {
+    static constexpr auto relation = many;
+};
+struct PartOf {
+    static constexpr auto relation = many | destroy_with_target;
+};
+/// Owns what it counts.
+struct Holds {
+    static constexpr auto relation = many;
+    Counted counted;
+};
+
+static_assert(Relation<ChildOf> && !Component<ChildOf> && Component<Health> && !Relation<Health>);
+static_assert(!Tag<ChildOf> && !Value<Likes>);
+static_assert(includes(PartOf::relation, destroy_with_target) && !includes(PartOf::relation, exclusive));
+static_assert(includes(ChildOf::relation, exclusive) && !includes(Knows::relation, exclusive));
+
+template <class Range>
+std::vector<Entity> list(const Range& range) {
+    std::vector<Entity> all;
+    for (const Entity entity : range) all.push_back(entity);
+    return all;
+}
+
+using Entities = std::vector<Entity>;
+
+}  // namespace
+
+// The next archetype takes the index of the one that is freed.
+TEST(Pair, AnArchetypeThatWentLeavesNoColumnsBehind) {
+    World world;
+    const Entity ann = world.spawn(Health{1}), bob = world.create();
+    world.add(ann, to<Knows>(bob));
+    world.destroy(bob);
+    EXPECT_EQ(world.get<Health>(ann).points, 1);
+    const Entity cat = world.spawn(Position{1, 2});
+    EXPECT_FALSE(world.has<Health>(cat));
+    EXPECT_EQ(world.try_get<Health>(cat), nullptr);
+    EXPECT_EQ(world.get<Position>(cat), (Position{1, 2}));
+    EXPECT_TRUE(world.is_consistent());
+}
+
+TEST(Pair, IsHadByASourceWithOrWithoutValue) {
+    World world;
+    const Entity ann = world.spawn(Health{1}), bob = world.create(), cat = world.create();
+    world.add(ann, to<Likes>(bob));
+    world.set(ann, to<Likes>(cat), Likes{9});
+    world.add(ann, to<Knows>(cat));
+
+    EXPECT_TRUE(world.has(ann, to<Likes>(bob)));
+    EXPECT_FALSE(world.has(bob, to<Likes>(ann)));
+    EXPECT_FALSE(world.has(ann, to<Knows>(bob)));
+    EXPECT_EQ(world.try_get(ann, to<Likes>(bob))->much, 5);
+    EXPECT_EQ(world.try_get(ann, to<Likes>(cat))->much, 9);
+    EXPECT_EQ(world.try_get(cat, to<Likes>(ann)), nullptr);
+    EXPECT_EQ(list(world.targets<Likes>(ann)), (Entities{bob, cat}));
+    EXPECT_EQ(list(world.sources<Likes>(cat)), Entities{ann});
+    EXPECT_TRUE(world.sources<Likes>(ann).empty());
+    EXPECT_TRUE(world.targets<Likes>(bob).empty());
+
+    world.add(ann, to<Likes>(bob));  // has it: nothing happens
+    EXPECT_TRUE(world.patch(ann, to<Likes>(bob), [](Likes& likes) { likes.much = 6; }));
+    EXPECT_FALSE(world.patch(bob, to<Likes>(ann), [](Likes&) { FAIL(); }));
+    world.set(ann, to<Likes>(cat), Likes{8});
+    {
+        const auto targets = world.targets<Likes>(ann);
+        EXPECT_EQ(targets.value(0).much, 6);
+        EXPECT_EQ(targets.value(1).much, 8);
+    }
+
+    world.remove(ann, to<Likes>(bob));
+    world.remove(ann, to<Likes>(bob));
+    EXPECT_FALSE(world.has(ann, to<Likes>(bob)));
+    EXPECT_EQ(world.get<Health>(ann).points, 1);
+    EXPECT_TRUE(world.is_consistent());
+    EXPECT_EQ(world.dropped_commands(), 0u);
+}
+
+TEST(Pair, IsAComponentIdLikeAnyOther) {
+    World world;
+    const Entity ann = world.create(), bob = world.create();
+    const ComponentId id = world.pair_id(world.component<Likes>(), bob);
+    Likes much{7};
+    world.set(ann, id, &much);
+    EXPECT_TRUE(world.has(ann, id));
+    EXPECT_EQ(static_cast<const Likes*>(world.try_get(ann, id))->much, 7);
+    EXPECT_TRUE(world.patch(ann, id, [](void* value) { static_cast<Likes*>(value)->much = 8; }));
+    EXPECT_EQ(world.try_get(ann, to<Likes>(bob))->much, 8);
+    EXPECT_EQ(world.component_type(id).size, sizeof(Likes));
+    ASSERT_EQ(world.components_of(ann).size(), 1u);
+    EXPECT_EQ(world.components_of(ann)[0], id);
+    EXPECT_EQ(world.pair_of(id).relation, world.component<Likes>());
+    EXPECT_EQ(world.pair_of(id).target, bob);
+    EXPECT_FALSE(world.pair_of(world.component<Health>()).relation);
+    world.remove(ann, id);
+    EXPECT_FALSE(world.has(ann, to<Likes>(bob)));
+
+    // One spawn, one row.
+    const ComponentId ids[] = {id, world.component<Health>()};
+    Health health{3};
+    void* const values[] = {&much, &health};
+    const Entity cat = world.spawn(ids, values);
+    EXPECT_TRUE(world.has(cat, to<Likes>(bob)));
+    world.remove(cat, ids);
+    EXPECT_TRUE(world.components_of(cat).empty());
+
+    // Without a C++ type.
+    ComponentType type{"orbits", sizeof(float), alignof(float)};
+    type.relation = exclusive;
+    const ComponentId orbits = world.register_component(type);
+    float radius = 2;
+    world.set(ann, world.pair_id(orbits, bob), &radius);
+    world.set(ann, world.pair_id(orbits, cat), &radius);
+    EXPECT_FALSE(world.has(ann, world.pair_id(orbits, bob)));
+    EXPECT_EQ(list(world.sources(orbits, cat)), Entities{ann});
+    EXPECT_FALSE(world.pair_id(world.component<Health>(), bob));
+}
+
+TEST(Pair, ExclusiveReplacesTheTargetInOneMove) {
+    World world;
+    const Entity ship = world.spawn(Health{1}), one = world.create(), two = world.create();
+    std::vector<std::tuple<char, Entity, int>> trace;
+    const Hook added = world.on_add<Follows>([&](World& w, Entity source, Entity target, const Follows& f) {
+        EXPECT_EQ(source, ship);
+        EXPECT_EQ(w.target<Follows>(source), target);
+        trace.emplace_back('+', target, f.distance);
+    });
+    const Hook removed =
+        world.on_remove<Follows>([&](World& w, Entity source, Entity target, const Follows& f, Removal why) {
+            EXPECT_EQ(why, Removal::component);
+            EXPECT_EQ(w.target<Follows>(source), target);
+            EXPECT_TRUE(w.has<Health>(source));
+            trace.emplace_back('-', target, f.distance);
+        });
+    const Hook changed = world.on_change<Follows>([&](World&, Entity, Entity target, const Follows& f) {
+        trace.emplace_back('=', target, f.distance);
+    });
+    world.add(ship, to<Follows>(one));
+    world.set(ship, to<Follows>(one), Follows{2});
+    world.set(ship, to<Follows>(two), Follows{3});
+    world.add(ship, to<Follows>(two));
+    world.remove(ship, to<Follows>(one));
+    EXPECT_EQ(world.target<Follows>(ship), two);
+    world.remove(ship, to<Follows>(two));
+    EXPECT_EQ(world.target<Follows>(ship), Entity{});
+    const std::vector<std::tuple<char, Entity, int>> expected = {
+        {'+', one, 1}, {'=', one, 2}, {'-', one, 2}, {'+', two, 3}, {'-', two, 3}};
+    EXPECT_EQ(trace, expected);
+    EXPECT_EQ(world.get<Health>(ship).points, 1);
+}
+
+TEST(Pair, GoesWithItsTarget) {
+    World world;
+    const Entity leader = world.spawn(Health{1});
+    const Entity one = world.create(), two = world.create();
+    world.add(one, to<Follows>(leader));
+    world.set(two, to<Follows>(leader), Follows{2});
+    world.add(leader, to<Knows>(leader));
+    std::vector<std::pair<char, Entity>> trace;
+    const Hook died = world.on_destroy([&](World& w, Entity e) {
+        EXPECT_EQ(w.sources<Follows>(e).size(), 2u);
+        trace.emplace_back('d', e);
+    });
+    const Hook removed = world.on_remove<Follows>(
+        [&](World& w, std::span<const Entity> sources, Entity target, std::span<const Follows>, Removal why) {
+            EXPECT_EQ(why, Removal::component);
+            EXPECT_TRUE(w.is_dying(target));
+            EXPECT_EQ(w.get<Health>(target).points, 1);
+            for (const Entity source : sources) trace.emplace_back('f', source);
+        });
+    const Hook knows = world.on_remove<Knows>([&](World&, Entity source, Entity target, Removal why) {
+        EXPECT_EQ(source, target);
+        EXPECT_EQ(why, Removal::entity);
+        trace.emplace_back('k', source);
+    });
+    world.destroy(leader);
+    const std::vector<std::pair<char, Entity>> expected = {
+        {'d', leader}, {'f', one}, {'f', two}, {'k', leader}};
+    EXPECT_EQ(trace, expected);
+    EXPECT_EQ(world.size(), 2u);
+    EXPECT_EQ(world.target<Follows>(one), Entity{});
+    EXPECT_TRUE(world.is_consistent());
+}
+
+TEST(Pair, HooksOfADyingTargetChooseAnother) {
+    World world;
+    const Entity leader = world.create(), other = world.create(), escort = world.create();
+    world.add(escort, to<Follows>(leader));
+    const Hook removed =
+        world.on_remove<Follows>([&](World& w, Entity source, Entity target, const Follows&) {
+            w.add(source, to<Follows>(target));  // dropped: the target dies
+            w.add(source, to<Follows>(other));
+        });
+    world.destroy(leader);
+    EXPECT_EQ(world.target<Follows>(escort), other);
+    EXPECT_EQ(world.dropped_commands(), 1u);
+    EXPECT_TRUE(world.is_consistent());
+}
+
+TEST(Pair, AskedForWhenTheTargetIsAlreadyDyingIsDropped) {
+    World world;
+    const Entity source = world.create(), doomed = world.spawn(Health{});
+    const Hook removed = world.on_remove<Health>([&](World& w, Entity e, const Health&) {
+        w.add(source, to<Likes>(e));  // the first pair that names it
+    });
+    world.destroy(doomed);
+    EXPECT_EQ(world.dropped_commands(), 1u);
+    EXPECT_TRUE(world.components_of(source).empty());
+    const Entity again = world.create();
+    EXPECT_EQ(again.index, doomed.index);
+    world.add(source, to<Likes>(again));
+    EXPECT_EQ(list(world.targets<Likes>(source)), Entities{again});
+    EXPECT_TRUE(world.is_consistent());
+}
+
+TEST(Pair, SourcesDieFirstWhenTheRelationSaysSo) {
+    World world;
+    const Entity root = world.create(), left = world.create(), right = world.create(), leaf = world.create();
+    world.add(left, to<ChildOf>(root));
+    world.add(right, to<ChildOf>(root));
+    world.add(leaf, to<ChildOf>(left));
+    world.add(right, to<PartOf>(leaf));  // so right dies before leaf
+    Entities order;
+    const Hook died = world.on_destroy([&](World& w, Entity e) {
+        EXPECT_TRUE(w.is_alive(root));
+        order.push_back(e);
+    });
+    int removals = 0;
+    const Hook removed = world.on_remove<ChildOf>([&](World&, Entity source, Entity target, Removal why) {
+        EXPECT_EQ(why, Removal::entity);
+        EXPECT_EQ(source, order.back());
+        EXPECT_NE(target, source);
+        ++removals;
+    });
+    world.destroy(root);
+    EXPECT_EQ(order, (Entities{right, leaf, left, root}));
+    EXPECT_EQ(removals, 3);
+    EXPECT_EQ(world.size(), 0u);
+    EXPECT_EQ(world.archetype_count(), 1u);
+}
+
+TEST(Pair, CyclesDieOnce) {
+    World world;
+    const Entity a = world.create(), b = world.create(), c = world.create();
+    world.add(a, to<ChildOf>(b));
+    world.add(b, to<ChildOf>(c));
+    world.add(c, to<ChildOf>(a));
+    world.add(a, to<PartOf>(a));
+    int deaths = 0;
+    const Hook died = world.on_destroy([&](World&, Entity) { ++deaths; });
+    world.destroy(b);
+    EXPECT_EQ(deaths, 3);
+    EXPECT_EQ(world.size(), 0u);
+    EXPECT_TRUE(world.is_consistent());
+}
+
+TEST(Pair, CascadesDoNotRecurse) {
+    World world;
+    constexpr int kDepth = 100'000;
+    Entities chain{world.create()};
+    for (int i = 1; i < kDepth; ++i) {
+        chain.push_back(world.create());
+        world.add(chain.back(), to<ChildOf>(chain[chain.size() - 2]));
+    }
+    Entities order;
+    const Hook died = world.on_destroy([&](World&, Entity e) { order.push_back(e); });
+    world.destroy(chain[0]);
+    std::reverse(order.begin(), order.end());
+    EXPECT_EQ(order, chain);
+    EXPECT_EQ(world.archetype_count(), 1u);
+
+    const Entity root = world.create();  // wide
+    for (int i = 0; i < kDepth; ++i) world.add(world.create(), to<ChildOf>(root));
+    EXPECT_EQ(world.sources<ChildOf>(root).size(), 100'000u);
+    world.destroy(root);
+    EXPECT_EQ(world.size(), 0u);
+    EXPECT_EQ(world.archetype_count(), 1u);
+}
+
+TEST(Pair, ChurningTargetsLeaksNothing) {
+    World world;
+    Query<const Health, Pair<Likes>> query{world};
+    const Entity fan = world.spawn(Health{1}), base = world.create();
+    world.add(fan, to<Knows>(base));
+    std::uint32_t archetypes = 0;
+    ComponentId first, last;
+    for (int round = 0; round < 1'000; ++round) {
+        const Entity idol = world.create();
+        world.add(fan, to<Likes>(idol));
+        world.add(base, to<Likes>(idol));
+        world.add(idol, to<Likes>(idol));
+        last = world.pair_id(world.component<Likes>(), idol);
+        if (round == 0) first = last;
+        int found = 0;
+        query.each([&](Entity entity, const Health&, const Targets<Likes>& targets) {
+            EXPECT_EQ(entity, fan);
+            EXPECT_EQ(list(targets), Entities{idol});
+            ++found;
+        });
+        EXPECT_EQ(found, 1);
+        world.destroy(idol);
+        EXPECT_EQ(query.count(), 0u);
+        EXPECT_EQ(world.pair_of(last).relation, ComponentId{});
+        EXPECT_FALSE(world.has(fan, last));
+        if (round == 0) archetypes = world.archetype_count();
+        ASSERT_EQ(world.archetype_count(), archetypes);
+        ASSERT_TRUE(world.is_consistent());
+    }
+    EXPECT_EQ(first.value, last.value);  // one slot, used again and again
+    EXPECT_NE(first, last);              // yet a stale id is no other pair's
+}
+
+TEST(Pair, QueriesFindAnyTargetOrAGivenOne) {
+    World world;
+    const Entity red = world.create(), blue = world.create(), green = world.create();
+    const Entity a = world.spawn(Health{1}), b = world.spawn(Health{2}), c = world.spawn(Health{3});
+    const Entity d = world.spawn(Health{4}, Frozen{}), bare = world.spawn(Health{5});
+    world.set(a, to<Likes>(red), Likes{1});
+    world.set(b, to<Likes>(red), Likes{2});
+    world.set(b, to<Likes>(blue), Likes{3});
+    world.set(c, to<Likes>(blue), Likes{4});
+    world.set(d, to<Likes>(red), Likes{5});
+
+    Query<Health, Pair<Likes>, Without<Frozen>> likes{world};
+    std::set<std::tuple<Entity, Entity, int>> found;
+    const auto note = [&](Entity entity, Health& health, const Targets<Likes>& targets) {
+        health.points += 10;
+        for (std::size_t i = 0; i < targets.size(); ++i)
+            found.emplace(entity, targets[i], targets.value(i).much);
+    };
+    likes.each(note);
+    const std::set<std::tuple<Entity, Entity, int>> all = {
+        {a, red, 1}, {b, red, 2}, {b, blue, 3}, {c, blue, 4}};
+    EXPECT_EQ(found, all);
+
+    found.clear();
+    likes.each_to<Likes>(blue, note);
+    const std::set<std::tuple<Entity, Entity, int>> of_blue = {{b, red, 2}, {b, blue, 3}, {c, blue, 4}};
+    EXPECT_EQ(found, of_blue);
+    EXPECT_EQ(world.get<Health>(a).points, 11);
+    EXPECT_EQ(world.get<Health>(b).points, 22);
+
+    found.clear();
+    likes.each_to<Likes>(green, note);
+    likes.each_to<Likes>(Entity{}, note);
+    EXPECT_TRUE(found.empty());
+
+    Query<const Health, Without<Likes>> alone{world};
+    EXPECT_EQ(alone.count(), 1u);
+    alone.each([&](Entity entity, const Health&) { EXPECT_EQ(entity, bare); });
+    Query<With<Likes>> any{world};
+    EXPECT_EQ(any.count(), 4u);
+    world.destroy(red);
+    EXPECT_EQ(any.count(), 2u);
+    EXPECT_EQ(alone.count(), 3u);
+    world.destroy(blue);
+    EXPECT_EQ(any.count(), 0u);
+}
+
+TEST(Pair, LoopsOverSourcesMayChangeThem) {
+    World world;
+    const Entity old = world.create(), fresh = world.create();
+    for (int i = 0; i < 10; ++i) world.add(world.spawn(Health{i}), to<Follows>(old));
+    int visited = 0;
+    for (const Entity source : world.sources<Follows>(old)) {
+        world.add(source, to<Follows>(fresh));
+        if (++visited == 3) world.destroy(old);
+    }
+    EXPECT_EQ(visited, 10);
+    EXPECT_FALSE(world.is_alive(old));
+    EXPECT_EQ(world.sources<Follows>(fresh).size(), 10u);
+    for (const Entity target : world.targets<Follows>(*world.sources<Follows>(fresh).begin()))
+        world.destroy(target);
+    EXPECT_FALSE(world.is_alive(fresh));
+    EXPECT_TRUE(world.is_consistent());
+}
+
+TEST(Pair, QueuedForATargetThatDiesIsDropped) {
+    World world;
+    const Entity source = world.create(), doomed = world.create(), other = world.create();
+    {
+        const World::Deferral deferral(world);
+        world.destroy(doomed);
+        world.set(source, to<Holds>(doomed), Holds{Counted{1}});
+        world.set(source, to<Holds>(other), Holds{Counted{2}});
+        const ComponentId ids[] = {world.pair_id(world.component<Knows>(), doomed),
+                                   world.component<Health>()};
+        Health health{4};
+        void* const values[] = {nullptr, &health};
+        world.set(source, ids, values);
+    }
+    EXPECT_EQ(world.dropped_commands(), 2u);
+    EXPECT_EQ(world.targets<Holds>(source).size(), 1u);
+    EXPECT_EQ(world.get<Health>(source).points, 4);
+    EXPECT_EQ(Counted::alive, 1);
+    world.clear();
+    EXPECT_EQ(Counted::alive, 0);
+}
+
+TEST(Pair, QueuedReplacementsAreSeenByQueuedWrites) {
+    World world;
+    const Entity source = world.create(), one = world.create(), two = world.create();
+    world.set(source, to<Follows>(one), Follows{1});
+    {
+        const World::Deferral deferral(world);
+        world.set(source, to<Follows>(two), Follows{2});
+        EXPECT_FALSE(world.patch(source, to<Follows>(one), [](Follows&) { FAIL(); }));
+        EXPECT_TRUE(world.patch(source, to<Follows>(two), [](Follows& f) { f.distance = 3; }));
+    }
+    EXPECT_EQ(world.try_get(source, to<Follows>(two))->distance, 3);
+}
+
+TEST(Pair, CollectorWatchesTheRelationAsAWhole) {
+    World world;
+    const Entity a = world.create(), b = world.create(), c = world.create(), target = world.create();
+    world.add(a, to<Likes>(target));
+    world.add(b, to<Likes>(target));
+    ChangeCollector collector{world};
+    const std::uint32_t likes = collector.watch<Likes>();
+    world.add(c, to<Likes>(a));
+    world.patch(b, to<Likes>(target), [](Likes& l) { l.much = 1; });
+    std::set<Entity> changed;
+    const auto collect = [&] {
+        changed.clear();
+        for (const auto change : collector.changes())
+            if (change.has(likes)) changed.insert(change.entity);
+        collector.clear();
+        return changed;
+    };
+    EXPECT_EQ(collect(), (std::set<Entity>{b, c}));
+    world.destroy(target);
+    EXPECT_EQ(collect(), (std::set<Entity>{a, b}));
+}
+
+TEST(Pair, ChangedSinceAndBatchesWorkAsForOthers) {
+    World world;
+    const Entity target = world.create();
+    for (int i = 0; i < 5; ++i) world.add(world.spawn(Health{i}), to<Likes>(target));
+    const std::uint64_t before = world.advance_tick();
+    Query<const Health, Pair<Likes>, Changed<Health>> changed{world};
+    int rows = 0;
+    changed.each_since(before, [&](const Health&, const Targets<Likes>&) { ++rows; });
+    EXPECT_EQ(rows, 0);
+    world.patch<Health>(*world.sources<Likes>(target).begin(), [](Health& h) { h.points = 9; });
+    changed.each_since(before, [&](const Health&, const Targets<Likes>&) { ++rows; });
+    EXPECT_EQ(rows, 5);
+}
+
+TEST(Pair, RangesAreCopiedByTheStandardLibrary) {
+    World world;
+    const Entity ann = world.create(), bob = world.create(), cat = world.create();
+    world.add(ann, to<Likes>(cat));
+    world.add(bob, to<Likes>(cat));
+    world.add(ann, to<Likes>(bob));
+    {
+        const auto sources = world.sources<Likes>(cat);
+        EXPECT_EQ(Entities(sources.begin(), sources.end()).size(), 2u);
+        const auto targets = world.targets<Likes>(ann);
+        EXPECT_EQ(Entities(targets.begin(), targets.end()), (Entities{bob, cat}));
+    }
+    world.set(ann, to<Follows>(bob), Follows{7});
+    const auto follows = world.targets<Follows>(ann);
+    EXPECT_EQ(follows.target(), bob);
+    EXPECT_EQ(world.targets<Follows>(bob).target(), Entity{});
+    EXPECT_EQ(follows.value().distance, 7);
+}
+
+TEST(Pair, EndsWithTheWorldWithTheTargetReadable) {
+    Hook removed;
+    int told = 0;
+    {
+        World world;
+        const Entity target = world.spawn(Health{3});
+        for (int i = 0; i < 3; ++i) world.set(world.create(), to<Holds>(target), Holds{Counted{i}});
+        removed = world.on_remove<Holds>([&](World& w, Entity, Entity to, const Holds&, Removal why) {
+            EXPECT_EQ(why, Removal::world);
+            EXPECT_EQ(w.get<Health>(to).points, 3);
+            ++told;
+        });
+    }
+    EXPECT_EQ(told, 3);
+    EXPECT_EQ(Counted::alive, 0);
+}
+
+#ifdef NDEBUG
+TEST(Pair, MistakesAreHarmless) {
+    World world;
+    const Entity source = world.create(), dead = world.create();
+    world.destroy(dead);
+    world.add(source, to<Likes>(dead));
+    world.add(dead, to<Likes>(source));
+    world.set(source, to<Likes>(Entity{}), Likes{1});
+    world.remove(source, to<Likes>(dead));
+    EXPECT_EQ(world.dropped_commands(), 3u);
+    EXPECT_FALSE(world.has(source, to<Likes>(dead)));
+    EXPECT_TRUE(world.targets<Likes>(dead).empty());
+    EXPECT_TRUE(world.sources<Likes>(dead).empty());
+    EXPECT_FALSE(world.pair_id(world.component<Likes>(), dead));
+    Likes much;
+    world.set(source, world.component<Likes>(), &much);  // a relation without a target
+    EXPECT_EQ(world.dropped_commands(), 4u);
+    EXPECT_TRUE(world.components_of(source).empty());
+    EXPECT_EQ(world.component_type(ComponentId{}).name, "");
+}
+#endif

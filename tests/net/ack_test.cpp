@@ -1,0 +1,34 @@
+#include <gtest/gtest.h>
+
+#include "tests/net/support/world.h"
+
+namespace shoal::net {
+namespace {
+
+// Goal: a receiver that refused what came last, and whose accepted packets are too far behind to be named,
+// says nothing rather than empty packets at every flush.
+TEST(Acks, NothingToAcknowledgeIsNotSaid) {
+    World world;
+    world.add_host(host_config());
+    World::Player& player = world.add_client(client_config());
+    Client& client = player.client;
+    client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    ASSERT_TRUE(client.is_connected(client.server()));
+    world.server.withhold = [](std::uint64_t number) { return number > 50; };
+    ASSERT_NE(player.send("x", world.now), 0u);  // its ack waits
+    LinkConfig cut;
+    cut.loss = 1;
+    world.up.set_config(cut);
+    for (int i = 0; i < 100; ++i) ASSERT_NE(player.send("x", world.now), 0u);
+    world.up.set_config({});
+    ASSERT_NE(player.send("x", world.now), 0u);
+    world.up.set_config(cut);
+    const std::uint64_t before = world.down.stats().offered;
+    world.run(500ms);
+    EXPECT_EQ(world.server.payloads.size(), 2u);
+    EXPECT_LT(world.down.stats().offered - before, 10u);
+}
+
+}  // namespace
+}  // namespace shoal::net

@@ -1,0 +1,681 @@
+#include "net/message/large_payload.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+
+#include "net/connection.h"
+#include "tests/net/support/world.h"
+
+namespace shoal::net {
+namespace {
+
+constexpr std::uint64_t kStarts[] = {1, 200, 65'500, (1ull << 24) - 60, (1ull << 32) - 60, (1ull << 62) - 60};
+const Address kSomewhere = Address::ipv4(1, 2, 3, 4, 5);
+
+std::string noise(std::size_t size, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::string text(size, '\0');
+    for (char& letter : text) letter = static_cast<char>(random() & 0xFF);
+    return text;
+}
+
+/// One side of a connection in the clear; the test moves its datagrams.
+struct Side : Recorder {
+    Side(bool is_first, std::uint64_t first_number, std::uint64_t peer_first_number,
+         const ConnectionConfig& config = {})
+        : connection(config, session(first_number, peer_first_number), cipher(is_first), *this, wire, 1000s) {
+        connection.announce();
+    }
+    static Session session(std::uint64_t first, std::uint64_t peer_first) {
+        return {PeerId{0x10000}, kSomewhere, std::nullopt, false, first, peer_first};
+    }
+    static PacketCipher cipher(bool is_first) {
+        const Key up(Bytes32{std::byte(1)}), down(Bytes32{std::byte(2)});
+        return {Security::insecure, 77, is_first ? up : down, is_first ? down : up, 1, 0s};
+    }
+    void feed(const std::vector<std::byte>& bytes, Time now) {
+        const std::vector<std::byte> exact(bytes);
+        Packet packet;
+        if (connection.open(exact, packet, now) == Connection::Arrival::fresh) connection.apply(packet, now);
+    }
+    std::vector<std::vector<std::byte>> take() {
+        std::vector<std::vector<std::byte>> result;
+        for (auto& [to, bytes] : wire.sent) result.push_back(std::move(bytes));
+        wire.sent.clear();
+        return result;
+    }
+    Wire wire;
+    Connection connection;
+};
+
+/// Two of them.
+struct Table {
+    explicit Table(std::uint64_t first_number = 1, const ConnectionConfig& config = {})
+        : sender(true, first_number, 1, config), receiver(false, 1, first_number) {}
+
+    /// 0 if it must wait, because the rate is used up or another one still leaves.
+    std::uint64_t send(std::size_t bytes, std::uint64_t seed = 7) {
+        sent = noise(bytes, seed);
+        return shoal::net::send(sender, sender.connection, as_bytes(sent), now);
+    }
+    /// A tick in which all that is on the wires arrives.
+    void tick(Duration time = 20ms) {
+        now += time;
+        for (const auto& bytes : sender.take()) receiver.feed(bytes, now);
+        for (const auto& bytes : receiver.take()) sender.feed(bytes, now);
+        for (Side* side : {&sender, &receiver}) {
+            side->connection.update(now);
+            side->connection.flush(now);
+        }
+    }
+    void run(int ticks) {
+        for (int i = 0; i < ticks; ++i) tick();
+    }
+
+    Time now = 1000s;
+    Side sender, receiver;
+    std::string sent;
+};
+
+TEST(LargePayload, ArrivesWholeUnderOneNumberWithOneFate) {
+    for (const std::uint64_t start : kStarts) {
+        for (const std::size_t size : {kMaxPayloadBytes + 1, std::size_t(5'000), kMaxLargePayloadBytes}) {
+            SCOPED_TRACE(testing::Message() << "start " << start << " size " << size);
+            Table table(start);
+            const std::uint64_t number = table.send(size);
+            EXPECT_EQ(number, start);
+            table.run(200);
+            ASSERT_EQ(table.receiver.payloads.size(), 1u);
+            EXPECT_EQ(table.receiver.payloads[0], std::pair(number, table.sent));
+            ASSERT_EQ(table.sender.fates.size(), 1u);
+            const PacketFate& fate = table.sender.fates[0];
+            EXPECT_EQ(fate.number, number);
+            EXPECT_TRUE(fate.delivered);
+            EXPECT_GT(fate.rtt, 0ms);
+            EXPECT_LE(fate.rtt, 60ms);
+        }
+    }
+}
+
+TEST(LargePayload, IsOnlyWhatDoesNotFitOnePacket) {
+    Table table;
+    table.send(kMaxPayloadBytes);
+    const auto one = table.sender.take();
+    ASSERT_EQ(one.size(), 1u);
+    EXPECT_EQ(one[0].size(), 2 + 1 + kMaxPayloadBytes + kInsecureTagBytes)
+        << "not a byte for what is not used";
+    EXPECT_NE(table.send(kMaxPayloadBytes + 1), 0u);
+    EXPECT_EQ(table.sender.take().size(), 2u);
+    EXPECT_NE(table.send(10), 0u) << "it has left";
+}
+
+TEST(LargePayload, LeavesAsTheRateAllowsAndNothingOvertakesIt) {
+    Table table;
+    ASSERT_NE(table.send(kMaxLargePayloadBytes), 0u);
+    EXPECT_LE(table.sender.wire.bytes, 11 * kMaxDatagramBytes) << "the first burst";
+    std::size_t before = table.sender.wire.bytes;
+    int ticks = 0;
+    for (; table.send(ticks % 2 ? 10 : 5'000) == 0 && ticks < 100; ++ticks) {
+        table.tick();
+        const double allowed = table.sender.connection.stats().rate * 0.05 + 3 * kMaxDatagramBytes;
+        ASSERT_LE(double(table.sender.wire.bytes - before), allowed);
+        before = table.sender.wire.bytes;
+    }
+    EXPECT_GE(ticks, 3);
+    EXPECT_LT(ticks, 50);
+    table.run(20);
+    ASSERT_EQ(table.receiver.payloads.size(), 2u);
+    EXPECT_EQ(table.receiver.payloads[0].second.size(), kMaxLargePayloadBytes);
+    EXPECT_EQ(table.sender.fates.size(), 2u);
+}
+
+TEST(LargePayload, MessagesRideAlongWhileItLeaves) {
+    Table table;
+    table.send(kMaxLargePayloadBytes);
+    const std::size_t sent_at_once = table.sender.wire.bytes;
+    ASSERT_EQ(table.sender.connection.send_message(Channel::reliable, as_bytes(std::string(300, 'm'))),
+              SendResult::queued);
+    (void)table.sender.connection.send_message(unordered(), as_bytes("small"));
+    for (int i = 0; i < 20 && table.receiver.messages.size() < 2; ++i) table.tick();
+    EXPECT_EQ(table.receiver.messages.size(), 2u);
+    EXPECT_EQ(table.send(10), 0u) << "it still leaves";
+    EXPECT_GT(table.sender.wire.bytes, sent_at_once);
+    table.run(100);
+    ASSERT_EQ(table.receiver.payloads.size(), 1u);
+    EXPECT_EQ(table.receiver.payloads[0].second.size(), kMaxLargePayloadBytes);
+}
+
+TEST(LargePayload, IsLostByItsFirstLossAndTheRestStaysHome) {
+    Table table;
+    table.send(kMaxLargePayloadBytes);
+    auto burst = table.sender.take();
+    ASSERT_GT(burst.size(), 5u);
+    burst.erase(burst.begin() + 1);
+    for (const auto& bytes : burst) table.receiver.feed(bytes, table.now);
+    EXPECT_EQ(table.receiver.connection.stats().packets_received, burst.size());
+    for (int i = 0; i < 20 && table.sender.fates.empty(); ++i) table.tick();
+    ASSERT_EQ(table.sender.fates.size(), 1u);
+    EXPECT_FALSE(table.sender.fates[0].delivered);
+    EXPECT_EQ(table.sender.fates[0].rtt, 0ms);
+    const std::size_t bytes = table.sender.wire.bytes;
+    table.run(200);
+    EXPECT_LT(table.sender.wire.bytes, bytes + 1'000);
+    EXPECT_LT(table.sender.wire.bytes, kMaxLargePayloadBytes);
+    EXPECT_EQ(table.sender.fates.size(), 1u) << "later news changes nothing";
+    EXPECT_TRUE(table.receiver.payloads.empty());
+    EXPECT_NE(table.send(10), 0u) << "decide again";
+}
+
+/// Fragments of what was sent arrive as `order` says, by position; then the path is good.
+void arrive_in(Table& table, const std::vector<std::vector<std::byte>>& packets,
+               const std::vector<std::size_t>& order) {
+    for (const std::size_t at : order) table.receiver.feed(packets[at], table.now);
+    table.run(60);
+}
+
+// Goal: delivered if and only if the handler had the whole and took it, exactly once, whatever comes when.
+// Method: a payload of four fragments; each order, each subset lost, each verdict; everything comes twice.
+TEST(LargePayload, HasOneRightFateInEachOrderOfArrivalLossAndVerdict) {
+    std::vector<std::size_t> order = {0, 1, 2, 3};
+    do {
+        for (unsigned lost = 0; lost < 16; ++lost) {
+            for (const bool is_refused : {false, true}) {
+                Table table(65'534);
+                if (is_refused) table.receiver.withhold = [](std::uint64_t) { return true; };
+                const std::uint64_t number = table.send(3 * kMaxPayloadBytes + 1);
+                const auto packets = table.sender.take();
+                ASSERT_EQ(packets.size(), 4u);
+                std::vector<std::size_t> arriving;
+                for (const std::size_t at : order)
+                    if (!(lost >> at & 1)) arriving.insert(arriving.end(), {at, at});
+                arrive_in(table, packets, arriving);
+                ASSERT_EQ(table.receiver.payloads.size(), lost == 0 ? 1u : 0u);
+                ASSERT_EQ(table.sender.fates.size(), 1u);
+                ASSERT_EQ(table.sender.fates[0].number, number);
+                ASSERT_EQ(table.sender.fates[0].delivered, lost == 0 && !is_refused);
+                if (lost == 0) {
+                    ASSERT_EQ(table.receiver.payloads[0], std::pair(number, table.sent));
+                }
+                ASSERT_EQ(table.receiver.connection.stats().payloads_withheld, lost == 0 && is_refused);
+                ASSERT_TRUE(table.sender.connection.is_open() && table.receiver.connection.is_open());
+            }
+        }
+    } while (std::next_permutation(order.begin(), order.end()));
+}
+
+// Goal: a newer large payload ends an incomplete older one, which is then lost even if all of it arrives.
+// Method: two payloads of two fragments in each order of arrival; what completes is told by hand.
+TEST(LargePayload, GivesWayToANewerOneInEachOrder) {
+    std::vector<std::size_t> order = {0, 1, 2, 3};
+    int superseded = 0;
+    do {
+        Table table;
+        const std::uint64_t older = table.send(2'000, 1);
+        const std::uint64_t newer = table.send(2'000, 2);
+        ASSERT_EQ(newer, older + 2);
+        arrive_in(table, table.sender.take(), order);
+        const auto at = [&](std::size_t packet) {
+            return std::find(order.begin(), order.end(), packet) - order.begin();
+        };
+        const bool older_is_whole = std::max(at(0), at(1)) < std::min(at(2), at(3));
+        const bool older_has_begun = std::min(at(0), at(1)) < std::min(at(2), at(3));
+        ASSERT_EQ(table.receiver.payloads.size(), older_is_whole ? 2u : 1u);
+        EXPECT_EQ(table.receiver.payloads.back().first, newer);
+        ASSERT_EQ(table.sender.fates.size(), 2u);
+        for (const PacketFate& fate : table.sender.fates)
+            ASSERT_EQ(fate.delivered, fate.number == newer || older_is_whole);
+        const ConnectionStats& stats = table.receiver.connection.stats();
+        EXPECT_EQ(stats.payloads_superseded, older_has_begun && !older_is_whole ? 1u : 0u);
+        EXPECT_EQ(stats.fragments_outdated, older_is_whole ? 0u : older_has_begun ? 1u : 2u);
+        superseded += older_has_begun && !older_is_whole;
+    } while (std::next_permutation(order.begin(), order.end()));
+    EXPECT_GT(superseded, 3);
+}
+
+TEST(LargePayload, IsLostWithTheConnectionThoughAllThatLeftWasDelivered) {
+    Table table;
+    table.send(kMaxLargePayloadBytes, 9);
+    for (const auto& bytes : table.sender.take()) table.receiver.feed(bytes, table.now);
+    table.receiver.connection.flush(table.now);
+    for (const auto& bytes : table.receiver.take()) table.sender.feed(bytes, table.now + 1ms);
+    EXPECT_EQ(table.sender.connection.stats().bytes_in_flight, 0u);
+    EXPECT_TRUE(table.sender.fates.empty());
+    table.sender.connection.close(DisconnectReason::kicked, "bye", true, table.now);
+    ASSERT_EQ(table.sender.fates.size(), 1u);
+    EXPECT_FALSE(table.sender.fates[0].delivered);
+    EXPECT_EQ(table.sender.disconnects.size(), 1u);
+    table.run(20);
+    EXPECT_EQ(table.sender.fates.size(), 1u);
+    EXPECT_TRUE(table.receiver.payloads.empty());
+    EXPECT_EQ(table.receiver.disconnects.size(), 1u);
+}
+
+TEST(LargePayload, HandlerMayDisconnectOverIt) {
+    struct Quitter : Recorder {
+        bool on_payload(PeerId peer, std::uint64_t number, std::span<const std::byte> bytes,
+                        Time now) override {
+            connection->close(DisconnectReason::kicked, "enough", true, now);
+            payloads.push_back({number, as_text(bytes)});  // still there
+            EXPECT_EQ(peer, PeerId{0x10000});
+            return true;
+        }
+        void on_fate(PeerId peer, const PacketFate& fate) override {
+            Recorder::on_fate(peer, fate);
+            connection->close(DisconnectReason::kicked, "enough", true, 1001s);
+        }
+        Connection* connection = nullptr;
+    };
+    Table table;
+    Quitter quitter;
+    Connection receiver({}, Side::session(1, 1), Side::cipher(false), quitter, table.receiver.wire, 1000s);
+    quitter.connection = &receiver;
+    receiver.announce();
+    table.send(3'000);
+    for (const auto& bytes : table.sender.take()) {
+        Packet packet;
+        if (receiver.open(bytes, packet, 1000s) == Connection::Arrival::fresh) receiver.apply(packet, 1000s);
+    }
+    EXPECT_FALSE(receiver.is_open());
+    ASSERT_EQ(quitter.payloads.size(), 1u);
+    EXPECT_EQ(quitter.payloads[0].second, table.sent);
+
+    // The fate of one payload ends the connection; the other one's comes all the same, once.
+    Quitter sender_ear;
+    Connection sender({}, Side::session(1, 1), Side::cipher(true), sender_ear, table.sender.wire, 1000s);
+    sender_ear.connection = &sender;
+    sender.announce();
+    const std::string text(3'000, 'x');
+    ASSERT_NE(send(sender_ear, sender, as_bytes(text), 1000s), 0u);
+    ASSERT_NE(send(sender_ear, sender, as_bytes(text), 1000s), 0u);
+    sender.update(1002s);
+    EXPECT_FALSE(sender.is_open());
+    EXPECT_EQ(sender_ear.fates.size(), 2u);
+    EXPECT_EQ(sender_ear.disconnects.size(), 1u);
+}
+
+// A peer that keeps talking but acknowledges nothing, and acks for it use up the numbers.
+TEST(LargePayload, ThatCannotContinueIsLost) {
+    OutgoingPayload outgoing;
+    const std::string text = noise(kMaxLargePayloadBytes, 1);
+    outgoing.start(as_bytes(text), 100);
+    (void)outgoing.take(100, kMaxPayloadBytes);
+    EXPECT_FALSE(outgoing.on_fate(100, true, 1ms)) << "not all of it has left";
+    EXPECT_TRUE(outgoing.can_continue(100 + kMaxFragmentDistance));
+    EXPECT_FALSE(outgoing.update(100 + kMaxFragmentDistance));
+    EXPECT_FALSE(outgoing.can_continue(101 + kMaxFragmentDistance));
+    const std::optional<PacketFate> fate = outgoing.update(101 + kMaxFragmentDistance);
+    ASSERT_TRUE(fate);
+    EXPECT_EQ(fate->number, 100u);
+    EXPECT_FALSE(fate->delivered);
+    EXPECT_FALSE(outgoing.is_leaving());
+    EXPECT_FALSE(outgoing.lose()) << "once";
+
+    Table table;
+    const std::uint64_t number = table.send(kMaxLargePayloadBytes);
+    const auto& stats = table.sender.connection.stats();
+    while (1 + stats.packets_sent <= number + kMaxFragmentDistance) {
+        for (const auto& bytes : table.sender.take()) table.receiver.feed(bytes, table.now);
+        for (int i = 0; i < 2; ++i) table.receiver.connection.ping(table.now);
+        for (const auto& bytes : table.receiver.take()) table.sender.feed(bytes, table.now);
+        table.sender.connection.flush(table.now);
+    }
+    EXPECT_EQ(table.sender.connection.stats().bytes_in_flight, 0u);
+    EXPECT_TRUE(table.sender.fates.empty());
+    table.run(20);
+    ASSERT_EQ(table.sender.fates.size(), 1u);
+    EXPECT_FALSE(table.sender.fates[0].delivered);
+    EXPECT_NE(table.send(10), 0u);
+}
+
+TEST(LargePayload, LastFragmentMayBeAsFarAsTheFormatAllows) {
+    for (const bool is_too_far : {false, true}) {
+        SCOPED_TRACE(is_too_far);
+        Table longer;
+        const std::uint64_t number = longer.send(kMaxLargePayloadBytes);
+        const std::size_t fragments = longer.sender.connection.stats().packets_sent;  // in the first burst
+        Table table;
+        const auto& stats = table.sender.connection.stats();
+        ASSERT_EQ(table.send(fragments * kMaxPayloadBytes + 1), number);
+        ASSERT_EQ(stats.packets_sent, fragments) << "one fragment is left";
+        const std::uint64_t last = number + kMaxFragmentDistance + is_too_far;
+        while (1 + stats.packets_sent < last) {  // packets with acks use up the numbers
+            for (const auto& bytes : table.sender.take()) table.receiver.feed(bytes, table.now);
+            for (int i = 0; i < 2; ++i) table.receiver.connection.ping(table.now);
+            for (const auto& bytes : table.receiver.take()) table.sender.feed(bytes, table.now);
+            table.sender.connection.flush(table.now);
+        }
+        ASSERT_EQ(1 + stats.packets_sent, last);
+        EXPECT_TRUE(table.sender.fates.empty());
+        table.run(20);
+        ASSERT_EQ(table.sender.fates.size(), 1u);
+        EXPECT_EQ(table.sender.fates[0].number, number);
+        EXPECT_EQ(table.sender.fates[0].delivered, !is_too_far);
+        ASSERT_EQ(table.receiver.payloads.size(), is_too_far ? 0u : 1u);
+        for (const auto& payload : table.receiver.payloads) EXPECT_EQ(payload, std::pair(number, table.sent));
+    }
+}
+
+/// A packet with a fragment, as a peer might write it.
+struct Written {
+    Written(std::uint64_t number, std::uint64_t payload_number, unsigned index, bool is_last,
+            std::size_t size)
+        : bytes(noise(size, number)) {
+        packet.number = number;
+        packet.is_fragment = packet.has_payload = true;
+        packet.fragment = {static_cast<std::uint16_t>(number - payload_number),
+                           static_cast<std::uint8_t>(index), is_last};
+        packet.payload = as_bytes(bytes);
+    }
+    std::string bytes;
+    Packet packet;
+};
+
+// Goal: memory follows the bytes that arrived, not what a fragment says; nothing piles up.
+// Method: the last of 64 first, one byte each, from the end; then thousands that are never completed.
+TEST(LargePayload, MemoryGrowsWithBytesReceived) {
+    IncomingPayload incoming;
+    ConnectionStats stats;
+    std::size_t received = 0;
+    for (unsigned index = kMaxFragments; index-- > 1;) {
+        const Written written(1'000 + index, 1'000, index, index + 1 == kMaxFragments, 1);
+        ASSERT_TRUE(incoming.plausible(written.packet, 1));
+        ASSERT_EQ(incoming.arrive(written.packet, stats), IncomingPayload::Arrival::kept);
+        received += 1;
+        ASSERT_LE(incoming.capacity_bytes(), 2 * received);
+    }
+    std::uint64_t number = 2'000;
+    for (int payload = 0; payload < 5'000; ++payload, number += 100) {
+        for (unsigned index = 0; index < 20; ++index) {
+            const Written written(number + index, number, index, false, 1'100);
+            ASSERT_TRUE(incoming.plausible(written.packet, 1));
+            ASSERT_EQ(incoming.arrive(written.packet, stats), IncomingPayload::Arrival::kept);
+            ASSERT_LE(incoming.capacity_bytes(), 2 * 20 * 1'100u);
+        }
+    }
+    EXPECT_EQ(stats.payloads_superseded, 5'000u);
+    EXPECT_EQ(stats.fragments_outdated, 0u);
+}
+
+TEST(LargePayload, FragmentsThatContradictEachOtherAreRefused) {
+    struct Step {
+        unsigned index;
+        bool is_last;
+        std::size_t size;
+    };
+    struct Case {
+        std::vector<Step> good;
+        Step bad;
+    };
+    const std::vector<Case> cases = {
+        {{{0, false, 9}}, {0, false, 9}},               // the same once more, under another number
+        {{{3, false, 9}}, {3, true, 9}},                // the same, now the last
+        {{{3, true, 9}}, {4, false, 9}},                // one behind the last
+        {{{3, true, 9}}, {5, true, 9}},                 // a second last
+        {{{3, true, 9}, {1, false, 9}}, {2, true, 9}},  // a second last, before the first
+        {{{5, false, 9}}, {3, true, 9}},                // a last one before one that is here
+        {std::vector<Step>(), {0, false, 0}},           // replaced below: too many bytes
+    };
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        SCOPED_TRACE(i);
+        Case now = cases[i];
+        if (now.good.empty()) {
+            for (unsigned n = 0; n < 28; ++n) now.good.push_back({n, false, 1'170});
+            now.bad = {28, false, kMaxLargePayloadBytes - 28 * 1'170 + 1};
+        }
+        IncomingPayload incoming;
+        ConnectionStats stats;
+        std::uint64_t number = 500;
+        for (const Step& step : now.good) {
+            const Written written(number++, 490, step.index, step.is_last, step.size);
+            ASSERT_TRUE(incoming.plausible(written.packet, 1));
+            ASSERT_EQ(incoming.arrive(written.packet, stats), IncomingPayload::Arrival::kept);
+        }
+        const Written written(number, 490, now.bad.index, now.bad.is_last, now.bad.size);
+        EXPECT_FALSE(incoming.plausible(written.packet, 1));
+        const Written newer(number + 100, number + 60, now.bad.index, now.bad.is_last, now.bad.size);
+        EXPECT_TRUE(incoming.plausible(newer.packet, 1)) << "of another payload it is fine";
+    }
+    const Written early(500, 499, 1, false, 5);
+    EXPECT_TRUE(IncomingPayload().plausible(early.packet, 499));
+    EXPECT_FALSE(IncomingPayload().plausible(early.packet, 500)) << "before the first packet";
+}
+
+// Goal: no fragment whatever, even authentic ones, breaks a promise: nothing is heard twice or in part.
+// Method: random fragments of few payloads, unchecked sizes and indices; a model that keeps them all.
+TEST(LargePayload, SurvivesRandomAuthenticFragments) {
+    std::mt19937_64 random(11);
+    int whole = 0, ended = 0;
+    for (int round = 0; round < 3'000; ++round) {
+        Side side(false, 1, 1);
+        std::set<std::uint64_t> heard;
+        for (std::uint64_t number = 1; number <= 40 && side.connection.is_open(); ++number) {
+            std::array<std::byte, kMaxDatagramBytes> buffer;
+            ByteWriter out(buffer);
+            write_envelope(out, PacketKind::data, false, std::nullopt, number, 1);
+            const std::size_t header_bytes = out.size();
+            const unsigned index = random() % 16 == 0 ? unsigned(random() % 64) : unsigned(number - 1) % 3;
+            const bool is_last = (index == 2) != (random() % 16 == 0);
+            out.u8(10);
+            out.u8(index | (is_last ? 128u : 0u));
+            if (index > 0) out.u8(index + (random() % 16 == 0 ? 1u : 0u));
+            const std::string bytes = noise(random() % 1'100 + (random() % 64 != 0), number);
+            out.bytes(as_bytes(bytes));
+            Side::cipher(true).seal(number, out.append(kInsecureTagBytes), header_bytes);
+            side.feed({out.written().begin(), out.written().end()}, 1000s);
+        }
+        for (const auto& payload : side.payloads) {
+            ASSERT_TRUE(heard.insert(payload.first).second) << "twice";
+            ASSERT_LE(payload.second.size(), kMaxLargePayloadBytes);
+            whole += 1;
+        }
+        ended += !side.connection.is_open();
+        if (!side.connection.is_open()) {
+            ASSERT_EQ(side.last_reason, DisconnectReason::protocol_error);
+        }
+    }
+    EXPECT_GT(whole, 500);
+    EXPECT_GT(ended, 500);
+}
+
+/// What was sent in one direction, and what became of it.
+struct Model {
+    struct Payload {
+        std::string text;
+        bool is_heard = false, is_accepted = false, is_settled = false;
+    };
+    std::map<std::uint64_t, Payload> payloads;  // by number
+    std::uint64_t delivered = 0, refused = 0, lost = 0, large = 0;
+    std::uint64_t lost_though_accepted = 0;
+};
+
+/// A side that checks everything against the models of both directions, and refuses some payloads.
+struct Racer : Handler {
+    Racer(bool is_first, std::uint64_t first, std::uint64_t peer_first, std::uint64_t seed, Model& sent,
+          Model& received, const ConnectionConfig& config)
+        : random(seed),
+          out(sent),
+          in(received),
+          connection(config, Side::session(first, peer_first), Side::cipher(is_first), *this, wire, 1000s),
+          may_ping(config.max_open_packets > 32) {
+        connection.announce();
+    }
+    bool on_payload(PeerId, std::uint64_t number, std::span<const std::byte> bytes, Time) override {
+        const auto found = in.payloads.find(number);
+        EXPECT_NE(found, in.payloads.end()) << "never sent";
+        if (found == in.payloads.end()) return false;
+        EXPECT_FALSE(found->second.is_heard) << "heard twice";
+        EXPECT_TRUE(as_text(bytes) == found->second.text) << "not what was sent";
+        found->second.is_heard = true;
+        found->second.is_accepted = random() % 8 != 0;
+        return found->second.is_accepted;
+    }
+    void on_fate(PeerId, const PacketFate& fate) override {
+        const auto found = out.payloads.find(fate.number);
+        EXPECT_NE(found, out.payloads.end());
+        if (found == out.payloads.end()) return;
+        Model::Payload& payload = found->second;
+        EXPECT_FALSE(payload.is_settled) << "two fates";
+        EXPECT_TRUE(!fate.delivered || payload.is_accepted) << "delivered, but not accepted";
+        payload.is_settled = true;
+        (fate.delivered ? out.delivered : out.lost) += 1;
+        out.refused += payload.is_heard && !payload.is_accepted;
+        out.lost_though_accepted += !fate.delivered && payload.is_accepted;
+    }
+    void on_message(PeerId, Channel, std::span<const std::byte> bytes) override {
+        EXPECT_EQ(as_text(bytes), std::to_string(messages_heard++));
+    }
+    std::size_t write_payload(PeerId, PayloadTurn& turn) override {
+        if (payloads_left == 0) return 0;
+        payloads_left -= 1;
+        const std::size_t edges[] = {1, kMaxPayloadBytes, kMaxPayloadBytes + 1, kMaxLargePayloadBytes};
+        std::size_t size = 1 + random() % (random() % 2 ? 200 : kMaxPayloadBytes);
+        if (random() % 2) size = kMaxPayloadBytes + random() % (random() % 3 ? 4'000 : 16'000);
+        if (random() % 20 == 0) size = edges[random() % 4];
+        leaving = noise(size, random());
+        out.large += size > kMaxPayloadBytes;
+        const bool is_new = out.payloads.insert({turn.packet_number, {leaving}}).second;
+        EXPECT_TRUE(is_new) << "a number twice";
+        if (size > turn.room.size())
+            turn.large = as_bytes(leaving);
+        else
+            std::memcpy(turn.room.data(), leaving.data(), size);
+        return size;
+    }
+    void talk(Time now) {
+        payloads_left = 2;
+        const std::string text = std::to_string(messages_said);
+        if (random() % 3 == 0 &&
+            connection.send_message(Channel::reliable, as_bytes(text)) == SendResult::queued)
+            messages_said += 1;
+        if (may_ping && random() % 16 == 0) connection.ping(now);
+    }
+
+    std::mt19937_64 random;
+    Model& out;
+    Model& in;
+    Wire wire;
+    Connection connection;
+    bool may_ping;          // which needs room for a fate
+    int payloads_left = 0;  // to write in this tick
+    std::string leaving;
+    int messages_said = 0, messages_heard = 0;
+};
+
+struct Race {
+    /// The path back to the first one; the way there.
+    Race(std::uint64_t seed, const LinkConfig& there, const LinkConfig& back)
+        : random(seed), to_second(there, seed), to_first(back, ~seed) {
+        const std::uint64_t starts[2] = {kStarts[random() % 6], kStarts[random() % 6]};
+        ConnectionConfig config;
+        config.max_bytes_per_second = 1'000'000;  // 64 acks are then enough for what comes in one tick
+        if (random() % 4 == 0) config.max_open_packets = 32;
+        first =
+            std::make_unique<Racer>(true, starts[0], starts[1], seed + 1, there_model, back_model, config);
+        second =
+            std::make_unique<Racer>(false, starts[1], starts[0], seed + 2, back_model, there_model, config);
+    }
+    void carry(Racer& from, LinkConditioner& link) {
+        for (const auto& [to, bytes] : from.wire.sent) link.push(kSomewhere, to, bytes, now);
+        from.wire.sent.clear();
+    }
+    void arrive(Racer& at, LinkConditioner& link) {
+        for (LinkConditioner::Datagram datagram; link.pop(now, datagram);) {
+            Packet packet;
+            if (at.connection.open(datagram.bytes, packet, now) == Connection::Arrival::fresh)
+                at.connection.apply(packet, now);
+        }
+    }
+    void tick(bool talks) {
+        now += 16ms;
+        arrive(*second, to_second);
+        arrive(*first, to_first);
+        for (Racer* racer : {first.get(), second.get()}) {
+            racer->connection.update(now);
+            if (talks) racer->talk(now);
+            racer->connection.flush(now);
+        }
+        carry(*first, to_second);
+        carry(*second, to_first);
+        ASSERT_TRUE(first->connection.is_open() && second->connection.is_open());
+    }
+    void run(int ticks) {
+        for (int i = 0; i < ticks; ++i) ASSERT_NO_FATAL_FAILURE(tick(true));
+        to_first.set_config({});
+        to_second.set_config({});
+        for (int i = 0; i < 700; ++i) ASSERT_NO_FATAL_FAILURE(tick(false));
+        for (const Model* model : {&there_model, &back_model}) {
+            for (const auto& [number, payload] : model->payloads) ASSERT_TRUE(payload.is_settled) << number;
+        }
+        ASSERT_EQ(first->messages_said, second->messages_heard);
+        ASSERT_EQ(second->messages_said, first->messages_heard);
+    }
+
+    std::mt19937_64 random;
+    Time now = 1000s;
+    Model there_model, back_model;
+    LinkConditioner to_second, to_first;
+    std::unique_ptr<Racer> first, second;
+};
+
+// Goal: each payload, large or small, has exactly one fate, never "delivered" for one that was not accepted
+// whole; contents are intact; nothing is heard twice; reliable messages pass between them.
+// Method: seeded pairs with mixed faults, verdicts by dice, numbers next to wraps, against a map of all sent.
+TEST(LargePayload, FatesExactlyOnceAndContentsIntactUnderAllFaults) {
+    std::uint64_t large = 0, delivered = 0, lost = 0, refused = 0, superseded = 0, late = 0;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        LinkConfig link;
+        std::mt19937_64 random(seed);
+        link.latency = Duration(random() % 60'000);
+        link.jitter = Duration(random() % 30'000);
+        link.loss = double(random() % 15) / 100;
+        link.burst = seed % 3 == 0 ? 0.01 : 0;
+        link.duplicate = seed % 2 == 0 ? 0.2 : 0;
+        link.reorder = seed % 4 < 2 ? 0.1 : 0;
+        link.corrupt = seed % 5 == 0 ? 0.05 : 0;
+        Race race(seed, link, link);
+        race.run(300);
+        if (HasFatalFailure() || HasNonfatalFailure()) return;
+        for (const Model* model : {&race.there_model, &race.back_model}) {
+            large += model->large;
+            delivered += model->delivered;
+            lost += model->lost;
+            refused += model->refused;
+            late += model->lost_though_accepted;
+        }
+        superseded += race.first->connection.stats().payloads_superseded;
+    }
+    EXPECT_GT(large, 3'000u);
+    EXPECT_GT(delivered, 3'000u);
+    for (const std::uint64_t count : {lost, refused, superseded, late}) EXPECT_GT(count, 30u);
+    RecordProperty("large", std::to_string(large));
+}
+
+// Goal: what the other side took whole is never called lost where acks arrive in time.
+// Method: loss and duplicates on the way there, in order; nothing on the way back.
+TEST(LargePayload, IsDeliveredExactlyIfAcceptedWhereAcksArrive) {
+    std::uint64_t delivered = 0, lost = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        LinkConfig there, back;
+        there.latency = back.latency = Duration(1'000 * (seed * 7 % 60));
+        there.loss = 0.01 * double(seed % 5);
+        there.duplicate = 0.1;
+        Race race(seed, there, back);
+        race.run(300);
+        if (HasFatalFailure() || HasNonfatalFailure()) return;
+        EXPECT_EQ(race.there_model.lost_though_accepted, 0u);
+        delivered += race.there_model.delivered;
+        lost += race.there_model.lost;
+    }
+    EXPECT_GT(delivered, 1'000u);
+    EXPECT_GT(lost, 300u);
+}
+
+}  // namespace
+}  // namespace shoal::net

@@ -1,0 +1,782 @@
+// SendQueue and Inbox together, and what a connection makes of them.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "net/connection.h"
+#include "net/message/inbox.h"
+#include "net/message/send_queue.h"
+#include "net/scheduler.h"
+#include "tests/net/support/world.h"
+#include "tests/support/allocations.h"
+
+namespace shoal::net {
+namespace {
+
+/// A reliable message, or a piece of one.
+Frame piece(std::uint64_t id, std::size_t size, std::size_t distance, bool goes_on) {
+    Frame frame{};
+    frame.id = id;
+    frame.size = static_cast<std::uint16_t>(size);
+    frame.distance = static_cast<std::uint16_t>(distance);
+    frame.channel = Channel::reliable;
+    frame.goes_on = goes_on;
+    return frame;
+}
+
+/// A SendQueue and an Inbox with nothing but packets between them.
+struct Pipe {
+    explicit Pipe(std::uint64_t first_id, std::uint32_t max_bytes = 1 << 18)
+        : queue(first_id, max_bytes), inbox(first_id) {}
+
+    struct Datagram {
+        std::uint64_t number = 0;
+        std::uint32_t carried = SendQueue::kNone;
+        std::vector<std::byte> bytes;
+    };
+    struct Got {
+        Channel channel;
+        std::string text;
+    };
+
+    Datagram send(std::size_t room, const SendQueue::Terms& with) {
+        std::array<std::byte, kMaxDatagramBytes> buffer;
+        ByteWriter out(buffer);
+        write_envelope(out, PacketKind::data, false, std::nullopt, number, 4);
+        out.u8(0);
+        const std::size_t before = out.size();
+        Datagram result;
+        result.number = number++;
+        scheduler.begin(room, queue.waiting(Weight::urgent), queue.waiting(Weight::normal), false);
+        SendQueue::Draft draft(room);
+        scheduler.fill(draft, queue, with);
+        result.carried = queue.write(out, draft, with, stats);
+        EXPECT_LE(out.size() - before, room);
+        const bool has_messages = out.size() > before;
+        if (with.beside_payload) out.bytes(as_bytes("state"));
+        out.patch_u8(5, (has_messages ? kHasMessages : 0u) | (with.beside_payload ? kHasPayload : 0u));
+        out.u64(0);  // in place of a tag
+        queue.paid(out.size() + 28);
+        result.bytes.assign(out.written().begin(), out.written().end());
+        return result;
+    }
+    Datagram send() { return send(1170, terms); }
+    /// Whether a message could go now, repeats aside.
+    bool has_ready(bool with_bulk = true) const {
+        return queue.waiting(Weight::urgent) || queue.waiting(Weight::normal) ||
+               (with_bulk && queue.waiting(Weight::bulk));
+    }
+
+    /// False if the packet is malformed.
+    bool receive(const Datagram& datagram) {
+        const std::optional<Envelope> envelope = read_envelope(datagram.bytes, false);
+        Packet packet;
+        packet.number = datagram.number;
+        if (!envelope) return false;
+        const auto clear = std::span(datagram.bytes).first(datagram.bytes.size() - kInsecureTagBytes);
+        if (!read_body(clear, *envelope, inbox.expected_id(datagram.number), packet) ||
+            !inbox.plausible(packet))
+            return false;
+        for (std::size_t i = 0; i < packet.message_count; ++i) {
+            const Frame& frame = packet.frames[i];
+            const Inbox::Arrival arrival = inbox.arrive(packet, frame);
+            if (arrival == Inbox::Arrival::now) got.push_back({frame.channel, as_text(packet.bytes(frame))});
+            if (arrival == Inbox::Arrival::whole) got.push_back({frame.channel, as_text(inbox.whole())});
+            std::array<std::byte, kMaxMessageBytes> room;
+            if (frame.channel != Channel::reliable) continue;
+            while (const auto next = inbox.take_ready(room))
+                got.push_back({Channel::reliable, as_text(*next)});
+        }
+        return true;
+    }
+
+    SendQueue queue;
+    Scheduler scheduler{Shares{}};
+    Inbox inbox;
+    ConnectionStats stats;
+    std::uint64_t number = 1;
+    SendQueue::Terms terms;
+    std::vector<Got> got;
+};
+
+/// What arrives must be: reliable ones once each, in order of their key; sequenced ones once at most, never
+/// older than before; unreliable ones once at most. Messages are "key number" with numbers that count up, and
+/// padding that both determine.
+struct Model {
+    static std::string text(std::uint32_t key, int number, std::size_t padding) {
+        std::string result = std::to_string(key) + " " + std::to_string(number) + " ";
+        result += std::to_string(padding) + " ";
+        for (std::size_t i = 0; i < padding; ++i)
+            result += char('a' + (i + i / 1000 + unsigned(number) + key) % 26);
+        return result;
+    }
+    void check(const std::vector<Pipe::Got>& got) {
+        for (; checked < got.size(); ++checked) {
+            const Pipe::Got& message = got[checked];
+            long long key = 0;
+            int number = 0;
+            std::size_t padding = 0;
+            ASSERT_EQ(std::sscanf(message.text.c_str(), "%lld %d %zu", &key, &number, &padding), 3);
+            ASSERT_TRUE(message.text == text(std::uint32_t(key), number, padding)) << key << ' ' << number;
+            larges += message.text.size() > kMaxMessageBytes;
+            if (message.channel == Channel::unreliable) {
+                ASSERT_TRUE(once.insert(number).second);
+            } else if (message.channel == Channel::sequenced) {
+                ASSERT_GT(number, newest.try_emplace(key, -1).first->second);
+                newest[key] = number;
+            } else if (key == Delivery::kNoKey) {
+                ASSERT_TRUE(unordered.insert(number).second);
+            } else {
+                ASSERT_EQ(number, delivered[key]++) << "key " << key;
+            }
+        }
+    }
+    std::size_t checked = 0, larges = 0;
+    std::set<int> once, unordered;
+    std::map<long long, int> newest, delivered;
+};
+
+// Goal: whatever packets do, each channel keeps its promise, and in the end every reliable message is there.
+// Method: packets lost, late by up to 64 or delivered at random; fates as a connection reports them, also
+// "lost" for packets that arrived; ids that cross each wrap; messages of many pieces; the queue checked
+// after every step.
+TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
+    std::size_t larges = 0;
+    for (std::uint32_t seed = 1; seed <= 150; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937 engine(seed);
+        const auto random = [&] { return static_cast<std::uint32_t>(engine()); };
+        const std::uint64_t wraps[] = {600, 1ull << 8, 1ull << 16, 1ull << 32, 1ull << 62};
+        Pipe pipe(wraps[seed % 5] - random() % 500 % (wraps[seed % 5] - 1));
+        Model model;
+        std::map<std::uint32_t, int> queued;
+        std::vector<Pipe::Datagram> flying;
+        int others = 0;
+        std::uint64_t newest_received = 0;
+        const std::uint32_t keys = 1 + random() % (seed % 2 ? 3 : 200);
+        const unsigned burst = seed % 7 == 0 ? 120 : 9;
+        const unsigned in_flight = seed % 3 == 0 ? 60 : 12;
+        for (int step = 0; step < 1500; ++step) {
+            if (random() % 4) pipe.terms.now += 4ms;
+            pipe.terms.loss = double(step / 100 % 3) / 50;  // 0, 2 and 4 %: no, one and two repeats
+            pipe.terms.beside_payload = random() % 3 == 0;
+            pipe.terms.bulk = random() % 4 != 0;
+            const bool is_filling = step < 1000;
+            for (std::uint64_t n = is_filling ? random() % burst : 0; n > 0; --n) {
+                const auto weight = static_cast<Weight>(random() % 3);
+                std::size_t pad = random() % 5 == 0 ? random() % 900 : 0;
+                std::uint32_t key = random() % keys;
+                const unsigned kind = random() % 6;
+                if (kind == 0 && random() % 2) key = Delivery::kNoKey;
+                const bool is_reliable = kind < 4;
+                if (is_reliable && random() % 50 == 0) pad = random() % (random() % 8 ? 3'000 : 40'000);
+                const int count = is_reliable ? queued[key] : others;
+                const std::string text = Model::text(key, count, pad);
+                if (kind == 5) {
+                    others += pipe.queue.push(Delivery(Channel::unreliable).with(weight), as_bytes(text));
+                } else if (kind == 4) {
+                    others += pipe.queue.push(latest_of(std::uint8_t(key)).with(weight), as_bytes(text));
+                } else {
+                    queued[key] += pipe.queue.push(ordered_by(key).with(weight), as_bytes(text));
+                }
+            }
+            flying.push_back(pipe.send(random() % 3 ? 1170 : random() % 1170, pipe.terms));
+            while (!flying.empty() && (flying.size() > random() % in_flight || !is_filling)) {
+                const std::size_t pick = is_filling ? random() % flying.size() : 0;
+                const Pipe::Datagram chosen = flying[pick];
+                flying.erase(flying.begin() + std::ptrdiff_t(pick));
+                const unsigned luck = is_filling ? random() % 10 : 5;
+                const bool is_stale = chosen.number + 64 < newest_received;
+                const bool arrives = luck >= 3 && !is_stale;
+                if (arrives) {
+                    newest_received = std::max(newest_received, chosen.number);
+                    ASSERT_TRUE(pipe.receive(chosen));
+                }
+                pipe.queue.on_fate(chosen.carried, arrives && luck != 9);  // 9: the ack was lost, or too late
+                model.check(pipe.got);
+                if (HasFatalFailure()) return;
+            }
+            ASSERT_TRUE(pipe.queue.is_consistent());
+        }
+        for (int i = 0; i < 20'000 && pipe.has_ready(); ++i) {
+            const Pipe::Datagram packet = pipe.send(1170, {.now = pipe.terms.now});
+            ASSERT_TRUE(pipe.receive(packet));
+            pipe.queue.on_fate(packet.carried, true);
+        }
+        model.check(pipe.got);
+        if (HasFatalFailure()) return;
+        for (const auto& [key, count] : queued) {
+            ASSERT_EQ(key == Delivery::kNoKey ? int(model.unordered.size()) : model.delivered[key], count)
+                << "key " << key;
+        }
+        ASSERT_EQ(pipe.inbox.waiting_bytes(), 0u);
+        ASSERT_TRUE(pipe.queue.is_consistent());
+        larges += model.larges;
+    }
+    EXPECT_GT(larges, 5'000u);
+}
+
+TEST(Messages, OnlyEqualKeysWaitForEachOther) {
+    Pipe pipe(1);
+    ASSERT_TRUE(pipe.queue.push(ordered_by(7), as_bytes("seven 1")));
+    const auto lost = pipe.send();
+    ASSERT_TRUE(pipe.queue.push(ordered_by(7), as_bytes("seven 2")));
+    ASSERT_TRUE(pipe.queue.push(ordered_by(8), as_bytes("eight")));
+    ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes("free")));
+    const auto second = pipe.send();
+    ASSERT_TRUE(pipe.receive(second));
+    ASSERT_EQ(pipe.got.size(), 2u);
+    EXPECT_EQ(pipe.got[0].text, "eight");
+    EXPECT_EQ(pipe.got[1].text, "free");
+    // The second of key 7 has arrived, but not been handed over: a third must not overtake it.
+    pipe.queue.on_fate(second.carried, true);
+    ASSERT_TRUE(pipe.queue.push(ordered_by(7), as_bytes("seven 3")));
+    ASSERT_TRUE(pipe.receive(pipe.send()));
+    EXPECT_EQ(pipe.got.size(), 2u);
+    pipe.queue.on_fate(lost.carried, false);
+    ASSERT_TRUE(pipe.receive(pipe.send()));
+    ASSERT_EQ(pipe.got.size(), 5u);
+    EXPECT_EQ(pipe.got[2].text, "seven 1");
+    EXPECT_EQ(pipe.got[3].text, "seven 2");
+    EXPECT_EQ(pipe.got[4].text, "seven 3");
+}
+
+TEST(Messages, LatestReplacesWhatWaitsAndDropsWhatIsLate) {
+    Pipe pipe(1);
+    ASSERT_TRUE(pipe.queue.push(latest_of(3), as_bytes("a")));
+    ASSERT_TRUE(pipe.queue.push(latest_of(3), as_bytes("bb")));
+    ASSERT_TRUE(pipe.queue.push(latest_of(4), as_bytes("cc")));
+    const auto first = pipe.send();
+    EXPECT_EQ(pipe.stats.messages_sent, 2u);
+    ASSERT_TRUE(pipe.queue.push(latest_of(3), as_bytes("d")));
+    const auto second = pipe.send();
+    ASSERT_TRUE(pipe.receive(second));
+    ASSERT_TRUE(pipe.receive(first));  // late: its key 3 is old, its key 4 is not
+    ASSERT_EQ(pipe.got.size(), 2u);
+    EXPECT_EQ(pipe.got[0].text, "d");
+    EXPECT_EQ(pipe.got[1].text, "cc");
+    EXPECT_FALSE(pipe.has_ready());
+}
+
+// The goal of the format: what one, and ten, reliable messages of 32 bytes cost beside their bytes.
+TEST(Messages, HeadsAreSmall) {
+    Pipe pipe(1000);
+    const std::size_t frame = 1 + 4 + 1 + kInsecureTagBytes;  // kind, number in four bytes, flags, tag
+    const std::string message(32, 'm');
+    for (const std::size_t count : {1u, 10u, 30u}) {
+        for (std::size_t i = 0; i < count; ++i)
+            ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes(message)));
+        const auto packet = pipe.send();
+        EXPECT_EQ(packet.bytes.size(), frame + count * 32 + (count == 1 ? 2u : 3u));
+        ASSERT_TRUE(pipe.receive(packet));
+        // The next ones find some under way, and name the one before.
+    }
+    EXPECT_EQ(pipe.got.size(), 41u);
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(pipe.queue.push(ordered_by(unsigned(i % 2)), as_bytes(message)));
+    const auto packet = pipe.send();
+    ASSERT_TRUE(pipe.receive(packet));
+    EXPECT_EQ(pipe.got.size(), 46u);
+    EXPECT_LE(packet.bytes.size(), frame + 5 * 32 + 12u);
+}
+
+TEST(Messages, BulkTakesOnlyWhatOthersLeave) {
+    Pipe pipe(1);
+    const std::string big(500, 'b');
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::bulk), as_bytes(big)));
+    EXPECT_FALSE(pipe.has_ready(false));  // the state comes first
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes(std::string(50, 'n'))));
+        ASSERT_TRUE(pipe.queue.push(Channel::unreliable, as_bytes(std::string(50, 'u'))));
+    }
+    ASSERT_TRUE(pipe.receive(pipe.send()));
+    ASSERT_GT(pipe.got.size(), 20u);
+    EXPECT_TRUE(
+        std::none_of(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'b'; }));
+    // However much of it is under way, the others find room in the window.
+    while (pipe.has_ready()) pipe.send();
+    ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes("n")));
+    EXPECT_TRUE(pipe.has_ready(false));
+}
+
+TEST(Messages, BulkLeavesHalfOfTheWindow) {
+    Pipe pipe(1);
+    for (std::uint64_t i = 0; i < kReliableWindow; ++i)
+        ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::bulk), as_bytes("b")));
+    while (pipe.has_ready()) pipe.send();
+    EXPECT_EQ(pipe.stats.messages_sent, kReliableWindow / 2);
+    for (std::uint64_t i = 0; i < kReliableWindow; ++i)
+        ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes("n")));
+    while (pipe.has_ready()) pipe.send();
+    EXPECT_EQ(pipe.stats.messages_sent, kReliableWindow);
+}
+
+TEST(Messages, UrgentOnesGetThreeTimesTheBytes) {
+    Pipe pipe(1);
+    for (int i = 0; i < 1000; ++i) {
+        ASSERT_TRUE(pipe.queue.push(Delivery(Channel::unreliable), as_bytes(std::string(40, 'n'))));
+        ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::urgent), as_bytes(std::string(40, 'u'))));
+    }
+    for (int i = 0; i < 30; ++i) ASSERT_TRUE(pipe.receive(pipe.send()));
+    const auto urgent =
+        std::count_if(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'u'; });
+    EXPECT_NEAR(double(urgent) / double(pipe.got.size()), 0.75, 0.02);
+}
+
+// Of messages that follow no other, so that no parity can take the place of a repeat.
+TEST(Messages, RepeatsFollowTheLossAndTheirShare) {
+    for (const double loss : {0.005, 0.02, 0.05}) {
+        Pipe pipe(1);
+        pipe.queue.set_repeat_share(1);
+        pipe.terms.loss = loss;
+        std::uint64_t repeats = 0;
+        for (int i = 0; i < 100; ++i) {
+            pipe.terms.now += 16ms;
+            ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes(std::string(64, 'm'))));
+            const auto packet = pipe.send();
+            const auto twin = pipe.send();  // the same tick: nothing is repeated
+            EXPECT_EQ(twin.carried, SendQueue::kNone);
+            ASSERT_TRUE(pipe.receive(packet));
+        }
+        repeats = pipe.stats.messages_repeated;
+        EXPECT_NEAR(double(repeats), loss < 0.01 ? 0 : loss < 0.03 ? 99 : 197, 2);
+        EXPECT_EQ(pipe.got.size(), 100u);
+    }
+    Pipe poor(1);
+    poor.queue.set_repeat_share(0.1);
+    poor.terms.loss = 0.05;
+    for (int i = 0; i < 100; ++i) {
+        poor.terms.now += 16ms;
+        ASSERT_TRUE(poor.queue.push(unordered(), as_bytes(std::string(64, 'm'))));
+        poor.send();
+    }
+    EXPECT_LT(poor.stats.messages_repeated, 25u);
+    EXPECT_GT(poor.stats.messages_repeated, 10u);
+}
+
+// Goal: what a short id means depends, for every sender, on the packets before its own and on nothing else.
+// Method: packets and ids that no correct sender would choose, against a model that remembers all.
+TEST(Messages, IdsAreNearestToThoseOfThePacketsBefore) {
+    for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937 random(seed);
+        Inbox inbox(1);
+        std::map<std::uint64_t, std::uint64_t> highest;  // by packet
+        std::uint64_t newest = 100, first_missing = 1;
+        for (int step = 0; step < 1000; ++step) {
+            newest += random() % 10 == 0 ? random() % 200 : random() % 3;
+            Packet packet;
+            packet.number = newest - random() % 65;
+            packet.message_count = 1;
+            const std::uint64_t id = random() % 4 == 0 ? first_missing : first_missing + random() % 4000;
+            packet.frames[0] = piece(id, 0, 0, false);
+            if (!inbox.plausible(packet)) continue;
+            static_cast<void>(inbox.arrive(packet, packet.frames[0]));
+            if (id == first_missing) first_missing += 1;  // at least
+            highest[packet.number] = std::max(highest[packet.number], id);
+            auto packet_before = highest.begin();
+            std::uint64_t nearest = 0;
+            for (std::uint64_t number = newest - 64; number <= newest + 1; ++number) {
+                for (; packet_before != highest.end() && packet_before->first < number; ++packet_before)
+                    nearest = std::max(nearest, packet_before->second);
+                ASSERT_EQ(inbox.expected_id(number), nearest + 1) << number << " at step " << step;
+            }
+        }
+    }
+}
+
+// A message in three packets is delivered with any of them, and waits again only when all are lost.
+TEST(Messages, AreLostWhenAllCopiesAre) {
+    for (unsigned fates = 0; fates < 8; ++fates) {
+        SCOPED_TRACE(fates);
+        Pipe pipe(1);
+        pipe.queue.set_repeat_share(1);
+        pipe.terms.loss = 0.05;
+        ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes("m")));
+        std::vector<Pipe::Datagram> packets;
+        for (int i = 0; i < 3; ++i) {
+            pipe.terms.now += 16ms;
+            packets.push_back(pipe.send());
+            ASSERT_NE(packets.back().carried, SendQueue::kNone);
+        }
+        pipe.terms.now += 16ms;
+        EXPECT_EQ(pipe.send().carried, SendQueue::kNone);
+        for (unsigned i = 0; i < 3; ++i) {
+            EXPECT_FALSE(pipe.has_ready());
+            pipe.queue.on_fate(packets[i].carried, fates >> i & 1);
+        }
+        EXPECT_EQ(pipe.has_ready(), fates == 0);
+        EXPECT_TRUE(pipe.queue.is_consistent());
+    }
+}
+
+TEST(Messages, LargeOnesAreHandedOverWhole) {
+    Pipe pipe(1, 1 << 20);
+    std::vector<std::string> said;
+    for (const std::size_t size : {0u, 999u, 1'000u, 1'001u, 2'000u, 2'001u, 256'000u}) {
+        said.push_back(std::string(size, char('a' + said.size())));
+        ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes(said.back())));
+    }
+    while (pipe.has_ready()) {
+        const auto packet = pipe.send();
+        ASSERT_TRUE(pipe.receive(packet));
+        pipe.queue.on_fate(packet.carried, true);
+    }
+    ASSERT_EQ(pipe.got.size(), said.size());
+    for (std::size_t i = 0; i < said.size(); ++i) EXPECT_TRUE(pipe.got[i].text == said[i]) << i;
+    EXPECT_EQ(pipe.stats.messages_sent, 1 + 1 + 1 + 2 + 2 + 3 + 256u);
+    EXPECT_EQ(pipe.number - 1, 1 + 1 + 2 + 2 + 3 + 256u - 2u) << "the small ones ride along";
+    EXPECT_EQ(pipe.inbox.waiting_bytes(), 0u);
+}
+
+// Its pieces have consecutive ids, whatever else is sent meanwhile, and wait for nothing but each other.
+TEST(Messages, LargeOnesBlockOnlyTheirKey) {
+    Pipe pipe(1);
+    ASSERT_TRUE(pipe.queue.push(ordered_by(1), as_bytes(std::string(3'000, 'x'))));
+    const auto lost = pipe.send();
+    ASSERT_TRUE(pipe.queue.push(ordered_by(1), as_bytes("behind it")));
+    ASSERT_TRUE(pipe.queue.push(ordered_by(2), as_bytes("beside it")));
+    ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::urgent), as_bytes(std::string(2'500, 'y'))));
+    while (pipe.has_ready()) ASSERT_TRUE(pipe.receive(pipe.send()));
+    ASSERT_EQ(pipe.got.size(), 2u);
+    EXPECT_EQ(pipe.got[0].text, std::string(2'500, 'y'));
+    EXPECT_EQ(pipe.got[1].text, "beside it");
+    pipe.queue.on_fate(lost.carried, false);
+    ASSERT_TRUE(pipe.receive(pipe.send()));
+    ASSERT_EQ(pipe.got.size(), 4u);
+    EXPECT_EQ(pipe.got[2].text, std::string(3'000, 'x'));
+    EXPECT_EQ(pipe.got[3].text, "behind it");
+}
+
+// One piece too far ahead has no place for what it goes on with; and a window of waiting bytes is all there
+// is.
+TEST(Messages, WindowsAreBounded) {
+    const std::vector<std::byte> bytes(kMaxDatagramBytes);
+    Packet packet;
+    packet.datagram = bytes;
+    packet.number = 1;
+    packet.message_count = 1;
+    const auto is_plausible = [&](Inbox& inbox, std::uint64_t id, bool goes_on) {
+        packet.frames[0] = piece(id, 1'000, 1, goes_on);
+        return inbox.plausible(packet);
+    };
+    Inbox inbox(1);
+    EXPECT_TRUE(is_plausible(inbox, kReliableWindow, false));
+    EXPECT_FALSE(is_plausible(inbox, kReliableWindow + 1, false));
+    EXPECT_TRUE(is_plausible(inbox, kReliableWindow - 1, true));
+    EXPECT_FALSE(is_plausible(inbox, kReliableWindow, true));
+    std::uint64_t id = 2;  // the first one is missing
+    for (; is_plausible(inbox, id, true); ++id)
+        ASSERT_EQ(inbox.arrive(packet, packet.frames[0]), Inbox::Arrival::kept);
+    EXPECT_EQ(inbox.waiting_bytes(), (kReliableWindowBytes + kMaxReliableBytes) / 1'000 * 1'000);
+}
+
+// Pieces in order, all of which go on: a message ends with the piece that makes it the largest there may be.
+TEST(Messages, AMessageOverTheLargestSizeEndsThere) {
+    Inbox inbox(1);
+    const std::vector<std::byte> bytes(kMaxDatagramBytes);
+    constexpr std::uint64_t kPieces = kMaxReliableBytes / kMaxMessageBytes;
+    for (std::uint64_t id = 1; id <= 2 * kPieces; ++id) {
+        Packet packet;
+        packet.datagram = bytes;
+        packet.number = id;
+        packet.message_count = 1;
+        packet.frames[0] = piece(id, kMaxMessageBytes, id == 1 ? 0 : 1, true);
+        ASSERT_TRUE(inbox.plausible(packet));
+        const Inbox::Arrival arrival = inbox.arrive(packet, packet.frames[0]);
+        ASSERT_EQ(arrival == Inbox::Arrival::whole, id % kPieces == 0) << id;
+        if (arrival == Inbox::Arrival::whole) {
+            ASSERT_EQ(inbox.whole().size(), kMaxReliableBytes);
+        }
+    }
+    EXPECT_EQ(inbox.waiting_bytes(), 0u);
+}
+
+// Goal: pieces as no correct sender chooses them break nothing and keep no memory.
+// Method: random ids, distances and sizes of what goes on and what does not; every byte is handed over once.
+TEST(Messages, PiecesOfNoSenseAreHandedOverAllTheSame) {
+    for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937 random(seed);
+        Inbox inbox(1);
+        const std::vector<std::byte> bytes(kMaxDatagramBytes);
+        std::size_t offered = 0, heard = 0, largest = 0;
+        const auto hear = [&](std::size_t size) {
+            heard += size;
+            largest = std::max(largest, size);
+        };
+        std::set<std::uint64_t> known;
+        const std::uint64_t count = seed % 2 ? 40 : 900;
+        const auto offer = [&](std::uint64_t id) {
+            const bool goes_on = random() % 16 != 0;
+            const auto size = static_cast<std::uint16_t>(goes_on ? 1'000 : random() % 10);
+            const auto distance = static_cast<std::uint16_t>(random() % (seed % 3 ? 4 : 2));
+            Packet packet;
+            packet.datagram = bytes;
+            packet.number = 1;
+            packet.message_count = 1;
+            packet.frames[0] = piece(id, size, distance, goes_on);
+            if (!inbox.plausible(packet)) return;
+            const bool is_new = known.insert(id).second;
+            const Inbox::Arrival arrival = inbox.arrive(packet, packet.frames[0]);
+            ASSERT_EQ(arrival == Inbox::Arrival::known, !is_new);
+            offered += is_new ? size : 0u;
+            if (arrival == Inbox::Arrival::now) hear(size);
+            if (arrival == Inbox::Arrival::whole) hear(inbox.whole().size());
+            std::array<std::byte, kMaxMessageBytes> room;
+            while (const auto next = inbox.take_ready(room)) hear(next->size());
+            ASSERT_EQ(offered, heard + inbox.waiting_bytes());
+        };
+        for (int step = 0; step < 4'000; ++step) {
+            offer(1 + random() % count);
+            if (HasFatalFailure()) return;
+        }
+        for (std::uint64_t id = 1; id <= count; ++id) offer(id);
+        if (HasFatalFailure()) return;
+        EXPECT_LE(largest, kMaxReliableBytes);
+        EXPECT_LE(inbox.waiting_bytes(), kMaxReliableBytes);  // what the last one goes on with did not come
+    }
+}
+
+// Sent, lost and sent again within one reading of the clock, it is noted for two repeats.
+TEST(Messages, APacketHoldsAMessageOnce) {
+    Pipe pipe(1);
+    pipe.queue.set_repeat_share(1);
+    pipe.terms.loss = 0.05;
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes("abc")));
+    const auto lost = pipe.send();
+    pipe.queue.on_fate(lost.carried, false);
+    pipe.send();
+    EXPECT_EQ(pipe.stats.messages_sent, 80u);
+    pipe.terms.now += 16ms;
+    pipe.send(150, pipe.terms);
+    EXPECT_EQ(pipe.stats.messages_sent, 120u);
+    EXPECT_TRUE(pipe.queue.is_consistent());
+}
+
+struct Latencies {
+    double p95_ms, p99_ms, bytes;  // per message, with 28 bytes of IP and UDP for each packet
+};
+
+/// 64-byte messages at 60 Hz from a client that polls each millisecond, 50 +- 10 ms one way.
+Latencies measure(std::uint32_t keys, double loss) {
+    std::vector<double> latencies;
+    std::uint64_t bytes = 0;
+    std::uint64_t sent = 0;
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        LinkConfig link;
+        link.latency = 40ms;
+        link.jitter = 20ms;
+        link.loss = loss;
+        World world(link, seed);
+        world.add_host(host_config(seed));
+        Client& client = world.add_client(client_config(seed + 9)).client;
+        client.connect(world.server_address, {}, world.now);
+        world.run(3s);
+        std::uint64_t before = 0;
+        for (int ms = 0; ms < 40'000; ++ms) {
+            const bool is_settled = ms > 4000;  // the loss is known by then
+            if (ms == 4000) {
+                world.server.messages.clear();
+                before = client.stats(client.server()).bytes_sent +
+                         28 * client.stats(client.server()).packets_sent;
+            }
+            if (ms * 60 / 1000 != (ms + 1) * 60 / 1000) {
+                std::string text = std::to_string((world.now + 1ms).count());
+                text.resize(64, ' ');
+                EXPECT_EQ(client.send_message(client.server(), ordered_by(std::uint32_t(ms) % keys),
+                                              as_bytes(text)),
+                          SendResult::queued);
+                sent += is_settled;
+            }
+            const std::size_t had = world.server.messages.size();
+            world.step(1ms);
+            for (std::size_t i = had; i < world.server.messages.size(); ++i) {
+                const Duration age = world.now - Duration(std::stoll(world.server.messages[i].second));
+                if (is_settled) latencies.push_back(double(age.count()) / 1000);
+            }
+        }
+        const ConnectionStats& stats = client.stats(client.server());
+        bytes += stats.bytes_sent + 28 * stats.packets_sent - before;
+    }
+    std::sort(latencies.begin(), latencies.end());
+    return {latencies[latencies.size() * 95 / 100], latencies[latencies.size() * 99 / 100],
+            double(bytes) / double(sent)};
+}
+
+// One repeat in the next packet keeps nearly every loss from being noticed.
+TEST(Messages, LossesCostLittleTimeAndFewBytes) {
+    const Latencies clean = measure(1, 0);
+    EXPECT_LE(clean.p99_ms, 61);
+    EXPECT_LE(clean.bytes, 118);  // 28 + 25 of packet and message head + 64
+    const Latencies ordered = measure(1, 0.05);
+    EXPECT_LE(ordered.p95_ms, 75);
+    EXPECT_LE(ordered.p99_ms, 160);
+    EXPECT_LE(ordered.bytes, 190);
+    const Latencies keyed = measure(1000, 0.05);
+    EXPECT_LE(keyed.p95_ms, 65);
+    EXPECT_LE(keyed.p99_ms, 80);
+    EXPECT_LE(keyed.bytes, 190);
+}
+
+// What is urgent goes with the next packet, however much bulk waits.
+TEST(Messages, BulkDelaysNobody) {
+    std::vector<int> packets[2];
+    for (const bool has_bulk : {false, true}) {
+        LinkConfig link;
+        link.latency = 60ms;
+        ConnectedWorld world(link);
+        World::Player& player = world.player();
+        const std::string big(900, 'b');
+        for (int tick = 0; tick < 300; ++tick) {
+            while (has_bulk && world.host->send_message(world.server.newest, unordered().with(Weight::bulk),
+                                                        as_bytes(big)) == SendResult::queued) {
+            }
+            const auto how = ordered_by(unsigned(tick % 3)).with(Weight::urgent);
+            ASSERT_EQ(
+                world.host->send_message(world.server.newest, how, as_bytes("u" + std::to_string(tick))),
+                SendResult::queued);
+            world.step(16ms);
+            for (const auto& message : player.recorder.messages) {
+                if (message.second[0] == 'u')
+                    packets[has_bulk].push_back(tick - std::stoi(message.second.substr(1)));
+            }
+            player.recorder.messages.clear();
+        }
+    }
+    EXPECT_GT(packets[0].size(), 290u);
+    EXPECT_EQ(packets[0], packets[1]);
+}
+
+// Goal: bulk that was begun, and then gets no room because the state takes all, does not stop what has ids
+// after it. Method: 100 kB/s, state as much as it may, four urgent messages a tick, and one bulk message in
+// pieces or many small ones; the window would be full after 17 seconds.
+TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
+    for (const std::size_t size : {60'000u, 1'000u}) {
+        SCOPED_TRACE(size);
+        LinkConfig link;
+        link.latency = 30ms;
+        ConnectedWorld world(link);
+        World::Player& player = world.player();
+        link.bytes_per_second = 100'000;
+        world.down.set_config(link);
+        const PeerId peer = world.peer();
+        int urgent = 0;
+        world.server_tick = [&] {
+            for (int i = 0; i < 4; ++i, ++urgent)
+                ASSERT_EQ(world.host->send_message(peer, unordered().with(Weight::urgent), as_bytes("u")),
+                          SendResult::queued);
+            if (urgent < 20) return;  // bulk may begin
+            world.server.source = [](PeerId, PayloadTurn& turn) { return fill(turn); };
+        };
+        for (std::size_t sent = 0; sent < 60'000; sent += size)
+            ASSERT_EQ(world.host->send_message(peer, unordered().with(Weight::bulk),
+                                               as_bytes(std::string(size, 'b'))),
+                      SendResult::queued);
+        world.run(30s, 16ms);
+        if (HasFatalFailure()) return;
+        const auto texts = player.recorder.texts(Channel::reliable);
+        const auto heard = [&](char what) {
+            return std::ranges::count_if(texts, [&](const std::string& text) { return text[0] == what; });
+        };
+        EXPECT_GT(heard('u'), urgent - 60);
+        EXPECT_GE(heard('b'), 1);
+        EXPECT_GT(world.server.fates.size(), 1'500u) << "and the state goes on";
+    }
+}
+
+// Copies that were planned for a path with loss are not sent once there is none.
+TEST(Messages, ACleanPathNeedsNoCopies) {
+    for (const double loss_then : {0.05, 0.0}) {
+        Pipe pipe(1);
+        SendQueue::Terms terms;
+        terms.loss = 0.05;
+        ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes("first")));
+        pipe.send(1'000, terms);
+        terms.loss = loss_then;
+        for (int i = 0; i < 5; ++i) {
+            terms.now += 50ms;
+            ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes("longer than the first")));
+            pipe.send(1'000, terms);
+        }
+        EXPECT_EQ(pipe.stats.messages_repeated > 0, loss_then > 0);
+    }
+}
+
+// Bulk would fill the window of open packets on a long path, and then urgent messages would wait.
+TEST(Messages, BulkLeavesHalfOfTheOpenPacketsToOthers) {
+    LinkConfig link;
+    link.latency = 300ms;
+    ConnectionConfig config;
+    config.max_open_packets = 64;
+    config.message_queue_bytes = 1 << 20;
+    ConnectedWorld world(link, 1, config);
+    for (int i = 0; i < 700; ++i)
+        ASSERT_EQ(world.host->send_message(world.peer(), unordered().with(Weight::bulk),
+                                           as_bytes(std::string(1'000, 'b'))),
+                  SendResult::queued);
+    std::uint64_t most = 0;
+    for (int i = 0; i < 300; ++i) {
+        world.step(16ms);
+        most = std::max(most, world.host->stats(world.peer()).bytes_in_flight);
+    }
+    EXPECT_GT(most, 20 * kMaxMessageBytes) << "or the window was never full";
+    EXPECT_LE(most, 33 * kMaxDatagramBytes);
+}
+
+// Goal: bulk that was lost twice, which never goes beside a payload, gets packets of its own although there
+// is always a payload with room beside it.
+TEST(Messages, BulkThatWasLostTwiceGoesOn) {
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+        SCOPED_TRACE(seed);
+        LinkConfig link;
+        link.latency = 30ms;
+        link.loss = 0.2;
+        ConnectionConfig config;
+        config.max_bytes_per_second = 60'000;
+        ConnectedWorld world(link, seed, config);
+        world.server.source = [](PeerId, PayloadTurn& turn) { return fill(turn, 600); };
+        for (int i = 0; i < 40; ++i)
+            ASSERT_EQ(world.host->send_message(world.peer(), Delivery(Channel::reliable).with(Weight::bulk),
+                                               as_bytes(std::to_string(i) + std::string(300, 'b'))),
+                      SendResult::queued);
+        world.run(30s, 16ms);
+        EXPECT_EQ(world.player().recorder.messages.size(), 40u);
+        EXPECT_GT(world.server.fates.size(), 1'000u) << "and the state goes on";
+    }
+}
+
+TEST(Inbox, AnIdFarAheadOfAllOthersIsRefusedUntilTheyCome) {
+    Inbox inbox(1);
+    const auto has_room_for = [&](std::uint64_t id) {
+        Packet packet;
+        packet.number = id;
+        packet.message_count = 1;
+        packet.frames[0] = piece(id, 0, 0, false);
+        packet.frames[0].distance = 1;
+        const bool has_room = inbox.has_room(packet);
+        if (has_room) inbox.arrive(packet, packet.frames[0]);
+        return has_room;
+    };
+    EXPECT_FALSE(has_room_for(300));
+    EXPECT_TRUE(has_room_for(256));
+    EXPECT_TRUE(has_room_for(300)) << "the table has grown";
+    EXPECT_FALSE(has_room_for(3'000));
+    Packet empty;
+    empty.message_count = 0;
+    EXPECT_TRUE(inbox.has_room(empty)) << "pings and payloads need none";
+}
+
+TEST(Messages, AnIdleSideIsSmall) {
+    const std::size_t before = test::allocations();
+    const SendQueue queue(1, 65'536);
+    const Inbox inbox(1);
+    EXPECT_EQ(test::allocations() - before, 0u);
+    EXPECT_LE(sizeof(Connection) + 16 * (48 + sizeof(SentPackets::News)), 4096u);
+}
+
+}  // namespace
+}  // namespace shoal::net

@@ -1,0 +1,577 @@
+// Clients whose address changes: what moves a connection, and what does not.
+#include "net/path.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "net/packet.h"
+#include "tests/net/support/world.h"
+
+namespace shoal::net {
+namespace {
+
+const Address kHome = Address::ipv4(10, 0, 0, 1, 5000);
+const Address kElsewhere = Address::ipv4(10, 0, 0, 1, 6000);
+const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
+
+constexpr std::size_t kLong = Path::kMinChallengeBytes;
+
+std::vector<Address> in_use(const Path& path, Time now) {
+    std::vector<Address> result;
+    path.each_in_use(now, [&](const Address& address) { result.push_back(address); });
+    return result;
+}
+
+Address mallory(int port) {
+    return Address::ipv4(10, 0, 0, 66, std::uint16_t(port));
+}
+
+TEST(Path, GoesOnToTheProvenAddressUntilTheNextIsProven) {
+    Path path(kHome, 0s);
+    EXPECT_TRUE(path.is_proven(kHome));
+    EXPECT_FALSE(path.is_proven(kElsewhere));
+    path.heard(kElsewhere, true, 1s);
+    EXPECT_EQ(in_use(path, 1s), std::vector{kHome});
+    EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, false, 0, 1s), kLong);
+    EXPECT_EQ(path.address(), kHome) << "a challenge moves nobody";
+    EXPECT_TRUE(path.prove(kElsewhere, false, 1s));
+    EXPECT_EQ(path.address(), kElsewhere);
+    path.heard(kElsewhere, true, 3s);
+    EXPECT_FALSE(path.is_proven(kHome)) << "the port may be lent to somebody else";
+}
+
+TEST(Path, AFewChallengesInAHundredMilliseconds) {
+    Path path(kHome, 0s);
+    std::mt19937_64 random(1);
+    int challenges = 0, first = 0;
+    for (int i = 0; i < 100'000; ++i) {
+        const bool is_challenged = path.wants_challenge(mallory(i), kLong, false, random(), 1s + i * 100us);
+        challenges += is_challenged;
+        first += is_challenged && i < 1000;
+    }
+    EXPECT_LE(first, 100) << "nobody knows yet how many come";
+    EXPECT_NEAR(challenges - first, 297, 60);
+}
+
+// Pings and acks are shorter than a challenge: several pay for one.
+TEST(Path, ShortPacketsAddUpToAChallenge) {
+    Path path(kHome, 0s);
+    std::size_t paid = 0, allowed = 0;
+    for (int i = 0; i < 100; ++i) {
+        paid += 10;
+        allowed += path.wants_challenge(kElsewhere, 10, false, 0, 1s + i * 100ms);
+        ASSERT_LE(allowed, paid);
+    }
+    EXPECT_GE(allowed, paid - 50);
+}
+
+TEST(Path, AllAddressesInUseGetEverything) {
+    Path path(kHome, 0s);
+    path.prove(kMallory, false, 1s);
+    EXPECT_EQ(in_use(path, 1s), std::vector{kMallory}) << "home is silent since";
+    path.heard(kHome, false, 1100ms);
+    EXPECT_EQ(in_use(path, 1200ms), (std::vector{kMallory, kHome}))
+        << "an old packet does not change the order";
+    path.heard(kMallory, true, 1900ms);
+    path.heard(kHome, true, 2s);
+    EXPECT_EQ(in_use(path, 2s), (std::vector{kHome, kMallory}));
+    path.heard(kHome, true, 2500ms);
+    EXPECT_EQ(in_use(path, 1900ms + Path::kInUse - 1us).size(), 2u);
+    EXPECT_EQ(in_use(path, 1900ms + Path::kInUse), std::vector{kHome}) << "the other one is silent";
+    path.heard(kElsewhere, true, 3s);
+    EXPECT_EQ(in_use(path, 4s), std::vector{kHome}) << "not proven";
+}
+
+// Whoever relays challenges may prove many addresses; those that were there first stay while they speak.
+TEST(Path, AnAddressInUseKeepsItsPlaceWhileAcksCome) {
+    Path path(kHome, 0s);
+    for (int i = 0; i < 500; ++i) {
+        const Time now = 1s + i * 100ms;
+        path.heard(kHome, i % 2 == 0, now);
+        path.prove(mallory(1000 + i), false, now);
+        path.heard(kHome, false, now + 1ms);
+        ASSERT_TRUE(path.is_proven(kHome));
+        ASSERT_FALSE(path.has_left(kHome, now + 2ms));
+    }
+}
+
+TEST(Path, AnAddressIsLeftOnceItIsSilentAndAnotherIsNot) {
+    Path path(kHome, 0s);
+    EXPECT_FALSE(path.has_left(kHome, 10s)) << "there is no other";
+    path.heard(kHome, true, 10s);
+    path.prove(kElsewhere, false, 10s);
+    EXPECT_FALSE(path.has_left(kHome, 10s + Path::kLeft - 1us));
+    EXPECT_TRUE(path.has_left(kHome, 10s + Path::kLeft));
+    EXPECT_FALSE(path.has_left(kElsewhere, 20s));
+    EXPECT_TRUE(path.has_left(kMallory, 20s)) << "forgotten";
+}
+
+// Goal: the client gets its address proven although others took all places before.
+TEST(Path, AnAddressWithoutAcksGivesWay) {
+    Path path(kHome, 0s);
+    path.heard(kHome, true, 1s);
+    for (int i = 1; i < int(Path::kPlaces); ++i) EXPECT_TRUE(path.prove(mallory(i), false, 1s + i * 1us));
+    EXPECT_FALSE(path.prove(kElsewhere, false, 2s));
+    EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, false, 0, 2s), 0u);
+    EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, true, 0, 2s), kLong);
+    EXPECT_TRUE(path.prove(kElsewhere, true, 2s));
+    EXPECT_FALSE(path.is_proven(kHome)) << "the one that was silent the longest";
+    EXPECT_TRUE(path.is_proven(mallory(1)));
+}
+
+PacketKind kind_of(std::span<const std::byte> datagram, bool has_id = false) {
+    const std::optional<Envelope> envelope = read_envelope(datagram, has_id);
+    EXPECT_TRUE(envelope);
+    return envelope ? envelope->kind : PacketKind::data;
+}
+
+/// A connected pair whose datagrams are ours to copy.
+struct Pair {
+    explicit Pair(Security security = Security::sealed) {
+        HostConfig host_with = host_config();
+        ClientConfig client_with = client_config();
+        host_with.security = client_with.security = security;
+        world.add_host(host_with);
+        player = &world.add_client(client_with);
+        player->client.connect(world.server_address, {}, world.now);
+        world.run(300ms);
+        peer = world.server.newest;
+        EXPECT_TRUE(world.host->is_connected(peer));
+    }
+    /// The client's next packet, kept from the host.
+    std::vector<std::byte> packet(std::string_view text) {
+        LinkConditioner::Datagram datagram, newer;
+        while (world.up.pop(world.now, datagram)) {
+        }
+        EXPECT_NE(player->send(text, world.now), 0u);
+        EXPECT_TRUE(world.up.pop(world.now, datagram));
+        while (world.up.pop(world.now, newer)) datagram = newer;  // an ack of its own may come first
+        return datagram.bytes;
+    }
+    void feed(const Address& from, std::span<const std::byte> bytes) {
+        world.host->receive(from, bytes, world.now);
+    }
+    /// What the host has sent, kept from everyone.
+    std::vector<LinkConditioner::Datagram> take_sent() {
+        std::vector<LinkConditioner::Datagram> result;
+        for (LinkConditioner::Datagram datagram; world.down.pop(world.now, datagram);)
+            result.push_back(datagram);
+        return result;
+    }
+    void deliver_down() {
+        for (const auto& sent : take_sent())
+            if (sent.to == player->address)
+                player->client.receive(world.server_address, sent.bytes, world.now);
+    }
+    const Address& address() const { return world.host->address(peer); }
+    std::uint64_t moves() const { return world.host->endpoint_stats().moves; }
+
+    World world;
+    World::Player* player = nullptr;
+    PeerId peer;
+};
+
+TEST(Path, OnlyAnEchoMovesAConnection) {
+    for (const Security security : {Security::sealed, Security::insecure}) {
+        Pair pair(security);
+        const std::string padding(40, ' ');  // else the packets leave no room for a challenge
+        const auto older = pair.packet("older" + padding);
+        const auto newer = pair.packet("newer" + padding);
+        for (std::size_t i = 5; i < newer.size(); ++i) {  // forged: behind the connection id
+            auto forged = newer;
+            forged[i] ^= std::byte(0x10);
+            pair.feed(kMallory, forged);
+        }
+        EXPECT_TRUE(pair.world.server.payloads.empty());
+        EXPECT_TRUE(pair.take_sent().empty()) << "no challenge for a forged packet";
+        pair.feed(kElsewhere, newer);
+        const auto sent = pair.take_sent();
+        ASSERT_EQ(sent.size(), 1u);
+        EXPECT_EQ(sent[0].to, kElsewhere);
+        EXPECT_EQ(kind_of(sent[0].bytes), PacketKind::challenge);
+        // Replayed, and late: the first is not taken, the second is, and neither moves anything.
+        pair.feed(kMallory, newer);
+        EXPECT_EQ(pair.world.host->stats(pair.peer).drops[Drop::duplicate], 1u);
+        pair.feed(kMallory, older);
+        EXPECT_EQ(pair.address(), kHome);
+        EXPECT_EQ(pair.moves(), 0u);
+        ASSERT_EQ(pair.world.server.payloads.size(), 2u);
+        EXPECT_EQ(pair.world.server.payloads[1].second, "older" + padding);
+    }
+}
+
+// Goal: the server sends to the new address one round trip after it saw the first packet from there.
+TEST(Path, RebindingTakesOneRoundTrip) {
+    for (const Address& to : {kElsewhere, Address::ipv4(10, 0, 9, 9, 9)}) {
+        Pair pair;
+        LinkConfig link;
+        link.latency = 30ms;
+        pair.world.up.set_config(link);
+        pair.world.down.set_config(link);
+        pair.player->move(to);
+        EXPECT_NE(pair.player->send("what a player does in a tick", pair.world.now), 0u);
+        pair.world.run(30ms, 1ms);
+        EXPECT_EQ(pair.world.server.payloads.size(), 1u) << "state goes on meanwhile, to the server";
+        EXPECT_EQ(pair.address(), kHome);
+        pair.world.run(59ms, 1ms);
+        EXPECT_EQ(pair.address(), kHome);
+        pair.world.run(3ms, 1ms);
+        EXPECT_EQ(pair.address(), to);
+        EXPECT_NE(pair.world.send(pair.peer, "state"), 0u);
+        pair.world.run(31ms, 1ms);
+        ASSERT_EQ(pair.player->recorder.payloads.size(), 1u);
+        pair.world.run(2s, 10ms);
+        EXPECT_EQ(pair.moves(), 1u);
+    }
+}
+
+// Somebody who sees the packets sends a copy of each from his machine, and it arrives first.
+TEST(Path, RacedCopiesMoveNobody) {
+    Pair pair;
+    for (std::size_t i = 1; i <= 50; ++i) {
+        const auto raced = pair.packet("raced");
+        pair.feed(kMallory, raced);
+        pair.feed(kHome, raced);  // a duplicate by now
+        EXPECT_EQ(pair.address(), kHome);
+        for (const auto& datagram : pair.take_sent()) {
+            EXPECT_TRUE(datagram.to == kHome || kind_of(datagram.bytes) == PacketKind::challenge);
+        }
+        EXPECT_NE(pair.world.send(pair.peer, "state"), 0u);
+        pair.deliver_down();
+        pair.world.now += 10ms;
+        EXPECT_EQ(pair.player->recorder.payloads.size(), i);
+    }
+    EXPECT_EQ(pair.moves(), 0u);
+    EXPECT_EQ(pair.world.server.payloads.size(), 50u);
+}
+
+// He relays the challenges, too, and so proves his address. Goal: the client still gets each packet, and has
+// the connection for itself two seconds after the attacker is gone.
+TEST(Path, WhoRacesAndRelaysEveryPacketGetsCopiesAndTheClientLosesNothing) {
+    Pair pair;
+    World& world = pair.world;
+    Client& client = pair.player->client;
+    std::size_t states = 0, copies = 0;
+    const auto tick = [&](bool attacks) {
+        world.now += 10ms;
+        LinkConditioner::Datagram datagram;
+        while (world.up.pop(world.now, datagram)) {
+            if (attacks) pair.feed(kMallory, datagram.bytes);
+            pair.feed(kHome, datagram.bytes);
+        }
+        for (const auto& sent : pair.take_sent()) {
+            copies += sent.to == kMallory;
+            const bool is_challenge = kind_of(sent.bytes) == PacketKind::challenge;
+            if (sent.to == kHome || is_challenge) client.receive(world.server_address, sent.bytes, world.now);
+        }
+        world.host->update(world.now);
+        client.update(world.now);
+        states += world.send(pair.peer, "state") != 0;
+        EXPECT_NE(pair.player->send("what a player does in a tick", world.now), 0u);
+    };
+    for (int i = 0; i < 300; ++i) tick(true);
+    EXPECT_GT(copies, 250u) << "or the attack was none";
+    EXPECT_EQ(pair.moves(), 0u) << "the client is where it was";
+    tick(false);
+    EXPECT_EQ(states, 301u);
+    EXPECT_EQ(pair.player->recorder.payloads.size(), 300u) << "the last one is under way";
+    EXPECT_EQ(world.server.payloads.size(), 300u);
+    for (int i = 0; i < 210; ++i) tick(false);
+    copies = 0;
+    for (int i = 0; i < 20; ++i) tick(false);
+    EXPECT_EQ(copies, 0u);
+    EXPECT_EQ(pair.address(), kHome);
+    EXPECT_TRUE(client.is_connected(client.server()));
+}
+
+// Goal: who gets copies takes nothing of the rate. Method: state without end over 400 kB/s, to the client and
+// to three addresses from which copies of its packets come; the last ten seconds of sixty.
+TEST(Path, CopiesForOthersDoNotSlowTheConnection) {
+    Pair pair;
+    World& world = pair.world;
+    world.server.source = [](PeerId, PayloadTurn& turn) { return fill(turn); };
+    LinkConditioner way({.latency = 20ms, .bytes_per_second = 400'000, .queue_bytes = 120'000}, 1);
+    std::size_t received = 0, copies = 0;
+    for (int i = 0; i < 6'000; ++i) {
+        world.now += 10ms;
+        LinkConditioner::Datagram datagram;
+        while (world.up.pop(world.now, datagram)) {
+            pair.feed(kHome, datagram.bytes);
+            for (std::uint8_t copy = 1; copy <= 3; ++copy)
+                pair.feed(Address::ipv4(10, 6, 6, copy, 6), datagram.bytes);
+        }
+        for (const auto& sent : pair.take_sent()) {
+            const bool is_home = sent.to == kHome;
+            copies += !is_home;
+            if (is_home) way.push(world.server_address, kHome, sent.bytes, world.now);
+            if (!is_home && kind_of(sent.bytes) == PacketKind::challenge)
+                pair.player->client.receive(world.server_address, sent.bytes, world.now);
+        }
+        while (way.pop(world.now, datagram)) {
+            received += i >= 5'000 ? datagram.bytes.size() : 0;
+            pair.player->client.receive(world.server_address, datagram.bytes, world.now);
+        }
+        world.host->update(world.now);
+        world.host->flush(world.now);
+        pair.player->client.update(world.now);
+        pair.player->client.flush(world.now);
+    }
+    EXPECT_GT(copies, 30'000u) << "or nobody got copies";
+    EXPECT_GT(received, 3'400'000u);
+    EXPECT_EQ(pair.moves(), 0u);
+}
+
+// Goal: an address that has echoed nothing gets challenges, none longer than the packet that asked for it.
+TEST(Path, AChallengeIsNeverLongerThanWhatCame) {
+    for (const Security security : {Security::sealed, Security::insecure}) {
+        Pair pair(security);
+        std::set<std::size_t> lengths;
+        for (std::uint8_t size = 1; size < 80; ++size) {
+            const auto bytes = pair.packet(std::string(size, 'x'));
+            const Address from = Address::ipv4(10, 0, 1, size, 1);
+            pair.feed(from, bytes);
+            std::size_t length = 0;
+            for (const auto& sent : pair.take_sent()) {
+                if (sent.to != from) continue;
+                EXPECT_EQ(length, 0u) << "one at most";
+                length = sent.bytes.size();
+            }
+            EXPECT_LE(length, bytes.size());
+            lengths.insert(length);
+        }
+        EXPECT_EQ(pair.moves(), 0u);
+        // Without the token of the new address, and with it; where the packet left no room, none.
+        EXPECT_TRUE(lengths.contains(0));
+        EXPECT_GE(*lengths.rbegin(), security == Security::sealed ? 8u + sizeof(ResetToken) : 8u);
+    }
+}
+
+// A client forges the address of somebody else. Whatever the server has to say, it says to the client.
+TEST(Path, ForgedSourceAddressesGetNoState) {
+    Pair pair;
+    World& world = pair.world;
+    std::size_t bytes_in = 0, bytes_out = 0, challenges = 0;
+    const std::string text(1000, 's');
+    for (int i = 0; i < 200; ++i) {
+        const auto bytes = pair.packet("x");
+        pair.feed(kMallory, bytes);
+        bytes_in += bytes.size();
+        world.now += 10ms;
+        world.host->update(world.now);
+        (void)world.host->send_message(pair.peer, Channel::reliable, as_bytes(text));
+        world.send(pair.peer, text);
+        if (i == 199)
+            world.host->disconnect(pair.peer, DisconnectReason::kicked, std::string(200, 't'), world.now);
+        world.host->flush(world.now);
+        for (const auto& sent : pair.take_sent()) {
+            if (sent.to != kMallory) continue;
+            EXPECT_EQ(kind_of(sent.bytes), PacketKind::challenge);
+            bytes_out += sent.bytes.size();
+            challenges += 1;
+        }
+        ASSERT_LE(bytes_out, bytes_in);
+    }
+    EXPECT_GT(bytes_out, 0u);
+    EXPECT_LE(challenges, 90u) << "three in 100 ms, on average";
+    EXPECT_EQ(pair.moves(), 0u);
+}
+
+// The number in a challenge is for one address, and for some seconds.
+TEST(Path, AnEchoOfAnotherAddressOrTooLateProvesNothing) {
+    for (const bool is_late : {false, true}) {
+        Pair pair;
+        Client& client = pair.player->client;
+        const auto echo_to_challenge_of = [&](const Address& address) {
+            pair.world.now += Path::kChallengeSlice;
+            pair.take_sent();
+            pair.feed(address, pair.packet(std::string(60, 'x')));
+            LinkConditioner::Datagram datagram;
+            while (pair.world.up.pop(pair.world.now, datagram)) {
+            }
+            for (const auto& sent : pair.take_sent())
+                if (sent.to == address) client.receive(pair.world.server_address, sent.bytes, pair.world.now);
+            EXPECT_TRUE(pair.world.up.pop(pair.world.now, datagram));
+            EXPECT_EQ(kind_of(datagram.bytes, true), PacketKind::echo);
+            return datagram.bytes;
+        };
+        const auto echo = echo_to_challenge_of(kElsewhere);
+        if (is_late) {
+            pair.world.now += 20s;
+            pair.feed(kElsewhere, echo);
+        } else {
+            pair.feed(kMallory, echo);
+        }
+        EXPECT_EQ(pair.address(), kHome);
+        EXPECT_EQ(pair.moves(), 0u);
+        const auto good = echo_to_challenge_of(kMallory);
+        pair.feed(kMallory, good);
+        EXPECT_EQ(pair.address(), kMallory);
+        EXPECT_EQ(pair.moves(), 1u);
+    }
+}
+
+// An old packet sent again and again from many addresses costs the server challenges. They must not take the
+// connection's rate, nor its packet numbers.
+TEST(Path, ReplaysFromManyAddressesDoNotStarveTheConnection) {
+    Pair pair;
+    World& world = pair.world;
+    std::size_t challenges = 0, states = 0;
+    std::vector<std::byte> old;
+    for (int i = 0; i < 200; ++i) {
+        old = pair.packet(std::string(60, 'x'));
+        pair.feed(kHome, old);
+        for (std::uint16_t port = 1; port <= 100; ++port)
+            pair.feed(Address::ipv4(10, 0, std::uint8_t(i), 2, port), old);
+        world.now += 10ms;
+        world.host->update(world.now);
+        states += world.send(pair.peer, std::string(200, 's')) != 0;
+        for (const auto& sent : pair.take_sent()) {
+            challenges += sent.to != kHome;
+            if (sent.to == kHome) pair.player->client.receive(world.server_address, sent.bytes, world.now);
+        }
+        pair.player->client.update(world.now);
+    }
+    EXPECT_GE(states, 190u) << challenges << " challenges";
+    EXPECT_GE(pair.player->recorder.payloads.size(), states - 1);
+    EXPECT_LE(world.host->stats(pair.peer).loss, 0.05);
+    EXPECT_EQ(pair.moves(), 0u);
+}
+
+// Challenges get lost: each packet from the new address asks for another one, after 50 ms.
+TEST(Path, ALostChallengeIsRepeated) {
+    LinkConfig broken;
+    broken.loss = 1;
+    Pair busy;
+    busy.world.down.set_config(broken);
+    busy.player->move(kElsewhere);
+    busy.world.server_tick = [&] { busy.player->send("input", busy.world.now); };
+    busy.world.run(300ms);
+    EXPECT_EQ(busy.moves(), 0u);
+    busy.world.down.set_config({});
+    busy.world.run(100ms);
+    EXPECT_EQ(busy.moves(), 1u);
+
+    Pair quiet;
+    quiet.world.down.set_config(broken);
+    quiet.player->move(kElsewhere);
+    quiet.world.run(1200ms);  // a keep-alive shows the move
+    EXPECT_EQ(quiet.moves(), 0u);
+    quiet.world.down.set_config({});
+    quiet.world.run(1100ms);
+    EXPECT_EQ(quiet.moves(), 1u);
+    EXPECT_NE(quiet.world.send(quiet.peer, "state"), 0u);
+    quiet.world.run(50ms);
+    EXPECT_EQ(quiet.player->recorder.payloads.size(), 1u);
+}
+
+// Challenges come from servers, echoes from clients.
+TEST(Path, ChallengesAndEchoesHaveADirection) {
+    Pair pair;
+    std::vector<std::byte> packet(40, std::byte(0));
+    packet[0] = std::byte(0xc0);
+    pair.feed(kHome, packet);
+    EXPECT_EQ(pair.world.host->endpoint_stats().drops[Drop::wrong_direction], 1u);
+    packet[0] = std::byte(0xc8);
+    pair.player->client.receive(pair.world.server_address, packet, pair.world.now);
+    EXPECT_EQ(pair.player->client.endpoint_stats().drops[Drop::wrong_direction], 1u);
+}
+
+// A raced move must not let the racer throw the victim out by connecting from that address himself.
+TEST(Path, OnlyAProvenAddressIsReplaced) {
+    Pair pair;
+    World& world = pair.world;
+    auto& other = world.add_client(client_config(71), 6000);  // kElsewhere
+    world.host->receive(kElsewhere, pair.packet("raced"), world.now);
+    EXPECT_EQ(pair.address(), kHome);
+    other.client.connect(world.server_address, {}, world.now);
+    world.run(500ms);
+    EXPECT_TRUE(other.client.is_connected(other.client.server()));
+    ASSERT_TRUE(world.host->is_connected(pair.peer));
+    EXPECT_EQ(pair.address(), kHome);
+    // Two peers live at one address once one has moved to it: it replaces nobody.
+    pair.player->move(Address::ipv4(10, 0, 0, 9, 9));
+    world.run(1500ms);
+    EXPECT_EQ(world.host->peer_count(), 2u);
+    EXPECT_EQ(pair.moves(), 1u);
+    // But who comes in anew where a moved peer is proven to be, and silent, is that peer.
+    world.players.erase(world.players.begin());
+    world.run(2500ms);
+    auto& again = world.add_client(client_config(72));
+    again.move(Address::ipv4(10, 0, 0, 9, 9));
+    again.client.connect(world.server_address, {}, world.now);
+    world.run(500ms);
+    EXPECT_EQ(world.server.disconnects.at(pair.peer).first, DisconnectReason::replaced);
+    EXPECT_EQ(world.host->peer_count(), 2u);
+}
+
+// A router forgets the port while the handshake is under way: the first packet comes from another address.
+TEST(Path, MovesWithTheFirstPacketToo) {
+    LinkConfig link;
+    link.latency = 30ms;
+    World world(link);
+    world.add_host(host_config());
+    auto& player = world.add_client(client_config());
+    player.client.connect(world.server_address, {}, world.now);
+    while (player.recorder.connects.empty()) {
+        world.step();
+        if (world.host->endpoint_stats().answers_sent == 1) player.sink.address = kElsewhere;
+    }
+    player.move(kElsewhere);
+    world.run(2500ms);  // two keep-alives pay for a challenge
+    EXPECT_TRUE(world.host->is_connected(world.server.newest));
+    EXPECT_EQ(world.host->address(world.server.newest), kElsewhere);
+}
+
+// Goal: through loss, reordering and duplicates, and an address that changes twice a second, every reliable
+// message arrives once and in order, both ways, and neither side loses the other.
+TEST(Path, MessagesArriveOnceAcrossMoves) {
+    std::uint64_t moves = 0;
+    for (const Security security : {Security::sealed, Security::insecure}) {
+        for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+            SCOPED_TRACE(testing::Message() << "seed " << seed);
+            LinkConfig link;
+            link.latency = 30ms;
+            link.jitter = 20ms;
+            link.loss = 0.1;
+            link.duplicate = 0.1;
+            link.reorder = 0.2;
+            link.reorder_delay = 60ms;
+            World world(link, seed);
+            HostConfig host_with = host_config(seed);
+            ClientConfig client_with = client_config(seed);
+            host_with.security = client_with.security = security;
+            world.add_host(host_with);
+            auto& player = world.add_client(client_with);
+            Client& client = player.client;
+            client.connect(world.server_address, {}, world.now);
+            world.run(2s);
+            ASSERT_TRUE(client.is_connected(client.server()));
+            std::vector<std::string> texts;
+            for (std::uint16_t i = 0; i < 200; ++i) {
+                const Address next =
+                    Address::ipv4(10, 0, 0, std::uint8_t(1 + i % 3), std::uint16_t(6000 + i));
+                if (i % 10 == 0) player.move(next);
+                texts.push_back("message " + std::to_string(i));
+                EXPECT_EQ(client.send_message(client.server(), Channel::reliable, as_bytes(texts.back())),
+                          SendResult::queued);
+                EXPECT_EQ(
+                    world.host->send_message(world.server.newest, Channel::reliable, as_bytes(texts.back())),
+                    SendResult::queued);
+                world.run(50ms);
+            }
+            world.run(3s);
+            EXPECT_EQ(world.server.texts(Channel::reliable), texts);
+            EXPECT_EQ(player.recorder.texts(Channel::reliable), texts);
+            EXPECT_EQ(world.host->address(world.server.newest), player.address);
+            moves += world.host->endpoint_stats().moves;
+            EXPECT_TRUE(world.server.disconnects.empty());
+            EXPECT_EQ(world.server.connects.size(), 1u);
+        }
+    }
+    EXPECT_GE(moves, 40 * 17u) << "of 20 in each: what is lost makes some wait for the next one";
+}
+
+}  // namespace
+}  // namespace shoal::net

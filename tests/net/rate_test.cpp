@@ -1,0 +1,554 @@
+#include "net/rate/rate_controller.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/net/support/world.h"
+
+namespace shoal::net {
+namespace {
+
+constexpr double kBulk = 1e9;  // more than any path here carries
+
+double seconds(Duration duration) {
+    return std::chrono::duration<double>(duration).count();
+}
+
+/// The way down has a bottleneck that holds `queue` of traffic.
+LinkConfig bottleneck(std::uint64_t rate, Duration one_way = 25ms, Duration queue = 300ms) {
+    LinkConfig link;
+    link.latency = one_way;
+    link.bytes_per_second = rate;
+    link.queue_bytes = static_cast<std::size_t>(static_cast<double>(rate) * seconds(queue));
+    return link;
+}
+
+/// A server that sends state to clients, as much as each flow wants and may. All share the path.
+struct Flows {
+    explicit Flows(const LinkConfig& path, Duration step = 5ms, std::size_t count = 1)
+        : world(path), tick(step) {
+        LinkConfig back = path;
+        back.bytes_per_second = 0;
+        world.up.set_config(back);
+        HostConfig config = host_config();
+        config.connection.max_open_packets = 2048;
+        config.connection.timeout = 60s;
+        world.add_host(config);
+        world.server_tick = [this] { send(); };
+        world.server.source = [this](PeerId peer, PayloadTurn& turn) {
+            double& left = owed[std::size_t(std::find(peers.begin(), peers.end(), peer) - peers.begin())];
+            const std::size_t size = fill(turn, static_cast<std::size_t>(left));
+            left -= static_cast<double>(size);
+            return size;
+        };
+        for (std::size_t i = 0; i < count; ++i) join();
+    }
+    /// One more client. It wants nothing yet.
+    void join() {
+        ClientConfig config = client_config(70 + peers.size());
+        config.connection.timeout = 60s;
+        auto& player = world.add_client(config, static_cast<std::uint16_t>(5000 + peers.size()));
+        player.client.connect(world.server_address, {}, world.now);
+        const std::size_t known = world.server.connects.size();
+        wanted.push_back(0);
+        owed.push_back(0);
+        while (world.server.connects.size() == known) world.step(tick);
+        peers.push_back(world.server.newest);
+    }
+    void send() {
+        for (std::size_t flow = 0; flow < peers.size(); ++flow) {
+            owed[flow] = std::min(owed[flow] + wanted[flow] * seconds(tick), wanted[flow]);
+            const double rate = stats(flow).rate;
+            lowest_rate = std::min(lowest_rate, rate);
+            highest_rate = std::max(highest_rate, rate);
+        }
+        queues.push_back(world.down.queue_delay(world.now));
+        world.server.fates.clear();
+        for (const auto& player : world.players) player->recorder.payloads.clear();
+    }
+    const ConnectionStats& stats(std::size_t flow = 0) const { return world.host->stats(peers[flow]); }
+    /// Bytes per second delivered to each flow meanwhile.
+    std::vector<double> run_all(Duration duration) {
+        std::vector<double> result;
+        for (std::size_t i = 0; i < peers.size(); ++i)
+            result.push_back(static_cast<double>(stats(i).bytes_delivered));
+        queues.clear();
+        lowest_rate = kBulk;
+        highest_rate = 0;
+        world.run(duration, tick);
+        for (std::size_t i = 0; i < peers.size(); ++i)
+            result[i] = (static_cast<double>(stats(i).bytes_delivered) - result[i]) / seconds(duration);
+        return result;
+    }
+    double run(Duration duration) { return run_all(duration)[0]; }
+    /// The wait in the bottleneck that so great a part of the last run did not exceed.
+    Duration queue(double part) {
+        std::sort(queues.begin(), queues.end());
+        return queues[static_cast<std::size_t>(part * static_cast<double>(queues.size() - 1))];
+    }
+
+    World world;
+    Duration tick;
+    std::vector<PeerId> peers;
+    std::vector<double> wanted;  // bytes per second, of each
+    std::vector<double> owed;
+    std::vector<Duration> queues;  // this and the next two: in the last run
+    double lowest_rate = 0, highest_rate = 0;
+};
+
+TEST(Rate, FillsTheBottleneckAndKeepsItsQueueShort) {
+    for (const std::uint64_t rate : {100'000u, 500'000u, 2'000'000u}) {
+        for (const Duration one_way : {2ms, 25ms}) {
+            for (const Duration tick : {1'000us, 16'667us}) {
+                Flows flows(bottleneck(rate, one_way), tick);
+                flows.wanted[0] = kBulk;
+                flows.run(5s);
+                const double part = flows.run(20s) / static_cast<double>(rate);
+                const Duration packet(1'000'000 * kMaxDatagramBytes / rate);
+                SCOPED_TRACE(testing::Message() << rate << " bytes/s, " << one_way.count() << " us, ticks of "
+                                                << tick.count() << " us: " << part << " of it");
+                EXPECT_GE(part, 0.85);
+                EXPECT_LE(flows.queue(0.5), 60ms + packet);
+                EXPECT_LE(flows.queue(0.99), 150ms + packet);
+                for (int second = 0; second < 10; ++second)
+                    EXPECT_GE(flows.run(1s), 0.5 * static_cast<double>(rate)) << "it swings";
+                EXPECT_LE(flows.stats().loss, 0.01);
+                EXPECT_EQ(flows.stats().rate_limit, RateLimit::network);
+            }
+        }
+    }
+}
+
+// A queue too short to show as delay: loss is the sign. Much of it is bulk's own fault, not the path's
+// nature.
+TEST(Rate, ShallowQueueIsFoundByLoss) {
+    for (const std::uint64_t rate : {200'000u, 2'000'000u}) {
+        Flows flows(bottleneck(rate, 25ms, 12ms), 1ms);
+        flows.wanted[0] = kBulk;
+        flows.run(10s);
+        const std::uint64_t lost = flows.stats().bytes_lost, delivered = flows.stats().bytes_delivered;
+        const double part = flows.run(30s) / static_cast<double>(rate);
+        const double loss = static_cast<double>(flows.stats().bytes_lost - lost) /
+                            static_cast<double>(flows.stats().bytes_delivered - delivered);
+        EXPECT_GE(part, 0.7) << rate;
+        EXPECT_LE(loss, 0.15) << rate;
+    }
+}
+
+// Random loss is not congestion: what a lower rate does not cure is borne.
+TEST(Rate, RandomLossDoesNotStrangle) {
+    for (const double loss : {0.05, 0.2}) {
+        for (const std::uint64_t capacity : {1'000'000u, 0u}) {
+            LinkConfig path = bottleneck(1'000'000);
+            path.bytes_per_second = capacity;  // 0: ample, the game wants a megabyte per second
+            Flows clean(path), lossy(path);
+            path.loss = loss;
+            path.jitter = 10ms;
+            lossy.world.down.set_config(path);
+            clean.wanted[0] = lossy.wanted[0] = capacity > 0 ? kBulk : 1e6;
+            clean.run(2s);
+            lossy.run(2s);
+            const double best = clean.run(20s), got = lossy.run(20s);
+            EXPECT_GE(got, 0.7 * best)
+                << loss << " lost, capacity " << capacity << ": " << got << " of " << best;
+        }
+    }
+}
+
+TEST(Rate, TwoFlowsShare) {
+    for (const std::uint64_t rate : {100'000u, 1'000'000u}) {
+        for (const bool is_late : {false, true}) {
+            for (const Duration tick : {1'000us, 16'667us}) {
+                Flows flows(bottleneck(rate), tick, is_late ? 1 : 2);
+                flows.wanted[0] = kBulk;
+                if (is_late) {
+                    flows.run(10s);
+                    flows.join();
+                }
+                flows.wanted[1] = kBulk;
+                const std::vector<double> got = flows.run_all(30s);
+                const double share = got[0] / (got[0] + got[1]);
+                SCOPED_TRACE(testing::Message() << rate << " bytes/s, late " << is_late << ", ticks of "
+                                                << tick.count() << " us: " << got[0] << " and " << got[1]);
+                EXPECT_GE(share, 0.3);
+                EXPECT_LE(share, 0.7);
+                EXPECT_GE(got[0] + got[1], 0.85 * static_cast<double>(rate));
+                flows.run(10s);  // at rest
+                EXPECT_LE(flows.queue(0.5), 100ms);
+            }
+        }
+    }
+}
+
+LinkConfig bad_path(double loss) {
+    LinkConfig link;  // 50 +- 10 ms each way
+    link.latency = 40ms;
+    link.jitter = 20ms;
+    link.loss = loss;
+    return link;
+}
+
+// 1 MiB of state over a fresh connection, 5 % lost, lost packets sent again: within a second.
+TEST(Rate, SlowStartIsFast) {
+    std::vector<Duration> took;
+    for (std::uint64_t seed = 1; seed <= 9; ++seed) {
+        World world(bad_path(0.05), seed);
+        HostConfig config = host_config(seed);
+        config.connection.max_open_packets = 2048;
+        world.add_host(config);
+        auto& player = world.add_client(client_config(seed));
+        player.client.connect(world.server_address, {}, world.now);
+        while (world.server.connects.empty()) world.step(1ms);
+        std::vector<std::uint64_t> waiting(1024);  // a KiB each
+        for (std::size_t i = 0; i < waiting.size(); ++i) waiting[i] = i;
+        std::map<std::uint64_t, std::uint64_t> chunks;  // by packet number
+        world.server_tick = [&] {
+            for (const PacketFate& fate : world.server.fates)
+                if (!fate.delivered) waiting.push_back(chunks.at(fate.number));
+            world.server.fates.clear();
+        };
+        world.server.source = [&](PeerId, PayloadTurn& turn) -> std::size_t {
+            if (waiting.empty()) return 0;
+            chunks[turn.packet_number] = waiting.back();
+            std::memcpy(turn.room.data(), &waiting.back(), sizeof waiting.back());
+            waiting.pop_back();
+            return 1024;
+        };
+        std::set<std::string> arrived;
+        const Time start = world.now;
+        while (arrived.size() < 1024 && world.now < start + 10s) {
+            world.step(1ms);
+            for (const auto& [number, chunk] : player.recorder.payloads) arrived.insert(chunk.substr(0, 8));
+            player.recorder.payloads.clear();
+        }
+        took.push_back(world.now - start);
+    }
+    std::sort(took.begin(), took.end());
+    EXPECT_LE(took[4], 1000ms) << "us, median";
+    EXPECT_LE(took[8], 1500ms) << "us, slowest: one packet was lost several times";
+}
+
+// The same as reliable messages. With loss the window of messages binds, not the rate: it waits for the
+// repeat of each lost one before it moves on.
+TEST(Rate, BulkMessages) {
+    for (const double loss : {0.0, 0.05}) {
+        World world(bad_path(loss));
+        HostConfig config = host_config();
+        config.connection.message_queue_bytes = 2 << 20;
+        world.add_host(config);
+        auto& player = world.add_client(client_config());
+        player.client.connect(world.server_address, {}, world.now);
+        while (world.server.connects.empty()) world.step(1ms);
+        const std::string message(kMaxMessageBytes, 'x');
+        const std::size_t count = (1 << 20) / kMaxMessageBytes + 1;
+        for (std::size_t i = 0; i < count; ++i) {
+            ASSERT_EQ(world.host->send_message(world.server.newest, Channel::reliable, as_bytes(message)),
+                      SendResult::queued);
+        }
+        const Time start = world.now;
+        while (player.recorder.messages.size() < count && world.now < start + 10s) world.step(1ms);
+        EXPECT_LE(world.now - start, loss > 0 ? 1200ms : 1000ms) << "us, with loss " << loss;
+    }
+}
+
+TEST(Rate, IdleGameDoesNotRaiseItsRateAndBulkAfterItIsFast) {
+    Flows flows(bottleneck(500'000), 16'667us);
+    flows.wanted[0] = 20'000;
+    flows.run(60s);
+    const auto first_rate = static_cast<double>(ConnectionConfig{}.first_bytes_per_second);
+    EXPECT_EQ(flows.highest_rate, first_rate);
+    EXPECT_EQ(flows.lowest_rate, first_rate);
+    EXPECT_EQ(flows.stats().rate_limit, RateLimit::application);
+    flows.wanted[0] = 0;
+    flows.run(30s);
+    flows.wanted[0] = kBulk;
+    flows.run(2s);
+    const double got = flows.run(5s);
+    EXPECT_GE(got, 0.85 * 500'000) << got;
+    flows.wanted[0] = 0;
+    flows.run(30s);
+    EXPECT_GE(flows.stats().rate, 0.4 * 500'000) << "an idle connection keeps its rate";
+    flows.wanted[0] = kBulk;
+    const double again = flows.run(5s);
+    EXPECT_GE(again, 0.85 * 500'000) << again;
+}
+
+// No ack: probes, then one per second. The first ack resumes at half the rate, and from there at once to all
+// of it.
+TEST(Rate, AFullWindowOfOpenPacketsIsNamed) {
+    LinkConfig link;
+    link.latency = 300ms;
+    ConnectionConfig config;
+    config.max_open_packets = 32;
+    ConnectedWorld world(link, 1, config);
+    world.server.source = [](PeerId, PayloadTurn& turn) { return fill(turn); };
+    world.run(5s, 16ms);
+    bool is_named = false;
+    for (int i = 0; i < 50; ++i) {
+        world.step(16ms);
+        is_named |= world.host->stats(world.peer()).rate_limit == RateLimit::packets;
+    }
+    EXPECT_TRUE(is_named);
+}
+
+TEST(Rate, PartitionTripsTheBreakerAndIsForgotten) {
+    for (const bool only_acks : {false, true}) {
+        Flows flows(bottleneck(500'000));
+        flows.wanted[0] = kBulk;
+        flows.run(10s);
+        const double rate = flows.stats().rate;
+        const LinkConfig down = flows.world.down.config(), up = flows.world.up.config();
+        LinkConfig cut = down;
+        cut.loss = 1;
+        (only_acks ? flows.world.up : flows.world.down).set_config(cut);
+        flows.run(2s);
+        EXPECT_EQ(flows.stats().rate_limit, RateLimit::breaker);
+        EXPECT_EQ(flows.world.send(flows.peers[0], "state"), 0u);
+        const std::uint64_t before = flows.stats().packets_sent;
+        EXPECT_EQ(flows.run(10s), 0);
+        const std::uint64_t probes = flows.stats().packets_sent - before;
+        EXPECT_GE(probes, 9u);
+        EXPECT_LE(probes, 11u + (only_acks ? 0u : 11u)) << "acks of the client's keep-alives are not blocked";
+        EXPECT_GE(flows.stats().rate, rate / 2);
+        flows.world.down.set_config(down);
+        flows.world.up.set_config(up);
+        const Time healed = flows.world.now;
+        while (flows.stats().rate_limit == RateLimit::breaker && flows.world.now < healed + 2s) {
+            flows.world.step(flows.tick);
+        }
+        EXPECT_LE(flows.world.now - healed, 1'100ms);
+        EXPECT_GE(flows.stats().rate, 0.49 * rate) << "its rate is not forgotten";
+        flows.run(1s);
+        const double got = flows.run(5s);
+        EXPECT_GE(got, 0.85 * 500'000) << got;
+    }
+}
+
+// A telephone leaves the wireless network: what was learned of one path says nothing about the other. Another
+// port of the same router is the same path.
+TEST(Rate, AnotherNetworkIsLearnedAnew) {
+    Flows flows(bottleneck(1'000'000, 10ms));
+    flows.wanted[0] = kBulk;
+    flows.run(5s);
+    EXPECT_GE(flows.stats().rate, 800'000);
+    World::Player& player = *flows.world.players[0];
+    flows.world.server_tick = [&] {
+        flows.send();
+        player.send("what a player presses", flows.world.now);
+    };
+    player.move(Address::ipv4(10, 0, 0, 1, 6000));
+    flows.run(1s);
+    EXPECT_EQ(flows.world.host->endpoint_stats().moves, 1u);
+    EXPECT_GE(flows.lowest_rate, 700'000) << "a port alone";
+
+    const auto change = [&](const LinkConfig& down, const Address& to) {
+        flows.world.down.set_config(down);
+        LinkConfig up = down;
+        up.bytes_per_second = 0;
+        flows.world.up.set_config(up);
+        player.move(to);
+        flows.run(200ms + 4 * down.latency);  // until the move is seen and proven
+    };
+    change(bottleneck(100'000, 100ms), Address::ipv4(10, 0, 9, 9, 6000));
+    EXPECT_LE(flows.lowest_rate, 1.5 * static_cast<double>(ConnectionConfig{}.first_bytes_per_second));
+    flows.run(1s);
+    EXPECT_GE(flows.stats().min_rtt, 200ms);
+    EXPECT_LE(flows.stats().queue_delay, 100ms);
+    flows.run(4s);  // the start may fill the queue once
+    const double slow = flows.run(5s);
+    EXPECT_LE(flows.queue(0.5), 100ms);
+    EXPECT_GE(slow, 0.85 * 100'000) << slow;
+
+    change(bottleneck(1'000'000, 10ms), Address::ipv4(10, 0, 0, 1, 7000));
+    flows.run(2s);
+    EXPECT_LE(flows.stats().min_rtt, 40ms);
+    const double fast = flows.run(5s);
+    EXPECT_GE(fast, 0.85 * 1'000'000) << fast;
+    EXPECT_EQ(flows.world.host->endpoint_stats().moves, 3u);
+}
+
+// A route that is 100 ms longer looks like a queue of 100 ms to a controller that knows the smallest round
+// trip. Such a queue does not shrink when less is sent.
+TEST(Rate, ALongerRouteIsNoQueueForLong) {
+    for (const Duration tick : {5ms, 16ms}) {
+        for (const double rate : {100'000.0, 500'000.0}) {
+            Flows flows(bottleneck(static_cast<std::uint64_t>(rate), 1ms), tick);
+            flows.wanted[0] = kBulk;
+            flows.run(10s);
+            LinkConfig down = flows.world.down.config(), up = flows.world.up.config();
+            down.latency = up.latency = 51ms;
+            flows.world.down.set_config(down);
+            flows.world.up.set_config(up);
+            flows.run(3s);
+            EXPECT_GE(flows.lowest_rate, rate / 20) << rate;
+            const double got = flows.run(5s);
+            EXPECT_GE(got, 0.85 * rate) << got;
+            EXPECT_LE(flows.queue(0.5), 150ms);
+        }
+    }
+}
+
+// The same signal where it is a queue: the path has become slower, and what was on its way must drain first.
+TEST(Rate, ASlowerPathIsAQueue) {
+    for (const double rate : {100'000.0, 250'000.0}) {
+        Flows flows(bottleneck(500'000));
+        flows.wanted[0] = kBulk;
+        flows.run(10s);
+        const auto slower = bottleneck(static_cast<std::uint64_t>(rate));
+        flows.world.down.set_config(slower);
+        flows.run(5s);
+        const double got = flows.run(5s);
+        EXPECT_GE(got, 0.85 * rate) << got;
+        EXPECT_LE(flows.queue(0.5), 60ms) << rate;
+    }
+}
+
+// A process that stood still has saved up no more than 50 ms, and recovers.
+TEST(Rate, ClockJumpMakesNoBurst) {
+    Flows flows(bottleneck(500'000));
+    flows.wanted[0] = kBulk;
+    flows.run(10s);
+    for (const Duration jump : {1s, 30s}) {
+        const std::uint64_t before = flows.stats().bytes_sent;
+        const double rate = flows.stats().rate;
+        flows.world.step(jump);
+        EXPECT_LE(static_cast<double>(flows.stats().bytes_sent - before),
+                  rate * 0.05 + 2 * kMaxDatagramBytes);
+        flows.run(2s);
+        const double got = flows.run(5s);
+        EXPECT_GE(got, 0.85 * 500'000) << got << " after " << seconds(jump) << " s";
+    }
+}
+
+// However bad the path, the rate stays at or above 4 kB/s, and comes back when the path does.
+TEST(Rate, FloorHolds) {
+    LinkConfig path = bottleneck(500'000);
+    Flows flows(path);
+    flows.wanted[0] = kBulk;
+    flows.run(5s);
+    for (const bool is_narrow : {true, false}) {
+        LinkConfig terrible = bottleneck(is_narrow ? 5'000 : 500'000, 25ms, 1s);
+        terrible.loss = is_narrow ? 0 : 0.9;
+        flows.world.down.set_config(terrible);
+        const double got = flows.run(60s);
+        EXPECT_GE(got, is_narrow ? 2'500 : 300) << is_narrow;
+        EXPECT_GE(flows.lowest_rate, RateController::kMinRate);
+    }
+    flows.world.down.set_config(path);
+    flows.run(10s);
+    const double back = flows.run(10s);
+    EXPECT_GE(back, 0.7 * 500'000) << back;
+}
+
+// 67 bytes a tick are less than a header: they add up to whole packets.
+TEST(Rate, BudgetsAccumulate) {
+    ConnectionStats stats;
+    Time now = 1s;
+    RateController rate(4'000, 4'000, now, stats);
+    std::size_t sent = 0;
+    int packets = 0;
+    for (int tick = 0; tick < 600; ++tick) {
+        now += 16'667us;
+        rate.update(now, 100ms, stats);
+        while (rate.may_send()) {
+            rate.on_sent(1'200, now, stats);
+            sent += 1'200;
+            packets += 1;
+        }
+    }
+    EXPECT_NEAR(static_cast<double>(sent), 10 * 1'200 + 10 * 4'000, 1'300) << "the first burst, then 4 kB/s";
+    EXPECT_EQ(stats.rate, 4'000);
+    now += 3600s;
+    rate.update(now, 100ms, stats);
+    for (packets = 0; rate.may_send(); ++packets) rate.on_sent(1'200, now, stats);
+    EXPECT_EQ(packets, 2) << "the burst bound";
+}
+
+TEST(Rate, AcksUseUpBudgetButNeverOverdrawIt) {
+    ConnectionStats stats;
+    RateController rate(4'000, 4'000, 0s, stats);
+    for (int i = 0; i < 10'000; ++i) rate.on_sent_untracked(25);
+    EXPECT_FALSE(rate.may_send());
+    rate.update(1ms, 100ms, stats);
+    EXPECT_TRUE(rate.may_send());
+}
+
+// State takes all of 4 kB/s; a few small messages go nevertheless, at once and not instead of it.
+TEST(Rate, UrgentMessagesDoNotStarveNorStarveState) {
+    World world;
+    HostConfig config = host_config();
+    config.connection.max_bytes_per_second = 4'000;
+    world.add_host(config);
+    auto& player = world.add_client(client_config());
+    player.client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    const PeerId peer = world.server.newest;
+    Time sent{0};
+    Duration longest{0};
+    std::size_t asked = 0, payload_bytes = 0;
+    world.server.source = [&](PeerId, PayloadTurn& turn) {
+        payload_bytes += kMinPayloadBytes;
+        return fill(turn, kMinPayloadBytes);
+    };
+    world.server_tick = [&] {
+        if (player.recorder.messages.size() < asked) longest = std::max(longest, world.now - sent);
+        if (player.recorder.messages.size() < asked || world.now - sent < 250ms) return;
+        sent = world.now;
+        asked += 1;
+        ASSERT_EQ(world.host->send_message(peer, Channel::reliable, as_bytes("urgent")), SendResult::queued);
+    };
+    world.run(5s);  // the first burst is over
+    asked = player.recorder.messages.size();
+    const std::size_t before = asked;
+    longest = Duration(0);
+    payload_bytes = 0;
+    world.run(20s);
+    EXPECT_GE(asked - before, 75u) << "one each 250 ms, after the last has arrived";
+    EXPECT_LE(longest, 50ms);
+    EXPECT_GE(payload_bytes, 20u * 3'200u);
+}
+
+// Goal: state that takes all it may does not hold up messages that cannot ride beside it: large ones, and
+// those lost twice. Nor do they hold up the state. Method: a message each 100 ms beside saturating state,
+// clean and lossy.
+TEST(Rate, MessagesThatNeedAPacketOfTheirOwnTakeTurnsWithState) {
+    for (const auto& [loss, size] : {std::pair(0.0, kMaxMessageBytes), std::pair(0.05, std::size_t(300))}) {
+        SCOPED_TRACE(size);
+        LinkConfig link;
+        link.latency = 25ms;
+        link.loss = loss;
+        World world(link, 5);
+        HostConfig config = host_config();
+        config.connection.max_bytes_per_second = 60'000;
+        world.add_host(config);
+        auto& player = world.add_client(client_config());
+        player.client.connect(world.server_address, {}, world.now);
+        world.run(2s);
+        const PeerId peer = world.server.newest;
+        const std::string message(size, 'm');
+        std::size_t asked = 0, payload_bytes = 0;
+        Time next = world.now;
+        world.server_tick = [&] {
+            if (asked < 200 && world.now >= next) {
+                ASSERT_EQ(world.host->send_message(peer, Channel::reliable, as_bytes(message)),
+                          SendResult::queued);
+                asked += 1;
+                next += 100ms;
+            }
+        };
+        world.server.source = [&](PeerId, PayloadTurn& turn) {
+            payload_bytes += turn.share;
+            return fill(turn);
+        };
+        world.run(20s, 16ms);
+        EXPECT_GE(player.recorder.messages.size(), 190u);
+        world.run(4s, 16ms);
+        EXPECT_EQ(player.recorder.messages.size(), 200u);
+        EXPECT_GE(payload_bytes, 24u * 60'000u / 2);
+    }
+}
+
+}  // namespace
+}  // namespace shoal::net

@@ -1,0 +1,488 @@
+// Who comes in with a connect token, and who does not. Suites are named after what is attacked.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/net/support/world.h"
+#include "tests/support/allocations.h"
+
+namespace shoal::net {
+namespace {
+
+using Datagram = std::vector<std::byte>;
+
+const Address kServer = Address::ipv4(10, 0, 0, 100, 7777);  // as in World
+const Address kAlice = Address::ipv4(10, 0, 0, 1, 1000);
+const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
+constexpr std::uint64_t kZero_s = 1'700'000'000;  // Unix time at Time zero
+constexpr std::uint64_t kNow_s = kZero_s + 100;   // when a Desk opens
+
+Key backend_key() {
+    return Key(seed_of(0xBAC));
+}
+
+/// What the backend is asked for. Each token is another one.
+struct Wish {
+    std::uint64_t protocol_id = 0xC0FFEE;
+    std::uint64_t expires_s = kNow_s + 30;
+    std::vector<Address> servers = {kServer};
+    std::string claims = "red team";
+    Key key = backend_key();
+
+    ClientToken token() const {
+        static std::uint64_t fresh = 0;
+        const TokenRequest request{
+            protocol_id, 42, expires_s, servers, as_bytes(claims), public_key(server_key())};
+        const auto issued = issue_token(request, key, seed_of(++fresh));
+        EXPECT_TRUE(issued);
+        return issued ? *issued : ClientToken{};
+    }
+};
+
+/// Nobody comes in without a token.
+HostConfig token_host() {
+    HostConfig config = host_config();
+    config.tokens.backend_key = backend_key();
+    config.tokens.servers = {Address::ipv4(192, 0, 2, 1, 7777), kServer};
+    config.tokens.unix_time_s = kZero_s;
+    config.max_pending_per_ip = 60'000;  // as many attempts as we like
+    config.max_handshakes_per_s = 10'000'000;
+    return config;
+}
+
+/// Remembers what the token said.
+struct Doorman : Recorder {
+    bool on_admit(const Admission& admission, std::string& refusal) override {
+        had_token = admission.has_token;
+        client_id = admission.client_id;
+        claims = as_text(admission.claims);
+        return Recorder::on_admit(admission, refusal);
+    }
+    bool had_token = false;
+    std::uint64_t client_id = 0;
+    std::string claims;
+};
+
+struct Visit {
+    explicit Visit(const Address& at = kAlice, std::uint64_t seed = 70, const ClientConfig* config = nullptr)
+        : address(at), client(config ? *config : client_config(seed), recorder, wire) {}
+    Address address;
+    Wire wire;
+    Recorder recorder;
+    Client client;
+};
+
+/// A host, and visitors whose datagrams are in our hands.
+struct Desk {
+    explicit Desk(const HostConfig& config = token_host()) : host(config, doorman, wire) {}
+
+    Datagram take(Wire& from) {
+        EXPECT_FALSE(from.sent.empty());
+        if (from.sent.empty()) return {};
+        Datagram bytes = std::move(from.sent.front().second);
+        from.sent.pop_front();
+        return bytes;
+    }
+    void to_host(const Address& from, const Datagram& bytes) {
+        const Datagram exact(bytes);
+        const std::size_t before = wire.bytes;
+        host.receive(from, exact, now);
+        EXPECT_LE(wire.bytes - before, exact.size()) << "amplification";
+    }
+    void settle(Visit& visit) {
+        while (!wire.sent.empty() || !visit.wire.sent.empty()) {
+            if (!visit.wire.sent.empty()) to_host(visit.address, take(visit.wire));
+            if (!wire.sent.empty()) visit.client.receive(kServer, take(wire), now);
+        }
+    }
+    /// Until it is connected or has been told why not.
+    void connect(Visit& visit, const ClientToken& token) {
+        visit.client.connect(kServer, token, as_bytes("hello"), now);
+        finish(visit);
+    }
+    void finish(Visit& visit) {
+        visit.client.flush(now);
+        settle(visit);
+        if (visit.client.state() == Client::State::connected) return;
+        now += 5s;  // for hints to be believed
+        visit.client.update(now);
+    }
+    /// Up to its first connect, which is returned.
+    Datagram knock(Visit& visit, const ClientToken& token) {
+        visit.client.connect(kServer, token, as_bytes("hello"), now);
+        visit.client.flush(now);
+        to_host(visit.address, take(visit.wire));
+        visit.client.receive(kServer, take(wire), now);
+        return take(visit.wire);
+    }
+    void expect_refused(const Visit& visit, DisconnectReason reason, std::string_view text) {
+        EXPECT_EQ(visit.client.state(), Client::State::idle);
+        EXPECT_EQ(visit.recorder.last_reason, reason);
+        EXPECT_EQ(visit.recorder.last_text, text);
+        EXPECT_EQ(visit.recorder.disconnects.size(), 1u);
+    }
+
+    Time now = 100s;
+    Wire wire;
+    Doorman doorman;
+    Host host;
+};
+
+TEST(TokenHandshake, ATokenConnectsOnce) {
+    Desk desk;
+    const ClientToken token = Wish().token();
+    Visit alice;
+    desk.connect(alice, token);
+    EXPECT_EQ(alice.client.state(), Client::State::connected);
+    EXPECT_TRUE(desk.host.is_connected(desk.doorman.newest));
+    EXPECT_TRUE(desk.doorman.had_token);
+    EXPECT_EQ(desk.doorman.client_id, 42u);
+    EXPECT_EQ(desk.doorman.claims, "red team");
+    EXPECT_EQ(desk.doorman.last_hello, "hello");
+    desk.doorman.send(desk.host, desk.doorman.newest, as_bytes("state"), desk.now);
+    alice.recorder.send(alice.client, alice.client.server(), as_bytes("input"), desk.now);
+    desk.settle(alice);
+    EXPECT_EQ(alice.recorder.payloads.size(), 1u);
+    EXPECT_EQ(desk.doorman.payloads.size(), 1u);
+
+    // Again from elsewhere, and again by herself.
+    Visit mallory(kMallory, 71), again(kAlice, 72);
+    desk.connect(mallory, token);
+    desk.expect_refused(mallory, DisconnectReason::refused_token, "connect token used before");
+    desk.connect(again, token);
+    desk.expect_refused(again, DisconnectReason::refused_token, "connect token used before");
+    EXPECT_EQ(describe(DisconnectReason::refused_token), "refused: no valid connect token");
+    EXPECT_EQ(desk.doorman.admissions, 1) << "the application hears of each token once";
+    EXPECT_EQ(alice.client.state(), Client::State::connected);
+}
+
+TEST(TokenHandshake, RefusalsSayWhy) {
+    Wish expired, elsewhere, other_game, forged;
+    expired.expires_s = kNow_s;
+    elsewhere.servers = {Address::ipv4(10, 0, 0, 100, 7778), Address::ipv4(10, 0, 0, 101, 7777)};
+    other_game.protocol_id = 0xC0FFEF;
+    forged.key = Key(seed_of(1));
+    const std::pair<Wish, std::string_view> cases[] = {{expired, "connect token expired"},
+                                                       {elsewhere, "connect token for another server"},
+                                                       {other_game, "connect token for another game"},
+                                                       {forged, "connect token not sealed with our key"}};
+    for (const auto& [wish, text] : cases) {
+        Desk desk;
+        Visit alice;
+        desk.connect(alice, wish.token());
+        desk.expect_refused(alice, DisconnectReason::refused_token, text);
+        EXPECT_EQ(desk.doorman.admissions, 0);
+        EXPECT_TRUE(desk.host.is_idle());
+    }
+    Desk desk;
+    Visit alice;
+    Wish just_in_time;
+    just_in_time.expires_s = kNow_s + 1;
+    desk.now += 999ms;
+    desk.connect(alice, just_in_time.token());
+    EXPECT_EQ(alice.client.state(), Client::State::connected);
+}
+
+// Goal: no bit of the connect can be changed, and trying does not use up the token.
+TEST(TokenHandshake, EveryBitOfAConnectCounts) {
+    Desk desk;
+    Visit alice;
+    const ClientToken token = Wish().token();
+    const Datagram connect = desk.knock(alice, token);
+    for (std::size_t bit = 8; bit < connect.size() * 8; ++bit) {
+        if (bit > 140 * 8 && bit % 31 != 0) continue;  // a sample of the sealed client hello
+        Datagram damaged = connect;
+        damaged[bit / 8] ^= std::byte(1u << bit % 8);
+        const std::uint64_t answers = desk.host.endpoint_stats().answers_sent;
+        desk.to_host(kAlice, damaged);
+        ASSERT_EQ(desk.host.endpoint_stats().answers_sent, answers) << bit;
+        ASSERT_TRUE(desk.host.is_idle()) << bit;
+    }
+    EXPECT_EQ(desk.doorman.admissions, 0);
+    desk.wire.sent.clear();
+    desk.to_host(kAlice, connect);
+    desk.settle(alice);
+    EXPECT_EQ(alice.client.state(), Client::State::connected);
+}
+
+// A token travels inside the first message: who sees the path sees nothing of it.
+TEST(TokenHandshake, TheTokenIsHidden) {
+    Desk desk;
+    Visit alice;
+    const ClientToken token = Wish().token();
+    const Datagram connect = desk.knock(alice, token);
+    EXPECT_EQ(connect.size(), kMaxDatagramBytes);
+    for (std::size_t at = 0; at + 8 <= token.sealed.size(); ++at) {
+        const auto part = std::span(token.sealed).subspan(at, 8);
+        const auto found = std::search(connect.begin(), connect.end(), part.begin(), part.end());
+        ASSERT_EQ(found, connect.end()) << at;
+    }
+}
+
+// Who sees a connect cannot send it from his own address, with a cookie of his own, to use up the token or
+// to have the hello heard again.
+TEST(TokenHandshake, AConnectCannotBeMovedToAnotherAddress) {
+    Desk desk;
+    Visit alice;
+    const Datagram bytes = desk.knock(alice, Wish().token());
+    Connect connect;
+    ASSERT_FALSE(read(bytes, connect));
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    const auto request = write(Request{kWireVersion, connect.client_nonce, 0xC0FFEE}, buffer);
+    desk.to_host(kMallory, {request.begin(), request.end()});
+    CookieReply reply;
+    ASSERT_FALSE(read(desk.take(desk.wire), reply));
+    connect.cookie = reply.cookie;
+    const auto moved = write(connect, buffer);
+    desk.to_host(kMallory, {moved.begin(), moved.end()});
+    EXPECT_EQ(desk.host.endpoint_stats().drops[Drop::bad_tag], 1u);
+    desk.wire.sent.clear();
+    desk.to_host(kAlice, bytes);
+    desk.settle(alice);
+    EXPECT_EQ(alice.client.state(), Client::State::connected);
+}
+
+TEST(TokenHandshake, LostAnswersDoNotBurnTheToken) {
+    Desk desk;
+    Visit alice;
+    desk.now = 103'500ms;  // half a second before cookies change
+    const ClientToken token = Wish().token();
+    const Datagram first = desk.knock(alice, token);
+    desk.to_host(kAlice, first);
+    const Datagram answer = desk.take(desk.wire);
+    desk.to_host(kAlice, first);
+    EXPECT_EQ(desk.take(desk.wire), answer);
+    // The client repeats itself, then asks for another cookie, and says it anew.
+    Datagram second;
+    int repeats = 0;
+    while (desk.now < 108s && (second.empty() || second == first)) {
+        desk.now += 10ms;
+        desk.host.update(desk.now);
+        alice.client.update(desk.now);
+        alice.client.flush(desk.now);
+        if (alice.wire.sent.empty()) continue;
+        Datagram bytes = desk.take(alice.wire);
+        repeats += bytes == first;
+        desk.to_host(kAlice, bytes);
+        if (read_kind(bytes[0]) == PacketKind::connect) {
+            EXPECT_EQ(desk.take(desk.wire), answer);
+            continue;
+        }
+        alice.client.receive(kServer, desk.take(desk.wire), desk.now);
+        second = desk.take(alice.wire);
+        desk.to_host(kAlice, second);
+    }
+    EXPECT_EQ(repeats, 3);
+    ASSERT_FALSE(second.empty());
+    EXPECT_NE(second, first) << "another cookie, another message";
+    desk.settle(alice);
+    EXPECT_EQ(alice.client.state(), Client::State::connected);
+    EXPECT_EQ(desk.doorman.admissions, 1);
+    desk.host.update(desk.now);
+    EXPECT_TRUE(desk.host.is_connected(desk.doorman.newest));
+}
+
+TEST(TokenHandshake, TokensArriveThroughHeavyLoss) {
+    for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+        SCOPED_TRACE(seed);
+        LinkConfig link;
+        link.latency = 50ms;
+        link.jitter = 30ms;
+        link.loss = 0.3;
+        link.duplicate = 0.1;
+        World world(link, seed);
+        world.add_host(token_host());
+        Wish wish;
+        wish.expires_s = kZero_s + 1030;
+        auto& player = world.add_client(client_config(seed));
+        player.client.connect(world.server_address, wish.token(), {}, world.now);
+        world.run(10s);
+        EXPECT_EQ(player.client.state(), Client::State::connected) << player.recorder.last_text;
+        EXPECT_EQ(world.server.admissions, 1);
+    }
+}
+
+// Each cookie has a message of its own, and the server may answer to one of long ago.
+TEST(TokenHandshake, ForgedCookiesDoNotKeepAClientOut) {
+    for (const int forged : {4, 10, 30}) {
+        for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+            SCOPED_TRACE(testing::Message() << forged << " forged, seed " << seed);
+            LinkConfig link;
+            link.latency = 150ms;
+            World world(link, seed);
+            world.add_host(token_host());
+            Wish wish;
+            wish.expires_s = kZero_s + 1030;
+            const ClientConfig config = client_config(seed);
+            auto& player = world.add_client(config);
+            CookieForger forger(world, player, config, forged);
+            player.client.connect(world.server_address, wish.token(), {}, world.now);
+            while (player.client.state() == Client::State::connecting) world.step();
+            ASSERT_EQ(player.client.state(), Client::State::connected) << player.recorder.last_text;
+            EXPECT_EQ(world.server.admissions, 1);
+        }
+    }
+}
+
+TEST(TokenHandshake, AHostTakesWhomItIsConfiguredFor) {
+    const auto visit = [](const HostConfig& at, const ClientConfig& config, bool has_token) {
+        Desk desk(at);
+        Visit alice(kAlice, 70, &config);
+        if (has_token) {
+            alice.client.connect(kServer, Wish().token(), {}, desk.now);
+        } else {
+            alice.client.connect(kServer, {}, desk.now);
+        }
+        desk.finish(alice);
+        if (alice.client.state() == Client::State::connected) return std::string("in");
+        return std::string(describe(alice.recorder.last_reason)) + ", " + alice.recorder.last_text;
+    };
+    const auto either = [] {
+        HostConfig config = token_host();
+        config.tokens.is_required = false;
+        return config;
+    };
+    const std::string in = "in";
+    EXPECT_EQ(visit(either(), client_config(), true), in);
+    EXPECT_EQ(visit(either(), client_config(), false), in);
+    const std::string no_token = std::string(describe(DisconnectReason::refused_token)) + ", ";
+    const std::string no_mix = std::string(describe(DisconnectReason::refused_security)) + ", ";
+    EXPECT_EQ(visit(either(), insecure(client_config()), false), no_mix + "the server wants sealed packets");
+    EXPECT_EQ(visit(token_host(), client_config(), false), no_token + "the server wants a connect token");
+    EXPECT_EQ(visit(host_config(), client_config(), true), no_token + "this server takes no connect tokens");
+    // Insecure is never more than it says.
+    EXPECT_EQ(visit(insecure(either()), client_config(), true), no_mix + "the server is insecure");
+    EXPECT_EQ(visit(insecure(either()), client_config(), false), no_mix + "the server is insecure");
+    EXPECT_EQ(visit(insecure(either()), insecure(client_config()), false), in);
+    EXPECT_EQ(visit(insecure(token_host()), insecure(client_config()), false), in) << "it takes no tokens";
+    // A token is always sealed, and says what the server's key is.
+    ClientConfig keyless = insecure(client_config());
+    keyless.server_key = {};
+    EXPECT_EQ(visit(token_host(), keyless, true), in);
+}
+
+TEST(TokenHandshake, AServerThatRemembersTooManyLetsNobodyIn) {
+    HostConfig config = token_host();
+    config.tokens.max_remembered = 1;
+    Desk desk(config);
+    Visit alice, bob(kMallory, 71), later(kMallory, 72);
+    desk.connect(alice, Wish().token());
+    EXPECT_EQ(alice.client.state(), Client::State::connected);
+    Wish lasting;
+    lasting.expires_s = kNow_s + 100;
+    const ClientToken token = lasting.token();
+    desk.connect(bob, token);
+    desk.expect_refused(bob, DisconnectReason::refused_token, "too many connect tokens at once");
+    desk.now += 30s;
+    desk.connect(later, token);
+    EXPECT_EQ(later.client.state(), Client::State::connected) << "the token was not used up";
+}
+
+TEST(TokenHandshake, AFullServerOrAnotherSchemaDoesNotUseTheToken) {
+    HostConfig config = token_host();
+    config.max_peers = 1;
+    Desk desk(config);
+    const ClientToken token = Wish().token();
+    Visit alice, bob(kMallory, 71), again(kMallory, 72);
+    desk.connect(alice, Wish().token());
+    desk.connect(bob, token);
+    desk.expect_refused(bob, DisconnectReason::refused_full, "");
+    alice.client.disconnect(alice.client.server(), DisconnectReason::closed, "", desk.now);
+    desk.settle(alice);
+    ClientConfig other = client_config(73);
+    other.schema_hash += 1;
+    Visit old(kMallory, 73, &other);
+    desk.doorman.refusal_text = "Health differs";
+    desk.connect(old, token);
+    desk.expect_refused(old, DisconnectReason::refused_schema, "Health differs");
+    desk.connect(again, token);
+    EXPECT_EQ(again.client.state(), Client::State::connected);
+}
+
+TEST(TokenHandshake, TheLargestTokenLeavesRoomForAHello) {
+    Wish wish;
+    wish.claims.assign(kMaxClaimsBytes, 'c');
+    wish.servers = {kServer};
+    for (std::uint8_t i = 1; i < kMaxTokenServers; ++i)
+        wish.servers.push_back(Address::ipv6({0x20, 1, 0xd, 0xb8, i}, 7777));
+    wish.servers[0] = Address::ipv6({0x20, 1, 0xd, 0xb8}, 7777);
+    HostConfig config = token_host();
+    config.tokens.servers = {wish.servers.back()};
+    Desk desk(config);
+    const ClientToken token = wish.token();
+    ASSERT_EQ(token.sealed.size(), kMaxSealedTokenBytes);
+    const std::string hello(kMaxTokenHelloBytes, 'h');
+    Visit alice;
+    alice.client.connect(kServer, token, as_bytes(hello), desk.now);
+    desk.finish(alice);
+    EXPECT_EQ(alice.client.state(), Client::State::connected);
+    EXPECT_EQ(desk.doorman.last_hello, hello);
+    EXPECT_EQ(desk.doorman.claims, wish.claims);
+}
+
+std::uint64_t cookie_for(Desk& desk, const Address& from, std::uint64_t nonce) {
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    const auto request = write(Request{kWireVersion, nonce, 0xC0FFEE}, buffer);
+    desk.to_host(from, {request.begin(), request.end()});
+    CookieReply reply;
+    EXPECT_FALSE(read(desk.take(desk.wire), reply));
+    return reply.cookie;
+}
+
+/// A connect made by hand.
+Datagram connect_by_hand(std::span<const std::byte> token, std::uint64_t cookie, std::uint64_t nonce) {
+    Visitor visitor(nonce, {0x5C4E, 1, token, {}});
+    std::array<std::byte, kMaxDatagramBytes> buffer;
+    const auto bytes = write(visitor.connect(cookie), buffer);
+    return {bytes.begin(), bytes.end()};
+}
+
+// What is no token draws a verdict, and nothing else.
+TEST(TokenHandshake, NonsenseInPlaceOfATokenIsRefused) {
+    Desk desk;
+    for (const std::size_t size : {1u, 72u, 73u, unsigned(kMaxSealedTokenBytes)}) {
+        const Datagram nonsense(size, std::byte(2));
+        Visitor visitor(size, {0x5C4E, 1, nonsense, {}});
+        std::array<std::byte, kMaxDatagramBytes> buffer;
+        const auto bytes = write(visitor.connect(cookie_for(desk, kMallory, size)), buffer);
+        desk.to_host(kMallory, {bytes.begin(), bytes.end()});
+        const auto verdict = visitor.open(desk.take(desk.wire));
+        ASSERT_TRUE(verdict);
+        EXPECT_EQ(verdict->reason, DisconnectReason::refused_token);
+        EXPECT_EQ(verdict->text, size < 73 ? "not a connect token" : "connect token not sealed with our key");
+    }
+    EXPECT_TRUE(desk.host.is_idle());
+    EXPECT_EQ(desk.doorman.admissions, 0);
+}
+
+// Who does not come in costs no memory, not even for a moment.
+TEST(TokenHandshake, RefusalsDoNotAllocate) {
+    struct Silence : Sink {
+        void send(const Address&, std::span<const std::byte>) override { sent += 1; }
+        int sent = 0;
+    } silence;
+    Handler nobody;
+    Desk desk;  // for a cookie: the same seed, the same cookies
+    Host host(token_host(), nobody, silence);
+    Wish wish, expired;
+    expired.expires_s = 1;
+    const ClientToken token = wish.token();
+    ClientToken changed = token;
+    changed.sealed.back() ^= std::byte(1);
+    const auto receive = [&](const ClientToken& with, const Address& from, std::uint64_t nonce) {
+        const Datagram bytes = connect_by_hand(with.sealed, cookie_for(desk, from, nonce), nonce);
+        const std::size_t before = test::allocations();
+        host.receive(from, bytes, desk.now);
+        return test::allocations() - before;
+    };
+    EXPECT_EQ(receive(expired.token(), kMallory, 1), 0u);
+    EXPECT_EQ(receive(changed, kMallory, 2), 0u);
+    EXPECT_GT(receive(token, kAlice, 3), 0u) << "what is remembered of it";
+    EXPECT_EQ(receive(token, kAlice, 3), 0u) << "repeated";
+    EXPECT_EQ(receive(token, kMallory, 4), 0u) << "used";
+    EXPECT_EQ(silence.sent, 5);
+}
+
+}  // namespace
+}  // namespace shoal::net

@@ -1,0 +1,195 @@
+#include "replication/client.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "replication/bits.h"
+#include "replication/state_packet.h"
+#include "tests/replication/support/link.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Position;
+
+/// A host that speaks to clients as it likes.
+class FalseServer final : public net::Handler {
+public:
+    explicit FalseServer(Link& in) : link(in), host(config(in.schema), *this, in.wire) {}
+    static net::HostConfig config(const Schema& schema) {
+        net::HostConfig out;
+        out.protocol_id = 5;
+        out.schema_hash = schema.hash();
+        out.seed = seed_of(3);
+        give_key(out);
+        return out;
+    }
+    void on_connected(net::PeerId id) override { peer = id; }
+    void on_disconnected(net::PeerId, net::DisconnectReason, std::string_view) override { gone = true; }
+    void on_fate(net::PeerId, const net::PacketFate& fate) override { fates.push_back(fate); }
+    void on_message(net::PeerId, net::Channel, std::span<const std::byte> message) override {
+        messages.emplace_back(message.begin(), message.end());
+    }
+    void step() {
+        link.now += std::chrono::milliseconds(17);
+        for (int round = 0; round < 3; ++round)
+            for (const Link::Datagram& datagram : std::exchange(link.under_way, {})) {
+                if (datagram.to == link.wire.address) host.receive(datagram.from, datagram.bytes, link.now);
+                for (const auto& player : link.players)
+                    if (datagram.to == player->wire.address)
+                        player->client.endpoint().receive(datagram.from, datagram.bytes, link.now);
+            }
+        host.update(link.now);
+        host.flush(link.now);
+        for (const auto& player : link.players) player->client.update(link.now);
+    }
+    void send(std::span<const std::byte> payload) {
+        to_send.assign(payload.begin(), payload.end());
+        host.flush(link.now);
+        EXPECT_TRUE(to_send.empty());
+    }
+    std::size_t write_payload(net::PeerId, net::PayloadTurn& turn) override {
+        const std::vector<std::byte> payload = std::exchange(to_send, {});
+        std::copy(payload.begin(), payload.end(), turn.room.begin());
+        return payload.size();
+    }
+
+    Link& link;
+    net::Host host;
+    net::PeerId peer;
+    std::vector<std::byte> to_send;
+    bool gone = false;
+    std::vector<net::PacketFate> fates;
+    std::vector<std::vector<std::byte>> messages;
+};
+
+TEST(Client, Rule04AMalformedPayloadEndsTheConnectionWithAReason) {
+    Link link;
+    FalseServer server(link);
+    Link::Player& player = link.add();
+    for (int i = 0; i < 10; ++i) server.step();
+    ASSERT_TRUE(player.client.is_connected());
+    const std::vector<std::byte> noise(40, std::byte{0xff});
+    server.send(noise);
+    for (int i = 0; i < 10; ++i) server.step();
+    EXPECT_FALSE(player.client.is_connected());
+    EXPECT_NE(player.client.failure().find("malformed state"), std::string::npos) << player.client.failure();
+    EXPECT_EQ(player.listener.leaves, 1);
+    EXPECT_TRUE(server.gone);
+}
+
+TEST(Client, Rule04ARefusedPayloadWithholdsTheAckAndAsksForARebaseReliably) {
+    Link link;
+    FalseServer server(link);
+    Link::Player& player = link.add();
+    for (int i = 0; i < 10; ++i) server.step();
+    StateHeader header;
+    header.tick = 9;
+    header.record_count = 1;
+    BitWriter out;
+    write_state_header(header, &out);
+    RecordHeaderWriter(header, &out).write({300, RecordKind::delta, 7, 0});
+    out.write(0, 16);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    server.send(bytes);
+    for (int i = 0; i < 120; ++i) server.step();
+    EXPECT_TRUE(player.client.is_connected());
+    ASSERT_EQ(server.fates.size(), 1u);
+    EXPECT_FALSE(server.fates[0].delivered);
+    EXPECT_EQ(player.client.stats().payloads_withheld, 1u);
+    const std::vector<std::byte> rebase = {std::byte{1}, std::byte{44}, std::byte{1}, std::byte{0},
+                                           std::byte{0}};
+    EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{rebase}));
+    EXPECT_TRUE(player.client.receiver().rebases().empty());
+}
+
+// Goal: a request to rebase waits while the message queue is full. Method: the game fills the queue before
+// each update, until the request has come.
+TEST(Client, ARebaseWaitsWhileTheMessageQueueIsFull) {
+    Link link;
+    FalseServer server(link);
+    Link::Player& player = link.add();
+    for (int i = 0; i < 10; ++i) server.step();
+    StateHeader header;
+    header.tick = 9;
+    header.record_count = 1;
+    BitWriter out;
+    write_state_header(header, &out);
+    RecordHeaderWriter(header, &out).write({300, RecordKind::delta, 7, 0});
+    out.write(0, 16);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    server.send(bytes);
+    const std::vector<std::byte> big(900);
+    const auto fill = [&] {
+        for (const std::size_t size : {900u, 1u})
+            while (player.client.send_message(net::Channel::reliable, std::span(big).first(size)) ==
+                   net::SendResult::queued) {
+            }
+    };
+    fill();
+    server.step();
+    EXPECT_EQ(player.client.receiver().rebases().size(), 1u) << "the queue was full: it must wait";
+    for (int i = 0; i < 400 && !player.client.receiver().rebases().empty(); ++i) server.step();
+    EXPECT_TRUE(player.client.receiver().rebases().empty());
+    for (int i = 0; i < 400; ++i) server.step();
+    const std::vector<std::byte> rebase = {std::byte{1}, std::byte{44}, std::byte{1}, std::byte{0},
+                                           std::byte{0}};
+    EXPECT_EQ(std::count(server.messages.begin(), server.messages.end(), rebase), 1);
+}
+
+TEST(Client, ConnectingAgainStartsFromNothing) {
+    Link link;
+    for (int i = 0; i < 20; ++i) link.world.spawn(Replicated{}, Position{});
+    Link::Player& player = link.add();
+    const ecs::Entity own = player.world.spawn(Position{});
+    for (int round = 0; round < 4; ++round) {
+        link.run(20);
+        EXPECT_TRUE(link.is_equal(player));
+        EXPECT_EQ(player.world.size(), 21u);
+        player.client.disconnect(link.now);
+        EXPECT_FALSE(player.client.is_connected());
+        link.run(round);
+        player.client.connect(link.wire.address);
+        player.client.update(link.now);
+        EXPECT_EQ(player.world.size(), 1u);
+    }
+    EXPECT_TRUE(player.world.is_alive(own));
+    EXPECT_EQ(player.listener.joins, player.listener.leaves);
+}
+
+TEST(Client, ConnectEndsTheConnectionThatThereIs) {
+    Link link;
+    link.world.spawn(Replicated{}, Position{});
+    Link::Player& player = link.add();
+    link.run(20);
+    player.client.connect(link.wire.address);
+    EXPECT_EQ(player.world.size(), 1u) << "until the next update";
+    player.client.update(link.now);
+    EXPECT_EQ(player.world.size(), 0u);
+    EXPECT_EQ(player.listener.leaves, 1);
+    link.run(20);
+    EXPECT_TRUE(link.is_equal(player));
+    EXPECT_EQ(link.listener.joins, 2);
+}
+
+TEST(Client, SaysWhyItCouldNotConnect) {
+    Link link;
+    link.is_cut = true;
+    Link::Player& player = link.add();
+    EXPECT_EQ(player.client.failure(), "");
+    link.run(700);
+    EXPECT_EQ(player.listener.leaves, 1);
+    EXPECT_NE(player.client.failure(), "");
+    link.is_cut = false;
+    player.client.connect(link.wire.address);
+    EXPECT_EQ(player.client.failure(), "");
+    link.run(30);
+    EXPECT_TRUE(player.client.is_connected());
+}
+
+}  // namespace
+}  // namespace shoal::replication

@@ -1,0 +1,172 @@
+#include "replication/codec.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "replication/shadow.h"
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+/// Images as a game makes them: all versions of all entities of a busy world.
+class Images {
+public:
+    explicit Images(std::uint64_t seed)
+        : schema(game_schema()),
+          director(world, seed,
+                   {.max_entities = 30, .operations = 20, .churn = 0.4, .cluster = 0, .idle = 0}),
+          shadow(world, schema, 1'000),
+          random(seed) {
+        for (Tick tick = 1; tick < 120; ++tick) {
+            director.step();
+            shadow.update(tick);
+        }
+        for (std::uint32_t i = 0; i < shadow.index_count(); ++i)
+            if (shadow[i].entity)
+                for (const Version* v = shadow[i].versions.oldest(); v; v = v->newer) all.push_back(v->image);
+    }
+    /// Any image, sometimes of another entity than the last one, sometimes none.
+    Image pick() {
+        return random.chance(0.1) ? Image{} : all[random.below(static_cast<std::uint32_t>(all.size()))];
+    }
+
+    Schema schema;
+    ecs::World world;
+    sim::Director director;
+    Shadow shadow;
+    sim::Random random;
+    std::vector<Image> all;
+};
+
+std::vector<std::byte> bytes_of(const BitWriter& out) {
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    return bytes;
+}
+
+/// The receiver's shapes are its own objects: the same sets of components at other addresses.
+Image mirror(ShapeTable& shapes, const Image& image) {
+    return image.shape ? Image{shapes.shape(image.shape->components), image.words} : Image{};
+}
+
+bool is_legal(const Schema& schema, const Image& image) {
+    for (ImageCursor at(schema, image); !at.at_end(); at.next()) {
+        for (std::size_t i = 0; i < at.layout().lanes().size(); ++i)
+            if (at.lanes()[i] > at.layout().lanes()[i].max) return false;
+        const std::uint32_t* word = at.parts();
+        for (const Part& part : at.layout().parts()) {
+            const std::uint32_t count = *word++;
+            if (count > part.max_count) return false;
+            for (std::uint32_t n = 0; n < count; ++n)
+                for (const Lane& lane : part.lanes)
+                    if (*word++ > lane.max) return false;
+        }
+        if (at.part_words() != static_cast<std::size_t>(word - at.parts())) return false;
+    }
+    return true;
+}
+
+TEST(Codec, AnyImageIsReadBackOnTopOfAnyOther) {
+    Images images(1);
+    ShapeTable shapes(images.schema);
+    std::vector<std::uint32_t> words;
+    for (int round = 0; round < 20'000; ++round) {
+        const Image from = images.pick();
+        const Image to = images.all[images.random.below(static_cast<std::uint32_t>(images.all.size()))];
+        BitWriter out;
+        write_image(images.schema, from, to, out);
+        ASSERT_LE(out.bit_count(), max_record_bits(images.schema));
+        const auto bytes = bytes_of(out);
+        BitReader in(bytes);
+        const Shape* shape = read_image(shapes, mirror(shapes, from), in, words);
+        ASSERT_TRUE(shape && in.at_padding());
+        ASSERT_EQ(shape->components, to.shape->components);
+        ASSERT_TRUE(std::equal(words.begin(), words.end(), to.words.begin(), to.words.end()));
+    }
+}
+
+TEST(Codec, NoChangeIsCheap) {
+    Images images(2);
+    for (const Image& image : images.all) {
+        BitWriter out;
+        write_image(images.schema, image, image, out);
+        ASSERT_LE(out.bit_count(), 1 + image.shape->components.size());
+    }
+}
+
+TEST(Codec, BitsDependOnNothingButTheImages) {
+    Images images(3);
+    for (int round = 0; round < 500; ++round) {
+        const Image from = images.pick(),
+                    to = images.all[images.random.below(static_cast<std::uint32_t>(images.all.size()))];
+        BitWriter a, b;
+        b.write(5, 3);
+        write_image(images.schema, from, to, a);
+        write_image(images.schema, from, to, b);
+        ASSERT_EQ(b.bit_count(), a.bit_count() + 3);
+        BitWriter c;
+        c.append(b, 3, a.bit_count());
+        ASSERT_EQ(bytes_of(a), bytes_of(c));
+    }
+}
+
+TEST(Codec, EveryTruncatedPrefixIsRefused) {
+    Images images(4);
+    ShapeTable shapes(images.schema);
+    std::vector<std::uint32_t> words;
+    for (int round = 0; round < 400; ++round) {
+        const Image from = images.pick(),
+                    to = images.all[images.random.below(static_cast<std::uint32_t>(images.all.size()))];
+        BitWriter out;
+        write_image(images.schema, from, to, out);
+        const auto whole = bytes_of(out);
+        for (std::size_t size = 0; size < whole.size(); ++size) {
+            const std::unique_ptr<std::byte[]> exact(new std::byte[size]);
+            std::copy_n(whole.data(), size, exact.get());
+            BitReader in({exact.get(), size});
+            ASSERT_EQ(read_image(shapes, mirror(shapes, from), in, words), nullptr)
+                << size << " of " << whole.size();
+        }
+    }
+}
+
+TEST(Codec, AnyBitsMakeALegalImageOrNone) {
+    Images images(5);
+    ShapeTable shapes(images.schema);
+    std::vector<std::uint32_t> words, again;
+    int legal = 0;
+    for (int round = 0; round < 30'000; ++round) {
+        const Image from = mirror(shapes, images.pick());
+        const Image to = images.all[images.random.below(static_cast<std::uint32_t>(images.all.size()))];
+        BitWriter out;
+        write_image(images.schema, from, to, out);
+        std::vector<std::byte> bytes = bytes_of(out);
+        if (round % 2 == 0) {
+            for (std::byte& byte : bytes) byte = static_cast<std::byte>(images.random.below(256));
+        } else {
+            for (std::uint32_t flips = 1 + images.random.below(4); flips > 0; --flips) {
+                const std::uint32_t bit = images.random.below(static_cast<std::uint32_t>(bytes.size() * 8));
+                bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+            }
+        }
+        BitReader in(bytes);
+        const Shape* shape = read_image(shapes, from, in, words);
+        if (!shape) continue;
+        ++legal;
+        const Image image{shape, words};
+        ASSERT_TRUE(is_legal(images.schema, image));
+        BitWriter canonical;
+        write_image(images.schema, from, image, canonical);
+        const auto rewritten = bytes_of(canonical);
+        BitReader second(rewritten);
+        ASSERT_EQ(read_image(shapes, from, second, again), shape);
+        ASSERT_EQ(again, words);
+    }
+    EXPECT_GT(legal, 1'000);
+}
+
+}  // namespace
+}  // namespace shoal::replication

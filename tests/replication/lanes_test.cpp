@@ -1,0 +1,230 @@
+#include "replication/lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+template <class T>
+constexpr FieldType type_of() {
+    if (std::is_same_v<T, float>) return FieldType::f32;
+    if (std::is_same_v<T, double>) return FieldType::f64;
+    if (std::is_same_v<T, bool>) return FieldType::boolean;
+    constexpr FieldType kSigned[] = {FieldType::i8, FieldType::i16, FieldType::i32, FieldType::i64};
+    constexpr FieldType kUnsigned[] = {FieldType::u8, FieldType::u16, FieldType::u32, FieldType::u64};
+    return (std::is_signed_v<T> ? kSigned : kUnsigned)[std::bit_width(sizeof(T)) - 1];
+}
+
+/// A component of one scalar.
+template <class T>
+class Scalar {
+public:
+    explicit Scalar(const FieldCodec& codec = {}, bool is_enum = false) {
+        layout.add_leaf({type_of<T>(), is_enum, 0, codec});
+        error = layout.finish();
+    }
+    std::vector<std::uint32_t> quantise(T value) {
+        std::vector<std::uint32_t> lanes(layout.lanes().size()), parts;
+        EXPECT_EQ(layout.quantise(&value, map, lanes.data(), parts), 0u);
+        return lanes;
+    }
+    T restore(const std::vector<std::uint32_t>& lanes) {
+        T value{};
+        layout.restore(lanes.data(), nullptr, map, &value);
+        return value;
+    }
+    std::uint32_t max() const { return layout.lanes()[0].max; }
+
+    ComponentLayout layout;
+    std::string error;
+    NoEntities map;
+};
+
+struct Range {
+    double min, max, step;
+};
+constexpr Range kRanges[] = {
+    {-64, 64, 0.01},         {0, 1, 1.0 / 255}, {-1, 1, 0.1},          {0, 1, 0.3},
+    {-180, 180, 0.5},        {0, 100, 1},       {-5, -1, 0.25},        {1000, 1001, 0.001},
+    {-1e6, 1e6, 1},          {0, 360, 0.0055},  {-0.5, 0.5, 1e-3},     {3, 4, 5},
+    {-1000, 1000, 1.0 / 64}, {0, 7, 1.0 / 3},   {-8192, 8192, 0.0625},
+};
+
+template <class T>
+void expect_idempotent(const Range& range) {
+    SCOPED_TRACE(testing::Message() << range.min << ".." << range.max << " by " << range.step << ", "
+                                    << sizeof(T) << " bytes");
+    Scalar<T> scalar(quantised(range.min, range.max, range.step));
+    if (range.step > range.max - range.min) {
+        EXPECT_NE(scalar.error, "") << "not even one step";
+        return;
+    }
+    ASSERT_EQ(scalar.error, "");
+    const std::uint32_t max = scalar.max();
+    const std::uint32_t stride = 1 + max / 200'000;
+    for (std::uint64_t lane = 0; lane <= max; lane += stride) {
+        const std::vector<std::uint32_t> lanes{static_cast<std::uint32_t>(lane)};
+        ASSERT_EQ(scalar.quantise(scalar.restore(lanes)), lanes);
+    }
+    for (const std::uint32_t lane : {0u, 1u, max - 1, max})
+        ASSERT_EQ(scalar.quantise(scalar.restore({lane})), (std::vector{lane}));
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 20'000; ++i) {
+        const double at = range.min + static_cast<double>(random() % (std::uint64_t{max} + 1)) * range.step;
+        const T tie = static_cast<T>(at + range.step / 2);
+        for (const T value : {tie, std::nextafter(tie, T(-1e30)), std::nextafter(tie, T(1e30)),
+                              static_cast<T>(at + range.step * 0.3)}) {
+            const auto lanes = scalar.quantise(value);
+            ASSERT_LE(lanes[0], max);
+            ASSERT_EQ(scalar.quantise(scalar.restore(lanes)), lanes) << value;
+            const bool inside = value >= static_cast<T>(range.min) && value <= static_cast<T>(range.max);
+            const double error = std::abs(double{scalar.restore(lanes)} - double{value});
+            ASSERT_TRUE(!inside || error <= range.step * 0.8) << value;
+        }
+    }
+}
+
+TEST(Quantiser, Rule12FloatsAreIdempotentOnEveryLaneAndTie) {
+    for (const Range& range : kRanges) expect_idempotent<float>(range);
+}
+TEST(Quantiser, Rule12DoublesAreIdempotentOnEveryLaneAndTie) {
+    for (const Range& range : kRanges) expect_idempotent<double>(range);
+    expect_idempotent<double>({-1e9, 1e9, 0.5});
+    expect_idempotent<double>({0, 4294967295.0, 1});
+}
+
+TEST(Quantiser, ClampsWhatIsOutsideAndMakesNaNTheMinimum) {
+    Scalar<float> scalar(quantised(-1, 1, 0.5));
+    ASSERT_EQ(scalar.max(), 4u);
+    const float infinity = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(scalar.quantise(-7)[0], 0u);
+    EXPECT_EQ(scalar.quantise(-infinity)[0], 0u);
+    EXPECT_EQ(scalar.quantise(7)[0], 4u);
+    EXPECT_EQ(scalar.quantise(infinity)[0], 4u);
+    EXPECT_EQ(scalar.quantise(std::nanf(""))[0], 0u);
+    EXPECT_EQ(scalar.quantise(0.25f)[0], 3u) << "ties go up";
+}
+
+template <class T>
+void expect_exact(std::initializer_list<T> values) {
+    Scalar<T> scalar;
+    ASSERT_EQ(scalar.error, "");
+    std::mt19937_64 random(1);
+    std::vector<T> all(values);
+    for (int i = 0; i < 1'000; ++i) all.push_back(static_cast<T>(random()));
+    for (const T value : all) {
+        const auto lanes = scalar.quantise(value);
+        for (std::size_t i = 0; i < lanes.size(); ++i) ASSERT_LE(lanes[i], scalar.layout.lanes()[i].max);
+        ASSERT_EQ(scalar.restore(lanes), value);
+    }
+}
+
+TEST(Lanes, IntegersOfEveryWidthComeBackWhole) {
+    expect_exact<std::int8_t>({-128, -1, 0, 127});
+    expect_exact<std::uint8_t>({0, 255});
+    expect_exact<std::int16_t>({-32768, -1, 32767});
+    expect_exact<std::uint16_t>({0, 65535});
+    expect_exact<std::int32_t>({std::numeric_limits<int>::min(), -1, std::numeric_limits<int>::max()});
+    expect_exact<std::uint32_t>({0, 0xffffffffu});
+    expect_exact<std::int64_t>(
+        {std::numeric_limits<std::int64_t>::min(), -1, std::numeric_limits<std::int64_t>::max()});
+    expect_exact<std::uint64_t>({0, ~std::uint64_t{0}, std::uint64_t{1} << 63});
+    expect_exact<bool>({false, true});
+}
+
+TEST(Lanes, FloatsWithoutACodecKeepEveryBit) {
+    Scalar<float> narrow;
+    Scalar<double> wide;
+    for (const double value : {0.0, -0.0, 1.5, 1e30, -1e-40, HUGE_VAL, std::nan("")}) {
+        const float f = static_cast<float>(value);
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(narrow.restore(narrow.quantise(f))),
+                  std::bit_cast<std::uint32_t>(f));
+        EXPECT_EQ(std::bit_cast<std::uint64_t>(wide.restore(wide.quantise(value))),
+                  std::bit_cast<std::uint64_t>(value));
+    }
+}
+
+TEST(Lanes, BoundedIntegersAreClampedAndIdempotent) {
+    Scalar<std::int32_t> scalar(bounded(-5, 200));
+    ASSERT_EQ(scalar.max(), 205u);
+    EXPECT_EQ(scalar.layout.lanes()[0].bits, 8);
+    for (std::uint32_t lane = 0; lane <= 205; ++lane)
+        EXPECT_EQ(scalar.quantise(scalar.restore({lane})), (std::vector{lane}));
+    EXPECT_EQ(scalar.restore(scalar.quantise(-1000)), -5);
+    EXPECT_EQ(scalar.restore(scalar.quantise(1000)), 200);
+
+    Scalar<std::uint64_t> wide(bounded(10, 20));
+    EXPECT_EQ(wide.restore(wide.quantise(~std::uint64_t{0})), 20u) << "not negative";
+    EXPECT_EQ(wide.restore(wide.quantise(0)), 10u);
+
+    Scalar<std::int64_t> far(bounded(-9007199254740992.0, -9007199254740990.0));
+    ASSERT_EQ(far.error, "");
+    EXPECT_EQ(far.restore(far.quantise(0)), -9007199254740990);
+    EXPECT_EQ(Scalar<std::int32_t>(bounded(-2147483648.0, 2147483647)).max(), 0xffffffffu);
+    EXPECT_EQ(Scalar<std::uint8_t>(bounded(7, 7)).error, "");
+}
+
+TEST(Lanes, CodecsThatDoNotFitAreRefused) {
+    EXPECT_NE(Scalar<std::int32_t>(quantised(0, 1, 0.1)).error, "");
+    EXPECT_NE(Scalar<float>(bounded(0, 1)).error, "");
+    EXPECT_NE(Scalar<bool>(bounded(0, 1)).error, "");
+    EXPECT_NE(Scalar<float>(quantised(1, 0, 0.1)).error, "");
+    EXPECT_NE(Scalar<float>(quantised(0, 1, 0)).error, "");
+    EXPECT_NE(Scalar<float>(quantised(0, 1, -1)).error, "");
+    EXPECT_NE(Scalar<float>(quantised(0, std::nan(""), 1)).error, "");
+    EXPECT_NE(Scalar<double>(quantised(0, 1e10, 1)).error, "") << "more than 2^32 steps";
+    EXPECT_NE(Scalar<float>(quantised(0, 1e6, 0.001)).error, "") << "finer than a float";
+    EXPECT_EQ(Scalar<double>(quantised(0, 1e6, 0.001)).error, "");
+    EXPECT_NE(Scalar<std::uint8_t>(bounded(0, 256)).error, "");
+    EXPECT_NE(Scalar<std::int8_t>(bounded(-129, 0)).error, "");
+    EXPECT_EQ(Scalar<std::int8_t>(bounded(-128, 127)).error, "");
+    EXPECT_NE(Scalar<std::uint32_t>(bounded(-1, 1)).error, "");
+    EXPECT_NE(Scalar<std::int32_t>(bounded(2, 1)).error, "");
+    EXPECT_NE(Scalar<std::int32_t>(bounded(0.5, 2)).error, "");
+    EXPECT_NE(Scalar<std::int64_t>(bounded(0, 1e10)).error, "");
+    EXPECT_NE(Scalar<std::uint8_t>(quantised(0, 1, 1), true).error, "") << "an enum is no float";
+}
+
+TEST(Lanes, LongStringsAndVectorsAreCutAndCounted) {
+    Schema schema = game_schema();
+    for (const SchemaComponent& component : schema.components()) {
+        if (component.name != "squad") continue;
+        NoEntities map;
+        sim::Squad squad{std::vector<ecs::Entity>(9), std::string(30, 'm')};
+        std::vector<std::uint32_t> parts;
+        EXPECT_EQ(component.layout.quantise(&squad, map, nullptr, parts), 2u);
+        ASSERT_EQ(parts.size(), component.layout.part_words(parts.data()));
+        EXPECT_EQ(parts[0], sim::kMaxMembers);
+        component.layout.restore(nullptr, parts.data(), map, &squad);
+        EXPECT_EQ(squad.members.size(), sim::kMaxMembers);
+        EXPECT_EQ(squad.motto, std::string(sim::kMaxMotto, 'm'));
+        parts.clear();
+        EXPECT_EQ(component.layout.quantise(&squad, map, nullptr, parts), 0u);
+        EXPECT_LE(parts.size(), component.layout.max_words());
+    }
+}
+
+TEST(Lanes, RestoreOverwritesEveryField) {
+    Schema schema = game_schema();
+    NoEntities map;
+    for (const SchemaComponent& component : schema.components()) {
+        if (component.name != "bag") continue;
+        const sim::Bag zero{};
+        std::vector<std::uint32_t> lanes(component.layout.lanes().size()), parts;
+        component.layout.quantise(&zero, map, lanes.data(), parts);
+        sim::Bag old{{{1, 2, true}, {3, 4, false}}, 7};
+        component.layout.restore(lanes.data(), parts.data(), map, &old);
+        EXPECT_TRUE(old.items.empty());
+        EXPECT_EQ(old.gold, 0);
+    }
+}
+
+}  // namespace
+}  // namespace shoal::replication

@@ -1,0 +1,686 @@
+#include "replication/receiver.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Aim;
+using sim::Counters;
+using sim::Name;
+using sim::Position;
+using sim::Squad;
+using sim::Wolf;
+using Verdict = Receiver::Verdict;
+
+Position at(float x) {
+    return {x, 0, 0};
+}
+
+// References
+
+TEST(Receiver, Rule03AnUnresolvedReferenceIsNullAndIsFilledInWhenItsTargetComes) {
+    Pair pair;
+    const ecs::Entity aimer = pair.spawn(Aim{{}, 1}, Squad{});
+    pair.exchange();
+    const ecs::Entity target = pair.spawn(at(1));
+    const SentPacket late = pair.tick_and_encode();
+    pair.world.set(aimer, Aim{target, 1});
+    pair.world.set(aimer, Squad{{target, aimer, target}, ""});
+    const SentPacket first = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(first), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+    EXPECT_EQ(pair.on_client<Squad>(aimer).members[1], pair.replica(aimer));
+    int told = 0;
+    ecs::Hook hook = pair.mirror.on_change<Aim>([&](ecs::World&, ecs::Entity, const Aim& aim) {
+        EXPECT_EQ(aim.target, pair.replica(target));
+        EXPECT_TRUE(pair.mirror.has<Position>(aim.target))
+            << "whoever follows the reference finds the entity whole";
+        ++told;
+    });
+    EXPECT_EQ(pair.receive(late), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(told, 1);
+    EXPECT_EQ(pair.on_client<Squad>(aimer).members[2], pair.replica(target));
+}
+
+TEST(Receiver, Rule03AReferenceBecomesNullWhenItsTargetGoes) {
+    Pair pair;
+    const ecs::Entity target = pair.spawn(at(1)), aimer = pair.spawn(Aim{target, 1});
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, pair.replica(target));
+    pair.world.destroy(target);
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+TEST(Receiver, Rule03CirclesOfReferencesSpawnResolved) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(Aim{a, 1});
+    pair.world.set(a, Aim{b, 1});
+    int hooks = 0;
+    ecs::Hook hook = pair.mirror.on_add<Aim>([&](ecs::World&, ecs::Entity, const Aim& aim) {
+        EXPECT_TRUE(aim.target);
+        ++hooks;
+    });
+    pair.exchange();
+    EXPECT_EQ(hooks, 2);
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+// Baselines
+
+TEST(Receiver, Rule04AMissingBaselineIsRefusedChangesNothingAndAsksOnce) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1)), other = pair.spawn(at(2));
+    pair.exchange();
+    ecs::World fresh_world;
+    Receiver fresh(fresh_world, pair.schema);
+    const SentPacket start = [&] {
+        pair.world.set(other, at(3));
+        return pair.tick_and_encode();
+    }();
+    static_cast<void>(fresh.receive(start.number, start.bytes));  // refused as well: it knows no anchor
+    pair.lose(start);
+    // A sender that believes the receiver to have version 1, and names it outright.
+    StateHeader header;
+    header.tick = 9;
+    header.record_count = 2;
+    BitWriter out;
+    write_state_header(header, &out);
+    RecordHeaderWriter writer(header, &out);
+    writer.write({0, RecordKind::whole, 0, 7});
+    write_image(pair.schema, Image{}, pair.sender.shadow()[0].versions.newest()->image, out);
+    writer.write({1, RecordKind::delta, 1, 0});
+    write_image(pair.schema, pair.sender.shadow()[1].versions.newest()->image,
+                pair.sender.shadow()[1].versions.newest()->image, out);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    for (std::uint64_t number = 50; number < 53; ++number)
+        EXPECT_EQ(fresh.receive(number, bytes), Verdict::refused);
+    ASSERT_EQ(fresh.rebases().size(), 1u);
+    EXPECT_EQ(fresh.rebases()[0], 1u);
+    EXPECT_EQ(fresh.stats().rebases, 1u);
+    EXPECT_EQ(fresh.stats().records, 0u) << "the first record was good, but goes with the packet";
+    fresh.apply();
+    EXPECT_EQ(fresh_world.size(), 0u);
+    EXPECT_TRUE(pair.replica(entity));
+}
+
+TEST(Receiver, Rule04RefusalHealsByARebase) {
+    ReceiverOptions options;
+    options.max_versions = 4;
+    Pair pair({}, options);
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    std::vector<SentPacket> unanswered;
+    for (int i = 2; i < 9; ++i) {  // all arrive, but no acknowledgement does
+        pair.world.set(entity, at(static_cast<float>(i)));
+        const SentPacket packet = pair.tick_and_encode();
+        const Verdict verdict = pair.receive(packet);
+        EXPECT_EQ(verdict, i <= 4 ? Verdict::accepted : Verdict::refused) << i;
+        unanswered.push_back(packet);
+    }
+    for (const SentPacket& packet : unanswered) pair.lose(packet);
+    for (int i = 0; i < 3; ++i) pair.exchange();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 8);
+    EXPECT_TRUE(pair.receiver.complete());
+}
+
+TEST(Receiver, Rule04ACrowdedSlotAtRestDoesNotStayRefused) {
+    ReceiverOptions options;
+    options.max_versions = 4;
+    Pair pair({}, options);
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    // There and back, so that the server's present state is the one that was acknowledged.
+    for (int i = 0; i < 4; ++i) {
+        pair.world.set(entity, at(i % 2 == 0 ? 2.f : 1.f));
+        const SentPacket packet = pair.tick_and_encode();
+        static_cast<void>(pair.receive(packet));
+        pair.lose(packet);
+    }
+    for (int i = 0; i < 10; ++i) pair.exchange();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
+    pair.tick();
+    EXPECT_FALSE(pair.encode()) << "it would be refused for ever";
+}
+
+TEST(Receiver, Rule05VersionsOlderThanTheOldestNamedAreDropped) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    const auto held = [&] {
+        std::vector<Tick> ticks;
+        pair.receiver.for_each_version(
+            [&](std::uint32_t, std::uint32_t, Tick tick, const Image&) { ticks.push_back(tick); });
+        return ticks;
+    };
+    std::vector<SentPacket> open;
+    for (Tick tick = 1; tick <= 12; ++tick) {
+        pair.world.set(entity, at(static_cast<float>(tick)));
+        open.push_back(pair.tick_and_encode());
+        EXPECT_EQ(pair.receive(open.back()), Verdict::accepted);
+        pair.receiver.apply();
+        if (tick >= 4) pair.tell(open[tick - 4], true);  // a round trip of three ticks
+        EXPECT_LE(held().size(), 6u);
+    }
+    EXPECT_EQ(held().back(), 12u);
+    EXPECT_GE(held().front(), 8u);
+}
+
+TEST(Receiver, Rule05MemoryIsBoundedWhateverASenderSends) {
+    ReceiverOptions options;
+    options.max_versions = 8;
+    options.max_slots = 16;
+    SenderOptions sender_options;
+    sender_options.history_s = 0.1;
+    Pair pair(sender_options, options);
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 16; ++i) entities.push_back(pair.spawn(at(0)));
+    sim::Random random(1);
+    for (int tick = 0; tick < 500; ++tick) {
+        for (const ecs::Entity entity : entities)
+            pair.world.set(entity, at(static_cast<float>(random.below(60))));
+        pair.tick();
+        while (const auto packet = pair.encode()) {
+            static_cast<void>(pair.receive(*packet));
+            pair.lose(*packet);
+            if (random.chance(0.5)) break;
+        }
+        if (random.chance(0.1)) pair.receiver.apply();
+        std::size_t versions = 0;
+        pair.receiver.for_each_version([&](std::uint32_t, std::uint32_t, Tick, const Image&) { ++versions; });
+        ASSERT_LE(versions, 16u * (8 + 1));
+    }
+    pair.spawn(at(1));
+    pair.tick();
+    bool too_many = false;
+    while (const auto packet = pair.encode()) {
+        too_many = too_many || pair.receive(*packet) == Verdict::too_many;
+        pair.tell(*packet, true);
+    }
+    EXPECT_TRUE(too_many) << "one entity more than max_slots";
+}
+
+// Old records
+
+TEST(Receiver, Rule07ADelayedSpawnAfterItsTombstoneIsNoZombie) {
+    Pair pair;
+    pair.exchange();
+    const ecs::Entity entity = pair.spawn(at(1));
+    const SentPacket spawn = pair.tick_and_encode();
+    pair.lose(spawn);
+    const SentPacket again = pair.tick_and_encode();
+    pair.deliver(again);
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.size(), 0u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    EXPECT_EQ(pair.receive(spawn), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.mirror.size(), 0u);
+    EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
+}
+
+TEST(Receiver, Rule07ADelayedTombstoneDoesNotKillTheSlotsNextEntity) {
+    Pair pair;
+    const ecs::Entity old = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.destroy(old);
+    const SentPacket gone = pair.tick_and_encode();
+    pair.lose(gone);
+    const SentPacket again = pair.tick_and_encode();
+    pair.deliver(again);
+    const ecs::Entity fresh = pair.spawn(at(2));
+    pair.exchange();
+    EXPECT_EQ(pair.receive(gone), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(fresh).x, 2);
+}
+
+TEST(Receiver, RecordsOlderThanWhatASlotHasAreIgnored) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(entity, at(2));
+    const SentPacket old = pair.tick_and_encode();
+    pair.world.set(entity, at(3));
+    const SentPacket newer = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(newer), Verdict::accepted);
+    EXPECT_EQ(pair.receive(old), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 3);
+    EXPECT_EQ(pair.receiver.newest_tick(), newer.tick);
+}
+
+TEST(Receiver, Rule08AnotherNetIdInASlotReplacesItsEntity) {
+    Pair pair;
+    const ecs::Entity old = pair.spawn(at(1));
+    pair.exchange();
+    const ecs::Entity replica = pair.replica(old);
+    pair.world.destroy(old);
+    const SentPacket gone = pair.tick_and_encode();
+    pair.tell(gone, true);  // accepted by a receiver that then ... did not: the hardest case
+    const ecs::Entity fresh = pair.spawn(at(2));
+    pair.tick();
+    StateHeader header;
+    header.tick = pair.sender.tick();
+    header.record_count = 1;
+    BitWriter out;
+    write_state_header(header, &out);
+    RecordHeaderWriter(header, &out).write({0, RecordKind::whole, 0, pair.sender.net_id(fresh)});
+    const auto& shadow = pair.sender.shadow();
+    for (std::uint32_t i = 0; i < shadow.index_count(); ++i)
+        if (shadow[i].entity == fresh)
+            write_image(pair.schema, Image{}, shadow[i].versions.newest()->image, out);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    EXPECT_EQ(pair.receiver.receive(90, bytes), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_FALSE(pair.mirror.is_alive(replica));
+    EXPECT_EQ(pair.mirror.size(), 1u);
+    EXPECT_EQ(pair.on_client<Position>(fresh).x, 2);
+}
+
+// Completeness
+
+TEST(Receiver, Rule09CompleteNeedsEveryPacketBetweenAlsoThoseWithoutState) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(a, at(2));
+    const SentPacket first = pair.tick_and_encode();
+    const std::uint64_t without_state = pair.next_number++;
+    pair.world.set(b, at(2));
+    const SentPacket second = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(first), Verdict::accepted);
+    EXPECT_EQ(pair.receive(second), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.receiver.complete()) << "packet " << without_state << " had none";
+}
+
+TEST(Receiver, Rule09NewerStateWithoutAMarkEndsCompleteness) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1));
+    pair.exchange();
+    ASSERT_TRUE(pair.receiver.complete());
+    pair.world.set(a, at(2));
+    for (int i = 0; i < 300; ++i) pair.spawn(at(1), Counters{i, ~0ull, i, 1, 1, 1, 1});
+    pair.tick();
+    const auto part = pair.encode(200);
+    ASSERT_TRUE(part);
+    EXPECT_EQ(pair.receive(*part), Verdict::accepted);
+    EXPECT_TRUE(pair.receiver.complete()) << "what the world shows is not touched before apply";
+    pair.receiver.apply();
+    EXPECT_FALSE(pair.receiver.complete());
+}
+
+TEST(Receiver, Rule09ALateOlderMarkOfTheSameTickDoesNotUndoANewerOne) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(a, at(2));
+    const SentPacket lost = pair.tick_and_encode();
+    pair.tick();
+    pair.sender.request_mark(pair.peer);
+    const auto wide = pair.encode();  // needs `lost`
+    ASSERT_TRUE(wide);
+    pair.lose(lost);
+    const auto narrow = pair.encode();  // repeats the record
+    ASSERT_TRUE(narrow);
+    EXPECT_EQ(pair.receive(*narrow), Verdict::accepted);
+    pair.receiver.apply();
+    ASSERT_TRUE(pair.receiver.complete());
+    EXPECT_EQ(pair.receive(*wide), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.receiver.complete());
+}
+
+TEST(Receiver, Rule09CompleteTellsSinceWhenTheWorldIsLikeThis) {
+    Pair pair;
+    pair.spawn(at(1));
+    pair.exchange();
+    const Tick changed = pair.sender.tick();
+    for (int i = 0; i < 200; ++i) pair.exchange();
+    ASSERT_TRUE(pair.receiver.complete());
+    EXPECT_EQ(pair.receiver.complete()->since, changed);
+    EXPECT_GT(pair.receiver.complete()->tick, changed + 100);
+}
+
+// The client's own game
+
+TEST(Receiver, Rule13AReplicaThatTheGameDestroyedStaysAwayUntilItsTombstone) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1)), aimer = pair.spawn(Aim{entity, 1});
+    pair.exchange();
+    const NetId net_id = pair.sender.net_id(entity);
+    pair.mirror.destroy(pair.replica(entity));
+    for (int i = 0; i < 5; ++i) {
+        pair.world.set(entity, at(static_cast<float>(i)));
+        pair.world.set(aimer, Aim{entity, static_cast<float>(i)});
+        pair.exchange();
+        EXPECT_FALSE(pair.receiver.entity(net_id));
+        EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+    }
+    EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
+    EXPECT_EQ(pair.receiver.entity_count(), 1u);
+    EXPECT_EQ(pair.receiver.stats().refused_packets, 0u) << "its lanes are still followed";
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
+    const ecs::Entity next = pair.spawn(at(9));
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Position>(next).x, 9) << "the slot is as good as new";
+}
+
+TEST(Receiver, Rule13ADestroyedReplicaIsCountedWhenOnlyItsTombstoneTells) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.mirror.destroy(pair.replica(entity));
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
+    EXPECT_EQ(pair.receiver.entity_count(), 0u);
+}
+
+TEST(Receiver, LeavesTheGamesOwnEntitiesAndComponentsAlone) {
+    Pair pair;
+    const ecs::Entity own = pair.mirror.spawn(at(5), Wolf{});
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.mirror.set(pair.replica(entity), sim::Secret{3});
+    pair.world.set(entity, at(2));
+    pair.world.add<Wolf>(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.get<sim::Secret>(pair.replica(entity)).value, 3);
+    EXPECT_EQ(pair.receiver.net_id(own), 0u);
+    pair.receiver.reset();
+    EXPECT_EQ(pair.mirror.size(), 1u);
+    EXPECT_TRUE(pair.mirror.has<Wolf>(own));
+}
+
+TEST(Receiver, HooksMayDestroyReplicasWhileTheyAreApplied) {
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 10; ++i) entities.push_back(pair.spawn(at(1), Name{"x"}));
+    ecs::Hook hook =
+        pair.mirror.on_add<Position>([&](ecs::World& world, ecs::Entity entity, const Position&) {
+            if (entity.index % 2 == 0) world.destroy(entity);
+        });
+    pair.exchange();
+    for (int i = 0; i < 3; ++i) {
+        for (const ecs::Entity entity : entities) {
+            pair.world.set(entity, at(static_cast<float>(i + 2)));
+            pair.world.add<Wolf>(entity);
+        }
+        pair.exchange();
+        EXPECT_EQ(pair.mirror.size(), 5u);
+    }
+    EXPECT_EQ(pair.receiver.stats().suppressed, 5u);
+    EXPECT_EQ(pair.receiver.entity_count(), 5u);
+}
+
+// Applying
+
+TEST(Receiver, SpawnsWithAllComponentsAtOnceAndDestroysFirst) {
+    Pair pair;
+    const ecs::Entity old = pair.spawn(at(1));
+    pair.exchange();
+    std::string order;
+    ecs::Hook gone = pair.mirror.on_remove<Position>(
+        [&](ecs::World&, ecs::Entity, const Position&) { order += "destroy "; });
+    ecs::Hook come =
+        pair.mirror.on_add<Position>([&](ecs::World& world, ecs::Entity entity, const Position& p) {
+            EXPECT_TRUE(world.has<Name>(entity) && world.has<Wolf>(entity));
+            EXPECT_EQ(world.get<Name>(entity).text, "new");
+            EXPECT_EQ(p.x, 4);
+            order += "spawn ";
+        });
+    pair.world.destroy(old);
+    pair.spawn(at(4), Name{"new"}, Wolf{});
+    pair.exchange();
+    EXPECT_EQ(order, "destroy spawn ");
+}
+
+TEST(Receiver, ComponentsComeAndGoWithTheirHooks) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1), Name{"a"});
+    pair.exchange();
+    int added = 0, removed = 0, changed = 0;
+    ecs::Hook a = pair.mirror.on_add<Wolf>([&](ecs::World&, ecs::Entity) { ++added; });
+    ecs::Hook r = pair.mirror.on_remove<Name>([&](ecs::World&, ecs::Entity, const Name& name) {
+        EXPECT_EQ(name.text, "a");
+        ++removed;
+    });
+    ecs::Hook c =
+        pair.mirror.on_change<Position>([&](ecs::World&, ecs::Entity, const Position&) { ++changed; });
+    pair.world.add<Wolf>(entity);
+    pair.world.remove<Name>(entity);
+    pair.exchange();
+    EXPECT_EQ(added, 1);
+    EXPECT_EQ(removed, 1);
+    EXPECT_EQ(changed, 0) << "what did not change is not written";
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+TEST(Receiver, AnEntityWithoutComponentsIsReplicatedToo) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn();
+    pair.exchange();
+    EXPECT_TRUE(pair.replica(entity));
+    EXPECT_EQ(pair.mirror.size(), 1u);
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.size(), 0u);
+}
+
+TEST(Receiver, ManyPacketsBetweenTwoApplicationsShowOnlyTheLast) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    int added = 0;
+    ecs::Hook hook = pair.mirror.on_add<Position>([&](ecs::World&, ecs::Entity, const Position& p) {
+        EXPECT_EQ(p.x, 9);
+        ++added;
+    });
+    for (int i = 2; i < 10; ++i) {
+        pair.world.set(entity, at(static_cast<float>(i)));
+        pair.deliver(pair.tick_and_encode());
+    }
+    const ecs::Entity brief = pair.spawn(at(1));
+    pair.deliver(pair.tick_and_encode());
+    pair.world.destroy(brief);
+    pair.deliver(pair.tick_and_encode());
+    pair.receiver.apply();
+    EXPECT_EQ(added, 1);
+    EXPECT_EQ(pair.mirror.size(), 1u);
+}
+
+/// A packet with one delta whose baseline nobody has.
+std::vector<std::byte> baseless(std::uint32_t slot) {
+    StateHeader header;
+    header.tick = 900;
+    header.record_count = 1;
+    BitWriter out;
+    write_state_header(header, &out);
+    RecordHeaderWriter(header, &out).write({slot, RecordKind::delta, 7, 0});
+    out.write(0, 16);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    return bytes;
+}
+
+// Refused, healed, refused again: the slot asks again.
+TEST(Receiver, Rule04ASlotThatWasHealedAsksAgain) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
+        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
+        EXPECT_EQ(pair.receiver.stats().rebases, round) << "once for each time";
+        EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+        pair.world.set(entity, at(static_cast<float>(round + 1)));
+        pair.exchange();  // the sender rebases
+        EXPECT_EQ(pair.on_client<Position>(entity).x, static_cast<float>(round + 1));
+    }
+}
+
+TEST(Receiver, Rule09AMarkThatReachesBeforeTheFirstPacketIsNone) {
+    for (const std::uint32_t distance : {2u, 3u, 4u, 255u}) {
+        for (const std::uint32_t others : {0u, distance, distance - 1}) {
+            Pair pair;
+            StateHeader header;
+            header.tick = 9;
+            header.complete = {distance, others, 0};
+            BitWriter out;
+            write_state_header(header, &out);
+            std::vector<std::byte> bytes(out.byte_count());
+            out.copy_to(bytes);
+            EXPECT_EQ(pair.receiver.receive(3, bytes), Verdict::accepted);
+            pair.receiver.apply();
+            EXPECT_EQ(pair.receiver.complete().has_value(), distance == 2 && others == 2)
+                << distance << " back, of these without state " << others;
+        }
+    }
+}
+
+TEST(Receiver, ResetForgetsEverything) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1));
+    pair.spawn(Aim{a, 1});
+    pair.exchange();
+    EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
+    EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+    pair.receiver.reset();
+    EXPECT_TRUE(pair.receiver.rebases().empty());
+    EXPECT_EQ(pair.mirror.size(), 0u);
+    EXPECT_EQ(pair.receiver.entity_count(), 0u);
+    EXPECT_FALSE(pair.receiver.complete() || pair.receiver.newest_tick());
+    const Sender::Peer anew = pair.sender.add_peer();
+    std::byte room[1300];
+    pair.sender.update(pair.next_tick++);
+    const std::size_t size = pair.sender.encode(anew, 1, 1100, room);
+    EXPECT_EQ(pair.receiver.receive(1, {room, size}), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+// Bytes from the network
+
+/// Payloads of every kind that a busy pair exchanges, with the receiver as it was before each.
+class BusyPair {
+public:
+    explicit BusyPair(std::uint64_t seed)
+        : director(pair.world, seed,
+                   {.max_entities = 25, .operations = 8, .churn = 0.3, .cluster = 0, .idle = 0}),
+          random(seed) {}
+
+    SentPacket next() {
+        for (;;) {
+            director.step();
+            pair.tick();
+            if (const auto packet = pair.encode()) return *packet;
+        }
+    }
+    void settle(const SentPacket& packet) {
+        if (random.chance(0.2)) {
+            pair.lose(packet);
+        } else {
+            pair.deliver(packet);
+        }
+        pair.forward_rebases();
+        if (random.chance(0.5)) pair.receiver.apply();
+    }
+    std::string state() const { return state_of(pair.receiver, pair.schema); }
+
+    Pair pair;
+    sim::Director director;
+    sim::Random random;
+};
+
+TEST(Receiver, EveryTruncatedPrefixOfAPayloadIsRefusedWhole) {
+    BusyPair busy(1);
+    for (int round = 0; round < 60; ++round) {
+        const SentPacket packet = busy.next();
+        const std::string before = busy.state();
+        for (std::size_t size = 0; size < packet.bytes.size(); ++size) {
+            const std::unique_ptr<std::byte[]> exact(new std::byte[size]);
+            std::copy_n(packet.bytes.data(), size, exact.get());
+            ASSERT_NE(busy.pair.receiver.receive(packet.number, {exact.get(), size}), Verdict::accepted)
+                << size << " bytes";
+        }
+        ASSERT_EQ(busy.state(), before);
+        busy.settle(packet);
+    }
+}
+
+// Goal: any bytes are safe, and what is not accepted changes nothing.
+// Method: flipped bits, spliced packets and noise, against the receiver's whole state.
+TEST(Receiver, DamagedPayloadsAreTakenWholeOrNotAtAll) {
+    BusyPair busy(2);
+    std::vector<SentPacket> past;
+    int accepted = 0, others = 0;
+    for (int round = 0; round < 150; ++round) {
+        const SentPacket packet = busy.next();
+        const std::string before = busy.state();
+        for (int attempt = 0; attempt < 60; ++attempt) {
+            std::vector<std::byte> bytes = packet.bytes;
+            switch (busy.random.below(4)) {
+                case 0:
+                    for (std::byte& byte : bytes) byte = static_cast<std::byte>(busy.random.below(256));
+                    break;
+                case 1:
+                    if (!past.empty()) {
+                        const auto& other =
+                            past[busy.random.below(static_cast<std::uint32_t>(past.size()))].bytes;
+                        const std::size_t cut = busy.random.below(static_cast<std::uint32_t>(bytes.size()));
+                        bytes.resize(cut);
+                        if (cut < other.size())
+                            bytes.insert(bytes.end(), other.begin() + static_cast<std::ptrdiff_t>(cut),
+                                         other.end());
+                    }
+                    break;
+                default:
+                    for (std::uint32_t flips = 1 + busy.random.below(3); flips > 0; --flips) {
+                        const std::uint32_t bit =
+                            busy.random.below(static_cast<std::uint32_t>(bytes.size() * 8));
+                        bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+                    }
+            }
+            // On a copy's behalf: what is accepted spoils this receiver, so it gets a new one.
+            ecs::World world;
+            Receiver victim(world, busy.pair.schema);
+            for (const SentPacket& old : past) static_cast<void>(victim.receive(old.number, old.bytes));
+            const std::string clean = state_of(victim, busy.pair.schema);
+            const Verdict verdict = victim.receive(packet.number, bytes);
+            (verdict == Verdict::accepted ? accepted : others) += 1;
+            ASSERT_TRUE(verdict == Verdict::accepted || state_of(victim, busy.pair.schema) == clean);
+            victim.apply();
+            ASSERT_TRUE(world.is_consistent());
+        }
+        ASSERT_EQ(busy.state(), before);
+        busy.pair.deliver(packet);
+        past.push_back(packet);
+        if (past.size() > 12) {
+            // A fresh start keeps the victims' past short.
+            past.clear();
+            const Sender::Peer old = busy.pair.peer;
+            busy.pair.sender.remove_peer(old);
+            busy.pair.peer = busy.pair.sender.add_peer();
+            busy.pair.receiver.reset();
+        }
+    }
+    EXPECT_GT(accepted, 50);
+    EXPECT_GT(others, 1'000);
+}
+
+}  // namespace
+}  // namespace shoal::replication

@@ -1,0 +1,625 @@
+#include "replication/sender.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "replication/bits.h"
+#include "replication/state_packet.h"
+#include "tests/replication/support/world.h"
+#include "tests/support/allocations.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Aim;
+using sim::Counters;
+using sim::Name;
+using sim::Position;
+using sim::Wolf;
+
+Position at(float x) {
+    return {x, 0, 0};
+}
+
+// Versions
+
+TEST(Sender, Rule01AnEmptyDeltaIsSentWhileANewerRecordIsInFlight) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(entity, at(2));
+    const SentPacket b = pair.tick_and_encode();
+    pair.world.set(entity, at(1));
+    const SentPacket empty = pair.tick_and_encode();
+    EXPECT_EQ(pair.sender.stats(pair.peer).empty_records, 1u);
+    pair.deliver(b);
+    pair.deliver(empty);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
+}
+
+TEST(Sender, Rule01ARecordDeclaredLostMayHaveArrivedAllTheSame) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(entity, at(2));
+    const SentPacket b = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(b), Receiver::Verdict::accepted);  // and its acknowledgement is lost
+    pair.world.set(entity, at(1));
+    pair.lose(b);
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
+    EXPECT_EQ(pair.sender.stats(pair.peer).empty_records, 1u);
+}
+
+TEST(Sender, Rule01AnEmptyDeltaIsRepeatedUntilOneArrives) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(entity, at(2));
+    const SentPacket b = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(b), Receiver::Verdict::accepted);
+    pair.world.set(entity, at(1));
+    SentPacket empty = pair.tick_and_encode();
+    pair.lose(b);
+    for (int i = 0; i < 5; ++i) {
+        pair.lose(empty);
+        empty = pair.tick_and_encode();
+    }
+    pair.deliver(empty);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
+    pair.tick();
+    EXPECT_FALSE(pair.encode()) << "and then no more";
+}
+
+TEST(Sender, Rule01SkippingMakesQuietButAcknowledgesNothing) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    for (int i = 0; i < 20; ++i) {  // changes that are none
+        pair.world.set(entity, at(1));
+        pair.tick();
+        EXPECT_FALSE(pair.encode());
+    }
+    pair.world.set(entity, at(5));
+    EXPECT_EQ(pair.exchange(), 1);  // from the only version that the peer has
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 5);
+    EXPECT_EQ(pair.receiver.stats().refused_packets, 0u);
+}
+
+TEST(Sender, WhatIsLostIsDecidedAnew) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    const SentPacket first = pair.tick_and_encode();
+    pair.world.set(entity, at(2));
+    pair.lose(first);
+    EXPECT_EQ(pair.exchange(), 1);
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
+    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
+}
+
+TEST(Sender, ALostPacketSaysNothingOfEntitiesSentSince) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(entity, at(2));
+    const SentPacket old = pair.tick_and_encode();
+    pair.world.set(entity, at(3));
+    const SentPacket newer = pair.tick_and_encode();
+    pair.lose(old);
+    pair.tick();
+    EXPECT_FALSE(pair.encode()) << "the newer record is still on its way";
+    pair.deliver(newer);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 3);
+}
+
+TEST(Sender, Rule06AnEvictedBaselineMakesTheRecordWhole) {
+    SenderOptions options;
+    options.history_s = 0.1;  // 6 ticks
+    Pair pair(options);
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    for (int i = 0; i < 20; ++i) {  // nothing arrives
+        pair.world.set(entity, at(static_cast<float>(i)));
+        pair.lose(pair.tick_and_encode());
+    }
+    const std::uint64_t whole_before = pair.sender.stats(pair.peer).whole_records;
+    pair.world.set(entity, at(30));
+    pair.exchange();
+    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, whole_before + 1);
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 30);
+    EXPECT_EQ(pair.receiver.entity_count(), 1u) << "the same entity still";
+}
+
+TEST(Sender, Rule06AnOldVersionStaysABaselineWhileNothingChanges) {
+    SenderOptions options;
+    options.history_s = 0.1;
+    Pair pair(options);
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    for (int i = 0; i < 500; ++i) pair.exchange();
+    const std::uint64_t whole_before = pair.sender.stats(pair.peer).whole_records;
+    pair.world.set(entity, at(2));
+    pair.exchange();
+    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, whole_before);
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
+}
+
+// Slots
+
+TEST(Sender, Rule08ATombstoneIsRepeatedWhenLostAndItsAckFreesTheSlot) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.destroy(entity);
+    for (int i = 0; i < 5; ++i) {
+        pair.lose(pair.tick_and_encode());
+        EXPECT_EQ(pair.sender.stats(pair.peer).slots, 1u);
+    }
+    pair.exchange();
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    EXPECT_EQ(pair.mirror.size(), 0u);
+    pair.tick();
+    EXPECT_FALSE(pair.encode());
+}
+
+TEST(Sender, Rule08OptingOutAndInAgainOpensANewSlotFromNothing) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    const NetId first = pair.sender.net_id(entity);
+    pair.world.remove<Replicated>(entity);
+    const SentPacket gone = pair.tick_and_encode();
+    pair.world.add<Replicated>(entity);
+    const SentPacket back = pair.tick_and_encode();
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 2u);
+    EXPECT_EQ(pair.receive(back), Receiver::Verdict::accepted);  // overtakes
+    pair.receiver.apply();
+    EXPECT_EQ(pair.mirror.size(), 2u);
+    EXPECT_EQ(pair.receive(gone), Receiver::Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.mirror.size(), 1u);
+    EXPECT_NE(pair.sender.net_id(entity), first);
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
+}
+
+TEST(Sender, AnEntityThatThePeerNeverHeardOfNeedsNoTombstone) {
+    Pair pair;
+    pair.exchange();
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.tick();
+    pair.world.destroy(entity);
+    pair.tick();
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).pending, 0u);
+}
+
+TEST(Sender, ASlotUsedAgainIsNotMovedByFatesOfItsFormerEntity) {
+    Pair pair;
+    const ecs::Entity old = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(old, at(2));
+    const SentPacket delta = pair.tick_and_encode();
+    pair.world.destroy(old);
+    const SentPacket gone = pair.tick_and_encode();
+    pair.deliver(gone);
+    const ecs::Entity entity = pair.spawn(at(7));
+    const SentPacket fresh = pair.tick_and_encode();
+    pair.tell(delta, true);  // late news
+    pair.lose(fresh);
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 7);
+    EXPECT_EQ(pair.mirror.size(), 1u);
+}
+
+TEST(Sender, Rule04ARebasedSlotStartsFromNothing) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.sender.rebase(pair.peer, 0);
+    pair.sender.rebase(pair.peer, 63);         // never used
+    pair.sender.rebase(pair.peer, 123456789);  // never will be
+    pair.exchange();
+    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
+    pair.world.set(entity, at(2));
+    pair.exchange();
+    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
+    EXPECT_EQ(pair.mirror.size(), 1u);
+}
+
+TEST(Sender, Rule04ADestroyedEntityWhoseSlotWasJustRebasedStillGetsItsTombstone) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.sender.rebase(pair.peer, 0);
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.size(), 0u) << "a zombie";
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+}
+
+TEST(Sender, Rule04ARebaseIgnoresFatesOfWhatWasSentBefore) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(entity, at(2));
+    const SentPacket before = pair.tick_and_encode();
+    pair.tick();
+    pair.sender.rebase(pair.peer, 0);
+    pair.deliver(before);
+    pair.exchange();
+    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
+    EXPECT_TRUE(pair.sender.is_settled(pair.peer));
+}
+
+// Completeness
+
+TEST(Sender, Rule09AMarkNamesTheOldestUndecidedPacketWithANewestRecord) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
+    pair.exchange();
+    pair.world.set(a, at(3));
+    const SentPacket holds_a = pair.tick_and_encode();
+    pair.world.set(b, at(4));
+    const SentPacket holds_b = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(holds_b), Receiver::Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_FALSE(pair.receiver.complete()) << "a's record is missing";
+    EXPECT_EQ(pair.receive(holds_a), Receiver::Verdict::accepted);
+    pair.receiver.apply();
+    ASSERT_TRUE(pair.receiver.complete());
+    EXPECT_EQ(pair.receiver.complete()->tick, holds_b.tick);
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+TEST(Sender, Rule09ASupersededRecordIsNotNeeded) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(a, at(3));
+    pair.tick_and_encode();  // lost, and nobody knows yet
+    pair.world.set(a, at(4));
+    const SentPacket second = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(second), Receiver::Verdict::accepted);
+    pair.receiver.apply();
+    ASSERT_TRUE(pair.receiver.complete());
+    EXPECT_EQ(pair.receiver.complete()->tick, second.tick);
+}
+
+TEST(Sender, Rule09NoMarkWhileSomethingIsLeftToSend) {
+    Pair pair;
+    for (int i = 0; i < 200; ++i) pair.spawn(at(static_cast<float>(i) / 4), Counters{i, 99, i, 0, 0, 0, 0});
+    int partial = 0;
+    for (int i = 0; i < 600 && !pair.receiver.complete(); ++i) {
+        pair.exchange_one(200);
+        if (pair.sender.stats(pair.peer).pending > 0) {
+            EXPECT_FALSE(pair.receiver.complete());
+            ++partial;
+        }
+    }
+    EXPECT_GT(partial, 10);
+    EXPECT_TRUE(pair.receiver.complete());
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+TEST(Sender, Rule09SettledIsOnlySaidWhenThePeerIsCompleteIndeed) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
+    pair.exchange();
+    pair.world.set(a, at(3));
+    const SentPacket first = pair.tick_and_encode();
+    pair.world.set(b, at(4));
+    const SentPacket missing = pair.tick_and_encode();
+    pair.world.set(a, at(5));
+    const SentPacket last = pair.tick_and_encode();
+    pair.deliver(last);
+    pair.deliver(first);
+    pair.receiver.apply();
+    EXPECT_FALSE(pair.receiver.complete()) << "it cannot know what the missing packet held";
+    EXPECT_FALSE(pair.sender.is_settled(pair.peer));
+    pair.lose(missing);
+    const std::optional<SentPacket> again =
+        pair.encode();  // all is known by now, so its mark needs itself only
+    ASSERT_TRUE(again);
+    pair.deliver(*again);
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.receiver.complete());
+    EXPECT_TRUE(pair.sender.is_settled(pair.peer));
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+// Packets of other things, and numbers left out, are nothing to wait for.
+TEST(Sender, Rule09NumbersWithoutStateDoNotHoldCompletenessUp) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
+    pair.exchange();
+    pair.world.set(a, at(3));
+    const SentPacket first = pair.tick_and_encode();
+    pair.next_number += 5;
+    pair.world.set(b, at(4));
+    const SentPacket second = pair.tick_and_encode();
+    pair.deliver(second);
+    pair.receiver.apply();
+    EXPECT_FALSE(pair.receiver.complete()) << "the first one is missing";
+    EXPECT_FALSE(pair.sender.is_settled(pair.peer));
+    pair.deliver(first);
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.receiver.complete());
+    EXPECT_TRUE(pair.sender.is_settled(pair.peer));
+    EXPECT_FALSE(pair.encode()) << "and nothing more is said";
+}
+
+TEST(Sender, Rule09AMarkThatIsLostIsRepeatedInTheSameTick) {
+    Pair pair;
+    pair.spawn(at(1));
+    SentPacket packet = pair.tick_and_encode();
+    for (int i = 0; i < 3; ++i) {
+        pair.lose(packet);
+        const std::optional<SentPacket> again = pair.encode();
+        ASSERT_TRUE(again);
+        packet = *again;
+    }
+    EXPECT_FALSE(pair.sender.is_settled(pair.peer));
+    pair.deliver(packet);
+    EXPECT_TRUE(pair.sender.is_settled(pair.peer));
+    pair.receiver.apply();
+    EXPECT_EQ(pair.receiver.complete()->tick, pair.sender.tick());
+}
+
+// Fates
+
+TEST(Sender, Rule14FatesOfUnknownPacketsAndSecondFatesChangeNothing) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(entity, at(2));
+    const SentPacket packet = pair.tick_and_encode();
+    pair.sender.on_fate(pair.peer, 999, true);
+    pair.sender.on_fate(pair.peer, 0, false);
+    pair.deliver(packet);
+    pair.lose(packet);  // never twice from net/, but harmless
+    pair.tick();
+    EXPECT_FALSE(pair.encode());
+    EXPECT_EQ(pair.sender.stats(pair.peer).pending, 0u);
+}
+
+TEST(Sender, Rule14FatesMayComeInAnyOrder) {
+    Pair pair({}, {}, 0xfffffff8u, 0xfffffff0u);  // ticks and packet numbers wrap on the way
+    const ecs::Entity entity = pair.spawn(at(0)), other = pair.spawn(at(0));
+    sim::Random random(1);
+    std::vector<SentPacket> open;
+    for (int i = 1; i < 400; ++i) {
+        pair.world.set(random.chance(0.5) ? entity : other, at(static_cast<float>(random.below(4))));
+        pair.tick();
+        if (const auto packet = pair.encode()) open.push_back(*packet);
+        while (open.size() > 8) {
+            const std::size_t which = random.below(static_cast<std::uint32_t>(open.size()));
+            const bool arrives = random.chance(0.6);
+            const bool accepted = arrives && pair.receive(open[which]) == Receiver::Verdict::accepted;
+            pair.tell(open[which], accepted && random.chance(0.8));  // some acknowledgements are lost
+            open.erase(open.begin() + static_cast<std::ptrdiff_t>(which));
+            pair.forward_rebases();
+            pair.receiver.apply();
+        }
+    }
+    for (const SentPacket& packet : open) pair.lose(packet);
+    for (int i = 0; i < 3; ++i) pair.exchange();
+    EXPECT_TRUE(pair.worlds_are_equal());
+    EXPECT_EQ(pair.receiver.stats().malformed_packets, 0u);
+}
+
+// Goal: slots of entities that are gone are used again, beyond the first word of 64, too.
+TEST(Sender, FreedSlotsAreUsedAgain) {
+    Pair pair;
+    for (int round = 0; round < 3; ++round) {
+        std::vector<ecs::Entity> entities;
+        for (int i = 0; i < 130; ++i) entities.push_back(pair.spawn(at(1)));
+        pair.exchange();
+        pair.receiver.for_each_version(
+            [&](std::uint32_t slot, std::uint32_t, Tick, const Image&) { ASSERT_LT(slot, 130u) << round; });
+        for (const ecs::Entity entity : entities) pair.world.destroy(entity);
+        pair.exchange();
+        pair.exchange();
+        EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    }
+}
+
+StateHeader header_of(const SentPacket& packet) {
+    BitReader in(packet.bytes);
+    const StateHeader header = read_state_header(in);
+    EXPECT_TRUE(in.ok());
+    return header;
+}
+
+// Goal: an ack that comes after that of a newer packet moves nothing back: neither the baseline, to a version
+// that the receiver dropped (a rebase would heal it, so there must be none), nor the anchor.
+TEST(Sender, ALateAckDoesNotMoveTheBaselineBack) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    const SentPacket first = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(first), Receiver::Verdict::accepted);
+    pair.world.set(entity, at(2));
+    const SentPacket second = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(second), Receiver::Verdict::accepted);
+    pair.tell(second, true);
+    pair.world.set(entity, at(3));
+    const SentPacket third = pair.tick_and_encode();  // a delta from the second
+    EXPECT_EQ(pair.receive(third), Receiver::Verdict::accepted);
+    pair.receiver.apply();
+    pair.tell(first, true);
+    pair.world.set(entity, at(4));
+    const SentPacket fourth = pair.tick_and_encode();
+    ASSERT_TRUE(header_of(fourth).anchor);
+    EXPECT_EQ(header_of(fourth).anchor->distance, fourth.number - second.number);
+    EXPECT_EQ(pair.receive(fourth), Receiver::Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 4);
+    EXPECT_EQ(pair.receiver.stats().rebases, 0u);
+}
+
+// Goal: the sender names an anchor, and says complete, exactly as far back as the format and the receiver
+// allow.
+TEST(Sender, DistancesEndWhereTheFormatDoes) {
+    for (std::uint64_t distance = 250; distance <= 260; ++distance) {
+        SCOPED_TRACE(distance);
+        const bool is_near = distance <= kMaxPacketDistance;
+        Pair anchored;
+        const ecs::Entity a = anchored.spawn(at(1));
+        const SentPacket start = anchored.tick_and_encode();
+        anchored.deliver(start);
+        anchored.receiver.apply();
+        anchored.next_number = start.number + distance;
+        anchored.world.set(a, at(2));
+        const SentPacket packet = anchored.tick_and_encode();
+        ASSERT_EQ(packet.number, start.number + distance);
+        EXPECT_EQ(header_of(packet).anchor.has_value(), is_near);
+        EXPECT_EQ(anchored.receive(packet), Receiver::Verdict::accepted);
+        anchored.receiver.apply();
+        EXPECT_EQ(anchored.on_client<Position>(a).x, 2);
+
+        Pair undecided;
+        const ecs::Entity b = undecided.spawn(at(1)), c = undecided.spawn(at(1));
+        undecided.exchange();
+        undecided.world.set(b, at(2));
+        const SentPacket open = undecided.tick_and_encode();
+        EXPECT_EQ(undecided.receive(open), Receiver::Verdict::accepted);  // nobody has told the sender
+        undecided.next_number = open.number + distance;
+        undecided.world.set(c, at(2));
+        const SentPacket last = undecided.tick_and_encode();
+        ASSERT_EQ(header_of(last).complete.has_value(), is_near);
+        EXPECT_EQ(undecided.receive(last), Receiver::Verdict::accepted);
+        undecided.receiver.apply();
+        EXPECT_EQ(undecided.receiver.complete().has_value(), is_near);
+    }
+}
+
+// Little room
+
+TEST(Sender, EveryEntityGetsItsTurnInLittleRoom) {
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 300; ++i) entities.push_back(pair.spawn(at(0), Counters{i, 0, 0, 0, 0, 0, 0}));
+    std::map<std::uint32_t, Tick> heard;
+    Tick longest = 0;
+    for (int tick = 1; tick <= 900; ++tick) {
+        for (const ecs::Entity entity : entities) pair.world.set(entity, at(static_cast<float>(tick % 60)));
+        pair.exchange_one(150);
+        pair.receiver.for_each_version(
+            [&](std::uint32_t slot, std::uint32_t, Tick version, const Image&) { heard[slot] = version; });
+        if (tick > 300)
+            for (const auto& [slot, version] : heard)
+                longest = std::max(longest, pair.sender.tick() - version);
+    }
+    EXPECT_EQ(heard.size(), entities.size());
+    EXPECT_LT(longest, 120u);
+}
+
+TEST(Sender, ARecordLargerThanTheCapacityTravelsAlone) {
+    Pair pair;
+    pair.spawn(Name{"abcdefghijkl"}, Counters{-1, ~0ull, -1, -1, -1, 9, 9}, sim::Body{}, Position{1, 2, 3});
+    pair.spawn(at(1));
+    pair.tick();
+    const auto large = pair.encode(8);
+    ASSERT_TRUE(large);
+    EXPECT_GT(large->bytes.size(), 8u);
+    pair.deliver(*large);
+    pair.deliver(*pair.encode(1'000));
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+// Cost
+
+TEST(Sender, AnIdleTickSendsNothingAndReadsNoEntity) {
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 500; ++i) entities.push_back(pair.spawn(at(1)));
+    while (pair.exchange() > 0) {
+    }
+    // A value that changed behind everybody's back stays unseen: nobody looks.
+    for (const ecs::Entity entity : entities) pair.world.unsafe_raw_unmarked<Position>(entity)->x = 50;
+    const std::uint64_t records = pair.sender.stats(pair.peer).records_sent;
+    const std::size_t allocations = test::allocations();
+    int packets = 0;
+    for (int i = 0; i < 600; ++i) {
+        pair.tick();
+        while (const auto packet = pair.encode()) {
+            pair.deliver(*packet);
+            ++packets;
+        }
+    }
+    EXPECT_EQ(pair.sender.stats(pair.peer).records_sent, records);
+    EXPECT_LE(packets, 11) << "a heartbeat a second";
+    EXPECT_LE(test::allocations() - allocations, 11u * 8) << "what the test itself allocates";
+}
+
+TEST(Sender, PeersWithTheSameBaselineGetTheSameBits) {
+    Pair pair;
+    const Sender::Peer second = pair.sender.add_peer();
+    const ecs::Entity entity = pair.spawn(at(1), Name{"both"});
+    for (int i = 0; i < 5; ++i) {
+        pair.world.set(entity, at(static_cast<float>(i)));
+        const SentPacket packet = pair.tick_and_encode();
+        std::byte room[1300];
+        const std::size_t size = pair.sender.encode(second, packet.number, 1100, room);
+        EXPECT_EQ(std::vector<std::byte>(room, room + size), packet.bytes);
+        pair.tell(packet, true);
+        pair.sender.on_fate(second, packet.number, true);
+    }
+}
+
+TEST(Sender, APeerThatComesLaterGetsEverythingAndLeavesNothingBehind) {
+    Pair pair;
+    for (int i = 0; i < 100; ++i) pair.spawn(at(1));
+    pair.exchange();
+    for (int round = 0; round < 5; ++round) {
+        const Sender::Peer late = pair.sender.add_peer();
+        EXPECT_EQ(late, 1u) << "numbers are used again";
+        EXPECT_EQ(pair.sender.stats(late).pending, 100u);
+        EXPECT_EQ(pair.sender.stats(late).records_sent, 0u);
+        pair.sender.remove_peer(late);
+        pair.exchange();
+    }
+}
+
+// Wire
+
+std::vector<int> numbers(const SentPacket& packet) {
+    std::vector<int> out;
+    for (const std::byte byte : packet.bytes) out.push_back(std::to_integer<int>(byte));
+    return out;
+}
+
+TEST(StatePayload, EachKindIsPinnedAsBytes) {
+    struct Spot {
+        std::uint8_t x = 0, y = 0;
+    };
+    Schema schema;
+    schema.component<Spot>("spot");
+    ecs::World world;
+    Sender sender(world, schema);
+    const Sender::Peer peer = sender.add_peer();
+    std::uint64_t number = 1;
+    const auto packet = [&](Tick tick) {
+        sender.update(tick);
+        std::byte room[1300];
+        const std::size_t size = sender.encode(peer, number, 1000, room);
+        sender.on_fate(peer, number++, true);
+        return numbers({0, tick, {room, room + size}});
+    };
+    const ecs::Entity entity = world.spawn(Replicated{}, Spot{5, 6});
+    EXPECT_EQ(packet(0x01020304), (std::vector<int>{8, 6, 4, 2, 130, 192, 0, 0, 0, 0, 89, 96, 0}));
+    world.set(entity, Spot{5, 7});
+    EXPECT_EQ(packet(0x01020305), (std::vector<int>{161, 32, 20, 20}));
+    world.destroy(entity);
+    EXPECT_EQ(packet(0x01020306), (std::vector<int>{161, 32, 0}));
+    EXPECT_EQ(packet(0x01020306 + 60), (std::vector<int>{241, 128, 248, 58, 0}));
+}
+
+}  // namespace
+}  // namespace shoal::replication

@@ -1,0 +1,283 @@
+#include "replication/server.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/replication/support/link.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Position;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span(text));
+}
+
+TEST(Server, BringsEveryPeerTheWorld) {
+    Link link;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 50; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
+    link.add();
+    link.add();
+    link.run(20);
+    EXPECT_EQ(link.listener.joins, 2);
+    Link::Player& late = link.add();
+    for (int i = 0; i < 30; ++i) {
+        for (const ecs::Entity entity : entities)
+            link.world.set(entity, Position{static_cast<float>(i), 0, 0});
+        link.step();
+    }
+    link.run(10);
+    for (const auto& player : link.players) EXPECT_TRUE(link.is_equal(*player));
+    EXPECT_EQ(late.world.size(), 50u);
+    int peers = 0;
+    link.server.for_each_peer([&](net::PeerId peer) {
+        ++peers;
+        EXPECT_EQ(link.server.peer_stats(peer).pending, 0u);
+        EXPECT_EQ(link.server.peer_stats(peer).slots, 50u);
+    });
+    EXPECT_EQ(peers, 3);
+}
+
+// The connection allows 4 kB/s, the Sender far more: it waits, loses nothing, and nobody hears of old state.
+TEST(Server, ObeysTheRateOfTheConnection) {
+    ServerOptions options = Link::default_options();
+    options.host.connection.max_bytes_per_second = 4'000;
+    Link link(options);
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 300; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
+    link.add();
+    link.run(5);
+    const auto& sent = link.server.host().stats(link.listener.last).bytes_sent;
+    const std::uint64_t before = sent;
+    for (int i = 0; i < 600; ++i) {
+        for (const ecs::Entity entity : entities)
+            link.world.set(entity, Position{static_cast<float>(i), static_cast<float>(i % 7), 0});
+        link.step();
+    }
+    EXPECT_NEAR(static_cast<double>(sent - before), 12'000 + 40'000, 8'000) << "the first burst, then 4 kB/s";
+    link.run(120);
+    EXPECT_TRUE(link.is_equal(*link.players[0]));
+}
+
+TEST(Server, CountsTicksFromTheFirstOneOnThroughTheWrap) {
+    ServerOptions options = Link::default_options();
+    options.first_tick = 0xffffffff;
+    Link link(options);
+    EXPECT_EQ(link.server.tick(link.now), 0xffffffffu);
+    EXPECT_EQ(link.server.tick(link.now), 0u);
+    EXPECT_EQ(link.server.current_tick(), 0u);
+}
+
+TEST(Server, ResendBringsEveryoneToTheLastTickWithoutANewOne) {
+    Link link;
+    link.add();
+    link.run(10);
+    const ecs::Entity entity = link.world.spawn(Replicated{}, Position{});
+    link.run(5);
+    link.is_cut = true;
+    link.world.set(entity, Position{5, 0, 0});
+    const Tick last = link.server.tick(link.now);
+    link.run(0);
+    for (int i = 0; i < 5; ++i) link.step(false);
+    EXPECT_FALSE(link.server.is_settled());
+    link.is_cut = false;
+    for (int i = 0; i < 200 && !link.server.is_settled(); ++i) link.step(false);
+    EXPECT_TRUE(link.server.is_settled());
+    EXPECT_EQ(link.server.current_tick(), last);
+    ASSERT_TRUE(link.players[0]->client.receiver().complete());
+    EXPECT_EQ(link.players[0]->client.receiver().complete()->tick, last);
+    EXPECT_TRUE(link.is_equal(*link.players[0]));
+}
+
+TEST(Server, Rule15ResendGoesOnAsTheRateAllowsWhileTimePassesWithoutTicks) {
+    ServerOptions options = Link::default_options();
+    options.host.connection.max_bytes_per_second = 4'000;
+    Link link(options);
+    link.add();
+    link.run(10);
+    for (int i = 0; i < 1'000; ++i)
+        link.world.spawn(Replicated{}, sim::Counters{i * 1'000'000'000'000ll, 5, 6, 7, 8, 9, 10});
+    link.step();
+    EXPECT_FALSE(link.is_equal(*link.players[0])) << "it does not fit into the first burst";
+    for (int i = 0; i < 1'200 && !link.server.is_settled(); ++i) link.step(false);
+    EXPECT_TRUE(link.server.is_settled());
+    EXPECT_TRUE(link.is_equal(*link.players[0]));
+}
+
+// Changes wait for a tick, but what a tick left over goes with poll().
+TEST(Server, PollSendsWhatTheRateDidNotAllowBefore) {
+    ServerOptions options = Link::default_options();
+    options.host.connection.max_bytes_per_second = 4'000;
+    Link link(options);
+    link.add();
+    link.run(10);
+    for (int i = 0; i < 1'000; ++i)
+        link.world.spawn(Replicated{}, sim::Counters{i * 1'000'000'000'000ll, 5, 6, 7, 8, 9, 10});
+    link.step();
+    link.world.spawn(Replicated{}, Position{1, 2, 3});
+    for (int i = 0; i < 1'200; ++i) {
+        link.now += std::chrono::microseconds(16'667);
+        link.exchange();
+        link.server.poll(link.now);
+        link.exchange();
+        link.players[0]->client.update(link.now);
+    }
+    EXPECT_EQ(link.players[0]->world.size(), 1'000u) << "all of the tick, and no more";
+}
+
+TEST(Server, RefusesWhomTheGameDoesNotWantWithItsReason) {
+    Link link;
+    link.listener.says_no = "members only";
+    Link::Player& player = link.add();
+    link.run(30);
+    EXPECT_FALSE(player.client.is_connected());
+    EXPECT_EQ(player.listener.leaves, 1);
+    EXPECT_NE(player.client.failure().find("members only"), std::string::npos) << player.client.failure();
+    EXPECT_EQ(link.listener.joins, 0);
+}
+
+TEST(Server, TakesConnectTokensOnceAndTellsTheGameWhoComes) {
+    ServerOptions options = Link::default_options();
+    options.host.tokens.backend_key = net::Key(seed_of(9));
+    options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
+    Link link(options);
+    const net::TokenRequest request{5, 42, 1000, options.host.tokens.servers, {},
+                                    net::public_key(net::server_key())};
+    const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
+    ASSERT_TRUE(token);
+    Link::Player& first = link.add();
+    first.client.connect(link.wire.address, *token);
+    link.run(10);
+    EXPECT_TRUE(first.client.is_connected());
+    EXPECT_EQ(link.listener.client_id, 42u);
+    Link::Player& second = link.add();
+    second.client.connect(link.wire.address, *token);
+    link.run(10);
+    EXPECT_FALSE(second.client.is_connected());
+    EXPECT_EQ(second.client.failure(), "refused: no valid connect token: connect token used before");
+}
+
+TEST(Server, RefusesAnotherSchemaNamingTheComponent) {
+    struct Extra {
+        int value = 0;
+    };
+    Schema other = game_schema();
+    other.component<Extra>("extra");
+    Link link;
+    Link::Player& player = link.add(other);
+    link.run(30);
+    EXPECT_FALSE(player.client.is_connected());
+    EXPECT_NE(player.client.failure().find("'extra' is unknown to the server"), std::string::npos)
+        << player.client.failure();
+}
+
+TEST(Server, GivesMessagesToTheGameAndBack) {
+    Link link;
+    Link::Player& player = link.add();
+    link.run(10);
+    EXPECT_EQ(player.client.send_message(net::Channel::reliable, bytes_of("hello")), net::SendResult::queued);
+    EXPECT_EQ(player.client.send_message(net::Channel::unreliable, {}), net::SendResult::queued);
+    link.run(5);
+    std::sort(link.listener.messages.begin(), link.listener.messages.end());  // channels are not in order
+    EXPECT_EQ(link.listener.messages, (std::vector<std::string>{"", "hello"}));
+    EXPECT_EQ(link.server.send_message(link.listener.last, net::Channel::reliable, bytes_of("welcome")),
+              net::SendResult::queued);
+    link.run(5);
+    EXPECT_EQ(player.listener.messages, (std::vector<std::string>{"welcome"}));
+}
+
+TEST(Server, KicksWithAReasonAndForgets) {
+    Link link;
+    Link::Player& player = link.add();
+    link.world.spawn(Replicated{}, Position{});
+    link.run(10);
+    net::PeerId peer;
+    link.server.for_each_peer([&](net::PeerId id) { peer = id; });
+    link.server.disconnect(peer, "too noisy", link.now);
+    link.run(10);
+    EXPECT_EQ(link.listener.leaves, 1);
+    EXPECT_NE(player.listener.last_text.find("too noisy"), std::string::npos);
+    EXPECT_EQ(player.world.size(), 1u) << "the replicas stay until the next connect";
+    EXPECT_EQ(link.server.peer_stats(peer).slots, 0u);
+    EXPECT_EQ(link.server.send_message(peer, net::Channel::reliable, bytes_of("x")),
+              net::SendResult::not_connected);
+    player.client.connect(link.wire.address);
+    player.client.update(link.now);
+    EXPECT_EQ(player.world.size(), 0u);
+    link.run(20);
+    EXPECT_TRUE(link.is_equal(player));
+    EXPECT_EQ(link.listener.joins, 2);
+}
+
+/// A client that says what it likes.
+struct Rogue final : net::Handler {
+    explicit Rogue(Link& in)
+        : link(in),
+          wire(in, net::Address::ipv4(10, 0, 0, 99, 5000)),
+          endpoint(config(in.schema), *this, wire) {
+        endpoint.connect(link.wire.address, {}, link.now);
+    }
+    static net::ClientConfig config(const Schema& schema) {
+        net::ClientConfig out;
+        out.protocol_id = 5;
+        out.schema_hash = schema.hash();
+        out.seed = seed_of(77);
+        give_key(out);
+        return out;
+    }
+    void step() {
+        link.now += std::chrono::milliseconds(17);
+        endpoint.update(link.now);
+        endpoint.flush(link.now);
+        for (int round = 0; round < 3; ++round)
+            for (const Link::Datagram& datagram : std::exchange(link.under_way, {})) {
+                if (datagram.to == wire.address) endpoint.receive(datagram.from, datagram.bytes, link.now);
+                if (datagram.to == link.wire.address)
+                    link.server.host().receive(datagram.from, datagram.bytes, link.now);
+            }
+        link.server.tick(link.now);
+    }
+    Link& link;
+    Link::Wire wire;
+    net::Client endpoint;
+};
+
+TEST(Server, MalformedMessagesEndTheConnection) {
+    const std::vector<std::vector<std::byte>> messages = {
+        {},                                          // nothing
+        {std::byte{9}, std::byte{1}},                // unknown kind
+        {std::byte{1}},                              // a rebase of nothing
+        {std::byte{1}, std::byte{0}, std::byte{0}},  // of half a slot
+        std::vector<std::byte>(10, std::byte{1}),    // of two and a quarter
+    };
+    for (const auto& message : messages) {
+        Link link;
+        Rogue rogue(link);
+        for (int i = 0; i < 8; ++i) rogue.step();
+        ASSERT_EQ(link.listener.joins, 1);
+        ASSERT_EQ(rogue.endpoint.send_message(rogue.endpoint.server(), net::Channel::reliable, message),
+                  net::SendResult::queued);
+        for (int i = 0; i < 8; ++i) rogue.step();
+        EXPECT_EQ(link.listener.leaves, 1) << message.size() << " bytes";
+    }
+}
+
+TEST(Server, ARebaseOfAnySlotsIsHarmless) {
+    Link link;
+    link.world.spawn(Replicated{}, Position{});
+    Rogue rogue(link);
+    for (int i = 0; i < 8; ++i) rogue.step();
+    std::vector<std::byte> message(1 + 4 * 200, std::byte{0xee});
+    message[0] = std::byte{1};
+    ASSERT_EQ(rogue.endpoint.send_message(rogue.endpoint.server(), net::Channel::reliable, message),
+              net::SendResult::queued);
+    for (int i = 0; i < 8; ++i) rogue.step();
+    EXPECT_EQ(link.listener.leaves, 0);
+}
+
+}  // namespace
+}  // namespace shoal::replication

@@ -1,0 +1,180 @@
+#include "replication/shadow.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Aim;
+using sim::Counters;
+using sim::Name;
+using sim::Position;
+using sim::Wolf;
+
+class ShadowTest : public testing::Test {
+protected:
+    const Shadow::Entry* entry_of(ecs::Entity entity) const {
+        for (std::uint32_t i = 0; i < shadow.index_count(); ++i)
+            if (shadow[i].entity == entity && entity) return &shadow[i];
+        return nullptr;
+    }
+    sim::Snapshot newest(ecs::Entity entity) const {
+        return sim::snapshot_of(schema, entry_of(entity)->versions.newest()->image);
+    }
+
+    Schema schema = game_schema();
+    ecs::World world;
+    ecs::Entity early = world.spawn(Replicated{}, Position{1, 2, 3});
+    Shadow shadow{world, schema, 10};
+};
+using Shadows = ShadowTest;
+
+TEST_F(Shadows, FindWhatWasReplicatedBeforeThem) {
+    shadow.update(1);
+    ASSERT_EQ(shadow.opened().size(), 1u);
+    EXPECT_EQ(shadow.net_id(early), 1u);
+    EXPECT_EQ(shadow.open_count(), 1u);
+}
+
+TEST_F(Shadows, AreNotTouchedByAnIdleWorld) {
+    shadow.update(1);
+    for (Tick tick = 2; tick < 50; ++tick) {
+        shadow.update(tick);
+        EXPECT_TRUE(shadow.opened().empty() && shadow.changed().empty() && shadow.closed().empty());
+    }
+    EXPECT_EQ(shadow.last_change(), 1u);
+    EXPECT_EQ(entry_of(early)->versions.size(), 1u);
+}
+
+TEST_F(Shadows, SeeNoChangeInTheSameValueOrLessThanAStep) {
+    shadow.update(1);
+    world.set(early, Position{1, 2, 3});
+    shadow.update(2);
+    EXPECT_TRUE(shadow.changed().empty());
+    world.patch<Position>(early, [](Position& p) { p.x += 0.001f; });
+    shadow.update(3);
+    EXPECT_TRUE(shadow.changed().empty());
+    world.patch<Position>(early, [](Position& p) { p.x += 0.02f; });
+    shadow.update(4);
+    ASSERT_EQ(shadow.changed().size(), 1u);
+    EXPECT_EQ(entry_of(early)->versions.newest()->tick, 4u);
+    EXPECT_EQ(shadow.last_change(), 4u);
+}
+
+TEST_F(Shadows, TakeAValueThatWentAndCameBackWithinATickForNone) {
+    shadow.update(1);
+    world.set(early, Position{9, 9, 9});
+    world.set(early, Position{1, 2, 3});
+    world.add<Wolf>(early);
+    world.remove<Wolf>(early);
+    shadow.update(2);
+    EXPECT_TRUE(shadow.changed().empty());
+}
+
+TEST_F(Shadows, Rule13OptingOutClosesAndOptingInAgainIsANewNetId) {
+    shadow.update(1);
+    const NetId first = shadow.net_id(early);
+    world.remove<Replicated>(early);
+    shadow.update(2);
+    EXPECT_EQ(shadow.closed().size(), 1u);
+    EXPECT_EQ(shadow.net_id(early), 0u);
+    world.add<Replicated>(early);
+    shadow.update(3);
+    EXPECT_EQ(shadow.opened().size(), 1u);
+    EXPECT_NE(shadow.net_id(early), 0u);
+    EXPECT_NE(shadow.net_id(early), first);
+}
+
+TEST_F(Shadows, NeverUseANetIdAgainWhenAnEntityIndexIs) {
+    shadow.update(1);
+    std::vector<bool> seen(2'000);
+    ecs::Entity entity = early;
+    for (Tick tick = 2; tick < 1'000; ++tick) {
+        const NetId net_id = shadow.net_id(entity);
+        ASSERT_NE(net_id, 0u);
+        ASSERT_FALSE(seen[net_id]);
+        seen[net_id] = true;
+        const ecs::Entity old = entity;
+        world.destroy(old);
+        entity = world.spawn(Replicated{}, Position{});
+        ASSERT_EQ(entity.index, old.index);
+        shadow.update(tick);
+        ASSERT_EQ(shadow.net_id(old), 0u);
+        ASSERT_EQ(shadow.open_count(), 1u);
+    }
+    EXPECT_LT(shadow.index_count(), 4u) << "entries are used again";
+}
+
+TEST_F(Shadows, ABornAndDeadEntityOfOneTickIsNeverSeen) {
+    shadow.update(1);
+    world.destroy(world.spawn(Replicated{}, Position{}));
+    shadow.update(2);
+    EXPECT_TRUE(shadow.opened().empty() && shadow.closed().empty());
+}
+
+TEST_F(Shadows, Rule03ReferencesFollowTheirTargetsInAndOutOfView) {
+    const ecs::Entity target = world.spawn(Position{});
+    const ecs::Entity aimer = world.spawn(Replicated{}, Aim{target, 1});
+    const ecs::Entity mutual = world.spawn(Replicated{}, Aim{aimer, 1});
+    world.set(aimer, Aim{target, 1});
+    shadow.update(1);
+    EXPECT_EQ(newest(mutual).references[0], shadow.net_id(aimer)) << "opened in the same tick";
+    EXPECT_EQ(newest(aimer).references[0], 0u) << "not replicated yet";
+    world.add<Replicated>(target);
+    shadow.update(2);
+    EXPECT_EQ(newest(aimer).references[0], shadow.net_id(target)) << "without a write to the referrer";
+    world.remove<Replicated>(target);
+    shadow.update(3);
+    world.add<Replicated>(target);
+    shadow.update(4);
+    EXPECT_EQ(newest(aimer).references[0], shadow.net_id(target)) << "under its new net id";
+    world.destroy(target);
+    world.set(aimer, Aim{target, 1});
+    shadow.update(5);
+    EXPECT_EQ(newest(aimer).references[0], 0u) << "dead";
+}
+
+TEST_F(Shadows, KeepAVersionForTheHistorysLengthAfterItWasSuperseded) {
+    shadow.update(1);
+    for (Tick tick = 2; tick <= 40; ++tick) {
+        world.set(early, Counters{tick, 0, 0, 0, 0, 0, 0});
+        shadow.update(tick);
+        const VersionList& versions = entry_of(early)->versions;
+        // The version that held ten ticks ago, and all since.
+        EXPECT_EQ(versions.size(), std::min<Tick>(tick, 11)) << tick;
+        EXPECT_TRUE(tick <= 11 || versions.at(tick - 10)->tick == tick - 10);
+    }
+    for (Tick tick = 41; tick <= 52; ++tick) shadow.update(tick);
+    EXPECT_EQ(entry_of(early)->versions.size(), 1u);
+}
+
+TEST_F(Shadows, ForgetTheRightVersionsWhenTicksAreSkippedAndWrap) {
+    const Tick start = 0xffffffe0;
+    shadow.update(start);
+    sim::Random random(1);
+    Tick tick = start;
+    for (int i = 0; i < 300; ++i) {
+        tick += 1 + random.below(random.chance(0.1) ? 40 : 3);
+        if (random.chance(0.7)) world.set(early, Counters{static_cast<std::int64_t>(tick), 0, 0, 0, 0, 0, 0});
+        shadow.update(tick);
+        const VersionList& versions = entry_of(early)->versions;
+        const Version* oldest = versions.oldest();
+        ASSERT_TRUE(oldest->tick == versions.newest()->tick || is_newer(oldest->newer->tick, tick - 11))
+            << "kept too long";
+    }
+    for (int i = 0; i < 15; ++i) shadow.update(++tick);
+    EXPECT_EQ(entry_of(early)->versions.size(), 1u);
+}
+
+TEST_F(Shadows, CountWhatTheyCut) {
+    shadow.update(1);
+    world.set(early, Name{std::string(100, 'a')});
+    shadow.update(2);
+    EXPECT_EQ(shadow.cut_values(), 1u);
+    EXPECT_EQ(newest(early).values.size(), 1u + 3 + 1 + 1 + sim::kMaxName);
+}
+
+}  // namespace
+}  // namespace shoal::replication
