@@ -56,7 +56,7 @@ void View::draw(Screen& screen, ecs::Entity own, std::string_view status) {
     draw_all<Player>(screen, {"<@<", ">@>", 213, true}, own);
 
     draw_bar(screen, 0, describe(own));
-    if (const Clock* clock = world_.try_singleton<Clock>()) {
+    if (const Clock* clock = world_.try_get<Clock>(world_.singleton_entity<Clock>())) {
         const std::string text = text_of(*clock);
         screen.text(screen.columns() - static_cast<int>(text.size()) - 1, 0, text, kBar);
     }

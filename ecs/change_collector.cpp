@@ -55,9 +55,9 @@ std::uint32_t ChangeCollector::watch(ComponentId id) {
 
     using Batch = std::span<const Entity>;
     const auto on_value = [this, watch](World&, Batch entities, const void*) { touch(entities, watch); };
-    hooks_.push_back(world_.on_add(id, on_value));
-    hooks_.push_back(world_.on_change(id, on_value));
-    hooks_.push_back(world_.on_remove(id, [this, watch](World&, Batch entities, const void*, Removal why) {
+    hooks_.push_back(world_.on(HookKind::add, id, on_value));
+    hooks_.push_back(world_.on(HookKind::change, id, on_value));
+    hooks_.push_back(world_.on(HookKind::remove, id, [this, watch](World&, Batch entities, const void*, Removal why) {
         if (why == Removal::component) touch(entities, watch);
     }));
     return watch;
@@ -73,7 +73,7 @@ void ChangeCollector::mark_all(Entity entity) {
     if (!world_.is_alive(entity) || world_.is_dying(entity)) return;
     std::uint64_t* bits = bits_of(entity);
     for (const ComponentId id : world_.components_of(entity)) {
-        const ComponentId told = id.is_pair() ? world_.pair_of(id).relation : id;  // as hooks are
+        const ComponentId told = world_.components().type_of(id);  // as hooks are
         for (std::uint32_t watch = 0; watch < watch_count(); ++watch)
             if (watched_[watch] == told) bits[watch / 64] |= std::uint64_t{1} << watch % 64;
     }

@@ -108,9 +108,48 @@ constexpr PairKey<R> to(Entity target) {
     return {target};
 }
 
-/// Names what an entity can have without a type in angle brackets.
+/// The key of a component that has a type; world.has<Health>(ship) makes it.
+template <Component T>
+struct TypeKey {
+    using Value = T;
+};
 template <class T>
-concept Key = std::is_same_v<T, ComponentId> || is_pair_key<T>;
+inline constexpr bool is_type_key = false;
+template <class T>
+inline constexpr bool is_type_key<TypeKey<T>> = true;
+
+/// Names what an entity can have: a component by its type, or by its id, or a pair.
+template <class T>
+concept Key = std::is_same_v<T, ComponentId> || is_pair_key<T> || is_type_key<T>;
+
+/// The type of a key's value; void for an id.
+template <class K>
+struct ValueOfKey {
+    using Type = typename K::Value;
+};
+template <>
+struct ValueOfKey<ComponentId> {
+    using Type = void;
+};
+template <Key K>
+using ValueOf = typename ValueOfKey<K>::Type;
+
+/// Its value can be read: it is neither a tag nor a relation without fields. Whether an id has a value only the
+/// world knows.
+template <class K>
+concept ValueKey = Key<K> && !std::is_empty_v<ValueOf<K>>;
+
+/// What World::set() takes for a key.
+template <Key K>
+using SetValue = std::conditional_t<std::is_void_v<ValueOf<K>>, void*, ValueOf<K>>;
+
+/// The key of what has a default value.
+template <class K>
+concept DefaultKey = Key<K> && std::is_default_constructible_v<ValueOf<K>>;
+
+/// The key of a value whose type the compiler knows.
+template <class K>
+concept TypedValueKey = ValueKey<K> && !std::is_void_v<ValueOf<K>>;
 
 /// Its address differs between the shared libraries of a program, and only there.
 #if defined(__GNUC__) && !defined(_WIN32)  // Windows shares nothing unless told to

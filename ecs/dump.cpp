@@ -9,9 +9,9 @@ std::string to_text(Entity entity) {
 }
 
 std::string to_text(const World& world, ComponentId id) {
-    const World::Pair pair = world.pair_of(id);
-    const std::string name(world.component_type(id).name);
-    if (pair.target) return name + " to " + to_text(pair.target);
+    const PairTable::Pair* pair = world.components().pairs().find(id);
+    const std::string name(world.components()[id].name);
+    if (pair != nullptr) return name + " to " + to_text(pair->target);
     return name.empty() ? "?" : name;
 }
 
@@ -21,7 +21,7 @@ std::string dump(const World& world, Entity entity) {
     for (const ComponentId id : world.components_of(entity)) {
         text += "  " + to_text(world, id);
         const auto* const bytes = static_cast<const std::byte*>(world.try_get(entity, id));
-        const std::size_t size = bytes != nullptr ? world.component_type(id).size : 0;
+        const std::size_t size = bytes != nullptr ? world.components()[id].size : 0;
         if (size > 0) text += ':';
         for (std::size_t i = 0; i < std::min<std::size_t>(size, 16); ++i) {
             constexpr char kDigits[] = "0123456789abcdef";

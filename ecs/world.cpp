@@ -94,7 +94,7 @@ ComponentId World::register_component(const ComponentType& type) {
     return components_.add(type);
 }
 
-Entity World::create() {
+Entity World::spawn_bare() {
     const Entity entity = entities_.take();
     if (locks_ != 0) {
         commands_.push(CommandQueue::Kind::spawn, entity, {}, {});
@@ -142,7 +142,7 @@ void World::clear() {
     destroy_all(entities);
 }
 
-void World::set(Entity entity, ComponentId id, void* value) {
+void World::set_id(Entity entity, ComponentId id, void* value) {
     if (id.is_pair() || !is_alive(entity)) {
         set(entity, {&id, 1}, {&value, 1});
     } else if (require_values(entity, {&id, 1}, {&value, 1})) {
@@ -218,15 +218,10 @@ ComponentId World::pair_id(ComponentId relation, Entity target) {
     return components_.pairs().id_of(relation, target);
 }
 
-World::Pair World::pair_of(ComponentId id) const {
-    const PairTable::Pair* pair = components_.pairs().find(id);
-    return pair != nullptr ? Pair{pair->relation, pair->target} : Pair{};
-}
-
-Sources World::sources(ComponentId relation, Entity target) {
-    const PairTable::Pair* pair = components_.pairs().find(components_.pairs().find(relation, target));
-    if (pair == nullptr) return {*this, {}};
-    return {*this, pair->archetypes};
+Sources World::sources_of(ComponentId pair) {
+    const PairTable::Pair* known = components_.pairs().find(pair);
+    if (known == nullptr) return {*this, {}};
+    return {*this, known->archetypes};
 }
 
 std::span<const Archetype::Pair> World::pairs_of(Entity source, ComponentId relation) const {
@@ -255,7 +250,7 @@ Entity& World::singleton_place(ComponentId id) {
 
 Entity World::need_singleton(ComponentId id) {
     Entity& holder = singleton_place(id);
-    if (!is_alive(holder)) holder = create();
+    if (!is_alive(holder)) holder = spawn_bare();
     return holder;
 }
 
@@ -382,7 +377,7 @@ void World::free_pairs(Entity target) {
 }
 
 /// All that have the pair.
-std::vector<Entity> World::sources_of(ComponentId pair) const {
+std::vector<Entity> World::list_sources(ComponentId pair) const {
     std::vector<Entity> sources;
     for (const Archetype* archetype : components_.pairs().find(pair)->archetypes)
         sources.insert(sources.end(), archetype->entities().begin(), archetype->entities().end());
@@ -526,7 +521,7 @@ void World::tell_of_destruction(Entity entity) {
         hooks_.run_on_destroy({*this, {&entity, 1}, nullptr, nullptr, Removal::entity});
     if (components_.pairs().is_target(entity))
         for (const ComponentId pair : components_.pairs().of_target(entity))
-            for (const Entity source : sources_of(pair))
+            for (const Entity source : list_sources(pair))
                 if (source != entity) remove_now(source, pair);
     const EntityTable::Place place = entities_.place(entity);
     const Archetype& archetype = archetypes_[place.archetype];
@@ -581,7 +576,7 @@ std::vector<Entity> World::cascade(Entity root) {
         const auto first = static_cast<std::ptrdiff_t>(stack.size());
         for (const ComponentId pair : components_.pairs().of_target(entity))
             if (includes(components_[pair].relation, destroy_with_target))
-                for (const Entity source : sources_of(pair))
+                for (const Entity source : list_sources(pair))
                     if (marks_[source.index] == unseen) stack.push_back(source);
         std::reverse(stack.begin() + first, stack.end());
     }

@@ -45,9 +45,6 @@ public:
     /// What those hooks ask for is dropped. Requires that no hook runs and no query iterates.
     ~World();
 
-    World(const World&) = delete;
-    World& operator=(const World&) = delete;
-
     // Components
 
     /// The id of a type, given on first use.
@@ -59,16 +56,12 @@ public:
     /// A new component that needs no C++ type. Names are not compared with those of other ones.
     ComponentId register_component(const ComponentType& type);
 
-    const ComponentType& component_type(ComponentId id) const { return components_[id]; }
-
-    /// Ids are 0 to component_count() - 1.
-    std::uint32_t component_count() const { return components_.size(); }
+    /// What each id is: components()[id]. Ids of components are 0 to components().size() - 1.
+    const ComponentTable& components() const { return components_; }
 
     // Entities
 
-    Entity create();
-
-    /// One archetype move; add hooks run when the row is complete.
+    /// An entity with these components, or with none. Add hooks run when the row is complete.
     template <ComponentValue... Ts>
     Entity spawn(Ts&&... values);
 
@@ -89,9 +82,6 @@ public:
     /// remove hooks by component. Sources of a destroy_with_target relation die before it, children first.
     void destroy(Entity entity);
 
-    /// All of them, one after the other; those that are dead by then are no mistake.
-    void destroy_all(std::span<const Entity> entities);
-
     /// Every entity alive now.
     void clear();
 
@@ -103,59 +93,34 @@ public:
     /// Entities alive, also those still queued.
     std::uint32_t size() const { return entities_.size(); }
 
-    // Values. What an entity has is named by its type, or by a key: the id of a component or a pair, or a
-    // pair as to<Follows>(ship). The value of a key that is an id is a void*.
+    // Components of one entity. One is named by its type, has<Health>(ship), or by a key behind the entity: a
+    // pair, has(ship, to<Follows>(leader)), or an id, whose value is a void*.
 
     /// Adds or overwrites; several at once in one move.
     template <ComponentValue... Ts>
     void set(Entity entity, Ts&&... values);
+    /// The value for an id is a pointer, moved from; null for a tag.
+    template <Key K>
+    void set(Entity entity, K key, SetValue<K> value);
     /// As spawn().
-    void set(Entity entity, ComponentId id, void* value);
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
-    template <Relation R>
-    void set(Entity source, PairKey<R> pair, std::type_identity_t<R> value) {
-        if (const ComponentId id = require_pair(source, component<R>(), pair.target)) set(source, id, &value);
-    }
 
-    /// T{} if the entity does not have one yet; else nothing happens.
-    template <Component T>
-    requires std::is_default_constructible_v<T>
-    void add(Entity entity) {
-        T value{};
-        void* const pointer = Tag<T> ? nullptr : &value;
-        add(entity, component<T>(), pointer);
-    }
+    /// A default value, T{}, if the entity does not have one yet; else nothing happens.
+    template <class T = void, DefaultKey K = TypeKey<T>>
+    void add(Entity entity, K key = {});
+    /// The value is moved from; null for a tag.
     void add(Entity entity, ComponentId id, void* value);
-    template <Relation R>
-    requires std::is_default_constructible_v<R>
-    void add(Entity source, PairKey<R> pair) {
-        R value{};
-        void* const pointer = std::is_empty_v<R> ? nullptr : &value;
-        if (const ComponentId id = require_pair(source, component<R>(), pair.target))
-            add(source, id, pointer);
-    }
 
-    /// Of what the entity does not have nothing happens. Several at once in one move.
-    template <Component T, Component... More>
-    void remove(Entity entity) {
-        if constexpr (sizeof...(More) == 0) {
-            remove(entity, components_.known(type_tag<T>));
-        } else {
-            remove(entity, component<T>(), component<More>()...);
-        }
-    }
-    template <Key... Keys>
-    void remove(Entity entity, Keys... keys) {
-        const ComponentId ids[] = {find(keys)...};
-        remove(entity, std::span<const ComponentId>(ids));
-    }
+    /// Several at once in one move. Those that the entity does not have are ignored.
+    template <Component... Ts, Key... Keys>
+    void remove(Entity entity, Keys... keys);
     void remove(Entity entity, std::span<const ComponentId> ids);
 
     /// Calls fn(T&), which may return false for "nothing changed". Returns whether the entity had the
     /// value, or has it queued, and it was changed.
     template <Value T, class Fn>
     bool patch(Entity entity, Fn&& fn);
-    template <Key K, class Fn>
+    template <ValueKey K, class Fn>
     bool patch(Entity entity, K key, Fn&& fn);
 
     /// Write access that fires the change hooks when it ends, if it was used. Structural changes wait
@@ -163,42 +128,25 @@ public:
     template <Value T>
     [[nodiscard]] WorldMut<T> mut(Entity entity);
 
-    template <Component T>
-    bool has(Entity entity) const {
-        return static_cast<bool>(cell(entity, components_.find_known(type_tag<T>)));
-    }
-    template <Key K>
-    bool has(Entity entity, K key) const {
-        return static_cast<bool>(cell(entity, find(key)));
+    template <class T = void, Key K = TypeKey<T>>
+    bool has(Entity entity, K key = {}) const {
+        return static_cast<bool>(cell(entity, key));
     }
 
     /// Requires that the entity has the value; without one it stops the program. Valid until the next
     /// structural change.
-    template <Value T>
-    const T& get(Entity entity) const {
-        return require_value(try_get<T>(entity), type_tag<T>.name, entity);
-    }
-    template <Relation R>
-    const R& get(Entity source, PairKey<R> pair) const {
-        return require_value(try_get(source, pair), type_tag<R>.name, source);
+    template <class T = void, TypedValueKey K = TypeKey<T>>
+    const ValueOf<K>& get(Entity entity, K key = {}) const {
+        const ValueOf<K>* const value = try_get(entity, key);
+        if (value == nullptr) stop("get", type_tag<ValueOf<K>>.name, entity);
+        return *value;
     }
 
     /// Null if the entity is dead or lacks the value. Valid until the next structural change.
-    template <Value T>
-    const T* try_get(Entity entity) const {
-        const Cell found = cell(entity, components_.find_known(type_tag<T>));
-        return found ? &found.template value<T>() : nullptr;
-    }
-    /// Null for tags and empty relations too.
-    template <Key K>
-    const auto* try_get(Entity entity, K key) const {
-        const Cell found = cell(entity, find(key));
-        const void* const value = found ? found.at() : nullptr;
-        if constexpr (is_pair_key<K>) {
-            return static_cast<const typename K::Value*>(value);
-        } else {
-            return value;
-        }
+    template <class T = void, ValueKey K = TypeKey<T>>
+    const ValueOf<K>* try_get(Entity entity, K key = {}) const {
+        const Cell found = cell(entity, key);
+        return found ? static_cast<const ValueOf<K>*>(found.at()) : nullptr;
     }
 
     /// Writes through it are not seen by anyone: no hook, no stamp. Null as for try_get().
@@ -217,24 +165,17 @@ public:
         return pairs.empty() ? Entity{} : pairs[0].target;
     }
 
-    /// All targets of a source, and all sources of a target, to loop over: structural changes wait
+    /// All targets of a source, and all sources that have a pair, to loop over: structural changes wait
     /// while the range lives.
     template <Relation R>
     HeldTargets<R> targets(Entity source);
-    template <Relation R>
-    Sources sources(Entity target);
-    Sources sources(ComponentId relation, Entity target);
+    template <Key K>
+    Sources sources(K pair);
 
-    /// The pair's id, for all that takes one but for hooks, which are of the relation. It means nothing
-    /// any more once the target is dead. None if it is already, or if that is no relation.
+    /// The pair's id, usable wherever an id is, but for hooks: these are connected to the relation. It means
+    /// nothing any more once the target is dead. None if the target is dead, or if that is no relation.
+    /// components().pairs().find(id) tells relation and target of an id.
     ComponentId pair_id(ComponentId relation, Entity target);
-
-    struct Pair {
-        ComponentId relation;
-        Entity target;
-    };
-    /// What a pair's id stands for; nulls if it is none.
-    Pair pair_of(ComponentId id) const;
 
     // Singletons: values that exist once in a world. Each is the component of an entity of its own, made when
     // first set, which has nothing else unless somebody gives it more.
@@ -254,10 +195,6 @@ public:
     template <Value T>
     const T& singleton() const {
         return get<T>(singleton_entity<T>());
-    }
-    template <Value T>
-    const T* try_singleton() const {
-        return try_get<T>(singleton_entity<T>());
     }
 
     /// The entity that has it; null if there is none.
@@ -289,8 +226,6 @@ public:
         }
     }
 
-    std::uint32_t archetype_count() const { return archetypes_.size(); }
-
     /// Calls fn(const Archetype&).
     template <class Fn>
     void each_archetype(Fn&& fn) {
@@ -315,17 +250,10 @@ public:
     Hook on_remove(Fn fn) {
         return hooks_.connect(HookKind::remove, component<T>(), make_hook_function<T>(std::move(fn)));
     }
+    /// The same for an id, of a component or of a relation.
     template <class Fn>
-    Hook on_add(ComponentId id, Fn fn) {
-        return hooks_.connect(HookKind::add, id, make_hook_function<void>(std::move(fn)));
-    }
-    template <class Fn>
-    Hook on_change(ComponentId id, Fn fn) {
-        return hooks_.connect(HookKind::change, id, make_hook_function<void>(std::move(fn)));
-    }
-    template <class Fn>
-    Hook on_remove(ComponentId id, Fn fn) {
-        return hooks_.connect(HookKind::remove, id, make_hook_function<void>(std::move(fn)));
+    Hook on(HookKind kind, ComponentId id, Fn fn) {
+        return hooks_.connect(kind, id, make_hook_function<void>(std::move(fn)));
     }
 
     /// fn(World&, Entity) or fn(World&, std::span<const Entity>); connected last, called first.
@@ -406,6 +334,14 @@ private:
     Cell cell(Entity entity, ComponentId id) const {
         return id.is_pair() ? pair_cell(entity, id) : cell(entity, components_[id]);
     }
+    template <class T>
+    Cell cell(Entity entity, TypeKey<T>) const {
+        return cell(entity, components_.find_known(type_tag<T>));
+    }
+    template <class R>
+    Cell cell(Entity entity, PairKey<R> pair) const {
+        return pair_cell(entity, find(pair));
+    }
     Cell pair_cell(Entity entity, ComponentId id) const;
 
     static ComponentId find(ComponentId id) { return id; }
@@ -415,9 +351,8 @@ private:
         return components_.pairs().find(components_.find(type_tag<R>), pair.target);
     }
     template <class T>
-    const T& require_value(const T* value, std::string_view component, Entity entity) const {
-        if (value == nullptr) stop("get", component, entity);
-        return *value;
+    ComponentId find(TypeKey<T>) const {
+        return components_.find(type_tag<T>);
     }
 
     bool may_write_at_once(Entity entity) const { return locks_ == 0 || !is_busy(entity); }
@@ -445,10 +380,15 @@ private:
     }
 
     std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
+    template <class R>
+    ComponentId require_pair(Entity source, PairKey<R> pair) {
+        return require_pair(source, component<R>(), pair.target);
+    }
     ComponentId require_pair(Entity source, ComponentId relation, Entity target);
     Entity& singleton_place(ComponentId id);
     Entity need_singleton(ComponentId id);
 
+    Entity spawn_bare();
     template <class... Ts>
     Entity spawn_owned(Ts&&... values);
     template <class... Ts, class Make>
@@ -462,6 +402,7 @@ private:
     bool require_values(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     bool is_busy(Entity entity) const;
     void remove(Entity entity, const KnownComponent& component);
+    void set_id(Entity entity, ComponentId id, void* value);
     void set_elsewhere(Entity entity, const TypeTag& tag, void* value) {
         set_elsewhere(entity, components_.known(tag), value);
     }
@@ -478,7 +419,8 @@ private:
     Archetype& archetype_after(Archetype& from, std::span<const ComponentId> removed,
                                std::span<const ComponentId> added);
     void free_pairs(Entity target);
-    std::vector<Entity> sources_of(ComponentId pair) const;
+    Sources sources_of(ComponentId pair);
+    std::vector<Entity> list_sources(ComponentId pair) const;
     std::span<const ComponentId> replaced_by(std::span<const ComponentId> ids, const Archetype& from);
 
     /// What can be had of what a command brings.
@@ -505,6 +447,7 @@ private:
     void tell_of_destruction(Entity entity);
     void destroy_now(Entity entity, EntityTable::Place place);
     void destroy_one(Entity entity, EntityTable::Place place, bool is_target);
+    void destroy_all(std::span<const Entity> entities);
     void destroy_all_now(std::span<const Entity> entities);
     std::vector<Entity> cascade(Entity root);
     std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to);

@@ -124,10 +124,13 @@ constexpr bool are_distinct() {
 
 template <ComponentValue... Ts>
 Entity World::spawn(Ts&&... values) {
-    static_assert(sizeof...(Ts) > 0, "create() makes an entity without components");
-    static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
-    // Copies first: what is passed may be a component, which moves when its column grows.
-    return spawn_owned(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
+    if constexpr (sizeof...(Ts) == 0) {
+        return spawn_bare();
+    } else {
+        static_assert(detail::are_distinct<std::remove_cvref_t<Ts>...>(), "one value per component");
+        // Copies first: what is passed may be a component, which moves when its column grows.
+        return spawn_owned(std::remove_cvref_t<Ts>(std::forward<Ts>(values))...);
+    }
 }
 
 template <class... Ts>
@@ -226,11 +229,6 @@ HeldTargets<R> World::targets(Entity source) {
     return {*this, Targets<R>{pairs, archetypes_[place.archetype], place.row}};
 }
 
-template <Relation R>
-Sources World::sources(Entity target) {
-    return sources(component<R>(), target);
-}
-
 template <ComponentValue... Ts>
 void World::set(Entity entity, Ts&&... values) {
     static_assert(sizeof...(Ts) > 0, "values to set");
@@ -265,12 +263,48 @@ void World::set_one(Entity entity, T&& value) {
     set_elsewhere(entity, type_tag<T>, &value);
 }
 
+template <Key K>
+Sources World::sources(K pair) {
+    return sources_of(find(pair));
+}
+
+template <Key K>
+void World::set(Entity entity, K key, SetValue<K> value) {
+    if constexpr (is_pair_key<K>) {
+        if (const ComponentId id = require_pair(entity, key)) set_id(entity, id, &value);
+    } else {
+        set_id(entity, key, value);
+    }
+}
+
+template <class T, DefaultKey K>
+void World::add(Entity entity, K key) {
+    ValueOf<K> value{};
+    void* const pointer = std::is_empty_v<ValueOf<K>> ? nullptr : &value;
+    if constexpr (is_pair_key<K>) {
+        if (const ComponentId id = require_pair(entity, key)) add(entity, id, pointer);
+    } else {
+        add(entity, component<ValueOf<K>>(), pointer);
+    }
+}
+
+template <Component... Ts, Key... Keys>
+void World::remove(Entity entity, Keys... keys) {
+    static_assert(sizeof...(Ts) + sizeof...(Keys) > 0, "components to remove");
+    if constexpr (sizeof...(Ts) == 1 && sizeof...(Keys) == 0) {
+        (remove(entity, components_.find_known(type_tag<Ts>)), ...);
+    } else {
+        const ComponentId ids[] = {find(TypeKey<Ts>{})..., find(keys)...};
+        remove(entity, std::span<const ComponentId>(ids));
+    }
+}
+
 template <Value T, class Fn>
 bool World::patch(Entity entity, Fn&& fn) {
     return patch(entity, writable<T>(entity), [&fn](void* value) { return fn(*static_cast<T*>(value)); });
 }
 
-template <Key K, class Fn>
+template <ValueKey K, class Fn>
 bool World::patch(Entity entity, K key, Fn&& fn) {
     if constexpr (is_pair_key<K>) {
         using R = typename K::Value;

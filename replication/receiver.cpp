@@ -224,7 +224,7 @@ void Receiver::create_new() {
     for (const std::uint32_t index : dirty_) {
         Slot& slot = this->slot(index);
         if (slot.net_id == 0 || slot.is_applied) continue;
-        slot.entity = world_.create();
+        slot.entity = world_.spawn();
         if (slot.entity.index >= slot_at_.size())
             slot_at_.resize(slot.entity.index + std::size_t{1}, NetIdMap::kAbsent);
         slot_at_[slot.entity.index] = index;

@@ -131,7 +131,7 @@ inline double a1() {
     Entities entities = room(kMany);
     return timed(kMany, [&] {
         for (std::uint32_t i = 0; i < kMany; ++i) {
-            const Entity entity = world.create();
+            const Entity entity = world.spawn();
             world.set(entity, position(i));
             world.set(entity, velocity(i));
             entities.push_back(entity);

@@ -118,7 +118,7 @@ TEST(Players, SeeTheClockRun) {
     Match match;
     for (int i = 0; i < 30; ++i) {
         match.run(1);
-        const Clock* shown = match.replica.try_singleton<Clock>();
+        const Clock* shown = match.replica.try_get<Clock>(match.replica.singleton_entity<Clock>());
         ASSERT_NE(shown, nullptr);
         ASSERT_NEAR(shown->elapsed_s, match.world.singleton<Clock>().elapsed_s, 0.051);
     }

@@ -30,7 +30,7 @@ struct Life {
     void kill_pikes() { ecs::Query<ecs::With<Pike>>(world).destroy_all(); }
     std::vector<ecs::Entity> escorts(ecs::Entity leader) {
         std::vector<ecs::Entity> out;
-        for (const ecs::Entity escort : world.sources<Follows>(leader)) out.push_back(escort);
+        for (const ecs::Entity escort : world.sources(ecs::to<Follows>(leader))) out.push_back(escort);
         return out;
     }
 };

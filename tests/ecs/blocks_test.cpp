@@ -90,7 +90,7 @@ TEST(Blocks, MatchModelUnderRandomMutWrites) {
             });
         std::vector<bool> chosen;
         const Hook writer = world.on_add<Burning>([&](World& w, Entity) { write(w, chosen); });
-        const Entity fire = world.create();
+        const Entity fire = world.spawn();
         for (const Entity entity : world.spawn_n(kBlockRows * 2 + below(200, random), Health{}))
             model[entity] = {0, world.tick()};
         for (int step = 0; step < 25; ++step) {

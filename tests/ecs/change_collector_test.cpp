@@ -80,7 +80,7 @@ TEST_F(CollectorTest, Rule25QueriesFeedIt) {
 
 TEST_F(CollectorTest, DestroyedEntitiesAreOnlyDestroyed) {
     const Entity old = world.spawn(Health{}, Position{});
-    const Entity bare = world.create();
+    const Entity bare = world.spawn();
     collector.clear();
     world.set(old, Health{1});
     world.destroy(old);
@@ -112,8 +112,8 @@ TEST_F(CollectorTest, Rule26AnIndexUsedAgainStandsForItsNewEntity) {
 
 TEST_F(CollectorTest, MarksByHand) {
     const Entity entity = world.spawn(Health{}, Frozen{}, Velocity{});
-    const Entity bare = world.create();
-    const Entity dead = world.create();
+    const Entity bare = world.spawn();
+    const Entity dead = world.spawn();
     world.destroy(dead);
     collector.clear();
     collector.mark(entity, position);
@@ -148,13 +148,13 @@ TEST(ChangeCollector, WatchesMoreThan64Components) {
     World world;
     ChangeCollector collector(world);
     std::vector<ComponentId> ids;
-    const Entity early = world.create();
+    const Entity early = world.spawn();
     for (std::uint32_t i = 0; i < 200; ++i) {
         ids.push_back(world.register_component({"tag"}));
         EXPECT_EQ(collector.watch(ids.back()), i);
         if (i == 3) world.set(early, ids[3], nullptr);  // bits already collected stay right
     }
-    const Entity entity = world.create();
+    const Entity entity = world.spawn();
     for (const std::uint32_t i : {0u, 63u, 64u, 127u, 128u, 199u}) world.set(entity, ids[i], nullptr);
     ASSERT_EQ(collector.changes().size(), 2u);
     for (std::uint32_t i = 0; i < 200; ++i) {

@@ -17,7 +17,7 @@ struct Knows {
 
 TEST(Dump, NamesTheEntityItsComponentsAndPairsAndTheirFirstBytes) {
     World world;
-    const Entity friend_of = world.create();
+    const Entity friend_of = world.spawn();
     const Entity entity =
         world.spawn(Bytes{{0x50, 0xa1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}});
     world.add<Named>(entity);

@@ -35,7 +35,7 @@ TEST_F(HookTest, AddChangeRemoveSeeTheValue) {
         [&](World&, Entity, const Health& health) { log("change " + std::to_string(health.points)); });
     const Hook remove = world.on_remove<Health>(
         [&](World&, Entity, const Health& health) { log("remove " + std::to_string(health.points)); });
-    const Entity entity = world.create();
+    const Entity entity = world.spawn();
     world.set(entity, Health{1});
     world.set(entity, Health{2});
     world.remove<Health>(entity);
@@ -60,11 +60,11 @@ TEST_F(HookTest, TagsHaveHooksWithoutValues) {
 
 TEST_F(HookTest, ErasedHooksSeeBytes) {
     const ComponentId id = world.component<Health>();
-    const Hook single = world.on_add(id, [&](World&, Entity, const void* value) {
+    const Hook single = world.on(HookKind::add, id, [&](World&, Entity, const void* value) {
         log(std::to_string(static_cast<const Health*>(value)->points));
     });
     const Hook batch =
-        world.on_remove(id, [&](World&, std::span<const Entity> entities, const void* values, Removal) {
+        world.on(HookKind::remove, id, [&](World&, std::span<const Entity> entities, const void* values, Removal) {
             log(std::to_string(entities.size()) + ":" +
                 std::to_string(static_cast<const Health*>(values)->points));
         });
@@ -80,7 +80,7 @@ TEST_F(HookTest, AddSeesTheWholeRow) {
         log("add");
     });
     world.spawn(Position{1, 2}, Velocity{3, 4}, Health{5}, Frozen{});
-    world.set(world.create(), Position{1, 2}, Velocity{3, 4}, Health{5}, Frozen{});
+    world.set(world.spawn(), Position{1, 2}, Velocity{3, 4}, Health{5}, Frozen{});
     EXPECT_EQ(trace.size(), 2u);
 }
 
@@ -147,10 +147,10 @@ TEST_F(HookTest, Rule26DestroyFiresFirstWithEverythingReadable) {
 
 TEST_F(HookTest, Rule26TheIndexIsFreeOnlyAfterTheHooks) {
     const Hook hook = world.on_destroy([&](World& w, Entity entity) {
-        EXPECT_NE(w.create().index, entity.index);
+        EXPECT_NE(w.spawn().index, entity.index);
         log("destroy");
     });
-    world.destroy(world.create());
+    world.destroy(world.spawn());
     EXPECT_EQ(trace.size(), 1u);
     EXPECT_EQ(world.size(), 1u);
 }
@@ -213,10 +213,10 @@ TEST_F(HookTest, UnknownIdsAreNotConnected) {
     const auto nothing = [](World&, Entity, const void*) { FAIL(); };
     const ComponentId last = world.component<Health>();
     for (const ComponentId id : {ComponentId{}, ComponentId{last.value + 1}, ComponentId{0x5555'5555}}) {
-        EXPECT_DEBUG_DEATH((void)world.on_add(id, nothing), "is_known");
-        EXPECT_DEBUG_DEATH((void)world.on_remove(id, nothing), "is_known");
+        EXPECT_DEBUG_DEATH((void)world.on(HookKind::add, id, nothing), "is_known");
+        EXPECT_DEBUG_DEATH((void)world.on(HookKind::remove, id, nothing), "is_known");
     }
-    EXPECT_TRUE(world.on_remove(last, [](World&, Entity, const void*) {}));
+    EXPECT_TRUE(world.on(HookKind::remove, last, [](World&, Entity, const void*) {}));
     world.destroy(world.spawn(Health{}));
 }
 
@@ -474,7 +474,7 @@ TEST(World, EndsWithFunctionsWhoseStateUsesTheWorld) {
     struct Busy {
         World* world;
         ~Busy() {
-            world->create();
+            world->spawn();
             for (int i = 0; i < 9; ++i) world->on_add<Health>([](World&, Entity, const Health&) {}).release();
         }
     };

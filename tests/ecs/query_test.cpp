@@ -60,7 +60,7 @@ TEST_F(QueryTest, FiltersTakeNoArgument) {
 }
 
 TEST_F(QueryTest, WithoutAloneFindsBareEntities) {
-    const Entity bare = world.create();
+    const Entity bare = world.spawn();
     world.spawn(Frozen{});
     Query<Without<Frozen>>(world).each([&](Entity entity) { EXPECT_EQ(entity, bare); });
 }

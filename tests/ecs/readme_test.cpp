@@ -57,7 +57,7 @@ TEST(Readme, SnippetsDoWhatTheySay) {
 
     World world;
     Entity ship = world.spawn(Position{0, 0}, Velocity{1, 0});  // one row, written once
-    Entity bare = world.create();
+    Entity bare = world.spawn();
 
     world.set(ship, Health{80});                      // adds, or overwrites
     world.set(bare, Position{5, 5}, Velocity{0, 1});  // several: one move
@@ -177,8 +177,8 @@ TEST(Readme, SnippetsDoWhatTheySay) {
     const ComponentId mana = world.register_component({"mana", sizeof(float), alignof(float)});
     float amount = 3;
     world.set(ship, mana, &amount);  // moved from, here copied
-    Hook spent = world.on_change(mana, [&](World&, Entity, const void* value) { show(value); });
-    for (const ComponentId id : world.components_of(ship)) list(world.component_type(id).name);
+    Hook spent = world.on(HookKind::change, mana, [&](World&, Entity, const void* value) { show(value); });
+    for (const ComponentId id : world.components_of(ship)) list(world.components()[id].name);
 
     world.set(ship, mana, &amount);
     EXPECT_EQ(shown, 1);
@@ -189,7 +189,7 @@ TEST(Readme, SnippetsDoWhatTheySay) {
 
 TEST(Readme, PairsAndTheRestDoWhatTheySay) {
     World world;
-    const Entity ship = world.spawn(Position{}, Health{}), turret = world.create(),
+    const Entity ship = world.spawn(Position{}, Health{}), turret = world.spawn(),
                  tanker = world.spawn(Position{50, 0});
     const Entity escort = world.spawn(Position{});
     std::vector<Entity> parts, all_liked;
@@ -211,7 +211,7 @@ TEST(Readme, PairsAndTheRestDoWhatTheySay) {
     bool likes = world.has(escort, to<Likes>(ship));
     world.patch(escort, to<Follows>(leader), [](Follows& f) { f.distance += 1; });
     world.remove(escort, to<Likes>(ship));
-    for (Entity part : world.sources<ChildOf>(ship)) use_part(part);
+    for (Entity part : world.sources(to<ChildOf>(ship))) use_part(part);
     for (Entity liked : world.targets<Likes>(escort)) use_liked(liked);
 
     EXPECT_EQ(leader, tanker);
@@ -250,7 +250,7 @@ TEST(Readme, PairsAndTheRestDoWhatTheySay) {
     });
     EXPECT_EQ(world.get<Position>(grid[5]).x, 2);
     world.remove<Position, Health>(fleet[0]);  // one move
-    world.destroy_all(grid);
+    for (Entity square : grid) world.destroy(square);
     world.add<Frozen>(fleet[1]);
     Query<With<Frozen>> frozen{world};
     frozen.destroy_all();                      // all that match; world.clear() is everyone

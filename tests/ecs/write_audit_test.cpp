@@ -61,7 +61,7 @@ TEST(WriteAudit, NamesComponentAndEntityOfARawWrite) {
 
 TEST(WriteAudit, SeesTheValuesOfPairs) {
     World world;
-    const Entity a = world.create(), b = world.create(), c = world.create();
+    const Entity a = world.spawn(), b = world.spawn(), c = world.spawn();
     WriteAudit audit{world};
     audit.watch<Likes>();
     world.add(a, to<Likes>(b));

@@ -484,7 +484,7 @@ void Director::destroy_all() {
 }
 
 void Director::create() {
-    const ecs::Entity entity = world_.create();
+    const ecs::Entity entity = world_.spawn();
     entities_.push_back(entity);
     const bool early = random_.chance(0.5);
     if (early && random_.chance(0.85)) world_.add<Replicated>(entity);

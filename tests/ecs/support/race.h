@@ -56,11 +56,11 @@ private:
         expect(!world_.is_deferring(), "is_deferring");
         expect(world_.dropped_commands() == model_.dropped, "dropped_commands");
         expect(world_.size() == model_.alive.size(), "size");
-        expect(world_.archetype_count() == model_.tables.size(), "archetype_count");
+        expect(archetype_count(world_) == model_.tables.size(), "archetype_count");
         const bool has_singletons = model_.is_alive(model_.singletons);
         const Entity singletons = has_singletons ? side_.at(model_.singletons) : Entity{};
         expect(world_.singleton_entity<Health>() == singletons, "singletons");
-        const Health* health = world_.try_singleton<Health>();
+        const Health* health = world_.try_get<Health>(world_.singleton_entity<Health>());
         const bool has_health = has_singletons && model_.has(model_.singletons, kHealth);
         expect((health != nullptr) == has_health, "try_singleton");
         if (health != nullptr) expect(&world_.singleton<Health>() == health, "singleton");
@@ -126,7 +126,7 @@ private:
             if (component < kFirstPair) continue;
             ++pairs;
             const Entity target = side_.at(model_.slot_of(component).target);
-            expect(world_.pair_of(side_.id_of(component)).target == target, "pair_of");
+            expect(world_.components().pairs().find(side_.id_of(component))->target == target, "pairs");
             with_type(model_.kind_of(component), [&]<class T>() {
                 if constexpr (Relation<T>) expect(world_.has(entity, to<T>(target)), "has_pair");
                 if constexpr (std::is_same_v<T, Follows>)

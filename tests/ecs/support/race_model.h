@@ -51,7 +51,7 @@ public:
         else
             destroy_now(entity);
     }
-    void destroy_all(const std::vector<int>& entities) override {
+    void destroy_all(const std::vector<int>& entities) {
         if (locks != 0)
             queue.push_back({Do::destroy_all, -1, {}, entities});
         else

@@ -130,7 +130,6 @@ public:
     virtual void spawn(const Values& values) = 0;
     virtual void spawn_n(int count, int value, bool is_generated) = 0;
     virtual void destroy(int entity) = 0;
-    virtual void destroy_all(const std::vector<int>& entities) = 0;
     virtual void destroy_frozen() = 0;
     virtual void clear() = 0;
     virtual void set(int entity, const Values& values, int how) = 0;
@@ -209,7 +208,7 @@ private:
     void thin_out(Dice& dice) {
         std::vector<int> doomed = living();
         std::erase_if(doomed, [&](int) { return dice.roll(4) == 0; });
-        destroy_all(doomed);
+        for (const int entity : doomed) destroy(entity);
     }
 
     Values some(Dice& dice, int sides = 3) {

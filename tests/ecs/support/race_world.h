@@ -89,7 +89,7 @@ public:
             note(world->spawn(make<Ts>(values.find(kind_of_type<Ts>)->value)...), mine);
         };
         if (values.empty()) {
-            note(world->create(), mine);
+            note(world->spawn(), mine);
         } else if (!with_types(values, typed)) {
             with_values(values,
                         [&](auto chosen, auto pointers) { note(world->spawn(chosen, pointers), mine); });
@@ -112,11 +112,6 @@ public:
         pending_number = before;
     }
     void destroy(int entity) override { world->destroy(at(entity)); }
-    void destroy_all(const std::vector<int>& doomed) override {
-        std::vector<Entity> list;
-        for (const int entity : doomed) list.push_back(at(entity));
-        world->destroy_all(list);
-    }
     void destroy_frozen() override { query<With<Frozen>>().destroy_all(); }
     void clear() override { world->clear(); }
     void set_singleton(int value) override {
@@ -220,7 +215,7 @@ public:
         if (pairs.size() <= slot) pairs.resize(slot + 1);
         PairId& last = pairs[slot];
         if (last.id == id && last.target != at(target)) fault = "an id that a dead pair had";
-        if (last.id != id && world->pair_of(last.id).relation) fault = "the id of a dead pair";
+        if (last.id != id && world->components().pairs().find(last.id) != nullptr) fault = "the id of a dead pair";
         last = {id, at(target)};
         return component;
     }
@@ -257,19 +252,23 @@ public:
             }
         });
     }
+    /// None if nobody asked for the pair yet.
+    ComponentId known_pair(int relation, int target) const {
+        return world->components().pairs().find(ids[kKinds + relation], at(target));
+    }
     void iterate_sources(int relation, int target, int how) override {
         if (!is_alive(target)) return;
         if (how == 2 && relation + kKinds == kLikes)
             return query<Pair<Likes>>().each_to<Likes>(
                 at(target), [&](Entity e, const Targets<Likes>&) { visit(relation, number(e), 0, 1); });
         if (how == 1) {
-            for (const Entity source : world->sources(ids[kKinds + relation], at(target)))
+            for (const Entity source : world->sources(known_pair(relation, target)))
                 visit(relation, number(source), 0, 0);
             return;
         }
         with_type(kKinds + relation, [&]<class T>() {
             if constexpr (Relation<T>)
-                for (const Entity source : world->sources<T>(at(target)))
+                for (const Entity source : world->sources(to<T>(at(target))))
                     visit(relation, number(source), 0, 0);
         });
     }
@@ -375,7 +374,7 @@ private:
         for (const auto& entry : values) {
             chosen[--at] = id_of(entry.component);
             const int kind =
-                component_number(chosen[at].is_pair() ? world->pair_of(chosen[at]).relation : chosen[at]);
+                component_number(world->components().type_of(chosen[at]));
             with_type(kind, [&]<class T>() {
                 if constexpr (!std::is_empty_v<T>) {
                     static_assert(sizeof(T) <= sizeof(Box::bytes));
@@ -393,9 +392,10 @@ private:
     /// Calls fn with the type and the target of a pair.
     template <class Fn>
     void with_pair(int component, Fn&& fn) {
-        const World::Pair pair = world->pair_of(id_of(component));
-        with_type(component_number(pair.relation), [&]<class T>() {
-            if constexpr (Relation<T>) fn.template operator()<T>(pair.target);
+        const PairTable::Pair* const pair = world->components().pairs().find(id_of(component));
+        const Entity target = pair->target;
+        with_type(component_number(pair->relation), [&]<class T>() {
+            if constexpr (Relation<T>) fn.template operator()<T>(target);
         });
     }
 
@@ -431,9 +431,9 @@ private:
     }
     template <class Fn>
     Hook on_id(int event, ComponentId id, Fn fn) {
-        if (event == kAdd) return world->on_add(id, fn);
-        if (event == kChange) return world->on_change(id, fn);
-        return world->on_remove(id, fn);
+        if (event == kAdd) return world->on(HookKind::add, id, fn);
+        if (event == kChange) return world->on(HookKind::change, id, fn);
+        return world->on(HookKind::remove, id, fn);
     }
     /// Of a component without a target.
     template <class T>

@@ -5,7 +5,15 @@
 #include <memory>
 #include <utility>
 
+#include "ecs/world.h"
+
 namespace ecs_types {
+
+inline std::uint32_t archetype_count(shoal::ecs::World& world) {
+    std::uint32_t count = 0;
+    world.each_archetype([&](const shoal::ecs::Archetype&) { ++count; });
+    return count;
+}
 
 struct Position {
     float x = 0, y = 0;
