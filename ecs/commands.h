@@ -22,15 +22,18 @@ public:
         remove,
         destroy,
         destroy_all,  // the entities that are alive by then
+        added,        // the entities got a component: hooks are to be told
         changed,      // the entities' values were written: hooks are to be told
+        delay_begins,
+        delay_ends,
     };
 
     struct Command {
         Kind kind;
-        Entity entity;  // null for destroy_all and changed
+        Entity entity;  // null for destroy_all and what follows it
         std::span<const ComponentId> components;
         std::span<void* const> values;     // one per component; null for tags
-        std::span<const Entity> entities;  // of destroy_all and changed
+        std::span<const Entity> entities;  // of destroy_all, added and changed
         std::uint32_t earlier = 0;         // the one before it for this entity: position + 1; 0 for none
     };
 

@@ -102,7 +102,7 @@ void HookTable::run_several(const SubscriberList& list, const HookCall& call, bo
         const Subscriber& subscriber = list[reverse ? count - 1 - i : i];
         if (subscriber.function.call != nullptr) run_one(subscriber, call);
     }
-    running_serial_ = 0;
+    running_serial_ = idle_serial_;
     if (!dirty_lists_.empty()) sweep();
 }
 

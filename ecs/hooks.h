@@ -103,7 +103,17 @@ public:
     void clear();
 
     /// Whether a hook is being called now.
-    bool is_running() const { return running_serial_ != 0; }
+    bool is_running() const { return must_wait() && running_serial_ != kHeld; }
+
+    /// Whether what happens is told later: a hook is running, or the world delays its hooks.
+    bool must_wait() const { return running_serial_ != 0; }
+
+    /// Nothing is run differently; must_wait() is true as long as hooks are held.
+    void hold(bool is_held) {
+        assert(!is_running());
+        running_serial_ = idle_serial_ = is_held ? kHeld : 0;
+    }
+    bool is_held() const { return idle_serial_ == kHeld; }
 
 private:
     friend class Hook;
@@ -128,7 +138,9 @@ private:
     std::uint64_t next_serial_ = 1;
     std::vector<std::uint32_t> dirty_lists_;  // one entry per subscriber to sweep
     bool is_closed_ = false;
-    std::uint64_t running_serial_ = 0;  // of the one running; 0 for none
+    static constexpr std::uint64_t kHeld = ~std::uint64_t{0};
+    std::uint64_t running_serial_ = 0;  // of the one running; idle_serial_ for none
+    std::uint64_t idle_serial_ = 0;     // kHeld while hooks are held
     bool is_disconnected_ = false;      // the one running
 };
 
@@ -136,7 +148,7 @@ inline void HookTable::run(const SubscriberList& list, const HookCall& call, boo
     assert(!is_running());
     if (list.size() != 1) return run_several(list, call, reverse);
     run_one(list[0], call);
-    running_serial_ = 0;
+    running_serial_ = idle_serial_;
     if (!dirty_lists_.empty()) sweep();
 }
 

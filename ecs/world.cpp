@@ -62,12 +62,12 @@ inline std::uint32_t World::move_row(Entity entity, std::uint32_t row, Archetype
     return to_row;
 }
 
-World::World() : commands_(components_) {
+World::World() : commands_(components_), waiting_(components_) {
     archetype_of(std::span<const ComponentId>{});
 }
 
 World::~World() {
-    assert(locks_ == 0);
+    assert(locks_ == 0 && delays_ == 0);
     ++locks_;  // for good: everything asked for from here on is queued and dropped
     std::vector<Archetype*> archetypes;
     for (std::uint32_t index = 0; index < archetypes_.index_count(); ++index)
@@ -450,7 +450,10 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
     const EntityTable::Place place = entities_.place(entity);
     Archetype& from = archetypes_[place.archetype];
     const auto replaced = replaced_by(ids, from);
-    if (!replaced.empty()) fire_removes(from, place.row, replaced);
+    if (!replaced.empty()) {
+        tell_waiting();
+        fire_removes(from, place.row, replaced);
+    }
     Archetype& to = archetype_after(from, replaced, ids);
     const std::uint32_t row = &to == &from ? place.row : move_row(entity, place.row, from, to);
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -496,6 +499,7 @@ void World::remove_now(Entity entity, ComponentId id) {
 void World::remove_now(Entity entity, std::uint32_t row, Archetype& from, const Column& column) {
     const ComponentId id = column.id();
     const Deferral deferral(*this);
+    tell_waiting();
     if (column.type().has_hook(HookKind::remove)) {
         removing_ = {entity, {&id, 1}};
         run_hooks(HookKind::remove, column, row, {&entity, 1}, Removal::component);
@@ -511,6 +515,7 @@ void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
     const auto has_it = [&](ComponentId id) { return from.has(id); };
     if (std::none_of(ids.begin(), ids.end(), has_it)) return;
     const Deferral deferral(*this);
+    tell_waiting();
     fire_removes(from, place.row, ids);
     move_row(entity, place.row, from, archetype_after(from, ids, {}));
 }
@@ -546,6 +551,7 @@ inline void World::destroy_one(Entity entity, EntityTable::Place place, bool is_
 
 void World::destroy_now(Entity entity, EntityTable::Place place) {
     const Deferral deferral(*this);
+    tell_waiting();
     if (!components_.pairs().is_target(entity)) return destroy_one(entity, place, false);
     for (const Entity doomed : cascade(entity)) destroy_one(doomed, entities_.place(doomed), true);
 }
@@ -586,14 +592,16 @@ std::vector<Entity> World::cascade(Entity root) {
 
 void World::run_hooks(HookKind kind, const Column& column, std::uint32_t first,
                       std::span<const Entity> entities, Removal reason) {
+    const HookCall call{*this, entities, column.at(first), &column, reason};
+    if (hooks_.is_held() && kind != HookKind::remove) return tell_later(kind, call);
     const Deferral deferral(*this);
-    hooks_.run(kind, column.type(), {*this, entities, column.at(first), &column, reason});
+    hooks_.run(kind, column.type(), call);
 }
 
 /// Requires that somebody wants to hear of it. Twice in the code, which saves a call per hooked write.
 inline void World::tell_or_queue(const HookCall& call) {
-    if (hooks_.is_running()) {
-        commands_.push_entities(CommandQueue::Kind::changed, call.entities, call.column->id());
+    if (hooks_.must_wait()) {
+        tell_later(HookKind::change, call);
     } else {
         hooks_.run(HookKind::change, call.column->type(), call);
     }
@@ -609,14 +617,49 @@ void World::fire_changed_alone(const Column& column, const void* value, Entity e
     tell_or_queue({*this, {&entity, 1}, value, &column, Removal::component});
 }
 
+/// What a hook does is told when the outermost operation ends, the rest when no DelayHooks lives any more.
+void World::tell_later(HookKind kind, const HookCall& call) {
+    using Kind = CommandQueue::Kind;
+    CommandQueue& queue = hooks_.is_running() ? commands_ : waiting_;
+    queue.push_entities(kind == HookKind::add ? Kind::added : Kind::changed, call.entities,
+                        call.column->id());
+}
+
+void World::tell_waiting() {
+    if (waiting_.empty()) return;
+    hooks_.hold(false);
+    {
+        const Deferral deferral(*this);
+        while (!waiting_.empty()) {
+            const CommandQueue::Command told = waiting_.pop();
+            const bool is_add = told.kind == CommandQueue::Kind::added;
+            tell(is_add ? HookKind::add : HookKind::change, told.entities, told.components[0]);
+            waiting_.finish(told);
+        }
+    }
+    hooks_.hold(delays_ != 0);
+}
+
+/// Where structural changes wait, the beginning and the end of a delay wait among them.
+void World::delay_hooks(bool begins) {
+    using Kind = CommandQueue::Kind;
+    if (locks_ == 0) return delay_hooks_now(begins);
+    commands_.push_entities(begins ? Kind::delay_begins : Kind::delay_ends, {}, {});
+}
+
+void World::delay_hooks_now(bool begins) {
+    delays_ += begins ? 1 : -1u;
+    hooks_.hold(delays_ != 0);
+    if (delays_ == 0) tell_waiting();
+}
+
 /// Of those that are still there, in runs of rows.
-void World::tell_changed(std::span<const Entity> entities, ComponentId id) {
+void World::tell(HookKind kind, std::span<const Entity> entities, ComponentId id) {
     Cell run;
     std::size_t first = 0, end = 0;  // of the run, among the entities
     const auto fire_run = [&] {
-        if (first != end && run.column->type().has_hook(HookKind::change))
-            run_hooks(HookKind::change, *run.column, run.row, entities.subspan(first, end - first),
-                      Removal::component);
+        if (first != end && run.column->type().has_hook(kind))
+            run_hooks(kind, *run.column, run.row, entities.subspan(first, end - first), Removal::component);
     };
     for (std::size_t i = 0; i < entities.size(); ++i) {
         const Cell found = cell(entities[i], id);
@@ -645,7 +688,10 @@ void World::settle() {
 
 void World::apply(const CommandQueue::Command& command) {
     using Kind = CommandQueue::Kind;
-    if (command.kind == Kind::changed) return tell_changed(command.entities, command.components[0]);
+    if (command.kind == Kind::changed)
+        return tell(HookKind::change, command.entities, command.components[0]);
+    if (command.kind == Kind::delay_begins || command.kind == Kind::delay_ends)
+        return delay_hooks_now(command.kind == Kind::delay_begins);
     if (command.kind == Kind::destroy_all) return destroy_all_now(command.entities);
     if (!is_alive(command.entity)) {
         ++dropped_commands_;
@@ -668,8 +714,7 @@ void World::apply(const CommandQueue::Command& command) {
         case Kind::destroy:
             destroy_all_now({&command.entity, 1});
             break;
-        case Kind::destroy_all:
-        case Kind::changed:
+        default:
             break;
     }
 }

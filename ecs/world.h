@@ -295,6 +295,21 @@ public:
 
     bool is_deferring() const { return locks_ != 0; }
 
+    /// While one lives, add and change hooks wait; what is spawned and written is there at once. When the last
+    /// one ends the hooks run, in the order of what happened, and find everything complete. Remove hooks and
+    /// on_destroy do not wait: they are told before anything goes, and what waits is told before them. A hook
+    /// connected meanwhile may be told of what happened before.
+    class [[nodiscard]] DelayHooks {
+    public:
+        explicit DelayHooks(World& world) : world_(world) { world.delay_hooks(true); }
+        ~DelayHooks() { world_.delay_hooks(false); }
+        DelayHooks(const DelayHooks&) = delete;
+        DelayHooks& operator=(const DelayHooks&) = delete;
+
+    private:
+        World& world_;
+    };
+
     /// Operations that did nothing: their entity, or their pair's target, was dead or dying, or an id or
     /// value was none. What destroy_all() finds dead does not count.
     std::uint64_t dropped_commands() const { return dropped_commands_; }
@@ -457,9 +472,13 @@ private:
     void run_hooks(HookKind kind, const Column& column, std::uint32_t first, std::span<const Entity> entities,
                    Removal reason);
     void tell_or_queue(const HookCall& call);
+    void tell_later(HookKind kind, const HookCall& call);
+    void tell_waiting();
+    void delay_hooks(bool begins);
+    void delay_hooks_now(bool begins);
     void fire_changed(const HookCall& call);
     void fire_changed_alone(const Column& column, const void* value, Entity entity);
-    void tell_changed(std::span<const Entity> entities, ComponentId id);
+    void tell(HookKind kind, std::span<const Entity> entities, ComponentId id);
     bool must_settle() const { return !commands_.empty() || components_.pairs().has_dead(); }
     void settle();
     void apply(const CommandQueue::Command& command);
@@ -485,6 +504,8 @@ private:
     Removing removing_;
     std::vector<Entity> singletons_;  // by component; null where there is none
     CommandQueue commands_;
+    CommandQueue waiting_;  // for the end of the DelayHooks: added and changed only
+    std::uint32_t delays_ = 0;
     std::uint64_t dropped_commands_ = 0;
 };
 

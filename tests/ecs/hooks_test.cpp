@@ -16,6 +16,10 @@ using namespace ecs_types;
 
 namespace {
 
+struct Crew {
+    static constexpr auto relation = exclusive;
+};
+
 struct HookTest : testing::Test {
     World world;
     std::vector<std::string> trace;
@@ -56,6 +60,61 @@ TEST_F(HookTest, TagsHaveHooksWithoutValues) {
     world.add<Frozen>(entity);
     world.destroy(entity);
     EXPECT_EQ(trace, (Trace{"add", "remove", "add", "destroy"}));
+}
+
+TEST_F(HookTest, DelayedHooksFindEverythingOfTheBatchComplete) {
+    const Entity old = world.spawn(Health{1});
+    const Hook added = world.on_add<Health>([&](World& w, Entity entity, const Health& health) {
+        log("add " + std::to_string(health.points));
+        EXPECT_EQ(w.size(), 3u);
+        EXPECT_EQ(w.get<Position>(entity), (Position{5, 6}));
+    });
+    const Hook changed = world.on_change<Health>([&](World& w, Entity, const Health& health) {
+        log("change " + std::to_string(health.points));
+        EXPECT_EQ(w.sources(to<Crew>(old)).size(), 2u);
+    });
+    const Hook paired = world.on_add<Crew>([&](World& w, Entity gunner, Entity tank) {
+        log("crew");
+        EXPECT_TRUE(w.has<Health>(gunner));
+        EXPECT_EQ(w.get<Health>(tank).points, 2);
+    });
+    {
+        const World::DelayHooks delay(world);
+        world.set(old, Health{2});
+        for (const int points : {10, 20}) {
+            const Entity gunner = world.spawn();
+            world.add(gunner, to<Crew>(old));
+            world.set(gunner, Health{points});
+            world.set(gunner, Position{5, 6});
+        }
+        EXPECT_TRUE(trace.empty());
+    }
+    EXPECT_EQ(trace, (std::vector<std::string>{"change 2", "crew", "add 10", "crew", "add 20"}));
+}
+
+TEST_F(HookTest, DelayedHooksRunBeforeARemoval) {
+    const Hook added = world.on_add<Health>([&](World&, Entity, const Health&) { log("add"); });
+    const Hook removed = world.on_remove<Health>([&](World&, Entity, const Health&) { log("remove"); });
+    const World::DelayHooks delay(world);
+    const Entity entity = world.spawn(Health{1});
+    world.remove<Health>(entity);
+    EXPECT_EQ(trace, (std::vector<std::string>{"add", "remove"}));
+    world.destroy(world.spawn(Health{1}));
+    EXPECT_EQ(trace.size(), 4u);
+    world.spawn(Health{1});
+    EXPECT_EQ(trace.size(), 4u);
+}
+
+TEST_F(HookTest, DelayedHooksInAHookWaitForTheirBatchToo) {
+    const Hook added = world.on_add<Health>([&](World& w, Entity, const Health& health) {
+        log("add " + std::to_string(health.points) + " of " + std::to_string(w.size()));
+        if (health.points != 1) return;
+        const World::DelayHooks delay(w);
+        w.spawn(Health{2});
+        w.set(w.spawn(), Health{3});
+    });
+    world.spawn(Health{1});
+    EXPECT_EQ(trace, (std::vector<std::string>{"add 1 of 1", "add 2 of 3", "add 3 of 3"}));
 }
 
 TEST_F(HookTest, ErasedHooksSeeBytes) {

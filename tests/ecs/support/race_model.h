@@ -178,6 +178,12 @@ public:
         act(second);
         unlock();
     }
+    void delay_hooks(std::uint64_t first, std::uint64_t second) override {
+        delay(true);
+        act(first);
+        act(second);
+        delay(false);
+    }
     void keep_deferral() override {
         is_deferral_kept = !is_deferral_kept;
         if (is_deferral_kept)
@@ -225,12 +231,17 @@ public:
     std::uint64_t dropped = 0;
 
 private:
-    enum class Do { spawn, set, add, remove, destroy, destroy_all, changed };
+    enum class Do { spawn, set, add, remove, destroy, destroy_all, changed, delay_begins, delay_ends };
     struct Command {
         Do kind;
-        int entity;       // -1 for the last two
+        int entity;       // -1 from destroy_all on
         Values values{};  // without meaning for add and remove
         std::vector<int> rows{};
+    };
+    struct Waiting {
+        int event;
+        std::vector<int> rows;
+        int component;
     };
     struct Subscriber {
         int slot;
@@ -313,6 +324,7 @@ private:
             for (const Held& held : being(entity).has)
                 if (!has(entity, component) && excludes(component, held.component))
                     replaced.set(held.component, 0);
+        if (!replaced.empty()) tell_waiting();
         tell_removed(entity, replaced);
         Values added_ones;
         for (auto [component, value] : values)
@@ -332,6 +344,7 @@ private:
     void remove_now(int entity, const Values& components) {
         if (!has_any(entity, components)) return;
         ++locks;
+        tell_waiting();
         tell_removed(entity, components);
         for (auto [component, value] : components) take_away(entity, component);
         move(entity);
@@ -356,6 +369,7 @@ private:
     }
     void destroy_now(int root) {
         ++locks;
+        tell_waiting();
         std::vector<int> seen, order;
         gather(root, seen, order);
         for (const int entity : order) destroy_one(entity);
@@ -414,7 +428,9 @@ private:
         dead_slots.clear();
     }
     void apply(const Command& c) {
-        if (c.kind == Do::changed) return tell_late(c.rows, c.values.begin()->component);
+        if (c.kind == Do::changed) return tell_late(kChange, c.rows, c.values.begin()->component);
+        if (c.kind == Do::delay_begins || c.kind == Do::delay_ends)
+            return delay_now(c.kind == Do::delay_begins);
         if (c.kind == Do::destroy_all) return destroy_all_now(c.rows);
         if (!is_alive(c.entity)) {
             ++dropped;
@@ -433,32 +449,47 @@ private:
 
     // What is told.
 
-    void added(const std::vector<int>& rows, int component) {
-        for (const int row : rows) collect(row, 1u << kind_of(component));
-        fire(kAdd, component, rows, Removal::component);
-    }
+    void added(const std::vector<int>& rows, int component) { tell_or_hold(kAdd, rows, component); }
     void changed(const std::vector<int>& rows, int component) {
         for (const int row : rows) find(row, component)->changed_at = tick;
-        if (!is_running) return tell_changed(rows, component);
+        if (!is_running) return tell_or_hold(kChange, rows, component);
         Values what;
         what.set(component, 0);
         queue.push_back({Do::changed, -1, what, rows});
     }
-    void tell_changed(const std::vector<int>& rows, int component) {
+    void tell_or_hold(int event, const std::vector<int>& rows, int component) {
+        if (is_held) return waiting.push_back({event, rows, component});
         for (const int row : rows) collect(row, 1u << kind_of(component));
-        fire(kChange, component, rows, Removal::component);
+        fire(event, component, rows, Removal::component);
     }
     /// Those that still have it, in runs of rows.
-    void tell_late(const std::vector<int>& rows, int component) {
+    void tell_late(int event, const std::vector<int>& rows, int component) {
         std::vector<int> run;
         for (const int row : rows) {
             if (!run.empty() && (!has(row, component) || !follows(run.back(), row))) {
-                tell_changed(run, component);
+                tell_or_hold(event, run, component);
                 run.clear();
             }
             if (has(row, component)) run.push_back(row);
         }
-        if (!run.empty()) tell_changed(run, component);
+        if (!run.empty()) tell_or_hold(event, run, component);
+    }
+    void tell_waiting() {
+        if (waiting.empty()) return;
+        is_held = false;
+        ++locks;
+        for (const Waiting& told : std::exchange(waiting, {})) tell_late(told.event, told.rows, told.component);
+        unlock();
+        is_held = delays != 0;
+    }
+    void delay(bool begins) {
+        if (locks == 0) return delay_now(begins);
+        queue.push_back({begins ? Do::delay_begins : Do::delay_ends, -1});
+    }
+    void delay_now(bool begins) {
+        delays += begins ? 1 : -1;
+        is_held = delays != 0;
+        if (delays == 0) tell_waiting();
     }
     void fire(int event, int component, const std::vector<int>& rows, Removal why) {
         std::vector<Subscriber>& list = subscribers[event][event == kDestroy ? 0 : kind_of(component)];
@@ -525,6 +556,9 @@ private:
     std::vector<int> free_indices;
     std::vector<int> free_slots, dead_slots;
     std::deque<Command> queue;
+    std::vector<Waiting> waiting;  // for the end of the delays
+    int delays = 0;
+    bool is_held = false;
     int locks = 0;
     bool is_deferral_kept = false;
     bool is_running = false;

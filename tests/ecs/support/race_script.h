@@ -150,6 +150,7 @@ public:
     virtual void mark(int entity, int kind) = 0;  // of kind kAll: all that it has
     virtual void forget(int entity) = 0;
     virtual void defer(std::uint64_t first, std::uint64_t second) = 0;  // acts, while a Deferral lives
+    virtual void delay_hooks(std::uint64_t first, std::uint64_t second) = 0;
     virtual void keep_deferral() = 0;                                   // or ends the one kept
     virtual bool keeps_deferral() const = 0;
     virtual int size() = 0;
@@ -334,7 +335,8 @@ private:
             case 6:
                 return how == 0 ? iterate_entities() : void();
             case 7:
-                return defer(mix(dice.state), ~dice.state);
+                return how == 0 ? defer(mix(dice.state), ~dice.state)
+                                : delay_hooks(mix(dice.state), ~dice.state);
             default:
                 keep_deferral();
         }

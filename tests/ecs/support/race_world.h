@@ -115,12 +115,13 @@ public:
     void destroy_frozen() override { query<With<Frozen>>().destroy_all(); }
     void clear() override { world->clear(); }
     void set_singleton(int value) override {
-        const bool is_new = !world->singleton_entity<Health>(), is_queued = world->is_deferring();
+        const bool is_new = !world->singleton_entity<Health>();
         const int before = pending_number;
         if (is_new) pending_number = spawned++;
         const int mine = pending_number;
         world->set_singleton(make<Health>(value));
-        if (is_new && is_queued) note(world->singleton_entity<Health>(), mine);  // else hooks did
+        const bool is_met = entities.size() > static_cast<std::size_t>(mine) && at(mine);  // by hooks
+        if (is_new && !is_met) note(world->singleton_entity<Health>(), mine);
         pending_number = before;
     }
     void set_singletons(int entity) override { world->adopt_singleton<Health>(at(entity)); }
@@ -291,6 +292,11 @@ public:
     }
     void defer(std::uint64_t first, std::uint64_t second) override {
         const World::Deferral deferral(*world);
+        act(first);
+        act(second);
+    }
+    void delay_hooks(std::uint64_t first, std::uint64_t second) override {
+        const World::DelayHooks delay(*world);
         act(first);
         act(second);
     }
