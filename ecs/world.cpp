@@ -62,9 +62,7 @@ inline std::uint32_t World::move_row(Entity entity, std::uint32_t row, Archetype
     return to_row;
 }
 
-World::World() : commands_(components_), waiting_(components_) {
-    archetype_of(std::span<const ComponentId>{});
-}
+World::World() : commands_(components_), waiting_(components_) {}
 
 World::~World() {
     assert(locks_ == 0 && delays_ == 0);
@@ -157,7 +155,7 @@ void World::set_elsewhere(Entity entity, const KnownComponent& component, void* 
     if (column == nullptr && locks_ == 0 && place.is_somewhere()) {
         const Deferral deferral(*this);
         Archetype& from = archetypes_[place.archetype];
-        Archetype& to = archetype_with(from, component.id);
+        Archetype& to = archetypes_.with(from, component.id);
         const std::uint32_t row = move_row(entity, place.row, from, to);
         Column& added = *component.column(to.index());
         added.wrote(row, tick_);
@@ -308,82 +306,6 @@ void World::stop(std::string_view operation, std::string_view component, Entity 
     stop_with(operation, component, entity, is_alive(entity) ? "the entity has no such value" : kIsDead);
 }
 
-Archetype& World::archetype_of(std::span<const TypeTag* const> pack, std::uint32_t hash) {
-    const std::uint32_t known = packs_.find(pack.data(), hash);
-    if (known != AddressMap::kAbsent) return archetypes_[known];
-    std::vector<ComponentId> ids;
-    for (const TypeTag* tag : pack) ids.push_back(components_.id_of(*tag));
-    std::sort(ids.begin(), ids.end());
-    Archetype& archetype = archetype_of(ids);
-    packs_.insert(pack.data(), hash, archetype.index());
-    return archetype;
-}
-
-Archetype& World::archetype_of(std::span<const ComponentId> sorted) {
-    if (Archetype* known = archetypes_.find(sorted)) return *known;
-    Archetype& archetype = archetypes_.add(sorted, components_);
-    for (const Archetype::Pair& pair : archetype.pairs())
-        components_.pairs().find(sorted[pair.column])->archetypes.push_back(&archetype);
-    return archetype;
-}
-
-/// Where entities of `from` go that get one component, or lose one that they have.
-Archetype& World::archetype_with(Archetype& from, ComponentId id) {
-    Archetype* known = from.edge(id).with;
-    return known != nullptr ? *known : archetype_after(from, {}, {&id, 1});
-}
-
-Archetype& World::archetype_without(Archetype& from, ComponentId id) {
-    Archetype* known = from.edge(id).without;
-    return known != nullptr ? *known : archetype_after(from, {&id, 1}, {});
-}
-
-/// Where entities of `from` go that lose some components and then get some.
-Archetype& World::archetype_after(Archetype& from, std::span<const ComponentId> removed,
-                                  std::span<const ComponentId> added) {
-    const auto differ = [&] {
-        const auto components = from.components();
-        wanted_.assign(components.begin(), components.end());
-        std::erase_if(wanted_, [&](ComponentId id) { return contains(removed, id); });
-        wanted_.insert(wanted_.end(), added.begin(), added.end());
-        std::sort(wanted_.begin(), wanted_.end());
-        wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
-        return &archetype_of(wanted_);
-    };
-    if (removed.size() + added.size() != 1) return *differ();
-    const ComponentId id = removed.empty() ? added[0] : removed[0];
-    if (from.has(id) == removed.empty()) return from;
-    Archetype* known = removed.empty() ? from.edge(id).with : from.edge(id).without;
-    if (known == nullptr) {  // both ends get the edge, so that either can be freed
-        known = differ();
-        (removed.empty() ? from.edge(id).with : from.edge(id).without) = known;
-        (removed.empty() ? known->edge(id).without : known->edge(id).with) = &from;
-    }
-    return *known;
-}
-
-/// Of a target that just died: nobody has them any more.
-void World::free_pairs(Entity target) {
-    PairTable& pairs = components_.pairs();
-    for (const ComponentId id : pairs.of_target(target)) {
-        const std::vector<Archetype*> doomed = pairs.find(id)->archetypes;
-        for (Archetype* archetype : doomed) {
-            for (const Archetype::Pair& pair : archetype->pairs())
-                std::erase(pairs.find(archetype->components()[pair.column])->archetypes, archetype);
-            archetypes_.free(*archetype);
-        }
-    }
-    pairs.bury(target);
-}
-
-/// All that have the pair.
-std::vector<Entity> World::list_sources(ComponentId pair) const {
-    std::vector<Entity> sources;
-    for (const Archetype* archetype : components_.pairs().find(pair)->archetypes)
-        sources.insert(sources.end(), archetype->entities().begin(), archetype->entities().end());
-    return sources;
-}
-
 /// The pairs that exclusive ones among `ids` take the place of.
 std::span<const ComponentId> World::replaced_by(std::span<const ComponentId> ids, const Archetype& from) {
     replaced_.clear();
@@ -432,7 +354,7 @@ void World::spawn_now(Entity entity, std::span<const ComponentId> ids, std::span
     const Deferral deferral(*this);
     Possible given{ids, values};
     keep_possible(given);
-    Archetype& archetype = archetype_after(archetypes_[0], {}, given.ids);
+    Archetype& archetype = archetypes_.after(archetypes_[0], {}, given.ids);
     const std::uint32_t row = append(entity, archetype);
     for (std::size_t i = 0; i < given.ids.size(); ++i) {
         const ComponentId id = given.ids[i];
@@ -454,7 +376,7 @@ void World::set_now(Entity entity, std::span<const ComponentId> all_ids, std::sp
         tell_waiting();
         fire_removes(from, place.row, replaced);
     }
-    Archetype& to = archetype_after(from, replaced, ids);
+    Archetype& to = archetypes_.after(from, replaced, ids);
     const std::uint32_t row = &to == &from ? place.row : move_row(entity, place.row, from, to);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const ComponentType& type = components_[ids[i]];
@@ -505,7 +427,7 @@ void World::remove_now(Entity entity, std::uint32_t row, Archetype& from, const 
         run_hooks(HookKind::remove, column, row, {&entity, 1}, Removal::component);
         removing_ = {};
     }
-    move_row(entity, row, from, archetype_without(from, id));
+    move_row(entity, row, from, archetypes_.without(from, id));
 }
 
 void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
@@ -517,7 +439,7 @@ void World::remove_now(Entity entity, std::span<const ComponentId> ids) {
     const Deferral deferral(*this);
     tell_waiting();
     fire_removes(from, place.row, ids);
-    move_row(entity, place.row, from, archetype_after(from, ids, {}));
+    move_row(entity, place.row, from, archetypes_.after(from, ids, {}));
 }
 
 /// on_destroy, then the pairs that end, then remove hooks.
@@ -526,7 +448,7 @@ void World::tell_of_destruction(Entity entity) {
         hooks_.run_on_destroy({*this, {&entity, 1}, nullptr, nullptr, Removal::entity});
     if (components_.pairs().is_target(entity))
         for (const ComponentId pair : components_.pairs().of_target(entity))
-            for (const Entity source : list_sources(pair))
+            for (const Entity source : archetypes_.entities_with(pair))
                 if (source != entity) remove_now(source, pair);
     const EntityTable::Place place = entities_.place(entity);
     const Archetype& archetype = archetypes_[place.archetype];
@@ -546,7 +468,7 @@ inline void World::destroy_one(Entity entity, EntityTable::Place place, bool is_
     entities_.release(entity);  // before its values: their destructors may ask for it
     if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
     dying_ = {};
-    if (is_heard && components_.pairs().is_target(entity)) free_pairs(entity);  // or hooks asked for some
+    if (is_heard && components_.pairs().is_target(entity)) archetypes_.free_pairs(entity);  // or hooks asked for some
 }
 
 void World::destroy_now(Entity entity, EntityTable::Place place) {
@@ -582,7 +504,7 @@ std::vector<Entity> World::cascade(Entity root) {
         const auto first = static_cast<std::ptrdiff_t>(stack.size());
         for (const ComponentId pair : components_.pairs().of_target(entity))
             if (includes(components_[pair].relation, destroy_with_target))
-                for (const Entity source : list_sources(pair))
+                for (const Entity source : archetypes_.entities_with(pair))
                     if (marks_[source.index] == unseen) stack.push_back(source);
         std::reverse(stack.begin() + first, stack.end());
     }

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "archetype.h"
+#include "archetype_graph.h"
 #include "commands.h"
 #include "component.h"
 #include "entity.h"
@@ -395,6 +395,7 @@ private:
     }
 
     std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
+    Sources sources_of(ComponentId pair);
     template <class R>
     ComponentId require_pair(Entity source, PairKey<R> pair) {
         return require_pair(source, component<R>(), pair.target);
@@ -425,17 +426,8 @@ private:
     Writable unusual_writable(Entity entity, ComponentId id, const Cell& found);
     [[noreturn]] void stop(std::string_view operation, std::string_view component, Entity entity) const;
 
-    Archetype& archetype_of(std::span<const TypeTag* const> pack, std::uint32_t hash);
     template <class... Ts>
     Archetype& archetype_of();
-    Archetype& archetype_of(std::span<const ComponentId> sorted);
-    Archetype& archetype_with(Archetype& from, ComponentId id);
-    Archetype& archetype_without(Archetype& from, ComponentId id);
-    Archetype& archetype_after(Archetype& from, std::span<const ComponentId> removed,
-                               std::span<const ComponentId> added);
-    void free_pairs(Entity target);
-    Sources sources_of(ComponentId pair);
-    std::vector<Entity> list_sources(ComponentId pair) const;
     std::span<const ComponentId> replaced_by(std::span<const ComponentId> ids, const Archetype& from);
 
     /// What can be had of what a command brings.
@@ -485,13 +477,11 @@ private:
 
     EntityTable entities_;
     ComponentTable components_;
-    ArchetypeList archetypes_;  // the first has no components
+    ArchetypeGraph archetypes_{components_};
     HookTable hooks_{components_};
     std::uint32_t locks_ = 0;  // when 0, nothing is queued
     std::uint64_t tick_ = 1;
 
-    AddressMap packs_;                   // type packs that were spawned, to archetypes
-    std::vector<ComponentId> wanted_;    // scratch
     std::vector<ComponentId> replaced_;  // scratch of set_now()
     std::vector<std::uint8_t> marks_;    // scratch of cascade(), by entity index
 

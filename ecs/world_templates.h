@@ -140,7 +140,7 @@ Archetype& World::archetype_of() {
         ((of_pack = hash_name(type_tag<Ts>.name, of_pack)), ...);
         return of_pack;
     }();
-    return archetype_of(detail::type_pack<Ts...>, hash);
+    return archetypes_.of(detail::type_pack<Ts...>, hash);
 }
 
 template <class... Ts>

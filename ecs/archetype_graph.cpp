@@ -1,0 +1,78 @@
+#include "archetype_graph.h"
+
+#include <algorithm>
+
+namespace shoal::ecs {
+
+ArchetypeGraph::ArchetypeGraph(ComponentTable& components) : components_(components) {
+    of(std::span<const ComponentId>{});
+}
+
+Archetype& ArchetypeGraph::of(std::span<const TypeTag* const> pack, std::uint32_t hash) {
+    const std::uint32_t known = packs_.find(pack.data(), hash);
+    if (known != AddressMap::kAbsent) return (*this)[known];
+    std::vector<ComponentId> ids;
+    for (const TypeTag* tag : pack) ids.push_back(components_.id_of(*tag));
+    std::sort(ids.begin(), ids.end());
+    Archetype& archetype = of(ids);
+    packs_.insert(pack.data(), hash, archetype.index());
+    return archetype;
+}
+
+Archetype& ArchetypeGraph::of(std::span<const ComponentId> sorted) {
+    if (Archetype* known = find(sorted)) return *known;
+    Archetype& archetype = add(sorted, components_);
+    for (const Archetype::Pair& pair : archetype.pairs())
+        components_.pairs().find(sorted[pair.column])->archetypes.push_back(&archetype);
+    return archetype;
+}
+
+Archetype& ArchetypeGraph::after(Archetype& from, std::span<const ComponentId> removed,
+                                 std::span<const ComponentId> added) {
+    if (removed.size() + added.size() != 1) return find_after(from, removed, added);
+    const bool is_added = removed.empty();
+    const ComponentId id = is_added ? added[0] : removed[0];
+    if (from.has(id) == is_added) return from;
+    Archetype* known = is_added ? from.edge(id).with : from.edge(id).without;
+    if (known == nullptr) {  // both ends get the edge, so that either can be freed
+        known = &find_after(from, removed, added);
+        (is_added ? from.edge(id).with : from.edge(id).without) = known;
+        (is_added ? known->edge(id).without : known->edge(id).with) = &from;
+    }
+    return *known;
+}
+
+Archetype& ArchetypeGraph::find_after(Archetype& from, std::span<const ComponentId> removed,
+                                      std::span<const ComponentId> added) {
+    const auto components = from.components();
+    wanted_.assign(components.begin(), components.end());
+    std::erase_if(wanted_, [&](ComponentId id) {
+        return std::find(removed.begin(), removed.end(), id) != removed.end();
+    });
+    wanted_.insert(wanted_.end(), added.begin(), added.end());
+    std::sort(wanted_.begin(), wanted_.end());
+    wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
+    return of(wanted_);
+}
+
+std::vector<Entity> ArchetypeGraph::entities_with(ComponentId pair) const {
+    std::vector<Entity> entities;
+    for (const Archetype* archetype : components_.pairs().find(pair)->archetypes)
+        entities.insert(entities.end(), archetype->entities().begin(), archetype->entities().end());
+    return entities;
+}
+
+void ArchetypeGraph::free_pairs(Entity target) {
+    PairTable& pairs = components_.pairs();
+    for (const ComponentId id : pairs.of_target(target)) {
+        const std::vector<Archetype*> doomed = pairs.find(id)->archetypes;
+        for (Archetype* archetype : doomed) {
+            for (const Archetype::Pair& pair : archetype->pairs())
+                std::erase(pairs.find(archetype->components()[pair.column])->archetypes, archetype);
+            free(*archetype);
+        }
+    }
+    pairs.bury(target);
+}
+
+}  // namespace shoal::ecs

@@ -1,0 +1,58 @@
+#pragma once
+// Which archetype a row goes to when its entity gets or loses components.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "archetype.h"
+#include "component.h"
+#include "entity.h"
+
+namespace shoal::ecs {
+
+/// The archetypes of a world, made when first needed. Edges lead from each to those with one component more or
+/// less, so that a row's way is looked up once for each pair of archetypes.
+class ArchetypeGraph : public ArchetypeList {
+public:
+    /// Begins with the archetype that has no components, at index 0.
+    explicit ArchetypeGraph(ComponentTable& components);
+
+    /// The archetype with exactly these components.
+    Archetype& of(std::span<const ComponentId> sorted);
+
+    /// The same by types. `pack` must be a static array, one for each list of types; `hash` is that of their names.
+    Archetype& of(std::span<const TypeTag* const> pack, std::uint32_t hash);
+
+    /// Where entities of `from` go that get one component. `from` itself if it has the component.
+    Archetype& with(Archetype& from, ComponentId id) {
+        Archetype* const known = from.edge(id).with;
+        return known != nullptr ? *known : after(from, {}, {&id, 1});
+    }
+
+    /// Where entities of `from` go that lose one component. `from` itself if it lacks the component.
+    Archetype& without(Archetype& from, ComponentId id) {
+        Archetype* const known = from.edge(id).without;
+        return known != nullptr ? *known : after(from, {&id, 1}, {});
+    }
+
+    /// Where entities of `from` go that lose some components and then get some.
+    Archetype& after(Archetype& from, std::span<const ComponentId> removed,
+                     std::span<const ComponentId> added);
+
+    /// All entities that have the pair, archetype by archetype.
+    std::vector<Entity> entities_with(ComponentId pair) const;
+
+    /// Frees the archetypes and the ids of pairs to a target that just died. Requires that no entity has one.
+    void free_pairs(Entity target);
+
+private:
+    Archetype& find_after(Archetype& from, std::span<const ComponentId> removed,
+                          std::span<const ComponentId> added);
+
+    ComponentTable& components_;
+    AddressMap packs_;                 // to indices of archetypes
+    std::vector<ComponentId> wanted_;  // scratch
+};
+
+}  // namespace shoal::ecs
