@@ -64,15 +64,17 @@ inline constexpr bool is_pair_key = false;
 template <class R>
 inline constexpr bool is_pair_key<PairKey<R>> = true;
 
+template <class T>
+concept ClassOrEnum = std::is_class_v<T> || std::is_union_v<T> || std::is_enum_v<T>;
+
 /// A type of your own that a world can keep: a class, union or enum that can be moved. Its move
 /// constructor and destructor may ask the world for commands (destroy, spawn and so on), but must not
 /// read or write values in it, nor iterate.
 template <class T>
 concept Storable =
-    (std::is_class_v<T> || std::is_union_v<T> || std::is_enum_v<T>)&&std::is_same_v<
-        T, std::remove_cvref_t<T>>&& std::is_move_constructible_v<T>&& std::is_destructible_v<T> &&
-    !std::is_same_v<T, ComponentId> && !is_pair_key<T> &&
-    !std::is_convertible_v<const T&, std::span<const ComponentId>>;
+    ClassOrEnum<T> && std::same_as<T, std::remove_cvref_t<T>> && std::is_move_constructible_v<T> &&
+    std::is_destructible_v<T> && !std::same_as<T, ComponentId> &&
+    !is_pair_key<T> && !std::convertible_to<const T&, std::span<const ComponentId>>;
 
 /// Comes in pairs with a target.
 template <class T>

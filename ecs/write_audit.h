@@ -12,6 +12,14 @@
 
 namespace shoal::ecs {
 
+/// A component or relation with a value to hash.
+template <class T>
+concept Audited = Storable<T> && !std::is_empty_v<T>;
+
+/// The same, and the bytes of the value are all there is to hash.
+template <class T>
+concept AuditedBytes = Audited<T> && std::is_trivially_copyable_v<T>;
+
 /// For debug builds and tests: each check() costs as much as reading every watched value. Must not
 /// outlive its world.
 class WriteAudit {
@@ -29,10 +37,12 @@ public:
     explicit WriteAudit(World& world) : world_(world), told_(world) {}
 
     /// From the next check() on. Values that are not trivially copyable need a hash of their own.
-    template <Storable T>
-    requires(!std::is_empty_v<T>) void watch(Hash hash) { watch(world_.component<T>(), hash); }
-    template <Storable T>
-    requires(!std::is_empty_v<T> && std::is_trivially_copyable_v<T>) void watch() {
+    template <Audited T>
+    void watch(Hash hash) {
+        watch(world_.component<T>(), hash);
+    }
+    template <AuditedBytes T>
+    void watch() {
         watch(world_.component<T>(), hash_bytes);
     }
     void watch(ComponentId id, Hash hash);

@@ -59,7 +59,8 @@ std::uint32_t BitReader::read(unsigned bits) {
     const std::size_t first = position_ / 8;
     const std::size_t last = std::min(first + 5, bytes_.size());
     std::uint64_t chunk = 0;
-    for (std::size_t i = first; i < last; ++i) chunk |= std::to_integer<std::uint64_t>(bytes_[i]) << ((i - first) * 8);
+    for (std::size_t i = first; i < last; ++i)
+        chunk |= std::to_integer<std::uint64_t>(bytes_[i]) << ((i - first) * 8);
     chunk >>= position_ % 8;
     position_ += bits;
     return static_cast<std::uint32_t>(chunk & ((std::uint64_t{1} << bits) - 1));

@@ -85,6 +85,8 @@ constexpr unsigned max_golomb_bits(unsigned k) {
 constexpr std::uint32_t zigzag(std::uint32_t difference) {
     return (difference << 1) ^ (0u - (difference >> 31));
 }
-constexpr std::uint32_t unzigzag(std::uint32_t folded) { return (folded >> 1) ^ (0u - (folded & 1)); }
+constexpr std::uint32_t unzigzag(std::uint32_t folded) {
+    return (folded >> 1) ^ (0u - (folded & 1));
+}
 
 }  // namespace shoal::replication

@@ -37,7 +37,8 @@ void Client::connect(const net::Address& server, const net::ClientToken& token) 
 void Client::start_connecting(net::Time now) {
     const net::Address server = *target_;
     const std::optional<net::ClientToken> token = token_;
-    if (!endpoint_.is_idle()) endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
+    if (!endpoint_.is_idle())
+        endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
     target_.reset();
     token_.reset();
     failure_.clear();
@@ -89,12 +90,14 @@ void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::str
     if (listener_) listener_->on_leave(reason, failure_);
 }
 
-bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload, net::Time now) {
+bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
+                        net::Time now) {
     const Receiver::Verdict verdict = receiver_.receive(number, payload);
     if (verdict == Receiver::Verdict::malformed)
         endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
     if (verdict == Receiver::Verdict::too_many)
-        endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "more entities than max_slots", now);
+        endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "more entities than max_slots",
+                             now);
     return verdict == Receiver::Verdict::accepted;
 }
 

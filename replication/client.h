@@ -11,7 +11,8 @@
 namespace shoal::replication {
 
 struct ClientOptions {
-    net::ClientConfig net;  // yours: protocol_id, server_key, and a seed that is fresh for every client; not schema_hash
+    /// Yours: protocol_id, server_key, and a seed that is fresh for every client; not schema_hash.
+    net::ClientConfig net;
     ReceiverOptions receiver;
 };
 

@@ -72,7 +72,9 @@ std::uint32_t whole_bits(std::uint32_t whole) {
 }
 
 /// Floats as integers in the same order, so that neighbours differ little. Its own inverse.
-std::uint32_t ordered(std::uint32_t bits) { return (bits >> 31) != 0 ? ~bits ^ 0x80000000u : bits; }
+std::uint32_t ordered(std::uint32_t bits) {
+    return (bits >> 31) != 0 ? ~bits ^ 0x80000000u : bits;
+}
 
 void write_real(std::uint32_t base, std::uint32_t value, unsigned& whole_order, unsigned& bits_order,
                 BitWriter& out) {
@@ -126,8 +128,12 @@ void write_group(const std::vector<Lane>& lanes, const LaneGroup& group, const s
                     out.write_golomb(value[i], kSymbolOrder);
                 }
                 break;
-            case LaneKind::real: write_real(from, value[i], order, bits_order, out); break;
-            case LaneKind::reference: out.write_golomb(value[i], kReferenceOrder); break;
+            case LaneKind::real:
+                write_real(from, value[i], order, bits_order, out);
+                break;
+            case LaneKind::reference:
+                out.write_golomb(value[i], kReferenceOrder);
+                break;
         }
     }
 }
@@ -154,8 +160,12 @@ void read_group(const std::vector<Lane>& lanes, const LaneGroup& group, const st
                            : lane.bounded ? in.read(lane.bits)
                                           : in.read_golomb(kSymbolOrder);
                 break;
-            case LaneKind::real: value[i] = read_real(from, order, bits_order, in); break;
-            case LaneKind::reference: value[i] = in.read_golomb(kReferenceOrder); break;
+            case LaneKind::real:
+                value[i] = read_real(from, order, bits_order, in);
+                break;
+            case LaneKind::reference:
+                value[i] = in.read_golomb(kReferenceOrder);
+                break;
         }
         if (value[i] > lane.max) in.fail();
     }
@@ -171,7 +181,8 @@ bool group_differs(const LaneGroup& group, const std::uint32_t* base, const std:
 void write_elements(const Part& part, const std::uint32_t* elements, std::size_t count, BitWriter& out) {
     for (std::size_t n = 0; n < count; ++n, elements += part.lanes.size())
         for (std::uint32_t i = 0; i < part.lanes.size(); ++i) {
-            if (part.lanes[i].kind == LaneKind::symbol && part.lanes[i].max == 1) out.write_bool(elements[i] != 0);
+            if (part.lanes[i].kind == LaneKind::symbol && part.lanes[i].max == 1)
+                out.write_bool(elements[i] != 0);
             write_group(part.lanes, {i, 1}, nullptr, elements, out);
         }
 }
@@ -207,7 +218,8 @@ void write_part(const Part& part, const std::uint32_t* base, const std::uint32_t
     write_elements(part, value + 1 + prefix * width, between, out);
 }
 
-void read_part(const Part& part, const std::uint32_t* base, BitReader& in, std::vector<std::uint32_t>& words) {
+void read_part(const Part& part, const std::uint32_t* base, BitReader& in,
+               std::vector<std::uint32_t>& words) {
     const std::size_t width = part.lanes.size();
     const std::size_t old = base ? base[0] : 0;
     const std::size_t prefix = base ? in.read_golomb(3) : 0;
@@ -239,7 +251,8 @@ void write_component(const ImageCursor& value, const ImageCursor* base, BitWrite
     const std::uint32_t* part_from = base ? base->parts() : nullptr;
     const std::uint32_t* part_value = value.parts();
     bool changed = false;
-    for (const LaneGroup& group : layout.groups()) changed = changed || group_differs(group, from, value.lanes());
+    for (const LaneGroup& group : layout.groups())
+        changed = changed || group_differs(group, from, value.lanes());
     for (const Part& part : layout.parts()) {
         changed = changed || part_differs(part, part_from, part_value);
         part_from = next_part(part, part_from);
@@ -265,15 +278,17 @@ void write_component(const ImageCursor& value, const ImageCursor* base, BitWrite
 }
 
 /// Fills the component's lanes in `words` at `lanes_at` and appends its parts.
-void read_component(const ComponentLayout& layout, const ImageCursor* base, std::size_t lanes_at, BitReader& in,
-                    std::vector<std::uint32_t>& words) {
+void read_component(const ComponentLayout& layout, const ImageCursor* base, std::size_t lanes_at,
+                    BitReader& in, std::vector<std::uint32_t>& words) {
     const std::uint32_t* from = base ? base->lanes() : nullptr;
     const std::uint32_t* part_from = base ? base->parts() : nullptr;
-    if (from) std::copy(from, from + layout.lanes().size(), words.begin() + static_cast<std::ptrdiff_t>(lanes_at));
+    if (from)
+        std::copy(from, from + layout.lanes().size(), words.begin() + static_cast<std::ptrdiff_t>(lanes_at));
     const bool changed = in.read_bool();
     const bool flags = layout.groups().size() + layout.parts().size() > 1;
     for (const LaneGroup& group : layout.groups())
-        if (changed && (!flags || in.read_bool())) read_group(layout.lanes(), group, from, words.data() + lanes_at, in);
+        if (changed && (!flags || in.read_bool()))
+            read_group(layout.lanes(), group, from, words.data() + lanes_at, in);
     for (const Part& part : layout.parts()) {
         if (changed && (!flags || in.read_bool())) {
             read_part(part, part_from, in, words);
@@ -333,7 +348,8 @@ const Shape* read_shape(ShapeTable& shapes, const Shape* from, BitReader& in) {
     ComponentIndex list[kMaxComponents];
     std::size_t size = 0;
     if (!from) {
-        if (!read_rising(in.read_golomb(2), known, in, [&](std::uint32_t i) { list[size++] = static_cast<ComponentIndex>(i); }))
+        if (!read_rising(in.read_golomb(2), known, in,
+                         [&](std::uint32_t i) { list[size++] = static_cast<ComponentIndex>(i); }))
             return nullptr;
         return shapes.shape({list, size});
     }
@@ -367,9 +383,12 @@ std::uint32_t max_lane_bits(const Lane& lane) {
             for (unsigned k = 0; k <= kMaxOrder; ++k) most = std::max(most, golomb_bits(widest, k));
             return most;
         }
-        case LaneKind::symbol: return lane.bounded ? lane.bits : golomb_bits(lane.max, kSymbolOrder);
-        case LaneKind::real: return 1 + max_golomb_bits(kMaxOrder);
-        default: return max_golomb_bits(kReferenceOrder);
+        case LaneKind::symbol:
+            return lane.bounded ? lane.bits : golomb_bits(lane.max, kSymbolOrder);
+        case LaneKind::real:
+            return 1 + max_golomb_bits(kMaxOrder);
+        default:
+            return max_golomb_bits(kReferenceOrder);
     }
 }
 
@@ -389,7 +408,8 @@ void write_image(const Schema& schema, const Image& from, const Image& to, BitWr
     }
 }
 
-const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in, std::vector<std::uint32_t>& words) {
+const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
+                        std::vector<std::uint32_t>& words) {
     const Shape* shape = read_shape(shapes, from.shape, in);
     if (!shape) return nullptr;
     const Schema& schema = shapes.schema();

@@ -20,7 +20,8 @@ void write_image(const Schema& schema, const Image& from, const Image& to, BitWr
 
 /// The reverse. Fills `words` and returns the shape, or null where the bits are not something that
 /// write_image makes, reader.ok() then being of no interest. Any bits are safe.
-const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in, std::vector<std::uint32_t>& words);
+const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
+                        std::vector<std::uint32_t>& words);
 
 /// The most bits that write_image spends on one component, and a whole record on one entity.
 std::uint32_t max_component_bits(const ComponentLayout& layout);

@@ -26,12 +26,16 @@ using AnythingAt = Anything;
 template <class T, std::size_t... Before, std::size_t... Inside, std::size_t... After>
 constexpr bool accepts(std::index_sequence<Before...>, std::index_sequence<Inside...>,
                        std::index_sequence<After...>) {
-    return requires { T{AnythingAt<Before>{}..., {AnythingAt<Inside>{}...}, AnythingAt<After>{}...}; };
+    return requires {
+        T{AnythingAt<Before>{}..., {AnythingAt<Inside>{}...}, AnythingAt<After>{}...};
+    };
 }
 
 template <class T, std::size_t... I>
 constexpr bool accepts_flat(std::index_sequence<I...>) {
-    return requires { T{AnythingAt<I>{}...}; };
+    return requires {
+        T{AnythingAt<I>{}...};
+    };
 }
 
 /// How many values initialise T when braces are elided; more than kMaxFields * 16 is not tried.
@@ -76,9 +80,11 @@ void visit_each(Visit& visit, Fields&... fields) {
 
 }  // namespace detail
 
-/// Direct fields of the aggregate T, an array counting as one.
 template <class T>
-    requires std::is_aggregate_v<T>
+concept Aggregate = std::is_aggregate_v<T>;
+
+/// Direct fields of T, an array counting as one.
+template <Aggregate T>
 constexpr std::size_t field_count() {
     return detail::count_from<T, detail::flat_count<T>()>();
 }
@@ -146,32 +152,33 @@ void for_each_field(T& object, Visit&& visit) {
         visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17);
     } else if constexpr (count == 19) {
         auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
-            f17, f18);
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17,
+                   f18);
     } else if constexpr (count == 20) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
-            f17, f18, f19);
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19] =
+            object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+                   f19);
     } else if constexpr (count == 21) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-            f19, f20] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
-            f17, f18, f19, f20);
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19,
+               f20] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+                   f19, f20);
     } else if constexpr (count == 22) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-            f19, f20, f21] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
-            f17, f18, f19, f20, f21);
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20,
+               f21] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+                   f19, f20, f21);
     } else if constexpr (count == 23) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-            f19, f20, f21, f22] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
-            f17, f18, f19, f20, f21, f22);
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20,
+               f21, f22] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+                   f19, f20, f21, f22);
     } else if constexpr (count == 24) {
-        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
-            f19, f20, f21, f22, f23] = object;
-        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16,
-            f17, f18, f19, f20, f21, f22, f23);
+        auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20,
+               f21, f22, f23] = object;
+        visit_each(visit, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18,
+                   f19, f20, f21, f22, f23);
     }
 }
 

@@ -11,7 +11,8 @@ std::uint32_t Shape::find(ComponentIndex component) const {
     return static_cast<std::uint32_t>(found - components.begin());
 }
 
-bool ShapeTable::Less::operator()(std::span<const ComponentIndex> a, std::span<const ComponentIndex> b) const {
+bool ShapeTable::Less::operator()(std::span<const ComponentIndex> a,
+                                  std::span<const ComponentIndex> b) const {
     return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
 }
 

@@ -17,7 +17,9 @@ namespace shoal::replication {
 using Tick = std::uint32_t;
 
 /// Holds for ticks less than 2^31 apart: over a year at 60 Hz.
-constexpr bool is_newer(Tick a, Tick b) { return static_cast<std::int32_t>(a - b) > 0; }
+constexpr bool is_newer(Tick a, Tick b) {
+    return static_cast<std::int32_t>(a - b) > 0;
+}
 
 /// A set of components and where their lanes lie in an image. One object per set and table, so
 /// that equal sets have equal addresses.

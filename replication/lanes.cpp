@@ -22,51 +22,75 @@ void store(void* value, std::uint32_t offset, T field) {
     std::memcpy(static_cast<std::byte*>(value) + offset, &field, sizeof field);
 }
 
-bool is_float(FieldType type) { return type == FieldType::f32 || type == FieldType::f64; }
+bool is_float(FieldType type) {
+    return type == FieldType::f32 || type == FieldType::f64;
+}
 bool is_wide(FieldType type) {
     return type == FieldType::u64 || type == FieldType::i64 || type == FieldType::f64;
 }
 bool is_signed(FieldType type) {
-    return type == FieldType::i8 || type == FieldType::i16 || type == FieldType::i32 || type == FieldType::i64;
+    return type == FieldType::i8 || type == FieldType::i16 || type == FieldType::i32 ||
+           type == FieldType::i64;
 }
 unsigned type_bits(FieldType type) {
     switch (type) {
-        case FieldType::boolean: return 1;
+        case FieldType::boolean:
+            return 1;
         case FieldType::u8:
-        case FieldType::i8: return 8;
+        case FieldType::i8:
+            return 8;
         case FieldType::u16:
-        case FieldType::i16: return 16;
-        default: return 32;
+        case FieldType::i16:
+            return 16;
+        default:
+            return 32;
     }
 }
 
 std::int64_t load_integer(const void* value, const Leaf& leaf) {
     switch (leaf.type) {
         case FieldType::boolean:
-        case FieldType::u8: return load<std::uint8_t>(value, leaf.offset);
-        case FieldType::i8: return load<std::int8_t>(value, leaf.offset);
-        case FieldType::u16: return load<std::uint16_t>(value, leaf.offset);
-        case FieldType::i16: return load<std::int16_t>(value, leaf.offset);
-        case FieldType::u32: return load<std::uint32_t>(value, leaf.offset);
-        case FieldType::i32: return load<std::int32_t>(value, leaf.offset);
-        default: return load<std::int64_t>(value, leaf.offset);
+        case FieldType::u8:
+            return load<std::uint8_t>(value, leaf.offset);
+        case FieldType::i8:
+            return load<std::int8_t>(value, leaf.offset);
+        case FieldType::u16:
+            return load<std::uint16_t>(value, leaf.offset);
+        case FieldType::i16:
+            return load<std::int16_t>(value, leaf.offset);
+        case FieldType::u32:
+            return load<std::uint32_t>(value, leaf.offset);
+        case FieldType::i32:
+            return load<std::int32_t>(value, leaf.offset);
+        default:
+            return load<std::int64_t>(value, leaf.offset);
     }
 }
 void store_integer(void* value, const Leaf& leaf, std::int64_t field) {
     switch (leaf.type) {
-        case FieldType::boolean: return store(value, leaf.offset, field != 0);
-        case FieldType::u8: return store(value, leaf.offset, static_cast<std::uint8_t>(field));
-        case FieldType::i8: return store(value, leaf.offset, static_cast<std::int8_t>(field));
-        case FieldType::u16: return store(value, leaf.offset, static_cast<std::uint16_t>(field));
-        case FieldType::i16: return store(value, leaf.offset, static_cast<std::int16_t>(field));
-        case FieldType::u32: return store(value, leaf.offset, static_cast<std::uint32_t>(field));
-        case FieldType::i32: return store(value, leaf.offset, static_cast<std::int32_t>(field));
-        default: return store(value, leaf.offset, field);
+        case FieldType::boolean:
+            return store(value, leaf.offset, field != 0);
+        case FieldType::u8:
+            return store(value, leaf.offset, static_cast<std::uint8_t>(field));
+        case FieldType::i8:
+            return store(value, leaf.offset, static_cast<std::int8_t>(field));
+        case FieldType::u16:
+            return store(value, leaf.offset, static_cast<std::uint16_t>(field));
+        case FieldType::i16:
+            return store(value, leaf.offset, static_cast<std::int16_t>(field));
+        case FieldType::u32:
+            return store(value, leaf.offset, static_cast<std::uint32_t>(field));
+        case FieldType::i32:
+            return store(value, leaf.offset, static_cast<std::int32_t>(field));
+        default:
+            return store(value, leaf.offset, field);
     }
 }
 
 /// Whole steps in the range, forgiving the rounding of a step like 0.01.
-double step_count(const FieldCodec& codec) { return std::floor((codec.max - codec.min) / codec.step + 1e-6); }
+double step_count(const FieldCodec& codec) {
+    return std::floor((codec.max - codec.min) / codec.step + 1e-6);
+}
 
 /// The nearest step, ties upwards. Idempotent: finish() refuses steps so fine that rounding to the
 /// field's type could move a restored value by a quarter of one.
@@ -82,8 +106,9 @@ std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value, EntityMap& map
     if (leaf.type == FieldType::entity) {
         *lanes++ = map.to_net(load<ecs::Entity>(value, leaf.offset));
     } else if (codec.kind == FieldCodec::Kind::quantised) {
-        *lanes++ = nearest_step(leaf.type == FieldType::f32 ? load<float>(value, leaf.offset)
-                                                            : load<double>(value, leaf.offset), codec);
+        const bool is_single = leaf.type == FieldType::f32;
+        const double field = is_single ? load<float>(value, leaf.offset) : load<double>(value, leaf.offset);
+        *lanes++ = nearest_step(field, codec);
     } else if (codec.kind == FieldCodec::Kind::bounded) {
         const std::int64_t low = static_cast<std::int64_t>(codec.min);
         const std::int64_t high = static_cast<std::int64_t>(codec.max);
@@ -126,7 +151,9 @@ const std::uint32_t* restore_leaf(const Leaf& leaf, const std::uint32_t* lanes, 
     return lanes;
 }
 
-Lane full_lane(LaneKind kind) { return Lane{kind, 32, false, 0xffffffffu}; }
+Lane full_lane(LaneKind kind) {
+    return Lane{kind, 32, false, 0xffffffffu};
+}
 
 Lane bounded_lane(LaneKind kind, std::uint32_t max) {
     return Lane{kind, static_cast<std::uint8_t>(std::bit_width(std::max(1u, max))), true, max};
@@ -136,7 +163,8 @@ Lane bounded_lane(LaneKind kind, std::uint32_t max) {
 std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
     const FieldCodec& codec = leaf.codec;
     if (codec.max_length != 0) return "max_length() is for strings and vectors";
-    if (leaf.is_enum && codec.kind == FieldCodec::Kind::quantised) return "quantised() is for float and double";
+    if (leaf.is_enum && codec.kind == FieldCodec::Kind::quantised)
+        return "quantised() is for float and double";
     const LaneKind ordered = leaf.is_enum ? LaneKind::symbol : LaneKind::quantity;
     if (codec.kind == FieldCodec::Kind::quantised) {
         if (!is_float(leaf.type)) return "quantised() is for float and double";
@@ -179,7 +207,9 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
     return {};
 }
 
-bool in_one_group(const Lane& a, const Lane& b) { return a == b && a.kind != LaneKind::symbol; }
+bool in_one_group(const Lane& a, const Lane& b) {
+    return a == b && a.kind != LaneKind::symbol;
+}
 
 }  // namespace
 
@@ -194,7 +224,8 @@ std::string ComponentLayout::finish() {
             if (std::string error = append_lanes(leaf, part.lanes); !error.empty()) return error;
     }
     for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
-        const bool joins = !groups_.empty() && groups_.back().count < 4 && in_one_group(lanes_[i - 1], lanes_[i]);
+        const bool joins =
+            !groups_.empty() && groups_.back().count < 4 && in_one_group(lanes_[i - 1], lanes_[i]);
         if (joins) {
             groups_.back().count += 1;
         } else {

@@ -63,7 +63,9 @@ constexpr FieldCodec quantised(double min, double max, double step) {
     return {FieldCodec::Kind::quantised, min, max, step, 0};
 }
 /// An integer or enum within [min, max], both within +-2^53; values outside are clamped.
-constexpr FieldCodec bounded(double min, double max) { return {FieldCodec::Kind::bounded, min, max, 1, 0}; }
+constexpr FieldCodec bounded(double min, double max) {
+    return {FieldCodec::Kind::bounded, min, max, 1, 0};
+}
 /// Greatest length of a string (bytes) or vector (elements); what is longer is cut and counted.
 constexpr FieldCodec max_length(std::uint32_t length) {
     return {FieldCodec::Kind::automatic, 0, 0, 0, length};

@@ -7,7 +7,7 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kMaxShapes = 16'384;      // sets of components, of all entities ever received
+constexpr std::size_t kMaxShapes = 16'384;     // sets of components, of all entities ever received
 constexpr std::size_t kExpectedRecords = 512;  // between two apply(); more make the buffers grow
 
 }  // namespace
@@ -41,14 +41,17 @@ Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOption
     staged_words_.reserve(kExpectedRecords * 16);
     dirty_.reserve(kExpectedRecords);
     gone_.reserve(kExpectedRecords);
-    for (const SchemaComponent& component : schema.components())
-        scratch_.push_back(component.is_tag ? nullptr
-                                            : ::operator new(component.size, std::align_val_t{component.align}));
+    for (const SchemaComponent& component : schema.components()) {
+        const std::align_val_t align{component.align};
+        scratch_.push_back(component.is_tag ? nullptr : ::operator new(component.size, align));
+    }
 }
 
 Receiver::~Receiver() {
-    for (std::size_t i = 0; i < scratch_.size(); ++i)
-        if (scratch_[i]) ::operator delete(scratch_[i], std::align_val_t{shapes_.schema().components()[i].align});
+    for (std::size_t i = 0; i < scratch_.size(); ++i) {
+        const std::align_val_t align{shapes_.schema().components()[i].align};
+        if (scratch_[i]) ::operator delete(scratch_[i], align);
+    }
 }
 
 const Receiver::Slot* Receiver::find(std::uint32_t index) const {
@@ -84,7 +87,8 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
     Tick tick = header.tick;
     std::optional<Tick> baseline;
     if (header.anchor && in.ok()) {
-        baseline = header.anchor->distance < number ? log_.tick(number - header.anchor->distance) : std::nullopt;
+        baseline =
+            header.anchor->distance < number ? log_.tick(number - header.anchor->distance) : std::nullopt;
         if (!baseline) {
             stats_.refused_packets += 1;
             return Verdict::refused;
@@ -108,7 +112,8 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
     for (const Staged& staged : staged_) commit(staged, tick);
     log_.insert(number, tick);
     if (!newest_tick_ || is_newer(tick, *newest_tick_)) newest_tick_ = tick;
-    const bool is_newest_mark = !mark_ || is_newer(tick, mark_->tick) || (tick == mark_->tick && number > mark_->last);
+    const bool is_newest_mark =
+        !mark_ || is_newer(tick, mark_->tick) || (tick == mark_->tick && number > mark_->last);
     if (header.complete && header.complete->distance < number && is_newest_mark)
         mark_ = Mark{tick, header.complete->quiet, number - header.complete->distance, number,
                      std::uint64_t{header.complete->distance} + 1 - header.complete->others};
@@ -160,7 +165,8 @@ void Receiver::commit(const Staged& staged, Tick tick) {
         slot.floor = tick;
         slot_of_.set(header.net_id, header.slot);
     }
-    if (header.kind == RecordKind::delta && is_newer(header.baseline, slot.floor)) slot.floor = header.baseline;
+    if (header.kind == RecordKind::delta && is_newer(header.baseline, slot.floor))
+        slot.floor = header.baseline;
     const bool crowded = slot.versions.size() >= options_.max_versions;
     const Image image{staged.shape, {staged_words_.data() + staged.offset, staged.size}};
     slot.versions.push(tick, image, pool_);
@@ -263,7 +269,8 @@ void Receiver::write_values(Slot& slot) {
         const ComponentIndex component = value.component();
         const ComponentLayout& layout = value.layout();
         const bool known = old.seek(component);
-        if (known && (layout.empty() || (same_value(old, value) && !(slot.has_news && layout.has_references()))))
+        if (known &&
+            (layout.empty() || (same_value(old, value) && !(slot.has_news && layout.has_references()))))
             continue;
         if (!world_.is_alive(slot.entity)) break;  // a hook destroyed it
         const bool written = known && world_.patch(slot.entity, ids_[component], [&](void* at) {
@@ -295,9 +302,8 @@ void Receiver::finish_values(std::uint32_t index, Slot& slot) {
     references_.clear(index);
     if (now.image.shape->has_references)
         for (ImageCursor value(schema, now.image); !value.at_end(); value.next())
-            value.layout().for_each_reference(value.lanes(), value.parts(), [&](std::uint32_t net_id) {
-                references_.add(net_id, index);
-            });
+            value.layout().for_each_reference(value.lanes(), value.parts(),
+                                              [&](std::uint32_t net_id) { references_.add(net_id, index); });
     slot.is_applied = true;
     slot.applied = now.tick;
     slot.versions.drop_older(slot.floor, slot.applied, pool_);

@@ -26,7 +26,7 @@ struct ReceiverOptions {
 /// One per world; not thread-safe. The world may hold entities of its own beside the replicas.
 class Receiver final : private EntityMap {
 public:
-    enum class [[nodiscard]] Verdict : std::uint8_t {
+    enum class [[nodiscard]] Verdict : std::uint8_t{
         accepted,   // acknowledge the packet
         refused,    // do not: nothing has changed, and the sender will decide anew
         too_many,   // a slot over max_slots: disconnect, it would never fit; nothing has changed
@@ -40,9 +40,9 @@ public:
     };
 
     struct Stats {
-        std::uint64_t records = 0;           // taken over; further:
-        std::uint64_t stale_records = 0;     // older than what the slot has, or for a closed one
-        std::uint64_t refused_packets = 0;   // a baseline was missing, or no room for more versions
+        std::uint64_t records = 0;          // taken over; further:
+        std::uint64_t stale_records = 0;    // older than what the slot has, or for a closed one
+        std::uint64_t refused_packets = 0;  // a baseline was missing, or no room for more versions
         std::uint64_t malformed_packets = 0;
         std::uint64_t suppressed = 0;  // replicas that the game destroyed, noticed with their next record
         std::uint64_t rebases = 0;     // slots that the sender was asked to send anew
@@ -122,9 +122,9 @@ private:
         bool is_suppressed = false;  // the game destroyed the replica
         bool is_rebasing = false;    // asked for, and no record came since
         bool has_news = false;       // references in it have changed their meaning
-        Tick last_tick = 0;  // of the newest record, also for a closed slot
-        Tick floor = 0;      // newest baseline that a record named: older versions are not needed
-        Tick applied = 0;    // version that the world shows
+        Tick last_tick = 0;          // of the newest record, also for a closed slot
+        Tick floor = 0;              // newest baseline that a record named: older versions are not needed
+        Tick applied = 0;            // version that the world shows
         ecs::Entity entity;
         VersionList versions;
     };
@@ -184,17 +184,17 @@ private:
     VersionPool pool_;
 
     std::vector<std::unique_ptr<Page>> pages_;
-    NetIdMap slot_of_;                      // by net id, of open slots
-    std::vector<std::uint32_t> slot_at_;    // by ecs index: slot of a replica
-    ReferenceIndex references_;             // net id -> slots whose applied version refers to it
-    std::vector<std::uint32_t> dirty_;      // slots to apply
+    NetIdMap slot_of_;                    // by net id, of open slots
+    std::vector<std::uint32_t> slot_at_;  // by ecs index: slot of a replica
+    ReferenceIndex references_;           // net id -> slots whose applied version refers to it
+    std::vector<std::uint32_t> dirty_;    // slots to apply
     struct Gone {
         std::uint32_t net_id;
         ecs::Entity entity;
         bool was_suppressed;
     };
-    std::vector<Gone> gone_;           // replicas to destroy
-    std::vector<std::uint32_t> news_;  // net ids that came or went
+    std::vector<Gone> gone_;              // replicas to destroy
+    std::vector<std::uint32_t> news_;     // net ids that came or went
     std::vector<std::uint32_t> readers_;  // slots that refer to those
 
     PacketLog log_;

@@ -29,7 +29,8 @@ void ReferenceIndex::clear(std::uint32_t referrer) {
     for (std::uint32_t i = referrers_[referrer]; i != kNone;) {
         Link& link = links_[i];
         const std::uint32_t next = link.next_of_referrer;
-        if (link.next_in_bucket != kNone) links_[link.next_in_bucket].previous_in_bucket = link.previous_in_bucket;
+        if (link.next_in_bucket != kNone)
+            links_[link.next_in_bucket].previous_in_bucket = link.previous_in_bucket;
         if (link.previous_in_bucket != kNone) {
             links_[link.previous_in_bucket].next_in_bucket = link.next_in_bucket;
         } else {

@@ -35,7 +35,9 @@ private:
         std::uint32_t next_of_referrer;                    // also threads the free list
     };
 
-    std::size_t bucket(std::uint32_t target) const { return target * 2654435761u >> 7 & (buckets_.size() - 1); }
+    std::size_t bucket(std::uint32_t target) const {
+        return target * 2654435761u >> 7 & (buckets_.size() - 1);
+    }
     void rehash();
 
     std::vector<Link> links_;

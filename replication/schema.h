@@ -45,14 +45,17 @@ struct Field {
     FieldCodec codec;
 };
 
-template <class T, class Member>
-    requires std::is_object_v<Member>
-Field<T> field(Member T::* member, FieldCodec codec) {
+/// A data member, not a function.
+template <class T>
+concept Object = std::is_object_v<T>;
+
+template <class T, Object Member>
+Field<T> field(Member T::*member, FieldCodec codec) {
     static_assert(sizeof member <= sizeof(Field<T>::member));
     Field<T> out{};
     new (out.member.data()) (Member T::*)(member);
     out.offset = [](const void* stored, const T& object) {
-        const Member& found = object.*(*static_cast<Member T::* const*>(stored));
+        const Member& found = object.*(*static_cast<Member T::*const*>(stored));
         return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&found) -
                                         reinterpret_cast<const std::byte*>(&object));
     };
@@ -68,9 +71,9 @@ struct SchemaComponent {
     std::uint32_t signature = 0;  // of the layout; differs where the two sides would misread each other
     ComponentLayout layout;       // empty for a tag
     bool is_tag = false;
-    std::uint32_t max_bits = 0;   // the most that one record spends on it
+    std::uint32_t max_bits = 0;         // the most that one record spends on it
     std::uint32_t size = 0, align = 1;  // of the C++ type
-    const void* type = nullptr;   // which C++ type, within this program
+    const void* type = nullptr;         // which C++ type, within this program
     ecs::ComponentId (*bind)(ecs::World& world) = nullptr;
     void (*construct)(void* at) = nullptr;
     void (*destroy)(void* value) = nullptr;
@@ -80,18 +83,15 @@ class Schema {
 public:
     /// Declares T under a name that stays the same between builds. Fields without a codec travel
     /// whole; see lanes.h for the codecs.
-    template <class T, class... Fields>
-        requires(std::is_default_constructible_v<T> && (std::same_as<Fields, Field<T>> && ...))
+    template <std::default_initializable T, std::same_as<Field<T>>... Fields>
     void component(std::string_view name, Fields... fields);
 
     /// The same with one codec for all of T's fields.
-    template <class T>
-        requires std::is_default_constructible_v<T>
+    template <std::default_initializable T>
     void component(std::string_view name, FieldCodec codec);
 
     /// Declares a component without data: only its presence replicates.
-    template <class T>
-        requires std::is_empty_v<T>
+    template <ecs::Tag T>
     void tag(std::string_view name);
 
     /// What is wrong with the declarations so far, naming the component; empty if nothing is.
@@ -298,8 +298,7 @@ SchemaComponent Schema::describe(std::string_view name, const std::vector<Field<
     return out;
 }
 
-template <class T, class... Fields>
-    requires(std::is_default_constructible_v<T> && (std::same_as<Fields, Field<T>> && ...))
+template <std::default_initializable T, std::same_as<Field<T>>... Fields>
 void Schema::component(std::string_view name, Fields... fields) {
     if constexpr (std::is_empty_v<T>) {
         tag<T>(name);
@@ -308,14 +307,12 @@ void Schema::component(std::string_view name, Fields... fields) {
     }
 }
 
-template <class T>
-    requires std::is_default_constructible_v<T>
+template <std::default_initializable T>
 void Schema::component(std::string_view name, FieldCodec codec) {
     add(describe<T>(name, {}, codec));
 }
 
-template <class T>
-    requires std::is_empty_v<T>
+template <ecs::Tag T>
 void Schema::tag(std::string_view name) {
     SchemaComponent out;
     out.name = name;

@@ -8,8 +8,8 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kExpectedRecords = 512;     // in flight or in a packet; more make buffers grow
-constexpr std::size_t kMinRecordBits = 3;         // gap, kind, and a body of at least nothing
+constexpr std::size_t kExpectedRecords = 512;  // in flight or in a packet; more make buffers grow
+constexpr std::size_t kMinRecordBits = 3;      // gap, kind, and a body of at least nothing
 
 std::uint32_t ticks_of(double seconds, double tick_hz) {
     return static_cast<std::uint32_t>(std::max(1.0, std::ceil(seconds * tick_hz)));
@@ -201,7 +201,7 @@ void Sender::on_fate(Peer peer_index, std::uint64_t number, bool delivered) {
         peer.records.pop(peer.packets[0].record_count);
         peer.packets.pop();
     }
-    // Something that the mark needs was lost, or had no fate; now that all is known, a mark needs only itself.
+    // Something that the mark needs was lost, or had no fate; a mark now needs only itself.
     if (peer.packets.empty() && peer.mark_missing != 0) peer.wants_mark = true;
 }
 
@@ -260,7 +260,8 @@ const Sender::MemoEntry& Sender::memo(std::uint32_t entry, const Version* baseli
     const std::size_t offset = memo_bits_.bit_count();
     const Image& now = shadow_[entry].versions.newest()->image;
     write_image(shadow_.schema(), baseline ? baseline->image : Image{}, now, memo_bits_);
-    memo_.push_back({entry, !baseline, baseline ? baseline->tick : 0, offset, memo_bits_.bit_count() - offset, head});
+    memo_.push_back(
+        {entry, !baseline, baseline ? baseline->tick : 0, offset, memo_bits_.bit_count() - offset, head});
     head = static_cast<std::uint32_t>(memo_.size() - 1);
     return memo_.back();
 }
@@ -314,7 +315,8 @@ std::size_t Sender::fit(const StateHeader& header, std::size_t room_bits, std::s
     return bits <= room_bits || (count == 1 && bits <= limit_bits) ? count : 0;
 }
 
-std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t capacity, std::span<std::byte> out) {
+std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t capacity,
+                           std::span<std::byte> out) {
     assert(out.size() >= kMaxRecordBytes + 100);
     PeerState& peer = *peers_[peer_index];
     if (!updated_) return 0;

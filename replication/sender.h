@@ -16,9 +16,9 @@
 namespace shoal::replication {
 
 struct SenderOptions {
-    double tick_hz = 60.0;             // ticks a second, for the times below; > 0
-    double history_s = 0.6;            // how old a baseline may be; > 0
-    double heartbeat_s = 1.0;          // in an idle world: seconds between marks; > 0
+    double tick_hz = 60.0;     // ticks a second, for the times below; > 0
+    double history_s = 0.6;    // how old a baseline may be; > 0
+    double heartbeat_s = 1.0;  // in an idle world: seconds between marks; > 0
 };
 
 /// One per world; not thread-safe. Peers are numbered by the sender, from 0 and densely.
@@ -72,15 +72,15 @@ public:
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kGoneFlag = 0x80000000;          // in a packet's record list
+    static constexpr std::uint32_t kGoneFlag = 0x80000000;  // in a packet's record list
 
     /// What one peer knows of one entity.
     struct Slot {
-        std::uint32_t entry = kNone;       // of the shadow; none: closing, or free
-        Tick opened = 0;                   // records of earlier packets are not about this entity
-        Tick acked = 0;                    // opened - 1: nothing
-        Tick sent = 0;                     // opened - 1: nothing; the peer may hold this version
-        std::uint32_t sent_number = 0;     // low bits of the packet that carried it
+        std::uint32_t entry = kNone;    // of the shadow; none: closing, or free
+        Tick opened = 0;                // records of earlier packets are not about this entity
+        Tick acked = 0;                 // opened - 1: nothing
+        Tick sent = 0;                  // opened - 1: nothing; the peer may hold this version
+        std::uint32_t sent_number = 0;  // low bits of the packet that carried it
     };
     static_assert(sizeof(Slot) + sizeof(std::uint32_t) <= 24, "memory per peer and visible entity");
 
@@ -98,19 +98,19 @@ private:
         std::vector<Slot> slots;
         std::vector<std::uint64_t> free_slots;  // a bit for each slot below size
         std::size_t first_free_word = 0;
-        std::vector<std::uint32_t> slot_of;     // by shadow index; kNone
-        std::vector<bool> is_pending;           // by slot
-        std::vector<bool> is_queued;            // by slot: has a place in the queue
-        net::Fifo<std::uint32_t> queue;         // oldest first; also slots not pending any more
+        std::vector<std::uint32_t> slot_of;  // by shadow index; kNone
+        std::vector<bool> is_pending;        // by slot
+        std::vector<bool> is_queued;         // by slot: has a place in the queue
+        net::Fifo<std::uint32_t> queue;      // oldest first; also slots not pending any more
         std::uint32_t pending_count = 0;
 
-        net::Fifo<Packet> packets;        // in flight, by number
+        net::Fifo<Packet> packets;         // in flight, by number
         net::Fifo<std::uint32_t> records;  // their slots, in the same order
         std::uint64_t anchor_number = 0;   // newest acknowledged state packet; 0: none
         Tick anchor_tick = 0;
-        std::uint64_t mark_number = 0;  // newest packet that said complete; 0: none
-        std::uint64_t mark_first = 0;   // oldest packet that it needs
-        std::uint64_t mark_missing = 0;  // state packets from there on, itself included, not known to have arrived
+        std::uint64_t mark_number = 0;   // newest packet that said complete; 0: none
+        std::uint64_t mark_first = 0;    // oldest packet that it needs
+        std::uint64_t mark_missing = 0;  // state packets from there to it that may not have arrived
         Tick mark_tick = 0;
 
         Tick last_sent = 0;
@@ -164,7 +164,7 @@ private:
     std::vector<MemoEntry> memo_;
     std::vector<std::uint32_t> memo_of_;  // by shadow index: its first memo entry of this tick
 
-    std::vector<Candidate> candidates_;  // oldest first
+    std::vector<Candidate> candidates_;   // oldest first
     std::vector<std::uint32_t> by_slot_;  // indices of candidates, slots rising
     BitWriter packet_bits_;
 };

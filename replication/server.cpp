@@ -51,7 +51,8 @@ bool Server::is_settled() const {
     return true;
 }
 
-net::SendResult Server::send_message(net::PeerId peer, net::Delivery how, std::span<const std::byte> message) {
+net::SendResult Server::send_message(net::PeerId peer, net::Delivery how,
+                                     std::span<const std::byte> message) {
     message_.assign(1, static_cast<std::byte>(MessageKind::game));
     message_.insert(message_.end(), message.begin(), message.end());
     return host_.send_message(peer, how, message_);
@@ -98,7 +99,8 @@ void Server::on_message(net::PeerId peer, net::Channel channel, std::span<const 
         return host_.disconnect(peer, net::DisconnectReason::protocol_error, "unknown message", now_);
     for (std::size_t at = 1; at < message.size(); at += 4) {
         std::uint32_t slot = 0;
-        for (std::size_t i = 0; i < 4; ++i) slot |= std::to_integer<std::uint32_t>(message[at + i]) << (8 * i);
+        for (std::size_t i = 0; i < 4; ++i)
+            slot |= std::to_integer<std::uint32_t>(message[at + i]) << (8 * i);
         sender_.rebase(member->peer, slot);
     }
 }

@@ -11,8 +11,9 @@
 namespace shoal::replication {
 
 struct ServerOptions {
-    net::HostConfig host;   // yours: protocol_id, the key, and a seed that is fresh for every server; not schema_hash
-    SenderOptions sender;   // tick_hz is yours
+    /// Yours: protocol_id, the key, and a seed that is fresh for every server; not schema_hash.
+    net::HostConfig host;
+    SenderOptions sender;  // tick_hz is yours
     Tick first_tick = 1;
 };
 
@@ -47,8 +48,8 @@ public:
     /// Ends a tick: replicates what changed, as each connection's rate allows. Returns its number.
     Tick tick(net::Time now);
 
-    /// Between ticks: timers, acks, messages, and what a rate did not allow before. Not needed where ticks come at
-    /// least every 20 ms.
+    /// Between ticks: timers, acks, messages, and what a rate did not allow before. Not needed where ticks
+    /// come at least every 20 ms.
     void poll(net::Time now);
 
     /// Sends again what was lost, without a new tick: to bring everyone to the last one before the end.
@@ -84,7 +85,9 @@ private:
     void on_fate(net::PeerId peer, const net::PacketFate& fate) override;
     bool on_admit(const net::Admission& admission, std::string& refusal) override;
     std::size_t write_payload(net::PeerId peer, net::PayloadTurn& turn) override;
-    bool on_payload(net::PeerId, std::uint64_t, std::span<const std::byte>, net::Time) override { return false; }
+    bool on_payload(net::PeerId, std::uint64_t, std::span<const std::byte>, net::Time) override {
+        return false;
+    }
 
     const Member* find(net::PeerId peer) const;
 
@@ -93,7 +96,7 @@ private:
     Sender sender_;
     net::Host host_;
     Tick next_tick_;
-    net::Time now_{0};       // of the last call that was told
+    net::Time now_{0};             // of the last call that was told
     std::vector<Member> members_;  // by PeerId::index()
     std::vector<std::byte> message_;
 };

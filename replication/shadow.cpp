@@ -70,9 +70,8 @@ void Shadow::take_changes() {
     again_.clear();
     for (const std::uint32_t index : opened_) {
         capture(index, true);
-        references_.for_each_referrer(entries_[index].entity.index, [&](std::uint32_t referrer) {
-            again_.push_back(referrer);
-        });
+        references_.for_each_referrer(entries_[index].entity.index,
+                                      [&](std::uint32_t referrer) { again_.push_back(referrer); });
     }
     const std::size_t opened = opened_.size();
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {

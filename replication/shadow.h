@@ -95,7 +95,7 @@ private:
     bool updated_ = false;
 
     std::vector<std::uint32_t> opened_, changed_, closed_;
-    std::vector<bool> dirty_;  // by ComponentIndex, of the entity at hand
+    std::vector<bool> dirty_;           // by ComponentIndex, of the entity at hand
     std::vector<std::uint32_t> again_;  // entries whose references must be looked at anew
     std::vector<ComponentIndex> components_;
     std::vector<std::uint32_t> words_, parts_;

@@ -25,8 +25,8 @@ namespace shoal::replication {
 //   g(2)   net id     whole, later: zigzag of the difference to the previous one
 //   image             delta or whole: see codec.cpp
 // After the last record: less than 8 zero bits.
-// Rejected: distances over kMaxPacketDistance; more others than the distance; an anchor that the receiver never accepted; a delta
-// from the anchor without one; slots over the receiver's limit; net id 0.
+// Rejected: distances over kMaxPacketDistance; more others than the distance; an anchor that the receiver
+// never accepted; a delta from the anchor without one; slots over the receiver's limit; net id 0.
 
 std::size_t write_state_header(const StateHeader& header, BitWriter* out) {
     std::size_t bits = 0;

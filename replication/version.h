@@ -31,7 +31,8 @@ public:
 private:
     static constexpr std::size_t kFirstChunkBytes = 1 << 18;
 
-    std::vector<std::unique_ptr<std::byte[]>> chunks_;  // each larger than all before it; untouched memory costs nothing
+    /// Each larger than all before it; untouched memory costs nothing.
+    std::vector<std::unique_ptr<std::byte[]>> chunks_;
     std::size_t chunk_bytes_ = 0;
     std::size_t chunk_used_ = 0;
     Version* free_[32] = {};  // by power of two of the words; threaded through `older`

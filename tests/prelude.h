@@ -1,5 +1,5 @@
-// The headers that most tests include; the Makefile has the compiler read them once. Every test still includes
-// what it uses.
+// The headers that most tests include; the Makefile has the compiler read them once. Every test still
+// includes what it uses.
 
 #include <gtest/gtest.h>
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/net/support/handshake_packets.h"
-#include "tests/net/support/server_key.h"
 #include "net/client.h"
 #include "net/host.h"
+#include "tests/net/support/handshake_packets.h"
+#include "tests/net/support/server_key.h"
 
 namespace net_bench {
 

@@ -27,9 +27,9 @@
 #include "net/socket/socket.h"
 #include "replication/client.h"
 #include "replication/server.h"
+#include "tests/bench/trace_world.h"
 #include "tests/net/support/server_key.h"
 #include "tests/support/allocations.h"
-#include "tests/bench/trace_world.h"
 
 namespace {
 

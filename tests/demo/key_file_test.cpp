@@ -81,14 +81,14 @@ TEST(KeyFile, WhatIsNoKeyIsNamedInOneLine) {
 TEST(KeyFile, TokensComeBackAsTheBackendPrintedThem) {
     const Folder folder;
     const std::array servers = {net::Address::ipv4(127, 0, 0, 1, 40000)};
-    const auto issued = net::issue_token(
-        {.protocol_id = 1,
-         .client_id = 7,
-         .expires_s = 60,
-         .servers = servers,
-         .claims = {},
-         .server_key = {std::byte(1)}},
-        *load_or_make_private_key(folder.file(kBackendKeyFile)).key, {});
+    const net::TokenRequest request{.protocol_id = 1,
+                                    .client_id = 7,
+                                    .expires_s = 60,
+                                    .servers = servers,
+                                    .claims = {},
+                                    .server_key = {std::byte(1)}};
+    const auto issued =
+        net::issue_token(request, *load_or_make_private_key(folder.file(kBackendKeyFile)).key, {});
     ASSERT_TRUE(issued);
     const auto [token, why] = read_token(folder.write("token", net::to_text(*issued) + "\n"));
     ASSERT_TRUE(token) << why;

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/net/support/server_key.h"
 #include "net/client.h"
 #include "net/host.h"
+#include "tests/net/support/server_key.h"
 
 namespace shoal::net {
 

@@ -9,11 +9,11 @@
 #include <memory>
 #include <optional>
 
-#include "tests/net/support/handshake_packets.h"
-#include "tests/net/support/naive_decoder.h"
 #include "net/bytes.h"
 #include "net/crypto/entropy.h"
 #include "tests/fuzz/net_parts.h"
+#include "tests/net/support/handshake_packets.h"
+#include "tests/net/support/naive_decoder.h"
 
 using namespace shoal::net;
 using namespace std::chrono_literals;

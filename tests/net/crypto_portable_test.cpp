@@ -1,5 +1,5 @@
-// Every test of net/crypto/primitives.h again, for the code that compilers without 128-bit numbers and vectors get.
-// These headers come first: they need the macro that the library must not see.
+// Every test of net/crypto/primitives.h again, for the code that compilers without 128-bit numbers and
+// vectors get. These headers come first: they need the macro that the library must not see.
 #include <gtest/gtest.h>
 
 #include <algorithm>

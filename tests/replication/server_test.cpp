@@ -145,8 +145,8 @@ TEST(Server, TakesConnectTokensOnceAndTellsTheGameWhoComes) {
     options.host.tokens.backend_key = net::Key(seed_of(9));
     options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
     Link link(options);
-    const net::TokenRequest request{5, 42, 1000, options.host.tokens.servers, {},
-                                    net::public_key(net::server_key())};
+    const net::TokenRequest request{
+        5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::server_key())};
     const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
     ASSERT_TRUE(token);
     Link::Player& first = link.add();

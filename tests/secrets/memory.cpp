@@ -1,7 +1,7 @@
 // Whether ciphers, key exchanges, packets and tokens branch on secrets or index with them. Memory with
 // secrets is marked undefined; valgrind then reports every jump and every address that depends on it. `make
-// secrets` runs this, with a net/crypto/primitives.cpp that marks as defined what open() and x25519() find, and what was
-// opened.
+// secrets` runs this, with a net/crypto/primitives.cpp that marks as defined what open() and x25519() find,
+// and what was opened.
 
 #include <algorithm>
 #include <cstdio>

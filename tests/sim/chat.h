@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/game.h"
 #include "net/endpoint.h"
+#include "tests/sim/game.h"
 
 namespace shoal::sim {
 

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "tests/sim/chat.h"
-#include "tests/sim/game.h"
-#include "tests/sim/history.h"
 #include "net/socket/bad_network.h"
 #include "replication/client.h"
 #include "replication/world_hash.h"
+#include "tests/sim/chat.h"
+#include "tests/sim/game.h"
+#include "tests/sim/history.h"
 
 namespace shoal::sim {
 

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "net/socket/bad_network.h"
+#include "replication/server.h"
+#include "replication/world_hash.h"
 #include "tests/sim/chat.h"
 #include "tests/sim/game.h"
 #include "tests/sim/history.h"
-#include "net/socket/bad_network.h"
 #include "tests/sim/player.h"
-#include "replication/server.h"
-#include "replication/world_hash.h"
 
 namespace shoal::sim {
 

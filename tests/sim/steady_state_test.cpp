@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "tests/sim/game.h"
 #include "replication/client.h"
 #include "replication/server.h"
 #include "tests/net/support/server_key.h"
+#include "tests/sim/game.h"
 #include "tests/support/allocations.h"
 
 namespace shoal::sim {

@@ -149,7 +149,8 @@ public:
     void add(int entity, int component, int how) override {
         const Entity to = at(entity);
         if (component >= kFirstPair && how != 2)
-            return with_pair(component, [&]<class R>(Entity target) { world->add(to, shoal::ecs::to<R>(target)); });
+            return with_pair(component,
+                             [&]<class R>(Entity target) { world->add(to, shoal::ecs::to<R>(target)); });
         if (component != kMoveOnly && how != 2)  // whose T{} would be null
             return with_type(component, [&]<class T>() {
                 if constexpr (Component<T>) world->add<T>(to);
@@ -163,7 +164,8 @@ public:
         const int first = components.begin()->component;
         if (how == 0 && with_types(components, [&]<class... Ts>() { world->remove<Ts...>(from); })) return;
         if (how == 0 && components.size() == 1 && first >= kFirstPair)
-            return with_pair(first, [&]<class R>(Entity target) { world->remove(from, shoal::ecs::to<R>(target)); });
+            return with_pair(first,
+                             [&]<class R>(Entity target) { world->remove(from, shoal::ecs::to<R>(target)); });
         if (how == 1 && components.size() == 1) return world->remove(from, id_of(first));
         ComponentId list[kAll];
         std::size_t count = 0;

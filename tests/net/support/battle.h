@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/net/support/guest.h"
 #include "net/client.h"
 #include "net/host.h"
 #include "net/socket/bad_network.h"
+#include "tests/net/support/guest.h"
 
 namespace shoal::net::attacks {
 

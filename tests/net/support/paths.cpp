@@ -10,11 +10,11 @@
 #include <span>
 #include <utility>
 
+#include "net/client.h"
+#include "net/host.h"
 #include "tests/net/support/cubic.h"
 #include "tests/net/support/links.h"
 #include "tests/net/support/meters.h"
-#include "net/client.h"
-#include "net/host.h"
 
 namespace shoal::net::paths {
 namespace {

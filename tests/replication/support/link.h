@@ -9,8 +9,8 @@
 
 #include "replication/client.h"
 #include "replication/server.h"
-#include "tests/replication/support/world.h"
 #include "tests/net/support/server_key.h"
+#include "tests/replication/support/world.h"
 
 namespace shoal::replication {
 
