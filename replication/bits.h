@@ -1,8 +1,7 @@
 #pragma once
-// Bit streams, least significant bit first, and the prefix code that all variable-sized
-// numbers on the wire share.
-// Source of the code: Teuhola, "A compression method for clustered bit-vectors", 1978
-// (exponential Golomb), here with an escape that bounds its length.
+// Bit streams, least significant bit first, and the code of all numbers that have no fixed length.
+// Source of the code: Teuhola, "A compression method for clustered bit-vectors", 1978 (exponential Golomb);
+// here with an escape that limits its length.
 
 #include <bit>
 #include <cassert>
@@ -13,10 +12,10 @@
 
 namespace shoal::replication {
 
-/// Grows as needed and keeps its memory across clear(): no allocation in steady state.
+/// Grows as needed. clear() keeps the memory.
 class BitWriter {
 public:
-    /// Appends the low `bits` bits of `value`; 0 <= bits <= 32, higher bits must be zero.
+    /// Appends the low `bits` bits of `value`, at most 32. The other bits of `value` must be zero.
     void write(std::uint32_t value, unsigned bits) {
         assert(bits <= 32 && (bits == 32 || value >> bits == 0));
         const std::size_t word = bit_count_ / 64;
@@ -28,17 +27,17 @@ public:
     }
     void write_bool(bool value) { write(value ? 1 : 0, 1); }
 
-    /// Exponential Golomb of order k <= 31: small numbers are short, none is longer than
-    /// kMaxGolombBits(k).
+    /// Appends the exponential Golomb code of order k <= 31: golomb_bits(value, k) bits, fewer for small
+    /// values.
     void write_golomb(std::uint32_t value, unsigned k);
 
-    /// Appends `bits` bits of `other` from bit `offset` on.
+    /// Appends `bits` bits of another writer, beginning with its bit `offset`.
     void append(const BitWriter& other, std::size_t offset, std::size_t bits);
 
     std::size_t bit_count() const { return bit_count_; }
     std::size_t byte_count() const { return (bit_count_ + 7) / 8; }
 
-    /// Copies byte_count() bytes, the last padded with zero bits. Requires room.
+    /// Copies byte_count() bytes to the front of `bytes`, which must have room. Unused bits are zero.
     void copy_to(std::span<std::byte> bytes) const;
     void clear();
 
@@ -47,8 +46,8 @@ private:
     std::size_t bit_count_ = 0;
 };
 
-/// Reading past the end yields zeros and clears ok(), for good: decode straight through, then
-/// test ok() before anything is believed.
+/// The bytes must outlive the reader. A read past the end returns 0 and clears ok() for good: decode
+/// everything, then test ok() before you use the values.
 class BitReader {
 public:
     explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -60,7 +59,7 @@ public:
     bool ok() const { return ok_; }
     void fail() { ok_ = false; }
 
-    /// Less than a byte is left, and it is all zero: what an honest writer leaves.
+    /// Returns whether ok() is true and at most 7 bits are left, all zero, as after BitWriter::copy_to().
     bool at_padding() const;
 
 private:
@@ -69,7 +68,7 @@ private:
     bool ok_ = true;
 };
 
-/// A unary prefix this long announces the value itself in 32 bits.
+/// A prefix of this many ones is followed by the value itself in 32 bits.
 inline constexpr unsigned kGolombEscape = 12;
 
 constexpr unsigned golomb_bits(std::uint32_t value, unsigned k) {
@@ -81,7 +80,7 @@ constexpr unsigned max_golomb_bits(unsigned k) {
     return longest > kGolombEscape + 32 ? longest : kGolombEscape + 32;
 }
 
-/// Signed to unsigned with small magnitudes first: 0, -1, 1, -2, 2, ...
+/// Maps a signed difference to an unsigned number: 0, -1, 1, -2, 2 to 0, 1, 2, 3, 4.
 constexpr std::uint32_t zigzag(std::uint32_t difference) {
     return (difference << 1) ^ (0u - (difference >> 31));
 }

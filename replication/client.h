@@ -1,5 +1,5 @@
 #pragma once
-// Someone else's world, alive in ours: a Receiver, a schema and a connection.
+// Keeps a copy of the server's world: a Receiver with a net::Client.
 
 #include <optional>
 #include <string>
@@ -11,53 +11,58 @@
 namespace shoal::replication {
 
 struct ClientOptions {
-    /// Yours: protocol_id, server_key, and a seed that is fresh for every client; not schema_hash.
-    net::ClientConfig net;
+    net::ClientConfig net;  // set protocol_id, server_key and a new seed; schema_hash is overwritten
     ReceiverOptions receiver;
 };
 
-/// What the game hears of. Called from the endpoint's receive(), update() and disconnect(). Within a
-/// call the game may send messages, connect() and change the world.
+/// Callbacks of the game. They are called in endpoint().receive(), update() and disconnect(). They may send
+/// messages, call connect(), and change the world.
 class ClientListener {
 public:
     virtual ~ClientListener() = default;
     virtual void on_join() {}
-    /// Once for each connect(), also if it failed. The replicas stay until the next connect().
+    /// The connection ended, or could not be made. Called once for each connect() that an update() has begun.
+    /// The replicas stay until the next one begins. The text may contain bytes from the server.
     virtual void on_leave(net::DisconnectReason, std::string_view /*text*/) {}
-    /// Bytes from the network: check them.
+    /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::Channel, std::span<const std::byte>) {}
 };
 
-/// Sans-IO: datagrams and time in, datagrams out through the sink. Not thread-safe.
+/// Uses no socket or clock: datagrams and time are arguments, and the sink sends. Not thread-safe. In a loop:
 ///
-///     loop: net::receive_all(socket, client.endpoint(), now);  client.update(now);  use the world
+///     net::receive_all(socket, client.endpoint(), now);
+///     client.update(now);
 class Client final : private net::Handler {
 public:
-    /// Everything given by reference must outlive the client; the schema must be without error.
+    /// World, schema, sink and listener must outlive the client. A schema with an error stops the program.
     Client(ecs::World& world, const Schema& schema, net::Sink& sink, const ClientOptions& options,
            ClientListener* listener = nullptr);
 
-    /// From the next update() on; ends an earlier connection and destroys its replicas then.
+    /// The next update() ends an earlier connection, destroys its replicas, and begins to connect.
     void connect(const net::Address& server);
-    /// With a token, as net::Client::connect.
+    /// The same with a connect token, see net::Client::connect.
     void connect(const net::Address& server, const net::ClientToken& token);
+    /// Ends the connection or the attempt to connect; no effect if there is none.
     void disconnect(net::Time now);
 
-    /// Where datagrams go in.
+    /// Datagrams from the socket go to its receive().
     net::Client& endpoint() { return endpoint_; }
     const net::Client& endpoint() const { return endpoint_; }
 
-    /// Brings the world up to date and sends what is due. Call it often: at least every 20 ms.
+    /// Applies received state to the world and sends what is due. Call it at least every 20 ms, outside of
+    /// hooks and queries.
     void update(net::Time now);
 
-    /// Has a byte more on its way, which counts; fails like net::Endpoint::send_message.
+    /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
     net::SendResult send_message(net::Delivery how, std::span<const std::byte> message);
 
     bool is_connected() const { return endpoint_.is_connected(endpoint_.server()); }
-    /// Why the last connection ended or failed: one line; empty while there is no such reason.
+    /// Why the last connection ended or could not be made; empty before, and after connect(). The text may
+    /// contain bytes from the server.
     const std::string& failure() const { return failure_; }
 
     const Receiver& receiver() const { return receiver_; }
+    /// Of the last connection; all zero before the first.
     const net::ConnectionStats& stats() const { return endpoint_.stats(endpoint_.server()); }
 
 private:
@@ -75,8 +80,8 @@ private:
     Receiver receiver_;
     net::Client endpoint_;
     std::string failure_;
-    std::optional<net::Address> target_;     // to connect to with the next update()
-    std::optional<net::ClientToken> token_;  // to show there
+    std::optional<net::Address> target_;     // the next update() connects to it
+    std::optional<net::ClientToken> token_;  // for target_
     std::vector<std::byte> message_;
 };
 

@@ -10,53 +10,54 @@ namespace {
 
 // Image, bit-packed, least significant bit first. g(k): Golomb code of order k, see bits.h.
 //   bits        field          present when
-//   g(2)        count          from nothing: number of components
-//   g(0)        gap            once per component: its index less one less the previous one
-//   1           reshaped       not from nothing: components were added or removed
+//   g(2)        count          no baseline: number of components
+//   g(0)        gap            no baseline, once per component: its index minus the previous index, minus 1;
+//                              for the first component its index
+//   1           reshaped       baseline: components were added or removed
 //   g(0)        removed        reshaped: number of components removed
-//   g(0)        gap            once per removed: positions in the old shape
+//   g(0)        gap            once per removed component: as above, of its position in the old shape
 //   g(0)        added          reshaped: number of components added
-//   g(0)        gap            once per added: indices in the schema
-// then for each component with lanes or parts, in order of the schema:
-//   1           changed        differs from the baseline, or from zeros and empty parts if it is new
-//   1           changed        once per group and part, if there are several of them in a component
+//   g(0)        gap            once per added component: as above, of its index in the schema
+// Then for each component with lanes or parts, in order of the schema:
+//   1           changed        always; a new component is compared with zeros and empty parts
+//   1           changed        changed, once per group and part, if there are at least two in the component
 //   group       value          once per changed group
 //   part        value          once per changed part
 //
-// Group, by the kind of its lanes; `base` is the baseline's lane, 0 for a new component:
-//   quantity    g(k) of zigzag(value - base) per lane; k is 4 for the first lane, then the bit width
-//               of the previous lane's zigzag less one, 0 if that was 0, at most 20. A bounded lane
-//               of a new component: the value in its width.
-//   symbol      nothing for a lane of one bit (it flips); a bounded lane: the value in its width;
+// Group, by the kind of its lanes; `base` is the baseline's lane, or 0 for a new component:
+//   quantity    g(k) of zigzag(value - base) per lane; k is 4 for the first lane, then the bit width of the
+//               previous lane's zigzag minus 1, at least 0 and at most 20. A bounded lane of a new component:
+//               the value in lane.bits bits.
+//   symbol      nothing, if its maximum is 1: the value is not base; bounded: the value in lane.bits bits;
 //               else g(3) of the value
-//   real        0, then g(k) of zigzag(whole(value) - whole(base)), k as above, 0 meaning no change;
-//               or 1, then g(k) of zigzag(order(value) - order(base)), with a k of its own, from 16.
-//               whole(): the float cut to an integer, 0 if it is not within +-2^24; order(): its bits,
-//               all but the sign inverted if it is negative
+//   real        0, then g(k) of zigzag(whole(value) - whole(base)), k as above; 0: no change;
+//               or 1, then g(k) of zigzag(order(value) - order(base)), with another k that begins with 16.
+//               whole(): the float truncated to an integer, 0 if it is not within +-2^24.
+//               order(): the bits of the float; if it is negative, all but the sign are inverted
 //   reference   g(8) of the net id
 //
 // Part:
-//   g(3)        prefix         not new: elements kept at the start
-//   g(1)        suffix         not new: elements kept at the end
-//   g(3)        count          elements that come between
-//   lanes       value          of each of them, each lane like a changed group of a new component, but
-//                              for a lane of one bit, which takes one
-// Lanes, groups and their kinds follow from the types: see append_lanes() and finish() in lanes.cpp.
-// Rejected: values over a lane's maximum, indices over a schema's or shape's size, components that
-// are added twice, parts over their maximum.
+//   g(3)        prefix         not new: number of elements kept at the start
+//   g(1)        suffix         not new: number of elements kept at the end
+//   g(3)        count          number of elements between these
+//   lanes       value          of each element between: each lane like a changed group of a new component; a
+//                              symbol whose maximum is 1 takes one bit
+// Lanes and groups follow from the types of the fields: see append_lanes() and finish() in lanes.cpp.
+// Rejected: values over a lane's maximum, indices over the size of the schema or shape, components that are
+// added twice, parts over their maximum.
 
 constexpr unsigned kFirstOrder = 4;
 constexpr unsigned kRealOrder = 16;
 constexpr unsigned kSymbolOrder = 3;
 constexpr unsigned kReferenceOrder = 8;
-constexpr unsigned kMaxOrder = 20;  // keeps the longest code at the escape's length
+constexpr unsigned kMaxOrder = 20;  // the longest code is then that with the escape
 
 unsigned next_order(std::uint32_t folded) {
     const unsigned width = static_cast<unsigned>(std::bit_width(folded));
     return width == 0 ? 0 : std::min(width - 1, kMaxOrder);
 }
 
-/// The float's value if it is a whole number that survives the way there and back, -0 not.
+/// Returns whether the float is an integer that is restored exactly from its value; false for -0.
 bool is_whole(std::uint32_t bits) {
     const float value = std::bit_cast<float>(bits);
     if (!(std::abs(value) < 0x1p24f)) return false;
@@ -71,10 +72,9 @@ std::uint32_t whole_bits(std::uint32_t whole) {
     return std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(whole)));
 }
 
-/// Floats as integers in the same order, so that neighbours differ little. Its own inverse.
-std::uint32_t ordered(std::uint32_t bits) {
-    return (bits >> 31) != 0 ? ~bits ^ 0x80000000u : bits;
-}
+/// Maps the bits of floats to integers of the same order, so that close values differ little. Its own
+/// inverse.
+std::uint32_t ordered(std::uint32_t bits) { return (bits >> 31) != 0 ? ~bits ^ 0x80000000u : bits; }
 
 void write_real(std::uint32_t base, std::uint32_t value, unsigned& whole_order, unsigned& bits_order,
                 BitWriter& out) {
@@ -177,7 +177,7 @@ bool group_differs(const LaneGroup& group, const std::uint32_t* base, const std:
     return std::any_of(first, first + group.count, [](std::uint32_t lane) { return lane != 0; });
 }
 
-/// Elements of a part are coded lane by lane, each a group of its own, from nothing.
+/// Each lane of an element is coded as a group of its own, without a baseline.
 void write_elements(const Part& part, const std::uint32_t* elements, std::size_t count, BitWriter& out) {
     for (std::size_t n = 0; n < count; ++n, elements += part.lanes.size())
         for (std::uint32_t i = 0; i < part.lanes.size(); ++i) {
@@ -244,7 +244,7 @@ const std::uint32_t* next_part(const Part& part, const std::uint32_t* words) {
     return words ? words + 1 + words[0] * part.lanes.size() : nullptr;
 }
 
-/// `base` is the same component of the baseline, or null.
+/// `base` is at the same component of the baseline, or null if the component is new.
 void write_component(const ImageCursor& value, const ImageCursor* base, BitWriter& out) {
     const ComponentLayout& layout = value.layout();
     const std::uint32_t* from = base ? base->lanes() : nullptr;
@@ -329,7 +329,8 @@ void write_reshape(const Shape& from, const Shape& to, BitWriter& out) {
         }
 }
 
-/// Reads `count` strictly rising numbers below `limit` and gives them to `use`; false on bad input.
+/// Reads `count` strictly rising numbers below `limit` and passes them to `use`. Returns false if they are
+/// invalid.
 template <class Use>
 bool read_rising(std::uint32_t count, std::size_t limit, BitReader& in, Use&& use) {
     std::uint64_t next = 0;
@@ -435,7 +436,7 @@ std::uint32_t max_component_bits(const ComponentLayout& layout) {
 }
 
 std::size_t max_record_bits(const Schema& schema) {
-    // A removal costs more than a component that stays: one code and no more than its index needs.
+    // An added or removed component takes one gap, which is at most the number of components.
     std::size_t bits = 3 * max_golomb_bits(8);
     for (const SchemaComponent& component : schema.components())
         bits += component.max_bits + golomb_bits(static_cast<std::uint32_t>(schema.components().size()), 0);

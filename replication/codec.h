@@ -1,6 +1,6 @@
 #pragma once
-// One entity's state as bits, on top of a state that the reader already has. The rest of the
-// library sees only this interface, so a better code can replace it.
+// Writes the state of an entity as bits, based on a state that the reader has. The rest of the library uses
+// only these functions, so that another code can replace this one.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,19 +11,18 @@
 
 namespace shoal::replication {
 
-/// No record is longer. One of these must fit a packet beside its headers.
+/// Greatest size of a record. A packet has room for one record of this size and all headers.
 inline constexpr std::size_t kMaxRecordBytes = 1000;
 inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
 
-/// Writes what turns `from` into `to`. With a null shape in `from`: `to` from nothing.
+/// Writes the difference from `from` to `to`, or all of `to` if from.shape is null.
 void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out);
 
-/// The reverse. Fills `words` and returns the shape, or null where the bits are not something that
-/// write_image makes, reader.ok() then being of no interest. Any bits are safe.
-const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
-                        std::vector<std::uint32_t>& words);
+/// Reads what write_image wrote for the same `from`: fills `words` and returns the shape. Any bits are safe:
+/// returns null if they are invalid, whatever in.ok() says then.
+const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in, std::vector<std::uint32_t>& words);
 
-/// The most bits that write_image spends on one component, and a whole record on one entity.
+/// Most bits that write_image writes for one component, and of a record of an entity with all components.
 std::uint32_t max_component_bits(const ComponentLayout& layout);
 std::size_t max_record_bits(const Schema& schema);
 

@@ -1,8 +1,8 @@
 #pragma once
-// The fields of a plain aggregate, found by the compiler: no macros, no listing.
-// How: an aggregate with n fields can be initialised from n values that convert to anything, but
-// not from n + 1; structured bindings then name them. A C array takes as many values as it has
-// elements (brace elision), so those are counted apart.
+// Finds the fields of an aggregate at compile time, without macros and without a list of fields. Method: an
+// aggregate with n fields can be initialised from n values of a type that converts to anything, but not from
+// n + 1. Structured bindings then give access to the fields. A C array takes as many values as it has
+// elements (brace elision), so arrays are counted separately.
 
 #include <cstddef>
 #include <type_traits>
@@ -10,7 +10,7 @@
 
 namespace shoal::replication {
 
-/// More direct fields than this in one struct: nest them.
+/// Greatest number of direct fields of a struct; nest structs to have more.
 inline constexpr std::size_t kMaxFields = 24;
 
 namespace detail {
@@ -38,7 +38,7 @@ constexpr bool accepts_flat(std::index_sequence<I...>) {
     };
 }
 
-/// How many values initialise T when braces are elided; more than kMaxFields * 16 is not tried.
+/// Greatest number of values that initialise T with inner braces elided; stops at kMaxFields * 16 + 1.
 template <class T, std::size_t Tried = 0>
 constexpr std::size_t flat_count() {
     if constexpr (Tried > kMaxFields * 16) {
@@ -50,10 +50,10 @@ constexpr std::size_t flat_count() {
     }
 }
 
-/// How many of the values from `At` on belong to one field: 1, or an array's element count.
+/// How many of these values, from the one at `At` on, initialise one field: 1, or the elements of an array.
 template <class T, std::size_t Total, std::size_t At, std::size_t Tried = 1>
 constexpr std::size_t field_width() {
-    // After one braced field, one value for each of the other fields fits, unless it is an array.
+    // Tries to put `Tried` values in inner braces, and the other values behind them.
     if constexpr (accepts<T>(std::make_index_sequence<At>{}, std::make_index_sequence<Tried>{},
                              std::make_index_sequence<Total - At - Tried>{})) {
         return Tried;
@@ -80,6 +80,7 @@ void visit_each(Visit& visit, Fields&... fields) {
 
 }  // namespace detail
 
+/// Number of direct fields of the aggregate T; an array counts as one.
 template <class T>
 concept Aggregate = std::is_aggregate_v<T>;
 

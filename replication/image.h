@@ -1,6 +1,5 @@
 #pragma once
-// An entity as numbers: which components it has, and their lanes. What a sender remembers of the
-// past and a receiver builds on.
+// The quantised state of an entity: which components it has, their lanes and parts.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,35 +12,34 @@
 
 namespace shoal::replication {
 
-/// A step of the simulation, counted by the server. Compare with is_newer(): it wraps.
+/// Number of a step of the server's simulation. It wraps around: compare with is_newer().
 using Tick = std::uint32_t;
 
-/// Holds for ticks less than 2^31 apart: over a year at 60 Hz.
-constexpr bool is_newer(Tick a, Tick b) {
-    return static_cast<std::int32_t>(a - b) > 0;
-}
+/// Correct for ticks less than 2^31 apart: more than a year at 60 Hz.
+constexpr bool is_newer(Tick a, Tick b) { return static_cast<std::int32_t>(a - b) > 0; }
 
-/// A set of components and where their lanes lie in an image. One object per set and table, so
-/// that equal sets have equal addresses.
+/// A set of components, and where their lanes are in an image. A table has one object per set, so equal sets
+/// have equal addresses.
 struct Shape {
     static constexpr std::uint32_t kAbsent = 0xffffffff;
 
     std::vector<ComponentIndex> components;  // ascending
-    std::vector<std::uint32_t> lanes;        // first word of each component's lanes
-    std::uint32_t lane_words = 0;            // of all components; the parts follow
+    std::vector<std::uint32_t> lanes;        // index of the first word of each component's lanes
+    std::uint32_t lane_words = 0;            // words of all lanes; the parts follow
     bool has_references = false;
 
-    /// Position of `component` in components, or kAbsent.
+    /// Returns the position of `component` in components, or kAbsent.
     std::uint32_t find(ComponentIndex component) const;
 };
 
+/// The shapes in use. The schema must outlive it.
 class ShapeTable {
 public:
     explicit ShapeTable(const Schema& schema, std::size_t max_shapes = SIZE_MAX)
         : schema_(schema), max_shapes_(max_shapes) {}
 
-    /// `components` ascending, each below the schema's size. Lives as long as the table. Null if it
-    /// would be one more than max_shapes.
+    /// Returns the shape of `components`, which must ascend and be in the schema. It lives as long as the
+    /// table. Returns null if it would be one more than max_shapes.
     const Shape* shape(std::span<const ComponentIndex> components);
 
     const Schema& schema() const { return schema_; }
@@ -57,19 +55,20 @@ private:
     std::map<std::vector<ComponentIndex>, std::unique_ptr<Shape>, Less> shapes_;
 };
 
-/// Quantised state of an entity: its shape's lanes in order, then the parts in the same order.
-/// Does not own its words.
+/// Quantised state of an entity: the lanes of all components in the shape's order, then their parts in the
+/// same order. Does not own its words.
 struct Image {
-    const Shape* shape = nullptr;  // null: no entity, nothing known
+    const Shape* shape = nullptr;  // null: no state
     std::span<const std::uint32_t> words;
 
+    /// Lanes of the component at `position` in the shape.
     const std::uint32_t* lanes(std::uint32_t position) const { return words.data() + shape->lanes[position]; }
     const std::uint32_t* parts() const { return words.data() + shape->lane_words; }
 
     friend bool operator==(const Image& a, const Image& b);
 };
 
-/// Walks an image's components in order, with each one's lanes and parts.
+/// Iterates over the components of an image, in the shape's order, with the lanes and parts of each.
 class ImageCursor {
 public:
     ImageCursor(const Schema& schema, const Image& image)
@@ -86,7 +85,7 @@ public:
         parts_ += part_words();
         ++position_;
     }
-    /// Moves to the first component not below `component`; true if it is there.
+    /// Moves forward to the first component that is not below `component`. Returns whether it is `component`.
     bool seek(ComponentIndex component) {
         while (!at_end() && this->component() < component) next();
         return !at_end() && this->component() == component;
@@ -99,7 +98,7 @@ private:
     std::uint32_t position_ = 0;
 };
 
-/// True if both cursors stand on equal values of one component.
+/// Returns whether two cursors at the same component have equal values.
 bool same_value(const ImageCursor& a, const ImageCursor& b);
 
 }  // namespace shoal::replication

@@ -87,13 +87,11 @@ void store_integer(void* value, const Leaf& leaf, std::int64_t field) {
     }
 }
 
-/// Whole steps in the range, forgiving the rounding of a step like 0.01.
-double step_count(const FieldCodec& codec) {
-    return std::floor((codec.max - codec.min) / codec.step + 1e-6);
-}
+/// Number of whole steps in the range; tolerates rounding errors, as of a step of 0.01.
+double step_count(const FieldCodec& codec) { return std::floor((codec.max - codec.min) / codec.step + 1e-6); }
 
-/// The nearest step, ties upwards. Idempotent: finish() refuses steps so fine that rounding to the
-/// field's type could move a restored value by a quarter of one.
+/// Returns the nearest step, ties upwards. A restored value gives the same step again: finish() refuses steps
+/// so fine that rounding to the field's type could be an error of a quarter of a step.
 std::uint32_t nearest_step(double value, const FieldCodec& codec) {
     const double steps = step_count(codec);
     const double nearest = std::floor((value - codec.min) / codec.step + 0.5);
@@ -159,7 +157,7 @@ Lane bounded_lane(LaneKind kind, std::uint32_t max) {
     return Lane{kind, static_cast<std::uint8_t>(std::bit_width(std::max(1u, max))), true, max};
 }
 
-/// Appends the lanes of a leaf, or says why its codec does not fit it.
+/// Appends the lanes of a leaf. Returns why its codec does not fit; empty: it fits.
 std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
     const FieldCodec& codec = leaf.codec;
     if (codec.max_length != 0) return "max_length() is for strings and vectors";
@@ -197,7 +195,7 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         lanes.push_back(half);
         lanes.push_back(half);
     } else if (type_bits(leaf.type) == 32 || is_signed(leaf.type)) {
-        lanes.push_back(full_lane(ordered));  // a foreign value beyond a small type is cut on restore
+        lanes.push_back(full_lane(ordered));  // restore() truncates a received value that does not fit
     } else {
         const std::uint32_t max = 0xffffffffu >> (32 - type_bits(leaf.type));
         Lane lane = bounded_lane(leaf.type == FieldType::boolean ? LaneKind::symbol : ordered, max);

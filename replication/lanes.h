@@ -1,6 +1,6 @@
 #pragma once
-// A component as numbers: a fixed row of integer lanes and optional variable-length parts.
-// Everything behind the schema works on these, not on C++ types.
+// A component as numbers: a fixed number of lanes (integers), and parts (strings and vectors) of variable
+// length. All code behind the schema works on these instead of C++ types.
 
 #include <bit>
 #include <cstddef>
@@ -13,42 +13,42 @@
 
 namespace shoal::replication {
 
-/// What a lane's number means to the codec.
+/// What a lane contains; decides how it is coded.
 enum class LaneKind : std::uint8_t {
-    quantity,   // ordered: small differences are likely
-    symbol,     // unordered: an enum, a flag, a character, half of a double
+    quantity,   // a number; a change is probably small
+    symbol,     // no order: an enum, a bool, a character, half of a double
     real,       // the bits of a float
-    reference,  // the net id of an entity, 0 for none
+    reference,  // the net id of an entity; 0: null
 };
 
 struct Lane {
     LaneKind kind = LaneKind::quantity;
-    std::uint8_t bits = 32;  // 1..32: width of `max`
-    bool bounded = false;    // range declared or one byte: written plainly when there is no baseline
+    std::uint8_t bits = 32;  // 1..32; enough for `max`
+    bool bounded = false;    // written in `bits` bits: a symbol always, a quantity if there is no baseline
     std::uint32_t max = std::numeric_limits<std::uint32_t>::max();  // greatest legal value
 
     bool operator==(const Lane&) const = default;
 };
 
-/// Entities to net ids and back, as the world at hand knows them.
+/// Translates the entities of one world to net ids and back.
 class EntityMap {
 public:
-    /// 0 when `entity` is null, dead or not replicated.
+    /// Returns 0 if `entity` is null, dead or not replicated.
     virtual std::uint32_t to_net(ecs::Entity entity) = 0;
-    /// Null when nothing here has that net id.
+    /// Returns null if no entity has this net id.
     virtual ecs::Entity to_entity(std::uint32_t net_id) = 0;
 
 protected:
     ~EntityMap() = default;
 };
 
-/// How one field travels, where the default does not fit. Made by the functions below.
+/// How one field is turned into lanes. Made by the functions below.
 struct FieldCodec {
     enum class Kind : std::uint8_t { automatic, quantised, bounded } kind = Kind::automatic;
     double min = 0, max = 0, step = 0;
     std::uint32_t max_length = 0;  // of the string or vector; 0: the default
 
-    /// The same codec for the elements of a vector of at most `length`.
+    /// The same codec, for the elements of a vector of at most `length` elements.
     constexpr FieldCodec up_to(std::uint32_t length) const {
         FieldCodec out = *this;
         out.max_length = length;
@@ -56,17 +56,16 @@ struct FieldCodec {
     }
 };
 
-/// A float or double as a whole number of steps above `min`; values outside are clamped, NaN
-/// becomes `min`. min < max, step > 0, less than 2^32 steps, and steps that the type can tell apart. If
+/// A float or double as a number of steps above `min`. Values outside are clamped; NaN becomes `min`.
+/// Requires min < max, step > 0, fewer than 2^32 steps, and a step that the field's type can represent. If
 /// the step does not divide the range, the last whole step is the greatest value.
 constexpr FieldCodec quantised(double min, double max, double step) {
     return {FieldCodec::Kind::quantised, min, max, step, 0};
 }
-/// An integer or enum within [min, max], both within +-2^53; values outside are clamped.
-constexpr FieldCodec bounded(double min, double max) {
-    return {FieldCodec::Kind::bounded, min, max, 1, 0};
-}
-/// Greatest length of a string (bytes) or vector (elements); what is longer is cut and counted.
+/// An integer or enum in [min, max]: whole numbers within +-2^53, fewer than 2^32 apart. Values outside are
+/// clamped.
+constexpr FieldCodec bounded(double min, double max) { return {FieldCodec::Kind::bounded, min, max, 1, 0}; }
+/// Greatest length of a string (bytes) or vector (elements). Longer ones are cut and counted.
 constexpr FieldCodec max_length(std::uint32_t length) {
     return {FieldCodec::Kind::automatic, 0, 0, 0, length};
 }
@@ -74,10 +73,10 @@ constexpr FieldCodec max_length(std::uint32_t length) {
 inline constexpr std::uint32_t kDefaultMaxString = 64;  // bytes
 inline constexpr std::uint32_t kDefaultMaxVector = 16;  // elements
 
-/// C++ type of a field that fits in one or two lanes.
+/// C++ type of a scalar field, which takes one or two lanes. An enum has its underlying type.
 enum class FieldType : std::uint8_t { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, entity };
 
-/// One scalar inside a component.
+/// One scalar field of a component or of a vector's element.
 struct Leaf {
     FieldType type = FieldType::u32;
     bool is_enum = false;
@@ -85,37 +84,38 @@ struct Leaf {
     FieldCodec codec;
 };
 
-/// How a string or vector is reached without its type.
+/// Access to a string or vector without its C++ type.
 struct SequenceOps {
     std::size_t (*size)(const void* sequence);
     const void* (*data)(const void* sequence);
-    void* (*resize)(void* sequence, std::size_t count);  // returns the new data
+    void* (*resize)(void* sequence, std::size_t count);  // returns the new elements
 };
 
 /// A string or vector inside a component.
 struct Part {
     std::uint32_t offset = 0;  // bytes from the start of the component
     std::uint32_t max_count = 0;
-    std::uint32_t stride = 1;  // bytes an element
+    std::uint32_t stride = 1;  // bytes per element
     SequenceOps ops{};
     std::vector<Leaf> leaves;  // of one element
     std::vector<Lane> lanes;   // of one element
 };
 
-/// Up to four neighbouring lanes with equal descriptors, which change together; a symbol stands alone.
+/// Up to four equal neighbouring lanes, which share one changed bit in records. A symbol is always alone.
 struct LaneGroup {
     std::uint32_t first = 0;
     std::uint32_t count = 1;
 };
 
-/// The lanes and parts of one component type.
-/// A value becomes lanes().size() words, and for each part a count and its elements' lanes.
+/// The lanes and parts of one component type. A value becomes lanes().size() words, and for each part a count
+/// and the lanes of its elements.
 class ComponentLayout {
 public:
     void add_leaf(const Leaf& leaf) { leaves_.push_back(leaf); }
     void add_part(Part part) { parts_.push_back(std::move(part)); }
 
-    /// Derives lanes and groups. Returns what is wrong with a codec, empty if nothing is.
+    /// Computes lanes and groups from the leaves and parts added. Returns what is wrong with a codec; empty:
+    /// nothing.
     std::string finish();
 
     const std::vector<Lane>& lanes() const { return lanes_; }
@@ -123,17 +123,18 @@ public:
     const std::vector<Part>& parts() const { return parts_; }
     bool has_references() const { return has_references_; }
     bool empty() const { return lanes_.empty() && parts_.empty(); }
+    /// Most words of one value.
     std::size_t max_words() const;
 
-    /// Writes lanes().size() words to `lanes` and appends the parts to `parts`. Returns how many
-    /// strings or vectors were longer than declared, and cut.
+    /// Writes lanes().size() words to `lanes` and appends the parts to `parts`. Returns how many strings and
+    /// vectors were cut.
     unsigned quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
                       std::vector<std::uint32_t>& parts) const;
 
-    /// Writes every field of an existing value. Lanes must be within their maxima.
+    /// Writes every field of the existing object `value`. No lane may exceed its max.
     void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value) const;
 
-    /// Words that one component's parts take, beginning at `parts`.
+    /// Number of words of one value's parts, which begin at `parts`.
     std::size_t part_words(const std::uint32_t* parts) const;
 
     /// Calls visit(net_id) for each reference that is not null.
@@ -151,7 +152,7 @@ public:
         }
     }
 
-    /// Feeds everything that both sides must agree on to `mix(number)`.
+    /// Calls mix(number) for everything that both sides must agree on.
     template <class Mix>
     void describe(Mix&& mix) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// What messages between server and client begin with.
+// The format of the messages between server and client.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,11 +8,11 @@ namespace shoal::replication {
 
 // Message, on any channel:
 //   byte  bytes  field  meaning
-//   0     1      kind   0: the game's, the rest is its own
-//                       1: rebase, client to server, reliable: slots that the client cannot follow
-//   1     4 n    slots  rebase: little-endian
-// Rejected by a server: unknown kinds, a rebase of no or of broken slots: they end the connection.
-// A client counts nothing and ignores what is not the game's.
+//   0     1      kind   0: game; the game defines the rest
+//                       1: rebase; client to server, reliable: slots whose baseline the client does not have
+//   1     4 n    slots  rebase: n entity slots, little-endian
+// A server ends the connection if the kind is unknown, or if a rebase has no slots or another length.
+// A client ignores all messages that are not of kind 0.
 enum class MessageKind : std::uint8_t { game = 0, rebase = 1 };
 
 }  // namespace shoal::replication

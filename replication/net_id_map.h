@@ -1,5 +1,5 @@
 #pragma once
-// From net ids to small indices: a flat hash table without allocations in steady state.
+// Maps net ids to small indices: a flat hash table that allocates only while it grows.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +11,7 @@ class NetIdMap {
 public:
     static constexpr std::uint32_t kAbsent = 0xffffffff;
 
+    /// Returns kAbsent if net_id is not in the map. Requires net_id != 0.
     std::uint32_t find(std::uint32_t net_id) const {
         if (entries_.empty()) return kAbsent;
         for (std::size_t i = home(net_id);; i = next(i)) {
@@ -19,10 +20,10 @@ public:
         }
     }
 
-    /// Adds or overwrites. Requires net_id != 0.
+    /// Adds an entry, or overwrites the one of net_id. Requires net_id != 0.
     void set(std::uint32_t net_id, std::uint32_t index);
 
-    /// Nothing happens if it is not there.
+    /// No effect if net_id is not in the map.
     void erase(std::uint32_t net_id);
 
     std::size_t size() const { return count_; }
@@ -36,7 +37,7 @@ private:
     std::size_t home(std::uint32_t net_id) const { return net_id * 2654435761u >> 7 & (entries_.size() - 1); }
     std::size_t next(std::size_t i) const { return (i + 1) & (entries_.size() - 1); }
 
-    std::vector<Entry> entries_;  // a power of two, at most half full
+    std::vector<Entry> entries_;  // their number is a power of two; at most half are in use
     std::size_t count_ = 0;
 };
 

@@ -7,12 +7,12 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kMaxShapes = 16'384;     // sets of components, of all entities ever received
-constexpr std::size_t kExpectedRecords = 512;  // between two apply(); more make the buffers grow
+constexpr std::size_t kMaxShapes = 16'384;     // different sets of components in the life of a receiver
+constexpr std::size_t kExpectedRecords = 512;  // reserved per buffer
 
 }  // namespace
 
-// Which packets came
+// Accepted packets
 
 void Receiver::PacketLog::insert(std::uint64_t number, Tick tick) {
     Entry& entry = entries_[number % kSize];
@@ -32,7 +32,7 @@ std::uint64_t Receiver::PacketLog::count(std::uint64_t first, std::uint64_t last
     return count;
 }
 
-// The receiver
+// Construction and lookup
 
 Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options)
     : world_(world), options_(options), shapes_(schema, kMaxShapes), ids_(bind(schema, world)) {
@@ -120,13 +120,13 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
     return Verdict::accepted;
 }
 
-/// Decodes a record without changing anything but the scratch.
+/// Decodes a record into staged_; can also request a rebase.
 Receiver::Verdict Receiver::stage(const RecordHeader& header, Tick tick, BitReader& in) {
     if (header.slot >= options_.max_slots) return Verdict::too_many;
     const Slot* slot = find(header.slot);
     const bool stale = slot && slot->has_tick && !is_newer(tick, slot->last_tick);
     if (!stale && slot && !slot->versions.empty() && !is_newer(tick, slot->versions.oldest()->tick))
-        return Verdict::malformed;  // ticks so far apart that their order is lost
+        return Verdict::malformed;  // too far apart to compare
     Image baseline;
     if (header.kind == RecordKind::delta) {
         const Version* version = slot ? slot->versions.find(header.baseline) : nullptr;
@@ -225,7 +225,7 @@ void Receiver::destroy_gone() {
     gone_.clear();
 }
 
-/// All of them before any value, so that they can refer to each other.
+/// Creates all new replicas before any value is written, so that they can refer to each other.
 void Receiver::create_new() {
     for (const std::uint32_t index : dirty_) {
         Slot& slot = this->slot(index);
@@ -238,7 +238,7 @@ void Receiver::create_new() {
     }
 }
 
-/// Whoever refers to an entity that came or went gets its references written again.
+/// Marks the slots that refer to entities that appeared or disappeared, so that their references are written.
 void Receiver::announce_news() {
     readers_.clear();
     for (const std::uint32_t net_id : news_)
@@ -250,7 +250,7 @@ void Receiver::announce_news() {
     }
 }
 
-/// Changed values in place, then all added components in one move.
+/// Writes changed values in place, then adds all new components in one operation.
 void Receiver::write_values(Slot& slot) {
     if (slot.net_id == 0 || slot.is_suppressed) return;
     if (!world_.is_alive(slot.entity)) {

@@ -1,6 +1,6 @@
 #pragma once
-// Turns records into a world. What arrives is decoded and checked at once, and only then
-// acknowledged; the world waits for apply().
+// Applies the records of a Sender to a world. receive() decodes and checks a payload before it is
+// acknowledged; apply() changes the world.
 
 #include <array>
 #include <cstdint>
@@ -19,61 +19,61 @@
 namespace shoal::replication {
 
 struct ReceiverOptions {
-    std::uint32_t max_slots = 65'536;  // entities at a time, and those whose end is not acknowledged
-    std::uint32_t max_versions = 128;  // kept of an entity; twice the ticks of a round trip are needed
+    std::uint32_t max_slots = 65'536;  // >= 1; entities, and despawns that are not acknowledged
+    std::uint32_t max_versions = 128;  // >= 4; kept per entity; twice the ticks of a round trip are needed
 };
 
-/// One per world; not thread-safe. The world may hold entities of its own beside the replicas.
+/// Not thread-safe. The world may have other entities beside the replicas.
 class Receiver final : private EntityMap {
 public:
-    enum class [[nodiscard]] Verdict : std::uint8_t{
-        accepted,   // acknowledge the packet
-        refused,    // do not: nothing has changed, and the sender will decide anew
-        too_many,   // a slot over max_slots: disconnect, it would never fit; nothing has changed
-        malformed,  // no sender writes this: disconnect; nothing has changed
+    enum class [[nodiscard]] Verdict : std::uint8_t {
+        accepted,   // acknowledge the packet; with all other values no state was changed
+        refused,    // do not acknowledge the packet; the sender will write new records
+        too_many,   // disconnect: a slot is not below max_slots
+        malformed,  // disconnect: no sender writes this payload
     };
 
-    /// The replicas equal the sender's entities, quantised, as of each tick from `since` to `tick`, but
-    /// for what the game itself wrote to them or destroyed.
+    /// At each tick from `since` to `tick` the replicas equal the sender's quantised entities, except for
+    /// what the game itself changed or destroyed.
     struct Complete {
         Tick since, tick;
     };
 
     struct Stats {
-        std::uint64_t records = 0;          // taken over; further:
-        std::uint64_t stale_records = 0;    // older than what the slot has, or for a closed one
-        std::uint64_t refused_packets = 0;  // a baseline was missing, or no room for more versions
+        std::uint64_t records = 0;          // used
+        std::uint64_t stale_records = 0;    // not used: not newer than the last record of the slot
+        std::uint64_t refused_packets = 0;  // a baseline was missing, or a limit was reached
         std::uint64_t malformed_packets = 0;
-        std::uint64_t suppressed = 0;  // replicas that the game destroyed, noticed with their next record
-        std::uint64_t rebases = 0;     // slots that the sender was asked to send anew
+        std::uint64_t suppressed = 0;  // replicas that the game destroyed; counted at their next record
+        std::uint64_t rebases = 0;     // entity slots for which a full record was requested
     };
 
-    /// World and schema must outlive the receiver; the schema must be without error. Replicas stay
-    /// in the world when the receiver goes.
+    /// World and schema must outlive the receiver. A schema with an error stops the program. The destructor
+    /// leaves the replicas in the world.
     Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options = {});
     ~Receiver();
     Receiver(const Receiver&) = delete;
     Receiver& operator=(const Receiver&) = delete;
 
-    /// A packet's state payload; any bytes are safe. Each number at most once.
+    /// Decodes the payload of packet `number`. Any bytes are safe. Pass each number at most once.
     Verdict receive(std::uint64_t number, std::span<const std::byte> payload);
 
-    /// Brings the world up to the newest versions: destroys, then spawns with all components at
-    /// once and values, then removals; hooks see references mapped. Call it outside of hooks and
-    /// queries.
+    /// Applies the newest versions to the world: destroys replicas, then creates new ones and writes values,
+    /// then removes components. A new replica gets all its components in one operation. Hooks see references
+    /// translated to this world's entities. Call it outside of hooks and queries.
     void apply();
 
-    /// As of the last apply(); none while anything is missing or newer than a complete tick.
+    /// As of the last apply(); nothing if some state is missing, or is newer than the completion marker.
     std::optional<Complete> complete() const { return complete_; }
 
-    /// Tick of the newest state received; none before the first.
+    /// Tick of the newest payload accepted; nothing before the first.
     std::optional<Tick> newest_tick() const { return newest_tick_; }
 
-    /// The replica of a net id; null if there is none, or the game destroyed it.
+    /// Returns the replica of a net id; null if there is none, or the game destroyed it.
     ecs::Entity entity(std::uint32_t net_id) const;
-    /// 0 if the entity is no replica.
+    /// Returns 0 if the entity is not a replica.
     std::uint32_t net_id(ecs::Entity entity) const;
-    /// Replicas in the world.
+    /// Number of replicas in the world. Takes time in proportion to all slots.
     std::uint32_t entity_count() const {
         std::uint32_t count = 0;
         for_each_entity([&](std::uint32_t, ecs::Entity) { ++count; });
@@ -88,19 +88,20 @@ public:
                 if (world_.is_alive(page->slots[i].entity)) fn(page->slots[i].net_id, page->slots[i].entity);
     }
 
-    /// Slots whose baseline is missing: ask the sender, reliably, to rebase them, then drop them
-    /// here. Each comes once until a record brings it back.
+    /// Entity slots that need a full record: their baseline is missing, or max_versions is reached. Request
+    /// it with a reliable message (Sender::rebase()), then call drop_rebases() with the number of slots
+    /// requested. A slot is listed again only after a record of it was used.
     std::span<const std::uint32_t> rebases() const { return rebases_; }
     void drop_rebases(std::size_t count) {
         rebases_.erase(rebases_.begin(), rebases_.begin() + static_cast<std::ptrdiff_t>(count));
     }
 
-    /// Destroys all replicas and forgets everything, as for a new connection.
+    /// Destroys all replicas and forgets all versions and packets, for a new connection.
     void reset();
 
     const Stats& stats() const { return stats_; }
 
-    /// Calls fn(slot, net_id, tick, image) for each version held; for tests and tools.
+    /// Calls fn(slot, net_id, tick, image) for each version kept; for tests and tools.
     template <class Fn>
     void for_each_version(Fn&& fn) const {
         for (std::size_t p = 0; p < pages_.size(); ++p)
@@ -115,16 +116,16 @@ private:
     static constexpr std::uint32_t kPageSlots = 64;
 
     struct Slot {
-        std::uint32_t net_id = 0;  // 0: closed
-        bool has_tick = false;
+        std::uint32_t net_id = 0;    // 0: closed
+        bool has_tick = false;       // last_tick is set
         bool is_dirty = false;       // in dirty_
-        bool is_applied = false;     // the world shows, or showed, version `applied`
+        bool is_applied = false;     // apply() has written version `applied` to the world
         bool is_suppressed = false;  // the game destroyed the replica
-        bool is_rebasing = false;    // asked for, and no record came since
-        bool has_news = false;       // references in it have changed their meaning
-        Tick last_tick = 0;          // of the newest record, also for a closed slot
-        Tick floor = 0;              // newest baseline that a record named: older versions are not needed
-        Tick applied = 0;            // version that the world shows
+        bool is_rebasing = false;    // a full record was requested, and no record was used since
+        bool has_news = false;       // an entity that it refers to appeared or disappeared
+        Tick last_tick = 0;          // of the newest record; kept when the slot is closed
+        Tick floor = 0;              // older versions are not needed: a record had this one as baseline
+        Tick applied = 0;            // tick of the version in the world
         ecs::Entity entity;
         VersionList versions;
     };
@@ -133,19 +134,19 @@ private:
         std::array<Slot, kPageSlots> slots;
     };
 
-    /// A decoded record that waits for the rest of its packet to be good.
+    /// A decoded record. It is used when the rest of its payload is decoded.
     struct Staged {
         RecordHeader header;
         const Shape* shape = nullptr;
         std::size_t offset = 0, size = 0;  // in staged_words_
     };
 
-    /// Which of the latest state packets were accepted, and their ticks.
+    /// The numbers and ticks of the latest accepted packets.
     class PacketLog {
     public:
         void insert(std::uint64_t number, Tick tick);
         std::optional<Tick> tick(std::uint64_t number) const;
-        /// Accepted ones from `first` to `last`.
+        /// Number of accepted packets from `first` to `last`.
         std::uint64_t count(std::uint64_t first, std::uint64_t last) const;
 
     private:
@@ -184,8 +185,8 @@ private:
     VersionPool pool_;
 
     std::vector<std::unique_ptr<Page>> pages_;
-    NetIdMap slot_of_;                    // by net id, of open slots
-    std::vector<std::uint32_t> slot_at_;  // by ecs index: slot of a replica
+    NetIdMap slot_of_;                    // net id -> open slot
+    std::vector<std::uint32_t> slot_at_;  // by entity index: slot of a replica
     ReferenceIndex references_;           // net id -> slots whose applied version refers to it
     std::vector<std::uint32_t> dirty_;    // slots to apply
     struct Gone {
@@ -194,24 +195,24 @@ private:
         bool was_suppressed;
     };
     std::vector<Gone> gone_;              // replicas to destroy
-    std::vector<std::uint32_t> news_;     // net ids that came or went
-    std::vector<std::uint32_t> readers_;  // slots that refer to those
+    std::vector<std::uint32_t> news_;     // net ids that appeared or disappeared
+    std::vector<std::uint32_t> readers_;  // slots that refer to news_
 
     PacketLog log_;
     std::optional<Tick> newest_tick_;
     struct Mark {
         Tick tick, quiet;
-        std::uint64_t first, last;  // packets
-        std::uint64_t count;        // of these, those with state
+        std::uint64_t first, last;  // numbers of the packets that the marker needs
+        std::uint64_t count;        // how many of these have state
     };
-    std::optional<Mark> mark_;  // of the newest tick that has one
+    std::optional<Mark> mark_;  // completion marker of the newest tick that has one
     std::optional<Complete> complete_;
 
     std::vector<std::uint32_t> rebases_;
 
     std::vector<Staged> staged_;
     std::vector<std::uint32_t> staged_words_, words_;
-    std::vector<void*> scratch_;  // by ComponentIndex: room for one value; null for tags
+    std::vector<void*> scratch_;  // by ComponentIndex: memory for one value; null for tags
     std::vector<ComponentIndex> added_;
     std::vector<ecs::ComponentId> added_ids_;
     std::vector<void*> added_values_;

@@ -1,5 +1,5 @@
 #pragma once
-// Who refers to whom: found when a target appears or goes, without a queue that could grow.
+// Finds the referrers of a target, when the target appears or disappears.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace shoal::replication {
 
-/// Pairs (target, referrer), each once. Targets are any 32-bit numbers, referrers small indices.
-/// Memory is kept and reused: nothing is allocated in steady state.
+/// A set of pairs (target, referrer). Targets are any 32-bit numbers, referrers small indices. Memory is
+/// reused: nothing is allocated once the index has grown enough.
 class ReferenceIndex {
 public:
     void add(std::uint32_t target, std::uint32_t referrer);
 
-    /// Forgets everything that `referrer` refers to.
+    /// Removes all pairs of `referrer`.
     void clear(std::uint32_t referrer);
 
-    /// Calls visit(referrer) for each. The visitor must not change the index.
+    /// Calls visit(referrer) for each referrer of `target`. visit must not change the index.
     template <class Visit>
     void for_each_referrer(std::uint32_t target, Visit&& visit) const {
         if (buckets_.empty()) return;
@@ -32,7 +32,7 @@ private:
     struct Link {
         std::uint32_t target, referrer;
         std::uint32_t next_in_bucket, previous_in_bucket;  // previous: kNone at the bucket's head
-        std::uint32_t next_of_referrer;                    // also threads the free list
+        std::uint32_t next_of_referrer;                    // also links the free list
     };
 
     std::size_t bucket(std::uint32_t target) const {
@@ -41,8 +41,8 @@ private:
     void rehash();
 
     std::vector<Link> links_;
-    std::vector<std::uint32_t> buckets_;    // a power of two, heads of chains
-    std::vector<std::uint32_t> referrers_;  // by referrer: its first link
+    std::vector<std::uint32_t> buckets_;    // first link of each chain; a power of two
+    std::vector<std::uint32_t> referrers_;  // by referrer: first link
     std::uint32_t free_ = kNone;
     std::size_t count_ = 0;
 };

@@ -9,11 +9,11 @@
 namespace shoal::replication {
 namespace {
 
-// Summary: for each component, sorted by id, 4 bytes of name_id() and 4 of signature, little-endian;
-// at most 591 bytes, the rest is left out. The hash is FNV-1a, 64 bits, over the same pairs, each
-// number as 8 bytes. A signature is FNV-1a, 64 bits, its halves xored, over: 1 for a tag, else 0, and
-// then what ComponentLayout::describe() gives.
-constexpr std::size_t kMaxSummaryBytes = 591;  // what a hello has room for, also beside a connect token
+// Summary: for each component, sorted by id, 4 bytes of name_id() and 4 of signature, little-endian.
+// Components beyond 591 bytes are omitted. The hash is FNV-1a, 64 bits, over the same pairs, each number as 8
+// bytes. A signature is FNV-1a, 64 bits, its two halves combined by exclusive or, over: 1 for a tag, else 0;
+// then the numbers of ComponentLayout::describe().
+constexpr std::size_t kMaxSummaryBytes = 591;  // fits in a hello, also beside a connect token
 constexpr std::size_t kSummaryEntryBytes = 8;
 
 class Fnv64 {
@@ -78,7 +78,7 @@ void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_
     element_codec_ = codec_at(offset);
     const std::uint32_t length = element_codec_.max_length;
     element_codec_.max_length = 0;
-    // A string's bytes are symbols; another codec for them is left for append_lanes() to refuse.
+    // The bytes of a string are symbols. append_lanes() refuses any other codec.
     if (is_string && element_codec_.kind == FieldCodec::Kind::automatic) element_codec_ = bounded(0, 255);
     Part part;
     part.offset = static_cast<std::uint32_t>(offset);

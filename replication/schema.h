@@ -1,12 +1,15 @@
 #pragma once
-// What replicates: one function, shared by server and clients, names the components and tags.
+// Names the components and tags that replicate. One function, used by server and clients, declares them:
 //
 //     void describe(Schema& schema) {
 //         schema.component<Position>("position", field(&Position::x, quantised(-64, 64, 0.01)),
 //                                    field(&Position::y, quantised(-64, 64, 0.01)));
-//         schema.component<Name>("name");   // integers, floats, bools, enums, strings, vectors,
-//         schema.tag<Wolf>("wolf");         // arrays, entities and structs of these: as they are
+//         schema.component<Name>("name");
+//         schema.tag<Wolf>("wolf");
 //     }
+//
+// Fields may be integers, floats, bools, enums, strings, vectors, arrays, entities and structs of these.
+// Fields without a codec keep their exact value, but strings and vectors are cut to a default length.
 
 #include <array>
 #include <concepts>
@@ -26,17 +29,17 @@ namespace shoal::replication {
 /// An entity is replicated while it has this tag.
 struct Replicated {};
 
-/// A component's position in the schema, sorted by name hash: the same on both sides.
+/// Index of a component in the schema, which is sorted by name hash: the same on both sides.
 using ComponentIndex = std::uint16_t;
 
-/// FNV-1a, 32 bits: how a name is known on the wire.
+/// The hash of a component's name (FNV-1a, 32 bits), which stands for it in packets.
 constexpr std::uint32_t name_id(std::string_view name) {
     std::uint32_t hash = 2166136261u;
     for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
     return hash;
 }
 
-/// A field of T and how it travels; the codec applies to every scalar inside the field.
+/// A field of T and its codec, which applies to every scalar inside the field. Made by field().
 template <class T>
 struct Field {
     std::size_t (*offset)(const void* member, const T& object);
@@ -68,52 +71,53 @@ Field<T> field(Member T::*member, FieldCodec codec) {
 struct SchemaComponent {
     std::string name;
     std::uint32_t id = 0;         // name_id(name)
-    std::uint32_t signature = 0;  // of the layout; differs where the two sides would misread each other
+    std::uint32_t signature = 0;  // hash of the layout; equal if both sides code the component alike
     ComponentLayout layout;       // empty for a tag
     bool is_tag = false;
-    std::uint32_t max_bits = 0;         // the most that one record spends on it
-    std::uint32_t size = 0, align = 1;  // of the C++ type
-    const void* type = nullptr;         // which C++ type, within this program
-    ecs::ComponentId (*bind)(ecs::World& world) = nullptr;
+    std::uint32_t max_bits = 0;                             // most bits that one record contains of it
+    std::uint32_t size = 0, align = 1;                      // of the C++ type
+    const void* type = nullptr;                             // identifies the C++ type in this program
+    ecs::ComponentId (*bind)(ecs::World& world) = nullptr;  // returns the component's id in a world
     void (*construct)(void* at) = nullptr;
     void (*destroy)(void* value) = nullptr;
 };
 
 class Schema {
 public:
-    /// Declares T under a name that stays the same between builds. Fields without a codec travel
-    /// whole; see lanes.h for the codecs.
-    template <std::default_initializable T, std::same_as<Field<T>>... Fields>
+    /// Declares T, with codecs for some of its fields (see lanes.h). The name must be the same on both sides.
+    template <class T, class... Fields>
+        requires(std::is_default_constructible_v<T> && (std::same_as<Fields, Field<T>> && ...))
     void component(std::string_view name, Fields... fields);
 
-    /// The same with one codec for all of T's fields.
-    template <std::default_initializable T>
+    /// The same, with one codec for all fields of T.
+    template <class T>
+        requires std::is_default_constructible_v<T>
     void component(std::string_view name, FieldCodec codec);
 
-    /// Declares a component without data: only its presence replicates.
-    template <ecs::Tag T>
+    /// Declares an empty component: only its presence replicates.
+    template <class T>
+        requires std::is_empty_v<T>
     void tag(std::string_view name);
 
-    /// What is wrong with the declarations so far, naming the component; empty if nothing is.
-    /// Using a schema with an error stops the program, saying it; so does declaring more once a sender
-    /// or receiver uses it.
+    /// The first mistake in the declarations, with the component's name; empty if there is none. A sender or
+    /// receiver that gets a schema with an error prints it and stops the program. So does a declaration after
+    /// the schema was given to a sender or receiver.
     const std::string& error() const { return error_; }
 
-    /// Equal on two sides iff they understand each other.
+    /// Equal on both sides if they code all components alike.
     std::uint64_t hash() const;
 
-    /// A compact description for difference(): at most 591 bytes; what does not fit is left out.
+    /// A description for difference(), at most 591 bytes: of the first 73 components.
     std::vector<std::byte> summary() const;
 
-    /// Why a peer with this summary() cannot talk to us, naming a component; empty if it can.
-    /// Components that this side has never heard of are named as #id; see explain(). Any bytes are
-    /// safe.
+    /// Names a component that differs from the client's, whose summary() is given; empty if none is found. A
+    /// component that the server does not have is named by its hash, see explain(). Any bytes are safe.
     std::string difference(std::span<const std::byte> peer_summary) const;
 
-    /// Replaces each #id in a peer's text by the name that it has here.
+    /// Replaces each hash in the server's text by the component's name.
     std::string explain(std::string_view text) const;
 
-    /// Sorted by id.
+    /// Sorted by SchemaComponent::id.
     const std::vector<SchemaComponent>& components() const { return components_; }
 
 private:
@@ -129,8 +133,8 @@ private:
     mutable bool is_used_ = false;
 };
 
-/// Where entities of a schema are stored in one world, by ComponentIndex. From here on the schema stays as
-/// it is.
+/// Returns the ids of the schema's components in a world, by ComponentIndex. No declaration may follow. A
+/// schema with an error stops the program.
 std::vector<ecs::ComponentId> bind(const Schema& schema, ecs::World& world);
 
 namespace detail {
@@ -181,12 +185,12 @@ SequenceOps sequence_ops() {
             }};
 }
 
-/// Walks a type, giving each scalar and sequence to `sink` with its offset from `base`.
-/// Returns false at something that cannot replicate.
+/// Visits the fields of an object: passes each scalar, string and vector to `sink`, with its offset from
+/// `base`. Returns false if a field cannot replicate.
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
-    if (offset + sizeof(T) > sink.size()) return false;  // a bit-field: a copy of it was visited
+    if (offset + sizeof(T) > sink.size()) return false;  // a bit-field: this is a copy of it
     if constexpr (is_scalar<T>) {
         sink.scalar(field_type<T>(), std::is_enum_v<T>, offset);
         return true;
@@ -222,14 +226,14 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
     }
 }
 
-/// A codec and the bytes it is for.
+/// The codec of a field, with the field's bytes.
 struct CodecRange {
     std::size_t offset, size;
     FieldCodec codec;
     bool used = false;
 };
 
-/// Collects the scalars of one sequence element.
+/// Collects the scalars of an element of a string or vector.
 struct ElementSink {
     static constexpr bool kNested = true;
     Part& part;
@@ -243,7 +247,7 @@ struct ElementSink {
     std::size_t size() const { return part.stride; }
 };
 
-/// Collects a component's leaves and parts, each with the codec declared for its place.
+/// Collects the leaves and parts of a component, with their codecs.
 class LayoutSink {
 public:
     static constexpr bool kNested = false;

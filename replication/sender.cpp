@@ -8,8 +8,8 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kExpectedRecords = 512;  // in flight or in a packet; more make buffers grow
-constexpr std::size_t kMinRecordBits = 3;      // gap, kind, and a body of at least nothing
+constexpr std::size_t kExpectedRecords = 512;  // reserved per buffer
+constexpr std::size_t kMinRecordBits = 3;      // gap and kind
 
 std::uint32_t ticks_of(double seconds, double tick_hz) {
     return static_cast<std::uint32_t>(std::max(1.0, std::ceil(seconds * tick_hz)));
@@ -67,13 +67,13 @@ void Sender::remove_peer(Peer peer) {
     *peers_[peer] = PeerState{};
 }
 
-/// As if the peer had just come into view of the entity, but that it may hold some version of it.
+/// Like a new slot, except that the peer may have some version of the entity.
 void Sender::rebase(Peer peer_index, std::uint32_t index) {
     PeerState& peer = *peers_[peer_index];
     if (index >= peer.slots.size()) return;
     Slot& slot = peer.slots[index];
-    if (slot.entry == kNone) return;           // free, or its tombstone is on the way
-    if (slot.sent == slot.opened - 1) return;  // from nothing anyway
+    if (slot.entry == kNone) return;           // free, or despawned
+    if (slot.sent == slot.opened - 1) return;  // the next record is a full one anyway
     slot.opened = slot.sent = tick_;
     slot.acked = tick_ - 1;
     pend(peer, index);
@@ -119,7 +119,7 @@ void Sender::open_slot(PeerState& peer, std::uint32_t entry) {
     pend(peer, index);
 }
 
-/// A tombstone is due, unless the peer has never heard of the entity.
+/// The next record is a despawn record, unless no record of the entity was sent: then the slot is free.
 void Sender::close_slot(PeerState& peer, std::uint32_t entry) {
     const std::uint32_t index = peer.slot_of[entry];
     peer.slot_of[entry] = kNone;
@@ -150,7 +150,7 @@ void Sender::pend(PeerState& peer, std::uint32_t index) {
 
 void Sender::unpend(PeerState& peer, std::uint32_t index) {
     if (!peer.is_pending[index]) return;
-    peer.is_pending[index] = false;  // its place in the queue goes when it comes to the front
+    peer.is_pending[index] = false;  // it leaves the queue when it reaches the front
     peer.pending_count -= 1;
 }
 
@@ -201,21 +201,22 @@ void Sender::on_fate(Peer peer_index, std::uint64_t number, bool delivered) {
         peer.records.pop(peer.packets[0].record_count);
         peer.packets.pop();
     }
-    // Something that the mark needs was lost, or had no fate; a mark now needs only itself.
+    // A packet that the marker needs was lost. All fates are known now, so a new marker needs only its own
+    // packet.
     if (peer.packets.empty() && peer.mark_missing != 0) peer.wants_mark = true;
 }
 
 void Sender::settle_record(PeerState& peer, const Packet& packet, std::uint32_t record, bool delivered) {
     const std::uint32_t index = record & ~kGoneFlag;
     Slot& slot = peer.slots[index];
-    if (is_newer(slot.opened, packet.tick)) return;  // about an earlier entity of this slot
+    if (is_newer(slot.opened, packet.tick)) return;  // from before the slot was opened or rebased
     const bool is_newest = slot.sent_number == static_cast<std::uint32_t>(packet.number);
     if (!delivered) {
         if (is_newest) pend(peer, index);
         return;
     }
     if ((record & kGoneFlag) != 0) {
-        if (peer.free_slots[index / 64] >> (index % 64) & 1) return;  // an earlier tombstone was faster
+        if (peer.free_slots[index / 64] >> (index % 64) & 1) return;  // another despawn record freed it
         unpend(peer, index);
         free_slot(peer, index);
         return;
@@ -225,7 +226,7 @@ void Sender::settle_record(PeerState& peer, const Packet& packet, std::uint32_t 
 
 // Encoding
 
-/// What to tell a peer about a slot; false if there is nothing to tell.
+/// Prepares the record of a slot. Returns false if there is nothing to send.
 bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate) {
     candidate = {};
     candidate.header.slot = index;
@@ -238,8 +239,8 @@ bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate
     const Version* baseline = has_acked ? entry.versions.at(slot.acked) : nullptr;
     const Version& now = *entry.versions.newest();
     candidate.is_empty = baseline && (baseline == &now || baseline->image == now.image);
-    // The peer may hold any version sent since the acked one, also one that was declared lost: only
-    // an acknowledged record ends that doubt, be it empty.
+    // The peer may have a version that was sent after the acknowledged one and declared lost. So an empty
+    // delta is sent until it is acknowledged.
     if (candidate.is_empty && slot.sent == slot.acked) return false;
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::whole;
     candidate.header.baseline = slot.acked;
@@ -251,7 +252,7 @@ bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate
 }
 
 const Sender::MemoEntry& Sender::memo(std::uint32_t entry, const Version* baseline) {
-    // Heads are not reset every tick: one that points at this entity is right, whenever it was set.
+    // Heads are not reset every tick: one that points at an entry of this entity is right.
     std::uint32_t& head = memo_of_[entry];
     if (head >= memo_.size() || memo_[head].entry != entry) head = kNone;
     for (std::uint32_t i = head; i != kNone; i = memo_[i].next)
@@ -266,8 +267,8 @@ const Sender::MemoEntry& Sender::memo(std::uint32_t entry, const Version* baseli
     return memo_.back();
 }
 
-/// Collects pending records, oldest first, until they surely fill `room_bits`. Slots with nothing
-/// to tell stop being pending.
+/// Prepares pending records, oldest first, until they are sure to fill `room_bits`. Slots with nothing to
+/// send are then not pending any more.
 void Sender::gather(PeerState& peer, std::size_t room_bits) {
     candidates_.clear();
     std::size_t bits = 0;
@@ -291,7 +292,7 @@ void Sender::gather(PeerState& peer, std::size_t room_bits) {
     });
 }
 
-/// Bits of a packet with the first `count` candidates.
+/// Bits of a payload with the oldest `count` candidates.
 std::size_t Sender::measure(const StateHeader& header, std::size_t count) {
     std::size_t bits = write_state_header(header, nullptr);
     RecordHeaderWriter headers(header, nullptr);
@@ -300,7 +301,7 @@ std::size_t Sender::measure(const StateHeader& header, std::size_t count) {
     return bits;
 }
 
-/// How many of the oldest candidates fit `room_bits`; if not even one does, one that fits `limit_bits`.
+/// Returns how many of the oldest candidates fit `room_bits`; 1 if only `limit_bits` has room for the oldest.
 std::size_t Sender::fit(const StateHeader& header, std::size_t room_bits, std::size_t limit_bits) {
     std::size_t count = candidates_.size();
     std::size_t bits = measure(header, count);
@@ -334,7 +335,7 @@ std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t ca
     if (count == 0 && !(is_last && header.complete && (peer.wants_mark || heartbeat))) return 0;
     commit(peer, number, count);
     if (!is_last) header.complete.reset();
-    if (header.complete) header.complete = make_mark(peer, number);  // no longer than before
+    if (header.complete) header.complete = make_mark(peer, number);  // takes at most as many bits as before
 
     packet_bits_.clear();
     write_state_header(header, &packet_bits_);
@@ -368,12 +369,12 @@ StateHeader Sender::make_header(const PeerState& peer, std::uint64_t number) con
     return header;
 }
 
-/// The oldest packet that holds some slot's newest record and is not yet known to have arrived.
+/// The marker needs each packet of unknown fate that has the newest record of a slot.
 std::optional<StateHeader::Complete> Sender::make_mark(const PeerState& peer, std::uint64_t number) const {
     std::uint64_t oldest = number;
     std::size_t before = peer.packets.size();
     if (before > 0 && peer.packets[before - 1].number == number) before -= 1;
-    std::size_t with_state = 0;  // from the oldest on, before this one
+    std::size_t with_state = 0;  // packets with state, from `oldest` to before this one
     for (std::size_t i = before; i-- > 0;) {
         if (peer.packets[i].settled || peer.packets[i].newest_count == 0) continue;
         oldest = peer.packets[i].number;

@@ -1,7 +1,7 @@
 #pragma once
-// Turns a world into records for peers. For each peer and entity it knows the newest version that
-// this peer has acknowledged, and sends what leads from there to now: spawn, values, components,
-// despawn alike. What is lost is not repeated; it is decided anew.
+// Writes the changes of a world into payloads for peers. For each peer and entity it knows the newest version
+// that the peer acknowledged; a record contains all changes since then. Lost payloads are not resent: the
+// next record is written against the newest acknowledged version.
 
 #include <cstdint>
 #include <memory>
@@ -16,71 +16,74 @@
 namespace shoal::replication {
 
 struct SenderOptions {
-    double tick_hz = 60.0;     // ticks a second, for the times below; > 0
-    double history_s = 0.6;    // how old a baseline may be; > 0
-    double heartbeat_s = 1.0;  // in an idle world: seconds between marks; > 0
+    double tick_hz = 60.0;     // ticks per second, for the times below; > 0
+    double history_s = 0.6;    // how long a version can be a baseline after it was replaced; > 0
+    double heartbeat_s = 1.0;  // time between completion markers while nothing changes; > 0
 };
 
-/// One per world; not thread-safe. Peers are numbered by the sender, from 0 and densely.
+/// Not thread-safe.
 class Sender {
 public:
+    /// Small number of a peer, from 0; used again after remove_peer().
     using Peer = std::uint32_t;
 
     struct PeerStats {
-        std::uint64_t records_sent = 0;  // of these:
-        std::uint64_t whole_records = 0;
-        std::uint64_t empty_records = 0;  // that only settle what a peer may hold
-        std::uint64_t state_bytes = 0;
-        std::uint32_t pending = 0;  // entities that wait to be sent
-        std::uint32_t slots = 0;    // entities that the peer has, or is to get or lose
+        std::uint64_t records_sent = 0;
+        std::uint64_t whole_records = 0;  // of these: full records
+        std::uint64_t empty_records = 0;  // of these: deltas without changes
+        std::uint64_t state_bytes = 0;    // of all payloads
+        std::uint32_t pending = 0;        // entity slots with something to send
+        std::uint32_t slots = 0;          // entity slots in use
     };
 
-    /// World and schema must outlive the sender; the schema must be without error.
+    /// World and schema must outlive the sender. A schema with an error stops the program.
     Sender(ecs::World& world, const Schema& schema, SenderOptions options = {});
 
-    /// Takes over the world's changes as of `tick`. Call it last in a tick, with a tick newer than the
-    /// last one.
+    /// Takes the changes of the world as of `tick`, which must be newer than the last one. Call it at the end
+    /// of a tick.
     void update(Tick tick);
 
-    /// A peer that has nothing yet.
+    /// Adds a peer that has no entities yet.
     Peer add_peer();
     void remove_peer(Peer peer);
 
-    /// The next state payload of this tick for a peer, which the caller then sends as packet
-    /// `number`; its fate comes back through on_fate(). Returns its size, 0 when nothing is left to
-    /// say. `capacity` is what the packet should hold at most; a single record that is larger uses
-    /// more of `out`, which must hold kMaxRecordBytes and 100 more.
+    /// Writes the next state payload of this tick to `out` and returns its size in bytes, or 0 if nothing is
+    /// left to send. The caller sends it in packet `number`, which must rise, and reports its fate with
+    /// on_fate(). The size is at most `capacity`, or more if a single record needs it; `out` must have at
+    /// least kMaxRecordBytes + 100 bytes.
     std::size_t encode(Peer peer, std::uint64_t number, std::size_t capacity, std::span<std::byte> out);
 
-    /// What became of packet `number`. Unknown numbers are ignored: not every packet has state.
+    /// Reports the fate of packet `number`. Numbers of packets without state are ignored.
     void on_fate(Peer peer, std::uint64_t number, bool delivered);
 
-    /// The peer cannot follow the slot: send its entity from nothing. Harmless for any number.
+    /// The peer does not have the baseline of `slot`: its next record is a full one. Any number is safe.
     void rebase(Peer peer, std::uint32_t slot);
 
-    /// Makes the next encode() say that the state is complete, even if nothing changed.
-    /// One that says so of this tick and is under way is enough.
+    /// Makes an encode() of this tick write a completion marker, even if nothing changed. No effect if a
+    /// marker for this tick was sent already.
     void request_mark(Peer peer);
 
-    /// The peer knows that it is complete as of tick().
+    /// Returns whether the peer acknowledged all state of tick(), and a completion marker for it.
     bool is_settled(Peer peer) const;
 
     PeerStats stats(Peer peer) const;
     const Shadow& shadow() const { return shadow_; }
+    /// Returns 0 if the entity did not replicate at the last update().
     NetId net_id(ecs::Entity entity) const { return shadow_.net_id(entity); }
+    /// Of the last update(); 0 before the first.
     Tick tick() const { return tick_; }
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kGoneFlag = 0x80000000;  // in a packet's record list
+    static constexpr std::uint32_t kGoneFlag = 0x80000000;  // marks a despawn record in PeerState::records
 
-    /// What one peer knows of one entity.
+    /// An entity slot of a peer.
     struct Slot {
-        std::uint32_t entry = kNone;    // of the shadow; none: closing, or free
-        Tick opened = 0;                // records of earlier packets are not about this entity
-        Tick acked = 0;                 // opened - 1: nothing
-        Tick sent = 0;                  // opened - 1: nothing; the peer may hold this version
-        std::uint32_t sent_number = 0;  // low bits of the packet that carried it
+        std::uint32_t entry = kNone;    // index in the shadow; kNone: despawned or free
+        Tick opened = 0;                // records of earlier ticks do not count
+        Tick acked = 0;                 // newest version acknowledged; opened - 1: none
+        Tick sent = 0;                  // newest version sent; opened - 1: none
+        std::uint32_t sent_number = 0;  // low bits of the number of the packet with that version
     };
     static_assert(sizeof(Slot) + sizeof(std::uint32_t) <= 24, "memory per peer and visible entity");
 
@@ -88,45 +91,45 @@ private:
         std::uint64_t number;
         Tick tick;
         std::uint32_t record_count;
-        std::uint32_t newest_count;  // records that are still the newest of their slot
-        bool settled;
+        std::uint32_t newest_count;  // records that are the newest of their slot
+        bool settled;                // the fate is known
         bool delivered;
     };
 
     struct PeerState {
         bool in_use = false;
         std::vector<Slot> slots;
-        std::vector<std::uint64_t> free_slots;  // a bit for each slot below size
+        std::vector<std::uint64_t> free_slots;  // one bit per slot
         std::size_t first_free_word = 0;
-        std::vector<std::uint32_t> slot_of;  // by shadow index; kNone
-        std::vector<bool> is_pending;        // by slot
-        std::vector<bool> is_queued;         // by slot: has a place in the queue
+        std::vector<std::uint32_t> slot_of;  // by shadow index; kNone: no slot
+        std::vector<bool> is_pending;        // by slot: has something to send
+        std::vector<bool> is_queued;         // by slot: in the queue
         net::Fifo<std::uint32_t> queue;      // oldest first; also slots not pending any more
         std::uint32_t pending_count = 0;
 
         net::Fifo<Packet> packets;         // in flight, by number
-        net::Fifo<std::uint32_t> records;  // their slots, in the same order
+        net::Fifo<std::uint32_t> records;  // the slots of their records, in the same order
         std::uint64_t anchor_number = 0;   // newest acknowledged state packet; 0: none
         Tick anchor_tick = 0;
-        std::uint64_t mark_number = 0;   // newest packet that said complete; 0: none
-        std::uint64_t mark_first = 0;    // oldest packet that it needs
-        std::uint64_t mark_missing = 0;  // state packets from there to it that may not have arrived
+        std::uint64_t mark_number = 0;   // newest packet with a completion marker; 0: none
+        std::uint64_t mark_first = 0;    // oldest packet that the marker needs
+        std::uint64_t mark_missing = 0;  // state packets from first to number, not acknowledged
         Tick mark_tick = 0;
 
         Tick last_sent = 0;
-        bool wants_mark = true;
+        bool wants_mark = true;  // a completion marker is due, also without records
         PeerStats stats;
     };
 
-    /// A record that may go into the packet at hand.
+    /// A record that may be written into the current payload.
     struct Candidate {
         RecordHeader header;
         std::size_t body_offset = 0, body_bits = 0;  // in memo_bits_
-        std::size_t position = 0;                    // in the queue of pending slots
+        std::size_t position = 0;                    // in PeerState::queue
         bool is_empty = false;
     };
 
-    /// Bits that lead from one version to the present one, made once a tick.
+    /// The image of an entity, encoded against one baseline. Made once per tick, for all peers.
     struct MemoEntry {
         std::uint32_t entry;
         bool from_nothing;
@@ -162,10 +165,10 @@ private:
 
     BitWriter memo_bits_;
     std::vector<MemoEntry> memo_;
-    std::vector<std::uint32_t> memo_of_;  // by shadow index: its first memo entry of this tick
+    std::vector<std::uint32_t> memo_of_;  // by shadow index: first entry in memo_
 
     std::vector<Candidate> candidates_;   // oldest first
-    std::vector<std::uint32_t> by_slot_;  // indices of candidates, slots rising
+    std::vector<std::uint32_t> by_slot_;  // indices of candidates_, sorted by slot
     BitWriter packet_bits_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A world that others see: a Sender, a schema and a host.
+// Replicates a world to clients: a Sender with a net::Host.
 
 #include <memory>
 #include <string>
@@ -11,62 +11,69 @@
 namespace shoal::replication {
 
 struct ServerOptions {
-    /// Yours: protocol_id, the key, and a seed that is fresh for every server; not schema_hash.
-    net::HostConfig host;
-    SenderOptions sender;  // tick_hz is yours
-    Tick first_tick = 1;
+    net::HostConfig host;  // set protocol_id, key and a new seed; schema_hash is overwritten
+    SenderOptions sender;  // set tick_hz
+    Tick first_tick = 1;   // number of the first tick()
 };
 
-/// What the game hears of. Called from the host's receive(), and from tick(), poll(), resend() and
-/// disconnect(). Within a call the game may send messages, disconnect peers and change the world.
+/// Callbacks of the game. They are called in the functions of host(), and in tick(), poll(), resend() and
+/// disconnect(). They may send messages, disconnect peers, and change the world.
 class ServerListener {
 public:
     virtual ~ServerListener() = default;
 
-    /// Say no with a reason for humans. The address is proven; the hello is the schema's, not yours.
+    /// To refuse a client, return false and set a text for humans. The client's address is proven. Its hello
+    /// contains the schema's summary, and has no room for data of the game.
     virtual bool on_admit(const net::Admission&, std::string& /*refusal*/) { return true; }
     virtual void on_join(net::PeerId) {}
-    /// Exactly once for each on_join.
+    /// Called exactly once for each on_join. The text may contain bytes from the client.
     virtual void on_leave(net::PeerId, net::DisconnectReason, std::string_view /*text*/) {}
-    /// Bytes from the network: check them.
+    /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::PeerId, net::Channel, std::span<const std::byte>) {}
 };
 
-/// Sans-IO: datagrams and time in, datagrams out through the sink. Not thread-safe.
+/// Uses no socket or clock: datagrams and time are arguments, and the sink sends. Not thread-safe. In each
+/// tick:
 ///
-///     loop: net::receive_all(socket, server.host(), now);  change the world;  server.tick(now);
+///     net::receive_all(socket, server.host(), now);
+///     my_simulation_step(world);
+///     server.tick(now);
 class Server final : private net::Handler {
 public:
-    /// Everything given by reference must outlive the server; the schema must be without error.
+    /// World, schema, sink and listener must outlive the server. A schema with an error stops the program.
     Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
            ServerListener* listener = nullptr);
 
-    /// Where datagrams go in.
+    /// Datagrams from the socket go to its receive().
     net::Host& host() { return host_; }
     const net::Host& host() const { return host_; }
 
-    /// Ends a tick: replicates what changed, as each connection's rate allows. Returns its number.
+    /// Ends a tick: sends the changes of the world, as far as each peer's rate allows. Returns the tick's
+    /// number.
     Tick tick(net::Time now);
 
-    /// Between ticks: timers, acks, messages, and what a rate did not allow before. Not needed where ticks
-    /// come at least every 20 ms.
+    /// Runs timers, and sends acks, messages, and the state that the rate did not allow before. Call it
+    /// between ticks that are more than 20 ms apart.
     void poll(net::Time now);
 
-    /// Sends again what was lost, without a new tick: to bring everyone to the last one before the end.
+    /// Like poll(), and also sends a completion marker for the last tick to each peer that got none. To end
+    /// without losing changes, call it until is_settled().
     void resend(net::Time now);
-    /// Every peer knows that it is complete as of the last tick.
+    /// Returns whether each peer acknowledged all state of the last tick, and a completion marker for it.
     bool is_settled() const;
 
-    /// Has a byte more on its way, which counts; fails like net::Endpoint::send_message.
+    /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
     net::SendResult send_message(net::PeerId peer, net::Delivery how, std::span<const std::byte> message);
-    /// Nothing happens if the peer is gone.
+    /// Ends the connection with DisconnectReason::kicked; no effect if the peer is not connected.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 
+    /// Of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
     const Sender& sender() const { return sender_; }
+    /// All zero for an unknown peer.
     Sender::PeerStats peer_stats(net::PeerId peer) const;
 
-    /// Calls fn(net::PeerId) for each peer that joined and did not leave.
+    /// Calls fn(net::PeerId) for each connected peer.
     template <class Fn>
     void for_each_peer(Fn&& fn) const {
         for (const Member& member : members_)
@@ -96,7 +103,7 @@ private:
     Sender sender_;
     net::Host host_;
     Tick next_tick_;
-    net::Time now_{0};             // of the last call that was told
+    net::Time now_{0};             // of the last tick(), poll() or resend()
     std::vector<Member> members_;  // by PeerId::index()
     std::vector<std::byte> message_;
 };

@@ -40,7 +40,7 @@ std::uint32_t Shadow::find(ecs::Entity entity) const {
 
 std::uint32_t Shadow::to_net(ecs::Entity entity) {
     const NetId net_id = this->net_id(entity);
-    if (world_.is_alive(entity)) references_.add(entity.index, capturing_);  // it may get another net id
+    if (world_.is_alive(entity)) references_.add(entity.index, capturing_);  // its net id may change
     return net_id;
 }
 
@@ -57,7 +57,7 @@ void Shadow::update(Tick tick) {
     updated_ = true;
 }
 
-/// Net ids first, so that references among entities that opened together find each other.
+/// Opens all entries before it captures any, so that new entities can refer to each other.
 void Shadow::take_changes() {
     for (const ecs::Entity entity : changes_.destroyed())
         if (const std::uint32_t index = find(entity); index != kNone) close(index);
@@ -101,7 +101,7 @@ void Shadow::open(ecs::Entity entity) {
     }
     entries_[index].entity = entity;
     entries_[index].net_id = next_net_id_++;
-    assert(next_net_id_ != 0);  // four billion entities later
+    assert(next_net_id_ != 0);  // after 2^32 entities
     if (entity.index >= index_of_.size()) index_of_.resize(entity.index + std::size_t{1}, kNone);
     index_of_[entity.index] = index;
     opened_.push_back(index);
@@ -126,7 +126,7 @@ const Shape* Shadow::present_shape(const Entry& entry) {
     return shapes_.shape(components_);
 }
 
-/// Quantises what is dirty, keeps the rest, and adds a version if that makes a difference.
+/// Quantises the dirty components, or everything, and adds a version if the image differs from the newest.
 void Shadow::capture(std::uint32_t index, bool everything) {
     Entry& entry = entries_[index];
     const Image old = everything ? Image{} : entry.versions.newest()->image;
@@ -177,7 +177,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     entry.versions.push(tick_, now, pool_);
 }
 
-/// Drops the versions that were superseded a history's length before `tick`, or earlier.
+/// Drops the versions that were replaced at least history_ticks_ before `tick`.
 void Shadow::forget_past(Tick tick) {
     const Tick horizon = tick - history_ticks_;
     while (!superseded_.empty() && !is_newer(superseded_[0].tick, horizon)) {

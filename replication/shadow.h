@@ -1,6 +1,6 @@
 #pragma once
-// The replicated entities as numbers, with their recent past: quantised once per change, shared by
-// all peers. Fed by the world's hooks; a clean entity is never touched.
+// The quantised state of all replicated entities, with their recent versions. It is shared by all peers, and
+// updated from the world's hooks: an entity that did not change costs no time.
 
 #include <cstdint>
 #include <span>
@@ -15,30 +15,30 @@
 
 namespace shoal::replication {
 
-/// An entity on the wire: never 0, never used twice in a sender's life.
+/// Name of an entity in packets: never 0, never used twice by one sender.
 using NetId = std::uint32_t;
 
 class Shadow final : public EntityMap {
 public:
     struct Entry {
-        ecs::Entity entity;  // null: closed
+        ecs::Entity entity;  // null: the entry is closed
         NetId net_id = 0;
-        VersionList versions;  // the newest is the present state
+        VersionList versions;  // the newest is the state as of the last update()
     };
 
-    /// Keeps versions for `history_ticks` after they were superseded. World and schema must
-    /// outlive the shadow; entities that are Replicated already are found by the first update().
+    /// Keeps a version for `history_ticks` after a newer one replaced it. World and schema must outlive the
+    /// shadow. The first update() also opens the entities that have the tag Replicated already.
     Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks);
     ~Shadow();
     Shadow(const Shadow&) = delete;
     Shadow& operator=(const Shadow&) = delete;
 
-    /// Takes over what changed in the world since the last call, as of `tick`, which must be newer
-    /// than the last call's.
+    /// Takes the changes of the world since the last call, as of `tick`, which must be newer than that of the
+    /// last call.
     void update(Tick tick);
 
-    /// Indices of entries by what the last update() did to them. An index is used again only after
-    /// the update() that follows its closing.
+    /// Indices of the entries that the last update() opened, changed or closed. The index of a closed entry
+    /// can be used again by the next update().
     std::span<const std::uint32_t> opened() const { return opened_; }
     std::span<const std::uint32_t> changed() const { return changed_; }
     std::span<const std::uint32_t> closed() const { return closed_; }
@@ -47,13 +47,14 @@ public:
     std::uint32_t index_count() const { return static_cast<std::uint32_t>(entries_.size()); }
     std::uint32_t open_count() const { return open_count_; }
 
-    /// The last tick at which any entity opened, changed or closed; the first update's at first.
+    /// Tick of the last update() that opened, changed or closed an entry, or of the first update().
     Tick last_change() const { return last_change_; }
 
+    /// Returns 0 if the entity does not replicate.
     NetId net_id(ecs::Entity entity) const;
     const Schema& schema() const { return shapes_.schema(); }
 
-    /// Strings and vectors cut to their declared maximum so far.
+    /// How often a string or vector was cut to its maximum.
     std::uint64_t cut_values() const { return cut_values_; }
 
 private:
@@ -78,25 +79,25 @@ private:
 
     std::vector<Entry> entries_;
     std::vector<std::uint32_t> free_;
-    std::vector<std::uint32_t> index_of_;  // by ecs index; kNone
+    std::vector<std::uint32_t> index_of_;  // by entity index; kNone: no entry
     std::uint32_t open_count_ = 0;
     NetId next_net_id_ = 1;
-    ReferenceIndex references_;  // ecs index of a target, replicated or not -> entries that refer to it
+    ReferenceIndex references_;  // entity index of a target, replicated or not -> entries that refer to it
 
     VersionPool pool_;
     struct Superseded {
         Tick tick;
         std::uint32_t index;
     };
-    net::Fifo<Superseded> superseded_;  // entries that got a new version, by tick: they have a past
+    net::Fifo<Superseded> superseded_;  // entries that got a new version, oldest first
     std::uint32_t history_ticks_;
     Tick tick_ = 0;
     Tick last_change_ = 0;
     bool updated_ = false;
 
     std::vector<std::uint32_t> opened_, changed_, closed_;
-    std::vector<bool> dirty_;           // by ComponentIndex, of the entity at hand
-    std::vector<std::uint32_t> again_;  // entries whose references must be looked at anew
+    std::vector<bool> dirty_;           // by ComponentIndex: changed components of the entity being captured
+    std::vector<std::uint32_t> again_;  // entries whose references must be quantised again
     std::vector<ComponentIndex> components_;
     std::vector<std::uint32_t> words_, parts_;
     std::uint32_t capturing_ = kNone;

@@ -8,25 +8,25 @@ namespace shoal::replication {
 //   bits   field      present when
 //   1      anchored   always
 //   32     tick       not anchored
-//   g(2)   distance   anchored: packets back to the anchor, less one
-//   g(2)   age        anchored: ticks since the anchor's
-//   1      complete   always
-//   g(2)   distance   complete: packets back to the oldest one that this state needs
-//   g(0)   others     complete and distance > 0: numbers in between that have no state
-//   g(0)   quiet      complete: ticks since the world changed
-//   g(3)   count      always: records that follow
-// Record, slots rising:
-//   g(1)   gap        slot less one less the previous record's slot
-//   1      kind       a delta from the anchor's tick; if 0:
-//   1      kind       a delta from another baseline; if 0:
-//   1      kind       whole; if 0: gone
-//   g(5)   age        delta from another baseline: ticks back to it, less one
-//   32     net id     whole, the first in its packet
-//   g(2)   net id     whole, later: zigzag of the difference to the previous one
-//   image             delta or whole: see codec.cpp
-// After the last record: less than 8 zero bits.
-// Rejected: distances over kMaxPacketDistance; more others than the distance; an anchor that the receiver
-// never accepted; a delta from the anchor without one; slots over the receiver's limit; net id 0.
+//   g(2)   distance   anchored: this packet's number minus the anchor's, minus 1
+//   g(2)   age        anchored: this tick minus the anchor's
+//   1      complete   always: there is a completion marker
+//   g(2)   distance   complete: this packet's number minus that of the oldest packet that the marker needs
+//   g(0)   others     complete and distance > 0: packet numbers in between without state
+//   g(0)   quiet      complete: ticks since the last change in the sender's world
+//   g(3)   count      always: number of records
+// Record; slots rise:
+//   g(1)   gap        slot minus the slot of the previous record, minus 1; in the first record the slot
+//   1      kind       1: delta, baseline at the anchor's tick; 0: the next bit decides
+//   1      kind       1: delta, another baseline; 0: the next bit decides
+//   1      kind       1: full record; 0: despawn record
+//   g(5)   age        delta with another baseline: this tick minus that of the baseline, minus 1
+//   32     net id     first full record of the packet
+//   g(2)   net id     later full records: zigzag of the difference to the previous full record's net id
+//   image             delta or full record: see codec.cpp
+// After the last record: fewer than 8 zero bits. Rejected: distance over kMaxPacketDistance; others over
+// distance; an anchor that the receiver did not accept; a delta based on a missing anchor; a slot over the
+// receiver's limit; net id 0.
 
 std::size_t write_state_header(const StateHeader& header, BitWriter* out) {
     std::size_t bits = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The frame around records: what a state payload says beside its entities.
+// The headers in a state payload: one for the payload, and one for each record.
 
 #include <cstdint>
 #include <optional>
@@ -9,51 +9,50 @@
 
 namespace shoal::replication {
 
-/// Greatest distance, in packets, at which a state packet may refer to an earlier one.
+/// How many packets back a header may refer to an earlier packet.
 inline constexpr std::uint32_t kMaxPacketDistance = 255;
 
 struct StateHeader {
     Tick tick = 0;  // of every record
 
-    /// An earlier state packet that the receiver has: its tick is the common baseline.
+    /// An earlier state packet that the receiver acknowledged. Its tick is the baseline of most deltas.
     struct Anchor {
-        std::uint32_t distance = 0;  // packets back, 1 to kMaxPacketDistance
-        Tick age = 0;                // ticks back
+        std::uint32_t distance = 0;  // in packet numbers, 1 to kMaxPacketDistance
+        Tick age = 0;                // in ticks
     };
     std::optional<Anchor> anchor;
 
-    /// Nothing is left to send. A receiver that has accepted this packet and those with state among the
-    /// `distance` before it holds every entity as of the tick.
+    /// Completion marker: nothing is left to send. A receiver has every entity as of the tick if it accepted
+    /// this packet and, of the `distance` packet numbers before it, all that carried state.
     struct Complete {
-        std::uint32_t distance = 0;  // packets back, 0 to kMaxPacketDistance
-        std::uint32_t others = 0;    // of these, numbers without state; at most distance
-        Tick quiet = 0;              // ticks since anything changed in the sender's world
+        std::uint32_t distance = 0;  // 0 to kMaxPacketDistance
+        std::uint32_t others = 0;    // numbers of these without state; at most distance
+        Tick quiet = 0;              // ticks since the last change in the sender's world
     };
     std::optional<Complete> complete;
 
     std::uint32_t record_count = 0;
 };
 
-/// What a record does.
 enum class RecordKind : std::uint8_t {
-    delta,  // an entity that the receiver has, from a baseline
-    whole,  // an entity from nothing, with its net id
-    gone,   // the entity is no more, or not for this receiver; its slot is closed
+    delta,  // changes since a baseline
+    whole,  // full record: the net id and the complete state, without a baseline
+    gone,   // despawn record: the entity does not replicate any more, and its slot is closed
 };
 
 struct RecordHeader {
     std::uint32_t slot = 0;
     RecordKind kind = RecordKind::delta;
-    Tick baseline = 0;         // delta
-    std::uint32_t net_id = 0;  // whole
+    Tick baseline = 0;         // if delta
+    std::uint32_t net_id = 0;  // if whole
 };
 
-/// Writes the record headers of one packet, slots rising. The records' bits go in between.
-/// Given a null writer it only counts.
+/// Writes the record headers of one payload; their slots must rise. After each header the caller writes the
+/// record's image. If `out` is null, it only counts bits.
 class RecordHeaderWriter {
 public:
     RecordHeaderWriter(const StateHeader& header, BitWriter* out) : header_(header), out_(out) {}
-    std::size_t write(const RecordHeader& record);  // returns its bits
+    std::size_t write(const RecordHeader& record);  // returns the number of bits
 
 private:
     StateHeader header_;
@@ -62,10 +61,10 @@ private:
     std::uint32_t last_net_id_ = 0;
 };
 
-/// Reads them. A failed reader yields nonsense: test its ok().
+/// Reads the record headers of one payload. They are meaningless if in.ok() is false.
 class RecordHeaderReader {
 public:
-    /// `tick` is the header's, `baseline` the anchor's tick if there is one.
+    /// `tick` is that of the payload, `baseline` that of the anchor, if there is one.
     RecordHeaderReader(Tick tick, std::optional<Tick> baseline, BitReader& in)
         : tick_(tick), baseline_(baseline), in_(in) {}
     RecordHeader read();
@@ -78,9 +77,10 @@ private:
     std::uint32_t last_net_id_ = 0;
 };
 
-std::size_t write_state_header(const StateHeader& header, BitWriter* out);  // returns its bits
+/// Returns the number of bits. If `out` is null, it only counts them.
+std::size_t write_state_header(const StateHeader& header, BitWriter* out);
 
-/// With an anchor, `tick` is left 0: it is the anchor's tick plus its age.
+/// If there is an anchor, `tick` stays 0: the caller computes it as the anchor's tick plus age.
 StateHeader read_state_header(BitReader& in);
 
 }  // namespace shoal::replication

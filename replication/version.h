@@ -1,5 +1,5 @@
 #pragma once
-// The recent past of an entity: images with the tick at which they began to hold.
+// The recent versions of an entity: images, each with the tick since which it is valid.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace shoal::replication {
 
-/// One version in its list; made by a pool, its words lie behind it.
+/// A node of a VersionList. A pool makes it; its words follow it in memory.
 struct Version {
     Tick tick = 0;
     Image image;
@@ -18,48 +18,48 @@ struct Version {
     Version* newer = nullptr;
 };
 
-/// Memory for versions, recycled by size: nothing is allocated in steady state.
+/// Memory for versions. Blocks are reused by size: nothing is allocated once the pool has grown enough.
 class VersionPool {
 public:
-    /// A copy of `image`, in no list, that lives until release(), or as long as the pool.
+    /// Copies `image` into a version that is in no list. It lives until release(), or as long as the pool.
     Version* make(Tick tick, const Image& image);
+    /// Requires a version that is in no list.
     void release(Version* version);
 
-    /// Versions made and not released.
+    /// Number of versions made and not released.
     std::size_t in_use() const { return in_use_; }
 
 private:
     static constexpr std::size_t kFirstChunkBytes = 1 << 18;
 
-    /// Each larger than all before it; untouched memory costs nothing.
-    std::vector<std::unique_ptr<std::byte[]>> chunks_;
+    std::vector<std::unique_ptr<std::byte[]>> chunks_;  // each larger than the one before
     std::size_t chunk_bytes_ = 0;
     std::size_t chunk_used_ = 0;
-    Version* free_[32] = {};  // by power of two of the words; threaded through `older`
+    Version* free_[32] = {};  // free blocks by size, in powers of two of words; linked by `older`
     std::size_t in_use_ = 0;
 };
 
-/// The versions of one entity. They belong to the pool given to each call; the owner clears the
-/// list before it goes, or lets the pool go with it.
+/// The versions of one entity. Each call must name the same pool, which owns the versions. Call clear()
+/// before the list is destroyed, unless the pool is destroyed too.
 class VersionList {
 public:
     bool empty() const { return newest_ == nullptr; }
     std::uint32_t size() const { return size_; }
-    const Version* oldest() const { return oldest_; }
     /// Null if empty.
+    const Version* oldest() const { return oldest_; }
     const Version* newest() const { return newest_; }
 
     /// Requires a tick newer than newest()'s.
     void push(Tick tick, const Image& image, VersionPool& pool);
 
-    /// The version with exactly this tick, or null.
+    /// Returns the version with exactly this tick, or null.
     const Version* find(Tick tick) const;
-    /// The newest version not newer than `tick`, or null.
+    /// Returns the version that was valid at `tick`, the newest that is not newer; or null.
     const Version* at(Tick tick) const;
 
-    /// Requires that it is in the list.
+    /// Requires a version of this list.
     void drop(const Version* version, VersionPool& pool);
-    /// Drops every version older than `tick`, but for the one of tick `kept`.
+    /// Drops every version older than `tick`, except that of tick `kept`.
     void drop_older(Tick tick, Tick kept, VersionPool& pool);
     void clear(VersionPool& pool);
 

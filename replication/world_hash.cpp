@@ -3,7 +3,7 @@
 namespace shoal::replication {
 namespace {
 
-/// Names entities by what `Namer` says of them.
+/// Takes net ids from `Namer`, a Shadow or a Receiver.
 template <class Namer>
 class NameMap final : public EntityMap {
 public:

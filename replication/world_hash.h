@@ -1,6 +1,6 @@
 #pragma once
-// One number for everything that replicates, computed from a world's components: the proof, from
-// outside, that two worlds are the same.
+// A hash of everything that replicates, computed from the components of a world, to check that two worlds are
+// equal.
 
 #include <cstdint>
 #include <vector>
@@ -10,20 +10,19 @@
 
 namespace shoal::replication {
 
-/// Equal for a server's world at a tick and a client's world that is complete at it. Not secret,
-/// not collision-proof against an attacker.
+/// Equal for the server's world at a tick and the world of a client that is complete as of that tick. An
+/// attacker can find collisions.
 class WorldHash {
 public:
-    /// Both must outlive it.
-    WorldHash(ecs::World& world, const Schema& schema)
-        : world_(world), schema_(schema), ids_(bind(schema, world)) {}
+    /// World and schema must outlive it.
+    WorldHash(ecs::World& world, const Schema& schema) : world_(world), schema_(schema), ids_(bind(schema, world)) {}
 
     struct Sum {
-        std::uint64_t hash = 0;  // does not depend on order
+        std::uint64_t hash = 0;  // does not depend on the order of entities
         std::uint32_t entities = 0;
     };
 
-    /// Of all Replicated entities; `shadow` only names them, and must be up to date.
+    /// Of all entities with the tag Replicated. `shadow` gives their net ids, and must be up to date.
     Sum of_server(const Shadow& shadow);
     /// Of all replicas.
     Sum of_client(const Receiver& receiver);
