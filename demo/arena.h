@@ -1,5 +1,5 @@
 #pragma once
-// What the arena is made of, and which of it replicates.
+// The components of the arena, and the schema that says which of them replicate.
 
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace shoal::demo {
 
-inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3031;  // change it with message.h
+inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3031;  // change it when message.h changes
 inline constexpr std::uint16_t kDefaultPort = 40'000;
 inline constexpr float kArenaWidth = 160, kArenaHeight = 80;
 inline constexpr std::uint32_t kMaxNameBytes = 16;
@@ -17,9 +17,9 @@ struct Position {
     float x = 0, y = 0;
 };
 
-/// Not in the schema: clients see where a creature is, never where it wants to go.
+/// Not in the schema: clients get positions only.
 struct Velocity {
-    float x = 0, y = 0;  // a second
+    float x = 0, y = 0;  // per second
 };
 
 struct Health {
@@ -30,7 +30,7 @@ struct Name {
     std::string text;
 };
 
-/// Only hunters on the hunt have one. Their prey may die, or reach a client later than they do.
+/// A pike has one while it hunts. The prey may die, or appear on a client later than the pike.
 struct Target {
     ecs::Entity prey;
 };
@@ -38,30 +38,29 @@ struct Target {
 /// The relation of a pilot to its leader.
 struct Follows {
     static constexpr auto relation = ecs::exclusive;
-    float angle = 0;  // of its place beside the leader
+    float angle = 0;  // radians; direction from the leader to the pilot's place
 };
 
 /// A singleton.
 struct Clock {
-    double elapsed_s = 0;  // how long this world has been moving
+    double elapsed_s = 0;  // time simulated so far
 };
 
 // The species.
 struct Minnow {};  // swims in schools, flees pikes
-struct Crab {};    // sits about
+struct Crab {};    // crawls on the ground
 struct Pike {};    // eats minnows and players
 struct Player {};  // eats minnows
 
-/// One more species: escorts a pike or a player, and is left alone.
+/// One more species: escorts a pike or a player. Nobody eats it.
 struct Pilot {
-    ecs::Entity leader;  // whom it Follows: pairs do not replicate, references do. May be dead
+    ecs::Entity leader;  // target of its Follows, for clients: pairs do not replicate. May be dead
 };
 
-/// The same function on both sides: this is all that the server and its clients must agree on.
+/// Used by server and clients.
 replication::Schema arena_schema();
 
-/// For clients, where the Clock comes as a component of some replica: makes it the singleton, for as long as
-/// the hook lives.
+/// For clients: makes the Clock of a replica the singleton, as long as the hook lives.
 [[nodiscard]] ecs::Hook adopt_clock(ecs::World& world);
 
 }  // namespace shoal::demo

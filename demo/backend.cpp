@@ -1,4 +1,4 @@
-// A game's backend, or what a server sees of it: knows the players, and gives one of them a connect token.
+// Plays the part of a game's backend, which knows the players: issues a connect token for one of them.
 
 #include "arena.h"
 #include "flags.h"
@@ -22,12 +22,12 @@ struct Options {
 Flags make_flags(Options& options) {
     Flags flags(
         "usage: backend [flags] > FILE\n"
-        "Prints a token, with which one client may come once to a server started with --tokens.\n");
-    flags.text("--server", options.server, "ADDRESS:PORT as clients reach it (127.0.0.1:40000)");
+        "Prints a token. It lets one client join a server that was started with --tokens, once.\n");
+    flags.text("--server", options.server, "ADDRESS:PORT under which clients reach it (127.0.0.1:40000)");
     flags.text("--key", options.key,
-               "that server's public key, which it prints (that of a server on this machine)");
-    flags.whole("--player", options.player, 0, UINT64_MAX, "number of the player who has logged in (1)");
-    flags.whole("--seconds", options.seconds, 1, 86'400, "how long the token is good (60)");
+               "public key that the server prints (that of the server on this machine)");
+    flags.whole("--player", options.player, 0, UINT64_MAX, "number of the player (1)");
+    flags.whole("--seconds", options.seconds, 1, 86'400, "until the token expires (60)");
     return flags;
 }
 

@@ -1,4 +1,4 @@
-// A client: sees the arena as it is on the server, and steers one creature in it.
+// The client: draws the arena of the server, and steers one creature.
 
 #include "replication/client.h"
 #include "flags.h"
@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr net::Duration kFrame = 33ms;
-constexpr net::Duration kLongestWait = 10ms;  // replication::Client wants an update every 20 ms
+constexpr net::Duration kLongestWait = 10ms;  // Client::update() is needed every 20 ms
 
 struct Options {
     std::string connect, name = "guest", hash_log, key, token_file;
@@ -33,26 +33,26 @@ struct Options {
 
 Flags make_flags(Options& options) {
     Flags flags(
-        "usage: client [flags]\nWatches an arena and swims in it.\n"
+        "usage: client [flags]\nShows the arena of a server, and steers a creature in it.\n"
         "W A S D or arrows steer, space stops, q quits.\n");
     flags.text("--connect", options.connect, "HOST:PORT of the server (127.0.0.1:40000, or the token's)");
     flags.text("--name", options.name, "of your creature, at most 16 letters (guest)");
-    flags.real("--seconds", options.seconds, 0, 100'000, "leave after so long; 0: stay (0)");
+    flags.real("--seconds", options.seconds, 0, 100'000, "leaves after this time; 0: when stopped (0)");
     flags.text("--hash-log", options.hash_log,
-               "write a hash of the world for each complete tick to this file");
+               "file to write a hash of the world to, for each complete tick");
     flags.text("--key", options.key,
-               "the server's public key, which it prints (that of a server on this machine)");
-    flags.text("--token", options.token_file,
-               "FILE with a token from the backend, good once; - is standard input");
-    flags.toggle("--insecure", options.insecure, "packets in the clear, to servers that say so too");
-    flags.toggle("--headless", options.headless, "one status line a second, also on a terminal");
-    flags.real("--latency-ms", options.latency_ms, 0, 10'000, "a worse network, each way: delay (0)");
-    flags.real("--jitter-ms", options.jitter_ms, 0, 10'000, "  and up to so much more or less of it (0)");
-    flags.real("--loss", options.loss, 0, 1, "  share of datagrams lost (0)");
-    flags.real("--duplicate", options.duplicate, 0, 1, "  share that comes twice (0)");
-    flags.real("--reorder", options.reorder, 0, 1, "  share that later ones overtake (0)");
-    flags.real("--corrupt", options.corrupt, 0, 1, "  share with bits flipped or the end cut off (0)");
-    flags.whole("--seed", options.seed, 0, UINT64_MAX, "of that network's whims (random)");
+               "public key that the server prints (that of the server on this machine)");
+    flags.text("--token", options.token_file, "FILE with a token from the backend; - is standard input");
+    flags.toggle("--insecure", options.insecure, "does not encrypt packets; the server needs --insecure too");
+    flags.toggle("--headless", options.headless, "prints a status line every second, and draws nothing");
+    flags.real("--latency-ms", options.latency_ms, 0, 10'000,
+               "simulates a bad network; delay in each direction (0)");
+    flags.real("--jitter-ms", options.jitter_ms, 0, 10'000, "  greatest difference from that delay (0)");
+    flags.real("--loss", options.loss, 0, 1, "  share of datagrams that are lost (0)");
+    flags.real("--duplicate", options.duplicate, 0, 1, "  share that arrives twice (0)");
+    flags.real("--reorder", options.reorder, 0, 1, "  share that arrives after later ones (0)");
+    flags.real("--corrupt", options.corrupt, 0, 1, "  share with flipped bits or without its end (0)");
+    flags.whole("--seed", options.seed, 0, UINT64_MAX, "  of its random numbers (random)");
     return flags;
 }
 
@@ -71,7 +71,7 @@ net::LinkConfig link_config(const Options& options) {
     return config;
 }
 
-/// Everything but the terminal: a world, who keeps it like the server's, and which creature is ours.
+/// Everything but the terminal: the world, the client that updates it, and the player's own creature.
 class Game final : private replication::ClientListener {
 public:
     Game(const Options& options, net::Sink& sink)
@@ -91,7 +91,7 @@ public:
 
     void receive_all(net::Socket& socket, net::BadNetwork& network, net::Time now) {
         while (network.receive_all(socket, client_.endpoint(), now, 1) > 0)
-            if (log_.is_open()) update(now);  // one by one, to see each complete tick
+            if (log_.is_open()) update(now);  // after each datagram, to log each complete tick
     }
     void update(net::Time now) {
         client_.update(now);
@@ -108,11 +108,11 @@ public:
     ecs::World& world() { return world_; }
     ecs::Entity own_creature() const { return client_.receiver().entity(own_net_id_); }
     const replication::Receiver& receiver() const { return client_.receiver(); }
-    /// Of the connection; the last ones once it has ended.
+    /// Of the connection; after its end the last ones.
     const net::ConnectionStats& stats() const { return stats_; }
     bool has_joined() const { return joined_at_.has_value(); }
     net::Time joined_at() const { return joined_at_.value_or(now()); }
-    /// Set once it is over.
+    /// Why the connection ended; nothing before its end.
     const std::optional<net::DisconnectReason>& end() const { return end_; }
     const std::string& end_text() const { return client_.failure(); }
 
@@ -126,7 +126,7 @@ private:
         return options;
     }
 
-    /// Again and again also if nothing has changed: it is our packets that measure round trip and loss.
+    /// Sent also if nothing changed: the client needs packets of its own to measure round trip and loss.
     void send_steer(net::Time now) {
         if (client_.send_message(net::latest_of(0), write_steer(direction_)) == net::SendResult::queued)
             next_steer_ = now + 100ms;
@@ -134,7 +134,7 @@ private:
 
     void on_join() override {
         joined_at_ = now();
-        static_cast<void>(client_.send_message(net::Channel::reliable, write_name(name_)));  // there is room
+        static_cast<void>(client_.send_message(net::Channel::reliable, write_name(name_)));  // queue is empty
     }
     void on_leave(net::DisconnectReason reason, std::string_view) override { end_ = reason; }
     void on_message(net::Channel, std::span<const std::byte> message) override {
@@ -156,7 +156,7 @@ private:
     std::optional<net::DisconnectReason> end_;
 };
 
-/// What is known of the connection, once a second.
+/// The status line of the connection, with rates of the last second.
 struct Status {
     double in_kBps = 0, out_kBps = 0;
     net::Time next = now() + 1s;
@@ -186,12 +186,12 @@ struct Status {
     }
 };
 
-/// Draws and listens to keys for as long as it lives.
+/// Draws the arena and reads keys, as long as it lives.
 class Display {
 public:
     explicit Display(ecs::World& world) : view_(world) {}
 
-    /// Returns false when the user wants to leave.
+    /// Returns false if the user quits.
     bool update(Game& game, const std::string& status, net::Time now) {
         for (const Key key : terminal_.keys()) {
             if (key == Key::quit) return false;
@@ -216,7 +216,8 @@ private:
     net::Time next_frame_{0};
 };
 
-/// Plays until the user, the time or the server ends it. Returns whether it was shown on a terminal.
+/// Runs until the user quits, options.seconds have passed, or the connection ends. Returns whether it was
+/// shown on a terminal.
 bool run(const Options& options, net::Socket& socket, net::BadNetwork& network, Game& game) {
     std::optional<Display> display;
     if (!options.headless && Terminal::is_present()) display.emplace(game.world());
@@ -239,7 +240,7 @@ bool run(const Options& options, net::Socket& socket, net::BadNetwork& network, 
     return display.has_value();
 }
 
-/// Says goodbye, for as long as it takes to get through a bad network.
+/// Disconnects, and waits until the disconnect packets have left the simulated network.
 void leave(const Options& options, net::Socket& socket, net::BadNetwork& network, Game& game) {
     game.leave(now());
     const net::Time last = now() + 300ms + microseconds(options.latency_ms + options.jitter_ms);
@@ -259,14 +260,14 @@ void print_summary(const Options& options, const Game& game, net::Time left_at) 
                 static_cast<double>(stats.rtt.count()) / 1000, printable(options.name).c_str());
 }
 
-/// IPv4 if the name has both: that is where a server listens by default.
+/// Returns an IPv4 address if there is one: by default a server listens there.
 net::Address preferred(const std::vector<net::Address>& addresses) {
     for (const net::Address& address : addresses)
         if (address.family == net::Address::Family::ipv4) return address;
     return addresses.front();
 }
 
-/// How it ended, for people and for scripts.
+/// Prints why the connection ended, and returns the exit code.
 int exit_code(const Options& options, const Game& game) {
     using enum net::DisconnectReason;
     if (!game.has_joined() && game.end() != closed)
@@ -279,7 +280,7 @@ int exit_code(const Options& options, const Game& game) {
     return 0;
 }
 
-/// What brings us in, and whom we believe to be the server. Returns why nothing, in one line.
+/// Sets the token or the server's key. Returns one line that says why this failed, or nothing.
 std::string find_key(Options& options, std::string_view argv0) {
     if (!options.token_file.empty()) {
         auto [token, why] = read_token(options.token_file);
@@ -293,7 +294,7 @@ std::string find_key(Options& options, std::string_view argv0) {
         return {};
     }
     const auto [key, why] = read_public_key(beside(argv0, "server.pub"));
-    if (!key) return why + "; a server elsewhere prints what --key needs";
+    if (!key) return why + "; a server on another machine prints the argument of --key";
     options.server_key = *key;
     return {};
 }
@@ -306,7 +307,7 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     if (outcome == Flags::Outcome::bad) return fail("client", flags.error(), 2);
     if (options.name.size() > kMaxNameBytes) return fail("client", "--name has at most 16 letters", 2);
     if (options.insecure + !options.key.empty() + !options.token_file.empty() > 1)
-        return fail("client", "--key, --token and --insecure exclude each other", 2);
+        return fail("client", "--key, --token and --insecure cannot be combined", 2);
     if (!options.insecure) {
         if (const std::string why = find_key(options, argv0); !why.empty())
             return fail("client", why, options.key.empty() ? 1 : 2);

@@ -1,4 +1,4 @@
-// Compares hash logs: proves from outside that clients had the server's world.
+// Compares hash logs, to check that the clients' worlds equal the server's.
 
 #include "log_comparison.h"
 #include "process.h"
@@ -15,8 +15,9 @@ namespace {
 
 constexpr const char* kHelp =
     "usage: compare SERVER_LOG [--at-least PERCENT] CLIENT_LOG ...\n"
-    "Equal ticks must have equal lines, the last tick must be among them, and PERCENT (90) of the ticks\n"
-    "since a client's first. If NAME.log has a NAME.out, its summary line completes the table.\n";
+    "Each tick of a client's log must have the same line in the server's log. The client's log must have\n"
+    "the server's last tick, and PERCENT (90) of its ticks since the client's first. If there is a file\n"
+    "NAME.out beside NAME.log, the table contains values from its summary line.\n";
 
 std::optional<std::vector<LogLine>> open_log(const std::string& path, std::string& error) {
     std::ifstream in(path);
@@ -26,7 +27,7 @@ std::optional<std::vector<LogLine>> open_log(const std::string& path, std::strin
     return lines;
 }
 
-/// The last line that begins with "summary" of what a client said; empty if there is none.
+/// Returns the last line of a client's output that begins with "summary "; empty if there is none.
 std::string summary_of(const std::string& log_path) {
     std::ifstream in(std::filesystem::path(log_path).replace_extension(".out"));
     std::string summary;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A server and two clients, one of them late, one behind a bad network; then compares what they saw.
+# Runs a server, a client over a bad network and a client that joins late, then compares their hash logs.
 # usage: demo.sh FOLDER_OF_BINARIES
 set -u
 bin=$1
@@ -21,7 +21,7 @@ give_up() {
     exit 1
 }
 
-# Port 0: the system picks a free one, and the server says which.
+# Port 0: the system chooses a free port, and the server prints it.
 : >"$dir/server.out"
 "$bin/server" --port 0 --seconds 8 --settle 1 --headless --hash-log "$dir/server.log" \
     >"$dir/server.out" 2>"$dir/server.err" &
@@ -34,7 +34,7 @@ for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     sleep 0.1
 done
 [ -n "$port" ] || give_up "the server did not start"
-echo "a server, a client behind 5 % loss and 50 +- 10 ms each way, and one that comes late: 8 seconds"
+echo "a server, a client with 5 % loss and 50 +- 10 ms in each direction, and a late client: 8 seconds"
 
 "$bin/client" --connect "127.0.0.1:$port" --name lossy --headless --hash-log "$dir/lossy.log" \
     --loss 0.05 --latency-ms 50 --jitter-ms 10 >"$dir/lossy.out" 2>"$dir/lossy.err" &
@@ -46,14 +46,14 @@ sleep 2.5
 late=$!
 children="$children $late"
 
-# Who expects another server's key must hear so, and nothing else.
+# A client that expects another key must not join, and must say why.
 if "$bin/client" --connect "127.0.0.1:$port" --key "$(printf '%064d' 11)" --headless \
     >"$dir/stranger.out" 2>"$dir/stranger.err"; then
-    give_up "a client that expects another server came in"
+    give_up "a client that expects another key joined"
 fi
-grep -q 'the server has another key' "$dir/stranger.err" || give_up "a client with a wrong key is not told why"
+grep -q 'the server has another key' "$dir/stranger.err" || give_up "a wrong key is not reported"
 
-# A token is good once.
+# A token can be used once.
 : >"$dir/club.out"
 "$bin/backend" --server 127.0.0.1:1 >"$dir/token" 2>"$dir/backend.err" || give_up "the backend failed"
 "$bin/server" --port 0 --tokens 127.0.0.1:1 --seconds 5 --headless >"$dir/club.out" 2>"$dir/club.err" &
@@ -62,12 +62,12 @@ children="$children $club"
 sleep 0.3
 club_port=$(sed -n 's/^listening on [^ ]*:\([0-9]*\) .*/\1/p' "$dir/club.out")
 "$bin/client" --connect "127.0.0.1:$club_port" --token "$dir/token" --seconds 1 --headless \
-    >"$dir/member.out" 2>"$dir/member.err" || give_up "a client with a token did not come in"
+    >"$dir/member.out" 2>"$dir/member.err" || give_up "a client with a token did not join"
 if "$bin/client" --connect "127.0.0.1:$club_port" --token "$dir/token" --headless \
     >"$dir/copy.out" 2>"$dir/copy.err"; then
-    give_up "a token was good twice"
+    give_up "a token was accepted twice"
 fi
-grep -q 'used before' "$dir/copy.err" || give_up "a client with a used token is not told why"
+grep -q 'used before' "$dir/copy.err" || give_up "a used token is not reported"
 
 wait $server || give_up "the server failed"
 wait $lossy || give_up "the lossy client failed"

@@ -12,7 +12,7 @@ bool read_number(std::string_view text, T& value, T min, T max) {
     T number{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc() || end != text.data() + text.size()) return false;
-    if (!(number >= min && number <= max)) return false;  // not a number is neither
+    if (!(number >= min && number <= max)) return false;  // false for NaN
     value = number;
     return true;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A program's command line: --flag value, --flag=value, or a bare --flag.
+// Parses a command line: --flag value, --flag=value, or --flag without a value.
 
 #include <cstdint>
 #include <functional>
@@ -17,14 +17,15 @@ public:
     /// `intro` begins the help text.
     explicit Flags(std::string intro) : intro_(std::move(intro)) {}
 
-    // Values are written by parse() and must outlive it.
+    // Each function adds a flag. parse() writes to `value`, which must outlive that call.
     void toggle(std::string name, bool& value, std::string help);
     void text(std::string name, std::string& value, std::string help);
     void whole(std::string name, std::uint64_t& value, std::uint64_t min, std::uint64_t max,
                std::string help);
     void real(std::string name, double& value, double min, double max, std::string help);
 
-    /// Arguments without the program's name. After `bad`, error() is one line that says which flag and why.
+    /// `arguments` are without the program's name. After `bad`, error() is one line that names the flag and
+    /// the reason.
     Outcome parse(std::span<const char* const> arguments);
     const std::string& error() const { return error_; }
     std::string help() const;

@@ -23,7 +23,7 @@ void HashLog::write(replication::Tick tick, const replication::WorldHash::Sum& s
 void HashLog::write_complete(replication::WorldHash& hash, const replication::Receiver& receiver) {
     const auto complete = receiver.complete();
     if (!complete) return;
-    // The first time only the newest: before that the client was not there to see.
+    // The first call writes only the newest tick: the client had not joined at the earlier ones.
     replication::Tick tick = last_ ? std::max(*last_ + 1, complete->since) : complete->tick;
     if (tick > complete->tick) return;
     const replication::WorldHash::Sum sum = hash.of_client(receiver);

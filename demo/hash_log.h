@@ -1,5 +1,5 @@
 #pragma once
-// One line per tick, the same on both sides: tick=T entities=N hash=H
+// A log with one line per tick, "tick=T entities=N hash=H", in the same format on server and clients.
 
 #include <fstream>
 #include <optional>
@@ -11,18 +11,18 @@ namespace shoal::demo {
 
 class HashLog {
 public:
-    /// False if the file cannot be written.
+    /// Returns false if the file cannot be written.
     bool open(const std::string& path);
     bool is_open() const { return out_.is_open(); }
 
-    /// The server's state of a tick. Ticks must rise.
+    /// Writes the line of a tick of the server. Ticks must rise.
     void write(replication::Tick tick, const replication::WorldHash::Sum& sum);
 
-    /// The client's, for each tick that is complete and not written yet. Call it after each datagram: a
-    /// tick that was complete only until the next datagram leaves no other trace.
+    /// Writes a line for each tick for which the client is complete and that is not written yet. Call it
+    /// after each datagram: the next one may end a tick's completeness.
     void write_complete(replication::WorldHash& hash, const replication::Receiver& receiver);
 
-    /// False if some of it could not be written.
+    /// Returns false if something could not be written.
     bool close();
 
 private:

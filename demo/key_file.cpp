@@ -20,7 +20,7 @@
 namespace shoal::demo {
 namespace {
 
-/// A file's only line. Nothing if the file cannot be read; errno says why.
+/// Returns the first line of a file. Returns nothing if the file cannot be read; errno says why.
 std::optional<std::string> read_line(const std::string& path) {
     errno = 0;
     std::ifstream file(path);
@@ -61,7 +61,8 @@ std::string draft_of(const std::string& path) {
     return path + "." + std::to_string(process_id());
 }
 
-/// Fails if it is there already. Nobody ever sees it half written: it gets its name last.
+/// Makes a file that only its owner can read. Fails if it exists. The file gets its name after it is written,
+/// so no program reads a part of it.
 bool create_private(const std::string& path, const std::string& line) {
     const std::string draft = draft_of(path);
     const int file = open_private(draft.c_str());
@@ -86,7 +87,7 @@ KeyOrWhy<net::Key> load_or_make_private_key(const std::string& path) {
         const net::Key made(fresh_seed());
         if (!create_private(path, net::to_secret_text(made) + "\n") && !std::filesystem::exists(path))
             return {{}, cannot("write", path)};
-        line = read_line(path);  // ours, or that of a server which was faster
+        line = read_line(path);  // of this program, or of another one that was faster
     }
     if (!line) return {{}, cannot("read", path)};
     const std::optional<net::Key> key = net::parse_private_key(*line);

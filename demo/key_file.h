@@ -1,5 +1,5 @@
 #pragma once
-// Where the server keeps its keys, and where clients find what they need to come in.
+// Reads and writes the files with keys and tokens.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace shoal::demo {
 
-/// A key, or one line that says why there is none.
+/// A key or token, or one line that says why there is none.
 template <class Key>
 struct KeyOrWhy {
     std::optional<Key> key;
@@ -20,17 +20,17 @@ struct KeyOrWhy {
 inline constexpr std::string_view kBackendKeyFile = "backend.key";  // shared by backend and servers
 inline constexpr std::string_view kServerKeyFile = "server.key";
 
-/// The file `name` in the folder of the program that was started as `argv0`.
+/// Returns the path of file `name` in the folder of the program that was started as `argv0`.
 std::string beside(std::string_view argv0, std::string_view name);
 
-/// The private key in the file; if there is no such file, a new one in a file that only its owner can read.
+/// Reads the private key. If the file does not exist, makes a key and a file that only its owner can read.
 KeyOrWhy<net::Key> load_or_make_private_key(const std::string& path);
 
-/// False if the file cannot be written.
+/// Returns false if the file cannot be written.
 bool write_public_key(const std::string& path, const net::PublicKey& key);
 KeyOrWhy<net::PublicKey> read_public_key(const std::string& path);
 
-/// What the backend printed, from a file or, if the path is "-", from standard input.
+/// Reads what the backend printed, from a file or, if the path is "-", from standard input.
 KeyOrWhy<net::ClientToken> read_token(const std::string& path);
 
 }  // namespace shoal::demo

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a client's hash log tells the same story as the server's.
+// Compares a client's hash log with the server's.
 
 #include <cstdint>
 #include <istream>
@@ -11,25 +11,27 @@ namespace shoal::demo {
 
 struct LogLine {
     std::uint64_t tick = 0;
-    std::string text;  // all of it
+    std::string text;  // the whole line
     bool operator==(const LogLine&) const = default;
 };
 
-/// The lines of a hash log. None if one is malformed or its tick does not rise; `error` says which.
+/// Reads a hash log. Returns nothing if it is empty, or if a line is malformed or its tick does not rise;
+/// `error` then says why.
 std::optional<std::vector<LogLine>> read_log(std::istream& in, std::string& error);
 
 struct Comparison {
-    std::size_t compared = 0;  // ticks that the client has, all equal if there is no error
-    std::size_t possible = 0;  // the server's, from the client's first to the last
-    std::string error;         // empty: good
+    std::size_t compared = 0;  // ticks of the client that equal the server's
+    std::size_t possible = 0;  // ticks of the server since the client's first
+    std::string error;         // empty: the client's log agrees
 };
 
-/// Good if every tick of the client is there and equal in the server's log, the last one is among them, and
-/// they are at least `percent` of the server's since the client's first.
+/// A client's log agrees if each of its ticks has the same line in the server's log, it contains the server's
+/// last tick, and it has at least `percent` of the server's ticks since its first. Neither log may be empty.
 Comparison compare_logs(const std::vector<LogLine>& server, const std::vector<LogLine>& client,
                         double percent);
 
-/// The value of `key=value` in a line of such words; "-" if it is not there. A name comes last, and whole.
+/// Returns the value of `key` in a line of words `key=value`, or "-" if it is missing. The value of "name"
+/// may contain spaces and goes to the end of the line.
 std::string value_of(const std::string& line, const std::string& key);
 
 }  // namespace shoal::demo

@@ -1,10 +1,9 @@
 #pragma once
-// What players and the server tell each other beside the world, reliably but for steering, of which only the
-// latest counts.
+// The messages between server and clients. All are reliable except steer, where only the latest counts.
 //
 //   byte  to server: name         to server: steer    to client: creature
 //   0     'n'                     's'                 'c'
-//   1     1 to 16 bytes of text   a Direction         its net id, 32 bits, little-endian
+//   1     1 to 16 bytes of text   a Direction         net id, 32 bits, little-endian
 //
 // Rejected: another first byte, another length, a direction that does not exist.
 
@@ -24,12 +23,13 @@ std::vector<std::byte> write_name(std::string_view name);
 std::vector<std::byte> write_steer(Direction direction);
 std::vector<std::byte> write_creature(std::uint32_t net_id);
 
-/// Printable, whatever came in.
+/// Each function returns nothing if the message has another kind or is not valid. The name is printable().
 std::optional<std::string> read_name(std::span<const std::byte> message);
 std::optional<Direction> read_steer(std::span<const std::byte> message);
 std::optional<std::uint32_t> read_creature(std::span<const std::byte> message);
 
-/// ASCII only: what a terminal would obey, or could draw in another width than expected, becomes '?'.
+/// Replaces every byte that is not printable ASCII by '?', so that text from the network cannot control the
+/// terminal.
 std::string printable(std::string_view text);
 
 }  // namespace shoal::demo

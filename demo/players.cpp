@@ -10,7 +10,7 @@ void Players::step() {
             world_.destroy(seat.creature);
         } else if (!seat.name.empty()) {
             if (!world_.is_alive(seat.creature))
-                seat.creature = simulation_.spawn_player(seat.name);  // or eaten
+                seat.creature = simulation_.spawn_player(seat.name);  // the first one, or the last one died
             simulation_.steer(seat.creature, seat.direction);
         }
     }
@@ -24,7 +24,7 @@ void Players::announce(replication::Server& server) {
         if (seat.has_left || net_id == 0 || net_id == seat.announced) continue;
         if (server.send_message(seat.peer, net::Channel::reliable, write_creature(net_id)) ==
             net::SendResult::queued)
-            seat.announced = net_id;  // else the next tick tries again
+            seat.announced = net_id;  // else the next call tries again
     }
 }
 
@@ -33,7 +33,7 @@ void Players::on_leave(net::PeerId peer, net::DisconnectReason, std::string_view
     left_ += 1;
 }
 
-/// Anything may come in; what is no message of ours is ignored.
+/// Ignores bytes that are not a valid message.
 void Players::on_message(net::PeerId peer, net::Channel, std::span<const std::byte> message) {
     Seat& seat = *std::ranges::find(players_, peer, &Seat::peer);
     if (const auto name = read_name(message); name && seat.name.empty()) seat.name = *name;

@@ -1,5 +1,5 @@
 #pragma once
-// The people behind the connections, and which creature is whose.
+// The players of the server, and the creature of each.
 
 #include <string>
 #include <vector>
@@ -11,14 +11,14 @@ namespace shoal::demo {
 
 class Players final : public replication::ServerListener {
 public:
-    /// Both must outlive it.
+    /// World and simulation must outlive it.
     Players(ecs::World& world, Simulation& simulation) : world_(world), simulation_(simulation) {}
 
-    /// Gives those with a name and no creature one, steers, and takes the creatures of those who left.
-    /// What peers ask for waits until here, so that a world that stands still does.
+    /// Spawns a creature for each player with a name and without a living creature, steers the creatures, and
+    /// destroys those of players who left. Only this function changes the world, not the callbacks.
     void step();
 
-    /// After the tick, when new creatures have their net ids: tells each player which one is his.
+    /// Sends each player the net id of a new creature. Call it after the tick, which makes the net ids.
     void announce(replication::Server& server);
 
     std::size_t count() const { return players_.size() - left_; }
@@ -27,10 +27,10 @@ private:
     struct Seat {
         net::PeerId peer;
         bool has_left = false;
-        std::string name;  // empty until the peer has told it
+        std::string name;  // empty until the peer sent it
         Direction direction = Direction::none;
         ecs::Entity creature;
-        std::uint32_t announced = 0;  // net id; 0: none
+        std::uint32_t announced = 0;  // net id that was sent; 0: none
     };
 
     void on_join(net::PeerId peer) override {
@@ -42,7 +42,7 @@ private:
     ecs::World& world_;
     Simulation& simulation_;
     std::vector<Seat> players_;
-    std::size_t left_ = 0;  // of them: those that have left
+    std::size_t left_ = 0;  // of players_: those that have left
 };
 
 }  // namespace shoal::demo

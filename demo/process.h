@@ -1,5 +1,5 @@
 #pragma once
-// What a program has from its system: the time, the wish of its user to stop, and unpredictable bytes.
+// What a program needs from the operating system: time, signals, random bytes, standard error.
 
 #include <string_view>
 
@@ -8,29 +8,29 @@
 
 namespace shoal::demo {
 
-/// Steady; microseconds since some moment in the past.
+/// Time of the steady clock, in microseconds.
 net::Time now();
-/// Since 1970, as the wall's clock has it.
+/// Seconds since 1970, by the system clock.
 std::uint64_t unix_time_s();
 
-/// For one connection endpoint, from the system's random source: never from a user's --seed.
+/// A new seed for one endpoint, from the system's random source. Ends the program if there is none.
 net::Seed fresh_seed();
 std::uint64_t random_number();
 
-/// From here on SIGINT, SIGTERM and SIGHUP only set should_stop().
+/// After this call SIGINT, SIGTERM and SIGHUP only make should_stop() true.
 void catch_signals();
 bool should_stop();
 
-/// Returns when a datagram has come, a signal has, or it is `deadline`.
+/// Returns when a datagram arrives, a signal arrives, or at `deadline`.
 void wait(const net::Socket& socket, net::Time deadline);
 
-/// Says why on one line of stderr; the text may come from the network. Returns `exit_code`.
+/// Prints one line to standard error, and returns `exit_code`. The text may come from the network.
 int fail(std::string_view program, std::string_view why, int exit_code);
 
 /// Turns a growing count of bytes into kB/s.
 class Meter {
 public:
-    /// Since the last call, or the meter's beginning.
+    /// Returns the mean since the last call, or since the construction.
     double sample(std::uint64_t bytes, net::Time now) {
         const double elapsed_s = std::chrono::duration<double>(now - time_).count();
         const double added = bytes > bytes_ ? static_cast<double>(bytes - bytes_) : 0.0;

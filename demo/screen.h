@@ -1,5 +1,6 @@
 #pragma once
-// A frame of coloured characters, composed in memory; only what differs from the last one is sent.
+// A frame of coloured characters in memory. Only cells that differ from the last frame are sent to the
+// terminal.
 
 #include <cstdint>
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace shoal::demo {
 
-/// Colours of the usual 256.
+/// Colours are numbers of the 256-colour palette.
 struct Style {
     std::uint8_t ink = 7, paper = 0;
     bool bold = false;
@@ -17,19 +18,19 @@ struct Style {
 
 class Screen {
 public:
-    /// Forgets what the terminal shows if the size is another. At most 1000 each way.
+    /// A new size clears the frame, and the next update() draws all of it. Each side is clamped to 1..1000.
     void resize(int columns, int rows);
     int columns() const { return columns_; }
     int rows() const { return rows_; }
 
     void clear(const Style& style);
 
-    /// What lies outside is left out, and what is not printable ASCII becomes '?': nothing that is drawn can
-    /// make the terminal do something else than draw.
+    /// Positions outside the frame are ignored. Characters that are not printable ASCII become '?', so that
+    /// no text can control the terminal.
     void put(int column, int row, char glyph, const Style& style);
     void text(int column, int row, std::string_view text, const Style& style);
 
-    /// The bytes that make the terminal show this frame; empty if it does.
+    /// Returns the bytes that make the terminal show this frame; empty if it shows it already.
     std::string update();
 
 private:
@@ -41,7 +42,7 @@ private:
 
     int columns_ = 0, rows_ = 0;
     std::vector<Cell> cells_, shown_;
-    bool is_new_ = true;  // the terminal may show anything
+    bool is_new_ = true;  // what the terminal shows is not known
 };
 
 }  // namespace shoal::demo

@@ -1,4 +1,4 @@
-// The server: lives the arena's life and shows it to whoever joins.
+// The server: simulates the arena and replicates it to the clients.
 
 #include "replication/server.h"
 #include "flags.h"
@@ -27,21 +27,20 @@ struct Options {
 
 Flags make_flags(Options& options) {
     Flags flags(
-        "usage: server [flags]\nAn arena of creatures that any number of clients can watch and join.\n");
+        "usage: server [flags]\nSimulates an arena of creatures, which clients can watch and join.\n");
     flags.whole("--port", options.port, 0, 65'535, "UDP port; 0 picks a free one (40000)");
-    flags.text("--bind", options.bind,
-               "address of this machine: 0.0.0.0 for all IPv4, [::] for all (127.0.0.1)");
-    flags.whole("--entities", options.entities, 0, 20'000, "creatures, players aside (200)");
-    flags.whole("--rate", options.rate, 1, 240, "ticks a second (30)");
-    flags.real("--seconds", options.seconds, 0, 100'000, "end after so long; 0: when stopped (0)");
+    flags.text("--bind", options.bind, "local address: 0.0.0.0 for all IPv4, [::] for all (127.0.0.1)");
+    flags.whole("--entities", options.entities, 0, 20'000, "creatures without players (200)");
+    flags.whole("--rate", options.rate, 1, 240, "ticks per second (30)");
+    flags.real("--seconds", options.seconds, 0, 100'000, "ends after this time; 0: when stopped (0)");
     flags.real("--settle", options.settle, 0, 100'000,
-               "of these, the world stands still for the last so many (0)");
-    flags.whole("--seed", options.seed, 0, UINT64_MAX, "of the creatures' life (random)");
-    flags.text("--hash-log", options.hash_log, "write a hash of the world for each tick to this file");
+               "in the last of these seconds the world does not change (0)");
+    flags.whole("--seed", options.seed, 0, UINT64_MAX, "of the simulation (random)");
+    flags.text("--hash-log", options.hash_log, "file to write a hash of the world to, for each tick");
     flags.text("--tokens", options.tokens,
-               "let in only who has a token for this ADDRESS:PORT of ours; see backend --help");
-    flags.toggle("--insecure", options.insecure, "packets in the clear, for clients that say so too");
-    flags.toggle("--headless", options.headless, "one status line a second, also on a terminal");
+               "ADDRESS:PORT of this server; clients need a token for it, see backend --help");
+    flags.toggle("--insecure", options.insecure, "does not encrypt packets; clients need --insecure too");
+    flags.toggle("--headless", options.headless, "prints a new status line every second");
     return flags;
 }
 
@@ -49,7 +48,7 @@ net::Duration seconds(double count) {
     return std::chrono::duration_cast<net::Duration>(std::chrono::duration<double>(count));
 }
 
-/// One line a second; on a terminal always the same one.
+/// Prints a status line; on a terminal in place of the last one.
 class Status {
 public:
     explicit Status(bool headless) : in_place_(!headless && isatty(STDOUT_FILENO)) {}
@@ -79,7 +78,7 @@ private:
     Meter in_, out_;
 };
 
-/// Everything but the socket. The world and its rules know nothing of the network; the server looks on.
+/// Everything but the socket. World and simulation do not use the network.
 struct Game {
     Game(const Options& options, net::Sink& sink)
         : simulation(world, static_cast<std::uint32_t>(options.entities), options.seed),
@@ -105,7 +104,7 @@ struct Game {
     ecs::Query<ecs::With<replication::Replicated>> replicated{world};
 };
 
-/// Ticks until it is time to stop. Returns whether the run came to its end, rather than being stopped.
+/// Runs the ticks. Returns true after options.seconds, false if the user stopped the program.
 bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) {
     Status status(options.headless);
     const net::Time start = now();
@@ -117,7 +116,7 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
 
     while (!should_stop() && next_tick < end) {
         net::Time time = now();
-        while (time < next_tick && !should_stop()) {  // the network has the time until the next tick
+        while (time < next_tick && !should_stop()) {  // serves the network until the next tick
             wait(socket, std::min(next_tick, time + 10ms));
             time = now();
             net::receive_all(socket, game.server.host(), time);
@@ -134,14 +133,15 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
             status.print(game.server, game.players.count(), game.replicated.count(), time);
             next_status += 1s;
         }
-        next_tick += period;                             // not from now: lateness must not add up
-        if (time > next_tick + 250ms) next_tick = time;  // but after a long sleep, do not catch up
+        next_tick += period;                             // not from now: delays would add up
+        if (time > next_tick + 250ms) next_tick = time;  // after a long pause, skips the missed ticks
     }
     status.finish();
     return !should_stop();
 }
 
-/// Sees to it that everyone has the last tick, then that everyone knows that it was the last.
+/// After a complete run waits until every client has the last tick, at most two seconds. Then disconnects
+/// them.
 void finish(net::Socket& socket, replication::Server& server, bool is_complete) {
     const net::Time patience = now() + 2s;
     while (is_complete && !should_stop() && !server.is_settled() && now() < patience) {
@@ -157,7 +157,7 @@ void finish(net::Socket& socket, replication::Server& server, bool is_complete) 
     }
 }
 
-/// What tokens are checked against. Returns why not, in one line.
+/// Sets options.token_config. Returns one line that says why this failed, or nothing.
 std::string find_backend_key(Options& options, const net::Address& reached_at, std::string_view argv0) {
     auto [key, why] = load_or_make_private_key(beside(argv0, kBackendKeyFile));
     if (!key) return why;
@@ -169,8 +169,8 @@ std::string find_backend_key(Options& options, const net::Address& reached_at, s
     return {};
 }
 
-/// The server's key, from the file beside the program; its public half in the file that clients read.
-/// Returns why not, in one line.
+/// Sets options.key from the file beside the program, and writes the public key to the file that clients
+/// read. Returns one line that says why this failed, or nothing.
 std::string find_key(Options& options, std::string_view argv0) {
     auto [key, why] = load_or_make_private_key(beside(argv0, kServerKeyFile));
     if (!key) return why;
@@ -180,7 +180,7 @@ std::string find_key(Options& options, std::string_view argv0) {
 }
 
 void print_start(const Options& options, const net::Address& address) {
-    std::printf("listening on %s with %llu creatures, %llu ticks a second, seed %llu\n",
+    std::printf("listening on %s with %llu creatures, %llu ticks per second, seed %llu\n",
                 address.to_string().c_str(), static_cast<unsigned long long>(options.entities),
                 static_cast<unsigned long long>(options.rate), static_cast<unsigned long long>(options.seed));
     if (options.insecure) {
@@ -188,7 +188,8 @@ void print_start(const Options& options, const net::Address& address) {
     } else if (!options.tokens.empty()) {
         std::printf("clients need a token from backend --server %s\n", options.tokens.c_str());
     } else {
-        std::printf("clients elsewhere need --key %s\n", net::to_text(net::public_key(options.key)).c_str());
+        std::printf("clients on other machines need --key %s\n",
+                    net::to_text(net::public_key(options.key)).c_str());
     }
     std::fflush(stdout);
 }
@@ -205,7 +206,7 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     address.value().port = static_cast<std::uint16_t>(options.port);
 
     if (options.insecure && !options.tokens.empty())
-        return fail("server", "--tokens and --insecure exclude each other", 2);
+        return fail("server", "--tokens and --insecure cannot be combined", 2);
     if (!options.insecure) {
         const auto reached_at = net::Address::parse(options.tokens);
         if (!options.tokens.empty() && (!reached_at || reached_at.value().port == 0))

@@ -11,24 +11,24 @@ namespace {
 
 constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kPlayerSpeed = 14, kSchoolSpeed = 5,
                 kEscort = 18;
-constexpr float kFear = 9;      // how near a pike may come
-constexpr float kSight = 60;    // how far a pike sees
-constexpr float kReach = 1.6f;  // of a bite
-constexpr float kAside = 5;     // an escort of its leader
-constexpr int kHungry = 75;     // percent of health
+constexpr float kFear = 9;      // a minnow flees from a pike that is nearer
+constexpr float kSight = 60;    // a pike hunts prey that is nearer
+constexpr float kReach = 1.6f;  // a bite reaches so far
+constexpr float kAside = 5;     // distance of a pilot from its leader
+constexpr int kHungry = 75;     // a pike with less health, in percent, starts to hunt
 
 float distance(const Position& a, const Position& b) {
     return std::hypot(a.x - b.x, a.y - b.y);
 }
 
-/// From `a` to `b`, at most `speed`.
+/// Velocity from `a` to `b`, at most `speed`.
 Velocity towards(const Position& a, const Position& b, float speed) {
     const float length = std::max(distance(a, b), 0.001f);
     const float scale = std::min(1.0f, speed / length);
     return {(b.x - a.x) * scale, (b.y - a.y) * scale};
 }
 
-/// Turns `velocity` towards `wish` as fast as a fish can.
+/// Changes `velocity` towards `wish`, over about a quarter of a second.
 void turn(Velocity& velocity, const Velocity& wish, float dt_s) {
     const float share = std::min(1.0f, 4 * dt_s);
     velocity.x += (wish.x - velocity.x) * share;
@@ -86,7 +86,7 @@ void Simulation::steer(ecs::Entity player, Direction direction) {
     world_.set(player, Velocity{way.x * kPlayerSpeed, way.y * kPlayerSpeed});
 }
 
-/// Null if none is nearer than `farthest`.
+/// Returns the nearest of `sights`; null if none is nearer than `farthest`.
 ecs::Entity Simulation::nearest(const std::vector<Sight>& sights, const Position& from, float farthest) {
     ecs::Entity found;
     for (const Sight& sight : sights)
@@ -116,7 +116,7 @@ std::string Simulation::make_name() {
     return name;
 }
 
-/// All components at once: whoever listens, the network included, sees a creature whole or not at all.
+/// Adds all components in one operation, so that hooks see a complete creature.
 template <class Species>
 ecs::Entity Simulation::spawn(Species species, const Position& at, std::string name, int health) {
     return world_.spawn(at, Velocity{}, Health{health}, Name{std::move(name)}, species,
@@ -151,7 +151,7 @@ void Simulation::swim_in_schools(float dt_s) {
         school.angle += uniform(-1.5f, 1.5f) * std::sqrt(dt_s);
         const Velocity way{std::cos(school.angle) * kSchoolSpeed, std::sin(school.angle) * kSchoolSpeed};
         const Position next = moved(school.at, way, dt_s);
-        if (distance(next, school.at) < kSchoolSpeed * dt_s * 0.99f) school.angle += 2.5f;  // a wall
+        if (distance(next, school.at) < kSchoolSpeed * dt_s * 0.99f) school.angle += 2.5f;  // at a wall
         school.at = next;
     }
     const float turned = static_cast<float>(world_.singleton<Clock>().elapsed_s) * 0.4f;
@@ -174,7 +174,7 @@ void Simulation::swim_in_schools(float dt_s) {
 void Simulation::crawl(float dt_s) {
     crabs_.each([&](ecs::Mut<Position> at, Velocity& velocity) {
         if (chance(0.4f * dt_s)) velocity = {chance(0.7f) ? 0 : uniform(-4, 4), 0};
-        if (velocity.x == 0) return;  // not written, so nothing is sent
+        if (velocity.x == 0) return;  // the position is not written, so nothing is sent
         const Position next = moved(at.read(), velocity, dt_s);
         at = next;
     });
@@ -215,16 +215,16 @@ void Simulation::play(float dt_s) {
         });
 }
 
-/// The death of its leader leaves a pilot without, so that whoever is astray finds the next one here.
+/// When a leader dies, its pilots lose the pair Follows. They choose the nearest leader here.
 void Simulation::escort(float dt_s) {
     astray_.each([&](ecs::Entity entity, const Position& at, ecs::Mut<Pilot> pilot) {
         const ecs::Entity leader = nearest(leaders_, at, kArenaWidth + kArenaHeight);
-        if (!leader) return;  // it waits for one
+        if (!leader) return;  // tries again in the next step
         world_.set(entity, to<Follows>(leader), Follows{uniform(0, 6.28f)});
         pilot->leader = leader;
     });
     escorts_.each([&](Position& at, Velocity& velocity, const ecs::Targets<Follows>& follows) {
-        const Position& leader = world_.get<Position>(follows.target());  // alive: the dead have no pairs
+        const Position& leader = world_.get<Position>(follows.target());  // alive: a dead target has no pairs
         const float angle = follows.value().angle;
         const Position place{leader.x + std::cos(angle) * kAside, leader.y + std::sin(angle) * kAside};
         turn(velocity, towards(at, place, kEscort), dt_s);
@@ -242,7 +242,7 @@ void Simulation::bite(ecs::Entity prey, int damage, ecs::Entity hunter) {
 }
 
 void Simulation::bury_and_breed(float dt_s) {
-    for (const ecs::Entity entity : dead_) world_.destroy(entity);  // those eaten twice too
+    for (const ecs::Entity entity : dead_) world_.destroy(entity);  // an entity may be in it twice
     dead_.clear();
     const std::uint32_t minnows = minnows_.count(), pikes = pikes_.count();
     const std::uint32_t missing = wanted_minnows_ > minnows ? wanted_minnows_ - minnows : 0;

@@ -1,6 +1,6 @@
 #pragma once
-// The arena's life: schools that wander, pikes that hunt, pilots that follow, births and deaths. The server's
-// business only.
+// The rules of the game; used by the server only. Schools wander, pikes hunt, pilots follow, creatures are
+// born and die.
 
 #include <array>
 #include <random>
@@ -13,15 +13,17 @@
 
 namespace shoal::demo {
 
-/// Writes plain components; nothing in here knows of networks but the Replicated tag. The same seed and
-/// the same calls give the same life.
+/// Writes components, and adds the tag Replicated to creatures. The same seed and the same calls give the
+/// same result.
 class Simulation {
 public:
-    /// The world must outlive it. `creatures` is how many there are at first and about how many later.
+    /// The world must outlive the simulation. `creatures`: their number at first, and about their number
+    /// later.
     Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t seed);
 
     void step(float dt_s);
 
+    /// The creature of a player; it can die in any step.
     ecs::Entity spawn_player(const std::string& name);
     void steer(ecs::Entity player, Direction direction);
 

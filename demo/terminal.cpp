@@ -50,7 +50,7 @@ std::vector<Key> take_keys(std::string& input) {
         std::optional<Key> key;
         if (input[at] != '\x1b') {
             key = key_of(input[at++]);
-        } else {  // ESC [ A or ESC O A; whatever else follows ESC [ ends with a letter or ~
+        } else {  // arrows are ESC [ A or ESC O A; other sequences end with a letter or ~
             const bool is_sequence = at + 1 < input.size() && (input[at + 1] == '[' || input[at + 1] == 'O');
             std::size_t end = at + (is_sequence ? 2 : 1);
             while (is_sequence && end < input.size() && (input[end] < '@' || input[end] > '~')) ++end;
@@ -73,10 +73,10 @@ bool Terminal::is_present() {
 Terminal::Terminal() {
     tcgetattr(STDIN_FILENO, &before_);
     termios raw = before_;
-    raw.c_lflag &= static_cast<tcflag_t>(~(ICANON | ECHO));  // Ctrl-C stays a signal
+    raw.c_lflag &= static_cast<tcflag_t>(~(ICANON | ECHO));  // Ctrl-C still sends a signal
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
-    raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;  // they would leave the terminal as it is
+    raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;  // they would leave the terminal in this mode
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
     write("\x1b[?1049h\x1b[?25l\x1b[?7l");  // other screen, no cursor, no line wrap
 }
@@ -102,7 +102,7 @@ std::vector<Key> Terminal::keys() {
 void Terminal::write(std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t count = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-        if (count < 0 && errno != EINTR && errno != EAGAIN) return;  // no one is looking any more
+        if (count < 0 && errno != EINTR && errno != EAGAIN) return;  // the terminal is closed
         if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
     }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The terminal as a game wants it, for as long as this lives: keys at once, no echo, no cursor, and another
-// screen, so that what was there before comes back.
+// Switches the terminal to a mode for games: keys without Enter, no echo, no cursor, a screen of its own. The
+// destructor restores the terminal and its former contents.
 
 #include <termios.h>
 
@@ -13,12 +13,12 @@ namespace shoal::demo {
 
 enum class Key : std::uint8_t { up, down, left, right, stop, quit };
 
-/// Takes the keys that `input` begins with out of it; half an escape sequence stays for the next time.
+/// Removes the keys from `input` and returns them. An incomplete escape sequence stays in `input`.
 std::vector<Key> take_keys(std::string& input);
 
 class Terminal {
 public:
-    /// Whether standard input and output are a terminal that can draw.
+    /// Returns whether standard input and output are a terminal that can draw.
     static bool is_present();
 
     Terminal();
@@ -29,10 +29,10 @@ public:
     struct Size {
         int columns = 80, rows = 24;
     };
-    /// As it is now: to be asked before each frame.
+    /// The present size; it can change at any time.
     Size size() const;
 
-    /// Pressed since the last call.
+    /// Returns the keys pressed since the last call.
     std::vector<Key> keys();
     void write(std::string_view bytes);
 

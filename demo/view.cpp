@@ -11,7 +11,7 @@ namespace {
 constexpr Style kSea{.ink = 152, .paper = 17};
 constexpr Style kBar{.ink = 231, .paper = 24};
 constexpr std::uint8_t kBloodPaper = 88, kHurtInk = 245, kOwnInk = 226, kOwnPaper = 22;
-constexpr float kLeap = 10;  // farther than anyone swims between two frames
+constexpr float kLeap = 10;  // a larger distance is drawn as a jump
 
 int cell_of(float at, float size, int cells) {
     return static_cast<int>(at / size * static_cast<float>(cells - 1) + 0.5f);

@@ -1,5 +1,5 @@
 #pragma once
-// The arena as a picture of characters.
+// Draws the arena as characters.
 
 #include <string>
 #include <string_view>
@@ -11,18 +11,18 @@
 
 namespace shoal::demo {
 
-/// Draws any world with the arena's components. Gives each creature a component of its own, where it was
-/// drawn last, which follows the Position that replication writes: smooth at any tick rate.
+/// Draws a world with the arena's components. Adds a component to each creature: the place where it is drawn,
+/// which moves smoothly towards the replicated Position.
 class View {
 public:
-    /// The world must outlive it.
+    /// The world must outlive the view.
     explicit View(ecs::World& world)
         : world_(world), new_(world), moving_(world), hunts_(world), pilots_(world) {}
 
-    /// Between two frames.
+    /// Moves the drawn places. Call it once per frame; `dt_s` is the time since the last frame.
     void follow(float dt_s);
 
-    /// The whole screen: a line about `own` and the clock, the arena, and `status`.
+    /// Draws the whole screen: a line about the creature `own` and the clock, the arena, and a line `status`.
     void draw(Screen& screen, ecs::Entity own, std::string_view status);
 
 private:
