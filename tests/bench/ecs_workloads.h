@@ -1,128 +1,21 @@
 #pragma once
 // The workloads of the ecs bench, but for collecting and memory: each makes a world, runs once, and
-// returns nanoseconds per entity or operation. Those on bare arrays end in _raw.
+// returns nanoseconds per entity or operation. Those on bare arrays end in _raw; more of those are in
+// ecs_rows.h.
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <numeric>
-#include <random>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "ecs/query.h"
 #include "ecs/world.h"
+#include "tests/bench/ecs_values.h"
 
 namespace ecs_bench {
-
-using namespace shoal::ecs;
-
-struct Position {
-    float x, y, z;
-};
-struct Velocity {
-    float x, y, z;
-};
-struct Accel {
-    float x, y, z;
-};
-struct Extra {
-    std::int32_t value;
-};
-struct TagT {};
-struct Data {
-    float value;
-};
-template <int I>
-struct Frag {
-    char value;
-};
-template <int I>
-struct Bit {
-    std::int32_t value;
-};
-
-constexpr float kDt = 1.0f / 60;
-constexpr std::uint32_t kMany = 1'000'000;
-
-using Entities = std::vector<Entity>;
-
-inline double cpu_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-}
-
-/// The compiler must assume that this reads and writes all memory.
-inline void keep(const void* what) {
-    asm volatile("" : : "g"(what) : "memory");
-}
-
-[[noreturn]] inline void fail(const std::string& why) {
-    std::fprintf(stderr, "ecs: %s\n", why.c_str());
-    std::exit(2);
-}
-
-inline void require(bool is_so, const char* what) {
-    if (!is_so) fail(std::string("wrong result: ") + what);
-}
-
-/// Runs `fn` once, `operations` of them; in ns each.
-template <class Fn>
-double timed(double operations, Fn&& fn) {
-    const double start = cpu_ns();
-    fn();
-    return (cpu_ns() - start) / operations;
-}
-
-inline Position position(std::uint32_t i) {
-    return {static_cast<float>(i), 1, 2};
-}
-inline Velocity velocity(std::uint32_t i) {
-    return {1, static_cast<float>(i), 3};
-}
-
-inline Entities room(std::uint32_t count) {
-    Entities entities(count);  // its pages are there before the clock starts
-    entities.clear();
-    return entities;
-}
-
-inline Entities fill(World& world, std::uint32_t count = kMany) {
-    Entities entities = room(count);
-    for (std::uint32_t i = 0; i < count; ++i) entities.push_back(world.spawn(position(i), velocity(i)));
-    return entities;
-}
-
-template <class T>
-std::vector<T> shuffled(std::vector<T> values) {
-    std::shuffle(values.begin(), values.end(), std::mt19937(12345));
-    return values;
-}
-
-inline std::vector<std::uint32_t> shuffled_rows(std::uint32_t count) {
-    std::vector<std::uint32_t> rows(count);
-    std::iota(rows.begin(), rows.end(), 0u);
-    return shuffled(std::move(rows));
-}
-
-/// The values of P and V on bare arrays, which grow by turns as those of a world do: how the pages of
-/// memory lie shows in loops over more than the caches hold.
-struct Arrays {
-    explicit Arrays(std::uint32_t count) {
-        for (std::uint32_t i = 0; i < count; ++i) {
-            positions.push_back(position(i));
-            velocities.push_back(velocity(i));
-        }
-    }
-    std::vector<Position> positions;
-    std::vector<Velocity> velocities;
-};
 
 // a: creation
 
@@ -377,28 +270,59 @@ inline double b6_raw() {
     });
 }
 
-// c: structural changes
+// c: structural changes. What is added by set() has a value; add() makes the default one.
 
-template <class T>
-double add_all() {
-    World world;
-    const Entities entities = fill(world);
-    return timed(kMany, [&] {
-        for (const Entity entity : entities) world.set(entity, T{});
-    });
+enum class Addition { set, add };
+
+template <class T, Addition addition = Addition::set>
+void add_all(World& world, const Entities& entities) {
+    for (const Entity entity : entities)
+        if constexpr (addition == Addition::set) {
+            world.set(entity, T{});
+        } else {
+            world.add<T>(entity);
+        }
 }
 
 template <class T>
-double remove_all() {
+void remove_all(World& world, const Entities& entities) {
+    for (const Entity entity : entities) world.remove<T>(entity);
+}
+
+template <class T, Addition addition = Addition::set>
+double time_additions() {
     World world;
     const Entities entities = fill(world);
-    for (const Entity entity : entities) world.set(entity, T{});
+    return timed(kMany, [&] { add_all<T, addition>(world, entities); });
+}
+
+template <class T>
+double time_removals() {
+    World world;
+    const Entities entities = fill(world);
+    add_all<T>(world, entities);
+    return timed(kMany, [&] { remove_all<T>(world, entities); });
+}
+
+inline double time_additions_and_removals(World& world, const Entities& entities) {
     return timed(kMany, [&] {
-        for (const Entity entity : entities) world.remove<T>(entity);
+        add_all<Extra>(world, entities);
+        remove_all<Extra>(world, entities);
     });
 }
 
-inline double add_remove_each(World& world, const Entities& entities) {
+inline double c1() {
+    return time_additions<Extra>();
+}
+inline double c1a() {
+    return time_additions<Extra, Addition::add>();
+}
+inline double c2() {
+    return time_removals<Extra>();
+}
+inline double c3() {
+    World world;
+    const Entities entities = fill(world);
     return timed(kMany, [&] {
         for (const Entity entity : entities) {
             world.set(entity, Extra{1});
@@ -406,31 +330,18 @@ inline double add_remove_each(World& world, const Entities& entities) {
         }
     });
 }
-
-inline double c1() {
-    return add_all<Extra>();
-}
-inline double c2() {
-    return remove_all<Extra>();
-}
-inline double c3() {
-    World world;
-    const Entities entities = fill(world);
-    return add_remove_each(world, entities);
-}
 inline double c4() {
-    return add_all<TagT>();
+    return time_additions<TagT>();
+}
+inline double c4a() {
+    return time_additions<TagT, Addition::add>();
 }
 inline double c5() {
-    return remove_all<TagT>();
+    return time_removals<TagT>();
 }
 inline double c6() {
     World world;
-    const Entities entities = shuffled(fill(world));
-    return timed(kMany, [&] {
-        for (const Entity entity : entities) world.set(entity, Extra{1});
-        for (const Entity entity : entities) world.remove<Extra>(entity);
-    });
+    return time_additions_and_removals(world, shuffled(fill(world)));
 }
 
 // d: random access
@@ -551,13 +462,13 @@ inline double f5() {
     World world;
     std::uint64_t calls = 0;
     const auto hooks = count_add_and_remove<Extra>(world, calls);
-    const Entities entities = fill(world);
-    const double ns = add_remove_each(world, entities);
+    const double ns = time_additions_and_removals(world, fill(world));
     require(calls == 2 * kMany, "add and remove hooks");
     return ns;
 }
 inline double f6() {
-    return c3();
+    World world;
+    return time_additions_and_removals(world, fill(world));
 }
 
 inline double create_and_destroy(bool hooked) {
