@@ -11,8 +11,8 @@
 
 namespace shoal::ecs {
 
-/// The archetypes of a world, made when first needed. Edges lead from each to those with one component more or
-/// less, so that a row's way is looked up once for each pair of archetypes.
+/// The archetypes of a world, made when first needed. Edges lead from each to those with one component more
+/// or less, so that a row's way is looked up once for each pair of archetypes.
 class ArchetypeGraph : public ArchetypeList {
 public:
     /// Begins with the archetype that has no components, at index 0.
@@ -21,7 +21,8 @@ public:
     /// The archetype with exactly these components.
     Archetype& of(std::span<const ComponentId> sorted);
 
-    /// The same by types. `pack` must be a static array, one for each list of types; `hash` is that of their names.
+    /// The same by types. `pack` must be a static array, one for each list of types; `hash` is that of their
+    /// names.
     Archetype& of(std::span<const TypeTag* const> pack, std::uint32_t hash);
 
     /// Where entities of `from` go that get one component. `from` itself if it has the component.

@@ -57,9 +57,10 @@ std::uint32_t ChangeCollector::watch(ComponentId id) {
     const auto on_value = [this, watch](World&, Batch entities, const void*) { touch(entities, watch); };
     hooks_.push_back(world_.on(HookKind::add, id, on_value));
     hooks_.push_back(world_.on(HookKind::change, id, on_value));
-    hooks_.push_back(world_.on(HookKind::remove, id, [this, watch](World&, Batch entities, const void*, Removal why) {
-        if (why == Removal::component) touch(entities, watch);
-    }));
+    hooks_.push_back(
+        world_.on(HookKind::remove, id, [this, watch](World&, Batch entities, const void*, Removal why) {
+            if (why == Removal::component) touch(entities, watch);
+        }));
     return watch;
 }
 

@@ -82,6 +82,10 @@ concept Relation = Storable<T> && requires {
     { T::relation } -> std::convertible_to<RelationTraits>;
 };
 
+/// A source has one target at most.
+template <class R>
+concept ExclusiveRelation = Relation<R> && includes(R::relation, exclusive);
+
 template <class T>
 concept Component = Storable<T> && !Relation<T>;
 
@@ -136,8 +140,8 @@ struct ValueOfKey<ComponentId> {
 template <Key K>
 using ValueOf = typename ValueOfKey<K>::Type;
 
-/// Its value can be read: it is neither a tag nor a relation without fields. Whether an id has a value only the
-/// world knows.
+/// Its value can be read: it is neither a tag nor a relation without fields. Whether an id has a value only
+/// the world knows.
 template <class K>
 concept ValueKey = Key<K> && !std::is_empty_v<ValueOf<K>>;
 

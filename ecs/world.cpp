@@ -468,7 +468,8 @@ inline void World::destroy_one(Entity entity, EntityTable::Place place, bool is_
     entities_.release(entity);  // before its values: their destructors may ask for it
     if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
     dying_ = {};
-    if (is_heard && components_.pairs().is_target(entity)) archetypes_.free_pairs(entity);  // or hooks asked for some
+    if (is_heard && components_.pairs().is_target(entity))
+        archetypes_.free_pairs(entity);  // or hooks asked for some
 }
 
 void World::destroy_now(Entity entity, EntityTable::Place place) {
@@ -610,8 +611,7 @@ void World::settle() {
 
 void World::apply(const CommandQueue::Command& command) {
     using Kind = CommandQueue::Kind;
-    if (command.kind == Kind::changed)
-        return tell(HookKind::change, command.entities, command.components[0]);
+    if (command.kind == Kind::changed) return tell(HookKind::change, command.entities, command.components[0]);
     if (command.kind == Kind::delay_begins || command.kind == Kind::delay_ends)
         return delay_hooks_now(command.kind == Kind::delay_begins);
     if (command.kind == Kind::destroy_all) return destroy_all_now(command.entities);

@@ -158,9 +158,8 @@ public:
     // Pairs of a relation and a target, held by a source. They end with any of the three.
 
     /// Of an exclusive relation; null if it has none.
-    template <Relation R>
-    requires(includes(R::relation, exclusive)) Entity target(Entity source)
-    const {
+    template <ExclusiveRelation R>
+    Entity target(Entity source) const {
         const auto pairs = pairs_of(source, components_.find(type_tag<R>));
         return pairs.empty() ? Entity{} : pairs[0].target;
     }
@@ -295,10 +294,10 @@ public:
 
     bool is_deferring() const { return locks_ != 0; }
 
-    /// While one lives, add and change hooks wait; what is spawned and written is there at once. When the last
-    /// one ends the hooks run, in the order of what happened, and find everything complete. Remove hooks and
-    /// on_destroy do not wait: they are told before anything goes, and what waits is told before them. A hook
-    /// connected meanwhile may be told of what happened before.
+    /// While one lives, add and change hooks wait; what is spawned and written is there at once. When the
+    /// last one ends the hooks run, in the order of what happened, and find everything complete. Remove hooks
+    /// and on_destroy do not wait: they are told before anything goes, and what waits is told before them. A
+    /// hook connected meanwhile may be told of what happened before.
     class [[nodiscard]] DelayHooks {
     public:
         explicit DelayHooks(World& world) : world_(world) { world.delay_hooks(true); }

@@ -74,7 +74,9 @@ std::uint32_t whole_bits(std::uint32_t whole) {
 
 /// Maps the bits of floats to integers of the same order, so that close values differ little. Its own
 /// inverse.
-std::uint32_t ordered(std::uint32_t bits) { return (bits >> 31) != 0 ? ~bits ^ 0x80000000u : bits; }
+std::uint32_t ordered(std::uint32_t bits) {
+    return (bits >> 31) != 0 ? ~bits ^ 0x80000000u : bits;
+}
 
 void write_real(std::uint32_t base, std::uint32_t value, unsigned& whole_order, unsigned& bits_order,
                 BitWriter& out) {

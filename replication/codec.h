@@ -20,7 +20,8 @@ void write_image(const Schema& schema, const Image& from, const Image& to, BitWr
 
 /// Reads what write_image wrote for the same `from`: fills `words` and returns the shape. Any bits are safe:
 /// returns null if they are invalid, whatever in.ok() says then.
-const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in, std::vector<std::uint32_t>& words);
+const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
+                        std::vector<std::uint32_t>& words);
 
 /// Most bits that write_image writes for one component, and of a record of an entity with all components.
 std::uint32_t max_component_bits(const ComponentLayout& layout);

@@ -16,7 +16,9 @@ namespace shoal::replication {
 using Tick = std::uint32_t;
 
 /// Correct for ticks less than 2^31 apart: more than a year at 60 Hz.
-constexpr bool is_newer(Tick a, Tick b) { return static_cast<std::int32_t>(a - b) > 0; }
+constexpr bool is_newer(Tick a, Tick b) {
+    return static_cast<std::int32_t>(a - b) > 0;
+}
 
 /// A set of components, and where their lanes are in an image. A table has one object per set, so equal sets
 /// have equal addresses.

@@ -88,7 +88,9 @@ void store_integer(void* value, const Leaf& leaf, std::int64_t field) {
 }
 
 /// Number of whole steps in the range; tolerates rounding errors, as of a step of 0.01.
-double step_count(const FieldCodec& codec) { return std::floor((codec.max - codec.min) / codec.step + 1e-6); }
+double step_count(const FieldCodec& codec) {
+    return std::floor((codec.max - codec.min) / codec.step + 1e-6);
+}
 
 /// Returns the nearest step, ties upwards. A restored value gives the same step again: finish() refuses steps
 /// so fine that rounding to the field's type could be an error of a quarter of a step.

@@ -64,7 +64,9 @@ constexpr FieldCodec quantised(double min, double max, double step) {
 }
 /// An integer or enum in [min, max]: whole numbers within +-2^53, fewer than 2^32 apart. Values outside are
 /// clamped.
-constexpr FieldCodec bounded(double min, double max) { return {FieldCodec::Kind::bounded, min, max, 1, 0}; }
+constexpr FieldCodec bounded(double min, double max) {
+    return {FieldCodec::Kind::bounded, min, max, 1, 0};
+}
 /// Greatest length of a string (bytes) or vector (elements). Longer ones are cut and counted.
 constexpr FieldCodec max_length(std::uint32_t length) {
     return {FieldCodec::Kind::automatic, 0, 0, 0, length};

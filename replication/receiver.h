@@ -26,7 +26,7 @@ struct ReceiverOptions {
 /// Not thread-safe. The world may have other entities beside the replicas.
 class Receiver final : private EntityMap {
 public:
-    enum class [[nodiscard]] Verdict : std::uint8_t {
+    enum class [[nodiscard]] Verdict : std::uint8_t{
         accepted,   // acknowledge the packet; with all other values no state was changed
         refused,    // do not acknowledge the packet; the sender will write new records
         too_many,   // disconnect: a slot is not below max_slots

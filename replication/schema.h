@@ -85,18 +85,15 @@ struct SchemaComponent {
 class Schema {
 public:
     /// Declares T, with codecs for some of its fields (see lanes.h). The name must be the same on both sides.
-    template <class T, class... Fields>
-        requires(std::is_default_constructible_v<T> && (std::same_as<Fields, Field<T>> && ...))
+    template <std::default_initializable T, std::same_as<Field<T>>... Fields>
     void component(std::string_view name, Fields... fields);
 
     /// The same, with one codec for all fields of T.
-    template <class T>
-        requires std::is_default_constructible_v<T>
+    template <std::default_initializable T>
     void component(std::string_view name, FieldCodec codec);
 
     /// Declares an empty component: only its presence replicates.
-    template <class T>
-        requires std::is_empty_v<T>
+    template <ecs::Tag T>
     void tag(std::string_view name);
 
     /// The first mistake in the declarations, with the component's name; empty if there is none. A sender or

@@ -15,7 +15,8 @@ namespace shoal::replication {
 class WorldHash {
 public:
     /// World and schema must outlive it.
-    WorldHash(ecs::World& world, const Schema& schema) : world_(world), schema_(schema), ids_(bind(schema, world)) {}
+    WorldHash(ecs::World& world, const Schema& schema)
+        : world_(world), schema_(schema), ids_(bind(schema, world)) {}
 
     struct Sum {
         std::uint64_t hash = 0;  // does not depend on the order of entities

@@ -122,11 +122,11 @@ TEST_F(HookTest, ErasedHooksSeeBytes) {
     const Hook single = world.on(HookKind::add, id, [&](World&, Entity, const void* value) {
         log(std::to_string(static_cast<const Health*>(value)->points));
     });
-    const Hook batch =
-        world.on(HookKind::remove, id, [&](World&, std::span<const Entity> entities, const void* values, Removal) {
-            log(std::to_string(entities.size()) + ":" +
-                std::to_string(static_cast<const Health*>(values)->points));
-        });
+    const Hook batch = world.on(HookKind::remove, id,
+                                [&](World&, std::span<const Entity> entities, const void* values, Removal) {
+                                    log(std::to_string(entities.size()) + ":" +
+                                        std::to_string(static_cast<const Health*>(values)->points));
+                                });
     world.destroy(world.spawn(Health{4}));
     EXPECT_EQ(trace, (Trace{"4", "1:4"}));
 }

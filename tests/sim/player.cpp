@@ -41,17 +41,19 @@ Player::~Player() {
 
 void Player::connect_hooks() {
     for (std::size_t i = 0; i < ids_.size(); ++i) {
-        hooks_.push_back(
-            world_.on(ecs::HookKind::add, ids_[i], [this, i](ecs::World&, ecs::Entity entity, const void* value) {
-                on_value(i, entity, value, true);
-            }));
-        hooks_.push_back(
-            world_.on(ecs::HookKind::change, ids_[i], [this, i](ecs::World&, ecs::Entity entity, const void* value) {
-                on_value(i, entity, value, false);
-            }));
-        hooks_.push_back(world_.on(ecs::HookKind::remove, ids_[i], [this, i](ecs::World&, ecs::Entity entity, const void*) {
-            if (told_.erase({entity, i}) != 1) fail("a remove hook without an add hook");
-        }));
+        hooks_.push_back(world_.on(ecs::HookKind::add, ids_[i],
+                                   [this, i](ecs::World&, ecs::Entity entity, const void* value) {
+                                       on_value(i, entity, value, true);
+                                   }));
+        hooks_.push_back(world_.on(ecs::HookKind::change, ids_[i],
+                                   [this, i](ecs::World&, ecs::Entity entity, const void* value) {
+                                       on_value(i, entity, value, false);
+                                   }));
+        hooks_.push_back(world_.on(ecs::HookKind::remove, ids_[i],
+                                   [this, i](ecs::World&, ecs::Entity entity, const void*) {
+                                       if (told_.erase({entity, i}) != 1)
+                                           fail("a remove hook without an add hook");
+                                   }));
     }
     hooks_.push_back(world_.on_destroy([this](ecs::World&, ecs::Entity entity) { known_.erase(entity); }));
 }

@@ -478,7 +478,8 @@ private:
         if (waiting.empty()) return;
         is_held = false;
         ++locks;
-        for (const Waiting& told : std::exchange(waiting, {})) tell_late(told.event, told.rows, told.component);
+        for (const Waiting& told : std::exchange(waiting, {}))
+            tell_late(told.event, told.rows, told.component);
         unlock();
         is_held = delays != 0;
     }

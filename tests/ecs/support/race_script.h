@@ -151,7 +151,7 @@ public:
     virtual void forget(int entity) = 0;
     virtual void defer(std::uint64_t first, std::uint64_t second) = 0;  // acts, while a Deferral lives
     virtual void delay_hooks(std::uint64_t first, std::uint64_t second) = 0;
-    virtual void keep_deferral() = 0;                                   // or ends the one kept
+    virtual void keep_deferral() = 0;  // or ends the one kept
     virtual bool keeps_deferral() const = 0;
     virtual int size() = 0;
     virtual bool is_alive(int entity) = 0;

@@ -218,7 +218,8 @@ public:
         if (pairs.size() <= slot) pairs.resize(slot + 1);
         PairId& last = pairs[slot];
         if (last.id == id && last.target != at(target)) fault = "an id that a dead pair had";
-        if (last.id != id && world->components().pairs().find(last.id) != nullptr) fault = "the id of a dead pair";
+        if (last.id != id && world->components().pairs().find(last.id) != nullptr)
+            fault = "the id of a dead pair";
         last = {id, at(target)};
         return component;
     }
@@ -381,8 +382,7 @@ private:
         std::size_t at = count;
         for (const auto& entry : values) {
             chosen[--at] = id_of(entry.component);
-            const int kind =
-                component_number(world->components().type_of(chosen[at]));
+            const int kind = component_number(world->components().type_of(chosen[at]));
             with_type(kind, [&]<class T>() {
                 if constexpr (!std::is_empty_v<T>) {
                     static_assert(sizeof(T) <= sizeof(Box::bytes));
