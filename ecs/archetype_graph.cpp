@@ -27,6 +27,11 @@ Archetype& ArchetypeGraph::of(std::span<const ComponentId> sorted) {
     return archetype;
 }
 
+Cell ArchetypeGraph::pair_cell(EntityTable::Place place, ComponentId id) const {
+    if (!place.is_somewhere()) return {};
+    return {(*this)[place.archetype].find(id), place.row};
+}
+
 Archetype& ArchetypeGraph::after(Archetype& from, std::span<const ComponentId> removed,
                                  std::span<const ComponentId> added) {
     if (removed.size() + added.size() != 1) return find_after(from, removed, added);

@@ -11,6 +11,19 @@
 
 namespace shoal::ecs {
 
+/// Where a component of an entity is; false if nowhere.
+struct Cell {
+    Column* column = nullptr;
+    std::uint32_t row = 0;
+
+    explicit operator bool() const { return column != nullptr; }
+    void* at() const { return column->at(row); }
+    template <class T>
+    T& value() const {
+        return column->value<T>(row);
+    }
+};
+
 /// The archetypes of a world, made when first needed. Edges lead from each to those with one component more
 /// or less, so that a row's way is looked up once for each pair of archetypes.
 class ArchetypeGraph : public ArchetypeList {
@@ -24,6 +37,15 @@ public:
     /// The same by types. `pack` must be a static array, one for each list of types; `hash` is that of their
     /// names.
     Archetype& of(std::span<const TypeTag* const> pack, std::uint32_t hash);
+
+    /// Where a component is of an entity that is at this place.
+    static Cell cell(EntityTable::Place place, const KnownComponent& component) {
+        return {component.column(place.archetype), place.row};
+    }
+    Cell cell(EntityTable::Place place, ComponentId id) const {
+        return id.is_pair() ? pair_cell(place, id) : cell(place, components_[id]);
+    }
+    Cell pair_cell(EntityTable::Place place, ComponentId id) const;
 
     /// Where entities of `from` go that get one component. `from` itself if it has the component.
     Archetype& with(Archetype& from, ComponentId id) {

@@ -49,6 +49,10 @@ public:
               std::span<void* const> values);
     void push_entities(Kind kind, std::span<const Entity> entities, ComponentId component);
 
+    /// Counts an operation that does nothing.
+    void drop() { ++dropped_; }
+    std::uint64_t dropped() const { return dropped_; }
+
     /// Whether operations on this entity alone wait.
     bool has(Entity entity) const { return entity.index < newest_.size() && newest_[entity.index] != 0; }
 
@@ -80,6 +84,7 @@ private:
     std::vector<Chunk> chunks_;          // of all that commands name; never moved
     std::size_t chunk_ = 0;              // being filled
     std::size_t used_ = 0;               // bytes of it
+    std::uint64_t dropped_ = 0;
 };
 
 }  // namespace shoal::ecs

@@ -16,6 +16,12 @@ void ComponentType::construct(void* to, void* from) const {
     }
 }
 
+void ComponentType::overwrite(void* to, void* from) const {
+    if (to == from) return;
+    if (destroy != nullptr) destroy(to);
+    construct(to, from);
+}
+
 void KnownComponent::set_column(std::uint32_t archetype, Column* column) {
     if (archetype >= columns.size()) {
         columns.resize(archetype + std::size_t{1});

@@ -53,6 +53,9 @@ struct ComponentType {
     /// Moves a value, not a tag, into empty memory.
     void construct(void* to, void* from) const;
 
+    /// Replaces a value, not a tag. Nothing happens if both are the same.
+    void overwrite(void* to, void* from) const;
+
     bool is_tag() const { return size == 0; }
     bool is_relation() const { return relation != RelationTraits::none; }
 };

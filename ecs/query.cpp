@@ -121,7 +121,7 @@ void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_
         const Column* const column = match.columns[term];
         if (column == nullptr || !column->type().has_hook(HookKind::change)) continue;
         if (terms_[term].use != Use::write_some) {
-            world_.fire_changed({world_, entities, column->at(first), column, Removal::component});
+            world_.hooks_.fire_changed({world_, entities, column->at(first), column, Removal::component});
             continue;
         }
         const WrittenRows& rows = written[term];
@@ -134,8 +134,8 @@ void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_
             std::uint32_t end = row;
             while (end < count && is_written(end)) ++end;
             if (end != row)
-                world_.fire_changed({world_, entities.subspan(row, end - row), column->at(first + row),
-                                     column, Removal::component});
+                world_.hooks_.fire_changed({world_, entities.subspan(row, end - row), column->at(first + row),
+                                            column, Removal::component});
             row = end + 1;
         }
     }

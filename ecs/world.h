@@ -14,8 +14,10 @@
 #include "commands.h"
 #include "component.h"
 #include "entity.h"
+#include "hook_dispatch.h"
 #include "hooks.h"
 #include "mut.h"
+#include "mutator.h"
 #include "targets.h"
 
 namespace shoal::ecs {
@@ -88,7 +90,7 @@ public:
     bool is_alive(Entity entity) const { return entities_.is_alive(entity); }
 
     /// Whether the entity's own destruction runs its hooks now; it is alive until they have run.
-    bool is_dying(Entity entity) const { return entity && dying_ == entity; }
+    bool is_dying(Entity entity) const { return entity && mutator_.dying() == entity; }
 
     /// Entities alive, also those still queued.
     std::uint32_t size() const { return entities_.size(); }
@@ -311,7 +313,7 @@ public:
 
     /// Operations that did nothing: their entity, or their pair's target, was dead or dying, or an id or
     /// value was none. What destroy_all() finds dead does not count.
-    std::uint64_t dropped_commands() const { return dropped_commands_; }
+    std::uint64_t dropped_commands() const { return commands_.dropped(); }
 
     /// Entities, rows, columns, archetypes and pairs agree with each other; for tests.
     bool is_consistent() const;
@@ -321,19 +323,6 @@ private:
     template <class T>
     friend class WorldMut;
 
-    /// Where a value is; false if nowhere.
-    struct Cell {
-        Column* column = nullptr;
-        std::uint32_t row = 0;
-
-        explicit operator bool() const { return column != nullptr; }
-        void* at() const { return column->at(row); }
-        template <class T>
-        T& value() const {
-            return column->value<T>(row);
-        }
-    };
-
     /// A value to be written in place, where it is now or in the queue.
     struct Writable {
         void* value = nullptr;
@@ -342,21 +331,17 @@ private:
     };
 
     Cell cell(Entity entity, const KnownComponent& component) const {
-        const EntityTable::Place place = entities_.place(entity);
-        return {component.column(place.archetype), place.row};
+        return ArchetypeGraph::cell(entities_.place(entity), component);
     }
-    Cell cell(Entity entity, ComponentId id) const {
-        return id.is_pair() ? pair_cell(entity, id) : cell(entity, components_[id]);
-    }
+    Cell cell(Entity entity, ComponentId id) const { return archetypes_.cell(entities_.place(entity), id); }
     template <class T>
     Cell cell(Entity entity, TypeKey<T>) const {
         return cell(entity, components_.find_known(type_tag<T>));
     }
     template <class R>
     Cell cell(Entity entity, PairKey<R> pair) const {
-        return pair_cell(entity, find(pair));
+        return archetypes_.pair_cell(entities_.place(entity), find(pair));
     }
-    Cell pair_cell(Entity entity, ComponentId id) const;
 
     static ComponentId find(ComponentId id) { return id; }
     /// None if nobody has the pair.
@@ -386,11 +371,11 @@ private:
     template <class Fn>
     bool patch(Entity entity, const Writable& found, Fn&& fn);
 
-    /// Requires a Deferral, as fire_changed() does.
+    /// Requires a Deferral.
     void wrote(Entity entity, Column& column, std::uint32_t row, const void* value) {
         column.wrote(row, tick_);
         if (column.type().has_hook(HookKind::change))
-            fire_changed({*this, {&entity, 1}, value, &column, Removal::component});
+            hooks_.fire_changed({*this, {&entity, 1}, value, &column, Removal::component});
     }
 
     std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
@@ -427,49 +412,8 @@ private:
 
     template <class... Ts>
     Archetype& archetype_of();
-    std::span<const ComponentId> replaced_by(std::span<const ComponentId> ids, const Archetype& from);
-
-    /// What can be had of what a command brings.
-    struct Possible {
-        std::span<const ComponentId> ids;
-        std::span<void* const> values;
-        std::vector<ComponentId> kept_ids{};
-        std::vector<void*> kept_values{};
-    };
-    void keep_possible(Possible& given);
-
-    std::uint32_t append(Entity entity, Archetype& archetype) {
-        const std::uint32_t row = archetype.append(entity);
-        entities_.move_to(entity, {archetype.index(), row});
-        return row;
-    }
-    void complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count);
-    void spawn_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
-    void set_now(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
-    void fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids);
-    void remove_now(Entity entity, ComponentId id);
-    void remove_now(Entity entity, std::uint32_t row, Archetype& from, const Column& column);
-    void remove_now(Entity entity, std::span<const ComponentId> ids);
-    void tell_of_destruction(Entity entity);
-    void destroy_now(Entity entity, EntityTable::Place place);
-    void destroy_one(Entity entity, EntityTable::Place place, bool is_target);
     void destroy_all(std::span<const Entity> entities);
-    void destroy_all_now(std::span<const Entity> entities);
-    std::vector<Entity> cascade(Entity root);
-    std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to);
-
-    void fire(HookKind kind, const Archetype& archetype, const Column& column, std::uint32_t first,
-              std::uint32_t count, Removal reason = Removal::component);
-    void run_hooks(HookKind kind, const Column& column, std::uint32_t first, std::span<const Entity> entities,
-                   Removal reason);
-    void tell_or_queue(const HookCall& call);
-    void tell_later(HookKind kind, const HookCall& call);
-    void tell_waiting();
     void delay_hooks(bool begins);
-    void delay_hooks_now(bool begins);
-    void fire_changed(const HookCall& call);
-    void fire_changed_alone(const Column& column, const void* value, Entity entity);
-    void tell(HookKind kind, std::span<const Entity> entities, ComponentId id);
     bool must_settle() const { return !commands_.empty() || components_.pairs().has_dead(); }
     void settle();
     void apply(const CommandQueue::Command& command);
@@ -477,25 +421,12 @@ private:
     EntityTable entities_;
     ComponentTable components_;
     ArchetypeGraph archetypes_{components_};
-    HookTable hooks_{components_};
+    CommandQueue commands_{components_};
+    HookDispatch hooks_{components_, entities_, archetypes_, commands_};
+    Mutator mutator_{*this, entities_, components_, archetypes_, hooks_, commands_};
     std::uint32_t locks_ = 0;  // when 0, nothing is queued
     std::uint64_t tick_ = 1;
-
-    std::vector<ComponentId> replaced_;  // scratch of set_now()
-    std::vector<std::uint8_t> marks_;    // scratch of cascade(), by entity index
-
-    // What hooks are being told of.
-    Entity dying_;
-    struct Removing {
-        Entity entity;
-        std::span<const ComponentId> ids;
-    };
-    Removing removing_;
     std::vector<Entity> singletons_;  // by component; null where there is none
-    CommandQueue commands_;
-    CommandQueue waiting_;  // for the end of the DelayHooks: added and changed only
-    std::uint32_t delays_ = 0;
-    std::uint64_t dropped_commands_ = 0;
 };
 
 }  // namespace shoal::ecs

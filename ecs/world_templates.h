@@ -155,13 +155,13 @@ Entity World::spawn_owned(Ts&&... values) {
     const Deferral deferral(*this);
     Archetype& archetype = archetype_of<Ts...>();
     const std::uint32_t row = append_row(entity, archetype, std::move(values)...);
-    complete_spawn(archetype, row, 1);
+    mutator_.complete_spawn(archetype, row, 1);
     return entity;
 }
 
 template <class... Ts>
 std::uint32_t World::append_row(Entity entity, Archetype& archetype, Ts&&... values) {
-    const std::uint32_t row = append(entity, archetype);
+    const std::uint32_t row = mutator_.append(entity, archetype);
     const auto construct = [&]<class T>(T& value) {
         if constexpr (Value<T>) {
             Column* const column = components_.known(type_tag<T>).column(archetype.index());
@@ -194,11 +194,11 @@ std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
     for (std::uint32_t i = 0; i < count; ++i)
         make(i, [&](Ts&&... values) {
             entities.push_back(entities_.take());
-            const std::uint32_t row = append(entities.back(), archetype);
+            const std::uint32_t row = mutator_.append(entities.back(), archetype);
             std::size_t column = 0;
             (construct(columns[column++]->at(row), values), ...);
         });
-    complete_spawn(archetype, first, count);
+    mutator_.complete_spawn(archetype, first, count);
     return entities;
 }
 
@@ -256,7 +256,7 @@ void World::set_one(Entity entity, T&& value) {
             place = std::move(value);
             found.column->wrote(found.row, tick_);
             if (found.column->type().has_hook(HookKind::change))
-                fire_changed_alone(*found.column, &place, entity);
+                hooks_.fire_changed(*this, *found.column, &place, entity);
             return;
         }
     }

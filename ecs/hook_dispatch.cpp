@@ -1,0 +1,82 @@
+#include "hook_dispatch.h"
+
+#include "world.h"
+
+namespace shoal::ecs {
+
+void HookDispatch::run_hooks(HookKind kind, const HookCall& call) {
+    if (is_held() && kind != HookKind::remove) return queue(kind, call);
+    const World::Deferral deferral(call.world);
+    run(kind, call.column->type(), call);
+}
+
+/// Called twice in the code, which saves a call for each hooked write.
+inline void HookDispatch::tell_or_queue(const HookCall& call) {
+    if (must_wait()) {
+        queue(HookKind::change, call);
+    } else {
+        run(HookKind::change, call.column->type(), call);
+    }
+}
+
+void HookDispatch::fire_changed(const HookCall& call) {
+    tell_or_queue(call);
+}
+
+void HookDispatch::fire_changed(World& world, const Column& column, const void* value, Entity entity) {
+    const World::Deferral deferral(world);
+    tell_or_queue({world, {&entity, 1}, value, &column, Removal::component});
+}
+
+/// What a hook does is told when the outermost operation ends, the rest when no delay is left.
+void HookDispatch::queue(HookKind kind, const HookCall& call) {
+    using Kind = CommandQueue::Kind;
+    CommandQueue& queue = is_running() ? commands_ : waiting_;
+    queue.push_entities(kind == HookKind::add ? Kind::added : Kind::changed, call.entities,
+                        call.column->id());
+}
+
+void HookDispatch::tell_waiting(World& world) {
+    if (waiting_.empty()) return;
+    hold(false);
+    {
+        const World::Deferral deferral(world);
+        while (!waiting_.empty()) {
+            const CommandQueue::Command told = waiting_.pop();
+            const bool is_add = told.kind == CommandQueue::Kind::added;
+            tell(world, is_add ? HookKind::add : HookKind::change, told.entities, told.components[0]);
+            waiting_.finish(told);
+        }
+    }
+    hold(is_delaying());
+}
+
+void HookDispatch::delay(World& world, bool begins) {
+    delays_ += begins ? 1 : -1u;
+    hold(is_delaying());
+    if (!is_delaying()) tell_waiting(world);
+}
+
+void HookDispatch::tell(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id) {
+    Cell run;
+    std::size_t first = 0, end = 0;  // of the run, among the entities
+    const auto fire_run = [&] {
+        if (first != end && run.column->type().has_hook(kind))
+            run_hooks(kind, {world, entities.subspan(first, end - first), run.at(), run.column,
+                             Removal::component});
+    };
+    for (std::size_t i = 0; i < entities.size(); ++i) {
+        const Cell found = archetypes_.cell(entities_.place(entities[i]), id);
+        const bool follows = first != end && found.column == run.column &&
+                             found.row == run.row + (end - first) && found.row % kBlockRows != 0;
+        if (!follows) {
+            fire_run();
+            run = found;
+            first = i;
+        }
+        end = found ? i + 1 : first;
+    }
+    fire_run();
+}
+
+}  // namespace shoal::ecs

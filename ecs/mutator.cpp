@@ -1,0 +1,251 @@
+#include "mutator.h"
+
+#include <algorithm>
+
+#include "world.h"
+
+namespace shoal::ecs {
+
+namespace {
+
+bool contains(std::span<const ComponentId> ids, ComponentId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+/// Whether `ids` names what it has at `i` earlier on.
+bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
+    return contains(ids.first(i), ids[i]);
+}
+
+}  // namespace
+
+/// Returns the row in `to`.
+inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to) {
+    const std::uint32_t to_row = to.size();
+    if (const Entity moved = from.move(entity, row, to, world_.tick())) entities_.move_to(moved, row);
+    entities_.move_to(entity, {to.index(), to_row});
+    return to_row;
+}
+
+/// One component, which the entity lacks.
+void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value) {
+    const World::Deferral deferral(world_);
+    Archetype& from = archetypes_[place.archetype];
+    Archetype& to = archetypes_.with(from, component.id);
+    const std::uint32_t row = move_row(entity, place.row, from, to);
+    Column& added = *component.column(to.index());
+    added.wrote(row, world_.tick());
+    if (added.has_values()) component.construct(added.at(row), value);
+    hooks_.fire(world_, HookKind::add, to, added, row, 1);
+}
+
+/// The pairs that exclusive ones among `ids` take the place of.
+std::span<const ComponentId> Mutator::replaced_by(std::span<const ComponentId> ids, const Archetype& from) {
+    replaced_.clear();
+    if (from.pairs().empty()) return {};
+    for (const ComponentId id : ids)
+        if (id.is_pair() && includes(components_[id].relation, exclusive) && !from.has(id))
+            for (const Archetype::Pair& pair : from.pairs(components_.type_of(id)))
+                replaced_.push_back(from.components()[pair.column]);
+    return replaced_;
+}
+
+/// Leaves out pairs whose target died since, and all but the first of an exclusive relation.
+void Mutator::keep_possible(Possible& given) {
+    const auto is_pair = [](ComponentId id) { return id.is_pair(); };
+    if (std::none_of(given.ids.begin(), given.ids.end(), is_pair)) return;
+    const PairTable& pairs = components_.pairs();
+    if (given.ids.size() == 1 && pairs.is_current(given.ids[0])) return;
+    for (std::size_t i = 0; i < given.ids.size(); ++i) {
+        const ComponentId id = given.ids[i];
+        const auto excludes_it = [&](ComponentId kept) {
+            return kept != id && components_.type_of(kept) == components_.type_of(id);
+        };
+        if (id.is_pair() && !pairs.is_current(id)) {
+            commands_.drop();
+        } else if (!id.is_pair() || !includes(components_[id].relation, exclusive) ||
+                   std::none_of(given.kept_ids.begin(), given.kept_ids.end(), excludes_it)) {
+            given.kept_ids.push_back(id);
+            given.kept_values.push_back(given.values[i]);
+        }
+    }
+    given.ids = given.kept_ids;
+    given.values = given.kept_values;
+}
+
+/// Rows that are whole now, the last ones.
+void Mutator::complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count) {
+    for (const std::uint32_t last = first + count; first < last; first += count) {
+        count = std::min(last - first, kBlockRows - first % kBlockRows);
+        for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
+            archetype.column(column).wrote(first, world_.tick());
+        for (const Column& column : archetype.columns())
+            hooks_.fire(world_, HookKind::add, archetype, column, first, count);
+    }
+}
+
+void Mutator::spawn(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
+    const World::Deferral deferral(world_);
+    Possible given{ids, values};
+    keep_possible(given);
+    Archetype& archetype = archetypes_.after(archetypes_[0], {}, given.ids);
+    const std::uint32_t row = append(entity, archetype);
+    for (std::size_t i = 0; i < given.ids.size(); ++i) {
+        const ComponentId id = given.ids[i];
+        if (components_[id].is_tag() || is_repeated(given.ids, i)) continue;
+        components_[id].construct(archetype.find(id)->at(row), given.values[i]);
+    }
+    complete_spawn(archetype, row, 1);
+}
+
+void Mutator::set(Entity entity, std::span<const ComponentId> all_ids, std::span<void* const> all_values) {
+    const World::Deferral deferral(world_);
+    Possible given{all_ids, all_values};
+    keep_possible(given);
+    const auto ids = given.ids;
+    const EntityTable::Place place = entities_.place(entity);
+    Archetype& from = archetypes_[place.archetype];
+    const auto replaced = replaced_by(ids, from);
+    if (!replaced.empty()) {
+        hooks_.tell_waiting(world_);
+        fire_removes(from, place.row, replaced);
+    }
+    Archetype& to = archetypes_.after(from, replaced, ids);
+    const std::uint32_t row = &to == &from ? place.row : move_row(entity, place.row, from, to);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const ComponentType& type = components_[ids[i]];
+        const bool is_new = !from.has(ids[i]);
+        if (is_repeated(ids, i) || (type.is_tag() && !is_new)) continue;
+        Column& column = *to.find(ids[i]);
+        column.wrote(row, world_.tick());
+        if (type.is_tag()) continue;
+        if (is_new) {
+            type.construct(column.at(row), given.values[i]);
+        } else {
+            type.overwrite(column.at(row), given.values[i]);
+        }
+    }
+    for (std::uint32_t column = 0; column < to.column_count(); ++column) {
+        const Column& written = to.column(column);
+        if (!contains(ids, written.id())) continue;
+        if (!from.has(written.id())) {
+            hooks_.fire(world_, HookKind::add, to, written, row, 1);
+        } else if (written.type().has_hook(HookKind::change) && !written.type().is_tag()) {
+            hooks_.fire_changed({world_, {&entity, 1}, written.at(row), &written, Removal::component});
+        }
+    }
+}
+
+/// Of those of `ids` that the entity in this row has.
+void Mutator::fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids) {
+    removing_ = {archetype.entities()[row], ids};
+    for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
+        if (contains(ids, archetype.components()[column]))
+            hooks_.fire(world_, HookKind::remove, archetype, archetype.column(column), row, 1);
+    removing_ = {};
+}
+
+void Mutator::remove(Entity entity, ComponentId id) {
+    const EntityTable::Place place = entities_.place(entity);
+    Archetype& from = archetypes_[place.archetype];
+    const Column* const column = id.is_pair() ? from.find(id) : components_[id].column(place.archetype);
+    if (column != nullptr) remove(entity, place.row, from, *column);
+}
+
+void Mutator::remove(Entity entity, std::uint32_t row, Archetype& from, const Column& column) {
+    const ComponentId id = column.id();
+    const World::Deferral deferral(world_);
+    hooks_.tell_waiting(world_);
+    if (column.type().has_hook(HookKind::remove)) {
+        removing_ = {entity, {&id, 1}};
+        hooks_.run_hooks(HookKind::remove,
+                         {world_, {&entity, 1}, column.at(row), &column, Removal::component});
+        removing_ = {};
+    }
+    move_row(entity, row, from, archetypes_.without(from, id));
+}
+
+void Mutator::remove(Entity entity, std::span<const ComponentId> ids) {
+    if (ids.size() == 1) return remove(entity, ids[0]);
+    const EntityTable::Place place = entities_.place(entity);
+    Archetype& from = archetypes_[place.archetype];
+    const auto has_it = [&](ComponentId id) { return from.has(id); };
+    if (std::none_of(ids.begin(), ids.end(), has_it)) return;
+    const World::Deferral deferral(world_);
+    hooks_.tell_waiting(world_);
+    fire_removes(from, place.row, ids);
+    move_row(entity, place.row, from, archetypes_.after(from, ids, {}));
+}
+
+/// on_destroy, then the pairs that end, then remove hooks.
+void Mutator::tell_of_destruction(Entity entity) {
+    if (hooks_.has_on_destroy())
+        hooks_.run_on_destroy({world_, {&entity, 1}, nullptr, nullptr, Removal::entity});
+    if (components_.pairs().is_target(entity))
+        for (const ComponentId pair : components_.pairs().of_target(entity))
+            for (const Entity source : archetypes_.entities_with(pair))
+                if (source != entity) remove(source, pair);
+    const EntityTable::Place place = entities_.place(entity);
+    const Archetype& archetype = archetypes_[place.archetype];
+    for (const Column& column : archetype.columns())
+        hooks_.fire(world_, HookKind::remove, archetype, column, place.row, 1, Removal::entity);
+}
+
+inline void Mutator::destroy_one(Entity entity, EntityTable::Place place, bool is_target) {
+    dying_ = entity;
+    Archetype& archetype = archetypes_[place.archetype];
+    bool is_heard = is_target || hooks_.has_on_destroy();
+    for (const Column& column : archetype.columns()) is_heard |= column.type().has_hook(HookKind::remove);
+    if (is_heard) {
+        tell_of_destruction(entity);
+        place = entities_.place(entity);  // it may have filled the gap that a source of its left
+    }
+    entities_.release(entity);  // before its values: their destructors may ask for it
+    if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
+    dying_ = {};
+    if (is_heard && components_.pairs().is_target(entity))
+        archetypes_.free_pairs(entity);  // or hooks asked for some
+}
+
+void Mutator::destroy(Entity entity, EntityTable::Place place) {
+    const World::Deferral deferral(world_);
+    hooks_.tell_waiting(world_);
+    if (!components_.pairs().is_target(entity)) return destroy_one(entity, place, false);
+    for (const Entity doomed : cascade(entity)) destroy_one(doomed, entities_.place(doomed), true);
+}
+
+void Mutator::destroy_all(std::span<const Entity> entities) {
+    const World::Deferral deferral(world_);
+    for (const Entity entity : entities) {
+        const EntityTable::Place place = entities_.place(entity);
+        if (place.is_somewhere()) destroy(entity, place);
+    }
+}
+
+/// The root and all that die with it, each after its own sources. Nobody moves meanwhile.
+std::vector<Entity> Mutator::cascade(Entity root) {
+    enum : std::uint8_t { unseen, open, done };
+    marks_.resize(entities_.index_count());
+    std::vector<Entity> order, stack{root};
+    while (!stack.empty()) {
+        const Entity entity = stack.back();
+        std::uint8_t& mark = marks_[entity.index];
+        if (mark != unseen) {
+            if (mark == open) order.push_back(entity);
+            mark = done;
+            stack.pop_back();
+            continue;
+        }
+        mark = open;
+        const auto first = static_cast<std::ptrdiff_t>(stack.size());
+        for (const ComponentId pair : components_.pairs().of_target(entity))
+            if (includes(components_[pair].relation, destroy_with_target))
+                for (const Entity source : archetypes_.entities_with(pair))
+                    if (marks_[source.index] == unseen) stack.push_back(source);
+        std::reverse(stack.begin() + first, stack.end());
+    }
+    for (const Entity entity : order) marks_[entity.index] = unseen;
+    return order;
+}
+
+}  // namespace shoal::ecs
