@@ -1,14 +1,14 @@
-# make                         library objects and the demo, optimised, in build/
-# make demo                    a server and two clients, one over a bad network; compares their worlds
-# make test [config=sanitize]  every test; only=ecs builds and runs just tests/ecs, only=ecs/world just
-#                              its files that begin with world; in release also the vendoring test;
-#                              config=tsan watches threads
-# make bench                   builds build/bench/*, runs nothing
+# make                         builds library objects and the demo, optimised, in build/
+# make demo                    runs a server and two clients, one over a bad network; compares their worlds
+# make test [config=sanitize]  runs all tests; only=ecs: only tests/ecs; only=ecs/world: only its files whose
+#                              name begins with world; config=tsan: with the thread sanitizer; with
+#                              config=release also tests/vendor.sh
+# make bench                   builds build/bench/*
 # make secrets                 runs ciphers, handshakes and tokens under valgrind, which reports branches and
-#                              indices on secrets
-# make fuzz                    builds build/fuzz/*, which clang's libFuzzer drives, runs nothing
-# make windows                 the libraries and the demo's server for 64-bit Windows, by mingw-w64
-# make clean
+#                              indices that depend on secrets
+# make fuzz                    builds build/fuzz/* for clang's libFuzzer
+# make windows                 builds the libraries and the demo's server for 64-bit Windows, with mingw-w64
+# make clean                   removes build/
 # CXX=clang++ selects the compiler; each compiler and config has its own object folder.
 
 ifeq ($(filter -j%,$(MAKEFLAGS)),)
@@ -35,7 +35,7 @@ endif
 
 variant := $(config)$(if $(findstring clang,$(CXX)),-clang)
 out := build/$(variant)
-# Release binaries of the default compiler have the short, documented paths.
+# Release programs of the default compiler have short paths, which the documentation names.
 bin := $(if $(filter release,$(variant)),build,$(out))
 CXXFLAGS += -std=c++20 $(flags_$(config)) $(warnings) -I. -MMD -MP
 LDFLAGS += $(filter -fsanitize=%,$(flags_$(config))) -pthread
@@ -82,13 +82,13 @@ build/fuzz/%: $(out)/tests/fuzz/%.o $(library)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS) -fsanitize=fuzzer -lgtest
 
-# The ciphers, which other tests sanitize, take most of the fuzzers' time.
+# The ciphers take most of the fuzzers' time. Other tests run them with sanitizers.
 ifeq ($(config),fuzz)
 $(out)/net/crypto/primitives.o: CXXFLAGS += -O2 -fno-sanitize=all
 endif
 
-# Tests take longer to compile than to run: they are hardly optimised, and read the headers that most of them
-# include only once. The exceptions spend their time in models of their own.
+# Most tests take longer to compile than to run, so they are compiled with little optimisation and a
+# precompiled header. The exceptions contain slow models.
 test_level := $(if $(filter sanitize,$(config)),-O0,-O1)
 slow_models := $(if $(filter sanitize,$(config)),$(patsubst %,$(out)/tests/%_test.o,ecs/race net/naive_decoder net/attacker net/ack_window))
 quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(net_support))
@@ -108,20 +108,20 @@ windows:
 
 windows_programs: $(out)/demo/server.exe
 
-# The terminal is POSIX's, and the server does without.
+# The terminal needs POSIX; the server does not use it.
 $(out)/demo/server.exe: $(out)/demo/server.o $(filter-out %/terminal.o %/view.o %/screen.o,$(demo_shared)) $(library)
 	@mkdir -p $(@D)
 	@echo link $@
 	@$(CXX) $^ -o $@ -static $(LDFLAGS) -lws2_32 -lbcrypt
 
-# Loops over bare arrays, and the same ones over queries, are compared vectorised. A loop of a few bytes takes
-# twice as long if it straddles a cache line: g++ aligns them all, clang++ lacks the flag.
+# The benchmark compares vectorised loops over plain arrays with the same loops over queries. A loop of a few
+# bytes takes twice as long if it straddles a cache line: g++ aligns them all, clang++ lacks the flag.
 $(out)/tests/bench/ecs.o: CXXFLAGS += -O3 $(if $(findstring clang,$(CXX)),,-falign-labels=32)
 
 clean:
 	rm -rf build
 
-# What compilers without 128-bit numbers and vectors get.
+# The code for compilers without 128-bit integers and vectors.
 $(out)/secrets/crypto_portable.o: CXXFLAGS += -U__SIZEOF_INT128__
 $(out)/secrets/crypto.o $(out)/secrets/crypto_portable.o: net/crypto/primitives.cpp Makefile
 	@mkdir -p $(@D)
@@ -133,7 +133,7 @@ $(out)/secrets/%: $(out)/tests/secrets/memory.o $(out)/secrets/%.o $(filter-out 
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS)
 
-# The library first: of inline functions that both have, its optimised ones stay.
+# The library comes first, so that its optimised versions of inline functions are linked.
 $(test_program): $(test_library) $(tests)
 	@mkdir -p $(@D)
 	@echo link $@

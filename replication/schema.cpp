@@ -98,7 +98,7 @@ void Schema::fail(std::string_view name, std::string_view why) {
 
 void Schema::add(SchemaComponent component) {
     if (is_used_) {
-        fail(component.name, "is declared after the schema was put to use");
+        fail(component.name, "is declared after a sender or receiver got the schema");
         stop(error_);
     }
     if (const std::string error = component.layout.finish(); !error.empty()) fail(component.name, error);
@@ -122,9 +122,9 @@ void Schema::add(SchemaComponent component) {
     const std::string name = component.name;
     components_.insert(place, std::move(component));
     if (const std::size_t bits = max_record_bits(*this); bits > kMaxRecordBytes * 8)
-        fail(name, "makes the largest entity too large to travel: all components at their maxima take " +
+        fail(name, "makes the schema too large: all components together, each at its maximum, take " +
                        std::to_string((bits + 7) / 8) + " of " + std::to_string(kMaxRecordBytes) +
-                       " bytes; declare smaller ones, with max_length() or another codec");
+                       " bytes; make some smaller, with max_length() or another codec");
 }
 
 std::uint64_t Schema::hash() const {

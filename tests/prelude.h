@@ -1,5 +1,4 @@
-// The headers that most tests include; the Makefile has the compiler read them once. Every test still
-// includes what it uses.
+// The headers that most tests include. The Makefile precompiles them. Every test still includes what it uses.
 
 #include <gtest/gtest.h>
 

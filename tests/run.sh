@@ -1,4 +1,5 @@
-# Runs a test program with a filter; all of its tests on every processor.
+# Runs a test program with a filter. Without a filter runs it once per processor, each with a part of the
+# tests.
 program=$1 filter=$2
 parts=$(nproc 2> /dev/null || echo 2)
 if [ "$filter" != '*' ] || [ "$parts" -lt 2 ]; then

@@ -1,8 +1,9 @@
 #!/bin/sh
-# The three library folders, copied alone into an empty tree, compile file by file without -I, exceptions and
-# RTTI, and the README's smallest server and client build against them, meet, and show a moving fish.
-# net/ alone is enough for the two programs of its README, which build without a warning, and talk.
-# usage: tests/vendor.sh FOLDER (emptied and used)
+# Copies the three library folders into an empty folder, and compiles each file without -I, exceptions and
+# RTTI. Builds the README's server and client with them, and checks that the client sees a moving fish. Then
+# builds the two programs of net/README.md with net/ alone, without warnings, and checks that they exchange a
+# message.
+# usage: tests/vendor.sh FOLDER (its contents are deleted)
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:?usage: tests/vendor.sh FOLDER}
@@ -17,7 +18,7 @@ cp -r "$root/ecs" "$root/net" "$root/replication" .
 # The first three C++ blocks of the README are game.h, server.cpp and client.cpp.
 awk '/^```cpp$/ { n++; name = n == 1 ? "game.h" : n == 2 ? "server.cpp" : n == 3 ? "client.cpp" : "rest"; inside = 1; next }
      /^```$/ { inside = 0 } inside { print > name }' "$root/README.md"
-port=$((20000 + $$ % 20000))  # another than the documented one, which a demo may be using
+port=$((20000 + $$ % 20000))  # not the documented port, which a demo may use
 for program in server client; do
     sed "s/40000/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
 done
@@ -27,7 +28,7 @@ output=$("$1" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconv
 END
 output=$(printf '%s\n' ecs/*.cpp net/*.cpp net/*/*.cpp replication/*.cpp |
     xargs -n 1 -P "$(nproc 2> /dev/null || echo 2)" sh compile.sh "$compiler" 2>&1) || fail "$output"
-# The README's own line, with the objects from above.
+# The command of the README, with the objects from above.
 line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s/^g++/$compiler/; s/-O2/-O0/; s|ecs/\*.*replication/\*\.cpp|*.o|")
 sh -c "$line" || fail "the README's line does not build: $line"
 "$compiler" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -I. client.cpp ./*.o -o client || fail "client does not build"
@@ -54,7 +55,7 @@ for program in echo_server echo_client; do
     sed "s/7777/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
     output=$("$compiler" -std=c++20 -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "$program.cpp" 2>&1) || fail "$program: $output"
     [ -z "$output" ] || fail "$program warns: $output"
-    # The README's own line, with the objects from above.
+    # The command of the README, with the objects from above.
     line=$(grep "^g++ .* -o $program\$" net/README.md | sed "s/^g++/$compiler/; s/-O2/-O0/")
     sh -c "$(echo "$line" | sed 's|net/\*\.cpp net/\*/\*\.cpp|../net_*.o|')" || fail "the line of net/README.md does not build: $line"
 done

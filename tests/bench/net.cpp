@@ -1,5 +1,5 @@
-// What messages cost over real sockets on this machine: CPU time, bytes, milliseconds, memory. CPU time
-// stands next to that of bare sockets, measured in the same run, in turn with ours.
+// Measures what messages cost on this machine: CPU time, bytes, latency, memory. CPU time is measured
+// alternately with that of plain sockets, in the same run.
 //
 //   build/bench/net [--mode lock|two|wire|lat|xfer|mem|idle|connect] [--kind raw|unreliable|reliable]
 //                   [--size N] [--batch N] [--round N] [--seconds S] [--reps R] [--plain]
@@ -7,43 +7,44 @@
 //                   [--repeats SHARE]
 //                   [--connect-via PORT --port PORT] [--connections N]
 //
-// Without --mode: all of them, in less than a minute, each with kinds, sizes and batches that make sense.
-// --plain: insecure connections, whose packets are tagged and not encrypted.
+// Without --mode: all modes with suitable kinds, sizes and batches, in less than a minute.
+// --plain: insecure connections, whose packets have a tag but are not encrypted.
 //
-//   lock  one thread on CPU 1 holds client and server. A round: --round messages (64), a flush after each
-//         --batch of them, the server is served until it has them all, its acks go back. CPU time of the
-//         process, system calls included, per message delivered. 0.3 S to warm up, then S seconds.
+//   lock  one thread on CPU 1 runs client and server. A round: the client sends --round messages (64), with a
+//         flush after each --batch; the server is updated until it has them all; its acks are sent. CPU time
+//         of the process, system calls included, per message delivered. 0.3 S to warm up, then S seconds.
 //         raw: 64 times sendto, then 64 times recvfrom.
-//   two   two processes, client on CPU 0, server on CPU 1, at most 512 messages outstanding; the raw
-//         sender has no such bound. Wall-clock rates on a shared machine are noise: compare CPU time.
-//   wire  60 Hz, --batch messages per tick, client to server; from second 5 to second 15. Bytes with 28 of
-//         IPv4 and UDP per datagram.
-//   lat   60 Hz, --batch messages per tick, 1,200 ticks; from sending to on_message. 5 % loss, 50 +- 10 ms
-//         each way, order kept. Both ends are serviced every millisecond, or with --tick only at 60 Hz.
-//         One repetition has --seed (1), the next one the seed after it. --repeats: of all bytes, for
-//         repeats of reliable messages (0.5).
-//   xfer  1 MiB in messages of --size bytes (1,000, at most 256,000), under the same impairment, on a
-//         fresh connection.
-//   mem   a server process with --connections idle ones (1,000): growth since before the Host was made.
-//   idle  the same server at 60 Hz, its CPU time alone.
+//   two   two processes, client on CPU 0, server on CPU 1, at most 512 messages in flight; the raw sender
+//         has no such limit. Messages per second vary much on a shared machine: compare CPU time.
+//   wire  60 Hz, --batch messages per tick, client to server, from second 5 to second 15. Bytes on the wire,
+//         with 28 bytes of IPv4 and UDP per datagram.
+//   lat   60 Hz, --batch messages per tick, 1,200 ticks. Time from sending to on_message. 5 % loss,
+//         50 +- 10 ms in each direction, order kept. Both sides are updated every millisecond, or with --tick
+//         only at 60 Hz. The first repetition has --seed (1), each next one the next seed. --repeats: part of
+//         all bytes for repeats of reliable messages (0.5).
+//   xfer  1 MiB in messages of --size bytes (1,000, at most 256,000), with the same loss and latency, on
+//         a new connection.
+//   mem   memory of a server process with --connections idle connections (1,000): growth since before
+//         the Host was made.
+//   idle  CPU time of the same server at 60 Hz, without that of the clients.
 //   connect
-//         whole handshakes, and each datagram that strangers can send to server or client: CPU time, without
-//         sockets, the best of seven times 400.
+//         whole handshakes, and each datagram that strangers can send to server or client: CPU time without
+//         sockets, the best of seven runs of 400.
 //
-// wire, lat and xfer take a LinkConditioner per direction and a clock that jumps: no sockets, the same
-// result each time. --real: sockets and the wall's clock, and the same conditioners before the sockets.
-// --connect-via: real, impaired only by somebody's UDP proxy, which sends on to --port.
+// wire, lat and xfer use a LinkConditioner per direction and a virtual clock: no sockets, and the same
+// results each time. --real: sockets and the real clock, with the same conditioners before the sockets.
+// --connect-via: real, without conditioners, over a UDP proxy that forwards to --port.
 //
-//   net.<mode>.<kind>.<size>.<what>=        the median of the repetitions; .min and .max where it varies
+//   net.<mode>.<kind>.<size>.<what>=        median of the repetitions; with .min and .max if it varies
 //   net.<mode>.<kind>.<size>x<batch>.<what>=
-//   raw.<mode>.<size>.cpu_us_per_message=   one datagram over bare sockets
-//     ratio                    CPU time per message to that of a raw datagram, median of the turns
-//     own_us_per_message       lock: CPU time less that of as many raw datagrams as were sent
-//     overhead_bytes_per_message, reverse_...   wire bytes less the message; what came back for it
+//   raw.<mode>.<size>.cpu_us_per_message=   one datagram over plain sockets
+//     ratio                    CPU time per message divided by that of a raw datagram, median of the turns
+//     own_us_per_message       lock: CPU time minus that of as many raw datagrams as were sent
+//     overhead_bytes_per_message, reverse_...   wire bytes minus the message; bytes in the other direction
 //
-// What others need for the same by the same definitions, with g++ 12 -O2 on 2 CPUs of an AMD EPYC.
-// yojimbo encrypts; its 1,000 B batch is 7. The machine's speed varies by half from hour to hour: where
-// raw differs from the first line, compare ratios, as 3.52 / 2.92.
+// Results of other libraries with the same definitions, with g++ 12 -O2 on 2 CPUs of an AMD EPYC. yojimbo
+// encrypts; its batch of 1,000 B is 7. The machine's speed varies by half from hour to hour: if raw differs
+// from the first line, compare ratios, such as 3.52 / 2.92.
 //
 //                                                          ENet 1.3.17    yojimbo 1.9.1
 //     raw.lock.32 | 1000                us/datagram        2.92 | 2.98
@@ -226,7 +227,7 @@ void print(const std::string& what, double value) {
     std::printf("%s=%s\n", what.c_str(), text_of(value).c_str());
 }
 
-/// The median, and the range if there is one. `of` says what of a measurement is meant.
+/// Prints the median, and the range if there is one. `of` returns the value of a measurement.
 template <class T, class Of>
 void print(const std::string& what, const std::vector<T>& runs, Of&& of) {
     std::vector<double> values;
@@ -242,7 +243,7 @@ struct Turn {
     Cost raw, ours;
 };
 
-/// Only two tells the ends apart.
+/// Only mode two measures the sides separately.
 bool has_ends(const Cost& cost) {
     return cost.tx_us > 0;
 }
@@ -274,8 +275,8 @@ void print_turns(const std::string& ours, const std::vector<Turn>& turns, std::s
           [&](const Turn& turn) { return turn.ours.wire_bytes - static_cast<double>(size); });
 }
 
-/// What lock and two have in common: each measurement of ours comes right after one of bare sockets, half
-/// as long, because the speed of a shared machine changes from second to second.
+/// Common part of lock and two. Each measurement follows one of plain sockets, half as long, because the
+/// speed of a shared machine changes from second to second.
 template <class Raw, class Ours>
 void run_flood(const Options& options, const char* mode, const std::vector<std::size_t>& batches, Raw&& raw,
                Ours&& ours) {
@@ -339,7 +340,7 @@ void run_wire(const Options& options) {
             }
 }
 
-/// One run per repetition, each with the next seed. Of a proxy the seed is unknown.
+/// One run per repetition, each with the next seed. The seed of a proxy is unknown.
 template <class Measure>
 auto with_seeds(const Options& options, Pace pace, Measure&& measure) {
     std::vector<decltype(measure(pace))> runs;
@@ -379,7 +380,7 @@ void run_transfer(const Options& options, bool only_ticks) {
     std::fflush(stdout);
 }
 
-/// One repetition is enough for memory; that of CPU time lasts longer instead.
+/// Memory needs only one repetition. CPU time is measured once, for a longer time.
 void run_crowd(const Options& options, bool is_memory) {
     const Duration duration =
         is_memory ? Duration(0) : from_seconds(options.duration_s.value_or(options.mode.empty() ? 2 : 5));
@@ -399,7 +400,7 @@ void run_crowd(const Options& options, bool is_memory) {
 int main(int argc, char** argv) {
     const Options options = parse(argc, argv);
     const bool is_raw = options.kind == Kind::raw;
-    // In a process that has done nothing else yet.
+    // In a new process.
     if (options.wants("mem") && !is_raw) run_crowd(options, true);
     if (options.wants("lock")) run_lock(options);
     if (options.wants("two")) run_two(options);

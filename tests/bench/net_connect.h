@@ -1,5 +1,5 @@
 #pragma once
-// What handshakes cost, and what strangers can make server and client spend: CPU time per datagram.
+// Measures CPU time per datagram of handshakes, and of datagrams that strangers can send.
 
 #include <ctime>
 
@@ -23,7 +23,7 @@ using Datagram = std::vector<std::byte>;
 
 constexpr int kRepetitions = 7;
 constexpr std::uint64_t kProtocol = 1;
-constexpr std::size_t kCount = 400;  // of each kind in a repetition
+constexpr std::size_t kCount = 400;  // datagrams of each kind per repetition
 const net::Address kServer = net::Address::ipv4(10, 0, 0, 1, 7777);
 
 inline double cpu_ns() {
@@ -50,7 +50,7 @@ Config config_with(std::uint64_t seed) {
     return config;
 }
 
-/// A client on a machine of its own, and a server with room for all.
+/// A client on a machine of its own, and the config of a server with room for all clients.
 struct Server {
     Server() : host(config(), handler, sink) {}
     static net::HostConfig config() {
@@ -68,7 +68,7 @@ struct Visitor {
     explicit Visitor(std::size_t number)
         : address(net::Address::ipv4(10, 1, std::uint8_t(number >> 8), std::uint8_t(number & 0xFF), 5000)),
           client(config_with<net::ClientConfig>(number + 2), handler, sink) {}
-    /// The request, or with a server, the connect; or the first packet.
+    /// Returns the request, the connect for a server's cookie, or the first packet.
     Datagram begin(net::Time now) {
         client.connect(kServer, {}, now);
         client.flush(now);
@@ -87,7 +87,8 @@ struct Visitor {
 
 constexpr net::Time kNow = std::chrono::seconds(100);
 
-/// The least of several: CPU nanoseconds of `act` per datagram that `prepare` made for it.
+/// Returns the CPU time of `act` per datagram that `prepare` made for it, in nanoseconds: the best of several
+/// runs.
 template <class Prepare>
 void measure(const char* name, Prepare&& prepare) {
     double best = 1e18;
@@ -101,7 +102,7 @@ void measure(const char* name, Prepare&& prepare) {
     std::fflush(stdout);
 }
 
-/// Each visitor's datagram, `change`d, goes to a fresh server that `stage` visitors have got ready.
+/// Sends each visitor's datagram, after `change`, to a new server that is prepared up to `stage`.
 template <class Make>
 void measure_server(const char* name, Make&& make) {
     measure(name, [&] {
@@ -117,7 +118,7 @@ void measure_server(const char* name, Make&& make) {
     });
 }
 
-/// A client that has got as far as `stage`: 1 request sent, 2 connect sent, 3 connected.
+/// Returns a client in a stage: 1 request sent, 2 connect sent, 3 connected.
 template <class Make>
 void measure_client(const char* name, int stage, Make&& make) {
     measure(name, [&] {

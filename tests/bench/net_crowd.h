@@ -1,6 +1,6 @@
 #pragma once
-// The workloads with many idle connections: mem and idle. The clients live in another process, with a
-// socket each.
+// The workloads with many idle connections: mem and idle. The clients run in another process, each with a
+// socket.
 
 #include <algorithm>
 #include <memory>
@@ -12,8 +12,8 @@ namespace net_bench {
 
 constexpr Duration kTick = Duration(1'000'000 / 60);
 
-/// Body of the clients' process: connects them, a few at a time, and serves them 60 times a second until
-/// the parent is gone.
+/// Main function of the clients' process: connects them, a few at a time, and updates them 60 times a second
+/// until the parent process ends.
 inline void be_a_crowd(const net::Address& server, const Setup& setup, std::uint32_t count) {
     struct Member {
         net::Socket socket = open_socket();
@@ -32,7 +32,7 @@ inline void be_a_crowd(const net::Address& server, const Setup& setup, std::uint
             members.back()->client.connect(server, {}, now);
         }
         const bool is_complete = connected == count;
-        // Those that are connected need nothing while others come in, but once per tick.
+        // While others connect, connected clients are updated once per tick only.
         const bool is_tick = now >= next;
         for (std::size_t i = is_tick ? 0 : connected; i < members.size(); ++i)
             service(members[i]->socket, members[i]->client, now);
@@ -43,16 +43,16 @@ inline void be_a_crowd(const net::Address& server, const Setup& setup, std::uint
 }
 
 struct Memory {
-    double resident = 0;  // bytes per connection, with the host itself
+    double resident = 0;  // bytes per connection, including the host itself
     double heap = 0;
 };
 
 struct CrowdCost {
     Memory memory;
-    double cpu_percent = 0;  // of one CPU, the server alone
+    double cpu_percent = 0;  // of one CPU, without the clients
 };
 
-/// A server at 60 ticks a second. Must run in a process of its own: see in_child.
+/// A server with 60 ticks per second. Must run in a process of its own: see in_child.
 inline CrowdCost crowd(Setup setup, std::uint32_t count, Duration duration) {
     raise_descriptor_limit();
     setup.max_peers = count;
@@ -77,7 +77,7 @@ inline CrowdCost crowd(Setup setup, std::uint32_t count, Duration duration) {
             service(socket, host, wall_now());
         }
     };
-    serve(std::chrono::milliseconds(1500));  // each connection has pinged, and was pinged
+    serve(std::chrono::milliseconds(1500));  // until both sides of each connection sent a ping
     const double peers = static_cast<double>(count);
     CrowdCost cost;
     cost.memory.resident = (resident_bytes() - resident_before) / peers;

@@ -1,6 +1,6 @@
 #pragma once
-// The two ends of a connection as the bench uses them. Where endpoints are made and messages are sent, and
-// so what a change of their configuration touches, is here and nowhere else.
+// The two sides of a connection in the benchmark. Only this file makes endpoints and sends messages, so
+// changes of their configuration affect no other file.
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@ inline const char* name(Kind kind) {
     return kNames[static_cast<std::size_t>(kind)];
 }
 
-/// Messages of one kind and size, and how many of them before each flush.
+/// Messages of one kind and size, and their number per flush.
 struct Load {
     Kind kind = Kind::reliable;
     std::size_t size = 32;
@@ -35,8 +35,8 @@ struct Load {
 };
 
 struct Setup {
-    bool is_plain = false;  // packets in the clear
-    bool is_flood = false;  // more than a game sends in a tick, on a path that is known to carry it
+    bool is_plain = false;  // insecure packets
+    bool is_flood = false;  // more than a game sends per tick, on a path with enough capacity
     double repeat_share = net::ConnectionConfig{}.repeat_share;
     std::uint32_t max_peers = 1;
 };
@@ -52,7 +52,7 @@ inline net::ConnectionConfig connection_config(const Setup& setup) {
     return config;
 }
 
-/// The same in every run, so that simulated ones repeat.
+/// The seed is the same in every run, so that simulated runs can be repeated.
 inline net::Seed seed(unsigned number) {
     std::mt19937 random(number);
     net::Seed seed;
@@ -81,7 +81,7 @@ inline net::Client make_client(const Setup& setup, net::Handler& handler, net::S
     return net::Client(config, handler, sink);
 }
 
-/// False when the queue is full.
+/// Returns false if the queue is full.
 inline bool send(net::Endpoint& from, net::PeerId to, Kind kind, std::span<const std::byte> message) {
     const auto channel = kind == Kind::reliable ? net::Channel::reliable : net::Channel::unreliable;
     const net::SendResult result = from.send_message(to, channel, message);
@@ -124,7 +124,7 @@ inline net::Address address_of(const net::Socket& socket) {
     return address.value();
 }
 
-/// What an end has sent since it is connected; bytes with 28 of IPv4 and UDP for each datagram.
+/// What a side has sent since it was connected; bytes with 28 of IPv4 and UDP per datagram.
 struct Sent {
     std::uint64_t datagrams = 0;
     std::uint64_t wire_bytes = 0;
@@ -136,7 +136,7 @@ inline Sent sent(const net::Endpoint& end, net::PeerId peer) {
     return {stats.packets_sent, stats.bytes_sent + 28 * stats.packets_sent};
 }
 
-/// Receives, keeps time and sends: what a program does once per tick.
+/// Receives, updates and flushes, as a program does once per tick.
 inline std::size_t service(net::Socket& socket, net::Endpoint& end, Time now) {
     const std::size_t received = net::receive_all(socket, end, now);
     end.update(now);

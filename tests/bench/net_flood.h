@@ -1,5 +1,5 @@
 #pragma once
-// The workloads that measure CPU time per message, lock and two, each also over bare sockets.
+// The workloads that measure CPU time per message: lock and two, each also over plain sockets.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,17 +14,17 @@
 
 namespace net_bench {
 
-/// CPU time of one run; of a lock run in cpu_us alone.
+/// CPU time of a run; lock sets only cpu_us.
 struct Cost {
     double cpu_us = 0;            // per message
     double tx_us = 0, rx_us = 0;  // per message sent, per message received
-    double per_second = 0;        // messages received, on the wall's clock
+    double per_second = 0;        // messages received, by the real clock
     double arrived = 1;           // share of the messages
-    double datagrams = 1;         // both ways, per message
+    double datagrams = 1;         // in both directions, per message
     double wire_bytes = 0;        // client to server, per message
 };
 
-/// Two system calls and nothing else, on 127.0.0.1.
+/// Sends and receives with one system call each, on 127.0.0.1.
 class BareSocket {
 public:
     BareSocket() : handle_(::socket(AF_INET, SOCK_DGRAM, 0)) {
@@ -60,13 +60,14 @@ private:
     std::array<std::byte, 2048> buffer_;
 };
 
-/// Sleeps until something can be read, for a millisecond at most.
+/// Waits until a datagram can be read, at most a millisecond.
 inline void wait_for(std::intptr_t handle) {
     pollfd waiting{static_cast<int>(handle), POLLIN, 0};
     poll(&waiting, 1, 1);
 }
 
-/// Runs `round`, which returns messages delivered, for 0.3 * duration to warm up and then for `duration`.
+/// Runs `round`, which returns the number of messages delivered, for 0.3 * duration to warm up, then for
+/// `duration`.
 template <class Round>
 Cost measure_rounds(Duration duration, Round&& round) {
     for (const Time end = wall_now() + duration * 3 / 10; wall_now() < end;) round();
@@ -81,7 +82,7 @@ Cost measure_rounds(Duration duration, Round&& round) {
     return cost;
 }
 
-/// `per_round` datagrams sent one by one, then received one by one.
+/// Sends `per_round` datagrams, then receives them.
 inline Cost lock_raw(std::size_t size, std::size_t per_round, Duration duration) {
     const Pin pin(1);
     BareSocket from, to;
@@ -100,7 +101,7 @@ inline Cost lock_raw(std::size_t size, std::size_t per_round, Duration duration)
 }
 
 /// Client to server in one thread. A round queues `per_round` messages, flushes after each load.batch of
-/// them, serves the server until it has them all, and then lets its acks arrive.
+/// them, updates the server until it has them all, and then delivers its acks.
 inline Cost lock(const Setup& setup, const Load& load, std::size_t per_round, Duration duration) {
     const Pin pin(1);
     net::Socket server_socket = open_socket(), client_socket = open_socket();
@@ -152,7 +153,7 @@ inline Cost lock(const Setup& setup, const Load& load, std::size_t per_round, Du
     return cost;
 }
 
-/// What the receiving process tells the other one, and is told.
+/// Memory shared by the receiving and the sending process.
 struct Progress {
     std::atomic<std::uint64_t> received = 0;
     std::atomic<bool> is_measuring = false, is_over = false, is_ready = false;
@@ -160,7 +161,8 @@ struct Progress {
     std::uint64_t rx_messages = 0;
 };
 
-/// Body of the receiving process: `receive` takes what is there and returns all messages received so far.
+/// Main function of the receiving process: `receive` reads all datagrams and returns the number of messages
+/// so far.
 template <class Receive>
 void receive_until_over(Progress& progress, std::intptr_t handle, Receive&& receive) {
     double cpu_before = 0;
@@ -180,7 +182,7 @@ void receive_until_over(Progress& progress, std::intptr_t handle, Receive&& rece
     progress.rx_messages = messages - before;
 }
 
-/// Body of the sending process: `step` offers some and returns how many so far.
+/// Main function of the sending process: `step` sends messages and returns their number so far.
 template <class Step>
 Cost send_until_over(Progress& progress, Child& receiver, Duration duration, Step&& step) {
     for (const Time end = wall_now() + duration * 3 / 10; wall_now() < end;) step();
@@ -205,7 +207,7 @@ Cost send_until_over(Progress& progress, Child& receiver, Duration duration, Ste
     return cost;
 }
 
-/// As fast as sendto takes them, from CPU 0 to CPU 1.
+/// As fast as sendto accepts datagrams, from CPU 0 to CPU 1.
 inline Cost two_raw(std::size_t size, Duration duration) {
     BareSocket from, to;
     Shared<Progress> progress;
@@ -226,8 +228,9 @@ inline Cost two_raw(std::size_t size, Duration duration) {
     });
 }
 
-/// Client on CPU 0, server on CPU 1; at most kOutstanding messages are queued or under way. Of reliable
-/// ones the server's process tells what arrived; of unreliable ones packets without fate are under way.
+/// Client on CPU 0, server on CPU 1; at most kOutstanding messages are queued or in flight. The server's
+/// process reports how many reliable messages arrived. Unreliable messages are in flight until their packet
+/// has a fate.
 inline Cost two(const Setup& setup, const Load& load, Duration duration) {
     constexpr std::uint64_t kOutstanding = 512;
     net::Socket server_socket = open_socket();

@@ -1,5 +1,5 @@
 #pragma once
-// What lies between the two ends of a paced workload, and the clock that both live by.
+// The path between the two sides of a paced workload, and their clock.
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace net_bench {
 
-/// Each way; jitter is to both sides of the delay and keeps the order.
+/// In each direction. The delay varies by +- jitter; the order is kept.
 struct Impairment {
     double loss = 0;
     double delay_ms = 0;
@@ -26,22 +26,22 @@ inline net::LinkConfig link_config(const Impairment& impairment) {
     return config;
 }
 
-/// A client and a server meet here.
+/// The interface of the paths.
 class Path {
 public:
     virtual ~Path() = default;
     virtual Time now() const = 0;
     virtual void wait_until(Time when) = 0;
-    /// Where the client finds the server.
+    /// The address to which the client connects.
     virtual net::Address server() const = 0;
     virtual net::Sink& from_client() = 0;
     virtual net::Sink& from_server() = 0;
-    /// Gives both ends what has reached them by now.
+    /// Delivers the datagrams that are due to both sides.
     virtual void carry(net::Host& host, net::Client& client) = 0;
 };
 
-/// A link conditioner per direction and a clock that jumps: no sockets, no sleeping, and the same seed
-/// gives the same run.
+/// A link conditioner per direction and a virtual clock: no sockets, no waiting; the same seed gives the same
+/// run.
 class SimulatedPath final : public Path {
 public:
     explicit SimulatedPath(const Impairment& impairment)
@@ -80,8 +80,8 @@ private:
     Time now_{1'000'000};
 };
 
-/// Sockets and the clock on the wall. Impairment, if any, holds datagrams back before they are sent, and
-/// so moves by the calls of carry(). With a proxy, the client sends to that port of this machine.
+/// Sockets and the real clock. Loss and delay are applied before sending, in the calls of carry(). With a
+/// proxy, the client sends to that port of this machine.
 class SocketPath final : public Path {
 public:
     SocketPath(const Impairment& impairment, std::uint16_t port, std::uint16_t proxy_port)

@@ -1,6 +1,6 @@
 #pragma once
-// What a bench asks of its process: CPU time, memory, a CPU of its own, children. POSIX; pinning and
-// memory only where the system is Linux.
+// Process functions of the benchmarks: CPU time, memory, pinning to a CPU, child processes. POSIX; pinning
+// and memory only on Linux.
 
 #include <sched.h>
 #include <signal.h>
@@ -51,7 +51,7 @@ inline Duration from_seconds(double value) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }
 
-/// User and system time of this process.
+/// User and system CPU time of this process.
 inline double cpu_us() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -61,7 +61,7 @@ inline double cpu_us() {
     return us(usage.ru_utime) + us(usage.ru_stime);
 }
 
-/// Pins the calling thread while it lives. Where that is not possible, nothing happens.
+/// Pins the calling thread to a CPU while this object lives; no effect where that is not possible.
 class Pin {
 public:
     explicit Pin([[maybe_unused]] int cpu) {
@@ -88,7 +88,7 @@ private:
 #endif
 };
 
-/// Resident memory in bytes; 0 where the system does not say.
+/// Resident memory in bytes; 0 if unknown.
 inline double resident_bytes() {
     constexpr std::string_view kField = "VmRSS:";
     std::ifstream status("/proc/self/status");
@@ -97,7 +97,7 @@ inline double resident_bytes() {
     return 0;
 }
 
-/// Bytes in use on the heap; 0 where the library does not say.
+/// Bytes in use on the heap; 0 if unknown.
 inline double heap_bytes() {
 #ifdef __GLIBC__
 #if __GLIBC_PREREQ(2, 33)
@@ -108,7 +108,7 @@ inline double heap_bytes() {
     return 0;
 }
 
-/// As many descriptors as the system lets this process have.
+/// Raises the limit of file descriptors to the maximum.
 inline void raise_descriptor_limit() {
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -116,7 +116,7 @@ inline void raise_descriptor_limit() {
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// A child process that runs `fn` and ends. It is killed when this goes out of scope before that.
+/// A child process that runs `fn`. The destructor kills it if it still runs.
 class Child {
 public:
     template <class Fn>
@@ -136,7 +136,7 @@ public:
         kill(pid_, SIGKILL);
         waitpid(pid_, nullptr, 0);
     }
-    /// Whether it ended well.
+    /// Waits for its end. Returns whether it succeeded.
     bool wait() {
         int status = 0;
         const bool is_gone = waitpid(pid_, &status, 0) == pid_;
@@ -148,7 +148,7 @@ private:
     pid_t pid_ = 0;
 };
 
-/// A T that this process and its later children see.
+/// A T in memory that this process shares with its later children.
 template <class T>
 class Shared {
 public:
@@ -168,14 +168,14 @@ private:
     T* value_ = nullptr;
 };
 
-/// What `fn` returns in a process of its own, in which nothing ran before.
+/// Runs `fn` in a new process, and returns its result.
 template <class Fn>
 auto in_child(Fn&& fn) {
     using T = decltype(fn());
     static_assert(std::is_trivially_copyable_v<T>);
     Shared<T> result;
     Child child([&] { *result = fn(); });
-    if (!child.wait()) std::exit(2);  // the child has said why
+    if (!child.wait()) std::exit(2);  // the child has printed the reason
     return *result;
 }
 

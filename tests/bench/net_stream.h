@@ -1,5 +1,5 @@
 #pragma once
-// The paced workloads, 60 ticks a second over a Path: wire, lat, xfer.
+// The paced workloads, with 60 ticks per second over a Path: wire, lat, xfer.
 
 #include <algorithm>
 #include <cstring>
@@ -17,14 +17,14 @@ constexpr std::uint64_t kLatencyTicks = 1200;
 /// How a paced run is driven.
 struct Pace {
     bool is_simulated = true;
-    bool only_ticks = false;       // both ends are serviced once per tick, not every millisecond
-    Impairment impairment;         // in this process
+    bool only_ticks = false;       // both sides are updated once per tick, not every millisecond
+    Impairment impairment;         // simulated in this process
     std::uint16_t port = 0;        // the server's; 0: any
     std::uint16_t proxy_port = 0;  // 0: no proxy
     Setup setup;
 };
 
-/// A connected client and server, and the path between them. `inbox` is the server's.
+/// A connected client and server, and the path between them. `inbox` belongs to the server.
 class Stream {
 public:
     Stream(const Pace& pace, Inbox& inbox)
@@ -41,8 +41,9 @@ public:
         });
     }
 
-    /// Services both ends; `tick(n)` is called for n = 0, 1, 2 ... 60 times a second, between receiving
-    /// and sending, until it returns false. Every service calls `polled()` too, which may end it as well.
+    /// Updates both sides. Calls `tick(n)` for n = 0, 1, 2 ... 60 times per second, between receiving and
+    /// sending, until it returns false. Every update also calls `polled()`, which ends the run if it returns
+    /// false.
     template <class Tick, class Polled>
     void run(Tick&& tick, Polled&& polled) {
         begin();
@@ -70,7 +71,7 @@ public:
         return net_bench::send(client_, client_.server(), kind, message);
     }
     Time now() const { return path_->now(); }
-    /// Since begin().
+    /// Time since begin().
     Duration elapsed() const { return path_->now() - start_; }
     Sent forward() const { return sent(client_, client_.server()); }
     Sent reverse() const { return sent(host_, inbox_.peer); }
@@ -89,7 +90,7 @@ private:
     net::Host host_;
     net::Client client_;
     Time start_{0};
-    Time poll_{0};  // when both ends are serviced next
+    Time poll_{0};  // time of the next update
 };
 
 /// Per message.
@@ -124,7 +125,7 @@ inline WireCost wire(const Pace& pace, const Load& load) {
             static_cast<double>(reverse.datagrams) / messages};
 }
 
-/// Messages that start with the time at which they were sent.
+/// Messages that begin with the time of sending.
 struct TimedInbox : Inbox {
     const Stream* stream = nullptr;
     std::vector<double> latencies_ms;
@@ -159,7 +160,7 @@ inline Latency latency(const Pace& pace, const Load& load) {
                 std::memcpy(message.data(), &now_us, sizeof now_us);
                 if (!stream.send(load.kind, message)) fail("lat: the queue is full");
             }
-            // What has not arrived ten seconds after the last one is lost.
+            // Messages that have not arrived ten seconds after the last one are lost.
             return tick < kLatencyTicks + 10 * kTicksPerSecond;
         },
         [&] { return inbox.messages < expected; });
@@ -185,7 +186,7 @@ struct Transfer {
     double wire_bytes = 0;  // client to server
 };
 
-/// 1 MiB in messages of up to `load.size` bytes, offered whenever the queue takes one.
+/// Sends 1 MiB in messages of up to `load.size` bytes, whenever the queue has room.
 inline Transfer transfer(const Pace& pace, const Load& load) {
     Inbox inbox;
     Stream stream(pace, inbox);

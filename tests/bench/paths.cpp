@@ -1,14 +1,14 @@
-// The rate controller of net/ over a family of simulated paths: a server sends state to its clients, each
-// path and seed for a minute of virtual time. The same seeds give the same output. See
-// tests/net/support/paths.h for the paths and the exact meaning of what is measured.
+// Runs the rate controller of net/ over a family of simulated paths: a server sends state to its clients for
+// a minute of virtual time per path and seed. The same seeds give the same output. tests/net/support/paths.h
+// defines the paths and the measurements.
 //
 //   build/bench/paths [--only PREFIX[,PREFIX...]] [--seeds FIRST:COUNT] [--duration S] [--part I/N]
 //                     [--jobs N] [--each] [--table] [--list]
 //
-// --only: paths whose group.name begins like that. --seeds: 1:3. --duration: 60; paths that say otherwise
-// keep theirs. --part 2/3: the second of every three paths, to run several processes. --jobs: threads, 1.
-// --each: also a line for each seed. --table: a row for each path instead. --list: names only.
-// CPU time goes to standard error.
+// --only: paths whose group.name begins with PREFIX. --seeds: default 1:3. --duration: default 60; some paths
+// have a duration of their own. --part 2/3: the second of every three paths, to run several processes.
+// --jobs: threads, default 1. --each: also a line per seed. --table: instead a row per path. --list: only the
+// names. CPU time is printed to standard error.
 //
 //   paths.<group>.<name>.<metric>.<median|worst|best>=   over the seeds
 //   paths.<group>.<name>.<metric>.seed<N>=               with --each
@@ -16,21 +16,21 @@
 //   paths.<group>.all.fair=                              share of runs in which each of two flows has 40 to
 //                                                        60 %, of eight 50 to 170 % of an equal share
 //
-//   good     goodput divided by the target, from second 3 on. The target is the demand less the loss, and the
-//            goodput the state that was accepted; or, if the flows want more than the link carries, its
-//            capacity and the bytes of datagrams that it passed.
+//   good     goodput divided by the target, from second 3 on. The target is the demand minus the loss, and
+//            the goodput is the state that was accepted. If the flows want more than the link carries, the
+//            target is its capacity, and the goodput the bytes of datagrams that it passed.
 //   first    the same, seconds 3 to 5; minute: the same, from the start to the end
-//   when     seconds until goodput over a sliding second first reached 85 % of the target; 1 is the least
+//   when     seconds until goodput over a sliding second first reached 85 % of the target; at least 1
 //   q50 ...  waiting time in the bottleneck, ms, from second 3 on
 //   drop     share of datagrams that the bottleneck dropped, from second 10 on
-//   msg50 .. age of the server's reliable messages at delivery, ms; up99: of the clients'
+//   msg50 .. age of the server's reliable messages at delivery, ms; up99: of the clients' messages
 //   gap      longest time without accepted state, ms, from second 3 on
-//   low, high  smallest and largest share of a flow, 1 is fair
-//   ours     share of the bytes that are not the CUBIC flow's
+//   low, high  smallest and largest share of a flow; 1 is fair
+//   ours     share of the bytes that do not belong to the CUBIC flow
 //   resume   seconds from the event (jump, end of a stall, change) until goodput over a second is at least
 //            50 % of the target for good
 //   settled  seconds from the event until the wait is under 100 ms, and in the median of the second after
-//   rise     seconds from the event until goodput over a second is 85 % of the new target; 1 is the least
+//   rise     seconds from the event until goodput over a second is 85 % of the new target; at least 1
 //   cut      1: a connection ended
 
 #include <algorithm>
@@ -92,7 +92,7 @@ const Metric& metric(std::string_view name) {
     return *std::find_if(kMetrics.begin(), kMetrics.end(), [&](const Metric& m) { return m.name == name; });
 }
 
-/// Measured values, the best one first.
+/// Measured values, sorted from best to worst.
 std::vector<double> values(const Metric& metric, const std::vector<Outcome>& outcomes) {
     std::vector<double> result;
     for (const Outcome& outcome : outcomes)
@@ -120,7 +120,7 @@ bool is_fair(const Outcome& outcome) {
 
 struct Row {
     PathSpec path;
-    std::vector<Outcome> outcomes;  // one for each seed
+    std::vector<Outcome> outcomes;  // one per seed
 };
 
 void measure(std::vector<Row>& rows, const Options& options) {
@@ -189,7 +189,7 @@ void print_group(const std::string& group, const std::vector<Outcome>& outcomes)
         std::printf("paths.%s.all.fair=%.4g\n", group.c_str(), fair_part(outcomes));
 }
 
-/// A number, or a dash if there is none.
+/// Returns a number as text, or a dash if there is none.
 std::string cell(double value, const char* format) {
     if (std::isnan(value)) return "-";
     std::array<char, 32> text;
@@ -203,7 +203,7 @@ void print_table_head() {
                 "gap", "gapw", "low", "ours", "resume", "settle", "rise");
 }
 
-/// A line of medians; in a group's line the worst tenth stands where a path has the worst.
+/// Prints a line of medians and worst values; for a group the limit of the worst tenth instead of the worst.
 void print_table_line(const std::string& name, const std::vector<Outcome>& outcomes, bool is_group) {
     const auto middle = [&](const char* what, const char* format) {
         return cell(median(values(metric(what), outcomes)), format);
@@ -241,7 +241,7 @@ bool parse(std::string_view text, Number& number) {
     return error == std::errc() && end == text.data() + text.size();
 }
 
-/// Two numbers with `separator` between them.
+/// Reads two numbers with `separator` between them.
 template <class First, class Second>
 bool parse(std::string_view text, char separator, First& first, Second& second) {
     const std::size_t at = text.find(separator);

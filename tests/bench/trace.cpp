@@ -1,17 +1,17 @@
-// Replays a recorded workload through a World, Sender, connection and Receiver, and compares the
-// two worlds bit for bit whenever the receiving one is complete.
+// Replays a recorded workload through a World, Sender, connection and Receiver. Compares the two worlds bit
+// by bit whenever the client is complete.
 //
 //   build/bench/trace --format cubes|q3 FILE [--distance D] [--loss P] [--seed S] [--frames N] [--udp]
 //
 //   trace.frames                            frames replayed
-//   trace.frames_compared                   of these: the receiver was complete, and was compared
-//   trace.mismatches                        frames compared that differed
-//   trace.bytes_per_frame.mean|median|p99   state payload, with its tick, mark and flags
-//   trace.datagram_bytes_per_frame.mean     everything to the client, with 28 B of IP and UDP each
-//   trace.encode_us_per_frame               CPU time: changes to shadow, choose, encode, send
-//   trace.decode_us_per_frame               CPU time: receive, decode, apply to the world
-//   trace.allocations_per_frame             both sides, in the second half of the frames
-// Byte counts leave out the frames that have no baseline. The exit code is 1 after a mismatch.
+//   trace.frames_compared                   frames at which the client was complete: the worlds were compared
+//   trace.mismatches                        compared frames at which the worlds differed
+//   trace.bytes_per_frame.mean|median|p99   state payload with its header
+//   trace.datagram_bytes_per_frame.mean     all datagrams to the client, with 28 B of IP and UDP each
+//   trace.encode_us_per_frame               CPU time of the server: update the shadow, encode, send
+//   trace.decode_us_per_frame               CPU time of the client: receive, decode, apply to the world
+//   trace.allocations_per_frame             of both sides, in the second half of the frames
+// Byte counts do not include frames without a baseline. The exit code is 1 after a mismatch.
 
 #include <ctime>
 
@@ -111,13 +111,13 @@ double cpu_us() {
 }
 
 struct Held {
-    std::size_t frame = 0;  // after which it was sent
+    std::size_t frame = 0;  // the frame after which it was sent
     std::size_t size = 0;
     std::array<std::byte, net::kMaxDatagramBytes> bytes;
 };
 
-/// One direction: holds what is sent until it is carried over, losing some, through memory or a
-/// pair of real sockets.
+/// One direction: stores datagrams until they are delivered, in memory or over a pair of real sockets; loses
+/// some.
 class Link final : public net::Sink {
 public:
     Link(const Options& options, std::uint64_t stream, net::Address from, net::Socket* sender,
@@ -139,7 +139,7 @@ public:
         std::copy(datagram.begin(), datagram.end(), held.bytes.begin());
     }
 
-    /// Carries what was sent at or before `frame`.
+    /// Delivers the datagrams that were sent at or before `frame`.
     void carry(std::ptrdiff_t last_frame, net::Endpoint& to, net::Time now) {
         std::size_t count = 0;
         while (count < held_ && static_cast<std::ptrdiff_t>(queue_[count].frame) <= last_frame) ++count;
@@ -154,7 +154,7 @@ public:
             net::Address sender;
             for (int tries = 0; tries < 1'000'000; ++tries) {
                 net::Result<std::size_t> size = receiver_->receive(buffer, sender);
-                if (!size) continue;  // loopback delivers at once, but not always within one call
+                if (!size) continue;  // loopback is fast, but may need several calls
                 to.receive(sender, std::span(buffer).first(size.value()), now);
                 break;
             }
@@ -264,7 +264,7 @@ Result replay(Workload& workload, const Options& options) {
         server.tick(now);
         const double encoded = cpu_us();
         down.carry(static_cast<std::ptrdiff_t>(frame), client.endpoint(), now);
-        static_cast<void>(client.send_message(net::Channel::unreliable, input));  // what a player does
+        static_cast<void>(client.send_message(net::Channel::unreliable, input));  // as the input of a player
         client.update(now);
         const double decoded = cpu_us();
         if (counted) {
@@ -274,7 +274,7 @@ Result replay(Workload& workload, const Options& options) {
         result.encode_us += encoded - start;
         result.decode_us += decoded - encoded;
         if (!client.is_connected()) fail("connection lost: " + client.failure());
-        // In a frame without changes nothing is sent: then the state of the last change still holds.
+        // In a frame without changes nothing is sent, and the state of the last change is still valid.
         const auto complete = client.receiver().complete();
         return complete && !replication::is_newer(server.sender().shadow().last_change(), complete->tick);
     };
@@ -295,7 +295,7 @@ Result replay(Workload& workload, const Options& options) {
         result.last_compared = complete;
         if (complete) compare();
     }
-    // What was lost of the last frames is repaired while the world stands still.
+    // Lost changes of the last frames are sent again while the world does not change.
     for (std::size_t extra = 0; extra < 400 && !result.last_compared; ++extra) {
         const std::size_t frame = result.frames + extra;
         result.last_compared = run_frame(frame, static_cast<std::ptrdiff_t>(frame) - 6, false);

@@ -1,16 +1,19 @@
 #pragma once
-// Recorded workloads. Both formats are little-endian.
+// Files of recorded workloads. Both formats are little-endian.
 //
-// Cubes: frames at 60 Hz without a header, each 901 times 8 i32: the index 0..3 of a quaternion's
-// largest component and the three others in 0..511, the position x and y in +-131072 and z in 0..16383,
-// and whether the player touches the cube.
+// Cubes: frames at 60 Hz without a header. A frame has 901 cubes of 8 i32: the index 0..3 of the largest
+// component of the orientation (a quaternion), the three other components in 0..511, the position x and y in
+// +-131072 and z in 0..16383, and whether the player touches the cube.
 //
-// Quake III: "Q3T1", u32 fields (51), u32 snapshots, u32 baselines; per field u8 kind, u8 bits and 22
-// characters of name; per baseline u16 number and 51 u32; per snapshot u32 message number, i32 time in
-// ms, u8 distance to the acknowledged message that the game encoded against (0: none), u8 flags, u16
-// entities, u16 removed, u16 changed, u32 bits of the game's own encoding, 8 bytes; a u16 per removed
-// entity; per changed one u16 number, u8 starts from zeros, u64 mask of fields and a u32 for each of
-// them, rising; then the game's own encoding, its bits rounded up to bytes.
+// Quake III:
+//   header         "Q3T1", u32 number of fields (51), u32 number of snapshots, u32 number of baselines
+//   each field     u8 kind, u8 bits, 22 characters of name
+//   each baseline  u16 number of the entity, 51 u32
+//   each snapshot  u32 message number, i32 time in ms, u8 distance to the acknowledged message that the
+//                  game used as baseline (0: none), u8 flags, u16 entities, u16 removed, u16 changed, u32
+//                  bits of the game's own encoding, 8 unused bytes; a u16 per removed entity; per changed
+//                  entity a u16 number, u8 starts from zeros, u64 mask of fields, and a u32 per field in the
+//                  mask, rising; then the bytes of the game's own encoding
 
 #include <array>
 #include <cstdint>
@@ -25,7 +28,7 @@ namespace trace {
 
 inline constexpr std::size_t kCubes = 901;
 
-/// 28,832 bytes a frame: {orientation_largest, orientation[3], position[3], interacting} per cube.
+/// 28,832 bytes per frame: {orientation_largest, orientation[3], position[3], interacting} per cube.
 struct CubesTrace {
     using Cube = std::array<std::int32_t, 8>;
     std::vector<std::array<Cube, kCubes>> frames;
@@ -39,7 +42,7 @@ struct QuakeTrace {
         std::uint16_t number;
         bool is_new;  // starts from zeros
         std::uint64_t mask;
-        State values;  // where the mask has a bit
+        State values;  // of the fields in the mask
     };
     struct Snapshot {
         std::uint32_t message = 0;
@@ -57,7 +60,7 @@ inline std::optional<std::string> read_file(const std::string& path) {
     return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-/// Little-endian numbers from a string; ok() is cleared past its end.
+/// Reads little-endian numbers from a string. A read past the end makes ok() false.
 class Bytes {
 public:
     explicit Bytes(const std::string& bytes) : bytes_(bytes) {}

@@ -1,6 +1,6 @@
 #pragma once
-// The traces as worlds: components declared through the public schema, one frame applied at a time,
-// and the comparison of a replica with the trace.
+// Traces as worlds: declares the components, applies one frame at a time, and compares replicas with the
+// trace.
 
 #include <bit>
 #include <cstdint>
@@ -18,21 +18,21 @@ using shoal::replication::field;
 using shoal::replication::Replicated;
 using shoal::replication::Schema;
 
-/// What the bench needs of a workload. Entities are numbered as in the trace.
+/// The interface of a workload. Entities have the numbers of the trace.
 class Workload {
 public:
     virtual ~Workload() = default;
     virtual void describe(Schema& schema) const = 0;
     virtual std::size_t frame_count() const = 0;
     virtual double frames_per_second() const = 0;
-    /// Whether the frame counts in the means.
+    /// Returns whether the frame counts in the means.
     virtual bool is_counted(std::size_t frame) const = 0;
-    /// The frame whose ack has arrived when `frame` is encoded; none yet: -1.
+    /// Returns the frame whose ack has arrived when `frame` is encoded; -1: none yet.
     virtual std::ptrdiff_t acked_at(std::size_t frame, std::size_t distance) const = 0;
     virtual void apply(ecs::World& world, std::size_t frame) = 0;
-    /// By number; null where there is none. As of the last apply().
+    /// The entities by number, after the last apply(); null: no entity.
     const std::vector<ecs::Entity>& entities() const { return entities_; }
-    /// Whether `replica`, in another world, equals entity `number` of the last applied frame.
+    /// Returns whether `replica`, in another world, equals entity `number` of the last applied frame.
     virtual bool equals(const ecs::World& world, ecs::Entity replica, std::size_t number) const = 0;
 
 protected:
@@ -68,7 +68,7 @@ public:
     }
     std::size_t frame_count() const override { return trace_.frames.size(); }
     double frames_per_second() const override { return 60; }
-    /// Records 7 to the last: those that have a baseline at distance 6.
+    /// Frames 7 (counted from 0) to the last: they have a baseline at distance 6.
     bool is_counted(std::size_t frame) const override { return frame >= 7; }
     std::ptrdiff_t acked_at(std::size_t frame, std::size_t distance) const override {
         return static_cast<std::ptrdiff_t>(frame) - static_cast<std::ptrdiff_t>(distance);
@@ -79,7 +79,7 @@ public:
         if (entities_.empty())
             for (std::size_t i = 0; i < kCubes; ++i)
                 entities_.push_back(world.spawn(orientation(i), position(i), interacting(i), Replicated{}));
-        for (std::size_t i = 0; i < kCubes && frame > 0; ++i) {  // what sleeps is not written
+        for (std::size_t i = 0; i < kCubes && frame > 0; ++i) {  // a cube that did not change is not written
             if (cube(i) == trace_.frames[frame - 1][i]) continue;
             world.set(entities_[i], orientation(i));
             world.set(entities_[i], position(i));
@@ -161,7 +161,7 @@ struct Misc {
     Id16 frame;
 };
 
-/// All 51 fields of an entity, as the components that a game would make of them.
+/// All 51 fields of an entity, grouped in components as in a game.
 struct QuakeEntity {
     Trajectory<0> position;
     Trajectory<1> angles;
@@ -173,7 +173,7 @@ struct QuakeEntity {
     Misc misc;
 };
 
-/// The fields in the trace's order, each as a reference into an entity.
+/// References to the fields of an entity, in the order of the trace.
 template <class Entity, class Visit>
 void for_each_quake_field(Entity& e, Visit&& v) {
     v(e.position.time), v(e.position.base[0]), v(e.position.base[1]), v(e.position.delta[0]);
@@ -212,7 +212,7 @@ public:
     std::size_t frame_count() const override { return trace_.snapshots.size(); }
     double frames_per_second() const override { return 30; }
     bool is_counted(std::size_t frame) const override { return trace_.snapshots[frame].distance != 0; }
-    /// At the recorded distance; the newest ack is never taken back.
+    /// The newest earlier frame that is at least the recorded distance back.
     std::ptrdiff_t acked_at(std::size_t frame, std::size_t) const override {
         const QuakeTrace::Snapshot& snapshot = trace_.snapshots[frame];
         if (snapshot.distance == 0) return -1;
@@ -266,7 +266,7 @@ private:
             field = static_cast<T>(bits);
         }
     }
-    /// Field by field, as bits.
+    /// Compares each field as bits.
     template <class T>
     static bool same(const ecs::World& world, ecs::Entity replica, const T& expected) {
         const T* value = world.try_get<T>(replica);

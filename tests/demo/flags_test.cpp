@@ -49,7 +49,7 @@ TEST(Flags, HelpNamesEachFlag) {
         EXPECT_NE(example.flags.help().find(name), std::string::npos) << name;
 }
 
-TEST(Flags, RefuseWhatIsNoValueOfTheirs) {
+TEST(Flags, RefuseInvalidValues) {
     for (const char* value : {"", " 1", "1 ", "1x", "-1", "65536", "0x10", "99999999999999999999", "1.5"}) {
         Example example;
         EXPECT_EQ(example.parse({"--port", value}), Flags::Outcome::bad) << value;
@@ -64,7 +64,7 @@ TEST(Flags, RefuseWhatIsNoValueOfTheirs) {
     }
 }
 
-TEST(Flags, SayWhichIsUnknownOrIncomplete) {
+TEST(Flags, ReportUnknownAndIncompleteFlagsInOneLine) {
     for (const auto& arguments : {std::initializer_list<const char*>{"--nmae", "x"},
                                   {"stray"},
                                   {"--name"},

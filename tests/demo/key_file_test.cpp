@@ -12,7 +12,7 @@
 namespace shoal::demo {
 namespace {
 
-/// An empty folder for as long as it lives.
+/// An empty folder. The destructor removes it.
 struct Folder {
     Folder() {
         std::string name = (std::filesystem::temp_directory_path() / "shoal_key_XXXXXX").string();
@@ -30,7 +30,7 @@ struct Folder {
     std::filesystem::path path;
 };
 
-TEST(KeyFile, TheFirstStartMakesAKeyThatOnlyItsOwnerReadsAndLaterOnesKeepIt) {
+TEST(KeyFile, FirstStartMakesAKeyThatOnlyItsOwnerCanReadAndLaterStartsReuseIt) {
     const Folder folder;
     const auto made = load_or_make_private_key(folder.file("server.key"));
     ASSERT_TRUE(made.key) << made.why;
@@ -46,7 +46,7 @@ TEST(KeyFile, TheFirstStartMakesAKeyThatOnlyItsOwnerReadsAndLaterOnesKeepIt) {
               net::public_key(*made.key));
 }
 
-TEST(KeyFile, PublicKeysComeBack) {
+TEST(KeyFile, PublicKeyIsReadAsItWasWritten) {
     const Folder folder;
     const net::PublicKey key = net::public_key(*load_or_make_private_key(folder.file("server.key")).key);
     ASSERT_TRUE(write_public_key(folder.file("server.pub"), key));
@@ -54,7 +54,7 @@ TEST(KeyFile, PublicKeysComeBack) {
     EXPECT_FALSE(write_public_key(folder.file("none/server.pub"), key));
 }
 
-TEST(KeyFile, WhatIsNoKeyIsNamedInOneLine) {
+TEST(KeyFile, ErrorsNameTheFileInOneLine) {
     const Folder folder;
     const auto expect_why = [](const std::string& why, const std::string& path) {
         EXPECT_NE(why.find(path), std::string::npos) << why;
@@ -70,7 +70,7 @@ TEST(KeyFile, WhatIsNoKeyIsNamedInOneLine) {
         EXPECT_FALSE(read_token(path).key);
         expect_why(read_token(path).why, path);
         std::ifstream file(path);
-        EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text) << "left alone";
+        EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text) << "the file must not change";
     }
     expect_why(read_public_key(folder.file("missing")).why, folder.file("missing"));
     expect_why(read_token(folder.file("missing")).why, folder.file("missing"));
@@ -78,7 +78,7 @@ TEST(KeyFile, WhatIsNoKeyIsNamedInOneLine) {
     expect_why(load_or_make_private_key(folder.path.string()).why, folder.path.string());
 }
 
-TEST(KeyFile, TokensComeBackAsTheBackendPrintedThem) {
+TEST(KeyFile, TokenIsReadAsTheBackendPrintedIt) {
     const Folder folder;
     const std::array servers = {net::Address::ipv4(127, 0, 0, 1, 40000)};
     const net::TokenRequest request{.protocol_id = 1,
@@ -97,7 +97,7 @@ TEST(KeyFile, TokensComeBackAsTheBackendPrintedThem) {
     EXPECT_EQ(token->server_key, issued->server_key);
 }
 
-TEST(KeyFile, LiesBesideTheProgram) {
+TEST(KeyFile, IsInTheFolderOfTheProgram) {
     EXPECT_EQ(beside("build/demo/server", "server.key"), "build/demo/server.key");
     EXPECT_EQ(beside("server", "server.key"), "server.key");
 }

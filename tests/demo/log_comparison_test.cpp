@@ -26,7 +26,7 @@ std::string error_of(const std::string& text) {
     return error;
 }
 
-TEST(LogComparison, ReadsWhatIsWellFormed) {
+TEST(LogComparison, ReadsOnlyWellFormedLogs) {
     EXPECT_EQ(error_of(line(1) + "\n" + line(2) + "\n" + line(9) + "\n"), "");
     EXPECT_NE(error_of(""), "");
     EXPECT_NE(error_of(line(2) + "\n" + line(2) + "\n"), "");
@@ -52,7 +52,7 @@ TEST(LogComparison, FindsADifference) {
     EXPECT_NE(compare_logs(log(1, 100), client, 90).error.find("worlds differ"), std::string::npos);
 }
 
-TEST(LogComparison, WantsTheLastTickAndEnoughOfThem) {
+TEST(LogComparison, FailsIfTheLastTickOrTooManyTicksAreMissing) {
     EXPECT_NE(compare_logs(log(1, 100), log(1, 99), 90).error.find("100"), std::string::npos);
     EXPECT_NE(compare_logs(log(1, 100), log(1, 101), 90).error.find("101"), std::string::npos);
     EXPECT_NE(compare_logs(log(50, 100), log(49, 100), 90).error.find("49"), std::string::npos);
@@ -62,7 +62,7 @@ TEST(LogComparison, WantsTheLastTickAndEnoughOfThem) {
     EXPECT_EQ(compare_logs(log(1, 100), client, 80).error, "");
 }
 
-TEST(LogComparison, FindsValues) {
+TEST(LogComparison, FindsTheValueOfAKey) {
     EXPECT_EQ(value_of("summary entities=12 kB/s=3.5 name=a b=c", "entities"), "12");
     EXPECT_EQ(value_of("summary entities=12 kB/s=3.5 name=a b=c", "kB/s"), "3.5");
     EXPECT_EQ(value_of("summary entities=12 kB/s=3.5 name=a b=c", "name"), "a b=c");

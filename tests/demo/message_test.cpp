@@ -17,20 +17,20 @@ void refuse_prefixes(const std::vector<std::byte>& message, Read read) {
     }
 }
 
-TEST(Message, ComesBackAsWritten) {
+TEST(Message, IsReadAsItWasWritten) {
     EXPECT_EQ(read_name(write_name("Nemo")), "Nemo");
     EXPECT_EQ(read_steer(write_steer(Direction::left)), Direction::left);
     EXPECT_EQ(read_creature(write_creature(0x12345678)), 0x12345678u);
 }
 
-TEST(Message, BytesStayAsTheyAre) {
+TEST(Message, BytesAreFixed) {
     EXPECT_EQ(write_creature(0x12345678),
               (std::vector<std::byte>{std::byte{'c'}, std::byte{0x78}, std::byte{0x56}, std::byte{0x34},
                                       std::byte{0x12}}));
     EXPECT_EQ(write_steer(Direction::up), (std::vector<std::byte>{std::byte{'s'}, std::byte{1}}));
 }
 
-TEST(Message, RefusesOtherLengths) {
+TEST(Message, WrongLengthsAreRefused) {
     refuse_prefixes(write_steer(Direction::up), read_steer);
     refuse_prefixes(write_creature(1), read_creature);
     refuse_prefixes(write_name("N"), read_name);
@@ -41,14 +41,14 @@ TEST(Message, RefusesOtherLengths) {
     EXPECT_FALSE(read_name(longer));
 }
 
-TEST(Message, RefusesOtherKindsAndDirections) {
+TEST(Message, WrongKindsAndDirectionsAreRefused) {
     EXPECT_FALSE(read_steer(write_name("s")));
     EXPECT_FALSE(read_name(write_steer(Direction::up)));
     for (int direction = 5; direction < 256; ++direction)
         EXPECT_FALSE(read_steer(std::vector<std::byte>{std::byte{'s'}, static_cast<std::byte>(direction)}));
 }
 
-TEST(Message, NamesAreCutAndPrintable) {
+TEST(Message, NamesAreCutAndMadePrintable) {
     EXPECT_EQ(read_name(write_name(std::string(40, 'x'))), std::string(16, 'x'));
     std::string hostile = "\x1b[2J\r\n\x7f\x9b\xff ok";
     hostile[3] = '\0';

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A perfect wire: datagrams wait here for the other side.
+/// A network without faults: queues datagrams for the other side.
 struct Wire final : net::Sink {
     std::deque<std::vector<std::byte>> datagrams;
     void send(const net::Address&, std::span<const std::byte> datagram) override {
@@ -101,7 +101,7 @@ TEST(Players, GetACreatureWithTheirNameAndLoseItWhenTheyLeave) {
     EXPECT_EQ(match.player_count(), 0u);
 }
 
-TEST(Players, GetAnotherCreatureWhenEaten) {
+TEST(Players, GetAnotherCreatureWhenTheirsDies) {
     Match match;
     match.say(write_name("Nemo"));
     const auto first = match.creature;
@@ -114,7 +114,7 @@ TEST(Players, GetAnotherCreatureWhenEaten) {
     EXPECT_TRUE(match.replica.is_alive(match.client.receiver().entity(*match.creature)));
 }
 
-TEST(Players, SeeTheClockRun) {
+TEST(Players, SeeTheClockOfTheServer) {
     Match match;
     for (int i = 0; i < 30; ++i) {
         match.run(1);
@@ -124,7 +124,7 @@ TEST(Players, SeeTheClockRun) {
     }
 }
 
-TEST(Players, MaySayAnything) {
+TEST(Players, InvalidMessagesAreIgnored) {
     Match match;
     const std::vector<std::vector<std::byte>> messages = {{},
                                                           {std::byte{'n'}},

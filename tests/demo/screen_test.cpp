@@ -7,7 +7,7 @@
 namespace shoal::demo {
 namespace {
 
-/// A terminal too simple to be wrong: obeys cursor moves and clears, keeps glyphs, skips colours.
+/// A simple model of a terminal: follows cursor moves and clears, stores characters, ignores colours.
 struct ModelTerminal {
     int columns, rows;
     std::vector<std::string> lines = std::vector<std::string>(
@@ -34,7 +34,7 @@ struct ModelTerminal {
     }
 };
 
-TEST(Screen, NothingNewNothingSent) {
+TEST(Screen, SendsOnlyWhatChanged) {
     Screen screen;
     screen.resize(20, 5);
     screen.text(2, 2, "hello", {});
@@ -46,7 +46,7 @@ TEST(Screen, NothingNewNothingSent) {
     EXPECT_LT(screen.update().size(), 60u);
 }
 
-TEST(Screen, LeavesOutWhatIsOutside) {
+TEST(Screen, IgnoresPositionsOutside) {
     Screen screen;
     screen.resize(4, 2);
     screen.text(-2, 0, "abcdefgh", {});
@@ -57,7 +57,7 @@ TEST(Screen, LeavesOutWhatIsOutside) {
     EXPECT_EQ(terminal.lines, (std::vector<std::string>{"cdef", "    "}));
 }
 
-TEST(Screen, NeverSendsWhatATerminalObeys) {
+TEST(Screen, NeverSendsControlCharactersOfTexts) {
     Screen screen;
     screen.resize(300, 1);
     std::string every;
@@ -70,14 +70,14 @@ TEST(Screen, NeverSendsWhatATerminalObeys) {
                   c < ' ' || c > '~' ? '?' : static_cast<char>(c));
 }
 
-// Goal: whatever changed, the terminal shows the frame.
-// Method: seeded frames with few and many changes, and resizes, against a model terminal.
-TEST(Screen, TerminalShowsEachFrame) {
+// Goal: the terminal shows the frame, whatever changed.
+// Method: seeded frames with few and many changes, and resizes, compared with a model terminal.
+TEST(Screen, MatchesModelTerminal) {
     std::mt19937 random(7);
     Screen screen;
     for (int size = 0; size < 20; ++size) {
         const int columns = 1 + static_cast<int>(random() % 30), rows = 1 + static_cast<int>(random() % 8);
-        screen.resize(columns + 100, rows);  // certainly another size
+        screen.resize(columns + 100, rows);  // forces a new size
         screen.resize(columns, rows);
         ModelTerminal terminal{columns, rows};
         std::vector<std::string> frame(static_cast<std::size_t>(rows),

@@ -35,7 +35,7 @@ struct Life {
     }
 };
 
-TEST(Simulation, SameSeedSameLife) {
+TEST(Simulation, SameSeedGivesTheSameWorlds) {
     Life a(100, 1), b(100, 1), c(100, 2);
     for (int i = 0; i < 300; ++i) {
         const auto sum = a.step();
@@ -46,7 +46,7 @@ TEST(Simulation, SameSeedSameLife) {
 
 TEST(Simulation, CreaturesAreBornAndDieInsideTheArena) {
     Life life(200, 3);
-    EXPECT_EQ(life.step().entities, 201u);  // and the clock
+    EXPECT_EQ(life.step().entities, 201u);  // with the clock
     std::uint32_t deaths = 0;
     const ecs::Hook hook = life.world.on_destroy([&](ecs::World&, ecs::Entity) { deaths += 1; });
     const ecs::Entity player = life.simulation.spawn_player("Nemo");
@@ -62,7 +62,7 @@ TEST(Simulation, CreaturesAreBornAndDieInsideTheArena) {
     });
 }
 
-TEST(Simulation, AnyNumberOfCreaturesWillDo) {
+TEST(Simulation, WorksWithAnyNumberOfCreatures) {
     for (const std::uint32_t creatures : {0u, 1u, 2u, 15u, 16u, 17u}) {
         Life life(creatures, 5);
         EXPECT_EQ(life.step().entities, creatures + 1);
@@ -82,7 +82,7 @@ TEST(Simulation, PlayersSwimWhereTheySteer) {
     EXPECT_EQ(life.world.get<Position>(player).x, before.x);
 }
 
-/// The simulation's choice, made by looking at everyone.
+/// The leader that the simulation must choose, found by a search of all entities.
 ecs::Entity nearest_leader(ecs::World& world, ecs::Entity pilot) {
     std::map<float, ecs::Entity> by_distance;
     const Position from = world.get<Position>(pilot);
@@ -93,7 +93,7 @@ ecs::Entity nearest_leader(ecs::World& world, ecs::Entity pilot) {
     return by_distance.begin()->second;
 }
 
-TEST(Simulation, EscortsOfTheDeadFollowTheNearestLivingInTheNextStep) {
+TEST(Simulation, PilotsOfADeadLeaderFollowTheNearestOneInTheNextStep) {
     Life life(200, 6);
     life.step();
     std::set<ecs::Entity> leaders;
@@ -101,7 +101,7 @@ TEST(Simulation, EscortsOfTheDeadFollowTheNearestLivingInTheNextStep) {
         leaders.insert(targets[0]);
     });
     ASSERT_GT(leaders.size(), 3u);
-    leaders.erase(leaders.begin());  // one is left to follow
+    leaders.erase(leaders.begin());  // one leader stays alive
     for (const ecs::Entity leader : leaders) {
         const std::vector<ecs::Entity> escorts = life.escorts(leader);
         ASSERT_FALSE(escorts.empty());
@@ -111,12 +111,12 @@ TEST(Simulation, EscortsOfTheDeadFollowTheNearestLivingInTheNextStep) {
         life.step();
         for (const ecs::Entity escort : escorts) {
             EXPECT_EQ(life.world.target<Follows>(escort), expected[escort]);
-            EXPECT_EQ(life.world.get<Pilot>(escort).leader, expected[escort]);  // what clients are told
+            EXPECT_EQ(life.world.get<Pilot>(escort).leader, expected[escort]);  // what clients see
         }
     }
 }
 
-TEST(Simulation, EscortsWithoutAnyLeaderWaitForOne) {
+TEST(Simulation, PilotsWaitUntilThereIsALeader) {
     Life life(200, 6);
     life.step();
     life.kill_pikes();
@@ -134,7 +134,7 @@ TEST(Simulation, EscortsWithoutAnyLeaderWaitForOne) {
     pilots.each([&](const Position& at) { EXPECT_LT(std::hypot(at.x - leader.x, at.y - leader.y), 6); });
 }
 
-TEST(Simulation, TheClockRunsWithTheSteps) {
+TEST(Simulation, ClockAdvancesWithEachStep) {
     Life life(20, 6);
     EXPECT_EQ(life.world.singleton<Clock>().elapsed_s, 0);
     for (int i = 1; i <= 90; ++i) {

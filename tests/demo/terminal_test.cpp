@@ -35,7 +35,7 @@ TEST(Terminal, WaitsForTheRestOfASequence) {
     EXPECT_EQ(input, "");
 }
 
-TEST(Terminal, NeverKeepsMuch) {
+TEST(Terminal, KeepsAtMostTwentyBytes) {
     std::mt19937 random(3);
     std::string input;
     for (int step = 0; step < 100'000; ++step) {

@@ -7,7 +7,7 @@
 namespace shoal::demo {
 namespace {
 
-/// The text between the escape sequences.
+/// Returns `bytes` without the escape sequences.
 std::string glyphs(const std::string& bytes) {
     std::string out;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -47,14 +47,14 @@ TEST(View, ShowsNamesClockAndStatus) {
         EXPECT_NE(shown.find(text), std::string::npos) << text;
 }
 
-TEST(View, ShowsWhomEscortsFollow) {
+TEST(View, ShowsWhichLeaderAPilotFollows) {
     Scene scene;
     const ecs::Entity own = scene.world.spawn(Position{80, 40}, Health{}, Name{"Nemo"}, Player{});
     const ecs::Entity pike = scene.world.spawn(Position{10, 10}, Health{}, Name{"Gnash"}, Pike{});
     std::set<std::string> styles;
     for (const ecs::Entity leader : {own, pike, ecs::Entity{}}) {
         const ecs::Entity pilot = scene.world.spawn(Position{90, 50}, Health{}, Name{"P"}, Pilot{leader});
-        scene.screen = {};  // a terminal that shows nothing yet
+        scene.screen = {};  // a new terminal
         const std::string bytes = scene.draw_bytes(80, 24, own);
         EXPECT_EQ(glyphs(bytes).find("escorted by 1") != std::string::npos, leader == own);
         const std::size_t glyph = bytes.find('='), style = bytes.rfind('\x1b', glyph);
@@ -65,7 +65,7 @@ TEST(View, ShowsWhomEscortsFollow) {
     EXPECT_EQ(styles.size(), 3u);
 }
 
-TEST(View, SurvivesAnySizeAndAnyValue) {
+TEST(View, DrawsAnySizeAndAnyValue) {
     Scene scene;
     scene.world.set_singleton(Clock{1'000'000});
     for (const float at : {-1.0f, 0.0f, kArenaHeight, kArenaWidth})
@@ -77,12 +77,12 @@ TEST(View, SurvivesAnySizeAndAnyValue) {
         }
 }
 
-TEST(View, CreaturesGlideToWhereTheyAre) {
+TEST(View, CreaturesMoveSmoothlyToTheirPosition) {
     Scene scene;
     const ecs::Entity pike = scene.world.spawn(Position{50, 40}, Health{}, Name{"P"}, Pike{});
     scene.draw(160, 24);
     scene.world.set(pike, Position{45, 40});
-    EXPECT_NE(scene.draw(160, 24).find("<><"), std::string::npos);  // turned, and on its way
+    EXPECT_NE(scene.draw(160, 24).find("<><"), std::string::npos);  // it faces left, and moves
     for (int frame = 0; frame < 60; ++frame) scene.draw(160, 24);
     EXPECT_EQ(scene.draw(160, 24), "");  // arrived
 }

@@ -32,7 +32,7 @@ struct ArchetypeTest : testing::Test {
 
 }  // namespace
 
-TEST_F(ArchetypeTest, KnowsItsColumnsAndNoOthers) {
+TEST_F(ArchetypeTest, HasOnlyTheColumnsOfItsComponents) {
     const ComponentId ids[] = {position, frozen};
     const Archetype archetype(0, ids, table);
     EXPECT_EQ(archetype.find(position), &archetype.column(0));
@@ -71,7 +71,7 @@ TEST_F(ArchetypeTest, ValuesSurviveGrowthAtTheirAlignment) {
     }
 }
 
-TEST_F(ArchetypeTest, RemoveClosesTheGapWithTheLastRow) {
+TEST_F(ArchetypeTest, RemoveMovesTheLastRowIntoTheGap) {
     const ComponentId ids[] = {counted};
     Archetype archetype(0, ids, table);
     for (std::uint32_t row = 0; row < 3; ++row) {
@@ -85,7 +85,7 @@ TEST_F(ArchetypeTest, RemoveClosesTheGapWithTheLastRow) {
     EXPECT_EQ(Counted::alive, 1);
 }
 
-TEST_F(ArchetypeTest, MoveCarriesSharedValuesAndDestroysTheRest) {
+TEST_F(ArchetypeTest, MoveKeepsSharedValuesAndDestroysTheOthers) {
     const ComponentId from_ids[] = {position, counted, self};
     const ComponentId to_ids[] = {position, self};
     Archetype from(0, from_ids, table), to(1, to_ids, table);
@@ -105,7 +105,7 @@ TEST_F(ArchetypeTest, MoveCarriesSharedValuesAndDestroysTheRest) {
     EXPECT_EQ(Counted::alive, 1);
 }
 
-TEST_F(ArchetypeTest, Rule25MovedRowRaisesItsDestinationsStamp) {
+TEST_F(ArchetypeTest, Rule25AMovedRowRaisesTheStampOfItsNewBlock) {
     const ComponentId from_ids[] = {position, frozen};
     const ComponentId to_ids[] = {position};
     Archetype from(0, from_ids, table), to(1, to_ids, table);
@@ -113,7 +113,7 @@ TEST_F(ArchetypeTest, Rule25MovedRowRaisesItsDestinationsStamp) {
         from.append(Entity{row, 1});
         from.column(0).wrote(row, row < kBlockRows ? 3 : 8);
     }
-    from.remove(0);  // the last row, of a younger block, comes to the first block
+    from.remove(0);  // the last row moves from the last block to the first
     EXPECT_EQ(from.column(0).stamp(0), 8u);
     from.move(from.entities()[5], 5, to, 9);
     EXPECT_EQ(to.column(0).stamp(0), 9u);

@@ -1,4 +1,4 @@
-// Archetypes of several blocks: what is told of them, and what is stamped, where words and blocks end.
+// Archetypes with several blocks: hook batches and stamps at the borders of words and blocks.
 
 #include "ecs/query.h"
 
@@ -32,10 +32,10 @@ unsigned below(unsigned sides, std::mt19937& random) {
     return static_cast<unsigned>(random() % sides);
 }
 
-/// Of rows: which are to be written, more often than not near the ends of words and blocks.
+/// A random choice of rows to write, most of them near the ends of words and blocks.
 std::vector<bool> some_rows(std::mt19937& random, std::size_t rows) {
     std::vector<bool> chosen(rows);
-    const unsigned sides = below(3, random) == 0 ? 4'000 : 1 + below(40, random);  // few or many
+    const unsigned sides = below(3, random) == 0 ? 4'000 : 1 + below(40, random);  // writes few or many rows
     for (std::size_t row = 0; row < rows; ++row) chosen[row] = random() % sides == 0;
     for (unsigned spans = below(5, random); spans != 0; --spans) {
         const unsigned unit = random() % 2 == 0 ? 64 : kBlockRows;
@@ -48,7 +48,7 @@ std::vector<bool> some_rows(std::mt19937& random, std::size_t rows) {
     return chosen;
 }
 
-/// Maximal ones, cut where blocks end.
+/// Returns the maximal runs of these rows, cut where blocks end.
 Runs runs_of(const std::vector<Entity>& rows, const std::vector<bool>& chosen) {
     Runs runs;
     for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -71,8 +71,8 @@ void write(World& world, const std::vector<bool>& chosen) {
 
 }  // namespace
 
-// Goal: hooks, collector, values and stamps of Mut writes equal a model, over several blocks of rows that
-// come and go. Method: seeded subsets of rows, written at the top or inside a hook; ticks by step.
+// Goal: hooks, collector, values and stamps of Mut writes equal a model, with several blocks, while rows are
+// added and removed. Method: seeded subsets of rows, written outside or inside a hook; one tick per step.
 TEST(Blocks, MatchModelUnderRandomMutWrites) {
     for (std::uint32_t seed = 1; seed <= 6; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -110,7 +110,7 @@ TEST(Blocks, MatchModelUnderRandomMutWrites) {
             ASSERT_EQ(collector.changes().size(),
                       static_cast<std::size_t>(std::count(chosen.begin(), chosen.end(), true)));
 
-            // The last rows close gaps in other blocks.
+            // The last rows move into gaps in other blocks.
             for (unsigned i = below(40, random); i != 0; --i) {
                 const Entity doomed = rows[random() % rows.size()];
                 world.destroy(doomed);
@@ -131,7 +131,7 @@ TEST(Blocks, MatchModelUnderRandomMutWrites) {
     }
 }
 
-TEST(Blocks, OnlyThoseWrittenAreVisited) {
+TEST(Blocks, EachSinceVisitsOnlyBlocksThatWereWritten) {
     World world;
     const std::vector<Entity> rows = world.spawn_n(kBlockRows * 3 + 5, Health{});
     Query<const Health, Changed<Health>> changed(world);
@@ -146,7 +146,7 @@ TEST(Blocks, OnlyThoseWrittenAreVisited) {
     }
 }
 
-TEST(Blocks, AWrittenRowThatClosesAGapInAnotherIsNotMissed) {
+TEST(Blocks, EachSinceFindsAWrittenRowThatMovedToAnotherBlock) {
     World world;
     const std::vector<Entity> rows = world.spawn_n(kBlockRows * 2 + 1, Health{});
     const std::uint64_t before = world.advance_tick();
@@ -158,7 +158,7 @@ TEST(Blocks, AWrittenRowThatClosesAGapInAnotherIsNotMissed) {
     EXPECT_TRUE(is_found);
 }
 
-TEST(Blocks, NewsThatWaitedIsCutWhereTheRowsAreByThen) {
+TEST(Blocks, QueuedBatchesAreCutAtTheBlocksOfTheRowsAtThatTime) {
     World world;
     world.spawn_n(kBlockRows - 1, Health{});
     const std::vector<Entity> rows = world.spawn_n(3, Health{}, Frozen{});
@@ -174,7 +174,7 @@ TEST(Blocks, NewsThatWaitedIsCutWhereTheRowsAreByThen) {
     EXPECT_EQ(told, (Runs{{rows[0]}, {rows[1], rows[2]}}));
 }
 
-TEST(Blocks, BatchesOfAddsAndOfTheEndStayWithinOne) {
+TEST(Blocks, BatchesOfAddsAndOfTheWorldsEndStayWithinABlock) {
     for (const std::uint32_t already : {0u, 1u, 1023u, 1024u, 1025u}) {
         std::size_t removed = 0, destroyed = 0;
         std::size_t rows = 0;
@@ -212,7 +212,7 @@ TEST(Blocks, BatchesOfAddsAndOfTheEndStayWithinOne) {
     }
 }
 
-TEST(Blocks, HookConnectedInTheMiddleOfAQueryMissesNothingAfterIt) {
+TEST(Blocks, AHookConnectedDuringAQueryGetsAllLaterRows) {
     World world;
     world.spawn_n<Health>(3'000, [](std::uint32_t i, Health& health) { health = {static_cast<int>(i)}; });
     const std::vector<Entity> rows = rows_of(world);
@@ -228,5 +228,5 @@ TEST(Blocks, HookConnectedInTheMiddleOfAQueryMissesNothingAfterIt) {
     ASSERT_GE(told.size(), 1'000u);
     EXPECT_TRUE(
         std::equal(told.rbegin(), told.rend(), rows.rbegin(), rows.rbegin() + std::ptrdiff_t(told.size())))
-        << "each once, in order, up to the last row";
+        << "each later row once, in order";
 }

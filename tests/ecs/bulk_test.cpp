@@ -1,4 +1,4 @@
-// Many at once: spawn_n, destroy_all, clear, removes of several components; and singletons.
+// Operations on many entities or components: spawn_n, destroy_all, clear, remove of several; and singletons.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ struct Clock {
 
 }  // namespace
 
-TEST(Bulk, SpawnsCopiesInBatches) {
+TEST(Bulk, SpawnNCopiesValuesAndRunsHooksInBatches) {
     World world;
     world.spawn(Health{}, Counted{});
     std::vector<std::size_t> batches;
@@ -52,13 +52,13 @@ TEST(Bulk, SpawnsCopiesInBatches) {
     EXPECT_EQ(Counted::alive, 0);
 }
 
-TEST(Bulk, SpawnsWhatAGeneratorMakes) {
+TEST(Bulk, SpawnNTakesValuesFromAFunction) {
     World world;
     const std::vector<Entity> entities =
         world.spawn_n<MoveOnly, Wide, Frozen>(100, [&](std::uint32_t i, MoveOnly& only, Wide& wide, Frozen&) {
             only.value = std::make_unique<int>(int(i));
             wide.lanes[0] = i;
-            EXPECT_EQ(world.has<MoveOnly>({}), false);  // the world may be read
+            EXPECT_EQ(world.has<MoveOnly>({}), false);  // reading the world is allowed
         });
     for (int i = 0; i < 100; ++i) {
         EXPECT_EQ(*world.get<MoveOnly>(entities[std::size_t(i)]).value, i);
@@ -67,7 +67,7 @@ TEST(Bulk, SpawnsWhatAGeneratorMakes) {
     }
 }
 
-TEST(Bulk, WaitsLikeTheRest) {
+TEST(Bulk, OperationsAreQueuedDuringADeferral) {
     World world;
     std::vector<Entity> entities;
     {
@@ -84,12 +84,12 @@ TEST(Bulk, WaitsLikeTheRest) {
     EXPECT_EQ(world.dropped_commands(), 0u);
 }
 
-TEST(Bulk, DestroysWhatAQueryMatches) {
+TEST(Bulk, QueryDestroysAllThatItMatches) {
     World world;
     const std::vector<Entity> frozen = world.spawn_n(10, Health{}, Frozen{});
     const std::vector<Entity> others = world.spawn_n(10, Health{});
     world.add(frozen[1], to<ChildOf>(frozen[0]));
-    world.add(others[0], to<ChildOf>(frozen[0]));  // dies too
+    world.add(others[0], to<ChildOf>(frozen[0]));  // is destroyed, too
     std::vector<Entity> dead;
     const Hook died = world.on_destroy([&](World&, Entity e) { dead.push_back(e); });
     Query<With<Frozen>> query{world};
@@ -97,14 +97,14 @@ TEST(Bulk, DestroysWhatAQueryMatches) {
     EXPECT_EQ(dead.size(), 11u);
     EXPECT_EQ(query.count(), 0u);
     EXPECT_EQ(world.size(), 9u);
-    EXPECT_EQ(world.dropped_commands(), 0u);  // that some were dead already is no mistake
+    EXPECT_EQ(world.dropped_commands(), 0u);  // destroying dead ones is not counted
     query.destroy_all();
     world.clear();
     EXPECT_EQ(dead.size(), 20u);
     EXPECT_TRUE(world.is_consistent());
 }
 
-TEST(Bulk, RemovesSeveralInOneMove) {
+TEST(Bulk, SeveralComponentsAreRemovedInOneMove) {
     World world;
     const Entity entity = world.spawn(Health{1}, Counted{2}, Frozen{}, Position{});
     const std::uint32_t before = archetype_count(world);
@@ -112,15 +112,15 @@ TEST(Bulk, RemovesSeveralInOneMove) {
         EXPECT_EQ(value.value, 2);
         EXPECT_TRUE(w.has<Health>(e));
         EXPECT_TRUE(w.has<Frozen>(e));
-        w.patch<Health>(e, [](Health&) { FAIL(); });  // on its way out
-        w.set(e, Health{5});                          // afterwards
+        w.patch<Health>(e, [](Health&) { FAIL(); });  // it is being removed
+        w.set(e, Health{5});                          // is queued
     });
     world.remove<Counted, Frozen, Health, Burning>(entity);
     EXPECT_EQ(world.get<Health>(entity).points, 5);
     EXPECT_FALSE(world.has<Counted>(entity));
     EXPECT_FALSE(world.has<Frozen>(entity));
     EXPECT_TRUE(world.has<Position>(entity));
-    EXPECT_EQ(archetype_count(world), before + 2);  // no stops on the way
+    EXPECT_EQ(archetype_count(world), before + 2);  // no archetypes in between
     EXPECT_EQ(world.dropped_commands(), 1u);
     EXPECT_EQ(Counted::alive, 0);
 }
@@ -147,16 +147,16 @@ TEST(Singleton, IsAComponentOfAnEntityOfItsOwn) {
     EXPECT_FALSE(world.has<Health>(holder));
     EXPECT_EQ(world.size(), 2u);
 
-    // Gone with its entity, and back with the next.
+    // Destroying its entity removes it; the next set makes a new one.
     world.destroy(holder);
     EXPECT_FALSE(world.singleton_entity<Clock>());
     EXPECT_EQ(world.try_get<Clock>(world.singleton_entity<Clock>()), nullptr);
-    EXPECT_EQ(world.singleton<Health>().points, 100) << "the others stay";
+    EXPECT_EQ(world.singleton<Health>().points, 100) << "other singletons stay";
     world.set_singleton(Clock{5});
     EXPECT_EQ(world.singleton<Clock>().now, 5);
 }
 
-TEST(Singleton, MayComeFromElsewhereAndTheOthersStay) {
+TEST(Singleton, AdoptReplacesOneSingletonAndKeepsTheOthers) {
     World world;
     world.set_singleton(Clock{1}, Health{100});
     const Entity former = world.singleton_entity<Clock>();

@@ -33,7 +33,7 @@ struct CollectorTest : testing::Test {
             for (std::uint32_t watch = 0; watch < collector.watch_count(); ++watch)
                 if (change.has(watch)) bits.insert(watch);
         }
-        EXPECT_EQ(result.size(), collector.changes().size());  // each once
+        EXPECT_EQ(result.size(), collector.changes().size());  // no entity occurs twice
         return result;
     }
     std::vector<Entity> destroyed() const {
@@ -59,13 +59,13 @@ TEST_F(CollectorTest, AddsChangesAndRemovesCoalesceToOneBit) {
     EXPECT_EQ(seen(), (Seen{{entity, {health, frozen}}}));
 }
 
-TEST_F(CollectorTest, UnwatchedComponentsLeaveNoTrace) {
+TEST_F(CollectorTest, UnwatchedComponentsAreNotCollected) {
     const Entity entity = world.spawn(Velocity{});
     world.set(entity, Velocity{1, 1});
     EXPECT_TRUE(collector.changes().empty());
 }
 
-TEST_F(CollectorTest, Rule25QueriesFeedIt) {
+TEST_F(CollectorTest, Rule25WritesOfQueriesAreCollected) {
     std::vector<Entity> entities;
     for (int i = 0; i < 10; ++i) entities.push_back(world.spawn(Health{i}));
     collector.clear();
@@ -78,7 +78,7 @@ TEST_F(CollectorTest, Rule25QueriesFeedIt) {
     EXPECT_EQ(collector.changes()[0].entity, entities[0]);
 }
 
-TEST_F(CollectorTest, DestroyedEntitiesAreOnlyDestroyed) {
+TEST_F(CollectorTest, ADestroyedEntityIsNotListedAsChanged) {
     const Entity old = world.spawn(Health{}, Position{});
     const Entity bare = world.spawn();
     collector.clear();
@@ -93,7 +93,7 @@ TEST_F(CollectorTest, DestroyedEntitiesAreOnlyDestroyed) {
     EXPECT_TRUE(destroyed().empty());
 }
 
-TEST_F(CollectorTest, Rule26AnIndexUsedAgainStandsForItsNewEntity) {
+TEST_F(CollectorTest, Rule26AnIndexUsedAgainMeansTheNewEntity) {
     const Entity other = world.spawn(Position{});
     const Entity old = world.spawn(Health{1});
     collector.clear();
@@ -110,7 +110,7 @@ TEST_F(CollectorTest, Rule26AnIndexUsedAgainStandsForItsNewEntity) {
     EXPECT_EQ(destroyed(), (std::vector{old, reused}));
 }
 
-TEST_F(CollectorTest, MarksByHand) {
+TEST_F(CollectorTest, MarkSetsABitByHand) {
     const Entity entity = world.spawn(Health{}, Frozen{}, Velocity{});
     const Entity bare = world.spawn();
     const Entity dead = world.spawn();
@@ -138,7 +138,7 @@ TEST_F(CollectorTest, DyingEntitiesCannotBeMarked) {
     EXPECT_TRUE(collector.changes().empty());
 }
 
-TEST_F(CollectorTest, WatchingTwiceIsWatchingOnce) {
+TEST_F(CollectorTest, WatchingAComponentTwiceGivesTheSameBit) {
     EXPECT_EQ(collector.watch<Health>(), health);
     EXPECT_EQ(collector.watch_count(), 3u);
     EXPECT_EQ(collector.watched(health), world.component<Health>());
@@ -152,7 +152,7 @@ TEST(ChangeCollector, WatchesMoreThan64Components) {
     for (std::uint32_t i = 0; i < 200; ++i) {
         ids.push_back(world.register_component({"tag"}));
         EXPECT_EQ(collector.watch(ids.back()), i);
-        if (i == 3) world.set(early, ids[3], nullptr);  // bits already collected stay right
+        if (i == 3) world.set(early, ids[3], nullptr);  // existing bits must stay valid
     }
     const Entity entity = world.spawn();
     for (const std::uint32_t i : {0u, 63u, 64u, 127u, 128u, 199u}) world.set(entity, ids[i], nullptr);
@@ -166,7 +166,7 @@ TEST(ChangeCollector, WatchesMoreThan64Components) {
     EXPECT_TRUE(collector.changes()[0].has(199));
 }
 
-TEST(ChangeCollector, SeveralWatchOneWorldAndMayOutliveIt) {
+TEST(ChangeCollector, SeveralCanWatchOneWorldAndOutliveIt) {
     auto world = std::make_unique<World>();
     ChangeCollector first(*world), second(*world);
     first.watch<Health>();

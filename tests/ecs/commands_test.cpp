@@ -60,13 +60,13 @@ TEST_F(CommandQueueTest, ValuesKeepTheirAlignment) {
     }
 }
 
-TEST_F(CommandQueueTest, DestroysWhatIsNeverApplied) {
+TEST_F(CommandQueueTest, DestroysTheValuesOfCommandsThatWereNotApplied) {
     CommandQueue queue(table);
     push(queue, Kind::set, 1);
     push(queue, Kind::add, 2);
 }
 
-TEST_F(CommandQueueTest, FateFollowsTheLastWord) {
+TEST_F(CommandQueueTest, FateIsThatAfterTheLastCommand) {
     CommandQueue queue(table);
     void* value = nullptr;
     EXPECT_EQ(queue.fate(entity, counted, true, value), Fate::untouched);
@@ -86,12 +86,12 @@ TEST_F(CommandQueueTest, FateFollowsTheLastWord) {
     EXPECT_EQ(static_cast<Counted*>(value)->value, 3);
     queue.push(Kind::destroy, entity, {}, {});
     EXPECT_EQ(queue.fate(entity, counted, true, value), Fate::removed);
-    push(queue, Kind::set, 5);  // on what is dead by then
+    push(queue, Kind::set, 5);  // after the destroy
     EXPECT_EQ(queue.fate(entity, counted, true, value), Fate::removed);
     while (!queue.empty()) queue.finish(queue.pop());
 }
 
-TEST_F(CommandQueueTest, AnAddCountsOnlyForThoseWithout) {
+TEST_F(CommandQueueTest, AnAddCountsOnlyIfTheComponentIsMissing) {
     CommandQueue queue(table);
     void* value = nullptr;
     push(queue, Kind::add, 1);
@@ -101,7 +101,7 @@ TEST_F(CommandQueueTest, AnAddCountsOnlyForThoseWithout) {
     queue.finish(queue.pop());
 }
 
-TEST_F(CommandQueueTest, NewsOfWritesHoldsNobodyUp) {
+TEST_F(CommandQueueTest, QueuedChangeEventsDoNotMakeOperationsWait) {
     CommandQueue queue(table);
     queue.push_entities(CommandQueue::Kind::changed, {&entity, 1}, counted);
     EXPECT_FALSE(queue.has(entity));

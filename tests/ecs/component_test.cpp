@@ -40,7 +40,7 @@ TEST(TypeTag, TrivialTypesNeedNoOperations) {
     EXPECT_EQ(type_tag<Wide>.align, 64u);
 }
 
-TEST(ComponentTable, GivesEachTypeOneIdOnFirstSight) {
+TEST(ComponentTable, GivesEachTypeOneIdAtItsFirstUse) {
     ComponentTable table;
     EXPECT_FALSE(table.find(type_tag<Position>));
     const ComponentId position = table.id_of(type_tag<Position>);
@@ -59,13 +59,13 @@ TEST(ComponentTable, FindsATypeOfAnotherLibraryByName) {
     theirs.library = &there;
     ComponentTable table;
     const ComponentId id = table.id_of(ours);
-    EXPECT_EQ(table.find(theirs), id);  // also before the first write
+    EXPECT_EQ(table.find(theirs), id);  // found before the first write
     EXPECT_EQ(table.id_of(theirs), id);
     EXPECT_EQ(&table.known(theirs), &table.known(ours));
     EXPECT_EQ(table.size(), 1u);
 }
 
-TEST(ComponentTable, KeepsTypesApartThatOnlyShareAName) {
+TEST(ComponentTable, TypesThatOnlyShareANameHaveDifferentIds) {
     const char here = 0, there = 0;
     TypeTag first = type_tag<Position>;
     first.library = &here;
@@ -81,7 +81,7 @@ TEST(ComponentTable, KeepsTypesApartThatOnlyShareAName) {
     EXPECT_EQ(table.size(), 4u);
 }
 
-TEST(ComponentTable, TellsTypesOfTheSameHashApart) {
+TEST(ComponentTable, TypesWithTheSameHashHaveDifferentIds) {
     std::vector<TypeTag> tags(300, type_tag<Position>);
     std::vector<std::string> names;
     for (std::size_t i = 0; i < tags.size(); ++i) names.push_back("type" + std::to_string(i));
@@ -106,7 +106,7 @@ TEST(ComponentTable, ReferencesSurviveGrowth) {
     EXPECT_EQ(type.name, "first");
 }
 
-TEST(ComponentTable, WrongAlignmentIsMendedSoThatRowsDoNotOverlap) {
+TEST(ComponentTable, AWrongAlignmentIsReducedSoThatRowsDoNotOverlap) {
     ComponentTable table;
     EXPECT_DEBUG_DEATH(table.add({"odd", 6, 4}), "size % type.align");
 #ifdef NDEBUG
@@ -114,7 +114,7 @@ TEST(ComponentTable, WrongAlignmentIsMendedSoThatRowsDoNotOverlap) {
 #endif
 }
 
-TEST(AddressMap, FindsEverythingAcrossGrowth) {
+TEST(AddressMap, FindsAllEntriesAfterGrowth) {
     std::vector<int> objects(5'000);
     AddressMap map;
     for (std::uint32_t i = 0; i < objects.size(); i += 2) map.insert(&objects[i], i / 7, i);

@@ -15,7 +15,7 @@ struct Knows {
     static constexpr auto relation = many;
 };
 
-TEST(Dump, NamesTheEntityItsComponentsAndPairsAndTheirFirstBytes) {
+TEST(Dump, ContainsTheEntityItsComponentsAndPairsAndTheirFirstBytes) {
     World world;
     const Entity friend_of = world.spawn();
     const Entity entity =

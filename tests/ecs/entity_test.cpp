@@ -8,7 +8,7 @@
 
 using namespace shoal::ecs;
 
-TEST(Entity, DefaultIsNullAndNeverHandedOut) {
+TEST(Entity, ADefaultEntityIsNullAndNeverAllocated) {
     EXPECT_FALSE(Entity{});
     EntityTable table;
     EXPECT_FALSE(table.is_alive({}));
@@ -37,10 +37,10 @@ TEST(EntityTable, ForgedHandlesAreDead) {
     EXPECT_FALSE(table.is_alive({entity.index + 1, 1}));
     EXPECT_FALSE(table.is_alive({0xFFFF'FFFF, 0xFFFF'FFFF}));
     table.release(entity);
-    EXPECT_FALSE(table.is_alive({entity.index, entity.generation + 1}));  // free, though it fits
+    EXPECT_FALSE(table.is_alive({entity.index, entity.generation + 1}));  // a free index
 }
 
-TEST(EntityTable, TakenEntitiesAreAliveButNowhereUntilMoved) {
+TEST(EntityTable, TakenEntitiesAreAliveButHaveNoRowUntilMoved) {
     EntityTable table;
     const Entity entity = table.take();
     EXPECT_TRUE(table.is_alive(entity));
@@ -51,7 +51,7 @@ TEST(EntityTable, TakenEntitiesAreAliveButNowhereUntilMoved) {
     EXPECT_EQ(table.find(entity)->row, 4u);
 }
 
-// Goal: never two living entities on one index, never the same handle twice, size and at() right.
+// Goal: living entities have different indices, no handle is used twice, size() and at() are right.
 TEST(EntityTable, MatchesSetModel) {
     const std::uint32_t seed = 7;
     SCOPED_TRACE(testing::Message() << "seed " << seed);

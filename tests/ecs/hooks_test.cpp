@@ -54,7 +54,7 @@ TEST_F(HookTest, TagsHaveHooksWithoutValues) {
         [&](World&, Entity, Removal why) { log(why == Removal::component ? "remove" : "destroy"); });
     const Hook change = world.on_change<Frozen>([&](World&, std::span<const Entity>) { log("change"); });
     const Entity entity = world.spawn(Frozen{});
-    world.set(entity, Frozen{});  // nothing to change
+    world.set(entity, Frozen{});  // it has the tag already: no event
     world.add<Frozen>(entity);
     world.remove<Frozen>(entity);
     world.add<Frozen>(entity);
@@ -117,7 +117,7 @@ TEST_F(HookTest, DelayedHooksInAHookWaitForTheirBatchToo) {
     EXPECT_EQ(trace, (std::vector<std::string>{"add 1 of 1", "add 2 of 3", "add 3 of 3"}));
 }
 
-TEST_F(HookTest, ErasedHooksSeeBytes) {
+TEST_F(HookTest, HooksWithoutATypeGetPointers) {
     const ComponentId id = world.component<Health>();
     const Hook single = world.on(HookKind::add, id, [&](World&, Entity, const void* value) {
         log(std::to_string(static_cast<const Health*>(value)->points));
@@ -216,7 +216,7 @@ TEST_F(HookTest, Rule26TheIndexIsFreeOnlyAfterTheHooks) {
 
 // Connecting and disconnecting
 
-TEST_F(HookTest, HandleDisconnectsWhenItDies) {
+TEST_F(HookTest, DestroyedHandlesDisconnect) {
     {
         const Hook hook = world.on_add<Health>([&](World&, Entity, const Health&) { log("add"); });
         EXPECT_TRUE(hook);
@@ -226,7 +226,7 @@ TEST_F(HookTest, HandleDisconnectsWhenItDies) {
     EXPECT_EQ(trace.size(), 1u);
 }
 
-TEST_F(HookTest, HandlesMoveAndRelease) {
+TEST_F(HookTest, HandlesCanBeMovedAndReleased) {
     const auto count = [&](World&, Entity, const Health&) { log("add"); };
     Hook first = world.on_add<Health>(count);
     Hook second = std::move(first);
@@ -234,7 +234,7 @@ TEST_F(HookTest, HandlesMoveAndRelease) {
     EXPECT_TRUE(second);
     world.spawn(Health{});
     EXPECT_EQ(trace.size(), 1u);
-    second = world.on_add<Health>(count);  // the old one goes
+    second = world.on_add<Health>(count);  // disconnects the old one
     world.spawn(Health{});
     EXPECT_EQ(trace.size(), 2u);
     second.release();
@@ -244,7 +244,7 @@ TEST_F(HookTest, HandlesMoveAndRelease) {
     EXPECT_EQ(trace.size(), 3u);
 }
 
-TEST(Hook, SurvivesItsWorld) {
+TEST(Hook, MayOutliveItsWorld) {
     auto witness = std::make_shared<int>(0);
     Hook hook, moved;
     {
@@ -253,13 +253,13 @@ TEST(Hook, SurvivesItsWorld) {
         moved = world.on_destroy([witness](World&, Entity) {});
         EXPECT_EQ(witness.use_count(), 3);
     }
-    EXPECT_EQ(witness.use_count(), 1);  // functions go with the world
+    EXPECT_EQ(witness.use_count(), 1);  // the world destroys its functions
     EXPECT_FALSE(hook);
     Hook third = std::move(moved);
     third.disconnect();
 }
 
-TEST(Hook, FunctionsThatOwnHooksMayDieInAnyOrder) {
+TEST(Hook, FunctionsThatOwnHooksMayBeDestroyedInAnyOrder) {
     World world;
     auto inner = std::make_unique<Hook>(world.on_add<Health>([](World&, Entity, const Health&) {}));
     Hook outer = world.on_add<Health>([owned = std::move(inner)](World&, Entity, const Health&) {});
@@ -279,12 +279,12 @@ TEST_F(HookTest, UnknownIdsAreNotConnected) {
     world.destroy(world.spawn(Health{}));
 }
 
-TEST_F(HookTest, Rule24DisconnectingInsideAHookIsLegal) {
+TEST_F(HookTest, Rule24HooksMayDisconnectHooks) {
     std::optional<Hook> self, later;
     self = world.on_add<Health>([&](World&, Entity, const Health&) {
         log("self");
         self.reset();
-        later.reset();  // not called any more, not even now
+        later.reset();  // must not be called any more, also for this event
         log("still here");
     });
     later = world.on_add<Health>([&](World&, Entity, const Health&) { log("later"); });
@@ -293,7 +293,7 @@ TEST_F(HookTest, Rule24DisconnectingInsideAHookIsLegal) {
     EXPECT_EQ(trace, (Trace{"self", "still here"}));
 }
 
-TEST_F(HookTest, AFunctionDisconnectedWhileItRunsDiesAfterwards) {
+TEST_F(HookTest, AFunctionDisconnectedWhileItRunsIsDestroyedAfterwards) {
     auto witness = std::make_shared<int>(5);
     std::optional<Hook> self;
     self = world.on_add<Health>([this, &self, witness](World&, Entity, const Health&) {
@@ -305,7 +305,7 @@ TEST_F(HookTest, AFunctionDisconnectedWhileItRunsDiesAfterwards) {
     EXPECT_EQ(witness.use_count(), 1);
 }
 
-TEST_F(HookTest, DisconnectingEndsABatchToldRowByRow) {
+TEST_F(HookTest, DisconnectingEndsTheCallsForABatchRowByRow) {
     for (int i = 0; i < 5; ++i) world.spawn(Health{i});
     std::optional<Hook> self;
     self = world.on_change<Health>([&](World&, Entity, const Health& health) {
@@ -320,7 +320,7 @@ TEST_F(HookTest, Rule24ConnectingInsideAHookTakesEffectAfterIt) {
     std::vector<Hook> hooks;
     hooks.push_back(world.on_add<Health>([&](World& w, Entity, const Health&) {
         log("first");
-        for (int i = 0; i < 100; ++i)  // makes the list move
+        for (int i = 0; i < 100; ++i)  // makes the list of hooks reallocate
             hooks.push_back(w.on_add<Health>([&](World&, Entity, const Health&) { log("new"); }));
     }));
     world.spawn(Health{});
@@ -330,7 +330,7 @@ TEST_F(HookTest, Rule24ConnectingInsideAHookTakesEffectAfterIt) {
     EXPECT_EQ(trace.size(), 101u);
 }
 
-TEST_F(HookTest, ReverseOrderSurvivesConnectionsMadeByRemoveHooks) {
+TEST_F(HookTest, RemoveHooksThatConnectHooksKeepTheReverseOrder) {
     std::vector<Hook> hooks;
     for (int i = 0; i < 3; ++i)
         hooks.push_back(world.on_remove<Health>([&, i](World& w, Entity, const Health&) {
@@ -342,7 +342,7 @@ TEST_F(HookTest, ReverseOrderSurvivesConnectionsMadeByRemoveHooks) {
     EXPECT_EQ(trace, (Trace{"2", "1", "0"}));
 }
 
-TEST_F(HookTest, LateHooksHearOfWhatIsThereAlready) {
+TEST_F(HookTest, LateHooksGetChangesOfExistingEntities) {
     const Entity entity = world.spawn(Health{1});
     Query<Health> query(world);
     query.each([](Health&) {});
@@ -364,7 +364,7 @@ TEST_F(HookTest, ComponentsCanBeRegisteredInsideHooks) {
 
 // Changing the world inside hooks
 
-TEST_F(HookTest, Rule24StructuralChangesWaitForTheOutermostEnd) {
+TEST_F(HookTest, Rule24StructuralChangesWaitForTheOutermostOperation) {
     const Hook on_health = world.on_add<Health>([&](World& w, Entity entity, const Health&) {
         w.set(entity, Position{1, 1});
         w.add<Frozen>(entity);
@@ -391,7 +391,7 @@ TEST_F(HookTest, Rule24StructuralChangesWaitForTheOutermostEnd) {
     EXPECT_TRUE(world.has<Frozen>(entity));
 }
 
-TEST_F(HookTest, Rule24WritesInHooksApplyAtOnceAndAreToldInOrder) {
+TEST_F(HookTest, Rule24WritesInHooksApplyAtOnceAndTheirHooksRunInOrder) {
     const Entity other = world.spawn(Velocity{}, Position{});
     const Hook on_health = world.on_change<Health>([&](World& w, Entity, const Health&) {
         log("health");
@@ -413,11 +413,11 @@ TEST_F(HookTest, Rule24WritesInHooksApplyAtOnceAndAreToldInOrder) {
     EXPECT_EQ(trace, (Trace{"health", "health end", "velocity", "position 3", "position 3"}));
 }
 
-TEST_F(HookTest, Rule24NewsOfAValueThatIsGoneIsNotTold) {
+TEST_F(HookTest, Rule24QueuedChangeHooksOfADestroyedEntityDoNotRun) {
     const Entity other = world.spawn(Position{});
     const Hook on_health = world.on_change<Health>([&](World& w, Entity, const Health&) {
         w.destroy(other);
-        w.set(other, Position{1, 1});  // queues behind, is dropped
+        w.set(other, Position{1, 1});  // queued after the destroy, dropped
     });
     const Hook on_health_before = world.on_change<Health>([&](World& w, Entity, const Health&) {
         if (!w.is_alive(other)) return;
@@ -434,7 +434,7 @@ TEST_F(HookTest, Rule23ARemoveHookCanBringTheComponentBack) {
     const Hook hook =
         world.on_remove<Health>([&](World& w, Entity entity, const Health& health, Removal why) {
             if (why != Removal::component) return;
-            w.set(entity, Health{health.points - 1});  // behind the removal under way
+            w.set(entity, Health{health.points - 1});  // queued after the removal
             EXPECT_EQ(w.get<Health>(entity).points, health.points);
             EXPECT_TRUE(w.patch<Health>(entity, [](Health& queued) { queued.points *= 2; }));
             EXPECT_TRUE(w.patch<Position>(entity, [](Position& position) { position.x = 1; }));
@@ -465,7 +465,7 @@ TEST_F(HookTest, CommandsOnADyingEntityAreDroppedAndCounted) {
     EXPECT_EQ(world.size(), 0u);
 }
 
-TEST_F(HookTest, HooksCanDestroyWhatTheyWereToldOf) {
+TEST_F(HookTest, HooksCanDestroyTheirEntity) {
     const Hook add = world.on_add<Health>([&](World& w, Entity entity, const Health& health) {
         if (health.points < 0) w.destroy(entity);
     });
@@ -475,7 +475,7 @@ TEST_F(HookTest, HooksCanDestroyWhatTheyWereToldOf) {
     EXPECT_TRUE(world.is_alive(good));
 }
 
-TEST_F(HookTest, HooksCanSpawnChains) {
+TEST_F(HookTest, HooksCanSpawnEntitiesWhoseHooksSpawnMore) {
     const Hook add = world.on_add<Health>([&](World& w, Entity, const Health& health) {
         if (health.points == 0) return;
         const Entity next = w.spawn(Health{health.points - 1});
@@ -486,7 +486,7 @@ TEST_F(HookTest, HooksCanSpawnChains) {
     EXPECT_EQ(world.size(), 1'001u);
 }
 
-TEST_F(HookTest, QueriesInsideHooksQueueTheirNews) {
+TEST_F(HookTest, ChangeHooksOfQueriesInsideHooksWait) {
     for (int i = 0; i < 3; ++i) world.spawn(Position{});
     world.spawn(Position{}, Velocity{});
     Query<Position> query(world);
@@ -505,7 +505,7 @@ TEST_F(HookTest, QueriesInsideHooksQueueTheirNews) {
 
 // The end of the world
 
-TEST(World, EndFiresDestroysThenRemovesWithEverythingReadable) {
+TEST(World, DestructorRunsDestroyThenRemoveHooksWithAllValuesReadable) {
     std::vector<std::string> trace;
     std::vector<Hook> hooks;
     {
@@ -529,7 +529,7 @@ TEST(World, EndFiresDestroysThenRemovesWithEverythingReadable) {
     EXPECT_EQ(trace, (Trace{"destroy", "destroy", "destroy", "remove 0", "remove 1"}));
 }
 
-TEST(World, EndsWithFunctionsWhoseStateUsesTheWorld) {
+TEST(World, DestructorAllowsHookFunctionsWhoseDestructorsUseTheWorld) {
     struct Busy {
         World* world;
         ~Busy() {
@@ -542,7 +542,7 @@ TEST(World, EndsWithFunctionsWhoseStateUsesTheWorld) {
     world->on_add<Health>([busy](World&, Entity, const Health&) {}).release();
     world->on_add<Health>([](World&, Entity, const Health&) {}).release();
     busy.reset();
-    world.reset();  // sanitizers see what goes wrong
+    world.reset();  // sanitizers report errors
 }
 
 TEST(Hook, MayBeOwnedByItsOwnFunction) {
@@ -553,7 +553,7 @@ TEST(Hook, MayBeOwnedByItsOwnFunction) {
     Hook* const only = hook.get();
     hook.reset();
     world.spawn(Health{});
-    only->disconnect();  // the function goes, and the handle with it
+    only->disconnect();  // destroys the function, and with it the handle
     world.spawn(Health{});
     EXPECT_EQ(told, 1);
 }

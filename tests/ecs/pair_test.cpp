@@ -33,7 +33,7 @@ struct Knows {
 struct PartOf {
     static constexpr auto relation = many | destroy_with_target;
 };
-/// Owns what it counts.
+/// A relation whose value is counted.
 struct Holds {
     static constexpr auto relation = many;
     Counted counted;
@@ -55,8 +55,8 @@ using Entities = std::vector<Entity>;
 
 }  // namespace
 
-// The next archetype takes the index of the one that is freed.
-TEST(Pair, AnArchetypeThatWentLeavesNoColumnsBehind) {
+// The next archetype gets the index of the freed one.
+TEST(Pair, AFreedArchetypeLeavesNoColumns) {
     World world;
     const Entity ann = world.spawn(Health{1}), bob = world.spawn();
     world.add(ann, to<Knows>(bob));
@@ -69,7 +69,7 @@ TEST(Pair, AnArchetypeThatWentLeavesNoColumnsBehind) {
     EXPECT_TRUE(world.is_consistent());
 }
 
-TEST(Pair, IsHadByASourceWithOrWithoutValue) {
+TEST(Pair, ASourceHasPairsWithAndWithoutValues) {
     World world;
     const Entity ann = world.spawn(Health{1}), bob = world.spawn(), cat = world.spawn();
     world.add(ann, to<Likes>(bob));
@@ -87,7 +87,7 @@ TEST(Pair, IsHadByASourceWithOrWithoutValue) {
     EXPECT_TRUE(world.sources(to<Likes>(ann)).empty());
     EXPECT_TRUE(world.targets<Likes>(bob).empty());
 
-    world.add(ann, to<Likes>(bob));  // has it: nothing happens
+    world.add(ann, to<Likes>(bob));  // exists: no effect
     EXPECT_TRUE(world.patch(ann, to<Likes>(bob), [](Likes& likes) { likes.much = 6; }));
     EXPECT_FALSE(world.patch(bob, to<Likes>(ann), [](Likes&) { FAIL(); }));
     world.set(ann, to<Likes>(cat), Likes{8});
@@ -125,7 +125,7 @@ TEST(Pair, IsAComponentIdLikeAnyOther) {
     world.remove(ann, id);
     EXPECT_FALSE(world.has(ann, to<Likes>(bob)));
 
-    // One spawn, one row.
+    // One spawn makes one row.
     const ComponentId ids[] = {id, world.component<Health>()};
     Health health{3};
     void* const values[] = {&much, &health};
@@ -146,7 +146,7 @@ TEST(Pair, IsAComponentIdLikeAnyOther) {
     EXPECT_FALSE(world.pair_id(world.component<Health>(), bob));
 }
 
-TEST(Pair, ExclusiveReplacesTheTargetInOneMove) {
+TEST(Pair, AnExclusiveRelationReplacesItsTargetInOneMove) {
     World world;
     const Entity ship = world.spawn(Health{1}), one = world.spawn(), two = world.spawn();
     std::vector<std::tuple<char, Entity, int>> trace;
@@ -179,7 +179,7 @@ TEST(Pair, ExclusiveReplacesTheTargetInOneMove) {
     EXPECT_EQ(world.get<Health>(ship).points, 1);
 }
 
-TEST(Pair, GoesWithItsTarget) {
+TEST(Pair, IsRemovedWhenItsTargetIsDestroyed) {
     World world;
     const Entity leader = world.spawn(Health{1});
     const Entity one = world.spawn(), two = world.spawn();
@@ -212,7 +212,7 @@ TEST(Pair, GoesWithItsTarget) {
     EXPECT_TRUE(world.is_consistent());
 }
 
-TEST(Pair, HooksOfADyingTargetChooseAnother) {
+TEST(Pair, RemoveHooksCanChooseAnotherTarget) {
     World world;
     const Entity leader = world.spawn(), other = world.spawn(), escort = world.spawn();
     world.add(escort, to<Follows>(leader));
@@ -227,11 +227,11 @@ TEST(Pair, HooksOfADyingTargetChooseAnother) {
     EXPECT_TRUE(world.is_consistent());
 }
 
-TEST(Pair, AskedForWhenTheTargetIsAlreadyDyingIsDropped) {
+TEST(Pair, APairAddedToADyingTargetIsDropped) {
     World world;
     const Entity source = world.spawn(), doomed = world.spawn(Health{});
     const Hook removed = world.on_remove<Health>([&](World& w, Entity e, const Health&) {
-        w.add(source, to<Likes>(e));  // the first pair that names it
+        w.add(source, to<Likes>(e));  // the first pair with this target
     });
     world.destroy(doomed);
     EXPECT_EQ(world.dropped_commands(), 1u);
@@ -243,13 +243,13 @@ TEST(Pair, AskedForWhenTheTargetIsAlreadyDyingIsDropped) {
     EXPECT_TRUE(world.is_consistent());
 }
 
-TEST(Pair, SourcesDieFirstWhenTheRelationSaysSo) {
+TEST(Pair, DestroyWithTargetDestroysSourcesFirst) {
     World world;
     const Entity root = world.spawn(), left = world.spawn(), right = world.spawn(), leaf = world.spawn();
     world.add(left, to<ChildOf>(root));
     world.add(right, to<ChildOf>(root));
     world.add(leaf, to<ChildOf>(left));
-    world.add(right, to<PartOf>(leaf));  // so right dies before leaf
+    world.add(right, to<PartOf>(leaf));  // so right must be destroyed before leaf
     Entities order;
     const Hook died = world.on_destroy([&](World& w, Entity e) {
         EXPECT_TRUE(w.is_alive(root));
@@ -269,7 +269,7 @@ TEST(Pair, SourcesDieFirstWhenTheRelationSaysSo) {
     EXPECT_EQ(archetype_count(world), 1u);
 }
 
-TEST(Pair, CyclesDieOnce) {
+TEST(Pair, EntitiesInACycleAreDestroyedOnce) {
     World world;
     const Entity a = world.spawn(), b = world.spawn(), c = world.spawn();
     world.add(a, to<ChildOf>(b));
@@ -284,7 +284,7 @@ TEST(Pair, CyclesDieOnce) {
     EXPECT_TRUE(world.is_consistent());
 }
 
-TEST(Pair, CascadesDoNotRecurse) {
+TEST(Pair, LongCascadesDoNotRecurse) {
     World world;
     constexpr int kDepth = 100'000;
     Entities chain{world.spawn()};
@@ -299,7 +299,7 @@ TEST(Pair, CascadesDoNotRecurse) {
     EXPECT_EQ(order, chain);
     EXPECT_EQ(archetype_count(world), 1u);
 
-    const Entity root = world.spawn();  // wide
+    const Entity root = world.spawn();  // with many children
     for (int i = 0; i < kDepth; ++i) world.add(world.spawn(), to<ChildOf>(root));
     EXPECT_EQ(world.sources(to<ChildOf>(root)).size(), 100'000u);
     world.destroy(root);
@@ -307,7 +307,7 @@ TEST(Pair, CascadesDoNotRecurse) {
     EXPECT_EQ(archetype_count(world), 1u);
 }
 
-TEST(Pair, ChurningTargetsLeaksNothing) {
+TEST(Pair, CreatingAndDestroyingTargetsLeaksNothing) {
     World world;
     Query<const Health, Pair<Likes>> query{world};
     const Entity fan = world.spawn(Health{1}), base = world.spawn();
@@ -336,11 +336,11 @@ TEST(Pair, ChurningTargetsLeaksNothing) {
         ASSERT_EQ(archetype_count(world), archetypes);
         ASSERT_TRUE(world.is_consistent());
     }
-    EXPECT_EQ(first.value, last.value);  // one slot, used again and again
-    EXPECT_NE(first, last);              // yet a stale id is no other pair's
+    EXPECT_EQ(first.value, last.value);  // the same slot each time
+    EXPECT_NE(first, last);              // but another id
 }
 
-TEST(Pair, QueriesFindAnyTargetOrAGivenOne) {
+TEST(Pair, QueriesFindAnyTargetOrANamedOne) {
     World world;
     const Entity red = world.spawn(), blue = world.spawn(), green = world.spawn();
     const Entity a = world.spawn(Health{1}), b = world.spawn(Health{2}), c = world.spawn(Health{3});
@@ -405,7 +405,7 @@ TEST(Pair, LoopsOverSourcesMayChangeThem) {
     EXPECT_TRUE(world.is_consistent());
 }
 
-TEST(Pair, QueuedForATargetThatDiesIsDropped) {
+TEST(Pair, APairQueuedForADestroyedTargetIsDropped) {
     World world;
     const Entity source = world.spawn(), doomed = world.spawn(), other = world.spawn();
     {
@@ -427,7 +427,7 @@ TEST(Pair, QueuedForATargetThatDiesIsDropped) {
     EXPECT_EQ(Counted::alive, 0);
 }
 
-TEST(Pair, QueuedReplacementsAreSeenByQueuedWrites) {
+TEST(Pair, QueuedWritesSeeQueuedReplacements) {
     World world;
     const Entity source = world.spawn(), one = world.spawn(), two = world.spawn();
     world.set(source, to<Follows>(one), Follows{1});
@@ -462,7 +462,7 @@ TEST(Pair, CollectorWatchesTheRelationAsAWhole) {
     EXPECT_EQ(collect(), (std::set<Entity>{a, b}));
 }
 
-TEST(Pair, ChangedSinceAndBatchesWorkAsForOthers) {
+TEST(Pair, ChangedSinceAndBatchesWorkForPairs) {
     World world;
     const Entity target = world.spawn();
     for (int i = 0; i < 5; ++i) world.add(world.spawn(Health{i}), to<Likes>(target));
@@ -476,7 +476,7 @@ TEST(Pair, ChangedSinceAndBatchesWorkAsForOthers) {
     EXPECT_EQ(rows, 5);
 }
 
-TEST(Pair, RangesAreCopiedByTheStandardLibrary) {
+TEST(Pair, RangesWorkWithAlgorithmsOfTheStandardLibrary) {
     World world;
     const Entity ann = world.spawn(), bob = world.spawn(), cat = world.spawn();
     world.add(ann, to<Likes>(cat));
@@ -495,7 +495,7 @@ TEST(Pair, RangesAreCopiedByTheStandardLibrary) {
     EXPECT_EQ(follows.value().distance, 7);
 }
 
-TEST(Pair, EndsWithTheWorldWithTheTargetReadable) {
+TEST(Pair, TheWorldsEndRunsRemoveHooksWithTheTargetReadable) {
     Hook removed;
     int told = 0;
     {

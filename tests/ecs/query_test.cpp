@@ -29,7 +29,7 @@ Hook collect_runs(World& world, Runs& runs) {
 
 }  // namespace
 
-TEST_F(QueryTest, VisitsWhatMatchesInEveryArchetype) {
+TEST_F(QueryTest, VisitsAllMatchesInEveryArchetype) {
     world.spawn(Position{1, 0});
     world.spawn(Position{2, 0}, Velocity{1, 0});
     world.spawn(Position{3, 0}, Velocity{1, 0}, Health{});
@@ -42,7 +42,7 @@ TEST_F(QueryTest, VisitsWhatMatchesInEveryArchetype) {
     EXPECT_EQ(query.count(), 2u);
 }
 
-TEST_F(QueryTest, FiltersTakeNoArgument) {
+TEST_F(QueryTest, FiltersAddNoArgument) {
     const Entity plain = world.spawn(Position{});
     const Entity frozen = world.spawn(Position{}, Frozen{});
     const Entity burning = world.spawn(Position{}, Burning{});
@@ -59,7 +59,7 @@ TEST_F(QueryTest, FiltersTakeNoArgument) {
     EXPECT_EQ(rows, 2);
 }
 
-TEST_F(QueryTest, WithoutAloneFindsBareEntities) {
+TEST_F(QueryTest, WithoutAloneFindsEntitiesWithoutComponents) {
     const Entity bare = world.spawn();
     world.spawn(Frozen{});
     Query<Without<Frozen>>(world).each([&](Entity entity) { EXPECT_EQ(entity, bare); });
@@ -122,7 +122,7 @@ TEST_F(QueryTest, Rule23StructuralChangesWaitForTheEndOfTheIteration) {
     EXPECT_EQ(world.size(), 15u);
 }
 
-TEST_F(QueryTest, IterationsNest) {
+TEST_F(QueryTest, IterationsCanBeNested) {
     for (int i = 0; i < 10; ++i) world.spawn(Health{1});
     Query<Health> query(world);
     int pairs = 0;
@@ -134,7 +134,7 @@ TEST_F(QueryTest, IterationsNest) {
     EXPECT_EQ(world.size(), 20u);
 }
 
-TEST_F(QueryTest, OddComponentsArriveWhole) {
+TEST_F(QueryTest, AlignedMoveOnlyAndSelfReferentialComponentsWork) {
     for (int i = 0; i < 20; ++i) world.spawn(Wide{}, SelfReferential(i), MoveOnly{});
     Query<Wide, const SelfReferential, Mut<MoveOnly>> query(world);
     int rows = 0;
@@ -146,7 +146,7 @@ TEST_F(QueryTest, OddComponentsArriveWhole) {
     EXPECT_EQ(rows, 20);
 }
 
-// What marks what
+// Which rows count as changed
 
 TEST_F(QueryTest, ConstReadsMarkNothing) {
     world.spawn(Health{});
@@ -198,7 +198,7 @@ TEST_F(QueryTest, Rule24MutMarksMaximalRunsOfRowsWritten) {
     EXPECT_EQ(runs, (Runs{{0, kBlockRows}, {kBlockRows, kBlockRows}}));
 }
 
-TEST_F(QueryTest, Rule24ComponentsOfABlockAreToldInComponentOrder) {
+TEST_F(QueryTest, Rule24ChangeHooksOfABlockRunInComponentOrder) {
     world.component<Velocity>();
     world.component<Position>();
     world.spawn(Position{}, Velocity{});
@@ -242,7 +242,7 @@ TEST_F(QueryTest, HooksOfABlockMayChangeTheWorld) {
 
 // Changed since
 
-TEST_F(QueryTest, Rule25StampsServeChangedSinceByBlock) {
+TEST_F(QueryTest, Rule25EachSinceVisitsBlocksWrittenSinceATick) {
     std::vector<Entity> entities;
     for (std::uint32_t i = 0; i < 3 * kBlockRows; ++i) entities.push_back(world.spawn(Health{}, Position{}));
     Query<const Health, Changed<Health>> query(world);
@@ -273,24 +273,24 @@ TEST_F(QueryTest, Rule25StampsServeChangedSinceByBlock) {
     EXPECT_EQ(rows_since(seen), 3 * kBlockRows);
 }
 
-TEST_F(QueryTest, Rule25MovedRowsAreNotMissed) {
+TEST_F(QueryTest, Rule25EachSinceFindsMovedRows) {
     std::vector<Entity> entities;
     for (std::uint32_t i = 0; i < kBlockRows + 1; ++i) entities.push_back(world.spawn(Health{}));
     const std::uint64_t seen = world.advance_tick();
     world.set(entities.back(), Health{1});  // in the second block
-    world.destroy(entities[0]);             // so it moves to the first
+    world.destroy(entities[0]);             // moves that row to the first block
     std::set<Entity> found;
     Query<const Health, Changed<Health>> query(world);
     query.each_since(seen, [&](Entity entity, const Health&) { found.insert(entity); });
     EXPECT_TRUE(found.count(entities.back()));
-    world.add<Frozen>(entities.back());  // and to another archetype
+    world.add<Frozen>(entities.back());  // moves it to another archetype
     found.clear();
     query.each_since(seen, [&](Entity entity, const Health&) { found.insert(entity); });
     EXPECT_TRUE(found.count(entities.back()));
 }
 
-// A row that comes into a query's view carries changes from the time before: they must not be missed.
-TEST_F(QueryTest, Rule25RowsThatComeIntoViewAreNotMissed) {
+// An entity that begins to match a query may have changed before: the query must find it.
+TEST_F(QueryTest, Rule25EachSinceFindsRowsThatBeganToMatch) {
     const Entity entity = world.spawn(Health{1});
     Query<const Health, Changed<Health>, Without<Frozen>> query(world);
     int seen_value = 0;
@@ -309,7 +309,7 @@ TEST_F(QueryTest, Rule25RowsThatComeIntoViewAreNotMissed) {
     EXPECT_EQ(seen_value, 2);
 }
 
-TEST_F(QueryTest, SeveralChangedTermsMeanAny) {
+TEST_F(QueryTest, SeveralChangedTermsMatchIfAnyChanged) {
     const Entity entity = world.spawn(Health{}, Position{}, Frozen{});
     Query<const Health, Changed<Health>, Changed<Position>> query(world);
     const std::uint64_t seen = world.advance_tick();
@@ -319,7 +319,7 @@ TEST_F(QueryTest, SeveralChangedTermsMeanAny) {
     EXPECT_EQ(rows, 1);
 }
 
-TEST_F(QueryTest, TheUglyWriteIsSilent) {
+TEST_F(QueryTest, UnsafeRawUnmarkedRunsNoHook) {
     const Entity entity = world.spawn(Health{});
     Runs runs;
     const Hook hook = collect_runs(world, runs);

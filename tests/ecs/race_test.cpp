@@ -1,5 +1,6 @@
-// The race of the world against its model, on fixed seeds: RACE_SEEDS of RACE_STEPS from RACE_FIRST on.
-// Sanitizers see what a comparison cannot, so most seeds are for g++ with them.
+// Compares the world with a model under random operations: RACE_SEEDS seeds of RACE_STEPS steps, beginning
+// with RACE_FIRST. Sanitizers find more errors than the comparison, so most seeds run in g++ builds with
+// sanitizers.
 
 #include "tests/ecs/support/race.h"
 
@@ -35,5 +36,5 @@ TEST(World, MatchesModelUnderRandomHooks) {
         ASSERT_EQ(outcome.difference, "") << "seed " << seed;
         events += outcome.events;
     }
-    EXPECT_GT(events, seeds * steps * 2);  // the hooks did take part
+    EXPECT_GT(events, seeds * steps * 2);  // hooks did run
 }

@@ -1,4 +1,4 @@
-// The snippets of ecs/README.md, in order; keep the two the same.
+// The snippets of ecs/README.md, in order. Change both together.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ struct Grid {
 
 }  // namespace
 
-TEST(Readme, SnippetsDoWhatTheySay) {
+TEST(Readme, SnippetsGiveTheStatedResults) {
     int used = 0, drawn = 0, deaths = 0, obituaries = 0, sent = 0, sent_destroyed_count = 0, shown = 0;
     std::set<std::string> listed;
     const auto use = [&](int points) { used = points; };
@@ -187,7 +187,7 @@ TEST(Readme, SnippetsDoWhatTheySay) {
     // clang-format on
 }
 
-TEST(Readme, PairsAndTheRestDoWhatTheySay) {
+TEST(Readme, SnippetsOfPairsAndLaterSectionsGiveTheStatedResults) {
     World world;
     const Entity ship = world.spawn(Position{}, Health{}), turret = world.spawn(),
                  tanker = world.spawn(Position{50, 0});

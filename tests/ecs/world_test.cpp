@@ -21,7 +21,7 @@ struct WorldTest : testing::Test {
     void TearDown() override { EXPECT_TRUE(world.is_consistent()); }
 };
 
-/// Destroys an entity when it is destroyed itself.
+/// A component whose destructor destroys an entity.
 struct Owner {
     World* world = nullptr;
     Entity owned;
@@ -67,7 +67,7 @@ TEST_F(WorldTest, EntitiesNeedNoComponents) {
     EXPECT_TRUE(world.is_alive(entity));
 }
 
-TEST_F(WorldTest, AddKeepsAValueThatIsThere) {
+TEST_F(WorldTest, AddKeepsAnExistingValue) {
     const Entity entity = world.spawn(Health{5});
     world.add<Health>(entity);
     EXPECT_EQ(world.get<Health>(entity).points, 5);
@@ -77,7 +77,7 @@ TEST_F(WorldTest, AddKeepsAValueThatIsThere) {
     EXPECT_TRUE(world.has<Frozen>(entity));
 }
 
-TEST_F(WorldTest, SetOfSeveralIsOneMove) {
+TEST_F(WorldTest, SetOfSeveralComponentsIsOneMove) {
     const Entity entity = world.spawn(Health{1});
     const std::uint32_t before = archetype_count(world);
     world.set(entity, Position{1, 1}, Health{2}, Velocity{3, 3}, Frozen{});
@@ -87,7 +87,7 @@ TEST_F(WorldTest, SetOfSeveralIsOneMove) {
     EXPECT_TRUE(world.has<Frozen>(entity));
 }
 
-TEST_F(WorldTest, ValuesOfNeighboursSurviveEveryMove) {
+TEST_F(WorldTest, ValuesOfOtherRowsSurviveEveryMove) {
     std::vector<Entity> entities;
     for (int i = 0; i < 100; ++i) entities.push_back(world.spawn(Health{i}));
     for (std::size_t i = 0; i < 100; i += 3) world.set(entities[i], Position{});
@@ -113,7 +113,7 @@ TEST_F(WorldTest, PatchMarksUnlessItReturnsFalse) {
     EXPECT_FALSE(world.patch<Position>(entity, [](Position&) { FAIL(); }));
 }
 
-TEST_F(WorldTest, MutTellsOnceAndOnlyIfUsed) {
+TEST_F(WorldTest, MutRunsChangeHooksOnceAndOnlyIfUsed) {
     const Entity entity = world.spawn(Health{5});
     std::vector<int> told;
     const Hook hook =
@@ -135,7 +135,7 @@ TEST_F(WorldTest, MutTellsOnceAndOnlyIfUsed) {
     EXPECT_EQ(told, (std::vector{7, 9}));
 }
 
-TEST_F(WorldTest, NothingMovesUnderAMut) {
+TEST_F(WorldTest, NoRowMovesWhileAMutLives) {
     const Entity entity = world.spawn(Health{5});
     {
         auto health = world.mut<Health>(entity);
@@ -146,7 +146,7 @@ TEST_F(WorldTest, NothingMovesUnderAMut) {
     EXPECT_FALSE(world.is_alive(entity));
 }
 
-TEST_F(WorldTest, NothingMovesUnderAPatch) {
+TEST_F(WorldTest, NoRowMovesDuringAPatch) {
     const Entity entity = world.spawn(Health{5});
     world.patch<Health>(entity, [&](Health& health) {
         for (int i = 0; i < 100; ++i) world.spawn(Health{0});
@@ -157,7 +157,7 @@ TEST_F(WorldTest, NothingMovesUnderAPatch) {
     EXPECT_EQ(world.size(), 100u);
 }
 
-TEST_F(WorldTest, OddComponentsStayWhole) {
+TEST_F(WorldTest, AlignedMoveOnlyAndSelfReferentialComponentsStayIntact) {
     std::vector<Entity> entities;
     for (int i = 0; i < 200; ++i) {
         entities.push_back(world.spawn(Counted(i), MoveOnly{std::make_unique<int>(i)}, Wide{}));
@@ -188,7 +188,7 @@ TEST(World, DestroysItsValues) {
     EXPECT_EQ(Counted::alive, 0);
 }
 
-TEST(World, CountsNoCommandAsLeakWhenItDiesInItsHooks) {
+TEST(World, ValuesQueuedByHooksAtItsEndAreDestroyed) {
     {
         World world;
         world
@@ -207,15 +207,15 @@ TEST_F(WorldTest, DestructorsOfComponentsMayUseTheWorld) {
     const Entity owned = world.spawn(Health{1});
     const Entity second = world.spawn(Health{2});
     const Entity owner = world.spawn(Health{0}, Owner(world, owned));
-    world.set(owner, Owner(world, second));  // the old one goes
+    world.set(owner, Owner(world, second));  // destroys the old value
     EXPECT_FALSE(world.is_alive(owned));
     EXPECT_TRUE(world.is_alive(second));
     world.destroy(owner);
     EXPECT_FALSE(world.is_alive(second));
-    world.spawn(Owner(world, world.spawn()));  // and at the end of the world
+    world.spawn(Owner(world, world.spawn()));  // its destructor runs at the end of the world
 }
 
-// A destructor that asks for its own entity: it is dead by then, and nothing is written to its remains.
+// A component's destructor sees that its entity is dead, and cannot write to it.
 struct Nosy {
     Nosy() = default;
     Nosy(World& in, Entity of) : world(&in), self(of) {}
@@ -229,7 +229,7 @@ struct Nosy {
     static inline bool was_alive = true;
 };
 
-TEST_F(WorldTest, DestructorsFindTheirOwnEntityDead) {
+TEST_F(WorldTest, DestructorsOfComponentsSeeTheirEntityAsDead) {
     const Entity entity = world.spawn(Health{1});
     world.set(entity, Nosy(world, entity));
     world.destroy(entity);
@@ -256,7 +256,7 @@ TEST_F(WorldTest, DeferralOutlivesTheHookThatBeganIt) {
 
 // Components by id
 
-TEST_F(WorldTest, RunTimeComponentsNeedNoType) {
+TEST_F(WorldTest, ComponentsCanBeRegisteredWithoutACppType) {
     static int alive = 0;
     const ComponentType type{"scripted", 16, 16,
                              [](void* to, void* from) {
@@ -283,13 +283,13 @@ TEST_F(WorldTest, RunTimeComponentsNeedNoType) {
     EXPECT_EQ(alive, 0);
 }
 
-TEST_F(WorldTest, ValuesMayComeFromTheWorldItself) {
+TEST_F(WorldTest, ValuesMayBeReferencesIntoTheWorld) {
     struct Text {
         std::string text;
     };
     const std::string long_text(100, 'x');
     const Entity first = world.spawn(Text{long_text});
-    for (int i = 0; i < 100; ++i) world.spawn(world.get<Text>(first));  // while the column grows
+    for (int i = 0; i < 100; ++i) world.spawn(world.get<Text>(first));  // the column is reallocated meanwhile
     world.set(first, world.get<Text>(first));
     EXPECT_EQ(world.get<Text>(first).text, long_text);
     const Entity second = world.spawn();
@@ -300,14 +300,14 @@ TEST_F(WorldTest, ValuesMayComeFromTheWorldItself) {
         ASSERT_EQ(world.get<Text>(copy).text, long_text);
 }
 
-TEST_F(WorldTest, IdsThatNoWorldMadeRemoveNothing) {
+TEST_F(WorldTest, UnknownIdsRemoveNothing) {
     const Entity entity = world.spawn(Health{3});
     world.remove(entity, ComponentId{world.component<Health>().value, 5});
     EXPECT_EQ(world.get<Health>(entity).points, 3);
     EXPECT_TRUE(world.is_consistent());
 }
 
-TEST_F(WorldTest, ErasedOperationsMoveFromTheirValues) {
+TEST_F(WorldTest, OperationsByIdMoveFromTheirValues) {
     const ComponentId ids[] = {world.component<MoveOnly>(), world.component<Frozen>(),
                                world.component<Health>()};
     MoveOnly mine{std::make_unique<int>(5)};
@@ -326,7 +326,7 @@ TEST_F(WorldTest, ErasedOperationsMoveFromTheirValues) {
     EXPECT_EQ(*world.get<MoveOnly>(other).value, 8);
 }
 
-TEST_F(WorldTest, ErasedPatchMarksUnlessItReturnsFalse) {
+TEST_F(WorldTest, PatchByIdMarksUnlessItReturnsFalse) {
     const ComponentId id = world.component<Health>();
     const Entity entity = world.spawn(Health{5}, Frozen{});
     int changes = 0;
@@ -356,7 +356,7 @@ TEST_F(WorldTest, RepeatedIdsAreHarmless) {
     EXPECT_EQ(Counted::alive, 0);
 }
 
-TEST_F(WorldTest, EnumeratesEntitiesByIndexAndComponentsById) {
+TEST_F(WorldTest, ListsEntitiesByIndexAndComponentsById) {
     const Entity first = world.spawn(Velocity{}, Position{});
     const Entity second = world.spawn();
     world.destroy(first);
@@ -396,7 +396,7 @@ TEST_F(WorldTest, OperationsOnDeadEntitiesDoNothingAndAreCounted) {
     EXPECT_EQ(world.size(), 0u);
 }
 
-TEST_F(WorldTest, GetOfNothingStopsTheProgram) {
+TEST_F(WorldTest, GetOfAMissingValueStopsTheProgram) {
     const Entity entity = world.spawn(Health{1});
     EXPECT_DEATH((void)world.get<Position>(entity), "get<.*Position>.*the entity has no such value");
     EXPECT_DEATH((void)world.mut<Position>(entity), "mut<.*Position>.*the entity has no such value");
@@ -435,7 +435,7 @@ TEST_F(WorldTest, DeferredSpawnGivesAHandleAtOnce) {
     EXPECT_EQ(world.get<Health>(empty).points, 6);
 }
 
-TEST_F(WorldTest, DeferralsNest) {
+TEST_F(WorldTest, DeferralsCanBeNested) {
     const Entity entity = world.spawn();
     {
         const World::Deferral outer(world);
@@ -454,10 +454,10 @@ TEST_F(WorldTest, Rule23OperationsQueueBehindThoseQueuedForTheirEntity) {
     {
         const World::Deferral deferral(world);
         world.remove<Health>(entity);
-        world.set(entity, Health{2});  // at once, it would be lost with the removal
+        world.set(entity, Health{2});  // queued, or the removal would delete it
         world.set(other, Health{2});
         EXPECT_EQ(world.get<Health>(entity).points, 1);
-        EXPECT_EQ(world.get<Health>(other).points, 2);  // nothing queued: at once
+        EXPECT_EQ(world.get<Health>(other).points, 2);  // nothing is queued for it: written at once
     }
     ASSERT_TRUE(world.has<Health>(entity));
     EXPECT_EQ(world.get<Health>(entity).points, 2);
@@ -470,13 +470,13 @@ TEST_F(WorldTest, Rule23WritesInPlaceReachTheQueuedValue) {
     {
         const World::Deferral deferral(world);
         world.remove<Health>(entity);
-        EXPECT_FALSE(world.patch<Health>(entity, [](Health&) { FAIL(); }));  // gone by then
+        EXPECT_FALSE(world.patch<Health>(entity, [](Health&) { FAIL(); }));  // removed by then
         world.set(entity, Health{10});
         EXPECT_TRUE(world.patch<Health>(entity, [](Health& health) { health.points += 1; }));
         world.mut<Health>(entity)->points += 1;
-        world.add<Health>(entity);  // it has one by then
+        world.add<Health>(entity);  // exists by then: no effect
         EXPECT_TRUE(world.patch<Health>(entity, [](Health& health) { health.points += 1; }));
-        EXPECT_TRUE(world.patch<Velocity>(entity, [](Velocity& velocity) { velocity.x = 2; }));  // untouched
+        EXPECT_TRUE(world.patch<Velocity>(entity, [](Velocity& velocity) { velocity.x = 2; }));  // not queued
         EXPECT_EQ(world.get<Velocity>(entity), (Velocity{2, 1}));
     }
     EXPECT_EQ(world.get<Health>(entity).points, 13);
@@ -492,7 +492,7 @@ TEST_F(WorldTest, Rule23WritesInPlaceReachTheQueuedValue) {
     EXPECT_EQ(world.get<Position>(entity), (Position{4, 5}));
 }
 
-TEST_F(WorldTest, CommandsForEntitiesThatDieInTheQueueAreCounted) {
+TEST_F(WorldTest, QueuedCommandsForDestroyedEntitiesAreCounted) {
     const Entity entity = world.spawn(Health{1});
     {
         const World::Deferral deferral(world);
@@ -506,7 +506,7 @@ TEST_F(WorldTest, CommandsForEntitiesThatDieInTheQueueAreCounted) {
     EXPECT_EQ(Counted::alive, 0);
 }
 
-TEST_F(WorldTest, AHundredThousandRowsAndBack) {
+TEST_F(WorldTest, AHundredThousandRowsCanBeAddedAndRemoved) {
     std::vector<Entity> entities;
     for (int i = 0; i < 100'000; ++i) entities.push_back(world.spawn(Health{i}));
     for (int i = 0; i < 100'000; ++i)
@@ -516,7 +516,7 @@ TEST_F(WorldTest, AHundredThousandRowsAndBack) {
     EXPECT_EQ(world.spawn(Health{}).index, entities.back().index);
 }
 
-TEST_F(WorldTest, ManyArchetypesAndIds) {
+TEST_F(WorldTest, ManyArchetypesAndIdsWork) {
     std::vector<ComponentId> ids;
     for (int i = 0; i < 400; ++i) ids.push_back(world.register_component({"tag" + std::to_string(i)}));
     const Entity entity = world.spawn(Health{3});

@@ -47,11 +47,11 @@ TEST(WriteAudit, NamesComponentAndEntityOfARawWrite) {
     EXPECT_EQ(missed[0].entity, entities[42]);
     EXPECT_EQ(missed[0].component, world.component<Health>());
     EXPECT_EQ(missed[0].name, "ecs_types::Health");
-    EXPECT_TRUE(audit.check().empty());  // told once
+    EXPECT_TRUE(audit.check().empty());  // reported once
 
     world.patch<Name>(entities[7], [](Name& name) {
         name.text = "other";
-        return false;  // a lie
+        return false;  // although it wrote
     });
     missed = audit.check();
     ASSERT_EQ(missed.size(), 1u);
@@ -59,7 +59,7 @@ TEST(WriteAudit, NamesComponentAndEntityOfARawWrite) {
     EXPECT_EQ(missed[0].component, world.component<Name>());
 }
 
-TEST(WriteAudit, SeesTheValuesOfPairs) {
+TEST(WriteAudit, ReportsRawWritesToPairs) {
     World world;
     const Entity a = world.spawn(), b = world.spawn(), c = world.spawn();
     WriteAudit audit{world};
@@ -75,8 +75,8 @@ TEST(WriteAudit, SeesTheValuesOfPairs) {
     EXPECT_EQ(missed[0].entity, a);
 }
 
-// Goal: no false alarm, whatever moves; every seeded raw write is caught.
-TEST(WriteAudit, IsSilentButForRawWrites) {
+// Goal: every seeded raw write is reported, and nothing else, whatever rows move.
+TEST(WriteAudit, ReportsRawWritesOnly) {
     std::mt19937 random(1);
     World world;
     WriteAudit audit{world};

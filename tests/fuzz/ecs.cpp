@@ -1,5 +1,5 @@
-// The race of tests/ecs/support/race.h with dice from the fuzzer: two bytes a step, so that it can shape the
-// script yet every script is a valid one.
+// The race of tests/ecs/support/race.h, with random numbers from the fuzzer: two bytes per step. The fuzzer
+// shapes the script, and every input is a valid script.
 
 #include "tests/ecs/support/race.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the fuzzers of net/ share: claims, who listens, and who catches what is sent.
+// Shared by the fuzzers of net/: checks, a handler that records events, a sink that stores datagrams.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@ inline void check(bool is_true, const char* claim) {
 
 using Datagram = std::vector<std::byte>;
 
-/// Writes down every event as text.
+/// Records every event as text.
 struct Log : Handler {
     void on_connected(PeerId peer) override {
         newest = peer;
@@ -38,7 +38,7 @@ struct Log : Handler {
     }
     bool on_payload(PeerId, std::uint64_t, std::span<const std::byte> bytes, Time) override {
         add("payload", bytes);
-        return bytes.empty() || bytes[0] != std::byte('w');  // some are withheld
+        return bytes.empty() || bytes[0] != std::byte('w');  // some are refused
     }
     void on_message(PeerId, Channel channel, std::span<const std::byte> bytes) override {
         add(channel == Channel::reliable    ? "reliable"
@@ -72,7 +72,7 @@ struct Log : Handler {
     DisconnectReason last_reason = DisconnectReason::closed;
 };
 
-/// Datagrams and where they went.
+/// Stores datagrams with their destinations.
 struct Caught : Sink {
     void send(const Address& to, std::span<const std::byte> datagram) override {
         sent.emplace_back(to, Datagram(datagram.begin(), datagram.end()));

@@ -1,6 +1,6 @@
-// Bytes from strangers, and genuine packets changed on their way, at a host and a client in every state.
-// What was dropped must have changed nothing: a second run without it goes on exactly alike.
-// The first byte chooses the state; then each step is an operation and what it needs.
+// Passes bytes of strangers and changed genuine packets to a host and a client, in every state of a
+// connection. A dropped datagram must change nothing: a second run without it must give the same results. The
+// first byte of an input chooses the state; then follow operations with their arguments.
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,7 @@ const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 const Address kStranger = Address::ipv4(10, 9, 9, 9, 9);
 constexpr unsigned kStages = 9;
 
-/// One reading of an input. `skip` names the injections to leave out, by their order.
+/// One run of an input. `skip` says which injected datagrams are omitted, by their order.
 class Reading {
 public:
     Reading(std::span<const std::byte> input, const std::vector<bool>* skip)
@@ -38,12 +38,12 @@ public:
     }
 
     std::vector<bool> dropped;
-    /// All that was sent and heard, in order.
+    /// All datagrams and events, in order.
     const std::vector<std::pair<Address, Datagram>>& sent_by_host() const { return from_host_.sent; }
     const std::vector<std::pair<Address, Datagram>>& sent_by_client() const { return from_client_.sent; }
     const Log& at_host() const { return at_host_; }
     const Log& at_client() const { return at_client_; }
-    /// Whether the host spent a key or a turn on one that was dropped.
+    /// Returns whether the host tried a key, or used a place of a limit, for a dropped datagram.
     bool has_attempts() const {
         const DropCounters& drops = host_.endpoint_stats().drops;
         return drops[Drop::bad_tag] + drops[Drop::bad_handshake] + drops[Drop::too_many_attempts] > 0;
@@ -56,8 +56,8 @@ private:
         return config;
     }
 
-    /// 0 nothing, 1 request sent, 2 cookie sent, 3 connect sent, 4 pending, 5 client connected, 6 both,
-    /// 7 the client leaves, 8 the server ends it.
+    /// Goes to a state: 0 nothing, 1 request sent, 2 cookie sent, 3 connect sent, 4 pending, 5 client
+    /// connected, 6 both connected, 7 the client disconnects, 8 the server disconnects.
     void reach(unsigned stage) {
         if (stage == 0) return;
         client_.connect(kServer, {}, now_);
@@ -89,7 +89,7 @@ private:
         client_.flush(now_);
     }
 
-    /// All that is under way arrives.
+    /// Delivers all datagrams in flight.
     void deliver() {
         const std::size_t by_client = from_client_.sent.size();
         const std::size_t by_host = from_host_.sent.size();
@@ -134,7 +134,7 @@ private:
         }
     }
 
-    /// A packet that was sent, by either side.
+    /// Returns a packet that one of the sides sent.
     Datagram genuine() {
         const std::size_t count = from_client_.sent.size() + from_host_.sent.size();
         if (count == 0) return {};
@@ -159,13 +159,13 @@ private:
         return padded(std::move(bytes), op);
     }
 
-    /// As long as a request has to be.
+    /// Returns bytes of the length of a request.
     static Datagram padded(Datagram bytes, unsigned op) {
         if ((op & 128) && (op & 64) && bytes.size() < kMaxDatagramBytes) bytes.resize(kMaxDatagramBytes);
         return bytes;
     }
 
-    /// What a dropped packet may not change.
+    /// Everything that a dropped packet must not change.
     struct Snapshot {
         std::size_t sent, events;
         std::uint64_t drops, malformed, hints, copies;
@@ -219,10 +219,9 @@ private:
         CHECK(after.malformed == before.malformed);
         CHECK(after.drops - before.drops <= 1);
         if (after.drops > before.drops) {
-            const std::uint64_t hints =
-                after.hints - before.hints;  // a cookie that holds, no such connection
+            const std::uint64_t hints = after.hints - before.hints;  // valid cookie, unknown connection
             CHECK(after.events == before.events);
-            // A copy of an authentic packet may come from where the client is now: that draws a challenge.
+            // A copy of an authentic packet from another address may cause a challenge.
             const bool is_copy = after.copies > before.copies;
             CHECK(is_copy || after.state == before.state);
             CHECK(is_copy || (hints <= 1 && after.sent - before.sent == hints));
@@ -234,7 +233,7 @@ private:
     void check_amplification(const Snapshot& before, const Address& from, const Datagram& bytes) {
         std::size_t answer = 0;
         for (std::size_t i = before.sent; i < from_host_.sent.size(); ++i) {
-            // The echo of a challenge that was passed on draws a ping, to the client as well.
+            // The echo of a relayed challenge causes a ping, also to the client.
             const Address& to = from_host_.sent[i].first;
             CHECK(from != kStranger || to == kStranger || to == kClient);
             if (to == from) answer += from_host_.sent[i].second.size();
@@ -245,7 +244,7 @@ private:
         if (from != kStranger) return;
         from_stranger_ += bytes.size();
         to_stranger_ += answer;
-        CHECK(to_stranger_ <= from_stranger_);  // short packets add up to a challenge
+        CHECK(to_stranger_ <= from_stranger_);  // several short packets allow one challenge
     }
 
     ByteReader in_;

@@ -1,7 +1,7 @@
-// What somebody says who has the keys: any bytes, sealed as they should be, to a connected host or client.
-// The second, naive decoder says what must come of them: applied whole, dropped, or the end of the
-// connection as protocol_error, with nothing delivered.
-// The first byte chooses the target and the cipher; then each step is an operation and what it needs.
+// Passes any bytes, sealed with the right keys, to a connected host or client. The naive decoder gives the
+// expected result: applied completely; dropped; or the end of the connection as protocol_error, with nothing
+// delivered. The first byte of an input chooses target and cipher; then follow operations with their
+// arguments.
 
 #include <algorithm>
 #include <array>
@@ -24,13 +24,13 @@ const Address kPeer = Address::ipv4(10, 0, 0, 1, 1000);
 constexpr std::uint64_t kProtocol = 0xC0FFEE;
 constexpr std::uint64_t kNonce = 77;
 
-/// The other side, by hand: after the handshake it has the keys, and no scruples.
+/// The other side: after the handshake it has the keys, and sends any bytes.
 struct Insider {
     std::optional<PacketCipher> cipher;
     std::optional<naive::Decoder> decoder;
     std::optional<std::uint32_t> connection_id;
     std::uint64_t first = 1;
-    std::uint64_t newest = 0;  // number of ours
+    std::uint64_t newest = 0;  // its newest packet number
 };
 
 void take_keys(Insider& insider, bool is_sealed, const NoiseKeys& keys, bool to_server) {
@@ -52,7 +52,7 @@ Key key_of_server(bool is_sealed) {
     return is_sealed ? server_key() : insecure_server_key();
 }
 
-/// As a client.
+/// An insider that is a client.
 void enter(Host& host, const Caught& from_host, bool is_sealed, Insider& insider, Time now) {
     std::array<std::byte, kMaxDatagramBytes> buffer;
     const Security security = is_sealed ? Security::sealed : Security::insecure;
@@ -75,7 +75,7 @@ void enter(Host& host, const Caught& from_host, bool is_sealed, Insider& insider
     take_keys(insider, is_sealed, noise.split(), true);
 }
 
-/// As a server.
+/// An insider that is a server.
 void accept(Client& client, const Caught& from_client, bool is_sealed, Insider& insider, Time now) {
     std::array<std::byte, kMaxDatagramBytes> buffer;
     const Security security = is_sealed ? Security::sealed : Security::insecure;
@@ -147,7 +147,7 @@ private:
             target_->update(now_);
             talk(op & 16);
             target_->flush(now_);
-            is_over_ = host_ && host_->is_idle();  // who says nothing is forgotten
+            is_over_ = host_ && host_->is_idle();  // a silent peer times out
             for (const auto& event : log_.events) is_over_ = is_over_ || event.first == "disconnected";
             return;
         }
@@ -163,15 +163,14 @@ private:
         const auto raw = in_.bytes(std::min({size, in_.remaining(), std::size_t(1100)}));
         Datagram body(raw.begin(), raw.end());
         if (body.empty()) body.push_back(std::byte(0));
-        // Fragments, pieces of messages and acks are seldom plausible by chance.
+        // Random fragments, pieces of messages and acks are rarely plausible.
         if (op % 8 == 2 && body.size() >= 3) {
             body[0] = std::byte(10);
             body[1] &= std::byte(0x83);
             body[2] = body[1] & std::byte(3);
         } else if (op % 8 == 3 && body.size() >= 3) {
-            body[0] = std::byte(4);  // messages
-            body[1] =
-                std::byte(0x17) | (body[1] & std::byte(64));  // one that goes on, perhaps with the one before
+            body[0] = std::byte(4);                                 // messages
+            body[1] = std::byte(0x17) | (body[1] & std::byte(64));  // a piece with a next one
             body.resize(3 + kMaxMessageBytes);
         } else if ((op & 32) && body.size() >= 3) {
             body[0] |= std::byte(1);
@@ -203,7 +202,7 @@ private:
         judge(verdict, expected, before, next);
     }
 
-    /// One more than the number of the last packet that the target sent. The first has 1.
+    /// Returns the number of the last packet that the target sent, plus 1. The first number is 1.
     std::uint64_t next_number() {
         for (; read_ < caught_.sent.size(); ++read_) {
             const Datagram& datagram = caught_.sent[read_].second;
@@ -240,7 +239,7 @@ private:
             CHECK(verdict == naive::Decoder::Verdict::dropped || (is_key_forgotten && has_keys_to_turn_));
             // An authentic packet confirms the client, also one with a number from before the first.
             for (const auto& event : log_.events) CHECK(event.first == "connected");
-            is_over_ = verdict != naive::Decoder::Verdict::dropped;  // the two know different things now
+            is_over_ = verdict != naive::Decoder::Verdict::dropped;  // their states differ now
             return;
         }
         is_over_ = true;
@@ -257,8 +256,8 @@ private:
         return std::any_of(packet.messages.begin(), packet.messages.end(),
                            [](const naive::Message& message) { return message.channel == 2; });
     }
-    /// Some packet that the target sent has this number, modulo 2^16, and of the two numbers that it left out
-    /// last none is named. Its first number was 1.
+    /// Returns whether the acks name only packets that the target sent, and neither of the two numbers that
+    /// it skipped last. Its first number was 1.
     bool is_plausible(const naive::Packet& packet, std::uint64_t next_number) const {
         if (!packet.has_acks || packet.is_disconnect) return true;
         if (next_number <= 1) return false;
@@ -282,7 +281,7 @@ private:
             CHECK(!target_->is_connected(peer()));
             return;
         }
-        // An announced target knows its next number; one that was not yet has sent nothing.
+        // A target before on_connected has sent no packet.
         CHECK(is_plausible(expected, next_number));
         CHECK(count("disconnected") == 0);
         CHECK(target_->is_connected(peer()));
@@ -314,9 +313,9 @@ private:
     bool phase_ = false;
     bool has_keys_to_turn_ = false;
     bool is_over_ = false;
-    std::size_t read_ = 0;  // of what was caught
+    std::size_t read_ = 0;  // of the datagrams in caught_
     std::uint64_t next_number_ = 1;
-    std::array<std::uint64_t, 2> left_out_{};  // numbers of the target, the last ones; 0: none
+    std::array<std::uint64_t, 2> left_out_{};  // last numbers that the target skipped; 0: none
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Tokens from strangers, tokens changed by strangers, and tokens that a backend sealed around nonsense,
-// which only a second way of sealing can make. The first byte chooses.
+// Reads random bytes as tokens, changed tokens, and tokens with random contents sealed by a second
+// implementation. The first byte of an input chooses among these.
 
 #include <algorithm>
 #include <array>
@@ -42,7 +42,7 @@ const std::vector<Address>& servers() {
     return list;
 }
 
-/// What is read is written back as the same bytes and the same digits.
+/// Checks that a token that was read is written as the same bytes and the same text.
 void client_bytes(std::span<const std::byte> input) {
     const std::optional<ClientToken> token = read_client_token(input);
     if (!token) return;
@@ -66,7 +66,7 @@ void stranger(std::span<const std::byte> input) {
     CHECK(error == TokenError::malformed || error == TokenError::forged);
 }
 
-/// A good token, its claims from the input, with bytes changed or cut: each edit is a place and a mask.
+/// A valid token with claims from the input, and then changed or cut: each edit is a position and a mask.
 void mutated(std::span<const std::byte> input) {
     ByteReader in(input);
     const std::span<const std::byte> claims = in.bytes(std::min<std::size_t>(in.u8(), in.remaining()));
@@ -93,7 +93,7 @@ void mutated(std::span<const std::byte> input) {
         CHECK(std::ranges::equal(contents.claims, claims) && contents.client_id == 2);
 }
 
-/// The input, well sealed. Protocol id and expiry decide what else may be said about it.
+/// Seals the input as a token. Protocol id and expiry decide which results are possible.
 void sealed_nonsense(std::span<const std::byte> input) {
     TokenId id{};
     std::array<std::byte, 16 + sizeof id> label{};
@@ -123,12 +123,12 @@ void sealed_nonsense(std::span<const std::byte> input) {
     CHECK(std::ranges::equal(contents.claims, input.last(contents.claims.size())));
 }
 
-/// Three bytes a step: id, life, passing time.
+/// Three bytes per step: id, life, time that passes.
 void history(std::span<const std::byte> input) {
     ByteReader in(input);
     const std::uint32_t capacity = 1 + in.u8() % 32;
     TokenHistory history(capacity);
-    std::set<std::pair<std::uint64_t, TokenId>> model;  // an id has one expiry, as it is derived from that
+    std::set<std::pair<std::uint64_t, TokenId>> model;  // the expiry of an id is derived from the id
     std::uint64_t now_s = 0;
     while (in.remaining() >= 3) {
         TokenId id{};
@@ -158,7 +158,7 @@ void history(std::span<const std::byte> input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size == 0) return 0;
-    // A copy of the exact size, so that a sanitizer sees every byte too many.
+    // A copy of exact size, so that a sanitizer reports reads beyond it.
     const Buffer input(reinterpret_cast<const std::byte*>(data) + 1,
                        reinterpret_cast<const std::byte*>(data) + size);
     constexpr void (*kTargets[])(std::span<const std::byte>) = {client_bytes, client_text,     stranger,

@@ -5,9 +5,9 @@
 namespace shoal::net {
 namespace {
 
-// Goal: a receiver that refused what came last, and whose accepted packets are too far behind to be named,
-// says nothing rather than empty packets at every flush.
-TEST(Acks, NothingToAcknowledgeIsNotSaid) {
+// Goal: a receiver that has no ack to send sends no empty packet at every flush. It refused the newest
+// packets, and those that it accepted are too far behind to be named in an ack.
+TEST(Acks, AReceiverWithoutAnAckToSendIsSilent) {
     World world;
     world.add_host(host_config());
     World::Player& player = world.add_client(client_config());
@@ -16,7 +16,7 @@ TEST(Acks, NothingToAcknowledgeIsNotSaid) {
     world.run(100ms);
     ASSERT_TRUE(client.is_connected(client.server()));
     world.server.withhold = [](std::uint64_t number) { return number > 50; };
-    ASSERT_NE(player.send("x", world.now), 0u);  // its ack waits
+    ASSERT_NE(player.send("x", world.now), 0u);  // its ack is delayed
     LinkConfig cut;
     cut.loss = 1;
     world.up.set_config(cut);

@@ -9,8 +9,9 @@
 namespace shoal::net {
 namespace {
 
-// Goal: AckWindow equals sets that never forget, with gaps, lateness, duplicates and withheld acks.
-// Method: seeded arrivals around a moving head, from several first numbers; compare every bit each step.
+// Goal: AckWindow equals sets of all numbers, with gaps, late packets, duplicates and withheld acks.
+// Method: seeded arrivals around a moving newest number, from several first numbers; compares every bit each
+// step.
 TEST(AckWindow, MatchesSetModel) {
     for (const std::uint64_t first : {1ull, 250ull, 65'500ull, (1ull << 32) - 50, 1ull << 62}) {
         for (std::uint32_t seed = 1; seed <= 10; ++seed) {
@@ -40,7 +41,7 @@ TEST(AckWindow, MatchesSetModel) {
                     }
                 }
                 ASSERT_EQ(window.newest_arrived(), *arrived.rbegin());
-                // Acceptance is forgotten where it lies further back than any ack could tell.
+                // Acceptance is forgotten where no ack can name the packet any more.
                 std::uint64_t newest_accepted = first - 1;
                 if (!accepted.empty() && *accepted.rbegin() + 64 >= *arrived.rbegin()) {
                     newest_accepted = *accepted.rbegin();
@@ -64,7 +65,7 @@ TEST(AckWindow, MatchesSetModel) {
     }
 }
 
-TEST(AckWindow, StartsWithEverythingBeforeTheFirst) {
+TEST(AckWindow, CountsAllNumbersBeforeTheFirstAsArrived) {
     AckWindow window(1);
     EXPECT_FALSE(window.has_acks());
     EXPECT_EQ(window.state(0), AckWindow::State::duplicate);

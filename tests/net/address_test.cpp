@@ -38,7 +38,7 @@ TEST(Address, ParsesAndPrints) {
     }
 }
 
-TEST(Address, RejectsWhatIsNoAddress) {
+TEST(Address, RejectsInvalidText) {
     for (const char* text : {"",
                              ":",
                              "1.2.3",
@@ -73,7 +73,7 @@ TEST(Address, RejectsWhatIsNoAddress) {
     }
 }
 
-TEST(Address, SurvivesRandomText) {
+TEST(Address, ParsesAnyRandomText) {
     std::mt19937 random(1);
     const std::string_view letters = "0123456789abcdf:.[]%: ";
     for (int round = 0; round < 50'000; ++round) {
@@ -87,7 +87,7 @@ TEST(Address, SurvivesRandomText) {
     }
 }
 
-TEST(Address, Compares) {
+TEST(Address, DifferentAddressesAreNotEqual) {
     EXPECT_NE(Address::ipv4(1, 2, 3, 4, 5), Address::ipv4(1, 2, 3, 4, 6));
     EXPECT_NE(Address::any_ipv4(5), Address::any(5));
     EXPECT_TRUE(Address::ipv4(127, 0, 0, 9, 1).is_loopback());
@@ -108,7 +108,7 @@ TEST(Address, OrderIsByFamilyAddressScopeAndPort) {
     EXPECT_LT(Address(), Address::ipv4(0, 0, 0, 0, 0));
 }
 
-TEST(Address, TheLocalNumberIsNoPartOfIt) {
+TEST(Address, TheLocalNumberIsNotCompared) {
     static_assert(sizeof(Address) == 24);
     const Address asked = Address::ipv4(1, 2, 3, 4, 5);
     Address answered = asked;
@@ -119,8 +119,8 @@ TEST(Address, TheLocalNumberIsNoPartOfIt) {
     EXPECT_EQ(std::hash<Address>()(answered), std::hash<Address>()(asked));
 }
 
-// Goal: addresses are keys of hash tables, and neighbours do not share the low bits of their hashes.
-// Method: 2^16 neighbours into 2^16 buckets, counted; evenly random hashes would hit 63 % of the buckets.
+// Goal: neighbouring addresses have hashes with different low bits, so that they can be keys of hash tables.
+// Method: counts how many of 2^16 buckets 2^16 neighbours use; random hashes would use 63 %.
 TEST(Address, HashSpreadsNeighbours) {
     std::unordered_map<Address, int> table;
     for (const int family : {4, 6}) {

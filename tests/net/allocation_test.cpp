@@ -8,7 +8,7 @@
 namespace shoal::net {
 namespace {
 
-/// Counts, and keeps nothing.
+/// Counts calls and stores nothing.
 struct Counter : Handler {
     bool on_payload(PeerId, std::uint64_t, std::span<const std::byte> bytes, Time) override {
         larges += bytes.size() > kMaxPayloadBytes;
@@ -33,7 +33,7 @@ struct Counter : Handler {
     std::uint64_t payloads = 0, larges = 0, messages = 0, large_messages = 0, fates = 0;
 };
 
-// Goal: packets cost no heap allocation once buffers have grown, even with loss, repeats and reordering.
+// Goal: once all buffers have grown, packets cause no allocation, also with loss, repeats and reordering.
 TEST(Net, SteadyStateDoesNotAllocate) {
     LinkConfig link;
     link.latency = 30ms;
@@ -89,7 +89,7 @@ TEST(Net, SteadyStateDoesNotAllocate) {
             client.flush(now);
         }
     };
-    // Buffers are as many as messages ever waited at once: let them grow on a worse path, then on none.
+    // The number of buffers is that of the most messages ever waiting: a worse path makes them grow first.
     LinkConfig worse = link;
     worse.loss = 0.2;
     up.set_config(worse);
@@ -102,7 +102,7 @@ TEST(Net, SteadyStateDoesNotAllocate) {
     run(300);
     up.set_config(link);
     down.set_config(link);
-    for (int i = 0; i < 200; ++i) {  // room for as many datagrams under way, nobody's
+    for (int i = 0; i < 200; ++i) {  // makes room for so many datagrams in flight
         up.push(client_address, server_address, as_bytes("x"), now);
         down.push(server_address, client_address, as_bytes("x"), now);
     }

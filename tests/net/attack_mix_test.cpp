@@ -1,4 +1,4 @@
-// Any mix of attacks, drawn by a seed. SHOAL_ATTACK_SEEDS=FIRST:COUNT sets which.
+// Random mixes of attacks. SHOAL_ATTACK_SEEDS=FIRST:COUNT sets the seeds.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// One draw from the family of attacks, paths and players.
+/// A random choice of attacks, paths and players.
 class Mix {
 public:
     Mix(std::uint64_t seed, bool is_attacked) : battle_(seed), random_(~seed), is_attacked_(is_attacked) {
@@ -44,7 +44,7 @@ public:
         }
     }
 
-    /// Returns what went wrong, or "".
+    /// Returns what went wrong; empty if nothing did.
     std::string run() {
         for (int i = 1 + up_to(11); i > 0; --i) {
             battle_.run(Duration(std::int64_t(uniform() * 100'000)));
@@ -64,7 +64,7 @@ public:
 
 private:
     double uniform() { return double(random_() >> 11) * 0x1p-53; }
-    /// Evenly spread over the orders of magnitude from `least` to `most`.
+    /// Returns a random number from `least` to `most`, evenly distributed over the orders of magnitude.
     double spread(double least, double most) { return least * std::pow(most / least, uniform()); }
     bool one_in(std::uint64_t n) { return random_() % n == 0; }
     bool attack_in(std::uint64_t n) { return one_in(n) && is_attacked_; }
@@ -134,11 +134,11 @@ private:
     std::ostringstream text_;
 };
 
-// Goal: whatever the attacker does at the same time, every newcomer comes in, nobody is cut off, and messages
-// flow in both directions.
-// Method: each seed draws paths, players and attacks. SHOAL_ATTACK_SEEDS=1000:100 runs a hundred mixes from
-// seed 1000 on, and prints how many failed and the CPU time of a mix.
-TEST(Attacks, NoMixOfAttacksKeepsOutOrCutsOff) {
+// Goal: whatever an attacker does at the same time, every new player connects, no player is cut off, and
+// messages arrive in both directions.
+// Method: each seed chooses paths, players and attacks. SHOAL_ATTACK_SEEDS=1000:100 runs a hundred mixes,
+// beginning with seed 1000, and prints how many failed and the CPU time per mix.
+TEST(Attacks, NoMixOfAttacksKeepsPlayersOutOrCutsThemOff) {
     unsigned long first = 1, count = 20;
     const char* const seeds = std::getenv("SHOAL_ATTACK_SEEDS");
     if (seeds) {
@@ -157,8 +157,9 @@ TEST(Attacks, NoMixOfAttacksKeepsOutOrCutsOff) {
         std::printf("mixes=%lu failed=%lu cpu_s_per_mix=%.3f\n", count, failed, seconds / double(count));
 }
 
-// The same players and paths without an attack: what the other tests claim is no luck.
-TEST(Attacks, WithoutAnAttackEverybodyComesInAndStays) {
+// The same players and paths without attacks, to check that the other test does not fail or pass for other
+// reasons.
+TEST(Attacks, WithoutAttacksAllPlayersConnectAndStay) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         Mix mix(seed, false);
         EXPECT_EQ(mix.run(), "") << "seed " << seed << ": " << mix.text();

@@ -1,5 +1,5 @@
-// An attacker on the path: he sees every datagram, and sends what he likes under any address. He cannot keep
-// a datagram from arriving, and has no keys. Then nothing that he does may change anything.
+// An attacker on the path sees every datagram, and sends any datagram from any address. The attacker cannot
+// drop datagrams, and has no keys. Then no attack may change anything.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using Datagram = std::vector<std::byte>;
 
 constexpr std::size_t kRemembered = 2000;  // datagrams
 
-/// One server, players with their own addresses, and a path with somebody on it.
+/// One server, players with their own addresses, and a path with an attacker.
 class Siege {
 public:
     explicit Siege(std::uint64_t seed) : random(seed) {
@@ -63,7 +63,7 @@ public:
         return *players.back();
     }
 
-    /// What is sent passes the attacker's eyes.
+    /// Sends a datagram, which the attacker sees.
     void pass(const Address& from, const Address& to, std::span<const std::byte> bytes) {
         if (seen.size() < kRemembered)
             seen.push_back({from, to, Datagram(bytes.begin(), bytes.end()), {}});
@@ -109,8 +109,8 @@ public:
     Address server = Address::ipv4(10, 0, 0, 100, 7777);
     LinkConfig link;
     std::optional<LinkConditioner> path;
-    /// Whoever is faster with a copy of a packet draws answers to himself: peers are told apart by where they
-    /// came in.
+    /// The player of a peer. A copy of a packet that arrives first gets the answers, so peers are identified
+    /// by the address from which they connected.
     struct AtHost : Recorder {
         Siege* siege = nullptr;
         std::map<PeerId, Address> homes;
@@ -129,12 +129,12 @@ public:
     std::optional<Host> host;
     std::vector<std::unique_ptr<Player>> players;
     std::vector<LinkConditioner::Datagram> seen;
-    std::vector<LinkConditioner::Datagram> new_handshakes;  // since he last looked
-    std::set<Address> proven;                               // by a connect of their own
+    std::vector<LinkConditioner::Datagram> new_handshakes;  // since the attacker last looked
+    std::set<Address> proven;                               // by a connect from there
     std::map<Address, std::size_t> paid, spent;
 };
 
-/// What he does in one step.
+/// The attacker, and one attack per step.
 class Attacker {
 public:
     Attacker(Siege& siege, std::uint64_t seed) : siege_(siege), random_(seed) {}
@@ -199,7 +199,7 @@ private:
     void reflect() {
         const LinkConditioner::Datagram old = any();
         inject(old.to, old.from, old.bytes);
-        inject(siege_.server, player(), old.bytes);  // to another one
+        inject(siege_.server, player(), old.bytes);  // to another player
     }
     void damage() {
         LinkConditioner::Datagram changed = any();
@@ -215,7 +215,7 @@ private:
             changed.bytes.resize(changed.bytes.size() + 1 + random_() % 40, std::byte(random_() & 0xFF));
         inject(changed.from, changed.to, changed.bytes);
     }
-    /// The nonce of some attempt that he saw.
+    /// Returns the nonce of an attempt that the attacker saw.
     std::uint64_t nonce() {
         for (int tries = 0; tries < 50; ++tries) {
             const LinkConditioner::Datagram& old = any();
@@ -224,7 +224,7 @@ private:
         }
         return random_();
     }
-    /// Cookies, refusals and answers to clients.
+    /// Sends forged cookies, refusals and answers to clients.
     void forge_handshake() {
         std::array<std::byte, kMaxDatagramBytes> buffer;
         std::span<const std::byte> bytes;
@@ -246,7 +246,7 @@ private:
         }
         inject(siege_.server, player(), {bytes.begin(), bytes.end()});
     }
-    /// Answers a client faster than the server can. A forged cookie costs it a second, so these are few.
+    /// Answers a client before the server does. A forged cookie costs the client a second, so they are few.
     void forestall(const LinkConditioner::Datagram& packet) {
         if (packet.to != siege_.server) return;
         const std::uint64_t client_nonce = ByteReader(std::span(packet.bytes).subspan(2)).u64();
@@ -258,17 +258,17 @@ private:
             inject(siege_.server, packet.from, {cookie.begin(), cookie.end()});
         }
     }
-    /// A packet of a connection made a disconnect, or a new one under its id.
+    /// Changes a packet of a connection to a disconnect, or writes a new packet with its connection id.
     void forge_end() {
         LinkConditioner::Datagram changed = any();
         if (changed.bytes[0] < std::byte(0xA8)) return;
         changed.bytes[0] = std::byte(0xB0) | (changed.bytes[0] & std::byte(7));
         const std::size_t head = changed.to == siege_.server ? 5 : 1;
-        changed.bytes[head] = std::byte(random_() & 0xFF);  // a fresh number, perhaps
+        changed.bytes[head] = std::byte(random_() & 0xFF);  // perhaps an unused number
         if (random_() % 2) changed.bytes.resize(head + 5 + 16);
         inject(changed.from, changed.to, changed.bytes);
     }
-    /// Requests, and connects with cookies that he cannot have, from addresses that are not his.
+    /// Sends requests, and connects with invalid cookies, from addresses of others.
     void flood() {
         std::array<std::byte, kMaxDatagramBytes> buffer;
         for (int n = 0; n < 10; ++n) {
@@ -281,7 +281,7 @@ private:
             inject(from, siege_.server, {connect.begin(), connect.end()});
         }
     }
-    /// From machines of his own he goes as far as pending, and stays there.
+    /// Starts handshakes from machines of the attacker and leaves them pending.
     void half_open() {
         if (random_() % 2) return;
         const Address mine = Address::ipv4(198, 51, std::uint8_t(random_() % 4),
@@ -312,7 +312,7 @@ void settle(const std::vector<PacketFate>& fates, std::map<std::uint64_t, int>& 
     for (auto& [number, count] : open) count = heard[number];
 }
 
-/// Everyone says a numbered message and sends a payload now and then.
+/// Each side sometimes sends a numbered message or a payload.
 void talk(Siege& siege, std::uint64_t& next) {
     for (const auto& player : siege.players) {
         const PeerId at_client = player->client.server();
@@ -329,7 +329,7 @@ void talk(Siege& siege, std::uint64_t& next) {
         const auto player = std::find_if(siege.players.begin(), siege.players.end(), [&](const auto& each) {
             return each->address == siege.at_host.homes.at(peer);
         });
-        ASSERT_NE(player, siege.players.end()) << "a peer that is nobody's";
+        ASSERT_NE(player, siege.players.end()) << "a peer without a player";
         const std::string text = std::to_string(next++);
         if (siege.host->send_message(peer, Channel::reliable, as_bytes(text)) == SendResult::queued)
             (*player)->said_down.push_back(text);
@@ -346,7 +346,7 @@ void check_step(const Siege& siege, std::size_t peers) {
     for (const auto& player : siege.players) ASSERT_TRUE(player->recorder.disconnects.empty());
 }
 
-/// Nothing is lost, doubled, or out of order.
+/// Checks that no message is lost, doubled or out of order.
 void check_end(Siege& siege) {
     std::vector<std::string> up;
     for (const auto& player : siege.players) {
@@ -362,7 +362,7 @@ void check_end(Siege& siege) {
         for (const auto& [number, count] : player->server_fates_open) ASSERT_EQ(count, 1) << number;
         std::set<std::uint64_t> numbers;
         for (const auto& payload : player->recorder.payloads)
-            ASSERT_TRUE(numbers.insert(payload.first).second) << "a payload came twice";
+            ASSERT_TRUE(numbers.insert(payload.first).second) << "a payload arrived twice";
     }
     std::vector<std::string> heard = siege.at_host.texts(Channel::reliable);
     std::sort(heard.begin(), heard.end());
@@ -379,7 +379,7 @@ void besiege(std::uint64_t seed) {
     Attacker attacker(siege, ~seed);
     std::uint64_t next = 1;
     for (int tick = 0; tick < 300; ++tick) {
-        if (tick == 20 || tick == 40) siege.enter();  // a newcomer, during all this
+        if (tick == 20 || tick == 40) siege.enter();  // a new player during the attack
         ASSERT_NO_FATAL_FAILURE(talk(siege, next));
         attacker.act();
         siege.step();
@@ -390,7 +390,7 @@ void besiege(std::uint64_t seed) {
     ASSERT_NO_FATAL_FAILURE(check_end(siege));
     ASSERT_GT(attacker.injected, 1000u);
     ASSERT_GT(attacker.half_opened, 20u);
-    // Of all who went halfway nothing is left but a few slots, and soon not even those.
+    // Only a few pending handshakes are left, and soon none.
     for (int tick = 0; tick < 500; ++tick) siege.step();
     for (const auto& player : siege.players)
         player->client.disconnect(player->client.server(), DisconnectReason::closed, {}, siege.now);
@@ -398,11 +398,12 @@ void besiege(std::uint64_t seed) {
     ASSERT_TRUE(siege.host->is_idle());
 }
 
-// Goal: an attacker who sees everything and forges anything, but has no key, changes nothing: connections
-// stay, messages come once and in order, fates come once, newcomers get in, nobody is flooded.
-// Method: seeded sieges of a few hundred steps, each with up to a dozen attacks and floods.
-// SHOAL_ATTACK_SEEDS=1000:100 runs a hundred of them from seed 1000 on.
-TEST(Attacker, ChangesNothing) {
+// Goal: an attacker who sees all and forges any datagrams, but has no key, changes nothing: connections stay,
+// messages arrive once and in order, fates are reported once, new players connect, nobody gets more bytes
+// than it sent before its address is proven.
+// Method: seeded runs of a few hundred steps, each with up to a dozen attacks and floods.
+// SHOAL_ATTACK_SEEDS=1000:100 runs a hundred of them, beginning with seed 1000.
+TEST(Attacker, OnThePathWithoutKeysChangesNothing) {
     unsigned long first = 1, count = 12;
     if (const char* const seeds = std::getenv("SHOAL_ATTACK_SEEDS")) {
         ASSERT_EQ(std::sscanf(seeds, "%lu:%lu", &first, &count), 2);
@@ -414,8 +415,8 @@ TEST(Attacker, ChangesNothing) {
     }
 }
 
-// Goal: a few forged cookies, faster than the server's, do not keep a client out, nor make it believe a
-// forged refusal. (More than a few do keep it out: net/README.md says so.)
+// Goal: a few forged cookies that arrive before the server's do not keep a client out, and do not make it
+// believe a forged refusal. (Many do keep it out, see net/README.md.)
 TEST(Attacker, AFewForgedCookiesDoNotKeepAClientOut) {
     Siege siege(2);
     Siege::Player& player = siege.enter();

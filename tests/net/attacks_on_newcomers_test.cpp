@@ -1,6 +1,6 @@
-// Attacks on those who come in, by somebody on the path who sees every datagram and injects any, but drops
-// none and has no key. The claim: nobody is kept out, nothing false is shown, and what was recorded says
-// nothing twice.
+// Attacks on clients that connect. The attacker is on the path, sees every datagram and injects any, but
+// cannot drop any and has no key. Goal: no client is kept out, no false reason is reported, and recorded
+// datagrams have no effect when they are sent again.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(Attacks, FloodsFromAFewPrefixesKeepNobodyOut) {
     }
 }
 
-/// Players behind the IPv4 address from which somebody makes 100 handshakes a second.
+/// Players behind an IPv4 address from which an attacker makes 100 handshakes per second.
 void flood_neighbours(Duration round_trip) {
     SCOPED_TRACE(testing::Message() << "round trip " << ms(round_trip) << " ms");
     Battle battle(7);
@@ -96,7 +96,7 @@ TEST(Attacks, BurstsOfBadHellosFromThePlayersIpv4DoNotKeepThePlayerOut) {
     expect_undisturbed(player, 1s);
 }
 
-TEST(Attacks, OneIpv4DoesNotTakeAllSeats) {
+TEST(Attacks, OneIpv4AddressDoesNotUseAllPeerSlots) {
     HostConfig config = host_config(8);
     Battle battle(8, config);
     battle.talks = false;
@@ -120,7 +120,7 @@ TEST(Attacks, ACopiedNonceDoesNotKeepItsOwnerOut) {
     }
 }
 
-TEST(Attacks, AHandshakePassedThroughAnotherAddressDoesNotKeepThePlayerOut) {
+TEST(Attacks, AHandshakeRelayedThroughAnotherAddressDoesNotKeepThePlayerOut) {
     for (const bool is_raced : {false, true}) {
         for (const Duration round_trip : {2ms, 50ms, 600ms}) {
             SCOPED_TRACE(testing::Message()
@@ -131,14 +131,13 @@ TEST(Attacks, AHandshakePassedThroughAnotherAddressDoesNotKeepThePlayerOut) {
             if (is_raced) battle.add<Racer>(player, Racer::Plan{.relay = Racer::Relay::challenges});
             battle.run(15s);
             EXPECT_TRUE(relayer.has_answer);
-            // The server takes the wrong address for the player's until a keep-alive comes from the right
-            // one.
+            // The server uses the wrong address until a keep-alive arrives from the player's own.
             expect_undisturbed(player, 1500ms + 4 * round_trip);
         }
     }
 }
 
-TEST(Attacks, ForgedRefusalsEndNoAttempt) {
+TEST(Attacks, ForgedRefusalsDoNotEndAnAttempt) {
     for (const Duration round_trip : {50ms, 300ms, 600ms}) {
         for (const double loss : {0.0, 0.05}) {
             for (const int cookies : {0, 30}) {
@@ -169,7 +168,7 @@ TEST(Attacks, ForgedCookiesKeepNobodyOut) {
     }
 }
 
-TEST(Attacks, ForgedAnswersEndNoAttempt) {
+TEST(Attacks, ForgedAnswersDoNotEndAnAttempt) {
     Battle battle(11);
     battle.add<Forger>(5, 0, 30);
     for (int i = 0; i < 3; ++i) battle.enter(100ms);
@@ -177,7 +176,7 @@ TEST(Attacks, ForgedAnswersEndNoAttempt) {
     EXPECT_EQ(inside(battle), 3);
 }
 
-TEST(Attacks, AHelloReplayedFromAnotherAddressIsNotHeard) {
+TEST(Attacks, AHelloReplayedFromAnotherAddressIsIgnored) {
     Battle battle(12);
     const Address mine = Address::ipv4(66, 0, 0, 1, 6000);
     Player& player = battle.enter(50ms);
@@ -189,7 +188,7 @@ TEST(Attacks, AHelloReplayedFromAnotherAddressIsNotHeard) {
     EXPECT_EQ(battle.at_server.connects, 1u);
 }
 
-TEST(Attacks, AHelloReplayedLaterFromItsOwnAddressIsNotHeard) {
+TEST(Attacks, AHelloReplayedLaterFromItsOwnAddressIsIgnored) {
     Battle battle(13);
     Player& player = battle.enter(50ms);
     const Replayer& replayer = battle.add<Replayer>(player, player.address, 20s);
@@ -202,7 +201,7 @@ TEST(Attacks, AHelloReplayedLaterFromItsOwnAddressIsNotHeard) {
     EXPECT_EQ(battle.at_server.connects, 1u);
 }
 
-/// Plays what players said to a first host to a second one that was made of the same config.
+/// Sends what players sent to a first host to a second host with the same config.
 void replay_to_second_host() {
     HostConfig config = host_config(14);
     Battle battle(14, config);
@@ -219,7 +218,7 @@ void replay_to_second_host() {
     for (const auto& [when, sighting] : battle.record)
         battle.inject(sighting.from, sighting.to, sighting.bytes, when - start);
     battle.run(3s);
-    EXPECT_EQ(battle.at_server.messages, heard) << "a recorded session was played again";
+    EXPECT_EQ(battle.at_server.messages, heard) << "a recorded session was accepted again";
     EXPECT_EQ(battle.at_server.connects, 1u);
 }
 
@@ -231,9 +230,9 @@ TEST(Attacks, ASecondHostOfTheSameConfigAdmitsNobody) {
 #endif
 }
 
-// Goal: a flood from one machine, most of which is refused for coming from one machine, leaves all others
-// their chance; also those that tried shortly before.
-TEST(Attacks, WhatOneMachineHasTooManyOfTakesNoTimeFromOthers) {
+// Goal: a flood from one machine, most of it refused by the limit per machine, takes no handshakes from
+// others, also not from those that tried shortly before.
+TEST(Attacks, HandshakesOverTheLimitOfAMachineTakeNoTimeFromOthers) {
     AttemptLimit limit;
     std::mt19937_64 random(1);
     const SipKey key{1, 2};
@@ -243,7 +242,7 @@ TEST(Attacks, WhatOneMachineHasTooManyOfTakesNoTimeFromOthers) {
         for (int i = 0; i < 3; ++i) flood_taken += limit.take(flood, 32, 100, random(), now);
         if (now % 100ms == 0ms) player_taken += limit.take(player, 32, 100, random(), now);
     }
-    EXPECT_LE(flood_taken, 600) << "32 in 0.8 s, more in the first";
+    EXPECT_LE(flood_taken, 600) << "32 per 0.8 s, more in the first second";
     EXPECT_EQ(player_taken, 100);
 }
 

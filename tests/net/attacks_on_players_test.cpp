@@ -1,5 +1,6 @@
-// Attacks on players who are in, by somebody on the path who sees every datagram and injects any, but drops
-// none and has no key. The claim: nobody is cut off.
+// Attacks on connected players. The attacker is on the path, sees every datagram and injects any, but cannot
+// drop any and has no key. To race a packet is to send a copy that arrives before the original. To relay is
+// to pass on the answers. Goal: no player is cut off.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ TEST(Attacks, ConnectingFromThePlayersAddressDoesNotEndThePlayer) {
     }
 }
 
-// Positive: a player whose process ended comes back from the same address and port.
+// A player whose process ended connects again from the same address and port: no attack.
 TEST(Attacks, APlayerWhoseProcessEndedReplacesItsOldPeer) {
     Battle battle(2);
     Player& old = battle.enter_and_wait(50ms);
@@ -95,7 +96,7 @@ TEST(Attacks, RacingFromSeveralAddressesAtOnceDoesNotCutThePlayerOff) {
 }
 
 TEST(Attacks, APlayerThatMovesWhileItsPacketsAreRacedIsNotCutOff) {
-    for (const double share : {0.0, 0.5, 1.0}) {  // 0: the control
+    for (const double share : {0.0, 0.5, 1.0}) {  // 0: without an attack
         for (const Racer::Relay relay : Racer::kRelays) {
             SCOPED_TRACE(testing::Message() << "share " << share << ", relay " << int(relay));
             Battle battle(40);
@@ -123,9 +124,9 @@ TEST(Attacks, RacingSinceTheFirstPacketDoesNotKeepTheNewcomerOut) {
     }
 }
 
-// What the attacker learned or caused does not outlast the attack.
-// The server takes the attacker's address for the player's, and is shown others before the player's own.
-TEST(Attacks, RacingAHandshakeThatWasPassedOnDoesNotCutTheNewcomerOff) {
+// The server believes that the player is at the attacker's address, and gets packets from other addresses
+// before the player's own. When the attack ends, its effects must end.
+TEST(Attacks, RacingARelayedHandshakeDoesNotCutTheNewcomerOff) {
     for (const Duration round_trip : {2ms, 50ms, 200ms}) {
         for (const Racer::Relay relay : Racer::kRelays) {
             for (const int addresses : {1, 3, 6}) {

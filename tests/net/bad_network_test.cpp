@@ -11,7 +11,7 @@ namespace {
 
 const Address kServer = Address::ipv4(10, 0, 0, 1, 7777);
 
-/// What one session over a bad network left: of two clients and a host in one process.
+/// The result of a session over a bad network, with two clients and a host in one process.
 struct Outcome {
     std::vector<std::string> messages[2];
     std::vector<std::pair<std::uint64_t, bool>> fates;
@@ -61,7 +61,7 @@ Outcome play(std::uint64_t seed) {
     return result;
 }
 
-TEST(BadNetwork, JoinsEndpointsOfOneProgram) {
+TEST(BadNetwork, ConnectsEndpointsOfOneProgram) {
     const Outcome outcome = play(1);
     for (const auto& messages : outcome.messages) EXPECT_GT(messages.size(), 80u);
     EXPECT_GE(outcome.rtt, 100ms);
@@ -71,20 +71,20 @@ TEST(BadNetwork, JoinsEndpointsOfOneProgram) {
     EXPECT_NEAR(double(outcome.to_server.lost) / double(outcome.to_server.offered), 0.05, 0.02);
 }
 
-TEST(BadNetwork, SameSeedSameSession) {
+TEST(BadNetwork, SameSeedGivesTheSameSession) {
     const Outcome outcome = play(1);
     EXPECT_TRUE(outcome == play(1));
     EXPECT_FALSE(outcome == play(2));
 }
 
-TEST(BadNetwork, DelaysBothDirectionsBeforeASocket) {
+TEST(BadNetwork, DelaysBothDirectionsOfASocket) {
     const Address loopback = Address::ipv4(127, 0, 0, 1, 0);
     Socket near = std::move(Socket::open(loopback).value()), far = std::move(Socket::open(loopback).value());
     const Address near_address = near.local_address().value(), far_address = far.local_address().value();
     BadNetwork network(near, {.latency = 30ms}, 1);
     network.in().set_config({.latency = 50ms});
     Recorder recorder;
-    Host host(host_config(), recorder, network);  // drops what comes, and counts it
+    Host host(host_config(), recorder, network);  // drops the datagrams and counts them
     EXPECT_EQ(network.receive_all(near, host, 0ms), 0u);
     EXPECT_EQ(network.next_due(1s), 1s);
     network.send(far_address, as_bytes("out"));
@@ -106,10 +106,10 @@ TEST(BadNetwork, DelaysBothDirectionsBeforeASocket) {
     EXPECT_EQ(network.out().stats().delivered, 1u);
 }
 
-TEST(BadNetwork, DropsWhatIsForNobody) {
+TEST(BadNetwork, DropsDatagramsToUnknownAddresses) {
     BadNetwork network({}, 1);
     Recorder recorder;
-    Host host(host_config(), recorder, network);  // drops what comes, and counts it
+    Host host(host_config(), recorder, network);  // drops the datagrams and counts them
     Sink& here = network.at(kServer);
     EXPECT_EQ(&network.at(kServer), &here);
     here.send(Address::ipv4(10, 0, 0, 9, 1), as_bytes("lost"));

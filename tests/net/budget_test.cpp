@@ -8,16 +8,16 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kPacket = kMaxDatagramBytes;
-constexpr double kRate = 100'000;  // bytes per second: 100 bytes a millisecond, of which 50 ms are saved up
+constexpr double kRate = 100'000;  // bytes per second: 100 bytes per ms; the budget saves up to 50 ms
 
-/// Spends packets of `bytes` until nothing is left, and returns how many they were.
+/// Spends packets of `bytes` until nothing is left, and returns their number.
 int spend_all(Budget& budget, std::size_t bytes) {
     int packets = 0;
     for (; budget.is_left(); ++packets) budget.spend(bytes);
     return packets;
 }
 
-/// Milliseconds until `is_ready`, at kRate. The budget is asked each millisecond.
+/// Returns the milliseconds until `is_ready` at kRate; checks every millisecond.
 template <class Condition>
 int wait(Budget& budget, Time& now, Condition is_ready) {
     int waited = 0;
@@ -31,8 +31,8 @@ TEST(Budget, BeginsWithTenPackets) {
     EXPECT_FALSE(budget.is_left());
 }
 
-// Idle time before the first packet takes nothing of the burst away, and adds nothing to it.
-TEST(Budget, FirstBurstOutlastsIdleTime) {
+// Idle time before the first packet makes the burst neither smaller nor larger.
+TEST(Budget, IdleTimeDoesNotChangeTheFirstBurst) {
     Budget budget(5s);
     for (Time now = 5s; now < 60s; now += 16ms) budget.accrue(kRate, now);
     EXPECT_EQ(spend_all(budget, kPacket), 10);
@@ -62,10 +62,10 @@ TEST(Budget, PaysBackTheOverdraftBeforeTheNextPacket) {
     ASSERT_TRUE(budget.is_left());
     budget.spend(kPacket);
     EXPECT_FALSE(budget.is_left());
-    EXPECT_EQ(wait(budget, now, [&] { return budget.is_left(); }), 12) << "1,100 bytes, and one more";
+    EXPECT_EQ(wait(budget, now, [&] { return budget.is_left(); }), 12) << "1,100 bytes of debt, and one byte";
 }
 
-// Pings are sent whatever the budget says.
+// Pings are sent without regard to the budget.
 TEST(Budget, DebtIsAtMostTwoPackets) {
     Budget budget(0s);
     Time now{0};
@@ -76,7 +76,7 @@ TEST(Budget, DebtIsAtMostTwoPackets) {
 TEST(Budget, ReserveIsForUrgentMessagesOnly) {
     Budget budget(0s);
     spend_all(budget, kPacket);
-    ASSERT_TRUE(budget.is_left_for_urgent()) << "packets within the budget leave the reserve alone";
+    ASSERT_TRUE(budget.is_left_for_urgent()) << "packets within the budget do not use the reserve";
     EXPECT_FALSE(budget.is_left());
     for (int i = 0; i < 3; ++i) {
         EXPECT_TRUE(budget.is_left_for_urgent()) << i;
@@ -92,12 +92,12 @@ TEST(Budget, ReserveGrowsByATenthOfTheRate) {
     spend_all(budget, 100);
     for (int i = 0; i < 4; ++i) budget.spend(100);  // the reserve of 300, and 100 bytes more
     ASSERT_FALSE(budget.is_left_for_urgent());
-    // The state takes all that is left, so that only the reserve can be used.
+    // State uses the rest, so that only the reserve is left.
     const int waited = wait(budget, now, [&] {
         while (budget.is_left()) budget.spend(100);
         return budget.is_left_for_urgent();
     });
-    EXPECT_NEAR(waited, 11, 1) << "100 bytes, 10 a millisecond";
+    EXPECT_NEAR(waited, 11, 1) << "100 bytes at 10 per millisecond";
 }
 
 TEST(Budget, ReserveIsBounded) {
@@ -110,7 +110,7 @@ TEST(Budget, ReserveIsBounded) {
     EXPECT_EQ(messages, 3);
 }
 
-TEST(Budget, LimitTakesAwayWhatTheLowerRateCouldNotSaveUp) {
+TEST(Budget, LimitReducesSavedBytesToWhatTheLowerRateCanSave) {
     Budget budget(0s);
     budget.limit(kRate);
     EXPECT_EQ(spend_all(budget, 100), 50);
@@ -118,7 +118,7 @@ TEST(Budget, LimitTakesAwayWhatTheLowerRateCouldNotSaveUp) {
     budget.limit(4'000);
     EXPECT_EQ(spend_all(budget, kPacket), 2);
     budget.limit(kRate);
-    EXPECT_FALSE(budget.is_left()) << "a limit gives nothing";
+    EXPECT_FALSE(budget.is_left()) << "a higher limit adds nothing";
 }
 
 TEST(Budget, SpareBytesNeverOverdrawAndNeverPayBack) {
@@ -134,7 +134,7 @@ TEST(Budget, SpareBytesNeverOverdrawAndNeverPayBack) {
     EXPECT_EQ(wait(budget, now, [&] { return budget.is_left(); }), 12);
 }
 
-TEST(Budget, SparePacketLargerThanWhatIsLeftOverdrawsNothing) {
+TEST(Budget, ASparePacketLargerThanTheRestDoesNotOverdraw) {
     Budget budget(0s);
     spend_all(budget, kPacket);
     budget.accrue(kRate, 1ms);  // 100 bytes

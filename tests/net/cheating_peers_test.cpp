@@ -1,4 +1,4 @@
-// Peers that cheat. The claim: memory and work stay bounded, and others notice nothing.
+// Clients that break the protocol. Goal: memory and work stay bounded, and other clients are not affected.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The server has as much to say as every peer takes.
+/// The server always has more state to send.
 void pour(Battle& battle) {
     const Bytes bytes(kMaxMessageBytes);
     for (const PeerId peer : battle.at_server.connected)
@@ -23,9 +23,9 @@ void pour(Battle& battle) {
         }
 }
 
-// Towards the attacker's own link, or to any address where the attacker was once and whose packets it forges
-// from now on: the server cannot tell one from the other.
-TEST(Attacks, GuessedAcksDrawLittleMoreThanTheLinkCarries) {
+// The attacker directs the traffic at its own link, or at an address that it had once and forges now: the
+// server cannot distinguish the two.
+TEST(Attacks, GuessedAcksMakeTheServerSendLittleMoreThanTheLinkCarries) {
     constexpr std::uint64_t kLink = 50'000;
     constexpr int kSeconds = 10;
     Battle battle(17);
@@ -36,13 +36,13 @@ TEST(Attacks, GuessedAcksDrawLittleMoreThanTheLinkCarries) {
     battle.run(std::chrono::seconds(kSeconds));
     EXPECT_TRUE(liar.is_in());
     EXPECT_LE(liar.bytes_drawn, 2 * kLink * kSeconds + 1'000'000);
-    ASSERT_EQ(battle.at_server.ends.size(), 1u) << "the liar is still there";
+    ASSERT_EQ(battle.at_server.ends.size(), 1u) << "the client with false acks is still connected";
     EXPECT_EQ(battle.at_server.ends[0].first, DisconnectReason::protocol_error);
 }
 
-// A packet more than 64 numbers behind the newest is dropped. So a copy that is faster than the packets
-// before it makes the client drop some of these. This costs rate: 600 to 6,000 messages of 1,000 bytes remain
-// of the 6,000 to 8,000 that come in ten seconds without the attack.
+// A packet more than 64 numbers behind the newest is dropped. So a copy that overtakes earlier packets makes
+// the client drop some of these. In ten seconds 600 to 6,000 messages of 1,000 bytes arrive, instead of 6,000
+// to 8,000 without the attack.
 TEST(Attacks, FasterCopiesOfTheServersPacketsDoNotStarveTheClient) {
     for (const Duration round_trip : {50ms, 200ms, 600ms}) {
         for (const int every : {1, 4, 70, 200}) {
@@ -61,7 +61,7 @@ TEST(Attacks, FasterCopiesOfTheServersPacketsDoNotStarveTheClient) {
     }
 }
 
-TEST(Attacks, AForgedAddressIsSentNoMoreThanCameFromThere) {
+TEST(Attacks, AForgedAddressGetsNoMoreBytesThanCameFromThere) {
     Battle battle(38);
     battle.talks = false;
     battle.server_tick = [&] { pour(battle); };
@@ -75,7 +75,7 @@ TEST(Attacks, AForgedAddressIsSentNoMoreThanCameFromThere) {
     EXPECT_EQ(battle.amplified_bytes(), 0u);
 }
 
-TEST(Attacks, AQuitterCannotClaimAReasonThatIsNotItsOwn) {
+TEST(Attacks, AClientCannotDisconnectWithAReasonOfTheServer) {
     for (const DisconnectReason claim :
          {DisconnectReason::timed_out, DisconnectReason::replaced, DisconnectReason::kicked,
           DisconnectReason::shut_down, DisconnectReason::server_restarted, DisconnectReason::refused_full,
@@ -126,7 +126,7 @@ TEST(Attacks, MemoryGrowsWithBytesReceivedAndNotWithAnId) {
 }
 #endif
 
-TEST(Attacks, AClientWithAnotherKeyIsToldSo) {
+TEST(Attacks, AClientWithAnotherServerKeyIsRefusedWithThatReason) {
     for (const Duration round_trip : {2ms, 200ms, 600ms}) {
         SCOPED_TRACE(testing::Message() << "round trip " << ms(round_trip) << " ms");
         HostConfig config = host_config(26);
@@ -138,7 +138,8 @@ TEST(Attacks, AClientWithAnotherKeyIsToldSo) {
     }
 }
 
-// Who passes a player's packets on to another server of the same owner cannot use what that says.
+// An attacker passes a player's packets on to another server of the same owner. The answers of that server
+// must have no effect.
 TEST(Attacks, ASecondServerWithTheSameKeyAndAnotherIdDoesNotEndTheConnection) {
     Battle battle(28);
     Player& player = battle.enter_and_wait(50ms);

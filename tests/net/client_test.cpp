@@ -10,7 +10,7 @@
 namespace shoal::net {
 namespace {
 
-TEST(Client, ConnectsThroughHeavyLossAndIsToldOnce) {
+TEST(Client, ConnectsThroughHeavyLossAndReportsItOnce) {
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         LinkConfig link;
@@ -33,14 +33,14 @@ TEST(Client, ConnectsThroughHeavyLossAndIsToldOnce) {
     }
 }
 
-TEST(Client, GivesUpOnSilence) {
+TEST(Client, GivesUpIfTheServerIsSilent) {
     World world;
     auto& player = world.add_client(client_config());
     const PeerId peer = player.client.connect(world.server_address, {}, world.now);
     EXPECT_EQ(player.client.state(), Client::State::connecting);
     world.run(9900ms);
     EXPECT_TRUE(player.recorder.disconnects.empty());
-    EXPECT_LT(world.up.stats().offered, 16u);  // it backed off
+    EXPECT_LT(world.up.stats().offered, 16u);  // the pauses become longer
     world.run(200ms);
     EXPECT_EQ(player.recorder.disconnects.at(peer).first, DisconnectReason::unreachable);
     EXPECT_TRUE(player.client.is_idle());
@@ -67,7 +67,7 @@ TEST(Client, RefusalEndsTheAttemptWithReasonTextAndHash) {
     auto& other = world.add_client(config, 5001);
     other.client.connect(world.server_address, {}, world.now);
     world.run(900ms);
-    EXPECT_EQ(other.client.state(), Client::State::connecting) << "it is only a hint";
+    EXPECT_EQ(other.client.state(), Client::State::connecting) << "the refusal is not authenticated";
     world.run(200ms);
     EXPECT_EQ(other.recorder.last_reason, DisconnectReason::refused_protocol);
 }
@@ -80,7 +80,7 @@ TEST(Client, SurvivesAnExpiredCookie) {
     auto& player = world.add_client(config);
     player.client.connect(world.server_address, {}, world.now);
     world.step();
-    world.step();  // the cookie is there, the connect request under way
+    world.step();  // the client has the cookie, its connect is in flight
     LinkConfig broken;
     broken.loss = 1;
     world.up.set_config(broken);
@@ -110,8 +110,8 @@ TEST(Client, IgnoresForgedReplies) {
     EXPECT_TRUE(player.recorder.disconnects.empty());
 }
 
-// A hello often holds what a user typed.
-TEST(Client, TooLongAHelloIsRefusedInOneLine) {
+// A hello often contains text of a user.
+TEST(Client, AHelloThatIsTooLongIsRefusedInOneLine) {
     for (const std::size_t size : {kMaxHelloBytes + 1, std::size_t(5'000)}) {
         World world;
         world.add_host(host_config());
@@ -139,32 +139,32 @@ TEST(Client, TriesEachCookieOnceAndNotTooFast) {
         return client.endpoint_stats().handshake_bytes_sent / kMaxDatagramBytes - 1;
     };
     feed(1);
-    EXPECT_EQ(connects(), 1u) << "at once";
-    feed(1);  // the network delivered it twice
+    EXPECT_EQ(connects(), 1u) << "the first one is sent at once";
+    feed(1);  // a duplicate
     EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 1u);
     for (std::uint64_t cookie = 1; cookie <= 1000; ++cookie) feed(cookie);
     client.flush(world.now);
     EXPECT_EQ(connects(), 1u);
-    EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 2u) << "the first one is known";
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 2u) << "the duplicates of the first cookie";
     world.run(400ms);
     EXPECT_EQ(connects(), 11u);
-    // Hints: the first one waits to be believed.
+    // Unauthenticated refusals: the client waits before it believes the first one.
     client.receive(world.server_address, write(Refuse{nonce, DisconnectReason::refused_key}, buffer),
                    world.now);
     const std::uint64_t unexpected = client.endpoint_stats().drops[Drop::unexpected];
     client.receive(world.server_address, write(Refuse{nonce, DisconnectReason::refused_security}, buffer),
                    world.now);
     EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], unexpected + 1);
-    // Nobody answers, and one refusal does not explain so many connects.
+    // Nobody answers, and one refusal is not enough for so many connects.
     world.run(9s);
     EXPECT_EQ(client.state(), Client::State::connecting);
     world.run(1s);
     EXPECT_EQ(player.recorder.last_reason, DisconnectReason::unreachable);
 }
 
-// Goal: somebody who sees requests and wins every race against the server does not keep a client out, nor
-// have it send more than 30 kB/s.
-// Method: so many forged cookies ahead of each genuine one, that come 100 ms after the request.
+// Goal: an attacker who sees requests and answers before the server does not keep a client out, and does not
+// make it send more than 30 kB/s.
+// Method: a number of forged cookies arrives before each genuine one, 100 ms after the request.
 TEST(Client, ForgedCookiesDoNotKeepItOut) {
     for (const int forged : {4, 30, 100}) {
         for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -194,8 +194,8 @@ TEST(Client, ForgedCookiesDoNotKeepItOut) {
     }
 }
 
-// Goal: forged cookies and forged refusals, in any mix, ahead of everything the server says, do not keep a
-// client out, at any round trip up to 600 ms.
+// Goal: any mix of forged cookies and refusals that arrive before the server's packets does not keep a client
+// out, with round trips of up to 600 ms.
 TEST(Client, ForgedCookiesAndHintsDoNotKeepItOut) {
     struct Forger : CookieForger {
         Forger(World& in, World::Player& player, int cookies) : CookieForger(in, player, {}, cookies) {
@@ -236,8 +236,8 @@ TEST(Client, ForgedCookiesAndHintsDoNotKeepItOut) {
     }
 }
 
-// One exchange is tried for an answer: the one that it names.
-TEST(Client, AForgedAnswerIsCountedAndTheTrueOneCounts) {
+// The client tries an answer only with the cookie that the answer names.
+TEST(Client, AForgedAnswerIsCountedAndTheGenuineOneIsUsed) {
     World world;
     world.add_host(host_config());
     auto& player = world.add_client(client_config());
@@ -251,13 +251,13 @@ TEST(Client, AForgedAnswerIsCountedAndTheTrueOneCounts) {
     client.receive(world.server_address, write(Answer{nonce, 7, noise}, buffer), world.now);
     EXPECT_EQ(client.endpoint_stats().drops[Drop::bad_tag], 1u);
     client.receive(world.server_address, write(Answer{nonce, 8, noise}, buffer), world.now);
-    EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 1u) << "no such cookie";
+    EXPECT_EQ(client.endpoint_stats().drops[Drop::unexpected], 1u) << "the client has no such cookie";
     world.run(200ms);
     EXPECT_TRUE(client.is_connected(client.server()));
 }
 
-// For each cookie a fresh ephemeral key; for a cookie tried before, the same connect again.
-TEST(Client, NoEphemeralKeyServesTwoCookies) {
+// Each cookie gets a new ephemeral key. A cookie that was tried before gets the same connect again.
+TEST(Client, EachCookieGetsAnEphemeralKeyOfItsOwn) {
     Recorder recorder;
     Wire wire;
     Client client(client_config(), recorder, wire);
@@ -299,7 +299,7 @@ TEST(Client, DisconnectWhileConnectingIsReported) {
     EXPECT_NE(peer, next);
 }
 
-// However a connection or an attempt ends: by either side, by a restart, by silence, by a refusal.
+// For every end of a connection or attempt: by either side, by a restart, by silence, by a refusal.
 TEST(Client, MayConnectAgainFromOnDisconnected) {
     World world;
     world.add_host(host_config(100));

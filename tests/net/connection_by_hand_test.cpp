@@ -1,4 +1,4 @@
-// A connection whose peer is the test itself: packets written byte by byte, under the right key.
+// The test is the peer of a connection: it writes packets byte by byte, with the right key.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace shoal::net {
 namespace {
 
-/// A peer whose packets the test writes by hand, with the right key.
+/// A peer whose packets the test writes.
 struct Hand {
     explicit Hand(const ConnectionConfig& config = {})
         : connection(config, session(), cipher(), recorder, wire, now) {
@@ -48,48 +48,48 @@ struct Hand {
     Connection connection;
 };
 
-TEST(Connection, AuthenticNonsenseEndsIt) {
+TEST(Connection, AMalformedAuthenticPacketEndsIt) {
     const std::vector<std::vector<int>> bodies = {
         {1, 0, 0, 0},                   // acknowledges a packet that was never sent
-        {1},                            // acks announced, none there
+        {1},                            // acks announced, but missing
         {0x10},                         // ack bits without acks
-        {4},                            // messages announced, none there
-        {4, 7, 'a'},                    // a piece without id
-        {4, 0x14, 1, 'a'},              // an id of an unreliable message
-        {4, 0x44, 'a'},                 // an unreliable message behind another
-        {4, 0x15, 1, 'a'},              // an id of a sequenced one
-        {4, 5},                         // a sequenced one without key
-        {4, 0, 1, 'a'},                 // no last run
+        {4},                            // messages announced, but missing
+        {4, 7, 'a'},                    // a piece without an id
+        {4, 0x14, 1, 'a'},              // an unreliable message with an id
+        {4, 0x44, 'a'},                 // an unreliable message with a predecessor
+        {4, 0x15, 1, 'a'},              // a sequenced message with an id
+        {4, 5},                         // a sequenced message without a key
+        {4, 0, 1, 'a'},                 // the last run is missing
         {0xC, 4, 5, 'a'},               // message longer than the packet
-        {0xC, 0, 1, 'a', 4, 1},         // a last message that is not there
-        {4, 0xC, 0},                    // a run of none
-        {4, 0xC, 1, 'a'},               // a count where there is one
+        {0xC, 0, 1, 'a', 4, 1},         // the last message is missing
+        {4, 0xC, 0},                    // a run of no messages
+        {4, 0xC, 1, 'a'},               // a count of one, which has a shorter form
         {4, 0xC, 2, 'a', 'b', 'c'},     // two messages of equal size in three bytes
-        {4, 0xD, 3, 'a', 'b'},          // fewer bytes than keys
-        {0xC, 4, 0x81, 0, 'a'},         // size in two bytes that needs one
+        {4, 0xD, 3, 'a', 'b'},          // fewer bytes than messages have keys
+        {0xC, 4, 0x81, 0, 'a'},         // a size in two bytes that fits in one
         {0xC, 4, 0xFF, 0x7F},           // size over the limit
         {0xC, 4, 0x80, 0xFF},           // the same
-        {4, 6, 'a'},                    // reliable, continues a run that is not there
+        {4, 6, 'a'},                    // reliable, continues a missing run
         {4, 0x36, 1, 'a'},              // three bytes of id
-        {4, 0x17, 1, 'a'},              // a piece that goes on and is not full
+        {4, 0x17, 1, 'a'},              // a piece with a next piece that is not full
         {0xC, 0x17, 1, 'a'},            // the same, beside a payload
         {4, 0x26, 1, 0x10, 'a'},        // reliable id far ahead of the window
         {4, 0xD6, 1, 'a'},              // unknown predecessor
-        {4, 0x96, 1},                   // distance announced, none there
+        {4, 0x96, 1},                   // distance announced, but missing
         {4, 0x96, 1, 1, 'a'},           // a distance that has a shorter form
         {4, 0x96, 1, 0x82, 0, 'a'},     // the same
         {4, 0x96, 1, 0x80, 0x20, 'a'},  // a distance of the window or more
-        {0, 'x'},                       // bytes but no payload flag
-        {10},                           // a fragment announced, none there
+        {0, 'x'},                       // bytes without the payload flag
+        {10},                           // fragment announced, but missing
         {10, 0},                        // a fragment of no bytes
-        {10, 0x41, 1},                  // the same, not the first
-        {10, 0x81},                     // a distance that is not there
-        {10, 0x80, 'a'},                // a first fragment that is the last
+        {10, 0x41, 1},                  // the same, for another fragment than the first
+        {10, 0x81},                     // the distance is missing
+        {10, 0x80, 'a'},                // the first fragment is the last
         {10, 0x40, 0x40, 'a'},          // one fragment too many
-        {10, 2, 1, 'a'},                // fewer packets since the first than fragments
+        {10, 2, 1, 'a'},                // fewer packets than fragments since the first
         {10, 1, 1, 'a'},                // a first fragment before the first packet
-        {10, 1, 0x81, 0, 'a'},          // a distance in two bytes that needs one
-        {14, 4, 'a'},                   // messages with a size, which a fragment follows, without one
+        {10, 1, 0x81, 0, 'a'},          // a distance in two bytes that fits in one
+        {14, 4, 'a'},                   // messages before a fragment without their size
     };
     for (std::size_t i = 0; i < bodies.size(); ++i) {
         SCOPED_TRACE(i);
@@ -102,7 +102,7 @@ TEST(Connection, AuthenticNonsenseEndsIt) {
     }
 }
 
-// A flush may be far away: each packet that wants an ack is named by two acks at least.
+// Acks are sent before the next flush, so that at least two acks name each packet that wants one.
 TEST(Connection, EachThirtyTwoPacketsAreAcknowledgedWithoutAFlush) {
     Hand hand;
     for (std::uint64_t number = 1; number <= 96; ++number) {
@@ -111,7 +111,7 @@ TEST(Connection, EachThirtyTwoPacketsAreAcknowledgedWithoutAFlush) {
     }
 }
 
-// Its address may be another one for the server by now, and a ping be too short to be challenged for it.
+// The client may have a new address, and a ping may be too short to cause a challenge.
 TEST(Connection, AClientWithoutAcksSendsAnEchoBesideItsPing) {
     Hand hand;
     Session session = Hand::session();
@@ -132,7 +132,7 @@ TEST(Connection, AClientWithoutAcksSendsAnEchoBesideItsPing) {
         EXPECT_TRUE(envelope->kind == PacketKind::data || bytes.size() >= Path::kMinChallengeBytes);
     }
     EXPECT_GE(echoes, 1u);
-    EXPECT_EQ(echoes, pings - 1) << "the first ping was not for want of an ack";
+    EXPECT_EQ(echoes, pings - 1) << "the first ping is a keep-alive";
 }
 
 TEST(Connection, PacketsTooOldToAcknowledgeAreStale) {
@@ -144,12 +144,12 @@ TEST(Connection, PacketsTooOldToAcknowledgeAreStale) {
     EXPECT_EQ(hand.connection.stats().drops[Drop::stale], 1u);
 }
 
-// The sender learns of a loss as soon as it can.
-TEST(Connection, AMissingPacketIsToldAtOnce) {
+// The sender learns of a loss without delay.
+TEST(Connection, AGapInTheNumbersIsAcknowledgedAtOnce) {
     Hand hand;
     hand.feed(1, {8, 'a'});
     hand.connection.flush(hand.now);
-    EXPECT_EQ(hand.wire.sent.size(), 0u);  // one packet in order may wait for the next
+    EXPECT_EQ(hand.wire.sent.size(), 0u);  // the ack of one packet in order may wait
     hand.now += 20ms;
     hand.connection.flush(hand.now);
     EXPECT_EQ(hand.wire.sent.size(), 1u);
@@ -161,7 +161,7 @@ TEST(Connection, AMissingPacketIsToldAtOnce) {
     EXPECT_EQ(hand.wire.sent.size(), 2u);
 }
 
-// The delay counts from the arrival of the newest one, which is what acks name first.
+// The ack delay is measured from the arrival of the newest packet, which the ack names first.
 TEST(Connection, ALatePacketDoesNotShortenTheAckDelay) {
     Hand hand;
     Wire wire;
@@ -189,7 +189,7 @@ TEST(Connection, ALatePacketDoesNotShortenTheAckDelay) {
     EXPECT_EQ(acks.acks.delay, 19ms / 256us * 256us);
 }
 
-TEST(Connection, AFlushSendsSoManyPacketsAtMost) {
+TEST(Connection, AFlushSendsAtMostMaxPacketsPerFlush) {
     for (const std::uint32_t most : {1u, 3u, 8u}) {
         ConnectionConfig config;
         config.max_packets_per_flush = most;
@@ -204,7 +204,7 @@ TEST(Connection, AFlushSendsSoManyPacketsAtMost) {
     }
 }
 
-TEST(Connection, PacketsForAClosedOneAreCountedAsThat) {
+TEST(Connection, PacketsForAClosedConnectionAreCountedAsClosed) {
     Hand hand;
     hand.connection.close(DisconnectReason::kicked, {}, true, hand.now);
     hand.feed(1, {8, 'p'});
@@ -215,9 +215,10 @@ TEST(Connection, PacketsForAClosedOneAreCountedAsThat) {
     EXPECT_TRUE(hand.recorder.payloads.empty());
 }
 
-// Goal: no ack for three timeouts stops payloads and messages; probes go on, also when nothing is open, and
-// the first answer ends it. Method: keep-alives far apart, so that they do not do the work of the probes.
-TEST(Connection, ProbesGoOnWhileBrokenAndNothingIsOpen) {
+// Goal: three timeouts without an ack stop payloads and messages. Pings are sent, also if no fate is open,
+// and the first answer ends the stop. Method: long keep-alive intervals, so that only the breaker causes
+// pings.
+TEST(Connection, PingsContinueWhileTheBreakerIsOpen) {
     ConnectionConfig config;
     config.keep_alive = 20s;
     config.timeout = 60s;
@@ -236,14 +237,14 @@ TEST(Connection, ProbesGoOnWhileBrokenAndNothingIsOpen) {
         const std::uint64_t before = hand.connection.stats().packets_sent;
         for (int i = 0; i < 100; ++i) tick();
         const std::uint64_t probes = hand.connection.stats().packets_sent - before;
-        EXPECT_GE(probes, second < 3 ? 0u : 1u) << "one each second, soon";
+        EXPECT_GE(probes, second < 3 ? 0u : 1u) << "about one per second";
         EXPECT_LE(probes, 2u);
     }
     EXPECT_EQ(send(hand.recorder, hand.connection, as_bytes("state"), hand.now), 0u);
 }
 
-// Goal: no bytes whatever, even authentic ones, break an invariant or touch memory that is not theirs.
-// Method: random and mutated bodies under the right key, exactly sized; the sanitizers watch.
+// Goal: no bytes, even authentic ones, break an invariant or access invalid memory.
+// Method: random and changed bodies with the right key, in buffers of exact size, under sanitizers.
 TEST(Connection, SurvivesRandomAuthenticBodies) {
     std::mt19937 random(5);
     std::uint64_t taken = 0;
@@ -263,10 +264,10 @@ TEST(Connection, SurvivesRandomAuthenticBodies) {
         ASSERT_EQ(hand.recorder.fates.size(), 1u);
         ASSERT_EQ(hand.recorder.disconnects.size(), 1u);
     }
-    EXPECT_GT(taken, 1000u);  // else the bodies are too wild to reach much
+    EXPECT_GT(taken, 1000u);  // else the bodies are too random to reach much code
 }
 
-TEST(Connection, HandlerMayDisconnectAnywhere) {
+TEST(Connection, HandlerMayDisconnectInAnyCallback) {
     struct Quitter : Recorder {
         void maybe(int at) {
             if (where == at) connection->close(DisconnectReason::kicked, "enough", true, 6s);
@@ -308,10 +309,10 @@ TEST(Connection, HandlerMayDisconnectAnywhere) {
     }
 }
 
-// Goal: a number is left out only where the next packet can still be tracked. Method: small windows that fill
-// because no ack comes, with many salts; in some of them a number is to be left out just as the last one
-// fits.
-TEST(Connection, AFullWindowLeavesNoNumberOut) {
+// Goal: a number is skipped only if the next packet can still be tracked. Method: small windows that become
+// full without acks, with many salts; with some salts a number must be skipped at the last place of the
+// window.
+TEST(Connection, AFullWindowSkipsNoNumber) {
     ConnectionConfig config;
     config.max_open_packets = 32;
     for (std::uint64_t salt = 1; salt <= 1'500; ++salt) {
@@ -329,7 +330,7 @@ TEST(Connection, AFullWindowLeavesNoNumberOut) {
         };
         connection.flush(5s);
         ASSERT_GE(sent.size(), 31u);
-        ASSERT_LE(sent.back(), 32u) << "so many numbers, left out or not, from the oldest open one on";
+        ASSERT_LE(sent.back(), 32u) << "numbers since the oldest open one, with skipped ones";
         connection.close(DisconnectReason::closed, {}, false, 5s);
         ASSERT_EQ(recorder.fates.size(), sent.size());
         for (std::size_t i = 0; i < sent.size(); ++i) ASSERT_EQ(recorder.fates[i].number, sent[i]);

@@ -10,7 +10,7 @@
 namespace shoal::net {
 namespace {
 
-/// Fates checked against a model that only counts.
+/// Checks fates against a simple model.
 struct FateModel {
     void sent(std::uint64_t number) {
         ASSERT_GT(number, newest) << "number used twice";
@@ -35,9 +35,9 @@ struct FateModel {
     std::size_t checked = 0;
 };
 
-// Goal: exactly one fate per packet, never "delivered" for one that was not accepted; reliable messages
-// arrive once and in order; whatever the network does and wherever packet numbers start.
-// Method: hundreds of seeded worlds with mixed faults; both directions; counters as the model.
+// Goal: each packet has exactly one fate, "delivered" only if it was accepted; reliable messages arrive once
+// and in order, whatever the network does and with any first packet number.
+// Method: hundreds of seeded worlds with mixed faults, in both directions.
 TEST(Connection, FatesExactlyOnceAndReliableInOrderUnderAllFaults) {
     const std::uint64_t starts[] = {1, 200, 65'500, (1ull << 24) - 60, (1ull << 32) - 60, (1ull << 62) - 60};
     for (std::uint64_t seed = 1; seed <= 240; ++seed) {
@@ -61,7 +61,7 @@ TEST(Connection, FatesExactlyOnceAndReliableInOrderUnderAllFaults) {
         };
         for (int tick = 0; tick < 250; ++tick) {
             if (random() % 4 != 0) {
-                // What the rate does not allow is not taken.
+                // The rate may not allow a payload.
                 const std::string payload(1 + (kMaxPayloadBytes - 1) * (random() % 5) / 4, 'p');
                 const std::uint64_t number = world.send_down(payload);
                 if (number != 0) down.sent(number);
@@ -93,7 +93,8 @@ TEST(Connection, FatesExactlyOnceAndReliableInOrderUnderAllFaults) {
         const auto has_all = [&] {
             return world.server.texts(Channel::reliable).size() == std::size_t(queued_up);
         };
-        for (int i = 0; i < 10 && !has_all(); ++i) world.run(1s, 16ms);  // the worst path left a low rate
+        for (int i = 0; i < 10 && !has_all(); ++i)
+            world.run(1s, 16ms);  // after the worst path the rate is low
         check();
         ASSERT_TRUE(down.open.empty());
         ASSERT_TRUE(up.open.empty());
@@ -142,15 +143,15 @@ TEST(Connection, ThreeLaterDeliveriesLoseAPacket) {
     for (std::size_t i = 1; i < 4; ++i) EXPECT_TRUE(world.server.fates[i].delivered);
 }
 
-TEST(Connection, LastPacketIsSettledWithinTwoTimeouts) {
+TEST(Connection, LastPacketHasItsFateWithinTwoTimeouts) {
     LinkConfig link;
     link.latency = 30ms;
     ConnectedWorld world(link);
-    for (int i = 0; i < 40; ++i) {  // a good estimate first
+    for (int i = 0; i < 40; ++i) {  // for a good estimate
         world.send_down("state");
         world.step(16ms);
     }
-    world.run(500ms);  // everything is settled, no ping is due
+    world.run(500ms);  // all fates are known, no ping is due
     world.server.fates.clear();
     const ConnectionStats& stats = world.host->stats(world.peer());
     const Duration timeout = stats.rtt + std::max<Duration>(4 * stats.jitter, 10ms) + 50ms;
@@ -164,8 +165,8 @@ TEST(Connection, LastPacketIsSettledWithinTwoTimeouts) {
     EXPECT_FALSE(world.server.fates[0].delivered);
 }
 
-// The answer to the last packet is lost, not the packet: a ping makes the other side repeat it.
-TEST(Connection, LostAckOfTheLastPacketIsAskedForAgain) {
+// The last packet arrived, but its ack is lost. A ping makes the other side send acks again.
+TEST(Connection, APingRepairsALostAckOfTheLastPacket) {
     ConnectedWorld world;
     world.send_down("state");
     world.run(200ms);
@@ -182,7 +183,7 @@ TEST(Connection, LostAckOfTheLastPacketIsAskedForAgain) {
     EXPECT_TRUE(world.server.fates[0].delivered);
 }
 
-TEST(Connection, LateAckIsOnlyAStatistic) {
+TEST(Connection, ALateAckIsOnlyCounted) {
     ConnectedWorld world;
     world.send_down("warm");
     world.run(200ms);
@@ -198,7 +199,7 @@ TEST(Connection, LateAckIsOnlyAStatistic) {
     EXPECT_GE(world.host->stats(world.peer()).late_acks, 1u);
 }
 
-TEST(Connection, DisconnectLosesAllOpenFatesFirst) {
+TEST(Connection, DisconnectReportsAllOpenFatesAsLostFirst) {
     LinkConfig link;
     link.latency = 50ms;
     ConnectedWorld world(link);
@@ -219,7 +220,7 @@ TEST(Connection, DisconnectLosesAllOpenFatesFirst) {
     EXPECT_TRUE(world.client().is_idle());
 }
 
-TEST(Connection, DisconnectSurvivesLoss) {
+TEST(Connection, DisconnectArrivesDespiteLoss) {
     int told = 0;
     for (std::uint64_t seed = 1; seed <= 50; ++seed) {
         LinkConfig link;
@@ -248,7 +249,7 @@ TEST(Connection, SilenceTimesOut) {
     EXPECT_EQ(world.server.disconnects.size(), 1u);
 }
 
-TEST(Connection, IdleConnectionsStayUpOnLittle) {
+TEST(Connection, IdleConnectionsStayOpenWithFewPackets) {
     ConnectedWorld world;
     world.run(60s);
     EXPECT_TRUE(world.server.disconnects.empty());
@@ -257,8 +258,8 @@ TEST(Connection, IdleConnectionsStayUpOnLittle) {
     EXPECT_LT(stats.bytes_sent, 200u * 20);
 }
 
-// The receiver refuses every payload, so none of their packets is ever acknowledged.
-TEST(Connection, ReliableMessagesArriveThoughEveryPayloadIsWithheld) {
+// The receiver refuses every payload, so packets with payloads are never acknowledged.
+TEST(Connection, ReliableMessagesArriveAlthoughEveryPayloadIsRefused) {
     ConnectedWorld world;
     world.player().recorder.withhold = [](std::uint64_t) { return true; };
     world.server_tick = [&] { world.send_down("nonsense"); };
@@ -270,8 +271,8 @@ TEST(Connection, ReliableMessagesArriveThoughEveryPayloadIsWithheld) {
     EXPECT_EQ(world.player().recorder.texts(Channel::reliable).size(), 50u);
     for (const PacketFate& fate : world.server.fates) EXPECT_FALSE(fate.delivered);
     EXPECT_GT(world.server.fates.size(),
-              150u);  // now and then the breaker stops it, until a ping is answered
-    // And the sender knows it: nothing is repeated any more, though payloads go on.
+              150u);  // sometimes the breaker stops it until a ping is answered
+    // The sender knows that they arrived: nothing is repeated any more.
     const std::uint64_t repeated = world.host->stats(world.peer()).messages_repeated;
     world.run(4s, 16ms);
     EXPECT_EQ(world.host->stats(world.peer()).messages_repeated, repeated);
@@ -289,13 +290,13 @@ TEST(Connection, SizesAreBounded) {
     const std::string far_too_big(kMaxReliableBytes + 1, 'm');
     EXPECT_EQ(world.host->send_message(world.peer(), Channel::reliable, as_bytes(far_too_big)),
               SendResult::too_large);
-    // In 64 kB fit 63 pieces of 1,000 bytes, for each of which 32 more count, and a last one of 488.
+    // 64 kB hold 63 pieces of 1,000 bytes and one of 488, each with 32 bytes more.
     for (const std::size_t bytes : {63'488u, 63'489u}) {
         EXPECT_EQ(world.host->send_message(world.peer(), unordered().with(Weight::bulk),
                                            as_bytes(std::string(bytes, 'm'))),
                   bytes == 63'488 ? SendResult::queued : SendResult::too_large);
     }
-    const std::string state(kMaxPayloadBytes, 's');  // more than its share: messages wait
+    const std::string state(kMaxPayloadBytes, 's');  // more than its share, so messages wait
     world.send_down(state);
     world.run(50ms);
     EXPECT_EQ(world.player().recorder.payloads.at(0).second, state);
@@ -303,8 +304,8 @@ TEST(Connection, SizesAreBounded) {
     EXPECT_EQ(world.player().recorder.texts(Channel::reliable).at(0), "0123456789");
 }
 
-// Goal: in one flush the handler is asked until it has nothing more, and not again.
-TEST(Connection, StateIsAskedForUntilThereIsNone) {
+// Goal: a flush calls write_payload until it returns 0, and not again.
+TEST(Connection, WritePayloadIsCalledUntilItReturnsZero) {
     for (const int count : {0, 1, 3}) {
         ConnectedWorld world;
         int asked = 0, left = count;
@@ -313,7 +314,7 @@ TEST(Connection, StateIsAskedForUntilThereIsNone) {
             asked += 1;
             EXPECT_EQ(peer, world.peer());
             EXPECT_EQ(turn.now, world.now);
-            EXPECT_EQ(turn.share, kMaxPayloadBytes) << "nobody else wants the room";
+            EXPECT_EQ(turn.share, kMaxPayloadBytes) << "nothing else uses the room";
             if (left == 0) return 0;
             left -= 1;
             numbers.push_back(turn.packet_number);
@@ -330,20 +331,20 @@ TEST(Connection, StateIsAskedForUntilThereIsNone) {
         world.host->flush(world.now);
         EXPECT_EQ(asked, count + 1);
         world.host->flush(world.now);
-        EXPECT_EQ(asked, count + 2) << "the next flush asks again";
+        EXPECT_EQ(asked, count + 2) << "the next flush calls it again";
         world.server.source = nullptr;
         world.run(50ms);
         ASSERT_EQ(world.player().recorder.payloads.size(), numbers.size());
         for (std::size_t i = 0; i < numbers.size(); ++i)
             EXPECT_EQ(world.player().recorder.payloads[i].first, numbers[i])
-                << "it was told the right number";
+                << "write_payload got the right number";
         EXPECT_EQ(world.server.fates.size(),
                   world.player().recorder.payloads.size() + 1 + std::size_t(count));
     }
 }
 
-// Goal: the limit of packets per flush holds for state, too, and it goes on in the next one.
-TEST(Connection, AFlushAsksForSoManyPayloadsAtMost) {
+// Goal: the limit of packets per flush also applies to state; the next flush continues.
+TEST(Connection, AFlushWritesAtMostMaxPacketsPerFlushPayloads) {
     ConnectionConfig config;
     config.max_packets_per_flush = 3;
     ConnectedWorld world({}, 1, config);
@@ -358,10 +359,10 @@ TEST(Connection, AFlushAsksForSoManyPayloadsAtMost) {
     EXPECT_EQ(written, 6);
 }
 
-// Goal: neither a standing backlog of messages nor endless state keeps the other from its share of the bytes.
-// Method: a slow connection, both waiting all the time; messages of 1,000 bytes, which fit beside no payload,
-// and small ones.
-TEST(Connection, BacklogAndStateShareTheRate) {
+// Goal: queued messages and state both get their share of the bytes.
+// Method: a slow connection where both always wait; small messages, and messages of 1,000 bytes, which do not
+// fit beside a payload.
+TEST(Connection, QueuedMessagesAndStateShareTheRate) {
     struct Case {
         Weight weight;
         std::size_t size;
@@ -388,16 +389,16 @@ TEST(Connection, BacklogAndStateShareTheRate) {
         double state = 0, messages = double(at_client.messages.size() * (each.size + 3));
         for (const auto& payload : at_client.payloads) state += double(payload.second.size());
         EXPECT_NEAR(state / (state + messages), each.state_part, 0.06);
-        EXPECT_GT(state + messages, 0.8 * 20 * 50'000) << "the rate is used";
+        EXPECT_GT(state + messages, 0.8 * 20 * 50'000) << "the rate must be used";
     }
 }
 
-TEST(Connection, OptionsChangeWhileItLives) {
+TEST(Connection, OptionsCanBeChangedDuringTheConnection) {
     ConnectedWorld world;
     const PeerId peer = world.peer();
     const std::string text(900, 'm');
     ConnectionOptions options;
-    // Queues: a lower bound keeps what waits, and takes no more.
+    // Queues: with a lower limit queued messages stay, and no more are accepted.
     int queued = 0;
     while (world.host->send_message(peer, Channel::reliable, as_bytes(text)) == SendResult::queued)
         queued += 1;
@@ -417,9 +418,9 @@ TEST(Connection, OptionsChangeWhileItLives) {
     options.message_queue_bytes = 64 * 1024;
     world.host->set_options(peer, options);
     world.run(10s);
-    EXPECT_EQ(world.player().recorder.messages.size(), std::size_t(queued)) << "all that waited arrived";
+    EXPECT_EQ(world.player().recorder.messages.size(), std::size_t(queued)) << "all queued messages arrived";
     EXPECT_EQ(world.host->send_message(peer, Channel::reliable, as_bytes(text)), SendResult::queued);
-    // Packets of a flush.
+    // Packets per flush.
     options.max_packets_per_flush = 1;
     world.host->set_options(peer, options);
     for (int i = 0; i < 5; ++i) (void)world.host->send_message(peer, Channel::reliable, as_bytes(text));
@@ -429,7 +430,7 @@ TEST(Connection, OptionsChangeWhileItLives) {
         ASSERT_EQ(world.host->send_message(peer, Channel::unreliable, as_bytes(text)), SendResult::queued);
     world.host->flush(world.now);
     EXPECT_EQ(world.host->stats(peer).packets_sent - packets, 1u);
-    // Silence.
+    // Timeout.
     options.timeout = 2s;
     world.host->set_options(peer, options);
     LinkConfig broken;
@@ -442,7 +443,7 @@ TEST(Connection, OptionsChangeWhileItLives) {
     world.host->set_options(peer, options);  // no effect
 }
 
-TEST(Connection, StatsTellWhatWaitsAndWhatIsUnderWay) {
+TEST(Connection, StatsCountQueuedMessagesAndMessagesInFlight) {
     LinkConfig link;
     link.latency = 50ms;
     ConnectedWorld world(link);
@@ -458,11 +459,11 @@ TEST(Connection, StatsTellWhatWaitsAndWhatIsUnderWay) {
     ASSERT_EQ(
         world.host->send_message(peer, unordered().with(Weight::bulk), as_bytes(std::string(2'500, 'm'))),
         SendResult::queued);
-    EXPECT_EQ(stats.messages_queued, 5u) << "the large one is three pieces";
+    EXPECT_EQ(stats.messages_queued, 5u) << "the large message has three pieces";
     EXPECT_GE(stats.message_bytes_queued, 2'650u);
     EXPECT_LE(stats.message_bytes_queued, 2'650u + 5 * 16);
     EXPECT_EQ(stats.messages_in_flight, 0u);
-    // A newer one takes the place of an older one.
+    // A newer sequenced message replaces an older one.
     ASSERT_EQ(world.host->send_message(peer, latest_of(1), as_bytes("1234567890")), SendResult::queued);
     const std::uint64_t with = stats.message_bytes_queued;
     ASSERT_EQ(world.host->send_message(peer, latest_of(1), as_bytes("12345")), SendResult::queued);
@@ -471,7 +472,7 @@ TEST(Connection, StatsTellWhatWaitsAndWhatIsUnderWay) {
     world.host->flush(world.now);
     EXPECT_EQ(stats.messages_queued, 0u);
     EXPECT_EQ(stats.message_bytes_queued, 0u);
-    EXPECT_EQ(stats.messages_in_flight, 4u) << "the reliable ones";
+    EXPECT_EQ(stats.messages_in_flight, 4u) << "the reliable messages";
     world.run(200ms);
     EXPECT_EQ(world.player().recorder.messages.size(), 4u);
     EXPECT_EQ(stats.messages_in_flight, 0u);
@@ -495,7 +496,7 @@ TEST(Connection, QueuesAreBounded) {
     EXPECT_LT(queued, 64 * 1024 / 500);
     world.run(2s);
     EXPECT_EQ(world.server.fates.size(), std::size_t(fates));
-    EXPECT_EQ(world.send_down("x"), 0u) << "the breaker: nobody answers";
+    EXPECT_EQ(world.send_down("x"), 0u) << "the breaker is open, as nobody answers";
     world.up.set_config({});
     world.down.set_config({});
     world.run(2s);
@@ -521,13 +522,13 @@ TEST(Connection, EstimatesFollowThePath) {
     EXPECT_LE(stats.bytes_in_flight, stats.bytes_sent);
 }
 
-// A stranger cannot change anything with bytes: all prefixes and all single-byte changes of a real packet
-// are dropped and counted, and the real one still works afterwards. Replays of it do not.
+// All prefixes and all single-byte changes of a genuine packet are dropped and counted. The genuine packet is
+// accepted afterwards, and its replays are not.
 TEST(Connection, DamagedForgedAndReplayedPacketsChangeNothing) {
     ConnectedWorld world;
     Wire wire;
     Recorder recorder;
-    // A second client, whose packets we hold in our hands.
+    // A second client, whose packets the test delivers.
     Client client(client_config(9), recorder, wire);
     const Address address = Address::ipv4(10, 0, 0, 9, 9);
     client.connect(world.server_address, {}, world.now);
@@ -556,7 +557,7 @@ TEST(Connection, DamagedForgedAndReplayedPacketsChangeNothing) {
     };
     std::uint64_t drops = total();
     const auto feed = [&](const std::vector<std::byte>& bytes) {
-        const std::vector<std::byte> exact(bytes);  // exactly sized, for the address sanitizer
+        const std::vector<std::byte> exact(bytes);  // of exact size, for the address sanitizer
         world.host->receive(address, exact, world.now);
         ASSERT_EQ(total(), ++drops);
         ASSERT_TRUE(world.server.payloads.empty());
@@ -584,7 +585,7 @@ TEST(Connection, DamagedForgedAndReplayedPacketsChangeNothing) {
     EXPECT_EQ(world.host->stats(peer).drops[Drop::duplicate], 1u);
     EXPECT_EQ(world.server.payloads.size(), 1u);
     EXPECT_EQ(world.server.messages.size(), 2u);
-    // The server's own packet, sent back to it, is not taken either.
+    // The server's own packet, reflected, is not accepted.
     world.send(peer, "state");
     ASSERT_TRUE(world.down.pop(world.now, answer));
     world.host->receive(address, answer.bytes, world.now);

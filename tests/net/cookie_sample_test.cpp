@@ -15,7 +15,7 @@ TEST(CookieSample, GivesEachCookieOnce) {
     EXPECT_FALSE(sample.take(random()));
     sample.add(1, random());
     EXPECT_EQ(sample.came(), 1u);
-    EXPECT_TRUE(sample.has(1)) << "it waits";
+    EXPECT_TRUE(sample.has(1)) << "it was not given yet";
     EXPECT_EQ(sample.take(random()), 1u);
     EXPECT_FALSE(sample.has(1)) << "it was given";
     EXPECT_EQ(sample.came(), 1u);
@@ -23,7 +23,7 @@ TEST(CookieSample, GivesEachCookieOnce) {
     for (std::uint64_t cookie = 2; cookie < 2 + CookieSample::kMost; ++cookie) sample.add(cookie, random());
     EXPECT_EQ(sample.came(), CookieSample::kMost + 1);
     while (const auto cookie = sample.take(random())) EXPECT_TRUE(given.insert(*cookie).second);
-    EXPECT_EQ(given.size(), CookieSample::kMost - 1) << "with the first one these are all that may be tried";
+    EXPECT_EQ(given.size(), CookieSample::kMost - 1) << "with the first one this is the maximum";
     EXPECT_FALSE(sample.has_more());
     sample.clear();
     EXPECT_EQ(sample.came(), 0u);
@@ -31,9 +31,9 @@ TEST(CookieSample, GivesEachCookieOnce) {
     EXPECT_EQ(sample.take(random()), 1u);
 }
 
-// Goal: first, last or in between, every cookie has the same chance to be kept and then to be tried.
-// Method: 100 cookies, 20,000 times; 32 of 100 are kept, the standard deviation is 66.
-TEST(CookieSample, IsFair) {
+// Goal: every cookie has the same chance to be kept and tried, whenever it arrived.
+// Method: 100 cookies, 20,000 times; 32 of 100 are kept, so the standard deviation is 66.
+TEST(CookieSample, GivesEveryCookieTheSameChance) {
     std::mt19937_64 random(2);
     std::array<int, 100> tried{}, first{};
     for (int round = 0; round < 20'000; ++round) {

@@ -1,5 +1,5 @@
-// Thousands of connections to one host for a long time, under a virtual clock.
-// SHOAL_CROWD=10000:1800 has ten thousand of them for half an hour, which takes minutes of CPU time.
+// Thousands of connections to one host for a long time, with a virtual clock. SHOAL_CROWD=10000:1800 runs ten
+// thousand connections for half an hour, which takes minutes of CPU time.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace shoal::net {
 namespace {
 
-/// One end's view of one connection: what it sent and what became of it, what came. Counts what must not be.
+/// One side of a connection: what it sent, with its fates, and what it received. Counts violations.
 class Ledger {
 public:
     std::array<std::byte, 40> next_payload() {
@@ -24,7 +24,7 @@ public:
         std::memcpy(bytes.data(), &sent_, sizeof sent_);
         return bytes;
     }
-    /// For the next flush; what does not fit into the rate goes with a later one.
+    /// Payloads for the next flush. Those that the rate does not allow are sent by a later one.
     void want_payload() { wants_payload_ = true; }
     std::size_t write_payload(PayloadTurn& turn) {
         if (!std::exchange(wants_payload_, false)) return 0;
@@ -35,7 +35,7 @@ public:
         slot = {.packet = turn.packet_number, .number = sent_++, .has_fate = false};
         return payload.size();
     }
-    /// `other`: the far end's.
+    /// `other` is the other side.
     void on_fate(const PacketFate& fate, const Ledger& other) {
         const auto slot = std::ranges::find(sent_slots_, fate.number, &Sent::packet);
         violations += slot == sent_slots_.end() || slot->has_fate;
@@ -52,12 +52,12 @@ public:
         violations += bytes.size() != 40;
         std::memcpy(&number, bytes.data(), sizeof number);
         std::uint32_t& slot = came_[number % kRemembered];
-        violations += slot > number;  // a second time, or older than all that may still come
+        violations += slot > number;  // a duplicate, or too old
         slot = number + 1;
     }
 
-    /// Eight streams of numbered messages: reliable ones of four keys, sequenced ones of four keys. In the
-    /// first stream each eighth one takes three packets.
+    /// Eight streams of numbered messages: reliable with four keys, sequenced with four keys. Every eighth
+    /// message of the first stream takes three packets.
     void send_message(Endpoint& endpoint, PeerId peer, std::uint32_t turn) {
         const std::uint32_t stream = turn % 8;
         std::array<std::uint32_t, 650> message;
@@ -82,7 +82,7 @@ public:
         violations += message[0] < 4 ? message[1] != heard + 1 : message[1] <= heard;
         heard = message[1];
     }
-    /// After the last fates and repeats.
+    /// Checks the totals after the last fates and repeats.
     void settle(const Ledger& other) {
         violations += delivered + lost != sent_;
         for (std::size_t stream = 0; stream < 4; ++stream)
@@ -173,7 +173,7 @@ private:
         Address address;
         Client client;
         Ledger ledger, host_ledger;
-        PeerId peer;  // the host's name for it
+        PeerId peer;  // its id at the host
     };
 
     struct HostSide : Handler {
@@ -252,7 +252,7 @@ private:
     std::uint64_t disconnects_ = 0;
 };
 
-TEST(Crowd, EachFateOnceAndEachMessageInOrderForThousandsThroughLoss) {
+TEST(Crowd, ThousandsOfLossyConnectionsHaveFatesOnceAndMessagesInOrder) {
     unsigned count = 300, seconds = 30;
     if (const char* const wish = std::getenv("SHOAL_CROWD")) {
         ASSERT_EQ(std::sscanf(wish, "%u:%u", &count, &seconds), 2) << "SHOAL_CROWD is connections:seconds";
@@ -273,7 +273,7 @@ TEST(Crowd, EachFateOnceAndEachMessageInOrderForThousandsThroughLoss) {
     const double fates = static_cast<double>(crowd.sum(&Ledger::delivered) + crowd.sum(&Ledger::lost));
     EXPECT_GT(fates, 9.9 * count * seconds);
     EXPECT_NEAR(static_cast<double>(crowd.sum(&Ledger::lost)) / fates, 0.05, 0.01);
-    // An ack that is lost is repeated by the next ones.
+    // Later acks repeat a lost one.
     EXPECT_LT(static_cast<double>(crowd.sum(&Ledger::lost_but_came)) / fates, 0.002);
 }
 

@@ -1,5 +1,5 @@
-// Every test of net/crypto/primitives.h again, for the code that compilers without 128-bit numbers and
-// vectors get. These headers come first: they need the macro that the library must not see.
+// Runs all tests of net/crypto/primitives.h with the code for compilers without 128-bit integers and vectors.
+// These headers come first, because they need the macro that is undefined below.
 #include <gtest/gtest.h>
 
 #include <algorithm>

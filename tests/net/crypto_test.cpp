@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-// The source under another name: the vectors of RFC 8439 need what is inside seal() and open().
-// tests/net/crypto_portable_test.cpp includes this file and runs every test a second time.
+// Includes the source in another namespace, because the vectors of RFC 8439 test internal functions.
+// crypto_portable_test.cpp includes this file and runs all its tests again.
 #ifndef shoal
 #define shoal shoal_native
 #endif
@@ -35,7 +35,7 @@ Tag poly1305(const Key& key, std::span<const std::byte> bytes) {
     return poly.tag();
 }
 
-using Buffer = std::vector<std::byte>;  // of the exact size, so that a sanitizer sees every byte too many
+using Buffer = std::vector<std::byte>;  // of exact size, so that a sanitizer reports reads beyond it
 
 Buffer hex(std::string_view digits) {
     Buffer bytes;
@@ -63,7 +63,7 @@ Buffer joined(std::initializer_list<std::span<const std::byte>> parts) {
     return all;
 }
 
-/// `count` bytes `first`, `first` + 1, ...
+/// Returns `count` bytes: `first`, `first` + 1, ...
 Buffer ramp(std::size_t count, std::size_t first = 0) {
     Buffer bytes(count);
     for (std::size_t i = 0; i < count; ++i) bytes[i] = std::byte((first + i) & 0xFF);
@@ -166,7 +166,7 @@ TEST(Crypto, ChaCha20TextsMatchVectors) {
         "04c6a8d1bcd1bf4d50d6154b6da731b187b58dfd728afa36757a797ac188d1");
 }
 
-// RFC 8439, sections 2.5.2 and A.3. From the fifth of A.3 on they aim at carries and the last reduction.
+// RFC 8439, sections 2.5.2 and A.3. From the fifth on, those of A.3 test carries and the last reduction.
 TEST(Crypto, Poly1305MatchesVectors) {
     const std::string zeros(32, '0'), ones(32, 'f'), one = "01" + std::string(30, '0');
     const std::string two = "02" + std::string(30, '0'), four = "01000000000000000400000000000000";
@@ -202,8 +202,8 @@ TEST(Crypto, Poly1305MatchesVectors) {
         EXPECT_EQ(to_hex(poly1305(key_of(vector.key), vector.message)), vector.tag) << vector.key;
 }
 
-// With r = 1 the sum after the third block is 2^130 + 2^128 - 1: what comes back from the top carries into
-// the top again. No vector of the RFC does that. The other blocks make bit 128 count: 2 * 2^130 - 1 is 9.
+// With r = 1 the sum after the third block is 2^130 + 2^128 - 1: its reduction carries into the top limb
+// again. No vector of the RFC has this case. In the other blocks bit 128 matters: 2 * 2^130 - 1 is 9.
 TEST(Crypto, Poly1305CarriesOutOfItsReduction) {
     const Buffer ones(32, std::byte(0xFF)), one = hex("01000000000000000000000000000000");
     EXPECT_EQ(to_hex(poly1305(key_of(joined({one, Buffer(16)})), joined({ones, one, Buffer(48)}))),
@@ -263,7 +263,7 @@ TEST(Crypto, EveryLengthRoundTrips) {
     }
 }
 
-// Goal: nothing but what was sealed opens, and the buffer survives the attempt.
+// Goal: only unchanged sealed bytes open, and a failed attempt does not change the buffer.
 TEST(Crypto, EveryFlippedBitIsRefusedAndLeavesTheBuffer) {
     for (const std::size_t size : {0u, 1u, 16u, 33u, 200u, 300u}) {
         Key key = key_of(kJabberwockyKey);
@@ -302,7 +302,7 @@ TEST(Crypto, ABoundaryMovedBetweenTextAndAssociatedIsRefused) {
     EXPECT_FALSE(open(key, nonce_from(1), {}, longer, tag));
 }
 
-// The model: RFC 8439 word by word and bit by bit.
+// The model: a direct implementation of RFC 8439.
 void model_chacha20(std::span<const std::byte> key, std::span<const std::byte> nonce, std::uint32_t counter,
                     std::span<std::byte> bytes) {
     const auto word = [](std::span<const std::byte> from, std::size_t i) {
@@ -333,7 +333,7 @@ void model_chacha20(std::span<const std::byte> key, std::span<const std::byte> n
     }
 }
 
-/// A number below 2^160, added and multiplied modulo 2^130 - 5 in the slowest way.
+/// A number below 2^160, with slow addition and multiplication modulo 2^130 - 5.
 struct Big {
     std::array<std::uint32_t, 5> words{};
 
@@ -353,7 +353,8 @@ struct Big {
         }
         return sum;
     }
-    /// For numbers below twice the modulus: adding 5 carries into bit 130 just when 2^130 - 5 fits.
+    /// For numbers below twice the modulus. Adding 5 carries into bit 130 exactly if the number is at least
+    /// 2^130 - 5.
     Big reduced() const {
         Big less = *this + Big{{5}};
         if (less.words[4] < 4) return *this;
@@ -389,12 +390,12 @@ Buffer model_poly1305(std::span<const std::byte> key, std::span<const std::byte>
 Buffer random_bytes(std::mt19937& random, std::size_t size) {
     Buffer bytes(size);
     for (std::byte& byte : bytes) byte = std::byte(random() & 0xFF);
-    // Long runs of ones are where carries travel.
+    // Carries go through long runs of ones.
     if (random() % 4 == 0) std::fill_n(bytes.begin(), size / 2, std::byte(0xFF));
     return bytes;
 }
 
-// Goal: batches of blocks, odd ends and addresses, against the model.
+// Goal: batches of blocks, incomplete last blocks and unaligned addresses equal the model.
 TEST(Crypto, MatchesModelForRandomLengths) {
     const std::uint32_t seed = 4711;
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -478,7 +479,8 @@ TEST(Crypto, X25519MatchesItsIteratedVector) {
     EXPECT_EQ(to_hex(scalar.bytes()), "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51");
 }
 
-/// 2^power + plus, or 2^255 - 2^power + plus, for a small plus: carries and borrows through every limb.
+/// Returns 2^power + plus or 2^255 - 2^power + plus, with a small plus: carries and borrows through all
+/// limbs.
 PublicKey near_power(std::size_t power, bool below_top, int plus) {
     Buffer bytes(33);
     const auto add = [&](std::size_t at, int value) {
@@ -495,8 +497,8 @@ PublicKey near_power(std::size_t power, bool below_top, int plus) {
     return fixed<32>(bytes);
 }
 
-// Goal: points that are not reduced, limbs full of ones, and the ignored top bit.
-// Method: a hash over all results; the expected one comes from the formulas of RFC 7748 in Python's numbers.
+// Goal: unreduced points, limbs full of ones, and the ignored top bit give the right results.
+// Method: a hash over all results; the expected one was computed with the formulas of RFC 7748 in Python.
 TEST(Crypto, X25519MatchesBigNumbersAtTheEdges) {
     std::vector<PublicKey> points;
     for (int n = 0; n < 40; ++n) points.push_back(near_power(0, false, n - 1));
@@ -519,7 +521,7 @@ TEST(Crypto, X25519MatchesBigNumbersAtTheEdges) {
     EXPECT_EQ(to_hex(blake2s(results)), "dae8bcacb8bbb8e822d62cb516f5ff3133550096f31f645c8b5ce30e437d860b");
 }
 
-// The points of low order, reduced and not: no private key makes a secret of them.
+// The points of low order, reduced and not: they give the same result with every private key.
 TEST(Crypto, X25519RejectsPointsOfLowOrder) {
     for (const char* point : {
              "0000000000000000000000000000000000000000000000000000000000000000",
@@ -555,7 +557,7 @@ TEST(Crypto, Blake2sMatchesVectors) {
               "3fb735061abc519dfe979e54c1ee5bfad0a9d858b3315bad34bde999efd724dd");
 }
 
-// Hashes over the hashes of all messages 00 01 02 ... of 0 to 255 bytes; expected: Python's hashlib.
+// Hashes over the hashes of all messages 00 01 02 ... of 0 to 255 bytes. Expected values: Python's hashlib.
 TEST(Crypto, Blake2sMatchesAnotherImplementationAtEveryLength) {
     Buffer keyed, plain;
     for (std::size_t size = 0; size < 256; ++size) {
@@ -566,10 +568,10 @@ TEST(Crypto, Blake2sMatchesAnotherImplementationAtEveryLength) {
     EXPECT_EQ(to_hex(blake2s(plain)), "6d86d20a9d486cc270bc10f4523a3e811f7f88636204b0a9a76277823b30b672");
 }
 
-// Expected: Python's hmac over hashlib's BLAKE2s.
+// Expected values: Python's hmac with hashlib's BLAKE2s.
 TEST(Crypto, HkdfMatchesAnotherImplementation) {
     Key outputs[3] = {key_of(ramp(32))};
-    hkdf(outputs[0], ramp(50, 100), outputs);  // one output is the input, as Noise has it
+    hkdf(outputs[0], ramp(50, 100), outputs);  // as in Noise, one output is the input
     EXPECT_EQ(to_hex(outputs[0].bytes()), "37f059bb1da97ac4fb74043c3d7befe83a688ccf1ebf27573464a15d6e92992b");
     EXPECT_EQ(to_hex(outputs[1].bytes()), "7dd7d13ee0d023e5756c27b2a1aee871341654294d978e59395b001bd4ec7f02");
     EXPECT_EQ(to_hex(outputs[2].bytes()), "eb43cedd3f5c1328e539dbb39c46fef7cec02d6bce7389862d2af76dae53b463");
@@ -602,13 +604,13 @@ struct Noise {
     }
 };
 
-// All primitives together. Source: the vectors of cacophony, a Haskell implementation of Noise.
+// All primitives together. Source: test vectors of cacophony, a Haskell implementation of Noise.
 TEST(Crypto, ReproducesAPublishedNoiseHandshake) {
     const Key client = key_of("e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1");
     const Key client_once = key_of("893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a");
     const Key server = key_of("4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893");
     const Key server_once = key_of("bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b");
-    Noise noise("Noise_KK_25519_ChaChaPoly_BLAKE2s");  // 33 letters: one too many to serve as they are
+    Noise noise("Noise_KK_25519_ChaChaPoly_BLAKE2s");  // 33 letters: longer than a hash, so it is hashed
     noise.mix_hash(hex("4a6f686e2047616c74"));
     noise.mix_hash(x25519_public_key(client));
     noise.mix_hash(x25519_public_key(server));

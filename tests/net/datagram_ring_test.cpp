@@ -26,8 +26,8 @@ bool holds(const DatagramRing::Slot& slot, std::uint64_t number) {
            std::memcmp(slot.bytes.data() + slot.size - 8, &number, 8) == 0;
 }
 
-// Goal: the ring equals a bounded queue, many times around.
-// Method: seeded pushes and pops, one thread; compare each.
+// Goal: the ring equals a bounded queue, over many rounds.
+// Method: seeded pushes and pops in one thread; compares each.
 TEST(DatagramRing, MatchesQueueModel) {
     std::mt19937 random(1);
     DatagramRing ring(5);
@@ -53,7 +53,7 @@ TEST(DatagramRing, MatchesQueueModel) {
     }
 }
 
-TEST(DatagramRing, TinyOnesWork) {
+TEST(DatagramRing, ACapacityOfZeroBecomesOne) {
     DatagramRing ring(0);
     EXPECT_EQ(ring.capacity(), 1u);
     EXPECT_EQ(ring.readable(), nullptr);
@@ -65,7 +65,7 @@ TEST(DatagramRing, TinyOnesWork) {
     EXPECT_EQ(ring.readable(), nullptr);
 }
 
-// Meant for the thread sanitizer: what the reader sees is whole and in order.
+// For the thread sanitizer: the reader gets complete datagrams in order.
 TEST(DatagramRing, CarriesBetweenThreads) {
     constexpr std::uint64_t kCount = 50'000;
     DatagramRing ring(16);

@@ -35,7 +35,7 @@ TEST(Entropy, KeysNeverRepeatAndAreNotTheSeed) {
     }
 }
 
-// Goal: two endpoints made of one config, or of copies, never share a seed.
+// Goal: two endpoints made from one config, or from copies of it, never have the same seed.
 TEST(OneTimeSeed, IsTakenOnceFromAllCopies) {
     Seed bytes{};
     bytes[5] = std::byte(9);
@@ -50,11 +50,11 @@ TEST(OneTimeSeed, IsTakenOnceFromAllCopies) {
     EXPECT_TRUE(equal_in_constant_time(OneTimeSeed().take().bytes(), Seed{}));
 }
 
-TEST(OneTimeSeed, WhoWritesHasAnotherOne) {
+TEST(OneTimeSeed, WritingToACopyMakesItAnotherSeed) {
     OneTimeSeed first = Seed{std::byte(1)};
     OneTimeSeed second = first;
     second[1] = std::byte(2);
-    const std::span<std::byte> bytes = second;  // as fill_random sees it
+    const std::span<std::byte> bytes = second;  // as passed to fill_random
     bytes[2] = std::byte(3);
     EXPECT_TRUE(equal_in_constant_time(first.take().bytes(), Seed{std::byte(1)}));
     EXPECT_FALSE(second.is_missing());

@@ -36,7 +36,8 @@ const Connect kConnect{kWireVersion, 0x1122334455667788, 0xC0FFEE, 0x99, kMessag
 const Answer kAnswer{0x1122334455667788, 0x99, as_bytes("the message")};
 const Refuse kRefuse{0x1122334455667788, DisconnectReason::refused_key};
 
-/// Each shorter one is dropped, from `least` bytes on read; one that is longer, or of another kind, too.
+/// Checks that a packet is read from `least` bytes on, and dropped if it is shorter or of another kind. A
+/// packet with more bytes than it was written with is dropped unless `may_be_longer`.
 template <class Kind>
 void expect_sizes(const Kind& packet, std::size_t least, bool may_be_longer) {
     std::vector<std::byte> bytes = bytes_of(packet);
@@ -55,7 +56,7 @@ void expect_sizes(const Kind& packet, std::size_t least, bool may_be_longer) {
     }
 }
 
-// The padding is what keeps answers smaller than questions: a short question is none.
+// Requests are padded, so that answers are smaller than requests: a short request is dropped.
 TEST(Handshake, PacketsOfAnotherSizeOrKindAreDropped) {
     expect_sizes(kRequest, kMaxDatagramBytes, false);
     expect_sizes(kCookie, 18, false);
@@ -66,8 +67,8 @@ TEST(Handshake, PacketsOfAnotherSizeOrKindAreDropped) {
     EXPECT_EQ(read(std::vector<std::byte>(kMaxDatagramBytes, std::byte(0x98)), answer), Drop::bad_handshake);
 }
 
-// The wire format is a promise: these bytes never change without a new kWireVersion.
-TEST(Handshake, BytesOfEachKindArePinned) {
+// The wire format: these bytes must not change without a new kWireVersion.
+TEST(Handshake, BytesOfEachKindAreFixed) {
     const auto request = bytes_of(kRequest);
     ASSERT_EQ(request.size(), 1200u);
     EXPECT_EQ(hex(std::span(request).first(20)),
@@ -84,7 +85,7 @@ TEST(Handshake, BytesOfEachKindArePinned) {
     EXPECT_EQ(hex(bytes_of(kRefuse)), "a0 05 88 77 66 55 44 33 22 11 0c");
 }
 
-// Old and new versions tell each other apart by packets that they both read.
+// Versions recognise each other by packets that all of them can read.
 TEST(Handshake, VersionAndNonceOfAnyVersionAreRead) {
     std::vector<std::byte> bytes = bytes_of(Request{4, 7, 0xC0FFEE, Security::sealed});
     Request request;
@@ -101,7 +102,7 @@ TEST(Handshake, VersionAndNonceOfAnyVersionAreRead) {
     Refuse refuse;
     ASSERT_FALSE(read(bytes, refuse));
     EXPECT_EQ(refuse.reason, DisconnectReason::refused_key);
-    // What only this version knows has to be of this version.
+    // All other packets must be of this version.
     bytes = bytes_of(kCookie);
     bytes[1] = std::byte(4);
     CookieReply cookie;
@@ -113,12 +114,12 @@ TEST(Handshake, VersionAndNonceOfAnyVersionAreRead) {
     }
 }
 
-TEST(Handshake, PrologueIsPinned) {
+TEST(Handshake, PrologueIsFixed) {
     EXPECT_EQ(hex(handshake_prologue(0xC0FFEE, Security::insecure, 0x1122334455667788, 0x99)),
               "ee ff c0 00 00 00 00 00 05 01 88 77 66 55 44 33 22 11 99 00 00 00 00 00 00 00");
 }
 
-TEST(Handshake, ClientHelloAndVerdictArePinned) {
+TEST(Handshake, BytesOfClientHelloAndVerdictAreFixed) {
     std::array<std::byte, kClientHelloBytes> bytes;
     write(ClientHello{0x5C4E, 7, as_bytes("token"), as_bytes("hello")}, bytes);
     EXPECT_EQ(hex(std::span(bytes).first(31)),
@@ -152,7 +153,7 @@ TEST(Handshake, ClientHelloAndVerdictArePinned) {
     EXPECT_EQ(read_verdict.text, "Health");
 }
 
-TEST(Handshake, WhatIsInsideIsCheckedToo) {
+TEST(Handshake, ContentsOfClientHelloAndVerdictAreChecked) {
     std::array<std::byte, kClientHelloBytes> bytes;
     ClientHello hello;
     write(ClientHello{1, 2, {}, {}}, bytes);
@@ -163,13 +164,13 @@ TEST(Handshake, WhatIsInsideIsCheckedToo) {
         return read(changed, hello);
     };
     EXPECT_TRUE(with(18, 0x84, 3)) << "a hello of 900 bytes";
-    EXPECT_FALSE(with(18, 0x85, 3)) << "one of 901";
+    EXPECT_FALSE(with(18, 0x85, 3)) << "a hello of 901 bytes";
     EXPECT_FALSE(with(18, 0xFF, 0xFF));
     EXPECT_TRUE(with(16, 0xDA, 1)) << "a token of 474 bytes";
-    EXPECT_FALSE(with(16, 0xDB, 1)) << "one of 475";
+    EXPECT_FALSE(with(16, 0xDB, 1)) << "a token of 475 bytes";
     EXPECT_FALSE(with(16, 0xFF, 0xFF));
-    EXPECT_FALSE(with(8, 0, 0)) << "a first number of zero";
-    EXPECT_FALSE(with(14, 0, 0x80)) << "a first number beyond 2^62";
+    EXPECT_FALSE(with(8, 0, 0)) << "the first packet number is zero";
+    EXPECT_FALSE(with(14, 0, 0x80)) << "the first packet number exceeds 2^62";
     for (std::size_t size = 0; size < bytes.size(); ++size)
         EXPECT_FALSE(read(std::span(bytes).first(size), hello));
 
@@ -187,7 +188,7 @@ TEST(Handshake, WhatIsInsideIsCheckedToo) {
     }
 }
 
-TEST(Handshake, CookieHoldsForOneAddressOneNonceAndAShortTime) {
+TEST(Handshake, ACookieIsValidForOneAddressOneNonceAndAShortTime) {
     const SipKey key{1, 2};
     const Address address = Address::ipv4(1, 2, 3, 4, 5);
     for (Time made = 100s; made < 117s; made += 500ms) {

@@ -11,12 +11,13 @@
 namespace shoal::net {
 namespace {
 
-/// A host whose packets are kept, and clients made of bytes.
+/// A host whose packets are stored, and clients whose packets the test writes.
 struct Bare {
     explicit Bare(const HostConfig& config = host_config())
         : security(config.security), host(config, recorder, wire) {}
 
-    /// Feeds exactly sized bytes and checks that no more come back than went in.
+    /// Passes bytes to the host, in a buffer of exact size, and checks that it sends no more bytes than
+    /// these.
     void feed(const Address& from, std::span<const std::byte> bytes) {
         const std::vector<std::byte> exact(bytes.begin(), bytes.end());
         const std::size_t before = wire.bytes;
@@ -28,7 +29,7 @@ struct Bare {
         std::array<std::byte, kMaxDatagramBytes> buffer;
         feed(from, write(packet, buffer));
     }
-    /// The last packet sent, if it is of this kind.
+    /// Returns the last packet sent, if it is of this kind.
     template <class Kind>
     std::optional<Kind> last() {
         Kind packet;
@@ -44,7 +45,7 @@ struct Bare {
         visitor.emplace(nonce, ClientHello{0x5C4E, 1, {}, {}}, security);
         return visitor->connect(cookie_for(from, nonce));
     }
-    /// The verdict in the last packet, for the last visitor.
+    /// Returns the verdict in the last packet, for the last visitor.
     std::optional<Verdict> verdict() {
         return wire.sent.empty() || !visitor ? std::nullopt : visitor->open(wire.sent.back().second);
     }
@@ -61,7 +62,7 @@ struct Bare {
 const Address kAlice = Address::ipv4(10, 0, 0, 1, 1000);
 const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
 
-/// A client's first packet, which confirms it. The visitor has opened its answer.
+/// Returns a client's first packet, which confirms the handshake. The visitor must have opened the answer.
 std::vector<std::byte> first_packet(const Visitor& visitor, std::uint32_t connection_id) {
     const NoiseKeys keys = visitor.keys();
     Session session;
@@ -76,13 +77,13 @@ std::vector<std::byte> first_packet(const Visitor& visitor, std::uint32_t connec
     return wire.sent.front().second;
 }
 
-TEST(Host, RemembersNothingBeforeAValidCookie) {
+TEST(Host, StoresNothingBeforeAValidCookie) {
     Bare bare;
     for (std::uint64_t nonce = 1; nonce < 2000; ++nonce) EXPECT_NE(bare.cookie_for(kAlice, nonce), 0u);
     EXPECT_TRUE(bare.host.is_idle());
     const std::uint64_t cookie = bare.cookie_for(kAlice, 5);
     bare.wire.sent.clear();
-    // Forged, stolen, for another nonce, and too old.
+    // A forged cookie, one for another address, one for another nonce, and one that is too old.
     Visitor five(5), six(6);
     bare.feed_packet(kAlice, five.connect(cookie + 1));
     bare.feed_packet(kMallory, five.connect(cookie));
@@ -95,7 +96,7 @@ TEST(Host, RemembersNothingBeforeAValidCookie) {
     EXPECT_EQ(bare.recorder.admissions, 0);
 }
 
-TEST(Host, RepeatedConnectGetsTheSameAcceptance) {
+TEST(Host, ARepeatedConnectGetsTheSameAnswer) {
     Bare bare;
     const Connect connect = bare.connect_for(kAlice, 1);
     bare.feed_packet(kAlice, connect);
@@ -104,7 +105,7 @@ TEST(Host, RepeatedConnectGetsTheSameAcceptance) {
     EXPECT_EQ(bare.wire.sent.back().second, first);
     EXPECT_TRUE(bare.verdict()->is_accepted);
     EXPECT_EQ(bare.recorder.admissions, 1);
-    // Damage to the key makes it another attempt, which the tag ends.
+    // With a damaged key it is another attempt, whose tag is wrong.
     Connect damaged = connect;
     std::vector<std::byte> message(connect.message.begin(), connect.message.end());
     message[0] ^= std::byte(1);
@@ -112,7 +113,7 @@ TEST(Host, RepeatedConnectGetsTheSameAcceptance) {
     bare.feed_packet(kAlice, damaged);
     EXPECT_EQ(bare.dropped(Drop::bad_tag), 1u);
     EXPECT_EQ(bare.recorder.admissions, 1);
-    // It counts as connected only when it has shown the keys, and is forgotten if it never does.
+    // The client is connected only after its first packet. Without it, the handshake expires.
     EXPECT_EQ(bare.host.peer_count(), 0u);
     EXPECT_FALSE(bare.host.is_idle());
     bare.now += 5s;
@@ -122,7 +123,7 @@ TEST(Host, RepeatedConnectGetsTheSameAcceptance) {
     EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 1u);
 }
 
-TEST(Host, ARepeatedAnswerKeepsItsOwnHandshakeAndNoOther) {
+TEST(Host, ARepeatedConnectRenewsOnlyItsOwnHandshake) {
     Bare bare;
     Visitor alice(1), mallory(2);
     const Connect connect = alice.connect(bare.cookie_for(kAlice, 1));
@@ -155,7 +156,7 @@ TEST(Host, AConnectOfAPeerThatIsConnectedIsCountedAndNotAnswered) {
     EXPECT_EQ(bare.wire.sent.size(), sent);
 }
 
-// Whoever copies the nonce of somebody's request, and is first, does not keep its owner out.
+// An attacker who copies the nonce of a request, and is first, does not keep its owner out.
 TEST(Host, AnotherKeyUnderTheSameNonceIsAnotherAttempt) {
     Bare bare;
     const std::uint64_t cookie = bare.cookie_for(kAlice, 7);
@@ -220,20 +221,20 @@ TEST(Host, RefusalsSayWhy) {
     EXPECT_TRUE(bare.host.is_idle());
 }
 
-TEST(Host, OneAddressCannotTakeAllSlots) {
+TEST(Host, OneAddressCannotUseAllPendingHandshakes) {
     Bare bare;
     for (std::uint64_t nonce = 1; nonce <= 150; ++nonce)
         bare.feed_packet(kMallory, bare.connect_for(kMallory, nonce));
     const std::uint64_t refused = bare.dropped(Drop::too_many_attempts);
     EXPECT_GT(refused, 40u);
-    EXPECT_LT(refused, 118u) << "the first 32 came in, and of the others chance took some";
+    EXPECT_LT(refused, 118u) << "the first 32 are accepted, and of the others some, by chance";
     bare.now += 100ms;
     bare.feed_packet(kAlice, bare.connect_for(kAlice, 1));
     const auto verdict = bare.verdict();
     EXPECT_TRUE(verdict && verdict->is_accepted);
 }
 
-// From many ports, and from many machines: whoever goes on with his handshake still comes in.
+// From many ports and many machines. A client that completes its handshake is still accepted.
 TEST(Host, UnfinishedHandshakesDoNotCloseTheServer) {
     HostConfig config = host_config();
     config.max_peers = 1;
@@ -248,31 +249,32 @@ TEST(Host, UnfinishedHandshakesDoNotCloseTheServer) {
     }
     const std::uint64_t refused = bare.dropped(Drop::too_many_attempts);
     EXPECT_GT(refused, 70u);
-    const std::uint64_t expired = bare.host.endpoint_stats().handshakes_expired;  // its own
+    const std::uint64_t expired = bare.host.endpoint_stats().handshakes_expired;  // of this address
     many.ip[1] = 1;
     bare.now += 100ms;
     for (unsigned machine = 0; machine < 3000; ++machine) {
         many.ip[2] = static_cast<std::uint8_t>(machine >> 8);
         many.ip[3] = static_cast<std::uint8_t>(machine & 0xFF);
-        bare.now += 1ms;  // there is time for a thousand handshakes a second
+        bare.now += 1ms;  // within a thousand handshakes per second
         bare.feed_packet(many, bare.connect_for(many, machine));
         bare.host.update(bare.now);
     }
     EXPECT_GT(bare.host.endpoint_stats().answers_sent, 2900u);
-    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, expired) << "nobody gave way to another machine";
+    EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, expired)
+        << "no machine replaced a handshake of another one";
     EXPECT_LT(bare.dropped(Drop::too_many_attempts), refused + 100);
     bare.feed(kAlice, first_packet(alice, id));
     EXPECT_EQ(bare.host.peer_count(), 1u);
 }
 
-// At its limit a machine, or a home with its many IPv6 networks, gives up its own oldest handshake.
-TEST(Host, AMachineAtItsLimitGivesUpItsOwnOldest) {
+// At its limit a machine, or an IPv6 prefix, loses its own oldest handshake.
+TEST(Host, AMachineAtItsLimitLosesItsOwnOldestHandshake) {
     HostConfig config = host_config();
     config.max_pending_per_ip = 4;
     config.handshake_timeout = 60s;
     Bare bare(config);
     const auto knock = [&](const Address& from, std::uint64_t nonce) {
-        bare.now += 300ms;  // more often, and chance would decide
+        bare.now += 300ms;  // with shorter intervals the result is random
         bare.feed_packet(from, bare.connect_for(from, nonce));
         const auto verdict = bare.verdict();
         return verdict && verdict->is_accepted;
@@ -280,24 +282,24 @@ TEST(Host, AMachineAtItsLimitGivesUpItsOwnOldest) {
     EXPECT_TRUE(knock(kAlice, 100));
     for (std::uint64_t nonce = 1; nonce <= 10; ++nonce) EXPECT_TRUE(knock(kMallory, nonce));
     EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 6u);
-    // Of a /56 as many as of a machine, whoever has no handshake of his own there waits.
+    // A /56 has the limit of a machine. At the limit a network without a handshake of its own is refused.
     const auto at = [](std::uint8_t fifth, std::uint8_t sixth, std::uint8_t seventh, std::uint8_t eighth) {
         return Address::ipv6({0x20, 1, 0xd, 0xb8, fifth, sixth, seventh, eighth, 1}, 5000);
     };
     for (std::uint8_t n = 0; n < 4; ++n) EXPECT_TRUE(knock(at(0, 0, 0, n), 20u + n));
     EXPECT_FALSE(knock(at(0, 0, 0, 4), 30));
-    EXPECT_TRUE(knock(at(0, 0, 0, 3), 31)) << "its own gives way";
+    EXPECT_TRUE(knock(at(0, 0, 0, 3), 31)) << "it replaces its own";
     for (std::uint8_t n = 0; n < 12; ++n)
         EXPECT_TRUE(knock(at(0, 0, static_cast<std::uint8_t>(1 + n / 4), n), 40u + n));
-    EXPECT_FALSE(knock(at(0, 0, 9, 0), 60)) << "four times as many of a /48";
+    EXPECT_FALSE(knock(at(0, 0, 9, 0), 60)) << "the limit of a /48 is four times as high";
     EXPECT_TRUE(knock(at(0, 1, 0, 0), 61));
     EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 7u);
 }
 
-// Half of the time for handshakes is for networks that asked for none lately.
+// Half of the handshakes are reserved for networks that had none recently.
 TEST(Host, AFloodFromAFewMachinesDoesNotKeepNewcomersWaiting) {
     HostConfig config = host_config();
-    config.max_handshakes_per_s = 100;  // ten in a slice
+    config.max_handshakes_per_s = 100;  // ten per slice
     Bare bare(config);
     Address flood = kMallory;
     std::uint64_t nonce = 0;
@@ -315,7 +317,7 @@ TEST(Host, AFloodFromAFewMachinesDoesNotKeepNewcomersWaiting) {
     }
 }
 
-TEST(Host, OneMachineCannotTakeAllSeats) {
+TEST(Host, OneMachineCannotUseAllPeerSlots) {
     HostConfig config = host_config();
     config.max_peers_per_ip = 3;
     Bare bare(config);
@@ -338,21 +340,21 @@ TEST(Host, OneMachineCannotTakeAllSeats) {
     EXPECT_EQ(refused->reason, DisconnectReason::refused_full);
     EXPECT_EQ(refused->text, "too many from your address");
     EXPECT_TRUE(enter(kAlice, 5)->is_accepted);
-    // Those who were accepted while there was room are counted when they come in.
+    // Clients that were accepted while there was room are counted when they are confirmed.
     for (std::uint16_t n = 10; n < 14; ++n) {
         Address loopback = Address::ipv4(127, 0, 0, 1, n);
         EXPECT_TRUE(enter(loopback, n)->is_accepted) << "this machine may have any number";
     }
     EXPECT_EQ(bare.host.peer_count(), 8u);
-    // Room comes back.
+    // When a peer leaves, there is room again.
     for (const auto& entry : bare.recorder.connects)
         if (bare.host.address(entry.first).port == 1)
             bare.host.disconnect(entry.first, DisconnectReason::kicked, "", bare.now);
     EXPECT_TRUE(enter(from, 20)->is_accepted);
 }
 
-// As many as fit are accepted, and more than fit are still pending: the last word is at the first packet.
-TEST(Host, WhoComesTooLateIsToldThatTheServerIsFull) {
+// More clients are pending than fit. The decision is made at each client's first packet.
+TEST(Host, AClientConfirmedTooLateIsToldThatTheServerIsFull) {
     HostConfig config = host_config();
     config.max_peers = 1;
     Bare bare(config);
@@ -372,7 +374,7 @@ TEST(Host, WhoComesTooLateIsToldThatTheServerIsFull) {
     EXPECT_EQ(read_kind(bare.wire.sent.back().second[0]), PacketKind::disconnect);
 }
 
-TEST(Host, ItHasRoomForOneAtLeast) {
+TEST(Host, HasRoomForAtLeastOnePeer) {
     World world;
     HostConfig config = host_config();
     config.max_peers = 0;
@@ -382,7 +384,7 @@ TEST(Host, ItHasRoomForOneAtLeast) {
     EXPECT_EQ(world.host->peer_count(), 1u);
 }
 
-TEST(Host, AFirstPacketThatIsForgedConfirmsNothing) {
+TEST(Host, AForgedFirstPacketConfirmsNothing) {
     Bare bare;
     bare.feed_packet(kAlice, bare.connect_for(kAlice, 1));
     const auto verdict = bare.verdict();
@@ -402,11 +404,11 @@ TEST(Host, AFirstPacketThatIsForgedConfirmsNothing) {
     EXPECT_EQ(bare.host.stats(bare.recorder.newest).drops[Drop::duplicate], 1u);
 }
 
-// The random part of a connection id is what the number of places leaves.
+// All bits of a connection id that the peer slots do not need are random.
 TEST(Host, ConnectionIdsAreAsRandomAsTheyCanBe) {
     HostConfig config = host_config();
     config.max_handshakes_per_s = 10;
-    Bare bare(config);  // 64 peers, 20 who leave, 50 pending: 8 bits
+    Bare bare(config);  // 64 peers, 20 that leave, 50 pending: 8 bits
     std::set<std::uint32_t> randoms;
     for (std::uint64_t nonce = 1; nonce <= 40; ++nonce) {
         bare.now += 1s;
@@ -414,14 +416,14 @@ TEST(Host, ConnectionIdsAreAsRandomAsTheyCanBe) {
         bare.feed_packet(kAlice, bare.connect_for(kAlice, nonce));
         EXPECT_TRUE(randoms.insert(bare.verdict()->connection_id >> 8).second);
     }
-    EXPECT_GT(*randoms.rbegin(), 0x800000u) << "the upper bits are used";
+    EXPECT_GT(*randoms.rbegin(), 0x800000u) << "the upper bits are random";
     std::set<std::uint32_t> lower;
     for (const std::uint32_t random : randoms) lower.insert(random & 0xFF);
-    EXPECT_GT(lower.size(), 20u) << "and the lower ones";
+    EXPECT_GT(lower.size(), 20u) << "the lower bits are random";
 }
 
-// Goal: whatever strangers send, no more comes back than went in, nobody is admitted and nothing breaks.
-TEST(Host, StrangersGetNothing) {
+// Goal: whatever strangers send, the host sends no more bytes than it got, admits nobody and does not fail.
+TEST(Host, RandomDatagramsOfStrangersChangeNothing) {
     Bare bare;
     std::mt19937 random(1);
     std::array<std::byte, kMaxDatagramBytes> buffer;
@@ -449,7 +451,7 @@ TEST(Host, StrangersGetNothing) {
     }
 }
 
-TEST(Host, ServerFullIsToldAndRoomComesBack) {
+TEST(Host, AFullServerSaysSoAndAcceptsAgainWhenAPeerLeaves) {
     World world;
     HostConfig config = host_config();
     config.max_peers = 2;
@@ -470,8 +472,9 @@ TEST(Host, ServerFullIsToldAndRoomComesBack) {
     EXPECT_TRUE(world.players[2]->client.is_connected(world.players[2]->client.server()));
 }
 
-// A client that crashed comes back from the same port, even to a full server, once its former self is silent.
-TEST(Host, RestartedClientReplacesItsFormerSelf) {
+// A client that crashed can connect from the same port, even to a full server, once its former peer is
+// silent.
+TEST(Host, ARestartedClientReplacesItsFormerPeer) {
     World world;
     HostConfig config = host_config();
     config.max_peers = 1;
@@ -492,7 +495,7 @@ TEST(Host, RestartedClientReplacesItsFormerSelf) {
     EXPECT_EQ(world.host->peer_count(), 1u);
 }
 
-// A cookie proves that its owner reads what is sent to an address, and not that nobody else does.
+// A cookie proves that a client receives at an address, but others may receive there, too.
 TEST(Host, ANewcomerDoesNotEndALiveConnectionAtItsAddress) {
     World world;
     world.add_host(host_config());
@@ -500,8 +503,7 @@ TEST(Host, ANewcomerDoesNotEndALiveConnectionAtItsAddress) {
     victim.client.connect(world.server_address, {}, world.now);
     world.run(5s);
     const PeerId before = world.server.newest;
-    auto& spy =
-        world.add_client(client_config(2));  // the same address: it reads, and sends, what the victim does
+    auto& spy = world.add_client(client_config(2));  // at the victim's address
     spy.client.connect(world.server_address, {}, world.now);
     world.run(5s);
     EXPECT_TRUE(world.server.disconnects.empty());
@@ -510,7 +512,7 @@ TEST(Host, ANewcomerDoesNotEndALiveConnectionAtItsAddress) {
     EXPECT_EQ(world.host->peer_count(), 2u);
 }
 
-// A late copy of an old connect request must not throw out the client that lives there now.
+// A late copy of an old connect must not disconnect the client that is at this address now.
 TEST(Host, ReplayedConnectDoesNotHarmALiveConnection) {
     Bare bare;
     Wire wire;
@@ -547,7 +549,7 @@ TEST(Host, ReplayedConnectDoesNotHarmALiveConnection) {
     EXPECT_EQ(bare.recorder.disconnects.size(), 1u);
 }
 
-// All connections together stay within the host's limit, and each has its part of it.
+// All connections together stay within the host's limit, and each gets its part.
 TEST(Host, TheOutputOfAllPeersTogetherIsLimited) {
     World world;
     HostConfig config = host_config();
@@ -577,11 +579,11 @@ TEST(Host, TheOutputOfAllPeersTogetherIsLimited) {
         all += sent_to(peer) - sent_before;
     }
     EXPECT_TRUE(is_told);
-    EXPECT_LE(all, 1'100'000u) << "acks and the like go on";
+    EXPECT_LE(all, 1'100'000u) << "acks and pings may exceed the limit";
     EXPECT_GE(all, 900'000u);
 }
 
-TEST(Host, ShutDownTellsEveryone) {
+TEST(Host, ShutDownIsReportedToEveryPeer) {
     World world;
     world.add_host(host_config());
     for (std::uint16_t i = 0; i < 5; ++i) {
@@ -614,12 +616,13 @@ TEST(Host, PeerIdsAreNotReused) {
         player.client.disconnect(player.client.server(), DisconnectReason::closed, "", world.now);
         world.run(400ms);
     }
-    EXPECT_EQ(world.server.connects.size(), 300u);  // Recorder fails on a second on_connected of one id
+    EXPECT_EQ(world.server.connects.size(),
+              300u);  // Recorder fails at a second on_connected with the same id
     EXPECT_EQ(world.server.disconnects.size(), 300u);
     for (const auto& [peer, connected] : world.server.connects) EXPECT_LT(peer.index(), 64u + 4 + 16);
 }
 
-TEST(Host, AnAdmissionNamesThePeerThatComesOfIt) {
+TEST(Host, AnAdmissionHasTheIdOfTheLaterPeer) {
     World world;
     world.add_host(host_config());
     auto& player = world.add_client(client_config());
@@ -634,8 +637,8 @@ TEST(Host, AnAdmissionNamesThePeerThatComesOfIt) {
     }
 }
 
-// What a client says of its end is what it can know.
-TEST(Host, AQuitterMayNotClaimAnyReason) {
+// A client can disconnect only with reasons of clients.
+TEST(Host, AClientCannotDisconnectWithAnyReason) {
     for (int reason = 0; reason <= int(kLastDisconnectReason); ++reason) {
         World world;
         world.add_host(host_config());
@@ -649,7 +652,7 @@ TEST(Host, AQuitterMayNotClaimAnyReason) {
         EXPECT_EQ(world.server.last_reason,
                   may_say ? DisconnectReason(reason) : DisconnectReason::closed_by_peer);
         EXPECT_EQ(world.server.last_text, "words");
-        // A server may say more.
+        // A server may use more reasons.
         player.client.connect(world.server_address, {}, world.now);
         world.run(100ms);
         world.host->disconnect(world.server.newest, DisconnectReason(reason), "", world.now);
@@ -664,7 +667,7 @@ TEST(Host, AQuitterMayNotClaimAnyReason) {
     }
 }
 
-TEST(Host, ThousandClientsThroughLoss) {
+TEST(Host, AThousandClientsConnectThroughLoss) {
     LinkConfig link;
     link.latency = 30ms;
     link.jitter = 20ms;
@@ -679,7 +682,8 @@ TEST(Host, ThousandClientsThroughLoss) {
             .client.connect(world.server_address, {}, world.now);
     }
     world.run(7s, 20ms);
-    for (int i = 0; i < 8 && world.host->peer_count() < 1000; ++i) world.run(1s, 20ms);  // the unlucky one
+    for (int i = 0; i < 8 && world.host->peer_count() < 1000; ++i)
+        world.run(1s, 20ms);  // for the last clients
     EXPECT_EQ(world.host->peer_count(), 1000u);
     for (const auto& player : world.players)
         EXPECT_TRUE(player->client.is_connected(player->client.server()));

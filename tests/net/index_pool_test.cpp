@@ -53,7 +53,7 @@ TEST(IndexPool, MakesNoItemWhileOneIsFree) {
     EXPECT_EQ(test::allocations(), allocations);
 }
 
-// Goal: no index is given out twice, and every item keeps its value while it is in use.
+// Goal: no index is in use twice, and every item keeps its value while it is in use.
 // Method: seeded takes and releases against a map; compare after each step.
 TEST(IndexPool, MatchesAMapOfItems) {
     std::mt19937 random(3);

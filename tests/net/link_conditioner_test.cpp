@@ -11,7 +11,7 @@ const Address kFrom = Address::ipv4(1, 1, 1, 1, 1);
 const Address kTo = Address::ipv4(2, 2, 2, 2, 2);
 constexpr int kCount = 20'000;
 
-/// What comes out, with its time, of kCount numbered datagrams sent a millisecond apart.
+/// Sends kCount numbered datagrams, one per millisecond, and returns those that arrive, with their times.
 std::vector<std::pair<Time, std::string>> run(LinkConditioner& link) {
     std::vector<std::pair<Time, std::string>> result;
     LinkConditioner::Datagram datagram;
@@ -59,7 +59,7 @@ TEST(LinkConditioner, SpreadIsSymmetricAndNeverBelowZero) {
         LinkConditioner link({.latency = latency, .spread = 20ms}, 2);
         LinkConditioner::Datagram datagram;
         Duration sum{0}, shortest = 1h, longest{0};
-        for (Time now{0}; now < 1000s; now += 100ms) {  // far apart: nobody waits for the one before
+        for (Time now{0}; now < 1000s; now += 100ms) {  // with pauses, so that no datagram waits for another
             link.push(kFrom, kTo, as_bytes("x"), now);
             ASSERT_TRUE(link.pop(now + 100ms, datagram));
             const Duration delay = datagram.due - now;
@@ -110,7 +110,7 @@ TEST(LinkConditioner, BurstsHaveTheirLength) {
     EXPECT_NEAR(double(link.stats().lost_in_bursts) / bursts, 10, 3);
 }
 
-TEST(LinkConditioner, SameSeedSameResult) {
+TEST(LinkConditioner, SameSeedGivesTheSameResult) {
     LinkConfig config;
     config.latency = 5ms;
     config.jitter = 30ms;
@@ -150,7 +150,7 @@ TEST(LinkConditioner, BottleneckQueuesThenDrops) {
         ASSERT_TRUE(link.pop(link.next_due(), datagram));
     }
     link.push(kFrom, kTo, as_bytes(bytes), 5s);
-    EXPECT_EQ(link.next_due(), 5s + 20ms) << "an idle bottleneck saves nothing up";
+    EXPECT_EQ(link.next_due(), 5s + 20ms) << "an idle bottleneck saves no capacity";
 }
 
 }  // namespace

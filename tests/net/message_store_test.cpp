@@ -30,8 +30,8 @@ TEST(Fifo, MatchesDeque) {
     }
 }
 
-// Goal: messages of any size come back whole, and freed room is used again.
-// Method: seeded puts and releases against a map of strings; at most 50 messages at a time.
+// Goal: messages of any size are returned unchanged, and released memory is used again.
+// Method: seeded puts and releases, compared with a map of strings; at most 50 messages at a time.
 TEST(MessageStore, MatchesMapAndReusesRoom) {
     std::mt19937 random(2);
     MessageStore store;

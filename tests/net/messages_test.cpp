@@ -1,4 +1,4 @@
-// SendQueue and Inbox together, and what a connection makes of them.
+// Tests of SendQueue with Inbox, and of messages of a connection.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ Frame piece(std::uint64_t id, std::size_t size, std::size_t distance, bool goes_
     return frame;
 }
 
-/// A SendQueue and an Inbox with nothing but packets between them.
+/// A SendQueue and an Inbox, connected by packets.
 struct Pipe {
     explicit Pipe(std::uint64_t first_id, std::uint32_t max_bytes = 1 << 18)
         : queue(first_id, max_bytes), inbox(first_id) {}
@@ -59,19 +59,19 @@ struct Pipe {
         const bool has_messages = out.size() > before;
         if (with.beside_payload) out.bytes(as_bytes("state"));
         out.patch_u8(5, (has_messages ? kHasMessages : 0u) | (with.beside_payload ? kHasPayload : 0u));
-        out.u64(0);  // in place of a tag
+        out.u64(0);  // instead of a tag
         queue.paid(out.size() + 28);
         result.bytes.assign(out.written().begin(), out.written().end());
         return result;
     }
     Datagram send() { return send(1170, terms); }
-    /// Whether a message could go now, repeats aside.
+    /// Returns whether a message that is not a repeat can be sent now.
     bool has_ready(bool with_bulk = true) const {
         return queue.waiting(Weight::urgent) || queue.waiting(Weight::normal) ||
                (with_bulk && queue.waiting(Weight::bulk));
     }
 
-    /// False if the packet is malformed.
+    /// Returns false if the packet is malformed.
     bool receive(const Datagram& datagram) {
         const std::optional<Envelope> envelope = read_envelope(datagram.bytes, false);
         Packet packet;
@@ -103,9 +103,9 @@ struct Pipe {
     std::vector<Got> got;
 };
 
-/// What arrives must be: reliable ones once each, in order of their key; sequenced ones once at most, never
-/// older than before; unreliable ones once at most. Messages are "key number" with numbers that count up, and
-/// padding that both determine.
+/// Checks messages that arrive: reliable ones once each, in order of their key; sequenced ones at most once,
+/// never after a newer one; unreliable ones at most once. The text of a message is "key number" with rising
+/// numbers, and padding that follows from both.
 struct Model {
     static std::string text(std::uint32_t key, int number, std::size_t padding) {
         std::string result = std::to_string(key) + " " + std::to_string(number) + " ";
@@ -140,11 +140,12 @@ struct Model {
     std::map<long long, int> newest, delivered;
 };
 
-// Goal: whatever packets do, each channel keeps its promise, and in the end every reliable message is there.
-// Method: packets lost, late by up to 64 or delivered at random; fates as a connection reports them, also
-// "lost" for packets that arrived; ids that cross each wrap; messages of many pieces; the queue checked
-// after every step.
-TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
+// Goal: whatever packets are lost or late, each channel keeps its promise, and every reliable message
+// arrives.
+// Method: packets are lost, late by up to 64 packets or delivered at random; fates are reported as by a
+// connection, also "lost" for packets that arrived; ids cross each wraparound; messages have many pieces; the
+// queue is checked after every step.
+TEST(Messages, KeepThePromiseOfEachChannelWhateverPacketsAreLost) {
     std::size_t larges = 0;
     for (std::uint32_t seed = 1; seed <= 150; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -162,7 +163,7 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
         const unsigned in_flight = seed % 3 == 0 ? 60 : 12;
         for (int step = 0; step < 1500; ++step) {
             if (random() % 4) pipe.terms.now += 4ms;
-            pipe.terms.loss = double(step / 100 % 3) / 50;  // 0, 2 and 4 %: no, one and two repeats
+            pipe.terms.loss = double(step / 100 % 3) / 50;  // 0, 2 and 4 %: none, one and two repeats
             pipe.terms.beside_payload = random() % 3 == 0;
             pipe.terms.bulk = random() % 4 != 0;
             const bool is_filling = step < 1000;
@@ -196,7 +197,7 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
                     newest_received = std::max(newest_received, chosen.number);
                     ASSERT_TRUE(pipe.receive(chosen));
                 }
-                pipe.queue.on_fate(chosen.carried, arrives && luck != 9);  // 9: the ack was lost, or too late
+                pipe.queue.on_fate(chosen.carried, arrives && luck != 9);  // 9: the ack was lost or too late
                 model.check(pipe.got);
                 if (HasFatalFailure()) return;
             }
@@ -220,7 +221,7 @@ TEST(Messages, KeepEachPromiseWhateverPacketsDo) {
     EXPECT_GT(larges, 5'000u);
 }
 
-TEST(Messages, OnlyEqualKeysWaitForEachOther) {
+TEST(Messages, OnlyMessagesWithEqualKeysWaitForEachOther) {
     Pipe pipe(1);
     ASSERT_TRUE(pipe.queue.push(ordered_by(7), as_bytes("seven 1")));
     const auto lost = pipe.send();
@@ -232,7 +233,7 @@ TEST(Messages, OnlyEqualKeysWaitForEachOther) {
     ASSERT_EQ(pipe.got.size(), 2u);
     EXPECT_EQ(pipe.got[0].text, "eight");
     EXPECT_EQ(pipe.got[1].text, "free");
-    // The second of key 7 has arrived, but not been handed over: a third must not overtake it.
+    // The second message of key 7 has arrived, but is not delivered yet: the third must not overtake it.
     pipe.queue.on_fate(second.carried, true);
     ASSERT_TRUE(pipe.queue.push(ordered_by(7), as_bytes("seven 3")));
     ASSERT_TRUE(pipe.receive(pipe.send()));
@@ -245,7 +246,7 @@ TEST(Messages, OnlyEqualKeysWaitForEachOther) {
     EXPECT_EQ(pipe.got[4].text, "seven 3");
 }
 
-TEST(Messages, LatestReplacesWhatWaitsAndDropsWhatIsLate) {
+TEST(Messages, ASequencedMessageReplacesQueuedOnesAndLateOnesAreDropped) {
     Pipe pipe(1);
     ASSERT_TRUE(pipe.queue.push(latest_of(3), as_bytes("a")));
     ASSERT_TRUE(pipe.queue.push(latest_of(3), as_bytes("bb")));
@@ -255,17 +256,17 @@ TEST(Messages, LatestReplacesWhatWaitsAndDropsWhatIsLate) {
     ASSERT_TRUE(pipe.queue.push(latest_of(3), as_bytes("d")));
     const auto second = pipe.send();
     ASSERT_TRUE(pipe.receive(second));
-    ASSERT_TRUE(pipe.receive(first));  // late: its key 3 is old, its key 4 is not
+    ASSERT_TRUE(pipe.receive(first));  // late: the message of key 3 is old, that of key 4 is not
     ASSERT_EQ(pipe.got.size(), 2u);
     EXPECT_EQ(pipe.got[0].text, "d");
     EXPECT_EQ(pipe.got[1].text, "cc");
     EXPECT_FALSE(pipe.has_ready());
 }
 
-// The goal of the format: what one, and ten, reliable messages of 32 bytes cost beside their bytes.
-TEST(Messages, HeadsAreSmall) {
+// The overhead of one and of ten reliable messages of 32 bytes.
+TEST(Messages, HeadersAreSmall) {
     Pipe pipe(1000);
-    const std::size_t frame = 1 + 4 + 1 + kInsecureTagBytes;  // kind, number in four bytes, flags, tag
+    const std::size_t frame = 1 + 4 + 1 + kInsecureTagBytes;  // kind, four bytes of number, flags, tag
     const std::string message(32, 'm');
     for (const std::size_t count : {1u, 10u, 30u}) {
         for (std::size_t i = 0; i < count; ++i)
@@ -273,7 +274,7 @@ TEST(Messages, HeadsAreSmall) {
         const auto packet = pipe.send();
         EXPECT_EQ(packet.bytes.size(), frame + count * 32 + (count == 1 ? 2u : 3u));
         ASSERT_TRUE(pipe.receive(packet));
-        // The next ones find some under way, and name the one before.
+        // Later messages have earlier ones in flight, and name their predecessor.
     }
     EXPECT_EQ(pipe.got.size(), 41u);
     for (int i = 0; i < 5; ++i) ASSERT_TRUE(pipe.queue.push(ordered_by(unsigned(i % 2)), as_bytes(message)));
@@ -283,11 +284,11 @@ TEST(Messages, HeadsAreSmall) {
     EXPECT_LE(packet.bytes.size(), frame + 5 * 32 + 12u);
 }
 
-TEST(Messages, BulkTakesOnlyWhatOthersLeave) {
+TEST(Messages, BulkUsesOnlyRoomThatOthersLeave) {
     Pipe pipe(1);
     const std::string big(500, 'b');
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(pipe.queue.push(unordered().with(Weight::bulk), as_bytes(big)));
-    EXPECT_FALSE(pipe.has_ready(false));  // the state comes first
+    EXPECT_FALSE(pipe.has_ready(false));  // state is sent first
     for (int i = 0; i < 20; ++i) {
         ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes(std::string(50, 'n'))));
         ASSERT_TRUE(pipe.queue.push(Channel::unreliable, as_bytes(std::string(50, 'u'))));
@@ -296,7 +297,7 @@ TEST(Messages, BulkTakesOnlyWhatOthersLeave) {
     ASSERT_GT(pipe.got.size(), 20u);
     EXPECT_TRUE(
         std::none_of(pipe.got.begin(), pipe.got.end(), [](const auto& m) { return m.text[0] == 'b'; }));
-    // However much of it is under way, the others find room in the window.
+    // However much bulk is in flight, other messages have room in the window.
     while (pipe.has_ready()) pipe.send();
     ASSERT_TRUE(pipe.queue.push(Channel::reliable, as_bytes("n")));
     EXPECT_TRUE(pipe.has_ready(false));
@@ -314,7 +315,7 @@ TEST(Messages, BulkLeavesHalfOfTheWindow) {
     EXPECT_EQ(pipe.stats.messages_sent, kReliableWindow);
 }
 
-TEST(Messages, UrgentOnesGetThreeTimesTheBytes) {
+TEST(Messages, UrgentMessagesGetThreeTimesTheBytesOfNormalOnes) {
     Pipe pipe(1);
     for (int i = 0; i < 1000; ++i) {
         ASSERT_TRUE(pipe.queue.push(Delivery(Channel::unreliable), as_bytes(std::string(40, 'n'))));
@@ -326,8 +327,8 @@ TEST(Messages, UrgentOnesGetThreeTimesTheBytes) {
     EXPECT_NEAR(double(urgent) / double(pipe.got.size()), 0.75, 0.02);
 }
 
-// Of messages that follow no other, so that no parity can take the place of a repeat.
-TEST(Messages, RepeatsFollowTheLossAndTheirShare) {
+// With unordered messages, which cannot have a parity instead of a repeat.
+TEST(Messages, RepeatsDependOnLossAndRepeatShare) {
     for (const double loss : {0.005, 0.02, 0.05}) {
         Pipe pipe(1);
         pipe.queue.set_repeat_share(1);
@@ -337,7 +338,7 @@ TEST(Messages, RepeatsFollowTheLossAndTheirShare) {
             pipe.terms.now += 16ms;
             ASSERT_TRUE(pipe.queue.push(unordered(), as_bytes(std::string(64, 'm'))));
             const auto packet = pipe.send();
-            const auto twin = pipe.send();  // the same tick: nothing is repeated
+            const auto twin = pipe.send();  // in the same tick nothing is repeated
             EXPECT_EQ(twin.carried, SendQueue::kNone);
             ASSERT_TRUE(pipe.receive(packet));
         }
@@ -357,14 +358,14 @@ TEST(Messages, RepeatsFollowTheLossAndTheirShare) {
     EXPECT_GT(poor.stats.messages_repeated, 10u);
 }
 
-// Goal: what a short id means depends, for every sender, on the packets before its own and on nothing else.
-// Method: packets and ids that no correct sender would choose, against a model that remembers all.
-TEST(Messages, IdsAreNearestToThoseOfThePacketsBefore) {
+// Goal: the meaning of a short id depends only on earlier packets, for any sender.
+// Method: packets and ids that no correct sender chooses, compared with a model that stores all.
+TEST(Messages, ShortIdsMeanTheIdNearestToThoseOfEarlierPackets) {
     for (std::uint32_t seed = 1; seed <= 20; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937 random(seed);
         Inbox inbox(1);
-        std::map<std::uint64_t, std::uint64_t> highest;  // by packet
+        std::map<std::uint64_t, std::uint64_t> highest;  // by packet number
         std::uint64_t newest = 100, first_missing = 1;
         for (int step = 0; step < 1000; ++step) {
             newest += random() % 10 == 0 ? random() % 200 : random() % 3;
@@ -388,8 +389,8 @@ TEST(Messages, IdsAreNearestToThoseOfThePacketsBefore) {
     }
 }
 
-// A message in three packets is delivered with any of them, and waits again only when all are lost.
-TEST(Messages, AreLostWhenAllCopiesAre) {
+// A message sent in three packets is delivered with any of them, and is queued again only if all are lost.
+TEST(Messages, AreLostWhenAllTheirCopiesAreLost) {
     for (unsigned fates = 0; fates < 8; ++fates) {
         SCOPED_TRACE(fates);
         Pipe pipe(1);
@@ -413,7 +414,7 @@ TEST(Messages, AreLostWhenAllCopiesAre) {
     }
 }
 
-TEST(Messages, LargeOnesAreHandedOverWhole) {
+TEST(Messages, LargeMessagesAreDeliveredComplete) {
     Pipe pipe(1, 1 << 20);
     std::vector<std::string> said;
     for (const std::size_t size : {0u, 999u, 1'000u, 1'001u, 2'000u, 2'001u, 256'000u}) {
@@ -428,12 +429,12 @@ TEST(Messages, LargeOnesAreHandedOverWhole) {
     ASSERT_EQ(pipe.got.size(), said.size());
     for (std::size_t i = 0; i < said.size(); ++i) EXPECT_TRUE(pipe.got[i].text == said[i]) << i;
     EXPECT_EQ(pipe.stats.messages_sent, 1 + 1 + 1 + 2 + 2 + 3 + 256u);
-    EXPECT_EQ(pipe.number - 1, 1 + 1 + 2 + 2 + 3 + 256u - 2u) << "the small ones ride along";
+    EXPECT_EQ(pipe.number - 1, 1 + 1 + 2 + 2 + 3 + 256u - 2u) << "small messages share the packets";
     EXPECT_EQ(pipe.inbox.waiting_bytes(), 0u);
 }
 
-// Its pieces have consecutive ids, whatever else is sent meanwhile, and wait for nothing but each other.
-TEST(Messages, LargeOnesBlockOnlyTheirKey) {
+// The pieces of a large message have consecutive ids, and wait only for each other.
+TEST(Messages, LargeMessagesBlockOnlyTheirKey) {
     Pipe pipe(1);
     ASSERT_TRUE(pipe.queue.push(ordered_by(1), as_bytes(std::string(3'000, 'x'))));
     const auto lost = pipe.send();
@@ -451,8 +452,7 @@ TEST(Messages, LargeOnesBlockOnlyTheirKey) {
     EXPECT_EQ(pipe.got[3].text, "behind it");
 }
 
-// One piece too far ahead has no place for what it goes on with; and a window of waiting bytes is all there
-// is.
+// A piece too far ahead, and more waiting bytes than the limit, are refused.
 TEST(Messages, WindowsAreBounded) {
     const std::vector<std::byte> bytes(kMaxDatagramBytes);
     Packet packet;
@@ -474,8 +474,8 @@ TEST(Messages, WindowsAreBounded) {
     EXPECT_EQ(inbox.waiting_bytes(), (kReliableWindowBytes + kMaxReliableBytes) / 1'000 * 1'000);
 }
 
-// Pieces in order, all of which go on: a message ends with the piece that makes it the largest there may be.
-TEST(Messages, AMessageOverTheLargestSizeEndsThere) {
+// All pieces say that another one follows. The message ends with the piece that gives it the largest size.
+TEST(Messages, AMessageEndsAtTheLargestSizeIfItsPiecesContinue) {
     Inbox inbox(1);
     const std::vector<std::byte> bytes(kMaxDatagramBytes);
     constexpr std::uint64_t kPieces = kMaxReliableBytes / kMaxMessageBytes;
@@ -495,9 +495,9 @@ TEST(Messages, AMessageOverTheLargestSizeEndsThere) {
     EXPECT_EQ(inbox.waiting_bytes(), 0u);
 }
 
-// Goal: pieces as no correct sender chooses them break nothing and keep no memory.
-// Method: random ids, distances and sizes of what goes on and what does not; every byte is handed over once.
-TEST(Messages, PiecesOfNoSenseAreHandedOverAllTheSame) {
+// Goal: pieces that no correct sender chooses cause no error and keep no memory.
+// Method: random ids, distances and sizes of pieces, last or not; every byte must be delivered once.
+TEST(Messages, RandomPiecesAreDeliveredOnceAndKeepNoMemory) {
     for (std::uint32_t seed = 1; seed <= 40; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937 random(seed);
@@ -537,12 +537,12 @@ TEST(Messages, PiecesOfNoSenseAreHandedOverAllTheSame) {
         for (std::uint64_t id = 1; id <= count; ++id) offer(id);
         if (HasFatalFailure()) return;
         EXPECT_LE(largest, kMaxReliableBytes);
-        EXPECT_LE(inbox.waiting_bytes(), kMaxReliableBytes);  // what the last one goes on with did not come
+        EXPECT_LE(inbox.waiting_bytes(), kMaxReliableBytes);  // the piece after the last one did not arrive
     }
 }
 
-// Sent, lost and sent again within one reading of the clock, it is noted for two repeats.
-TEST(Messages, APacketHoldsAMessageOnce) {
+// The message is sent, lost and sent again at the same time, so two repeats are planned.
+TEST(Messages, APacketContainsAMessageOnlyOnce) {
     Pipe pipe(1);
     pipe.queue.set_repeat_share(1);
     pipe.terms.loss = 0.05;
@@ -558,10 +558,10 @@ TEST(Messages, APacketHoldsAMessageOnce) {
 }
 
 struct Latencies {
-    double p95_ms, p99_ms, bytes;  // per message, with 28 bytes of IP and UDP for each packet
+    double p95_ms, p99_ms, bytes;  // per message, with 28 bytes of IP and UDP per packet
 };
 
-/// 64-byte messages at 60 Hz from a client that polls each millisecond, 50 +- 10 ms one way.
+/// Sends messages of 64 bytes at 60 Hz; the client is updated every millisecond; 50 +- 10 ms one way.
 Latencies measure(std::uint32_t keys, double loss) {
     std::vector<double> latencies;
     std::uint64_t bytes = 0;
@@ -578,7 +578,7 @@ Latencies measure(std::uint32_t keys, double loss) {
         world.run(3s);
         std::uint64_t before = 0;
         for (int ms = 0; ms < 40'000; ++ms) {
-            const bool is_settled = ms > 4000;  // the loss is known by then
+            const bool is_settled = ms > 4000;  // then the loss is known
             if (ms == 4000) {
                 world.server.messages.clear();
                 before = client.stats(client.server()).bytes_sent +
@@ -607,11 +607,11 @@ Latencies measure(std::uint32_t keys, double loss) {
             double(bytes) / double(sent)};
 }
 
-// One repeat in the next packet keeps nearly every loss from being noticed.
+// With one repeat in the next packet, almost no loss causes a delay.
 TEST(Messages, LossesCostLittleTimeAndFewBytes) {
     const Latencies clean = measure(1, 0);
     EXPECT_LE(clean.p99_ms, 61);
-    EXPECT_LE(clean.bytes, 118);  // 28 + 25 of packet and message head + 64
+    EXPECT_LE(clean.bytes, 118);  // 28, 25 of packet and message headers, 64
     const Latencies ordered = measure(1, 0.05);
     EXPECT_LE(ordered.p95_ms, 75);
     EXPECT_LE(ordered.p99_ms, 160);
@@ -622,8 +622,8 @@ TEST(Messages, LossesCostLittleTimeAndFewBytes) {
     EXPECT_LE(keyed.bytes, 190);
 }
 
-// What is urgent goes with the next packet, however much bulk waits.
-TEST(Messages, BulkDelaysNobody) {
+// Urgent messages are sent with the next packet, however much bulk waits.
+TEST(Messages, BulkMessagesDoNotDelayUrgentOnes) {
     std::vector<int> packets[2];
     for (const bool has_bulk : {false, true}) {
         LinkConfig link;
@@ -651,10 +651,11 @@ TEST(Messages, BulkDelaysNobody) {
     EXPECT_EQ(packets[0], packets[1]);
 }
 
-// Goal: bulk that was begun, and then gets no room because the state takes all, does not stop what has ids
-// after it. Method: 100 kB/s, state as much as it may, four urgent messages a tick, and one bulk message in
-// pieces or many small ones; the window would be full after 17 seconds.
-TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
+// Goal: a bulk message in progress that gets no room, because state uses all of it, does not stop messages
+// with later ids.
+// Method: 100 kB/s, as much state as allowed, four urgent messages per tick, and one bulk message in pieces
+// or many small ones. If bulk stopped the others, the window would be full after 17 seconds.
+TEST(Messages, ABulkMessageInProgressDoesNotStopOtherMessages) {
     for (const std::size_t size : {60'000u, 1'000u}) {
         SCOPED_TRACE(size);
         LinkConfig link;
@@ -684,12 +685,12 @@ TEST(Messages, BulkThatWasBegunHoldsNobodyUp) {
         };
         EXPECT_GT(heard('u'), urgent - 60);
         EXPECT_GE(heard('b'), 1);
-        EXPECT_GT(world.server.fates.size(), 1'500u) << "and the state goes on";
+        EXPECT_GT(world.server.fates.size(), 1'500u) << "state must be sent meanwhile";
     }
 }
 
-// Copies that were planned for a path with loss are not sent once there is none.
-TEST(Messages, ACleanPathNeedsNoCopies) {
+// Repeats that were planned while there was loss are not sent after the loss ended.
+TEST(Messages, APathWithoutLossGetsNoRepeats) {
     for (const double loss_then : {0.05, 0.0}) {
         Pipe pipe(1);
         SendQueue::Terms terms;
@@ -706,7 +707,7 @@ TEST(Messages, ACleanPathNeedsNoCopies) {
     }
 }
 
-// Bulk would fill the window of open packets on a long path, and then urgent messages would wait.
+// On a path with long round trips bulk could fill the window of open packets, and urgent messages would wait.
 TEST(Messages, BulkLeavesHalfOfTheOpenPacketsToOthers) {
     LinkConfig link;
     link.latency = 300ms;
@@ -723,13 +724,13 @@ TEST(Messages, BulkLeavesHalfOfTheOpenPacketsToOthers) {
         world.step(16ms);
         most = std::max(most, world.host->stats(world.peer()).bytes_in_flight);
     }
-    EXPECT_GT(most, 20 * kMaxMessageBytes) << "or the window was never full";
+    EXPECT_GT(most, 20 * kMaxMessageBytes) << "else the window was never full";
     EXPECT_LE(most, 33 * kMaxDatagramBytes);
 }
 
-// Goal: bulk that was lost twice, which never goes beside a payload, gets packets of its own although there
-// is always a payload with room beside it.
-TEST(Messages, BulkThatWasLostTwiceGoesOn) {
+// Goal: bulk messages that were lost twice are never sent beside a payload. They get packets of their own,
+// although there is always a payload to send.
+TEST(Messages, BulkMessagesLostTwiceAreSentAgain) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
         SCOPED_TRACE(seed);
         LinkConfig link;
@@ -745,11 +746,11 @@ TEST(Messages, BulkThatWasLostTwiceGoesOn) {
                       SendResult::queued);
         world.run(30s, 16ms);
         EXPECT_EQ(world.player().recorder.messages.size(), 40u);
-        EXPECT_GT(world.server.fates.size(), 1'000u) << "and the state goes on";
+        EXPECT_GT(world.server.fates.size(), 1'000u) << "state must be sent meanwhile";
     }
 }
 
-TEST(Inbox, AnIdFarAheadOfAllOthersIsRefusedUntilTheyCome) {
+TEST(Inbox, AnIdFarAheadIsRefusedUntilEarlierOnesArrive) {
     Inbox inbox(1);
     const auto has_room_for = [&](std::uint64_t id) {
         Packet packet;
@@ -767,10 +768,10 @@ TEST(Inbox, AnIdFarAheadOfAllOthersIsRefusedUntilTheyCome) {
     EXPECT_FALSE(has_room_for(3'000));
     Packet empty;
     empty.message_count = 0;
-    EXPECT_TRUE(inbox.has_room(empty)) << "pings and payloads need none";
+    EXPECT_TRUE(inbox.has_room(empty)) << "pings and payloads need no room";
 }
 
-TEST(Messages, AnIdleSideIsSmall) {
+TEST(Messages, AnIdleConnectionTakesLittleMemory) {
     const std::size_t before = test::allocations();
     const SendQueue queue(1, 65'536);
     const Inbox inbox(1);

@@ -1,5 +1,5 @@
-// Two decoders of one format, the library's and a naive one written from net/README.md, read every packet of
-// simulated connections.
+// Two decoders read every packet of simulated connections: the library's, and a simple one written from
+// net/WIRE.md.
 
 #include "tests/net/support/naive_decoder.h"
 
@@ -18,7 +18,7 @@ constexpr std::uint64_t kProtocol = 0xC0FFEE;
 const Address kClient = Address::ipv4(10, 0, 0, 1, 1000);
 const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 
-/// What was seen, so that the test can tell that it saw everything.
+/// What occurred, to check that the test covers everything.
 struct Seen {
     std::uint64_t packets = 0, disconnects = 0, duplicates = 0, acks = 0, pings = 0, payloads = 0;
     std::uint64_t challenges = 0, echoes = 0, tokens = 0;
@@ -27,7 +27,7 @@ struct Seen {
     std::uint64_t channels[3] = {};
 };
 
-/// Reads each datagram twice before it is applied.
+/// Reads each datagram with both decoders before it is applied.
 struct Side {
     Side(const ConnectionConfig& config, const Session& session, const PacketCipher& cipher,
          naive::Decoder second, LinkConditioner& out)
@@ -48,7 +48,7 @@ struct Side {
     Out sink;
     Connection connection;
     naive::Decoder naive;
-    std::uint64_t challenge = 0;  // the last one sent
+    std::uint64_t challenge = 0;  // of the last one sent
 };
 
 void compare_messages(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
@@ -125,7 +125,7 @@ void compare(const Packet& ours, const naive::Packet& theirs, Seen& seen) {
 }
 
 void arrive(Side& side, const Address& from, std::span<const std::byte> datagram, Time now, Seen& seen) {
-    if (!side.connection.is_open()) return;  // the last words come more than once
+    if (!side.connection.is_open()) return;  // disconnect packets are repeated
     Packet packet;
     naive::Packet naive_packet;
     const std::uint64_t bad_tags = side.connection.stats().drops[Drop::bad_tag];
@@ -139,7 +139,7 @@ void arrive(Side& side, const Address& from, std::span<const std::byte> datagram
     compare(packet, naive_packet, seen);
     const std::size_t before = side.recorder.payloads.size();
     const std::uint64_t outdated = side.connection.stats().fragments_outdated;
-    // What a host does when an echo comes.
+    // What a host does with an echo.
     if (packet.kind == PacketKind::echo && packet.challenge.number == side.challenge)
         side.connection.path().prove(from, false, now);
     side.connection.apply(packet, now);
@@ -153,7 +153,7 @@ void arrive(Side& side, const Address& from, std::span<const std::byte> datagram
     seen.larges += 1;
 }
 
-/// Something of everything that an application can send.
+/// Sends messages and payloads of all kinds.
 void talk(Side& side, std::mt19937_64& random, Time now) {
     Connection& connection = side.connection;
     const auto text = [&](std::size_t most) {
@@ -225,7 +225,7 @@ void converse(std::uint64_t seed, Seen& seen) {
                 is_sealed ? naive::Decoder::sealed(kProtocol, true, up_first, up_key)
                           : naive::Decoder::insecure(kProtocol, true, up_first, up_key),
                 down);
-    // Some payloads are refused, so that acks have holes.
+    // Some payloads are refused, so that acks have gaps.
     server.recorder.withhold = [](std::uint64_t number) { return number % 11 == 3; };
 
     Time now = 1000s;
@@ -234,10 +234,10 @@ void converse(std::uint64_t seed, Seen& seen) {
         client.sink.now = server.sink.now = now;
         ASSERT_NO_FATAL_FAILURE(deliver_all(up, server, now, seen));
         ASSERT_NO_FATAL_FAILURE(deliver_all(down, client, now, seen));
-        if (tick % 60 == 0) {  // what the host does when a packet comes from there
+        if (tick % 60 == 0) {  // as the host does for a packet from a new address
             client.sink.from.port += 1;
             server.challenge = random();
-            const std::size_t bytes = tick % 120 == 0 ? 100 : 40;  // enough for a token, or not
+            const std::size_t bytes = tick % 120 == 0 ? 100 : 40;  // with and without room for a token
             server.connection.challenge(client.sink.from,
                                         {server.challenge, ResetToken{std::byte(tick & 0xFF)}}, bytes, now);
         }
@@ -254,10 +254,10 @@ void converse(std::uint64_t seed, Seen& seen) {
     ASSERT_NO_FATAL_FAILURE(deliver_all(up, server, now, seen));
 }
 
-// Goal: what the library writes is what the README says, and both readers understand the same.
-// Method: seeded conversations with every channel, weight, size (large payloads, too) and fault, sealed and
-// insecure, from numbers next to wraps, keys turning every few hundred packets, addresses changing; each
-// arrival is read by both and compared.
+// Goal: the library writes what WIRE.md states, and both decoders read the same.
+// Method: seeded connections with all channels, weights, sizes (large payloads, too) and faults, sealed and
+// insecure, with numbers near a wraparound, key updates every few hundred packets, and changing addresses;
+// both decoders read each arrival.
 TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     Seen seen;
     for (std::uint64_t seed = 1; seed <= 72; ++seed) {
@@ -276,9 +276,9 @@ TEST(NaiveDecoder, AgreesWithTheLibraryOnEveryPacket) {
     RecordProperty("packets", std::to_string(seen.packets));
 }
 
-// Goal: both refuse the same bodies, also ones that nobody would write.
-// Method: random contents of data packets, under a good tag, for connections that have sent 200 packets.
-TEST(NaiveDecoder, AgreesWithTheLibraryOnNonsense) {
+// Goal: both decoders refuse the same bodies.
+// Method: random contents of data packets with a valid tag, for connections that have sent 200 packets.
+TEST(NaiveDecoder, AgreesWithTheLibraryOnRandomBodies) {
     std::mt19937_64 random(3);
     int good = 0;
     for (int round = 0; round < 100'000; ++round) {

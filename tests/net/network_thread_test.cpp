@@ -30,7 +30,7 @@ std::unique_ptr<NetworkThread> start(std::size_t ring_datagrams = 1024,
     return std::move(NetworkThread::start(open_socket(), std::move(clock), config).value());
 }
 
-/// Writes down what it is fed.
+/// Records the datagrams that it receives.
 struct Inbox final : Endpoint {
     struct Arrival {
         Address from;
@@ -47,7 +47,7 @@ struct Inbox final : Endpoint {
     Connection* connection_of(PeerId) const override { return nullptr; }
 };
 
-/// Fetches until the inbox holds `count`, for ten seconds at most.
+/// Receives until the inbox has `count` datagrams, at most ten seconds.
 void fetch(NetworkThread& thread, Inbox& inbox, std::size_t count) {
     for (const Time end = real_now() + 10s; inbox.arrivals.size() < count && real_now() < end;) {
         thread.wait(end - real_now());
@@ -56,7 +56,7 @@ void fetch(NetworkThread& thread, Inbox& inbox, std::size_t count) {
     ASSERT_EQ(inbox.arrivals.size(), count);
 }
 
-/// A whole session, both ends with a thread of their own: connect, state, its fate, a message, goodbye.
+/// A session where both sides have a network thread: connect, state, its fate, a message, disconnect.
 TEST(NetworkThread, CarriesASession) {
     const std::unique_ptr<NetworkThread> server_thread = start(), client_thread = start();
     Recorder at_server, at_client;
@@ -92,8 +92,8 @@ TEST(NetworkThread, CarriesASession) {
     EXPECT_EQ(at_server.last_text, "done");
 }
 
-// Ping-pong: each way needs both the game to be woken by the thread and the thread by the game.
-TEST(NetworkThread, WakesAndIsWokenWithoutAllocating) {
+// Each datagram is answered by another one, so the thread must wake the game and the game the thread.
+TEST(NetworkThread, WakesTheGameAndIsWokenWithoutAllocating) {
     const std::unique_ptr<NetworkThread> here = start(), there = start();
     struct Echo final {
         NetworkThread& thread;
@@ -115,7 +115,7 @@ TEST(NetworkThread, WakesAndIsWokenWithoutAllocating) {
     EXPECT_EQ(test::allocations(), before);
 }
 
-TEST(NetworkThread, KeepsTimesOfArrivalWithinTheGamesOwn) {
+TEST(NetworkThread, ArrivalTimesLieBetweenTwoTimesOfTheGame) {
     std::atomic<Time::rep> clock{1000};
     const std::unique_ptr<NetworkThread> thread = start(16, [&] { return Time(clock.load()); });
     const Address address = thread->local_address().value();
@@ -141,7 +141,7 @@ TEST(NetworkThread, KeepsTimesOfArrivalWithinTheGamesOwn) {
     EXPECT_EQ(inbox.arrivals[2].from, peer.local_address().value());
 }
 
-TEST(NetworkThread, CountsWhatTheGameDidNotFetch) {
+TEST(NetworkThread, CountsDatagramsThatTheFullQueueDropped) {
     const std::unique_ptr<NetworkThread> thread = start(4);
     const Address address = thread->local_address().value();
     Socket peer = open_socket();
@@ -152,7 +152,7 @@ TEST(NetworkThread, CountsWhatTheGameDidNotFetch) {
     Inbox inbox;
     EXPECT_EQ(thread->receive_all(inbox, real_now(), 3), 3u);
     EXPECT_EQ(thread->receive_all(inbox, real_now()), 1u);
-    peer.send(address, as_bytes("z"));  // there is room again
+    peer.send(address, as_bytes("z"));  // the queue has room again
     fetch(*thread, inbox, 5);
     std::string text;
     for (const Inbox::Arrival& arrival : inbox.arrivals) text += arrival.bytes;
@@ -161,7 +161,7 @@ TEST(NetworkThread, CountsWhatTheGameDidNotFetch) {
     EXPECT_EQ(thread->stats().socket.received, 21u);
 }
 
-TEST(NetworkThread, CountsWhatItCannotSend) {
+TEST(NetworkThread, CountsDatagramsThatItCannotSend) {
     const std::unique_ptr<NetworkThread> thread = start(4);
     const Socket peer = open_socket();
     const Address address = peer.local_address().value();
@@ -176,7 +176,7 @@ TEST(NetworkThread, CountsWhatItCannotSend) {
     EXPECT_FALSE(wait_readable(peer, 0s));
 }
 
-TEST(NetworkThread, SendsWhatIsQueuedBeforeItStops) {
+TEST(NetworkThread, SendsQueuedDatagramsBeforeItStops) {
     const std::unique_ptr<NetworkThread> thread = start();
     Socket peer = open_socket();
     for (int i = 0; i < 100; ++i) thread->send(peer.local_address().value(), as_bytes("last words"));
@@ -194,7 +194,7 @@ TEST(NetworkThread, SendsWhatIsQueuedBeforeItStops) {
     EXPECT_EQ(from, thread->local_address().value());
 }
 
-TEST(NetworkThread, StartsAndStopsInTheMiddleOfTraffic) {
+TEST(NetworkThread, CanStartAndStopDuringTraffic) {
     Socket peer = open_socket();
     for (int round = 0; round < 50; ++round) {
         const std::unique_ptr<NetworkThread> thread = start(8);
@@ -208,7 +208,7 @@ TEST(NetworkThread, StartsAndStopsInTheMiddleOfTraffic) {
     }
 }
 
-TEST(NetworkThread, CostsNothingWhileNothingHappens) {
+TEST(NetworkThread, UsesNoCpuTimeWhileNothingHappens) {
     const std::unique_ptr<NetworkThread> thread = start();
     EXPECT_FALSE(thread->wait(-1s));
     const std::clock_t before = std::clock();
@@ -216,8 +216,8 @@ TEST(NetworkThread, CostsNothingWhileNothingHappens) {
     EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 10);
 }
 
-// What a phone does to the sockets of a sleeping game: every call fails from then on.
-TEST(NetworkThread, DoesNotSpinOnADeadSocket) {
+// Phones break the sockets of a game in the background: every call fails then.
+TEST(NetworkThread, DoesNotLoopOnABrokenSocket) {
     Socket socket = open_socket();
     const int handle = static_cast<int>(socket.handle());
     const std::unique_ptr<NetworkThread> thread =

@@ -16,7 +16,7 @@ Key key_of(std::string_view digits) {
     return Key(std::span(bytes).first<kKeyBytes>());
 }
 
-/// From the test vectors of cacophony, a Noise implementation in Haskell.
+/// Test vectors of cacophony, a Noise implementation in Haskell.
 constexpr std::string_view kPrologue = "4a6f686e2047616c74";
 constexpr std::string_view kServer = "4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893";
 constexpr std::string_view kServerPublic = "31e0303fd6418d2f8c0e78b91f22e8caed0fbe48656dcf4767e4834f701b8f62";
@@ -32,7 +32,7 @@ PublicKey server_public() {
     return key;
 }
 
-/// A message with room for the exchange around its payload.
+/// A buffer for a handshake message with its payload.
 Buffer message_with(std::string_view payload_digits) {
     const Buffer payload = from_hex(payload_digits);
     Buffer message(payload.size() + kNoiseOverheadBytes);
@@ -57,7 +57,7 @@ struct Exchange {
     }
 };
 
-/// What the keys seal afterwards: messages to and fro, numbered from zero in each direction.
+/// Messages in both directions, sealed with the keys of the handshake and numbered from zero.
 void expect_transport(const Exchange& exchange, const std::string_view (&sealed)[4]) {
     constexpr std::string_view kTexts[] = {"462e20412e20486179656b", "4361726c204d656e676572",
                                            "4a65616e2d426170746973746520536179",
@@ -94,7 +94,7 @@ TEST(Noise, MatchesThePublishedVectors) {
                       "471cb9f8252d8ae7b25c93f4b4aebdbf25e5baa23f14bc743559e3ef7fd065e69cfaef55ee"});
 }
 
-TEST(Noise, EveryBitAndEveryByteOfTheFirstMessageCounts) {
+TEST(Noise, DamageToAnyPartOfTheFirstMessageIsRefused) {
     const Buffer message = Exchange().first();
     for (std::size_t bit = 0; bit < message.size() * 8; ++bit) {
         Buffer damaged = message;
@@ -126,12 +126,12 @@ TEST(Noise, ForgedAnswersLeaveTheInitiatorWaiting) {
         EXPECT_FALSE(exchange.client.read(key_of(kInitiatorEphemeral), cut)) << size;
     }
     Buffer zeros(answer.size());
-    EXPECT_FALSE(exchange.client.read(key_of(kInitiatorEphemeral), zeros)) << "a key that is none";
+    EXPECT_FALSE(exchange.client.read(key_of(kInitiatorEphemeral), zeros)) << "an invalid key";
     Buffer whole = answer;
     EXPECT_TRUE(exchange.client.read(key_of(kInitiatorEphemeral), whole));
 }
 
-TEST(Noise, APublicKeyThatIsNoneIsRefused) {
+TEST(Noise, AnInvalidPublicKeyIsRefused) {
     NoiseExchange client({}, PublicKey{});
     Buffer message(100);
     EXPECT_FALSE(client.write(key_of(kInitiatorEphemeral), message));

@@ -52,8 +52,8 @@ bool open(PacketCipher& cipher, Sealed packet, Time now = 0s, Duration linger = 
     return cipher.open(packet.number, packet.phase, packet.bytes, kHeaderBytes, now, linger);
 }
 
-// Pinned; computed by a second implementation.
-TEST(PacketCipher, BytesArePinned) {
+// Expected bytes of a second implementation.
+TEST(PacketCipher, BytesAreFixed) {
     Ends sealed;
     EXPECT_EQ(to_hex(seal(sealed.a, 7, false, "body").bytes),
               "a8a8a859cf8499242a8d82e5b2d38bff097603e9bf35bb");
@@ -63,7 +63,7 @@ TEST(PacketCipher, BytesArePinned) {
               "acacac2e0ff42f9539dd7223115977121c75ccaf8fdebb");
 }
 
-TEST(PacketCipher, EveryBitNumberDirectionAndProtocolCounts) {
+TEST(PacketCipher, ChangedBitsNumbersDirectionsAndProtocolsAreRefused) {
     for (const bool is_sealed : {true, false}) {
         SCOPED_TRACE(is_sealed);
         Ends ends(is_sealed);
@@ -104,10 +104,10 @@ TEST(PacketCipher, SealingHidesTheBodyAndInsecureDoesNot) {
     EXPECT_TRUE(shows(false));
 }
 
-// Goal: whatever is lost, late or doubled, every packet is opened with the key that sealed it, and the two
-// sides never part.
-// Method: keys that live three packets; the model of the path drops and delays at random; acks follow.
-TEST(PacketCipher, KeysTurnUnderLossAndReordering) {
+// Goal: whatever is lost, late or duplicated, every packet is opened with the key that sealed it, and the two
+// sides never have different keys.
+// Method: keys for three packets; the path drops and delays at random.
+TEST(PacketCipher, KeyUpdatesWorkUnderLossAndReordering) {
     for (unsigned seed = 1; seed <= 300; ++seed) {
         SCOPED_TRACE(seed);
         std::mt19937 random(seed);
@@ -124,7 +124,7 @@ TEST(PacketCipher, KeysTurnUnderLossAndReordering) {
             while (under_way.size() > random() % 6) {
                 const auto chosen =
                     under_way.begin() + static_cast<std::ptrdiff_t>(random() % under_way.size());
-                // A key seals at least life.packets, so at most one turn lies between.
+                // A key seals at least life.packets packets, so there is at most one update in between.
                 const bool is_recent = chosen->number + life.packets > newest_opened;
                 const bool is_open = open(ends.b, *chosen);
                 ASSERT_TRUE(is_open || !is_recent) << chosen->number;
@@ -136,24 +136,24 @@ TEST(PacketCipher, KeysTurnUnderLossAndReordering) {
         }
         EXPECT_GT(turns, 20u);
         EXPECT_GT(opened, 200u);
-        // Whatever happened: the next one gets through.
+        // Whatever happened before, the next packet is opened.
         EXPECT_TRUE(open(ends.b, seal(ends.a, 401, ends.a.prepare(401, newest_opened, life, 0s), "body")));
     }
 }
 
-TEST(PacketCipher, KeysDoNotTurnBeforeTheOtherSideFollowed) {
+TEST(PacketCipher, AKeyIsNotUpdatedBeforeTheOtherSideFollowed) {
     Ends ends;
     const KeyLife life{4, 10s};
     EXPECT_FALSE(ends.a.prepare(4, 3, life, 0s));
     EXPECT_FALSE(ends.a.prepare(100, 0, life, 100s)) << "nothing was acknowledged";
     EXPECT_TRUE(ends.a.prepare(101, 1, life, 100s));
-    EXPECT_TRUE(ends.a.prepare(200, 100, life, 200s)) << "nothing under this key was";
+    EXPECT_TRUE(ends.a.prepare(200, 100, life, 200s)) << "no packet of this key was acknowledged";
     EXPECT_FALSE(ends.a.prepare(201, 101, life, 200s));
     EXPECT_FALSE(ends.a.prepare(202, 201, life, 209s));
-    EXPECT_TRUE(ends.a.prepare(203, 201, life, 210s)) << "its time is over";
+    EXPECT_TRUE(ends.a.prepare(203, 201, life, 210s)) << "its life has ended";
 }
 
-TEST(PacketCipher, TheFormerKeyServesForAWhileOnly) {
+TEST(PacketCipher, TheFormerKeyIsValidForOneSecond) {
     const KeyLife life{2, 1h};
     for (const Duration wait : {Duration(0), Duration(999ms), Duration(1s)}) {
         Ends ends;
@@ -165,8 +165,8 @@ TEST(PacketCipher, TheFormerKeyServesForAWhileOnly) {
     }
 }
 
-// A stranger who flips the phase bit, or replays what an earlier key sealed, turns nothing.
-TEST(PacketCipher, ForgeriesTurnNoKey) {
+// An attacker who flips the phase bit, or replays a packet of an earlier key, causes no key update.
+TEST(PacketCipher, ForgeriesCauseNoKeyUpdate) {
     Ends ends;
     const KeyLife life{1, 1h};
     const Sealed old = seal(ends.a, 1, false, "old");
@@ -182,19 +182,19 @@ TEST(PacketCipher, ForgeriesTurnNoKey) {
     EXPECT_TRUE(open(ends.b, seal(ends.a, 4, false, "four")));
 }
 
-// The keys of one exchange serve either security: sealed as they are, insecure as keys of tags.
-TEST(PacketCipher, MadeOfAHandshakesKeysItIsWhatTheSecuritySays) {
+// The keys of a handshake serve both security modes: sealed, they encrypt; insecure, they only make tags.
+TEST(PacketCipher, SecurityDecidesHowTheKeysOfAHandshakeAreUsed) {
     for (const Security security : {Security::sealed, Security::insecure}) {
         PacketCipher a(security, kProtocol, key_of(1), key_of(2), 1, 0s);
         PacketCipher b(security, kProtocol, key_of(2), key_of(1), 1, 0s);
         EXPECT_EQ(a.tag_bytes(), security == Security::sealed ? kTagBytes : kInsecureTagBytes);
         EXPECT_TRUE(open(b, seal(a, 1, false, "body")));
         EXPECT_TRUE(open(a, seal(b, 1, false, "body")));
-        EXPECT_FALSE(open(a, seal(a, 2, false, "body"))) << "one key for each direction";
+        EXPECT_FALSE(open(a, seal(a, 2, false, "body"))) << "each direction has its own key";
     }
 }
 
-TEST(PacketCipher, SoManyForgeriesEndAKey) {
+TEST(PacketCipher, TooManyForgeriesEndAKey) {
     EXPECT_EQ(PacketCipher::kMaxForgeries, 1ull << 36);
     Ends ends;
     Sealed forged = seal(ends.a, 1, false, "forged");
@@ -202,7 +202,7 @@ TEST(PacketCipher, SoManyForgeriesEndAKey) {
     ends.b.add_forgeries(PacketCipher::kMaxForgeries - 2);
     EXPECT_FALSE(open(ends.b, forged));
     EXPECT_TRUE(open(ends.b, seal(ends.a, 1, false, "true")));
-    // Under the next key they count anew.
+    // The next key begins with a count of zero.
     const KeyLife soon{1, 1h};
     ASSERT_TRUE(open(ends.b, seal(ends.a, 2, ends.a.prepare(2, 1, soon, 0s), "two")));
     EXPECT_FALSE(open(ends.b, forged));
@@ -213,7 +213,7 @@ TEST(PacketCipher, SoManyForgeriesEndAKey) {
     EXPECT_TRUE(open(ends.a, seal(ends.b, 1, false, "good-bye")));
 }
 
-TEST(PacketCipher, ForgottenKeysOpenNothing) {
+TEST(PacketCipher, WipedKeysOpenNothing) {
     for (const bool is_sealed : {true, false}) {
         Ends ends(is_sealed);
         const Sealed packet = seal(ends.a, 1, false, "body");

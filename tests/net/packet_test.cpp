@@ -21,9 +21,9 @@ std::string hex(std::span<const std::byte> bytes) {
     return result;
 }
 
-// Every truncation of a number is found again by a receiver that knows everything up to `acked`, wherever
-// it is between there and 64 ahead of the packet.
-TEST(PacketNumber, IsReconstructedBesideEachWrap) {
+// A receiver reconstructs every truncated number, if it has received up to any number between `acked` and 64
+// after the packet.
+TEST(PacketNumber, IsReconstructedNearEachWraparound) {
     std::mt19937_64 random(1);
     for (const std::uint64_t wrap : {1ull << 8, 1ull << 16, 1ull << 24, 1ull << 32, 1ull << 40, 1ull << 62}) {
         for (int round = 0; round < 20'000; ++round) {
@@ -39,19 +39,19 @@ TEST(PacketNumber, IsReconstructedBesideEachWrap) {
     }
 }
 
-TEST(PacketNumber, TakesOneByteOnAHealthyPath) {
+TEST(PacketNumber, TakesOneByteOnAPathWithoutLoss) {
     EXPECT_EQ(number_bytes(1000, 873), 1);
     EXPECT_EQ(number_bytes(1000, 872), 2);
     EXPECT_EQ(number_bytes(100'000, 1), 3);
     EXPECT_EQ(number_bytes(10'000'000, 1), 4);
 }
 
-TEST(Packet, KindByteIsStrict) {
+TEST(Packet, UnknownKindBytesAreRejected) {
     int known = 0;
     for (unsigned value = 0; value < 256; ++value) known += read_kind(std::byte(value)).has_value();
     EXPECT_EQ(
         known,
-        6 + 4 * 4 * 2);  // six kinds outside of a connection; four with four number sizes and a key phase
+        6 + 4 * 4 * 2);  // six kinds of the handshake; four kinds with four number sizes and a key phase
     EXPECT_EQ(read_kind(std::byte(0x80)), PacketKind::request);
     EXPECT_EQ(read_kind(std::byte(0xAB)), PacketKind::data);
 }
@@ -98,9 +98,9 @@ struct Side {
     std::optional<Connection> connection;
 };
 
-// The wire format is a promise: these bytes never change without a new kWireVersion. The tags were computed
-// by a second implementation.
-TEST(Packet, InsecureBytesOfEachKindArePinned) {
+// The wire format: these bytes must not change without a new kWireVersion. The tags are from a second
+// implementation.
+TEST(Packet, InsecureBytesOfEachKindAreFixed) {
     Side client(Security::insecure, 0xAABB0001, 300, 7);
     Side server(Security::insecure, std::nullopt, 7, 300);
 
@@ -118,7 +118,7 @@ TEST(Packet, InsecureBytesOfEachKindArePinned) {
     EXPECT_EQ(hex(full),
               "a8 07 0d 2c 01 0b 00 02 75 6e 56 07 03 72 65 6c 73 74 61 74 65 09 67 ea e5 e8 3f 25 a7");
 
-    // data: one packet lost in the middle shows as a group of ack bits
+    // data: a lost packet in the middle makes a group of ack bits
     client.connection->ping(4ms);
     client.connection->ping(4ms);
     client.take();
@@ -127,7 +127,7 @@ TEST(Packet, InsecureBytesOfEachKindArePinned) {
     const auto gap = server.take();
     EXPECT_EQ(hex(gap), "a8 08 11 2e 01 00 fe ff a0 b6 b2 c6 a6 fc 0b fb");
 
-    // data: acks alone
+    // data: only acks
     ASSERT_TRUE(client.feed(full, 5ms));
     client.connection->flush(25ms);
     const auto acks = client.take();
@@ -139,8 +139,8 @@ TEST(Packet, InsecureBytesOfEachKindArePinned) {
     EXPECT_EQ(hex(disconnect), "b0 09 03 62 79 65 f7 59 88 10 30 fc 6b 83");
 }
 
-// data: a payload of a byte more than fits one packet, in two fragments
-TEST(Packet, FragmentBytesArePinned) {
+// data: a payload in two fragments, one byte too large for one packet
+TEST(Packet, FragmentBytesAreFixed) {
     Side server(Security::insecure, std::nullopt, 7, 300);
     send(server.recorder, *server.connection, as_bytes(std::string(kMaxPayloadBytes + 1, 'x')), 0ms);
     const auto first = server.take();
@@ -150,7 +150,7 @@ TEST(Packet, FragmentBytesArePinned) {
     EXPECT_EQ(hex(server.take()), "a8 08 0a 81 01 78 1c 5c 65 d6 98 ea 3d 21");
 }
 
-TEST(Packet, InsecureBytesOfChallengesArePinned) {
+TEST(Packet, InsecureBytesOfChallengesAreFixed) {
     Side client(Security::insecure, 0xAABB0001, 300, 7);
     Side server(Security::insecure, std::nullopt, 7, 300);
     const Address elsewhere = Address::ipv4(1, 2, 3, 4, 5);
@@ -160,7 +160,7 @@ TEST(Packet, InsecureBytesOfChallengesArePinned) {
     client.connection->ping(0ms);
     client.wire.sent.clear();
     constexpr std::uint64_t kNumber = 0x1122'3344'5566'7788;
-    // No longer than the packet that asked for it: the first had 33 bytes, the second 200.
+    // At most as long as the packet that caused it: the first had 33 bytes, the second 200.
     server.connection->challenge(elsewhere, {kNumber, token}, 33, 0ms);
     const auto challenge = server.take();
     EXPECT_EQ(hex(challenge), "c0 07 88 77 66 55 44 33 22 11 4b c5 fd e2 8b 9b 65 41");
@@ -173,8 +173,8 @@ TEST(Packet, InsecureBytesOfChallengesArePinned) {
     EXPECT_EQ(hex(client.take()), "c8 01 00 bb aa 2e 88 77 66 55 44 33 22 11 53 d5 26 dd f1 8c 30 02");
 }
 
-// The same sealed: header in the clear, the rest encrypted, 16 bytes of tag.
-TEST(Packet, SealedBytesArePinned) {
+// The same packets sealed: the header is not encrypted, the rest is, and the tag has 16 bytes.
+TEST(Packet, SealedBytesAreFixed) {
     Side client(Security::sealed, 0xAABB0001, 300, 7);
     Side server(Security::sealed, std::nullopt, 7, 300);
     client.connection->ping(0ms);
@@ -190,8 +190,8 @@ TEST(Packet, SealedBytesArePinned) {
     EXPECT_EQ(hex(server.take()), "b0 08 76 8e 8e 92 41 08 dc 2f 4d 9f 1f 3e 93 11 ae 97 28 1d c5 64");
 }
 
-// Goal: acks of any shape survive the wire, and cost no byte where all is well.
-TEST(Packet, AcksRoundTrip) {
+// Goal: any acks are read as they were written, and take no byte of bits if nothing is missing.
+TEST(Packet, AcksAreReadAsTheyWereWritten) {
     std::mt19937_64 random(3);
     for (int round = 0; round < 5000; ++round) {
         Acks acks;

@@ -1,4 +1,4 @@
-// Parities: two messages for the bytes of one, between a SendQueue and an Inbox, without a connection.
+// Parities: one message restores either of two. Tests a SendQueue with an Inbox, without a connection.
 
 #include <gtest/gtest.h>
 
@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::byte kHasMessages{4};  // the flags of a data packet
 
-/// One direction of a connection, as far as messages go. A packet is the flags and the runs.
+/// The messages of one direction of a connection. A packet consists of the flags and the runs.
 struct Pair {
     explicit Pair(double loss) : loss_seen(loss) { queue.set_repeat_share(1); }
 
     void say(const std::string& text, const Delivery& how = Channel::reliable) {
         ASSERT_TRUE(queue.push(how, as_bytes(text)));
     }
-    /// What a packet would carry now. Its fate is to be told by settle().
+    /// Returns the next packet. settle() reports its fate.
     std::vector<std::byte> packet(std::size_t room = 1000) {
         std::array<std::byte, 1200> buffer;
         ByteWriter out(buffer);
@@ -43,7 +43,7 @@ struct Pair {
         queue.on_fate(carried.front(), delivered);
         carried.pop_front();
     }
-    /// False if the packet is malformed.
+    /// Returns false if the packet is malformed.
     bool arrive(std::span<const std::byte> datagram) { return arrive(datagram, number + 1); }
     bool arrive(std::span<const std::byte> datagram, std::uint64_t packet_number) {
         number = std::max(number, packet_number);
@@ -75,7 +75,7 @@ struct Pair {
     int parities = 0;
 };
 
-// Each packet carries a new message, and from the third on the parity of the two before.
+// Returns packets with a new message each, and from the third on with the parity of the two before.
 std::vector<std::vector<std::byte>> stream(Pair& pair, int count) {
     std::vector<std::vector<std::byte>> packets;
     for (int i = 0; i < count; ++i) {
@@ -92,26 +92,26 @@ std::vector<std::string> numbered(int count) {
     return texts;
 }
 
-TEST(Parity, ALostMessageComesBackWithTheNextPacket) {
+TEST(Parity, ALostMessageIsRestoredByTheNextPacket) {
     Pair pair(0.05);
     const auto packets = stream(pair, 8);
     for (int i = 0; i < 5; ++i) ASSERT_TRUE(pair.arrive(packets[std::size_t(i)]));
     EXPECT_EQ(pair.heard, numbered(5));
     EXPECT_GT(pair.parities, 1) << "the stream has parities from its third packet on";
-    ASSERT_TRUE(pair.arrive(packets[6]));  // number 5 is lost, and 6 brings the parity of 5 and 4
+    ASSERT_TRUE(pair.arrive(packets[6]));  // packet 5 is lost, packet 6 has the parity of 5 and 4
     EXPECT_EQ(pair.heard, numbered(7));
 }
 
-TEST(Parity, TwoLostPacketsInARowComeBackThreeLater) {
+TEST(Parity, TwoLostPacketsInARowAreRestoredThreePacketsLater) {
     Pair pair(0.05);
     const auto packets = stream(pair, 9);
     for (const std::size_t i : {0u, 1u, 2u, 3u, 6u}) ASSERT_TRUE(pair.arrive(packets[i]));
-    EXPECT_EQ(pair.heard, numbered(4)) << "nothing says what 4 is";
+    EXPECT_EQ(pair.heard, numbered(4)) << "4 cannot be restored yet";
     ASSERT_TRUE(pair.arrive(packets[7]));
-    EXPECT_EQ(pair.heard, numbered(8)) << "7 brings 6 and 5, and that of 5 and 4 waits since 6";
+    EXPECT_EQ(pair.heard, numbered(8)) << "7 has the parity of 6 and 5; that of 5 and 4 came with 6";
 }
 
-TEST(Parity, OneWhoseMessagesAreBothKnownIsIgnored) {
+TEST(Parity, AParityOfTwoKnownMessagesIsIgnored) {
     Pair pair(0.05);
     const auto packets = stream(pair, 6);
     for (const auto& packet : packets) ASSERT_TRUE(pair.arrive(packet));
@@ -119,11 +119,11 @@ TEST(Parity, OneWhoseMessagesAreBothKnownIsIgnored) {
     EXPECT_EQ(pair.heard, numbered(6));
 }
 
-TEST(Parity, MessagesOfOtherSizesOrOrdersAreRepeatedWhole) {
+TEST(Parity, MessagesWithoutAPossibleParityAreRepeated) {
     Pair pair(0.05);
     for (int i = 0; i < 6; ++i) {
-        pair.say(std::string(std::size_t(10 + i), 'x'));                    // another size each
-        pair.say("unordered " + std::to_string(i), Delivery(unordered()));  // behind nothing
+        pair.say(std::string(std::size_t(10 + i), 'x'));                    // all sizes differ
+        pair.say("unordered " + std::to_string(i), Delivery(unordered()));  // no predecessor
         ASSERT_TRUE(pair.arrive(pair.packet()));
         pair.now += 16ms;
     }
@@ -132,21 +132,21 @@ TEST(Parity, MessagesOfOtherSizesOrOrdersAreRepeatedWhole) {
     EXPECT_EQ(pair.heard.size(), 12u);
 }
 
-// A packet carries 255 messages at most, and each parity is one of them.
+// A packet has at most 255 messages, parities included.
 TEST(Parity, CountsAmongTheMessagesOfAPacket) {
     Pair pair(0.05);
     for (int i = 0; i < 40; ++i) pair.say(std::string(2, static_cast<char>('a' + i)));
-    ASSERT_TRUE(pair.arrive(pair.packet()));  // all 40, of which the next packet may carry parities
+    ASSERT_TRUE(pair.arrive(pair.packet()));  // all 40; the next packet may have their parities
     pair.now += 16ms;
     for (int i = 0; i < 245; ++i) pair.say("u", Channel::unreliable);
     const int before = pair.parities;
     const std::size_t heard_before = pair.heard.size();
     EXPECT_TRUE(pair.arrive(pair.packet()));
     EXPECT_EQ(pair.heard.size() - heard_before, 245u);
-    EXPECT_EQ(pair.parities - before, 9) << "and the first message again, as none is before it";
+    EXPECT_EQ(pair.parities - before, 9) << "and a repeat of the first message, which has no predecessor";
 }
 
-TEST(Parity, ImpossibleOnesAreMalformed) {
+TEST(Parity, ImpossibleParitiesAreMalformed) {
     const auto is_good = [](std::vector<unsigned> run, std::size_t bytes) {
         std::vector<std::byte> packet{kHasMessages};
         for (const unsigned byte : run) packet.push_back(std::byte(byte));
@@ -158,16 +158,17 @@ TEST(Parity, ImpossibleOnesAreMalformed) {
     EXPECT_TRUE(is_good({kParity, 90}, 64));
     EXPECT_TRUE(is_good({kParity, 90}, 128));
     EXPECT_FALSE(is_good({kParity, 90}, 129));
-    EXPECT_FALSE(is_good({kParity | 8, 2, 90}, 64)) << "two at once";
-    EXPECT_FALSE(is_good({kParity | 1, 90}, 1000)) << "one that goes on";
-    EXPECT_FALSE(is_good({kParity & ~2u, 90}, 64)) << "unreliable";
+    EXPECT_FALSE(is_good({kParity | 8, 2, 90}, 64)) << "two messages in a parity";
+    EXPECT_FALSE(is_good({kParity | 1, 90}, 1000)) << "a parity with a next piece";
+    EXPECT_FALSE(is_good({kParity & ~2u, 90}, 64)) << "an unreliable parity";
     EXPECT_TRUE(is_good({kParity, 2}, 64));
     EXPECT_FALSE(is_good({kParity, 1}, 64)) << "there is no message 0";
 }
 
-// Goal: whatever is lost, late or twice, each message is heard once, in order and whole.
-// Method: random sizes, losses of up to 40 %, packets that others overtake; the model is the list of texts.
-TEST(Parity, MatchesTheListOfWhatWasSaid) {
+// Goal: whatever packets are lost, late or duplicated, each message is delivered once, in order and
+// unchanged.
+// Method: random sizes, losses of up to 40 %, reordered packets; the model is the list of texts.
+TEST(Parity, MatchesTheListOfSentMessages) {
     for (std::uint32_t seed = 1; seed <= 60; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// Clients whose address changes: what moves a connection, and what does not.
+// Clients whose address changes: which events move a connection to another address, and which do not.
 #include "net/path.h"
 
 #include <gtest/gtest.h>
@@ -28,21 +28,21 @@ Address mallory(int port) {
     return Address::ipv4(10, 0, 0, 66, std::uint16_t(port));
 }
 
-TEST(Path, GoesOnToTheProvenAddressUntilTheNextIsProven) {
+TEST(Path, PacketsGoToTheProvenAddressUntilAnotherIsProven) {
     Path path(kHome, 0s);
     EXPECT_TRUE(path.is_proven(kHome));
     EXPECT_FALSE(path.is_proven(kElsewhere));
     path.heard(kElsewhere, true, 1s);
     EXPECT_EQ(in_use(path, 1s), std::vector{kHome});
     EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, false, 0, 1s), kLong);
-    EXPECT_EQ(path.address(), kHome) << "a challenge moves nobody";
+    EXPECT_EQ(path.address(), kHome) << "a challenge does not move the connection";
     EXPECT_TRUE(path.prove(kElsewhere, false, 1s));
     EXPECT_EQ(path.address(), kElsewhere);
     path.heard(kElsewhere, true, 3s);
-    EXPECT_FALSE(path.is_proven(kHome)) << "the port may be lent to somebody else";
+    EXPECT_FALSE(path.is_proven(kHome)) << "another client may have the port now";
 }
 
-TEST(Path, AFewChallengesInAHundredMilliseconds) {
+TEST(Path, OnlyAFewChallengesAreSentInAHundredMilliseconds) {
     Path path(kHome, 0s);
     std::mt19937_64 random(1);
     int challenges = 0, first = 0;
@@ -51,12 +51,12 @@ TEST(Path, AFewChallengesInAHundredMilliseconds) {
         challenges += is_challenged;
         first += is_challenged && i < 1000;
     }
-    EXPECT_LE(first, 100) << "nobody knows yet how many come";
+    EXPECT_LE(first, 100) << "before the number of candidates is known";
     EXPECT_NEAR(challenges - first, 297, 60);
 }
 
-// Pings and acks are shorter than a challenge: several pay for one.
-TEST(Path, ShortPacketsAddUpToAChallenge) {
+// Pings and acks are shorter than a challenge: several of them allow one.
+TEST(Path, SeveralShortPacketsAllowOneChallenge) {
     Path path(kHome, 0s);
     std::size_t paid = 0, allowed = 0;
     for (int i = 0; i < 100; ++i) {
@@ -67,10 +67,10 @@ TEST(Path, ShortPacketsAddUpToAChallenge) {
     EXPECT_GE(allowed, paid - 50);
 }
 
-TEST(Path, AllAddressesInUseGetEverything) {
+TEST(Path, AllAddressesInUseGetEveryPacket) {
     Path path(kHome, 0s);
     path.prove(kMallory, false, 1s);
-    EXPECT_EQ(in_use(path, 1s), std::vector{kMallory}) << "home is silent since";
+    EXPECT_EQ(in_use(path, 1s), std::vector{kMallory}) << "kHome is silent since then";
     path.heard(kHome, false, 1100ms);
     EXPECT_EQ(in_use(path, 1200ms), (std::vector{kMallory, kHome}))
         << "an old packet does not change the order";
@@ -79,12 +79,12 @@ TEST(Path, AllAddressesInUseGetEverything) {
     EXPECT_EQ(in_use(path, 2s), (std::vector{kHome, kMallory}));
     path.heard(kHome, true, 2500ms);
     EXPECT_EQ(in_use(path, 1900ms + Path::kInUse - 1us).size(), 2u);
-    EXPECT_EQ(in_use(path, 1900ms + Path::kInUse), std::vector{kHome}) << "the other one is silent";
+    EXPECT_EQ(in_use(path, 1900ms + Path::kInUse), std::vector{kHome}) << "kMallory is silent";
     path.heard(kElsewhere, true, 3s);
     EXPECT_EQ(in_use(path, 4s), std::vector{kHome}) << "not proven";
 }
 
-// Whoever relays challenges may prove many addresses; those that were there first stay while they speak.
+// An attacker who relays challenges can prove many addresses. Earlier addresses stay while they send acks.
 TEST(Path, AnAddressInUseKeepsItsPlaceWhileAcksCome) {
     Path path(kHome, 0s);
     for (int i = 0; i < 500; ++i) {
@@ -97,7 +97,7 @@ TEST(Path, AnAddressInUseKeepsItsPlaceWhileAcksCome) {
     }
 }
 
-TEST(Path, AnAddressIsLeftOnceItIsSilentAndAnotherIsNot) {
+TEST(Path, APathHasLeftASilentAddressIfAnotherIsInUse) {
     Path path(kHome, 0s);
     EXPECT_FALSE(path.has_left(kHome, 10s)) << "there is no other";
     path.heard(kHome, true, 10s);
@@ -105,11 +105,11 @@ TEST(Path, AnAddressIsLeftOnceItIsSilentAndAnotherIsNot) {
     EXPECT_FALSE(path.has_left(kHome, 10s + Path::kLeft - 1us));
     EXPECT_TRUE(path.has_left(kHome, 10s + Path::kLeft));
     EXPECT_FALSE(path.has_left(kElsewhere, 20s));
-    EXPECT_TRUE(path.has_left(kMallory, 20s)) << "forgotten";
+    EXPECT_TRUE(path.has_left(kMallory, 20s)) << "it is not known any more";
 }
 
-// Goal: the client gets its address proven although others took all places before.
-TEST(Path, AnAddressWithoutAcksGivesWay) {
+// Goal: the client's address is proven although other addresses had used all places.
+TEST(Path, AnAddressWithoutAcksIsReplaced) {
     Path path(kHome, 0s);
     path.heard(kHome, true, 1s);
     for (int i = 1; i < int(Path::kPlaces); ++i) EXPECT_TRUE(path.prove(mallory(i), false, 1s + i * 1us));
@@ -117,7 +117,7 @@ TEST(Path, AnAddressWithoutAcksGivesWay) {
     EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, false, 0, 2s), 0u);
     EXPECT_EQ(path.wants_challenge(kElsewhere, kLong, true, 0, 2s), kLong);
     EXPECT_TRUE(path.prove(kElsewhere, true, 2s));
-    EXPECT_FALSE(path.is_proven(kHome)) << "the one that was silent the longest";
+    EXPECT_FALSE(path.is_proven(kHome)) << "it was silent for the longest time";
     EXPECT_TRUE(path.is_proven(mallory(1)));
 }
 
@@ -127,7 +127,7 @@ PacketKind kind_of(std::span<const std::byte> datagram, bool has_id = false) {
     return envelope ? envelope->kind : PacketKind::data;
 }
 
-/// A connected pair whose datagrams are ours to copy.
+/// A connected host and client. The test can take and copy their datagrams.
 struct Pair {
     explicit Pair(Security security = Security::sealed) {
         HostConfig host_with = host_config();
@@ -140,20 +140,21 @@ struct Pair {
         peer = world.server.newest;
         EXPECT_TRUE(world.host->is_connected(peer));
     }
-    /// The client's next packet, kept from the host.
+    /// Returns the client's next packet, which the host does not get.
     std::vector<std::byte> packet(std::string_view text) {
         LinkConditioner::Datagram datagram, newer;
         while (world.up.pop(world.now, datagram)) {
         }
         EXPECT_NE(player->send(text, world.now), 0u);
         EXPECT_TRUE(world.up.pop(world.now, datagram));
-        while (world.up.pop(world.now, newer)) datagram = newer;  // an ack of its own may come first
+        while (world.up.pop(world.now, newer))
+            datagram = newer;  // a packet with only an ack may be sent first
         return datagram.bytes;
     }
     void feed(const Address& from, std::span<const std::byte> bytes) {
         world.host->receive(from, bytes, world.now);
     }
-    /// What the host has sent, kept from everyone.
+    /// Returns the datagrams of the host, which nobody gets.
     std::vector<LinkConditioner::Datagram> take_sent() {
         std::vector<LinkConditioner::Datagram> result;
         for (LinkConditioner::Datagram datagram; world.down.pop(world.now, datagram);)
@@ -173,13 +174,13 @@ struct Pair {
     PeerId peer;
 };
 
-TEST(Path, OnlyAnEchoMovesAConnection) {
+TEST(Path, OnlyAnEchoProvesANewAddress) {
     for (const Security security : {Security::sealed, Security::insecure}) {
         Pair pair(security);
-        const std::string padding(40, ' ');  // else the packets leave no room for a challenge
+        const std::string padding(40, ' ');  // else the packets are too short for a challenge
         const auto older = pair.packet("older" + padding);
         const auto newer = pair.packet("newer" + padding);
-        for (std::size_t i = 5; i < newer.size(); ++i) {  // forged: behind the connection id
+        for (std::size_t i = 5; i < newer.size(); ++i) {  // damaged after the connection id
             auto forged = newer;
             forged[i] ^= std::byte(0x10);
             pair.feed(kMallory, forged);
@@ -191,7 +192,7 @@ TEST(Path, OnlyAnEchoMovesAConnection) {
         ASSERT_EQ(sent.size(), 1u);
         EXPECT_EQ(sent[0].to, kElsewhere);
         EXPECT_EQ(kind_of(sent[0].bytes), PacketKind::challenge);
-        // Replayed, and late: the first is not taken, the second is, and neither moves anything.
+        // A replayed packet is dropped, a late one accepted. Neither moves the connection.
         pair.feed(kMallory, newer);
         EXPECT_EQ(pair.world.host->stats(pair.peer).drops[Drop::duplicate], 1u);
         pair.feed(kMallory, older);
@@ -202,8 +203,8 @@ TEST(Path, OnlyAnEchoMovesAConnection) {
     }
 }
 
-// Goal: the server sends to the new address one round trip after it saw the first packet from there.
-TEST(Path, RebindingTakesOneRoundTrip) {
+// Goal: the server sends to a new address one round trip after the first packet from there.
+TEST(Path, ANewAddressIsUsedAfterOneRoundTrip) {
     for (const Address& to : {kElsewhere, Address::ipv4(10, 0, 9, 9, 9)}) {
         Pair pair;
         LinkConfig link;
@@ -213,7 +214,7 @@ TEST(Path, RebindingTakesOneRoundTrip) {
         pair.player->move(to);
         EXPECT_NE(pair.player->send("what a player does in a tick", pair.world.now), 0u);
         pair.world.run(30ms, 1ms);
-        EXPECT_EQ(pair.world.server.payloads.size(), 1u) << "state goes on meanwhile, to the server";
+        EXPECT_EQ(pair.world.server.payloads.size(), 1u) << "the client's state arrives meanwhile";
         EXPECT_EQ(pair.address(), kHome);
         pair.world.run(59ms, 1ms);
         EXPECT_EQ(pair.address(), kHome);
@@ -227,13 +228,13 @@ TEST(Path, RebindingTakesOneRoundTrip) {
     }
 }
 
-// Somebody who sees the packets sends a copy of each from his machine, and it arrives first.
-TEST(Path, RacedCopiesMoveNobody) {
+// An attacker sends a copy of each packet from another address, and the copy arrives first.
+TEST(Path, CopiesThatArriveFirstMoveNoConnection) {
     Pair pair;
     for (std::size_t i = 1; i <= 50; ++i) {
         const auto raced = pair.packet("raced");
         pair.feed(kMallory, raced);
-        pair.feed(kHome, raced);  // a duplicate by now
+        pair.feed(kHome, raced);  // now a duplicate
         EXPECT_EQ(pair.address(), kHome);
         for (const auto& datagram : pair.take_sent()) {
             EXPECT_TRUE(datagram.to == kHome || kind_of(datagram.bytes) == PacketKind::challenge);
@@ -247,9 +248,9 @@ TEST(Path, RacedCopiesMoveNobody) {
     EXPECT_EQ(pair.world.server.payloads.size(), 50u);
 }
 
-// He relays the challenges, too, and so proves his address. Goal: the client still gets each packet, and has
-// the connection for itself two seconds after the attacker is gone.
-TEST(Path, WhoRacesAndRelaysEveryPacketGetsCopiesAndTheClientLosesNothing) {
+// The attacker relays the challenges, too, and so proves its address. Goal: the client still gets each
+// packet, and is the only receiver two seconds after the attack ended.
+TEST(Path, AnAttackerWhoRelaysEveryPacketGetsCopiesAndTheClientLosesNothing) {
     Pair pair;
     World& world = pair.world;
     Client& client = pair.player->client;
@@ -272,11 +273,11 @@ TEST(Path, WhoRacesAndRelaysEveryPacketGetsCopiesAndTheClientLosesNothing) {
         EXPECT_NE(pair.player->send("what a player does in a tick", world.now), 0u);
     };
     for (int i = 0; i < 300; ++i) tick(true);
-    EXPECT_GT(copies, 250u) << "or the attack was none";
-    EXPECT_EQ(pair.moves(), 0u) << "the client is where it was";
+    EXPECT_GT(copies, 250u) << "else there was no attack";
+    EXPECT_EQ(pair.moves(), 0u) << "the client's address did not change";
     tick(false);
     EXPECT_EQ(states, 301u);
-    EXPECT_EQ(pair.player->recorder.payloads.size(), 300u) << "the last one is under way";
+    EXPECT_EQ(pair.player->recorder.payloads.size(), 300u) << "the last one is in flight";
     EXPECT_EQ(world.server.payloads.size(), 300u);
     for (int i = 0; i < 210; ++i) tick(false);
     copies = 0;
@@ -286,8 +287,8 @@ TEST(Path, WhoRacesAndRelaysEveryPacketGetsCopiesAndTheClientLosesNothing) {
     EXPECT_TRUE(client.is_connected(client.server()));
 }
 
-// Goal: who gets copies takes nothing of the rate. Method: state without end over 400 kB/s, to the client and
-// to three addresses from which copies of its packets come; the last ten seconds of sixty.
+// Goal: copies to other addresses do not lower the rate. Method: endless state at 400 kB/s to the client and
+// to three addresses that send copies of its packets; measures the last ten of sixty seconds.
 TEST(Path, CopiesForOthersDoNotSlowTheConnection) {
     Pair pair;
     World& world = pair.world;
@@ -318,13 +319,13 @@ TEST(Path, CopiesForOthersDoNotSlowTheConnection) {
         pair.player->client.update(world.now);
         pair.player->client.flush(world.now);
     }
-    EXPECT_GT(copies, 30'000u) << "or nobody got copies";
+    EXPECT_GT(copies, 30'000u) << "else nobody got copies";
     EXPECT_GT(received, 3'400'000u);
     EXPECT_EQ(pair.moves(), 0u);
 }
 
-// Goal: an address that has echoed nothing gets challenges, none longer than the packet that asked for it.
-TEST(Path, AChallengeIsNeverLongerThanWhatCame) {
+// Goal: an address that is not proven gets only challenges, none longer than the packet that caused it.
+TEST(Path, AChallengeIsNeverLongerThanThePacketThatCausedIt) {
     for (const Security security : {Security::sealed, Security::insecure}) {
         Pair pair(security);
         std::set<std::size_t> lengths;
@@ -335,20 +336,20 @@ TEST(Path, AChallengeIsNeverLongerThanWhatCame) {
             std::size_t length = 0;
             for (const auto& sent : pair.take_sent()) {
                 if (sent.to != from) continue;
-                EXPECT_EQ(length, 0u) << "one at most";
+                EXPECT_EQ(length, 0u) << "at most one challenge";
                 length = sent.bytes.size();
             }
             EXPECT_LE(length, bytes.size());
             lengths.insert(length);
         }
         EXPECT_EQ(pair.moves(), 0u);
-        // Without the token of the new address, and with it; where the packet left no room, none.
+        // A challenge without the reset token, with it, or none, as the packet's length allows.
         EXPECT_TRUE(lengths.contains(0));
         EXPECT_GE(*lengths.rbegin(), security == Security::sealed ? 8u + sizeof(ResetToken) : 8u);
     }
 }
 
-// A client forges the address of somebody else. Whatever the server has to say, it says to the client.
+// A client forges the address of a victim. The server sends its state to the client only.
 TEST(Path, ForgedSourceAddressesGetNoState) {
     Pair pair;
     World& world = pair.world;
@@ -378,7 +379,7 @@ TEST(Path, ForgedSourceAddressesGetNoState) {
     EXPECT_EQ(pair.moves(), 0u);
 }
 
-// The number in a challenge is for one address, and for some seconds.
+// The number in a challenge is valid for one address and some seconds.
 TEST(Path, AnEchoOfAnotherAddressOrTooLateProvesNothing) {
     for (const bool is_late : {false, true}) {
         Pair pair;
@@ -412,8 +413,8 @@ TEST(Path, AnEchoOfAnotherAddressOrTooLateProvesNothing) {
     }
 }
 
-// An old packet sent again and again from many addresses costs the server challenges. They must not take the
-// connection's rate, nor its packet numbers.
+// An old packet, replayed from many addresses, causes challenges. They must not use up the connection's rate
+// or its packet numbers.
 TEST(Path, ReplaysFromManyAddressesDoNotStarveTheConnection) {
     Pair pair;
     World& world = pair.world;
@@ -439,7 +440,7 @@ TEST(Path, ReplaysFromManyAddressesDoNotStarveTheConnection) {
     EXPECT_EQ(pair.moves(), 0u);
 }
 
-// Challenges get lost: each packet from the new address asks for another one, after 50 ms.
+// If a challenge is lost, each packet from the new address causes another one after 50 ms.
 TEST(Path, ALostChallengeIsRepeated) {
     LinkConfig broken;
     broken.loss = 1;
@@ -456,7 +457,7 @@ TEST(Path, ALostChallengeIsRepeated) {
     Pair quiet;
     quiet.world.down.set_config(broken);
     quiet.player->move(kElsewhere);
-    quiet.world.run(1200ms);  // a keep-alive shows the move
+    quiet.world.run(1200ms);  // a keep-alive comes from the new address
     EXPECT_EQ(quiet.moves(), 0u);
     quiet.world.down.set_config({});
     quiet.world.run(1100ms);
@@ -466,7 +467,7 @@ TEST(Path, ALostChallengeIsRepeated) {
     EXPECT_EQ(quiet.player->recorder.payloads.size(), 1u);
 }
 
-// Challenges come from servers, echoes from clients.
+// Only servers send challenges, and only clients send echoes.
 TEST(Path, ChallengesAndEchoesHaveADirection) {
     Pair pair;
     std::vector<std::byte> packet(40, std::byte(0));
@@ -478,8 +479,9 @@ TEST(Path, ChallengesAndEchoesHaveADirection) {
     EXPECT_EQ(pair.player->client.endpoint_stats().drops[Drop::wrong_direction], 1u);
 }
 
-// A raced move must not let the racer throw the victim out by connecting from that address himself.
-TEST(Path, OnlyAProvenAddressIsReplaced) {
+// An attacker sends a player's packet from another address, and then connects from there. This must not end
+// the player.
+TEST(Path, AConnectReplacesOnlyASilentPeerProvenAtItsAddress) {
     Pair pair;
     World& world = pair.world;
     auto& other = world.add_client(client_config(71), 6000);  // kElsewhere
@@ -490,12 +492,12 @@ TEST(Path, OnlyAProvenAddressIsReplaced) {
     EXPECT_TRUE(other.client.is_connected(other.client.server()));
     ASSERT_TRUE(world.host->is_connected(pair.peer));
     EXPECT_EQ(pair.address(), kHome);
-    // Two peers live at one address once one has moved to it: it replaces nobody.
+    // A peer that moves to the address of another peer does not replace it.
     pair.player->move(Address::ipv4(10, 0, 0, 9, 9));
     world.run(1500ms);
     EXPECT_EQ(world.host->peer_count(), 2u);
     EXPECT_EQ(pair.moves(), 1u);
-    // But who comes in anew where a moved peer is proven to be, and silent, is that peer.
+    // A client that connects from the proven address of a silent peer replaces that peer.
     world.players.erase(world.players.begin());
     world.run(2500ms);
     auto& again = world.add_client(client_config(72));
@@ -506,8 +508,8 @@ TEST(Path, OnlyAProvenAddressIsReplaced) {
     EXPECT_EQ(world.host->peer_count(), 2u);
 }
 
-// A router forgets the port while the handshake is under way: the first packet comes from another address.
-TEST(Path, MovesWithTheFirstPacketToo) {
+// A router changes the client's port during the handshake: the first packet comes from another address.
+TEST(Path, TheFirstPacketMayComeFromAnotherAddress) {
     LinkConfig link;
     link.latency = 30ms;
     World world(link);
@@ -519,13 +521,13 @@ TEST(Path, MovesWithTheFirstPacketToo) {
         if (world.host->endpoint_stats().answers_sent == 1) player.sink.address = kElsewhere;
     }
     player.move(kElsewhere);
-    world.run(2500ms);  // two keep-alives pay for a challenge
+    world.run(2500ms);  // two keep-alives are long enough for a challenge
     EXPECT_TRUE(world.host->is_connected(world.server.newest));
     EXPECT_EQ(world.host->address(world.server.newest), kElsewhere);
 }
 
-// Goal: through loss, reordering and duplicates, and an address that changes twice a second, every reliable
-// message arrives once and in order, both ways, and neither side loses the other.
+// Goal: with loss, reordering, duplicates, and an address that changes twice a second, every reliable message
+// arrives once and in order, in both directions, and the connection stays.
 TEST(Path, MessagesArriveOnceAcrossMoves) {
     std::uint64_t moves = 0;
     for (const Security security : {Security::sealed, Security::insecure}) {
@@ -570,7 +572,7 @@ TEST(Path, MessagesArriveOnceAcrossMoves) {
             EXPECT_EQ(world.server.connects.size(), 1u);
         }
     }
-    EXPECT_GE(moves, 40 * 17u) << "of 20 in each: what is lost makes some wait for the next one";
+    EXPECT_GE(moves, 40 * 17u) << "of 20 in each run; loss delays some until the next change";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The rate and the connection over families of paths. build/bench/paths prints every figure of every path;
-// this keeps what the README claims of a draw of them.
+// The rate over families of simulated paths. build/bench/paths prints all results; these tests check the
+// claims of net/RATE.md on a sample of the paths.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kSeconds = 30;
 
-/// SHOAL_PATH_SEEDS=1000:20 tries other paths.
+/// SHOAL_PATH_SEEDS=1000:20 selects other seeds.
 std::pair<std::uint64_t, std::uint64_t> seeds() {
     const char* const text = std::getenv("SHOAL_PATH_SEEDS");
     if (!text) return {1, 2};
@@ -59,31 +59,31 @@ void expect_goodput(const std::vector<Trip>& runs, double at_median, double at_w
     }
 }
 
-TEST(Paths, Rule34JitterIsNoQueue) {
+TEST(Paths, Rule34JitterIsNotTakenForAQueue) {
     for (const char* const jitter : {"j15.", "j40."})
         expect_goodput(run_all("free.jitter", jitter), 0.95, 0.8);
     expect_goodput(run_all("free.jitter", "j80.d80"), 0.85, 0.4);
 }
 
-TEST(Paths, StallsAndGrantsAreNoQueue) {
+TEST(Paths, StallsAndGrantsAreNotTakenForAQueue) {
     expect_goodput(run_all("free.pauses"), 0.95, 0.9);
     expect_goodput(run_all("free.grants"), 0.95, 0.9);
 }
 
-TEST(Paths, RandomLossIsBorne) {
+TEST(Paths, RandomLossDoesNotLowerTheRate) {
     expect_goodput(run_all("free.loss", "random20.rtt100"), 0.95, 0.7);
     expect_goodput(run_all("free.loss", "burst10.rtt20"), 0.95, 0.7);
     expect_goodput(run_all("free.loss_jitter"), 0.9, 0.6);
 }
 
-TEST(Paths, ABottleneckIsFullAndItsQueueShort) {
+TEST(Paths, ABottleneckIsUsedFullyWithAShortQueue) {
     const std::vector<Trip> runs = run_all("tight.clean", "c200.q300");
     expect_goodput(runs, 0.9, 0.85);
     for (const Trip& trip : runs) EXPECT_LE(trip.outcome.q50_ms, 60) << trip.name;
     EXPECT_LE(median(runs, &Outcome::q99_ms), 150);
 }
 
-TEST(Paths, ABottleneckBehindJitterIsFull) {
+TEST(Paths, ABottleneckBehindJitterIsUsedFully) {
     expect_goodput(run_all("tight.jitter", "c200.in_order.j40"), 0.8, 0.6);
     expect_goodput(run_all("tight.pauses", "c200"), 0.8, 0.6);
 }
@@ -97,8 +97,8 @@ TEST(Paths, APolicerAndAShortQueueLimitTheRate) {
     }
 }
 
-// The queue held 50 ms, and holds 500 after the capacity fell to a tenth.
-TEST(Paths, ASlowerPathDrains) {
+// The queue has room for 50 ms, which are 500 ms after the capacity fell to a tenth.
+TEST(Paths, TheQueueDrainsAfterThePathBecomesSlower) {
     for (const Trip& trip : run_all("change.drop", "c400.to40.q50"))
         EXPECT_LE(trip.outcome.settled_s, 2) << trip.name;
 }
@@ -114,8 +114,8 @@ TEST(Paths, NeitherFlowStarvesBesideAnother) {
     }
 }
 
-// Goal: state flows again within three of the longer round trips, at worst 5 s, after each step of the round
-// trip from 1 ms to 1,500. A tick of each side may come on top.
+// Goal: after each change of the round trip between 1 and 1,500 ms, state arrives again within three of the
+// longer round trips or 5 s, plus a tick of each side.
 TEST(Paths, Rule33NoStepOfTheRoundTripFreezesState) {
     for (const PathSpec& path : family()) {
         if (path.group != "free.jump") continue;
@@ -127,7 +127,7 @@ TEST(Paths, Rule33NoStepOfTheRoundTripFreezesState) {
     }
 }
 
-// A laptop's lid, a breakpoint: one side stands still while the clock goes on.
+// One side stops while the clock continues, as when a laptop is closed or a debugger stops the program.
 TEST(Paths, Rule33NoPauseOfAProcessFreezesState) {
     for (const Trip& trip : run_all("free.stall")) {
         EXPECT_LE(trip.outcome.resume_s, 1.5) << trip.name;
@@ -135,12 +135,12 @@ TEST(Paths, Rule33NoPauseOfAProcessFreezesState) {
     }
 }
 
-TEST(Paths, RoundTripsOfSecondsDeliverState) {
+TEST(Paths, StateArrivesWithRoundTripsOfSeconds) {
     expect_goodput(run_all("free.clean", "rtt1500.d80"), 0.9, 0.85);
     expect_goodput(run_all("free.clean", "rtt1000.d400"), 0.9, 0.85);
 }
 
-// An ack names 65 packets. A client that comes by seldom finds more than that in its socket.
+// An ack names 65 packets. A client with long frames has more packets than that in its socket.
 TEST(Paths, ASlowClientDoesNotLimitTheRate) {
     for (const double hz : {20.0, 10.0, 5.0}) {
         PathSpec path;

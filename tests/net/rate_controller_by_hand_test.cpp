@@ -1,5 +1,4 @@
-// RateController by itself, driven step by step: its breaker, its budget, and what a new path makes it
-// forget.
+// RateController alone, driven step by step: the breaker, the budget, and what a new path resets.
 
 #include "net/rate/rate_controller.h"
 
@@ -52,7 +51,7 @@ TEST(RateController, BreakerOpensAfterThreeTimeoutsWithoutAcks) {
     EXPECT_FALSE(bare.rate.is_broken()) << "nothing was sent";
     bare.send();
     bare.wait(200ms);
-    bare.send();  // what follows does not put it off
+    bare.send();  // later packets do not delay it
     bare.wait(99ms);
     bare.lose();
     EXPECT_FALSE(bare.rate.is_broken());
@@ -61,7 +60,7 @@ TEST(RateController, BreakerOpensAfterThreeTimeoutsWithoutAcks) {
     EXPECT_FALSE(bare.rate.may_send());
     EXPECT_FALSE(bare.rate.may_send_urgent());
     EXPECT_EQ(bare.stats.rate_limit, RateLimit::breaker);
-    EXPECT_EQ(bare.stats.rate, 100'000) << "to come back to half of it";
+    EXPECT_EQ(bare.stats.rate, 100'000) << "the rate to return to half of";
 }
 
 TEST(RateController, AcksAndIdlenessKeepTheBreakerClosed) {
@@ -72,13 +71,13 @@ TEST(RateController, AcksAndIdlenessKeepTheBreakerClosed) {
         bare.deliver(false);
         EXPECT_FALSE(bare.rate.is_broken());
     }
-    bare.wait(60s);  // nothing is open
+    bare.wait(60s);  // no packet is in flight
     bare.send();
     bare.wait(290ms);
     EXPECT_FALSE(bare.rate.is_broken());
 }
 
-TEST(RateController, ProbesBecomeRarer) {
+TEST(RateController, PingsOfTheBreakerBecomeRarer) {
     Bare bare;
     bare.send();
     bare.wait(300ms);
@@ -88,12 +87,12 @@ TEST(RateController, ProbesBecomeRarer) {
         bare.send();
         EXPECT_EQ(bare.rate.probe_interval(), expected);
         bare.wait(expected);
-        EXPECT_EQ(bare.rate.probe_interval(), expected) << "time alone makes none";
+        EXPECT_EQ(bare.rate.probe_interval(), expected) << "time alone causes no ping";
     }
     EXPECT_TRUE(bare.rate.is_broken());
 }
 
-// After a jump of the round trip only late acks come.
+// After a jump of the round trip all acks are late.
 TEST(RateController, Rule33LateAckClosesTheBreaker) {
     for (const bool is_late : {true, false}) {
         SCOPED_TRACE(is_late);
@@ -103,7 +102,7 @@ TEST(RateController, Rule33LateAckClosesTheBreaker) {
         bare.wait(300ms);
         ASSERT_TRUE(bare.rate.is_broken());
         bare.lose();
-        EXPECT_TRUE(bare.rate.is_broken()) << "a loss is no answer";
+        EXPECT_TRUE(bare.rate.is_broken()) << "a loss is not an answer";
         bare.deliver(is_late, 2s);
         EXPECT_FALSE(bare.rate.is_broken());
         bare.wait(1ms);
@@ -113,7 +112,7 @@ TEST(RateController, Rule33LateAckClosesTheBreaker) {
     }
 }
 
-// What queued has drained meanwhile, or the route is another one.
+// The queue has drained meanwhile, or the route has changed.
 TEST(RateController, RoundTripsFromBeforeTheBreakerAreForgotten) {
     Sender sender({}, 1, 500'000);
     sender.run(10s);
@@ -122,14 +121,14 @@ TEST(RateController, RoundTripsFromBeforeTheBreakerAreForgotten) {
     sender.run(5s);
     ASSERT_TRUE(sender.rate.is_broken());
     EXPECT_EQ(sender.stats.rate_limit, RateLimit::breaker);
-    EXPECT_EQ(sender.highest_rate, 500'000) << "loss of all says nothing about the rate";
+    EXPECT_EQ(sender.highest_rate, 500'000) << "losing everything does not show a capacity";
     EXPECT_EQ(sender.stats.rate, 500'000);
     sender.path = before;
     sender.path.round_trip = 300ms;
     ASSERT_TRUE(sender.revive());
     EXPECT_EQ(sender.stats.rate, 250'000);
     sender.run(3s);
-    EXPECT_GE(sender.lowest_rate, 250'000) << "250 ms more are no queue";
+    EXPECT_GE(sender.lowest_rate, 250'000) << "250 ms more are not taken for a queue";
     EXPECT_EQ(sender.stats.rate, 500'000);
 }
 
@@ -137,26 +136,26 @@ TEST(RateController, RestartForgetsThePath) {
     Sender sender({}, 1, 500'000);
     sender.run(10s);
     sender.path.round_trip = 300ms;
-    sender.run(350ms);  // the new path is proven a round trip later
+    sender.run(350ms);  // the new address is proven a round trip later
     sender.rate.restart(sender.now);
     sender.stats.rtt = 300ms;
     sender.step();
-    EXPECT_EQ(sender.stats.rate, 32'000) << "the first rate is less than half of the former";
+    EXPECT_EQ(sender.stats.rate, 32'000) << "the first rate, which is less than half of the former rate";
     sender.run(3s);
     EXPECT_EQ(sender.stats.rate, 500'000);
     EXPECT_GE(sender.lowest_rate, 32'000);
     sender.run(5s);
-    EXPECT_EQ(sender.lowest_rate, 500'000) << "250 ms more are no queue";
+    EXPECT_EQ(sender.lowest_rate, 500'000) << "250 ms more are not taken for a queue";
 
     Bare slow(20'000);
     slow.rate.restart(slow.now);
     slow.wait(1ms);
-    EXPECT_EQ(slow.stats.rate, 10'000) << "half of the former is less than the first rate";
+    EXPECT_EQ(slow.stats.rate, 10'000) << "half of the former rate, which is less than the first rate";
 }
 
-// Packets that are in flight when the path changes took the old one. Their round trips would make the new,
-// longer path look like a queue.
-TEST(RateController, PacketsFromBeforeAMoveTeachNothing) {
+// Packets in flight when the path changes took the old one. With their round trips the new, longer path would
+// look like a queue.
+TEST(RateController, PacketsFromBeforeAMoveAreNotMeasured) {
     ConnectionStats stats;
     RateController rate(32'000, 10'000'000, kStart, stats);
     const Time moved = kStart + 1s;
@@ -181,7 +180,7 @@ TEST(RateController, PacketsFromBeforeAMoveTeachNothing) {
     EXPECT_GE(stats.rate, 16'000);
 }
 
-TEST(RateController, PingsPileUpNoDebt) {
+TEST(RateController, PingsDoNotAccumulateDebt) {
     Bare bare;
     for (int i = 0; i < 1'000; ++i) bare.send();
     EXPECT_FALSE(bare.rate.may_send());
@@ -191,24 +190,24 @@ TEST(RateController, PingsPileUpNoDebt) {
     EXPECT_TRUE(bare.rate.may_send()) << "two packets take 24 ms";
 }
 
-TEST(RateController, LowerRateTakesSavingsAway) {
+TEST(RateController, ALowerRateReducesSavedBytes) {
     Sender sender({}, 1, 1'000'000);
     sender.run(5s);
     sender.demand = 1'000;
-    sender.run(1s);  // 50 kB are saved up
+    sender.run(1s);  // 50 kB are saved
     sender.rate.restart(sender.now);
     int packets = 0;
     for (; sender.rate.may_send(); ++packets) sender.rate.on_sent(1'200, sender.now, sender.stats);
     EXPECT_EQ(packets, 2);
 }
 
-TEST(RateController, UntrackedPacketsAreCounted) {
+TEST(RateController, UntrackedPacketsUseTheBudget) {
     Bare bare;
     for (int i = 0; i < 1'000; ++i) bare.rate.on_sent_untracked(100);
     EXPECT_FALSE(bare.rate.may_send());
     EXPECT_TRUE(bare.rate.may_send_urgent());
     bare.wait(1ms);
-    EXPECT_TRUE(bare.rate.may_send()) << "and never overdraw";
+    EXPECT_TRUE(bare.rate.may_send()) << "they never overdraw";
 }
 
 }  // namespace

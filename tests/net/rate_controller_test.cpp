@@ -1,5 +1,4 @@
-// RateController by itself, against a path too simple to be wrong. rate_test.cpp has the same behind the
-// real Host and Client.
+// RateController alone, with a simple model of a path. rate_test.cpp tests it with Host and Client.
 
 #include "net/rate/rate_controller.h"
 
@@ -18,7 +17,7 @@ TEST(RateController, BeginsWithTenPacketsAndTheFirstRate) {
     for (; rate.may_send(); ++packets) rate.on_sent(1'200, kStart, stats);
     EXPECT_EQ(packets, 10);
     for (Time now = kStart; now < kStart + 10s; now += kTick) rate.update(now, 20s, stats);
-    EXPECT_EQ(stats.rate, 32'000) << "nothing is learned without acks";
+    EXPECT_EQ(stats.rate, 32'000) << "without acks the rate does not change";
 }
 
 TEST(RateController, RatesAreBounded) {
@@ -44,12 +43,12 @@ TEST(RateController, StartDoublesEachRoundTrip) {
         const double round_trips =
             seconds(sender.now - kStart) / seconds(std::max<Duration>(round_trip, 100ms));
         EXPECT_GE(round_trips, 2);
-        EXPECT_LE(round_trips, 8) << "five doublings, and two ticks for each";
+        EXPECT_LE(round_trips, 8) << "five doublings of a round trip and two ticks";
     }
 }
 
-// A game that does not use its rate learns nothing about the path.
-TEST(RateController, StartNeedsUse) {
+// If a game does not use its rate, the path is not measured.
+TEST(RateController, RateDoesNotRiseWithoutTraffic) {
     Sender sender({});
     sender.demand = 10'000;
     sender.run(20s);
@@ -63,7 +62,7 @@ TEST(RateController, StartEndsWhenThePathIsFull) {
             SCOPED_TRACE(testing::Message() << capacity << " bytes/s, " << round_trip.count() << " us");
             Sender sender({.capacity = capacity, .round_trip = round_trip});
             sender.run(4s);
-            EXPECT_LE(sender.highest_rate, 6 * capacity + 50'000) << "five times what is delivered";
+            EXPECT_LE(sender.highest_rate, 6 * capacity + 50'000) << "about five times the delivered rate";
             sender.run(1s);
             EXPECT_LE(sender.highest_rate, 1.2 * capacity);
             EXPECT_GE(sender.goodput, 0.85 * capacity);
@@ -72,8 +71,8 @@ TEST(RateController, StartEndsWhenThePathIsFull) {
     }
 }
 
-// No queue grows where arrivals are policed to a rate: only what is delivered shows the end.
-TEST(RateController, StartEndsWhereNoMoreIsDelivered) {
+// A policer causes no queue: only the delivered rate shows the capacity.
+TEST(RateController, StartEndsWhenNoMoreIsDelivered) {
     Sender sender({.capacity = 200'000, .policer_bytes = 10'000});
     sender.run(5s);
     sender.run(5s);
@@ -112,8 +111,8 @@ TEST(RateController, GrowsIntoAFasterPath) {
     EXPECT_GE(sender.goodput, 0.85 * 1e6);
 }
 
-// Delay within the spread that the path is known to have is no suspicion.
-TEST(RateController, Rule34JitterIsNoQueue) {
+// Delay within the known spread of the path does not lower the rate.
+TEST(RateController, Rule34JitterIsNotTakenForAQueue) {
     for (const std::uint32_t seed : {1u, 2u, 3u}) {
         for (const Duration jitter : {20ms, 40ms, 60ms}) {
             SCOPED_TRACE(testing::Message() << "seed " << seed << ", jitter " << jitter.count() << " us");
@@ -129,12 +128,12 @@ TEST(RateController, Rule34JitterIsNoQueue) {
             bulk.run(10s);
             bulk.run(60s);
             EXPECT_GE(bulk.goodput, 0.95 * 300'000);
-            EXPECT_GE(bulk.lowest_rate, 150'000) << "half of it for 200 ms, to look for the floor";
+            EXPECT_GE(bulk.lowest_rate, 150'000) << "half of the rate for 200 ms, to find the floor";
         }
     }
 }
 
-TEST(RateController, Rule34GameBelowItsRateKeepsIt) {
+TEST(RateController, Rule34AGameThatSendsLessThanItsRateKeepsTheRate) {
     for (const std::uint32_t seed : {1u, 2u, 3u}) {
         for (const Duration jitter : {0ms, 30ms, 60ms}) {
             SCOPED_TRACE(testing::Message() << "seed " << seed << ", jitter " << jitter.count() << " us");
@@ -151,7 +150,7 @@ TEST(RateController, Rule34GameBelowItsRateKeepsIt) {
     }
 }
 
-TEST(RateController, Rule34ShortDelayDoesNotCutAGameBelowItsRate) {
+TEST(RateController, Rule34AShortDelayDoesNotCutAGameThatSendsLessThanItsRate) {
     Sender sender({}, 1, 400'000);
     sender.run(5s);
     ASSERT_EQ(sender.stats.rate, 400'000);
@@ -167,8 +166,8 @@ TEST(RateController, Rule34ShortDelayDoesNotCutAGameBelowItsRate) {
     }
 }
 
-// With jitter of more than twice the round trip verdicts are chance, and yet the cuts do not add up.
-TEST(RateController, WideJitterMeetsDemand) {
+// With jitter of more than twice the round trip the verdicts are random, but the cuts must not accumulate.
+TEST(RateController, WideJitterDoesNotPreventTheWantedRate) {
     for (const std::uint32_t seed : {1u, 2u, 3u, 4u}) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         Sender sender({.jitter = 120ms}, seed);
@@ -187,20 +186,19 @@ TEST(RateController, QueueOfADrainIsNotTakenForJitter) {
     EXPECT_LE(sender.worst_queue, 200ms);
 }
 
-// A longer route looks like a queue of ours. It does not answer to a lower rate, and then the rate comes
-// back.
-TEST(RateController, VainCutIsUndoneOnALongerRoute) {
+// A longer route looks like a queue. A lower rate does not shorten its delay, so the rate rises again.
+TEST(RateController, ACutThatDoesNotShortenTheDelayIsUndone) {
     for (const Duration longer : {100ms, 150ms}) {
         SCOPED_TRACE(longer.count());
         Sender bulk({}, 1, 500'000);
         bulk.run(15s);
         bulk.path.round_trip += longer;
         bulk.run(4s);
-        EXPECT_LT(bulk.lowest_rate, 250'000) << "it was a suspicion";
+        EXPECT_LT(bulk.lowest_rate, 250'000) << "the rate was cut";
         EXPECT_EQ(bulk.stats.rate, 500'000);
         bulk.run(10s);
         bulk.run(10s);
-        EXPECT_GE(bulk.goodput, 0.95 * 500'000) << "the new floor is known";
+        EXPECT_GE(bulk.goodput, 0.95 * 500'000) << "the new floor is accepted";
         EXPECT_GE(bulk.lowest_rate, 250'000);
 
         Sender game({}, 1, 500'000);
@@ -224,7 +222,7 @@ TEST(RateController, VainCutIsUndoneOnALongerRoute) {
     }
 }
 
-TEST(RateController, MuchLongerRouteIsLearnedInTheEnd) {
+TEST(RateController, AMuchLongerRouteIsAcceptedInTheEnd) {
     for (const Duration longer : {200ms, 250ms, 300ms, 400ms}) {
         SCOPED_TRACE(longer.count());
         Sender bulk({}, 1, 500'000);
@@ -245,9 +243,9 @@ TEST(RateController, MuchLongerRouteIsLearnedInTheEnd) {
     }
 }
 
-// The test of a standing queue costs a game that uses less than its rate at most half of what it sends, for
+// The test for a standing queue takes at most half of the bytes of a game that sends less than its rate, for
 // half a second at a time.
-TEST(RateController, Rule34GameBelowItsRateIsDrainedGently) {
+TEST(RateController, Rule34DrainsCostAGameBelowItsRateLittle) {
     Sender game({.round_trip = 10ms});
     game.demand = 80'000;
     game.run(10s);
@@ -270,7 +268,7 @@ TEST(RateController, ShorterRouteIsUsedAtOnce) {
     EXPECT_LE(sender.median_queue(), 60ms);
 }
 
-// Another flow keeps a queue whatever we do: it is borne while it is there, and not for ever.
+// Another flow keeps a queue that a lower rate does not shorten. The queue is accepted while it exists.
 TEST(RateController, ForeignQueueIsAcceptedAndForgotten) {
     for (const double capacity : {300e3, 1e6}) {
         for (const Duration foreign : {40ms, 80ms}) {
@@ -308,7 +306,7 @@ TEST(RateController, QueueDrainsAfterATenfoldDrop) {
     }
 }
 
-TEST(RateController, RandomLossIsBorne) {
+TEST(RateController, RandomLossDoesNotLowerTheRate) {
     for (const std::uint32_t seed : {1u, 2u, 3u, 4u}) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         Sender sender({.loss = 0.2}, seed);
@@ -320,13 +318,13 @@ TEST(RateController, RandomLossIsBorne) {
             sender.run(1s);
             seconds_below += sender.stats.rate < 80'000;
         }
-        EXPECT_LE(seconds_below, 6) << "trials of a second, each sixteen";
+        EXPECT_LE(seconds_below, 6) << "a trial of a second every sixteen seconds";
         sender.run(15s);
         EXPECT_GE(sender.goodput, 0.7 * 80'000);
     }
 }
 
-TEST(RateController, PolicerIsObeyed) {
+TEST(RateController, RateStaysBelowAPolicer) {
     for (const std::uint32_t seed : {1u, 2u}) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         Sender sender({.capacity = 200'000, .policer_bytes = 10'000}, seed);
@@ -343,19 +341,19 @@ TEST(RateController, ShallowQueueIsFoundByLoss) {
         Sender sender({.capacity = 300'000, .queue_bytes = queue_bytes});
         sender.run(15s);
         sender.run(60s);
-        EXPECT_LE(sender.loss, 0.045) << "a rate that was cut for loss grows carefully";
+        EXPECT_LE(sender.loss, 0.045) << "after a cut for loss the rate grows slowly";
         EXPECT_GE(sender.goodput, 0.85 * 300'000);
     }
 }
 
-// A stall of the path delivers late and at once what was sent meanwhile.
-TEST(RateController, StallIsNoQueue) {
+// After a stall the path delivers everything that was sent meanwhile, late and at once.
+TEST(RateController, AStallIsNotTakenForAQueue) {
     Sender sender({}, 1, 300'000);
     sender.run(15s);
     for (int stall = 0; stall < 5; ++stall) {
         sender.stall(300ms);
         sender.run(3s);
-        EXPECT_GE(sender.lowest_rate, 150'000) << "half of it, to look for the floor";
+        EXPECT_GE(sender.lowest_rate, 150'000) << "half of the rate, to find the floor";
         sender.run(1s);
         EXPECT_EQ(sender.highest_rate, 300'000);
         EXPECT_GE(sender.goodput, 0.85 * 300'000);
@@ -363,7 +361,7 @@ TEST(RateController, StallIsNoQueue) {
     }
 }
 
-// What queued during the stall is a queue of ours, and yet it says little: it drains by itself.
+// The queue of a stall is caused by this connection, but it drains without a lower rate.
 TEST(RateController, StallsOfABottleneckCostLittle) {
     for (const Duration stall : {150ms, 300ms}) {
         SCOPED_TRACE(stall.count());

@@ -16,7 +16,7 @@ double seconds(Duration duration) {
     return std::chrono::duration<double>(duration).count();
 }
 
-/// The way down has a bottleneck that holds `queue` of traffic.
+/// A path with a bottleneck towards the client, whose queue has room for `queue`.
 LinkConfig bottleneck(std::uint64_t rate, Duration one_way = 25ms, Duration queue = 300ms) {
     LinkConfig link;
     link.latency = one_way;
@@ -25,7 +25,7 @@ LinkConfig bottleneck(std::uint64_t rate, Duration one_way = 25ms, Duration queu
     return link;
 }
 
-/// A server that sends state to clients, as much as each flow wants and may. All share the path.
+/// A server that sends state to clients over one path, as much as each flow wants and its rate allows.
 struct Flows {
     explicit Flows(const LinkConfig& path, Duration step = 5ms, std::size_t count = 1)
         : world(path), tick(step) {
@@ -45,7 +45,7 @@ struct Flows {
         };
         for (std::size_t i = 0; i < count; ++i) join();
     }
-    /// One more client. It wants nothing yet.
+    /// Adds a client that wants no state yet.
     void join() {
         ClientConfig config = client_config(70 + peers.size());
         config.connection.timeout = 60s;
@@ -69,7 +69,7 @@ struct Flows {
         for (const auto& player : world.players) player->recorder.payloads.clear();
     }
     const ConnectionStats& stats(std::size_t flow = 0) const { return world.host->stats(peers[flow]); }
-    /// Bytes per second delivered to each flow meanwhile.
+    /// Runs, and returns the bytes per second delivered to each flow.
     std::vector<double> run_all(Duration duration) {
         std::vector<double> result;
         for (std::size_t i = 0; i < peers.size(); ++i)
@@ -83,7 +83,7 @@ struct Flows {
         return result;
     }
     double run(Duration duration) { return run_all(duration)[0]; }
-    /// The wait in the bottleneck that so great a part of the last run did not exceed.
+    /// Returns the waiting time in the bottleneck that `part` of the last run did not exceed.
     Duration queue(double part) {
         std::sort(queues.begin(), queues.end());
         return queues[static_cast<std::size_t>(part * static_cast<double>(queues.size() - 1))];
@@ -92,9 +92,9 @@ struct Flows {
     World world;
     Duration tick;
     std::vector<PeerId> peers;
-    std::vector<double> wanted;  // bytes per second, of each
+    std::vector<double> wanted;  // bytes per second, by flow
     std::vector<double> owed;
-    std::vector<Duration> queues;  // this and the next two: in the last run
+    std::vector<Duration> queues;  // this and the next two: of the last run
     double lowest_rate = 0, highest_rate = 0;
 };
 
@@ -113,7 +113,7 @@ TEST(Rate, FillsTheBottleneckAndKeepsItsQueueShort) {
                 EXPECT_LE(flows.queue(0.5), 60ms + packet);
                 EXPECT_LE(flows.queue(0.99), 150ms + packet);
                 for (int second = 0; second < 10; ++second)
-                    EXPECT_GE(flows.run(1s), 0.5 * static_cast<double>(rate)) << "it swings";
+                    EXPECT_GE(flows.run(1s), 0.5 * static_cast<double>(rate)) << "the rate must not swing";
                 EXPECT_LE(flows.stats().loss, 0.01);
                 EXPECT_EQ(flows.stats().rate_limit, RateLimit::network);
             }
@@ -121,8 +121,7 @@ TEST(Rate, FillsTheBottleneckAndKeepsItsQueueShort) {
     }
 }
 
-// A queue too short to show as delay: loss is the sign. Much of it is bulk's own fault, not the path's
-// nature.
+// The queue is too short to be seen as delay. Loss shows the capacity; a lower rate reduces most of it.
 TEST(Rate, ShallowQueueIsFoundByLoss) {
     for (const std::uint64_t rate : {200'000u, 2'000'000u}) {
         Flows flows(bottleneck(rate, 25ms, 12ms), 1ms);
@@ -137,12 +136,12 @@ TEST(Rate, ShallowQueueIsFoundByLoss) {
     }
 }
 
-// Random loss is not congestion: what a lower rate does not cure is borne.
-TEST(Rate, RandomLossDoesNotStrangle) {
+// Random loss is not congestion: loss that a lower rate does not reduce does not lower the rate.
+TEST(Rate, RandomLossDoesNotLowerTheRate) {
     for (const double loss : {0.05, 0.2}) {
         for (const std::uint64_t capacity : {1'000'000u, 0u}) {
             LinkConfig path = bottleneck(1'000'000);
-            path.bytes_per_second = capacity;  // 0: ample, the game wants a megabyte per second
+            path.bytes_per_second = capacity;  // 0: no limit; the game sends a megabyte per second
             Flows clean(path), lossy(path);
             path.loss = loss;
             path.jitter = 10ms;
@@ -157,7 +156,7 @@ TEST(Rate, RandomLossDoesNotStrangle) {
     }
 }
 
-TEST(Rate, TwoFlowsShare) {
+TEST(Rate, TwoFlowsShareABottleneck) {
     for (const std::uint64_t rate : {100'000u, 1'000'000u}) {
         for (const bool is_late : {false, true}) {
             for (const Duration tick : {1'000us, 16'667us}) {
@@ -175,7 +174,7 @@ TEST(Rate, TwoFlowsShare) {
                 EXPECT_GE(share, 0.3);
                 EXPECT_LE(share, 0.7);
                 EXPECT_GE(got[0] + got[1], 0.85 * static_cast<double>(rate));
-                flows.run(10s);  // at rest
+                flows.run(10s);  // until it is stable
                 EXPECT_LE(flows.queue(0.5), 100ms);
             }
         }
@@ -190,8 +189,8 @@ LinkConfig bad_path(double loss) {
     return link;
 }
 
-// 1 MiB of state over a fresh connection, 5 % lost, lost packets sent again: within a second.
-TEST(Rate, SlowStartIsFast) {
+// 1 MiB of state over a new connection with 5 % loss, where lost parts are sent again.
+TEST(Rate, AMebibyteOfStateArrivesWithinASecond) {
     std::vector<Duration> took;
     for (std::uint64_t seed = 1; seed <= 9; ++seed) {
         World world(bad_path(0.05), seed);
@@ -201,7 +200,7 @@ TEST(Rate, SlowStartIsFast) {
         auto& player = world.add_client(client_config(seed));
         player.client.connect(world.server_address, {}, world.now);
         while (world.server.connects.empty()) world.step(1ms);
-        std::vector<std::uint64_t> waiting(1024);  // a KiB each
+        std::vector<std::uint64_t> waiting(1024);  // one KiB each
         for (std::size_t i = 0; i < waiting.size(); ++i) waiting[i] = i;
         std::map<std::uint64_t, std::uint64_t> chunks;  // by packet number
         world.server_tick = [&] {
@@ -227,12 +226,12 @@ TEST(Rate, SlowStartIsFast) {
     }
     std::sort(took.begin(), took.end());
     EXPECT_LE(took[4], 1000ms) << "us, median";
-    EXPECT_LE(took[8], 1500ms) << "us, slowest: one packet was lost several times";
+    EXPECT_LE(took[8], 1500ms) << "us, slowest: a packet was lost several times";
 }
 
-// The same as reliable messages. With loss the window of messages binds, not the rate: it waits for the
-// repeat of each lost one before it moves on.
-TEST(Rate, BulkMessages) {
+// 1 MiB of reliable messages. With loss the window of messages limits the rate: it waits for each lost
+// message.
+TEST(Rate, AMebibyteOfMessagesArrivesInAboutASecond) {
     for (const double loss : {0.0, 0.05}) {
         World world(bad_path(loss));
         HostConfig config = host_config();
@@ -275,9 +274,7 @@ TEST(Rate, IdleGameDoesNotRaiseItsRateAndBulkAfterItIsFast) {
     EXPECT_GE(again, 0.85 * 500'000) << again;
 }
 
-// No ack: probes, then one per second. The first ack resumes at half the rate, and from there at once to all
-// of it.
-TEST(Rate, AFullWindowOfOpenPacketsIsNamed) {
+TEST(Rate, AFullWindowOfOpenPacketsIsShownAsRateLimit) {
     LinkConfig link;
     link.latency = 300ms;
     ConnectionConfig config;
@@ -293,7 +290,9 @@ TEST(Rate, AFullWindowOfOpenPacketsIsNamed) {
     EXPECT_TRUE(is_named);
 }
 
-TEST(Rate, PartitionTripsTheBreakerAndIsForgotten) {
+// Without acks only pings are sent, soon one per second. The first ack restores half of the rate, and soon
+// all of it.
+TEST(Rate, APartitionOpensTheBreakerAndTheRateReturnsAfterIt) {
     for (const bool only_acks : {false, true}) {
         Flows flows(bottleneck(500'000));
         flows.wanted[0] = kBulk;
@@ -310,7 +309,7 @@ TEST(Rate, PartitionTripsTheBreakerAndIsForgotten) {
         EXPECT_EQ(flows.run(10s), 0);
         const std::uint64_t probes = flows.stats().packets_sent - before;
         EXPECT_GE(probes, 9u);
-        EXPECT_LE(probes, 11u + (only_acks ? 0u : 11u)) << "acks of the client's keep-alives are not blocked";
+        EXPECT_LE(probes, 11u + (only_acks ? 0u : 11u)) << "pings, and acks of the client's keep-alives";
         EXPECT_GE(flows.stats().rate, rate / 2);
         flows.world.down.set_config(down);
         flows.world.up.set_config(up);
@@ -319,16 +318,16 @@ TEST(Rate, PartitionTripsTheBreakerAndIsForgotten) {
             flows.world.step(flows.tick);
         }
         EXPECT_LE(flows.world.now - healed, 1'100ms);
-        EXPECT_GE(flows.stats().rate, 0.49 * rate) << "its rate is not forgotten";
+        EXPECT_GE(flows.stats().rate, 0.49 * rate) << "half of the former rate";
         flows.run(1s);
         const double got = flows.run(5s);
         EXPECT_GE(got, 0.85 * 500'000) << got;
     }
 }
 
-// A telephone leaves the wireless network: what was learned of one path says nothing about the other. Another
-// port of the same router is the same path.
-TEST(Rate, AnotherNetworkIsLearnedAnew) {
+// If the IP address changes, the path is another one and is measured anew. If only the port changes, it is
+// the same path.
+TEST(Rate, AnotherNetworkIsMeasuredAnew) {
     Flows flows(bottleneck(1'000'000, 10ms));
     flows.wanted[0] = kBulk;
     flows.run(5s);
@@ -341,7 +340,7 @@ TEST(Rate, AnotherNetworkIsLearnedAnew) {
     player.move(Address::ipv4(10, 0, 0, 1, 6000));
     flows.run(1s);
     EXPECT_EQ(flows.world.host->endpoint_stats().moves, 1u);
-    EXPECT_GE(flows.lowest_rate, 700'000) << "a port alone";
+    EXPECT_GE(flows.lowest_rate, 700'000) << "only the port changed";
 
     const auto change = [&](const LinkConfig& down, const Address& to) {
         flows.world.down.set_config(down);
@@ -349,14 +348,14 @@ TEST(Rate, AnotherNetworkIsLearnedAnew) {
         up.bytes_per_second = 0;
         flows.world.up.set_config(up);
         player.move(to);
-        flows.run(200ms + 4 * down.latency);  // until the move is seen and proven
+        flows.run(200ms + 4 * down.latency);  // until the new address is proven
     };
     change(bottleneck(100'000, 100ms), Address::ipv4(10, 0, 9, 9, 6000));
     EXPECT_LE(flows.lowest_rate, 1.5 * static_cast<double>(ConnectionConfig{}.first_bytes_per_second));
     flows.run(1s);
     EXPECT_GE(flows.stats().min_rtt, 200ms);
     EXPECT_LE(flows.stats().queue_delay, 100ms);
-    flows.run(4s);  // the start may fill the queue once
+    flows.run(4s);  // the start can fill the queue
     const double slow = flows.run(5s);
     EXPECT_LE(flows.queue(0.5), 100ms);
     EXPECT_GE(slow, 0.85 * 100'000) << slow;
@@ -369,9 +368,8 @@ TEST(Rate, AnotherNetworkIsLearnedAnew) {
     EXPECT_EQ(flows.world.host->endpoint_stats().moves, 3u);
 }
 
-// A route that is 100 ms longer looks like a queue of 100 ms to a controller that knows the smallest round
-// trip. Such a queue does not shrink when less is sent.
-TEST(Rate, ALongerRouteIsNoQueueForLong) {
+// A route that is 100 ms longer looks like a queue of 100 ms, but does not become shorter when less is sent.
+TEST(Rate, ALongerRouteIsNotTakenForAQueueForLong) {
     for (const Duration tick : {5ms, 16ms}) {
         for (const double rate : {100'000.0, 500'000.0}) {
             Flows flows(bottleneck(static_cast<std::uint64_t>(rate), 1ms), tick);
@@ -390,8 +388,8 @@ TEST(Rate, ALongerRouteIsNoQueueForLong) {
     }
 }
 
-// The same signal where it is a queue: the path has become slower, and what was on its way must drain first.
-TEST(Rate, ASlowerPathIsAQueue) {
+// The same delay caused by a queue: the path has become slower, and the queue must drain first.
+TEST(Rate, ASlowerPathIsTakenForAQueue) {
     for (const double rate : {100'000.0, 250'000.0}) {
         Flows flows(bottleneck(500'000));
         flows.wanted[0] = kBulk;
@@ -405,8 +403,8 @@ TEST(Rate, ASlowerPathIsAQueue) {
     }
 }
 
-// A process that stood still has saved up no more than 50 ms, and recovers.
-TEST(Rate, ClockJumpMakesNoBurst) {
+// A process that was stopped has saved at most 50 ms of its rate, and recovers.
+TEST(Rate, AClockJumpCausesNoBurst) {
     Flows flows(bottleneck(500'000));
     flows.wanted[0] = kBulk;
     flows.run(10s);
@@ -422,8 +420,8 @@ TEST(Rate, ClockJumpMakesNoBurst) {
     }
 }
 
-// However bad the path, the rate stays at or above 4 kB/s, and comes back when the path does.
-TEST(Rate, FloorHolds) {
+// However bad the path is, the rate is at least 4 kB/s, and rises again when the path recovers.
+TEST(Rate, TheRateNeverFallsBelowItsMinimum) {
     LinkConfig path = bottleneck(500'000);
     Flows flows(path);
     flows.wanted[0] = kBulk;
@@ -442,8 +440,8 @@ TEST(Rate, FloorHolds) {
     EXPECT_GE(back, 0.7 * 500'000) << back;
 }
 
-// 67 bytes a tick are less than a header: they add up to whole packets.
-TEST(Rate, BudgetsAccumulate) {
+// 67 bytes per tick are less than a packet: they add up.
+TEST(Rate, SmallBudgetsAddUpToPackets) {
     ConnectionStats stats;
     Time now = 1s;
     RateController rate(4'000, 4'000, now, stats);
@@ -458,12 +456,12 @@ TEST(Rate, BudgetsAccumulate) {
             packets += 1;
         }
     }
-    EXPECT_NEAR(static_cast<double>(sent), 10 * 1'200 + 10 * 4'000, 1'300) << "the first burst, then 4 kB/s";
+    EXPECT_NEAR(static_cast<double>(sent), 10 * 1'200 + 10 * 4'000, 1'300) << "a first burst, then 4 kB/s";
     EXPECT_EQ(stats.rate, 4'000);
     now += 3600s;
     rate.update(now, 100ms, stats);
     for (packets = 0; rate.may_send(); ++packets) rate.on_sent(1'200, now, stats);
-    EXPECT_EQ(packets, 2) << "the burst bound";
+    EXPECT_EQ(packets, 2) << "the limit of a burst";
 }
 
 TEST(Rate, AcksUseUpBudgetButNeverOverdrawIt) {
@@ -475,8 +473,8 @@ TEST(Rate, AcksUseUpBudgetButNeverOverdrawIt) {
     EXPECT_TRUE(rate.may_send());
 }
 
-// State takes all of 4 kB/s; a few small messages go nevertheless, at once and not instead of it.
-TEST(Rate, UrgentMessagesDoNotStarveNorStarveState) {
+// State uses all of 4 kB/s. A few small urgent messages are sent at once, and state continues.
+TEST(Rate, UrgentMessagesAndStateDoNotStarveEachOther) {
     World world;
     HostConfig config = host_config();
     config.connection.max_bytes_per_second = 4'000;
@@ -505,14 +503,13 @@ TEST(Rate, UrgentMessagesDoNotStarveNorStarveState) {
     longest = Duration(0);
     payload_bytes = 0;
     world.run(20s);
-    EXPECT_GE(asked - before, 75u) << "one each 250 ms, after the last has arrived";
+    EXPECT_GE(asked - before, 75u) << "one every 250 ms, after the last one arrived";
     EXPECT_LE(longest, 50ms);
     EXPECT_GE(payload_bytes, 20u * 3'200u);
 }
 
-// Goal: state that takes all it may does not hold up messages that cannot ride beside it: large ones, and
-// those lost twice. Nor do they hold up the state. Method: a message each 100 ms beside saturating state,
-// clean and lossy.
+// Goal: messages that cannot be sent beside a payload (large ones, and those lost twice) and state do not
+// stop each other. Method: a message every 100 ms while state uses the whole rate, with and without loss.
 TEST(Rate, MessagesThatNeedAPacketOfTheirOwnTakeTurnsWithState) {
     for (const auto& [loss, size] : {std::pair(0.0, kMaxMessageBytes), std::pair(0.05, std::size_t(300))}) {
         SCOPED_TRACE(size);

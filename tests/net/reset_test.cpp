@@ -17,7 +17,7 @@ std::vector<std::byte> bytes_of(const Reset& packet) {
     return {written.begin(), written.end()};
 }
 
-TEST(Reset, IsPinned) {
+TEST(Reset, BytesAreFixed) {
     Reset packet{0xAABB0001, {}};
     for (std::size_t i = 0; i < packet.token.size(); ++i) packet.token[i] = std::byte(i);
     const auto bytes = bytes_of(packet);
@@ -35,14 +35,15 @@ TEST(Reset, IsPinned) {
     EXPECT_EQ(read(longer, out), Drop::oversized);
 }
 
-// The token hangs on the key, the game, the connection and every part of the address, and on nothing else.
-TEST(Reset, TokenIsPinned) {
+// The token depends on the key, the game, the connection and every part of the address, and on nothing else.
+TEST(Reset, TokenBytesAreFixed) {
     const PublicKey known = public_key(server_key());
     const Key key = derive_reset_key(server_key(), known, 0);
     const ResetToken token = make_reset_token(key, 7, 1, kHome);
-    EXPECT_EQ(to_hex(token), "b9b318ced860de63819f5973d13c8f23");  // by another BLAKE2s
+    EXPECT_EQ(to_hex(token), "b9b318ced860de63819f5973d13c8f23");  // computed with another BLAKE2s
     EXPECT_EQ(token, make_reset_token(derive_reset_key(server_key(), known, 0), 7, 1, kHome));
-    EXPECT_NE(token, make_reset_token(derive_reset_key(server_key(), known, 1), 7, 1, kHome)) << "of a fleet";
+    EXPECT_NE(token, make_reset_token(derive_reset_key(server_key(), known, 1), 7, 1, kHome))
+        << "another server with the same key";
     EXPECT_NE(token, make_reset_token(derive_reset_key(server_key(), {}, 0), 7, 1, kHome));
     Address other = kHome;
     other.port += 1;
@@ -73,20 +74,20 @@ struct Restart {
         return link;
     }
     Client& client() { return player->client; }
-    /// Everything is new but the private key.
+    /// Restarts the server with the same private key.
     void restart() {
         host_with.seed = seed_of(99);
         world.server = Recorder();
         world.add_host(host_with);
     }
     bool is_over() const { return !player->recorder.disconnects.empty(); }
-    /// From now to the end of the connection, 20 s at most.
+    /// Returns the time from now to the end of the connection, at most 20 s.
     Duration time_to_notice() {
         const Time start = world.now;
         while (!is_over() && world.now - start < 20s) world.step();
         return world.now - start;
     }
-    /// The client's next packet, kept from the host.
+    /// Returns the client's next packet, which the host does not get.
     std::vector<std::byte> packet() {
         world.up.set_config({});
         EXPECT_NE(player->send("x", world.now), 0u);
@@ -112,14 +113,14 @@ TEST(Reset, RestartIsNoticedARoundTripAfterTheNextPacket) {
     test.client().connect(test.world.server_address, {}, test.world.now);
     test.world.run(500ms);
     EXPECT_TRUE(test.client().is_connected(test.client().server()));
-    // A client that says nothing by itself pings once a second.
+    // A client without traffic pings once per second.
     test.player->recorder.disconnects.clear();
     test.host_with.seed = seed_of(100);
     test.world.add_host(test.host_with);
     EXPECT_LE(test.time_to_notice(), 1200ms);
 }
 
-// The token is for an address. So each move brings another one, sealed, also the move back.
+// A token is valid for one address. So the client gets a new sealed token at each change, also back.
 TEST(Reset, RestartIsNoticedAfterMovesToo) {
     Restart test;
     const std::vector<Address> addresses = {Address::ipv4(10, 0, 0, 1, 5001), Address::ipv4(10, 0, 7, 7, 9),
@@ -130,21 +131,22 @@ TEST(Reset, RestartIsNoticedAfterMovesToo) {
         test.world.run(2s);
         EXPECT_EQ(test.world.host->endpoint_stats().moves, ++moves);
     }
-    // Moved, but not proven before it moved back.
+    // The address changes, and changes back before the new one is proven.
     test.player->move(Address::ipv4(10, 0, 0, 1, 5002));
     test.player->send("from elsewhere", test.world.now);
     test.world.run(60ms);
     test.player->move(addresses.back());
     test.world.run(2s);
-    EXPECT_EQ(test.world.host->endpoint_stats().moves, moves) << "it was back before the echo could come";
+    EXPECT_EQ(test.world.host->endpoint_stats().moves, moves) << "it was back before the echo could arrive";
     test.restart();
     test.player->send("anyone?", test.world.now);
     EXPECT_LE(test.time_to_notice(), 120ms);
     EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::server_restarted);
 }
 
-// Without a key of its own, or with another one, a server cannot say so; nor to who moves only then.
-TEST(Reset, AnotherKeyAnotherAddressOrNoneLeaveItToTheTimeout) {
+// An insecure server, or one with another key, cannot make a valid reset. A client whose address changed
+// meanwhile has no token for it.
+TEST(Reset, ARestartWithAnotherKeyOrAddressEndsByTimeout) {
     Restart other_key;
     other_key.host_with.key = Key(seed_of(5));
     other_key.restart();
@@ -165,7 +167,7 @@ TEST(Reset, AnotherKeyAnotherAddressOrNoneLeaveItToTheTimeout) {
     EXPECT_GT(insecure.world.host->endpoint_stats().drops[Drop::unknown_connection], 0u);
 }
 
-TEST(Reset, ForgedOnesAreCountedAndIgnored) {
+TEST(Reset, ForgedResetsAreCountedAndIgnored) {
     for (const Security security : {Security::sealed, Security::insecure}) {
         Restart test(security);
         const auto bytes = test.packet();
@@ -178,7 +180,7 @@ TEST(Reset, ForgedOnesAreCountedAndIgnored) {
         const auto feed = [&](const Reset& packet) {
             client.receive(test.world.server_address, bytes_of(packet), test.world.now);
         };
-        feed({id, {}});  // what an insecure connection holds
+        feed({id, {}});  // the token of an insecure connection
         for (std::size_t bit = 0; bit < 128; ++bit) {
             Reset forged = reset;
             forged.token[bit / 8] ^= std::byte(1u << bit % 8);
@@ -191,14 +193,14 @@ TEST(Reset, ForgedOnesAreCountedAndIgnored) {
         EXPECT_FALSE(test.is_over());
         feed(reset);
         EXPECT_EQ(test.is_over(), security == Security::sealed);
-        // Not a word more: and a second one finds nothing to end.
+        // The client sends nothing more, and a second reset has no effect.
         EXPECT_EQ(client.is_idle(), security == Security::sealed);
         feed(reset);
         EXPECT_EQ(client.endpoint_stats().drops[Drop::closed], security == Security::sealed ? 1u : 0u);
     }
 }
 
-TEST(Reset, ALiveConnectionIsNeverAnsweredWithOne) {
+TEST(Reset, ALiveConnectionIsNeverAnsweredWithAReset) {
     Restart test;
     const auto bytes = test.packet();
     Host& host = *test.world.host;
@@ -210,7 +212,7 @@ TEST(Reset, ALiveConnectionIsNeverAnsweredWithOne) {
     }
     host.receive(kHome, bytes, test.world.now);
     host.receive(kHome, bytes, test.world.now);
-    // Nor while it is being closed.
+    // Also while it is being closed.
     const auto late = test.packet();
     host.disconnect(test.world.server.newest, DisconnectReason::kicked, "", test.world.now);
     host.receive(kHome, late, test.world.now);
@@ -219,7 +221,7 @@ TEST(Reset, ALiveConnectionIsNeverAnsweredWithOne) {
     EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::kicked);
 }
 
-TEST(Reset, NeverMoreThanCameAndNotTooOften) {
+TEST(Reset, AResetIsNeverLongerThanItsCauseAndIsLimitedPerSecond) {
     Recorder recorder;
     Wire wire;
     HostConfig config = host_config();
@@ -240,9 +242,9 @@ TEST(Reset, NeverMoreThanCameAndNotTooOften) {
     }
     wire.sent.clear();
     now += 100ms;
-    for (int i = 0; i < 10'000; ++i) host.receive(kHome, packet, now + i * 100us);  // for a second
+    for (int i = 0; i < 10'000; ++i) host.receive(kHome, packet, now + i * 100us);  // in one second
     EXPECT_EQ(wire.sent.size(), 100u);
-    // What has hung up needs no answer, and resets draw none: no two hosts talk for ever.
+    // Disconnect packets and resets get no reset, so that two hosts never answer each other for ever.
     wire.sent.clear();
     now += 2s;
     packet[0] = std::byte(0xb0);
@@ -253,13 +255,13 @@ TEST(Reset, NeverMoreThanCameAndNotTooOften) {
     EXPECT_TRUE(host.is_idle());
 }
 
-// The host gives a client up just as its answer arrives there: the client believes that it is in.
-TEST(Reset, AnswerOfAHandshakeGivenUpMeanwhile) {
+// The host gives up a handshake when its answer has just arrived: the client believes that it is connected.
+TEST(Reset, EndsAClientWhoseHandshakeTheServerGaveUp) {
     LinkConfig link;
     link.latency = 50ms;
     World world(link);
     HostConfig config = host_config();
-    config.handshake_timeout = 80ms;  // less than the round trip that a client needs to go on
+    config.handshake_timeout = 80ms;  // less than a round trip
     world.add_host(config);
     auto& player = world.add_client(client_config());
     player.client.connect(world.server_address, {}, world.now);

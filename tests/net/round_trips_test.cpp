@@ -9,10 +9,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The round trips of a path, and a clock that goes on by 100 ms a round.
+/// The round trips of a path, with a clock that advances by 100 ms per round.
 struct Rounds {
     explicit Rounds(Time start = 0s) : trips(start), now(start) {}
-    /// One round of exact samples.
+    /// Adds a round of exact samples.
     void round(std::initializer_list<Duration> rtts, bool learns_spread = true) {
         for (const Duration rtt : rtts) trips.sample(rtt, true);
         now += 100ms;
@@ -45,13 +45,13 @@ TEST(RoundTrips, FloorIsTheSmallestSample) {
     path.trips.sample(70ms, true);
     EXPECT_EQ(path.trips.floor(), 50ms);
     path.trips.sample(40ms, false);
-    EXPECT_EQ(path.trips.floor(), 40ms) << "a sample that waited for the ack is never too small";
+    EXPECT_EQ(path.trips.floor(), 40ms) << "a sample with an ack delay is never too small";
     path.rounds(3, 80ms);
     EXPECT_EQ(path.trips.floor(), 40ms);
 }
 
-// Goal: the smallest round trip of the last ten seconds always counts, one of twenty seconds ago never.
-// Method: one small sample among larger ones, at each time within the window.
+// Goal: the floor includes all samples of the last ten seconds, and none older than twenty.
+// Method: one small sample among larger ones, at each time in the window.
 TEST(RoundTrips, FloorAgesAfterTenToTwentySeconds) {
     for (int before = 0; before < 200; before += 7) {
         SCOPED_TRACE(before);
@@ -64,7 +64,7 @@ TEST(RoundTrips, FloorAgesAfterTenToTwentySeconds) {
         EXPECT_LE(path.now - taken, 20s);
         EXPECT_EQ(path.trips.floor(), 80ms);
         path.round({80ms});
-        EXPECT_EQ(path.trips.queue(), 0ms) << "what was a queue of 30 ms is the path's own delay now";
+        EXPECT_EQ(path.trips.queue(), 0ms) << "the former queue of 30 ms counts as delay of the path now";
     }
 }
 
@@ -90,7 +90,7 @@ TEST(RoundTrips, StandingIsTheSmallestOfEightRounds) {
     path.rounds(6, 85ms);
     EXPECT_EQ(path.trips.standing(), 0ms) << "the round of the floor is one of the eight";
     path.rounds(1, 85ms);
-    EXPECT_EQ(path.trips.standing(), 20ms) << "the round of 70 ms is the oldest of them";
+    EXPECT_EQ(path.trips.standing(), 20ms) << "the round of 70 ms is the oldest of the eight";
     path.rounds(1, 85ms);
     EXPECT_EQ(path.trips.standing(), 35ms);
     path.round({60ms, 200ms});
@@ -111,7 +111,7 @@ TEST(RoundTrips, SpreadIsTheMeanWidthOfRounds) {
     EXPECT_NEAR(static_cast<double>(path.trips.spread().count()), 10'000, 100);
 }
 
-// What waits for an ack scatters by the ticks of the receiver, which is not the path's doing.
+// Samples with an ack delay vary with the receiver's ticks, which is not a property of the path.
 TEST(RoundTrips, SpreadLearnsFromExactSamplesOnly) {
     Rounds path;
     for (int i = 0; i < 50; ++i) {
@@ -130,7 +130,7 @@ TEST(RoundTrips, SpreadLearnsFromExactSamplesOnly) {
     path.trips.sample(80ms, false);
     path.round({});
     path.rounds(20, 60ms);
-    EXPECT_EQ(path.trips.spread(), 10ms) << "one exact sample shows no width";
+    EXPECT_EQ(path.trips.spread(), 10ms) << "one exact sample has no width";
 }
 
 TEST(RoundTrips, SpreadIgnoresRoundsThatTheCallerDisturbed) {
@@ -138,12 +138,12 @@ TEST(RoundTrips, SpreadIgnoresRoundsThatTheCallerDisturbed) {
     path.round({50ms, 130ms}, false);
     EXPECT_EQ(path.trips.spread(), 0ms);
     path.round({130ms, 70ms}, false);
-    EXPECT_EQ(path.trips.queue(), 20ms) << "all else is learned";
+    EXPECT_EQ(path.trips.queue(), 20ms) << "all other estimates are updated";
     path.round({50ms, 130ms});
     EXPECT_EQ(path.trips.spread(), 10ms);
 }
 
-TEST(RoundTrips, BandIsTheSpreadAndAtLeastWhatTicksAdd) {
+TEST(RoundTrips, BandIsTheSpreadAndAtLeastTheDelayThatTicksAdd) {
     Rounds path;
     EXPECT_EQ(path.trips.band(), 30ms);
     path.round({50ms, 130ms});
@@ -180,7 +180,7 @@ TEST(RoundTrips, AcceptedDelayIsTheFloorUntilEightRoundsShowLess) {
     EXPECT_EQ(path.trips.standing(), 0ms);
     path.rounds(5, 170ms);
     EXPECT_EQ(path.trips.queue(), 20ms);
-    EXPECT_EQ(path.trips.standing(), 0ms) << "of eight rounds since";
+    EXPECT_EQ(path.trips.standing(), 0ms) << "it counts from the next eight rounds on";
     path.rounds(3, 170ms);
     EXPECT_EQ(path.trips.standing(), 20ms);
     EXPECT_EQ(path.trips.floor(), 150ms);
@@ -192,16 +192,16 @@ TEST(RoundTrips, AcceptedDelayIsTheFloorUntilEightRoundsShowLess) {
     path.rounds(1, 95ms);
     EXPECT_EQ(path.trips.floor(), 90ms) << "the smallest of the eight";
     path.rounds(20, 150ms);
-    EXPECT_EQ(path.trips.floor(), 90ms) << "what comes back is a queue again";
+    EXPECT_EQ(path.trips.floor(), 90ms) << "the former delay is a queue now";
     EXPECT_EQ(path.trips.queue(), 60ms);
 }
 
-TEST(RoundTrips, RenewForgetsWhatWasAcceptedAndHalvesWhatIsTolerated) {
+TEST(RoundTrips, RenewForgetsTheAcceptedDelayAndHalvesTheToleratedDelay) {
     Rounds path;
     path.round({50ms});
     path.round({150ms});
     path.trips.accept(150ms);
-    ASSERT_EQ(path.trips.tolerated(), 70ms) << "a queue of 100 ms less the band";
+    ASSERT_EQ(path.trips.tolerated(), 70ms) << "a queue of 100 ms minus the band";
     path.trips.renew();
     EXPECT_EQ(path.trips.floor(), 50ms);
     EXPECT_EQ(path.trips.tolerated(), 35ms);
@@ -211,7 +211,7 @@ TEST(RoundTrips, RenewForgetsWhatWasAcceptedAndHalvesWhatIsTolerated) {
     EXPECT_LT(path.trips.tolerated(), 1ms);
 }
 
-TEST(RoundTrips, ToleratesWhatIsMoreThanTheBandAndNeverMoreThanABound) {
+TEST(RoundTrips, ToleratesDelayAboveTheBandUpToABound) {
     Rounds path;
     path.round({50ms});
     path.round({75ms});
@@ -222,7 +222,7 @@ TEST(RoundTrips, ToleratesWhatIsMoreThanTheBandAndNeverMoreThanABound) {
     EXPECT_EQ(path.trips.tolerated(), 40ms);
     path.round({100ms});
     path.trips.tolerate();
-    EXPECT_EQ(path.trips.tolerated(), 40ms) << "less takes nothing back";
+    EXPECT_EQ(path.trips.tolerated(), 40ms) << "a shorter delay does not lower it";
     path.round({5s});
     path.trips.tolerate();
     EXPECT_EQ(path.trips.tolerated(), 100ms);
@@ -230,13 +230,13 @@ TEST(RoundTrips, ToleratesWhatIsMoreThanTheBandAndNeverMoreThanABound) {
     EXPECT_EQ(path.trips.tolerated(), 100ms);
 }
 
-TEST(RoundTrips, ToleratesDelayThatStands) {
+TEST(RoundTrips, ToleratesAStandingDelay) {
     Rounds path;
     path.round({50ms});
     path.rounds(8, 80ms);
     ASSERT_EQ(path.trips.standing(), 30ms);
     path.trips.tolerate();
-    EXPECT_EQ(path.trips.tolerated(), 22'500us) << "that stands need not be more than the band";
+    EXPECT_EQ(path.trips.tolerated(), 22'500us) << "a standing delay counts also within the band";
 }
 
 TEST(RoundTrips, RoundWithoutSamplesHasNoEffect) {

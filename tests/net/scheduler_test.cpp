@@ -12,9 +12,9 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::size_t kRoom = 1150;  // of a packet, for messages and payload
+constexpr std::size_t kRoom = 1150;  // bytes of a packet for messages and payload
 
-/// A queue of messages that is never empty, and a payload that takes what it is given.
+/// A queue of messages that is never empty, and a payload of any size.
 struct Load {
     explicit Load(const Shares& shares = {}, std::uint64_t seed = 1) : scheduler(shares), random(seed) {}
 
@@ -23,7 +23,7 @@ struct Load {
         std::uint32_t carried = SendQueue::kNone;
     };
     std::size_t size() { return 1 + random() % max_message; }
-    /// Unreliable ones, of the weight.
+    /// Adds unreliable messages of a weight.
     void push(Weight weight, std::size_t bytes) {
         const std::string text(bytes, 'm');
         ASSERT_TRUE(queue.push(Delivery(Channel::unreliable).with(weight), as_bytes(text)));
@@ -31,7 +31,7 @@ struct Load {
     void top_up(Weight weight) {
         while (queue.waiting(weight).bytes < 3000) push(weight, size());
     }
-    /// One packet. `wants`: bytes of payload that the handler would write; 0 if none waits.
+    /// Makes a packet. `wants`: bytes of payload that the handler has; 0: none.
     Outcome packet(std::size_t wants, std::size_t room = kRoom) {
         Outcome result;
         const SendQueue::Waiting urgent = queue.waiting(Weight::urgent),
@@ -63,7 +63,7 @@ struct Load {
     ConnectionStats stats;
     std::mt19937_64 random;
     std::size_t max_message = 200;
-    bool overdraws = false;  // the handler takes all of the room
+    bool overdraws = false;  // the handler uses all of the room
 };
 
 /// Bytes that each kind got.
@@ -77,8 +77,8 @@ struct Sum {
     double all() const { return urgent + payload + normal; }
 };
 
-// A handler that has no payload when it is asked is owed nothing for it, and owes nothing.
-TEST(Scheduler, APayloadThatIsNotThereChangesNoShare) {
+// A handler that has no payload when it is asked gets no credit and no debt for this packet.
+TEST(Scheduler, AMissingPayloadChangesNoShare) {
     Load load;
     for (int i = 0; i < 50; ++i) {
         load.top_up(Weight::normal);
@@ -93,9 +93,8 @@ TEST(Scheduler, APayloadThatIsNotThereChangesNoShare) {
     }
 }
 
-// Goal: while all three wait, their bytes are as the shares say, whatever the sizes; a packet's payload has
-// 600 bytes or there is none. Method: seeded shares, sizes of messages, rooms and payloads that take more
-// than their share.
+// Goal: while all three kinds wait, they share the bytes as configured, whatever the sizes; a payload has at
+// least 600 bytes. Method: seeded shares, sizes of messages, rooms, and payloads larger than their share.
 TEST(Scheduler, SharesHoldOverAnyMixOfSizes) {
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
         std::mt19937_64 random(seed);
@@ -117,7 +116,7 @@ TEST(Scheduler, SharesHoldOverAnyMixOfSizes) {
                      << "seed " << seed << ", shares " << int(shares.urgent) << ' ' << int(shares.payload)
                      << ' ' << int(shares.normal) << ", messages up to " << load.max_message
                      << (load.overdraws ? ", overdrawing" : ""));
-        // Of tiny messages 255 fill a packet before its bytes do.
+        // A packet has at most 255 messages, so tiny ones do not fill it.
         const double tolerance = load.max_message == 8 ? 0.1 : 0.04;
         EXPECT_NEAR(sum.urgent / sum.all(), shares.urgent / all, tolerance);
         EXPECT_NEAR(sum.payload / sum.all(), shares.payload / all, tolerance);
@@ -126,8 +125,8 @@ TEST(Scheduler, SharesHoldOverAnyMixOfSizes) {
     }
 }
 
-// Goal: whoever waits gets something within a bounded number of packets, also with a share of 1 in 511.
-TEST(Scheduler, NobodyStarves) {
+// Goal: each kind that waits is sent within a bounded number of packets, also with a share of 1 in 511.
+TEST(Scheduler, NoKindStarves) {
     for (const Shares& shares :
          {Shares{255, 255, 1}, Shares{255, 1, 255}, Shares{1, 255, 255}, Shares{3, 2, 1}}) {
         for (const std::size_t largest : {10u, 1000u}) {
@@ -143,8 +142,7 @@ TEST(Scheduler, NobodyStarves) {
                 const int share_of[] = {shares.urgent, shares.payload, shares.normal};
                 for (std::size_t kind = 0; kind < 3; ++kind) {
                     waits[kind] = got[kind] > 0 ? 0 : waits[kind] + 1;
-                    // To earn a message of 1,000 bytes or a payload of 600, after having been paid in
-                    // advance.
+                    // Credit for a message of 1,000 bytes or a payload of 600, after a debt of the same size.
                     ASSERT_LE(waits[kind], 6 + 4 * 1200 * all / (share_of[kind] * int(kRoom)))
                         << "kind " << kind << " at packet " << i;
                 }
@@ -153,9 +151,9 @@ TEST(Scheduler, NobodyStarves) {
     }
 }
 
-TEST(Scheduler, WhatNobodyElseWantsIsFree) {
+TEST(Scheduler, UnusedSharesAreFreeForOthers) {
     Load load;
-    EXPECT_EQ(load.packet(kMaxPayloadBytes).payload, kRoom) << "nothing but state";
+    EXPECT_EQ(load.packet(kMaxPayloadBytes).payload, kRoom) << "only state waits";
     for (int i = 0; i < 100; ++i) {
         load.top_up(Weight::normal);
         const Load::Outcome packet = load.packet(0);
@@ -164,8 +162,8 @@ TEST(Scheduler, WhatNobodyElseWantsIsFree) {
     }
 }
 
-// Goal: silence is not saved up. Method: a kind that was silent gets no more than its share afterwards; and
-// one that was alone has no debt for it.
+// Goal: a kind that did not wait saves no credit. Method: such a kind gets no more than its share afterwards,
+// and a kind that was alone has no debt.
 TEST(Scheduler, CreditIsLostWhenNothingWaits) {
     for (const bool was_alone : {false, true}) {
         Load load;
@@ -180,12 +178,12 @@ TEST(Scheduler, CreditIsLostWhenNothingWaits) {
             load.top_up(Weight::normal);
             sum.add(load.packet(kMaxPayloadBytes));
         }
-        EXPECT_NEAR(sum.normal / sum.all(), 1.0 / 6, 0.1) << "a sixth, in twelve packets";
+        EXPECT_NEAR(sum.normal / sum.all(), 1.0 / 6, 0.1) << "a sixth, measured over twelve packets";
         EXPECT_NEAR(sum.urgent / sum.all(), 3.0 / 6, 0.15);
     }
 }
 
-// Goal: a message that fits no packet for a long time does not earn credit without end.
+// Goal: a message that fits in no packet for a long time does not get unlimited credit.
 TEST(Scheduler, CreditIsBounded) {
     Load load;
     load.push(Weight::urgent, 1000);
@@ -193,7 +191,7 @@ TEST(Scheduler, CreditIsBounded) {
         load.top_up(Weight::normal);
         const Load::Outcome packet = load.packet(0, 700);
         ASSERT_EQ(packet.urgent, 0u);
-        ASSERT_GT(packet.normal, 400u) << "the others take the room meanwhile";
+        ASSERT_GT(packet.normal, 400u) << "the other kinds use the room meanwhile";
     }
     Sum sum;
     for (int i = 0; i < 40; ++i) {
@@ -205,7 +203,7 @@ TEST(Scheduler, CreditIsBounded) {
     EXPECT_GE(sum.normal, 40 * kRoom / 4.0 - 4 * kMaxDatagramBytes);
 }
 
-// Goal: a payload that takes the whole room of a packet pays in the ones after it.
+// Goal: a payload that uses the whole room of a packet gets less in later packets.
 TEST(Scheduler, OverdraftsArePaidBack) {
     Load load;
     load.overdraws = true;
@@ -223,9 +221,9 @@ TEST(Scheduler, OverdraftsArePaidBack) {
         packet = load.packet(kRoom);
         EXPECT_TRUE(packet.payload > 0 || packet.urgent + packet.normal > kRoom - 400);
     }
-    EXPECT_GE(without, 2) << "a third of the bytes: one packet of three";
+    EXPECT_GE(without, 2) << "messages get a third of the bytes: one packet of three";
     EXPECT_LE(without, 4);
-    // A payload that said it waits and then had nothing keeps no debt.
+    // A handler that has no payload when it is asked has no debt afterwards.
     load.scheduler.payload_took(0);
     Load fresh;
     fresh.top_up(Weight::normal);
@@ -233,7 +231,7 @@ TEST(Scheduler, OverdraftsArePaidBack) {
     EXPECT_GE(share, kMinPayloadBytes);
 }
 
-// Goal: a message that was lost with its packet twice is not tried beside a payload again.
+// Goal: a message that was lost twice is not sent beside a payload again.
 TEST(Scheduler, AMessageLostTwiceGetsAPacketWithoutPayload) {
     Load load;
     const std::string text(300, 'm');
@@ -243,7 +241,7 @@ TEST(Scheduler, AMessageLostTwiceGetsAPacketWithoutPayload) {
         for (int i = 0; i < 5 && carried == SendQueue::kNone; ++i) {
             const Load::Outcome packet = load.packet(kMinPayloadBytes);
             carried = packet.carried;
-            EXPECT_TRUE(carried == SendQueue::kNone || packet.payload > 0) << "there is room for both";
+            EXPECT_TRUE(carried == SendQueue::kNone || packet.payload > 0) << "the packet has room for both";
         }
         ASSERT_NE(carried, SendQueue::kNone);
         load.queue.on_fate(carried, false);
@@ -258,10 +256,10 @@ TEST(Scheduler, AMessageLostTwiceGetsAPacketWithoutPayload) {
     }
     EXPECT_EQ(without, 1);
     EXPECT_LE(with, 3);
-    EXPECT_GT(load.packet(kMinPayloadBytes).payload, 0u) << "and the state goes on";
+    EXPECT_GT(load.packet(kMinPayloadBytes).payload, 0u) << "state continues";
 }
 
-// Goal: those messages share as others do, where there are many of them.
+// Goal: many such messages share the bytes as others do.
 TEST(Scheduler, MessagesThatNeedPacketsOfTheirOwnShareWithState) {
     Load load;
     const std::string text(400, 'm');

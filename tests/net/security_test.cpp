@@ -1,5 +1,4 @@
-// What strangers can and cannot do to sealed connections, packet by packet. Suites are named after what
-// is attacked.
+// What strangers can and cannot do to sealed connections. The test delivers each packet itself.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +15,7 @@ using Datagram = std::vector<std::byte>;
 const Address kClient = Address::ipv4(10, 0, 0, 1, 1000);
 const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 
-/// A host and a client with their datagrams in our hands.
+/// A host and a client whose datagrams the test delivers.
 struct Table {
     explicit Table(const HostConfig& host_with = host_config(),
                    const ClientConfig& client_with = client_config())
@@ -46,7 +45,7 @@ struct Table {
         const Datagram exact(bytes);
         client.receive(kServer, exact, now);
     }
-    /// Passes everything on until both are silent.
+    /// Delivers all datagrams until both sides are silent.
     void settle() {
         while (!from_host.sent.empty() || !from_client.sent.empty()) {
             if (!from_client.sent.empty()) to_host(take(from_client));
@@ -77,7 +76,7 @@ struct Table {
     Client client;
 };
 
-/// Every truncation and every flipped bit of `whole`, one after the other, exactly sized.
+/// Calls fn with every truncation of `whole` and with every flipped bit, in buffers of exact size.
 template <class Fn>
 void for_each_damage(const Datagram& whole, Fn&& fn) {
     for (std::size_t size = 0; size < whole.size(); ++size)
@@ -89,12 +88,13 @@ void for_each_damage(const Datagram& whole, Fn&& fn) {
     }
 }
 
-// Goal: no damage to a handshake packet brings anybody in or keeps anybody out; then the packet itself works.
+// Goal: no damaged handshake packet connects a client or keeps one out; the undamaged packet works
+// afterwards.
 TEST(Security, DamagedHandshakePacketsChangeNothing) {
     Table table;
     table.connect();
     const Datagram request = table.take(table.from_client);
-    // Damage to a request makes it another's, or nobody's.
+    // A damaged request is another request, or invalid.
     const auto try_request = [&](const Datagram& bytes) {
         const std::uint64_t before = table.host_drops();
         table.to_host(bytes);
@@ -105,13 +105,13 @@ TEST(Security, DamagedHandshakePacketsChangeNothing) {
     for_each_damage(request, try_request);
     table.to_host(request);
     const Datagram cookie = table.take(table.from_host);
-    // Damage to a cookie makes the client try in vain.
+    // With a damaged cookie the client's connect is refused.
     for_each_damage(cookie, [&](const Datagram& bytes) {
         table.to_client(bytes);
         ASSERT_EQ(table.client.state(), Client::State::connecting);
     });
     table.from_client.sent.clear();
-    while (table.from_client.sent.size() < 40) {  // its turn comes among theirs
+    while (table.from_client.sent.size() < 40) {  // the genuine cookie is tried among the damaged ones
         table.to_client(cookie);
         table.now += 10ms;
         table.client.flush(table.now);
@@ -134,7 +134,7 @@ TEST(Security, DamagedHandshakePacketsChangeNothing) {
         ASSERT_TRUE(table.host.is_idle());
     };
     for_each_damage(connect, try_connect);
-    // Again, byte by byte, when there are attempts left: it is the tag that stops it.
+    // Again for each byte, while attempts are allowed: the tag is wrong.
     for (std::size_t byte = 1; byte < connect.size(); byte += byte < 70 ? 1 : 37) {
         table.now += 100ms;
         Datagram damaged = connect;
@@ -163,7 +163,7 @@ TEST(Security, DamagedHandshakePacketsChangeNothing) {
     EXPECT_EQ(table.at_client.connects.size(), 1u);
 }
 
-// Goal: no damage to a packet of a connection, sealed or insecure, changes anything but a counter.
+// Goal: a damaged packet of a connection, sealed or insecure, changes only a counter.
 TEST(Security, DamagedPacketsChangeNothing) {
     for (const bool is_sealed : {true, false}) {
         SCOPED_TRACE(is_sealed);
@@ -183,7 +183,7 @@ TEST(Security, DamagedPacketsChangeNothing) {
                 const std::uint64_t before = table.host_drops();
                 table.to_host(bytes);
                 ASSERT_EQ(table.host_drops(), before + 1);
-                // Damage to the connection id makes it a packet of a connection that is not there.
+                // With a damaged connection id it is a packet of an unknown connection.
                 while (!table.from_host.sent.empty())
                     ASSERT_EQ(read_kind(table.take(table.from_host)[0]), PacketKind::reset);
                 ASSERT_TRUE(table.at_host.payloads.empty() && table.at_host.messages.empty());
@@ -219,17 +219,17 @@ TEST(Security, ReflectedReplayedAndForeignPacketsAreDropped) {
     const PeerId peer = table.at_host.newest;
     ASSERT_TRUE(table.host.is_connected(peer) && other.host.is_connected(other.at_host.newest));
 
-    // The server's own packet, sent back to it.
+    // The server's own packet, reflected.
     table.at_host.send(table.host, peer, as_bytes("state"), table.now);
     const Datagram state = table.take(table.from_host);
     const std::uint64_t before = table.host_drops();
     table.to_host(state);
     EXPECT_EQ(table.host_drops(), before + 1);
-    // A packet of another connection with the same numbers.
+    // A packet of another connection with the same packet numbers.
     other.at_host.send(other.host, other.at_host.newest, as_bytes("other"), other.now);
     table.to_client(other.take(other.from_host));
     EXPECT_TRUE(table.at_client.payloads.empty());
-    // Handshake packets again: the live connection does not notice.
+    // Repeated handshake packets do not affect the connection.
     table.to_client(answer);
     table.to_host(connect);
     table.to_host(request);
@@ -241,8 +241,8 @@ TEST(Security, ReflectedReplayedAndForeignPacketsAreDropped) {
     EXPECT_TRUE(table.at_client.disconnects.empty());
 }
 
-// A cookie lives for some seconds; a connect replayed with it gets no further than "pending".
-TEST(Security, AReplayedConnectReachesNobody) {
+// A cookie is valid for some seconds. A connect replayed in this time only makes a pending handshake.
+TEST(Security, AReplayedConnectConnectsNobody) {
     Table table;
     table.connect();
     table.to_host(table.take(table.from_client));
@@ -256,7 +256,7 @@ TEST(Security, AReplayedConnectReachesNobody) {
     table.host.update(table.now);
     ASSERT_TRUE(table.host.is_idle());
     table.to_host(connect);
-    EXPECT_NE(table.take(table.from_host), answer) << "the same keys must not come twice";
+    EXPECT_NE(table.take(table.from_host), answer) << "the same keys must not be used twice";
     EXPECT_EQ(table.host.peer_count(), 0u);
     table.now += 6s;
     table.host.update(table.now);
@@ -270,7 +270,7 @@ TEST(Security, ForgedDisconnectsAreDropped) {
     const PeerId peer = table.at_host.newest;
     table.at_host.send(table.host, peer, as_bytes("state"), table.now);
     Datagram forged = table.take(table.from_host);
-    forged[0] = std::byte(0xB0) | (forged[0] & std::byte(7));  // a data packet made a disconnect
+    forged[0] = std::byte(0xB0) | (forged[0] & std::byte(7));  // a data packet changed to a disconnect
     table.to_client(forged);
     std::mt19937 random(1);
     for (int i = 0; i < 1000; ++i) {
@@ -281,8 +281,9 @@ TEST(Security, ForgedDisconnectsAreDropped) {
     EXPECT_EQ(table.client.stats(table.client.server()).drops[Drop::bad_tag], 1001u);
 }
 
-// A hint against a cookie: the server answers, so it is believed after half the time of an attempt.
-TEST(Security, AClientOfAnotherServerIsToldInTheEnd) {
+// The server sends a cookie and an unauthenticated refusal, which the client believes after half of its
+// timeout.
+TEST(Security, AClientWithAnotherServersKeyIsToldInTheEnd) {
     HostConfig config = host_config();
     config.key = Key(seed_of(99));
     Table table(config);
@@ -315,7 +316,7 @@ TEST(Security, SealedAndInsecureDoNotMix) {
     EXPECT_TRUE(both.host.is_connected(both.at_host.newest));
 }
 
-// Who can see requests can forge hints, but a server that answers is believed.
+// An attacker who sees requests can forge refusals, but an authentic answer of the server counts more.
 TEST(Security, ForgedHintsDoNotKeepAClientOut) {
     for (const DisconnectReason reason : {DisconnectReason::refused_protocol, DisconnectReason::refused_key,
                                           DisconnectReason::refused_security}) {
@@ -335,7 +336,7 @@ TEST(Security, ForgedHintsDoNotKeepAClientOut) {
     }
 }
 
-TEST(Security, HandshakesAreRationed) {
+TEST(Security, HandshakesPerSecondAreLimited) {
     HostConfig config = host_config();
     config.max_handshakes_per_s = 200;
     config.max_peers = 1000;
@@ -353,15 +354,15 @@ TEST(Security, HandshakesAreRationed) {
     const auto tried = [&] { return table.host.endpoint_stats().drops[Drop::bad_tag]; };
     for (std::uint64_t nonce = 1; nonce <= 1000; ++nonce) knock(kClient, nonce, nonsense);
     EXPECT_GE(tried(), 16u);
-    EXPECT_LE(tried(), 120u) << "of one machine, without a slice before this one";
+    EXPECT_LE(tried(), 120u) << "limit of one machine without handshakes before";
     const std::uint64_t before = tried();
     Address many = kClient;
     for (std::uint8_t machine = 10; machine < 200; ++machine) {
         many.ip[2] = machine;
         knock(many, machine, nonsense);
     }
-    EXPECT_GE(tried(), before + 15) << "others have half of all, at least";
-    // Once the load is known, what is tried is as the limit says: 200 a second.
+    EXPECT_GE(tried(), before + 15) << "at least half are for other machines";
+    // Once the load is known, the limit is exact: 200 per second.
     for (int slice = 0; slice < 50; ++slice) {
         if (slice == 10) many.ip[3] = 1;
         table.now += 100ms;
@@ -377,8 +378,8 @@ TEST(Security, HandshakesAreRationed) {
     EXPECT_LE(in_five_seconds, 1600u);
 }
 
-// Goal: keys that turn every few packets, in both directions, under every fault of a path.
-TEST(Security, KeysTurnWhileEverythingArrives) {
+// Goal: key updates every few packets, in both directions, work with all faults of a path.
+TEST(Security, KeyUpdatesLoseNothing) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         SCOPED_TRACE(seed);
         HostConfig for_host = host_config(seed);
@@ -432,7 +433,7 @@ TEST(Security, AConnectionEndsWhenItsNumbersAreUsedUp) {
     EXPECT_EQ(ConnectionConfig{}.max_packets, 1ull << 48);
 }
 
-// One seed reproduces a run, byte for byte; another one repeats nothing.
+// The same seed gives the same bytes; another seed gives different ones.
 TEST(Security, ASeedReproducesTheBytes) {
     const auto bytes_of = [](std::uint64_t seed) {
         Table table(host_config(seed), client_config(seed));
@@ -456,8 +457,8 @@ TEST(Security, ASeedReproducesTheBytes) {
 }
 
 #ifdef NDEBUG
-// With asserts it stops the program and says where; without them nobody plays unprotected by mistake.
-TEST(Security, AForgottenKeyMeansNoConnection) {
+// With asserts the program stops; without them no connection is made without protection.
+TEST(Security, AMissingKeyPreventsConnections) {
     ClientConfig keyless = client_config();
     keyless.server_key = {};
     Table client_forgot(host_config(), keyless);
@@ -477,7 +478,7 @@ TEST(Security, AForgottenKeyMeansNoConnection) {
     EXPECT_EQ(host_forgot.at_client.last_reason, DisconnectReason::refused_key);
 }
 
-TEST(Security, AForgottenSeedMeansNoConnection) {
+TEST(Security, AMissingSeedPreventsConnections) {
     for (const bool is_sealed : {true, false}) {
         ClientConfig client_with = is_sealed ? client_config() : insecure(client_config());
         HostConfig host_with = is_sealed ? host_config() : insecure(host_config());
@@ -500,7 +501,7 @@ TEST(Security, AForgottenSeedMeansNoConnection) {
         EXPECT_TRUE(host_forgot.host.is_idle());
     }
 }
-// One config, or a copy of it, used twice would repeat keys.
+// Two endpoints with the same seed would use the same keys.
 TEST(Security, ASecondEndpointOfOneConfigHasNoSeed) {
     const HostConfig config = host_config();
     const HostConfig copy = config;
@@ -515,7 +516,7 @@ TEST(Security, ASecondEndpointOfOneConfigHasNoSeed) {
     EXPECT_EQ(table.client.state(), Client::State::connected);
 }
 #else
-TEST(Security, AForgottenSeedStopsTheProgram) {
+TEST(Security, AMissingSeedStopsTheProgram) {
     HostConfig host_with = host_config();
     host_with.seed = OneTimeSeed();
     Wire wire;

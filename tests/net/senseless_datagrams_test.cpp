@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Goal: nothing changes but counters, and when all have left, nothing is left.
+// Goal: only counters change, and when all clients have left, no state is left.
 TEST(Attacks, RepeatedReflectedDamagedAndInventedDatagramsChangeNothing) {
     for (std::uint64_t seed = 30; seed < 34; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);

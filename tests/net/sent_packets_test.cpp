@@ -11,17 +11,17 @@
 namespace shoal::net {
 namespace {
 
-// A packet that was sent on the former path says nothing about the present one.
-TEST(SentPackets, LateAcksOfAFormerPathAreNoNews) {
+// A late ack of a packet on the former path must not be used for the present path.
+TEST(SentPackets, LateAcksOfAFormerPathAreNotReported) {
     for (const bool moves : {false, true}) {
         SentPackets sent(1, 128);
         ConnectionStats stats;
         for (int i = 0; i < 6; ++i) sent.sent_tracked({}, 100, 1s, stats);
-        sent.acknowledge({true, 6, 0b01111, 0us}, 2s, stats);  // all but the first
+        sent.acknowledge({true, 6, 0b01111, 0us}, 2s, stats);  // all except the first
         SentPackets::News news;
         int fates = 0;
         while (sent.next_news(news)) fates += 1;
-        EXPECT_EQ(fates, 6) << "the first one as lost";
+        EXPECT_EQ(fates, 6) << "the first one is lost";
         if (moves) sent.restart(stats);
         sent.acknowledge({true, 6, 0b11111, 0us}, 3s, stats);
         EXPECT_EQ(sent.next_news(news), !moves);
@@ -29,19 +29,19 @@ TEST(SentPackets, LateAcksOfAFormerPathAreNoNews) {
     }
 }
 
-// Goal: each tracked packet is settled once, in the order of numbers within a call; delivered exactly if
-// acked before it was settled as lost; lost at once when three later tracked ones are acked.
-// Method: random sends, numbers left out, random subsets acked; the model keeps sets and recomputes
-// everything.
+// Goal: each tracked packet has one fate, in the order of numbers within a call; delivered exactly if its ack
+// arrives before it is declared lost; lost at once when three later tracked packets are acknowledged.
+// Method: random sends, skipped numbers, random subsets acknowledged; the model computes everything from
+// sets.
 TEST(SentPackets, MatchesSetModel) {
     for (std::uint32_t seed = 1; seed <= 60; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937_64 random(seed);
         const std::uint64_t first = seed % 3 == 0 ? 65'530 : seed % 3 == 1 ? 1 : (1ull << 32) - 20;
-        SentPackets sent(first, 128);  // more than one ack names
+        SentPackets sent(first, 128);  // more than one ack can name
         ConnectionStats stats;
         std::set<std::uint64_t> open, tracked, acked, arrived, reported_lost;
-        std::uint64_t left_out = 0;  // the last one
+        std::uint64_t left_out = 0;  // the last skipped number
         Time now = 1s;
         const auto drain = [&](const std::set<std::uint64_t>& expect_delivered,
                                const std::set<std::uint64_t>& expect_lost) {
@@ -50,7 +50,7 @@ TEST(SentPackets, MatchesSetModel) {
             std::set<std::uint64_t> delivered, lost;
             while (sent.next_news(packet)) {
                 if (packet.is_late) {
-                    ASSERT_EQ(previous, 0u) << "late acks come before the fates";
+                    ASSERT_EQ(previous, 0u) << "late acks are reported before the fates";
                     ASSERT_TRUE(packet.fate.delivered);
                     ASSERT_EQ(reported_lost.erase(packet.fate.number), 1u);
                     continue;
@@ -87,7 +87,7 @@ TEST(SentPackets, MatchesSetModel) {
             }
             ASSERT_EQ(stats.bytes_in_flight, open.size() * 100);
             if (random() % 4 != 0 || arrived.empty()) continue;
-            // An ack as some receiver could have sent it, perhaps a while ago.
+            // An ack that a receiver can have sent, perhaps some time ago.
             auto at = std::prev(arrived.end());
             for (std::uint64_t back = random() % 4; back > 0 && at != arrived.begin(); --back) --at;
             Acks acks;
@@ -119,7 +119,7 @@ TEST(SentPackets, MatchesSetModel) {
             }
             drain(delivered, lost);
             if (HasFatalFailure()) return;
-            // What is lost in the model can still arrive: late acks.
+            // Packets that are lost in the model can still arrive: late acks.
         }
         const std::set<std::uint64_t> rest = open;
         sent.lose_all(stats);
@@ -145,8 +145,8 @@ TEST(SentPackets, AcksOfPacketsNeverSentAreImplausible) {
     EXPECT_FALSE(sent.plausible(acks));
 }
 
-// Goal: an ack that names a number which was left out is implausible, wherever it names it, and no other is.
-TEST(SentPackets, AcksOfNumbersLeftOutAreImplausible) {
+// Goal: an ack that names a skipped number anywhere is implausible, and no other ack is.
+TEST(SentPackets, AcksOfSkippedNumbersAreImplausible) {
     for (const std::uint64_t first :
          std::initializer_list<std::uint64_t>{1, 65'470, (1ull << 32) - 70, 1ull << 62}) {
         SCOPED_TRACE(first);
@@ -169,7 +169,8 @@ TEST(SentPackets, AcksOfNumbersLeftOutAreImplausible) {
             EXPECT_FALSE(sent.plausible(ack(skipped, 0)));
             const std::uint64_t newest = skipped + behind;
             if (behind > 64) {
-                EXPECT_TRUE(sent.plausible(ack(newest, ~0ull))) << behind << ": too far back to be named";
+                EXPECT_TRUE(sent.plausible(ack(newest, ~0ull)))
+                    << behind << ": too old for an ack to name it";
                 continue;
             }
             const std::uint64_t bit = 1ull << (behind - 1);
@@ -178,7 +179,7 @@ TEST(SentPackets, AcksOfNumbersLeftOutAreImplausible) {
             EXPECT_TRUE(sent.plausible(ack(newest, ~bit))) << behind;
             EXPECT_TRUE(sent.plausible(ack(newest, 0))) << behind;
         }
-        // Of several the last two are known.
+        // Of several skipped numbers the last two are known.
         const std::uint64_t second = sent.next_number();
         sent.skip();
         sent.sent_tracked({}, 1, 1s, stats);
@@ -190,8 +191,8 @@ TEST(SentPackets, AcksOfNumbersLeftOutAreImplausible) {
     }
 }
 
-// A number left out is neither lost nor delivered, and holds nothing up.
-TEST(SentPackets, NumbersLeftOutHaveNoFate) {
+// A skipped number is neither lost nor delivered, and delays nothing.
+TEST(SentPackets, SkippedNumbersHaveNoFate) {
     SentPackets sent(1, 32);
     ConnectionStats stats;
     for (int i = 0; i < 100; ++i) {
@@ -204,7 +205,7 @@ TEST(SentPackets, NumbersLeftOutHaveNoFate) {
         Acks acks;
         acks.present = true;
         acks.newest = static_cast<std::uint16_t>(before + 2);
-        acks.bits = 2;  // of the one before the gap
+        acks.bits = 2;  // the one before the skipped number
         sent.acknowledge(acks, at + 50ms, stats);
         SentPackets::News news;
         ASSERT_TRUE(sent.next_news(news));
@@ -254,8 +255,8 @@ TEST(SentPackets, OvertakenPacketsAreLostAfterAnEighthOfARoundTripMore) {
     EXPECT_EQ(stats.packets_lost, 1u);
 }
 
-// A packet that timed out was not overtaken: silence does not widen the wait for packets out of order.
-TEST(SentPackets, ATimeoutTeachesNothingAboutTheOrder) {
+// A packet that timed out was not overtaken, so it does not lengthen the wait for reordered packets.
+TEST(SentPackets, ATimeoutDoesNotCountAsReordering) {
     SentPackets sent(1, 32);
     ConnectionStats stats;
     sent.sent_tracked({}, 1, 1s, stats);
@@ -272,9 +273,9 @@ TEST(SentPackets, ATimeoutTeachesNothingAboutTheOrder) {
     EXPECT_EQ(stats.packets_lost, 2u);
 }
 
-// After a jump of the round trip every packet is declared lost before its ack comes. Goal: the acks that
-// come late still teach the new round trip, and the next packet is waited for.
-TEST(SentPackets, Rule33LateAcksMeasure) {
+// After a jump of the round trip every packet is declared lost before its ack arrives. Goal: the late acks
+// still measure the new round trip, and the next packet is not declared lost too early.
+TEST(SentPackets, Rule33LateAcksAreMeasured) {
     SentPackets sent(1, 32);
     ConnectionStats stats;
     sent.sent_tracked({}, 1, 1s, stats);
@@ -293,7 +294,7 @@ TEST(SentPackets, Rule33LateAcksMeasure) {
     EXPECT_EQ(news.fate.number, 2u);
     EXPECT_EQ(news.fate.rtt, 800ms);
     EXPECT_EQ(news.sent, 2s);
-    EXPECT_FALSE(sent.next_news(news)) << "its fate stays lost";
+    EXPECT_FALSE(sent.next_news(news)) << "its fate does not change";
     EXPECT_GT(2 * sent.retransmission_timeout(stats), 800ms);
 }
 
@@ -304,7 +305,7 @@ TEST(SentPackets, Rule33TimeoutsBackOffAndAreBounded) {
     sent.sent_tracked({}, 1, 1s, stats);
     sent.acknowledge(acks_of(1, ~0ull), 1s + 100ms, stats);
     const Duration timeout = sent.retransmission_timeout(stats);
-    EXPECT_EQ(timeout, 350ms);  // 100 ms, four times half of it, 50 ms
+    EXPECT_EQ(timeout, 350ms);  // 100 ms, 4 x 50 ms of jitter, 50 ms
     Time now = 2s;
     for (const Duration expected : {700ms, 1'400ms, 2'800ms, 3'000ms, 3'000ms}) {
         sent.sent_tracked({}, 1, now, stats);
@@ -312,7 +313,7 @@ TEST(SentPackets, Rule33TimeoutsBackOffAndAreBounded) {
         now += 2 * sent.retransmission_timeout(stats);
         sent.update(now, stats);
         EXPECT_EQ(sent.retransmission_timeout(stats), expected)
-            << "two packets that time out together count once";
+            << "two packets that time out together back off once";
         EXPECT_EQ(sent.answer_timeout(stats), timeout);
         now += 1ms;
     }
@@ -321,14 +322,14 @@ TEST(SentPackets, Rule33TimeoutsBackOffAndAreBounded) {
     sent.sent_tracked({}, 1, now, stats);
     sent.acknowledge(acks_of(newest, 0), now + 100ms, stats);
     EXPECT_LE(sent.retransmission_timeout(stats), timeout);
-    // A pause of eight seconds is measured as such, and does not make a timeout of 16.
+    // A pause of eight seconds is measured, and does not make a timeout of 16 s.
     sent.sent_tracked({}, 1, now, stats);
     sent.acknowledge(acks_of(newest + 1, 0), now + 8s, stats);
     EXPECT_EQ(sent.retransmission_timeout(stats), 3s);
 }
 
-// A sample that took, at least in part, the path before a move would teach a wrong round trip.
-TEST(SentPackets, PacketsFromBeforeAMoveDoNotMeasure) {
+// The round trip of a packet sent before a move is, at least in part, that of the former path.
+TEST(SentPackets, PacketsFromBeforeAMoveAreNotMeasured) {
     SentPackets sent(1, 32);
     ConnectionStats stats;
     sent.sent_tracked({}, 1, 1s, stats);
@@ -338,9 +339,9 @@ TEST(SentPackets, PacketsFromBeforeAMoveDoNotMeasure) {
     sent.acknowledge(acks_of(1, ~0ull), 1s + 400ms, stats);
     EXPECT_EQ(stats.rtt, 0ms);
     EXPECT_EQ(stats.packets_delivered, 1u);
-    sent.update(10s, stats);  // the second one is lost
+    sent.update(10s, stats);  // the second packet is lost
     sent.acknowledge(acks_of(2, ~0ull), 10s, stats);
-    EXPECT_EQ(stats.rtt, 0ms) << "nor do late acks";
+    EXPECT_EQ(stats.rtt, 0ms) << "late acks are not measured, either";
     sent.sent_tracked({}, 1, 11s, stats);
     sent.acknowledge(acks_of(3, ~0ull), 11s + 48ms, stats);
     EXPECT_EQ(stats.rtt, 48ms);
@@ -356,8 +357,8 @@ TEST(SentPackets, TheLastAckBitCounts) {
     }
 }
 
-// The end of a connection says nothing about the path.
-TEST(SentPackets, LosingAllLeavesTheLossEstimate) {
+// The packets lost at the end of a connection were not lost by the path.
+TEST(SentPackets, TheEndOfAConnectionDoesNotChangeTheLossEstimate) {
     SentPackets sent(1, 32);
     ConnectionStats stats;
     for (int i = 0; i < 20; ++i) sent.sent_tracked({}, 1, 1s, stats);
@@ -369,9 +370,10 @@ TEST(SentPackets, LosingAllLeavesTheLossEstimate) {
     EXPECT_EQ(stats.loss, loss);
 }
 
-// Goal: where the path changes the order, only the first packet that comes late is taken for lost; ten
-// seconds after the last one the wait is short again. Method: pairs, the second 30 ms ahead of the first.
-TEST(SentPackets, WhatCameLateOnceIsWaitedFor) {
+// Goal: on a path that reorders packets, only the first late packet is declared lost. Ten seconds after the
+// last one the wait is short again.
+// Method: pairs of packets; the second arrives 30 ms before the first.
+TEST(SentPackets, ReorderedPacketsAreWaitedForAfterTheFirst) {
     SentPackets sent(1, 32);
     ConnectionStats stats;
     const auto pair = [&](Time at) {
@@ -381,13 +383,13 @@ TEST(SentPackets, WhatCameLateOnceIsWaitedFor) {
         sent.acknowledge(acks_of(newest, ~1ull), at + 100ms, stats);
         sent.update(at + 129ms, stats);
         Acks late = acks_of(newest, ~0ull);
-        late.delay = 30ms;  // since the newest came, as peers say it
+        late.delay = 30ms;  // since the newest one arrived
         sent.acknowledge(late, at + 130ms, stats);
     };
     pair(1s);
     EXPECT_EQ(stats.packets_lost, 1u);
     EXPECT_EQ(stats.late_acks, 1u);
-    EXPECT_LT(stats.loss, 0.01);  // nor was it, after all
+    EXPECT_LT(stats.loss, 0.01);  // the first one was not lost, either
     pair(2s);
     pair(10s);
     EXPECT_EQ(stats.packets_lost, 1u);
@@ -411,13 +413,13 @@ TEST(SentPackets, AckDelayIsNotRoundTripTime) {
     EXPECT_EQ(stats.rtt, 50ms);
     EXPECT_EQ(stats.min_rtt, 50ms);
     EXPECT_LT(stats.jitter, 1ms);
-    // Nor can a lie about it make the path shorter than it ever was.
+    // A wrong ack delay cannot make the round trip shorter than it ever was.
     sent.sent_tracked({}, 1, 100s, stats);
     acks.newest = 51;
     acks.delay = 60ms;
     sent.acknowledge(acks, 100s + 51ms, stats);
     EXPECT_EQ(stats.latest_rtt, 50ms);
-    // A path a little faster than the fastest sample is no slow one: all that is not delay is its own.
+    // The same for an ack delay that is only a little too large.
     sent.sent_tracked({}, 1, 101s, stats);
     acks.newest = 52;
     acks.delay = 30ms;

@@ -5,7 +5,7 @@
 namespace shoal::net {
 namespace {
 
-TEST(ServerKey, TextComesBackAndNothingElseIsAKey) {
+TEST(ServerKey, TextIsReadAsItWasWrittenAndNothingElseIsAKey) {
     Key key;
     for (std::size_t i = 0; i < kKeyBytes; ++i) key.bytes()[i] = std::byte(17 * i + 3);
     const std::string text = to_text(public_key(key));
@@ -30,14 +30,14 @@ TEST(ServerKey, TextComesBackAndNothingElseIsAKey) {
     }
 }
 
-// Computed by another library.
+// The expected value was computed with another library.
 TEST(ServerKey, PublicHalfIsThatOfCurve25519) {
     const auto key = parse_private_key("0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20");
     ASSERT_TRUE(key);
     EXPECT_EQ(to_text(public_key(*key)), "07a37cbc142093c8b755dc1b10e86cb426374ad16aa853ed0bdfc0b2b86d1c7c");
 }
 
-TEST(ServerKey, MissingIsAllZero) {
+TEST(ServerKey, AMissingKeyIsAllZero) {
     EXPECT_TRUE(is_missing(Key()));
     EXPECT_TRUE(is_missing(PublicKey{}));
     for (std::size_t i = 0; i < kKeyBytes; ++i) {

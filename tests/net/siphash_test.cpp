@@ -7,7 +7,7 @@
 namespace shoal::net {
 namespace {
 
-// The reference vectors: key 00 01 .. 0f, message 00 01 .. of growing length.
+// The reference vectors: key 00 01 .. 0f, messages 00 01 .. of rising length.
 TEST(SipHash, MatchesReferenceVectors) {
     constexpr SipKey kKey{0x0706050403020100, 0x0F0E0D0C0B0A0908};
     constexpr std::uint64_t kExpected[] = {

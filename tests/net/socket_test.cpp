@@ -23,7 +23,7 @@ Time real_now() {
     return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-/// The one place with real sockets and real time: a whole session over loopback.
+/// A whole session over loopback, with real sockets and real time.
 void talk(const Address& bind_server, const Address& reach_server, const Address& bind_client) {
     Result<Socket> server_socket = Socket::open(bind_server);
     ASSERT_TRUE(server_socket) << describe(server_socket.error());
@@ -82,13 +82,13 @@ TEST(Socket, TalksOverIpv4) {
 TEST(Socket, TalksOverIpv6) {
     const Address loopback = Address::parse("[::1]:0").value();
     if (has_ipv6()) return talk(loopback, loopback, Address::any(0));
-    EXPECT_NE(Socket::open(loopback).error(), NetError::none);  // a reason, not a crash
+    EXPECT_NE(Socket::open(loopback).error(), NetError::none);  // an error, not a crash
 }
 
 TEST(Socket, DualStackServesIpv4) {
     const Address loopback = Address::ipv4(127, 0, 0, 1, 0);
     if (has_ipv6()) return talk(Address::any(0), loopback, Address::any_ipv4(0));
-    talk(Address::any_ipv4(0), loopback, Address::any_ipv4(0));  // what a server falls back to
+    talk(Address::any_ipv4(0), loopback, Address::any_ipv4(0));  // as a server without IPv6
 }
 
 TEST(Socket, ErrorsAreResults) {
@@ -123,7 +123,7 @@ Address address_of(const Socket& socket) {
     return socket.local_address().value();
 }
 
-TEST(Socket, CutsWhatIsTooLongAndTakesWhatIsEmpty) {
+TEST(Socket, CutsLongDatagramsAndReceivesEmptyOnes) {
     Socket from = open_socket(), to = open_socket();
     const std::array<std::byte, 20> bytes{std::byte{1}};
     from.send(address_of(to), bytes);
@@ -145,10 +145,10 @@ TEST(Socket, CutsWhatIsTooLongAndTakesWhatIsEmpty) {
     EXPECT_EQ(to.stats().bytes_received, 20u);
 }
 
-// A server that is gone answers each datagram with an ICMP error. Other peers must not suffer.
+// A closed port answers each datagram with an ICMP error. Other peers must not be affected.
 TEST(Socket, SurvivesClosedPorts) {
     Socket socket = open_socket(), peer = open_socket();
-    const Socket holder = open_socket();  // keeps the port, and takes nothing
+    const Socket holder = open_socket();  // keeps the port and receives nothing
     const Address closed = address_of(holder);
 #ifdef __linux__
     sockaddr_in nobody{};
@@ -158,7 +158,7 @@ TEST(Socket, SurvivesClosedPorts) {
     ASSERT_EQ(
         connect(static_cast<int>(holder.handle()), reinterpret_cast<const sockaddr*>(&nobody), sizeof nobody),
         0);
-    const int on = 1;  // Linux says nothing to sockets that do not ask
+    const int on = 1;  // Linux reports errors only if asked
     ASSERT_EQ(setsockopt(static_cast<int>(socket.handle()), IPPROTO_IP, IP_RECVERR, &on, sizeof on), 0);
 #endif
     std::array<std::byte, 4> bytes{};
@@ -202,8 +202,8 @@ TEST(Socket, CountsEachReasonNotToSend) {
 }
 
 #ifdef __linux__
-// UDP over loopback never fills the sender's buffer. So the socket's descriptor becomes a stream, for which
-// Linux ignores the address, and which nobody reads.
+// UDP over loopback never fills the sender's buffer. So the descriptor is replaced by a stream that nobody
+// reads; Linux ignores the address of a stream.
 TEST(Socket, AFullBufferBlocksNobodyAndIsCounted) {
     const int listener = ::socket(AF_INET, SOCK_STREAM, 0), stream = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in at{};
@@ -229,7 +229,7 @@ TEST(Socket, AFullBufferBlocksNobodyAndIsCounted) {
     EXPECT_EQ(socket.stats().sent, sent);
     EXPECT_EQ(socket.stats().send_blocked, 2u);
     EXPECT_EQ(send_dropped(socket), 2u);
-    // Once there is room again it goes on.
+    // When there is room again, it sends.
     std::vector<std::byte> drain(1 << 16);
     pollfd writable{stream, POLLOUT, 0};
     while (::poll(&writable, 1, 0) == 0) ASSERT_GT(::read(reader, drain.data(), drain.size()), 0);
@@ -238,8 +238,8 @@ TEST(Socket, AFullBufferBlocksNobodyAndIsCounted) {
 }
 #endif
 
-// What the other side does not fetch in time is lost without a trace: nobody blocks, nothing fails.
-TEST(Socket, FullReceiverLosesQuietly) {
+// Datagrams that the receiver does not read in time are lost: no call blocks or fails.
+TEST(Socket, AFullReceiverLosesDatagramsWithoutAnError) {
     SocketConfig small;
     small.receive_buffer_bytes = 4096;
     Socket from = open_socket(), to = open_socket(small);
@@ -265,7 +265,8 @@ TEST(Socket, BuffersAreAsLargeAsAsked) {
     };
     SocketConfig small, large;
     small.receive_buffer_bytes = small.send_buffer_bytes = 16'384;
-    large.receive_buffer_bytes = large.send_buffer_bytes = UINT32_MAX;  // less, but not an error
+    large.receive_buffer_bytes = large.send_buffer_bytes =
+        UINT32_MAX;  // the system gives less, without an error
     const Socket a = open_socket(small), b = open_socket(large);
     for (const int name : {SO_RCVBUF, SO_SNDBUF}) {
         EXPECT_GE(bytes(a, name), 16'384);
@@ -294,7 +295,7 @@ TEST(Socket, ForbidsFragmentsUnlessAsked) {
 }
 #endif
 
-// One socket for both: an IPv4 sender is seen by its IPv4 address, and can be answered there.
+// With one socket for both, an IPv4 sender has its IPv4 address and can be answered there.
 TEST(Socket, DualStackShowsIpv4AsIpv4) {
     Result<Socket> dual = Socket::open(has_ipv6() ? Address::any(0) : Address::any_ipv4(0));
     ASSERT_TRUE(dual) << describe(dual.error());
@@ -320,7 +321,7 @@ TEST(Socket, DualStackShowsIpv4AsIpv4) {
 }
 
 #ifdef __linux__
-/// Connects the descriptor: from then on Linux drops what comes from any other address.
+/// Connects the descriptor: Linux then drops datagrams from other addresses.
 void connect_to(const Socket& socket, const Address& to) {
     sockaddr_in ipv4{};
     ipv4.sin_family = AF_INET;
@@ -337,7 +338,7 @@ void connect_to(const Socket& socket, const Address& to) {
               0);
 }
 
-/// One datagram there and one back.
+/// Sends a datagram there and one back.
 void ask(Socket& server, Socket& client, const Address& to, Address& from) {
     std::array<std::byte, 3> bytes{};
     ASSERT_EQ(client.try_send(to, bytes), NetError::none);
@@ -350,8 +351,8 @@ void ask(Socket& server, Socket& client, const Address& to, Address& from) {
     EXPECT_EQ(answered, to);
 }
 
-// Goal: a server with several addresses answers from the one that was asked.
-// Method: connected clients, which drop answers from elsewhere; 127.0.0.1 is what the system would choose.
+// Goal: a server with several addresses answers from the address that the client sent to.
+// Method: connected clients, which drop answers from other addresses; the system would choose 127.0.0.1.
 TEST(Socket, WildcardAnswersFromTheAddressThatWasAsked) {
     for (const bool is_dual : {false, true}) {
         if (is_dual && !has_ipv6()) continue;
@@ -369,7 +370,7 @@ TEST(Socket, WildcardAnswersFromTheAddressThatWasAsked) {
             Address from;
             ask(server, client, target, from);
             numbers.push_back(from.local);
-            // A move keeps what the numbers mean.
+            // The local numbers stay valid when the socket is moved.
             Socket moved = std::move(server);
             EXPECT_EQ(moved.try_send(from, std::array<std::byte, 1>{}), NetError::none);
             EXPECT_TRUE(wait_readable(client, 10s));
@@ -382,18 +383,18 @@ TEST(Socket, WildcardAnswersFromTheAddressThatWasAsked) {
     }
 }
 
-TEST(Socket, OneAddressNeedsNoNumber) {
+TEST(Socket, ASocketWithOneAddressIgnoresTheLocalNumber) {
     Socket server = open_socket(), client = open_socket();
     Address from;
     ask(server, client, address_of(server), from);
     EXPECT_EQ(from.local, 0);
-    from.local = 9;  // of another socket
+    from.local = 9;  // a number of another socket
     EXPECT_EQ(server.try_send(from, std::array<std::byte, 1>{}), NetError::none);
 }
 
-// Goal: an address that the machine has lost, and a number that is not the socket's own, cost nothing.
-// Method: a broadcast reaches the dual-stack socket by an address that nothing can be sent from.
-TEST(Socket, AnswersFromElsewhereWhenTheAddressIsNoUse) {
+// Goal: an invalid local number, or one whose address cannot send, is ignored.
+// Method: a broadcast arrives at an address from which nothing can be sent.
+TEST(Socket, AnswersFromAnotherAddressIfTheLocalOneCannotSend) {
     const bool is_dual = has_ipv6();
     Socket server = std::move(Socket::open(is_dual ? Address::any(0) : Address::any_ipv4(0)).value());
     Socket client = open_socket();
@@ -416,8 +417,8 @@ TEST(Socket, AnswersFromElsewhereWhenTheAddressIsNoUse) {
     EXPECT_EQ(send_dropped(server), 0u);
 }
 
-// Goal: the table is bounded; what comes to a further address is answered from where the system likes.
-// Method: 300 addresses of the loopback network; the first 255 have numbers, and keep them.
+// Goal: the table has 255 entries; for further local addresses the system chooses the source address.
+// Method: 300 addresses of the loopback network; the first 255 get numbers and keep them.
 TEST(Socket, RemembersAtMost255Addresses) {
     Socket server = std::move(Socket::open(Address::any_ipv4(0)).value());
     Socket client = open_socket();

@@ -8,7 +8,7 @@
 namespace shoal::net {
 namespace {
 
-// 1,000 bytes: more than one call of any system gives. That a right one fails here has a chance below 2^-50.
+// 1,000 bytes are more than one call of any system returns. A correct source fails with a chance below 2^-50.
 TEST(SystemRandom, FillsEveryByteAnew) {
     std::vector<std::byte> first(1000), second(1000);
     ASSERT_TRUE(fill_random(first));
@@ -20,7 +20,7 @@ TEST(SystemRandom, FillsEveryByteAnew) {
     }
 }
 
-TEST(SystemRandom, TouchesNothingBesideTheSpan) {
+TEST(SystemRandom, WritesNothingOutsideTheSpan) {
     std::vector<std::byte> bytes(300, std::byte{7});
     ASSERT_TRUE(fill_random(std::span(bytes).subspan(10, 280)));
     ASSERT_TRUE(fill_random({}));

@@ -1,4 +1,4 @@
-// Who comes in with a connect token, and who does not. Suites are named after what is attacked.
+// Which clients are accepted with a connect token, and which are not.
 
 #include <gtest/gtest.h>
 
@@ -16,13 +16,13 @@ const Address kServer = Address::ipv4(10, 0, 0, 100, 7777);  // as in World
 const Address kAlice = Address::ipv4(10, 0, 0, 1, 1000);
 const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
 constexpr std::uint64_t kZero_s = 1'700'000'000;  // Unix time at Time zero
-constexpr std::uint64_t kNow_s = kZero_s + 100;   // when a Desk opens
+constexpr std::uint64_t kNow_s = kZero_s + 100;   // Unix time when a Desk is made
 
 Key backend_key() {
     return Key(seed_of(0xBAC));
 }
 
-/// What the backend is asked for. Each token is another one.
+/// Returns a request for a token. Each one is different.
 struct Wish {
     std::uint64_t protocol_id = 0xC0FFEE;
     std::uint64_t expires_s = kNow_s + 30;
@@ -40,18 +40,18 @@ struct Wish {
     }
 };
 
-/// Nobody comes in without a token.
+/// The config of a host that requires tokens.
 HostConfig token_host() {
     HostConfig config = host_config();
     config.tokens.backend_key = backend_key();
     config.tokens.servers = {Address::ipv4(192, 0, 2, 1, 7777), kServer};
     config.tokens.unix_time_s = kZero_s;
-    config.max_pending_per_ip = 60'000;  // as many attempts as we like
+    config.max_pending_per_ip = 60'000;  // no limit in these tests
     config.max_handshakes_per_s = 10'000'000;
     return config;
 }
 
-/// Remembers what the token said.
+/// Stores the contents of the token.
 struct Doorman : Recorder {
     bool on_admit(const Admission& admission, std::string& refusal) override {
         had_token = admission.has_token;
@@ -73,7 +73,7 @@ struct Visit {
     Client client;
 };
 
-/// A host, and visitors whose datagrams are in our hands.
+/// A host, and visitors whose datagrams the test delivers.
 struct Desk {
     explicit Desk(const HostConfig& config = token_host()) : host(config, doorman, wire) {}
 
@@ -96,7 +96,7 @@ struct Desk {
             if (!wire.sent.empty()) visit.client.receive(kServer, take(wire), now);
         }
     }
-    /// Until it is connected or has been told why not.
+    /// Runs until the client is connected or refused.
     void connect(Visit& visit, const ClientToken& token) {
         visit.client.connect(kServer, token, as_bytes("hello"), now);
         finish(visit);
@@ -105,10 +105,10 @@ struct Desk {
         visit.client.flush(now);
         settle(visit);
         if (visit.client.state() == Client::State::connected) return;
-        now += 5s;  // for hints to be believed
+        now += 5s;  // until refusals are believed
         visit.client.update(now);
     }
-    /// Up to its first connect, which is returned.
+    /// Runs to the client's first connect, and returns it.
     Datagram knock(Visit& visit, const ClientToken& token) {
         visit.client.connect(kServer, token, as_bytes("hello"), now);
         visit.client.flush(now);
@@ -146,14 +146,14 @@ TEST(TokenHandshake, ATokenConnectsOnce) {
     EXPECT_EQ(alice.recorder.payloads.size(), 1u);
     EXPECT_EQ(desk.doorman.payloads.size(), 1u);
 
-    // Again from elsewhere, and again by herself.
+    // The same token from another client, and from the same one.
     Visit mallory(kMallory, 71), again(kAlice, 72);
     desk.connect(mallory, token);
     desk.expect_refused(mallory, DisconnectReason::refused_token, "connect token used before");
     desk.connect(again, token);
     desk.expect_refused(again, DisconnectReason::refused_token, "connect token used before");
     EXPECT_EQ(describe(DisconnectReason::refused_token), "refused: no valid connect token");
-    EXPECT_EQ(desk.doorman.admissions, 1) << "the application hears of each token once";
+    EXPECT_EQ(desk.doorman.admissions, 1) << "on_admit is called once per token";
     EXPECT_EQ(alice.client.state(), Client::State::connected);
 }
 
@@ -184,8 +184,8 @@ TEST(TokenHandshake, RefusalsSayWhy) {
     EXPECT_EQ(alice.client.state(), Client::State::connected);
 }
 
-// Goal: no bit of the connect can be changed, and trying does not use up the token.
-TEST(TokenHandshake, EveryBitOfAConnectCounts) {
+// Goal: a connect with any changed bit is refused, and does not use up the token.
+TEST(TokenHandshake, DamageToAnyBitOfAConnectIsRefused) {
     Desk desk;
     Visit alice;
     const ClientToken token = Wish().token();
@@ -206,8 +206,8 @@ TEST(TokenHandshake, EveryBitOfAConnectCounts) {
     EXPECT_EQ(alice.client.state(), Client::State::connected);
 }
 
-// A token travels inside the first message: who sees the path sees nothing of it.
-TEST(TokenHandshake, TheTokenIsHidden) {
+// The token is in the sealed part of the connect, so that nobody on the path can read it.
+TEST(TokenHandshake, TheTokenIsNotReadableOnThePath) {
     Desk desk;
     Visit alice;
     const ClientToken token = Wish().token();
@@ -220,8 +220,8 @@ TEST(TokenHandshake, TheTokenIsHidden) {
     }
 }
 
-// Who sees a connect cannot send it from his own address, with a cookie of his own, to use up the token or
-// to have the hello heard again.
+// An attacker who copies a connect cannot send it from another address with a cookie of its own, to use up
+// the token or to repeat the hello.
 TEST(TokenHandshake, AConnectCannotBeMovedToAnotherAddress) {
     Desk desk;
     Visit alice;
@@ -243,17 +243,17 @@ TEST(TokenHandshake, AConnectCannotBeMovedToAnotherAddress) {
     EXPECT_EQ(alice.client.state(), Client::State::connected);
 }
 
-TEST(TokenHandshake, LostAnswersDoNotBurnTheToken) {
+TEST(TokenHandshake, LostAnswersDoNotUseUpTheToken) {
     Desk desk;
     Visit alice;
-    desk.now = 103'500ms;  // half a second before cookies change
+    desk.now = 103'500ms;  // half a second before the cookies change
     const ClientToken token = Wish().token();
     const Datagram first = desk.knock(alice, token);
     desk.to_host(kAlice, first);
     const Datagram answer = desk.take(desk.wire);
     desk.to_host(kAlice, first);
     EXPECT_EQ(desk.take(desk.wire), answer);
-    // The client repeats itself, then asks for another cookie, and says it anew.
+    // The client repeats its connect, then requests another cookie and makes a new connect.
     Datagram second;
     int repeats = 0;
     while (desk.now < 108s && (second.empty() || second == first)) {
@@ -275,7 +275,7 @@ TEST(TokenHandshake, LostAnswersDoNotBurnTheToken) {
     }
     EXPECT_EQ(repeats, 3);
     ASSERT_FALSE(second.empty());
-    EXPECT_NE(second, first) << "another cookie, another message";
+    EXPECT_NE(second, first) << "another cookie gives another connect";
     desk.settle(alice);
     EXPECT_EQ(alice.client.state(), Client::State::connected);
     EXPECT_EQ(desk.doorman.admissions, 1);
@@ -303,7 +303,7 @@ TEST(TokenHandshake, TokensArriveThroughHeavyLoss) {
     }
 }
 
-// Each cookie has a message of its own, and the server may answer to one of long ago.
+// Each cookie has a connect of its own, and the server may answer an earlier one.
 TEST(TokenHandshake, ForgedCookiesDoNotKeepAClientOut) {
     for (const int forged : {4, 10, 30}) {
         for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -325,7 +325,7 @@ TEST(TokenHandshake, ForgedCookiesDoNotKeepAClientOut) {
     }
 }
 
-TEST(TokenHandshake, AHostTakesWhomItIsConfiguredFor) {
+TEST(TokenHandshake, AHostAcceptsOnlyTheClientsOfItsConfig) {
     const auto visit = [](const HostConfig& at, const ClientConfig& config, bool has_token) {
         Desk desk(at);
         Visit alice(kAlice, 70, &config);
@@ -351,18 +351,19 @@ TEST(TokenHandshake, AHostTakesWhomItIsConfiguredFor) {
     EXPECT_EQ(visit(either(), insecure(client_config()), false), no_mix + "the server wants sealed packets");
     EXPECT_EQ(visit(token_host(), client_config(), false), no_token + "the server wants a connect token");
     EXPECT_EQ(visit(host_config(), client_config(), true), no_token + "this server takes no connect tokens");
-    // Insecure is never more than it says.
+    // An insecure host accepts only insecure clients, and no tokens.
     EXPECT_EQ(visit(insecure(either()), client_config(), true), no_mix + "the server is insecure");
     EXPECT_EQ(visit(insecure(either()), client_config(), false), no_mix + "the server is insecure");
     EXPECT_EQ(visit(insecure(either()), insecure(client_config()), false), in);
-    EXPECT_EQ(visit(insecure(token_host()), insecure(client_config()), false), in) << "it takes no tokens";
-    // A token is always sealed, and says what the server's key is.
+    EXPECT_EQ(visit(insecure(token_host()), insecure(client_config()), false), in)
+        << "it ignores the token config";
+    // A client with a token always uses sealed packets, and takes the server's key from the token.
     ClientConfig keyless = insecure(client_config());
     keyless.server_key = {};
     EXPECT_EQ(visit(token_host(), keyless, true), in);
 }
 
-TEST(TokenHandshake, AServerThatRemembersTooManyLetsNobodyIn) {
+TEST(TokenHandshake, AServerWithTooManyRememberedTokensAdmitsNobody) {
     HostConfig config = token_host();
     config.tokens.max_remembered = 1;
     Desk desk(config);
@@ -430,7 +431,7 @@ std::uint64_t cookie_for(Desk& desk, const Address& from, std::uint64_t nonce) {
     return reply.cookie;
 }
 
-/// A connect made by hand.
+/// Makes a connect by hand.
 Datagram connect_by_hand(std::span<const std::byte> token, std::uint64_t cookie, std::uint64_t nonce) {
     Visitor visitor(nonce, {0x5C4E, 1, token, {}});
     std::array<std::byte, kMaxDatagramBytes> buffer;
@@ -438,8 +439,8 @@ Datagram connect_by_hand(std::span<const std::byte> token, std::uint64_t cookie,
     return {bytes.begin(), bytes.end()};
 }
 
-// What is no token draws a verdict, and nothing else.
-TEST(TokenHandshake, NonsenseInPlaceOfATokenIsRefused) {
+// Bytes that are not a token cause a refusal, and nothing else.
+TEST(TokenHandshake, RandomBytesInPlaceOfATokenAreRefused) {
     Desk desk;
     for (const std::size_t size : {1u, 72u, 73u, unsigned(kMaxSealedTokenBytes)}) {
         const Datagram nonsense(size, std::byte(2));
@@ -456,14 +457,14 @@ TEST(TokenHandshake, NonsenseInPlaceOfATokenIsRefused) {
     EXPECT_EQ(desk.doorman.admissions, 0);
 }
 
-// Who does not come in costs no memory, not even for a moment.
+// A client that is refused causes no allocation.
 TEST(TokenHandshake, RefusalsDoNotAllocate) {
     struct Silence : Sink {
         void send(const Address&, std::span<const std::byte>) override { sent += 1; }
         int sent = 0;
     } silence;
     Handler nobody;
-    Desk desk;  // for a cookie: the same seed, the same cookies
+    Desk desk;  // to get a cookie: the same seed gives the same cookies
     Host host(token_host(), nobody, silence);
     Wish wish, expired;
     expired.expires_s = 1;
@@ -478,9 +479,9 @@ TEST(TokenHandshake, RefusalsDoNotAllocate) {
     };
     EXPECT_EQ(receive(expired.token(), kMallory, 1), 0u);
     EXPECT_EQ(receive(changed, kMallory, 2), 0u);
-    EXPECT_GT(receive(token, kAlice, 3), 0u) << "what is remembered of it";
-    EXPECT_EQ(receive(token, kAlice, 3), 0u) << "repeated";
-    EXPECT_EQ(receive(token, kMallory, 4), 0u) << "used";
+    EXPECT_GT(receive(token, kAlice, 3), 0u) << "the entry of the used token";
+    EXPECT_EQ(receive(token, kAlice, 3), 0u) << "a repeated connect";
+    EXPECT_EQ(receive(token, kMallory, 4), 0u) << "a used token";
     EXPECT_EQ(silence.sent, 5);
 }
 

@@ -12,7 +12,7 @@
 namespace shoal::net {
 namespace {
 
-using Buffer = std::vector<std::byte>;  // of the exact size, so that a sanitizer sees every byte too many
+using Buffer = std::vector<std::byte>;  // of exact size, so that a sanitizer reports reads beyond it
 
 constexpr std::uint64_t kGame = 0x1122334455667788;
 constexpr std::uint64_t kExpiry = 1'800'000'000;
@@ -50,7 +50,7 @@ Buffer bytes_of(const ClientToken& token) {
     return Buffer(bytes.begin(), bytes.end());
 }
 
-/// A small token and all that belongs to it.
+/// A small token, with its request and keys.
 struct Issued {
     Key backend_key{ramp(1)};
     std::vector<Address> servers = {Address::ipv4(203, 0, 113, 7, 40000), ipv6(1, 7777)};
@@ -89,8 +89,8 @@ TEST(Token, BackendClientAndServerAgree) {
     expect_same(*parsed, token);
 }
 
-// Goal: the format, and the derivation of every key, stay as documented.
-// Method: bytes made by a program of another language, from WIRE.md.
+// Goal: the format and the derivation of every key are as documented.
+// Method: bytes made by a program in another language, from WIRE.md.
 TEST(Token, MatchesIndependentBytes) {
     const std::string_view digits =
         "02887766554433221100d2496b00000000a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf02"
@@ -124,7 +124,7 @@ TEST(Token, LargestFitsItsLimits) {
     ASSERT_TRUE(parsed);
     expect_same(*parsed, token);
 
-    // One byte more is refused unopened.
+    // One byte more is refused before decryption.
     Buffer longer = token.sealed;
     longer.push_back(std::byte(0));
     EXPECT_EQ(issued.open(longer, contents), TokenError::malformed);
@@ -200,9 +200,9 @@ TEST(Token, EachTruncatedPrefixIsRefused) {
     EXPECT_FALSE(read_client_token(longer));
 }
 
-// Goal: a backend that seals nonsense harms no server.
-// Method: a second way of sealing, from WIRE.md.
-TEST(Token, WellSealedNonsenseIsRefused) {
+// Goal: invalid contents, sealed with the backend's key, are refused.
+// Method: a second implementation of sealing, from WIRE.md.
+TEST(Token, SealedInvalidContentsAreRefused) {
     const Issued issued;
     const auto open_sealed = [&](const Buffer& servers, std::size_t claims_bytes) {
         Buffer label = text("shoal token: box");
@@ -266,7 +266,7 @@ TEST(Token, ExpiresAtTheSecondItNames) {
     EXPECT_EQ(open_at(issued.token(), ~0ull), TokenError::expired);
 }
 
-TEST(Token, IsGoodForItsServersOnly) {
+TEST(Token, IsValidForItsServersOnly) {
     const Issued issued;  // for 203.0.113.7:40000 and [2001:db8::1]:7777
     const ClientToken token = issued.token();
     TokenContents contents;
@@ -276,26 +276,26 @@ TEST(Token, IsGoodForItsServersOnly) {
     EXPECT_EQ(open_at({issued.servers[0]}), std::nullopt);
     EXPECT_EQ(open_at({issued.servers[1]}), std::nullopt);
     EXPECT_EQ(open_at({ipv6(9, 9), issued.servers[1]}), std::nullopt);
-    EXPECT_EQ(open_at({ipv6(1, 7777, 3)}), std::nullopt);  // our name for an interface is nobody's business
+    EXPECT_EQ(open_at({ipv6(1, 7777, 3)}), std::nullopt);  // the IPv6 scope is local to a machine
     EXPECT_EQ(open_at({}), TokenError::other_server);
     EXPECT_EQ(open_at({Address{}}), TokenError::other_server);
     EXPECT_EQ(open_at({Address::ipv4(203, 0, 113, 7, 40001)}), TokenError::other_server);
     EXPECT_EQ(open_at({Address::ipv4(203, 0, 113, 8, 40000)}), TokenError::other_server);
     EXPECT_EQ(open_at({ipv6(1, 7778)}), TokenError::other_server);
     EXPECT_EQ(open_at({ipv6(2, 7777)}), TokenError::other_server);
-    // An IPv6 address with the bytes of the IPv4 one.
+    // An IPv6 address with the bytes of the IPv4 address.
     EXPECT_EQ(open_at({Address::ipv6({203, 0, 113, 7}, 40000)}), TokenError::other_server);
 }
 
-TEST(Token, IsGoodForItsProtocolOnly) {
+TEST(Token, IsValidForItsProtocolOnly) {
     const Issued issued;
     TokenContents contents;
     EXPECT_EQ(open_token(issued.token().sealed, issued.backend_key, kGame + 1, {}, ~0ull, contents),
               TokenError::other_protocol);
 }
 
-// Goal: a random source that repeats itself breaks no seal.
-TEST(Token, RepeatedFreshBytesRepeatNothingForAnotherRequest) {
+// Goal: if a random source repeats its bytes, tokens stay secure.
+TEST(Token, TheSameRandomBytesGiveAnotherTokenForAnotherRequest) {
     const Issued issued;
     std::vector<Issued> others(5);
     others[0].request.client_id = 43;
@@ -309,12 +309,12 @@ TEST(Token, RepeatedFreshBytesRepeatNothingForAnotherRequest) {
         return ids.emplace(token.sealed.begin() + 1, token.sealed.begin() + 25).second;
     };
     EXPECT_TRUE(insert(issued.token()));
-    EXPECT_FALSE(insert(issued.token()));  // the very same token
+    EXPECT_FALSE(insert(issued.token()));  // the same token
     for (const Issued& other : others) EXPECT_TRUE(insert(other.token()));
     EXPECT_TRUE(insert(issued.token(0x61)));
 }
 
-TEST(Token, HidesWhatIsForTheServer) {
+TEST(Token, TheServersPartIsNotReadable) {
     Issued issued;
     issued.request.client_id = 0x0123456789ABCDEF;
     const ClientToken token = issued.token();
@@ -327,7 +327,7 @@ TEST(Token, HidesWhatIsForTheServer) {
     EXPECT_FALSE(contains(bytes, ramp(0x60)));
 }
 
-TEST(Token, ReadRefusesWhatWriteNeverMakes) {
+TEST(Token, ReadRefusesBytesThatWriteNeverMakes) {
     const Buffer bytes = bytes_of(Issued().token());
     const auto is_read_with = [&](std::size_t at, unsigned value) {
         Buffer changed = bytes;
@@ -339,7 +339,7 @@ TEST(Token, ReadRefusesWhatWriteNeverMakes) {
     EXPECT_FALSE(is_read_with(0, 3));
     for (const unsigned count : {0u, 1u, 3u, 8u, 9u, 255u}) EXPECT_FALSE(is_read_with(49, count)) << count;
     for (const unsigned family : {0u, 5u, 6u, 255u}) EXPECT_FALSE(is_read_with(50, family)) << family;
-    EXPECT_FALSE(is_read_with(76, 99));  // sealed size, less and more than there is
+    EXPECT_FALSE(is_read_with(76, 99));  // a stated size less and greater than the real one
     EXPECT_FALSE(is_read_with(76, 101));
     Buffer no_port = bytes;
     no_port[55] = no_port[56] = std::byte(0);
@@ -360,7 +360,7 @@ TEST(Token, TextIsHexadecimalDigitsAndNothingElse) {
     EXPECT_FALSE(parse_client_token(letters + "\n"));
     EXPECT_FALSE(parse_client_token(" " + letters));
     EXPECT_FALSE(parse_client_token("0x" + letters));
-    // In the sealed part, where every byte may stand.
+    // In the sealed part, which may contain any bytes.
     for (const std::size_t place : {letters.size() - 2, letters.size() - 1}) {
         unsigned accepted = 0;
         for (int letter = -128; letter < 128; ++letter) {
@@ -368,7 +368,7 @@ TEST(Token, TextIsHexadecimalDigitsAndNothingElse) {
             changed[place] = char(letter);
             accepted += parse_client_token(changed).has_value() ? 1 : 0;
         }
-        EXPECT_EQ(accepted, 10u + 6u + 6u) << "digits, in both cases";
+        EXPECT_EQ(accepted, 10u + 6u + 6u) << "digits, and letters in both cases";
     }
     EXPECT_FALSE(parse_client_token(""));
     EXPECT_FALSE(parse_client_token(std::string(1357, '0')));
@@ -386,7 +386,7 @@ TEST(Token, DescribesEachReason) {
 
 TokenId id_of(std::uint64_t number) {
     TokenId id{};
-    // Few different first bytes, so that the others count as well.
+    // Few different first bytes, so that the other bytes matter.
     for (std::size_t i = 0; i < 8; ++i) id[i < 1 ? i : i + 8] = std::byte(number >> 8 * i & 0xFF);
     return id;
 }
@@ -406,16 +406,16 @@ TEST(TokenHistory, RefusesWhenFullAndForgetsTheExpired) {
     EXPECT_EQ(history.use(id_of(2), 356, 0), std::nullopt);  // later than 1
     EXPECT_EQ(history.use(id_of(3), 101, 0), std::nullopt);
     EXPECT_EQ(history.use(id_of(4), 900, 99), TokenError::history_full);
-    EXPECT_EQ(history.use(id_of(1), 100, 99), TokenError::used);  // full of it
+    EXPECT_EQ(history.use(id_of(1), 100, 99), TokenError::used);  // the history is full, but it is known
     EXPECT_EQ(history.use(id_of(4), 900, 100), std::nullopt);
     EXPECT_EQ(history.use(id_of(5), 900, 100), TokenError::history_full);
     EXPECT_EQ(history.use(id_of(2), 356, 355), TokenError::used);
-    EXPECT_EQ(history.use(id_of(6), ~0ull, ~0ull - 1), std::nullopt);  // a long time
+    EXPECT_EQ(history.use(id_of(6), ~0ull, ~0ull - 1), std::nullopt);  // the greatest values
     EXPECT_EQ(history.size(), 1u);
     EXPECT_EQ(history.use(id_of(7), ~0ull, ~0ull), TokenError::expired);
 }
 
-TEST(TokenHistory, ClockSetBackRevivesNothing) {
+TEST(TokenHistory, AClockSetBackMakesNoUsedTokenValid) {
     TokenHistory history(4);
     EXPECT_EQ(history.use(id_of(1), 100, 90), std::nullopt);
     EXPECT_EQ(history.use(id_of(2), 200, 100), std::nullopt);  // 1 is forgotten
@@ -423,8 +423,8 @@ TEST(TokenHistory, ClockSetBackRevivesNothing) {
     EXPECT_EQ(history.use(id_of(2), 200, 90), TokenError::used);
 }
 
-// Goal: the history equals a map that is searched whole, also with capacity 1 and lives of many rounds.
-// Method: seeded ids from a small pool, a clock that stands, steps, jumps and now and then goes back.
+// Goal: the history equals a map, also with capacity 1 and tokens with long lives.
+// Method: seeded ids from a small pool; a clock that stops, steps, jumps, and sometimes goes back.
 TEST(TokenHistory, MatchesMapModel) {
     for (std::uint32_t seed = 1; seed <= 40; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -460,12 +460,12 @@ TEST(TokenHistory, MatchesMapModel) {
             ASSERT_EQ(history.size(), model.size()) << "step " << step;
             answers.insert(expected);
         }
-        EXPECT_EQ(answers.size(), 4u) << "the script reaches every answer";
+        EXPECT_EQ(answers.size(), 4u) << "the test covers every answer";
     }
 }
 
-// However many come and expire, it remembers only those that are still good.
-TEST(TokenHistory, StaysSmall) {
+// However many tokens are used, only those that have not expired are stored.
+TEST(TokenHistory, RemembersOnlyTokensThatHaveNotExpired) {
     TokenHistory history(1'000'000);
     for (std::uint64_t i = 0; i < 200'000; ++i) {
         EXPECT_EQ(history.use(id_of(i), i / 50 + 30, i / 50), std::nullopt);

@@ -17,18 +17,18 @@ using Verdict = UsualLoss::Verdict;
 constexpr Duration kTick = 10ms;
 constexpr std::size_t kBytes = 500;
 
-/// A flow of packets whose fates the model decides: `chance` is the probability of loss. The fate of a packet
-/// is known one round trip after it was sent, in the order of sending.
+/// A flow of packets with simulated fates; `chance` is the probability of loss. A fate is reported one round
+/// trip after sending, in the order of sending.
 struct LossyFlow {
     struct Event {
         Time at{0};
         Verdict verdict = Verdict::none;
-        float usual = 0;  // after it
+        float usual = 0;  // the usual loss after the event
     };
     struct Packet {
         Time sent{0};
         bool is_lost = false;
-        bool was_reported = false;  // as lost, although it arrives
+        bool was_reported = false;  // reported as lost, although it arrives
     };
 
     explicit LossyFlow(std::uint32_t seed, Time start = 0s) : loss(start), now(start), random(seed) {}
@@ -54,7 +54,7 @@ struct LossyFlow {
         highest_usual = 0;
         for (const Time end = now + duration; now < end;) step();
     }
-    /// Loss of `part` of the packets that the path cannot carry: gone while less is sent.
+    /// Loses `part` of the packets over the capacity; no loss while less is sent.
     void lose_by_congestion(double part) {
         chance = [part](bool is_trial) { return is_trial ? 0 : part; };
     }
@@ -71,9 +71,9 @@ struct LossyFlow {
     Duration rtt = 100ms;
     double packets_per_second = 200;
     bool can_try = true;
-    bool is_late = false;  // what is lost arrives after it was reported as lost
+    bool is_late = false;  // lost packets arrive after they were reported as lost
     std::function<double(bool)> chance = [](bool) { return 0.0; };
-    std::vector<Event> events;  // of the last run, as is the next
+    std::vector<Event> events;  // this and the next: of the last run
     float highest_usual = 0;
 
 private:
@@ -82,7 +82,7 @@ private:
     double owed = 0;
 };
 
-TEST(UsualLoss, RandomLossProvesHarmlessAndIsTheUsual) {
+TEST(UsualLoss, RandomLossBecomesTheUsualLoss) {
     for (const std::uint32_t seed : {1u, 2u, 3u, 4u, 5u}) {
         for (const double part : {0.12, 0.2, 0.3}) {
             SCOPED_TRACE(testing::Message() << "seed " << seed << ", loss " << part);
@@ -93,11 +93,12 @@ TEST(UsualLoss, RandomLossProvesHarmlessAndIsTheUsual) {
             EXPECT_EQ(flow.events[0].verdict, Verdict::suspicion);
             EXPECT_EQ(flow.events[1].verdict, Verdict::harmless);
             EXPECT_EQ(flow.count(Verdict::congestion), 0);
-            EXPECT_GE(flow.loss.usual(), part / 2 - 0.001) << "the rest is within what is borne, and chance";
+            EXPECT_GE(flow.loss.usual(), part / 2 - 0.001)
+                << "half of the loss at least; the rest is random or tolerated";
             EXPECT_LE(flow.loss.usual(), part + 0.05);
             flow.run(120s);
             EXPECT_LE(flow.count(Verdict::suspicion), 12)
-                << "what is usual is doubted each 16 s, and rarely else";
+                << "the usual loss is tested every 16 s, rarely more often";
             EXPECT_GE(flow.loss.usual(), part / 3);
             EXPECT_LE(flow.loss.usual(), part + 0.05);
         }
@@ -146,7 +147,7 @@ TEST(UsualLoss, LossThatFallsWithTheRateIsCongestion) {
     }
 }
 
-TEST(UsualLoss, LossUpToFivePercentIsBorne) {
+TEST(UsualLoss, LossUpToFivePercentIsNoSuspicion) {
     LossyFlow flow(1);
     int packet = 0;
     flow.chance = [&](bool) { return ++packet % 20 == 0 ? 1.0 : 0.0; };
@@ -155,10 +156,10 @@ TEST(UsualLoss, LossUpToFivePercentIsBorne) {
     EXPECT_EQ(flow.loss.usual(), 0);
     flow.chance = [&](bool) { return ++packet % 8 == 0 ? 1.0 : 0.0; };
     flow.run(5s);
-    EXPECT_EQ(flow.count(Verdict::suspicion), 1) << "12.5 % are not";
+    EXPECT_EQ(flow.count(Verdict::suspicion), 1) << "a loss of 12.5 % starts a trial";
 }
 
-// A burst says little about the loss that is usual: it is one event, however long.
+// A burst is one event, however long, and does not show the usual loss.
 TEST(UsualLoss, ABurstIsNoSuspicion) {
     LossyFlow flow(1);
     int packet = 0;
@@ -181,7 +182,7 @@ TEST(UsualLoss, FewPacketsTakeLonger) {
     EXPECT_GE(flow.events[1].at - flow.events[0].at, 4s);
 }
 
-TEST(UsualLoss, NoTrialBeginsUnlessItMay) {
+TEST(UsualLoss, NoTrialBeginsUnlessItIsAllowed) {
     const std::uint32_t seed = 1;
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     LossyFlow flow(seed);
@@ -195,8 +196,9 @@ TEST(UsualLoss, NoTrialBeginsUnlessItMay) {
     EXPECT_GE(flow.count(Verdict::suspicion), 1);
 }
 
-// Goal: connections that share a bottleneck cut at the same time, else the loss of one hides what the cut of
-// the other one does. Method: flows that began at other times and have other round trips meet the same loss.
+// Goal: connections that share a bottleneck begin their trials at the same time, because the loss of one
+// would hide the effect of another's trial. Method: flows with other starts and round trips have the same
+// loss.
 TEST(UsualLoss, TrialsOfOneClockBeginTogether) {
     for (const std::uint32_t seed : {1u, 2u, 3u}) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -231,12 +233,11 @@ TEST(UsualLoss, LongRoundTripsHaveLongerEpochs) {
     flow.lose_at_random(0.3);
     flow.run(10s);
     ASSERT_GE(flow.events.size(), 2u);
-    EXPECT_EQ(flow.events[0].at, Time(12s))
-        << "epochs of two seconds, and each second of them begins no trial";
+    EXPECT_EQ(flow.events[0].at, Time(12s)) << "an epoch of two seconds, and a second one before the trial";
     EXPECT_EQ(flow.events[1].at, Time(14s));
 }
 
-TEST(UsualLoss, LateAcksTakeALossBack) {
+TEST(UsualLoss, LateAcksUndoALoss) {
     const std::uint32_t seed = 1;
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     LossyFlow flow(seed);
@@ -247,7 +248,7 @@ TEST(UsualLoss, LateAcksTakeALossBack) {
     EXPECT_EQ(flow.loss.usual(), 0);
 }
 
-TEST(UsualLoss, LateAcksOfLossesBeforeTheEpochTakeNothingBack) {
+TEST(UsualLoss, LateAcksOfLossesBeforeTheEpochUndoNothing) {
     UsualLoss loss(10s);
     for (int i = 0; i < 100; ++i) loss.on_delivered(9s, kBytes, true);
     for (int i = 0; i < 100; ++i) {
@@ -269,7 +270,7 @@ TEST(UsualLoss, AbandonedTrialHasNoVerdict) {
     EXPECT_FALSE(flow.loss.is_trial());
     flow.chance = [](bool) { return 0.0; };
     flow.run(30s);
-    EXPECT_TRUE(flow.events.empty()) << "what was lost before does not count, either";
+    EXPECT_TRUE(flow.events.empty()) << "earlier losses do not count, either";
     EXPECT_EQ(flow.loss.usual(), 0);
 }
 
@@ -295,8 +296,8 @@ TEST(UsualLoss, EpochLastsHalfAPeriodAndARoundTrip) {
     EXPECT_EQ(loss.update(12'500ms, 100ms, true), Verdict::suspicion);
 }
 
-// Loss that was taken for the usual may have been another flow's doing, which went on meanwhile.
-TEST(UsualLoss, HighUsualLossIsDoubtedAgain) {
+// Loss that was accepted as usual may have been caused by another flow at that time.
+TEST(UsualLoss, HighUsualLossIsTestedAgain) {
     for (const std::uint32_t seed : {1u, 2u, 3u}) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         LossyFlow flow(seed);
@@ -307,17 +308,18 @@ TEST(UsualLoss, HighUsualLossIsDoubtedAgain) {
         flow.run(4s);
         ASSERT_EQ(flow.events.size(), 2u);
         EXPECT_EQ(flow.events[0].verdict, Verdict::suspicion);
-        EXPECT_EQ(flow.events[0].at, Time(16s)) << "all connections of a clock doubt at once";
+        EXPECT_EQ(flow.events[0].at, Time(16s))
+            << "all connections with the same clock test at the same time";
         EXPECT_EQ(flow.events[1].verdict, Verdict::congestion);
         EXPECT_LT(flow.loss.usual(), 0.02F);
     }
 }
 
-TEST(UsualLoss, LowUsualLossIsNotDoubted) {
+TEST(UsualLoss, LowUsualLossIsNotTestedAgain) {
     LossyFlow flow(1);
     int packet = 0;
     flow.chance = [&](bool) { return ++packet % 14 == 0 ? 1.0 : 0.0; };
-    flow.packets_per_second = 1'000;  // of so many, 7 % are sure to be more than 5 %
+    flow.packets_per_second = 1'000;  // with so many packets, 7 % are surely above 5 %
     flow.run(10s);
     ASSERT_NEAR(flow.loss.usual(), 0.07, 0.01);
     flow.run(60s);
@@ -334,7 +336,7 @@ TEST(UsualLoss, UsualFadesWhenLessIsLost) {
     ASSERT_GE(before, 0.19F);
     flow.lose_at_random(0);
     flow.run(5s);
-    EXPECT_NEAR(flow.loss.usual(), before * 0.73F, 0.03) << "by a sixteenth each second";
+    EXPECT_NEAR(flow.loss.usual(), before * 0.73F, 0.03) << "it falls by a sixteenth per second";
     flow.run(60s);
     EXPECT_LT(flow.loss.usual(), 0.01F);
     EXPECT_TRUE(flow.events.empty());
@@ -349,7 +351,7 @@ TEST(UsualLoss, FatesOfPacketsSentBeforeTheTrialDoNotCount) {
             loss.on_delivered(10s, kBytes, false);
         }
         ASSERT_EQ(loss.update(12s, 100ms, true), Verdict::suspicion);
-        // What was under way shows the contrary of what the trial does.
+        // The packets in flight show the opposite of the trial's effect.
         for (int i = 0; i < 400; ++i) {
             if (is_cured) loss.on_lost(11'990ms, kBytes);
             if (!is_cured) loss.on_delivered(11'990ms, kBytes, false);
@@ -362,8 +364,8 @@ TEST(UsualLoss, FatesOfPacketsSentBeforeTheTrialDoNotCount) {
     }
 }
 
-// 40 % of the loss before is the limit: a full queue loses less than that after the cut.
-TEST(UsualLoss, HalfTheLossIsNoCureAndAQuarterIs) {
+// The limit is 40 % of the loss before the trial: a full queue loses less than that after the cut.
+TEST(UsualLoss, ATrialWithHalfTheLossIsHarmlessAndWithAQuarterCongestion) {
     for (const int lost : {50, 25}) {
         SCOPED_TRACE(lost);
         UsualLoss loss(10s);

@@ -9,7 +9,7 @@
 namespace shoal::replication {
 namespace {
 
-/// In a buffer of exactly its size, so that a read beyond is noticed.
+/// A copy in a buffer of exactly its size, so that a sanitizer reports reads beyond it.
 struct Bytes {
     explicit Bytes(const BitWriter& out) : size(out.byte_count()), data(new std::byte[size]) {
         out.copy_to({data.get(), size});
@@ -63,7 +63,7 @@ TEST(BitWriter, FirstBitIsTheLowestOfTheFirstByte) {
     EXPECT_EQ(bytes.data[1], std::byte{0xab});
 }
 
-TEST(BitWriter, ClearLeavesNoTrace) {
+TEST(BitWriter, ClearRemovesAllBits) {
     BitWriter out;
     for (int i = 0; i < 100; ++i) out.write(0xffffffff, 32);
     out.clear();
@@ -96,17 +96,17 @@ TEST(BitWriter, AppendCopiesAnyRangeOfBits) {
     }
 }
 
-TEST(BitReader, FailsForGoodPastTheEndAndYieldsZeros) {
+TEST(BitReader, ReadsPastTheEndReturnZeroAndFailForGood) {
     const std::byte bytes[1] = {std::byte{0xff}};
     BitReader in(bytes);
     EXPECT_EQ(in.read(6), 63u);
     EXPECT_EQ(in.read(3), 0u);
     EXPECT_FALSE(in.ok());
-    EXPECT_EQ(in.read(1), 0u);  // although two bits were left
+    EXPECT_EQ(in.read(1), 0u);  // although two bits are left
     EXPECT_FALSE(in.at_padding());
 }
 
-TEST(BitReader, PaddingIsLessThanAByteOfZeros) {
+TEST(BitReader, PaddingIsAtMostSevenZeroBits) {
     const std::byte two[2] = {std::byte{0x01}, std::byte{0}};
     BitReader early(two);
     early.read(8);
@@ -120,7 +120,7 @@ TEST(BitReader, PaddingIsLessThanAByteOfZeros) {
     EXPECT_TRUE(BitReader({}).at_padding());
 }
 
-TEST(Golomb, EveryOrderCodesEveryBoundaryInTheBitsItPromises) {
+TEST(Golomb, BoundaryValuesOfEveryOrderTakeTheStatedNumberOfBits) {
     for (unsigned k = 0; k < 32; ++k)
         for (const std::uint32_t value : boundary_values()) {
             BitWriter out;
@@ -159,8 +159,8 @@ TEST(Golomb, EveryTruncatedPrefixFails) {
         }
 }
 
-TEST(Golomb, RejectsWhatNoWriterMakes) {
-    BitWriter escaped;  // a small value behind an escape
+TEST(Golomb, RejectsCodesThatNoWriterMakes) {
+    BitWriter escaped;  // a small value with an escape
     escaped.write((1u << kGolombEscape) - 1, kGolombEscape);
     escaped.write(7, 32);
     const Bytes first(escaped);
@@ -168,7 +168,7 @@ TEST(Golomb, RejectsWhatNoWriterMakes) {
     EXPECT_EQ(in.read_golomb(0), 0u);
     EXPECT_FALSE(in.ok());
 
-    BitWriter large;  // over 32 bits
+    BitWriter large;  // a value of more than 32 bits
     large.write(0b111, 4);
     large.write(0xffffffff, 32);
     large.write(0b11, 2);
@@ -178,7 +178,7 @@ TEST(Golomb, RejectsWhatNoWriterMakes) {
     EXPECT_FALSE(over.ok());
 }
 
-TEST(Zigzag, FoldsSmallMagnitudesFirstAndBack) {
+TEST(Zigzag, MapsSmallMagnitudesToSmallNumbersAndBack) {
     EXPECT_EQ(zigzag(0), 0u);
     EXPECT_EQ(zigzag(0u - 1), 1u);
     EXPECT_EQ(zigzag(1), 2u);

@@ -14,7 +14,7 @@ namespace {
 
 using sim::Position;
 
-/// A host that speaks to clients as it likes.
+/// A host that sends any payloads.
 class FalseServer final : public net::Handler {
 public:
     explicit FalseServer(Link& in) : link(in), host(config(in.schema), *this, in.wire) {}
@@ -80,7 +80,7 @@ TEST(Client, Rule04AMalformedPayloadEndsTheConnectionWithAReason) {
     EXPECT_TRUE(server.gone);
 }
 
-TEST(Client, Rule04ARefusedPayloadWithholdsTheAckAndAsksForARebaseReliably) {
+TEST(Client, Rule04ARefusedPayloadIsNotAcknowledgedAndARebaseIsRequested) {
     Link link;
     FalseServer server(link);
     Link::Player& player = link.add();
@@ -106,9 +106,8 @@ TEST(Client, Rule04ARefusedPayloadWithholdsTheAckAndAsksForARebaseReliably) {
     EXPECT_TRUE(player.client.receiver().rebases().empty());
 }
 
-// Goal: a request to rebase waits while the message queue is full. Method: the game fills the queue before
-// each update, until the request has come.
-TEST(Client, ARebaseWaitsWhileTheMessageQueueIsFull) {
+// Goal: a request to rebase is kept while the message queue is full. Method: the game fills the queue once.
+TEST(Client, ARebaseRequestWaitsWhileTheMessageQueueIsFull) {
     Link link;
     FalseServer server(link);
     Link::Player& player = link.add();
@@ -132,7 +131,7 @@ TEST(Client, ARebaseWaitsWhileTheMessageQueueIsFull) {
     };
     fill();
     server.step();
-    EXPECT_EQ(player.client.receiver().rebases().size(), 1u) << "the queue was full: it must wait";
+    EXPECT_EQ(player.client.receiver().rebases().size(), 1u) << "the queue is full: the request must wait";
     for (int i = 0; i < 400 && !player.client.receiver().rebases().empty(); ++i) server.step();
     EXPECT_TRUE(player.client.receiver().rebases().empty());
     for (int i = 0; i < 400; ++i) server.step();
@@ -141,7 +140,7 @@ TEST(Client, ARebaseWaitsWhileTheMessageQueueIsFull) {
     EXPECT_EQ(std::count(server.messages.begin(), server.messages.end(), rebase), 1);
 }
 
-TEST(Client, ConnectingAgainStartsFromNothing) {
+TEST(Client, ConnectingAgainDestroysTheOldReplicas) {
     Link link;
     for (int i = 0; i < 20; ++i) link.world.spawn(Replicated{}, Position{});
     Link::Player& player = link.add();
@@ -161,7 +160,7 @@ TEST(Client, ConnectingAgainStartsFromNothing) {
     EXPECT_EQ(player.listener.joins, player.listener.leaves);
 }
 
-TEST(Client, ConnectEndsTheConnectionThatThereIs) {
+TEST(Client, ConnectEndsTheFormerConnectionAtTheNextUpdate) {
     Link link;
     link.world.spawn(Replicated{}, Position{});
     Link::Player& player = link.add();
@@ -176,7 +175,7 @@ TEST(Client, ConnectEndsTheConnectionThatThereIs) {
     EXPECT_EQ(link.listener.joins, 2);
 }
 
-TEST(Client, SaysWhyItCouldNotConnect) {
+TEST(Client, FailureSaysWhyItCouldNotConnect) {
     Link link;
     link.is_cut = true;
     Link::Player& player = link.add();

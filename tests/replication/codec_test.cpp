@@ -11,7 +11,7 @@
 namespace shoal::replication {
 namespace {
 
-/// Images as a game makes them: all versions of all entities of a busy world.
+/// Realistic images: all versions of all entities of a world with many changes.
 class Images {
 public:
     explicit Images(std::uint64_t seed)
@@ -28,7 +28,7 @@ public:
             if (shadow[i].entity)
                 for (const Version* v = shadow[i].versions.oldest(); v; v = v->newer) all.push_back(v->image);
     }
-    /// Any image, sometimes of another entity than the last one, sometimes none.
+    /// Returns a random image, or sometimes an empty one.
     Image pick() {
         return random.chance(0.1) ? Image{} : all[random.below(static_cast<std::uint32_t>(all.size()))];
     }
@@ -47,7 +47,7 @@ std::vector<std::byte> bytes_of(const BitWriter& out) {
     return bytes;
 }
 
-/// The receiver's shapes are its own objects: the same sets of components at other addresses.
+/// Returns the image with the shape object of another table, as a receiver has it.
 Image mirror(ShapeTable& shapes, const Image& image) {
     return image.shape ? Image{shapes.shape(image.shape->components), image.words} : Image{};
 }
@@ -69,7 +69,7 @@ bool is_legal(const Schema& schema, const Image& image) {
     return true;
 }
 
-TEST(Codec, AnyImageIsReadBackOnTopOfAnyOther) {
+TEST(Codec, AnyImageIsReadBackWithAnyBaseline) {
     Images images(1);
     ShapeTable shapes(images.schema);
     std::vector<std::uint32_t> words;
@@ -88,7 +88,7 @@ TEST(Codec, AnyImageIsReadBackOnTopOfAnyOther) {
     }
 }
 
-TEST(Codec, NoChangeIsCheap) {
+TEST(Codec, AnUnchangedComponentTakesAtMostOneBit) {
     Images images(2);
     for (const Image& image : images.all) {
         BitWriter out;
@@ -97,7 +97,7 @@ TEST(Codec, NoChangeIsCheap) {
     }
 }
 
-TEST(Codec, BitsDependOnNothingButTheImages) {
+TEST(Codec, BitsDependOnTheImagesOnly) {
     Images images(3);
     for (int round = 0; round < 500; ++round) {
         const Image from = images.pick(),
@@ -133,7 +133,7 @@ TEST(Codec, EveryTruncatedPrefixIsRefused) {
     }
 }
 
-TEST(Codec, AnyBitsMakeALegalImageOrNone) {
+TEST(Codec, AnyBitsGiveAValidImageOrNone) {
     Images images(5);
     ShapeTable shapes(images.schema);
     std::vector<std::uint32_t> words, again;

@@ -101,7 +101,7 @@ TEST(Fields, AreVisitedInOrderAndInPlace) {
     EXPECT_TRUE(offsets_of(Empty{}).empty());
 }
 
-TEST(Fields, TwentyFourOfThemAreAllReached) {
+TEST(Fields, AllTwentyFourAreVisited) {
     Twenty4 object{};
     int next = 0;
     for_each_field(object, [&](int& field) { field = next++; });

@@ -9,7 +9,7 @@
 namespace shoal::replication {
 namespace {
 
-TEST(Tick, ComparesAcrossTheWrap) {
+TEST(Tick, IsComparedAcrossTheWraparound) {
     EXPECT_TRUE(is_newer(1, 0));
     EXPECT_TRUE(is_newer(0, 0xffffffff));
     EXPECT_TRUE(is_newer(5, 0xfffffff0));
@@ -18,7 +18,7 @@ TEST(Tick, ComparesAcrossTheWrap) {
     EXPECT_TRUE(is_newer(0x80000000, 0x7fffffff));
 }
 
-TEST(ShapeTable, EqualSetsAreOneObject) {
+TEST(ShapeTable, EqualSetsHaveTheSameShape) {
     const Schema schema = game_schema();
     ShapeTable shapes(schema);
     const ComponentIndex some[] = {0, 2, 5}, others[] = {0, 2};

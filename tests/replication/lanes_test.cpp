@@ -22,7 +22,7 @@ constexpr FieldType type_of() {
     return (std::is_signed_v<T> ? kSigned : kUnsigned)[std::bit_width(sizeof(T)) - 1];
 }
 
-/// A component of one scalar.
+/// A component with one scalar field.
 template <class T>
 class Scalar {
 public:
@@ -63,7 +63,7 @@ void expect_idempotent(const Range& range) {
                                     << sizeof(T) << " bytes");
     Scalar<T> scalar(quantised(range.min, range.max, range.step));
     if (range.step > range.max - range.min) {
-        EXPECT_NE(scalar.error, "") << "not even one step";
+        EXPECT_NE(scalar.error, "") << "less than one step";
         return;
     }
     ASSERT_EQ(scalar.error, "");
@@ -100,7 +100,7 @@ TEST(Quantiser, Rule12DoublesAreIdempotentOnEveryLaneAndTie) {
     expect_idempotent<double>({0, 4294967295.0, 1});
 }
 
-TEST(Quantiser, ClampsWhatIsOutsideAndMakesNaNTheMinimum) {
+TEST(Quantiser, ClampsValuesOutsideTheRangeAndTurnsNaNIntoTheMinimum) {
     Scalar<float> scalar(quantised(-1, 1, 0.5));
     ASSERT_EQ(scalar.max(), 4u);
     const float infinity = std::numeric_limits<float>::infinity();
@@ -126,7 +126,7 @@ void expect_exact(std::initializer_list<T> values) {
     }
 }
 
-TEST(Lanes, IntegersOfEveryWidthComeBackWhole) {
+TEST(Lanes, IntegersOfEveryWidthAreRestoredExactly) {
     expect_exact<std::int8_t>({-128, -1, 0, 127});
     expect_exact<std::uint8_t>({0, 255});
     expect_exact<std::int16_t>({-32768, -1, 32767});
@@ -189,7 +189,7 @@ TEST(Lanes, CodecsThatDoNotFitAreRefused) {
     EXPECT_NE(Scalar<std::int32_t>(bounded(2, 1)).error, "");
     EXPECT_NE(Scalar<std::int32_t>(bounded(0.5, 2)).error, "");
     EXPECT_NE(Scalar<std::int64_t>(bounded(0, 1e10)).error, "");
-    EXPECT_NE(Scalar<std::uint8_t>(quantised(0, 1, 1), true).error, "") << "an enum is no float";
+    EXPECT_NE(Scalar<std::uint8_t>(quantised(0, 1, 1), true).error, "") << "an enum is not a float";
 }
 
 TEST(Lanes, LongStringsAndVectorsAreCutAndCounted) {

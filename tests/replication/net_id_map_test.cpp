@@ -8,14 +8,14 @@
 namespace shoal::replication {
 namespace {
 
-TEST(NetIdMap, KnowsNothingAtFirst) {
+TEST(NetIdMap, IsEmptyAtFirst) {
     NetIdMap map;
     EXPECT_EQ(map.find(1), NetIdMap::kAbsent);
     map.erase(1);
     EXPECT_EQ(map.size(), 0u);
 }
 
-// Goal: equals std::unordered_map. Method: seeded sets and erases of ids that crowd and that spread.
+// Goal: equals std::unordered_map. Method: seeded sets and erases of ids that collide and ids that do not.
 TEST(NetIdMap, MatchesAnUnorderedMap) {
     const std::uint32_t seed = 1;
     SCOPED_TRACE(testing::Message() << "seed " << seed);

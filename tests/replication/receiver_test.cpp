@@ -24,7 +24,7 @@ Position at(float x) {
 
 // References
 
-TEST(Receiver, Rule03AnUnresolvedReferenceIsNullAndIsFilledInWhenItsTargetComes) {
+TEST(Receiver, Rule03AnUnresolvedReferenceIsNullAndIsFilledInWhenItsTargetArrives) {
     Pair pair;
     const ecs::Entity aimer = pair.spawn(Aim{{}, 1}, Squad{});
     pair.exchange();
@@ -41,7 +41,7 @@ TEST(Receiver, Rule03AnUnresolvedReferenceIsNullAndIsFilledInWhenItsTargetComes)
     ecs::Hook hook = pair.mirror.on_change<Aim>([&](ecs::World&, ecs::Entity, const Aim& aim) {
         EXPECT_EQ(aim.target, pair.replica(target));
         EXPECT_TRUE(pair.mirror.has<Position>(aim.target))
-            << "whoever follows the reference finds the entity whole";
+            << "the hook must see the target with its components";
         ++told;
     });
     EXPECT_EQ(pair.receive(late), Verdict::accepted);
@@ -50,7 +50,7 @@ TEST(Receiver, Rule03AnUnresolvedReferenceIsNullAndIsFilledInWhenItsTargetComes)
     EXPECT_EQ(pair.on_client<Squad>(aimer).members[2], pair.replica(target));
 }
 
-TEST(Receiver, Rule03AReferenceBecomesNullWhenItsTargetGoes) {
+TEST(Receiver, Rule03AReferenceBecomesNullWhenItsTargetIsDestroyed) {
     Pair pair;
     const ecs::Entity target = pair.spawn(at(1)), aimer = pair.spawn(Aim{target, 1});
     pair.exchange();
@@ -61,7 +61,7 @@ TEST(Receiver, Rule03AReferenceBecomesNullWhenItsTargetGoes) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
-TEST(Receiver, Rule03CirclesOfReferencesSpawnResolved) {
+TEST(Receiver, Rule03EntitiesThatReferToEachOtherSpawnWithTheirReferences) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(Aim{a, 1});
     pair.world.set(a, Aim{b, 1});
@@ -77,7 +77,7 @@ TEST(Receiver, Rule03CirclesOfReferencesSpawnResolved) {
 
 // Baselines
 
-TEST(Receiver, Rule04AMissingBaselineIsRefusedChangesNothingAndAsksOnce) {
+TEST(Receiver, Rule04ADeltaWithoutItsBaselineChangesNothingAndRequestsOneRebase) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1)), other = pair.spawn(at(2));
     pair.exchange();
@@ -87,9 +87,9 @@ TEST(Receiver, Rule04AMissingBaselineIsRefusedChangesNothingAndAsksOnce) {
         pair.world.set(other, at(3));
         return pair.tick_and_encode();
     }();
-    static_cast<void>(fresh.receive(start.number, start.bytes));  // refused as well: it knows no anchor
+    static_cast<void>(fresh.receive(start.number, start.bytes));  // refused, too: it does not have the anchor
     pair.lose(start);
-    // A sender that believes the receiver to have version 1, and names it outright.
+    // A payload without an anchor: a full record, and a delta based on version 1.
     StateHeader header;
     header.tick = 9;
     header.record_count = 2;
@@ -108,20 +108,20 @@ TEST(Receiver, Rule04AMissingBaselineIsRefusedChangesNothingAndAsksOnce) {
     ASSERT_EQ(fresh.rebases().size(), 1u);
     EXPECT_EQ(fresh.rebases()[0], 1u);
     EXPECT_EQ(fresh.stats().rebases, 1u);
-    EXPECT_EQ(fresh.stats().records, 0u) << "the first record was good, but goes with the packet";
+    EXPECT_EQ(fresh.stats().records, 0u) << "the first record is valid, but the packet was refused";
     fresh.apply();
     EXPECT_EQ(fresh_world.size(), 0u);
     EXPECT_TRUE(pair.replica(entity));
 }
 
-TEST(Receiver, Rule04RefusalHealsByARebase) {
+TEST(Receiver, Rule04ARebaseEndsTheRefusals) {
     ReceiverOptions options;
     options.max_versions = 4;
     Pair pair({}, options);
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     std::vector<SentPacket> unanswered;
-    for (int i = 2; i < 9; ++i) {  // all arrive, but no acknowledgement does
+    for (int i = 2; i < 9; ++i) {  // all packets arrive, but no ack does
         pair.world.set(entity, at(static_cast<float>(i)));
         const SentPacket packet = pair.tick_and_encode();
         const Verdict verdict = pair.receive(packet);
@@ -134,13 +134,13 @@ TEST(Receiver, Rule04RefusalHealsByARebase) {
     EXPECT_TRUE(pair.receiver.complete());
 }
 
-TEST(Receiver, Rule04ACrowdedSlotAtRestDoesNotStayRefused) {
+TEST(Receiver, Rule04ASlotWithTooManyVersionsRecoversWithoutNewChanges) {
     ReceiverOptions options;
     options.max_versions = 4;
     Pair pair({}, options);
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
-    // There and back, so that the server's present state is the one that was acknowledged.
+    // Changes that end with the acknowledged state.
     for (int i = 0; i < 4; ++i) {
         pair.world.set(entity, at(i % 2 == 0 ? 2.f : 1.f));
         const SentPacket packet = pair.tick_and_encode();
@@ -150,10 +150,10 @@ TEST(Receiver, Rule04ACrowdedSlotAtRestDoesNotStayRefused) {
     for (int i = 0; i < 10; ++i) pair.exchange();
     EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
     pair.tick();
-    EXPECT_FALSE(pair.encode()) << "it would be refused for ever";
+    EXPECT_FALSE(pair.encode()) << "nothing is left to send";
 }
 
-TEST(Receiver, Rule05VersionsOlderThanTheOldestNamedAreDropped) {
+TEST(Receiver, Rule05VersionsOlderThanTheNewestBaselineAreDropped) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     const auto held = [&] {
@@ -206,12 +206,12 @@ TEST(Receiver, Rule05MemoryIsBoundedWhateverASenderSends) {
         too_many = too_many || pair.receive(*packet) == Verdict::too_many;
         pair.tell(*packet, true);
     }
-    EXPECT_TRUE(too_many) << "one entity more than max_slots";
+    EXPECT_TRUE(too_many) << "there is one entity more than max_slots";
 }
 
 // Old records
 
-TEST(Receiver, Rule07ADelayedSpawnAfterItsTombstoneIsNoZombie) {
+TEST(Receiver, Rule07ALateSpawnAfterTheDespawnIsIgnored) {
     Pair pair;
     pair.exchange();
     const ecs::Entity entity = pair.spawn(at(1));
@@ -229,7 +229,7 @@ TEST(Receiver, Rule07ADelayedSpawnAfterItsTombstoneIsNoZombie) {
     EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
 }
 
-TEST(Receiver, Rule07ADelayedTombstoneDoesNotKillTheSlotsNextEntity) {
+TEST(Receiver, Rule07ALateDespawnDoesNotDestroyTheNextEntityOfTheSlot) {
     Pair pair;
     const ecs::Entity old = pair.spawn(at(1));
     pair.exchange();
@@ -245,7 +245,7 @@ TEST(Receiver, Rule07ADelayedTombstoneDoesNotKillTheSlotsNextEntity) {
     EXPECT_EQ(pair.on_client<Position>(fresh).x, 2);
 }
 
-TEST(Receiver, RecordsOlderThanWhatASlotHasAreIgnored) {
+TEST(Receiver, RecordsOlderThanTheLastOneOfTheSlotAreIgnored) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
@@ -267,7 +267,7 @@ TEST(Receiver, Rule08AnotherNetIdInASlotReplacesItsEntity) {
     const ecs::Entity replica = pair.replica(old);
     pair.world.destroy(old);
     const SentPacket gone = pair.tick_and_encode();
-    pair.tell(gone, true);  // accepted by a receiver that then ... did not: the hardest case
+    pair.tell(gone, true);  // a false ack: the receiver did not get it
     const ecs::Entity fresh = pair.spawn(at(2));
     pair.tick();
     StateHeader header;
@@ -291,7 +291,7 @@ TEST(Receiver, Rule08AnotherNetIdInASlotReplacesItsEntity) {
 
 // Completeness
 
-TEST(Receiver, Rule09CompleteNeedsEveryPacketBetweenAlsoThoseWithoutState) {
+TEST(Receiver, Rule09CompleteNeedsNoPacketWithoutState) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(1));
     pair.exchange();
@@ -303,10 +303,10 @@ TEST(Receiver, Rule09CompleteNeedsEveryPacketBetweenAlsoThoseWithoutState) {
     EXPECT_EQ(pair.receive(first), Verdict::accepted);
     EXPECT_EQ(pair.receive(second), Verdict::accepted);
     pair.receiver.apply();
-    EXPECT_TRUE(pair.receiver.complete()) << "packet " << without_state << " had none";
+    EXPECT_TRUE(pair.receiver.complete()) << "packet " << without_state << " has no state";
 }
 
-TEST(Receiver, Rule09NewerStateWithoutAMarkEndsCompleteness) {
+TEST(Receiver, Rule09NewerStateWithoutACompletionMarkerEndsCompleteness) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1));
     pair.exchange();
@@ -317,12 +317,12 @@ TEST(Receiver, Rule09NewerStateWithoutAMarkEndsCompleteness) {
     const auto part = pair.encode(200);
     ASSERT_TRUE(part);
     EXPECT_EQ(pair.receive(*part), Verdict::accepted);
-    EXPECT_TRUE(pair.receiver.complete()) << "what the world shows is not touched before apply";
+    EXPECT_TRUE(pair.receiver.complete()) << "only apply() changes it";
     pair.receiver.apply();
     EXPECT_FALSE(pair.receiver.complete());
 }
 
-TEST(Receiver, Rule09ALateOlderMarkOfTheSameTickDoesNotUndoANewerOne) {
+TEST(Receiver, Rule09ALateOlderMarkerOfTheSameTickDoesNotReplaceANewerOne) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1));
     pair.exchange();
@@ -333,7 +333,7 @@ TEST(Receiver, Rule09ALateOlderMarkOfTheSameTickDoesNotUndoANewerOne) {
     const auto wide = pair.encode();  // needs `lost`
     ASSERT_TRUE(wide);
     pair.lose(lost);
-    const auto narrow = pair.encode();  // repeats the record
+    const auto narrow = pair.encode();  // sends the record again
     ASSERT_TRUE(narrow);
     EXPECT_EQ(pair.receive(*narrow), Verdict::accepted);
     pair.receiver.apply();
@@ -343,7 +343,7 @@ TEST(Receiver, Rule09ALateOlderMarkOfTheSameTickDoesNotUndoANewerOne) {
     EXPECT_TRUE(pair.receiver.complete());
 }
 
-TEST(Receiver, Rule09CompleteTellsSinceWhenTheWorldIsLikeThis) {
+TEST(Receiver, Rule09CompleteNamesTheTickSinceWhichNothingChanged) {
     Pair pair;
     pair.spawn(at(1));
     pair.exchange();
@@ -354,9 +354,9 @@ TEST(Receiver, Rule09CompleteTellsSinceWhenTheWorldIsLikeThis) {
     EXPECT_GT(pair.receiver.complete()->tick, changed + 100);
 }
 
-// The client's own game
+// Entities of the client's game
 
-TEST(Receiver, Rule13AReplicaThatTheGameDestroyedStaysAwayUntilItsTombstone) {
+TEST(Receiver, Rule13AReplicaThatTheGameDestroyedIsNotCreatedAgain) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1)), aimer = pair.spawn(Aim{entity, 1});
     pair.exchange();
@@ -371,16 +371,16 @@ TEST(Receiver, Rule13AReplicaThatTheGameDestroyedStaysAwayUntilItsTombstone) {
     }
     EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
     EXPECT_EQ(pair.receiver.entity_count(), 1u);
-    EXPECT_EQ(pair.receiver.stats().refused_packets, 0u) << "its lanes are still followed";
+    EXPECT_EQ(pair.receiver.stats().refused_packets, 0u) << "its versions are still updated";
     pair.world.destroy(entity);
     pair.exchange();
     EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
     const ecs::Entity next = pair.spawn(at(9));
     pair.exchange();
-    EXPECT_EQ(pair.on_client<Position>(next).x, 9) << "the slot is as good as new";
+    EXPECT_EQ(pair.on_client<Position>(next).x, 9) << "the slot works for another entity";
 }
 
-TEST(Receiver, Rule13ADestroyedReplicaIsCountedWhenOnlyItsTombstoneTells) {
+TEST(Receiver, Rule13AReplicaThatTheGameDestroyedIsCountedAtItsDespawn) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
@@ -391,7 +391,7 @@ TEST(Receiver, Rule13ADestroyedReplicaIsCountedWhenOnlyItsTombstoneTells) {
     EXPECT_EQ(pair.receiver.entity_count(), 0u);
 }
 
-TEST(Receiver, LeavesTheGamesOwnEntitiesAndComponentsAlone) {
+TEST(Receiver, DoesNotChangeTheGamesOwnEntitiesAndComponents) {
     Pair pair;
     const ecs::Entity own = pair.mirror.spawn(at(5), Wolf{});
     const ecs::Entity entity = pair.spawn(at(1));
@@ -430,7 +430,7 @@ TEST(Receiver, HooksMayDestroyReplicasWhileTheyAreApplied) {
 
 // Applying
 
-TEST(Receiver, SpawnsWithAllComponentsAtOnceAndDestroysFirst) {
+TEST(Receiver, DestroysBeforeItSpawnsAndSpawnsWithAllComponentsAtOnce) {
     Pair pair;
     const ecs::Entity old = pair.spawn(at(1));
     pair.exchange();
@@ -450,7 +450,7 @@ TEST(Receiver, SpawnsWithAllComponentsAtOnceAndDestroysFirst) {
     EXPECT_EQ(order, "destroy spawn ");
 }
 
-TEST(Receiver, ComponentsComeAndGoWithTheirHooks) {
+TEST(Receiver, AddedAndRemovedComponentsRunTheirHooks) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1), Name{"a"});
     pair.exchange();
@@ -467,7 +467,7 @@ TEST(Receiver, ComponentsComeAndGoWithTheirHooks) {
     pair.exchange();
     EXPECT_EQ(added, 1);
     EXPECT_EQ(removed, 1);
-    EXPECT_EQ(changed, 0) << "what did not change is not written";
+    EXPECT_EQ(changed, 0) << "an unchanged component is not written";
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
@@ -482,7 +482,7 @@ TEST(Receiver, AnEntityWithoutComponentsIsReplicatedToo) {
     EXPECT_EQ(pair.mirror.size(), 0u);
 }
 
-TEST(Receiver, ManyPacketsBetweenTwoApplicationsShowOnlyTheLast) {
+TEST(Receiver, ApplyShowsOnlyTheNewestOfSeveralPackets) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     int added = 0;
@@ -503,7 +503,7 @@ TEST(Receiver, ManyPacketsBetweenTwoApplicationsShowOnlyTheLast) {
     EXPECT_EQ(pair.mirror.size(), 1u);
 }
 
-/// A packet with one delta whose baseline nobody has.
+/// A payload with one delta whose baseline does not exist.
 std::vector<std::byte> baseless(std::uint32_t slot) {
     StateHeader header;
     header.tick = 900;
@@ -517,15 +517,15 @@ std::vector<std::byte> baseless(std::uint32_t slot) {
     return bytes;
 }
 
-// Refused, healed, refused again: the slot asks again.
-TEST(Receiver, Rule04ASlotThatWasHealedAsksAgain) {
+// Refused, rebased, refused again: the receiver requests another rebase.
+TEST(Receiver, Rule04ASlotCanRequestARebaseAgainAfterItsNextRecord) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     for (std::uint64_t round = 1; round <= 3; ++round) {
         EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
         EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
-        EXPECT_EQ(pair.receiver.stats().rebases, round) << "once for each time";
+        EXPECT_EQ(pair.receiver.stats().rebases, round) << "one request per round";
         EXPECT_EQ(pair.receiver.rebases().size(), 1u);
         pair.world.set(entity, at(static_cast<float>(round + 1)));
         pair.exchange();  // the sender rebases
@@ -533,7 +533,7 @@ TEST(Receiver, Rule04ASlotThatWasHealedAsksAgain) {
     }
 }
 
-TEST(Receiver, Rule09AMarkThatReachesBeforeTheFirstPacketIsNone) {
+TEST(Receiver, Rule09AMarkerThatNeedsPacketsBeforeTheFirstIsIgnored) {
     for (const std::uint32_t distance : {2u, 3u, 4u, 255u}) {
         for (const std::uint32_t others : {0u, distance, distance - 1}) {
             Pair pair;
@@ -547,7 +547,7 @@ TEST(Receiver, Rule09AMarkThatReachesBeforeTheFirstPacketIsNone) {
             EXPECT_EQ(pair.receiver.receive(3, bytes), Verdict::accepted);
             pair.receiver.apply();
             EXPECT_EQ(pair.receiver.complete().has_value(), distance == 2 && others == 2)
-                << distance << " back, of these without state " << others;
+                << distance << " packet numbers back, of these without state: " << others;
         }
     }
 }
@@ -575,7 +575,7 @@ TEST(Receiver, ResetForgetsEverything) {
 
 // Bytes from the network
 
-/// Payloads of every kind that a busy pair exchanges, with the receiver as it was before each.
+/// A sender and a receiver with many random changes, losses and rebases.
 class BusyPair {
 public:
     explicit BusyPair(std::uint64_t seed)
@@ -606,7 +606,7 @@ public:
     sim::Random random;
 };
 
-TEST(Receiver, EveryTruncatedPrefixOfAPayloadIsRefusedWhole) {
+TEST(Receiver, EveryTruncatedPrefixOfAPayloadChangesNothing) {
     BusyPair busy(1);
     for (int round = 0; round < 60; ++round) {
         const SentPacket packet = busy.next();
@@ -622,9 +622,9 @@ TEST(Receiver, EveryTruncatedPrefixOfAPayloadIsRefusedWhole) {
     }
 }
 
-// Goal: any bytes are safe, and what is not accepted changes nothing.
-// Method: flipped bits, spliced packets and noise, against the receiver's whole state.
-TEST(Receiver, DamagedPayloadsAreTakenWholeOrNotAtAll) {
+// Goal: any bytes are safe, and a payload that is not accepted changes nothing.
+// Method: flipped bits, joined halves of two payloads, and random bytes; compares the receiver's whole state.
+TEST(Receiver, DamagedPayloadsAreUsedCompletelyOrNotAtAll) {
     BusyPair busy(2);
     std::vector<SentPacket> past;
     int accepted = 0, others = 0;
@@ -655,7 +655,7 @@ TEST(Receiver, DamagedPayloadsAreTakenWholeOrNotAtAll) {
                         bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
                     }
             }
-            // On a copy's behalf: what is accepted spoils this receiver, so it gets a new one.
+            // A new receiver for each attempt, because an accepted damaged payload changes it.
             ecs::World world;
             Receiver victim(world, busy.pair.schema);
             for (const SentPacket& old : past) static_cast<void>(victim.receive(old.number, old.bytes));
@@ -670,7 +670,7 @@ TEST(Receiver, DamagedPayloadsAreTakenWholeOrNotAtAll) {
         busy.pair.deliver(packet);
         past.push_back(packet);
         if (past.size() > 12) {
-            // A fresh start keeps the victims' past short.
+            // A new peer, so that the list of past packets stays short.
             past.clear();
             const Sender::Peer old = busy.pair.peer;
             busy.pair.sender.remove_peer(old);

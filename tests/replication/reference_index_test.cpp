@@ -14,7 +14,7 @@ std::multiset<std::uint32_t> referrers(const ReferenceIndex& index, std::uint32_
     return out;
 }
 
-TEST(ReferenceIndex, EachPairIsThereOnce) {
+TEST(ReferenceIndex, APairAddedTwiceIsStoredOnce) {
     ReferenceIndex index;
     EXPECT_TRUE(referrers(index, 1).empty());
     index.clear(3);
@@ -28,7 +28,7 @@ TEST(ReferenceIndex, EachPairIsThereOnce) {
     EXPECT_TRUE(referrers(index, 2).empty());
 }
 
-// Goal: equals a set of pairs. Method: seeded adds and clears, targets that collide and are many.
+// Goal: equals a set of pairs. Method: seeded adds and clears; few targets and many, also colliding ones.
 TEST(ReferenceIndex, MatchesASetOfPairs) {
     const std::uint32_t seed = 1;
     SCOPED_TRACE(testing::Message() << "seed " << seed);

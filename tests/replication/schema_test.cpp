@@ -55,7 +55,7 @@ TEST(Schema, OrderOfDeclarationDoesNotMatter) {
     EXPECT_EQ(a.difference(b.summary()), "");
 }
 
-TEST(Schema, HashTellsEveryDifferenceThatMatters) {
+TEST(Schema, HashDiffersForEachRelevantDifference) {
     std::vector<Schema> schemas(9);
     schemas[0].component<Position>("position");
     schemas[1].component<Position>("place");
@@ -89,7 +89,7 @@ TEST(Schema, DifferenceNamesTheComponent) {
     EXPECT_EQ(more.explain("nothing to explain"), "nothing to explain");
 }
 
-TEST(Schema, SummaryOfAHugeSchemaIsCutAndAccusesNobody) {
+TEST(Schema, SummaryOfALargeSchemaIsCutAndShowsNoFalseDifference) {
     Schema schema;
     declare_tags(schema, std::make_index_sequence<150>());
     EXPECT_EQ(schema.error(), "");
@@ -97,7 +97,7 @@ TEST(Schema, SummaryOfAHugeSchemaIsCutAndAccusesNobody) {
     EXPECT_EQ(schema.difference(schema.summary()), "");
 }
 
-TEST(Schema, DifferenceTakesAnyBytes) {
+TEST(Schema, DifferenceAcceptsAnyBytes) {
     Schema schema;
     schema.component<Health>("health");
     std::vector<std::byte> bytes(64, std::byte{0x5a});
@@ -107,7 +107,7 @@ TEST(Schema, DifferenceTakesAnyBytes) {
     }
 }
 
-TEST(Schema, TwiceIsAnErrorThatNamesTheComponent) {
+TEST(Schema, ASecondDeclarationIsAnErrorThatNamesTheComponent) {
     Schema by_name;
     by_name.component<Position>("thing");
     by_name.component<Health>("thing");
@@ -190,14 +190,14 @@ TEST(Schema, CodecErrorsNameTheComponent) {
     EXPECT_EQ(second.error().substr(0, 21), "component 'position' ") << "the first error stays";
 }
 
-TEST(Schema, TheTagReplicatedIsNotForTheSchema) {
+TEST(Schema, TheTagReplicatedCannotBeDeclared) {
     Schema schema;
     schema.component<Position>("position");
     schema.tag<Replicated>("replicated");
     EXPECT_NE(schema.error().find("'replicated'"), std::string::npos) << schema.error();
 }
 
-// An enum travels as a symbol, an integer of the same width as a quantity: they would misread each other.
+// An enum is coded as a symbol and an integer as a quantity, so the two sides would decode other values.
 TEST(Schema, EnumsAndIntegersOfOneWidthDoNotMatch) {
     enum class Color : std::uint8_t { red };
     struct AsEnum {
@@ -213,7 +213,7 @@ TEST(Schema, EnumsAndIntegersOfOneWidthDoNotMatch) {
     EXPECT_EQ(a.difference(b.summary()), "component 'color' differs");
 }
 
-TEST(SchemaDeathTest, MisuseStopsTheProgramWithALine) {
+TEST(SchemaDeathTest, MisuseStopsTheProgramWithAMessage) {
     ecs::World world;
     Schema twice;
     twice.component<Position>("one");
@@ -223,10 +223,10 @@ TEST(SchemaDeathTest, MisuseStopsTheProgramWithALine) {
     used.component<Position>("one");
     EXPECT_EQ(bind(used, world).size(), 1u);
     EXPECT_DEATH(used.component<Health>("late"),
-                 "component 'late' is declared after the schema was put to use");
+                 "component 'late' is declared after a sender or receiver got the schema");
 }
 
-TEST(Schema, Rule11AnEntityTooLargeForAPacketIsRefusedAtSetUp) {
+TEST(Schema, Rule11ASchemaWhoseLargestEntityExceedsAPacketIsAnError) {
     struct Long {
         std::string text;
     };
@@ -238,8 +238,7 @@ TEST(Schema, Rule11AnEntityTooLargeForAPacketIsRefusedAtSetUp) {
     EXPECT_EQ(fits.error(), "");
     EXPECT_LE(max_record_bits(fits), kMaxRecordBytes * 8);
     fits.component<Name>("name", field(&Name::text, max_length(200)));
-    EXPECT_NE(fits.error().find("component 'name' makes the largest entity too large to travel"),
-              std::string::npos)
+    EXPECT_NE(fits.error().find("component 'name' makes the schema too large"), std::string::npos)
         << fits.error();
     Schema vectors;
     vectors.component<Longer>("longer", field(&Longer::numbers, max_length(500)));
@@ -263,7 +262,7 @@ TEST(Schema, FieldCodecReachesArraysAndNestedStructs) {
     EXPECT_EQ(lanes[4].kind, LaneKind::real);
 }
 
-TEST(Schema, BindsToEachWorldAnew) {
+TEST(Schema, BindsToSeveralWorlds) {
     Schema schema;
     schema.component<Position>("position");
     schema.tag<Wolf>("wolf");

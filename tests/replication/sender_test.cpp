@@ -39,13 +39,13 @@ TEST(Sender, Rule01AnEmptyDeltaIsSentWhileANewerRecordIsInFlight) {
     EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
 }
 
-TEST(Sender, Rule01ARecordDeclaredLostMayHaveArrivedAllTheSame) {
+TEST(Sender, Rule01AnEmptyDeltaIsSentBecauseALostRecordMayHaveArrived) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     pair.world.set(entity, at(2));
     const SentPacket b = pair.tick_and_encode();
-    EXPECT_EQ(pair.receive(b), Receiver::Verdict::accepted);  // and its acknowledgement is lost
+    EXPECT_EQ(pair.receive(b), Receiver::Verdict::accepted);  // its ack is lost
     pair.world.set(entity, at(1));
     pair.lose(b);
     pair.exchange();
@@ -71,25 +71,25 @@ TEST(Sender, Rule01AnEmptyDeltaIsRepeatedUntilOneArrives) {
     pair.receiver.apply();
     EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
     pair.tick();
-    EXPECT_FALSE(pair.encode()) << "and then no more";
+    EXPECT_FALSE(pair.encode()) << "after the ack no more is sent";
 }
 
-TEST(Sender, Rule01SkippingMakesQuietButAcknowledgesNothing) {
+TEST(Sender, Rule01WritesOfTheSameValueSendNothingAndKeepTheBaseline) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
-    for (int i = 0; i < 20; ++i) {  // changes that are none
+    for (int i = 0; i < 20; ++i) {  // writes without a change
         pair.world.set(entity, at(1));
         pair.tick();
         EXPECT_FALSE(pair.encode());
     }
     pair.world.set(entity, at(5));
-    EXPECT_EQ(pair.exchange(), 1);  // from the only version that the peer has
+    EXPECT_EQ(pair.exchange(), 1);  // a delta of the only version that the peer has
     EXPECT_EQ(pair.on_client<Position>(entity).x, 5);
     EXPECT_EQ(pair.receiver.stats().refused_packets, 0u);
 }
 
-TEST(Sender, WhatIsLostIsDecidedAnew) {
+TEST(Sender, ALostRecordIsReplacedByOneWithTheNewestState) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     const SentPacket first = pair.tick_and_encode();
@@ -100,7 +100,7 @@ TEST(Sender, WhatIsLostIsDecidedAnew) {
     EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
 }
 
-TEST(Sender, ALostPacketSaysNothingOfEntitiesSentSince) {
+TEST(Sender, ALostRecordIsNotReplacedWhileANewerOneIsInFlight) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
@@ -110,13 +110,13 @@ TEST(Sender, ALostPacketSaysNothingOfEntitiesSentSince) {
     const SentPacket newer = pair.tick_and_encode();
     pair.lose(old);
     pair.tick();
-    EXPECT_FALSE(pair.encode()) << "the newer record is still on its way";
+    EXPECT_FALSE(pair.encode()) << "the newer record is in flight";
     pair.deliver(newer);
     pair.receiver.apply();
     EXPECT_EQ(pair.on_client<Position>(entity).x, 3);
 }
 
-TEST(Sender, Rule06AnEvictedBaselineMakesTheRecordWhole) {
+TEST(Sender, Rule06ARecordWhoseBaselineIsForgottenIsFull) {
     SenderOptions options;
     options.history_s = 0.1;  // 6 ticks
     Pair pair(options);
@@ -131,7 +131,7 @@ TEST(Sender, Rule06AnEvictedBaselineMakesTheRecordWhole) {
     pair.exchange();
     EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, whole_before + 1);
     EXPECT_EQ(pair.on_client<Position>(entity).x, 30);
-    EXPECT_EQ(pair.receiver.entity_count(), 1u) << "the same entity still";
+    EXPECT_EQ(pair.receiver.entity_count(), 1u) << "it must be the same entity";
 }
 
 TEST(Sender, Rule06AnOldVersionStaysABaselineWhileNothingChanges) {
@@ -150,7 +150,7 @@ TEST(Sender, Rule06AnOldVersionStaysABaselineWhileNothingChanges) {
 
 // Slots
 
-TEST(Sender, Rule08ATombstoneIsRepeatedWhenLostAndItsAckFreesTheSlot) {
+TEST(Sender, Rule08ALostDespawnRecordIsRepeatedAndItsAckFreesTheSlot) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
@@ -166,7 +166,7 @@ TEST(Sender, Rule08ATombstoneIsRepeatedWhenLostAndItsAckFreesTheSlot) {
     EXPECT_FALSE(pair.encode());
 }
 
-TEST(Sender, Rule08OptingOutAndInAgainOpensANewSlotFromNothing) {
+TEST(Sender, Rule08RemovingTheTagAndAddingItAgainOpensANewSlot) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
@@ -176,7 +176,7 @@ TEST(Sender, Rule08OptingOutAndInAgainOpensANewSlotFromNothing) {
     pair.world.add<Replicated>(entity);
     const SentPacket back = pair.tick_and_encode();
     EXPECT_EQ(pair.sender.stats(pair.peer).slots, 2u);
-    EXPECT_EQ(pair.receive(back), Receiver::Verdict::accepted);  // overtakes
+    EXPECT_EQ(pair.receive(back), Receiver::Verdict::accepted);  // arrives first
     pair.receiver.apply();
     EXPECT_EQ(pair.mirror.size(), 2u);
     EXPECT_EQ(pair.receive(gone), Receiver::Verdict::accepted);
@@ -186,7 +186,7 @@ TEST(Sender, Rule08OptingOutAndInAgainOpensANewSlotFromNothing) {
     EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
 }
 
-TEST(Sender, AnEntityThatThePeerNeverHeardOfNeedsNoTombstone) {
+TEST(Sender, AnEntityThatWasNeverSentNeedsNoDespawnRecord) {
     Pair pair;
     pair.exchange();
     const ecs::Entity entity = pair.spawn(at(1));
@@ -197,7 +197,7 @@ TEST(Sender, AnEntityThatThePeerNeverHeardOfNeedsNoTombstone) {
     EXPECT_EQ(pair.sender.stats(pair.peer).pending, 0u);
 }
 
-TEST(Sender, ASlotUsedAgainIsNotMovedByFatesOfItsFormerEntity) {
+TEST(Sender, FatesOfTheFormerEntityDoNotChangeASlotUsedAgain) {
     Pair pair;
     const ecs::Entity old = pair.spawn(at(1));
     pair.exchange();
@@ -208,20 +208,20 @@ TEST(Sender, ASlotUsedAgainIsNotMovedByFatesOfItsFormerEntity) {
     pair.deliver(gone);
     const ecs::Entity entity = pair.spawn(at(7));
     const SentPacket fresh = pair.tick_and_encode();
-    pair.tell(delta, true);  // late news
+    pair.tell(delta, true);  // late
     pair.lose(fresh);
     pair.exchange();
     EXPECT_EQ(pair.on_client<Position>(entity).x, 7);
     EXPECT_EQ(pair.mirror.size(), 1u);
 }
 
-TEST(Sender, Rule04ARebasedSlotStartsFromNothing) {
+TEST(Sender, Rule04ARebasedSlotGetsAFullRecord) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     pair.sender.rebase(pair.peer, 0);
-    pair.sender.rebase(pair.peer, 63);         // never used
-    pair.sender.rebase(pair.peer, 123456789);  // never will be
+    pair.sender.rebase(pair.peer, 63);         // a slot that was never used
+    pair.sender.rebase(pair.peer, 123456789);  // a slot that does not exist
     pair.exchange();
     EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
     pair.world.set(entity, at(2));
@@ -231,18 +231,18 @@ TEST(Sender, Rule04ARebasedSlotStartsFromNothing) {
     EXPECT_EQ(pair.mirror.size(), 1u);
 }
 
-TEST(Sender, Rule04ADestroyedEntityWhoseSlotWasJustRebasedStillGetsItsTombstone) {
+TEST(Sender, Rule04AnEntityDestroyedAfterARebaseGetsADespawnRecord) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     pair.sender.rebase(pair.peer, 0);
     pair.world.destroy(entity);
     pair.exchange();
-    EXPECT_EQ(pair.mirror.size(), 0u) << "a zombie";
+    EXPECT_EQ(pair.mirror.size(), 0u) << "the replica must be destroyed";
     EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
 }
 
-TEST(Sender, Rule04ARebaseIgnoresFatesOfWhatWasSentBefore) {
+TEST(Sender, Rule04AfterARebaseFatesOfEarlierPacketsAreIgnored) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
@@ -259,7 +259,7 @@ TEST(Sender, Rule04ARebaseIgnoresFatesOfWhatWasSentBefore) {
 
 // Completeness
 
-TEST(Sender, Rule09AMarkNamesTheOldestUndecidedPacketWithANewestRecord) {
+TEST(Sender, Rule09AMarkerNeedsEveryPacketInFlightWithANewestRecord) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
     pair.exchange();
@@ -269,7 +269,7 @@ TEST(Sender, Rule09AMarkNamesTheOldestUndecidedPacketWithANewestRecord) {
     const SentPacket holds_b = pair.tick_and_encode();
     EXPECT_EQ(pair.receive(holds_b), Receiver::Verdict::accepted);
     pair.receiver.apply();
-    EXPECT_FALSE(pair.receiver.complete()) << "a's record is missing";
+    EXPECT_FALSE(pair.receiver.complete()) << "the record of a is missing";
     EXPECT_EQ(pair.receive(holds_a), Receiver::Verdict::accepted);
     pair.receiver.apply();
     ASSERT_TRUE(pair.receiver.complete());
@@ -277,12 +277,12 @@ TEST(Sender, Rule09AMarkNamesTheOldestUndecidedPacketWithANewestRecord) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
-TEST(Sender, Rule09ASupersededRecordIsNotNeeded) {
+TEST(Sender, Rule09AMarkerNeedsNoRecordThatANewerOneReplaced) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1));
     pair.exchange();
     pair.world.set(a, at(3));
-    pair.tick_and_encode();  // lost, and nobody knows yet
+    pair.tick_and_encode();  // lost, but the sender does not know it yet
     pair.world.set(a, at(4));
     const SentPacket second = pair.tick_and_encode();
     EXPECT_EQ(pair.receive(second), Receiver::Verdict::accepted);
@@ -291,7 +291,7 @@ TEST(Sender, Rule09ASupersededRecordIsNotNeeded) {
     EXPECT_EQ(pair.receiver.complete()->tick, second.tick);
 }
 
-TEST(Sender, Rule09NoMarkWhileSomethingIsLeftToSend) {
+TEST(Sender, Rule09NoMarkerIsSentWhileStateIsLeftToSend) {
     Pair pair;
     for (int i = 0; i < 200; ++i) pair.spawn(at(static_cast<float>(i) / 4), Counters{i, 99, i, 0, 0, 0, 0});
     int partial = 0;
@@ -307,7 +307,7 @@ TEST(Sender, Rule09NoMarkWhileSomethingIsLeftToSend) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
-TEST(Sender, Rule09SettledIsOnlySaidWhenThePeerIsCompleteIndeed) {
+TEST(Sender, Rule09APeerIsSettledOnlyWhenItIsComplete) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
     pair.exchange();
@@ -320,11 +320,11 @@ TEST(Sender, Rule09SettledIsOnlySaidWhenThePeerIsCompleteIndeed) {
     pair.deliver(last);
     pair.deliver(first);
     pair.receiver.apply();
-    EXPECT_FALSE(pair.receiver.complete()) << "it cannot know what the missing packet held";
+    EXPECT_FALSE(pair.receiver.complete()) << "the missing packet may contain the record of b";
     EXPECT_FALSE(pair.sender.is_settled(pair.peer));
     pair.lose(missing);
     const std::optional<SentPacket> again =
-        pair.encode();  // all is known by now, so its mark needs itself only
+        pair.encode();  // all fates are known, so its marker needs only this packet
     ASSERT_TRUE(again);
     pair.deliver(*again);
     pair.receiver.apply();
@@ -333,8 +333,8 @@ TEST(Sender, Rule09SettledIsOnlySaidWhenThePeerIsCompleteIndeed) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
-// Packets of other things, and numbers left out, are nothing to wait for.
-TEST(Sender, Rule09NumbersWithoutStateDoNotHoldCompletenessUp) {
+// A marker does not need packets without state and numbers that were skipped.
+TEST(Sender, Rule09PacketNumbersWithoutStateDoNotDelayCompleteness) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
     pair.exchange();
@@ -351,10 +351,10 @@ TEST(Sender, Rule09NumbersWithoutStateDoNotHoldCompletenessUp) {
     pair.receiver.apply();
     EXPECT_TRUE(pair.receiver.complete());
     EXPECT_TRUE(pair.sender.is_settled(pair.peer));
-    EXPECT_FALSE(pair.encode()) << "and nothing more is said";
+    EXPECT_FALSE(pair.encode()) << "nothing more is sent";
 }
 
-TEST(Sender, Rule09AMarkThatIsLostIsRepeatedInTheSameTick) {
+TEST(Sender, Rule09ALostMarkerIsSentAgainInTheSameTick) {
     Pair pair;
     pair.spawn(at(1));
     SentPacket packet = pair.tick_and_encode();
@@ -382,14 +382,14 @@ TEST(Sender, Rule14FatesOfUnknownPacketsAndSecondFatesChangeNothing) {
     pair.sender.on_fate(pair.peer, 999, true);
     pair.sender.on_fate(pair.peer, 0, false);
     pair.deliver(packet);
-    pair.lose(packet);  // never twice from net/, but harmless
+    pair.lose(packet);  // net/ never reports twice, but it must be safe
     pair.tick();
     EXPECT_FALSE(pair.encode());
     EXPECT_EQ(pair.sender.stats(pair.peer).pending, 0u);
 }
 
 TEST(Sender, Rule14FatesMayComeInAnyOrder) {
-    Pair pair({}, {}, 0xfffffff8u, 0xfffffff0u);  // ticks and packet numbers wrap on the way
+    Pair pair({}, {}, 0xfffffff8u, 0xfffffff0u);  // ticks and packet numbers wrap around
     const ecs::Entity entity = pair.spawn(at(0)), other = pair.spawn(at(0));
     sim::Random random(1);
     std::vector<SentPacket> open;
@@ -401,7 +401,7 @@ TEST(Sender, Rule14FatesMayComeInAnyOrder) {
             const std::size_t which = random.below(static_cast<std::uint32_t>(open.size()));
             const bool arrives = random.chance(0.6);
             const bool accepted = arrives && pair.receive(open[which]) == Receiver::Verdict::accepted;
-            pair.tell(open[which], accepted && random.chance(0.8));  // some acknowledgements are lost
+            pair.tell(open[which], accepted && random.chance(0.8));  // some acks are lost
             open.erase(open.begin() + static_cast<std::ptrdiff_t>(which));
             pair.forward_rebases();
             pair.receiver.apply();
@@ -413,7 +413,7 @@ TEST(Sender, Rule14FatesMayComeInAnyOrder) {
     EXPECT_EQ(pair.receiver.stats().malformed_packets, 0u);
 }
 
-// Goal: slots of entities that are gone are used again, beyond the first word of 64, too.
+// Goal: slots of destroyed entities are used again, also beyond the first 64.
 TEST(Sender, FreedSlotsAreUsedAgain) {
     Pair pair;
     for (int round = 0; round < 3; ++round) {
@@ -436,8 +436,8 @@ StateHeader header_of(const SentPacket& packet) {
     return header;
 }
 
-// Goal: an ack that comes after that of a newer packet moves nothing back: neither the baseline, to a version
-// that the receiver dropped (a rebase would heal it, so there must be none), nor the anchor.
+// Goal: an ack that arrives after that of a newer packet changes neither the baseline, to a version that the
+// receiver dropped (there would be a rebase), nor the anchor.
 TEST(Sender, ALateAckDoesNotMoveTheBaselineBack) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
@@ -448,7 +448,7 @@ TEST(Sender, ALateAckDoesNotMoveTheBaselineBack) {
     EXPECT_EQ(pair.receive(second), Receiver::Verdict::accepted);
     pair.tell(second, true);
     pair.world.set(entity, at(3));
-    const SentPacket third = pair.tick_and_encode();  // a delta from the second
+    const SentPacket third = pair.tick_and_encode();  // based on the second
     EXPECT_EQ(pair.receive(third), Receiver::Verdict::accepted);
     pair.receiver.apply();
     pair.tell(first, true);
@@ -462,9 +462,8 @@ TEST(Sender, ALateAckDoesNotMoveTheBaselineBack) {
     EXPECT_EQ(pair.receiver.stats().rebases, 0u);
 }
 
-// Goal: the sender names an anchor, and says complete, exactly as far back as the format and the receiver
-// allow.
-TEST(Sender, DistancesEndWhereTheFormatDoes) {
+// Goal: anchors and completion markers refer exactly as far back as the format and the receiver allow.
+TEST(Sender, DistancesReachExactlyTheLimitOfTheFormat) {
     for (std::uint64_t distance = 250; distance <= 260; ++distance) {
         SCOPED_TRACE(distance);
         const bool is_near = distance <= kMaxPacketDistance;
@@ -487,7 +486,7 @@ TEST(Sender, DistancesEndWhereTheFormatDoes) {
         undecided.exchange();
         undecided.world.set(b, at(2));
         const SentPacket open = undecided.tick_and_encode();
-        EXPECT_EQ(undecided.receive(open), Receiver::Verdict::accepted);  // nobody has told the sender
+        EXPECT_EQ(undecided.receive(open), Receiver::Verdict::accepted);  // the sender does not know it
         undecided.next_number = open.number + distance;
         undecided.world.set(c, at(2));
         const SentPacket last = undecided.tick_and_encode();
@@ -498,9 +497,9 @@ TEST(Sender, DistancesEndWhereTheFormatDoes) {
     }
 }
 
-// Little room
+// Small payloads
 
-TEST(Sender, EveryEntityGetsItsTurnInLittleRoom) {
+TEST(Sender, EveryEntityIsSentRegularlyInSmallPayloads) {
     Pair pair;
     std::vector<ecs::Entity> entities;
     for (int i = 0; i < 300; ++i) entities.push_back(pair.spawn(at(0), Counters{i, 0, 0, 0, 0, 0, 0}));
@@ -519,7 +518,7 @@ TEST(Sender, EveryEntityGetsItsTurnInLittleRoom) {
     EXPECT_LT(longest, 120u);
 }
 
-TEST(Sender, ARecordLargerThanTheCapacityTravelsAlone) {
+TEST(Sender, ARecordLargerThanTheCapacityIsSentAlone) {
     Pair pair;
     pair.spawn(Name{"abcdefghijkl"}, Counters{-1, ~0ull, -1, -1, -1, 9, 9}, sim::Body{}, Position{1, 2, 3});
     pair.spawn(at(1));
@@ -541,7 +540,7 @@ TEST(Sender, AnIdleTickSendsNothingAndReadsNoEntity) {
     for (int i = 0; i < 500; ++i) entities.push_back(pair.spawn(at(1)));
     while (pair.exchange() > 0) {
     }
-    // A value that changed behind everybody's back stays unseen: nobody looks.
+    // Writes that change detection does not see must not be found: then no entity was read.
     for (const ecs::Entity entity : entities) pair.world.unsafe_raw_unmarked<Position>(entity)->x = 50;
     const std::uint64_t records = pair.sender.stats(pair.peer).records_sent;
     const std::size_t allocations = test::allocations();
@@ -554,8 +553,8 @@ TEST(Sender, AnIdleTickSendsNothingAndReadsNoEntity) {
         }
     }
     EXPECT_EQ(pair.sender.stats(pair.peer).records_sent, records);
-    EXPECT_LE(packets, 11) << "a heartbeat a second";
-    EXPECT_LE(test::allocations() - allocations, 11u * 8) << "what the test itself allocates";
+    EXPECT_LE(packets, 11) << "one heartbeat per second";
+    EXPECT_LE(test::allocations() - allocations, 11u * 8) << "allocations of the test itself";
 }
 
 TEST(Sender, PeersWithTheSameBaselineGetTheSameBits) {
@@ -573,13 +572,13 @@ TEST(Sender, PeersWithTheSameBaselineGetTheSameBits) {
     }
 }
 
-TEST(Sender, APeerThatComesLaterGetsEverythingAndLeavesNothingBehind) {
+TEST(Sender, ANewPeerGetsEverythingAndARemovedOneLeavesNoState) {
     Pair pair;
     for (int i = 0; i < 100; ++i) pair.spawn(at(1));
     pair.exchange();
     for (int round = 0; round < 5; ++round) {
         const Sender::Peer late = pair.sender.add_peer();
-        EXPECT_EQ(late, 1u) << "numbers are used again";
+        EXPECT_EQ(late, 1u) << "the number of a removed peer is used again";
         EXPECT_EQ(pair.sender.stats(late).pending, 100u);
         EXPECT_EQ(pair.sender.stats(late).records_sent, 0u);
         pair.sender.remove_peer(late);
@@ -595,7 +594,7 @@ std::vector<int> numbers(const SentPacket& packet) {
     return out;
 }
 
-TEST(StatePayload, EachKindIsPinnedAsBytes) {
+TEST(StatePayload, BytesOfEachKindOfRecordAreFixed) {
     struct Spot {
         std::uint8_t x = 0, y = 0;
     };

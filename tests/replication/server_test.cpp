@@ -16,7 +16,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
     return std::as_bytes(std::span(text));
 }
 
-TEST(Server, BringsEveryPeerTheWorld) {
+TEST(Server, ReplicatesTheWorldToEveryPeer) {
     Link link;
     std::vector<ecs::Entity> entities;
     for (int i = 0; i < 50; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
@@ -42,8 +42,8 @@ TEST(Server, BringsEveryPeerTheWorld) {
     EXPECT_EQ(peers, 3);
 }
 
-// The connection allows 4 kB/s, the Sender far more: it waits, loses nothing, and nobody hears of old state.
-TEST(Server, ObeysTheRateOfTheConnection) {
+// The connection allows 4 kB/s, less than the changes need: clients get fewer updates, and the newest state.
+TEST(Server, KeepsTheRateLimitOfTheConnection) {
     ServerOptions options = Link::default_options();
     options.host.connection.max_bytes_per_second = 4'000;
     Link link(options);
@@ -58,12 +58,12 @@ TEST(Server, ObeysTheRateOfTheConnection) {
             link.world.set(entity, Position{static_cast<float>(i), static_cast<float>(i % 7), 0});
         link.step();
     }
-    EXPECT_NEAR(static_cast<double>(sent - before), 12'000 + 40'000, 8'000) << "the first burst, then 4 kB/s";
+    EXPECT_NEAR(static_cast<double>(sent - before), 12'000 + 40'000, 8'000) << "a first burst, then 4 kB/s";
     link.run(120);
     EXPECT_TRUE(link.is_equal(*link.players[0]));
 }
 
-TEST(Server, CountsTicksFromTheFirstOneOnThroughTheWrap) {
+TEST(Server, CountsTicksFromFirstTickAndWrapsAround) {
     ServerOptions options = Link::default_options();
     options.first_tick = 0xffffffff;
     Link link(options);
@@ -72,7 +72,7 @@ TEST(Server, CountsTicksFromTheFirstOneOnThroughTheWrap) {
     EXPECT_EQ(link.server.current_tick(), 0u);
 }
 
-TEST(Server, ResendBringsEveryoneToTheLastTickWithoutANewOne) {
+TEST(Server, ResendCompletesTheLastTickWithoutANewOne) {
     Link link;
     link.add();
     link.run(10);
@@ -93,7 +93,7 @@ TEST(Server, ResendBringsEveryoneToTheLastTickWithoutANewOne) {
     EXPECT_TRUE(link.is_equal(*link.players[0]));
 }
 
-TEST(Server, Rule15ResendGoesOnAsTheRateAllowsWhileTimePassesWithoutTicks) {
+TEST(Server, Rule15ResendSendsTheRestAsTheRateAllows) {
     ServerOptions options = Link::default_options();
     options.host.connection.max_bytes_per_second = 4'000;
     Link link(options);
@@ -102,13 +102,13 @@ TEST(Server, Rule15ResendGoesOnAsTheRateAllowsWhileTimePassesWithoutTicks) {
     for (int i = 0; i < 1'000; ++i)
         link.world.spawn(Replicated{}, sim::Counters{i * 1'000'000'000'000ll, 5, 6, 7, 8, 9, 10});
     link.step();
-    EXPECT_FALSE(link.is_equal(*link.players[0])) << "it does not fit into the first burst";
+    EXPECT_FALSE(link.is_equal(*link.players[0])) << "it exceeds the first burst";
     for (int i = 0; i < 1'200 && !link.server.is_settled(); ++i) link.step(false);
     EXPECT_TRUE(link.server.is_settled());
     EXPECT_TRUE(link.is_equal(*link.players[0]));
 }
 
-// Changes wait for a tick, but what a tick left over goes with poll().
+// poll() sends what is left of the last tick, but no new changes.
 TEST(Server, PollSendsWhatTheRateDidNotAllowBefore) {
     ServerOptions options = Link::default_options();
     options.host.connection.max_bytes_per_second = 4'000;
@@ -126,10 +126,10 @@ TEST(Server, PollSendsWhatTheRateDidNotAllowBefore) {
         link.exchange();
         link.players[0]->client.update(link.now);
     }
-    EXPECT_EQ(link.players[0]->world.size(), 1'000u) << "all of the tick, and no more";
+    EXPECT_EQ(link.players[0]->world.size(), 1'000u) << "all entities of the tick, but no new one";
 }
 
-TEST(Server, RefusesWhomTheGameDoesNotWantWithItsReason) {
+TEST(Server, RefusesAClientWithTheReasonOfTheGame) {
     Link link;
     link.listener.says_no = "members only";
     Link::Player& player = link.add();
@@ -140,7 +140,7 @@ TEST(Server, RefusesWhomTheGameDoesNotWantWithItsReason) {
     EXPECT_EQ(link.listener.joins, 0);
 }
 
-TEST(Server, TakesConnectTokensOnceAndTellsTheGameWhoComes) {
+TEST(Server, AcceptsAConnectTokenOnceAndPassesItsClientIdToTheGame) {
     ServerOptions options = Link::default_options();
     options.host.tokens.backend_key = net::Key(seed_of(9));
     options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
@@ -161,7 +161,7 @@ TEST(Server, TakesConnectTokensOnceAndTellsTheGameWhoComes) {
     EXPECT_EQ(second.client.failure(), "refused: no valid connect token: connect token used before");
 }
 
-TEST(Server, RefusesAnotherSchemaNamingTheComponent) {
+TEST(Server, RefusesAnotherSchemaAndNamesTheComponent) {
     struct Extra {
         int value = 0;
     };
@@ -175,14 +175,14 @@ TEST(Server, RefusesAnotherSchemaNamingTheComponent) {
         << player.client.failure();
 }
 
-TEST(Server, GivesMessagesToTheGameAndBack) {
+TEST(Server, PassesMessagesInBothDirections) {
     Link link;
     Link::Player& player = link.add();
     link.run(10);
     EXPECT_EQ(player.client.send_message(net::Channel::reliable, bytes_of("hello")), net::SendResult::queued);
     EXPECT_EQ(player.client.send_message(net::Channel::unreliable, {}), net::SendResult::queued);
     link.run(5);
-    std::sort(link.listener.messages.begin(), link.listener.messages.end());  // channels are not in order
+    std::sort(link.listener.messages.begin(), link.listener.messages.end());  // two channels
     EXPECT_EQ(link.listener.messages, (std::vector<std::string>{"", "hello"}));
     EXPECT_EQ(link.server.send_message(link.listener.last, net::Channel::reliable, bytes_of("welcome")),
               net::SendResult::queued);
@@ -190,7 +190,7 @@ TEST(Server, GivesMessagesToTheGameAndBack) {
     EXPECT_EQ(player.listener.messages, (std::vector<std::string>{"welcome"}));
 }
 
-TEST(Server, KicksWithAReasonAndForgets) {
+TEST(Server, DisconnectSendsTheReasonAndForgetsThePeer) {
     Link link;
     Link::Player& player = link.add();
     link.world.spawn(Replicated{}, Position{});
@@ -213,7 +213,7 @@ TEST(Server, KicksWithAReasonAndForgets) {
     EXPECT_EQ(link.listener.joins, 2);
 }
 
-/// A client that says what it likes.
+/// A client that sends any messages.
 struct Rogue final : net::Handler {
     explicit Rogue(Link& in)
         : link(in),
@@ -250,9 +250,9 @@ TEST(Server, MalformedMessagesEndTheConnection) {
     const std::vector<std::vector<std::byte>> messages = {
         {},                                          // nothing
         {std::byte{9}, std::byte{1}},                // unknown kind
-        {std::byte{1}},                              // a rebase of nothing
-        {std::byte{1}, std::byte{0}, std::byte{0}},  // of half a slot
-        std::vector<std::byte>(10, std::byte{1}),    // of two and a quarter
+        {std::byte{1}},                              // a rebase without slots
+        {std::byte{1}, std::byte{0}, std::byte{0}},  // a rebase of half a slot
+        std::vector<std::byte>(10, std::byte{1}),    // a rebase of two and a quarter slots
     };
     for (const auto& message : messages) {
         Link link;

@@ -31,14 +31,14 @@ protected:
 };
 using Shadows = ShadowTest;
 
-TEST_F(Shadows, FindWhatWasReplicatedBeforeThem) {
+TEST_F(Shadows, FindEntitiesThatHadTheTagBefore) {
     shadow.update(1);
     ASSERT_EQ(shadow.opened().size(), 1u);
     EXPECT_EQ(shadow.net_id(early), 1u);
     EXPECT_EQ(shadow.open_count(), 1u);
 }
 
-TEST_F(Shadows, AreNotTouchedByAnIdleWorld) {
+TEST_F(Shadows, DoNotChangeInAnIdleWorld) {
     shadow.update(1);
     for (Tick tick = 2; tick < 50; ++tick) {
         shadow.update(tick);
@@ -48,7 +48,7 @@ TEST_F(Shadows, AreNotTouchedByAnIdleWorld) {
     EXPECT_EQ(entry_of(early)->versions.size(), 1u);
 }
 
-TEST_F(Shadows, SeeNoChangeInTheSameValueOrLessThanAStep) {
+TEST_F(Shadows, IgnoreChangesOfLessThanAStep) {
     shadow.update(1);
     world.set(early, Position{1, 2, 3});
     shadow.update(2);
@@ -63,7 +63,7 @@ TEST_F(Shadows, SeeNoChangeInTheSameValueOrLessThanAStep) {
     EXPECT_EQ(shadow.last_change(), 4u);
 }
 
-TEST_F(Shadows, TakeAValueThatWentAndCameBackWithinATickForNone) {
+TEST_F(Shadows, IgnoreAChangeThatIsUndoneInTheSameTick) {
     shadow.update(1);
     world.set(early, Position{9, 9, 9});
     world.set(early, Position{1, 2, 3});
@@ -73,7 +73,7 @@ TEST_F(Shadows, TakeAValueThatWentAndCameBackWithinATickForNone) {
     EXPECT_TRUE(shadow.changed().empty());
 }
 
-TEST_F(Shadows, Rule13OptingOutClosesAndOptingInAgainIsANewNetId) {
+TEST_F(Shadows, Rule13RemovingTheTagClosesTheEntryAndAddingItGivesANewNetId) {
     shadow.update(1);
     const NetId first = shadow.net_id(early);
     world.remove<Replicated>(early);
@@ -87,7 +87,7 @@ TEST_F(Shadows, Rule13OptingOutClosesAndOptingInAgainIsANewNetId) {
     EXPECT_NE(shadow.net_id(early), first);
 }
 
-TEST_F(Shadows, NeverUseANetIdAgainWhenAnEntityIndexIs) {
+TEST_F(Shadows, NeverUseANetIdAgainWhenAnEntityIndexIsUsedAgain) {
     shadow.update(1);
     std::vector<bool> seen(2'000);
     ecs::Entity entity = early;
@@ -104,17 +104,17 @@ TEST_F(Shadows, NeverUseANetIdAgainWhenAnEntityIndexIs) {
         ASSERT_EQ(shadow.net_id(old), 0u);
         ASSERT_EQ(shadow.open_count(), 1u);
     }
-    EXPECT_LT(shadow.index_count(), 4u) << "entries are used again";
+    EXPECT_LT(shadow.index_count(), 4u) << "entries must be used again";
 }
 
-TEST_F(Shadows, ABornAndDeadEntityOfOneTickIsNeverSeen) {
+TEST_F(Shadows, IgnoreAnEntityCreatedAndDestroyedInOneTick) {
     shadow.update(1);
     world.destroy(world.spawn(Replicated{}, Position{}));
     shadow.update(2);
     EXPECT_TRUE(shadow.opened().empty() && shadow.closed().empty());
 }
 
-TEST_F(Shadows, Rule03ReferencesFollowTheirTargetsInAndOutOfView) {
+TEST_F(Shadows, Rule03ReferencesFollowTargetsThatStartAndStopToReplicate) {
     const ecs::Entity target = world.spawn(Position{});
     const ecs::Entity aimer = world.spawn(Replicated{}, Aim{target, 1});
     const ecs::Entity mutual = world.spawn(Replicated{}, Aim{aimer, 1});
@@ -136,13 +136,13 @@ TEST_F(Shadows, Rule03ReferencesFollowTheirTargetsInAndOutOfView) {
     EXPECT_EQ(newest(aimer).references[0], 0u) << "dead";
 }
 
-TEST_F(Shadows, KeepAVersionForTheHistorysLengthAfterItWasSuperseded) {
+TEST_F(Shadows, KeepAVersionForHistoryTicksAfterItWasReplaced) {
     shadow.update(1);
     for (Tick tick = 2; tick <= 40; ++tick) {
         world.set(early, Counters{tick, 0, 0, 0, 0, 0, 0});
         shadow.update(tick);
         const VersionList& versions = entry_of(early)->versions;
-        // The version that held ten ticks ago, and all since.
+        // The version that was valid ten ticks ago, and all newer ones.
         EXPECT_EQ(versions.size(), std::min<Tick>(tick, 11)) << tick;
         EXPECT_TRUE(tick <= 11 || versions.at(tick - 10)->tick == tick - 10);
     }
@@ -168,7 +168,7 @@ TEST_F(Shadows, ForgetTheRightVersionsWhenTicksAreSkippedAndWrap) {
     EXPECT_EQ(entry_of(early)->versions.size(), 1u);
 }
 
-TEST_F(Shadows, CountWhatTheyCut) {
+TEST_F(Shadows, CountStringsThatTheyCut) {
     shadow.update(1);
     world.set(early, Name{std::string(100, 'a')});
     shadow.update(2);

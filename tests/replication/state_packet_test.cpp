@@ -36,7 +36,7 @@ std::vector<StateHeader> headers() {
     return all;
 }
 
-TEST(StateHeader, IsReadBackAndMeasured) {
+TEST(StateHeader, IsReadBackAndTakesTheStatedNumberOfBits) {
     for (const StateHeader& header : headers()) {
         BitWriter out;
         const std::size_t bits = write_state_header(header, &out);
@@ -124,7 +124,7 @@ std::vector<RecordHeader> random_records(std::mt19937& random, Tick tick, std::o
     return records;
 }
 
-TEST(RecordHeader, IsReadBackAndMeasuredAlsoAcrossTheTickWrap) {
+TEST(RecordHeader, IsReadBackAlsoAcrossTheTickWraparound) {
     std::mt19937 random(1);
     for (int round = 0; round < 20'000; ++round) {
         StateHeader header;
@@ -157,7 +157,7 @@ TEST(RecordHeader, IsReadBackAndMeasuredAlsoAcrossTheTickWrap) {
     }
 }
 
-TEST(RecordHeader, NetIdZeroAndForeignAnchorsAreRefused) {
+TEST(RecordHeader, NetIdZeroAndMissingAnchorsAreRefused) {
     BitWriter zero;
     RecordHeaderWriter(StateHeader{}, &zero).write({0, RecordKind::whole, 0, 0});
     const auto first = bytes_of(zero);
@@ -173,14 +173,14 @@ TEST(RecordHeader, NetIdZeroAndForeignAnchorsAreRefused) {
     const auto second = bytes_of(delta);
     BitReader without(second);
     RecordHeaderReader(9, std::nullopt, without).read();
-    EXPECT_FALSE(without.ok()) << "a delta from the anchor without one";
+    EXPECT_FALSE(without.ok()) << "a delta based on a missing anchor";
 }
 
 TEST(RecordHeader, SlotsBeyond32BitsAreRefused) {
     BitWriter out;
-    for (int i = 0; i < 2; ++i) {  // two gaps that add up to more
+    for (int i = 0; i < 2; ++i) {  // two gaps whose sum is larger
         out.write_golomb(0xfffffff0u, 1);
-        out.write(0b000, 3);  // gone
+        out.write(0b000, 3);  // despawn record
     }
     const auto bytes = bytes_of(out);
     BitReader in(bytes);

@@ -11,7 +11,7 @@
 namespace shoal::replication {
 namespace {
 
-TEST(VersionPool, CopiesStayAndMemoryComesBack) {
+TEST(VersionPool, KeepsCopiesAndReusesReleasedMemory) {
     std::mt19937 random(1);
     VersionPool pool;
     std::deque<std::pair<Version*, std::vector<std::uint32_t>>> live;
@@ -57,7 +57,7 @@ public:
     VersionList list;
 };
 
-TEST(VersionList, FindsExactlyOrTheNewestNotNewer) {
+TEST(VersionList, FindsTheVersionOfATickOrTheOneValidAtATick) {
     List l;
     EXPECT_TRUE(l.list.empty());
     EXPECT_EQ(l.list.newest(), nullptr);
@@ -72,7 +72,7 @@ TEST(VersionList, FindsExactlyOrTheNewestNotNewer) {
     EXPECT_EQ(l.list.newest()->tick, 9u);
 }
 
-TEST(VersionList, DropsOlderButTheOneKept) {
+TEST(VersionList, DropOlderKeepsTheNamedVersion) {
     List l;
     for (Tick tick = 1; tick <= 10; ++tick) l.push(tick);
     l.list.drop_older(6, 3, l.pool);
@@ -85,7 +85,7 @@ TEST(VersionList, DropsOlderButTheOneKept) {
     EXPECT_EQ(l.ticks(), (std::vector<Tick>{6, 7, 9}));
 }
 
-TEST(VersionList, MatchesADequeAcrossTheTickWrap) {
+TEST(VersionList, MatchesADequeAcrossTheTickWraparound) {
     std::mt19937 random(1);
     List l;
     std::deque<Tick> model;

@@ -12,9 +12,9 @@ using sim::Name;
 using sim::Position;
 using sim::Wolf;
 
-TEST(WorldHash, AgreesBetweenTwoSidesWhoseHandlesDiffer) {
+TEST(WorldHash, IsEqualOnBothSidesAlthoughTheHandlesDiffer) {
     Pair pair;
-    for (int i = 0; i < 5; ++i) pair.mirror.spawn(Position{});  // the client's own
+    for (int i = 0; i < 5; ++i) pair.mirror.spawn(Position{});  // entities of the client's game
     const ecs::Entity a = pair.spawn(Position{1, 2, 3}, Name{"a"});
     pair.spawn(Aim{a, 3}, Wolf{});
     pair.exchange();
@@ -22,7 +22,7 @@ TEST(WorldHash, AgreesBetweenTwoSidesWhoseHandlesDiffer) {
     EXPECT_NE(pair.replica(a), a);
 }
 
-TEST(WorldHash, TellsEveryKindOfDifference) {
+TEST(WorldHash, DiffersForEveryKindOfChange) {
     Pair pair;
     const ecs::Entity a = pair.spawn(Position{1, 2, 3}, Name{"a"}), b = pair.spawn(Position{1, 2, 3});
     const ecs::Entity aimer = pair.spawn(Aim{a, 3});
@@ -47,7 +47,7 @@ TEST(WorldHash, TellsEveryKindOfDifference) {
     expect_seen([&] { pair.world.set(aimer, Aim{b, 3}); }, [&] { pair.world.set(aimer, Aim{a, 3}); });
     expect_seen([&] { pair.world.set(aimer, Aim{{}, 3}); }, [&] { pair.world.set(aimer, Aim{a, 3}); });
     expect_seen([&] { pair.world.add<Wolf>(b); }, [&] { pair.world.remove<Wolf>(b); });
-    expect_seen(  // two entities swap what they are
+    expect_seen(  // two entities exchange their components
         [&] {
             pair.world.set(b, Name{"a"});
             pair.world.remove<Name>(a);
@@ -58,7 +58,7 @@ TEST(WorldHash, TellsEveryKindOfDifference) {
         });
 }
 
-TEST(WorldHash, SeesNothingBelowAStepOrOutsideTheSchema) {
+TEST(WorldHash, IgnoresChangesBelowAStepOrOutsideTheSchema) {
     Pair pair;
     const ecs::Entity a = pair.spawn(Position{1, 2, 3});
     pair.exchange();

@@ -1,5 +1,6 @@
 #pragma once
-// Included ahead of net/crypto/primitives.cpp by `make secrets`: tells valgrind what is no secret any more.
+// Included before net/crypto/primitives.cpp by `make secrets`: marks memory for valgrind that is no longer
+// secret.
 
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>

@@ -1,7 +1,7 @@
-// Whether ciphers, key exchanges, packets and tokens branch on secrets or index with them. Memory with
-// secrets is marked undefined; valgrind then reports every jump and every address that depends on it. `make
-// secrets` runs this, with a net/crypto/primitives.cpp that marks as defined what open() and x25519() find,
-// and what was opened.
+// Checks that ciphers, key exchanges, packets and tokens do not branch on secrets or use them as an index.
+// Memory with secrets is marked as undefined, and valgrind reports every jump and every address that depends
+// on it. `make secrets` runs this program with a net/crypto/primitives.cpp that marks as defined the results
+// of open() and x25519(), and opened bytes.
 
 #include <algorithm>
 #include <cstdio>
@@ -22,7 +22,7 @@ using namespace shoal::net;
 
 namespace {
 
-/// A number that depends on everything hidden and shown: what follows must not be optimised away.
+/// A number that depends on all results, so that the compiler cannot remove their computation.
 unsigned total = 0;
 
 void hide(std::span<const std::byte> bytes) {
@@ -65,7 +65,7 @@ void agreement() {
     const PublicKey public_key = x25519_public_key(key);
     show(public_key);
     Key shared;
-    for (const std::byte first : {std::byte(9), std::byte(1)}) {  // a good point, and one of low order
+    for (const std::byte first : {std::byte(9), std::byte(1)}) {  // a valid point, and one of low order
         bool good = x25519(shared, key, {first});
         show(good);
         show(shared.bytes());
@@ -81,14 +81,14 @@ void hashes() {
     for (const Key& output : outputs) show(output.bytes());
 }
 
-/// Stops at what the functions below must not find, else they would watch nothing.
+/// Stops the program if a result is wrong, because the functions below would then not cover their code.
 void expect(bool is_true, const char* what) {
     if (is_true) return;
     std::printf("not as expected: %s\n", what);
     std::exit(1);
 }
 
-/// Both messages of an exchange, sealed and opened, and a forged one of each.
+/// Seals and opens both messages of a key exchange, and a forged copy of each.
 void exchange(NoiseExchange initiator, NoiseExchange responder, const Key& private_key,
               const Key& ephemeral) {
     std::byte first[300] = {}, second[100] = {}, forged[300];
@@ -120,7 +120,7 @@ void exchanges() {
     exchange({prologue, known}, {prologue, known}, private_key, ephemeral);
 }
 
-/// Packets, forged ones, and keys that turn.
+/// Seals and opens packets and forged ones, with key updates.
 void packets() {
     const Key up = hidden_key(9), down = hidden_key(10);
     PacketCipher client(Security::sealed, 1, up, down, 1, Time(0));
@@ -158,7 +158,7 @@ void tokens() {
     expect(contents.client_id == 2, "client id");
 }
 
-/// What hosts and clients make of their seeds and keys.
+/// Derives keys from the seeds and keys of hosts and clients.
 void numbers() {
     Seed seed{};
     hide(seed);

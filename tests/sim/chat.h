@@ -1,5 +1,5 @@
 #pragma once
-// What one side says to the other beside the state, and what it hears.
+// Sends and checks messages between a server and a client.
 
 #include <array>
 #include <cstdint>
@@ -14,11 +14,12 @@
 
 namespace shoal::sim {
 
-/// One end of one connection. Messages are numbered by stream: two ordered ones, one without order, one of
-/// which only the latest counts. Some are large, and all bytes of all are known.
+/// One side of a connection. It has four streams with numbered messages: two ordered, one unordered, one
+/// sequenced. Some messages are large. Their bytes follow from stream and number, so the other side can check
+/// them.
 class Chat {
 public:
-    /// Now and then something, by `send(how, bytes)`.
+    /// Sends a message with `send(how, bytes)` in about one of twelve calls.
     template <class Send>
     void speak(Random& random, Send&& send) {
         if (!random.chance(0.08)) return;
@@ -34,14 +35,14 @@ public:
             send(how.with(weight), std::span<const std::byte>(message_)) == net::SendResult::queued;
     }
 
-    /// Returns what is wrong with it, or nothing.
+    /// Checks a message that arrived. Returns what is wrong, or nothing.
     std::string hear(std::span<const std::byte> bytes) {
         std::uint32_t stream = 4, number = 0;
         if (bytes.size() >= 8) {
             std::memcpy(&stream, bytes.data(), 4);
             std::memcpy(&number, bytes.data() + 4, 4);
         }
-        if (stream >= 4) return "a message that nobody sent";
+        if (stream >= 4) return "a message of an unknown stream";
         message_.resize(bytes.size());
         write(stream, number, message_);
         if (std::memcmp(message_.data(), bytes.data(), bytes.size()) != 0)

@@ -22,7 +22,7 @@ constexpr double kSpaceStep = 0.01, kSpeedStep = 1.0 / 64, kRangeStep = 0.5, kBo
 
 // Snapshots
 
-/// The simplest thing that can be right: the nearest of the steps from `min` on.
+/// Returns the nearest step from `min` on; a simple second implementation of the quantisation.
 std::int64_t steps(double value, double min, double max, double step) {
     const double last = std::floor((max - min) / step + 0.5);
     const double nearest = std::floor((value - min) / step + 0.5);
@@ -105,7 +105,7 @@ void take(const Squad& s, Taker& out) {
     out.text(s.motto, kMaxMotto);
 }
 
-// Random values: scramble() changes a value a little or entirely
+// Random values: scramble() changes a value slightly or completely
 
 float real(Random& random) {
     static constexpr float kOdd[] = {0.f,
@@ -131,7 +131,7 @@ std::uint64_t integer(Random& random) {
     return random.chance(0.3) ? random.pick(kOdd) : random.next() >> random.below(64);
 }
 
-/// Moves by some steps, by less than one, onto a tie, or anywhere, beyond the range too.
+/// Changes the value by some steps, by less than one, to a tie, or to any value, also outside the range.
 template <class T>
 void nudge(T& value, double min, double max, double step, Random& random) {
     switch (random.below(5)) {
@@ -282,7 +282,7 @@ GameComponent value_component(std::string_view name) {
     out.change = [](ecs::World& world, ecs::Entity entity, Random& random, const PickEntity& pick) -> Undo {
         T old = world.get<T>(entity);
         T value = old;
-        if (!random.chance(0.15)) scramble(value, random, pick);  // else the same value again
+        if (!random.chance(0.15)) scramble(value, random, pick);  // else writes the same value again
         if (random.chance(0.5)) {
             world.set(entity, std::move(value));
         } else {
@@ -312,7 +312,7 @@ GameComponent tag_component(std::string_view name) {
 
 constexpr std::int64_t kMarker = 0x5ca1ab1e'0000'0000;  // begins each component in a snapshot
 
-/// Keeps net ids as entities, so that what is restored can be named again.
+/// Maps net id n to an entity with index n, and back.
 class PlainMap final : public replication::EntityMap {
 public:
     std::uint32_t to_net(ecs::Entity entity) override { return entity.index; }
@@ -498,7 +498,7 @@ void Director::add_something(ecs::Entity entity) {
     component.add(world_, entity, random_, [this](Random&) { return pick_target(); });
 }
 
-/// Replicated or not, dead or null.
+/// Returns an entity that may be replicated or not, dead or null.
 ecs::Entity Director::pick_target() {
     if (random_.chance(0.1)) return {};
     const std::vector<ecs::Entity>& from = !dead_.empty() && random_.chance(0.15) ? dead_ : entities_;

@@ -1,6 +1,6 @@
 #pragma once
-// The game that the simulations replicate: every kind of field that a schema knows, and plain
-// values to compare worlds by, made without any of the library's own quantisation.
+// The game that the simulations replicate. It has every kind of field that a schema supports. Snapshots of it
+// compare worlds without the library's own quantisation.
 
 #include <array>
 #include <cstdint>
@@ -85,7 +85,7 @@ struct Squad {
 struct Wolf {};
 struct Frozen {};
 
-/// Never on the wire.
+/// Not in the schema.
 struct Secret {
     int value = 0;
 };
@@ -112,11 +112,11 @@ private:
     std::mt19937_64 engine_;
 };
 
-/// What replicates of some components, as plain numbers; references apart, because what they are
-/// called depends on who looks.
+/// The replicated values of some components as numbers. References are separate, because server and client
+/// name entities differently.
 struct Snapshot {
     std::vector<std::int64_t> values;
-    std::vector<std::uint64_t> references;  // 0: none
+    std::vector<std::uint64_t> references;  // 0: null
 
     bool operator==(const Snapshot&) const = default;
     std::string to_string() const;
@@ -130,11 +130,11 @@ using Undo = std::function<void(ecs::World&)>;
 struct GameComponent {
     std::string_view name;
     ecs::ComponentId (*bind)(ecs::World& world);
-    void (*take)(const void* value, const NameOf& name_of, Snapshot& out);  // null for tags
-    /// Adds it with a random value.
+    void (*take)(const void* value, const NameOf& name_of, Snapshot& out);  // appends it; null for tags
+    /// Adds the component with a random value.
     void (*add)(ecs::World& world, ecs::Entity entity, Random& random, const PickEntity& pick);
-    /// Writes a random value, sometimes the old one, to an entity that has it. Returns what puts the
-    /// old value back.
+    /// Writes a random value, sometimes the old one; removes a tag. The entity must have the component.
+    /// Returns a function that restores the old value.
     Undo (*change)(ecs::World& world, ecs::Entity entity, Random& random, const PickEntity& pick);
 };
 std::span<const GameComponent> game_components();
@@ -144,7 +144,7 @@ std::vector<ecs::ComponentId> bind_game(ecs::World& world);
 
 Snapshot snapshot_of(const ecs::World& world, std::span<const ecs::ComponentId> ids, ecs::Entity entity,
                      const NameOf& name_of);
-/// References keep the net ids that the image has.
+/// References are the net ids of the image.
 Snapshot snapshot_of(const replication::Schema& schema, const replication::Image& image);
 
 /// Changes a world at random.
@@ -152,7 +152,7 @@ class Director {
 public:
     struct Style {
         std::uint32_t max_entities = 40;
-        double operations = 6;  // per tick, mean
+        double operations = 6;  // mean per tick
         double churn = 0.2;     // share of operations that create, destroy, add or remove
         double cluster = 0.02;  // chance of a tick with ten times the operations
         double idle = 0.05;     // chance that a pause of 1 to 40 ticks begins
@@ -175,7 +175,7 @@ private:
     Style style_;
     std::vector<ecs::ComponentId> ids_;
     std::vector<ecs::Entity> entities_;  // alive
-    std::vector<ecs::Entity> dead_;      // some
+    std::vector<ecs::Entity> dead_;
     std::vector<Undo> undo_;
     std::uint32_t pause_ticks_ = 0;
 };

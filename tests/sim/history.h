@@ -1,6 +1,6 @@
 #pragma once
-// What a server's world was at each tick: the truth that clients are measured against. Computed
-// from the components of every replicated entity, every tick, whether it changed or not.
+// The server's world at each tick, to check the clients against. It is recorded from the components of all
+// replicated entities in every tick, whether they changed or not.
 
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,7 @@ public:
 
     explicit History(Tick first) : first_(first) {}
 
-    /// Returns false if a net id is 0, or is used again or twice.
+    /// Records a tick. Returns false if a net id is 0, was used before by another entity, or occurs twice.
     bool record(Tick tick, const std::vector<std::pair<NetId, Snapshot>>& entities, std::uint64_t hash) {
         const std::uint32_t now = tick - first_;
         bool changed = hashes_.empty();
@@ -48,7 +48,7 @@ public:
         return true;
     }
 
-    /// Null if there was no such entity then.
+    /// Returns an entity at a tick; null if it did not exist.
     const Snapshot* at(NetId net_id, Tick tick) const {
         const auto found = lives_.find(net_id);
         if (found == lives_.end()) return nullptr;
@@ -74,7 +74,7 @@ public:
 
 private:
     struct Life {
-        std::vector<std::pair<std::uint32_t, Snapshot>> versions;  // since when
+        std::vector<std::pair<std::uint32_t, Snapshot>> versions;  // with the tick since which each is valid
         std::uint32_t seen = 0;
         std::optional<std::uint32_t> closed;
     };

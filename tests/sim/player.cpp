@@ -70,7 +70,7 @@ void Player::on_value(std::size_t component, ecs::Entity entity, const void* val
             value,
             [&](ecs::Entity target) {
                 if (!world_.is_alive(target) || client_.receiver().net_id(target) == 0)
-                    fail("a hook saw an unmapped reference");
+                    fail("a hook saw a reference that is not a replica");
                 return handle_name(target);
             },
             snapshot);
@@ -99,7 +99,7 @@ std::string Player::step(net::Time now, std::uint32_t frame, const History& hist
     if (!wants_in_ && frame >= joins_at_) {
         is_applying_ = true;
         client_.connect(kServerAddress);
-        client_.update(now);  // destroys what is left
+        client_.update(now);  // destroys the old replicas
         is_applying_ = false;
         wants_in_ = true;
         checked_.clear();
@@ -155,11 +155,11 @@ void Player::misbehave(std::uint32_t frame) {
         destroyed_.insert(net_id);
         destroyed_count_ += 1;
         world_.destroy(entity);
-        if (client_.receiver().entity(net_id)) fail("a destroyed replica is still named");
+        if (client_.receiver().entity(net_id)) fail("entity() returns a destroyed replica");
     }
 }
 
-/// Every version that was not looked at yet equals the server's entity at its tick.
+/// Checks that each new version equals the server's entity at its tick.
 void Player::check_versions(const History& history) {
     std::map<std::uint32_t, replication::Tick> newest;
     client_.receiver().for_each_version([&](std::uint32_t slot, std::uint32_t net_id, replication::Tick tick,
@@ -171,7 +171,7 @@ void Player::check_versions(const History& history) {
         std::ostringstream where;
         where << "version " << tick << " of net id " << net_id << " in slot " << slot;
         const Snapshot* truth = history.at(net_id, tick);
-        if (!truth) return fail(where.str() + " never existed");
+        if (!truth) return fail(where.str() + " does not exist on the server");
         Snapshot held = snapshot_of(schema_, image);
         for (std::uint64_t& name : held.references)
             if (!history.at(static_cast<std::uint32_t>(name), tick)) name = 0;
@@ -181,13 +181,13 @@ void Player::check_versions(const History& history) {
     for (const auto& [slot, tick] : newest) checked_[slot] = tick;
 }
 
-/// The hooks told of everything, and of spawns only when they were whole.
+/// Checks that hooks reported each change, and each spawn only when it had all components.
 void Player::check_told() {
     for (const auto& [entity, components] : spawned_) {
         const auto all = world_.components_of(entity);
         if (world_.is_alive(entity) &&
             !std::equal(all.begin(), all.end(), components.begin(), components.end()))
-            fail("the first hook of a spawn saw another set of components than it was left with");
+            fail("the first hook of a spawn did not see all its components");
     }
     spawned_.clear();
     std::size_t values = 0;
@@ -196,11 +196,11 @@ void Player::check_told() {
             if (!world_.has(entity, ids_[i])) continue;
             values += 1;
             const auto told = told_.find({entity, i});
-            if (told == told_.end()) return fail("a component came without its hook");
+            if (told == told_.end()) return fail("a component was added without its hook");
             if (told->second != handles_of(entity, i)) fail("a value changed without its hook");
         }
     });
-    if (values != told_.size()) fail("a component or an entity went without its hook");
+    if (values != told_.size()) fail("a component or an entity was removed without its hook");
 }
 
 Snapshot Player::handles_of(ecs::Entity entity, std::size_t component) const {
@@ -210,7 +210,7 @@ Snapshot Player::handles_of(ecs::Entity entity, std::size_t component) const {
     return out;
 }
 
-/// When the client says that it is complete, its world is the server's.
+/// If the client is complete, checks that its world equals the server's.
 void Player::check_complete(const History& history) {
     const auto complete = client_.receiver().complete();
     if (!complete) return;
@@ -220,13 +220,13 @@ void Player::check_complete(const History& history) {
     complete_checked_ = tick;
     complete_checks_ += 1;
     if (!history.knows(tick) || !history.knows(complete->since))
-        return fail("complete at a tick that never was");
+        return fail("complete at a tick that the server did not have");
     const replication::Receiver& receiver = client_.receiver();
     const NameOf name_of = [&](ecs::Entity entity) -> std::uint64_t { return receiver.net_id(entity); };
     std::uint32_t expected = 0;
     history.for_each_at(tick, [&](std::uint32_t net_id, const Snapshot& truth) {
         if (destroyed_.contains(net_id)) {
-            if (receiver.entity(net_id)) fail("a replica that the game destroyed came back");
+            if (receiver.entity(net_id)) fail("a replica that the game destroyed was created again");
             return;
         }
         expected += 1;
@@ -237,7 +237,6 @@ void Player::check_complete(const History& history) {
         for (std::uint64_t& name : should.references)
             if (destroyed_.contains(static_cast<std::uint32_t>(name))) name = 0;
         Snapshot is = snapshot_of(world_, ids_, entity, name_of);
-        // The game's own handles to what it destroyed itself are its own affair.
         if (is != should)
             fail(who + " differs\n  client:" + is.to_string() + "\n  server:" + should.to_string());
         worlds_checked_ += 1;
@@ -246,9 +245,10 @@ void Player::check_complete(const History& history) {
     receiver.for_each_entity([&](std::uint32_t, ecs::Entity) { replicas += 1; });
     if (replicas != expected)
         fail("complete at " + std::to_string(tick) + ", but with another number of entities");
-    if (world_.size() != replicas + own_.size()) fail("a zombie");
+    if (world_.size() != replicas + own_.size()) fail("a destroyed entity is still in the world");
     for (const ecs::Entity entity : own_)
-        if (!world_.is_alive(entity) || !world_.has<Wolf>(entity)) fail("the game's own entity was touched");
+        if (!world_.is_alive(entity) || !world_.has<Wolf>(entity))
+            fail("an entity of the game itself was changed");
     if (destroyed_.empty()) {
         if (receiver.entity_count() != replicas) fail("entity_count() is wrong");
         const auto sum = hash_.of_client(receiver);
@@ -261,7 +261,7 @@ void Player::calm() {
     is_calm_ = true;
     net::LinkConfig good;
     good.latency = std::chrono::milliseconds(20);
-    good.burst_length = 1;  // ends one that is under way
+    good.burst_length = 1;  // ends a burst that has begun
     up_.set_config(good);
     down_.set_config(good);
     sleeps_until_ = 0;
@@ -290,7 +290,7 @@ std::string Player::state() const {
 }
 
 std::string Player::check_empty() const {
-    if (world_.size() != own_.size()) return "zombies stay in the client's world";
+    if (world_.size() != own_.size()) return "destroyed entities are still in the client's world";
     if (!told_.empty()) return "hooks missed a removal";
     if (client_.receiver().stats().suppressed != destroyed_count_)
         return "suppressed " + std::to_string(client_.receiver().stats().suppressed) +

@@ -1,5 +1,5 @@
 #pragma once
-// One client of a simulation: its world, its network, its habits, and the checks on all it sees.
+// One client of a simulation: its world, its network, its random behaviour, and the checks of what it has.
 
 #include <map>
 #include <memory>
@@ -25,10 +25,10 @@ public:
     struct Plan {
         net::LinkConfig up, down;
         std::uint32_t joins_at = 0;  // tick
-        double leaves = 0;           // chance per tick, to come back later
-        double partitions = 0;       // chance per tick that one begins, of one direction or both
-        double sleeps = 0;           // chance per tick that nothing is applied for up to 20 ticks
-        double moves = 0;            // chance per tick that a router gives it another address
+        double leaves = 0;           // chance per tick that it disconnects, to join again later
+        double partitions = 0;       // chance per tick that a direction, or both, begins to lose everything
+        double sleeps = 0;           // chance per tick that it does not update for up to 20 ticks
+        double moves = 0;            // chance per tick that its address changes
         double destroys = 0;         // chance per tick that the game destroys a replica
         replication::ClientOptions options;
     };
@@ -38,25 +38,26 @@ public:
 
     const net::Address& address() const { return address_; }
     net::LinkConditioner& down() { return down_; }
-    /// Gives what has arrived for the server to `use(from, bytes)`.
+    /// Calls use(from, bytes) for each datagram that arrives at the server by `now`.
     template <class Use>
     void deliver_up(net::Time now, Use&& use) {
         while (up_.pop(now, datagram_)) use(datagram_.from, datagram_.bytes);
     }
 
-    /// Receives, lets the game do something, applies and checks. Returns what is wrong, or nothing.
+    /// Receives, acts at random, updates the client and checks it. Returns what is wrong, or nothing.
     std::string step(net::Time now, std::uint32_t frame, const History& history);
 
-    /// From here on the network is good and the game behaves.
+    /// Ends the faults of the network and the random behaviour.
     void calm();
     bool is_complete(replication::Tick last_change) const;
     bool is_complete_at(replication::Tick tick) const;
     std::string state() const;
 
-    /// Nothing is left but the game's own entities, and all that it destroyed was counted.
+    /// Checks that only the game's own entities are left, and that each replica that the game destroyed was
+    /// counted. Returns what is wrong, or nothing.
     std::string check_empty() const;
 
-    /// The server dropped somebody: the news may get lost.
+    /// The server may have dropped this client, and all its disconnect packets may get lost.
     void may_be_forgotten() { may_be_forgotten_ = true; }
 
     const replication::Client& client() const { return client_; }
@@ -99,7 +100,7 @@ private:
     const replication::Schema& schema_;
     Plan plan_;
     Random random_, chat_random_;
-    Chat chat_;  // of this connection
+    Chat chat_;  // reset with each connection
     net::Address address_;
     net::Time now_{0};
     net::LinkConditioner up_, down_;
@@ -120,10 +121,10 @@ private:
     std::uint32_t sleeps_until_ = 0;
     std::uint32_t up_cut_until_ = 0, down_cut_until_ = 0;
 
-    // What the hooks told, as handles.
+    // The values that hooks saw last, with references as handles.
     std::map<std::pair<ecs::Entity, std::size_t>, Snapshot> told_;
     std::map<ecs::Entity, std::vector<ecs::ComponentId>>
-        spawned_;  // in this step, as the first hook saw them
+        spawned_;  // components that the first hook saw, of entities spawned in this step
     std::set<ecs::Entity> known_;
     bool is_applying_ = false;
 

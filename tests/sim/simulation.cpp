@@ -29,7 +29,7 @@ net::LinkConfig link_of(Random& random) {
     return link;
 }
 
-/// 1, or so that a wrap of its low bits, or of ticks, comes within some seconds.
+/// Returns 1, or a packet number less than 100 below a power of two, so that its low bits wrap around soon.
 std::uint64_t first_number(Random& random) {
     static constexpr unsigned kWidths[] = {7, 8, 15, 16, 24, 31, 32, 48};
     if (random.chance(0.2)) return 1;
@@ -73,7 +73,8 @@ Plan plan_of(std::uint64_t seed) {
     give_key(plan.server.host);
     plan.server.host.connection.first_packet_number = first_number(random);
     plan.server.host.connection.timeout = std::chrono::seconds(6);
-    // Longer than clients try: else one may hear late of an acceptance that was given up meanwhile.
+    // Longer than connect_timeout of the clients, so that the server keeps a handshake that a client
+    // completes late.
     plan.server.host.handshake_timeout = std::chrono::seconds(20);
     plan.server.sender.tick_hz = plan.tick_hz;
     static constexpr double kHistories[] = {0.6, 0.6, 0.1, 0.02, 2.0};
@@ -141,7 +142,7 @@ void Simulation::speak() {
     }
 }
 
-/// Both ways, of those who are connected.
+/// In both directions, for all connected peers.
 bool Simulation::has_everyone_heard_all() const {
     for (const auto& [peer, chat] : chats_) {
         for (const auto& player : players_) {
@@ -179,7 +180,7 @@ std::string Simulation::run() {
     return problem_;
 }
 
-/// The world stands still and the network heals: soon everybody has everything.
+/// Without changes and network faults all clients must become complete.
 void Simulation::rest() {
     for (const auto& player : players_) player->calm();
     std::uint32_t frame = plan_.busy_ticks;
@@ -196,7 +197,7 @@ void Simulation::rest() {
         fail("not complete at rest, last change at " + std::to_string(history_.last_change()) + states);
         return;
     }
-    // Without new ticks, to the very last one.
+    // Then they must become complete as of the last tick, without new ticks.
     bool settled = false;
     for (std::uint32_t i = 0; i < 300 && problem_.empty() && !settled; ++i) {
         step(false);
@@ -205,10 +206,12 @@ void Simulation::rest() {
         settled = server_.is_settled() && has_everyone_heard_all();
     }
     if (!problem_.empty()) return;
-    if (!settled) return fail(server_.is_settled() ? "messages are missing" : "the server does not settle");
+    if (!settled)
+        return fail(server_.is_settled() ? "messages are missing"
+                                         : "a peer did not acknowledge the last tick");
     for (const auto& player : players_) {
         if (!player->is_complete_at(server_.current_tick()))
-            fail("settled, but not complete: " + player->state());
+            fail("acknowledged, but not complete: " + player->state());
         if (player->client().receiver().stats().malformed_packets != 0) fail("malformed packets");
         const auto& drops = player->client().stats().drops;
         if (drops[net::Drop::malformed] != 0) fail("malformed datagrams");
@@ -218,9 +221,9 @@ void Simulation::rest() {
     server_.for_each_peer([&](net::PeerId peer) {
         const auto stats = server_.peer_stats(peer);
         empty_records_ += stats.empty_records;
-        if (stats.pending != 0) fail("settled, but records are pending");
+        if (stats.pending != 0) fail("acknowledged, but records are pending");
         if (stats.slots != history_.alive().size())
-            fail("slots leak: " + std::to_string(stats.slots) + " for " +
+            fail("slots were not freed: " + std::to_string(stats.slots) + " for " +
                  std::to_string(history_.alive().size()) + " entities");
     });
 }
@@ -246,14 +249,14 @@ void Simulation::record(replication::Tick tick) {
         if (world_.has<replication::Replicated>(entity))
             entities.emplace_back(sender.net_id(entity), snapshot_of(world_, ids_, entity, name_of));
     const auto sum = hash_.of_server(sender.shadow());
-    if (sum.entities != entities.size()) fail("the server's hash counts other entities");
+    if (sum.entities != entities.size()) fail("the server's hash counts another number of entities");
     if (!history_.record(tick, entities, sum.hash)) fail("a net id is 0, or was used twice");
 }
 
 bool Simulation::is_everyone_complete() const {
     std::size_t peers = 0;
     server_.for_each_peer([&](net::PeerId) { peers += 1; });
-    if (peers != players_.size()) return false;  // one side has not noticed yet that it is alone
+    if (peers != players_.size()) return false;  // one side does not know yet that the connection ended
     for (const auto& player : players_)
         if (!player->is_complete(history_.last_change())) return false;
     return true;

@@ -1,6 +1,6 @@
 #pragma once
-// One server and some clients on a virtual clock, every datagram through a bad network, everything
-// that a client holds or shows compared with the server's history.
+// One server and some clients with a virtual clock and a simulated bad network. All versions and worlds of
+// the clients are compared with the server's history.
 
 #include <map>
 #include <memory>
@@ -22,8 +22,8 @@ struct Plan {
     std::uint64_t seed = 0;
     double tick_hz = 60;
     std::uint32_t busy_ticks = 260;
-    double rest_s = 15;         // at most, until everybody is complete
-    bool destroys_all = false;  // before the rest
+    double rest_s = 15;         // limit of the time at the end in which all clients become complete
+    bool destroys_all = false;  // destroys all entities before that time
     Director::Style style;
     replication::ServerOptions server;
     std::vector<Player::Plan> players;
@@ -35,13 +35,13 @@ public:
     explicit Simulation(const Plan& plan);
     ~Simulation() override;
 
-    /// Returns what went wrong first, empty if nothing did.
+    /// Returns the first error; empty if there was none.
     std::string run();
 
     struct Totals {
         std::uint64_t versions_checked = 0, worlds_checked = 0, complete_checks = 0;
         std::uint64_t joins = 0, refused = 0, rebases = 0, stale = 0, suppressed = 0, empty_records = 0;
-        std::uint64_t moves = 0;  // of the server's peers, to another address
+        std::uint64_t moves = 0;  // how often a peer changed its address
         std::uint64_t large_messages = 0;
         std::uint64_t lost = 0, duplicated = 0, reordered = 0, corrupted = 0;
     };
@@ -57,7 +57,7 @@ private:
     void on_join(net::PeerId peer) override { chats_[peer] = {}; }
     void on_leave(net::PeerId, net::DisconnectReason reason, std::string_view text) override;
     void on_message(net::PeerId peer, net::Channel, std::span<const std::byte> bytes) override {
-        if (std::string what = chats_[peer].hear(bytes); !what.empty()) fail("the server hears " + what);
+        if (std::string what = chats_[peer].hear(bytes); !what.empty()) fail("the server got " + what);
     }
 
     void speak();

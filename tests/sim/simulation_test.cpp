@@ -1,7 +1,6 @@
-// Worlds, clients and networks made from seeds: see simulation.h for what is checked.
+// Simulations with random worlds, clients and networks; simulation.h says what is checked.
 //
-// To run other seeds than the suite's: SHOAL_SIM_SEEDS=first:count with
-// --gtest_filter='Simulation.EveryHeldVersion*'.
+// To run other seeds: SHOAL_SIM_SEEDS=first:count with --gtest_filter='Simulation.EveryVersionOfAClient*'.
 
 #include "tests/sim/simulation.h"
 
@@ -25,12 +24,11 @@ Seeds seeds_to_run() {
     return seeds;
 }
 
-// Goal: whatever the network does, a client that holds version v of an entity has exactly the server's
-// entity at v; one that is complete at t has the server's world at t; at rest everybody gets there, and
-// has heard every message that has to come, once and in its order.
-// Method: everything is decided by the seed; the server's world is written down from its components each
-// tick.
-TEST(Simulation, EveryHeldVersionIsTheServersAndEveryoneConverges) {
+// Goal: whatever the network does, a client that has version v of an entity has exactly the server's entity
+// at v, and a client that is complete at tick t has the server's world at t. When changes and faults end, all
+// clients become complete, and every reliable message was delivered once and in order.
+// Method: one seed determines everything; the server's world is recorded from its components in each tick.
+TEST(Simulation, EveryVersionOfAClientIsTheServersAndAllClientsConverge) {
     const Seeds seeds = seeds_to_run();
     Simulation::Totals sum;
     for (unsigned long long seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
@@ -55,7 +53,7 @@ TEST(Simulation, EveryHeldVersionIsTheServersAndEveryoneConverges) {
         sum.corrupted += totals.corrupted;
     }
     if (seeds.count < 200) return;
-    // The seeds do reach what they are for.
+    // Checks that the seeds cover all cases.
     EXPECT_GT(sum.versions_checked, 100'000u);
     EXPECT_GT(sum.complete_checks, 1'000u);
     EXPECT_GT(sum.worlds_checked, 10'000u);

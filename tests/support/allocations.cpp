@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <new>
 
-// The array and nothrow forms of the standard library end here too. Memory still comes from malloc, which
-// the sanitizers watch.
+// The array and nothrow forms of the standard library call these, too. Memory comes from malloc, which
+// sanitizers check.
 namespace {
 
 std::atomic<std::size_t> count{0};
@@ -44,7 +44,7 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
 void* operator new[](std::size_t size, std::align_val_t alignment) {
     return allocate(size, static_cast<std::size_t>(alignment));
 }
-// Else the address sanitizer brings its own of these, which do not match our delete.
+// Without these, the address sanitizer uses its own, which do not match the delete above.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
     count.fetch_add(1, std::memory_order_relaxed);
     return std::malloc(size == 0 ? 1 : size);

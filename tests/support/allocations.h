@@ -1,11 +1,11 @@
 #pragma once
-// Counts heap allocations of the whole test binary, to prove that a steady state makes none.
+// Counts the heap allocations of the whole test program.
 
 #include <cstddef>
 
 namespace shoal::test {
 
-/// How often operator new was called so far, by any thread.
+/// Number of calls of operator new so far, by all threads.
 std::size_t allocations();
 
 }  // namespace shoal::test

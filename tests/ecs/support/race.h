@@ -1,7 +1,7 @@
 #pragma once
-// The world against a model too simple to be wrong, moved by the same random script. Hooks react at random
-// too: they write, spawn, destroy, pair, iterate, connect and disconnect. After each step the traces of all
-// hooks, all values, all queries and the collected changes must be equal.
+// Compares a world with a simple model: the same random script changes both. Hooks react at random, too: they
+// write, spawn, destroy, add pairs, iterate, connect and disconnect. After each step the traces of all hooks,
+// all values, all queries and the collected changes must be equal.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace ecs_race {
 
-/// Finds the first difference between a world and its model, and names it.
+/// Finds the first difference between a world and its model.
 class Comparison {
 public:
     Comparison(WorldSide& side, ModelSide& model) : side_(side), world_(*side.world), model_(model) {}
 
-    /// Null if there is none. `since`: a tick, for what changed after it.
+    /// Returns a description of the difference, or null. Changes after tick `since` are compared, too.
     const char* difference(std::uint64_t since) {
         what_ = nullptr;
         traces();
@@ -66,7 +66,7 @@ private:
         if (health != nullptr) expect(&world_.singleton<Health>() == health, "singleton");
     }
 
-    /// Every row of every archetype, and nothing else.
+    /// Compares all rows of all archetypes.
     void rows() {
         by_serial_.clear();
         for (const auto& table : model_.tables) {
@@ -147,7 +147,7 @@ private:
         }
     }
 
-    /// A query with every kind of filter.
+    /// Compares a query with every kind of filter.
     void plain_query() {
         found_.clear();
         auto& query = side_.query<const Health, Without<Frozen>, With<Counted>, Optional<const MoveOnly>>();
@@ -166,7 +166,7 @@ private:
         expect(query.count() == expected_.size(), "count");
     }
 
-    /// All targets, then one.
+    /// Compares queries for all targets, then for one.
     void pair_query(std::uint64_t since) {
         const int one = side_.spawned - 1 - static_cast<int>(since % 7) % std::max(side_.spawned, 1);
         const auto gather = [&](Entity entity, const Counted&, const Targets<Likes>& liked) {
@@ -206,7 +206,7 @@ private:
         }
     }
 
-    /// Finds all blocks with changes; these archetypes have one block each.
+    /// Compares the changed blocks; these archetypes have one block each.
     void changed_query(std::uint64_t since) {
         found_.clear();
         side_.query<const Health, Changed<Health>>().each_since(
@@ -224,7 +224,7 @@ private:
         expect(at == found_.size(), "a query of changes");
     }
 
-    /// The collector has exactly what happened.
+    /// Compares the collected changes.
     void collected() {
         std::size_t entities = 0;
         for (const int entity : model_.alive) entities += model_.being(entity).is_collected ? 1 : 0;
@@ -253,7 +253,7 @@ private:
     std::vector<int> found_, expected_;
 };
 
-/// The end of the world, with hooks that count.
+/// Destroys the world while hooks count events.
 inline const char* end(WorldSide& side, const ModelSide& model) {
     const std::size_t alive = model.alive.size(), collected = model.destroyed.size();
     for (Hook& hook : side.hooks) hook.disconnect();
@@ -277,11 +277,11 @@ inline const char* end(WorldSide& side, const ModelSide& model) {
 }
 
 struct Outcome {
-    std::size_t events = 0;  // that hooks were told of, and visits
-    std::string difference;  // empty: there was none
+    std::size_t events = 0;  // of hooks, and visits of iterations
+    std::string difference;  // empty: none
 };
 
-/// `roll` gives a step's dice, or nothing when the game is over.
+/// `roll` returns the random numbers of a step, or nothing after the last step.
 template <class Roll>
 Outcome race(Roll roll) {
     Outcome outcome;

@@ -1,5 +1,5 @@
 #pragma once
-// What a world should do with its rows: operations, the queue of what must wait, hooks, what is collected.
+// A model of a world: operations, the queue, hooks, collected changes.
 
 #include <algorithm>
 #include <deque>
@@ -15,14 +15,14 @@ class ModelSide : public Side, public ModelRows {
 public:
     ModelSide() { table({}); }
 
-    // What can be asked.
+    // Questions.
 
     int size() override { return static_cast<int>(alive.size()); }
     bool is_alive(int entity) override { return entity >= 0 && entity < spawned && being(entity).is_alive; }
     std::vector<int> living() override { return alive; }
     bool keeps_deferral() const override { return is_deferral_kept; }
 
-    // Operations, at once or queued.
+    // Operations; applied at once or queued.
 
     void spawn(const Values& values) override {
         const int entity = take();
@@ -100,7 +100,7 @@ public:
         if (by != 0 && !is_queued) changed({entity}, component);
         unlock();
     }
-    /// Slots are taken last in, first out; a dead target's are free when the queue is empty.
+    /// The slot that was freed last is used first. Slots of a dead target are freed when the queue is empty.
     int pair(int relation, int target) override {
         for (const int slot : being(target).pairs_to_it)
             if (slots_of_pairs[std::size_t(slot)].relation == relation) return kFirstPair + slot;
@@ -131,7 +131,7 @@ public:
     void iterate(int component, int mode, int) override {
         ++locks;
         for (std::size_t t = 0; t < tables.size(); ++t) {
-            const Table& table = *tables[t];  // all rows: fewer than a block
+            const Table& table = *tables[t];  // a table has fewer rows than a block
             const auto matches = [&](unsigned with, unsigned without) {
                 return (table.kinds & with) == with && (table.kinds & without) == 0;
             };
@@ -192,7 +192,7 @@ public:
             unlock();
     }
 
-    // Hooks and what is collected.
+    // Hooks and collected changes.
 
     void connect(int slot, Connection how) override {
         connected[slot] = {how.event, how.kind, ++serial};
@@ -270,7 +270,7 @@ private:
         if (dying == entity || removing == entity) return true;
         return std::any_of(queue.begin(), queue.end(), [&](const Command& c) { return c.entity == entity; });
     }
-    /// Without pairs whose target died.
+    /// Returns the components without pairs whose target died.
     Values possible(const Values& values) {
         Values result;
         for (auto [component, value] : values) {
@@ -282,7 +282,7 @@ private:
         return result;
     }
 
-    /// Plays what is queued forward to find where the value is that a write goes to.
+    /// Follows the queued commands to find the value that a write changes.
     int* writable(int entity, int component, bool& is_queued) {
         Held* held = find(entity, component);
         int* value = held != nullptr ? &held->value : nullptr;
@@ -304,9 +304,9 @@ private:
         return nullptr;
     }
 
-    // Operations that are applied.
+    // Operations when they are applied.
 
-    /// Several: of the same components.
+    /// Spawns several entities with the same components.
     void spawn_now(const std::vector<int>& rows, const std::vector<Values>& all) {
         ++locks;
         for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -357,7 +357,7 @@ private:
         for (auto [component, value] : components) {
             if (!has(entity, component)) continue;
             fire(kRemove, component, {entity}, Removal::component);
-            collect(entity, 1u << kind_of(component));  // connected first, told last
+            collect(entity, 1u << kind_of(component));  // connected first, runs last
         }
         removing = -1;
     }
@@ -447,7 +447,7 @@ private:
         }
     }
 
-    // What is told.
+    // Calls of hooks.
 
     void added(const std::vector<int>& rows, int component) { tell_or_hold(kAdd, rows, component); }
     void changed(const std::vector<int>& rows, int component) {
@@ -534,7 +534,7 @@ private:
     }
 
     enum Visit { kNothing, kRead, kWriteAll, kLowerOdd, kLowerOddAndHealth };
-    /// Tells of what was written after the last row.
+    /// Calls change hooks after the last row.
     void visit_rows(const Table& table, int component, int mode, Visit what) {
         std::vector<std::vector<int>> runs;
         bool is_open = false;

@@ -1,6 +1,6 @@
 #pragma once
-// What a world contains, by the simplest means: an entity is a list of components with their values, and
-// everything else is found by searching.
+// The contents of a world in the simplest form: an entity is a list of components with values. Everything
+// else is found by search.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ecs_race {
 
-/// Entities, by number; components, by number; pairs, by the numbers of their slots.
+/// Entities and components have numbers; pairs have the numbers of their slots.
 class ModelRows {
 public:
     struct Held {
@@ -21,10 +21,10 @@ public:
         std::uint64_t changed_at;  // tick
     };
 
-    /// All with the same components.
+    /// The entities with the same components.
     struct Table {
         std::vector<int> components;  // sorted
-        unsigned kinds;               // a bit for each kind among them
+        unsigned kinds;               // one bit per kind
         std::uint64_t serial;
         std::vector<int> rows;  // entities, in order
     };
@@ -32,11 +32,11 @@ public:
     struct Being {
         int index;  // of its handle
         bool is_alive = true;
-        Table* table = nullptr;          // null while its spawn is queued
+        Table* table = nullptr;          // null while the spawn is queued
         std::vector<Held> has{};         // sorted
         std::vector<int> pairs_to_it{};  // slots, the newest first
         bool is_collected = false;
-        unsigned dirty = 0;  // a bit for each kind
+        unsigned dirty = 0;  // one bit per kind
     };
 
     struct PairSlot {
@@ -58,7 +58,7 @@ public:
         return component < kFirstPair ? component : kKinds + slot_of(component).relation;
     }
     static bool has_value(int kind) { return kind != kTag && kind != kChildOf; }
-    /// By the age of their tables.
+    /// In the order of their tables, oldest first.
     std::vector<int> all_with(int component) const {
         std::vector<int> result;
         for (const auto& table : tables)
@@ -66,7 +66,7 @@ public:
                 result.insert(result.end(), table->rows.begin(), table->rows.end());
         return result;
     }
-    /// Of a relation, in the order of handles.
+    /// The sources of a relation, in the order of handles.
     std::vector<Held> targets(int entity, int kind) {
         std::vector<Held> result;
         for (const Held& held : being(entity).has)
@@ -90,7 +90,7 @@ public:
         return std::any_of(components.begin(), components.end(),
                            [&](const Values::Entry& entry) { return has(entity, entry.component); });
     }
-    /// Whether an entity that gets the first loses the second.
+    /// Returns whether adding the first component removes the second.
     bool excludes(int got, int lost) const {
         return got >= kFirstPair && lost >= kFirstPair && got != lost && kind_of(got) == kind_of(lost) &&
                kind_of(got) != kLikes;
@@ -105,7 +105,8 @@ public:
         tables.push_back(std::make_unique<Table>(Table{components, kinds, ++table_serial, {}}));
         return *tables.back();
     }
-    /// To the table for what it has. The last row closes the gap that it leaves; newcomers go last.
+    /// Moves an entity to the table of its components, to the last row. The former table's last row fills the
+    /// gap.
     void move(int entity) {
         components_.clear();
         for (const Held& held : being(entity).has) components_.push_back(held.component);
@@ -114,7 +115,8 @@ public:
         leave(entity);
         being(entity).table = &to;
         to.rows.push_back(entity);
-        for (Held& held : being(entity).has) held.changed_at = tick;  // news to whoever sees only `to`
+        for (Held& held : being(entity).has)
+            held.changed_at = tick;  // changed for queries that match only `to`
     }
     void leave(int entity) {
         Table* from = std::exchange(being(entity).table, nullptr);

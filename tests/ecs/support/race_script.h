@@ -1,5 +1,5 @@
 #pragma once
-// What a race does: a random script that a world and its model both follow, and what it is made of.
+// The random script of a race, which a world and its model follow, and its operations.
 
 #include <algorithm>
 #include <cassert>
@@ -30,14 +30,14 @@ struct Likes {
 
 // Kinds of components, in the order of their ids.
 enum Kind { kHealth, kCounted, kSelf, kMoveOnly, kTag, kChildOf, kFollows, kLikes };
-constexpr int kKinds = 5;      // that entities have by themselves
-constexpr int kRelations = 3;  // the others
+constexpr int kKinds = 5;      // kinds of components without relations
+constexpr int kRelations = 3;  // kinds of relations
 constexpr int kAll = kKinds + kRelations;
 
-constexpr int kFirstPair = 1000;           // pairs are numbered as the world's slots for them, from here
-constexpr int kCrowd = 32;                 // entities, above which many die
-constexpr int kSlots = 24;                 // for hooks
-constexpr std::size_t kMaxReactions = 60;  // per step; later events are only traced
+constexpr int kFirstPair = 1000;           // number of the first pair; the world's slots follow
+constexpr int kCrowd = 32;                 // with more entities, many are destroyed
+constexpr int kSlots = 24;                 // number of hooks
+constexpr std::size_t kMaxReactions = 60;  // of hooks per step
 
 inline std::uint64_t mix(std::uint64_t x) {
     x += 0x9E37'79B9'7F4A'7C15;
@@ -49,14 +49,14 @@ inline std::uint64_t mix(std::uint64_t x) {
 struct Dice {
     std::uint64_t state;
 
-    /// 0 to sides - 1.
+    /// Returns 0 to sides - 1.
     int roll(int sides) {
         state = mix(state);
         return static_cast<int>(state % static_cast<unsigned>(std::max(sides, 1)));
     }
 };
 
-/// Components with values, sorted; entities and components are known by number.
+/// Components with values, sorted by number.
 class Values {
 public:
     struct Entry {
@@ -95,21 +95,21 @@ private:
     int size_ = 0;
 };
 
-// kBatch comes before the events of its rows. kVisit: by an iteration.
+// kBatch precedes the events of its rows. kVisit: a row of an iteration.
 enum Event { kAdd, kChange, kRemove, kDestroy, kBatch, kVisit };
 
 struct Traced {
     int what;
     int component;
-    int entity;  // or how many
+    int entity;  // or the number of rows
     int value;
-    int detail;         // the reason, and whether the entity is dying; or how it was visited
+    int detail;         // Removal and whether the entity is dying; or the kind of visit
     int slot;           // of the hook
     std::uint64_t has;  // digest of the components that the entity has
     bool operator==(const Traced&) const = default;
 };
 
-/// For a sequence of numbers: start with 0.
+/// A hash of a sequence of numbers; starts with 0.
 inline std::uint64_t digest(std::uint64_t before, int number) {
     const std::uint64_t sum = (before ^ static_cast<std::uint64_t>(number + 1)) * 0x9E37'79B9'7F4A'7C15;
     return sum ^ (sum >> 32);
@@ -123,7 +123,7 @@ struct Connection {
     bool is_by_id;
 };
 
-/// A world or its model, under one script. `how` selects among functions of the world that do the same.
+/// The interface of a world and its model. `how` selects one of the world's functions with the same result.
 class Side {
 public:
     virtual ~Side() = default;
@@ -135,8 +135,8 @@ public:
     virtual void set(int entity, const Values& values, int how) = 0;
     virtual void add(int entity, int component, int how) = 0;
     virtual void remove(int entity, const Values& components, int how) = 0;
-    virtual void patch(int entity, int component, int by, int how) = 0;  // by 0: tells "nothing changed"
-    virtual void mut(int entity, int component, int by) = 0;             // reacts while it lives
+    virtual void patch(int entity, int component, int by, int how) = 0;  // by 0: returns false
+    virtual void mut(int entity, int component, int by) = 0;             // acts while the Mut lives
     virtual int pair(int relation, int target) = 0;                      // the component number of the pair
     virtual void set_singleton(int value) = 0;
     virtual void set_singletons(int entity) = 0;
@@ -147,7 +147,7 @@ public:
     virtual void connect(int slot, Connection how) = 0;
     virtual void disconnect(int slot) = 0;
     virtual void release(int slot) = 0;
-    virtual void mark(int entity, int kind) = 0;  // of kind kAll: all that it has
+    virtual void mark(int entity, int kind) = 0;  // kind kAll: all kinds that it has
     virtual void forget(int entity) = 0;
     virtual void defer(std::uint64_t first, std::uint64_t second) = 0;  // acts, while a Deferral lives
     virtual void delay_hooks(std::uint64_t first, std::uint64_t second) = 0;
@@ -157,7 +157,7 @@ public:
     virtual bool is_alive(int entity) = 0;
     virtual std::vector<int> living() = 0;
 
-    /// A step.
+    /// Runs a step.
     void begin(std::uint64_t dice) {
         seed = dice;
         trace.clear();
@@ -219,7 +219,7 @@ private:
         return values;
     }
 
-    /// Adds one if the target lives. At most one of an exclusive relation.
+    /// Adds a pair if the target is alive; only one if the relation is exclusive.
     int some_pair(Dice& dice, Values& values, int relations = kRelations) {
         const int relation = kRelations - 1 - dice.roll(relations), target = recent(dice, 12);
         const int value = dice.roll(100);
@@ -229,7 +229,7 @@ private:
         return component;
     }
 
-    /// Of several kinds, now and then with pairs.
+    /// Chooses components of several kinds, sometimes with pairs.
     Values several(Dice& dice) {
         Values values = some(dice);
         if (dice.roll(3) == 0) some_pair(dice, values);
@@ -319,7 +319,7 @@ private:
         }
     }
 
-    /// Things that last, while other things happen.
+    /// Iterations, Muts and deferrals, during which other operations run.
     void hold(int what, int entity, Dice& dice) {
         const int kind = dice.roll(kKinds - 1), relation = dice.roll(kRelations), how = dice.roll(3);
         switch (what) {
@@ -343,7 +343,7 @@ private:
     }
 };
 
-// The values of components are made from numbers and told as such.
+// Values of components are made from numbers, and read as numbers.
 
 template <class T>
 T make(int value) {
@@ -416,7 +416,7 @@ constexpr int kind_of_type = std::is_same_v<T, Health>            ? kHealth
                              : std::is_same_v<T, MoveOnly>        ? kMoveOnly
                                                                   : kTag;
 
-/// Calls fn with the types of these components if they are one of some sets; else returns false.
+/// Calls fn with the types of these components if they are one of the sets below; else returns false.
 template <class Fn>
 bool with_types(const Values& values, Fn&& fn) {
     unsigned set = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The world's part in a race: the script's operations, by all functions that there are for them.
+// The world of a race: runs the script's operations with all functions of the world that can do them.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@ public:
                 ids[kind] = world->component<T>();
                 collector.watch<T>();
             });
-        // Before any other hook: all rows of a spawn_n() have their numbers.
+        // Connected first, so that all rows of a spawn_n() have their numbers before other hooks run.
         numbering =
             world->on_add<Health>([this](World&, std::span<const Entity> rows, std::span<const Health>) {
                 for (const Entity entity : rows) number(entity);
@@ -35,7 +35,7 @@ public:
 
     // Numbers for entities and components.
 
-    /// Those that come into being within an operation are met in the order of their rows.
+    /// Entities that an operation creates get numbers in the order of their rows.
     int number(Entity entity) {
         if (entity.index >= known.size() || known[entity.index].generation != entity.generation)
             note(entity, pending_number++);
@@ -46,7 +46,7 @@ public:
         const auto place = static_cast<std::size_t>(as);
         if (entities.size() <= place) entities.resize(place + 1);
         Known& last = known[entity.index];
-        if (last.generation >= entity.generation) {  // met in hooks, which may even have destroyed it
+        if (last.generation >= entity.generation) {  // hooks numbered it; may be dead
             if (entities[place] != entity) fault = "a handle that was given before";
             return;
         }
@@ -83,7 +83,7 @@ public:
     // Entities.
 
     void spawn(const Values& values) override {
-        const int before = std::exchange(pending_number, spawned++);  // hooks may need it
+        const int before = std::exchange(pending_number, spawned++);  // for hooks
         const int mine = pending_number;
         const auto typed = [&]<class... Ts>() {
             note(world->spawn(make<Ts>(values.find(kind_of_type<Ts>)->value)...), mine);
@@ -304,12 +304,12 @@ public:
         act(second);
     }
     void keep_deferral() override {
-        const auto ending = std::move(kept_deferral);  // what then happens may keep another one
+        const auto ending = std::move(kept_deferral);  // its end may keep another one
         if (ending == nullptr) kept_deferral = std::make_unique<World::Deferral>(*world);
     }
     bool keeps_deferral() const override { return kept_deferral != nullptr; }
 
-    // Hooks and what is collected.
+    // Hooks and collected changes.
 
     void connect(int slot, Connection how) override {
         if (how.event == kDestroy) {
@@ -339,7 +339,7 @@ public:
     }
     void forget(int entity) override { collector.forget(at(entity)); }
 
-    /// Made when first needed, kept as long as the world.
+    /// Made at the first use, kept as long as the world.
     template <class... Terms>
     Query<Terms...>& query() {
         auto& kept = std::get<std::optional<Query<Terms...>>>(queries);
@@ -355,11 +355,11 @@ public:
     std::unique_ptr<World> world = std::make_unique<World>();
     ChangeCollector collector{*world};
     ComponentId ids[kAll];
-    std::vector<PairId> pairs;  // by slot, the last one seen
+    std::vector<PairId> pairs;  // by slot: the last one seen
     Hook hooks[kSlots];
     std::vector<Entity> entities;  // by number
-    bool is_over = false;          // from here on hooks are not traced
-    const char* fault = nullptr;   // that only the world can have
+    bool is_over = false;          // hooks are not traced any more
+    const char* fault = nullptr;   // an error that a model cannot have
 
 private:
     struct Known {
@@ -407,7 +407,7 @@ private:
         });
     }
 
-    // Released hooks are connected still when the game is over.
+    // Released hooks are still connected at the end.
 
     void note_event(int event, int component, Entity entity, int value, Removal why, int slot) {
         const int detail =
@@ -429,7 +429,7 @@ private:
         react();
     }
 
-    // Functions of add and change hooks take a Removal here too, and are told it is not the entity.
+    // Add and change hooks take a Removal here, too; it is not Removal::entity.
 
     template <class T, class Fn>
     Hook on_type(int event, Fn fn) {
@@ -443,7 +443,7 @@ private:
         if (event == kChange) return world->on(HookKind::change, id, fn);
         return world->on(HookKind::remove, id, fn);
     }
-    /// Of a component without a target.
+    /// For a component that is not a pair.
     template <class T>
     void connect_component(int slot, Connection how) {
         using Rows = std::span<const Entity>;

@@ -1,5 +1,5 @@
 #pragma once
-// Components that catch what a careless container does: leaks, copies, misplacement, byte-wise moves.
+// Components that detect errors of a container: leaks, copies, wrong alignment, byte-wise moves.
 
 #include <cstdint>
 #include <memory>
@@ -53,7 +53,7 @@ struct alignas(64) Wide {
     bool is_aligned() const { return reinterpret_cast<std::uintptr_t>(this) % 64 == 0; }
 };
 
-/// Knows its own address; a byte-wise move breaks it.
+/// Contains its own address; a byte-wise move makes it invalid.
 struct SelfReferential {
     const SelfReferential* self = this;
     int value = 0;

@@ -197,7 +197,7 @@ Address Flood::fresh_address(Battle& battle) const {
 void Flood::step(Battle& battle) {
     if (!end_) end_ = battle.now + plan_.duration;
     if (battle.now >= *end_) return;
-    // A handshake costs a request and, but for `requests`, a connect.
+    // A handshake costs a request and, except for Depth::requests, a connect.
     const double cost = plan_.depth == Depth::requests ? 1200 : 2400;
     budget_ += plan_.bytes_per_second * std::chrono::duration<double>(battle.tick).count();
     for (; budget_ >= cost; budget_ -= cost) {
@@ -261,14 +261,14 @@ void Vandal::step(Battle& battle) {
 void Vandal::act(Battle& battle) {
     Sighting packet = any();
     switch (random_() % 6) {
-        case 0:  // noise
+        case 0:  // random bytes
             packet.bytes.resize(random_() % 1400);
             for (std::byte& byte : packet.bytes) byte = std::byte(random_() & 0xFF);
             break;
-        case 1:  // the same again, perhaps from elsewhere
+        case 1:  // repeated, perhaps from another address
             if (random_() % 4 == 0) packet.from = stranger();
             break;
-        case 2:  // back to its sender, or to another player
+        case 2:  // reflected, or sent to another player
             if (random_() % 2)
                 std::swap(packet.from, packet.to);
             else
@@ -303,7 +303,7 @@ void Vandal::resize(Bytes& bytes) {
         bytes.resize(bytes.size() + 1 + random_() % 40, std::byte(random_() & 0xFF));
 }
 
-/// Makes a disconnect of a packet of a connection, perhaps under a fresh number.
+/// Changes a packet of a connection to a disconnect, perhaps with an unused number.
 void Vandal::forge_end(const Battle& battle, Sighting& packet) {
     if (is_handshake(packet.bytes) || packet.bytes.size() < 30) return;
     packet.bytes[0] = std::byte(0xB0) | (packet.bytes[0] & std::byte(7));

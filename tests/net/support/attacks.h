@@ -1,5 +1,5 @@
 #pragma once
-// The attacks that a Battle can have, each of them alone or several at once.
+// The attacks of a Battle. Several can run at once.
 
 #include <cstdint>
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace shoal::net::attacks {
 
-/// Answers each request of each player with forgeries, before the server can.
+/// Answers each request of each player with forged packets, before the server's answer arrives.
 class Forger : public Attack {
 public:
     Forger(int cookies, int hints, int answers) : cookies_(cookies), hints_(hints), answers_(answers) {}
@@ -28,10 +28,11 @@ public:
     enum class Relay { nothing, challenges, everything };
     static constexpr Relay kRelays[] = {Relay::nothing, Relay::challenges, Relay::everything};
     struct Plan {
-        double share = 1;              // of the packets, 0..1
-        Relay relay = Relay::nothing;  // what goes on to the player of what comes to the attacker's addresses
-        int addresses = 1;             // each sends a copy
-        Duration interval{0};          // until other addresses take their place; 0: never
+        double share = 1;  // of the packets, 0..1
+        Relay relay =
+            Relay::nothing;    // which datagrams to the attacker's addresses are passed on to the player
+        int addresses = 1;     // each sends a copy
+        Duration interval{0};  // time until other addresses replace them; 0: never
         Duration duration = std::chrono::hours(1);  // since the first step
     };
     Racer(const Player& victim, const Plan& plan) : victim_(victim), plan_(plan) {}
@@ -59,7 +60,7 @@ private:
     int every_, count_ = 0;
 };
 
-/// A real client of the attacker under any address. It reads what the server sends there on the wire.
+/// A real client of the attacker with any address. It reads on the path what the server sends there.
 class OwnClient {
 public:
     OwnClient(Battle& battle, const Address& from);
@@ -79,7 +80,7 @@ private:
     std::vector<Bytes> replies_;  // since the last step
 };
 
-/// Connects from the player's address, again every `interval`.
+/// Connects from the player's address every `interval`.
 class Usurper : public Attack {
 public:
     Usurper(const Player& victim, Duration interval) : victim_(victim), interval_(interval) {}
@@ -97,7 +98,7 @@ private:
 /// Sends the player's hello again, under cookies for another address.
 class Replayer : public Attack {
 public:
-    /// `at`: where the hello comes from. `after`: from when it is seen to the first replay.
+    /// `at`: the address that sends the hello. `after`: time from seeing it to the first replay.
     Replayer(const Player& victim, const Address& at, Duration after)
         : victim_(victim), at_(at), after_(after) {}
     void see(Battle& battle, const Sighting& sighting) override;
@@ -112,8 +113,8 @@ private:
     Time begin_{0}, next_{0};
 };
 
-/// Passes the player's handshake through the attacker's own address, where the server then believes the
-/// player to be; what comes there later goes nowhere.
+/// Relays the player's handshake through an address of the attacker, so that the server believes that the
+/// player is there. Later datagrams to that address are lost.
 class Relayer : public Attack {
 public:
     explicit Relayer(const Player& victim) : victim_(victim) {}
@@ -138,14 +139,14 @@ private:
     std::optional<Guest> guest_;
 };
 
-/// A guest at an address of the attacker's own that comes in. What it does then is for subclasses.
+/// A client at an address of the attacker that connects. Subclasses define what it does then.
 class Intruder : public Attack {
 public:
     explicit Intruder(const Address& at) : at_(at), source_(at) {}
     void see(Battle& battle, const Sighting& sighting) override;
     void step(Battle& battle) override;
     bool is_in() const { return guest_ && guest_->is_accepted(); }
-    /// Sends from there from now on, and goes on reading what comes to the address before.
+    /// Sends from this address from now on, and still reads datagrams to the former address.
     void forge_address(const Address& at) { source_ = at; }
     /// Sends a packet of the connection. Requires is_in().
     void send(Battle& battle, const Guest::Contents& contents);
@@ -160,8 +161,8 @@ private:
     std::optional<Guest> guest_;
 };
 
-/// An intruder that acknowledges everything 20 ms after it was sent, arrived or not: the best guesser there
-/// is. It knows the newest number, and does not look at the ones before.
+/// An intruder that acknowledges every packet 20 ms after it was sent, whether it arrived or not. It knows
+/// the newest packet number, so its guesses are the best possible.
 class AckLiar : public Intruder {
 public:
     explicit AckLiar(const Address& at) : Intruder(at) {}
@@ -169,10 +170,10 @@ public:
 
 private:
     void hear(Battle& battle, const Sighting& sighting) override;
-    std::deque<std::pair<Time, std::uint64_t>> sent_;  // packet numbers, and when to acknowledge
+    std::deque<std::pair<Time, std::uint64_t>> sent_;  // packet numbers, and times to acknowledge them
 };
 
-/// Where a flood comes from: `prefixes` of these, each with any number of machines or ports.
+/// The source of a flood: `prefixes` of these, each with any number of machines or ports.
 enum class Prefix { ipv4, ipv6_64, ipv6_56, ipv6_48 };
 
 /// Handshakes from many addresses of the attacker's own.
@@ -199,7 +200,7 @@ private:
     std::map<Address, Guest> asking_;
 };
 
-/// Connects with valid cookies and nonsense as hello, at once from each of some machines, again and again.
+/// Sends bursts of connects with valid cookies and random bytes as hello, from several machines.
 class Bursts : public Attack {
 public:
     /// `count` from each address every `interval`.
@@ -239,7 +240,7 @@ private:
     std::vector<Sighting> seen_;  // a bounded sample
 };
 
-/// Clients of one IPv4 address that come in and stay.
+/// Clients of one IPv4 address that connect and stay connected.
 class SeatTaker : public Attack {
 public:
     SeatTaker(int count, const Address& first) : count_(count), next_(first) {}
@@ -247,7 +248,7 @@ public:
     void step(Battle& battle) override;
 
 private:
-    int count_;  // that have not begun
+    int count_;  // clients that have not begun
     Address next_;
     std::map<Address, OwnClient> clients_;
 };

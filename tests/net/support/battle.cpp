@@ -174,7 +174,7 @@ void Battle::HostSink::send(const Address& to, std::span<const std::byte> datagr
         battle->amplified_ = std::max(battle->amplified_, account.spent - account.paid);
     battle->seen({battle->server, to, copy_of(datagram)});
     Player* const player = battle->player_at(to);
-    if (!player) return;  // the attacker has it
+    if (!player) return;  // it is for the attacker
     player->down_.push(battle->server, to, datagram, battle->now);
 }
 
@@ -236,7 +236,7 @@ void Battle::deliver(const Address& from, const Address& to, const Bytes& bytes)
     if (player) player->client_->receive(from, bytes, now);
 }
 
-/// A full queue is no error: the messages before it wait.
+/// A full queue is not an error: earlier messages still wait.
 void Battle::talk() {
     next_talk_ = now + kTalkInterval;
     const std::string number = std::to_string(said_++);

@@ -1,7 +1,6 @@
 #pragma once
-// A simulated path between a server and its players, under a virtual clock. Whoever attacks sees every
-// datagram when it is sent and injects any datagram under any address, but cannot drop or delay one and has
-// no key.
+// A simulated path between a server and its players, with a virtual clock. The attacker sees every datagram
+// when it is sent, and injects any datagram with any address, but cannot drop or delay one, and has no key.
 
 #include <cstdint>
 #include <deque>
@@ -21,7 +20,7 @@
 
 namespace shoal::net::attacks {
 
-/// Between the attacker and the server, each way.
+/// Latency between the attacker and the server, in each direction.
 constexpr Duration kOwnLatency = std::chrono::milliseconds(2);
 
 /// A datagram that the attacker sees.
@@ -45,7 +44,7 @@ public:
     virtual void step(Battle&) {}
 };
 
-/// What an endpoint's handler heard.
+/// The events of an endpoint's handler.
 class Witness : public Handler {
 public:
     void on_connected(PeerId peer) override;
@@ -53,14 +52,14 @@ public:
     void on_message(PeerId peer, Channel channel, std::span<const std::byte> bytes) override;
     bool on_admit(const Admission& admission, std::string& refusal) override;
 
-    std::vector<PeerId> connected;  // in the order of on_connected; those that ended are taken out
+    std::vector<PeerId> connected;  // in the order of on_connected; without those that ended
     std::vector<std::pair<DisconnectReason, std::string>> ends;
-    std::map<std::string, int> hellos;  // of on_admit, and how often
+    std::map<std::string, int> hellos;  // from on_admit, with their number
     std::uint64_t connects = 0, messages = 0;
     std::function<void(std::string_view message)> hears;
 };
 
-/// A client with a path of its own. Connected players and the server tell each other a numbered message every
+/// A client with a path of its own. Connected players and the server send each other a numbered message every
 /// 100 ms.
 class Player {
 public:
@@ -68,9 +67,9 @@ public:
 
     void connect();
     bool is_connected() { return client_->is_connected(client_->server()); }
-    /// As if a router had lent it another port, or it had changed networks.
+    /// Changes the client's address, as a router or another network does.
     void move(const Address& to) { address = to; }
-    /// The process ends and says nothing.
+    /// Ends the process without a disconnect packet.
     void die() { client_.reset(); }
     bool is_alive() const { return client_ != nullptr; }
     Client& client() { return *client_; }
@@ -79,7 +78,7 @@ public:
     /// Longest time without a message since the connection began, up to now. 0 before it began.
     Duration silence_at_client() const;
     Duration silence_at_server() const;
-    /// Messages that came twice, out of order, or after a gap, on either side.
+    /// Number of messages that arrived twice, out of order, or after a gap, on either side.
     int disorders() const { return at_client_.disorders + at_server_.disorders; }
 
     const int number;
@@ -91,12 +90,12 @@ public:
 
 private:
     friend class Battle;
-    /// What one side hears of the other: numbers without a gap, at regular times.
+    /// The messages that one side gets from the other: numbers without gaps, at regular times.
     struct Ear {
         std::optional<Time> last;
         std::optional<std::uint64_t> last_number;
         Duration longest{0};
-        int disorders = 0;  // numbers that do not follow the one before
+        int disorders = 0;  // numbers that do not follow the previous one
         void expect(Time now);
         void hear(Time now, std::uint64_t next);
     };
@@ -120,10 +119,10 @@ public:
     explicit Battle(std::uint64_t seed);
     Battle(std::uint64_t seed, HostConfig config);
 
-    /// A player that connects at once. Players have an IPv4 address of their own each, unless `at` is given.
+    /// Adds a player that connects at once. Each player has its own IPv4 address, unless `at` is given.
     Player& enter(const PlayerPath& path, std::optional<Address> at = {});
     Player& enter(Duration round_trip) { return enter(PlayerPath{round_trip, 0}); }
-    /// A player that is connected when the function returns.
+    /// The same, and runs until the player is connected.
     Player& enter_and_wait(const PlayerPath& path, std::optional<Address> at = {});
     Player& enter_and_wait(Duration round_trip) { return enter_and_wait(PlayerPath{round_trip, 0}); }
 
@@ -134,31 +133,31 @@ public:
     }
     /// Delivers a datagram of the attacker after `delay`.
     void inject(const Address& from, const Address& to, Bytes bytes, Duration delay);
-    /// How long a forged reply or a copy takes: so that it is `lead` faster than the genuine datagram, or as
-    /// much faster as causality allows.
+    /// Delay of a forged reply or a copy. It arrives `lead` before the genuine datagram, or as early as
+    /// possible.
     Duration reply_delay(const Player& player) const;
     Duration copy_delay(const Player& player) const;
 
     void run(Duration duration);
-    /// Runs until the condition holds or the time is over. Returns whether it holds.
+    /// Runs until the condition is true, at most `longest`. Returns whether it is true.
     bool run_until(const std::function<bool()>& condition, Duration longest);
 
-    /// Largest number of bytes that an address was sent beyond those that came from there, of addresses from
-    /// which neither a connect nor an echo came: nobody there has proven anything.
+    /// Largest number of bytes sent to an unproven address, minus the bytes that came from there. An address
+    /// is unproven if neither a connect nor an echo came from it.
     std::uint64_t amplified_bytes() const { return amplified_; }
-    /// Starts the server anew, from a config.
+    /// Starts the server again, with a config.
     void start_host(HostConfig& config);
     /// Shows a datagram to all attacks.
     void seen(const Sighting& sighting);
-    /// The living player there; null if there is none.
+    /// Returns the running player at an address; null if there is none.
     Player* player_at(const Address& address);
 
     Address server = Address::ipv4(10, 0, 0, 100, 7777);
     std::mt19937_64 random;
     Time now = std::chrono::seconds(1000);
-    Duration lead = std::chrono::hours(1);  // of the attacker; the default is the fastest possible one
+    Duration lead = std::chrono::hours(1);  // how early copies arrive; default: earliest
     Duration tick = std::chrono::milliseconds(10);
-    bool talks = true;                  // the server and the players say something every 100 ms
+    bool talks = true;                  // the server and the players send messages every 100 ms
     std::function<void()> server_tick;  // before the server flushes
     Witness at_server;
     std::unique_ptr<Host> host;
@@ -172,7 +171,7 @@ private:
         void send(const Address& to, std::span<const std::byte> datagram) override;
         Battle* battle = nullptr;
     };
-    /// Bytes of datagrams from an address and to it.
+    /// Bytes of datagrams from an address, and to it.
     struct Account {
         bool is_proven = false;
         std::uint64_t paid = 0, spent = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// A bulk flow beside ours. Source: RFC 9438, CUBIC.
+// A competing bulk flow. Source: RFC 9438, CUBIC.
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace shoal::net::paths {
 
-/// One bulk flow of CUBIC, with ten segments at first. It learns each loss one round trip later.
+/// A bulk flow of CUBIC, which begins with ten segments. It learns of each loss one round trip later.
 class Cubic {
 public:
     static constexpr double kSegment = 1'200;
@@ -81,7 +81,7 @@ private:
     double window_ = 10, threshold_ = kNever, in_flight_ = 0;
     double most_ = 0;  // the window before the last loss
     double epoch_ = 0, epoch_window_ = 0;
-    double reno_ = 0;  // the window that Reno would have
+    double reno_ = 0;  // the window of Reno
     double reduced_ = -kNever;
 };
 

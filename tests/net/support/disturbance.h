@@ -1,5 +1,5 @@
 #pragma once
-// What an attack did to a player, in words.
+// Describes the effects of an attack on a player.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ inline double ms(Duration duration) {
     return double(duration.count()) / 1000;
 }
 
-/// How many of the players are in: the server has heard a message of theirs.
+/// Returns the number of players from which the server got a message.
 inline int inside(const Battle& battle) {
     int count = 0;
     for (const auto& player : battle.players) count += player->heard && !player->end();
@@ -26,11 +26,11 @@ inline std::string describe_end(const Player& player) {
     return end ? std::string(net::describe(*end)) : "none";
 }
 
-/// What went wrong for the player, or "": it came in, was never cut off, and both sides heard the other one
-/// again and again.
+/// Returns what went wrong for the player. Empty: it connected, stayed connected, and both sides got messages
+/// regularly.
 inline std::string disturbance(const Player& player, Duration longest_silence) {
     std::ostringstream text;
-    if (!player.heard) text << " never came in;";
+    if (!player.heard) text << " never connected;";
     if (player.end()) text << " shown: " << describe_end(player) << ";";
     if (player.silence_at_client() > longest_silence)
         text << " silence at the client " << ms(player.silence_at_client()) << " ms;";

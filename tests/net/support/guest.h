@@ -1,5 +1,5 @@
 #pragma once
-// Packets made by hand: those of the handshake, forged or copied, and a client without net::Client.
+// Handshake packets that a test writes, forged or copied; and a client that is not a net::Client.
 
 #include <cstdint>
 #include <optional>
@@ -31,26 +31,26 @@ Bytes forge_cookie(std::uint64_t nonce, std::uint64_t cookie);
 Bytes forge_refuse(std::uint64_t nonce, DisconnectReason reason);
 /// An answer that no key of the client opens.
 Bytes forge_answer(std::uint64_t nonce, std::mt19937_64& random);
-/// A connect packet in answer to a cookie packet, with nonsense as hello. Requires cookie_in(cookie).
+/// A connect packet for a cookie packet, with random bytes as hello. Requires cookie_in(cookie).
 Bytes forge_connect(std::span<const std::byte> cookie, std::mt19937_64& random);
-/// A copy of a connect packet under another cookie: the same hello.
+/// A copy of a connect packet with another cookie and the same hello.
 Bytes copy_with_cookie(std::span<const std::byte> connect, std::uint64_t cookie);
 
-// --- A client without Client ---
+// --- A client that is not a net::Client ---
 
-/// A client of the attacker's own, by hand: any nonce, any address, and packets that no honest client sends.
-/// It knows the server's public key, as everybody does.
+/// A client of the attacker, with any nonce, any address, and packets that no correct client sends. It has
+/// the server's public key.
 class Guest {
 public:
     Guest(std::uint64_t nonce, std::uint64_t secret) : nonce_(nonce), secret_(secret) {}
 
     Bytes request() const { return make_request(nonce_); }
     Bytes connect(std::uint64_t cookie);
-    /// Returns true if the datagram is the server's answer to connect() and accepts.
+    /// Returns true if the datagram is the server's answer to connect() and accepts the client.
     bool read_answer(std::span<const std::byte> datagram, Time now);
     bool is_accepted() const { return cipher_.has_value(); }
 
-    /// What a packet of the connection carries.
+    /// Contents of a packet of the connection.
     struct Contents {
         Acks acks = {};
         bool ping = false;

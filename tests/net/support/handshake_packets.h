@@ -1,5 +1,5 @@
 #pragma once
-// The packets of the handshake as a type each, for tests that make and read them by hand.
+// One type per handshake packet, for tests that write and read them.
 
 #include "net/handshake/handshake.h"
 

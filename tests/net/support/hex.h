@@ -1,5 +1,5 @@
 #pragma once
-// Bytes as digits, for tests that pin them.
+// Bytes as hexadecimal digits.
 
 #include <cstddef>
 #include <span>

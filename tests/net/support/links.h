@@ -1,6 +1,6 @@
 #pragma once
-// What a simulated path is made of: the link that flows share, what each flow has for itself, and the
-// datagrams on their way. Times are seconds since the start.
+// The parts of a simulated path: the link that flows share, the links of each flow, and the datagrams in
+// flight. Times are seconds since the start.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ namespace shoal::net::paths {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kMinQueueBytes = 3'000;
 constexpr double kCorrelation = 0.2;   // seconds
-constexpr double kLongestBurst = 0.5;  // seconds; else a burst outlasts a sender that sends little
+constexpr double kLongestBurst = 0.5;  // seconds; limits bursts of senders that send little
 
 /// Uniform and exponential numbers; the same on every platform.
 class Random {
@@ -103,9 +103,9 @@ public:
 
     bool is_limited() const { return spec_.bytes_per_second > 0; }
     const Schedule& rate() const { return rate_; }
-    /// How long a datagram would wait that comes now.
+    /// How long a datagram that arrives now would wait.
     double wait(double now) const { return std::max(0.0, free_at_ - now); }
-    /// When the datagram is through, or nothing if it is dropped.
+    /// Returns when the datagram leaves the link, or nothing if it is dropped.
     std::optional<double> push(double now, double bytes) {
         if (!is_limited()) return now;
         if (spec_.policer_bytes > 0) {
@@ -129,7 +129,7 @@ private:
     double tokens_, refilled_ = 0;
 };
 
-/// What one flow has for itself in one direction: losses before the shared link, delays behind it.
+/// The private links of one flow in one direction: losses before the shared link, delays after it.
 class OwnLink {
 public:
     OwnLink(const PathSpec& path, double latency_ms, std::uint64_t seed)
@@ -159,7 +159,7 @@ public:
         return is_lost;
     }
 
-    /// When a datagram arrives that left the shared link now.
+    /// Returns when a datagram that leaves the shared link now arrives.
     double arrival(double now) {
         double due = now + latency(now);
         if (jitter_.in_order_ms > 0) due += random_.uniform(-1, 1) * jitter_.in_order_ms / 1000;
@@ -208,7 +208,7 @@ private:
     double burst_began_ = 0;
 };
 
-/// Datagrams on their way to one endpoint, or in its socket.
+/// Datagrams in flight to one endpoint, or in its socket.
 class Arrivals {
 public:
     struct Datagram {
@@ -236,7 +236,7 @@ public:
         heap_.push_back(std::move(datagram));
         std::push_heap(heap_.begin(), heap_.end(), is_later);
     }
-    /// The next one that is due, until the next call; null if there is none.
+    /// Returns the next datagram that is due, valid until the next call; null if there is none.
     const Datagram* pop(double now) {
         if (heap_.empty() || heap_.front()->due > now) return nullptr;
         std::pop_heap(heap_.begin(), heap_.end(), is_later);

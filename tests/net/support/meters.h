@@ -1,5 +1,5 @@
 #pragma once
-// What is measured over time: amounts, and the ages of messages.
+// Measurements over time: amounts, and the ages of messages.
 
 #include <algorithm>
 #include <array>
@@ -11,11 +11,11 @@
 
 namespace shoal::net::paths {
 
-constexpr double kStep = 0.005;           // seconds; resolution of what is measured over time
+constexpr double kStep = 0.005;           // seconds; resolution of the measurements
 constexpr double kMessageInterval = 0.1;  // seconds
 constexpr std::size_t kMessageBytes = 40;
 
-/// Something counted over time, from the start on.
+/// An amount over time, from the start on.
 class Series {
 public:
     explicit Series(double duration) : sums_(static_cast<std::size_t>(duration / kStep) + 2) {}
@@ -23,7 +23,7 @@ public:
         const double step = std::max(0.0, time / kStep);
         if (step < static_cast<double>(sums_.size())) sums_[static_cast<std::size_t>(step)] += amount;
     }
-    /// Before this only add(), from here on only between().
+    /// Call add() only before this, and between() only after it.
     void close() {
         for (std::size_t i = 1; i < sums_.size(); ++i) sums_[i] += sums_[i - 1];
     }
@@ -37,7 +37,7 @@ private:
     std::vector<double> sums_;
 };
 
-/// Reliable messages from one side to the other, one each 100 ms.
+/// Reliable messages from one side to the other, one every 100 ms.
 class Messages {
 public:
     void create(double now) {
@@ -46,7 +46,7 @@ public:
         next_ = std::max(next_ + kMessageInterval, now);
     }
     void start(double now) { next_ = now; }
-    /// Queues what fits.
+    /// Queues the messages that are due, as far as they fit.
     void send(Endpoint& from, PeerId to) {
         std::array<std::byte, kMessageBytes> message{};
         while (queued_ < created_.size() &&
@@ -57,7 +57,8 @@ public:
         assert(ages_.size() < created_.size());
         ages_.push_back(now - created_[ages_.size()]);
     }
-    /// Ages in ms of those created from `from` on; of one that has waited for a second, so far.
+    /// Ages in ms of the messages created from `from` on; a message that has waited a second counts with its
+    /// age so far.
     void collect(double from, double now, std::vector<double>& ages) const {
         for (std::size_t i = 0; i < created_.size(); ++i) {
             if (created_[i] < from) continue;

@@ -1,6 +1,6 @@
 #pragma once
-// The packets of a connection, read a second time: by net/README.md alone, as slowly and plainly as possible.
-// From net/ it takes the ciphers and nothing else.
+// A second decoder for the packets of a connection, written from net/WIRE.md and as simple as possible. It
+// uses only the ciphers of net/.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ using Bytes = std::vector<std::byte>;
 
 struct Message {
     unsigned channel = 0;
-    bool goes_on = false;        // reliable: a piece, and not the last one
+    bool goes_on = false;        // reliable: a piece that is not the last one
     bool is_parity = false;      // reliable: ids `id` and `id - 1`, combined
     std::uint64_t id = 0;        // reliable
     std::uint64_t distance = 0;  // reliable; 0: delivered at once
@@ -47,16 +47,16 @@ struct Packet {
     unsigned fragment_index = 0;
     bool is_last_fragment = false;
     std::uint64_t fragment_distance = 0;
-    bool is_outdated = false;        // a fragment, not to be acknowledged
+    bool is_outdated = false;        // a fragment that must not be acknowledged
     std::optional<Bytes> large;      // the payload that this fragment completes
-    std::uint64_t large_number = 0;  // of the payload that it belongs to
+    std::uint64_t large_number = 0;  // number of the fragment's payload
     unsigned reason = 0;
     Bytes text;
     std::uint64_t challenge = 0;
     Bytes reset_token;  // of a challenge
 };
 
-/// Takes bytes from the front. Past the end there are zeros, and `failed`.
+/// Reads bytes from the front. A read past the end returns zeros and sets `failed`.
 struct Reader {
     unsigned u8() {
         if (left() > 0) return std::to_integer<unsigned>(all[at++]);
@@ -80,7 +80,7 @@ struct Reader {
     bool failed = false;
 };
 
-/// Of all numbers with these low bytes the one closest to `expected`.
+/// Returns the number closest to `expected` that has these low bytes.
 inline std::uint64_t closest(std::uint64_t low, unsigned bytes, std::uint64_t expected) {
     const std::uint64_t step = 1ull << (8 * bytes);
     const std::uint64_t middle = expected / step * step + low;
@@ -93,16 +93,16 @@ inline std::uint64_t closest(std::uint64_t low, unsigned bytes, std::uint64_t ex
     return best;
 }
 
-/// Sizes and distances.
+/// Reads a size or distance.
 inline std::uint64_t read_short(Reader& in) {
     const unsigned low = in.u8();
     if (low < 128) return low;
     const unsigned high = in.u8();
-    if (high == 0) in.failed = true;  // too long in bytes
+    if (high == 0) in.failed = true;  // has a shorter form
     return high * 128 + (low - 128);
 }
 
-/// What the packet says of acks.
+/// Reads the acks.
 inline bool read_acks(Reader& in, unsigned flags, Packet& packet) {
     packet.has_acks = flags & 1;
     if (!packet.has_acks) return flags / 16 == 0;
@@ -119,7 +119,7 @@ inline bool read_acks(Reader& in, unsigned flags, Packet& packet) {
     return true;
 }
 
-/// One run; `follows` is the id after the last reliable message of this packet. Sets `is_last`.
+/// Reads a run. `follows` is the id after the last reliable message of this packet. Sets `is_last`.
 inline bool read_run(Reader& in, std::uint64_t expected_id, std::optional<std::uint64_t>& follows,
                      bool& is_last, Packet& packet) {
     const unsigned head = in.u8();
@@ -172,7 +172,7 @@ inline bool read_run(Reader& in, std::uint64_t expected_id, std::optional<std::u
     return !in.failed;
 }
 
-/// What comes before the bytes of a fragment.
+/// Reads the header of a fragment.
 inline bool read_fragment_head(Reader& in, Packet& packet) {
     const unsigned head = in.u8();
     packet.fragment_index = head % 128;
@@ -183,7 +183,7 @@ inline bool read_fragment_head(Reader& in, Packet& packet) {
     return packet.fragment_distance >= packet.fragment_index;
 }
 
-/// All that is sealed. Nothing if it may not be said; whether acks and ids make sense is for others.
+/// Reads the sealed part. Returns nothing if it is malformed; acks and ids are checked elsewhere.
 inline bool read_contents(const Bytes& body, std::uint64_t expected_id, Packet& packet) {
     Reader in{body};
     if (packet.is_disconnect) {
@@ -234,7 +234,7 @@ public:
         return decoder;
     }
 
-    /// Datagrams in the order of their arrival. What is good counts as arrived.
+    /// Reads a datagram; call it in the order of arrival. A good one counts as arrived.
     Verdict decode(std::span<const std::byte> datagram, Packet& packet) {
         Reader in{Bytes(datagram.begin(), datagram.end())};
         const unsigned first = in.u8();
@@ -282,7 +282,7 @@ private:
             joined(joined(eight_bytes(protocol_id_), eight_bytes(number)), joined(header, body));
         return eight_bytes(shoal::net::siphash(*insecure_, {}, covered)) == tag;
     }
-    /// With the present key or, as phase and number say, one of its neighbours.
+    /// Opens a datagram with the present key or, as phase and number say, the former or next one.
     bool open(std::uint64_t number, bool phase, const Bytes& header, Bytes& body, const Bytes& tag) {
         while (keys_.size() < present_ + 2) keys_.push_back(key_after(keys_.back()));
         unsigned key = present_;
@@ -309,7 +309,7 @@ private:
         }
         return highest + 1;
     }
-    /// Puts a fragment to the others of its payload; nothing is ever forgotten.
+    /// Adds a fragment to its payload; no payload is ever forgotten.
     bool join(Packet& packet) {
         if (packet.number < first_ + packet.fragment_distance) return false;
         packet.large_number = packet.number - packet.fragment_distance;
@@ -347,13 +347,13 @@ private:
     std::uint64_t protocol_id_;
     bool to_server_;
     std::uint64_t first_;
-    std::uint64_t newest_;  // number arrived
+    std::uint64_t newest_;  // newest number that arrived
     std::set<std::uint64_t> arrived_;
     std::map<std::uint64_t, std::uint64_t> highest_ids_;  // by packet number
     std::map<std::uint64_t, Large> larges_;               // by number
-    std::vector<shoal::net::Key> keys_;                   // all there have been and the next one
+    std::vector<shoal::net::Key> keys_;                   // all former keys, the present one and the next
     unsigned present_ = 0;
-    std::uint64_t lowest_ = ~0ull;  // number under the present key
+    std::uint64_t lowest_ = ~0ull;  // lowest number with the present key
     std::optional<shoal::net::SipKey> insecure_;
 };
 

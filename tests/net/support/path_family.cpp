@@ -1,4 +1,4 @@
-// The family: all paths on which the rate is judged.
+// All simulated paths for the rate controller.
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ constexpr std::array<Kind, 3> kKinds{{{"in_order", &Jitter::in_order_ms},
                                       {"correlated", &Jitter::correlated_ms}}};
 constexpr std::array<double, 8> kRtts{1, 10, 50, 120, 250, 500, 1000, 1500};
 
-/// A path whose way down carries `capacity` kB/s, with a queue of `queue_ms` at that rate. The one flow wants
+/// A path with `capacity` kB/s towards the client and a queue of `queue_ms` at that rate. Its flow wants
 /// three times the capacity.
 PathSpec narrow(const std::string& group, const std::string& name, double capacity, double queue_ms,
                 double rtt_ms) {
@@ -38,7 +38,7 @@ PathSpec narrow(const std::string& group, const std::string& name, double capaci
     return path;
 }
 
-/// Three demands for each path without a shared link that limits.
+/// Three demands for each path without a bottleneck.
 void add_free(std::vector<PathSpec>& family, const std::string& group, const std::string& name,
               const PathSpec& base) {
     for (const double demand : {20.0, 80.0, 400.0}) {

@@ -22,7 +22,7 @@ namespace {
 constexpr double kSettled = 3;       // seconds; most measurements begin here
 constexpr double kLateSettled = 10;  // seconds; drops, and shares of flows that joined late
 constexpr std::size_t kInputBytes = 30;
-constexpr double kOwedSeconds = 0.25;  // newer state replaces what has waited longer
+constexpr double kOwedSeconds = 0.25;  // state that waits longer is replaced by newer state
 constexpr double kOwedBytes = 2'400;   // at least this much may wait
 
 Seed seed_of(std::uint64_t number) {
@@ -50,7 +50,7 @@ double long_enough(const PathSpec& path, double duration) {
     return last > 0 ? std::max(duration, last + 20) : duration;
 }
 
-/// A server, its clients and what lies between them.
+/// A server, its clients and the path between them.
 class Simulation {
 public:
     Simulation(const PathSpec& path, std::uint64_t seed, double duration)
@@ -132,9 +132,9 @@ private:
         std::unique_ptr<Client> client;
         Arrivals arrivals;
         double next_tick;
-        PeerId peer;  // at the server; nobody until it is connected
+        PeerId peer;  // its id at the server; empty until it is connected
         double owed = 0;
-        bool has_input = false;  // to be sent with the next flush
+        bool has_input = false;  // for the next flush
         Messages from_server, from_client;
         Series accepted, passed;  // payload bytes; datagram bytes
         double last_accepted = 0, longest_gap = 0;
@@ -206,7 +206,7 @@ private:
         flow.from_client.start(time() + random_.uniform(0, kMessageInterval));
     }
 
-    /// Handshakes see a clean path.
+    /// During handshakes the path has no faults.
     bool is_real(const Flow& flow) const { return has_started_ && flow.peer; }
 
     void send_down(Flow& flow, std::span<const std::byte> bytes) {
@@ -236,7 +236,7 @@ private:
         if (through) server_arrivals_.push(zero_ + flow.up.arrival(*through), flow.index, bytes);
     }
 
-    /// Whatever comes next.
+    /// Runs the next event.
     void act() {
         Flow* client = flows_[0].get();
         for (const auto& flow : flows_)
@@ -314,7 +314,7 @@ private:
     void measure_waits(Outcome& outcome);
     void measure_messages(Outcome& outcome);
 
-    /// What counts as goodput, of all flows: state accepted, or whatever a shared link passed that limits.
+    /// Goodput of all flows: bytes of accepted state or, if the shared link limits, all bytes that it passed.
     double got(double from, double until) const {
         double sum = 0;
         for (const auto& flow : flows_)
@@ -325,21 +325,21 @@ private:
     double target(double from, double until) const {
         return is_narrow() ? possible_.integral(from, until) : wanted() * (until - from);
     }
-    /// A server that sends once per tick gets at most one bucket of whole packets through in each.
+    /// A server that sends once per tick gets at most one bucket of whole packets per tick through a policer.
     double policed() const {
         if (path_.down.policer_bytes == 0) return kNever;
         const double packet = static_cast<double>(kMaxDatagramBytes);
         return path_.tick_hz * packet * std::floor(path_.down.policer_bytes / packet);
     }
     double wanted() const { return path_.flows * path_.demand * (1 - path_.loss); }
-    /// Whether the flows want more than the shared link carries.
+    /// Returns whether the flows want more than the shared link carries.
     bool is_narrow() const { return down_.is_limited() && wanted() > down_.rate().lowest(); }
 
     const PathSpec& path_;
     double duration_;
     Random random_;
     SharedLink down_, up_;
-    Schedule possible_;  // bytes per second, if the way down limits
+    Schedule possible_;  // bytes per second, if the link to the clients limits
     Server server_{*this};
     ServerSink server_sink_{*this};
     Address server_address_ = Address::ipv4(10, 0, 0, 100, 7777);
@@ -354,7 +354,7 @@ private:
     bool has_started_ = false, has_joined_ = false, is_cut_ = false;
     int connected_ = 0;
     double sent_ = 0, dropped_ = 0;
-    std::vector<double> waits_;  // ms, one each kStep
+    std::vector<double> waits_;  // ms, one per kStep
 };
 
 Outcome Simulation::measure() {
@@ -420,7 +420,7 @@ void Simulation::measure_event(Outcome& outcome) {
     }
     outcome.settled_s = kNone;
     if (!down_.is_limited()) return;
-    // The first moment with a short wait, of which the next second's median is short, too.
+    // The first time with a short wait for which the median of the next second is short, too.
     const auto second = static_cast<std::size_t>(1 / kStep);
     for (std::size_t sample = static_cast<std::size_t>(event / kStep) + second / 4;
          sample + second < waits_.size(); ++sample) {

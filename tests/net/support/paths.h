@@ -1,7 +1,7 @@
 #pragma once
-// Simulated network paths, and one measurement of the rate controller over one of them. A server sends game
-// state to its clients through the real Host and Client under a virtual clock.
-// Source of the competing bulk flow: RFC 9438, CUBIC.
+// Simulated network paths, and a measurement of the rate controller over one of them. A server sends game
+// state to its clients with the real Host and Client and a virtual clock. Source of the competing bulk flow:
+// RFC 9438, CUBIC.
 
 #include <cstdint>
 #include <limits>
@@ -14,20 +14,20 @@ namespace shoal::net::paths {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // a value that was not measured
 
-/// From `at_s` seconds after the start on, a parameter has another value.
+/// A new value of a parameter, from `at_s` seconds after the start on.
 struct Change {
     double at_s = 0;
     double value = 0;
 };
 
-/// What delays the datagrams of one flow in one direction, each in its turn. All zero: nothing does.
+/// The delays of the datagrams of one flow in one direction, applied one after the other. All zero: none.
 struct Jitter {
     double in_order_ms = 0;      // uniform within +-, independent for each datagram; order is kept
     double out_of_order_ms = 0;  // the same; a datagram may overtake others
     double correlated_ms = 0;    // varies slowly within +-; order is kept
-    double pause_every_s = 0;    // mean time between stalls of the link; what arrives then waits for the end
+    double pause_every_s = 0;    // mean time between stalls; datagrams wait until the end of the stall
     double pause_min_ms = 50, pause_max_ms = 200;
-    double grant_ms = 0;  // datagrams leave at multiples of this only
+    double grant_ms = 0;  // datagrams leave only at multiples of this
 };
 
 /// A link that all flows share. Bytes are those of the datagrams, without IP and UDP headers.
@@ -46,7 +46,7 @@ struct PathSpec {
     double last_joins_s = 0;  // when the last flow connects; the others are there at the start
     double tick_hz = 60;      // of the server
     double client_tick_hz = 60;
-    double duration_s = 0;  // 0: as the caller of run() says
+    double duration_s = 0;  // 0: as given to run()
 
     double down_ms = 25, up_ms = 25;           // latency; down is from the server to the client
     std::vector<Change> latency_changes = {};  // milliseconds, of both directions
@@ -54,12 +54,12 @@ struct PathSpec {
     double loss = 0;                           // 0..1, mean share of both directions
     double loss_burst = 0;  // mean length of a burst of losses, at most 0.5 s; 0: independent losses
     Bottleneck down = {}, up = {};
-    bool has_cubic = false;  // a bulk flow of CUBIC shares the way down
+    bool has_cubic = false;  // a bulk flow of CUBIC shares the link to the clients
 
-    double server_stall_s = 0, client_stall_s = 0;  // the process stands still that long, from stall_at_s on
+    double server_stall_s = 0, client_stall_s = 0;  // how long the process stops, from stall_at_s on
     double stall_at_s = 10;
 
-    double event_s = 0;  // from here on Outcome::resume, settled and rise are measured; 0: they are not
+    double event_s = 0;  // Outcome::resume, settled and rise are measured from here on; 0: not at all
 };
 
 /// Times are milliseconds where the name says so, else seconds; the start is when all flows that join at
@@ -68,13 +68,13 @@ struct Outcome {
     double good = kNone;    // from second 3 on: goodput over the target
     double first = kNone;   // the same, seconds 3 to 5
     double minute = kNone;  // goodput over the target, over the whole run
-    double when_s = kNone;  // until goodput over a sliding second first reached 85 % of the target
+    double when_s = kNone;  // time until goodput over a sliding second first reached 85 % of the target
     double q50_ms = kNone, q99_ms = kNone, qmax_ms = kNone;  // wait in the bottleneck from second 3 on
     double drop = kNone;  // of datagrams sent down from second 10 on, share dropped by the bottleneck
     double msg50_ms = kNone, msg99_ms = kNone;  // age of the server's reliable messages at delivery
-    double up99_ms = kNone;                     // the same of the clients'
+    double up99_ms = kNone;                     // the same for the clients' messages
     double gap_ms = kNone;  // longest time without accepted state, of all flows, from second 3 on
-    double ours = kNone;    // with a competitor: our share of the bytes that passed, from second 10 on
+    double ours = kNone;  // with CUBIC: share of the other flows in the bytes that passed, from second 10 on
     double resume_s =
         kNone;  // last time that goodput over a second was under 50 % of the target, from event_s
     double settled_s =
@@ -90,7 +90,7 @@ struct Outcome {
 /// The same arguments give the same outcome. It lasts at least 20 s after an event or a late flow.
 Outcome run(const PathSpec& path, std::uint64_t seed, double duration_s = 60);
 
-/// All paths on which the rate controller is judged.
+/// All simulated paths for the rate controller.
 std::vector<PathSpec> family();
 
 }  // namespace shoal::net::paths

@@ -1,5 +1,5 @@
 #pragma once
-// A sender that uses a RateController over a path too simple to be wrong.
+// A sender with a RateController over a simple model of a path.
 
 #include <algorithm>
 #include <cmath>
@@ -24,16 +24,16 @@ inline double seconds(Duration duration) {
 
 struct PathConfig {
     double capacity = 0;  // bytes per second; 0: without a bottleneck
-    double queue_bytes = std::numeric_limits<double>::infinity();  // what does not fit is lost
+    double queue_bytes = std::numeric_limits<double>::infinity();  // datagrams that do not fit are lost
     double policer_bytes = 0;                                      // > 0: a token bucket instead of a queue
     Duration round_trip = 50ms;                                    // without queue and jitter
-    Duration jitter{0};   // up to this much more, evenly spread; the order is kept
-    Duration foreign{0};  // what the queue of another flow adds
+    Duration jitter{0};   // random addition up to this, uniform; the order is kept
+    Duration foreign{0};  // delay added by the queue of another flow
     double loss = 0;
 };
 
-/// A sender that uses a RateController over a path with an ideal receiver, which acknowledges all that it got
-/// at each of its own ticks. Both ends tick at 60 Hz.
+/// A sender with a RateController, and an ideal receiver that acknowledges all packets at each of its ticks.
+/// Both tick at 60 Hz.
 class Sender {
 public:
     explicit Sender(const PathConfig& path_config, std::uint32_t seed = 1,
@@ -43,7 +43,7 @@ public:
           random(seed),
           max_rate_(static_cast<double>(max_rate)) {}
 
-    /// One tick of the sender.
+    /// Runs a tick of the sender.
     void step() {
         const double rate_before = stats.rate;
         now += kTick;
@@ -73,15 +73,15 @@ public:
         goodput = got / seconds(now - began);
         loss = missed / std::max(1.0, got + missed);
     }
-    /// After the breaker opened: one probe that arrives, if the path lets it.
+    /// Sends one packet after the breaker opened. Returns whether the breaker closes.
     bool revive() {
         send(100);
         for (const Time end = now + 5s; rate.is_broken() && now < end;) step();
         return !rate.is_broken();
     }
-    /// What arrives within `duration` comes at its end.
+    /// Stalls the path: datagrams that would arrive within `duration` arrive at its end.
     void stall(Duration duration) { last_arrival_ = std::max(last_arrival_, now + duration); }
-    /// Of the bottleneck, in the last run.
+    /// Median wait in the bottleneck, in the last run.
     Duration median_queue() {
         const auto middle = queues.begin() + static_cast<std::ptrdiff_t>(queues.size() / 2);
         std::nth_element(queues.begin(), middle, queues.end());
@@ -113,7 +113,7 @@ private:
     };
     struct Ack {
         Time arrives{0};
-        Duration delay{0};  // since the newest packet came
+        Duration delay{0};  // since the newest packet arrived
         std::vector<std::uint64_t> numbers;
     };
 
@@ -155,7 +155,7 @@ private:
             queue_.pop_front();
         }
     }
-    /// Half of the round trip, and all of the jitter.
+    /// Latency to the receiver: half of the round trip, and all of the jitter.
     void travel(Packet packet, Time from) {
         const auto extra = static_cast<Duration::rep>(static_cast<double>(path.jitter.count()) *
                                                       std::uniform_real_distribution<double>(0, 1)(random));
@@ -163,7 +163,7 @@ private:
         packet.arrives = last_arrival_;
         travelling_.push_back(packet);
     }
-    /// The receiver's tick.
+    /// Runs a tick of the receiver.
     void acknowledge() {
         const Time tick = next_ack_;
         next_ack_ += kTick;
@@ -188,7 +188,7 @@ private:
                 settle(*packet, true, rtt, measures);
                 open_.erase(packet);
             }
-            // Three newer ones came.
+            // Three newer packets arrived.
             for (auto packet = open_.begin(); packet != open_.end();) {
                 const bool is_lost = packet->is_dropped && packet->number + 3 <= ack.numbers.back();
                 if (is_lost) settle(*packet, false, Duration(0), false);

@@ -1,5 +1,5 @@
 #pragma once
-// The key of every server in the tests, and what its clients know of it.
+// The private key of every server in the tests, and its public key.
 
 #include "net/client.h"
 #include "net/host.h"

@@ -1,5 +1,5 @@
 #pragma once
-// Endpoints on a simulated network with a virtual clock, for the tests of net/.
+// Endpoints on a simulated network with a virtual clock, for tests of net/.
 
 #include <gtest/gtest.h>
 
@@ -36,14 +36,14 @@ inline Seed seed_of(std::uint64_t number) {
     return seed;
 }
 
-/// State without end: as much as its share, but no more than `most`.
+/// Endless state: as much as its share, but at most `most`.
 inline std::size_t fill(PayloadTurn& turn, std::size_t most = kMaxPayloadBytes) {
     const std::size_t size = std::min(most, turn.share);
     std::memset(turn.room.data(), 's', size);
     return size;
 }
 
-/// Writes down everything it is told, and checks the order that Handler promises.
+/// Records all calls, and checks the order that Handler states.
 class Recorder : public Handler {
 public:
     void on_connected(PeerId peer) override {
@@ -79,7 +79,7 @@ public:
         return admits;
     }
 
-    /// Hands over what send() queued, one payload a turn.
+    /// Writes what send() queued, one payload per call.
     std::size_t write_payload(PeerId peer, PayloadTurn& turn) override {
         turns += 1;
         EXPECT_FALSE(turn.room.size() > kMaxPayloadBytes || turn.share > turn.room.size());
@@ -96,8 +96,8 @@ public:
         std::memcpy(turn.room.data(), written.data(), written.size());
         return written.size();
     }
-    /// Flushes the endpoint, or the connection, with this payload to send, which must not be empty. Returns
-    /// the packet number; 0 if the payload was not asked for, and is forgotten.
+    /// Flushes the endpoint or connection with this payload, which must not be empty. Returns the packet
+    /// number, or 0 if write_payload was not called; then the payload is discarded.
     template <class Sender>
     std::uint64_t send(Sender& sender, PeerId peer, std::span<const std::byte> payload, Time now) {
         EXPECT_FALSE(payload.empty());
@@ -127,10 +127,10 @@ public:
     std::vector<std::pair<Channel, std::string>> messages;
     std::vector<PacketFate> fates;
     std::map<PeerId, std::deque<std::string>> to_send;
-    std::string written;  // the last payload that was handed over, and its number
+    std::string written;  // the last payload written, and its number
     std::uint64_t written_number = 0;
-    int turns = 0;                                            // how often a payload was asked for
-    std::function<std::size_t(PeerId, PayloadTurn&)> source;  // of payloads, where send() queued none
+    int turns = 0;                                            // number of calls of write_payload
+    std::function<std::size_t(PeerId, PayloadTurn&)> source;  // writes payloads if send() queued none
     PeerId newest, last_admitted;
     DisconnectReason last_reason = DisconnectReason::closed;
     std::string last_text;
@@ -143,13 +143,13 @@ public:
     std::function<void()> on_end;  // called at the end of on_disconnected
 };
 
-/// A connection whose handler is this recorder, as its owner would use it.
+/// A connection whose handler is this recorder, with the calls of its owner.
 inline std::uint64_t send(Recorder& recorder, Connection& connection, std::span<const std::byte> payload,
                           Time now) {
     return recorder.send(connection, connection.session().peer, payload, now);
 }
 
-/// What a sink was given, one datagram after the other.
+/// A sink that stores the datagrams.
 struct Wire : Sink {
     void send(const Address& to, std::span<const std::byte> datagram) override {
         sent.push_back({to, {datagram.begin(), datagram.end()}});
@@ -159,8 +159,8 @@ struct Wire : Sink {
     std::size_t bytes = 0;
 };
 
-/// A network: every endpoint has an address, all share one conditioner for each direction to and from the
-/// server, and step() moves the clock.
+/// A network: every endpoint has an address, and all share one link conditioner per direction. step()
+/// advances the clock.
 class World {
 public:
     explicit World(const LinkConfig& link = {}, std::uint64_t seed = 1) : up(link, seed), down(link, ~seed) {}
@@ -183,11 +183,11 @@ public:
             Address address;
             std::uint64_t nonce = 0;  // of the last request
         };
-        /// As if a router on the way had lent it another port, or it had changed networks.
+        /// Changes the client's address, as a router or another network does.
         void move(const Address& to) { address = sink.address = to; }
 
         Address address;
-        /// From the client to its server; see Recorder::send.
+        /// Sends from the client to its server; see Recorder::send.
         std::uint64_t send(std::string_view payload, Time at) {
             return recorder.send(client, client.server(), as_bytes(payload), at);
         }
@@ -202,12 +202,12 @@ public:
     }
     void remove_clients() { players.clear(); }
 
-    /// From the server to a client; see Recorder::send.
+    /// Sends from the server to a client; see Recorder::send.
     std::uint64_t send(PeerId to, std::string_view payload) {
         return server.send(*host, to, as_bytes(payload), now);
     }
 
-    /// Delivers, lets everyone think, and lets everyone send.
+    /// Delivers datagrams, then updates and flushes all endpoints.
     void step(Duration tick = 10ms) {
         now += tick;
         while (up.pop(now, incoming_)) {
@@ -234,7 +234,7 @@ public:
     }
 
     Time now = 1000s;
-    std::function<void()> server_tick;  // between update and flush, as a game would
+    std::function<void()> server_tick;  // called between update and flush
     LinkConditioner up, down;
     Address server_address = Address::ipv4(10, 0, 0, 100, 7777);
     Recorder server;
@@ -253,13 +253,13 @@ private:
     LinkConditioner::Datagram incoming_;
 };
 
-/// Sealed, as connections are; see insecure().
+/// A config for sealed connections; see insecure().
 inline HostConfig host_config(std::uint64_t seed = 7) {
     HostConfig config;
     config.protocol_id = 0xC0FFEE;
     config.schema_hash = 0x5C4E;
     config.seed = seed_of(seed);
-    config.max_peers_per_ip = 0;  // the simulated players share one
+    config.max_peers_per_ip = 0;  // the simulated players share an address
     give_key(config);
     return config;
 }
@@ -271,7 +271,7 @@ inline ClientConfig client_config(std::uint64_t seed = 70) {
     give_key(config);
     return config;
 }
-/// A client's half of a handshake, by hand: the connects to send, and what the answers to them say.
+/// A client's half of a handshake: writes connects, and opens the answers.
 class Visitor {
 public:
     explicit Visitor(std::uint64_t nonce, const ClientHello& hello = {0x5C4E, 1, {}, {}},
@@ -281,7 +281,8 @@ public:
           server_(security == Security::sealed ? server : public_key(insecure_server_key())) {
         write(hello, client_hello_);
     }
-    /// Its message lies in this visitor. Of the same cookie the same.
+    /// Returns a connect for a cookie; the same cookie gives the same connect. Its message is part of this
+    /// visitor.
     Connect connect(std::uint64_t cookie) {
         Seed ephemeral = seed_of(nonce_ + 1);
         std::memcpy(ephemeral.data() + 8, &cookie, sizeof cookie);
@@ -291,8 +292,8 @@ public:
         EXPECT_TRUE(noise_->write(ephemeral_, message_));
         return {kWireVersion, nonce_, 0xC0FFEE, cookie, message_};
     }
-    /// The verdict in an answer to the last connect, if that is authentic. Once. Its text lies in this
-    /// visitor.
+    /// Returns the verdict in an answer to the last connect, if the answer is authentic. Call it once per
+    /// connect. The verdict's text is part of this visitor.
     std::optional<Verdict> open(std::span<const std::byte> datagram) {
         Answer answer;
         if (!noise_ || read(datagram, answer) || answer.client_nonce != nonce_) return std::nullopt;
@@ -314,7 +315,7 @@ private:
     std::vector<std::byte> answer_;
 };
 
-/// Somebody who sees a client's requests, and answers each with forged cookies before the server can.
+/// An attacker who sees a client's requests, and answers each with forged cookies before the server does.
 struct CookieForger {
     CookieForger(World& in, World::Player& player, const ClientConfig&, int per_request)
         : world(in),
@@ -339,14 +340,14 @@ struct CookieForger {
     std::uint64_t seen = 0;
 };
 
-/// The same in the clear.
+/// The same config for insecure connections.
 template <class Config>
 Config insecure(Config config) {
     config.security = Security::insecure;
     return config;
 }
 
-/// One client, connected; from then on the links are as given.
+/// A world with one connected client. The links have the given config after the handshake.
 struct ConnectedWorld : World {
     explicit ConnectedWorld(const LinkConfig& link = {}, std::uint64_t seed = 1,
                             const ConnectionConfig& connection = {}, std::uint64_t server_first = 1,
@@ -367,7 +368,7 @@ struct ConnectedWorld : World {
         up.set_config(link);
         down.set_config(link);
     }
-    /// To the client, and from it.
+    /// Sends a payload to the client, or from it.
     std::uint64_t send_down(std::string_view payload) { return send(peer(), payload); }
     std::uint64_t send_up(std::string_view payload) { return player().send(payload, now); }
     Player& player() { return *players[0]; }

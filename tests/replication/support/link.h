@@ -1,5 +1,5 @@
 #pragma once
-// A replication server and its clients on a virtual clock and a perfect network, all in memory.
+// A replication server and its clients with a virtual clock and a network without faults, in one program.
 
 #include <cstring>
 #include <deque>
@@ -63,7 +63,7 @@ public:
         std::vector<std::string> messages;
         net::PeerId last;
         int joins = 0, leaves = 0;
-        std::uint64_t client_id = 0;  // who last asked to come in
+        std::uint64_t client_id = 0;  // of the last on_admit
     };
     struct Player {
         Player(Link& link, const Schema& schema, const ClientOptions& options, std::uint8_t number)

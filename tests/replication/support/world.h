@@ -1,6 +1,6 @@
 #pragma once
-// A sender and a receiver without a network: the test decides which packets arrive, and when their
-// fates are told. The schema is that of the simulated game.
+// A sender and a receiver without a network: the test decides which packets arrive, and when fates are
+// reported. The schema is that of tests/sim.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ struct SentPacket {
     std::vector<std::byte> bytes;
 };
 
-/// Nothing is ever mapped.
+/// Maps every entity and net id to none.
 class NoEntities final : public EntityMap {
 public:
     std::uint32_t to_net(ecs::Entity) override { return 0; }
@@ -50,14 +50,14 @@ public:
         return next_tick++;
     }
 
-    /// The next packet of this tick, if there is anything to say.
+    /// Returns the next packet of this tick, or nothing if nothing is left to send.
     std::optional<SentPacket> encode(std::size_t capacity = 1100) {
         std::byte room[1300];
         const std::size_t size = sender.encode(peer, next_number, capacity, room);
         if (size == 0) return std::nullopt;
         return SentPacket{next_number++, sender.tick(), {room, room + size}};
     }
-    /// The one packet that a new tick makes.
+    /// Starts a tick that must give exactly one packet, and returns it.
     SentPacket tick_and_encode() {
         tick();
         std::optional<SentPacket> packet = encode();
@@ -82,7 +82,7 @@ public:
         receiver.drop_rebases(receiver.rebases().size());
     }
 
-    /// A tick, all of its packets delivered and applied. Returns how many there were.
+    /// Runs a tick, delivers all its packets and applies them. Returns their number.
     int exchange() {
         forward_rebases();
         tick();
@@ -95,7 +95,7 @@ public:
         return packets;
     }
 
-    /// A tick with one packet of so many bytes, delivered and applied.
+    /// Runs a tick, delivers one packet of at most `capacity` bytes and applies it.
     void exchange_one(std::size_t capacity) {
         forward_rebases();
         tick();
@@ -129,7 +129,7 @@ public:
     Sender::Peer peer;
 };
 
-/// What a receiver holds, as text, to see that nothing changed.
+/// The receiver's versions as text, to check that nothing changed.
 inline std::string state_of(const Receiver& receiver, const Schema& schema) {
     std::string text;
     receiver.for_each_version([&](std::uint32_t slot, std::uint32_t net_id, Tick tick, const Image& image) {
