@@ -196,12 +196,11 @@ void Connector::receive_cookie(std::span<const std::byte> datagram, Time now) {
 void Connector::receive_refusal(std::span<const std::byte> datagram, Time now) {
     HandshakePacket refusal{.kind = PacketKind::refuse};
     if (const std::optional<Drop> drop = read(datagram, refusal)) return count(*drop);
-    if (refusal.client_nonce != nonce_) return count(Drop::unexpected);
-    if (refusal.reason == hint_) hints_ += 1;
-    if (hint_) return count(Drop::unexpected);
+    const bool is_other_reason = hint_ && refusal.reason != hint_;
+    if (refusal.client_nonce != nonce_ || is_other_reason) return count(Drop::unexpected);
+    if (!hint_) hinted_ = now;
     hint_ = refusal.reason;
-    hints_ = 1;
-    hinted_ = now;
+    hints_ += 1;
 }
 
 std::optional<Connector::Outcome> Connector::receive_answer(std::span<const std::byte> datagram) {

@@ -162,6 +162,28 @@ TEST(Client, TriesEachCookieOnceAndNotTooFast) {
     EXPECT_EQ(player.recorder.last_reason, DisconnectReason::unreachable);
 }
 
+// A refusal with the reason of the first one is evidence for that reason, so it is not counted as dropped.
+TEST(Client, ARepeatedRefusalIsNotCountedAsDropped) {
+    for (const int refusals : {1, 2}) {
+        World world;
+        auto& player = world.add_client(client_config());
+        Client& client = player.client;
+        client.connect(world.server_address, {}, world.now);
+        client.flush(world.now);
+        std::array<std::byte, kMaxDatagramBytes> buffer;
+        const std::uint64_t nonce = player.sink.nonce;
+        client.receive(world.server_address, write(CookieReply{nonce, 1}, buffer), world.now);
+        world.run(4s);  // four connects
+        for (int i = 0; i < refusals; ++i)
+            client.receive(world.server_address, write(Refuse{nonce, DisconnectReason::refused_key}, buffer),
+                           world.now);
+        world.run(7s);
+        EXPECT_EQ(player.recorder.last_reason,
+                  refusals == 1 ? DisconnectReason::unreachable : DisconnectReason::refused_key);
+        EXPECT_EQ(client.endpoint_stats().drops.total(), 0u);
+    }
+}
+
 // Goal: an attacker who sees requests and answers before the server does not keep a client out, and does not
 // make it send more than 30 kB/s.
 // Method: a number of forged cookies arrives before each genuine one, 100 ms after the request.
