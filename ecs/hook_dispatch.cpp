@@ -10,22 +10,8 @@ void HookDispatch::run_hooks(HookKind kind, const HookCall& call) {
     run(kind, call.column->type(), call);
 }
 
-/// Called twice in the code, which saves a call for each hooked write.
-inline void HookDispatch::tell_or_queue(const HookCall& call) {
-    if (must_wait()) {
-        queue(HookKind::change, call);
-    } else {
-        run(HookKind::change, call.column->type(), call);
-    }
-}
-
 void HookDispatch::fire_changed(const HookCall& call) {
-    tell_or_queue(call);
-}
-
-void HookDispatch::fire_changed(World& world, const Column& column, const void* value, Entity entity) {
-    const World::Deferral deferral(world);
-    tell_or_queue({world, {&entity, 1}, value, &column, Removal::component});
+    fire_changed_here(call);
 }
 
 /// What a hook does is told when the outermost operation ends, the rest when no delay is left.

@@ -36,8 +36,14 @@ public:
 
     /// Values were written, and somebody listens. Requires a Deferral.
     void fire_changed(const HookCall& call);
-    /// The same of one value, without a Deferral.
-    void fire_changed(World& world, const Column& column, const void* value, Entity entity);
+    /// The same in the caller's code, which saves a call for each write.
+    void fire_changed_here(const HookCall& call) {
+        if (must_wait()) {
+            queue(HookKind::change, call);
+        } else {
+            run(HookKind::change, call.column->type(), call);
+        }
+    }
 
     /// Tells of those entities that still have the component, in runs of rows.
     void tell(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id);
@@ -50,7 +56,6 @@ public:
     void tell_waiting(World& world);
 
 private:
-    void tell_or_queue(const HookCall& call);
     void queue(HookKind kind, const HookCall& call);
 
     const EntityTable& entities_;

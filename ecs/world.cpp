@@ -274,6 +274,11 @@ void World::delay_hooks(bool begins) {
     commands_.push_entities(begins ? Kind::delay_begins : Kind::delay_ends, {}, {});
 }
 
+void World::tell_of_write(const Column& column, const void* value, Entity entity) {
+    const Deferral deferral(*this);
+    hooks_.fire_changed_here({*this, {&entity, 1}, value, &column, Removal::component});
+}
+
 void World::settle() {
     ++locks_;                                    // hooks queue behind what is queued already
     while (!commands_.empty() && locks_ == 1) {  // a hook may keep a Deferral: the rest waits for its end

@@ -412,6 +412,7 @@ private:
 
     template <class... Ts>
     Archetype& archetype_of();
+    void tell_of_write(const Column& column, const void* value, Entity entity);
     void destroy_all(std::span<const Entity> entities);
     void delay_hooks(bool begins);
     bool must_settle() const { return !commands_.empty() || components_.pairs().has_dead(); }

@@ -255,8 +255,7 @@ void World::set_one(Entity entity, T&& value) {
             T& place = found.template value<T>();
             place = std::move(value);
             found.column->wrote(found.row, tick_);
-            if (found.column->type().has_hook(HookKind::change))
-                hooks_.fire_changed(*this, *found.column, &place, entity);
+            if (found.column->type().has_hook(HookKind::change)) tell_of_write(*found.column, &place, entity);
             return;
         }
     }
