@@ -97,6 +97,15 @@ $(quick_tests): | $(prelude).gch
 $(quick_tests): private CXXFLAGS += $(test_level) -include $(prelude)
 $(slow_models): private CXXFLAGS += -O2
 
+# The snippets of a library's README.md.
+readmes := $(patsubst %,$(out)/tests/%/readme_test.o,ecs net replication)
+$(readmes): $(out)/tests/%/readme_test.o: $(out)/readme/%/made
+$(readmes): private CXXFLAGS += -I$(out)
+
+$(out)/readme/%/made: %/README.md tests/snippets.sh tests/%/readme_test.cpp tests/vendor.sh
+	@sh tests/snippets.sh $< $(@D) $(wordlist 3,4,$^)
+	@touch $@
+
 $(prelude).gch: tests/prelude.h Makefile
 	@mkdir -p $(@D)
 	@echo compile $@

@@ -15,9 +15,10 @@ fail() { echo "vendor: FAILED: $1"; exit 1; }
 
 rm -rf "$folder" && mkdir -p "$folder" && cd "$folder" || fail "no folder $folder"
 cp -r "$root/ecs" "$root/net" "$root/replication" .
-# The first three C++ blocks of the README are game.h, server.cpp and client.cpp.
-awk '/^```cpp$/ { n++; name = n == 1 ? "game.h" : n == 2 ? "server.cpp" : n == 3 ? "client.cpp" : "rest"; inside = 1; next }
-     /^```$/ { inside = 0 } inside { print > name }' "$root/README.md"
+sh "$root/tests/snippets.sh" "$root/README.md" snippets "$root/tests/vendor.sh" || fail "the snippets of README.md"
+mv snippets/the_smallest_game_1.inc game.h
+mv snippets/the_smallest_game_2.inc server.cpp
+mv snippets/the_smallest_game_3.inc client.cpp
 port=$((20000 + $$ % 20000))  # not the documented port, which a demo may use
 for program in server client; do
     sed "s/40000/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
@@ -47,10 +48,11 @@ kill "$client" 2>/dev/null
 [ "$(sort -u seen.txt | grep -c '^fish at ')" -ge 5 ] || fail "the client saw no moving fish: $(tail -n 3 seen.txt)"
 kill "$server"; wait "$server" 2>/dev/null; server=
 
-# The first two C++ blocks of net/README.md are echo_server.cpp and echo_client.cpp.
 mkdir alone && mv net alone && cd alone || fail "no folder of its own for net"
-awk '/^```cpp$/ { n++; name = n == 1 ? "echo_server.cpp" : n == 2 ? "echo_client.cpp" : "rest"; inside = 1; next }
-     /^```$/ { inside = 0 } inside { print > name }' net/README.md
+sh "$root/tests/snippets.sh" net/README.md snippets "$root/tests/vendor.sh" "$root/tests/net/readme_test.cpp" ||
+    fail "the snippets of net/README.md"
+mv snippets/two_programs_to_start_from_1.inc echo_server.cpp
+mv snippets/two_programs_to_start_from_2.inc echo_client.cpp
 for program in echo_server echo_client; do
     sed "s/7777/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
     output=$("$compiler" -std=c++20 -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "$program.cpp" 2>&1) || fail "$program: $output"

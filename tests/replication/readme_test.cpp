@@ -1,0 +1,91 @@
+// The snippets of replication/README.md, which tests/snippets.sh takes from the page, do what the page says.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecs/query.h"
+#include "net/socket/bad_network.h"
+#include "replication/client.h"
+#include "replication/server.h"
+#include "tests/net/support/server_key.h"
+
+namespace shoal::replication {
+namespace {
+
+struct Position {
+    float x = 0, y = 0;
+};
+struct Health {
+    int points = 0;
+};
+struct Name {
+    std::string text;
+};
+struct Target {
+    ecs::Entity entity;
+};
+struct Wolf {};
+
+int messages = 0;
+
+#include "readme/replication/joining_leaving_talking_1.inc"
+#include "readme/replication/the_schema_1.inc"
+
+void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
+    messages += 1;
+}
+
+TEST(Readme, WorldsSchemasAndListenersDoWhatTheySay) {
+    const net::Address at_server = net::Address::ipv4(10, 0, 0, 1, 7000);
+    const net::Address at_client = net::Address::ipv4(10, 0, 0, 2, 5000);
+    net::BadNetwork network({}, 1);
+    Schema schema;
+    describe(schema);
+    ASSERT_EQ(schema.error(), "");
+    ecs::World world, mirror;
+    Game game(world);
+    ServerOptions server_options;
+    server_options.host.seed[0] = std::byte(1);
+    give_key(server_options.host);
+    Server server(world, schema, network.at(at_server), server_options, &game);
+    ClientOptions client_options;
+    client_options.net.seed[0] = std::byte(2);
+    give_key(client_options.net);
+    Client client(mirror, schema, network.at(at_client), client_options);
+
+#include "readme/replication/what_replicates_1.inc"
+    client.connect(at_server);
+    net::Time now{0};
+    const auto run = [&](int ticks) {
+        for (; ticks > 0; --ticks) {
+            now += std::chrono::milliseconds(20);
+            network.receive_all(at_server, server.host(), now);
+            server.tick(now);
+            network.receive_all(at_client, client.endpoint(), now);
+            client.update(now);
+        }
+    };
+    ecs::Query<const Position, ecs::Without<Wolf>> ships(mirror);
+    ecs::Query<const Health, ecs::With<Wolf>> wolves(mirror);
+    run(50);
+    EXPECT_EQ(game.ship_of.size(), 1u);
+    EXPECT_EQ(ships.count(), 1u);
+    EXPECT_EQ(wolves.count(), 1u);
+    world.destroy(wolf);
+    EXPECT_EQ(client.send_message(net::Channel::reliable, {}), net::SendResult::queued);
+    run(50);
+    EXPECT_EQ(wolves.count(), 0u);
+    EXPECT_EQ(messages, 1);
+    client.disconnect(now);
+    run(1);
+    EXPECT_EQ(game.ship_of.size(), 0u);
+    EXPECT_EQ(world.size(), 0u);
+}
+
+}  // namespace
+}  // namespace shoal::replication
