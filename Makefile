@@ -45,12 +45,16 @@ demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp
 demo_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out $(demo_mains),$(wildcard demo/*.cpp)))
 test_sources := $(if $(only),$(wildcard tests/$(only)/*_test.cpp tests/$(only)*_test.cpp),$(wildcard tests/*/*_test.cpp))
 test_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp tests/support/*.cpp)))
+ecs_support := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/ecs/support/*.cpp))
 net_support := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/net/support/*.cpp))
-library_of_tests := $(filter ecs net,$(firstword $(subst /, ,$(only))))
-ifneq ($(library_of_tests),)
-test_library := $(filter $(out)/$(library_of_tests)/%,$(library)) $(out)/tests/support/allocations.o $(if $(filter net,$(library_of_tests)),$(net_support))
+fuzz_support := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/fuzz/*.cpp)))
+folder_of_tests := $(firstword $(subst /, ,$(only)))
+ifneq ($(filter ecs net,$(folder_of_tests)),)
+test_library := $(filter $(out)/$(folder_of_tests)/%,$(library)) $(out)/tests/support/allocations.o $($(folder_of_tests)_support)
 else
-test_library := $(library) $(test_shared) $(net_support) $(if $(filter demo,$(only)),$(demo_shared),$(if $(only),,$(demo_shared)))
+test_library := $(library) $(test_shared) $(net_support)
+test_library += $(if $(filter-out demo,$(folder_of_tests)),,$(demo_shared))
+test_library += $(if $(filter-out fuzz,$(folder_of_tests)),,$(fuzz_support) $(ecs_support))
 endif
 tests := $(patsubst %.cpp,$(out)/%.o,$(test_sources))
 test_program := $(out)/tests/shoal_tests$(if $(only),_$(subst /,_,$(only)))
@@ -75,7 +79,9 @@ secrets: $(out)/secrets/crypto $(out)/secrets/crypto_portable
 fuzz:
 	@$(MAKE) --no-print-directory CXX=clang++ config=fuzz fuzzers
 
-fuzzers: $(patsubst tests/fuzz/%.cpp,build/fuzz/%,$(wildcard tests/fuzz/*.cpp))
+fuzzers: $(patsubst $(out)/tests/fuzz/%.o,build/fuzz/%,$(fuzz_support))
+
+build/fuzz/ecs: $(ecs_support)
 
 build/fuzz/%: $(out)/tests/fuzz/%.o $(library)
 	@mkdir -p $(@D)
@@ -85,13 +91,16 @@ build/fuzz/%: $(out)/tests/fuzz/%.o $(library)
 # The ciphers take most of the fuzzers' time. Other tests run them with sanitizers.
 ifeq ($(config),fuzz)
 $(out)/net/crypto/primitives.o: CXXFLAGS += -O2 -fno-sanitize=all
+else
+# One test program runs the corpora of all fuzzers.
+$(fuzz_support): private CXXFLAGS += -DLLVMFuzzerTestOneInput=fuzz_$(basename $(@F))
 endif
 
 # Most tests take longer to compile than to run, so they are compiled with little optimisation and a
 # precompiled header. The exceptions contain slow models.
 test_level := $(if $(filter sanitize,$(config)),-O0,-O1)
-slow_models := $(if $(filter sanitize,$(config)),$(patsubst %,$(out)/tests/%_test.o,ecs/race net/naive_decoder net/attacker net/ack_window))
-quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(net_support))
+slow_models := $(if $(filter sanitize,$(config)),$(patsubst %,$(out)/tests/%.o,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
+quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
 prelude := $(out)/tests/prelude.h
 $(quick_tests): | $(prelude).gch
 $(quick_tests): private CXXFLAGS += $(test_level) -include $(prelude)

@@ -147,7 +147,7 @@ TEST(Readme, SnippetsOfPairsAndLaterSectionsGiveTheStatedResults) {
 #include "readme/ecs/many_at_once_2.inc"
     EXPECT_TRUE(world.components_of(fleet[0]).empty());
     EXPECT_FALSE(world.is_alive(grid[5]));
-    EXPECT_EQ(world.size(), 103u);
+    EXPECT_EQ(world.size(), 105u);
 
 #include "readme/ecs/singletons_1.inc"
     EXPECT_EQ(now, 2u);

@@ -15,7 +15,7 @@
 #include "net/host.h"
 #include "tests/net/support/server_key.h"
 
-namespace shoal::net {
+namespace shoal::net::fuzz {
 
 inline void check(bool is_true, const char* claim) {
     if (is_true) return;
@@ -91,4 +91,4 @@ Config fuzz_config(bool is_sealed, std::uint8_t seed) {
     return config;
 }
 
-}  // namespace shoal::net
+}  // namespace shoal::net::fuzz

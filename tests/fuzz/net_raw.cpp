@@ -11,6 +11,7 @@
 #include "tests/fuzz/net_parts.h"
 
 using namespace shoal::net;
+using namespace shoal::net::fuzz;
 using namespace std::chrono_literals;
 
 namespace {
@@ -115,8 +116,8 @@ private:
         const Address from = op & 16 ? kStranger : to_host ? kClient : kServer;
         switch (op % 8) {
             case 0: {
-                const std::span<const std::byte> raw =
-                    in_.bytes(std::min<std::size_t>(in_.u8(), in_.remaining()));
+                const std::size_t size = in_.u8();
+                const std::span<const std::byte> raw = in_.bytes(std::min(size, in_.remaining()));
                 return inject(to_host, from, padded({raw.begin(), raw.end()}, op));
             }
             case 1:

@@ -16,6 +16,7 @@
 #include "tests/net/support/naive_decoder.h"
 
 using namespace shoal::net;
+using namespace shoal::net::fuzz;
 using namespace std::chrono_literals;
 
 namespace {
@@ -159,7 +160,8 @@ private:
         std::uint64_t number = insider_.newest + 1;
         if (jump >= 192) number += std::uint64_t(jump - 192) * jump;
         if (jump >= 128 && jump < 192 && number > jump - 127u) number -= jump - 127u;
-        const std::size_t size = in_.u8() + (op & 16 ? in_.u8() * 4u : 0u);
+        std::size_t size = in_.u8();
+        if (op & 16) size += in_.u8() * 4u;
         const auto raw = in_.bytes(std::min({size, in_.remaining(), std::size_t(1100)}));
         Datagram body(raw.begin(), raw.end());
         if (body.empty()) body.push_back(std::byte(0));

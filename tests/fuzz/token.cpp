@@ -69,7 +69,8 @@ void stranger(std::span<const std::byte> input) {
 /// A valid token with claims from the input, and then changed or cut: each edit is a position and a mask.
 void mutated(std::span<const std::byte> input) {
     ByteReader in(input);
-    const std::span<const std::byte> claims = in.bytes(std::min<std::size_t>(in.u8(), in.remaining()));
+    const std::size_t claims_bytes = in.u8();
+    const std::span<const std::byte> claims = in.bytes(std::min(claims_bytes, in.remaining()));
     const auto token =
         issue_token({1, 2, 1001, servers(), claims, PublicKey{std::byte(1)}}, backend_key(), Bytes32{});
     CHECK(token.has_value());

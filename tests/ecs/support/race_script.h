@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ecs/world.h"
+#include "tests/ecs/support/race.h"
 #include "tests/ecs/support/types.h"
 
 namespace ecs_race {
@@ -38,13 +39,6 @@ constexpr int kFirstPair = 1000;           // number of the first pair; the worl
 constexpr int kCrowd = 32;                 // with more entities, many are destroyed
 constexpr int kSlots = 24;                 // number of hooks
 constexpr std::size_t kMaxReactions = 60;  // of hooks per step
-
-inline std::uint64_t mix(std::uint64_t x) {
-    x += 0x9E37'79B9'7F4A'7C15;
-    x = (x ^ (x >> 30)) * 0xBF58'476D'1CE4'E5B9;
-    x = (x ^ (x >> 27)) * 0x94D0'49BB'1331'11EB;
-    return x ^ (x >> 31);
-}
 
 struct Dice {
     std::uint64_t state;
