@@ -111,7 +111,7 @@ std::string Simulation::make_name() {
                                                         "mi", "nu", "ra", "so", "ti", "zu"};
     std::string name;
     for (std::uint64_t left = 2 + random_() % 2; left > 0; --left)
-        name += kSyllables[random_() % kSyllables.size()];
+        name += kSyllables[static_cast<std::size_t>(random_() % kSyllables.size())];
     name[0] = static_cast<char>(name[0] - 'a' + 'A');
     return name;
 }
@@ -124,7 +124,8 @@ ecs::Entity Simulation::spawn(Species species, const Position& at, std::string n
 }
 
 void Simulation::spawn_minnow() {
-    spawn(Minnow{}, schools_[random_() % kSchools].at, make_name(), 100);
+    const School& school = schools_[static_cast<std::size_t>(random_() % kSchools)];
+    spawn(Minnow{}, school.at, make_name(), 100);
 }
 
 void Simulation::spawn_pike() {

@@ -205,7 +205,7 @@ Entity Archetype::close_gap(std::uint32_t row) {
 Archetype* ArchetypeList::find(std::span<const ComponentId> components) const {
     if (buckets_.empty()) return nullptr;
     const std::uint64_t hash = hash_of(components);
-    for (Archetype* at = buckets_[hash & (buckets_.size() - 1)]; at != nullptr; at = at->next_)
+    for (Archetype* at = buckets_[bucket_of(hash)]; at != nullptr; at = at->next_)
         if (at->hash_ == hash &&
             std::equal(components.begin(), components.end(), at->components_.begin(), at->components_.end()))
             return at;
@@ -228,7 +228,7 @@ Archetype& ArchetypeList::add(std::span<const ComponentId> components, Component
         if (!column.id_.is_pair()) column.type_->set_column(index, &column);
     archetype->serial_ = ++last_serial_;
     archetype->hash_ = hash_of(components);
-    Archetype*& bucket = buckets_[archetype->hash_ & (buckets_.size() - 1)];
+    Archetype*& bucket = buckets_[bucket_of(archetype->hash_)];
     archetype->next_ = std::exchange(bucket, archetype);
     archetype->older_ = newest_;
     if (newest_ != nullptr) newest_->newer_ = archetype;
@@ -246,7 +246,7 @@ void ArchetypeList::free(Archetype& archetype) {
     assert(archetype.size() == 0);
     archetype.cut_edges();
     forget_columns(archetype);
-    Archetype** link = &buckets_[archetype.hash_ & (buckets_.size() - 1)];
+    Archetype** link = &buckets_[bucket_of(archetype.hash_)];
     while (*link != &archetype) link = &(*link)->next_;
     *link = archetype.next_;
     if (archetype.older_ != nullptr) archetype.older_->newer_ = archetype.newer_;
@@ -275,7 +275,7 @@ void ArchetypeList::rehash() {
     std::vector<Archetype*>(std::max<std::size_t>(16, buckets_.size() * 2)).swap(buckets_);
     for (Archetype* archetype : slots_) {
         if (archetype == nullptr) continue;
-        Archetype*& bucket = buckets_[archetype->hash_ & (buckets_.size() - 1)];
+        Archetype*& bucket = buckets_[bucket_of(archetype->hash_)];
         archetype->next_ = std::exchange(bucket, archetype);
     }
 }

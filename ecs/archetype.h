@@ -211,6 +211,9 @@ public:
 private:
     static void forget_columns(Archetype& archetype);
     void rehash();
+    std::size_t bucket_of(std::uint64_t hash) const {
+        return static_cast<std::size_t>(hash) & (buckets_.size() - 1);
+    }
 
     std::vector<Archetype*> slots_;
     std::vector<std::uint32_t> free_slots_;

@@ -91,7 +91,9 @@ private:
         std::uint16_t bytes = 0;
         State state = State::delivered;
     };
-    std::size_t index(std::uint64_t number) const { return number & (slots_.size() - 1); }
+    std::size_t index(std::uint64_t number) const {
+        return static_cast<std::size_t>(number) & (slots_.size() - 1);
+    }
     Slot* find(std::uint64_t number);
     bool is_open(std::uint64_t number) const {
         const Slot& slot = slots_[index(number)];

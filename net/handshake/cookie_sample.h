@@ -19,7 +19,10 @@ public:
     /// The most cookies that it keeps, and that take() returns after a clear().
     static constexpr std::size_t kMost = 32;
 
-    void clear() { waiting_ = given_ = came_ = 0; }
+    void clear() {
+        waiting_ = given_ = 0;
+        came_ = 0;
+    }
     bool has(std::uint64_t cookie) const {
         const auto end = cookies_.begin() + static_cast<std::ptrdiff_t>(waiting_);
         return std::find(cookies_.begin(), end, cookie) != end;
@@ -29,13 +32,13 @@ public:
     void add(std::uint64_t cookie, std::uint64_t random) {
         came_ += 1;
         const std::uint64_t place = waiting_ < kMost ? waiting_++ : random % came_;
-        if (place < kMost) cookies_[place] = cookie;
+        if (place < kMost) cookies_[static_cast<std::size_t>(place)] = cookie;
     }
     /// Takes a random cookie. Returns nothing if none is left, or kMost were taken.
     std::optional<std::uint64_t> take(std::uint64_t random) {
         if (!has_more()) return std::nullopt;
         given_ += 1;
-        std::swap(cookies_[random % waiting_], cookies_[waiting_ - 1]);
+        std::swap(cookies_[static_cast<std::size_t>(random % waiting_)], cookies_[waiting_ - 1]);
         return cookies_[--waiting_];
     }
     bool has_more() const { return waiting_ > 0 && given_ < kMost; }

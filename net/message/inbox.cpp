@@ -175,13 +175,14 @@ Inbox::Arrival Inbox::deliver(std::uint64_t id, std::span<const std::byte> bytes
 
 Inbox::State Inbox::state(std::uint64_t id) const {
     if (id < base_) return State::delivered;
-    return id - base_ < slots_.size() ? slots_[id - base_].state : State::missing;
+    if (id - base_ >= slots_.size()) return State::missing;
+    return slots_[static_cast<std::size_t>(id - base_)].state;
 }
 
 Inbox::Slot& Inbox::slot(std::uint64_t id) {
     assert(id >= base_ && id - base_ < kReliableWindow);
     while (id - base_ >= slots_.size()) slots_.push({});
-    return slots_[id - base_];
+    return slots_[static_cast<std::size_t>(id - base_)];
 }
 
 /// Returns whether message id - distance must be delivered first. Ids below base_ count as delivered,

@@ -224,7 +224,7 @@ void SendQueue::take_repeats(Draft& draft, const Terms& terms) {
             if (!message || message->copies == 0 || message->last_sent != repeat.sent) continue;
             if (repeat_credit_[round] < message->size) break;
             const bool is_protected = take_parity(draft, *message);
-            if (!is_protected && !put(draft, sent_[repeat.id - base_])) break;
+            if (!is_protected && !put(draft, index_of(repeat.id))) break;
             for (double& credit : repeat_credit_)
                 credit = std::max(credit - message->size, -kMaxRepeatCredit);
             if (is_protected) continue;
@@ -387,7 +387,7 @@ void SendQueue::on_fate(std::uint32_t carried, bool is_delivered) {
             message->copies -= 1;
             if (message->copies > 0) continue;
             if (message->losses < 255) message->losses += 1;
-            enqueue(sent_[id - base_], message->losses >= 2 ? lost_twice : lost_once);
+            enqueue(index_of(id), message->losses >= 2 ? lost_twice : lost_once);
         }
     }
     for (; !sent_.empty() && messages_[sent_[0]].is_delivered; ++base_) {
@@ -400,7 +400,7 @@ void SendQueue::on_fate(std::uint32_t carried, bool is_delivered) {
 /// Returns null if the message was delivered or was not sent yet.
 SendQueue::Message* SendQueue::find(std::uint64_t id) {
     if (id < base_ || id >= next_id()) return nullptr;
-    Message& message = messages_[sent_[id - base_]];
+    Message& message = messages_[index_of(id)];
     return message.is_delivered ? nullptr : &message;
 }
 

@@ -146,6 +146,8 @@ private:
     void write_message(ByteWriter& out, std::uint32_t index, const Terms& terms, ConnectionStats& stats);
     void carry(std::uint32_t& last, const Run& run);
     std::uint64_t next_id() const { return base_ + sent_.size(); }
+    /// Requires base_ <= id < next_id().
+    std::uint32_t index_of(std::uint64_t id) const { return sent_[static_cast<std::size_t>(id - base_)]; }
     Message* find(std::uint64_t id);
 
     std::uint32_t max_bytes_;

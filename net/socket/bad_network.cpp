@@ -109,7 +109,7 @@ void LinkConditioner::corrupt(std::vector<std::byte>& bytes) {
     }
     const std::uint64_t flips = 1 + random() % 4;
     for (std::uint64_t i = 0; i < flips; ++i) {
-        const std::uint64_t bit = random() % (bytes.size() * 8);
+        const auto bit = static_cast<std::size_t>(random() % (bytes.size() * 8));
         bytes[bit / 8] ^= std::byte(1u << (bit % 8));
     }
 }
