@@ -7,11 +7,11 @@
 # make secrets                 runs ciphers, handshakes and tokens under valgrind, which reports branches and
 #                              indices that depend on secrets
 # make fuzz                    builds build/fuzz/* for clang's libFuzzer
-# make windows                 builds the libraries and the demo's server for 64-bit Windows, with mingw-w64
+# make windows                 builds the libraries and the demo for 64-bit Windows, with mingw-w64
 # make clean                   removes build/
 # CXX=clang++ selects the compiler; each compiler and config has its own object folder.
 
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(or $(shell nproc 2> /dev/null),2)
 endif
 
@@ -39,6 +39,11 @@ out := build/$(variant)
 bin := $(if $(filter release,$(variant)),build,$(out))
 CXXFLAGS += -std=c++20 $(flags_$(config)) $(warnings) -I. -MMD -MP
 LDFLAGS += $(filter -fsanitize=%,$(flags_$(config))) -pthread
+ifeq ($(config),windows)
+LDFLAGS += -static
+LDLIBS += -lws2_32 -lbcrypt
+exe := .exe
+endif
 
 library := $(patsubst %.cpp,$(out)/%.o,$(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))
 demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp
@@ -59,9 +64,9 @@ endif
 tests := $(patsubst %.cpp,$(out)/%.o,$(test_sources))
 test_program := $(out)/tests/shoal_tests$(if $(only),_$(subst /,_,$(only)))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
-demos := $(patsubst demo/%.cpp,$(bin)/demo/%,$(demo_mains))
+demos := $(patsubst demo/%.cpp,$(bin)/demo/%$(exe),$(demo_mains))
 
-.PHONY: all demo test bench secrets fuzz fuzzers windows windows_programs clean
+.PHONY: all demo test bench secrets fuzz fuzzers windows clean
 all: $(library) $(demos)
 
 demo: $(demos)
@@ -122,15 +127,7 @@ $(prelude).gch: tests/prelude.h Makefile
 	@$(CXX) $(CXXFLAGS) $(test_level) -x c++-header $(prelude) -o $@
 
 windows:
-	@$(MAKE) --no-print-directory CXX=x86_64-w64-mingw32-g++-posix config=windows windows_programs
-
-windows_programs: $(out)/demo/server.exe
-
-# The terminal needs POSIX; the server does not use it.
-$(out)/demo/server.exe: $(out)/demo/server.o $(filter-out %/terminal.o %/view.o %/screen.o,$(demo_shared)) $(library)
-	@mkdir -p $(@D)
-	@echo link $@
-	@$(CXX) $^ -o $@ -static $(LDFLAGS) -lws2_32 -lbcrypt
+	@$(MAKE) --no-print-directory CXX=x86_64-w64-mingw32-g++-posix config=windows all
 
 # The benchmark compares vectorised loops over plain arrays with the same loops over queries. A loop of a few
 # bytes takes twice as long if it straddles a cache line: g++ aligns them all, clang++ lacks the flag.
@@ -164,10 +161,10 @@ $(bin)/bench/%: $(out)/tests/bench/%.o $(out)/tests/support/allocations.o $(libr
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS)
 
-$(bin)/demo/%: $(out)/demo/%.o $(demo_shared) $(library)
+$(bin)/demo/%$(exe): $(out)/demo/%.o $(demo_shared) $(library)
 	@mkdir -p $(@D)
 	@echo link $@
-	@$(CXX) $^ -o $@ $(LDFLAGS)
+	@$(CXX) $^ -o $@ $(LDFLAGS) $(LDLIBS)
 
 $(out)/%.o: %.cpp Makefile
 	@mkdir -p $(@D)

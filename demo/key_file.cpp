@@ -97,7 +97,7 @@ KeyOrWhy<net::Key> load_or_make_private_key(const std::string& path) {
 
 bool write_public_key(const std::string& path, const net::PublicKey& key) {
     const std::string draft = draft_of(path);
-    std::ofstream file(draft);
+    std::ofstream file(draft, std::ios::binary);  // clients on other systems read it too
     file << net::to_text(key) << "\n";
     file.close();
     std::error_code error;

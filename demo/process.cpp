@@ -43,6 +43,9 @@ void catch_signals() {
 #ifdef SIGHUP
     std::signal(SIGHUP, on_signal);
 #endif
+#ifdef SIGBREAK
+    std::signal(SIGBREAK, on_signal);
+#endif
 }
 
 bool should_stop() {

@@ -17,7 +17,8 @@ std::uint64_t unix_time_s();
 net::Seed fresh_seed();
 std::uint64_t random_number();
 
-/// After this call SIGINT, SIGTERM and SIGHUP only make should_stop() true.
+/// After this call SIGINT, SIGTERM and SIGHUP only make should_stop() true; on Windows, Ctrl-C and Ctrl-Break
+/// do.
 void catch_signals();
 bool should_stop();
 

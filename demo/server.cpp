@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace shoal::demo {
@@ -62,11 +63,14 @@ public:
             out += stats.bytes_sent;
             drops += stats.drops.total();
         });
-        std::printf("%stick=%u entities=%u players=%zu in=%.1fkB/s out=%.1fkB/s drops=%llu%s",
-                    in_place_ ? "\r" : "", server.current_tick(), entities, players, in_.sample(in, now),
-                    out_.sample(out, now), static_cast<unsigned long long>(drops),
-                    in_place_ ? "\x1b[K" : "\n");
+        const int length =
+            std::printf("%stick=%u entities=%u players=%zu in=%.1fkB/s out=%.1fkB/s drops=%llu",
+                        in_place_ ? "\r" : "", server.current_tick(), entities, players, in_.sample(in, now),
+                        out_.sample(out, now), static_cast<unsigned long long>(drops));
+        // Spaces cover the rest of a longer line before: not every console obeys the sequence that clears it.
+        std::printf("%*s%s", in_place_ ? std::max(0, last_length_ - length) : 0, "", in_place_ ? "" : "\n");
         std::fflush(stdout);
+        last_length_ = length;
     }
 
     void finish() const {
@@ -75,6 +79,7 @@ public:
 
 private:
     bool in_place_;
+    int last_length_ = 0;
     Meter in_, out_;
 };
 

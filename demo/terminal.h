@@ -2,9 +2,8 @@
 // Switches the terminal to a mode for games: keys without Enter, no echo, no cursor, a screen of its own. The
 // destructor restores the terminal and its former contents.
 
-#include <termios.h>
-
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +17,8 @@ std::vector<Key> take_keys(std::string& input);
 
 class Terminal {
 public:
-    /// Returns whether standard input and output are a terminal that can draw.
+    /// Returns whether standard input and output are a terminal that can draw. On Windows: a console that
+    /// obeys virtual terminal sequences, as Windows 10 and later have.
     static bool is_present();
 
     Terminal();
@@ -37,7 +37,9 @@ public:
     void write(std::string_view bytes);
 
 private:
-    termios before_{};
+    struct System;
+
+    std::unique_ptr<System> system_;
     std::string input_;
 };
 
