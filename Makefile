@@ -8,6 +8,9 @@
 #                              indices that depend on secrets
 # make fuzz                    builds build/fuzz/* for clang's libFuzzer
 # make windows                 builds the libraries and the demo for 64-bit Windows, with mingw-w64
+# make cross [machines=s390x]  builds clients for i686, aarch64, s390x and windows, lets them join a server of
+#                              this machine, and compares their worlds; without machines=, for those whose
+#                              tools are installed
 # make clean                   removes build/
 # CXX=clang++ selects the compiler; each compiler and config has its own object folder.
 
@@ -28,6 +31,9 @@ flags_debug := -O0 -g
 flags_sanitize := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 flags_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
 flags_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+flags_i686 := $(flags_release) -mfpmath=387
+flags_aarch64 := $(flags_release)
+flags_s390x := $(flags_release)
 flags_windows := $(flags_release)
 ifeq ($(flags_$(config)),)
 $(error config=$(config) is not one of release, debug, sanitize, tsan)
@@ -39,6 +45,11 @@ out := build/$(variant)
 bin := $(if $(filter release,$(variant)),build,$(out))
 CXXFLAGS += -std=c++20 $(flags_$(config)) $(warnings) -I. -MMD -MP
 LDFLAGS += $(filter -fsanitize=%,$(flags_$(config))) -pthread
+# Emulators find no shared libraries of their machine. A static program may not resolve host names, of which the
+# linker warns; make cross uses addresses.
+ifneq ($(filter i686 aarch64 s390x,$(config)),)
+LDFLAGS += -static -Wl,--no-warnings
+endif
 ifeq ($(config),windows)
 LDFLAGS += -static
 LDLIBS += -lws2_32 -lbcrypt
@@ -66,7 +77,7 @@ test_program := $(out)/tests/shoal_tests$(if $(only),_$(subst /,_,$(only)))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
 demos := $(patsubst demo/%.cpp,$(bin)/demo/%$(exe),$(demo_mains))
 
-.PHONY: all demo test bench secrets fuzz fuzzers windows clean
+.PHONY: all demo test bench secrets fuzz fuzzers windows cross clean
 all: $(library) $(demos)
 
 demo: $(demos)
@@ -128,6 +139,9 @@ $(prelude).gch: tests/prelude.h Makefile
 
 windows:
 	@$(MAKE) --no-print-directory CXX=x86_64-w64-mingw32-g++-posix config=windows all
+
+cross: $(bin)/demo/server $(bin)/demo/compare
+	+@MAKE="$(MAKE)" sh demo/cross.sh $(bin)/demo $(machines)
 
 # The benchmark compares vectorised loops over plain arrays with the same loops over queries. A loop of a few
 # bytes takes twice as long if it straddles a cache line: g++ aligns them all, clang++ lacks the flag.

@@ -8,7 +8,7 @@
 namespace shoal::demo {
 
 bool HashLog::open(const std::string& path) {
-    out_.open(path, std::ios::trunc);
+    out_.open(path, std::ios::trunc | std::ios::binary);  // the same bytes on every system
     return out_.good();
 }
 
