@@ -1,4 +1,4 @@
-// The snippets of ecs/README.md, which tests/snippets.sh takes from the page, do what the page says.
+// The snippets of ecs/README.md, which tests/snippets.sh takes from the page, give the results that the page states.
 
 #include <gtest/gtest.h>
 

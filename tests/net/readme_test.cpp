@@ -1,4 +1,4 @@
-// The snippets of net/README.md, which tests/snippets.sh takes from the page, do what the page says.
+// The snippets of net/README.md, which tests/snippets.sh takes from the page, give the results that the page states.
 // tests/vendor.sh builds and runs its two programs.
 
 #include <gtest/gtest.h>

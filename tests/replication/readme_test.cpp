@@ -1,4 +1,5 @@
-// The snippets of replication/README.md, which tests/snippets.sh takes from the page, do what the page says.
+// The snippets of replication/README.md, which tests/snippets.sh takes from the page, give the results that
+// the page states.
 
 #include <gtest/gtest.h>
 
@@ -33,14 +34,14 @@ struct Wolf {};
 
 int messages = 0;
 
-#include "readme/replication/joining_leaving_talking_1.inc"
+#include "readme/replication/joining_leaving_messages_1.inc"
 #include "readme/replication/the_schema_1.inc"
 
 void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
     messages += 1;
 }
 
-TEST(Readme, WorldsSchemasAndListenersDoWhatTheySay) {
+TEST(Readme, SnippetsGiveTheStatedResults) {
     const net::Address at_server = net::Address::ipv4(10, 0, 0, 1, 7000);
     const net::Address at_client = net::Address::ipv4(10, 0, 0, 2, 5000);
     net::BadNetwork network({}, 1);
