@@ -1,4 +1,5 @@
 # make                         builds library objects and the demo, optimised, in build/
+# make lib                     builds the three libraries as one file, build/libshoal.a
 # make demo                    runs a server and two clients, one over a bad network; compares their worlds
 # make test [config=sanitize]  runs all tests; only=ecs: only tests/ecs; only=ecs/world: only its files whose
 #                              name begins with world; config=tsan: with the thread sanitizer; with
@@ -77,8 +78,16 @@ test_program := $(out)/tests/shoal_tests$(if $(only),_$(subst /,_,$(only)))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
 demos := $(patsubst demo/%.cpp,$(bin)/demo/%$(exe),$(demo_mains))
 
-.PHONY: all demo test bench secrets fuzz fuzzers windows cross clean
+.PHONY: all lib demo test bench secrets fuzz fuzzers windows cross clean
 all: $(library) $(demos)
+
+lib: $(bin)/libshoal.a
+
+$(bin)/libshoal.a: $(library)
+	@mkdir -p $(@D)
+	@echo archive $@
+	@rm -f $@
+	@$(AR) rcs $@ $^
 
 demo: $(demos)
 	@sh demo/demo.sh $(bin)/demo

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Copies the three library folders into an empty folder, and compiles each file without -I, exceptions and
-# RTTI. Builds the README's server and client with them, and checks that the client sees a moving fish. Then
-# builds the two programs of net/README.md with net/ alone, without warnings, and checks that they exchange a
-# message.
+# Copies the three library folders into an empty folder, and compiles them with the README's Makefile, without -I,
+# exceptions, RTTI and warnings. Builds the README's server and client with them, also with CMake if it is
+# installed, and checks that the client sees a moving fish. Then builds the two programs of net/README.md with
+# net/ alone, without warnings, and checks that they exchange a message.
 # usage: tests/vendor.sh FOLDER (its contents are deleted)
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:?usage: tests/vendor.sh FOLDER}
 compiler=${CXX:-g++}
+jobs=$(nproc 2> /dev/null || echo 2)
 server=
 stop() { [ -z "$server" ] || kill "$server" 2>/dev/null; }
 trap stop EXIT
@@ -23,16 +24,34 @@ port=$((20000 + $$ % 20000))  # not the documented port, which a demo may use
 for program in server client; do
     sed "s/40000/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
 done
-cat > compile.sh <<'END'
-output=$("$1" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconversion -c "$2" -o "$(echo "$2" | tr / _).o" 2>&1) || { echo "$2: $output"; exit 1; }
-[ -z "$output" ] || { echo "$2 warns: $output"; exit 1; }
-END
-output=$(printf '%s\n' ecs/*.cpp net/*.cpp net/*/*.cpp replication/*.cpp |
-    xargs -n 1 -P "$(nproc 2> /dev/null || echo 2)" sh compile.sh "$compiler" 2>&1) || fail "$output"
-# The command of the README, with the objects from above.
-line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s/^g++/$compiler/; s/-O2/-O0/; s|ecs/\*.*replication/\*\.cpp|*.o|")
+block() { awk -v "first=^\`\`\`$1\$" '$0 ~ first { inside = 1; next } /^```/ { inside = 0 } inside' "$root/README.md"; }
+block make > Makefile
+# usage: build FLAGS TARGET
+build() {
+    flags="-std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconversion $1"
+    output=$(MAKEFLAGS= make -s -j"$jobs" CXX="$compiler" CXXFLAGS="$flags" "$2" 2>&1) || fail "$2: $output"
+    [ -z "$output" ] || fail "$2 warns: $output"
+}
+build "" libshoal.a
+build -I. client
+# The command of the README, with the library from above.
+line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s/^g++/$compiler/; s/-O2/-O0/; s|ecs/\*.*replication/\*\.cpp|libshoal.a|")
 sh -c "$line" || fail "the README's line does not build: $line"
-"$compiler" -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -I. client.cpp ./*.o -o client || fail "client does not build"
+if command -v cmake > /dev/null; then
+    block cmake > CMakeLists.txt
+    # Stands before the compiler, and takes the library's objects from above.
+    cat > reuse.sh <<'END'
+for source; do :; done
+case $source in */server.cpp) exec "$@" ;; esac
+while [ "$1" != -o ]; do shift; done
+cp "${source%.cpp}.o" "$2"
+END
+    output=$(cmake -S . -B cmake -DCMAKE_CXX_COMPILER="$compiler" "-DCMAKE_CXX_COMPILER_LAUNCHER=sh;$PWD/reuse.sh" 2>&1 &&
+        MAKEFLAGS= cmake --build cmake -j "$jobs" 2>&1) || fail "CMake: $output"
+    cp cmake/server server
+else
+    echo "vendor: no cmake here"
+fi
 ./server > key.txt & server=$!
 for _ in $(seq 100); do
     [ -s key.txt ] && break
@@ -59,7 +78,7 @@ for program in echo_server echo_client; do
     [ -z "$output" ] || fail "$program warns: $output"
     # The command of the README, with the objects from above.
     line=$(grep "^g++ .* -o $program\$" net/README.md | sed "s/^g++/$compiler/; s/-O2/-O0/")
-    sh -c "$(echo "$line" | sed 's|net/\*\.cpp net/\*/\*\.cpp|../net_*.o|')" || fail "the line of net/README.md does not build: $line"
+    sh -c "$(echo "$line" | sed 's|net/\*\.cpp net/\*/\*\.cpp|net/*.o net/*/*.o|')" || fail "the line of net/README.md does not build: $line"
 done
 timeout 60 ./echo_server > key.txt 2> log.txt & server=$!
 for _ in $(seq 100); do
