@@ -1,5 +1,5 @@
 #pragma once
-// What changed in a world since last asked: one bit per entity and watched component.
+// Collects which entities of a world changed: one bit per entity and watched component.
 
 #include <cassert>
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace shoal::ecs {
 
-/// Subscribes to what it watches; costs memory for the entities that changed, and 4 bytes for each other one.
-/// Several may watch one world. A collector may outlive its world, but must not mark nor watch then.
+/// Connects hooks to the watched components. Needs memory for each entity that changed, and 4 bytes for each
+/// entity index. Several collectors may watch one world. A collector may outlive its world; after that
+/// watch(), mark() and mark_all() must not be called.
 ///
 /// Collected since the last clear(), each entity once:
-///  - changes(): living entities to which a watched component was added, from which one was removed,
-///    or of which one was written. Added, removed and added again is one set bit; what the entity
-///    has now is for the reader to look up.
-///  - destroyed(): dead ones. They are not in changes(), whether created lately or long ago; an index
-///    that is used again stands there for its new entity only.
+///  - changes(): living entities of which a watched component was added, written or removed. The bit does
+///    not say which; look up what the entity has now.
+///  - destroyed(): entities that were destroyed. They are not in changes(), and are listed even if they were
+///    created after the last clear().
 class ChangeCollector {
 public:
     struct Change {
         Entity entity;
-        std::span<const std::uint64_t> dirty;  // bit n % 64 of word n / 64: watched component n
+        std::span<const std::uint64_t> dirty;  // bit n % 64 of word n / 64: the component with watch index n
 
         bool has(std::uint32_t watch) const {
             assert(watch / 64 < dirty.size());
@@ -36,8 +36,8 @@ public:
     ChangeCollector(const ChangeCollector&) = delete;
     ChangeCollector& operator=(const ChangeCollector&) = delete;
 
-    /// Returns the component's watch index: 0 for the first, 1 for the second and so on. Watching it
-    /// again returns the same. What entities have already is not collected; mark() it if need be.
+    /// Watches a component or relation. Returns its watch index: 0 for the first, 1 for the second and so on;
+    /// the same index for the same id. Components that exist already are not collected; use mark() for these.
     std::uint32_t watch(ComponentId id);
     template <Storable T>
     std::uint32_t watch() {
@@ -47,14 +47,14 @@ public:
     std::uint32_t watch_count() const { return static_cast<std::uint32_t>(watched_.size()); }
     ComponentId watched(std::uint32_t watch) const { return watched_[watch]; }
 
-    /// As if the component had been written. Nothing happens if the entity is dead or dying.
+    /// Collects the component as if it had been written. Does nothing if the entity is dead or dying.
     void mark(Entity entity, std::uint32_t watch);
 
-    /// As if each watched component that the entity has had been written. It is in changes() then
-    /// even if it has none.
+    /// Collects each watched component of the entity as if it had been written. The entity is in changes()
+    /// then, even if it has no watched component. Does nothing if it is dead or dying.
     void mark_all(Entity entity);
 
-    /// Takes back what was collected of an entity.
+    /// Removes the entity from changes().
     void forget(Entity entity);
 
     class Iterator {
@@ -72,7 +72,7 @@ public:
         std::size_t at_;
     };
 
-    /// Valid, like the spans in it, until the world or the collector changes.
+    /// A view of the collected changes. It and its spans are valid until the world or the collector changes.
     struct Changes {
         const ChangeCollector& collector;
 
@@ -83,23 +83,23 @@ public:
         Iterator end() const { return {collector, size()}; }
     };
 
-    /// In no particular order, but the same one in each run of the same program.
+    /// The order is unspecified, but the same in each run of the program.
     Changes changes() const { return {*this}; }
 
     /// In the order of their destruction.
     std::span<const Entity> destroyed() const { return destroyed_; }
 
-    /// Begins anew. Keeps the memory.
+    /// Empties changes() and destroyed(). Keeps the memory.
     void clear();
 
 private:
     Change change(std::size_t at) const { return {entities_[at], {bits_.data() + at * words_, words_}}; }
 
-    /// Whether an entity of this index was entered.
+    /// Whether entities_ has an entity with this index.
     bool is_entered(std::uint32_t index) const {
         if (index >= at_.size()) return false;
-        // What at_ has from before a clear() may lie beyond the count, and a branch on that alone could not
-        // be predicted.
+        // at_ may hold a position from before the last clear(), at or beyond count_. Both conditions are
+        // computed without a branch, as a branch on the first one is often mispredicted.
         const std::size_t at = at_[index];
         return static_cast<bool>(static_cast<int>(at < count_) &
                                  static_cast<int>(entities_[at].index == index));
@@ -111,12 +111,12 @@ private:
 
     World& world_;
     std::vector<ComponentId> watched_;
-    std::size_t words_ = 1;  // per entity
+    std::size_t words_ = 1;  // words of bits_ per entity
 
-    std::size_t count_ = 0;            // of entities that changed
-    std::vector<Entity> entities_;     // the first count_; the rest is room
+    std::size_t count_ = 0;            // number of entities that changed
+    std::vector<Entity> entities_;     // only the first count_ are used
     std::vector<std::uint64_t> bits_;  // words_ for each of entities_
-    std::vector<std::uint32_t> at_;    // by entity index: where it is in entities_, if it is there
+    std::vector<std::uint32_t> at_;    // by entity index: position in entities_, if is_entered()
     std::vector<Entity> destroyed_;
     std::vector<Hook> hooks_;
 };

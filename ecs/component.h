@@ -1,5 +1,5 @@
 #pragma once
-// What a component is: a name, a size, and how to move and destroy values. Ids belong to one world.
+// Component types: a name, a size, and functions that move and destroy values. Ids belong to one world.
 
 #include <array>
 #include <concepts>
@@ -18,14 +18,15 @@ namespace shoal::ecs {
 
 class Column;
 
-/// What a relation does. A type is one if it says so, and may be empty or have a value per pair:
+/// Options of a relation. A type with this static member is a relation; its pairs have a value if it has
+/// fields:
 ///
 ///     struct ChildOf { static constexpr auto relation = exclusive | destroy_with_target; };
 enum class RelationTraits : std::uint8_t {
     none = 0,                 // not a relation
     many = 1,                 // a source has any number of targets
-    exclusive = 3,            // a new target replaces the old one
-    destroy_with_target = 5,  // sources die with their target, before it; else only the pair goes
+    exclusive = 3,            // a source has at most one target: a new one replaces the old one
+    destroy_with_target = 5,  // sources are destroyed before their target; else only the pair is removed
 };
 inline constexpr RelationTraits many = RelationTraits::many;
 inline constexpr RelationTraits exclusive = RelationTraits::exclusive;
@@ -38,22 +39,23 @@ constexpr bool includes(RelationTraits all, RelationTraits some) {
     return (all | some) == all;
 }
 
-/// How a world stores a component. Fill one in to have a component without a C++ type.
+/// How a world stores a component. World::register_component() makes a component of it without a C++ type.
 struct ComponentType {
     std::string_view name;    // for people and for a replication schema; need not be unique; copied
-    std::uint32_t size = 0;   // bytes; 0 is a tag, which has no values and no column
-    std::uint32_t align = 1;  // bytes; any power of two that divides the size
-    /// Constructs at `to` from `from`, which stays to be destroyed. Null: memcpy.
+    std::uint32_t size = 0;   // bytes; 0: a tag, which has no values
+    std::uint32_t align = 1;  // bytes; a power of two that divides the size
+    /// Constructs a value at `to` from the value at `from`, which is destroyed later. Null: memcpy.
     void (*move)(void* to, void* from) = nullptr;
-    /// Null: nothing to do. Needs a `move`, which leaves something to destroy.
+    /// Destroys a value. Null: nothing to do. Requires a `move`.
     void (*destroy)(void* value) = nullptr;
-    /// Other than none: entities have it with targets only, see World::pair_id().
+    /// If not none, entities have it only in pairs with a target, see World::pair_id().
     RelationTraits relation = RelationTraits::none;
 
-    /// Moves a value, not a tag, into empty memory.
+    /// Constructs a value in uninitialised memory by moving from `from`. Not for tags.
     void construct(void* to, void* from) const;
 
-    /// Replaces a value, not a tag. Nothing happens if both are the same.
+    /// Replaces the value at `to` by moving from `from`. Does nothing if the pointers are equal. Not for
+    /// tags.
     void overwrite(void* to, void* from) const;
 
     bool is_tag() const { return size == 0; }
@@ -70,43 +72,43 @@ inline constexpr bool is_pair_key<PairKey<R>> = true;
 template <class T>
 concept ClassOrEnum = std::is_class_v<T> || std::is_union_v<T> || std::is_enum_v<T>;
 
-/// A type of your own that a world can keep: a class, union or enum that can be moved. Its move
-/// constructor and destructor may ask the world for commands (destroy, spawn and so on), but must not
-/// read or write values in it, nor iterate.
+/// A type that a world can store: a class, union or enum that can be moved. Its move constructor and
+/// destructor may call structural operations (spawn, destroy and so on) of the world, but must not read or
+/// write values in the world, nor iterate.
 template <class T>
 concept Storable =
     ClassOrEnum<T> && std::same_as<T, std::remove_cvref_t<T>> && std::is_move_constructible_v<T> &&
     std::is_destructible_v<T> && !std::same_as<T, ComponentId> &&
     !is_pair_key<T> && !std::convertible_to<const T&, std::span<const ComponentId>>;
 
-/// Comes in pairs with a target.
+/// A type that entities have only in pairs with a target.
 template <class T>
 concept Relation = Storable<T> && requires {
     { T::relation } -> std::convertible_to<RelationTraits>;
 };
 
-/// A source has one target at most.
+/// A relation of which a source has at most one target.
 template <class R>
 concept ExclusiveRelation = Relation<R> && includes(R::relation, exclusive);
 
 template <class T>
 concept Component = Storable<T> && !Relation<T>;
 
-/// Empty types are tags: an entity has them or not, there is nothing to read.
+/// A component without a value: an empty type.
 template <class T>
 concept Tag = Component<T> && std::is_empty_v<T>;
 
 template <class T>
 concept Value = Component<T> && !std::is_empty_v<T>;
 
-/// What is passed as a value of a component.
+/// The type of an argument, possibly const or a reference, whose value is a component.
 template <class T>
 concept ComponentValue = Component<std::remove_cvref_t<T>>;
 
 template <class T>
 concept CopyableComponent = Component<T> && std::is_copy_constructible_v<T>;
 
-/// A pair, where a world's function takes the key of a component: world.has(escort, to<Follows>(ship)).
+/// The key of a pair: world.has(escort, to<Follows>(ship)).
 template <class R>
 struct PairKey {
     using Value = R;
@@ -117,7 +119,7 @@ constexpr PairKey<R> to(Entity target) {
     return {target};
 }
 
-/// The key of a component that has a type; world.has<Health>(ship) makes it.
+/// The key of a component type. world.has<Health>(ship) makes one.
 template <Component T>
 struct TypeKey {
     using Value = T;
@@ -127,7 +129,7 @@ inline constexpr bool is_type_key = false;
 template <class T>
 inline constexpr bool is_type_key<TypeKey<T>> = true;
 
-/// Names what an entity can have: a component by its type, or by its id, or a pair.
+/// Names a component by its type or its id, or names a pair.
 template <class T>
 concept Key = std::is_same_v<T, ComponentId> || is_pair_key<T> || is_type_key<T>;
 
@@ -143,34 +145,34 @@ struct ValueOfKey<ComponentId> {
 template <Key K>
 using ValueOf = typename ValueOfKey<K>::Type;
 
-/// Its value can be read: it is neither a tag nor a relation without fields. Whether an id has a value only
-/// the world knows.
+/// The key of a component or pair with a value: not a tag, not a relation without fields. Includes every id,
+/// as only the world knows which ids have values.
 template <class K>
 concept ValueKey = Key<K> && !std::is_empty_v<ValueOf<K>>;
 
-/// What World::set() takes for a key.
+/// The type of World::set()'s value argument for a key.
 template <Key K>
 using SetValue = std::conditional_t<std::is_void_v<ValueOf<K>>, void*, ValueOf<K>>;
 
-/// The key of what has a default value.
+/// The key of a type with a default constructor.
 template <class K>
 concept DefaultKey = Key<K> && std::is_default_constructible_v<ValueOf<K>>;
 
-/// The key of a value whose type the compiler knows.
+/// The key of a value whose type is known at compile time: not an id.
 template <class K>
 concept TypedValueKey = ValueKey<K> && !std::is_void_v<ValueOf<K>>;
 
-/// Its address differs between the shared libraries of a program, and only there.
-#if defined(__GNUC__) && !defined(_WIN32)  // Windows shares nothing unless told to
+/// Each shared library of a program has its own copy, at an address of its own.
+#if defined(__GNUC__) && !defined(_WIN32)  // on Windows this is the default
 [[gnu::visibility("hidden")]]
 #endif
 inline constexpr char library_mark = 0;
 
-/// What a type is known by before a world gives it an id.
+/// Describes a type before a world gives it an id.
 struct TypeTag {
     std::string_view name;
     std::uint32_t hash;   // of the name
-    const char* library;  // &library_mark where the tag was made
+    const char* library;  // &library_mark of the library that made the tag
     bool is_shared;       // the name means the same type in every shared library of the program
     std::uint32_t size;
     std::uint32_t align;
@@ -228,43 +230,44 @@ inline constexpr TypeTag type_tag = make_type_tag<T>();
 enum class HookKind : std::uint8_t { add, change, remove };
 struct HookCall;
 
-/// A function of the user's with its state; `destroy` may be null. `is_disconnected` turns true if the
-/// function is disconnected while it is called.
+/// A user's function with its state; `destroy` may be null. `is_disconnected` becomes true if the function is
+/// disconnected while it runs.
 struct HookFunction {
     void (*call)(void* state, const HookCall&, const bool& is_disconnected) = nullptr;
     void (*destroy)(void* state) = nullptr;
     void* state = nullptr;
 };
 
-/// The functions connected to one kind of event, in the order of connection. Kept by the table of hooks.
+/// A function that is connected to one kind of event. HookTable maintains the lists, in the order of
+/// connection.
 struct Subscriber {
-    HookFunction function;  // call is null: disconnected while running
+    HookFunction function;  // call is null if it was disconnected while a hook ran
     std::uint64_t serial;
 };
 using SubscriberList = std::vector<Subscriber>;
 
-/// A component as one world knows it: what an operation on a value needs, one load from its type. Stays
-/// where it is.
+/// A component that is registered in one world, with its hooks and columns. Its address does not change.
 struct KnownComponent : ComponentType {
     ComponentId id;
 
-    /// Its column in the archetype with this index; null if that has none, or is none.
+    /// The component's column in the archetype with this index; null if there is none. Always null for a
+    /// relation.
     Column* column(std::uint32_t archetype) const {
         return archetype < column_count ? columns[archetype] : nullptr;
     }
-    /// Kept by the list of archetypes.
+    /// For ArchetypeList, which maintains `columns`.
     void set_column(std::uint32_t archetype, Column* column);
 
     /// Whether hooks of this kind are connected.
     bool has_hook(HookKind kind) const { return !hooks[static_cast<std::size_t>(kind)].empty(); }
 
     std::array<SubscriberList, 3> hooks;  // by kind
-    std::uint32_t column_count = 0;       // of columns
-    std::vector<Column*> columns;         // by archetype, as far as any has it
+    std::uint32_t column_count = 0;       // columns.size()
+    std::vector<Column*> columns;         // by archetype index; null if the archetype lacks the component
 };
 
-/// A small hash map from the addresses of static objects to numbers. Hashes come from outside: the
-/// compiler knows those of types.
+/// A small hash map from the addresses of static objects to numbers. The caller passes the hashes: those of
+/// types are computed at compile time.
 class AddressMap {
 public:
     static constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;
@@ -273,7 +276,7 @@ public:
 
     std::uint32_t find(const void* address, std::uint32_t hash) const;
 
-    /// Requires that it is absent.
+    /// Requires that the address is absent.
     void insert(const void* address, std::uint32_t hash, std::uint32_t number);
 
 private:
@@ -298,28 +301,28 @@ public:
 
     ComponentId add(const ComponentType& type);
 
-    /// The type's component, made on first sight. A type seen through another shared library is found by
-    /// name, and is the same one.
+    /// The type's component; registers the type on the first call. A type that another shared library
+    /// registered is found by name.
     KnownComponent& known(const TypeTag& tag) {
         const Near& place = near_[tag.hash % kNear];
         return place.tag == &tag ? *place.component : known_far(tag);
     }
-    /// The same if it is quickly found; else null.
+    /// The type's component if it is in near_; else null.
     KnownComponent* near(const TypeTag& tag) const {
         const Near& place = near_[tag.hash % kNear];
         return place.tag == &tag ? place.component : nullptr;
     }
     ComponentId id_of(const TypeTag& tag) { return known(tag).id; }
 
-    /// Without an id, and had by none, if this world has never seen the type.
+    /// The type's component. If the type is not registered: a component without an id, which no entity has.
     const KnownComponent& find_known(const TypeTag& tag) const {
         const Near& near = near_[tag.hash % kNear];
         return near.tag == &tag ? *near.component : find_far(tag);
     }
     ComponentId find(const TypeTag& tag) const { return find_known(tag).id; }
 
-    /// A pair's is that of its relation. The reference lives as long as the world. An id that means
-    /// nothing here, or no longer, has a tag without a name.
+    /// The component of an id, for a pair its relation. For an invalid id: a tag without a name. The
+    /// reference is valid as long as the world.
     const KnownComponent& operator[](ComponentId id) const {
         const std::uint32_t type = type_of(id).value;
         return type < types_.size() ? *types_[type] : unknown_;
@@ -328,14 +331,15 @@ public:
         return const_cast<KnownComponent&>(std::as_const(*this)[id]);
     }
 
-    /// A pair's relation, or the id itself.
+    /// The pair's relation; for other ids the id itself; none for the id of a pair that no longer exists.
     ComponentId type_of(ComponentId id) const {
         if (!id.is_pair()) return id;
         const PairTable::Pair* pair = pairs_.find(id);
         return pair != nullptr ? pair->relation : ComponentId{};
     }
 
-    /// Whether entities can have it now: it is no bare relation, and its target lives if it is a pair.
+    /// Whether an entity can have the id now: a component that is not a relation, or a pair with a living
+    /// target.
     bool can_be_had(ComponentId id) const {
         if (id.is_pair()) return pairs_.is_current(id);
         return id.value < types_.size() && !types_[id.value]->is_relation();
@@ -363,10 +367,10 @@ private:
     const KnownComponent& find_far(const TypeTag& tag) const;
     ComponentId find_by_name(const TypeTag& tag) const;
 
-    Near near_[kNear];  // by hash, at a place that the compiler knows: the first of those that share one
-    AddressMap ids_;    // all types
-    std::vector<KnownComponent*> types_;  // all of them Kept
-    std::vector<Named> named_;            // the first tag seen of each shared name
+    Near near_[kNear];  // cache, by hash modulo kNear, a constant per type; a type never displaces another
+    AddressMap ids_;    // from the address of a TypeTag to the id, for all registered types
+    std::vector<KnownComponent*> types_;  // by id; each is a Kept
+    std::vector<Named> named_;            // types that other shared libraries find by name
     KnownComponent unknown_;
     PairTable pairs_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Names for things in a world, and the table that says where each one's row is.
+// Entity handles, and the table that gives the archetype and row of each entity.
 
 #include <cassert>
 #include <compare>
@@ -9,8 +9,8 @@
 
 namespace shoal::ecs {
 
-/// A handle. Default-constructed it is null, and no world ever hands that out. Once its entity is
-/// destroyed a handle is stale for ever: the index is used again, but under another generation.
+/// A handle. The default is null, and names no entity. After its entity is destroyed, a handle is stale for
+/// ever: the index is used again, but with another generation.
 struct Entity {
     std::uint32_t index = 0;
     std::uint32_t generation = 0;  // 0 only in null handles
@@ -21,19 +21,19 @@ struct Entity {
 
 static_assert(sizeof(Entity) == 8, "columns of entities are stored raw");
 
-/// Where each living entity's components are: 12 bytes an entity, one array, free indices threaded
-/// through it.
+/// The place of each living entity, in one array with 12 bytes for each index. Free indices form a linked
+/// list in the same array.
 class EntityTable {
 public:
     struct Place {
         std::uint32_t archetype;
         std::uint32_t row;
 
-        /// Whether there is such an archetype.
+        /// False if the entity is dead or in no archetype yet.
         bool is_somewhere() const { return archetype < kNowhere; }
     };
 
-    /// An entity that is alive but in no archetype yet. The index is the one freed last, if any.
+    /// Creates an entity that is alive but in no archetype yet. Uses the index that was freed last, if any.
     Entity take() {
         ++alive_;
         if (first_free_ != kNoIndex) return take_free();
@@ -41,14 +41,14 @@ public:
         return Entity{count_++, 1};
     }
 
-    /// Makes room for so many more, at least.
+    /// Makes room for at least `more` further entities.
     void reserve(std::uint32_t more) {
         const std::size_t needed = slots_.size() + more, twice = 2 * slots_.capacity();
         if (needed > slots_.capacity()) slots_.reserve(needed > twice ? needed : twice);
     }
 
-    /// Requires is_alive(entity). Outstanding handles are stale from here on. An index whose
-    /// generations have run out is never used again.
+    /// Makes the entity's handles stale. Requires is_alive(entity). An index whose generations are used up is
+    /// never used again.
     void release(Entity entity) {
         assert(is_alive(entity));
         Slot& slot = slots_[entity.index];
@@ -65,7 +65,7 @@ public:
         return slot.generation == entity.generation && slot.place.archetype != kFree;
     }
 
-    /// Not somewhere if the entity is dead or in no archetype yet.
+    /// The place of the entity; its is_somewhere() is false if the entity is dead or in no archetype yet.
     Place place(Entity entity) const {
         if (entity.index >= count_) return {kFree, 0};
         const Slot& slot = slots_[entity.index];
@@ -86,25 +86,25 @@ public:
         slots_[entity.index].place = place;
     }
 
-    /// The same within its archetype.
+    /// Changes the row within the archetype. Requires that the entity is in one.
     void move_to(Entity entity, std::uint32_t row) {
         assert(find(entity) != nullptr);
         slots_[entity.index].place.row = row;
     }
 
-    /// Entities alive.
+    /// Number of living entities.
     std::uint32_t size() const { return alive_; }
 
-    /// Nobody is alive any more, and handles begin anew.
+    /// Removes all entities. The next handles are the same as those of a new table.
     void clear() { *this = {}; }
 
-    /// Indices ever used; at() gives the entity alive there, or null.
+    /// Number of indices ever used. at() returns the entity that is alive at an index, or null.
     std::uint32_t index_count() const { return count_; }
     Entity at(std::uint32_t index) const;
 
 private:
     static constexpr std::uint32_t kNowhere = 0xFFFF'FFFE;  // alive, in no archetype yet
-    static constexpr std::uint32_t kFree = 0xFFFF'FFFF;     // then row is the next free index
+    static constexpr std::uint32_t kFree = 0xFFFF'FFFF;     // not alive; `row` is the next free index
     static constexpr std::uint32_t kNoIndex = 0xFFFF'FFFF;
 
     struct Slot {
@@ -115,7 +115,7 @@ private:
     Entity take_free();
 
     std::vector<Slot> slots_;
-    std::uint32_t count_ = 0;  // of slots_
+    std::uint32_t count_ = 0;  // slots_.size()
     std::uint32_t first_free_ = kNoIndex;
     std::uint32_t alive_ = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Who wants to hear of what happens in a world, and the handles that keep them connected.
+// Functions that are called for events in a world, and the handles that keep them connected.
 
 #include <cassert>
 #include <cstddef>
@@ -18,15 +18,15 @@ namespace shoal::ecs {
 class World;
 class HookTable;
 
-/// Why a component goes.
+/// Why a component is removed.
 enum class Removal : std::uint8_t {
-    component,  // it was removed, or the pair's target dies; the entity stays
+    component,  // the operation removes it, or the pair's target is destroyed; the entity stays alive
     entity,     // its entity is being destroyed
-    world,      // the whole world is
+    world,      // the world is being destroyed
 };
 
-/// Keeps a hook connected while it lives. May outlive its world, and may be destroyed or
-/// disconnected inside any hook, also its own. Not thread-safe, like the world.
+/// Keeps a function connected while it lives. May outlive its world, and may be destroyed or
+/// disconnected inside any hook, also its own. Not thread-safe.
 class [[nodiscard]] Hook {
 public:
     Hook() = default;
@@ -39,19 +39,19 @@ public:
         if (anchor_ != nullptr) disconnect();
     }
 
-    /// From here on the function is not called, not even by a dispatch under way.
+    /// The function is not called any more, not even for the other rows of an event that is being reported.
     void disconnect();
 
-    /// Leaves the function connected for as long as its world lives.
+    /// Leaves the function connected until its world ends.
     void release();
 
-    /// Whether this handle keeps a function connected.
+    /// Whether a function is connected by this handle.
     explicit operator bool() const;
 
 private:
     friend class HookTable;
 
-    /// Shared by a table and its handles, so that either may go first.
+    /// Shared by a table and its handles; either may be destroyed first.
     struct Anchor {
         HookTable* table;
         std::uint32_t handles;
@@ -69,17 +69,16 @@ private:
     std::uint64_t serial_ = 0;
 };
 
-/// What all hooks are told: rows that follow each other in one archetype, one row when something
-/// happened to a single entity.
+/// The rows of one event: consecutive rows of one archetype, at most kBlockRows.
 struct HookCall {
     World& world;
     std::span<const Entity> entities;
-    const void* values;    // one per entity, in a row; null for tags and on_destroy
-    const Column* column;  // they are in; null for on_destroy
+    const void* values;    // array, one per entity; null for tags and on_destroy
+    const Column* column;  // of the component; null for on_destroy
     Removal reason;
 };
 
-/// Connects functions to the components of one world, and calls them. Runs one dispatch at a time.
+/// Connects functions to the components of one world, and calls them. Reports one event at a time.
 class HookTable {
 public:
     explicit HookTable(ComponentTable& components);
@@ -89,26 +88,27 @@ public:
 
     bool has_on_destroy() const { return !on_destroy_.empty(); }
 
-    /// Requires the id of a component, not of a pair. Without one nothing is connected.
+    /// Requires the id of a component or relation. For any other id nothing is connected.
     Hook connect(HookKind kind, ComponentId id, HookFunction function);
     Hook connect_on_destroy(HookFunction function) { return connect_to(0, function); }
 
-    /// In the order of connection; removes in reverse. Functions connected meanwhile are not called.
+    /// Calls functions in the order of connection, for removes in reverse. Functions that are connected
+    /// meanwhile are not called.
     void run(HookKind kind, const KnownComponent& component, const HookCall& call) {
         run(component.hooks[static_cast<std::size_t>(kind)], call, kind == HookKind::remove);
     }
     void run_on_destroy(const HookCall& call) { run(on_destroy_, call, true); }
 
-    /// Destroys all functions, for good: from here on nothing is connected. Requires that none runs.
+    /// Destroys all functions. After this call connect() does nothing. Requires that no function runs.
     void clear();
 
-    /// Whether a hook is being called now.
+    /// Whether a hook runs now.
     bool is_running() const { return must_wait() && running_serial_ != kHeld; }
 
-    /// Whether what happens is told later: a hook is running, or the world delays its hooks.
+    /// Whether add and change events must be queued: a hook runs, or hooks are held.
     bool must_wait() const { return running_serial_ != 0; }
 
-    /// Nothing is run differently; must_wait() is true as long as hooks are held.
+    /// While hooks are held, must_wait() is true; run() is not affected. Requires that no hook runs.
     void hold(bool is_held) {
         assert(!is_running());
         running_serial_ = idle_serial_ = is_held ? kHeld : 0;
@@ -118,7 +118,7 @@ public:
 private:
     friend class Hook;
 
-    /// The list that a handle names: 0 for on_destroy, then three per component.
+    /// The list with this index: 0 for on_destroy, then three per component.
     SubscriberList& list_at(std::uint32_t list) {
         if (list == 0) return on_destroy_;
         return components_[ComponentId{(list - 1) / 3}].hooks[(list - 1) % 3];
@@ -136,12 +136,12 @@ private:
     SubscriberList on_destroy_;
     Hook::Anchor* anchor_;
     std::uint64_t next_serial_ = 1;
-    std::vector<std::uint32_t> dirty_lists_;  // one entry per subscriber to sweep
+    std::vector<std::uint32_t> dirty_lists_;  // one entry per subscriber that sweep() is to erase
     bool is_closed_ = false;
     static constexpr std::uint64_t kHeld = ~std::uint64_t{0};
-    std::uint64_t running_serial_ = 0;  // of the one running; idle_serial_ for none
-    std::uint64_t idle_serial_ = 0;     // kHeld while hooks are held
-    bool is_disconnected_ = false;      // the one running
+    std::uint64_t running_serial_ = 0;  // of the running function; idle_serial_ if none runs
+    std::uint64_t idle_serial_ = 0;     // kHeld while hooks are held, else 0
+    bool is_disconnected_ = false;      // the running function was disconnected
 };
 
 inline void HookTable::run(const SubscriberList& list, const HookCall& call, bool reverse) {
@@ -158,10 +158,10 @@ inline void HookTable::run_one(const Subscriber& subscriber, const HookCall& cal
     subscriber.function.call(subscriber.function.state, call, is_disconnected_);
 }
 
-/// Wraps what a user connects. Fn takes (World&, Entity, const T&) or (World&, span<const Entity>,
-/// span<const T>); tags and on_destroy have no values; for a relation the target, an Entity in both
-/// forms, follows the sources; a remove hook may also take a Removal, last. T is void for what is
-/// named by id: its values are const void*, in both forms, and a target may be taken or not.
+/// Wraps a user's function. Fn takes (World&, Entity, const T&) or (World&, span<const Entity>,
+/// span<const T>). For tags and on_destroy there is no value parameter. For a relation the target, an Entity
+/// in both forms, follows the sources. A remove hook may take a Removal as its last parameter. T is void for
+/// a hook connected by id: the value parameter is a const void* in both forms, and the target is optional.
 template <class T, class Fn>
 HookFunction make_hook_function(Fn fn) {
     constexpr auto call = [](void* state, const HookCall& event, const bool& is_disconnected) {

@@ -1,17 +1,17 @@
 #pragma once
-// Write access to one value that knows whether it was used.
+// Write access to one value, which records whether the value was accessed for writing.
 
 #include <cstdint>
 #include <utility>
 
 namespace shoal::ecs {
 
-/// Notes a write the first time the value is reached as non-const; read() never does. Stays where it
-/// was made, and must not outlive the callback that it was given to.
+/// Access as non-const counts as a write; read() does not. Cannot be copied or moved. If it was passed to a
+/// callback, it must not outlive the callback.
 template <class T>
 class Mut {
 public:
-    /// Writing sets `bit` in `word`.
+    /// A write sets `bit` in `word`.
     Mut(T& value, std::uint64_t& word, std::uint64_t bit) : value_(value), word_(word), bit_(bit) {}
     Mut(const Mut&) = delete;
     Mut& operator=(const Mut&) = delete;

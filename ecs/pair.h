@@ -1,5 +1,5 @@
 #pragma once
-// The ids of components and of pairs, and the pairs that exist: a relation and its target.
+// Ids of components and of pairs, and the table of pairs: relations with a target.
 
 #include <compare>
 #include <cstdint>
@@ -11,55 +11,56 @@ namespace shoal::ecs {
 
 class Archetype;
 
-/// Names a component, or a pair, within one world. A component's value is its position in the world's
-/// list, from 0. A pair's id means nothing any more once its target is dead.
+/// Names a component or a pair within one world. Components are numbered from 0, in the order of their
+/// registration. A pair's id is invalid once its target is dead.
 struct ComponentId {
     std::uint32_t value = 0xFFFF'FFFF;  // default: none
-    std::uint32_t generation = 0;       // of pairs only: their values are used again
+    std::uint32_t generation = 0;       // 0 for components; the value of a pair is used again
 
     bool is_pair() const { return generation != 0; }
     explicit operator bool() const { return value != 0xFFFF'FFFF; }
     friend auto operator<=>(const ComponentId&, const ComponentId&) = default;
 };
 
-/// Pairs come into being when first asked for, and go with their target.
+/// The pairs of one world. A pair is added by the first id_of(), and retired when its target is destroyed.
 class PairTable {
 public:
     struct Pair {
         ComponentId relation;
         Entity target;
         std::uint32_t generation;
-        std::uint32_t next;                  // of the same target, or free
-        std::vector<Archetype*> archetypes;  // whose entities have it
+        std::uint32_t next;                  // slot: next pair of the target, or next free slot; or kDead
+        std::vector<Archetype*> archetypes;  // those whose entities have the pair
     };
 
-    /// Requires a living target.
+    /// The pair's id; adds the pair if it is new. Requires a living target.
     ComponentId id_of(ComponentId relation, Entity target);
 
-    /// None if nobody asked for it yet, or the target is dead.
+    /// The pair's id; none if id_of() was never called for the pair, or the target is dead.
     ComponentId find(ComponentId relation, Entity target) const;
 
-    /// Null if the id is not that of a pair, or its target died and release_dead() was called since.
+    /// Null if the id is not that of a pair, or if release_dead() was called after its target was destroyed.
     const Pair* find(ComponentId id) const { return holds(id) ? &pairs_[slot_of(id)] : nullptr; }
     Pair* find(ComponentId id) { return holds(id) ? &pairs_[slot_of(id)] : nullptr; }
 
-    /// Whether the pair's target lives.
+    /// Whether the id is that of a pair with a living target.
     bool is_current(ComponentId id) const { return holds(id) && pairs_[slot_of(id)].next != kDead; }
 
     bool is_target(Entity entity) const { return first_of(entity) != kNone; }
 
-    /// The newest first.
+    /// Ids of all pairs with this target, the newest first.
     std::vector<ComponentId> of_target(Entity target) const;
 
-    /// From here on they are not current, and another entity with this index has pairs of its own.
+    /// Marks the pairs with this target as dead: their ids are not current any more. Another entity with the
+    /// same index then gets pairs of its own.
     void bury(Entity target);
 
-    /// The ids of buried pairs may be used again, under another generation.
+    /// Frees the slots of dead pairs, to be used again under another generation.
     void release_dead();
     bool has_dead() const { return !dead_.empty(); }
 
 private:
-    static constexpr std::uint32_t kFirstValue = 0x8000'0000;  // above those of all components
+    static constexpr std::uint32_t kFirstValue = 0x8000'0000;  // id value of slot 0; above all components
     static constexpr std::uint32_t kNone = 0xFFFF'FFFF;
     static constexpr std::uint32_t kDead = 0xFFFF'FFFE;
 

@@ -1,5 +1,5 @@
 #pragma once
-// All entities with certain components, and loops over them. Includes the world.
+// Loops over all entities with certain components. Includes world.h.
 
 #include <array>
 #include <cstddef>
@@ -13,20 +13,20 @@
 
 namespace shoal::ecs {
 
-/// The terms of a Query. Also: const T reads; T marks every row visited as written; Mut<T> (mut.h)
-/// marks only the rows that are.
+/// The terms of a Query, besides const T, which reads; T, which counts every visited row as written; and
+/// Mut<T> (mut.h), which counts only the rows that are written.
 template <class T>
-struct Optional;  // const T* or T*, null where the entity does not have it; T* marks like T
+struct Optional;  // passes a const T* or T*, null if the entity lacks T; Optional<T> counts as written like T
 template <Storable T>
-struct With;  // of a relation: with any target
+struct With;  // requires T; requires any target if T is a relation
 template <Storable T>
-struct Without;
+struct Without;  // excludes T; excludes every target if T is a relation
 template <Relation R>
-struct Pair;  // has R with any target: const Targets<R>&
+struct Pair;  // requires R with any target; passes a const Targets<R>&
 template <Component T>
-struct Changed;  // has T, and (see Query::each_since) it was written lately
+struct Changed;  // requires T, in a block that was written to: see Query::each_since
 
-/// The part of a query that does not know its types.
+/// The part of a query that does not depend on its types.
 class QueryCore {
 public:
     enum class Use : std::uint8_t {
@@ -46,20 +46,20 @@ public:
         Use use;
     };
 
-    /// An archetype, and the column of each term; null if it has none.
+    /// An archetype, and its column for each term; null if it has no such column.
     struct Match {
         Archetype* archetype;
         Column* const* columns;
     };
 
-    /// Which rows of a block were written, one bit each.
+    /// One bit per row of a block: whether the row was written.
     using WrittenRows = std::array<std::uint64_t, kBlockRows / 64>;
 
     QueryCore(World& world, std::span<const Term> terms);
 
     World& world() const { return world_; }
 
-    /// Forgets archetypes that are gone, looks at those that appeared. Returns the number of matches.
+    /// Removes the matches of freed archetypes and checks new archetypes. Returns the number of matches.
     std::size_t refresh() {
         if (frees_seen_ != world_.archetypes_.free_count()) forget_freed();
         if (seen_ != world_.archetypes_.last_serial()) match_new();
@@ -70,10 +70,10 @@ public:
         return {matches_[index].archetype, columns_.data() + index * terms_.size()};
     }
 
-    /// The position of an archetype's match, or no position at all.
+    /// Index of the archetype's match; the number of matches if it has none.
     std::size_t find(const Archetype& archetype) const;
 
-    /// Archetypes whose entities have the pair.
+    /// Archetypes whose entities have the pair of the term's relation and `target`.
     std::span<Archetype* const> archetypes_of(std::size_t term, Entity target) const;
 
     std::span<const Archetype::Pair> pairs(const Match& match, std::size_t term) const {
@@ -82,24 +82,24 @@ public:
 
     void destroy_all();
 
-    /// Whether a component of a Changed term was written in the block after `tick`.
+    /// Whether the block's stamp of any Changed term is later than `tick`.
     bool is_changed(const Match& match, std::uint32_t block, std::uint64_t tick) const;
 
-    /// Marks that the visit of a block wrote; whether hooks want to hear of it.
+    /// Stamps the term's column in the block that starts at row `first`. Returns whether it has change hooks.
     bool mark(const Match& match, std::size_t term, std::uint32_t first) const {
         Column* const column = match.columns[term];
         if (column == nullptr) return false;
         column->wrote(first, world_.tick_);
         return column->type().has_hook(HookKind::change);
     }
-    /// Whether any change hook wants to hear of what is written.
+    /// Whether any component that the query writes has change hooks.
     bool is_heard(const Match& match) const;
-    /// Marks all blocks of a match that has no write_some terms, and tells hooks that there are by now.
+    /// Stamps all blocks and calls the change hooks; for a query without write_some terms.
     void mark_all(const Match& match);
     static bool any(const WrittenRows& rows);
 
-    /// Tells the hooks what the block's visit wrote, by component. `written` has one entry per term if
-    /// there are write_some terms.
+    /// Calls the change hooks for the rows of a block that were written, component by component. `written`
+    /// has one entry per term; it is used only for write_some terms.
     void tell_block(const Match& match, std::uint32_t first, std::uint32_t count, const WrittenRows* written);
 
 private:
@@ -108,24 +108,24 @@ private:
 
     World& world_;
     std::vector<Term> terms_;
-    std::vector<std::uint32_t> writes_;  // terms that write, by component
+    std::vector<std::uint32_t> writes_;  // indices of the terms that write, sorted by component id
 
     struct Known {
-        Archetype* archetype;  // may be gone until refresh()
+        Archetype* archetype;  // dangling if it was freed after the last refresh()
         std::uint64_t serial;
         std::uint32_t index;
     };
-    std::vector<Known> matches_;    // by serial
-    std::vector<Column*> columns_;  // of each match, one per term
-    std::uint64_t seen_ = 0;        // the last serial looked at
-    std::uint64_t frees_seen_ = 0;
+    std::vector<Known> matches_;    // sorted by serial
+    std::vector<Column*> columns_;  // for each match, one per term
+    std::uint64_t seen_ = 0;        // serial of the newest archetype that was checked
+    std::uint64_t frees_seen_ = 0;  // ArchetypeList::free_count() at the last refresh()
 };
 
 namespace detail {
 
 using Use = QueryCore::Use;
 
-/// How a term gets at its values: pointers for one block, one argument per row of it.
+/// What a term reads in one visit of consecutive rows; at() makes the function's argument for one row.
 template <class T>
 struct Fetch {  // T and const T
     static_assert(!std::is_reference_v<T>, "T or const T, without &");
@@ -189,7 +189,7 @@ struct Fetch<Changed<T>> : Filter<T, Use::changed> {};
 template <class... Terms>
 struct List {};
 
-/// The terms with an argument, as a List.
+/// The terms for which the function has a parameter, as a List.
 template <class Chosen, class... Terms>
 struct Arguments {
     using Type = Chosen;
@@ -201,16 +201,16 @@ struct Arguments<List<Chosen...>, Term, Rest...>
 
 }  // namespace detail
 
-/// Finds its archetypes once and each new one as it appears. Must not outlive its world; several
-/// may iterate at once, also the same one inside itself, on one thread.
+/// A query checks each archetype once, when the archetype appears. It must not outlive its world. Iterations
+/// may be nested, also those of one query.
 ///
 ///     Query<Position, const Velocity, Optional<const Wind>, Without<Frozen>> moving{world};
 ///     moving.each([](Position& p, const Velocity& v, const Wind* w) { ... });
 ///
-/// The function takes one argument per term, in order, filters left out, and may take the Entity
-/// before them: T&, const T&, Mut<T>, const T*, T*, const Targets<R>&. Rows are visited in blocks of
-/// kBlockRows; change hooks run after the last row of each. One that the function connects may hear of
-/// rows written earlier in the same visit.
+/// The function takes one argument per term, in order: T&, const T&, Mut<T>, const T*, T* or const
+/// Targets<R>&. It may take the Entity before these. With, Without and Changed have no argument. Rows are
+/// visited in blocks of kBlockRows; change hooks are called after the last row of each. A hook that the
+/// function connects may be called for rows that were written before.
 template <class... Terms>
 class Query {
     template <class Term>
@@ -218,7 +218,7 @@ class Query {
     static constexpr std::size_t kTerms = sizeof...(Terms);
     static constexpr std::size_t kArguments = (std::size_t{0} + ... + detail::Fetch<Terms>::kHasArgument);
     static constexpr auto kArgumentTerms = [] {
-        std::array<std::size_t, kTerms> terms{};  // the first kArguments count
+        std::array<std::size_t, kTerms> terms{};  // only the first kArguments are used
         std::size_t term = 0, found = 0;
         ((detail::Fetch<Terms>::kHasArgument ? void(terms[found++] = term++) : void(term++)), ...);
         return terms;
@@ -230,14 +230,15 @@ public:
         : core_(world, std::array<QueryCore::Term, kTerms>{
                            QueryCore::Term{world.component<Type<Terms>>(), detail::Fetch<Terms>::kUse}...}) {}
 
+    /// Calls fn for each entity that matches. Structural changes are queued meanwhile.
     template <class Fn>
     void each(Fn&& fn) {
         static_assert(!kUses(QueryCore::Use::changed), "changed since when? use each_since");
         visit(fn, 0);
     }
 
-    /// Only entities whose pair of this relation, which is a term, has this target; several targets of
-    /// theirs are all in the argument. Costs what those cost, however many other targets there are.
+    /// Visits only entities that have R with this target; Pair<R> must be a term. The argument lists all
+    /// targets of the entity. The cost does not depend on the number of other targets.
     template <Relation R, class Fn>
     void each_to(Entity target, Fn&& fn) {
         static_assert((std::is_same_v<Terms, Pair<R>> || ...), "needs a Pair<R> term");
@@ -256,19 +257,19 @@ public:
         }
     }
 
-    /// Destroys all that match, Changed terms aside, as World::destroy_all() does.
+    /// Destroys all entities that match; Changed terms only require the component.
     void destroy_all() { core_.destroy_all(); }
 
-    /// Only blocks in which a component of a Changed term (of any, if there are several) was added or
-    /// written after `tick`: all its changed rows, and some neighbours. To miss nothing, and see
-    /// nothing twice, pass what the last World::advance_tick() before the previous call returned.
+    /// Visits only blocks in which a component of any Changed term was added or written after the world's
+    /// tick `tick`: all rows that changed, and unchanged rows of the same blocks. Pass 0 in the first call,
+    /// then the result of the World::advance_tick() that came just before the previous call.
     template <class Fn>
     void each_since(std::uint64_t tick, Fn&& fn) {
         static_assert(kUses(QueryCore::Use::changed), "needs a Changed term");
         visit(fn, tick);
     }
 
-    /// Entities that match, Changed terms aside.
+    /// Number of entities that match; Changed terms only require the component.
     std::uint32_t count() {
         std::uint32_t entities = 0;
         for (std::size_t m = 0; m < core_.refresh(); ++m) entities += core_.match(m).archetype->size();
@@ -294,7 +295,7 @@ private:
         }
     }
 
-    /// By value: nothing the function writes can then change them, as far as the compiler knows.
+    /// `fetches` are passed by value to rule out aliasing with what `fn` writes.
     template <class Fn, class... Fetches>
     static void visit_rows(Fn& fn, const Entity* entities, std::uint32_t count, Fetches... fetches) {
         for (std::uint32_t row = 0; row < count; ++row) {
@@ -309,11 +310,11 @@ private:
         }
     }
 
-    /// A block, or all blocks of a match.
+    /// Visits `count` rows from `first`: one block, or all rows of a match.
     template <class Fn, class... Arguments, std::size_t... I>
     void visit_blocks(Fn& fn, const QueryCore::Match& match, std::uint32_t first, std::uint32_t count,
                       detail::List<Arguments...>, std::index_sequence<I...>) {
-        QueryCore::WrittenRows written[kTerms];  // used by Mut terms
+        QueryCore::WrittenRows written[kTerms];  // set by Mut terms
         if constexpr (kUses(QueryCore::Use::write_some))
             for (auto& rows : written) rows.fill(0);
         visit_rows(fn, match.archetype->entities().data() + first, count,
@@ -351,7 +352,7 @@ private:
         const std::uint32_t rows = match.archetype->size();
         std::uint32_t step = kBlockRows;
         if constexpr (!kUses(QueryCore::Use::changed) && !kUses(QueryCore::Use::write_some)) {
-            // A loop that never stops between blocks is a fifth faster where values are a few bytes.
+            // One loop over all rows is 20 % faster than a loop per block if values are a few bytes.
             if (rows > kBlockRows && !core_.is_heard(match)) step = rows;
         }
         for (std::uint32_t first = 0; first < rows; first += step) {

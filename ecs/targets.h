@@ -1,5 +1,5 @@
 #pragma once
-// The targets that one source has.
+// The targets of one source.
 
 #include <cassert>
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace shoal::ecs {
 
-/// The targets that one source has, sorted, with the values of their pairs. Valid until the next
-/// structural change.
+/// The targets that one source has of relation R, sorted, with the values of their pairs. Valid until the
+/// next structural change.
 template <Relation R>
 class Targets {
 public:
@@ -33,7 +33,7 @@ public:
         return *static_cast<const R*>(archetype_->column(pairs_[at].column).at(row_));
     }
 
-    /// Of an exclusive relation; null if there is none.
+    /// The only target, of an exclusive relation; null if there is none.
     Entity target() const requires(includes(R::relation, exclusive)) {
         return empty() ? Entity{} : pairs_[0].target;
     }

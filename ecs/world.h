@@ -1,5 +1,5 @@
 #pragma once
-// The world: entities, their components, and the hooks that hear of every change.
+// The world: entities, their components, and hooks that are called for every change.
 
 #include <cassert>
 #include <concepts>
@@ -28,105 +28,107 @@ class Sources;
 template <Relation R>
 class HeldTargets;
 
-/// One thread at a time. Handles, ids and hooks belong to the world that gave them.
+/// Not thread-safe. Handles, ids and hooks are valid only in the world that returned them.
 ///
-/// Deferral. While a hook runs, a query iterates or a Deferral lives, nothing moves: spawns,
-/// destroys, adds and removes are queued, and applied in order when the outermost one ends. Values
-/// of components that an entity has are written at once, unless something is queued for this entity:
-/// then they queue behind it. Reads always see the world as it is. An entity created meanwhile is
-/// alive and can be used at once; its components, and queries over it, come when it is applied.
+/// Deferral: while a hook runs, a query iterates or a Deferral lives, no row moves. Spawns, destroys, adds
+/// and removes are queued, and applied in order when the outermost of these ends. A component that an
+/// entity already has is written at once, unless an operation on this entity is queued: then the write is
+/// queued behind it. Reads see the world without the queued operations. An entity whose spawn is queued is
+/// alive and may be used at once; reads and queries find its components only when the spawn is applied.
 ///
-/// Operations on a dead entity do nothing. Those that were queued before it died, or came from its
-/// own destruction's hooks, are counted; issuing one on a stale handle is an assert as well, but for
-/// destroy(), is_alive(), has() and try_get().
+/// Operations on a dead entity do nothing and are counted, see dropped_commands(). A debug build aborts if
+/// the handle was stale already at the call, except in destroy() and in functions that only read; get() of
+/// a missing value aborts in every build.
 class World {
 public:
     World();
 
-    /// Fires on_destroy for every entity, then every remove hook, with the whole world readable.
-    /// What those hooks ask for is dropped. Requires that no hook runs and no query iterates.
+    /// Calls the on_destroy hooks for every entity, then all remove hooks; the whole world is readable
+    /// meanwhile. Operations that these hooks call are dropped. Requires that nothing is deferred or delayed.
     ~World();
 
     // Components
 
-    /// The id of a type, given on first use.
+    /// The id of a type. The first call for a type registers it.
     template <Storable T>
     ComponentId component() {
         return components_.known(type_tag<T>).id;
     }
 
-    /// A new component that needs no C++ type. Names are not compared with those of other ones.
+    /// Registers a component without a C++ type. Each call returns a new id, also for a name in use.
     ComponentId register_component(const ComponentType& type);
 
-    /// What each id is: components()[id]. Ids of components are 0 to components().size() - 1.
+    /// components()[id] describes a component. The ids are 0 to components().size() - 1.
     const ComponentTable& components() const { return components_; }
 
     // Entities
 
-    /// An entity with these components, or with none. Add hooks run when the row is complete.
+    /// Creates an entity with these components, or with none. Calls add hooks when the row is complete.
     template <ComponentValue... Ts>
     Entity spawn(Ts&&... values);
 
-    /// Moves from the values, which must not lie in the world; null for tags. Of an id given twice the
-    /// first value counts, of an exclusive relation the first pair.
+    /// Moves from the values, which must not lie in the world; the value of a tag is null. Of duplicate ids
+    /// the first value is used; of pairs of one exclusive relation, the first. An invalid id or a missing
+    /// value: a debug build aborts, a release build returns null.
     Entity spawn(std::span<const ComponentId> ids, std::span<void* const> values);
 
-    /// As many, each with copies of the values. Add hooks get batches when all rows are complete.
+    /// Creates `count` entities with copies of the values. Add hooks get batches when all rows are complete.
     template <CopyableComponent... Ts>
     std::vector<Entity> spawn_n(std::uint32_t count, const Ts&... values);
 
-    /// The same, each with what fn(std::uint32_t index, Ts&...) makes of T{}. It may read the world, not
-    /// write to it: its rows are there one by one, their add hooks run at the end.
+    /// Calls fn(std::uint32_t index, Ts&...) for each entity, to fill in default values (T{}). `fn` may read
+    /// the world, but must not write to it: the rows so far are in the world, their add hooks not yet called.
     template <Component... Ts, std::invocable<std::uint32_t, Ts&...> Fn>
     std::vector<Entity> spawn_n(std::uint32_t count, Fn fn);
 
-    /// on_destroy first, with everything readable; then pairs that have it as their target go; then
-    /// remove hooks by component. Sources of a destroy_with_target relation die before it, children first.
+    /// Calls on_destroy hooks, with everything readable; removes the pairs with this target from their
+    /// sources; calls the remove hooks for each component. Sources of its destroy_with_target pairs are
+    /// destroyed before it, each after its own sources.
     void destroy(Entity entity);
 
-    /// Every entity alive now.
+    /// Destroys every entity that is alive now.
     void clear();
 
     bool is_alive(Entity entity) const { return entities_.is_alive(entity); }
 
-    /// Whether the entity's own destruction runs its hooks now; it is alive until they have run.
+    /// Whether hooks of the entity's own destruction are running. It is alive until they have run.
     bool is_dying(Entity entity) const { return entity && mutator_.dying() == entity; }
 
-    /// Entities alive, also those still queued.
+    /// Number of living entities, including those whose spawn is queued.
     std::uint32_t size() const { return entities_.size(); }
 
-    // Components of one entity. One is named by its type, has<Health>(ship), or by a key behind the entity: a
-    // pair, has(ship, to<Follows>(leader)), or an id, whose value is a void*.
+    // Components of one entity. A component is named by its type, has<Health>(ship), or by a key: a pair,
+    // has(ship, to<Follows>(leader)), or an id, has(ship, id). The value of an id is passed as void*.
 
-    /// Adds or overwrites; several at once in one move.
+    /// Adds or overwrites components; adds several in one move of the row.
     template <ComponentValue... Ts>
     void set(Entity entity, Ts&&... values);
-    /// The value for an id is a pointer, moved from; null for a tag.
+    /// For an id, `value` points to a value that is moved from; null for a tag.
     template <Key K>
     void set(Entity entity, K key, SetValue<K> value);
-    /// As spawn().
+    /// `ids` and `values` as in spawn(); if one is invalid, a release build does nothing.
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
 
-    /// A default value, T{}, if the entity does not have one yet; else nothing happens.
+    /// Adds a default value, T{}. Does nothing if the entity has the component.
     template <class T = void, DefaultKey K = TypeKey<T>>
     void add(Entity entity, K key = {});
-    /// The value is moved from; null for a tag.
+    /// Moves from the value; null for a tag.
     void add(Entity entity, ComponentId id, void* value);
 
-    /// Several at once in one move. Those that the entity does not have are ignored.
+    /// Removes components, in one move of the row. Components that the entity lacks are ignored.
     template <Component... Ts, Key... Keys>
     void remove(Entity entity, Keys... keys);
     void remove(Entity entity, std::span<const ComponentId> ids);
 
-    /// Calls fn(T&), which may return false for "nothing changed". Returns whether the entity had the
-    /// value, or has it queued, and it was changed.
+    /// Calls fn(T&) with the value, also with a queued one. `fn` may return false for "not changed": no hook
+    /// is called. Returns false if there is no value or `fn` returned false. For an id, fn takes a void*.
     template <Value T, class Fn>
     bool patch(Entity entity, Fn&& fn);
     template <ValueKey K, class Fn>
     bool patch(Entity entity, K key, Fn&& fn);
 
-    /// Write access that fires the change hooks when it ends, if it was used. Structural changes wait
-    /// while it lives. Requires that the entity has the value; without one it stops the program.
+    /// Write access. Its destructor calls the change hooks if the value was accessed as non-const. Structural
+    /// changes are queued while it lives. Requires that the entity has the value, else aborts the program.
     template <Value T>
     [[nodiscard]] WorldMut<T> mut(Entity entity);
 
@@ -135,7 +137,7 @@ public:
         return static_cast<bool>(cell(entity, key));
     }
 
-    /// Requires that the entity has the value; without one it stops the program. Valid until the next
+    /// Requires that the entity has the value, else aborts the program. The reference is valid until the next
     /// structural change.
     template <class T = void, TypedValueKey K = TypeKey<T>>
     const ValueOf<K>& get(Entity entity, K key = {}) const {
@@ -144,80 +146,83 @@ public:
         return *value;
     }
 
-    /// Null if the entity is dead or lacks the value. Valid until the next structural change.
+    /// Returns null if the entity is dead or lacks the value. Valid until the next structural change.
     template <class T = void, ValueKey K = TypeKey<T>>
     const ValueOf<K>* try_get(Entity entity, K key = {}) const {
         const Cell found = cell(entity, key);
         return found ? static_cast<const ValueOf<K>*>(found.at()) : nullptr;
     }
 
-    /// Writes through it are not seen by anyone: no hook, no stamp. Null as for try_get().
+    /// Bypasses change detection: a write through the pointer calls no hook and sets no stamp. Null as for
+    /// try_get().
     template <Value T>
     T* unsafe_raw_unmarked(Entity entity) {
         return const_cast<T*>(try_get<T>(entity));
     }
 
-    // Pairs of a relation and a target, held by a source. They end with any of the three.
+    // Pairs. A pair is a component of its source, and is removed when its target is destroyed.
 
-    /// Of an exclusive relation; null if it has none.
+    /// The target of an exclusive relation; null if the source has none or is dead.
     template <ExclusiveRelation R>
     Entity target(Entity source) const {
         const auto pairs = pairs_of(source, components_.find(type_tag<R>));
         return pairs.empty() ? Entity{} : pairs[0].target;
     }
 
-    /// All targets of a source, and all sources that have a pair, to loop over: structural changes wait
+    /// Ranges of all targets of a source, and of all sources that have a pair. Structural changes are queued
     /// while the range lives.
     template <Relation R>
     HeldTargets<R> targets(Entity source);
     template <Key K>
     Sources sources(K pair);
 
-    /// The pair's id, usable wherever an id is, but for hooks: these are connected to the relation. It means
-    /// nothing any more once the target is dead. None if the target is dead, or if that is no relation.
-    /// components().pairs().find(id) tells relation and target of an id.
+    /// The pair's id, usable wherever a ComponentId is; hooks are connected to the relation instead. The id
+    /// is invalid once the target is dead. None if the target is dead or `relation` is not a relation.
+    /// components().pairs().find(id) returns the relation and target of an id.
     ComponentId pair_id(ComponentId relation, Entity target);
 
-    // Singletons: values that exist once in a world. Each is the component of an entity of its own, made when
-    // first set, which has nothing else unless somebody gives it more.
+    // Singletons: values that exist once in a world. Each is a component of an entity of its own, created when
+    // the value is first set, or of an entity passed to adopt_singleton().
 
     template <ComponentValue... Ts>
     void set_singleton(Ts&&... values) {
         (set(need_singleton(component<std::remove_cvref_t<Ts>>()), std::forward<Ts>(values)), ...);
     }
 
-    /// As patch(); false if there is none.
+    /// As patch(). Returns false if there is no singleton.
     template <Value T, class Fn>
     bool patch_singleton(Fn&& fn) {
         const Entity holder = singleton_entity<T>();
         return holder && patch<T>(holder, std::forward<Fn>(fn));
     }
 
+    /// Aborts the program if there is none. Valid until the next structural change.
     template <Value T>
     const T& singleton() const {
         return get<T>(singleton_entity<T>());
     }
 
-    /// The entity that has it; null if there is none.
+    /// The entity of the singleton T; null if there is none.
     template <Component T>
     Entity singleton_entity() const {
         const std::uint32_t id = components_.find(type_tag<T>).value;
         return id < singletons_.size() && is_alive(singletons_[id]) ? singletons_[id] : Entity{};
     }
 
-    /// Makes the T of this entity the singleton, such as one that came over the network. The former entity
-    /// stays as it is.
+    /// Makes the T of this entity the singleton, for example of an entity received over the network. The
+    /// former singleton's entity is not changed.
     template <Component T>
     void adopt_singleton(Entity entity) {
         singleton_place(component<T>()) = entity;
     }
 
-    // All of it
+    // Enumeration
 
-    /// Sorted; empty if the entity is dead or still queued. Valid until the next structural change.
+    /// Ids of the entity's components, sorted; empty if the entity is dead or its spawn is queued. Valid
+    /// until the next structural change.
     std::span<const ComponentId> components_of(Entity entity) const;
 
-    /// Calls fn(Entity) in the order of indices; those still queued are left out.
+    /// Calls fn(Entity) for each entity, in the order of indices. Queued spawns are left out.
     template <class Fn>
     void each_entity(Fn&& fn) {
         const Deferral deferral(*this);
@@ -227,7 +232,7 @@ public:
         }
     }
 
-    /// Calls fn(const Archetype&).
+    /// Calls fn(const Archetype&) for each archetype, also for empty ones.
     template <class Fn>
     void each_archetype(Fn&& fn) {
         const Deferral deferral(*this);
@@ -235,9 +240,10 @@ public:
             if (const Archetype* archetype = archetypes_.at(index)) fn(*archetype);
     }
 
-    // Hooks: what a function may take is written at make_hook_function().
-    // Add: the value is final, the row complete. Change: after the write; writes made by hooks are
-    // told once the outermost operation ends. Remove: before anything moves, all siblings readable.
+    // Hooks. make_hook_function() lists the parameters that a function may take.
+    // Add hooks are called when the row is complete and the value is final. Change hooks are called after the
+    // write; if a hook wrote, when the outermost operation ends. Remove hooks are called before the row
+    // moves, when all components of the entity are readable.
 
     template <Storable T, class Fn>
     Hook on_add(Fn fn) {
@@ -251,13 +257,14 @@ public:
     Hook on_remove(Fn fn) {
         return hooks_.connect(HookKind::remove, component<T>(), make_hook_function<T>(std::move(fn)));
     }
-    /// The same for an id, of a component or of a relation.
+    /// Connects a function to the id of a component or of a relation.
     template <class Fn>
     Hook on(HookKind kind, ComponentId id, Fn fn) {
         return hooks_.connect(kind, id, make_hook_function<void>(std::move(fn)));
     }
 
-    /// fn(World&, Entity) or fn(World&, std::span<const Entity>); connected last, called first.
+    /// fn(World&, Entity) or fn(World&, std::span<const Entity>). The function connected last is called
+    /// first.
     template <class Fn>
     Hook on_destroy(Fn fn) {
         struct None {};
@@ -266,10 +273,10 @@ public:
 
     // Time and deferral
 
-    /// Stamps every write; starts at 1.
+    /// The world's tick, with which writes are stamped; starts at 1.
     std::uint64_t tick() const { return tick_; }
 
-    /// Begins the next tick. Returns the one just ended: nothing will be stamped with it any more.
+    /// Adds 1 to the tick. Returns the tick that ends: no later write is stamped with it.
     std::uint64_t advance_tick() { return tick_++; }
 
     /// While one lives, structural changes are queued.
@@ -277,7 +284,7 @@ public:
     public:
         explicit Deferral(World& world) : world_(world) { ++world_.locks_; }
         ~Deferral() {
-            // Not a plain decrement: as long as the guess is right no operation waits for the last one's sum.
+            // A predicted branch avoids a dependency between the counter updates of consecutive operations.
             if (world_.locks_ != 1) {
                 --world_.locks_;
                 return;
@@ -296,10 +303,10 @@ public:
 
     bool is_deferring() const { return locks_ != 0; }
 
-    /// While one lives, add and change hooks wait; what is spawned and written is there at once. When the
-    /// last one ends the hooks run, in the order of what happened, and find everything complete. Remove hooks
-    /// and on_destroy do not wait: they are told before anything goes, and what waits is told before them. A
-    /// hook connected meanwhile may be told of what happened before.
+    /// While one lives, calls of add and change hooks are delayed; spawns and writes take effect at once.
+    /// When the last one ends, the hooks are called in the order of the events. Remove hooks and on_destroy
+    /// are not delayed: they are called before the removal, after all delayed calls. A hook that is connected
+    /// meanwhile may be called for earlier events.
     class [[nodiscard]] DelayHooks {
     public:
         explicit DelayHooks(World& world) : world_(world) { world.delay_hooks(true); }
@@ -311,11 +318,11 @@ public:
         World& world_;
     };
 
-    /// Operations that did nothing: their entity, or their pair's target, was dead or dying, or an id or
-    /// value was none. What destroy_all() finds dead does not count.
+    /// Number of operations that did nothing because the entity or the pair's target was dead or dying, an id
+    /// was invalid, or a value was missing. Dead entities in a destroy_all() are not counted.
     std::uint64_t dropped_commands() const { return commands_.dropped(); }
 
-    /// Entities, rows, columns, archetypes and pairs agree with each other; for tests.
+    /// Whether entities, rows, columns, archetypes and pairs agree with each other; for tests.
     bool is_consistent() const;
 
 private:
@@ -323,10 +330,10 @@ private:
     template <class T>
     friend class WorldMut;
 
-    /// A value to be written in place, where it is now or in the queue.
+    /// A value that may be written in place: in its column, or in the command queue.
     struct Writable {
         void* value = nullptr;
-        Column* column = nullptr;  // null if it is queued
+        Column* column = nullptr;  // null if the value is queued
         std::uint32_t row = 0;
     };
 
@@ -344,7 +351,7 @@ private:
     }
 
     static ComponentId find(ComponentId id) { return id; }
-    /// None if nobody has the pair.
+    /// None if pair_id() was never called for the pair, or the target is dead.
     template <class R>
     ComponentId find(PairKey<R> pair) const {
         return components_.pairs().find(components_.find(type_tag<R>), pair.target);
@@ -371,7 +378,7 @@ private:
     template <class Fn>
     bool patch(Entity entity, const Writable& found, Fn&& fn);
 
-    /// Requires a Deferral.
+    /// Stamps a write and calls the change hooks. Requires a Deferral.
     void wrote(Entity entity, Column& column, std::uint32_t row, const void* value) {
         column.wrote(row, tick_);
         if (column.type().has_hook(HookKind::change))
@@ -427,7 +434,7 @@ private:
     Mutator mutator_{*this, entities_, components_, archetypes_, hooks_, commands_};
     std::uint32_t locks_ = 0;  // when 0, nothing is queued
     std::uint64_t tick_ = 1;
-    std::vector<Entity> singletons_;  // by component; null where there is none
+    std::vector<Entity> singletons_;  // by component id; null if there is none
 };
 
 }  // namespace shoal::ecs
