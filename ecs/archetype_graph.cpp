@@ -67,9 +67,9 @@ std::vector<Entity> ArchetypeGraph::entities_with(ComponentId pair) const {
     return entities;
 }
 
-void ArchetypeGraph::free_pairs(Entity target) {
+void ArchetypeGraph::free_pairs(std::span<const ComponentId> ids) {
     PairTable& pairs = components_.pairs();
-    for (const ComponentId id : pairs.of_target(target)) {
+    for (const ComponentId id : ids) {
         const std::vector<Archetype*> doomed = pairs.find(id)->archetypes;
         for (Archetype* archetype : doomed) {
             for (const Archetype::Pair& pair : archetype->pairs())
@@ -77,7 +77,6 @@ void ArchetypeGraph::free_pairs(Entity target) {
             free(*archetype);
         }
     }
-    pairs.bury(target);
 }
 
 }  // namespace shoal::ecs

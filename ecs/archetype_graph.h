@@ -66,8 +66,8 @@ public:
     /// All entities that have the pair, archetype by archetype.
     std::vector<Entity> entities_with(ComponentId pair) const;
 
-    /// Frees the archetypes and the ids of pairs to a target that just died. Requires that no entity has one.
-    void free_pairs(Entity target);
+    /// Frees all archetypes that have one of these pairs. Requires that they are empty.
+    void free_pairs(std::span<const ComponentId> ids);
 
 private:
     Archetype& find_after(Archetype& from, std::span<const ComponentId> removed,

@@ -93,8 +93,8 @@ KnownComponent& ComponentTable::known_far(const TypeTag& tag) {
     KnownComponent& component = *types_[id.value];
     if (ids_.find(&tag, tag.hash) != AddressMap::kAbsent) return component;
     ids_.insert(&tag, tag.hash, id.value);
-    Near& near = near_[tag.hash % kNear];
-    if (near.tag == nullptr) near = {&tag, &component};
+    Near& place = near_[tag.hash % kNear];
+    if (place.tag == nullptr) place = {&tag, &component};
     return component;
 }
 

@@ -133,6 +133,10 @@ inline constexpr bool is_type_key<TypeKey<T>> = true;
 template <class T>
 concept Key = std::is_same_v<T, ComponentId> || is_pair_key<T> || is_type_key<T>;
 
+/// Whether a component is named by a type or by a key, rather than by both.
+template <class T, class K>
+inline constexpr bool is_named_once = std::is_void_v<T> || is_type_key<K>;
+
 /// The type of a key's value; void for an id.
 template <class K>
 struct ValueOfKey {
@@ -308,7 +312,7 @@ public:
         return place.tag == &tag ? *place.component : known_far(tag);
     }
     /// The type's component if it is in near_; else null.
-    KnownComponent* near(const TypeTag& tag) const {
+    KnownComponent* find_near(const TypeTag& tag) const {
         const Near& place = near_[tag.hash % kNear];
         return place.tag == &tag ? place.component : nullptr;
     }
@@ -316,8 +320,8 @@ public:
 
     /// The type's component. If the type is not registered: a component without an id, which no entity has.
     const KnownComponent& find_known(const TypeTag& tag) const {
-        const Near& near = near_[tag.hash % kNear];
-        return near.tag == &tag ? *near.component : find_far(tag);
+        const Near& place = near_[tag.hash % kNear];
+        return place.tag == &tag ? *place.component : find_far(tag);
     }
     ComponentId find(const TypeTag& tag) const { return find_known(tag).id; }
 

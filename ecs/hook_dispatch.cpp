@@ -27,7 +27,7 @@ void HookDispatch::tell_waiting(World& world) {
     hold(false);
     {
         const World::Deferral deferral(world);
-        while (!waiting_.empty()) {
+        while (!waiting_.empty() && !is_held()) {  // a delay may begin meanwhile
             const CommandQueue::Command told = waiting_.pop();
             const bool is_add = told.kind == CommandQueue::Kind::added;
             tell(world, is_add ? HookKind::add : HookKind::change, told.entities, told.components[0]);
@@ -38,7 +38,7 @@ void HookDispatch::tell_waiting(World& world) {
 }
 
 void HookDispatch::delay(World& world, bool begins) {
-    delays_ += begins ? 1 : -1u;
+    begins ? ++delays_ : --delays_;
     hold(is_delaying());
     if (!is_delaying()) tell_waiting(world);
 }

@@ -1,5 +1,6 @@
 #include "hooks.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace shoal::ecs {
@@ -107,18 +108,19 @@ void HookTable::run_several(const SubscriberList& list, const HookCall& call, bo
 }
 
 void HookTable::sweep() {
+    std::vector<HookFunction> gone;
     while (!dirty_lists_.empty()) {
-        const std::uint32_t list = dirty_lists_.back();
-        SubscriberList& subscribers = list_at(list);
+        SubscriberList& subscribers = list_at(dirty_lists_.back());
         dirty_lists_.pop_back();
-        for (std::size_t i = 0; i < subscribers.size(); ++i) {
-            if (subscribers[i].function.call != nullptr) continue;
-            const HookFunction function = subscribers[i].function;
-            subscribers.erase(subscribers.begin() + static_cast<std::ptrdiff_t>(i));
-            if (function.destroy != nullptr) function.destroy(function.state);
-            break;
-        }
+        const auto is_gone = [](const Subscriber& subscriber) { return subscriber.function.call == nullptr; };
+        const auto at = std::find_if(subscribers.begin(), subscribers.end(), is_gone);
+        if (at == subscribers.end()) continue;
+        gone.push_back(at->function);
+        subscribers.erase(at);
     }
+    // When all lists are clean: what a function owns may write values when it goes, which calls hooks.
+    for (const HookFunction& function : gone)
+        if (function.destroy != nullptr) function.destroy(function.state);
 }
 
 }  // namespace shoal::ecs

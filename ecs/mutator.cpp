@@ -1,6 +1,7 @@
 #include "mutator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "world.h"
 
@@ -41,13 +42,15 @@ void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent&
 
 /// The pairs that exclusive ones among `ids` take the place of.
 std::span<const ComponentId> Mutator::replaced_by(std::span<const ComponentId> ids, const Archetype& from) {
-    replaced_.clear();
+    bool is_any = false;
     if (from.pairs().empty()) return {};
-    for (const ComponentId id : ids)
-        if (id.is_pair() && includes(components_[id].relation, exclusive) && !from.has(id))
-            for (const Archetype::Pair& pair : from.pairs(components_.type_of(id)))
-                replaced_.push_back(from.components()[pair.column]);
-    return replaced_;
+    for (const ComponentId id : ids) {
+        if (!id.is_pair() || !includes(components_[id].relation, exclusive) || from.has(id)) continue;
+        if (!std::exchange(is_any, true)) replaced_.clear();  // not before: hooks of set() may write pairs
+        for (const Archetype::Pair& pair : from.pairs(components_.type_of(id)))
+            replaced_.push_back(from.components()[pair.column]);
+    }
+    return is_any ? std::span<const ComponentId>(replaced_) : std::span<const ComponentId>{};
 }
 
 /// Leaves out pairs whose target died since, and all but the first of an exclusive relation.
@@ -106,10 +109,7 @@ void Mutator::set(Entity entity, std::span<const ComponentId> all_ids, std::span
     const EntityTable::Place place = entities_.place(entity);
     Archetype& from = archetypes_[place.archetype];
     const auto replaced = replaced_by(ids, from);
-    if (!replaced.empty()) {
-        hooks_.tell_waiting(world_);
-        fire_removes(from, place.row, replaced);
-    }
+    if (!replaced.empty()) fire_removes(from, place.row, replaced);
     Archetype& to = archetypes_.after(from, replaced, ids);
     const std::uint32_t row = &to == &from ? place.row : move_row(entity, place.row, from, to);
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -138,11 +138,13 @@ void Mutator::set(Entity entity, std::span<const ComponentId> all_ids, std::span
 
 /// Of those of `ids` that the entity in this row has.
 void Mutator::fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids) {
-    removing_ = {archetype.entities()[row], ids};
-    for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-        if (contains(ids, archetype.components()[column]))
-            hooks_.fire(world_, HookKind::remove, archetype, archetype.column(column), row, 1);
-    removing_ = {};
+    for (const Column& column : archetype.columns()) {
+        if (!contains(ids, column.id()) || !column.type().has_hook(HookKind::remove)) continue;
+        hooks_.tell_waiting(world_);
+        removing_ = {archetype.entities()[row], ids};
+        hooks_.fire(world_, HookKind::remove, archetype, column, row, 1);
+        removing_ = {};
+    }
 }
 
 void Mutator::remove(Entity entity, ComponentId id) {
@@ -155,8 +157,8 @@ void Mutator::remove(Entity entity, ComponentId id) {
 void Mutator::remove(Entity entity, std::uint32_t row, Archetype& from, const Column& column) {
     const ComponentId id = column.id();
     const World::Deferral deferral(world_);
-    hooks_.tell_waiting(world_);
     if (column.type().has_hook(HookKind::remove)) {
+        hooks_.tell_waiting(world_);
         removing_ = {entity, {&id, 1}};
         hooks_.run_hooks(HookKind::remove,
                          {world_, {&entity, 1}, column.at(row), &column, Removal::component});
@@ -172,7 +174,6 @@ void Mutator::remove(Entity entity, std::span<const ComponentId> ids) {
     const auto has_it = [&](ComponentId id) { return from.has(id); };
     if (std::none_of(ids.begin(), ids.end(), has_it)) return;
     const World::Deferral deferral(world_);
-    hooks_.tell_waiting(world_);
     fire_removes(from, place.row, ids);
     move_row(entity, place.row, from, archetypes_.after(from, ids, {}));
 }
@@ -192,24 +193,25 @@ void Mutator::tell_of_destruction(Entity entity) {
 }
 
 inline void Mutator::destroy_one(Entity entity, EntityTable::Place place, bool is_target) {
-    dying_ = entity;
     Archetype& archetype = archetypes_[place.archetype];
     bool is_heard = is_target || hooks_.has_on_destroy();
     for (const Column& column : archetype.columns()) is_heard |= column.type().has_hook(HookKind::remove);
+    std::vector<ComponentId> ended;  // pairs with this target
+    if (is_heard) hooks_.tell_waiting(world_);
+    dying_ = entity;
     if (is_heard) {
         tell_of_destruction(entity);
-        place = entities_.place(entity);  // it may have filled the gap that a source of its left
+        place = entities_.place(entity);  // a source that lost its pair may have moved this row
+        ended = components_.pairs().bury(entity);
     }
-    entities_.release(entity);  // before its values: their destructors may ask for it
+    entities_.release(entity);  // before the values: their destructors may spawn, with the same index
     if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
     dying_ = {};
-    if (is_heard && components_.pairs().is_target(entity))
-        archetypes_.free_pairs(entity);  // or hooks asked for some
+    archetypes_.free_pairs(ended);
 }
 
 void Mutator::destroy(Entity entity, EntityTable::Place place) {
     const World::Deferral deferral(world_);
-    hooks_.tell_waiting(world_);
     if (!components_.pairs().is_target(entity)) return destroy_one(entity, place, false);
     for (const Entity doomed : cascade(entity)) destroy_one(doomed, entities_.place(doomed), true);
 }

@@ -37,9 +37,10 @@ std::vector<ComponentId> PairTable::of_target(Entity target) const {
     return ids;
 }
 
-void PairTable::bury(Entity target) {
+std::vector<ComponentId> PairTable::bury(Entity target) {
+    std::vector<ComponentId> ids = of_target(target);
     std::uint32_t slot = first_of(target);
-    if (slot == kNone) return;
+    if (slot == kNone) return ids;
     first_of_target_[target.index] = kNone;
     while (slot != kNone) {
         dead_.push_back(slot);
@@ -47,6 +48,7 @@ void PairTable::bury(Entity target) {
         pairs_[slot].next = kDead;
         slot = next;
     }
+    return ids;
 }
 
 void PairTable::release_dead() {

@@ -53,7 +53,7 @@ public:
 
     /// Marks the pairs with this target as dead: their ids are not current any more. Another entity with the
     /// same index then gets pairs of its own.
-    void bury(Entity target);
+    std::vector<ComponentId> bury(Entity target);
 
     /// Frees the slots of dead pairs, to be used again under another generation.
     void release_dead();

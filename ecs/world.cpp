@@ -25,11 +25,12 @@ constexpr std::string_view kIsDead = "the entity is dead";
     std::abort();
 }
 
-/// A mistake of the caller's, which a release build only counts.
-void misuse([[maybe_unused]] std::string_view operation, [[maybe_unused]] const std::string& component,
-            [[maybe_unused]] Entity entity, [[maybe_unused]] std::string_view what) {
+/// Ends a debug build. A release build ignores the mistake, and its callers count it.
+void misuse([[maybe_unused]] std::string_view operation, [[maybe_unused]] const World& world,
+            [[maybe_unused]] ComponentId id, [[maybe_unused]] Entity entity,
+            [[maybe_unused]] std::string_view what) {
 #ifndef NDEBUG
-    stop_with(operation, component, entity, what);
+    stop_with(operation, id ? to_text(world, id) : "", entity, what);
 #endif
 }
 
@@ -77,7 +78,7 @@ Entity World::spawn_bare() {
 }
 
 Entity World::spawn(std::span<const ComponentId> ids, std::span<void* const> values) {
-    if (!require_values({}, ids, values)) return {};
+    if (!require_values({}, "spawn", ids, values)) return {};
     const Entity entity = entities_.take();
     if (locks_ != 0) {
         commands_.push(CommandQueue::Kind::spawn, entity, ids, values);
@@ -117,7 +118,7 @@ void World::clear() {
 void World::set_id(Entity entity, ComponentId id, void* value) {
     if (id.is_pair() || !is_alive(entity)) {
         set(entity, {&id, 1}, {&value, 1});
-    } else if (require_values(entity, {&id, 1}, {&value, 1})) {
+    } else if (require_values(entity, "set", {&id, 1}, {&value, 1})) {
         set_elsewhere(entity, components_[id], value);
     }
 }
@@ -139,7 +140,7 @@ void World::set_elsewhere(Entity entity, const KnownComponent& component, void* 
 
 void World::set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
     if (!require_alive(entity, "set", ids.empty() ? ComponentId{} : ids[0])) return;
-    if (!require_values(entity, ids, values)) return;
+    if (!require_values(entity, "set", ids, values)) return;
     const auto has_it = [&](ComponentId id) { return has(entity, id); };
     if (may_write_at_once(entity) && (locks_ == 0 || std::all_of(ids.begin(), ids.end(), has_it))) {
         mutator_.set(entity, ids, values);
@@ -149,7 +150,7 @@ void World::set(Entity entity, std::span<const ComponentId> ids, std::span<void*
 }
 
 void World::add(Entity entity, ComponentId id, void* value) {
-    if (!require_alive(entity, "add", id) || !require_values(entity, {&id, 1}, {&value, 1})) return;
+    if (!require_alive(entity, "add", id) || !require_values(entity, "add", {&id, 1}, {&value, 1})) return;
     if (may_write_at_once(entity) && has(entity, id)) return;
     if (locks_ != 0) {
         commands_.push(CommandQueue::Kind::add, entity, {&id, 1}, {&value, 1});
@@ -221,13 +222,14 @@ std::span<const ComponentId> World::components_of(Entity entity) const {
 
 bool World::require_alive(Entity entity, const char* operation, ComponentId id) {
     if (is_alive(entity)) return true;
-    misuse(operation, to_text(*this, id), entity, kIsDead);
+    misuse(operation, *this, id, entity, kIsDead);
     commands_.drop();
     return false;
 }
 
 /// One value for each component that is not a tag.
-bool World::require_values(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
+bool World::require_values(Entity entity, const char* operation, std::span<const ComponentId> ids,
+                           std::span<void* const> values) {
     std::string_view fault = ids.size() == values.size() ? "" : "not one value for each id";
     std::size_t i = 0;
     for (; fault.empty() && i < ids.size(); ++i) {
@@ -235,7 +237,7 @@ bool World::require_values(Entity entity, std::span<const ComponentId> ids, std:
         fault = !components_.can_be_had(ids[i]) ? "no entity can have this id" : has_value ? "" : "no value";
     }
     if (fault.empty()) return true;
-    misuse("set", i == 0 ? "" : to_text(*this, ids[i - 1]), entity, fault);
+    misuse(operation, *this, i == 0 ? ComponentId{} : ids[i - 1], entity, fault);
     commands_.drop();
     return false;
 }
@@ -247,8 +249,9 @@ bool World::is_busy(Entity entity) const {
 
 /// For entities that lack the value, or have operations queued or half done: a write queues behind a
 /// queued value by going to that one.
-World::Writable World::unusual_writable(Entity entity, ComponentId id, const Cell& found) {
-    if (!require_alive(entity, "patch", id)) return {};
+World::Writable World::unusual_writable(Entity entity, const char* operation, ComponentId id,
+                                        const Cell& found) {
+    if (!require_alive(entity, operation, id)) return {};
     if (!components_.can_be_had(id) || components_[id].is_tag()) return {};
     if (may_write_at_once(entity)) return found ? Writable{found.at(), found.column, found.row} : Writable{};
 
@@ -270,7 +273,8 @@ void World::stop(std::string_view operation, std::string_view component, Entity 
 /// Where structural changes wait, the beginning and the end of a delay wait among them.
 void World::delay_hooks(bool begins) {
     using Kind = CommandQueue::Kind;
-    if (locks_ == 0) return hooks_.delay(*this, begins);
+    const bool is_at_once = locks_ == 0 || (begins && !hooks_.is_running());
+    if (is_at_once) return hooks_.delay(*this, begins);
     commands_.push_entities(begins ? Kind::delay_begins : Kind::delay_ends, {}, {});
 }
 

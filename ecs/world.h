@@ -134,6 +134,7 @@ public:
 
     template <class T = void, Key K = TypeKey<T>>
     bool has(Entity entity, K key = {}) const {
+        static_assert(is_named_once<T, K>);
         return static_cast<bool>(cell(entity, key));
     }
 
@@ -141,6 +142,7 @@ public:
     /// structural change.
     template <class T = void, TypedValueKey K = TypeKey<T>>
     const ValueOf<K>& get(Entity entity, K key = {}) const {
+        static_assert(is_named_once<T, K>);
         const ValueOf<K>* const value = try_get(entity, key);
         if (value == nullptr) stop("get", type_tag<ValueOf<K>>.name, entity);
         return *value;
@@ -149,6 +151,7 @@ public:
     /// Returns null if the entity is dead or lacks the value. Valid until the next structural change.
     template <class T = void, ValueKey K = TypeKey<T>>
     const ValueOf<K>* try_get(Entity entity, K key = {}) const {
+        static_assert(is_named_once<T, K>);
         const Cell found = cell(entity, key);
         return found ? static_cast<const ValueOf<K>*>(found.at()) : nullptr;
     }
@@ -181,8 +184,8 @@ public:
     /// components().pairs().find(id) returns the relation and target of an id.
     ComponentId pair_id(ComponentId relation, Entity target);
 
-    // Singletons: values that exist once in a world. Each is a component of an entity of its own, created when
-    // the value is first set, or of an entity passed to adopt_singleton().
+    // Singletons: values that exist once in a world. Each is a component of an entity of its own, created
+    // when the value is first set, or of an entity passed to adopt_singleton().
 
     template <ComponentValue... Ts>
     void set_singleton(Ts&&... values) {
@@ -301,7 +304,7 @@ public:
         World& world_;
     };
 
-    bool is_deferring() const { return locks_ != 0; }
+    bool is_deferring() const { return locks_ != 0 || hooks_.is_delaying(); }
 
     /// While one lives, calls of add and change hooks are delayed; spawns and writes take effect at once.
     /// When the last one ends, the hooks are called in the order of the events. Remove hooks and on_destroy
@@ -366,14 +369,14 @@ private:
     Writable writable(Entity entity, ComponentId id) {
         const Cell found = cell(entity, id);
         if (found && found.column->has_values() && locks_ == 0) return {found.at(), found.column, found.row};
-        return unusual_writable(entity, id, found);
+        return unusual_writable(entity, "patch", id, found);
     }
     template <Value T>
-    Writable writable(Entity entity) {
+    Writable writable(Entity entity, const char* operation) {
         const KnownComponent& component = components_.known(type_tag<T>);
         const Cell found = cell(entity, component);
         if (found && locks_ == 0) return {&found.template value<T>(), found.column, found.row};
-        return unusual_writable(entity, component.id, found);
+        return unusual_writable(entity, operation, component.id, found);
     }
     template <class Fn>
     bool patch(Entity entity, const Writable& found, Fn&& fn);
@@ -406,7 +409,8 @@ private:
     void set_one(Entity entity, T&& value);
 
     bool require_alive(Entity entity, const char* operation, ComponentId id);
-    bool require_values(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
+    bool require_values(Entity entity, const char* operation, std::span<const ComponentId> ids,
+                        std::span<void* const> values);
     bool is_busy(Entity entity) const;
     void remove(Entity entity, const KnownComponent& component);
     void set_id(Entity entity, ComponentId id, void* value);
@@ -414,7 +418,7 @@ private:
         set_elsewhere(entity, components_.known(tag), value);
     }
     void set_elsewhere(Entity entity, const KnownComponent& component, void* value);
-    Writable unusual_writable(Entity entity, ComponentId id, const Cell& found);
+    Writable unusual_writable(Entity entity, const char* operation, ComponentId id, const Cell& found);
     [[noreturn]] void stop(std::string_view operation, std::string_view component, Entity entity) const;
 
     template <class... Ts>

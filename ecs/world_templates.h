@@ -249,7 +249,7 @@ void World::set(Entity entity, Ts&&... values) {
 template <class T>
 void World::set_one(Entity entity, T&& value) {
     if constexpr (Value<T> && std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
-        const KnownComponent* const component = components_.near(type_tag<T>);
+        const KnownComponent* const component = components_.find_near(type_tag<T>);
         const Cell found = component != nullptr ? cell(entity, *component) : Cell{};
         if (found && locks_ == 0) {
             T& place = found.template value<T>();
@@ -278,6 +278,7 @@ void World::set(Entity entity, K key, SetValue<K> value) {
 
 template <class T, DefaultKey K>
 void World::add(Entity entity, K key) {
+    static_assert(is_named_once<T, K>);
     ValueOf<K> value{};
     void* const pointer = std::is_empty_v<ValueOf<K>> ? nullptr : &value;
     if constexpr (is_pair_key<K>) {
@@ -300,7 +301,8 @@ void World::remove(Entity entity, Keys... keys) {
 
 template <Value T, class Fn>
 bool World::patch(Entity entity, Fn&& fn) {
-    return patch(entity, writable<T>(entity), [&fn](void* value) { return fn(*static_cast<T*>(value)); });
+    return patch(entity, writable<T>(entity, "patch"),
+                 [&fn](void* value) { return fn(*static_cast<T*>(value)); });
 }
 
 template <ValueKey K, class Fn>
@@ -329,7 +331,7 @@ bool World::patch(Entity entity, const Writable& found, Fn&& fn) {
 
 template <Value T>
 WorldMut<T> World::mut(Entity entity) {
-    const Writable found = writable<T>(entity);
+    const Writable found = writable<T>(entity, "mut");
     if (found.value == nullptr) stop("mut", type_tag<T>.name, entity);
     return WorldMut<T>(*this, *static_cast<T*>(found.value), entity, found.column, found.row);
 }

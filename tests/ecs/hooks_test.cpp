@@ -117,6 +117,57 @@ TEST_F(HookTest, DelayedHooksInAHookWaitForTheirBatchToo) {
     EXPECT_EQ(trace, (std::vector<std::string>{"add 1 of 1", "add 2 of 3", "add 3 of 3"}));
 }
 
+TEST_F(HookTest, DelayedHooksOfWritesInALoopWaitForTheEndOfTheDelay) {
+    const Entity a = world.spawn(Health{1}), b = world.spawn(Health{1});
+    const Hook changed = world.on_change<Health>(
+        [&](World& w, Entity, const Health&) { log("b is " + std::to_string(w.get<Health>(b).points)); });
+    Query<const Position> none(world);
+    world.set(world.spawn(), Position{});
+    none.each([&](const Position&) {
+        const World::DelayHooks delay(world);
+        world.set(a, Health{2});
+        world.set(b, Health{2});
+    });
+    EXPECT_EQ(trace, (Trace{"b is 2", "b is 2"}));
+}
+
+TEST_F(HookTest, ARemovalThatNoHookHearsOfDoesNotEndTheDelay) {
+    const Entity leader = world.spawn(), other = world.spawn(), gunner = world.spawn();
+    world.add(gunner, to<Crew>(leader));
+    const Hook added = world.on_add<Position>(
+        [&](World& w, Entity entity, const Position&) { log(w.has<Health>(entity) ? "complete" : "half"); });
+    {
+        const World::DelayHooks delay(world);
+        const Entity entity = world.spawn(Position{});
+        world.add(gunner, to<Crew>(other));
+        world.set(entity, Health{1});
+    }
+    EXPECT_EQ(trace, (Trace{"complete"}));
+}
+
+TEST_F(HookTest, AFunctionThatWritesWhenItIsDestroyedFindsNoDisconnectedHook) {
+    struct Guard {
+        World* world = nullptr;
+        Entity entity;
+        Guard(World& in, Entity of) : world(&in), entity(of) {}
+        Guard(const Guard&) = delete;
+        ~Guard() {
+            world->patch<Health>(entity, [](Health& health) { ++health.points; });
+        }
+    };
+    const Entity entity = world.spawn(Health{1});
+    Hook changed = world.on_change<Health>([&](World&, Entity, const Health&) { log("changed"); });
+    Hook added;
+    added = world.on_add<Position>(
+        [&, guard = std::make_shared<Guard>(world, entity)](World&, Entity, const Position&) {
+            changed.disconnect();
+            added.disconnect();
+        });
+    world.set(entity, Position{});
+    EXPECT_EQ(world.get<Health>(entity).points, 2);
+    EXPECT_TRUE(trace.empty());
+}
+
 TEST_F(HookTest, HooksWithoutATypeGetPointers) {
     const ComponentId id = world.component<Health>();
     const Hook single = world.on(HookKind::add, id, [&](World&, Entity, const void* value) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ecs/change_collector.h"
@@ -177,6 +179,32 @@ TEST(Pair, AnExclusiveRelationReplacesItsTargetInOneMove) {
         {'+', one, 1}, {'=', one, 2}, {'-', one, 2}, {'+', two, 3}, {'-', two, 3}};
     EXPECT_EQ(trace, expected);
     EXPECT_EQ(world.get<Health>(ship).points, 1);
+}
+
+TEST(Pair, ADestructorThatReusesTheIndexOfADyingTargetGetsPairsOfItsOwn) {
+    struct OnDeath {
+        std::function<void()> act;
+        explicit OnDeath(std::function<void()> fn) : act(std::move(fn)) {}
+        OnDeath(OnDeath&& other) noexcept : act(std::exchange(other.act, nullptr)) {}
+        ~OnDeath() {
+            if (act) act();
+        }
+    };
+    World world;
+    const Entity one = world.spawn(Health{1}), two = world.spawn(Health{2}), target = world.spawn();
+    Entity heir;
+    world.set(target, OnDeath([&] {
+                  heir = world.spawn();
+                  world.add(two, to<Likes>(heir));
+              }));
+    world.add(one, to<Follows>(target));
+    world.destroy(target);
+    ASSERT_EQ(heir.index, target.index);
+    EXPECT_TRUE(world.is_consistent());
+    world.add(two, to<Follows>(heir));
+    EXPECT_EQ(world.target<Follows>(two), heir);
+    EXPECT_TRUE(world.has(two, to<Likes>(heir)));
+    EXPECT_FALSE(world.target<Follows>(one));
 }
 
 TEST(Pair, IsRemovedWhenItsTargetIsDestroyed) {

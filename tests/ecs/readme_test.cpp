@@ -1,4 +1,5 @@
-// The snippets of ecs/README.md, which tests/snippets.sh takes from the page, give the results that the page states.
+// The snippets of ecs/README.md, which tests/snippets.sh takes from the page, give the results that the page
+// states.
 
 #include <gtest/gtest.h>
 

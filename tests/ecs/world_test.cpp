@@ -387,6 +387,7 @@ TEST_F(WorldTest, OperationsOnDeadEntitiesDoNothingAndAreCounted) {
     EXPECT_DEBUG_DEATH(world.set(dead, Health{2}, Position{}), "set<.*>\\(0v1\\): the entity is dead");
     EXPECT_DEBUG_DEATH(world.add<Position>(dead), "add<.*Position>\\(0v1\\): the entity is dead");
     EXPECT_DEBUG_DEATH(world.remove<Health>(dead), "remove<.*Health>\\(0v1\\): the entity is dead");
+    EXPECT_DEATH(world.mut<Health>(dead)->points = 1, "mut<.*Health>\\(0v1\\): the entity is dead");
     EXPECT_DEBUG_DEATH(world.patch<Health>(dead, [](Health&) {}),
                        "patch<.*Health>\\(0v1\\): the entity is dead");
 #ifdef NDEBUG

@@ -484,7 +484,7 @@ private:
         is_held = delays != 0;
     }
     void delay(bool begins) {
-        if (locks == 0) return delay_now(begins);
+        if (locks == 0 || (begins && !is_running)) return delay_now(begins);
         queue.push_back({begins ? Do::delay_begins : Do::delay_ends, -1});
     }
     void delay_now(bool begins) {
