@@ -22,10 +22,10 @@ std::uint64_t hash_of(std::span<const ComponentId> components) {
     return hash;
 }
 
-/// memcpy, spared the call for the sizes that most values have.
+/// As memcpy, but without a call for the most frequent sizes.
 void copy_value(std::byte* to, const std::byte* from, std::uint32_t size) {
     if (size >= 8 && size <= 16) {
-        std::uint64_t head, tail;  // which may overlap
+        std::uint64_t head, tail;  // may overlap
         std::memcpy(&head, from, 8);
         std::memcpy(&tail, from + size - 8, 8);
         std::memcpy(to, &head, 8);
@@ -39,7 +39,7 @@ void copy_value(std::byte* to, const std::byte* from, std::uint32_t size) {
 
 }  // namespace
 
-/// Constructs a value there and destroys the one here.
+/// Move-constructs a value at `to`, and destroys the one at `from`.
 inline void Column::relocate_value(std::byte* from, std::byte* to) const {
     if (is_plain_) {
         copy_value(to, from, size_);
@@ -53,7 +53,7 @@ void Column::relocate_by_type(std::byte* from, std::byte* to) const {
     if (type_->destroy != nullptr) type_->destroy(from);
 }
 
-/// The last value to an empty row, with its stamp: it was written no later than its block.
+/// Moves the last value to an empty row, and raises that block's stamp to at least the last block's stamp.
 inline void Column::close_gap(std::uint32_t last, std::uint32_t row) {
     std::uint64_t& stamp = stamps_[row / kBlockRows];
     stamp = std::max(stamp, stamps_[last / kBlockRows]);
@@ -133,11 +133,11 @@ Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uin
     const std::uint32_t last = size() - 1;
     Column* there = to.columns_.data();
     const Column* const end = there + to.columns_.size();
-    for (Column& column : columns_) {  // both are sorted: one pass
+    for (Column& column : columns_) {  // the columns of both archetypes are sorted: one pass
         while (there != end && there->id_ != column.id_ && there->id_ < column.id_) ++there;
         if (there != end && there->id_ == column.id_) {
             column.relocate_value(column.data_ + column.offset(row), there->data_ + column.offset(to_row));
-            there->wrote(to_row, tick);  // news to a query that sees only `to`
+            there->wrote(to_row, tick);  // the row is new to a query that matches `to` only
             ++there;
         } else {
             column.destroy(row);
@@ -185,7 +185,7 @@ const Column* Archetype::find(ComponentId id) const {
     return &columns_[static_cast<std::size_t>(at - components_.begin())];
 }
 
-/// To at least twice what there was.
+/// Grows to at least `rows` rows, and to at least twice the capacity.
 void Archetype::grow(std::uint32_t rows) {
     const std::uint32_t capacity = std::max({rows, capacity_ * 2, kFirstCapacity});
     for (Column& column : columns_) column.grow(size(), capacity_, capacity);
@@ -193,7 +193,7 @@ void Archetype::grow(std::uint32_t rows) {
     capacity_ = capacity;
 }
 
-/// The values of the last row are at `row` now.
+/// Moves the last entity to `row`, to which its values were moved. Returns it; null if it was at `row`.
 Entity Archetype::close_gap(std::uint32_t row) {
     const Entity last = entities_.back();
     entities_.pop_back();

@@ -12,39 +12,39 @@
 
 namespace shoal::ecs {
 
-/// Rows that share a change stamp, and the most that one batch hook is given.
+/// Rows that share a change stamp; also the maximum number of rows in a batch for a hook.
 inline constexpr std::uint32_t kBlockRows = 1024;
 
 class Archetype;
 
-/// The values of one component in one archetype. Pointers into it die at the next structural change.
-class alignas(64) Column {  // a cache line: queries over many small archetypes read little else
+/// The values of one component in one archetype. Pointers to them are valid until the next structural change.
+class alignas(64) Column {  // one cache line: queries over many small archetypes read little else
 public:
     ComponentId id() const { return id_; }
-    /// Of a pair its relation's.
+    /// The component; for a pair, its relation.
     const KnownComponent& type() const { return *type_; }
 
-    /// The pair's relation and target; of other components their own id, and null.
+    /// The id to which hooks are connected: the pair's relation, else id(). target() is null if not a pair.
     ComponentId hook_id() const { return type_->id; }
     Entity target() const { return target_; }
 
-    /// Whether entities have a value here, rather than a tag.
+    /// Whether the component has values; false for a tag.
     bool has_values() const { return size_ != 0; }
 
-    /// Null for a tag.
+    /// The value in a row; null for a tag.
     const void* at(std::uint32_t row) const { return data_ + offset(row); }
     void* at(std::uint32_t row) { return data_ + offset(row); }
 
-    /// The same for who knows the type.
+    /// Typed version of at(). Not for tags.
     template <class T>
     T& value(std::uint32_t row) {
         return *(reinterpret_cast<T*>(data_) + row);
     }
 
-    /// Per block: the last tick with a write, or a later one.
+    /// The tick of the last write to the block, or a later tick.
     std::uint64_t stamp(std::uint32_t block) const { return stamps_[block]; }
 
-    /// Notes a write to `row` at `tick`; ticks never go back.
+    /// Stamps the block of `row` with `tick`, which must not be less than the previous stamp.
     void wrote(std::uint32_t row, std::uint64_t tick) { stamps_[row / kBlockRows] = tick; }
 
 private:
@@ -59,17 +59,17 @@ private:
     void grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
     void free();
 
-    std::byte* data_ = nullptr;  // the stamps follow the rows in the same piece of memory
+    std::byte* data_ = nullptr;  // the stamps follow the rows in the same allocation
     std::uint64_t* stamps_ = nullptr;
     KnownComponent* type_ = nullptr;
-    std::uint32_t size_ = 0;  // of a value
-    bool is_plain_ = true;    // moved by memcpy, destroyed by nothing
+    std::uint32_t size_ = 0;  // bytes of a value
+    bool is_plain_ = true;    // values are moved by memcpy and need no destruction
     ComponentId id_;
     Entity target_;
 };
 
-/// Not for users of a world, but for what iterates one: queries, and tools that read components by
-/// id.
+/// For code that iterates a world: queries, and tools that read components by id. Other users do not need
+/// it.
 class Archetype {
 public:
     struct Pair {
@@ -78,7 +78,7 @@ public:
         std::uint32_t column;
     };
 
-    /// `components` sorted, without duplicates.
+    /// Requires that `components` is sorted and has no duplicates.
     Archetype(std::uint32_t index, std::span<const ComponentId> components, ComponentTable& table);
     ~Archetype();
     Archetype(const Archetype&) = delete;
@@ -86,7 +86,7 @@ public:
 
     std::uint32_t index() const { return index_; }
 
-    /// 1 for the first made in a world, greater for each later one, never used again.
+    /// 1 for the first archetype of a world, greater for each later one. Never used again.
     std::uint64_t serial() const { return serial_; }
     std::span<const ComponentId> components() const { return components_; }
     std::span<const Entity> entities() const { return entities_; }
@@ -98,21 +98,21 @@ public:
     std::uint32_t column_count() const { return static_cast<std::uint32_t>(columns_.size()); }
     std::span<const Column> columns() const { return columns_; }
 
-    /// Null if its entities do not have the component.
+    /// The column of a component; null if the archetype lacks it.
     const Column* find(ComponentId id) const;
     Column* find(ComponentId id) { return const_cast<Column*>(std::as_const(*this).find(id)); }
     bool has(ComponentId id) const { return find(id) != nullptr; }
 
-    /// All by relation, then target; and those of one relation.
+    /// The pairs among the components, sorted by relation, then target; all, or those of one relation.
     std::span<const Pair> pairs() const { return pairs_; }
     std::span<const Pair> pairs(ComponentId relation) const;
 
-    /// Room for so many rows in all.
+    /// Makes room for at least `rows` rows in total.
     void reserve(std::uint32_t rows) {
         if (rows > capacity_) grow(rows);
     }
 
-    /// A new last row, its values yet to be constructed by the caller, every one of them.
+    /// Adds a last row and returns it. The caller must construct every value of it.
     std::uint32_t append(Entity entity) {
         const std::uint32_t row = size();
         if (row == capacity_) grow(row + 1);
@@ -120,18 +120,18 @@ public:
         return row;
     }
 
-    /// Destroys the row's values and closes the gap with the last row. Returns the entity that is
-    /// now at `row`, or null if none is.
+    /// Destroys the row's values and moves the last row into the gap. Returns the entity that is now at
+    /// `row`; null if it was the last row.
     Entity remove(std::uint32_t row);
 
-    /// Moves the row, which is the entity's, into a new last row of `to` and closes the gap as remove()
-    /// does. The entity could be read from the row, where it is unlikely to be in the cache. Values of
-    /// components that `to` lacks are destroyed; those that only `to` has are for the caller to
-    /// construct and stamp. The others are stamped with `tick`: to a query that sees only `to`, the row
-    /// is news.
+    /// Moves the row to a new last row of `to`, and closes the gap and returns as remove() does. `entity` is
+    /// the row's entity, passed because the entry in entities() is rarely in the cache. Values of components
+    /// that `to` lacks are destroyed. The caller must construct and stamp the values that only `to` has. All
+    /// other values are stamped with `tick`, as the row is new to queries that match `to` only.
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
-    /// Where entities go that get or lose one component. Null until first asked for by the world.
+    /// The archetypes that a row moves to when it gets (`with`) or loses (`without`) the component. Null
+    /// until ArchetypeGraph first needs them.
     struct Edge {
         ComponentId id;
         Archetype* with = nullptr;
@@ -142,7 +142,7 @@ public:
         return is_last ? edges_[last_edge_] : find_edge(id);
     }
 
-    /// Makes all who have an edge to it forget it.
+    /// Removes all edges to and from this archetype.
     void cut_edges();
 
 private:
@@ -161,15 +161,15 @@ private:
     std::vector<Edge> edges_;  // sorted by id
     std::size_t last_edge_ = 0;
 
-    // Kept by the list that it is in.
+    // Maintained by the ArchetypeList.
     std::uint64_t serial_ = 0;
     std::uint64_t hash_ = 0;
-    Archetype* next_ = nullptr;  // with the same hash, as far as buckets go
-    Archetype* older_ = nullptr;
+    Archetype* next_ = nullptr;   // in the same bucket
+    Archetype* older_ = nullptr;  // by serial
     Archetype* newer_ = nullptr;
 };
 
-/// The archetypes of one world, owned. They keep their index while they live; indices are used again.
+/// Owns the archetypes of one world. An archetype's index is constant; indices of freed ones are used again.
 class ArchetypeList {
 public:
     ArchetypeList() = default;
@@ -177,34 +177,34 @@ public:
     ArchetypeList(const ArchetypeList&) = delete;
     ArchetypeList& operator=(const ArchetypeList&) = delete;
 
-    /// Null if there is none with exactly these, sorted.
+    /// The archetype with exactly these components; null if there is none. Requires that they are sorted.
     Archetype* find(std::span<const ComponentId> components) const;
 
-    /// Requires that there is none.
+    /// Adds an archetype. Requires sorted components, and that no archetype has exactly these.
     Archetype& add(std::span<const ComponentId> components, ComponentTable& table);
 
-    /// Requires that it is empty.
+    /// Destroys an archetype. Requires that it has no rows.
     void free(Archetype& archetype);
 
-    /// Frees all, with their rows. What destructors of components see is an empty list.
+    /// Destroys all archetypes with their rows. Destructors of components find an empty list.
     void clear();
 
-    /// Requires that one has this index.
+    /// Requires that an archetype has this index.
     Archetype& operator[](std::uint32_t index) const { return *slots_[index]; }
 
-    /// Null if none has this index any more.
+    /// Null if no archetype has this index.
     Archetype* at(std::uint32_t index) const { return index < slots_.size() ? slots_[index] : nullptr; }
 
-    /// Indices go up to here.
+    /// Upper bound of the indices, exclusive.
     std::uint32_t index_count() const { return static_cast<std::uint32_t>(slots_.size()); }
     std::uint32_t size() const { return size_; }
 
-    /// From the oldest to the newest, by serial.
+    /// Iteration in the order of serials; null at either end.
     Archetype* newest() const { return newest_; }
     static Archetype* newer(const Archetype& archetype) { return archetype.newer_; }
     static Archetype* older(const Archetype& archetype) { return archetype.older_; }
 
-    /// Of the newest ever made; how often one was freed.
+    /// The highest serial ever used. free_count() changes whenever archetypes are destroyed.
     std::uint64_t last_serial() const { return last_serial_; }
     std::uint64_t free_count() const { return free_count_; }
 
@@ -217,7 +217,7 @@ private:
 
     std::vector<Archetype*> slots_;
     std::vector<std::uint32_t> free_slots_;
-    std::vector<Archetype*> buckets_;  // a power of two
+    std::vector<Archetype*> buckets_;  // hash table, linked by next_; the size is a power of two
     std::uint32_t size_ = 0;
     Archetype* newest_ = nullptr;
     std::uint64_t last_serial_ = 0;

@@ -39,7 +39,7 @@ Archetype& ArchetypeGraph::after(Archetype& from, std::span<const ComponentId> r
     const ComponentId id = is_added ? added[0] : removed[0];
     if (from.has(id) == is_added) return from;
     Archetype* known = is_added ? from.edge(id).with : from.edge(id).without;
-    if (known == nullptr) {  // both ends get the edge, so that either can be freed
+    if (known == nullptr) {  // both archetypes store the edge, so that cut_edges() finds it
         known = &find_after(from, removed, added);
         (is_added ? from.edge(id).with : from.edge(id).without) = known;
         (is_added ? known->edge(id).without : known->edge(id).with) = &from;

@@ -1,5 +1,5 @@
 #pragma once
-// Which archetype a row goes to when its entity gets or loses components.
+// Finds the archetype that a row moves to when its entity gets or loses components.
 
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace shoal::ecs {
 
-/// Where a component of an entity is; false if nowhere.
+/// The column and row of a component of an entity; converts to false if the entity lacks it.
 struct Cell {
     Column* column = nullptr;
     std::uint32_t row = 0;
@@ -24,21 +24,21 @@ struct Cell {
     }
 };
 
-/// The archetypes of a world, made when first needed. Edges lead from each to those with one component more
-/// or less, so that a row's way is looked up once for each pair of archetypes.
+/// The archetypes of a world, created when first needed. Edges from each archetype to those with one
+/// component more or less are stored, so that each such move is looked up only once.
 class ArchetypeGraph : public ArchetypeList {
 public:
-    /// Begins with the archetype that has no components, at index 0.
+    /// Creates the archetype without components, at index 0.
     explicit ArchetypeGraph(ComponentTable& components);
 
     /// The archetype with exactly these components.
     Archetype& of(std::span<const ComponentId> sorted);
 
-    /// The same by types. `pack` must be a static array, one for each list of types; `hash` is that of their
-    /// names.
+    /// The archetype with exactly these types. `pack` must be a static array, one for each list of types; its
+    /// address is the key of a cache. `hash` is the hash of the type names.
     Archetype& of(std::span<const TypeTag* const> pack, std::uint32_t hash);
 
-    /// Where a component is of an entity that is at this place.
+    /// The cell of a component of the entity at `place`.
     static Cell cell(EntityTable::Place place, const KnownComponent& component) {
         return {component.column(place.archetype), place.row};
     }
@@ -47,23 +47,23 @@ public:
     }
     Cell pair_cell(EntityTable::Place place, ComponentId id) const;
 
-    /// Where entities of `from` go that get one component. `from` itself if it has the component.
+    /// The archetype with the components of `from` and `id`; `from` itself if it has the component.
     Archetype& with(Archetype& from, ComponentId id) {
         Archetype* const known = from.edge(id).with;
         return known != nullptr ? *known : after(from, {}, {&id, 1});
     }
 
-    /// Where entities of `from` go that lose one component. `from` itself if it lacks the component.
+    /// The archetype with the components of `from` except `id`; `from` itself if it lacks the component.
     Archetype& without(Archetype& from, ComponentId id) {
         Archetype* const known = from.edge(id).without;
         return known != nullptr ? *known : after(from, {&id, 1}, {});
     }
 
-    /// Where entities of `from` go that lose some components and then get some.
+    /// The archetype with the components of `from` without `removed`, and with `added`.
     Archetype& after(Archetype& from, std::span<const ComponentId> removed,
                      std::span<const ComponentId> added);
 
-    /// All entities that have the pair, archetype by archetype.
+    /// All entities that have the pair. Requires an id for which PairTable::find() is not null.
     std::vector<Entity> entities_with(ComponentId pair) const;
 
     /// Frees all archetypes that have one of these pairs. Requires that they are empty.
@@ -74,8 +74,8 @@ private:
                           std::span<const ComponentId> added);
 
     ComponentTable& components_;
-    AddressMap packs_;                 // to indices of archetypes
-    std::vector<ComponentId> wanted_;  // scratch
+    AddressMap packs_;                 // from the address of a pack to the index of its archetype
+    std::vector<ComponentId> wanted_;  // scratch of find_after()
 };
 
 }  // namespace shoal::ecs

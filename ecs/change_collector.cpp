@@ -5,7 +5,7 @@
 
 namespace shoal::ecs {
 
-/// As the last one, with no bit set.
+/// Adds the entity at the end of entities_, with no bit set.
 inline void ChangeCollector::enter(Entity entity) {
     if (entity.index >= at_.size() || count_ == entities_.size()) grow(entity.index);
     at_[entity.index] = static_cast<std::uint32_t>(count_);
@@ -14,11 +14,11 @@ inline void ChangeCollector::enter(Entity entity) {
     ++count_;
 }
 
-/// The entity's words; enters it, with none set, if it is not there.
+/// The entity's words of bits_. Enters the entity if necessary.
 inline std::uint64_t* ChangeCollector::bits_of(Entity entity) {
     if (!is_entered(entity.index)) enter(entity);
     const std::uint32_t at = at_[entity.index];
-    assert(entities_[at] == entity);  // forget() was called for others of this index
+    assert(entities_[at] == entity);  // forget() was called for former entities with this index
     return bits_.data() + std::size_t{at} * words_;
 }
 
@@ -28,7 +28,7 @@ inline void ChangeCollector::touch(std::span<const Entity> entities, std::uint32
 }
 
 ChangeCollector::ChangeCollector(World& world) : world_(world) {
-    constexpr std::size_t kExpected = 512;  // entities that change between two clear()s; grows beyond
+    constexpr std::size_t kExpected = 512;  // first capacity, in entities
     entities_.resize(kExpected);
     bits_.resize(kExpected);
     destroyed_.reserve(kExpected);
@@ -74,13 +74,13 @@ void ChangeCollector::mark_all(Entity entity) {
     if (!world_.is_alive(entity) || world_.is_dying(entity)) return;
     std::uint64_t* bits = bits_of(entity);
     for (const ComponentId id : world_.components_of(entity)) {
-        const ComponentId told = world_.components().type_of(id);  // as hooks are
+        const ComponentId told = world_.components().type_of(id);  // for a pair its relation, as in hooks
         for (std::uint32_t watch = 0; watch < watch_count(); ++watch)
             if (watched_[watch] == told) bits[watch / 64] |= std::uint64_t{1} << watch % 64;
     }
 }
 
-/// Makes room for one more entity, which has this index.
+/// Makes room for one more entity, and for this index.
 void ChangeCollector::grow(std::uint32_t index) {
     if (index >= at_.size())
         at_.resize(std::max({index + std::size_t{1}, std::size_t{world_.size()}, at_.size() * 2}));

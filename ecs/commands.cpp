@@ -50,13 +50,13 @@ void CommandQueue::push_entities(Kind kind, std::span<const Entity> entities, Co
 
 CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it_now, void*& value) const {
     if (!has(entity)) return Fate::untouched;
-    void* last = nullptr;   // what the last set leaves
-    void* added = nullptr;  // by the oldest add since the component was last missing
+    void* last = nullptr;   // value of the newest set
+    void* added = nullptr;  // value of the oldest add after the last removal
     bool is_removed = false;
     for (std::uint32_t at = newest_[entity.index]; at > next_; at = commands_[at - 1].earlier) {
         const Command& command = commands_[at - 1];
         if (command.entity != entity) continue;
-        if (command.kind == Kind::destroy) return Fate::removed;  // whatever comes after is lost too
+        if (command.kind == Kind::destroy) return Fate::removed;  // commands after it will be dropped
         if (is_removed || last != nullptr) continue;
         for (std::size_t i = 0; i < command.components.size(); ++i) {
             if (command.kind != Kind::remove && excludes(command.components[i], id)) {
@@ -76,7 +76,7 @@ CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it
     return is_removed ? Fate::removed : Fate::untouched;
 }
 
-/// Whether an entity that gets the first loses the second.
+/// Whether an entity that gets `got` loses `lost`: both are pairs of one exclusive relation.
 bool CommandQueue::excludes(ComponentId got, ComponentId lost) const {
     return got.is_pair() && got != lost && table_.type_of(got) == table_.type_of(lost) &&
            includes(table_[got].relation, exclusive);

@@ -1,5 +1,5 @@
 #pragma once
-// What hooks and iterations asked for and must wait: a queue of operations with their values.
+// A queue of operations with their values, for operations that are called while the world is deferred.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,30 +11,30 @@
 
 namespace shoal::ecs {
 
-/// First in, first out. Keeps its memory when it runs empty. Values are moved in, and stay where
-/// they are until destroyed here.
+/// First in, first out. Keeps its memory when it becomes empty. push() moves values into the queue; their
+/// addresses do not change, and finish() destroys them.
 class CommandQueue {
 public:
     enum class Kind : std::uint8_t {
-        spawn,  // the entity, taken already, gets its row
+        spawn,  // the entity is alive already, and gets its row
         set,    // add or overwrite
-        add,    // nothing happens to those that have it by then
+        add,    // does nothing if the entity has the component when the command is applied
         remove,
         destroy,
-        destroy_all,  // the entities that are alive by then
-        added,        // the entities got a component: hooks are to be told
-        changed,      // the entities' values were written: hooks are to be told
+        destroy_all,  // skips entities that are dead when the command is applied
+        added,        // calls add hooks for the entities
+        changed,      // calls change hooks for the entities
         delay_begins,
         delay_ends,
     };
 
     struct Command {
         Kind kind;
-        Entity entity;  // null for destroy_all and what follows it
+        Entity entity;  // null for destroy_all and the kinds after it
         std::span<const ComponentId> components;
         std::span<void* const> values;     // one per component; null for tags
         std::span<const Entity> entities;  // of destroy_all, added and changed
-        std::uint32_t earlier = 0;         // the one before it for this entity: position + 1; 0 for none
+        std::uint32_t earlier = 0;         // previous command for this entity: position + 1; 0 for none
     };
 
     explicit CommandQueue(const ComponentTable& table) : table_(table) {}
@@ -44,27 +44,29 @@ public:
 
     bool empty() const { return size_ == 0; }
 
-    /// Moves from the values; nulls in their place stay nulls.
+    /// Adds a command for one entity. Moves from the values; a null value stays null.
     void push(Kind kind, Entity entity, std::span<const ComponentId> components,
               std::span<void* const> values);
+    /// Adds a command for several entities, which are copied, or for none.
     void push_entities(Kind kind, std::span<const Entity> entities, ComponentId component);
 
-    /// Counts an operation that does nothing.
+    /// Counts an operation that is ignored.
     void drop() { ++dropped_; }
     std::uint64_t dropped() const { return dropped_; }
 
-    /// Whether operations on this entity alone wait.
+    /// Whether a command for this entity is queued. Commands for several entities are not considered.
     bool has(Entity entity) const { return entity.index < newest_.size() && newest_[entity.index] != 0; }
 
     enum class Fate : std::uint8_t { untouched, queued, removed };
-    /// What the queue will have done to a component of an entity: nothing, given it the value at
-    /// `value` (until then ours), or taken it away. `has_it_now`: before the queue is applied.
+    /// What the queued commands do to a component of an entity: nothing; give it the value to which `value`
+    /// is set, which lies in the queue; or remove it. `has_it_now`: whether the entity has the component
+    /// before the queue is applied.
     Fate fate(Entity entity, ComponentId id, bool has_it_now, void*& value) const;
 
-    /// Takes the oldest. What it names lives until it is handed to finish().
+    /// Takes the oldest command. Requires that there is one. Its spans are valid until finish().
     Command pop();
 
-    /// Destroys a popped command's values, moved from or not.
+    /// Destroys the values of a popped command, whether moved from or not.
     void finish(const Command& command);
 
 private:
@@ -81,9 +83,9 @@ private:
     std::size_t next_ = 0;
     std::size_t size_ = 0;
     std::vector<std::uint32_t> newest_;  // by entity index: position + 1 in commands_; 0 for none
-    std::vector<Chunk> chunks_;          // of all that commands name; never moved
-    std::size_t chunk_ = 0;              // being filled
-    std::size_t used_ = 0;               // bytes of it
+    std::vector<Chunk> chunks_;          // memory for ids, values and entities of commands; never moved
+    std::size_t chunk_ = 0;              // index of the chunk that is being filled
+    std::size_t used_ = 0;               // bytes used in this chunk
     std::uint64_t dropped_ = 0;
 };
 

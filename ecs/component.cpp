@@ -57,7 +57,7 @@ void AddressMap::insert(const void* address, std::uint32_t hash, std::uint32_t n
     ++count_;
 }
 
-/// With the name that its view is of.
+/// Owns the string that `name` refers to.
 struct ComponentTable::Kept : KnownComponent {
     std::string own_name;
 };
@@ -76,7 +76,7 @@ ComponentId ComponentTable::add(const ComponentType& type) {
     owner->name = owner->own_name;
     owner->id = {size()};
     types_.push_back(owner);
-    // Mistakes are mended to what harms nobody: rows that do not overlap, a leak.
+    // In a release build an invalid type is corrected: values then do not overlap, or they leak.
     ComponentType& kept = *owner;
     kept.align = std::bit_floor(std::max(kept.align, 1u));
     while (kept.size % kept.align != 0) kept.align /= 2;
@@ -106,9 +106,9 @@ const KnownComponent& ComponentTable::find_far(const TypeTag& tag) const {
 ComponentId ComponentTable::find_by_name(const TypeTag& tag) const {
     if (!tag.is_shared) return {};
     for (const Named& named : named_) {
-        // Within one library a type has one tag: these are two local types of one name.
+        // Within one library a type has one tag, so these are two types with the same name.
         if (named.tag->name != tag.name || named.tag->library == tag.library) continue;
-        // Two libraries that disagree about a type get a component each.
+        // If two libraries define a type differently, each definition gets a component of its own.
         if (named.tag->size == tag.size && named.tag->align == tag.align) return named.id;
     }
     return {};

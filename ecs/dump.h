@@ -10,8 +10,8 @@ namespace shoal::ecs {
 /// Index and generation, as "12v3"; "null" for a null handle.
 std::string to_text(Entity entity);
 
-/// The component's name, as "Health"; of a pair also the target, as "Follows to 12v3"; "?" for an id that
-/// means nothing in this world.
+/// The component's name, as "Health"; for a pair also the target, as "Follows to 12v3"; "?" for an invalid
+/// id.
 std::string to_text(const World& world, ComponentId id);
 
 /// One line for the entity and one for each component that it has, with the first 16 bytes of its value in

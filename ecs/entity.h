@@ -54,7 +54,7 @@ public:
         Slot& slot = slots_[entity.index];
         --alive_;
         const std::uint32_t next = slot.generation + 1;
-        const bool is_last = next == 0;  // every handle this index can name was handed out
+        const bool is_last = next == 0;  // the index's generations are used up
         slot = {{kFree, is_last ? kNoIndex : first_free_}, next};
         if (!is_last) first_free_ = entity.index;
     }

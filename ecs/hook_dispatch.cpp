@@ -14,7 +14,7 @@ void HookDispatch::fire_changed(const HookCall& call) {
     fire_changed_here(call);
 }
 
-/// What a hook does is told when the outermost operation ends, the rest when no delay is left.
+/// Queues an event: if a hook caused it, until the outermost operation ends; else until the last delay ends.
 void HookDispatch::queue(HookKind kind, const HookCall& call) {
     using Kind = CommandQueue::Kind;
     CommandQueue& queue = is_running() ? commands_ : waiting_;
@@ -45,7 +45,7 @@ void HookDispatch::delay(World& world, bool begins) {
 
 void HookDispatch::tell(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id) {
     Cell run;
-    std::size_t first = 0, end = 0;  // of the run, among the entities
+    std::size_t first = 0, end = 0;  // positions of the run in `entities`
     const auto fire_run = [&] {
         if (first != end && run.column->type().has_hook(kind))
             run_hooks(kind, {world, entities.subspan(first, end - first), run.at(), run.column,

@@ -1,6 +1,6 @@
 #pragma once
-// What hooks are told, and when: at once, when the hook that runs has ended, or when hooks are delayed no
-// more.
+// Decides when hooks are called for an event: at once, when the outermost operation ends, or when the last
+// delay ends.
 
 #include <cstdint>
 #include <span>
@@ -13,10 +13,10 @@
 
 namespace shoal::ecs {
 
-/// The hooks of one world, and what they still have to be told.
+/// The hooks of one world, and the events that are not yet reported to them.
 class HookDispatch : public HookTable {
 public:
-    /// All of them must outlive it. Changes that hooks make are told by `commands`.
+    /// All arguments must outlive the object. Events caused by hooks are queued in `commands`.
     HookDispatch(ComponentTable& components, const EntityTable& entities, const ArchetypeGraph& archetypes,
                  CommandQueue& commands)
         : HookTable(components),
@@ -25,18 +25,21 @@ public:
           commands_(commands),
           waiting_(components) {}
 
-    /// Rows got a component, or are about to lose it: `count` rows of one block from `first`.
+    /// Calls the hooks of one kind, if there are any, for `count` rows of one block from row `first`. Add
+    /// hooks: after the rows got the component. Remove hooks: before they lose it.
     void fire(World& world, HookKind kind, const Archetype& archetype, const Column& column,
               std::uint32_t first, std::uint32_t count, Removal reason = Removal::component) {
         if (column.type().has_hook(kind))
             run_hooks(kind,
                       {world, archetype.entities().subspan(first, count), column.at(first), &column, reason});
     }
+    /// Calls the hooks in a Deferral; queues add and change events while hooks are held.
     void run_hooks(HookKind kind, const HookCall& call);
 
-    /// Values were written, and somebody listens. Requires a Deferral.
+    /// Reports written values to the change hooks, now or later. Requires a Deferral, and that the component
+    /// has change hooks.
     void fire_changed(const HookCall& call);
-    /// The same in the caller's code, which saves a call for each write.
+    /// Inlined version of fire_changed().
     void fire_changed_here(const HookCall& call) {
         if (must_wait()) {
             queue(HookKind::change, call);
@@ -45,14 +48,15 @@ public:
         }
     }
 
-    /// Tells of those entities that still have the component, in runs of rows.
+    /// Reports an earlier event to the hooks, for those of the entities that still have the component. One
+    /// call for each run of consecutive rows.
     void tell(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id);
 
-    /// Add and change hooks wait from the first beginning to the last end.
+    /// Begins or ends a delay. Add and change events are queued until as many delays have ended as begun.
     void delay(World& world, bool begins);
     bool is_delaying() const { return delays_ != 0; }
 
-    /// Tells everything that waits for the end of a delay.
+    /// Reports all events that were queued because of a delay.
     void tell_waiting(World& world);
 
 private:
@@ -61,7 +65,7 @@ private:
     const EntityTable& entities_;
     const ArchetypeGraph& archetypes_;
     CommandQueue& commands_;
-    CommandQueue waiting_;  // for the end of the delay: added and changed only
+    CommandQueue waiting_;  // events to report when the last delay ends: added and changed only
     std::uint32_t delays_ = 0;
 };
 

@@ -6,7 +6,7 @@
 namespace shoal::ecs {
 
 void Hook::disconnect() {
-    // The function may own this handle: nothing of it is touched once the function may be gone.
+    // The function may own this handle, so the handle is moved out before the function can be destroyed.
     Hook gone(std::move(*this));
     if (gone.anchor_ != nullptr && gone.anchor_->table != nullptr)
         gone.anchor_->table->disconnect(gone.list_, gone.serial_);
@@ -38,9 +38,9 @@ HookTable::~HookTable() {
 void HookTable::clear() {
     assert(!is_running());
     if (std::exchange(is_closed_, true)) return;
-    anchor_->table = nullptr;  // handles, also those inside functions destroyed below, do nothing now
-    ++anchor_->handles;        // ours, until the table is gone
-    // What the functions own may register components when it goes.
+    anchor_->table = nullptr;  // handles, also those owned by functions destroyed below, now do nothing
+    ++anchor_->handles;        // the table's own share, until ~HookTable()
+    // size() is read each time: destructors of objects that the functions own may register components.
     for (std::uint32_t list = 0; list < 1 + 3 * components_.size(); ++list)
         while (!list_at(list).empty()) {
             const HookFunction function = list_at(list).back().function;
@@ -84,7 +84,7 @@ void HookTable::disconnect(std::uint32_t list, std::uint64_t serial) {
         }
         const HookFunction function = subscribers[i].function;
         subscribers.erase(subscribers.begin() + static_cast<std::ptrdiff_t>(i));
-        if (function.destroy != nullptr) function.destroy(function.state);  // may disconnect others
+        if (function.destroy != nullptr) function.destroy(function.state);  // may disconnect other functions
         return;
     }
 }
@@ -95,9 +95,9 @@ bool HookTable::is_connected(std::uint32_t list, std::uint64_t serial) {
     return false;
 }
 
-/// Several, or none.
+/// Calls any number of functions.
 void HookTable::run_several(const SubscriberList& list, const HookCall& call, bool reverse) {
-    // The list may grow and move while its functions run; nothing leaves it before sweep().
+    // The list may grow and be reallocated while its functions run; entries are erased only in sweep().
     const std::size_t count = list.size();
     for (std::size_t i = 0; i < count; ++i) {
         const Subscriber& subscriber = list[reverse ? count - 1 - i : i];

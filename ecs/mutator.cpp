@@ -13,14 +13,14 @@ bool contains(std::span<const ComponentId> ids, ComponentId id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-/// Whether `ids` names what it has at `i` earlier on.
+/// Whether ids[i] also occurs before `i`.
 bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
     return contains(ids.first(i), ids[i]);
 }
 
 }  // namespace
 
-/// Returns the row in `to`.
+/// Moves the entity's row from `from` to `to`, and returns the new row.
 inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to) {
     const std::uint32_t to_row = to.size();
     if (const Entity moved = from.move(entity, row, to, world_.tick())) entities_.move_to(moved, row);
@@ -28,7 +28,6 @@ inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archety
     return to_row;
 }
 
-/// One component, which the entity lacks.
 void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value) {
     const World::Deferral deferral(world_);
     Archetype& from = archetypes_[place.archetype];
@@ -40,7 +39,7 @@ void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent&
     hooks_.fire(world_, HookKind::add, to, added, row, 1);
 }
 
-/// The pairs that exclusive ones among `ids` take the place of.
+/// The pairs of the entity that are replaced by exclusive pairs among `ids`.
 std::span<const ComponentId> Mutator::replaced_by(std::span<const ComponentId> ids, const Archetype& from) {
     bool is_any = false;
     if (from.pairs().empty()) return {};
@@ -53,7 +52,7 @@ std::span<const ComponentId> Mutator::replaced_by(std::span<const ComponentId> i
     return is_any ? std::span<const ComponentId>(replaced_) : std::span<const ComponentId>{};
 }
 
-/// Leaves out pairs whose target died since, and all but the first of an exclusive relation.
+/// Removes pairs with a dead target, and all but the first pair of each exclusive relation, from `given`.
 void Mutator::keep_possible(Possible& given) {
     const auto is_pair = [](ComponentId id) { return id.is_pair(); };
     if (std::none_of(given.ids.begin(), given.ids.end(), is_pair)) return;
@@ -76,7 +75,6 @@ void Mutator::keep_possible(Possible& given) {
     given.values = given.kept_values;
 }
 
-/// Rows that are whole now, the last ones.
 void Mutator::complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count) {
     for (const std::uint32_t last = first + count; first < last; first += count) {
         count = std::min(last - first, kBlockRows - first % kBlockRows);
@@ -136,7 +134,7 @@ void Mutator::set(Entity entity, std::span<const ComponentId> all_ids, std::span
     }
 }
 
-/// Of those of `ids` that the entity in this row has.
+/// Calls the remove hooks for those of `ids` that the entity in this row has.
 void Mutator::fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids) {
     for (const Column& column : archetype.columns()) {
         if (!contains(ids, column.id()) || !column.type().has_hook(HookKind::remove)) continue;
@@ -178,7 +176,7 @@ void Mutator::remove(Entity entity, std::span<const ComponentId> ids) {
     move_row(entity, place.row, from, archetypes_.after(from, ids, {}));
 }
 
-/// on_destroy, then the pairs that end, then remove hooks.
+/// Calls on_destroy hooks, removes the pairs with this target, then calls the remove hooks.
 void Mutator::tell_of_destruction(Entity entity) {
     if (hooks_.has_on_destroy())
         hooks_.run_on_destroy({world_, {&entity, 1}, nullptr, nullptr, Removal::entity});
@@ -224,7 +222,7 @@ void Mutator::destroy_all(std::span<const Entity> entities) {
     }
 }
 
-/// The root and all that die with it, each after its own sources. Nobody moves meanwhile.
+/// The entities that are destroyed with the root, and the root: each after its own sources. Moves no row.
 std::vector<Entity> Mutator::cascade(Entity root) {
     enum : std::uint8_t { unseen, open, done };
     marks_.resize(entities_.index_count());

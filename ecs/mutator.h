@@ -1,5 +1,5 @@
 #pragma once
-// What a structural change does, and in which order: hooks, moves of rows, values.
+// The steps of each structural change: hook calls, moves of rows, construction and destruction of values.
 
 #include <cstdint>
 #include <span>
@@ -13,11 +13,11 @@
 
 namespace shoal::ecs {
 
-/// Makes the structural changes of one world, each at once. Requires that nothing is deferred, and that the
+/// Makes the structural changes of one world, at once. Requires that nothing is deferred and that the
 /// entities are alive. Values are moved from.
 class Mutator {
 public:
-    /// All of them must outlive it.
+    /// All arguments must outlive the object.
     Mutator(World& world, EntityTable& entities, ComponentTable& components, ArchetypeGraph& archetypes,
             HookDispatch& hooks, CommandQueue& commands)
         : world_(world),
@@ -27,38 +27,40 @@ public:
           hooks_(hooks),
           commands_(commands) {}
 
-    /// A new last row for an entity that has none. Its values are the caller's to construct.
+    /// Adds a last row for an entity that has no row. The caller must construct its values.
     std::uint32_t append(Entity entity, Archetype& archetype) {
         const std::uint32_t row = archetype.append(entity);
         entities_.move_to(entity, {archetype.index(), row});
         return row;
     }
 
-    /// The last `count` rows from `first` have all their values: stamps them, and runs their add hooks.
+    /// Stamps the `count` rows from `first`, whose values are all constructed, and calls their add hooks.
+    /// Requires that they are the last rows.
     void complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count);
 
     void spawn(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
+    /// Adds one component. Requires that the entity lacks it.
     void add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value);
 
-    /// Those that the entity has.
+    /// Removes components. Those that the entity lacks are ignored.
     void remove(Entity entity, std::span<const ComponentId> ids);
     void remove(Entity entity, ComponentId id);
     void remove(Entity entity, std::uint32_t row, Archetype& from, const Column& column);
 
-    /// The entity and all that dies with it.
+    /// Destroys the entity, and sources of its destroy_with_target pairs.
     void destroy(Entity entity, EntityTable::Place place);
-    /// Those that are alive when it is their turn.
+    /// Destroys entities in order. Skips an entity that is dead when its turn comes.
     void destroy_all(std::span<const Entity> entities);
 
-    /// The entity whose destruction hooks are being told of; null if none is.
+    /// The entity that is being destroyed; null if none.
     Entity dying() const { return dying_; }
-    /// The entity whose removal hooks are being told of, and what it loses.
+    /// The entity for which remove hooks run now, and the components that it loses; null and empty if none.
     Entity losing() const { return removing_.entity; }
     std::span<const ComponentId> lost() const { return removing_.ids; }
 
 private:
-    /// What can be had of what a command brings.
+    /// Arguments of an operation, after keep_possible() without the ids that cannot be added.
     struct Possible {
         std::span<const ComponentId> ids;
         std::span<void* const> values;
@@ -86,7 +88,7 @@ private:
         std::span<const ComponentId> ids;
     };
     Removing removing_;
-    std::vector<ComponentId> replaced_;  // scratch of set()
+    std::vector<ComponentId> replaced_;  // result of replaced_by()
     std::vector<std::uint8_t> marks_;    // scratch of cascade(), by entity index
 };
 

@@ -57,7 +57,7 @@ void PairTable::release_dead() {
         assert(pair.archetypes.empty());
         pair.relation = {};
         pair.target = {};
-        if (++pair.generation == 0) continue;  // every id that this slot can name was handed out
+        if (++pair.generation == 0) continue;  // the slot's generations are used up
         pair.next = first_free_;
         first_free_ = slot;
     }

@@ -40,7 +40,7 @@ bool QueryCore::any(const WrittenRows& rows) {
 
 void QueryCore::match_new() {
     const ArchetypeList& all = world_.archetypes_;
-    Archetype* archetype = nullptr;  // the oldest that is new
+    Archetype* archetype = nullptr;  // the oldest that was not yet checked
     for (Archetype* at = all.newest(); at != nullptr && at->serial() > seen_; at = ArchetypeList::older(*at))
         archetype = at;
     seen_ = all.last_serial();

@@ -260,9 +260,9 @@ public:
     /// Destroys all entities that match; Changed terms only require the component.
     void destroy_all() { core_.destroy_all(); }
 
-    /// Visits only blocks in which a component of any Changed term was added or written after the world's
-    /// tick `tick`: all rows that changed, and unchanged rows of the same blocks. Pass 0 in the first call,
-    /// then the result of the World::advance_tick() that came just before the previous call.
+    /// Visits only blocks whose stamp for any Changed term is later than `tick`, the world's tick: all rows
+    /// that were added, moved there or written since, and the other rows of these blocks. Pass 0 in the first
+    /// call, then the result of the World::advance_tick() that came just before the previous call.
     template <class Fn>
     void each_since(std::uint64_t tick, Fn&& fn) {
         static_assert(kUses(QueryCore::Use::changed), "needs a Changed term");

@@ -16,7 +16,7 @@ bool contains(std::span<const ComponentId> ids, ComponentId id) {
 
 constexpr std::string_view kIsDead = "the entity is dead";
 
-/// Such as "patch<Health>(12v3): the entity is dead", to the standard error stream.
+/// Prints, for example, "patch<Health>(12v3): the entity is dead" to the standard error stream, and aborts.
 [[noreturn]] void stop_with(std::string_view operation, std::string_view component, Entity entity,
                             std::string_view what) {
     std::string line(operation);
@@ -25,7 +25,7 @@ constexpr std::string_view kIsDead = "the entity is dead";
     std::abort();
 }
 
-/// Ends a debug build. A release build ignores the mistake, and its callers count it.
+/// Reports a bug of the caller: a debug build aborts, a release build does nothing.
 void misuse([[maybe_unused]] std::string_view operation, [[maybe_unused]] const World& world,
             [[maybe_unused]] ComponentId id, [[maybe_unused]] Entity entity,
             [[maybe_unused]] std::string_view what) {
@@ -40,7 +40,7 @@ World::World() = default;
 
 World::~World() {
     assert(locks_ == 0 && !hooks_.is_delaying());
-    ++locks_;  // for good: everything asked for from here on is queued and dropped
+    ++locks_;  // never decremented: operations called from here on are queued, and never applied
     std::vector<Archetype*> archetypes;
     for (std::uint32_t index = 0; index < archetypes_.index_count(); ++index)
         if (Archetype* archetype = archetypes_.at(index)) archetypes.push_back(archetype);
@@ -58,9 +58,9 @@ World::~World() {
                 hooks_.fire(*this, HookKind::remove, *archetype, archetype->column(column), first, count,
                             Removal::world);
             }
-    entities_.clear();  // what destructors of components see: nobody is alive
+    entities_.clear();  // destructors of components find no entity alive
     archetypes_.clear();
-    hooks_.clear();  // while there is a world left for what the functions own
+    hooks_.clear();  // here, as objects that the functions own may use the world in their destructors
 }
 
 ComponentId World::register_component(const ComponentType& type) {
@@ -123,14 +123,14 @@ void World::set_id(Entity entity, ComponentId id, void* value) {
     }
 }
 
-/// What set() of one component, not of a pair, does.
+/// Slow path of set() for one component. Not for pairs.
 void World::set_elsewhere(Entity entity, const KnownComponent& component, void* value) {
     const EntityTable::Place place = entities_.place(entity);
     Column* const column = component.column(place.archetype);
     if (column == nullptr && locks_ == 0 && place.is_somewhere()) {
         mutator_.add(entity, place, component, value);
     } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
-        const Deferral deferral(*this);  // a destructor may be the user's own
+        const Deferral deferral(*this);  // destructors of components may call structural operations
         component.overwrite(column->at(place.row), value);
         wrote(entity, *column, place.row, column->at(place.row));
     } else {
@@ -159,7 +159,7 @@ void World::add(Entity entity, ComponentId id, void* value) {
     }
 }
 
-/// The same of one component, not of a pair.
+/// Removes one component. Not for pairs.
 void World::remove(Entity entity, const KnownComponent& component) {
     const EntityTable::Place place = entities_.place(entity);
     if (locks_ != 0 || !place.is_somewhere()) return remove(entity, {&component.id, 1});
@@ -196,7 +196,7 @@ std::span<const Archetype::Pair> World::pairs_of(Entity source, ComponentId rela
     return archetypes_[place.archetype].pairs(relation);
 }
 
-/// None, and a mistake of the caller's, if one of the two is dead.
+/// The id of the pair. If the source or the target is dead: a bug of the caller, and none.
 ComponentId World::require_pair(Entity source, ComponentId relation, Entity target) {
     if (!require_alive(source, "a pair of", relation) || !require_alive(target, "a pair to", relation))
         return {};
@@ -227,7 +227,7 @@ bool World::require_alive(Entity entity, const char* operation, ComponentId id) 
     return false;
 }
 
-/// One value for each component that is not a tag.
+/// Returns whether each id is valid and each component that is not a tag has a value; else counts a drop.
 bool World::require_values(Entity entity, const char* operation, std::span<const ComponentId> ids,
                            std::span<void* const> values) {
     std::string_view fault = ids.size() == values.size() ? "" : "not one value for each id";
@@ -242,13 +242,13 @@ bool World::require_values(Entity entity, const char* operation, std::span<const
     return false;
 }
 
-/// Whether an operation on the entity is queued or half done, so that others must queue behind it.
+/// Whether an operation on the entity is queued or in progress, so that later ones must be queued behind it.
 bool World::is_busy(Entity entity) const {
     return commands_.has(entity) || (entity && (mutator_.dying() == entity || mutator_.losing() == entity));
 }
 
-/// For entities that lack the value, or have operations queued or half done: a write queues behind a
-/// queued value by going to that one.
+/// Slow path of writable(): the world is deferred, or the entity lacks the value. If a value is queued for
+/// the entity, the result is this value.
 World::Writable World::unusual_writable(Entity entity, const char* operation, ComponentId id,
                                         const Cell& found) {
     if (!require_alive(entity, operation, id)) return {};
@@ -270,7 +270,7 @@ void World::stop(std::string_view operation, std::string_view component, Entity 
     stop_with(operation, component, entity, is_alive(entity) ? "the entity has no such value" : kIsDead);
 }
 
-/// Where structural changes wait, the beginning and the end of a delay wait among them.
+/// While the world is deferred, the beginning and the end of a delay are queued.
 void World::delay_hooks(bool begins) {
     using Kind = CommandQueue::Kind;
     const bool is_at_once = locks_ == 0 || (begins && !hooks_.is_running());
@@ -284,14 +284,14 @@ void World::tell_of_write(const Column& column, const void* value, Entity entity
 }
 
 void World::settle() {
-    ++locks_;                                    // hooks queue behind what is queued already
-    while (!commands_.empty() && locks_ == 1) {  // a hook may keep a Deferral: the rest waits for its end
+    ++locks_;                                    // operations called by hooks are queued behind the others
+    while (!commands_.empty() && locks_ == 1) {  // 2: a hook left a Deferral behind; its end continues
         const CommandQueue::Command command = commands_.pop();
         apply(command);
         commands_.finish(command);
     }
     --locks_;
-    if (commands_.empty()) components_.pairs().release_dead();  // nothing queued names them any more
+    if (commands_.empty()) components_.pairs().release_dead();  // no queued command uses their ids
 }
 
 void World::apply(const CommandQueue::Command& command) {

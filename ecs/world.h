@@ -86,7 +86,7 @@ public:
     /// destroyed before it, each after its own sources.
     void destroy(Entity entity);
 
-    /// Destroys every entity that is alive now.
+    /// Destroys every entity that is alive at the call.
     void clear();
 
     bool is_alive(Entity entity) const { return entities_.is_alive(entity); }
@@ -266,8 +266,7 @@ public:
         return hooks_.connect(kind, id, make_hook_function<void>(std::move(fn)));
     }
 
-    /// fn(World&, Entity) or fn(World&, std::span<const Entity>). The function connected last is called
-    /// first.
+    /// fn(World&, Entity) or fn(World&, std::span<const Entity>). The last connected is called first.
     template <class Fn>
     Hook on_destroy(Fn fn) {
         struct None {};

@@ -17,7 +17,7 @@ void WriteAudit::watch(ComponentId id, Hash hash) {
 }
 
 std::vector<WriteAudit::Missed> WriteAudit::check() {
-    assert(!world_.is_deferring());  // hooks of writes may be waiting
+    assert(!world_.is_deferring());  // calls of change hooks may be queued
     std::vector<Missed> missed;
     if (world_.is_deferring()) return missed;
     for (const ChangeCollector::Change change : told_.changes())
@@ -32,7 +32,7 @@ std::vector<WriteAudit::Missed> WriteAudit::check() {
 }
 
 void WriteAudit::check(const Archetype& archetype, Watched& watched, std::vector<Missed>& missed) {
-    std::vector<const Column*> columns;  // several pairs of one relation count as one value
+    std::vector<const Column*> columns;  // several, if the entities have several pairs of a relation
     for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
         if (archetype.column(column).hook_id() == watched.id) columns.push_back(&archetype.column(column));
     if (columns.empty() || columns[0]->type().is_tag()) return;

@@ -1,5 +1,5 @@
 #pragma once
-// Catches writes that no hook told of: raw pointers kept too long, patches that deny what they did.
+// Finds writes for which no hook was called, by a raw pointer or by a patch that returned false.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,27 +16,27 @@ namespace shoal::ecs {
 template <class T>
 concept Audited = Storable<T> && !std::is_empty_v<T>;
 
-/// The same, and the bytes of the value are all there is to hash.
+/// An Audited type whose bytes can be hashed.
 template <class T>
 concept AuditedBytes = Audited<T> && std::is_trivially_copyable_v<T>;
 
-/// For debug builds and tests: each check() costs as much as reading every watched value. Must not
-/// outlive its world.
+/// For debug builds and tests: each check() reads every watched value. Must not outlive its world.
 class WriteAudit {
 public:
     struct Missed {
         Entity entity;
-        ComponentId component;  // or the relation
-        std::string_view name;  // of the component, while the world lives
+        ComponentId component;  // or relation
+        std::string_view name;  // of the component; valid as long as the world
     };
 
-    /// Of one value, `size` bytes large. Must not depend on where it is.
+    /// Hashes one value of `size` bytes. The result must not depend on the address of the value.
     using Hash = std::uint64_t (*)(const void* value, std::size_t size);
     static std::uint64_t hash_bytes(const void* value, std::size_t size);
 
     explicit WriteAudit(World& world) : world_(world), told_(world) {}
 
-    /// From the next check() on. Values that are not trivially copyable need a hash of their own.
+    /// Watches a component or relation from the next check() on. A type that is not trivially copyable needs
+    /// its own hash function.
     template <Audited T>
     void watch(Hash hash) {
         watch(world_.component<T>(), hash);
@@ -47,13 +47,13 @@ public:
     }
     void watch(ComponentId id, Hash hash);
 
-    /// Values that are not what they were at the last check() although no hook of their component has
-    /// run for their entity since. Requires that no hook runs and no query iterates.
+    /// Returns values that differ from the last check(), although no hook of the component was called for the
+    /// entity since. Requires that nothing is deferred.
     std::vector<Missed> check();
 
 private:
     struct Known {
-        Entity entity;  // null: not known
+        Entity entity;  // null: no hash stored
         std::uint64_t hash = 0;
     };
     struct Watched {
@@ -66,7 +66,7 @@ private:
 
     World& world_;
     ChangeCollector told_;
-    std::vector<Watched> watched_;  // as told_ numbers them
+    std::vector<Watched> watched_;  // by watch index of told_
 };
 
 }  // namespace shoal::ecs
