@@ -24,7 +24,7 @@ public:
     /// The component; for a pair, its relation.
     const KnownComponent& type() const { return *type_; }
 
-    /// The id to which hooks are connected: the pair's relation, else id(). target() is null if not a pair.
+    /// The id to which hooks are connected: a pair's relation, else id(). Only pairs have a target().
     ComponentId hook_id() const { return type_->id; }
     Entity target() const { return target_; }
 
@@ -68,8 +68,7 @@ private:
     Entity target_;
 };
 
-/// For code that iterates a world: queries, and tools that read components by id. Other users do not need
-/// it.
+/// The rows of one archetype. For queries, and for tools that read components by id.
 class Archetype {
 public:
     struct Pair {
@@ -121,11 +120,11 @@ public:
     }
 
     /// Destroys the row's values and moves the last row into the gap. Returns the entity that is now at
-    /// `row`; null if it was the last row.
+    /// `row`; null if the removed row was the last.
     Entity remove(std::uint32_t row);
 
-    /// Moves the row to a new last row of `to`, and closes the gap and returns as remove() does. `entity` is
-    /// the row's entity, passed because the entry in entities() is rarely in the cache. Values of components
+    /// Moves the row to a new last row of `to`; fills the gap, and returns, as remove() does. `entity` is the
+    /// row's entity, passed because the entry in entities() is rarely in the cache. Values of components
     /// that `to` lacks are destroyed. The caller must construct and stamp the values that only `to` has. All
     /// other values are stamped with `tick`, as the row is new to queries that match `to` only.
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
@@ -195,7 +194,7 @@ public:
     /// Null if no archetype has this index.
     Archetype* at(std::uint32_t index) const { return index < slots_.size() ? slots_[index] : nullptr; }
 
-    /// Upper bound of the indices, exclusive.
+    /// All indices are less than this.
     std::uint32_t index_count() const { return static_cast<std::uint32_t>(slots_.size()); }
     std::uint32_t size() const { return size_; }
 

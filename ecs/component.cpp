@@ -76,7 +76,7 @@ ComponentId ComponentTable::add(const ComponentType& type) {
     owner->name = owner->own_name;
     owner->id = {size()};
     types_.push_back(owner);
-    // In a release build an invalid type is corrected: values then do not overlap, or they leak.
+    // Release builds correct an invalid type: a smaller alignment, or no `destroy`, so that values leak.
     ComponentType& kept = *owner;
     kept.align = std::bit_floor(std::max(kept.align, 1u));
     while (kept.size % kept.align != 0) kept.align /= 2;

@@ -54,8 +54,7 @@ struct ComponentType {
     /// Constructs a value in uninitialised memory by moving from `from`. Not for tags.
     void construct(void* to, void* from) const;
 
-    /// Replaces the value at `to` by moving from `from`. Does nothing if the pointers are equal. Not for
-    /// tags.
+    /// Replaces the value at `to` by moving from `from`. Does nothing if they are equal. Not for tags.
     void overwrite(void* to, void* from) const;
 
     bool is_tag() const { return size == 0; }

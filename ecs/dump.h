@@ -1,5 +1,6 @@
 #pragma once
-// Text for a debugger, a log or a failed assert. To print more than ids and names, read the components.
+// Entities and components as text for a debugger, a log or a failed assert. To print more than ids and names,
+// read the components.
 
 #include <string>
 

@@ -99,7 +99,7 @@ public:
     }
     void run_on_destroy(const HookCall& call) { run(on_destroy_, call, true); }
 
-    /// Destroys all functions. After this call connect() does nothing. Requires that no function runs.
+    /// Destroys all functions; a later connect() only destroys its function. Requires that no function runs.
     void clear();
 
     /// Whether a hook runs now.

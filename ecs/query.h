@@ -85,7 +85,8 @@ public:
     /// Whether the block's stamp of any Changed term is later than `tick`.
     bool is_changed(const Match& match, std::uint32_t block, std::uint64_t tick) const;
 
-    /// Stamps the term's column in the block that starts at row `first`. Returns whether it has change hooks.
+    /// Stamps the term's column in the block that starts at row `first`. Returns whether the column's
+    /// component has change hooks.
     bool mark(const Match& match, std::size_t term, std::uint32_t first) const {
         Column* const column = match.columns[term];
         if (column == nullptr) return false;
@@ -257,19 +258,19 @@ public:
         }
     }
 
-    /// Destroys all entities that match; Changed terms only require the component.
+    /// Destroys all entities that match. For Changed<T>, an entity matches if it has T.
     void destroy_all() { core_.destroy_all(); }
 
-    /// Visits only blocks whose stamp for any Changed term is later than `tick`, the world's tick: all rows
-    /// that were added, moved there or written since, and the other rows of these blocks. Pass 0 in the first
-    /// call, then the result of the World::advance_tick() that came just before the previous call.
+    /// Visits only blocks whose stamp for any Changed term is later than `tick`: all rows that were added,
+    /// moved there or written after this tick of the world, and the other rows of these blocks. Pass 0 in the
+    /// first call, then the result of the World::advance_tick() that came just before the previous call.
     template <class Fn>
     void each_since(std::uint64_t tick, Fn&& fn) {
         static_assert(kUses(QueryCore::Use::changed), "needs a Changed term");
         visit(fn, tick);
     }
 
-    /// Number of entities that match; Changed terms only require the component.
+    /// Number of entities that match. For Changed<T>, an entity matches if it has T.
     std::uint32_t count() {
         std::uint32_t entities = 0;
         for (std::size_t m = 0; m < core_.refresh(); ++m) entities += core_.match(m).archetype->size();

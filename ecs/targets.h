@@ -33,7 +33,7 @@ public:
         return *static_cast<const R*>(archetype_->column(pairs_[at].column).at(row_));
     }
 
-    /// The only target, of an exclusive relation; null if there is none.
+    /// The target of an exclusive relation; null if there is none.
     Entity target() const requires(includes(R::relation, exclusive)) {
         return empty() ? Entity{} : pairs_[0].target;
     }
