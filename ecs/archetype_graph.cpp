@@ -28,7 +28,7 @@ Archetype& ArchetypeGraph::of(std::span<const ComponentId> sorted) {
 }
 
 Cell ArchetypeGraph::pair_cell(EntityTable::Place place, ComponentId id) const {
-    if (!place.is_somewhere()) return {};
+    if (!place.has_row()) return {};
     return {(*this)[place.archetype].find(id), place.row};
 }
 

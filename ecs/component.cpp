@@ -84,8 +84,8 @@ ComponentId ComponentTable::add(const ComponentType& type) {
     return owner->id;
 }
 
-KnownComponent& ComponentTable::known_far(const TypeTag& tag) {
-    ComponentId id = find_far(tag).id;
+KnownComponent& ComponentTable::known_slow(const TypeTag& tag) {
+    ComponentId id = find_slow(tag).id;
     if (!id) {
         id = add(ComponentType{tag.name, tag.size, tag.align, tag.move, tag.destroy, tag.relation});
         if (tag.is_shared) named_.push_back({&tag, id});
@@ -93,12 +93,12 @@ KnownComponent& ComponentTable::known_far(const TypeTag& tag) {
     KnownComponent& component = *types_[id.value];
     if (ids_.find(&tag, tag.hash) != AddressMap::kAbsent) return component;
     ids_.insert(&tag, tag.hash, id.value);
-    Near& place = near_[tag.hash % kNear];
+    CacheEntry& place = cache_[tag.hash % kCacheSize];
     if (place.tag == nullptr) place = {&tag, &component};
     return component;
 }
 
-const KnownComponent& ComponentTable::find_far(const TypeTag& tag) const {
+const KnownComponent& ComponentTable::find_slow(const TypeTag& tag) const {
     const ComponentId id{ids_.find(&tag, tag.hash)};
     return (*this)[id ? id : find_by_name(tag)];
 }

@@ -307,20 +307,20 @@ public:
     /// The type's component; registers the type on the first call. A type that another shared library
     /// registered is found by name.
     KnownComponent& known(const TypeTag& tag) {
-        const Near& place = near_[tag.hash % kNear];
-        return place.tag == &tag ? *place.component : known_far(tag);
+        const CacheEntry& place = cache_[tag.hash % kCacheSize];
+        return place.tag == &tag ? *place.component : known_slow(tag);
     }
-    /// The type's component if it is in near_; else null.
-    KnownComponent* find_near(const TypeTag& tag) const {
-        const Near& place = near_[tag.hash % kNear];
+    /// The type's component if it is in cache_; else null.
+    KnownComponent* cached(const TypeTag& tag) const {
+        const CacheEntry& place = cache_[tag.hash % kCacheSize];
         return place.tag == &tag ? place.component : nullptr;
     }
     ComponentId id_of(const TypeTag& tag) { return known(tag).id; }
 
     /// The type's component. If the type is not registered: a component without an id, which no entity has.
     const KnownComponent& find_known(const TypeTag& tag) const {
-        const Near& place = near_[tag.hash % kNear];
-        return place.tag == &tag ? *place.component : find_far(tag);
+        const CacheEntry& place = cache_[tag.hash % kCacheSize];
+        return place.tag == &tag ? *place.component : find_slow(tag);
     }
     ComponentId find(const TypeTag& tag) const { return find_known(tag).id; }
 
@@ -343,7 +343,7 @@ public:
 
     /// Whether an entity can have the id now: a component that is not a relation, or a pair with a living
     /// target.
-    bool can_be_had(ComponentId id) const {
+    bool is_addable(ComponentId id) const {
         if (id.is_pair()) return pairs_.is_current(id);
         return id.value < types_.size() && !types_[id.value]->is_relation();
     }
@@ -354,10 +354,10 @@ public:
     const PairTable& pairs() const { return pairs_; }
 
 private:
-    static constexpr std::uint32_t kNear = 128;
+    static constexpr std::uint32_t kCacheSize = 128;
 
     struct Kept;
-    struct Near {
+    struct CacheEntry {
         const TypeTag* tag = nullptr;
         KnownComponent* component = nullptr;
     };
@@ -366,12 +366,13 @@ private:
         ComponentId id;
     };
 
-    KnownComponent& known_far(const TypeTag& tag);
-    const KnownComponent& find_far(const TypeTag& tag) const;
+    KnownComponent& known_slow(const TypeTag& tag);
+    const KnownComponent& find_slow(const TypeTag& tag) const;
     ComponentId find_by_name(const TypeTag& tag) const;
 
-    Near near_[kNear];  // cache, by hash modulo kNear, a constant per type; a type never displaces another
-    AddressMap ids_;    // from the address of a TypeTag to the id, for all registered types
+    CacheEntry cache_[kCacheSize];  // cache, by hash modulo kCacheSize, a constant per type; a type never
+                                    // displaces another
+    AddressMap ids_;                // from the address of a TypeTag to the id, for all registered types
     std::vector<KnownComponent*> types_;  // by id; each is a Kept
     std::vector<Named> named_;            // types that other shared libraries find by name
     KnownComponent unknown_;

@@ -6,7 +6,7 @@ Entity EntityTable::take_free() {
     const std::uint32_t index = first_free_;
     Slot& slot = slots_[index];
     first_free_ = slot.place.row;
-    slot.place = {kNowhere, 0};
+    slot.place = {kNoArchetype, 0};
     return Entity{index, slot.generation};
 }
 

@@ -30,14 +30,14 @@ public:
         std::uint32_t row;
 
         /// False if the entity is dead or in no archetype yet.
-        bool is_somewhere() const { return archetype < kNowhere; }
+        bool has_row() const { return archetype < kNoArchetype; }
     };
 
     /// Creates an entity that is alive but in no archetype yet. Uses the index that was freed last, if any.
     Entity take() {
         ++alive_;
         if (first_free_ != kNoIndex) return take_free();
-        slots_.push_back({{kNowhere, 0}, 1});
+        slots_.push_back({{kNoArchetype, 0}, 1});
         return Entity{count_++, 1};
     }
 
@@ -65,7 +65,7 @@ public:
         return slot.generation == entity.generation && slot.place.archetype != kFree;
     }
 
-    /// The place of the entity; its is_somewhere() is false if the entity is dead or in no archetype yet.
+    /// The place of the entity; its has_row() is false if the entity is dead or in no archetype yet.
     Place place(Entity entity) const {
         if (entity.index >= count_) return {kFree, 0};
         const Slot& slot = slots_[entity.index];
@@ -76,7 +76,7 @@ public:
     const Place* find(Entity entity) const {
         if (entity.index >= count_) return nullptr;
         const Slot& slot = slots_[entity.index];
-        if (slot.generation != entity.generation || slot.place.archetype >= kNowhere) return nullptr;
+        if (slot.generation != entity.generation || slot.place.archetype >= kNoArchetype) return nullptr;
         return &slot.place;
     }
 
@@ -103,8 +103,8 @@ public:
     Entity at(std::uint32_t index) const;
 
 private:
-    static constexpr std::uint32_t kNowhere = 0xFFFF'FFFE;  // alive, in no archetype yet
-    static constexpr std::uint32_t kFree = 0xFFFF'FFFF;     // not alive; `row` is the next free index
+    static constexpr std::uint32_t kNoArchetype = 0xFFFF'FFFE;  // alive, in no archetype yet
+    static constexpr std::uint32_t kFree = 0xFFFF'FFFF;         // not alive; `row` is the next free index
     static constexpr std::uint32_t kNoIndex = 0xFFFF'FFFF;
 
     struct Slot {

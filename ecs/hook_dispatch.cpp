@@ -17,21 +17,21 @@ void HookDispatch::fire_changed(const HookCall& call) {
 /// Queues an event: if a hook caused it, until the outermost operation ends; else until the last delay ends.
 void HookDispatch::queue(HookKind kind, const HookCall& call) {
     using Kind = CommandQueue::Kind;
-    CommandQueue& queue = is_running() ? commands_ : waiting_;
+    CommandQueue& queue = is_running() ? commands_ : delayed_;
     queue.push_entities(kind == HookKind::add ? Kind::added : Kind::changed, call.entities,
                         call.column->id());
 }
 
-void HookDispatch::tell_waiting(World& world) {
-    if (waiting_.empty()) return;
+void HookDispatch::report_delayed(World& world) {
+    if (delayed_.empty()) return;
     hold(false);
     {
         const World::Deferral deferral(world);
-        while (!waiting_.empty() && !is_held()) {  // a delay may begin meanwhile
-            const CommandQueue::Command told = waiting_.pop();
-            const bool is_add = told.kind == CommandQueue::Kind::added;
-            tell(world, is_add ? HookKind::add : HookKind::change, told.entities, told.components[0]);
-            waiting_.finish(told);
+        while (!delayed_.empty() && !is_held()) {  // a delay may begin meanwhile
+            const CommandQueue::Command command = delayed_.pop();
+            const bool is_add = command.kind == CommandQueue::Kind::added;
+            report(world, is_add ? HookKind::add : HookKind::change, command.entities, command.components[0]);
+            delayed_.finish(command);
         }
     }
     hold(is_delaying());
@@ -40,10 +40,10 @@ void HookDispatch::tell_waiting(World& world) {
 void HookDispatch::delay(World& world, bool begins) {
     begins ? ++delays_ : --delays_;
     hold(is_delaying());
-    if (!is_delaying()) tell_waiting(world);
+    if (!is_delaying()) report_delayed(world);
 }
 
-void HookDispatch::tell(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id) {
+void HookDispatch::report(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id) {
     Cell run;
     std::size_t first = 0, end = 0;  // positions of the run in `entities`
     const auto fire_run = [&] {

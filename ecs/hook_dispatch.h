@@ -23,7 +23,7 @@ public:
           entities_(entities),
           archetypes_(archetypes),
           commands_(commands),
-          waiting_(components) {}
+          delayed_(components) {}
 
     /// Calls the hooks of one kind, if there are any, for `count` rows of one block from row `first`. Add
     /// hooks: after the rows got the component. Remove hooks: before they lose it.
@@ -50,14 +50,14 @@ public:
 
     /// Reports an earlier event to the hooks, for those of the entities that still have the component. One
     /// call for each run of consecutive rows.
-    void tell(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id);
+    void report(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id);
 
     /// Begins or ends a delay. Add and change events are queued until as many delays have ended as begun.
     void delay(World& world, bool begins);
     bool is_delaying() const { return delays_ != 0; }
 
     /// Reports all events that were queued because of a delay.
-    void tell_waiting(World& world);
+    void report_delayed(World& world);
 
 private:
     void queue(HookKind kind, const HookCall& call);
@@ -65,7 +65,7 @@ private:
     const EntityTable& entities_;
     const ArchetypeGraph& archetypes_;
     CommandQueue& commands_;
-    CommandQueue waiting_;  // events to report when the last delay ends: added and changed only
+    CommandQueue delayed_;  // events to report when the last delay ends: added and changed only
     std::uint32_t delays_ = 0;
 };
 

@@ -138,7 +138,7 @@ void Mutator::set(Entity entity, std::span<const ComponentId> all_ids, std::span
 void Mutator::fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids) {
     for (const Column& column : archetype.columns()) {
         if (!contains(ids, column.id()) || !column.type().has_hook(HookKind::remove)) continue;
-        hooks_.tell_waiting(world_);
+        hooks_.report_delayed(world_);
         removing_ = {archetype.entities()[row], ids};
         hooks_.fire(world_, HookKind::remove, archetype, column, row, 1);
         removing_ = {};
@@ -156,7 +156,7 @@ void Mutator::remove(Entity entity, std::uint32_t row, Archetype& from, const Co
     const ComponentId id = column.id();
     const World::Deferral deferral(world_);
     if (column.type().has_hook(HookKind::remove)) {
-        hooks_.tell_waiting(world_);
+        hooks_.report_delayed(world_);
         removing_ = {entity, {&id, 1}};
         hooks_.run_hooks(HookKind::remove,
                          {world_, {&entity, 1}, column.at(row), &column, Removal::component});
@@ -177,7 +177,7 @@ void Mutator::remove(Entity entity, std::span<const ComponentId> ids) {
 }
 
 /// Calls on_destroy hooks, removes the pairs with this target, then calls the remove hooks.
-void Mutator::tell_of_destruction(Entity entity) {
+void Mutator::report_destruction(Entity entity) {
     if (hooks_.has_on_destroy())
         hooks_.run_on_destroy({world_, {&entity, 1}, nullptr, nullptr, Removal::entity});
     if (components_.pairs().is_target(entity))
@@ -192,15 +192,15 @@ void Mutator::tell_of_destruction(Entity entity) {
 
 inline void Mutator::destroy_one(Entity entity, EntityTable::Place place, bool is_target) {
     Archetype& archetype = archetypes_[place.archetype];
-    bool is_heard = is_target || hooks_.has_on_destroy();
-    for (const Column& column : archetype.columns()) is_heard |= column.type().has_hook(HookKind::remove);
+    bool has_hooks = is_target || hooks_.has_on_destroy();
+    for (const Column& column : archetype.columns()) has_hooks |= column.type().has_hook(HookKind::remove);
     std::vector<ComponentId> ended;  // pairs with this target
-    if (is_heard) hooks_.tell_waiting(world_);
+    if (has_hooks) hooks_.report_delayed(world_);
     dying_ = entity;
-    if (is_heard) {
-        tell_of_destruction(entity);
+    if (has_hooks) {
+        report_destruction(entity);
         place = entities_.place(entity);  // a source that lost its pair may have moved this row
-        ended = components_.pairs().bury(entity);
+        ended = components_.pairs().mark_dead(entity);
     }
     entities_.release(entity);  // before the values: their destructors may spawn, with the same index
     if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
@@ -218,7 +218,7 @@ void Mutator::destroy_all(std::span<const Entity> entities) {
     const World::Deferral deferral(world_);
     for (const Entity entity : entities) {
         const EntityTable::Place place = entities_.place(entity);
-        if (place.is_somewhere()) destroy(entity, place);
+        if (place.has_row()) destroy(entity, place);
     }
 }
 

@@ -70,7 +70,7 @@ private:
     void keep_possible(Possible& given);
     std::span<const ComponentId> replaced_by(std::span<const ComponentId> ids, const Archetype& from);
     void fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids);
-    void tell_of_destruction(Entity entity);
+    void report_destruction(Entity entity);
     void destroy_one(Entity entity, EntityTable::Place place, bool is_target);
     std::vector<Entity> cascade(Entity root);
     std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to);

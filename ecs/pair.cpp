@@ -37,7 +37,7 @@ std::vector<ComponentId> PairTable::of_target(Entity target) const {
     return ids;
 }
 
-std::vector<ComponentId> PairTable::bury(Entity target) {
+std::vector<ComponentId> PairTable::mark_dead(Entity target) {
     std::vector<ComponentId> ids = of_target(target);
     std::uint32_t slot = first_of(target);
     if (slot == kNone) return ids;

@@ -51,9 +51,9 @@ public:
     /// Ids of all pairs with this target, the newest first.
     std::vector<ComponentId> of_target(Entity target) const;
 
-    /// Marks the pairs with this target as dead: their ids are not current any more. Another entity with the
-    /// same index then gets pairs of its own.
-    std::vector<ComponentId> bury(Entity target);
+    /// Marks the pairs with this target as dead, and returns their ids, which are not current any more.
+    /// Another entity with the same index then gets pairs of its own.
+    std::vector<ComponentId> mark_dead(Entity target);
 
     /// Frees the slots of dead pairs, to be used again under another generation.
     void release_dead();

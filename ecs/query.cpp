@@ -95,7 +95,7 @@ void QueryCore::destroy_all() {
     world_.destroy_all(doomed);
 }
 
-bool QueryCore::is_heard(const Match& match) const {
+bool QueryCore::has_change_hooks(const Match& match) const {
     return std::any_of(writes_.begin(), writes_.end(), [&](std::uint32_t term) {
         const Column* const column = match.columns[term];
         return column != nullptr && column->type().has_hook(HookKind::change);
@@ -109,13 +109,13 @@ void QueryCore::mark_all(const Match& match) {
         for (std::uint32_t first = 0; column != nullptr && first < rows; first += kBlockRows)
             column->wrote(first, world_.tick_);
     }
-    if (!is_heard(match)) return;
+    if (!has_change_hooks(match)) return;
     for (std::uint32_t first = 0; first < rows; first += kBlockRows)
-        tell_block(match, first, std::min(rows - first, kBlockRows), nullptr);
+        report_block(match, first, std::min(rows - first, kBlockRows), nullptr);
 }
 
-void QueryCore::tell_block(const Match& match, std::uint32_t first, std::uint32_t count,
-                           const WrittenRows* written) {
+void QueryCore::report_block(const Match& match, std::uint32_t first, std::uint32_t count,
+                             const WrittenRows* written) {
     const auto entities = match.archetype->entities().subspan(first, count);
     for (const std::uint32_t term : writes_) {
         const Column* const column = match.columns[term];

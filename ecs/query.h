@@ -94,14 +94,15 @@ public:
         return column->type().has_hook(HookKind::change);
     }
     /// Whether any component that the query writes has change hooks.
-    bool is_heard(const Match& match) const;
+    bool has_change_hooks(const Match& match) const;
     /// Stamps all blocks and calls the change hooks; for a query without write_some terms.
     void mark_all(const Match& match);
     static bool any(const WrittenRows& rows);
 
     /// Calls the change hooks for the rows of a block that were written, component by component. `written`
     /// has one entry per term; it is used only for write_some terms.
-    void tell_block(const Match& match, std::uint32_t first, std::uint32_t count, const WrittenRows* written);
+    void report_block(const Match& match, std::uint32_t first, std::uint32_t count,
+                      const WrittenRows* written);
 
 private:
     void match_new();
@@ -324,7 +325,7 @@ private:
         std::size_t term = 0;
         bool is_hooked = false;
         ((is_hooked |= mark<detail::Fetch<Terms>::kUse>(match, term, first, written[term]), ++term), ...);
-        if (is_hooked) core_.tell_block(match, first, count, written);
+        if (is_hooked) core_.report_block(match, first, count, written);
     }
 
     template <QueryCore::Use use>
@@ -354,7 +355,7 @@ private:
         std::uint32_t step = kBlockRows;
         if constexpr (!kUses(QueryCore::Use::changed) && !kUses(QueryCore::Use::write_some)) {
             // One loop over all rows is 20 % faster than a loop per block if values are a few bytes.
-            if (rows > kBlockRows && !core_.is_heard(match)) step = rows;
+            if (rows > kBlockRows && !core_.has_change_hooks(match)) step = rows;
         }
         for (std::uint32_t first = 0; first < rows; first += step) {
             if constexpr (kUses(QueryCore::Use::changed))

@@ -90,7 +90,7 @@ Entity World::spawn(std::span<const ComponentId> ids, std::span<void* const> val
 
 void World::destroy(Entity entity) {
     const EntityTable::Place place = entities_.place(entity);
-    if (locks_ == 0 && place.is_somewhere()) {
+    if (locks_ == 0 && place.has_row()) {
         mutator_.destroy(entity, place);
     } else if (is_alive(entity)) {
         commands_.push(CommandQueue::Kind::destroy, entity, {}, {});
@@ -119,15 +119,15 @@ void World::set_id(Entity entity, ComponentId id, void* value) {
     if (id.is_pair() || !is_alive(entity)) {
         set(entity, {&id, 1}, {&value, 1});
     } else if (require_values(entity, "set", {&id, 1}, {&value, 1})) {
-        set_elsewhere(entity, components_[id], value);
+        set_slow(entity, components_[id], value);
     }
 }
 
 /// Slow path of set() for one component. Not for pairs.
-void World::set_elsewhere(Entity entity, const KnownComponent& component, void* value) {
+void World::set_slow(Entity entity, const KnownComponent& component, void* value) {
     const EntityTable::Place place = entities_.place(entity);
     Column* const column = component.column(place.archetype);
-    if (column == nullptr && locks_ == 0 && place.is_somewhere()) {
+    if (column == nullptr && locks_ == 0 && place.has_row()) {
         mutator_.add(entity, place, component, value);
     } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
         const Deferral deferral(*this);  // destructors of components may call structural operations
@@ -162,7 +162,7 @@ void World::add(Entity entity, ComponentId id, void* value) {
 /// Removes one component. Not for pairs.
 void World::remove(Entity entity, const KnownComponent& component) {
     const EntityTable::Place place = entities_.place(entity);
-    if (locks_ != 0 || !place.is_somewhere()) return remove(entity, {&component.id, 1});
+    if (locks_ != 0 || !place.has_row()) return remove(entity, {&component.id, 1});
     if (const Column* column = component.column(place.archetype))
         mutator_.remove(entity, place.row, archetypes_[place.archetype], *column);
 }
@@ -192,7 +192,7 @@ Sources World::sources_of(ComponentId pair) {
 
 std::span<const Archetype::Pair> World::pairs_of(Entity source, ComponentId relation) const {
     const EntityTable::Place place = entities_.place(source);
-    if (!place.is_somewhere()) return {};
+    if (!place.has_row()) return {};
     return archetypes_[place.archetype].pairs(relation);
 }
 
@@ -216,7 +216,7 @@ Entity World::need_singleton(ComponentId id) {
 
 std::span<const ComponentId> World::components_of(Entity entity) const {
     const EntityTable::Place place = entities_.place(entity);
-    if (!place.is_somewhere()) return {};
+    if (!place.has_row()) return {};
     return archetypes_[place.archetype].components();
 }
 
@@ -234,7 +234,7 @@ bool World::require_values(Entity entity, const char* operation, std::span<const
     std::size_t i = 0;
     for (; fault.empty() && i < ids.size(); ++i) {
         const bool has_value = values[i] != nullptr || components_[ids[i]].is_tag();
-        fault = !components_.can_be_had(ids[i]) ? "no entity can have this id" : has_value ? "" : "no value";
+        fault = !components_.is_addable(ids[i]) ? "no entity can have this id" : has_value ? "" : "no value";
     }
     if (fault.empty()) return true;
     misuse(operation, *this, i == 0 ? ComponentId{} : ids[i - 1], entity, fault);
@@ -249,10 +249,10 @@ bool World::is_busy(Entity entity) const {
 
 /// Slow path of writable(): the world is deferred, or the entity lacks the value. If a value is queued for
 /// the entity, the result is this value.
-World::Writable World::unusual_writable(Entity entity, const char* operation, ComponentId id,
-                                        const Cell& found) {
+World::Writable World::writable_slow(Entity entity, const char* operation, ComponentId id,
+                                     const Cell& found) {
     if (!require_alive(entity, operation, id)) return {};
-    if (!components_.can_be_had(id) || components_[id].is_tag()) return {};
+    if (!components_.is_addable(id) || components_[id].is_tag()) return {};
     if (may_write_at_once(entity)) return found ? Writable{found.at(), found.column, found.row} : Writable{};
 
     const bool is_going = mutator_.losing() == entity && contains(mutator_.lost(), id);
@@ -278,12 +278,12 @@ void World::delay_hooks(bool begins) {
     commands_.push_entities(begins ? Kind::delay_begins : Kind::delay_ends, {}, {});
 }
 
-void World::tell_of_write(const Column& column, const void* value, Entity entity) {
+void World::report_write(const Column& column, const void* value, Entity entity) {
     const Deferral deferral(*this);
     hooks_.fire_changed_here({*this, {&entity, 1}, value, &column, Removal::component});
 }
 
-void World::settle() {
+void World::flush_commands() {
     ++locks_;                                    // operations called by hooks are queued behind the others
     while (!commands_.empty() && locks_ == 1) {  // 2: a hook left a Deferral behind; its end continues
         const CommandQueue::Command command = commands_.pop();
@@ -297,7 +297,7 @@ void World::settle() {
 void World::apply(const CommandQueue::Command& command) {
     using Kind = CommandQueue::Kind;
     if (command.kind == Kind::changed)
-        return hooks_.tell(*this, HookKind::change, command.entities, command.components[0]);
+        return hooks_.report(*this, HookKind::change, command.entities, command.components[0]);
     if (command.kind == Kind::delay_begins || command.kind == Kind::delay_ends)
         return hooks_.delay(*this, command.kind == Kind::delay_begins);
     if (command.kind == Kind::destroy_all) return mutator_.destroy_all(command.entities);

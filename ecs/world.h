@@ -26,7 +26,7 @@ template <class T>
 class WorldMut;
 class Sources;
 template <Relation R>
-class HeldTargets;
+class TargetRange;
 
 /// Not thread-safe. Handles, ids and hooks are valid only in the world that returned them.
 ///
@@ -175,7 +175,7 @@ public:
     /// Ranges of all targets of a source, and of all sources that have a pair. Structural changes are queued
     /// while the range lives.
     template <Relation R>
-    HeldTargets<R> targets(Entity source);
+    TargetRange<R> targets(Entity source);
     template <Key K>
     Sources sources(K pair);
 
@@ -292,7 +292,7 @@ public:
                 return;
             }
             world_.locks_ = 0;
-            if (world_.must_settle()) world_.settle();
+            if (world_.must_flush()) world_.flush_commands();
         }
         Deferral(const Deferral&) = delete;
         Deferral& operator=(const Deferral&) = delete;
@@ -368,14 +368,14 @@ private:
     Writable writable(Entity entity, ComponentId id) {
         const Cell found = cell(entity, id);
         if (found && found.column->has_values() && locks_ == 0) return {found.at(), found.column, found.row};
-        return unusual_writable(entity, "patch", id, found);
+        return writable_slow(entity, "patch", id, found);
     }
     template <Value T>
     Writable writable(Entity entity, const char* operation) {
         const KnownComponent& component = components_.known(type_tag<T>);
         const Cell found = cell(entity, component);
         if (found && locks_ == 0) return {&found.template value<T>(), found.column, found.row};
-        return unusual_writable(entity, operation, component.id, found);
+        return writable_slow(entity, operation, component.id, found);
     }
     template <class Fn>
     bool patch(Entity entity, const Writable& found, Fn&& fn);
@@ -413,20 +413,20 @@ private:
     bool is_busy(Entity entity) const;
     void remove(Entity entity, const KnownComponent& component);
     void set_id(Entity entity, ComponentId id, void* value);
-    void set_elsewhere(Entity entity, const TypeTag& tag, void* value) {
-        set_elsewhere(entity, components_.known(tag), value);
+    void set_slow(Entity entity, const TypeTag& tag, void* value) {
+        set_slow(entity, components_.known(tag), value);
     }
-    void set_elsewhere(Entity entity, const KnownComponent& component, void* value);
-    Writable unusual_writable(Entity entity, const char* operation, ComponentId id, const Cell& found);
+    void set_slow(Entity entity, const KnownComponent& component, void* value);
+    Writable writable_slow(Entity entity, const char* operation, ComponentId id, const Cell& found);
     [[noreturn]] void stop(std::string_view operation, std::string_view component, Entity entity) const;
 
     template <class... Ts>
     Archetype& archetype_of();
-    void tell_of_write(const Column& column, const void* value, Entity entity);
+    void report_write(const Column& column, const void* value, Entity entity);
     void destroy_all(std::span<const Entity> entities);
     void delay_hooks(bool begins);
-    bool must_settle() const { return !commands_.empty() || components_.pairs().has_dead(); }
-    void settle();
+    bool must_flush() const { return !commands_.empty() || components_.pairs().has_dead(); }
+    void flush_commands();
     void apply(const CommandQueue::Command& command);
 
     EntityTable entities_;

@@ -17,11 +17,11 @@ namespace shoal::ecs {
 
 /// Result of World::targets().
 template <Relation R>
-class [[nodiscard]] HeldTargets : public Targets<R> {
+class [[nodiscard]] TargetRange : public Targets<R> {
 private:
     friend class World;
 
-    HeldTargets(World& world, Targets<R> targets) : Targets<R>(targets), deferral_(world) {}
+    TargetRange(World& world, Targets<R> targets) : Targets<R>(targets), deferral_(world) {}
 
     World::Deferral deferral_;
 };
@@ -222,7 +222,7 @@ std::vector<Entity> World::spawn_n(std::uint32_t count, Fn fn) {
 }
 
 template <Relation R>
-HeldTargets<R> World::targets(Entity source) {
+TargetRange<R> World::targets(Entity source) {
     const auto pairs = pairs_of(source, component<R>());
     if (pairs.empty()) return {*this, {}};
     const EntityTable::Place place = *entities_.find(source);
@@ -249,17 +249,17 @@ void World::set(Entity entity, Ts&&... values) {
 template <class T>
 void World::set_one(Entity entity, T&& value) {
     if constexpr (Value<T> && std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
-        const KnownComponent* const component = components_.find_near(type_tag<T>);
+        const KnownComponent* const component = components_.cached(type_tag<T>);
         const Cell found = component != nullptr ? cell(entity, *component) : Cell{};
         if (found && locks_ == 0) {
             T& place = found.template value<T>();
             place = std::move(value);
             found.column->wrote(found.row, tick_);
-            if (found.column->type().has_hook(HookKind::change)) tell_of_write(*found.column, &place, entity);
+            if (found.column->type().has_hook(HookKind::change)) report_write(*found.column, &place, entity);
             return;
         }
     }
-    set_elsewhere(entity, type_tag<T>, &value);
+    set_slow(entity, type_tag<T>, &value);
 }
 
 template <Key K>

@@ -1,5 +1,5 @@
-// The snippets of net/README.md, which tests/snippets.sh takes from the page, give the results that the page states.
-// tests/vendor.sh builds and runs its two programs.
+// The snippets of net/README.md, which tests/snippets.sh takes from the page, give the results that the page
+// states. tests/vendor.sh builds and runs its two programs.
 
 #include <gtest/gtest.h>
 
