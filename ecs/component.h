@@ -41,7 +41,7 @@ constexpr bool includes(RelationTraits all, RelationTraits some) {
 
 /// How a world stores a component. World::register_component() makes a component of it without a C++ type.
 struct ComponentType {
-    std::string_view name;    // for people and for a replication schema; need not be unique; copied
+    std::string_view name;    // for people: dumps, messages, WriteAudit; need not be unique; copied
     std::uint32_t size = 0;   // bytes; 0: a tag, which has no values
     std::uint32_t align = 1;  // bytes; a power of two that divides the size
     /// Constructs a value at `to` from the value at `from`, which is destroyed later. Null: memcpy.

@@ -15,7 +15,7 @@ class Archetype;
 /// registration. A pair's id is invalid once its target is dead.
 struct ComponentId {
     std::uint32_t value = 0xFFFF'FFFF;  // default: none
-    std::uint32_t generation = 0;       // 0 for components; the value of a pair is used again
+    std::uint32_t generation = 0;  // 0: a component; of a pair: tells it from dead pairs of the same value
 
     bool is_pair() const { return generation != 0; }
     explicit operator bool() const { return value != 0xFFFF'FFFF; }

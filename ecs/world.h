@@ -76,8 +76,9 @@ public:
     template <CopyableComponent... Ts>
     std::vector<Entity> spawn_n(std::uint32_t count, const Ts&... values);
 
-    /// Calls fn(std::uint32_t index, Ts&...) for each entity, to fill in default values (T{}). `fn` may read
-    /// the world, but must not write to it: the rows so far are in the world, their add hooks not yet called.
+    /// Creates `count` entities. For each, calls fn(std::uint32_t index, Ts&...) with default values (T{}),
+    /// which `fn` may change; then the entity is created with them. `fn` must not write to the world. It may
+    /// read it, but the add hooks of the entities before this one have not been called.
     template <Component... Ts, std::invocable<std::uint32_t, Ts&...> Fn>
     std::vector<Entity> spawn_n(std::uint32_t count, Fn fn);
 

@@ -63,10 +63,10 @@ public:
     /// Disconnects all peers and refuses new ones. Keep flushing until is_idle(), about a third of a second,
     /// so that disconnect packets are repeated.
     void shut_down(std::string_view text, Time now);
-    /// The number of connected peers. Takes time in proportion to all places.
+    /// The number of connected peers. The time grows with the highest peer index used so far.
     std::uint32_t peer_count() const;
-    /// Returns true if nothing is left to send: no peer, no disconnect packets, and, unless the host was shut
-    /// down, no pending handshake. Takes time in proportion to all places.
+    /// Returns true if nothing is left to send: there is no peer, every disconnect packet was sent, and no
+    /// handshake is pending; pending ones do not count after shut_down(). Takes as long as peer_count().
     bool is_idle() const;
 
 private:

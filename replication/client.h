@@ -57,8 +57,8 @@ public:
     net::SendResult send_message(net::Delivery how, std::span<const std::byte> message);
 
     bool is_connected() const { return endpoint_.is_connected(endpoint_.server()); }
-    /// Why the last connection ended or could not be made; empty before, and after connect(). The text may
-    /// contain bytes from the server.
+    /// Why the last connection ended or could not be made. Empty until then; connect() empties it again. The
+    /// text may contain bytes from the server.
     const std::string& failure() const { return failure_; }
 
     const Receiver& receiver() const { return receiver_; }

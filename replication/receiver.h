@@ -45,7 +45,7 @@ public:
         std::uint64_t refused_packets = 0;  // a baseline was missing, or a limit was reached
         std::uint64_t malformed_packets = 0;
         std::uint64_t suppressed = 0;  // replicas that the game destroyed; counted at their next record
-        std::uint64_t rebases = 0;     // entity slots for which a full record was requested
+        std::uint64_t rebases = 0;     // how often a slot was added to rebases()
     };
 
     /// World and schema must outlive the receiver. A schema with an error stops the program. The destructor
@@ -63,7 +63,9 @@ public:
     /// translated to this world's entities. Call it outside of hooks and queries.
     void apply();
 
-    /// As of the last apply(); nothing if some state is missing, or is newer than the completion marker.
+    /// The ticks at which the replicas equal the sender's entities (see Complete), as of the last apply().
+    /// Nothing if a packet that the completion marker needs is missing, or if state of a newer tick than the
+    /// marker's has arrived.
     std::optional<Complete> complete() const { return complete_; }
 
     /// Tick of the newest payload accepted; nothing before the first.

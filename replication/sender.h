@@ -83,7 +83,7 @@ private:
         Tick opened = 0;                // records of earlier ticks do not count
         Tick acked = 0;                 // newest version acknowledged; opened - 1: none
         Tick sent = 0;                  // newest version sent; opened - 1: none
-        std::uint32_t sent_number = 0;  // low bits of the number of the packet with that version
+        std::uint32_t sent_number = 0;  // low 32 bits of the number of the packet with the newest record
     };
     static_assert(sizeof(Slot) + sizeof(std::uint32_t) <= 24, "memory per peer and visible entity");
 
@@ -165,7 +165,8 @@ private:
 
     BitWriter memo_bits_;
     std::vector<MemoEntry> memo_;
-    std::vector<std::uint32_t> memo_of_;  // by shadow index: first entry in memo_
+    std::vector<std::uint32_t>
+        memo_of_;  // by shadow index: its first entry in memo_; stale if that entry is of another entity
 
     std::vector<Candidate> candidates_;   // oldest first
     std::vector<std::uint32_t> by_slot_;  // indices of candidates_, sorted by slot

@@ -19,7 +19,8 @@ struct KeyLife {
 /// Both directions of one connection. Sealed: ChaCha20-Poly1305; each direction has its own key and updates
 /// it independently; bit 2 of a packet's first byte, the key phase, says which of two consecutive keys sealed
 /// it. Insecure: SipHash over unencrypted packets; keys are never updated. A packet is a header, which is not
-/// encrypted, a body, and room for the tag. No number may be used twice.
+/// encrypted, a body, and room for the tag. Never seal two packets with the same
+/// number: it is the nonce.
 class PacketCipher {
 public:
     /// Source: RFC 9001, section 6.6.
@@ -45,8 +46,9 @@ public:
 
     /// Forgets the former key when its linger time is over. This is no key update.
     void update(Time now);
-    /// Forget keys permanently: no packet can be opened, or sealed, any more.
+    /// Forgets the keys for receiving: no packet can be opened any more.
     void forget_receive_keys();
+    /// Forgets the key for sending: no packet may be sealed any more.
     void forget_send_key() { send_.reset(); }
     /// For tests: adds to the count of forgeries under the present key.
     void add_forgeries(std::uint64_t count) { forgeries_ += count; }

@@ -139,9 +139,9 @@ std::optional<std::span<const std::byte>> Inbox::take_ready(std::span<std::byte,
     return std::nullopt;
 }
 
-/// Delivers a message that need not wait, or keeps it if it is a piece that another piece follows. No correct
-/// sender sends a piece whose next piece was delivered already, or more than kMaxReliableBytes; if a peer
-/// does, the message ends with this piece.
+/// Delivers a message that need not wait, or keeps it if it is a piece that another piece follows. A correct
+/// sender sends no piece after its successor was delivered, and no message longer than kMaxReliableBytes; if
+/// a peer does, the pieces so far are delivered as the whole message.
 Inbox::Arrival Inbox::deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
     if (slots_.empty() && id == base_ && !goes_on) {
         base_ += 1;
