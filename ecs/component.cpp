@@ -76,7 +76,8 @@ ComponentId ComponentTable::add(const ComponentType& type) {
     owner->name = owner->own_name;
     owner->id = {size()};
     types_.push_back(owner);
-    // Release builds correct an invalid type: a smaller alignment, or no `destroy`, so that values leak.
+    // Without asserts an invalid type is made harmless. Its alignment is lowered to a power of two that
+    // divides the size. Without a `move`, its `destroy` is not called, and values may leak.
     ComponentType& kept = *owner;
     kept.align = std::bit_floor(std::max(kept.align, 1u));
     while (kept.size % kept.align != 0) kept.align /= 2;

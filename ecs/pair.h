@@ -29,7 +29,8 @@ public:
         ComponentId relation;
         Entity target;
         std::uint32_t generation;
-        std::uint32_t next;                  // slot: next pair of the target, or next free slot; or kDead
+        std::uint32_t
+            next;  // slot of the target's next pair, or of the next free slot; kDead: the target died
         std::vector<Archetype*> archetypes;  // those whose entities have the pair
     };
 

@@ -172,7 +172,8 @@ std::uint32_t World::append_row(Entity entity, Archetype& archetype, Ts&&... val
     return row;
 }
 
-/// Calls make(index, place) for each entity, which must call place() with the values of the entity.
+/// For each entity, calls make(index, place). `make` must call place(values...) once, with the entity's
+/// values.
 template <class... Ts, class Make>
 std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
     std::vector<Entity> entities;

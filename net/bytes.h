@@ -12,7 +12,8 @@
 
 namespace shoal::net {
 
-// Unaligned numbers. The loops are for big-endian processors; compilers do not optimise them.
+// Little-endian numbers at any address. Not the loops on every processor: g++ -O2 does not make one load or
+// store of them.
 template <class Word>
 Word load(const std::byte* bytes) {
     Word word = 0;

@@ -37,8 +37,8 @@ struct HostConfig {
                                          // /48; no limit for this machine. Homes, schools and mobile networks
                                          // share addresses.
     std::uint32_t max_pending_per_ip = 32;      // >= 1; accepted, not confirmed; the next replaces the oldest
-    std::uint32_t max_handshakes_per_s = 1000;  // 0.2 ms of CPU each; per machine at most max_pending_per_ip
-                                                // in 0.8 s, on average
+    std::uint32_t max_handshakes_per_s = 1000;  // each takes 0.2 ms of CPU; one IPv4 address or IPv6 /64 gets
+                                                // at most max_pending_per_ip in 0.8 s, on average
     std::uint32_t max_resets_per_s = 2000;      // sent for packets of unknown connections
     std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Bytes that flush() sends to all peers together,
                                              // without IP and UDP headers; acks and pings may exceed it
@@ -92,7 +92,7 @@ private:
     Entropy entropy_;
     Gate gate_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: no connection, or a pending one
-    std::size_t first_flushed_ = 0;             // the index where the next flush begins
+    std::size_t first_flushed_ = 0;             // where the last flush began; the next begins one after it
     double allowance_ = 0;                      // with a limit: bytes that all peers together may send now
     Time allowed_until_{0};
     bool is_shut_down_ = false;

@@ -42,7 +42,7 @@ struct DropCounters {
 /// The reason why a connection does not send more.
 enum class RateLimit : std::uint8_t {
     application,  // it has no more to send
-    network,      // its rate, which max_bytes_per_second also limits: the budget was used up lately
+    network,      // it used up its rate (at most ConnectionOptions::max_bytes_per_second) lately
     host,         // HostConfig::max_bytes_per_second was used up at the last flush
     packets,      // ConnectionConfig::max_open_packets are in flight
     breaker,      // no ack for three timeouts: sends only pings until an ack comes

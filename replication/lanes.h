@@ -125,7 +125,7 @@ public:
     const std::vector<Part>& parts() const { return parts_; }
     bool has_references() const { return has_references_; }
     bool empty() const { return lanes_.empty() && parts_.empty(); }
-    /// Most words of one value.
+    /// The most words that one value can take.
     std::size_t max_words() const;
 
     /// Writes lanes().size() words to `lanes` and appends the parts to `parts`. Returns how many strings and

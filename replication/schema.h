@@ -32,7 +32,7 @@ struct Replicated {};
 /// Index of a component in the schema, which is sorted by name hash: the same on both sides.
 using ComponentIndex = std::uint16_t;
 
-/// The hash of a component's name (FNV-1a, 32 bits), which stands for it in packets.
+/// The hash of a component's name (FNV-1a, 32 bits). The schema is sorted by it.
 constexpr std::uint32_t name_id(std::string_view name) {
     std::uint32_t hash = 2166136261u;
     for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;

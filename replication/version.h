@@ -54,7 +54,7 @@ public:
 
     /// Returns the version with exactly this tick, or null.
     const Version* find(Tick tick) const;
-    /// Returns the version that was valid at `tick`, the newest that is not newer; or null.
+    /// Returns the newest version whose tick is not after `tick`; null if there is none.
     const Version* at(Tick tick) const;
 
     /// Requires a version of this list.

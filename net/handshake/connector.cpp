@@ -104,8 +104,9 @@ std::optional<Connector::Outcome> Connector::update(Time now) {
     return fail(DisconnectReason::unreachable, exchanges_.empty() ? "" : "it did not accept in time");
 }
 
-/// Returns whether the refusals can be the reason of the failure. A server with another key refuses every
-/// connect; other servers refuse only damaged ones.
+/// Returns whether the refusals explain that no answer came: no connect packet was sent yet, or at least one
+/// refusal came for every three of them. A server with another key refuses all connect packets, the right one
+/// only damaged ones.
 bool Connector::does_hint_explain() const {
     return connects_ == 0 || 3 * hints_ >= connects_;
 }

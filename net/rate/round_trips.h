@@ -10,7 +10,8 @@
 
 namespace shoal::net {
 
-/// The round trips of one connection, in rounds; the caller ends each round.
+/// Statistics of one connection's round-trip times, per round. A round is a measuring interval (RATE.md) that
+/// the caller ends.
 class RoundTrips {
 public:
     explicit RoundTrips(Time now) : window_began_(now) { rounds_.fill(Short::max()); }
