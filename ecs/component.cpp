@@ -107,7 +107,7 @@ const KnownComponent& ComponentTable::find_slow(const TypeTag& tag) const {
 ComponentId ComponentTable::find_by_name(const TypeTag& tag) const {
     if (!tag.is_shared) return {};
     for (const Named& named : named_) {
-        // Within one library a type has one tag, so these are two types with the same name.
+        // A type has one tag per library: in the same library, an equal name means another type.
         if (named.tag->name != tag.name || named.tag->library == tag.library) continue;
         // If two libraries define a type differently, each definition gets a component of its own.
         if (named.tag->size == tag.size && named.tag->align == tag.align) return named.id;

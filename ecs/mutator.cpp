@@ -39,7 +39,7 @@ void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent&
     hooks_.fire(world_, HookKind::add, to, added, row, 1);
 }
 
-/// The pairs of the entity that are replaced by exclusive pairs among `ids`.
+/// The pairs in `from` that exclusive pairs among `ids` replace.
 std::span<const ComponentId> Mutator::replaced_by(std::span<const ComponentId> ids, const Archetype& from) {
     bool is_any = false;
     if (from.pairs().empty()) return {};

@@ -42,7 +42,7 @@ struct Connection::Draft {
     SentPackets::Content content;
     std::optional<Fragment> fragment;
     std::span<const std::byte> payload;
-    std::array<std::byte, kMaxPayloadBytes> payload_room;  // for the handler; messages precede it
+    std::array<std::byte, kMaxPayloadBytes> payload_room;  // the handler writes here; copied behind messages
 };
 
 Connection::Connection(const ConnectionConfig& config, const Session& session, const PacketCipher& cipher,

@@ -60,7 +60,7 @@ public:
 
     /// The peer's present address; it may change. Valid also in on_disconnected. Empty for an unknown peer.
     const Address& address(PeerId peer) const;
-    /// Disconnects all peers and refuses new ones. Keep flushing until is_idle(), about a third of a second,
+    /// Disconnects all peers and refuses new ones. Call update() and flush() until is_idle(), about 0.2 s,
     /// so that disconnect packets are repeated.
     void shut_down(std::string_view text, Time now);
     /// The number of connected peers. The time grows with the highest peer index used so far.

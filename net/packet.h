@@ -67,12 +67,12 @@ struct Frame {
 /// Neighbouring messages of one channel and size; if reliable, with consecutive ids and the same distance.
 struct Run {
     Channel channel = Channel::unreliable;
-    bool goes_on = false;       // reliable: pieces that another piece follows
+    bool goes_on = false;       // reliable: pieces of messages, none of them a last piece
     bool is_parity = false;     // a single parity, see Frame
     bool is_last = false;       // the last run of its packet
     bool fills_packet = false;  // is_last and no payload follows: no size is written
     std::uint8_t count = 1;
-    std::uint8_t id_bytes = 0;  // 1 or 2; 0: ids follow those of the run before; for a parity see WIRE.md
+    std::uint8_t id_bytes = 0;  // 1 or 2; 0: ids go on from the last in this packet; for a parity see WIRE.md
     std::uint16_t distance = 0;
     std::uint16_t size = 0;
     std::uint64_t first_id = 0;

@@ -46,7 +46,7 @@ public:
     /// The messages of one weight that can be sent now.
     struct Waiting {
         std::size_t bytes = 0;          // estimate for all of them, in packets; 0: none can be sent
-        std::size_t first = 0;          // estimate for the first one
+        std::size_t first = 0;          // estimate of the bytes of the first one
         bool needs_own_packet = false;  // the first one needs a packet without payload
         explicit operator bool() const { return bytes > 0; }
     };

@@ -26,7 +26,7 @@ constexpr float kEvenSteps = 10, kStepGrowth = 1.25F;
 constexpr float kMaxLead = 1.15F, kPeakFades = 0.9F;
 constexpr Duration kCareful = 8s;
 
-constexpr double kStrongest = 0.1, kStrongTest = 0.3, kGentlest = 0.5;  // Drain::part
+constexpr double kStrongest = 0.1, kStrongTest = 0.3, kGentlest = 0.5;  // for Drain::part: lower is stronger
 constexpr float kWeakest = 0.9F;
 constexpr double kEasilyDrained_s = 0.2;
 constexpr Duration kShortestDrain = 100ms, kLongestTest = 500ms, kLongestDrain = 4s, kSeenAfter = 300ms;

@@ -11,7 +11,7 @@ constexpr Duration kLongest = std::chrono::seconds(4);
 constexpr int kFates = 24, kRuns = 8;                  // enough for an estimate
 constexpr float kBorne = 0.05F;                        // so much loss above the usual loss starts no trial
 constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;  // of usual_; most increase by one trial
-constexpr float kCured = 0.4F;  // part of the loss before; a full queue loses less after the cut
+constexpr float kCured = 0.4F;  // of the loss before: if at most this part is left, the cut lowered the loss
 constexpr float kFading = 1.0F / 16;
 constexpr float kDoubtful = 0.08F;  // lower than kMostMore
 constexpr int kDoubtEvery = 16;     // epochs

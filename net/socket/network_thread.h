@@ -70,8 +70,8 @@ struct NetworkThreadStats {
 /// flush(), then flush() here.
 class NetworkThread final : public Sink {
 public:
-    /// The new thread calls `clock`, which must return the game's time. Fails, and closes `socket`, if the
-    /// system has no loopback. std::thread throws if the system has no thread left.
+    /// The new thread calls `clock`, which must return the game's time. Fails, and closes `socket`, if no
+    /// loopback socket can be opened. std::thread throws if the system has no thread left.
     static Result<std::unique_ptr<NetworkThread>> start(Socket socket, std::function<Time()> clock,
                                                         const NetworkThreadConfig& config = {});
     /// Calls stop().
@@ -112,7 +112,7 @@ private:
     DatagramRing arrived_, queued_;
     std::atomic<bool> is_asleep_{false};  // or about to sleep: flush() must wake it
     std::atomic<bool> is_stopping_{false};
-    std::atomic<bool> is_game_waiting_{false};  // or was waiting: notify arrival_
+    std::atomic<bool> is_game_waiting_{false};  // set by wait(); the next arrival clears it and notifies
     std::uint64_t receive_overflow_ = 0;        // used by the thread
     std::uint64_t send_overflow_ = 0;           // used by the game
     Time newest_{0};                            // newest time passed to an endpoint
