@@ -234,7 +234,7 @@ private:
         CHECK(after.drops.total() - before.drops.total() == (is_applied ? 0u : 1u));
         if (is_applied) {
             CHECK(verdict == naive::Decoder::Verdict::good);
-            return judge_applied(expected, next_number);
+            return judge_applied(expected, before, next_number);
         }
         if (!is_malformed) {
             const bool is_key_forgotten = after.drops[Drop::bad_tag] > before.drops[Drop::bad_tag];
@@ -277,7 +277,24 @@ private:
                              [&](const auto& event) { return event.first == what; });
     }
 
-    void judge_applied(const naive::Packet& expected, std::uint64_t next_number) {
+    /// A packet whose reliable ids are too far ahead is not acknowledged, and its payload is not delivered.
+    bool was_refused(const naive::Packet& expected, const ConnectionStats& before) const {
+        const ConnectionStats& after = target_->stats(peer());
+        const std::uint64_t withheld = after.payloads_withheld - before.payloads_withheld;
+        const bool is_refused =
+            after.messages_refused > before.messages_refused || (withheld > 0 && count("payload") == 0);
+        if (!is_refused) return false;
+        constexpr std::uint64_t kMaxLeap = 256;  // always possible
+        CHECK(std::any_of(
+            expected.messages.begin(), expected.messages.end(), [&](const naive::Message& message) {
+                return message.channel == 2 && !message.is_parity && message.id >= insider_.first + kMaxLeap;
+            }));
+        CHECK(withheld == (expected.has_payload ? 1u : 0u));
+        return true;
+    }
+
+    void judge_applied(const naive::Packet& expected, const ConnectionStats& before,
+                       std::uint64_t next_number) {
         if (expected.is_disconnect) {
             is_over_ = true;
             CHECK(!target_->is_connected(peer()));
@@ -287,7 +304,10 @@ private:
         CHECK(is_plausible(expected, next_number));
         CHECK(count("disconnected") == 0);
         CHECK(target_->is_connected(peer()));
-        const bool is_heard = expected.is_fragment ? expected.large.has_value() : expected.has_payload;
+        const bool is_refused = was_refused(expected, before);
+        is_over_ = is_refused && expected.is_fragment;  // the decoder keeps the fragment
+        const bool is_heard =
+            !is_refused && (expected.is_fragment ? expected.large.has_value() : expected.has_payload);
         CHECK(count("payload") == (is_heard ? 1 : 0));
         if (is_heard) {
             CHECK(log_.events.back().first == "payload");
