@@ -102,6 +102,25 @@ TEST(Connection, AMalformedAuthenticPacketEndsIt) {
     }
 }
 
+// Keeping such a message would take too much memory. The sender sends it again.
+TEST(Connection, APacketWithAReliableIdTooFarAheadIsNotAcknowledged) {
+    Hand hand;
+    hand.feed(1, {0xC, 0, 1, 'u', 0x26, 0, 3, 1, 'r', 'p'});  // unreliable, reliable with id 768, payload
+    EXPECT_EQ(hand.recorder.messages.size(), 1u) << "only the unreliable one";
+    EXPECT_TRUE(hand.recorder.payloads.empty());
+    EXPECT_EQ(hand.connection.stats().messages_refused, 1u);
+    EXPECT_EQ(hand.connection.stats().payloads_withheld, 1u);
+    hand.now += 20ms;
+    hand.connection.flush(hand.now);
+    EXPECT_TRUE(hand.wire.sent.empty());
+    hand.feed(2, {0xC, 0x26, 1, 0, 1, 'r', 'p'});  // id 1
+    EXPECT_EQ(hand.recorder.messages.size(), 2u);
+    EXPECT_EQ(hand.recorder.payloads.size(), 1u);
+    hand.now += 20ms;
+    hand.connection.flush(hand.now);
+    EXPECT_EQ(hand.wire.sent.size(), 1u);
+}
+
 // Acks are sent before the next flush, so that at least two acks name each packet that wants one.
 TEST(Connection, EachThirtyTwoPacketsAreAcknowledgedWithoutAFlush) {
     Hand hand;
