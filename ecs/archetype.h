@@ -41,7 +41,7 @@ public:
         return *(reinterpret_cast<T*>(data_) + row);
     }
 
-    /// The tick of the last write to the block, or a later tick.
+    /// The tick of the last write to the block, or a later tick if a row was moved into the block.
     std::uint64_t stamp(std::uint32_t block) const { return stamps_[block]; }
 
     /// Stamps the block of `row` with `tick`, which must not be less than the previous stamp.
@@ -111,7 +111,7 @@ public:
         if (rows > capacity_) grow(rows);
     }
 
-    /// Adds a last row and returns it. The caller must construct every value of it.
+    /// Adds a last row and returns it. The caller must construct all values of the row.
     std::uint32_t append(Entity entity) {
         const std::uint32_t row = size();
         if (row == capacity_) grow(row + 1);

@@ -16,8 +16,8 @@ namespace shoal::ecs {
 /// watch(), mark() and mark_all() must not be called.
 ///
 /// Collected since the last clear(), each entity once:
-///  - changes(): living entities of which a watched component was added, written or removed. The bit does
-///    not say which; look up what the entity has now.
+///  - changes(): living entities of which a watched component was added, written or removed. A bit does not
+///    tell which of the three happened; look up whether the entity has the component now.
 ///  - destroyed(): entities that were destroyed. They are not in changes(), and are listed even if they were
 ///    created after the last clear().
 class ChangeCollector {

@@ -16,7 +16,7 @@ namespace shoal::ecs {
 class CommandQueue {
 public:
     enum class Kind : std::uint8_t {
-        spawn,  // the entity is alive already, and gets its row
+        spawn,  // gives a row to an entity that is alive already
         set,    // add or overwrite
         add,    // does nothing if the entity has the component when the command is applied
         remove,
@@ -34,7 +34,7 @@ public:
         std::span<const ComponentId> components;
         std::span<void* const> values;     // one per component; null for tags
         std::span<const Entity> entities;  // of destroy_all, added and changed
-        std::uint32_t earlier = 0;         // previous command for this entity: position + 1; 0 for none
+        std::uint32_t earlier = 0;         // previous command for the entity index: 1 + position; 0: none
     };
 
     explicit CommandQueue(const ComponentTable& table) : table_(table) {}
@@ -54,13 +54,14 @@ public:
     void drop() { ++dropped_; }
     std::uint64_t dropped() const { return dropped_; }
 
-    /// Whether a command for this entity is queued. Commands for several entities are not considered.
+    /// Whether a command for this entity, or for a dead entity with the same index, is queued. Commands for
+    /// several entities are not considered.
     bool has(Entity entity) const { return entity.index < newest_.size() && newest_[entity.index] != 0; }
 
     enum class Fate : std::uint8_t { untouched, queued, removed };
-    /// What the queued commands do to a component of an entity: nothing; give it the value to which `value`
-    /// is set, which lies in the queue; or remove it. `has_it_now`: whether the entity has the component
-    /// before the queue is applied.
+    /// What the queued commands do to a component of an entity. untouched: nothing. queued: they add or set
+    /// it; `value` then points to its last value, which lies in the queue. removed: they remove it or destroy
+    /// the entity. `has_it_now`: whether the entity has the component before the queue is applied.
     Fate fate(Entity entity, ComponentId id, bool has_it_now, void*& value) const;
 
     /// Takes the oldest command. Requires that there is one. Its spans are valid until finish().

@@ -18,15 +18,15 @@ namespace shoal::ecs {
 
 class Column;
 
-/// Options of a relation. A type with this static member is a relation; its pairs have a value if it has
-/// fields:
+/// Options of a relation. A type with a static member `relation` of this type is a relation. Its pairs have a
+/// value if the type has fields:
 ///
 ///     struct ChildOf { static constexpr auto relation = exclusive | destroy_with_target; };
 enum class RelationTraits : std::uint8_t {
     none = 0,                 // not a relation
     many = 1,                 // a source has any number of targets
     exclusive = 3,            // a source has at most one target: a new one replaces the old one
-    destroy_with_target = 5,  // sources are destroyed before their target; else only the pair is removed
+    destroy_with_target = 5,  // sources are destroyed before their target; otherwise only the pair is removed
 };
 inline constexpr RelationTraits many = RelationTraits::many;
 inline constexpr RelationTraits exclusive = RelationTraits::exclusive;
@@ -39,22 +39,22 @@ constexpr bool includes(RelationTraits all, RelationTraits some) {
     return (all | some) == all;
 }
 
-/// How a world stores a component. World::register_component() makes a component of it without a C++ type.
+/// How a world stores a component. For a component without a C++ type, pass it to World::register_component().
 struct ComponentType {
-    std::string_view name;    // for people: dumps, messages, WriteAudit; need not be unique; copied
+    std::string_view name;    // shown in dumps, error messages and WriteAudit; need not be unique; copied
     std::uint32_t size = 0;   // bytes; 0: a tag, which has no values
     std::uint32_t align = 1;  // bytes; a power of two that divides the size
-    /// Constructs a value at `to` from the value at `from`, which is destroyed later. Null: memcpy.
+    /// Constructs a value at `to` from the value at `from`, which is destroyed later. Null means memcpy.
     void (*move)(void* to, void* from) = nullptr;
-    /// Destroys a value. Null: nothing to do. Requires a `move`.
+    /// Destroys a value. Null: values need no destruction. If `destroy` is set, `move` must be set too.
     void (*destroy)(void* value) = nullptr;
-    /// If not none, entities have it only in pairs with a target, see World::pair_id().
+    /// If not none, the component is a relation: entities have it only in pairs, see World::pair_id().
     RelationTraits relation = RelationTraits::none;
 
     /// Constructs a value in uninitialised memory by moving from `from`. Not for tags.
     void construct(void* to, void* from) const;
 
-    /// Replaces the value at `to` by moving from `from`. Does nothing if they are equal. Not for tags.
+    /// Replaces the value at `to` by moving from `from`. Does nothing if `to` == `from`. Not for tags.
     void overwrite(void* to, void* from) const;
 
     bool is_tag() const { return size == 0; }
@@ -132,7 +132,7 @@ inline constexpr bool is_type_key<TypeKey<T>> = true;
 template <class T>
 concept Key = std::is_same_v<T, ComponentId> || is_pair_key<T> || is_type_key<T>;
 
-/// Whether a component is named by a type or by a key, rather than by both.
+/// Whether a call names its component only once: by the template argument T or by a key, not by both.
 template <class T, class K>
 inline constexpr bool is_named_once = std::is_void_v<T> || is_type_key<K>;
 
@@ -165,13 +165,13 @@ concept DefaultKey = Key<K> && std::is_default_constructible_v<ValueOf<K>>;
 template <class K>
 concept TypedValueKey = ValueKey<K> && !std::is_void_v<ValueOf<K>>;
 
-/// Each shared library of a program has its own copy, at an address of its own.
-#if defined(__GNUC__) && !defined(_WIN32)  // on Windows this is the default
+/// Each shared library of a program has its own copy of this constant. Its address identifies the library.
+#if defined(__GNUC__) && !defined(_WIN32)  // on Windows symbols are hidden by default
 [[gnu::visibility("hidden")]]
 #endif
 inline constexpr char library_mark = 0;
 
-/// Describes a type before a world gives it an id.
+/// Describes a C++ type, the same for all worlds. Each world gives the type an id of its own.
 struct TypeTag {
     std::string_view name;
     std::uint32_t hash;   // of the name
@@ -289,7 +289,7 @@ private:
         std::uint32_t number = kAbsent;
     };
 
-    std::vector<Entry> entries_;  // a power of two, at most half full
+    std::vector<Entry> entries_;  // the size is a power of two; at most half of the entries are used
     std::uint32_t mask_;
     std::uint32_t count_ = 0;
 };
@@ -370,9 +370,8 @@ private:
     const KnownComponent& find_slow(const TypeTag& tag) const;
     ComponentId find_by_name(const TypeTag& tag) const;
 
-    CacheEntry cache_[kCacheSize];  // cache, by hash modulo kCacheSize, a constant per type; a type never
-                                    // displaces another
-    AddressMap ids_;                // from the address of a TypeTag to the id, for all registered types
+    CacheEntry cache_[kCacheSize];        // by name hash modulo kCacheSize; an entry keeps its first type
+    AddressMap ids_;                      // from the address of a TypeTag to the id, for all registered types
     std::vector<KnownComponent*> types_;  // by id; each is a Kept
     std::vector<Named> named_;            // types that other shared libraries find by name
     KnownComponent unknown_;

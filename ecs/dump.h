@@ -1,5 +1,5 @@
 #pragma once
-// Entities and components as text for a debugger, a log or a failed assert. To print more than ids and names,
+// Entities and components as text for a debugger, a log or a failed assert. To print the fields of values,
 // read the components.
 
 #include <string>
@@ -16,7 +16,7 @@ std::string to_text(Entity entity);
 std::string to_text(const World& world, ComponentId id);
 
 /// One line for the entity and one for each component that it has, with the first 16 bytes of its value in
-/// the order of memory:
+/// hexadecimal, in the order of memory:
 ///     12v3
 ///       Health: 50 00 00 00
 ///       Follows to 5v1: 00 00 20 41

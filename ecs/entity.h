@@ -72,7 +72,8 @@ public:
         return slot.generation == entity.generation ? slot.place : Place{kFree, 0};
     }
 
-    /// Null if the entity is dead or in no archetype yet. Valid until the next take().
+    /// The place of the entity; null if it is dead or in no archetype yet. The pointer is valid until the
+    /// next take() or reserve().
     const Place* find(Entity entity) const {
         if (entity.index >= count_) return nullptr;
         const Slot& slot = slots_[entity.index];
@@ -80,13 +81,13 @@ public:
         return &slot.place;
     }
 
-    /// Requires is_alive(entity).
+    /// Sets the archetype and the row. Requires is_alive(entity).
     void move_to(Entity entity, Place place) {
         assert(is_alive(entity));
         slots_[entity.index].place = place;
     }
 
-    /// Changes the row within the archetype. Requires that the entity is in one.
+    /// Sets the row within the same archetype. Requires that the entity is in an archetype.
     void move_to(Entity entity, std::uint32_t row) {
         assert(find(entity) != nullptr);
         slots_[entity.index].place.row = row;

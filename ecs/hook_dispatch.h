@@ -1,6 +1,6 @@
 #pragma once
 // Decides when hooks are called for an event: at once, when the outermost operation ends, or when the last
-// delay ends.
+// World::DelayHooks ends.
 
 #include <cstdint>
 #include <span>
@@ -25,8 +25,8 @@ public:
           commands_(commands),
           delayed_(components) {}
 
-    /// Calls the hooks of one kind, if there are any, for `count` rows of one block from row `first`. Add
-    /// hooks: after the rows got the component. Remove hooks: before they lose it.
+    /// Calls the hooks of one kind, if there are any, for `count` rows of one block from row `first`. To be
+    /// called after the rows got the component (add), or before they lose it (remove).
     void fire(World& world, HookKind kind, const Archetype& archetype, const Column& column,
               std::uint32_t first, std::uint32_t count, Removal reason = Removal::component) {
         if (column.type().has_hook(kind))
@@ -52,11 +52,11 @@ public:
     /// call for each run of consecutive rows.
     void report(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id);
 
-    /// Begins or ends a delay. Add and change events are queued until as many delays have ended as begun.
+    /// Begins or ends a delay; delays may overlap. Add and change events are queued until the last one ends.
     void delay(World& world, bool begins);
     bool is_delaying() const { return delays_ != 0; }
 
-    /// Reports all events that were queued because of a delay.
+    /// Calls the hooks for all events that were queued because of a delay.
     void report_delayed(World& world);
 
 private:

@@ -39,7 +39,7 @@ void HookTable::clear() {
     assert(!is_running());
     if (std::exchange(is_closed_, true)) return;
     anchor_->table = nullptr;  // handles, also those owned by functions destroyed below, now do nothing
-    ++anchor_->handles;        // the table's own share, until ~HookTable()
+    ++anchor_->handles;        // the table counts as one handle until ~HookTable()
     // size() is read each time: destructors of objects that the functions own may register components.
     for (std::uint32_t list = 0; list < 1 + 3 * components_.size(); ++list)
         while (!list_at(list).empty()) {
@@ -118,7 +118,7 @@ void HookTable::sweep() {
         gone.push_back(at->function);
         subscribers.erase(at);
     }
-    // When all lists are clean: what a function owns may write values when it goes, which calls hooks.
+    // Only after all lists are clean: destructors of the functions may write values, which calls hooks.
     for (const HookFunction& function : gone)
         if (function.destroy != nullptr) function.destroy(function.state);
 }

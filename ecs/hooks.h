@@ -20,7 +20,7 @@ class HookTable;
 
 /// Why a component is removed.
 enum class Removal : std::uint8_t {
-    component,  // the operation removes it, or the pair's target is destroyed; the entity stays alive
+    component,  // an operation removes it, or the target of the pair is destroyed; the entity stays alive
     entity,     // its entity is being destroyed
     world,      // the world is being destroyed
 };
@@ -92,8 +92,8 @@ public:
     Hook connect(HookKind kind, ComponentId id, HookFunction function);
     Hook connect_on_destroy(HookFunction function) { return connect_to(0, function); }
 
-    /// Calls functions in the order of connection, for removes in reverse. Functions that are connected
-    /// meanwhile are not called.
+    /// Calls the functions in the order of connection; remove hooks in reverse order. A function that is
+    /// connected during the run is not called.
     void run(HookKind kind, const KnownComponent& component, const HookCall& call) {
         run(component.hooks[static_cast<std::size_t>(kind)], call, kind == HookKind::remove);
     }
@@ -108,7 +108,8 @@ public:
     /// Whether add and change events must be queued: a hook runs, or hooks are held.
     bool must_wait() const { return running_serial_ != 0; }
 
-    /// While hooks are held, must_wait() is true; run() is not affected. Requires that no hook runs.
+    /// Begins or ends a time in which hooks are held: must_wait() is true then; run() is not affected.
+    /// Requires that no hook runs.
     void hold(bool is_held) {
         assert(!is_running());
         running_serial_ = idle_serial_ = is_held ? kHeld : 0;
@@ -136,7 +137,7 @@ private:
     SubscriberList on_destroy_;
     Hook::Anchor* anchor_;
     std::uint64_t next_serial_ = 1;
-    std::vector<std::uint32_t> dirty_lists_;  // one entry per subscriber that sweep() is to erase
+    std::vector<std::uint32_t> dirty_lists_;  // index of the list of each subscriber that sweep() must erase
     bool is_closed_ = false;
     static constexpr std::uint64_t kHeld = ~std::uint64_t{0};
     std::uint64_t running_serial_ = 0;  // of the running function; idle_serial_ if none runs

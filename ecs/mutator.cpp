@@ -45,7 +45,8 @@ std::span<const ComponentId> Mutator::replaced_by(std::span<const ComponentId> i
     if (from.pairs().empty()) return {};
     for (const ComponentId id : ids) {
         if (!id.is_pair() || !includes(components_[id].relation, exclusive) || from.has(id)) continue;
-        if (!std::exchange(is_any, true)) replaced_.clear();  // not before: hooks of set() may write pairs
+        // Not cleared earlier: hooks of a set() that still uses replaced_ may call this function.
+        if (!std::exchange(is_any, true)) replaced_.clear();
         for (const Archetype::Pair& pair : from.pairs(components_.type_of(id)))
             replaced_.push_back(from.components()[pair.column]);
     }
@@ -202,7 +203,7 @@ inline void Mutator::destroy_one(Entity entity, EntityTable::Place place, bool i
         place = entities_.place(entity);  // a source that lost its pair may have moved this row
         ended = components_.pairs().mark_dead(entity);
     }
-    entities_.release(entity);  // before the values: their destructors may spawn, with the same index
+    entities_.release(entity);  // before values are destroyed: destructors may spawn, with this index
     if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
     dying_ = {};
     archetypes_.free_pairs(ended);

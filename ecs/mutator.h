@@ -13,8 +13,8 @@
 
 namespace shoal::ecs {
 
-/// Makes the structural changes of one world, at once. Requires that nothing is deferred and that the
-/// entities are alive. Values are moved from.
+/// Makes the structural changes of one world, at once. Requires that the entities are alive, that no hook
+/// runs and that nothing iterates; a set() that only overwrites values is always allowed. Moves from values.
 class Mutator {
 public:
     /// All arguments must outlive the object.
@@ -48,14 +48,15 @@ public:
     void remove(Entity entity, ComponentId id);
     void remove(Entity entity, std::uint32_t row, Archetype& from, const Column& column);
 
-    /// Destroys the entity, and sources of its destroy_with_target pairs.
+    /// Destroys the entity, after all sources of destroy_with_target pairs that have it as their target.
     void destroy(Entity entity, EntityTable::Place place);
     /// Destroys entities in order. Skips an entity that is dead when its turn comes.
     void destroy_all(std::span<const Entity> entities);
 
     /// The entity that is being destroyed; null if none.
     Entity dying() const { return dying_; }
-    /// The entity for which remove hooks run now, and the components that it loses; null and empty if none.
+    /// The entity for which remove hooks run now although it stays alive, and the components that it loses;
+    /// null and empty if there is none.
     Entity losing() const { return removing_.entity; }
     std::span<const ComponentId> lost() const { return removing_.ids; }
 

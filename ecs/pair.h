@@ -15,7 +15,7 @@ class Archetype;
 /// registration. A pair's id is invalid once its target is dead.
 struct ComponentId {
     std::uint32_t value = 0xFFFF'FFFF;  // default: none
-    std::uint32_t generation = 0;  // 0: a component; of a pair: tells it from dead pairs of the same value
+    std::uint32_t generation = 0;  // 0: a component; a pair: 1 for the first pair of this value, then 2 ...
 
     bool is_pair() const { return generation != 0; }
     explicit operator bool() const { return value != 0xFFFF'FFFF; }
@@ -25,12 +25,12 @@ struct ComponentId {
 /// The pairs of one world. A pair is added by the first id_of(), and retired when its target is destroyed.
 class PairTable {
 public:
+    /// A slot of the table: a pair, or free if `relation` is none.
     struct Pair {
         ComponentId relation;
         Entity target;
         std::uint32_t generation;
-        std::uint32_t
-            next;  // slot of the target's next pair, or of the next free slot; kDead: the target died
+        std::uint32_t next;  // slot: of the target's next pair, or the next free one; kDead: the target died
         std::vector<Archetype*> archetypes;  // those whose entities have the pair
     };
 
@@ -40,7 +40,8 @@ public:
     /// The pair's id; none if id_of() was never called for the pair, or the target is dead.
     ComponentId find(ComponentId relation, Entity target) const;
 
-    /// Null if the id is not that of a pair, or if release_dead() was called after its target was destroyed.
+    /// The pair with this id. Null if the id is not that of a pair, or if release_dead() was called after the
+    /// target was destroyed.
     const Pair* find(ComponentId id) const { return holds(id) ? &pairs_[slot_of(id)] : nullptr; }
     Pair* find(ComponentId id) { return holds(id) ? &pairs_[slot_of(id)] : nullptr; }
 

@@ -13,10 +13,10 @@
 
 namespace shoal::ecs {
 
-/// The terms of a Query, besides const T, which reads; T, which counts every visited row as written; and
-/// Mut<T> (mut.h), which counts only the rows that are written.
+/// The terms of a Query. These terms need no declaration here: `const T` reads; `T` counts every visited row
+/// as written; Mut<T> (mut.h) counts only the rows that are accessed as non-const.
 template <class T>
-struct Optional;  // passes a const T* or T*, null if the entity lacks T; Optional<T> counts as written like T
+struct Optional;  // passes a T*, null if the entity lacks T; counts rows as written like the term T
 template <Storable T>
 struct With;  // requires T; requires any target if T is a relation
 template <Storable T>
@@ -46,7 +46,7 @@ public:
         Use use;
     };
 
-    /// An archetype, and its column for each term; null if it has no such column.
+    /// An archetype, and one column for each term; null if the archetype has no column of the term's id.
     struct Match {
         Archetype* archetype;
         Column* const* columns;
@@ -93,9 +93,10 @@ public:
         column->wrote(first, world_.tick_);
         return column->type().has_hook(HookKind::change);
     }
-    /// Whether any component that the query writes has change hooks.
+    /// Whether any component that the query writes in this archetype has change hooks.
     bool has_change_hooks(const Match& match) const;
-    /// Stamps all blocks and calls the change hooks; for a query without write_some terms.
+    /// Stamps all blocks for the terms that write, and calls the change hooks. Requires that the query has no
+    /// write_some term.
     void mark_all(const Match& match);
     static bool any(const WrittenRows& rows);
 
@@ -212,7 +213,7 @@ struct Arguments<List<Chosen...>, Term, Rest...>
 /// The function takes one argument per term, in order: T&, const T&, Mut<T>, const T*, T* or const
 /// Targets<R>&. It may take the Entity before these. With, Without and Changed have no argument. Rows are
 /// visited in blocks of kBlockRows; change hooks are called after the last row of each. A hook that the
-/// function connects may be called for rows that were written before.
+/// function connects may be called for rows that were written before the connection.
 template <class... Terms>
 class Query {
     template <class Term>
@@ -239,8 +240,8 @@ public:
         visit(fn, 0);
     }
 
-    /// Visits only entities that have R with this target; Pair<R> must be a term. The argument lists all
-    /// targets of the entity. The cost does not depend on the number of other targets.
+    /// Visits only entities that have R with this target; Pair<R> must be a term. The Targets<R> argument
+    /// lists all targets of the entity. The cost does not depend on how many other entities are targets of R.
     template <Relation R, class Fn>
     void each_to(Entity target, Fn&& fn) {
         static_assert((std::is_same_v<Terms, Pair<R>> || ...), "needs a Pair<R> term");

@@ -60,7 +60,7 @@ World::~World() {
             }
     entities_.clear();  // destructors of components find no entity alive
     archetypes_.clear();
-    hooks_.clear();  // here, as objects that the functions own may use the world in their destructors
+    hooks_.clear();  // before any member is destroyed: objects that the functions own may use the world
 }
 
 ComponentId World::register_component(const ComponentType& type) {
@@ -196,7 +196,7 @@ std::span<const Archetype::Pair> World::pairs_of(Entity source, ComponentId rela
     return archetypes_[place.archetype].pairs(relation);
 }
 
-/// The id of the pair. If the source or the target is dead: a bug of the caller, and none.
+/// The id of the pair; none if the source or the target is dead, which is reported as a bug of the caller.
 ComponentId World::require_pair(Entity source, ComponentId relation, Entity target) {
     if (!require_alive(source, "a pair of", relation) || !require_alive(target, "a pair to", relation))
         return {};
@@ -270,7 +270,7 @@ void World::stop(std::string_view operation, std::string_view component, Entity 
     stop_with(operation, component, entity, is_alive(entity) ? "the entity has no such value" : kIsDead);
 }
 
-/// While the world is deferred, the beginning and the end of a delay are queued.
+/// Begins or ends a delay. In a deferred world the end is queued; while a hook runs, the beginning also.
 void World::delay_hooks(bool begins) {
     using Kind = CommandQueue::Kind;
     const bool is_at_once = locks_ == 0 || (begins && !hooks_.is_running());
@@ -284,14 +284,16 @@ void World::report_write(const Column& column, const void* value, Entity entity)
 }
 
 void World::flush_commands() {
-    ++locks_;                                    // operations called by hooks are queued behind the others
-    while (!commands_.empty() && locks_ == 1) {  // 2: a hook left a Deferral behind; its end continues
+    ++locks_;  // operations called by hooks are queued behind the others
+    // If locks_ is 2, a hook left a Deferral behind; the end of this Deferral applies the other commands.
+    while (!commands_.empty() && locks_ == 1) {
         const CommandQueue::Command command = commands_.pop();
         apply(command);
         commands_.finish(command);
     }
     --locks_;
-    if (commands_.empty()) components_.pairs().release_dead();  // no queued command uses their ids
+    // An empty queue has no commands that use the ids of dead pairs.
+    if (commands_.empty()) components_.pairs().release_dead();
 }
 
 void World::apply(const CommandQueue::Command& command) {

@@ -67,9 +67,9 @@ public:
     template <ComponentValue... Ts>
     Entity spawn(Ts&&... values);
 
-    /// Moves from the values, which must not lie in the world; the value of a tag is null. Of duplicate ids
-    /// the first value is used; of pairs of one exclusive relation, the first. An invalid id or a missing
-    /// value: a debug build aborts, a release build returns null.
+    /// Moves from the values, which must not lie in the world; the value of a tag is null. If an id occurs
+    /// twice, the first value is used. Of several pairs of an exclusive relation, only the first is added.
+    /// For an invalid id or a missing value, a debug build aborts and a release build returns null.
     Entity spawn(std::span<const ComponentId> ids, std::span<void* const> values);
 
     /// Creates `count` entities with copies of the values. Add hooks get batches when all rows are complete.
@@ -83,8 +83,8 @@ public:
     std::vector<Entity> spawn_n(std::uint32_t count, Fn fn);
 
     /// Calls on_destroy hooks, with everything readable; removes the pairs with this target from their
-    /// sources; calls the remove hooks for each component. Sources of its destroy_with_target pairs are
-    /// destroyed before it, each after its own sources.
+    /// sources; calls the remove hooks for each component. If this entity is the target of
+    /// destroy_with_target pairs, their sources are destroyed before it, each after its own sources.
     void destroy(Entity entity);
 
     /// Destroys every entity that is alive at the call.
@@ -99,7 +99,7 @@ public:
     std::uint32_t size() const { return entities_.size(); }
 
     // Components of one entity. A component is named by its type, has<Health>(ship), or by a key: a pair,
-    // has(ship, to<Follows>(leader)), or an id, has(ship, id). The value of an id is passed as void*.
+    // has(ship, to<Follows>(leader)), or an id, has(ship, id). With an id, a value is passed as void*.
 
     /// Adds or overwrites components; adds several in one move of the row.
     template <ComponentValue... Ts>
@@ -121,15 +121,17 @@ public:
     void remove(Entity entity, Keys... keys);
     void remove(Entity entity, std::span<const ComponentId> ids);
 
-    /// Calls fn(T&) with the value, also with a queued one. `fn` may return false for "not changed": no hook
-    /// is called. Returns false if there is no value or `fn` returned false. For an id, fn takes a void*.
+    /// Calls fn(T&) with the value, or with the queued value if there is one. If `fn` returns false for "not
+    /// changed", no hook is called. Returns false if there is no value or `fn` returned false. For an id,
+    /// `fn` takes a void*.
     template <Value T, class Fn>
     bool patch(Entity entity, Fn&& fn);
     template <ValueKey K, class Fn>
     bool patch(Entity entity, K key, Fn&& fn);
 
-    /// Write access. Its destructor calls the change hooks if the value was accessed as non-const. Structural
-    /// changes are queued while it lives. Requires that the entity has the value, else aborts the program.
+    /// Write access to the value. The destructor of the returned object calls the change hooks if the value
+    /// was accessed as non-const. Structural changes are queued while the object lives. Requires that the
+    /// entity has the value, else aborts the program.
     template <Value T>
     [[nodiscard]] WorldMut<T> mut(Entity entity);
 
@@ -200,7 +202,8 @@ public:
         return holder && patch<T>(holder, std::forward<Fn>(fn));
     }
 
-    /// Aborts the program if there is none. Valid until the next structural change.
+    /// The value of the singleton T. Aborts the program if there is none. The reference is valid until the
+    /// next structural change.
     template <Value T>
     const T& singleton() const {
         return get<T>(singleton_entity<T>());
@@ -244,10 +247,10 @@ public:
             if (const Archetype* archetype = archetypes_.at(index)) fn(*archetype);
     }
 
-    // Hooks. make_hook_function() lists the parameters that a function may take.
-    // Add hooks are called when the row is complete and the value is final. Change hooks are called after the
-    // write; if a hook wrote, when the outermost operation ends. Remove hooks are called before the row
-    // moves, when all components of the entity are readable.
+    // Hooks. make_hook_function() lists the parameters that a function may take. Add hooks are called when
+    // the row is complete and the value is final. Change hooks are called after the write; for a write made
+    // by a hook, when the outermost operation ends. Remove hooks are called before the row moves, when all
+    // components of the entity are readable.
 
     template <Storable T, class Fn>
     Hook on_add(Fn fn) {
@@ -267,7 +270,8 @@ public:
         return hooks_.connect(kind, id, make_hook_function<void>(std::move(fn)));
     }
 
-    /// fn(World&, Entity) or fn(World&, std::span<const Entity>). The last connected is called first.
+    /// Connects fn(World&, Entity) or fn(World&, std::span<const Entity>). The function that was connected
+    /// last is called first.
     template <class Fn>
     Hook on_destroy(Fn fn) {
         struct None {};
@@ -282,7 +286,7 @@ public:
     /// Adds 1 to the tick. Returns the tick that ends: no later write is stamped with it.
     std::uint64_t advance_tick() { return tick_++; }
 
-    /// While one lives, structural changes are queued.
+    /// While a Deferral lives, structural changes are queued.
     class [[nodiscard]] Deferral {
     public:
         explicit Deferral(World& world) : world_(world) { ++world_.locks_; }
@@ -306,10 +310,10 @@ public:
 
     bool is_deferring() const { return locks_ != 0 || hooks_.is_delaying(); }
 
-    /// While one lives, calls of add and change hooks are delayed; spawns and writes take effect at once.
-    /// When the last one ends, the hooks are called in the order of the events. Remove hooks and on_destroy
-    /// are not delayed: they are called before the removal, after all delayed calls. A hook that is connected
-    /// meanwhile may be called for earlier events.
+    /// While a DelayHooks lives, calls of add and change hooks are delayed; spawns and writes take effect at
+    /// once. When the last DelayHooks ends, the hooks are called in the order of the events. Remove and
+    /// on_destroy hooks are not delayed: they are called before the removal, after all delayed calls. A hook
+    /// that is connected during a delay may be called for earlier events.
     class [[nodiscard]] DelayHooks {
     public:
         explicit DelayHooks(World& world) : world_(world) { world.delay_hooks(true); }
@@ -436,7 +440,7 @@ private:
     CommandQueue commands_{components_};
     HookDispatch hooks_{components_, entities_, archetypes_, commands_};
     Mutator mutator_{*this, entities_, components_, archetypes_, hooks_, commands_};
-    std::uint32_t locks_ = 0;  // when 0, nothing is queued
+    std::uint32_t locks_ = 0;  // living Deferrals and running flushes; while 0, operations are not queued
     std::uint64_t tick_ = 1;
     std::vector<Entity> singletons_;  // by component id; null if there is none
 };

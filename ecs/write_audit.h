@@ -1,5 +1,6 @@
 #pragma once
-// Finds writes for which no hook was called, by a raw pointer or by a patch that returned false.
+// Finds writes for which no hook was called: through a raw pointer, or in a patch whose function returned
+// false.
 
 #include <cstddef>
 #include <cstdint>
@@ -47,8 +48,8 @@ public:
     }
     void watch(ComponentId id, Hash hash);
 
-    /// Returns values that differ from the last check(), although no hook of the component was called for the
-    /// entity since. Requires that nothing is deferred.
+    /// Returns the values that differ from those at the last check(), although no hook of the component was
+    /// called for the entity since then. Requires that nothing is deferred.
     std::vector<Missed> check();
 
 private:
