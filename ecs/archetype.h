@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kBlockRows = 1024;
 class Archetype;
 
 /// The values of one component in one archetype. Pointers to them are valid until the next structural change.
-class alignas(64) Column {  // one cache line: queries over many small archetypes read little else
+class alignas(64) Column {  // one cache line: queries over many small archetypes mostly read Columns
 public:
     ComponentId id() const { return id_; }
     /// The component; for a pair, its relation.
@@ -85,7 +85,7 @@ public:
 
     std::uint32_t index() const { return index_; }
 
-    /// 1 for the first archetype of a world, greater for each later one. Never used again.
+    /// 1 for the first archetype of a world, greater for each later one. A serial is never used again.
     std::uint64_t serial() const { return serial_; }
     std::span<const ComponentId> components() const { return components_; }
     std::span<const Entity> entities() const { return entities_; }
@@ -168,7 +168,7 @@ private:
     Archetype* newer_ = nullptr;
 };
 
-/// Owns the archetypes of one world. An archetype's index is constant; indices of freed ones are used again.
+/// Owns the archetypes of one world. An archetype's index is constant; indices of freed archetypes are reused.
 class ArchetypeList {
 public:
     ArchetypeList() = default;

@@ -98,8 +98,8 @@ private:
     /// Whether entities_ has an entity with this index.
     bool is_entered(std::uint32_t index) const {
         if (index >= at_.size()) return false;
-        // at_ may hold a position from before the last clear(), at or beyond count_. Both conditions are
-        // computed without a branch, as a branch on the first one is often mispredicted.
+        // at_ may hold an old position: not less than count_, or now used by another entity. Both conditions
+        // are computed without a branch, as a branch on the first one is often mispredicted.
         const std::size_t at = at_[index];
         return static_cast<bool>(static_cast<int>(at < count_) &
                                  static_cast<int>(entities_[at].index == index));

@@ -39,7 +39,7 @@ constexpr bool includes(RelationTraits all, RelationTraits some) {
     return (all | some) == all;
 }
 
-/// How a world stores a component. For a component without a C++ type, pass it to World::register_component().
+/// How a world stores a component. For a component without a C++ type, pass it to register_component().
 struct ComponentType {
     std::string_view name;    // shown in dumps, error messages and WriteAudit; need not be unique; copied
     std::uint32_t size = 0;   // bytes; 0: a tag, which has no values
@@ -241,7 +241,7 @@ struct HookFunction {
     void* state = nullptr;
 };
 
-/// A function that is connected to one kind of event. HookTable maintains the lists, in the order of
+/// A function that is connected to one kind of event. HookTable keeps subscribers in lists, in the order of
 /// connection.
 struct Subscriber {
     HookFunction function;  // call is null if it was disconnected while a hook ran

@@ -21,8 +21,8 @@ struct Entity {
 
 static_assert(sizeof(Entity) == 8, "columns of entities are stored raw");
 
-/// The place of each living entity, in one array with 12 bytes for each index. Free indices form a linked
-/// list in the same array.
+/// The place (archetype and row) of each living entity, in one array with 12 bytes for each index. Free
+/// indices form a linked list in the same array.
 class EntityTable {
 public:
     struct Place {

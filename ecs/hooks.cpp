@@ -95,7 +95,7 @@ bool HookTable::is_connected(std::uint32_t list, std::uint64_t serial) {
     return false;
 }
 
-/// Calls any number of functions.
+/// Slow path of run(), for a list of any length.
 void HookTable::run_several(const SubscriberList& list, const HookCall& call, bool reverse) {
     // The list may grow and be reallocated while its functions run; entries are erased only in sweep().
     const std::size_t count = list.size();

@@ -69,7 +69,7 @@ private:
     std::uint64_t serial_ = 0;
 };
 
-/// The rows of one event: consecutive rows of one archetype, at most kBlockRows.
+/// The rows of one event: consecutive rows in one block of one archetype.
 struct HookCall {
     World& world;
     std::span<const Entity> entities;

@@ -203,7 +203,7 @@ inline void Mutator::destroy_one(Entity entity, EntityTable::Place place, bool i
         place = entities_.place(entity);  // a source that lost its pair may have moved this row
         ended = components_.pairs().mark_dead(entity);
     }
-    entities_.release(entity);  // before values are destroyed: destructors may spawn, with this index
+    entities_.release(entity);  // before its values are destroyed: their destructors find it dead
     if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
     dying_ = {};
     archetypes_.free_pairs(ended);

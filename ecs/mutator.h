@@ -61,7 +61,7 @@ public:
     std::span<const ComponentId> lost() const { return removing_.ids; }
 
 private:
-    /// Arguments of an operation, after keep_possible() without the ids that cannot be added.
+    /// Arguments of an operation. keep_possible() removes the ids that cannot be added.
     struct Possible {
         std::span<const ComponentId> ids;
         std::span<void* const> values;

@@ -22,7 +22,7 @@ struct ComponentId {
     friend auto operator<=>(const ComponentId&, const ComponentId&) = default;
 };
 
-/// The pairs of one world. A pair is added by the first id_of(), and retired when its target is destroyed.
+/// The pairs of one world. A pair is added by the first id_of(), and removed after its target is destroyed.
 class PairTable {
 public:
     /// A slot of the table: a pair, or free if `relation` is none.

@@ -264,8 +264,8 @@ public:
     void destroy_all() { core_.destroy_all(); }
 
     /// Visits only blocks whose stamp for any Changed term is later than `tick`: all rows that were added,
-    /// moved there or written after this tick of the world, and the other rows of these blocks. Pass 0 in the
-    /// first call, then the result of the World::advance_tick() that came just before the previous call.
+    /// moved into them or written after this tick of the world, and the other rows of these blocks. Pass 0 in
+    /// the first call, then the result of the World::advance_tick() that came just before the previous call.
     template <class Fn>
     void each_since(std::uint64_t tick, Fn&& fn) {
         static_assert(kUses(QueryCore::Use::changed), "needs a Changed term");

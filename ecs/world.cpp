@@ -227,7 +227,8 @@ bool World::require_alive(Entity entity, const char* operation, ComponentId id) 
     return false;
 }
 
-/// Returns whether each id is valid and each component that is not a tag has a value; else counts a drop.
+/// Returns whether each id is valid and each component that is not a tag has a value. If not,
+/// reports a bug of the caller and counts the operation as dropped.
 bool World::require_values(Entity entity, const char* operation, std::span<const ComponentId> ids,
                            std::span<void* const> values) {
     std::string_view fault = ids.size() == values.size() ? "" : "not one value for each id";

@@ -107,13 +107,13 @@ public:
     /// For an id, `value` points to a value that is moved from; null for a tag.
     template <Key K>
     void set(Entity entity, K key, SetValue<K> value);
-    /// `ids` and `values` as in spawn(); if one is invalid, a release build does nothing.
+    /// `ids` and `values` as in spawn(). If an id or a value is invalid, a release build does nothing.
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
 
     /// Adds a default value, T{}. Does nothing if the entity has the component.
     template <class T = void, DefaultKey K = TypeKey<T>>
     void add(Entity entity, K key = {});
-    /// Moves from the value; null for a tag.
+    /// As add() above, but moves from `*value` instead of using a default value. `value` is null for a tag.
     void add(Entity entity, ComponentId id, void* value);
 
     /// Removes components, in one move of the row. Components that the entity lacks are ignored.
@@ -326,7 +326,8 @@ public:
     };
 
     /// Number of operations that did nothing because the entity or the pair's target was dead or dying, an id
-    /// was invalid, or a value was missing. Dead entities in a destroy_all() are not counted.
+    /// was invalid, a value was missing, or a queued operation removes the value that patch() was to write.
+    /// Dead entities in a destroy_all() are not counted.
     std::uint64_t dropped_commands() const { return commands_.dropped(); }
 
     /// Whether entities, rows, columns, archetypes and pairs agree with each other; for tests.

@@ -17,7 +17,7 @@ void WriteAudit::watch(ComponentId id, Hash hash) {
 }
 
 std::vector<WriteAudit::Missed> WriteAudit::check() {
-    assert(!world_.is_deferring());  // calls of change hooks may be queued
+    assert(!world_.is_deferring());  // else calls of change hooks may still be queued
     std::vector<Missed> missed;
     if (world_.is_deferring()) return missed;
     for (const ChangeCollector::Change change : told_.changes())

@@ -1,6 +1,5 @@
 #pragma once
-// Finds writes for which no hook was called: through a raw pointer, or in a patch whose function returned
-// false.
+// Finds writes for which no hook was called: through a raw pointer, or in a patch() that returned false.
 
 #include <cstddef>
 #include <cstdint>
