@@ -25,7 +25,7 @@ std::uint64_t hash_of(std::span<const ComponentId> components) {
 /// As memcpy, but without a call for the most frequent sizes.
 void copy_value(std::byte* to, const std::byte* from, std::uint32_t size) {
     if (size >= 8 && size <= 16) {
-        std::uint64_t head, tail;  // may overlap
+        std::uint64_t head, tail;  // the first and last 8 bytes, which may overlap
         std::memcpy(&head, from, 8);
         std::memcpy(&tail, from + size - 8, 8);
         std::memcpy(to, &head, 8);

@@ -168,7 +168,7 @@ private:
     Archetype* newer_ = nullptr;
 };
 
-/// Owns the archetypes of one world. An archetype's index is constant; indices of freed archetypes are reused.
+/// Owns the archetypes of one world. An archetype's index is constant; freed indices are used again.
 class ArchetypeList {
 public:
     ArchetypeList() = default;

@@ -4,7 +4,7 @@
 
 namespace shoal::ecs {
 
-/// FNV-1a.
+/// FNV-1a with 64 bits; source: see hash_name().
 std::uint64_t WriteAudit::hash_bytes(const void* value, std::size_t size) {
     std::uint64_t hash = 0xCBF2'9CE4'8422'2325;
     const auto* bytes = static_cast<const unsigned char*>(value);
