@@ -80,7 +80,7 @@ void ChangeCollector::mark_all(Entity entity) {
     }
 }
 
-/// Makes room for one more entity, and for this index.
+/// Makes room for one more entity in entities_, and for this index in at_.
 void ChangeCollector::grow(std::uint32_t index) {
     if (index >= at_.size())
         at_.resize(std::max({index + std::size_t{1}, std::size_t{world_.size()}, at_.size() * 2}));

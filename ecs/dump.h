@@ -1,6 +1,6 @@
 #pragma once
 // Entities and components as text for a debugger, a log or a failed assert. To print the fields of values,
-// read the components.
+// read the components by their types.
 
 #include <string>
 

@@ -227,8 +227,8 @@ bool World::require_alive(Entity entity, const char* operation, ComponentId id) 
     return false;
 }
 
-/// Returns whether each id is valid and each component that is not a tag has a value. If not,
-/// reports a bug of the caller and counts the operation as dropped.
+/// Returns whether each id is valid and each component that is not a tag has a value. If not, reports
+/// a bug of the caller and counts the operation as dropped.
 bool World::require_values(Entity entity, const char* operation, std::span<const ComponentId> ids,
                            std::span<void* const> values) {
     std::string_view fault = ids.size() == values.size() ? "" : "not one value for each id";
@@ -271,7 +271,7 @@ void World::stop(std::string_view operation, std::string_view component, Entity 
     stop_with(operation, component, entity, is_alive(entity) ? "the entity has no such value" : kIsDead);
 }
 
-/// Begins or ends a delay. In a deferred world the end is queued; while a hook runs, the beginning also.
+/// Begins or ends a delay. In a deferred world the end is queued; while a hook runs, the beginning too.
 void World::delay_hooks(bool begins) {
     using Kind = CommandQueue::Kind;
     const bool is_at_once = locks_ == 0 || (begins && !hooks_.is_running());
