@@ -48,7 +48,7 @@ public:
     void remove(Entity entity, ComponentId id);
     void remove(Entity entity, std::uint32_t row, Archetype& from, const Column& column);
 
-    /// Destroys the entity. If destroy_with_target pairs have it as their target, destroys their sources first.
+    /// Destroys the entity, and before it the sources of destroy_with_target pairs with this target.
     void destroy(Entity entity, EntityTable::Place place);
     /// Destroys entities in order. Skips an entity that is dead when its turn comes.
     void destroy_all(std::span<const Entity> entities);

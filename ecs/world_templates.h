@@ -100,7 +100,7 @@ private:
         : Mut<T>(value, written_, 1), deferral_(world), entity_(entity), column_(column), row_(row) {}
 
     std::uint64_t written_ = 0;
-    World::Deferral deferral_;  // ends after the hooks were called
+    World::Deferral deferral_;  // destroyed after ~WorldMut() has called the hooks
     Entity entity_;
     Column* column_;  // null if the value is queued
     std::uint32_t row_;
