@@ -22,7 +22,8 @@ public:
     virtual ~ClientListener() = default;
     virtual void on_join() {}
     /// The connection ended, or could not be made. Called once for each connect() that an update() has begun.
-    /// The replicas stay until the next connect() begins. The text may contain bytes from the server.
+    /// The replicas stay until the next attempt to connect begins. The text may contain bytes from the
+    /// server.
     virtual void on_leave(net::DisconnectReason, std::string_view /*text*/) {}
     /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::Channel, std::span<const std::byte>) {}

@@ -53,7 +53,7 @@ constexpr unsigned kFirstOrder = 4;
 constexpr unsigned kRealOrder = 16;
 constexpr unsigned kSymbolOrder = 3;
 constexpr unsigned kReferenceOrder = 8;
-constexpr unsigned kMaxOrder = 20;  // so no code is longer than that of an escaped value
+constexpr unsigned kMaxOrder = 20;  // greatest k; with it no code is longer than that of an escaped value
 
 unsigned next_order(std::uint32_t folded) {
     const unsigned width = static_cast<unsigned>(std::bit_width(folded));

@@ -87,7 +87,8 @@ void store_integer(void* value, const Leaf& leaf, std::int64_t field) {
     }
 }
 
-/// Number of whole steps in the range. Tolerates rounding errors, as from a step of 0.01, which is not exact.
+/// Number of whole steps in the range. Tolerates a small rounding error: a double does not hold a
+/// step like 0.01 exactly.
 double step_count(const FieldCodec& codec) {
     return std::floor((codec.max - codec.min) / codec.step + 1e-6);
 }

@@ -8,7 +8,7 @@ namespace shoal::replication {
 namespace {
 
 constexpr std::size_t kMaxShapes = 16'384;     // different sets of components in the life of a receiver
-constexpr std::size_t kExpectedRecords = 512;  // buffers have memory for so many from the start
+constexpr std::size_t kExpectedRecords = 512;  // initial capacity of the buffers
 
 }  // namespace
 
@@ -238,7 +238,8 @@ void Receiver::create_new() {
     }
 }
 
-/// Marks the slots that refer to entities that appeared or disappeared, so that their references are written.
+/// Marks the slots that refer to entities that appeared or disappeared, so that
+/// apply() writes the references again.
 void Receiver::announce_news() {
     readers_.clear();
     for (const std::uint32_t net_id : news_)

@@ -8,7 +8,7 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kExpectedRecords = 512;  // buffers have memory for so many from the start
+constexpr std::size_t kExpectedRecords = 512;  // initial capacity of the buffers
 constexpr std::size_t kMinRecordBits = 3;      // the smallest record header: gap and kind
 
 std::uint32_t ticks_of(double seconds, double tick_hz) {
@@ -67,8 +67,8 @@ void Sender::remove_peer(Peer peer) {
     *peers_[peer] = PeerState{};
 }
 
-/// Resets the slot like a new one, but keeps that records were sent: the peer may have a version of the
-/// entity, so a despawn must be sent too.
+/// Resets the slot like a new one. But `sent` stays set: the peer may have a version of the entity, so when
+/// the slot is closed, a despawn record must be sent.
 void Sender::rebase(Peer peer_index, std::uint32_t index) {
     PeerState& peer = *peers_[peer_index];
     if (index >= peer.slots.size()) return;
@@ -120,7 +120,7 @@ void Sender::open_slot(PeerState& peer, std::uint32_t entry) {
     pend(peer, index);
 }
 
-/// The next record is a despawn record, unless no record of the entity was sent: then the slot is free.
+/// Makes the next record a despawn record. If no record of the entity was sent, frees the slot instead.
 void Sender::close_slot(PeerState& peer, std::uint32_t entry) {
     const std::uint32_t index = peer.slot_of[entry];
     peer.slot_of[entry] = kNone;
@@ -160,7 +160,7 @@ void Sender::drop_front(PeerState& peer, std::size_t count) {
     peer.queue.pop(count);
 }
 
-// Fates
+// Packets delivered or lost
 
 Sender::Packet* Sender::find_packet(PeerState& peer, std::uint32_t low_number) {
     std::size_t first = 0, last = peer.packets.size();
@@ -227,7 +227,7 @@ void Sender::settle_record(PeerState& peer, const Packet& packet, std::uint32_t 
 
 // Encoding
 
-/// Prepares the record of a slot. Returns false if there is nothing to send.
+/// Fills `candidate` with the next record of a slot. Returns false if there is nothing to send.
 bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate) {
     candidate = {};
     candidate.header.slot = index;

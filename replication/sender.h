@@ -92,7 +92,7 @@ private:
         Tick tick;
         std::uint32_t record_count;
         std::uint32_t newest_count;  // how many of its records are the newest of their slot
-        bool settled;                // the fate is known
+        bool settled;                // known to be delivered or lost
         bool delivered;
     };
 
@@ -124,7 +124,7 @@ private:
     /// A record that may be written into the current payload.
     struct Candidate {
         RecordHeader header;
-        std::size_t body_offset = 0, body_bits = 0;  // the encoded image in memo_bits_
+        std::size_t body_offset = 0, body_bits = 0;  // the encoded image in memo_bits_; in bits
         std::size_t position = 0;                    // in PeerState::queue
         bool is_empty = false;
     };

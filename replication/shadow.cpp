@@ -172,7 +172,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
         changed_.push_back(index);
     }
     if (!entry.versions.empty() && entry.versions.newest()->tick == tick_) {
-        entry.versions.drop(entry.versions.newest(), pool_);  // captured twice in this tick
+        entry.versions.drop(entry.versions.newest(), pool_);  // at most one version per tick
         changed_.pop_back();
     }
     entry.versions.push(tick_, now, pool_);

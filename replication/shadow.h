@@ -59,7 +59,7 @@ public:
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kReplicatedWatch = 0;  // in changes_; components have watches from 1 on
+    static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index in changes_; components: from 1 on
 
     std::uint32_t to_net(ecs::Entity entity) override;
     ecs::Entity to_entity(std::uint32_t) override { return {}; }
