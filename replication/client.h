@@ -83,7 +83,7 @@ private:
     net::Client endpoint_;
     std::string failure_;
     std::optional<net::Address> target_;     // the next update() connects to it
-    std::optional<net::ClientToken> token_;  // for target_
+    std::optional<net::ClientToken> token_;  // to connect to target_ with
     std::vector<std::byte> message_;
 };
 
