@@ -82,7 +82,7 @@ void visit_each(Visit& visit, Fields&... fields) {
 
 }  // namespace detail
 
-/// A struct without constructors, private fields and virtual functions, or an array.
+/// An array, or a struct without constructors, private fields and virtual functions.
 template <class T>
 concept Aggregate = std::is_aggregate_v<T>;
 

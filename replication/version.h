@@ -36,7 +36,7 @@ private:
     std::vector<std::unique_ptr<std::byte[]>> chunks_;  // each has more bytes than the one before
     std::size_t chunk_bytes_ = 0;
     std::size_t chunk_used_ = 0;
-    Version* free_[32] = {};  // [n]: unused blocks for up to 2^n words, linked by `older`
+    Version* free_[32] = {};  // by n: unused blocks for up to 2^n words, linked by `older`
     std::size_t in_use_ = 0;
 };
 
