@@ -6,10 +6,10 @@ namespace shoal::replication {
 
 // Golomb code of order k:
 //   bits     field    meaning
-//   0..11    prefix   ones, ended by a zero; p of them
+//   p + 1    prefix   p ones, then a zero; p is 0 to 11
 //   p + k    rest     value - ((2^p - 1) << k)
-//   or: 12 ones, then the value in 32 bits.
-// Rejected: an escaped value that a prefix could have carried; a value over 32 bits.
+// or, if p would be 12 or more (escape): 12 ones, then the value in 32 bits.
+// Rejected: an escape for a value with p below 12; a value of more than 32 bits.
 
 void BitWriter::write_golomb(std::uint32_t value, unsigned k) {
     assert(k < 32);

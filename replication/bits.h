@@ -12,7 +12,7 @@
 
 namespace shoal::replication {
 
-/// Grows as needed. clear() keeps the memory.
+/// A sequence of bits that grows as needed. clear() keeps the memory.
 class BitWriter {
 public:
     /// Appends the low `bits` bits of `value`, at most 32. The other bits of `value` must be zero.
@@ -37,17 +37,18 @@ public:
     std::size_t bit_count() const { return bit_count_; }
     std::size_t byte_count() const { return (bit_count_ + 7) / 8; }
 
-    /// Copies byte_count() bytes to the front of `bytes`, which must have room. Unused bits are zero.
+    /// Copies byte_count() bytes to the front of `bytes`, which must have room. The unused bits of the last
+    /// byte are zero.
     void copy_to(std::span<std::byte> bytes) const;
     void clear();
 
 private:
-    std::vector<std::uint64_t> words_;  // zero from bit_count_ on
+    std::vector<std::uint64_t> words_;  // all bits from bit_count_ on are zero
     std::size_t bit_count_ = 0;
 };
 
-/// The bytes must outlive the reader. A read past the end returns 0 and clears ok() for good: decode
-/// everything, then test ok() before you use the values.
+/// Reads the bits of a BitWriter. The bytes must outlive the reader. A read past the end returns 0 and makes
+/// ok() false for good: decode everything, then test ok() before you use the values.
 class BitReader {
 public:
     explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

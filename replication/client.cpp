@@ -43,7 +43,7 @@ void Client::start_connecting(net::Time now) {
     token_.reset();
     failure_.clear();
     receiver_.reset();
-    if (token) {  // a summary fits beside any token
+    if (token) {  // the hello has room for any token and a summary of the schema
         endpoint_.connect(server, *token, schema_.summary(), now);
     } else {
         endpoint_.connect(server, schema_.summary(), now);

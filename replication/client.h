@@ -22,13 +22,15 @@ public:
     virtual ~ClientListener() = default;
     virtual void on_join() {}
     /// The connection ended, or could not be made. Called once for each connect() that an update() has begun.
-    /// The replicas stay until the next one begins. The text may contain bytes from the server.
+    /// The replicas stay until the next attempt to connect begins. The text may contain bytes from the
+    /// server.
     virtual void on_leave(net::DisconnectReason, std::string_view /*text*/) {}
     /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::Channel, std::span<const std::byte>) {}
 };
 
-/// Uses no socket or clock: datagrams and time are arguments, and the sink sends. Not thread-safe. In a loop:
+/// Uses no socket or clock: datagrams and time are arguments, and `sink` sends datagrams. Not thread-safe. In
+/// a loop:
 ///
 ///     net::receive_all(socket, client.endpoint(), now);
 ///     client.update(now);
@@ -40,12 +42,12 @@ public:
 
     /// The next update() ends an earlier connection, destroys its replicas, and begins to connect.
     void connect(const net::Address& server);
-    /// The same with a connect token, see net::Client::connect.
+    /// Like connect(server), but with a connect token, see net::Client::connect.
     void connect(const net::Address& server, const net::ClientToken& token);
     /// Ends the connection or the attempt to connect; no effect if there is none.
     void disconnect(net::Time now);
 
-    /// Datagrams from the socket go to its receive().
+    /// Pass each datagram from the socket to endpoint().receive().
     net::Client& endpoint() { return endpoint_; }
     const net::Client& endpoint() const { return endpoint_; }
 
@@ -62,7 +64,7 @@ public:
     const std::string& failure() const { return failure_; }
 
     const Receiver& receiver() const { return receiver_; }
-    /// Of the last connection; all zero before the first.
+    /// Statistics of the last connection; all zero before the first.
     const net::ConnectionStats& stats() const { return endpoint_.stats(endpoint_.server()); }
 
 private:
@@ -81,7 +83,7 @@ private:
     net::Client endpoint_;
     std::string failure_;
     std::optional<net::Address> target_;     // the next update() connects to it
-    std::optional<net::ClientToken> token_;  // for target_
+    std::optional<net::ClientToken> token_;  // to connect to target_ with
     std::vector<std::byte> message_;
 };
 

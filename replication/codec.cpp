@@ -15,49 +15,52 @@ namespace {
 //                              for the first component its index
 //   1           reshaped       baseline: components were added or removed
 //   g(0)        removed        reshaped: number of components removed
-//   g(0)        gap            once per removed component: as above, of its position in the old shape
+//   g(0)        gap            once per removed component: as above, of its position in the baseline's list
+//                              of components
 //   g(0)        added          reshaped: number of components added
 //   g(0)        gap            once per added component: as above, of its index in the schema
 // Then for each component with lanes or parts, in order of the schema:
 //   1           changed        always; a new component is compared with zeros and empty parts
-//   1           changed        changed, once per group and part, if there are at least two in the component
-//   group       value          once per changed group
-//   part        value          once per changed part
+// and, if the component changed, first for each of its groups, then for each of its parts:
+//   1           differs        the component has more than one group or part
+//   group/part  value          the group or part differs
 //
 // Group, by the kind of its lanes; `base` is the baseline's lane, or 0 for a new component:
 //   quantity    g(k) of zigzag(value - base) per lane; k is 4 for the first lane, then the bit width of the
 //               previous lane's zigzag minus 1, at least 0 and at most 20. A bounded lane of a new component:
 //               the value in lane.bits bits.
-//   symbol      nothing, if its maximum is 1: the value is not base; bounded: the value in lane.bits bits;
-//               else g(3) of the value
-//   real        0, then g(k) of zigzag(whole(value) - whole(base)), k as above; 0: no change;
-//               or 1, then g(k) of zigzag(order(value) - order(base)), with another k that begins with 16.
-//               whole(): the float truncated to an integer, 0 if it is not within +-2^24.
-//               order(): the bits of the float; if it is negative, all but the sign are inverted
+//   symbol      if the lane's maximum is 1, nothing: the value is 1 - base. If the lane is bounded, the value
+//               in lane.bits bits. Else g(3) of the value.
+//   real        either a 0 bit, then g(k) of zigzag(whole(value) - whole(base)), k as for a quantity; if this
+//               difference is 0, the value equals base exactly.
+//               Or a 1 bit, then g(k) of zigzag(order(value) - order(base)); this k is separate: 16 for the
+//               first lane that uses it, then by the same rule.
+//               whole(): the float truncated to an integer, 0 if the float is not within +-2^24.
+//               order(): the bits of the float; if it is negative, all bits except the sign are inverted
 //   reference   g(8) of the net id
 //
 // Part:
-//   g(3)        prefix         not new: number of elements kept at the start
-//   g(1)        suffix         not new: number of elements kept at the end
-//   g(3)        count          number of elements between these
-//   lanes       value          of each element between: each lane like a changed group of a new component; a
-//                              symbol whose maximum is 1 takes one bit
+//   g(3)        prefix         the component is not new: number of elements kept at the start
+//   g(1)        suffix         the component is not new: number of elements kept at the end
+//   g(3)        count          always: number of elements between prefix and suffix
+//   lanes       value          once per element between prefix and suffix: each lane like a changed group of
+//                              a new component, but a symbol whose maximum is 1 takes one bit
 // Lanes and groups follow from the types of the fields: see append_lanes() and finish() in lanes.cpp.
-// Rejected: values over a lane's maximum, indices over the size of the schema or shape, components that are
-// added twice, parts over their maximum.
+// Rejected: values over a lane's maximum; indices and positions that do not exist in the schema or the
+// baseline; components that are added twice; parts with too many elements.
 
 constexpr unsigned kFirstOrder = 4;
 constexpr unsigned kRealOrder = 16;
 constexpr unsigned kSymbolOrder = 3;
 constexpr unsigned kReferenceOrder = 8;
-constexpr unsigned kMaxOrder = 20;  // the longest code is then that with the escape
+constexpr unsigned kMaxOrder = 20;  // greatest k; with it no code is longer than that of an escaped value
 
 unsigned next_order(std::uint32_t folded) {
     const unsigned width = static_cast<unsigned>(std::bit_width(folded));
     return width == 0 ? 0 : std::min(width - 1, kMaxOrder);
 }
 
-/// Returns whether the float is an integer that is restored exactly from its value; false for -0.
+/// Returns whether the float with these bits is an integer within +-2^24; false for -0.
 bool is_whole(std::uint32_t bits) {
     const float value = std::bit_cast<float>(bits);
     if (!(std::abs(value) < 0x1p24f)) return false;
@@ -72,8 +75,8 @@ std::uint32_t whole_bits(std::uint32_t whole) {
     return std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(whole)));
 }
 
-/// Maps the bits of floats to integers of the same order, so that close values differ little. Its own
-/// inverse.
+/// Maps the bits of a float to a signed integer. The integers have the order of the floats, and close floats
+/// have close integers. The function is its own inverse.
 std::uint32_t ordered(std::uint32_t bits) {
     return (bits >> 31) != 0 ? ~bits ^ 0x80000000u : bits;
 }
@@ -179,7 +182,7 @@ bool group_differs(const LaneGroup& group, const std::uint32_t* base, const std:
     return std::any_of(first, first + group.count, [](std::uint32_t lane) { return lane != 0; });
 }
 
-/// Each lane of an element is coded as a group of its own, without a baseline.
+/// Writes elements of a part. Each lane of an element is a group of its own, without a baseline.
 void write_elements(const Part& part, const std::uint32_t* elements, std::size_t count, BitWriter& out) {
     for (std::size_t n = 0; n < count; ++n, elements += part.lanes.size())
         for (std::uint32_t i = 0; i < part.lanes.size(); ++i) {
@@ -246,7 +249,7 @@ const std::uint32_t* next_part(const Part& part, const std::uint32_t* words) {
     return words ? words + 1 + words[0] * part.lanes.size() : nullptr;
 }
 
-/// `base` is at the same component of the baseline, or null if the component is new.
+/// Writes the component at `value`. `base` is at the same component of the baseline; null if it has none.
 void write_component(const ImageCursor& value, const ImageCursor* base, BitWriter& out) {
     const ComponentLayout& layout = value.layout();
     const std::uint32_t* from = base ? base->lanes() : nullptr;
@@ -374,7 +377,7 @@ const Shape* read_shape(ShapeTable& shapes, const Shape* from, BitReader& in) {
         if (!twice) list[size++] = index;
     });
     if (!added || twice) return nullptr;
-    std::sort(list, list + size);  // a merge would allocate
+    std::sort(list, list + size);  // std::inplace_merge would allocate memory
     return shapes.shape({list, size});
 }
 
@@ -438,7 +441,7 @@ std::uint32_t max_component_bits(const ComponentLayout& layout) {
 }
 
 std::size_t max_record_bits(const Schema& schema) {
-    // An added or removed component takes one gap, which is at most the number of components.
+    // Each component takes at most one gap, as added or removed; a gap is at most the number of components.
     std::size_t bits = 3 * max_golomb_bits(8);
     for (const SchemaComponent& component : schema.components())
         bits += component.max_bits + golomb_bits(static_cast<std::uint32_t>(schema.components().size()), 0);

@@ -1,6 +1,6 @@
 #pragma once
 // Writes the state of an entity as bits, based on a state that the reader has. The rest of the library uses
-// only these functions, so that another code can replace this one.
+// only these functions, so that another encoding can replace this one.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,12 +19,13 @@ inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
 void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out);
 
 /// Reads what write_image wrote for the same `from`: fills `words` and returns the shape. Any bits are safe:
-/// returns null if they are invalid, whatever in.ok() says then.
+/// returns null if they are invalid; in.ok() can be true or false then.
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
                         std::vector<std::uint32_t>& words);
 
-/// Most bits that write_image writes for one component, and of a record of an entity with all components.
+/// Greatest number of bits that write_image writes for one component.
 std::uint32_t max_component_bits(const ComponentLayout& layout);
+/// Greatest number of bits in a record of an entity that has all components of the schema.
 std::size_t max_record_bits(const Schema& schema);
 
 }  // namespace shoal::replication

@@ -38,7 +38,8 @@ constexpr bool accepts_flat(std::index_sequence<I...>) {
     };
 }
 
-/// Greatest number of values that initialise T with inner braces elided; stops at kMaxFields * 16 + 1.
+/// Greatest number of values that initialise T without inner braces. An array takes one value per element.
+/// Counting stops at kMaxFields * 16 + 1.
 template <class T, std::size_t Tried = 0>
 constexpr std::size_t flat_count() {
     if constexpr (Tried > kMaxFields * 16) {
@@ -50,10 +51,11 @@ constexpr std::size_t flat_count() {
     }
 }
 
-/// How many of these values, from the one at `At` on, initialise one field: 1, or the elements of an array.
+/// Of the `Total` values that flat_count() found, returns how many initialise the field that begins with
+/// value `At`: the number of elements if the field is an array, else 1.
 template <class T, std::size_t Total, std::size_t At, std::size_t Tried = 1>
 constexpr std::size_t field_width() {
-    // Tries to put `Tried` values in inner braces, and the other values behind them.
+    // Tries to initialise T with `At` values, then `Tried` values in inner braces, then the other values.
     if constexpr (accepts<T>(std::make_index_sequence<At>{}, std::make_index_sequence<Tried>{},
                              std::make_index_sequence<Total - At - Tried>{})) {
         return Tried;
@@ -80,11 +82,11 @@ void visit_each(Visit& visit, Fields&... fields) {
 
 }  // namespace detail
 
-/// Number of direct fields of the aggregate T; an array counts as one.
+/// An array, or a struct without constructors, private fields and virtual functions.
 template <class T>
 concept Aggregate = std::is_aggregate_v<T>;
 
-/// Direct fields of T, an array counting as one.
+/// Returns the number of direct fields of T; an array counts as one.
 template <Aggregate T>
 constexpr std::size_t field_count() {
     return detail::count_from<T, detail::flat_count<T>()>();

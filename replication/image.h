@@ -15,18 +15,18 @@ namespace shoal::replication {
 /// Number of a step of the server's simulation. It wraps around: compare with is_newer().
 using Tick = std::uint32_t;
 
-/// Correct for ticks less than 2^31 apart: more than a year at 60 Hz.
+/// Returns whether `a` is after `b`. Correct for ticks less than 2^31 apart: more than a year at 60 Hz.
 constexpr bool is_newer(Tick a, Tick b) {
     return static_cast<std::int32_t>(a - b) > 0;
 }
 
-/// A set of components, and where their lanes are in an image. A table has one object per set, so equal sets
-/// have equal addresses.
+/// A set of components, and where their lanes are in an image. A ShapeTable has one Shape per set, so equal
+/// sets have the same address.
 struct Shape {
     static constexpr std::uint32_t kAbsent = 0xffffffff;
 
     std::vector<ComponentIndex> components;  // ascending
-    std::vector<std::uint32_t> lanes;        // index of the first word of each component's lanes
+    std::vector<std::uint32_t> lanes;        // by position: the component's first lane in Image::words
     std::uint32_t lane_words = 0;            // words of all lanes; the parts follow
     bool has_references = false;
 
@@ -34,14 +34,14 @@ struct Shape {
     std::uint32_t find(ComponentIndex component) const;
 };
 
-/// The shapes in use. The schema must outlive it.
+/// Owns one Shape for each set of components that is in use. The schema must outlive the table.
 class ShapeTable {
 public:
     explicit ShapeTable(const Schema& schema, std::size_t max_shapes = SIZE_MAX)
         : schema_(schema), max_shapes_(max_shapes) {}
 
     /// Returns the shape of `components`, which must ascend and be in the schema. It lives as long as the
-    /// table. Returns null if it would be one more than max_shapes.
+    /// table. Returns null if the shape is new and the table already has max_shapes.
     const Shape* shape(std::span<const ComponentIndex> components);
 
     const Schema& schema() const { return schema_; }

@@ -87,17 +87,18 @@ void store_integer(void* value, const Leaf& leaf, std::int64_t field) {
     }
 }
 
-/// Number of whole steps in the range; tolerates rounding errors, as of a step of 0.01.
+/// Number of whole steps in the range. Tolerates a small rounding error: a double does not hold a
+/// step like 0.01 exactly.
 double step_count(const FieldCodec& codec) {
     return std::floor((codec.max - codec.min) / codec.step + 1e-6);
 }
 
-/// Returns the nearest step, ties upwards. A restored value gives the same step again: finish() refuses steps
-/// so fine that rounding to the field's type could be an error of a quarter of a step.
+/// Returns the nearest step, ties upwards. A restored value gives the same step again: finish() refuses a
+/// codec if rounding to the field's type could change a value by more than a quarter of a step.
 std::uint32_t nearest_step(double value, const FieldCodec& codec) {
     const double steps = step_count(codec);
     const double nearest = std::floor((value - codec.min) / codec.step + 0.5);
-    if (!(nearest > 0)) return 0;  // also NaN
+    if (!(nearest > 0)) return 0;  // also if the value is NaN
     return static_cast<std::uint32_t>(std::min(nearest, steps));
 }
 
@@ -159,7 +160,7 @@ Lane bounded_lane(LaneKind kind, std::uint32_t max) {
     return Lane{kind, static_cast<std::uint8_t>(std::bit_width(std::max(1u, max))), true, max};
 }
 
-/// Appends the lanes of a leaf. Returns why its codec does not fit; empty: it fits.
+/// Appends the lanes of a leaf. Returns why the codec does not fit the field, or an empty text if it fits.
 std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
     const FieldCodec& codec = leaf.codec;
     if (codec.max_length != 0) return "max_length() is for strings and vectors";
@@ -197,7 +198,7 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         lanes.push_back(half);
         lanes.push_back(half);
     } else if (type_bits(leaf.type) == 32 || is_signed(leaf.type)) {
-        lanes.push_back(full_lane(ordered));  // restore() truncates a received value that does not fit
+        lanes.push_back(full_lane(ordered));  // restore() truncates values that the field cannot hold
     } else {
         const std::uint32_t max = 0xffffffffu >> (32 - type_bits(leaf.type));
         Lane lane = bounded_lane(leaf.type == FieldType::boolean ? LaneKind::symbol : ordered, max);

@@ -1,6 +1,6 @@
 #pragma once
 // A component as numbers: a fixed number of lanes (integers), and parts (strings and vectors) of variable
-// length. All code behind the schema works on these instead of C++ types.
+// length. Only the schema knows the C++ types; all other code works with lanes and parts.
 
 #include <bit>
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace shoal::replication {
 /// What a lane contains; decides how it is coded.
 enum class LaneKind : std::uint8_t {
     quantity,   // a number; a change is probably small
-    symbol,     // no order: an enum, a bool, a character, half of a double
+    symbol,     // a value without order: an enum, a bool, a character of a string, half of a double
     real,       // the bits of a float
     reference,  // the net id of an entity; 0: null
 };
@@ -24,7 +24,7 @@ enum class LaneKind : std::uint8_t {
 struct Lane {
     LaneKind kind = LaneKind::quantity;
     std::uint8_t bits = 32;  // 1..32; enough for `max`
-    bool bounded = false;    // written in `bits` bits: a symbol always, a quantity if there is no baseline
+    bool bounded = false;    // true: a symbol, or a quantity without a baseline, is written in `bits` bits
     std::uint32_t max = std::numeric_limits<std::uint32_t>::max();  // greatest legal value
 
     bool operator==(const Lane&) const = default;
@@ -48,7 +48,7 @@ struct FieldCodec {
     double min = 0, max = 0, step = 0;
     std::uint32_t max_length = 0;  // of the string or vector; 0: the default
 
-    /// The same codec, for the elements of a vector of at most `length` elements.
+    /// Returns this codec for the elements of a vector, which has at most `length` elements.
     constexpr FieldCodec up_to(std::uint32_t length) const {
         FieldCodec out = *this;
         out.max_length = length;
@@ -57,8 +57,8 @@ struct FieldCodec {
 };
 
 /// A float or double as a number of steps above `min`. Values outside are clamped; NaN becomes `min`.
-/// Requires min < max, step > 0, fewer than 2^32 steps, and a step that the field's type can represent. If
-/// the step does not divide the range, the last whole step is the greatest value.
+/// Requires min < max, step > 0, fewer than 2^32 steps, and a step not finer than the precision of the
+/// field's type. If the step does not divide the range, the last whole step is the greatest value.
 constexpr FieldCodec quantised(double min, double max, double step) {
     return {FieldCodec::Kind::quantised, min, max, step, 0};
 }
@@ -67,7 +67,7 @@ constexpr FieldCodec quantised(double min, double max, double step) {
 constexpr FieldCodec bounded(double min, double max) {
     return {FieldCodec::Kind::bounded, min, max, 1, 0};
 }
-/// Greatest length of a string (bytes) or vector (elements). Longer ones are cut and counted.
+/// Greatest length of a string (bytes) or vector (elements). Longer ones are cut, see Shadow::cut_values().
 constexpr FieldCodec max_length(std::uint32_t length) {
     return {FieldCodec::Kind::automatic, 0, 0, 0, length};
 }
@@ -75,7 +75,7 @@ constexpr FieldCodec max_length(std::uint32_t length) {
 inline constexpr std::uint32_t kDefaultMaxString = 64;  // bytes
 inline constexpr std::uint32_t kDefaultMaxVector = 16;  // elements
 
-/// C++ type of a scalar field, which takes one or two lanes. An enum has its underlying type.
+/// C++ type of a scalar field, which takes one or two lanes. For an enum: its underlying type.
 enum class FieldType : std::uint8_t { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, entity };
 
 /// One scalar field of a component or of a vector's element.
@@ -90,7 +90,7 @@ struct Leaf {
 struct SequenceOps {
     std::size_t (*size)(const void* sequence);
     const void* (*data)(const void* sequence);
-    void* (*resize)(void* sequence, std::size_t count);  // returns the new elements
+    void* (*resize)(void* sequence, std::size_t count);  // returns the first element
 };
 
 /// A string or vector inside a component.
@@ -103,7 +103,8 @@ struct Part {
     std::vector<Lane> lanes;   // of one element
 };
 
-/// Up to four equal neighbouring lanes, which share one changed bit in records. A symbol is always alone.
+/// Up to four neighbouring lanes with equal Lane descriptions, which share one changed bit in records. A
+/// symbol is always alone.
 struct LaneGroup {
     std::uint32_t first = 0;
     std::uint32_t count = 1;
@@ -116,8 +117,8 @@ public:
     void add_leaf(const Leaf& leaf) { leaves_.push_back(leaf); }
     void add_part(Part part) { parts_.push_back(std::move(part)); }
 
-    /// Computes lanes and groups from the leaves and parts added. Returns what is wrong with a codec; empty:
-    /// nothing.
+    /// Computes lanes and groups from the leaves and parts added. Returns what is wrong with a codec, or
+    /// an empty text.
     std::string finish();
 
     const std::vector<Lane>& lanes() const { return lanes_; }
@@ -125,7 +126,7 @@ public:
     const std::vector<Part>& parts() const { return parts_; }
     bool has_references() const { return has_references_; }
     bool empty() const { return lanes_.empty() && parts_.empty(); }
-    /// The most words that one value can take.
+    /// Greatest number of words that one value of the component can take.
     std::size_t max_words() const;
 
     /// Writes lanes().size() words to `lanes` and appends the parts to `parts`. Returns how many strings and
@@ -133,7 +134,7 @@ public:
     unsigned quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
                       std::vector<std::uint32_t>& parts) const;
 
-    /// Writes every field of the existing object `value`. No lane may exceed its max.
+    /// Writes every field of the existing object `value`. No lane may exceed its Lane::max.
     void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value) const;
 
     /// Number of words of one value's parts, which begin at `parts`.
@@ -154,7 +155,7 @@ public:
         }
     }
 
-    /// Calls mix(number) for everything that both sides must agree on.
+    /// Calls mix(number) for each number of the layout that must be equal on server and client.
     template <class Mix>
     void describe(Mix&& mix) const;
 

@@ -20,7 +20,7 @@ void NetIdMap::set(std::uint32_t net_id, std::uint32_t index) {
     entries_[i] = {net_id, index};
 }
 
-/// Moves later entries of the same probe sequence into the gap, so that find() still reaches them.
+/// Moves entries behind the erased one into its place where needed, so that find() still reaches them.
 void NetIdMap::erase(std::uint32_t net_id) {
     if (entries_.empty()) return;
     std::size_t gap = home(net_id);

@@ -20,7 +20,7 @@ public:
         }
     }
 
-    /// Adds an entry, or overwrites the one of net_id. Requires net_id != 0.
+    /// Adds an entry for net_id, or overwrites the entry that it has. Requires net_id != 0.
     void set(std::uint32_t net_id, std::uint32_t index);
 
     /// No effect if net_id is not in the map.
@@ -30,14 +30,14 @@ public:
 
 private:
     struct Entry {
-        std::uint32_t net_id = 0;  // 0: empty
+        std::uint32_t net_id = 0;  // 0: the entry is not in use
         std::uint32_t index = 0;
     };
 
     std::size_t home(std::uint32_t net_id) const { return net_id * 2654435761u >> 7 & (entries_.size() - 1); }
     std::size_t next(std::size_t i) const { return (i + 1) & (entries_.size() - 1); }
 
-    std::vector<Entry> entries_;  // their number is a power of two; at most half are in use
+    std::vector<Entry> entries_;  // the size is a power of two; at most half of the entries are in use
     std::size_t count_ = 0;
 };
 

@@ -8,7 +8,7 @@ namespace shoal::replication {
 namespace {
 
 constexpr std::size_t kMaxShapes = 16'384;     // different sets of components in the life of a receiver
-constexpr std::size_t kExpectedRecords = 512;  // reserved per buffer
+constexpr std::size_t kExpectedRecords = 512;  // initial capacity of the buffers
 
 }  // namespace
 
@@ -120,13 +120,13 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
     return Verdict::accepted;
 }
 
-/// Decodes a record into staged_; can also request a rebase.
+/// Decodes a record into staged_. Requests a rebase if the baseline is missing or max_versions is reached.
 Receiver::Verdict Receiver::stage(const RecordHeader& header, Tick tick, BitReader& in) {
     if (header.slot >= options_.max_slots) return Verdict::too_many;
     const Slot* slot = find(header.slot);
     const bool stale = slot && slot->has_tick && !is_newer(tick, slot->last_tick);
     if (!stale && slot && !slot->versions.empty() && !is_newer(tick, slot->versions.oldest()->tick))
-        return Verdict::malformed;  // too far apart to compare
+        return Verdict::malformed;  // `tick` is 2^31 or more after the oldest version
     Image baseline;
     if (header.kind == RecordKind::delta) {
         const Version* version = slot ? slot->versions.find(header.baseline) : nullptr;
@@ -238,7 +238,8 @@ void Receiver::create_new() {
     }
 }
 
-/// Marks the slots that refer to entities that appeared or disappeared, so that their references are written.
+/// Marks the slots that refer to entities that appeared or disappeared, so that
+/// apply() writes the references again.
 void Receiver::announce_news() {
     readers_.clear();
     for (const std::uint32_t net_id : news_)
@@ -272,7 +273,7 @@ void Receiver::write_values(Slot& slot) {
         if (known &&
             (layout.empty() || (same_value(old, value) && !(slot.has_news && layout.has_references()))))
             continue;
-        if (!world_.is_alive(slot.entity)) break;  // a hook destroyed it
+        if (!world_.is_alive(slot.entity)) break;  // a hook destroyed the replica
         const bool written = known && world_.patch(slot.entity, ids_[component], [&](void* at) {
             layout.restore(value.lanes(), value.parts(), *this, at);
         });

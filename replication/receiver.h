@@ -19,18 +19,18 @@
 namespace shoal::replication {
 
 struct ReceiverOptions {
-    std::uint32_t max_slots = 65'536;  // >= 1; entities, and despawns that are not acknowledged
-    std::uint32_t max_versions = 128;  // >= 4; kept per entity; twice the ticks of a round trip are needed
+    std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
+    std::uint32_t max_versions = 128;  // >= 4; versions kept per entity; use twice the round trip in ticks
 };
 
 /// Not thread-safe. The world may have other entities beside the replicas.
 class Receiver final : private EntityMap {
 public:
     enum class [[nodiscard]] Verdict : std::uint8_t{
-        accepted,   // acknowledge the packet; with all other values no state was changed
-        refused,    // do not acknowledge the packet; the sender will write new records
+        accepted,   // acknowledge the packet; the other values mean that no record of it was used
+        refused,    // a baseline is missing, or a limit was reached: do not acknowledge the packet
         too_many,   // disconnect: a slot is not below max_slots
-        malformed,  // disconnect: no sender writes this payload
+        malformed,  // disconnect: no correct sender writes this payload
     };
 
     /// At each tick from `since` to `tick` the replicas equal the sender's quantised entities, except for
@@ -40,9 +40,10 @@ public:
     };
 
     struct Stats {
-        std::uint64_t records = 0;          // used
-        std::uint64_t stale_records = 0;    // not used: not newer than the last record of the slot
-        std::uint64_t refused_packets = 0;  // a baseline was missing, or a limit was reached
+        std::uint64_t records = 0;        // that were used
+        std::uint64_t stale_records = 0;  // not used, because the slot had a record as new or newer
+        std::uint64_t refused_packets =
+            0;  // packets of which a baseline was missing, or that reached a limit
         std::uint64_t malformed_packets = 0;
         std::uint64_t suppressed = 0;  // replicas that the game destroyed; counted at their next record
         std::uint64_t rebases = 0;     // how often a slot was added to rebases()
@@ -64,8 +65,8 @@ public:
     void apply();
 
     /// The ticks at which the replicas equal the sender's entities (see Complete), as of the last apply().
-    /// Nothing if a packet that the completion marker needs is missing, or if state of a newer tick than the
-    /// marker's has arrived.
+    /// Nothing if there is no completion marker yet, if a packet that the marker needs is missing, or if a
+    /// payload of a newer tick than the marker's has arrived.
     std::optional<Complete> complete() const { return complete_; }
 
     /// Tick of the newest payload accepted; nothing before the first.
@@ -90,9 +91,10 @@ public:
                 if (world_.is_alive(page->slots[i].entity)) fn(page->slots[i].net_id, page->slots[i].entity);
     }
 
-    /// Entity slots that need a full record: their baseline is missing, or max_versions is reached. Request
-    /// it with a reliable message (Sender::rebase()), then call drop_rebases() with the number of slots
-    /// requested. A slot is listed again only after a record of it was used.
+    /// Entity slots that need a full record: a baseline is missing, or max_versions is reached. Send them to
+    /// the server in a reliable message, so that it calls Sender::rebase() for each. Then call drop_rebases()
+    /// with the number of slots sent, which removes them from the front. A slot is listed again only after a
+    /// record of it was used.
     std::span<const std::uint32_t> rebases() const { return rebases_; }
     void drop_rebases(std::size_t count) {
         rebases_.erase(rebases_.begin(), rebases_.begin() + static_cast<std::ptrdiff_t>(count));
@@ -118,16 +120,16 @@ private:
     static constexpr std::uint32_t kPageSlots = 64;
 
     struct Slot {
-        std::uint32_t net_id = 0;    // 0: closed
-        bool has_tick = false;       // last_tick is set
-        bool is_dirty = false;       // in dirty_
+        std::uint32_t net_id = 0;    // 0: the slot is closed
+        bool has_tick = false;       // last_tick has a value
+        bool is_dirty = false;       // the slot is in dirty_
         bool is_applied = false;     // apply() has written version `applied` to the world
         bool is_suppressed = false;  // the game destroyed the replica
         bool is_rebasing = false;    // a full record was requested, and no record was used since
-        bool has_news = false;       // an entity that it refers to appeared or disappeared
+        bool has_news = false;       // an entity that the replica refers to appeared or disappeared
         Tick last_tick = 0;          // of the newest record; kept when the slot is closed
-        Tick floor = 0;              // older versions are not needed: a record had this one as baseline
-        Tick applied = 0;            // tick of the version in the world
+        Tick floor = 0;              // tick of the newest baseline used; older versions are not needed
+        Tick applied = 0;            // tick of the version that apply() wrote last
         ecs::Entity entity;
         VersionList versions;
     };
@@ -136,14 +138,14 @@ private:
         std::array<Slot, kPageSlots> slots;
     };
 
-    /// A decoded record. It is used when the rest of its payload is decoded.
+    /// A decoded record. commit() uses it after the whole payload was decoded.
     struct Staged {
         RecordHeader header;
         const Shape* shape = nullptr;
-        std::size_t offset = 0, size = 0;  // in staged_words_
+        std::size_t offset = 0, size = 0;  // the words of the image in staged_words_
     };
 
-    /// The numbers and ticks of the latest accepted packets.
+    /// The numbers and ticks of the latest accepted packets that carried state.
     class PacketLog {
     public:
         void insert(std::uint64_t number, Tick tick);
@@ -155,7 +157,7 @@ private:
         static constexpr std::size_t kSize = 1024;
         static_assert(kSize > 2 * kMaxPacketDistance);
         struct Entry {
-            std::uint64_t number = 0;  // 0: none
+            std::uint64_t number = 0;  // 0: the entry is not in use
             Tick tick = 0;
         };
         std::array<Entry, kSize> entries_{};
@@ -183,14 +185,14 @@ private:
     ecs::World& world_;
     ReceiverOptions options_;
     ShapeTable shapes_;
-    std::vector<ecs::ComponentId> ids_;  // by ComponentIndex
+    std::vector<ecs::ComponentId> ids_;  // in the world, by ComponentIndex
     VersionPool pool_;
 
     std::vector<std::unique_ptr<Page>> pages_;
     NetIdMap slot_of_;                    // net id -> open slot
-    std::vector<std::uint32_t> slot_at_;  // by entity index: slot of a replica
+    std::vector<std::uint32_t> slot_at_;  // by entity index: slot of the replica
     ReferenceIndex references_;           // net id -> slots whose applied version refers to it
-    std::vector<std::uint32_t> dirty_;    // slots to apply
+    std::vector<std::uint32_t> dirty_;    // slots that apply() must write to the world
     struct Gone {
         std::uint32_t net_id;
         ecs::Entity entity;
@@ -198,14 +200,14 @@ private:
     };
     std::vector<Gone> gone_;              // replicas to destroy
     std::vector<std::uint32_t> news_;     // net ids that appeared or disappeared
-    std::vector<std::uint32_t> readers_;  // slots that refer to news_
+    std::vector<std::uint32_t> readers_;  // slots whose replicas refer to news_
 
     PacketLog log_;
     std::optional<Tick> newest_tick_;
     struct Mark {
         Tick tick, quiet;
         std::uint64_t first, last;  // numbers of the packets that the marker needs
-        std::uint64_t count;        // how many of these have state
+        std::uint64_t count;        // how many of these packets carry state
     };
     std::optional<Mark> mark_;  // completion marker of the newest tick that has one
     std::optional<Complete> complete_;

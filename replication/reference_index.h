@@ -1,5 +1,5 @@
 #pragma once
-// Finds the referrers of a target, when the target appears or disappears.
+// For an entity that appears or disappears, finds the entities that refer to it.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ private:
     struct Link {
         std::uint32_t target, referrer;
         std::uint32_t next_in_bucket, previous_in_bucket;  // previous: kNone at the bucket's head
-        std::uint32_t next_of_referrer;                    // also links the free list
+        std::uint32_t next_of_referrer;                    // of a free link: the next free link
     };
 
     std::size_t bucket(std::uint32_t target) const {
@@ -41,7 +41,7 @@ private:
     void rehash();
 
     std::vector<Link> links_;
-    std::vector<std::uint32_t> buckets_;    // first link of each chain; a power of two
+    std::vector<std::uint32_t> buckets_;    // first link of each chain; the size is a power of two
     std::vector<std::uint32_t> referrers_;  // by referrer: first link
     std::uint32_t free_ = kNone;
     std::size_t count_ = 0;

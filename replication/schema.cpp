@@ -10,10 +10,10 @@ namespace shoal::replication {
 namespace {
 
 // Summary: for each component, sorted by id, 4 bytes of name_id() and 4 of signature, little-endian.
-// Components beyond 591 bytes are omitted. The hash is FNV-1a, 64 bits, over the same pairs, each number as 8
-// bytes. A signature is FNV-1a, 64 bits, its two halves combined by exclusive or, over: 1 for a tag, else 0;
-// then the numbers of ComponentLayout::describe().
-constexpr std::size_t kMaxSummaryBytes = 591;  // fits in a hello, also beside a connect token
+// Components that do not fit kMaxSummaryBytes are omitted. The hash of a schema is FNV-1a, 64 bits, over the
+// id and signature of all components, each number as 8 bytes. A signature is FNV-1a, 64 bits, its two halves
+// combined by exclusive or, over: 1 for a tag, else 0; then the numbers of ComponentLayout::describe().
+constexpr std::size_t kMaxSummaryBytes = 591;  // a hello has room for it, even with a connect token
 constexpr std::size_t kSummaryEntryBytes = 8;
 
 class Fnv64 {
@@ -78,7 +78,8 @@ void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_
     element_codec_ = codec_at(offset);
     const std::uint32_t length = element_codec_.max_length;
     element_codec_.max_length = 0;
-    // The bytes of a string are symbols. append_lanes() refuses any other codec.
+    // The bytes of a string are symbols. If the game declares bounded() for them, they are clamped;
+    // append_lanes() refuses quantised().
     if (is_string && element_codec_.kind == FieldCodec::Kind::automatic) element_codec_ = bounded(0, 255);
     Part part;
     part.offset = static_cast<std::uint32_t>(offset);

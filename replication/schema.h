@@ -29,10 +29,10 @@ namespace shoal::replication {
 /// An entity is replicated while it has this tag.
 struct Replicated {};
 
-/// Index of a component in the schema, which is sorted by name hash: the same on both sides.
+/// Index of a component in Schema::components(), which are sorted by name_id(): the same on both sides.
 using ComponentIndex = std::uint16_t;
 
-/// The hash of a component's name (FNV-1a, 32 bits). The schema is sorted by it.
+/// Returns the hash of a component's name (FNV-1a, 32 bits).
 constexpr std::uint32_t name_id(std::string_view name) {
     std::uint32_t hash = 2166136261u;
     for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -48,7 +48,7 @@ struct Field {
     FieldCodec codec;
 };
 
-/// A data member, not a function.
+/// The type of a data member; a member function does not have such a type.
 template <class T>
 concept Object = std::is_object_v<T>;
 
@@ -71,12 +71,12 @@ Field<T> field(Member T::*member, FieldCodec codec) {
 struct SchemaComponent {
     std::string name;
     std::uint32_t id = 0;         // name_id(name)
-    std::uint32_t signature = 0;  // hash of the layout; equal if both sides code the component alike
+    std::uint32_t signature = 0;  // hash of the layout; equal if both sides encode the component alike
     ComponentLayout layout;       // empty for a tag
     bool is_tag = false;
-    std::uint32_t max_bits = 0;                             // most bits that one record contains of it
-    std::uint32_t size = 0, align = 1;                      // of the C++ type
-    const void* type = nullptr;                             // identifies the C++ type in this program
+    std::uint32_t max_bits = 0;         // greatest number of bits that it takes in a record
+    std::uint32_t size = 0, align = 1;  // of the C++ type, in bytes
+    const void* type = nullptr;         // identifies the C++ type in this program
     ecs::ComponentId (*bind)(ecs::World& world) = nullptr;  // returns the component's id in a world
     void (*construct)(void* at) = nullptr;
     void (*destroy)(void* value) = nullptr;
@@ -88,7 +88,7 @@ public:
     template <std::default_initializable T, std::same_as<Field<T>>... Fields>
     void component(std::string_view name, Fields... fields);
 
-    /// The same, with one codec for all fields of T.
+    /// Declares T, with one codec for all fields.
     template <std::default_initializable T>
     void component(std::string_view name, FieldCodec codec);
 
@@ -97,21 +97,22 @@ public:
     void tag(std::string_view name);
 
     /// The first mistake in the declarations, with the component's name; empty if there is none. A sender or
-    /// receiver that gets a schema with an error prints it and stops the program. So does a declaration after
-    /// the schema was given to a sender or receiver.
+    /// receiver that gets a schema with an error prints it and stops the program. A declaration
+    /// after the schema was given to a sender or receiver does so too.
     const std::string& error() const { return error_; }
 
-    /// Equal on both sides if they code all components alike.
+    /// Equal on both sides if they have the same component names and encode all components alike.
     std::uint64_t hash() const;
 
-    /// A description for difference(), at most 591 bytes: of the first 73 components.
+    /// Describes the schema for difference(): 8 bytes for each of the first 73 components.
     std::vector<std::byte> summary() const;
 
-    /// Names a component that differs from the client's, whose summary() is given; empty if none is found. A
-    /// component that the server does not have is named by its hash, see explain(). Any bytes are safe.
+    /// For the server: returns a text that names a component in which this schema differs from the client's,
+    /// whose summary() is given; empty if none is found. A component that the server does not have is named
+    /// by its hash, see explain(). Any bytes are safe.
     std::string difference(std::span<const std::byte> peer_summary) const;
 
-    /// Replaces each hash in the server's text by the component's name.
+    /// For the client: replaces each component hash in a text of the server's difference() by the name.
     std::string explain(std::string_view text) const;
 
     /// Sorted by SchemaComponent::id.
@@ -187,7 +188,7 @@ SequenceOps sequence_ops() {
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
-    if (offset + sizeof(T) > sink.size()) return false;  // a bit-field: this is a copy of it
+    if (offset + sizeof(T) > sink.size()) return false;  // `object` is a copy of a bit-field
     if constexpr (is_scalar<T>) {
         sink.scalar(field_type<T>(), std::is_enum_v<T>, offset);
         return true;
@@ -223,7 +224,7 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
     }
 }
 
-/// The codec of a field, with the field's bytes.
+/// The codec of a field, and which bytes of the component the field occupies.
 struct CodecRange {
     std::size_t offset, size;
     FieldCodec codec;

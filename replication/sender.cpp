@@ -8,8 +8,8 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kExpectedRecords = 512;  // reserved per buffer
-constexpr std::size_t kMinRecordBits = 3;      // gap and kind
+constexpr std::size_t kExpectedRecords = 512;  // initial capacity of the buffers
+constexpr std::size_t kMinRecordBits = 3;      // the smallest record header: gap and kind
 
 std::uint32_t ticks_of(double seconds, double tick_hz) {
     return static_cast<std::uint32_t>(std::max(1.0, std::ceil(seconds * tick_hz)));
@@ -67,7 +67,8 @@ void Sender::remove_peer(Peer peer) {
     *peers_[peer] = PeerState{};
 }
 
-/// Like a new slot, except that the peer may have some version of the entity.
+/// Resets the slot like a new one. But `sent` stays set: the peer may have a version of the entity, so when
+/// the slot is closed, a despawn record must be sent.
 void Sender::rebase(Peer peer_index, std::uint32_t index) {
     PeerState& peer = *peers_[peer_index];
     if (index >= peer.slots.size()) return;
@@ -119,7 +120,7 @@ void Sender::open_slot(PeerState& peer, std::uint32_t entry) {
     pend(peer, index);
 }
 
-/// The next record is a despawn record, unless no record of the entity was sent: then the slot is free.
+/// Makes the next record a despawn record. If no record of the entity was sent, frees the slot instead.
 void Sender::close_slot(PeerState& peer, std::uint32_t entry) {
     const std::uint32_t index = peer.slot_of[entry];
     peer.slot_of[entry] = kNone;
@@ -150,7 +151,7 @@ void Sender::pend(PeerState& peer, std::uint32_t index) {
 
 void Sender::unpend(PeerState& peer, std::uint32_t index) {
     if (!peer.is_pending[index]) return;
-    peer.is_pending[index] = false;  // it leaves the queue when it reaches the front
+    peer.is_pending[index] = false;  // the slot leaves the queue when it reaches the front
     peer.pending_count -= 1;
 }
 
@@ -159,7 +160,7 @@ void Sender::drop_front(PeerState& peer, std::size_t count) {
     peer.queue.pop(count);
 }
 
-// Fates
+// Packets delivered or lost
 
 Sender::Packet* Sender::find_packet(PeerState& peer, std::uint32_t low_number) {
     std::size_t first = 0, last = peer.packets.size();
@@ -209,14 +210,14 @@ void Sender::on_fate(Peer peer_index, std::uint64_t number, bool delivered) {
 void Sender::settle_record(PeerState& peer, const Packet& packet, std::uint32_t record, bool delivered) {
     const std::uint32_t index = record & ~kGoneFlag;
     Slot& slot = peer.slots[index];
-    if (is_newer(slot.opened, packet.tick)) return;  // from before the slot was opened or rebased
+    if (is_newer(slot.opened, packet.tick)) return;  // sent before the slot was opened or rebased
     const bool is_newest = slot.sent_number == static_cast<std::uint32_t>(packet.number);
     if (!delivered) {
         if (is_newest) pend(peer, index);
         return;
     }
     if ((record & kGoneFlag) != 0) {
-        if (peer.free_slots[index / 64] >> (index % 64) & 1) return;  // another despawn record freed it
+        if (peer.free_slots[index / 64] >> (index % 64) & 1) return;  // another despawn record freed the slot
         unpend(peer, index);
         free_slot(peer, index);
         return;
@@ -226,7 +227,7 @@ void Sender::settle_record(PeerState& peer, const Packet& packet, std::uint32_t 
 
 // Encoding
 
-/// Prepares the record of a slot. Returns false if there is nothing to send.
+/// Fills `candidate` with the next record of a slot. Returns false if there is nothing to send.
 bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate) {
     candidate = {};
     candidate.header.slot = index;
@@ -239,8 +240,8 @@ bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate
     const Version* baseline = has_acked ? entry.versions.at(slot.acked) : nullptr;
     const Version& now = *entry.versions.newest();
     candidate.is_empty = baseline && (baseline == &now || baseline->image == now.image);
-    // The peer may have a version that was sent after the acknowledged one and declared lost. So an empty
-    // delta is sent until it is acknowledged.
+    // The peer may have a newer version than the acknowledged one: its packet was declared lost, but arrived.
+    // So empty deltas are sent until the peer acknowledges one.
     if (candidate.is_empty && slot.sent == slot.acked) return false;
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::whole;
     candidate.header.baseline = slot.acked;
@@ -252,7 +253,7 @@ bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate
 }
 
 const Sender::MemoEntry& Sender::memo(std::uint32_t entry, const Version* baseline) {
-    // Heads are not reset every tick: one that points at an entry of this entity is right.
+    // memo_of_ is not cleared every tick. A head is valid if its MemoEntry belongs to this entity.
     std::uint32_t& head = memo_of_[entry];
     if (head >= memo_.size() || memo_[head].entry != entry) head = kNone;
     for (std::uint32_t i = head; i != kNone; i = memo_[i].next)
@@ -267,8 +268,8 @@ const Sender::MemoEntry& Sender::memo(std::uint32_t entry, const Version* baseli
     return memo_.back();
 }
 
-/// Prepares pending records, oldest first, until they are sure to fill `room_bits`. Slots with nothing to
-/// send are then not pending any more.
+/// Fills candidates_ with pending records, oldest first, until they surely need more than `room_bits`. Slots
+/// with nothing to send stop being pending.
 void Sender::gather(PeerState& peer, std::size_t room_bits) {
     candidates_.clear();
     std::size_t bits = 0;
@@ -292,7 +293,7 @@ void Sender::gather(PeerState& peer, std::size_t room_bits) {
     });
 }
 
-/// Bits of a payload with the oldest `count` candidates.
+/// Returns the size in bits of a payload with the oldest `count` candidates.
 std::size_t Sender::measure(const StateHeader& header, std::size_t count) {
     std::size_t bits = write_state_header(header, nullptr);
     RecordHeaderWriter headers(header, nullptr);
@@ -301,7 +302,8 @@ std::size_t Sender::measure(const StateHeader& header, std::size_t count) {
     return bits;
 }
 
-/// Returns how many of the oldest candidates fit `room_bits`; 1 if only `limit_bits` has room for the oldest.
+/// Returns how many of the oldest candidates fit `room_bits` together. If the oldest alone does not, returns
+/// 1 if it fits `limit_bits`, else 0.
 std::size_t Sender::fit(const StateHeader& header, std::size_t room_bits, std::size_t limit_bits) {
     std::size_t count = candidates_.size();
     std::size_t bits = measure(header, count);
@@ -335,7 +337,7 @@ std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t ca
     if (count == 0 && !(is_last && header.complete && (peer.wants_mark || heartbeat))) return 0;
     commit(peer, number, count);
     if (!is_last) header.complete.reset();
-    if (header.complete) header.complete = make_mark(peer, number);  // takes at most as many bits as before
+    if (header.complete) header.complete = make_mark(peer, number);  // no more bits than the first marker
 
     packet_bits_.clear();
     write_state_header(header, &packet_bits_);
@@ -369,12 +371,13 @@ StateHeader Sender::make_header(const PeerState& peer, std::uint64_t number) con
     return header;
 }
 
-/// The marker needs each packet of unknown fate that has the newest record of a slot.
+/// Returns a marker that needs this packet, and each packet in flight that has the newest record of a slot.
+/// Returns nothing if the oldest of these is too far back.
 std::optional<StateHeader::Complete> Sender::make_mark(const PeerState& peer, std::uint64_t number) const {
     std::uint64_t oldest = number;
     std::size_t before = peer.packets.size();
     if (before > 0 && peer.packets[before - 1].number == number) before -= 1;
-    std::size_t with_state = 0;  // packets with state, from `oldest` to before this one
+    std::size_t with_state = 0;  // packets with state, from `oldest` to the one before `number`
     for (std::size_t i = before; i-- > 0;) {
         if (peer.packets[i].settled || peer.packets[i].newest_count == 0) continue;
         oldest = peer.packets[i].number;

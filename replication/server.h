@@ -16,24 +16,25 @@ struct ServerOptions {
     Tick first_tick = 1;   // number of the first tick()
 };
 
-/// Callbacks of the game. They are called in the functions of host(), and in tick(), poll(), resend() and
+/// Callbacks of the game. They are called by the functions of host(), and by tick(), poll(), resend() and
 /// disconnect(). They may send messages, disconnect peers, and change the world.
 class ServerListener {
 public:
     virtual ~ServerListener() = default;
 
-    /// To refuse a client, return false and set a text for humans. The client's address is proven. Its hello
-    /// contains the schema's summary, and has no room for data of the game.
+    /// Decides whether a client may join. To refuse it, return false and set a text for humans. The client's
+    /// address is proven. Admission::hello contains the client's schema summary, and no data of the game.
     virtual bool on_admit(const net::Admission&, std::string& /*refusal*/) { return true; }
     virtual void on_join(net::PeerId) {}
-    /// Called exactly once for each on_join. The text may contain bytes from the client.
+    /// Called exactly once for each on_join, unless the server is destroyed first. The text may contain bytes
+    /// from the client.
     virtual void on_leave(net::PeerId, net::DisconnectReason, std::string_view /*text*/) {}
     /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::PeerId, net::Channel, std::span<const std::byte>) {}
 };
 
-/// Uses no socket or clock: datagrams and time are arguments, and the sink sends. Not thread-safe. In each
-/// tick:
+/// Uses no socket or clock: datagrams and time are arguments, and `sink` sends datagrams. Not thread-safe. In
+/// each tick:
 ///
 ///     net::receive_all(socket, server.host(), now);
 ///     my_simulation_step(world);
@@ -44,7 +45,7 @@ public:
     Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
            ServerListener* listener = nullptr);
 
-    /// Datagrams from the socket go to its receive().
+    /// Pass each datagram from the socket to host().receive().
     net::Host& host() { return host_; }
     const net::Host& host() const { return host_; }
 
@@ -57,7 +58,7 @@ public:
     void poll(net::Time now);
 
     /// Like poll(), and also sends a completion marker for the last tick to each peer that got none. To end
-    /// without losing changes, call it until is_settled().
+    /// without losing changes, call it every few milliseconds until is_settled().
     void resend(net::Time now);
     /// Returns whether each peer acknowledged all state of the last tick, and a completion marker for it.
     bool is_settled() const;
@@ -67,7 +68,7 @@ public:
     /// Ends the connection with DisconnectReason::kicked; no effect if the peer is not connected.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 
-    /// Of the last tick(); 0 before the first.
+    /// Number of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
     const Sender& sender() const { return sender_; }
     /// All zero for an unknown peer.
@@ -103,7 +104,7 @@ private:
     Sender sender_;
     net::Host host_;
     Tick next_tick_;
-    net::Time now_{0};             // of the last tick(), poll() or resend()
+    net::Time now_{0};             // argument of the last tick(), poll() or resend()
     std::vector<Member> members_;  // by PeerId::index()
     std::vector<std::byte> message_;
 };

@@ -40,7 +40,7 @@ std::uint32_t Shadow::find(ecs::Entity entity) const {
 
 std::uint32_t Shadow::to_net(ecs::Entity entity) {
     const NetId net_id = this->net_id(entity);
-    if (world_.is_alive(entity)) references_.add(entity.index, capturing_);  // its net id may change
+    if (world_.is_alive(entity)) references_.add(entity.index, capturing_);  // `entity` may get a new net id
     return net_id;
 }
 
@@ -57,7 +57,7 @@ void Shadow::update(Tick tick) {
     updated_ = true;
 }
 
-/// Opens all entries before it captures any, so that new entities can refer to each other.
+/// Opens the entries of all new entities before it quantises any, so that these can refer to each other.
 void Shadow::take_changes() {
     for (const ecs::Entity entity : changes_.destroyed())
         if (const std::uint32_t index = find(entity); index != kNone) close(index);
@@ -101,7 +101,7 @@ void Shadow::open(ecs::Entity entity) {
     }
     entries_[index].entity = entity;
     entries_[index].net_id = next_net_id_++;
-    assert(next_net_id_ != 0);  // after 2^32 entities
+    assert(next_net_id_ != 0);  // net ids are used up after 2^32 - 1 entities
     if (entity.index >= index_of_.size()) index_of_.resize(entity.index + std::size_t{1}, kNone);
     index_of_[entity.index] = index;
     opened_.push_back(index);
@@ -126,7 +126,8 @@ const Shape* Shadow::present_shape(const Entry& entry) {
     return shapes_.shape(components_);
 }
 
-/// Quantises the dirty components, or everything, and adds a version if the image differs from the newest.
+/// Quantises the components in dirty_, or all, and adds a version if the image differs from the newest
+/// version.
 void Shadow::capture(std::uint32_t index, bool everything) {
     Entry& entry = entries_[index];
     const Image old = everything ? Image{} : entry.versions.newest()->image;
@@ -171,7 +172,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
         changed_.push_back(index);
     }
     if (!entry.versions.empty() && entry.versions.newest()->tick == tick_) {
-        entry.versions.drop(entry.versions.newest(), pool_);  // captured twice in this tick
+        entry.versions.drop(entry.versions.newest(), pool_);  // at most one version per tick
         changed_.pop_back();
     }
     entry.versions.push(tick_, now, pool_);

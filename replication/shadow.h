@@ -27,7 +27,7 @@ public:
     };
 
     /// Keeps a version for `history_ticks` after a newer one replaced it. World and schema must outlive the
-    /// shadow. The first update() also opens the entities that have the tag Replicated already.
+    /// shadow. The first update() also opens entries for the entities that have the tag Replicated already.
     Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks);
     ~Shadow();
     Shadow(const Shadow&) = delete;
@@ -37,8 +37,8 @@ public:
     /// last call.
     void update(Tick tick);
 
-    /// Indices of the entries that the last update() opened, changed or closed. The index of a closed entry
-    /// can be used again by the next update().
+    /// Indices of the entries that the last update() opened (a new entity), changed (a new version) or
+    /// closed. The next update() can use the index of a closed entry again.
     std::span<const std::uint32_t> opened() const { return opened_; }
     std::span<const std::uint32_t> changed() const { return changed_; }
     std::span<const std::uint32_t> closed() const { return closed_; }
@@ -54,12 +54,12 @@ public:
     NetId net_id(ecs::Entity entity) const;
     const Schema& schema() const { return shapes_.schema(); }
 
-    /// How often a string or vector was cut to its maximum.
+    /// How often a string or vector was cut to its maximum length.
     std::uint64_t cut_values() const { return cut_values_; }
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kReplicatedWatch = 0;  // components follow, from 1
+    static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index in changes_; components: from 1 on
 
     std::uint32_t to_net(ecs::Entity entity) override;
     ecs::Entity to_entity(std::uint32_t) override { return {}; }
@@ -74,7 +74,7 @@ private:
 
     ecs::World& world_;
     ShapeTable shapes_;
-    std::vector<ecs::ComponentId> ids_;  // by ComponentIndex
+    std::vector<ecs::ComponentId> ids_;  // in the world, by ComponentIndex
     ecs::ChangeCollector changes_;
 
     std::vector<Entry> entries_;
@@ -89,7 +89,7 @@ private:
         Tick tick;
         std::uint32_t index;
     };
-    net::Fifo<Superseded> superseded_;  // entries that got a new version, oldest first
+    net::Fifo<Superseded> superseded_;  // entries that got a new version, with the tick; oldest first
     std::uint32_t history_ticks_;
     Tick tick_ = 0;
     Tick last_change_ = 0;

@@ -6,16 +6,16 @@ namespace shoal::replication {
 
 // State payload, bit-packed, least significant bit first. g(k): Golomb code of order k, see bits.h.
 //   bits   field      present when
-//   1      anchored   always
+//   1      anchored   always: 1 if there is an anchor
 //   32     tick       not anchored
 //   g(2)   distance   anchored: this packet's number minus the anchor's, minus 1
 //   g(2)   age        anchored: this tick minus the anchor's
-//   1      complete   always: there is a completion marker
+//   1      complete   always: 1 if there is a completion marker
 //   g(2)   distance   complete: this packet's number minus that of the oldest packet that the marker needs
-//   g(0)   others     complete and distance > 0: packet numbers in between without state
+//   g(0)   others     complete and distance > 0: how many of these `distance` packets carried no state
 //   g(0)   quiet      complete: ticks since the last change in the sender's world
 //   g(3)   count      always: number of records
-// Record; slots rise:
+// Record; the slots rise from record to record:
 //   g(1)   gap        slot minus the slot of the previous record, minus 1; in the first record the slot
 //   1      kind       1: delta, baseline at the anchor's tick; 0: the next bit decides
 //   1      kind       1: delta, another baseline; 0: the next bit decides

@@ -9,24 +9,25 @@
 
 namespace shoal::replication {
 
-/// How many packets back a header may refer to an earlier packet.
+/// Greatest distance, in packet numbers, from a packet to an earlier one that its header refers to.
 inline constexpr std::uint32_t kMaxPacketDistance = 255;
 
 struct StateHeader {
-    Tick tick = 0;  // of every record
+    Tick tick = 0;  // all records of the payload describe their entities as of this tick
 
     /// An earlier state packet that the receiver acknowledged. Its tick is the baseline of most deltas.
     struct Anchor {
         std::uint32_t distance = 0;  // in packet numbers, 1 to kMaxPacketDistance
-        Tick age = 0;                // in ticks
+        Tick age = 0;                // this packet's tick minus the anchor's
     };
     std::optional<Anchor> anchor;
 
-    /// Completion marker: nothing is left to send. A receiver has every entity as of the tick if it accepted
-    /// this packet and, of the `distance` packet numbers before it, all that carried state.
+    /// Completion marker: after this packet nothing is left to send for the tick. A receiver has every entity
+    /// as of the tick if it accepted this packet and, of the `distance` packet numbers before it, all that
+    /// carried state.
     struct Complete {
         std::uint32_t distance = 0;  // 0 to kMaxPacketDistance
-        std::uint32_t others = 0;    // numbers of these without state; at most distance
+        std::uint32_t others = 0;    // how many of these numbers carried no state; at most distance
         Tick quiet = 0;              // ticks since the last change in the sender's world
     };
     std::optional<Complete> complete;
@@ -43,12 +44,12 @@ enum class RecordKind : std::uint8_t {
 struct RecordHeader {
     std::uint32_t slot = 0;
     RecordKind kind = RecordKind::delta;
-    Tick baseline = 0;         // if delta
-    std::uint32_t net_id = 0;  // if whole
+    Tick baseline = 0;         // of a delta
+    std::uint32_t net_id = 0;  // of a full record
 };
 
 /// Writes the record headers of one payload; their slots must rise. After each header the caller writes the
-/// record's image. If `out` is null, it only counts bits.
+/// record's image. If `out` is null, the writer only counts bits.
 class RecordHeaderWriter {
 public:
     RecordHeaderWriter(const StateHeader& header, BitWriter* out) : header_(header), out_(out) {}
@@ -61,10 +62,10 @@ private:
     std::uint32_t last_net_id_ = 0;
 };
 
-/// Reads the record headers of one payload. They are meaningless if in.ok() is false.
+/// Reads the record headers of one payload. A header is meaningless if in.ok() is false after read().
 class RecordHeaderReader {
 public:
-    /// `tick` is that of the payload, `baseline` that of the anchor, if there is one.
+    /// `tick` is the payload's tick. `baseline` is the anchor's tick, if the payload has an anchor.
     RecordHeaderReader(Tick tick, std::optional<Tick> baseline, BitReader& in)
         : tick_(tick), baseline_(baseline), in_(in) {}
     RecordHeader read();
@@ -77,10 +78,11 @@ private:
     std::uint32_t last_net_id_ = 0;
 };
 
-/// Returns the number of bits. If `out` is null, it only counts them.
+/// Writes a header and returns its size in bits. If `out` is null, the function only counts the bits.
 std::size_t write_state_header(const StateHeader& header, BitWriter* out);
 
-/// If there is an anchor, `tick` stays 0: the caller computes it as the anchor's tick plus age.
+/// Reads a header. If it has an anchor, StateHeader::tick stays 0: the caller knows the anchor's tick, and
+/// adds the anchor's age.
 StateHeader read_state_header(BitReader& in);
 
 }  // namespace shoal::replication

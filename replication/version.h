@@ -10,7 +10,7 @@
 
 namespace shoal::replication {
 
-/// A node of a VersionList. A pool makes it; its words follow it in memory.
+/// A node of a VersionList. A VersionPool makes it; the words of the image follow it in memory.
 struct Version {
     Tick tick = 0;
     Image image;
@@ -21,9 +21,10 @@ struct Version {
 /// Memory for versions. Blocks are reused by size: nothing is allocated once the pool has grown enough.
 class VersionPool {
 public:
-    /// Copies `image` into a version that is in no list. It lives until release(), or as long as the pool.
+    /// Copies `image` into a new version, which is in no list. It lives until release(), or as long as the
+    /// pool.
     Version* make(Tick tick, const Image& image);
-    /// Requires a version that is in no list.
+    /// Frees a version of this pool that is in no list.
     void release(Version* version);
 
     /// Number of versions made and not released.
@@ -32,10 +33,10 @@ public:
 private:
     static constexpr std::size_t kFirstChunkBytes = 1 << 18;
 
-    std::vector<std::unique_ptr<std::byte[]>> chunks_;  // each larger than the one before
+    std::vector<std::unique_ptr<std::byte[]>> chunks_;  // each has more bytes than the one before
     std::size_t chunk_bytes_ = 0;
     std::size_t chunk_used_ = 0;
-    Version* free_[32] = {};  // free blocks by size, in powers of two of words; linked by `older`
+    Version* free_[32] = {};  // by n: unused blocks for up to 2^n words, linked by `older`
     std::size_t in_use_ = 0;
 };
 
@@ -45,11 +46,11 @@ class VersionList {
 public:
     bool empty() const { return newest_ == nullptr; }
     std::uint32_t size() const { return size_; }
-    /// Null if empty.
+    /// Return null if the list is empty.
     const Version* oldest() const { return oldest_; }
     const Version* newest() const { return newest_; }
 
-    /// Requires a tick newer than newest()'s.
+    /// Adds a version. Requires a tick newer than that of newest().
     void push(Tick tick, const Image& image, VersionPool& pool);
 
     /// Returns the version with exactly this tick, or null.
@@ -57,9 +58,9 @@ public:
     /// Returns the newest version whose tick is not after `tick`; null if there is none.
     const Version* at(Tick tick) const;
 
-    /// Requires a version of this list.
+    /// Removes a version of this list and gives it back to the pool.
     void drop(const Version* version, VersionPool& pool);
-    /// Drops every version older than `tick`, except that of tick `kept`.
+    /// Drops every version older than `tick`, except the version with tick `kept`.
     void drop_older(Tick tick, Tick kept, VersionPool& pool);
     void clear(VersionPool& pool);
 

@@ -3,7 +3,7 @@
 namespace shoal::replication {
 namespace {
 
-/// Takes net ids from `Namer`, a Shadow or a Receiver.
+/// Gets net ids from a Namer: a Shadow or a Receiver.
 template <class Namer>
 class NameMap final : public EntityMap {
 public:

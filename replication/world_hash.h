@@ -10,11 +10,11 @@
 
 namespace shoal::replication {
 
-/// Equal for the server's world at a tick and the world of a client that is complete as of that tick. An
-/// attacker can find collisions.
+/// Computes a hash that is equal for the server's world at a tick and the world of a client that is complete
+/// as of that tick. An attacker can find collisions.
 class WorldHash {
 public:
-    /// World and schema must outlive it.
+    /// World and schema must outlive the WorldHash.
     WorldHash(ecs::World& world, const Schema& schema)
         : world_(world), schema_(schema), ids_(bind(schema, world)) {}
 
@@ -23,9 +23,10 @@ public:
         std::uint32_t entities = 0;
     };
 
-    /// Of all entities with the tag Replicated. `shadow` gives their net ids, and must be up to date.
+    /// Hash of all entities with the tag Replicated. `shadow` gives their net ids: call it after
+    /// Shadow::update().
     Sum of_server(const Shadow& shadow);
-    /// Of all replicas.
+    /// Hash of all replicas of `receiver`.
     Sum of_client(const Receiver& receiver);
 
 private:
