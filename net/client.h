@@ -83,8 +83,8 @@ private:
     std::uint64_t server_schema_hash_ = 0;
     Connector connector_;
     std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()
-    /// The connection before the last connect(), which may be its caller (in on_disconnected); until
-    /// update().
+    /// The connection before the last connect(), kept until update(): on_disconnected may have called
+    /// connect() while a function of this connection runs.
     std::unique_ptr<Connection> former_;
     /// A genuine reset carries one of these tokens: the first is for the client's first address, the others
     /// for the addresses that the server challenged most recently.
