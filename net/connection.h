@@ -35,8 +35,8 @@ struct ConnectionOptions {
 };
 
 struct ConnectionConfig : ConnectionOptions {
-    std::uint32_t max_open_packets = 1024;          // packets in flight; power of two, 32..32768
-    std::uint64_t first_bytes_per_second = 32'000;  // until acks show the capacity of the path
+    std::uint32_t max_open_packets = 1024;          // most packets in flight; power of two, 32..32768
+    std::uint64_t first_bytes_per_second = 32'000;  // rate until acks show the capacity of the path
     std::uint64_t first_packet_number = 1;          // 1..2^62; tests choose values near a wraparound
     std::uint64_t max_packets = 1ull << 48;  // sent packets after which the connection ends (`exhausted`)
     KeyLife key_life{};
@@ -48,7 +48,7 @@ struct Session {
     Address address;                       // the peer's first address; proven
     std::optional<std::uint32_t> send_id;  // connection id, written into each packet; client only
     bool receive_id = false;               // arriving packets carry a connection id; server only
-    std::uint64_t send_first = 1;          // first packet number; also the first id of a reliable message
+    std::uint64_t send_first = 1;          // of this side: first packet number and first reliable id
     std::uint64_t receive_first = 1;       // of the other side: first packet number and first reliable id
     std::uint64_t salt = 0;                // secret; decides which packet numbers are skipped; 0: none
 };
@@ -124,7 +124,8 @@ private:
     void report_fates(Time now);
     void report(const std::optional<PacketFate>& fate);
     void deliver(const Packet& packet, const Frame& frame);
-    /// Gives a complete payload to the handler. Returns false if the ack must be withheld.
+    /// Gives the payload to the handler, a large one when its last missing fragment arrives. Returns false if
+    /// the ack must be withheld.
     bool take_payload(const Packet& packet, Time now);
     void note_queued();
 

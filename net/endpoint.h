@@ -36,7 +36,7 @@ constexpr std::size_t kMaxTokenHelloBytes = 632;
 
 /// Says whether packets are encrypted. Both sides of a connection must use the same value.
 enum class Security : std::uint8_t {
-    sealed,    // encrypted, and only the owner of the server's key can answer
+    sealed,    // encrypted, and only the owner of the server's private key can answer
     insecure,  // for debugging: not encrypted; a tag detects damage, and forgery by those who see no packets
 };
 
@@ -53,7 +53,7 @@ struct PeerId {
     friend constexpr auto operator<=>(const PeerId&, const PeerId&) = default;
 };
 
-/// How a message is delivered.
+/// How a message is delivered. Keys are those of Delivery.
 enum class Channel : std::uint8_t {
     unreliable,  // delivered once or never, in any order
     sequenced,   // delivered once or never, and never after a newer message with the same key
@@ -142,8 +142,8 @@ struct PayloadTurn {
     Time now{0};
     /// The handler may set this instead of writing to `room`: a payload of more than room.size() bytes and at
     /// most kMaxLargePayloadBytes. The connection copies it when write_payload returns, and sends it in
-    /// several packets, beginning with this one. write_payload is not called again for this peer until all of
-    /// them were sent.
+    /// several packets, beginning with this one. The size that write_payload returns is ignored.
+    /// write_payload is not called again for this peer until all of these packets were sent.
     std::span<const std::byte> large{};
 };
 
@@ -244,8 +244,8 @@ public:
     void set_options(PeerId peer, const ConnectionOptions& options);
     /// Ends a connection. Before it returns, it sends disconnect packets, reports payloads with an open fate
     /// as lost, and calls on_disconnected. Later flush() calls repeat the disconnect packets. Queued messages
-    /// are discarded, and lost messages are not repeated: if they matter, wait for an answer to the last
-    /// message first. No effect if the peer is not connected.
+    /// are discarded, and lost messages are not repeated: so wait for an answer to the last important message
+    /// first. No effect if the peer is not connected.
     virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now);
     /// Valid also in on_disconnected, if the peer was connected. All zero for an unknown peer.
     const ConnectionStats& stats(PeerId peer) const;

@@ -71,8 +71,8 @@ void Host::flush(Time now) {
     const double earned = limit * std::chrono::duration<double>(now - allowed_until_).count();
     allowance_ = std::min(allowance_ + earned, std::max(limit * kSavedAllowance_s, 2.0 * kMaxDatagramBytes));
     allowed_until_ = now;
-    // Each flush begins with another peer, because the first peer gets more of a shared path and of the
-    // limit.
+    // Each flush begins with another peer, because the first peer gets more of a shared path and of the limit
+    // of all peers.
     first_flushed_ = (first_flushed_ + 1) % peers_.size();
     const std::size_t first = first_flushed_;
     bool is_first_denied = true;

@@ -20,7 +20,7 @@ struct TokenConfig {
     Key backend_key{};                      // secret, shared with the backend; zero: tokens are refused
     std::vector<Address> servers{};         // addresses and ports under which clients reach this host
     std::uint64_t unix_time_s = 0;          // Unix time, in seconds, at Time(0)
-    std::uint32_t max_remembered = 10'000;  // most used tokens, kept until they expire; >= 1; 80 bytes each
+    std::uint32_t max_remembered = 10'000;  // limit of used tokens kept until expiry; >= 1; 80 bytes each
     bool is_required = true;                // false: clients may also come without a token
 };
 

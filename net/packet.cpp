@@ -7,7 +7,7 @@
 namespace shoal::net {
 namespace {
 
-constexpr unsigned kAckGroupShift = 4;  // position in the flags
+constexpr unsigned kAckGroupShift = 4;  // position of the bits in the flags that name the groups
 constexpr unsigned kAckGroups = 4;      // of 16 ack bits each
 constexpr std::uint64_t kFullGroup = 0xFFFF;
 constexpr Duration kDelayUnit{256};

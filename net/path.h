@@ -86,8 +86,8 @@ public:
     /// Call it when an authentic packet, or a copy of one, of `bytes` bytes came from an unproven address.
     /// Returns the largest size in bytes of a challenge to send to this address now; 0: send none. An
     /// unproven address never gets more bytes than came from it. `random`: an unpredictable number, which
-    /// chooses the packets that cause a challenge, each with the same probability: so no address can keep
-    /// others from being challenged.
+    /// chooses the packets that cause a challenge, each with the same probability: so many packets from one
+    /// address do not prevent challenges to others.
     std::size_t wants_challenge(const Address& from, std::size_t bytes, bool is_ack_overdue,
                                 std::uint64_t random, Time now) {
         if (places_.size() == kPlaces && !is_ack_overdue) return 0;

@@ -19,7 +19,7 @@ public:
     /// The contents of a packet that depend on its fate.
     struct Content {
         std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages: the result of SendQueue::write()
-        std::uint16_t distance = 0;           // fragment: Fragment::distance
+        std::uint16_t distance = 0;           // if is_fragment: Fragment::distance
         bool has_payload = false;             // then the fate of the payload is reported to the handler
         bool is_fragment = false;             // the payload is a fragment of a large one, which has one fate
     };

@@ -69,16 +69,16 @@ struct ConnectionStats {
     std::uint64_t packets_lost = 0, bytes_lost = 0;
     std::uint64_t bytes_in_flight = 0;      // of sent packets whose fate is open
     std::uint64_t late_acks = 0;            // acks of packets that were reported lost
-    std::uint64_t payloads_withheld = 0;    // not acknowledged: refused, or beside messages without room
+    std::uint64_t payloads_withheld = 0;    // refused by the handler, or messages beside them had no room
     std::uint64_t payloads_superseded = 0;  // incomplete large payloads dropped for a newer one
     std::uint64_t fragments_outdated = 0;   // fragments of superseded or complete payloads; not acknowledged
 
-    std::uint64_t messages_received = 0;     // and passed to the handler
+    std::uint64_t messages_received = 0;     // messages passed to the handler
     std::uint64_t messages_sent = 0;         // each piece and each repeat counts as one
     std::uint64_t messages_repeated = 0;     // of messages_sent: repeats and parities, before or after a loss
     std::uint64_t messages_duplicated = 0;   // reliable messages or pieces that arrived again
     std::uint64_t messages_outdated = 0;     // sequenced messages that arrived after a newer one: dropped
-    std::uint64_t messages_refused = 0;      // in packets with an id too far ahead; the sender repeats them
+    std::uint64_t messages_refused = 0;      // dropped, as an id in their packet was too far ahead; repeated
     std::uint32_t messages_queued = 0;       // at present, of all weights; each piece counts as one
     std::uint32_t message_bytes_queued = 0;  // at present: bytes of the queued messages, with heads
     std::uint32_t messages_in_flight = 0;    // at present: reliable ids, oldest unacknowledged to newest sent
