@@ -61,7 +61,7 @@ public:
     enum class Arrival : std::uint8_t {
         dropped,  // dropped and counted by reason
         copy,     // authentic, but its number arrived before; only kind and, of an echo, challenge are set
-        fresh,    // call apply()
+        fresh,    // authentic and not seen before: call apply()
     };
     /// Authenticates and decodes a datagram. Changes only counters; but the first authentic packet under the
     /// next key makes this key the present one. A malformed authentic packet is dropped and closes the

@@ -202,7 +202,7 @@ public:
     virtual bool on_admit(const Admission&, std::string& /*refusal*/) { return true; }
 };
 
-/// Sends datagrams. It may drop them.
+/// Sends datagrams. A Sink may drop some of them.
 class Sink {
 public:
     virtual ~Sink() = default;

@@ -21,8 +21,8 @@ constexpr unsigned kChannelBits = 3;
 constexpr unsigned kReliableGoesOn = 3;  // other values are those of Channel
 constexpr unsigned kIsLastRun = 4;
 constexpr unsigned kHasCount = 8;
-constexpr unsigned kIdBytesShift = 4;      // two bits: 0 to 2
-constexpr unsigned kPredecessorShift = 6;  // two bits
+constexpr unsigned kIdBytesShift = 4;      // two bits: Run::id_bytes, 0 to 2
+constexpr unsigned kPredecessorShift = 6;  // two bits: a Predecessor
 enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows, kIsParity };
 
 /// Returns whether packets of this kind have a number and a key phase.

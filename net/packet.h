@@ -60,7 +60,7 @@ struct Frame {
     std::uint64_t id;        // reliable only
     std::uint16_t offset;    // where its bytes begin in Packet::datagram
     std::uint16_t size;      // bytes
-    std::uint16_t distance;  // reliable: deliver after message id - distance; 0: deliver at once
+    std::uint16_t distance;  // reliable: deliver after the message of id `id - distance`; 0: at once
     Channel channel;
     std::uint8_t key;  // sequenced only
     bool goes_on;      // reliable: a piece of a message; the next piece has the next id

@@ -29,8 +29,8 @@ class Path {
 public:
     /// Maximum number of proven addresses at a time.
     static constexpr std::size_t kPlaces = 8;
-    /// An address is in use if packets came from it within this time. Others must be proven again, except
-    /// address().
+    /// An address is in use if packets came from it within this time. Any other address must be proven again,
+    /// unless it is address().
     static constexpr Duration kInUse = std::chrono::seconds(2);
     /// The other side has left an address that was silent for this time while packets came from another one.
     static constexpr Duration kLeft = std::chrono::milliseconds(200);

@@ -8,7 +8,7 @@
 namespace shoal::net {
 namespace {
 
-constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before the first sample
+constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before the first rtt sample
 constexpr Duration kMinVariation = std::chrono::milliseconds(10);
 // The peer may delay an ack by 20 ms, and then until its next tick.
 constexpr Duration kAckDelayAllowance = std::chrono::milliseconds(50);
