@@ -45,7 +45,7 @@ struct HostConfig {
     std::uint32_t max_resets_per_s = 2000;      // sent for packets of unknown connections
     std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Bytes that flush() sends to all peers together,
                                              // without IP and UDP headers; acks and pings may exceed it
-    Duration handshake_timeout = std::chrono::seconds(5);  // longest wait for an accepted client
+    Duration handshake_timeout = std::chrono::seconds(5);  // longest time from acceptance to first packet
     ConnectionConfig connection{};
 };
 
