@@ -1,5 +1,6 @@
 #pragma once
-// Records which packets arrived, to drop duplicates, and which were accepted, to acknowledge them.
+// Records which packets arrived, in order to drop duplicates, and which of them were accepted, in order to
+// acknowledge them.
 
 #include <cassert>
 #include <cstdint>
@@ -8,11 +9,13 @@
 
 namespace shoal::net {
 
-/// Receiving half of one connection. A packet that can no longer be acknowledged is dropped, so that it is
-/// lost for both sides: the windows for duplicates and for acks have the same 65 numbers.
+/// Receiving half of one connection. An arrived packet is accepted, and then acknowledged, if the handler
+/// takes its payload and there is room for its messages. Duplicates are detected and acks are sent for the
+/// same 65 packet numbers: the newest that arrived and the 64 before it. A packet with a lower number (stale)
+/// is dropped, because it can no longer be acknowledged: so it is lost for both sides.
 class AckWindow {
 public:
-    /// Numbers before `first` count as arrived and accepted. first >= 1.
+    /// `first`: the other side's first packet number, >= 1. Lower numbers count as arrived and accepted.
     explicit AckWindow(std::uint64_t first) : first_(first), arrived_{first - 1}, accepted_{first - 1} {
         assert(first >= 1);
     }
@@ -23,12 +26,13 @@ public:
         if (arrived_.newest - number > 64) return State::stale;
         return arrived_.contains(number) ? State::duplicate : State::fresh;
     }
-    /// Marks a packet as arrived. Requires state(number) == fresh. accept() adds it to the acks.
+    /// Marks a packet as arrived. Requires state(number) == fresh. Only accept() adds the packet to the acks.
     void arrive(std::uint64_t number) {
         assert(state(number) == State::fresh);
         arrived_.insert(number);
     }
-    /// Marks as accepted a packet that arrived and is not stale. At most once per packet.
+    /// Marks a packet as accepted. It must have arrived, at `now`, and must not be stale. Call it at most
+    /// once per packet.
     void accept(std::uint64_t number, Time now) {
         assert(state(number) == State::duplicate);
         accepted_.insert(number);
@@ -48,7 +52,7 @@ public:
 private:
     struct Window {
         std::uint64_t newest;
-        std::uint64_t bits = ~0ull;  // bit n: contains newest - 1 - n
+        std::uint64_t bits = ~0ull;  // bit n is set if the window contains newest - 1 - n
 
         bool contains(std::uint64_t number) const {
             return number == newest || (bits >> (newest - number - 1) & 1);
@@ -60,7 +64,8 @@ private:
                 return;
             }
             const std::uint64_t ahead = number - newest;
-            // The former newest becomes bit ahead - 1. Two shifts, because a shift by 64 is undefined.
+            // The former newest number becomes bit `ahead - 1`. `bits` is shifted twice, because one shift by
+            // 64 is undefined.
             bits = ahead > 64 ? 0 : (bits << (ahead - 1) << 1) | 1ull << (ahead - 1);
             newest = number;
         }

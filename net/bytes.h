@@ -12,8 +12,8 @@
 
 namespace shoal::net {
 
-// Little-endian numbers at any address. Not the loops on every processor: g++ -O2 does not make one load or
-// store of them.
+// load() reads and store() writes a little-endian number at any address, aligned or not. On a little-endian
+// processor they use memcpy, because g++ -O2 does not compile the loops to a single load or store.
 template <class Word>
 Word load(const std::byte* bytes) {
     Word word = 0;
@@ -31,7 +31,7 @@ void store(std::byte* bytes, Word word) {
         for (std::size_t i = 0; i < sizeof(Word); ++i) bytes[i] = std::byte(word >> (8 * i) & 0xFF);
 }
 
-/// Appends to a buffer of the caller, which must be large enough.
+/// Appends to a buffer that the caller owns. The buffer must be large enough.
 class ByteWriter {
 public:
     explicit ByteWriter(std::span<std::byte> buffer) : buffer_(buffer) {}
@@ -57,14 +57,14 @@ public:
         size_ += size;
         return buffer_.subspan(size_ - size, size);
     }
-    /// Like claim(), but returns all bytes so far, including these.
+    /// Like claim(), but returns all bytes of the buffer up to the end of the claimed ones.
     std::span<std::byte> append(std::size_t size) {
         claim(size);
         return buffer_.first(size_);
     }
-    /// Appends zeros up to `size` bytes in all; `size` >= size().
+    /// Appends zeros until size() is `size`. Requires size() <= `size`.
     void pad_to(std::size_t size) { std::ranges::fill(claim(size - size_), std::byte(0)); }
-    /// Overwrites one byte written earlier.
+    /// Overwrites the byte at `position`, which was written earlier.
     void patch_u8(std::size_t position, std::uint64_t value) {
         assert(position < size_);
         buffer_[position] = std::byte(value & 0xFF);
@@ -79,7 +79,8 @@ private:
     std::size_t size_ = 0;
 };
 
-/// Reads past the end return zero (or nothing), and clear ok() permanently.
+/// Reads from a buffer that the caller owns. A read past the end returns zero or an empty span; from then on
+/// every read does, and ok() is false.
 class ByteReader {
 public:
     explicit ByteReader(std::span<const std::byte> buffer) : buffer_(buffer) {}
@@ -95,7 +96,7 @@ public:
     std::uint32_t u32() { return static_cast<std::uint32_t>(uint(4)); }
     std::uint64_t u64() { return uint(8); }
 
-    /// A view into the buffer; empty when fewer than `size` bytes remain.
+    /// Returns a view of the next `size` bytes, or an empty span if fewer remain.
     std::span<const std::byte> bytes(std::size_t size) {
         if (!ok_ || size > remaining()) {
             ok_ = false;

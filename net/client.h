@@ -1,5 +1,5 @@
 #pragma once
-// The client's endpoint: one server.
+// The client's endpoint, which connects to one server at a time.
 
 #include <array>
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace shoal::net {
 struct ClientConfig {
     std::uint64_t protocol_id = 0;  // must equal the server's
     std::uint64_t schema_hash = 0;  // must equal the server's
-    OneTimeSeed seed{};             // fresh for every Client: keys are derived from it
+    OneTimeSeed seed{};             // random (fill_random), new for every Client; keys are derived from it
     Security security = Security::sealed;
-    PublicKey server_key{};  // used if sealed and without a token; see server_key.h
+    PublicKey server_key{};  // used if packets are sealed and connect() gets no token; see server_key.h
     Duration connect_timeout = std::chrono::seconds(10);
     ConnectionConfig connection{};
 };
@@ -29,19 +29,22 @@ class Client final : public Endpoint {
 public:
     enum class State : std::uint8_t { idle, connecting, connected, closing };
 
-    /// Takes the config's seed: another Client needs a new seed. Handler and sink must outlive the client.
+    /// Takes the seed out of the config: another Client needs a new one. Handler and sink must outlive the
+    /// client.
     Client(const ClientConfig& config, Handler& handler, Sink& sink);
     ~Client() override;
 
-    /// Starts a handshake. Requires state() idle or closing, or a call from on_disconnected. It ends with
-    /// on_connected or on_disconnected for the returned id. The server's on_admit gets `hello`, at most
-    /// kMaxHelloBytes. If sealed, only the owner of the server's key can read it.
+    /// Starts a handshake. Requires state() idle or closing, as it is in on_disconnected. The handshake ends
+    /// with on_connected or on_disconnected for the returned id. The server's on_admit gets `hello`, which
+    /// has at most kMaxHelloBytes. If packets are sealed, only the owner of the server's private key can read
+    /// `hello`.
     PeerId connect(const Address& server, std::span<const std::byte> hello, Time now) {
         return begin(server, nullptr, hello, now);
     }
-    /// Connects with a token, which contains the server's key; always sealed. `server` is one of the token's
-    /// addresses, as reachable from here; `hello` has at most kMaxTokenHelloBytes. After a failure get a new
-    /// token.
+    /// Connects with a connect token, which contains the server's public key; packets are always sealed.
+    /// `server` is one of the token's addresses, or another address at which this client reaches the same
+    /// server. `hello` has at most kMaxTokenHelloBytes. After a failed attempt get a new token from the
+    /// backend.
     PeerId connect(const Address& server, const ClientToken& token, std::span<const std::byte> hello,
                    Time now) {
         return begin(server, &token, hello, now);
@@ -76,11 +79,13 @@ private:
     bool has_seed_;
     Entropy entropy_;
     Address server_;
-    PeerId peer_;  // its value grows with each connect()
+    PeerId peer_;  // each connect() uses the next generation
     std::uint64_t server_schema_hash_ = 0;
     Connector connector_;
     std::unique_ptr<Connection> connection_;  // from acceptance until the next connect()
-    std::unique_ptr<Connection> former_;      // if on_disconnected called connect(): its caller
+    /// The connection before the last connect(), kept until update(): on_disconnected may have called
+    /// connect() while a function of this connection runs.
+    std::unique_ptr<Connection> former_;
     /// A genuine reset carries one of these tokens: the first is for the client's first address, the others
     /// for the addresses that the server challenged most recently.
     std::array<ResetToken, 4> reset_tokens_{};

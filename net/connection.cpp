@@ -7,11 +7,12 @@
 namespace shoal::net {
 namespace {
 
-// Disconnect packets: two at once, as the application may stop flushing, then two more.
+// Number of disconnect packets: two at once, as the application may stop calling flush(), then two more.
 constexpr std::uint8_t kDisconnects = 4;
 constexpr Duration kDisconnectInterval = std::chrono::milliseconds(100);
 
-/// If at most this many bytes are queued, they may use the rate's reserve (Budget).
+/// If at most this many bytes of urgent and normal messages are queued, they may use the reserve of the
+/// Budget.
 constexpr std::size_t kUrgentBytes = 200;
 
 /// How many packets in a row carry the same acks, in case some get lost.
@@ -37,12 +38,12 @@ struct Connection::Draft {
     std::array<std::byte, kMaxDatagramBytes> buffer;  // not initialised, like payload_room
     ByteWriter out{buffer};
     std::uint64_t number = 0;
-    std::size_t header_bytes = 0;  // before the flags, if kind is data
+    std::size_t header_bytes = 0;  // size of the envelope; in data packets the flags follow it
     unsigned flags = 0;
     SentPackets::Content content;
     std::optional<Fragment> fragment;
     std::span<const std::byte> payload;
-    std::array<std::byte, kMaxPayloadBytes> payload_room;  // the handler writes here; copied behind messages
+    std::array<std::byte, kMaxPayloadBytes> payload_room;  // for the handler; later copied to `out`
 };
 
 Connection::Connection(const ConnectionConfig& config, const Session& session, const PacketCipher& cipher,
@@ -124,7 +125,7 @@ void Connection::challenge(const Address& to, const Challenge& challenge, std::s
     send_small(PacketKind::challenge, out.written(), now, 0, &to);
 }
 
-// After RFC 9000, section 9.4.
+// Source: RFC 9000, section 9.4.
 void Connection::restart(Time now) {
     sent_.restart(stats_);
     rate_.restart(now);
@@ -146,7 +147,8 @@ void Connection::apply(const Packet& packet, Time now) {
     report_fates(now);
     const bool has_room = inbox_.has_room(packet);
     for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) {
-        // Without room only these messages are taken; the sender repeats the others.
+        // Without room for all messages, takes only the next reliable one and those that are not reliable.
+        // The sender repeats the others.
         if (has_room || inbox_.is_next(packet.frames[i])) {
             deliver(packet, packet.frames[i]);
         } else {
@@ -161,7 +163,8 @@ void Connection::apply(const Packet& packet, Time now) {
         acks_wanted_ += 1;
         acks_to_send_ = kAckCopies;
     }
-    // The next flush may be far away. One ack names 65 packets; two acks name each, as one may get lost.
+    // The next flush may be far away, so acks do not wait for it. One ack names 65 packets: with an ack after
+    // each 32 packets, each packet is named by two acks, one of which may get lost.
     if (acks_wanted_ >= kPacketsPerAck) send_small(PacketKind::data, {}, now);
 }
 
@@ -193,15 +196,16 @@ void Connection::flush(Time now, bool with_contents) {
     std::uint32_t left = with_contents ? config_.max_packets_per_flush : 0;
     while (left > 0 && sent_.has_room() && send_contents(asks, now)) left -= 1;
     if (left > 0 && !sent_.has_room()) rate_.on_denied(RateLimit::packets);
-    // The ack of a ping decides the fates of all packets before it.
+    // If acks are overdue, a ping asks for one, which names the packets before the ping that arrived.
     const Duration timeout =
         rate_.is_broken() ? rate_.probe_interval() : sent_.retransmission_timeout(stats_);
     const bool is_waiting = sent_.open_packets() > 0 || rate_.is_broken();
     const bool is_overdue = is_waiting && now - sent_.newest_sent() >= timeout;
-    // Packets with only acks do not measure the path, so a side with nothing to send also pings.
+    // Packets with only acks are not acknowledged and measure nothing, so a side without contents also pings.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
     if (is_overdue || is_quiet) ping(now);
-    // Perhaps the server has not proven our address. A ping may be too short for a challenge; an echo is not.
+    // Perhaps this client has a new address. The server sends a challenge there only after it received as
+    // many bytes from there: a ping may be too short, an echo is long enough.
     if (is_overdue && session_.send_id) send_echo(0, now);
     if (!received_.has_acks()) acks_wanted_ = 0;  // all accepted packets are too old for an ack
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
@@ -216,7 +220,7 @@ bool Connection::send_contents(bool& asks, Time now) {
     const bool may_send = rate_.may_send();
     if (!may_send && !(bytes > 0 && bytes <= kUrgentBytes && rate_.may_send_urgent())) return false;
     SendQueue::Terms terms{now, stats_.loss, false, false};
-    // Bulk never uses the reserve, and at most half of max_open_packets.
+    // Bulk messages never use the reserve, and wait while half of max_open_packets are in flight.
     terms.bulk = may_send && sent_.open_packets() < config_.max_open_packets / 2;
     const bool is_first = sent_.open_packets() == 0 || sent_.newest_sent() != now;
     const bool has_messages =
@@ -226,7 +230,8 @@ bool Connection::send_contents(bool& asks, Time now) {
     if (!has_messages && !has_payload) return false;
 
     Draft draft;
-    if (!has_messages) {  // the share is known without the header, and most often there is no payload
+    // Without messages the handler is asked before the header is written: usually it has no payload.
+    if (!has_messages) {
         write_payload(draft, scheduler_.begin(kMaxPayloadBytes, urgent, normal, true), asks, now);
         if (!draft.content.has_payload) return false;
     }
@@ -366,7 +371,7 @@ void Connection::finish(Draft& draft, Time now, const Address* elsewhere) {
     stats_.bytes_sent += copies * datagram.size();
 }
 
-/// Skips the next packet number if it was chosen, and chooses another.
+/// If the next packet number is the one to skip (next_skip_), skips it and chooses the next one to skip.
 void Connection::skip_number() {
     const std::uint64_t next = sent_.next_number();
     if (session_.salt == 0 || next < next_skip_) return;

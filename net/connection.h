@@ -1,5 +1,6 @@
 #pragma once
-// One connection after the handshake: takes packets, gives packets and events. Host and Client own these.
+// One connection after the handshake: takes datagrams, sends datagrams to a Sink, and calls the Handler. Host
+// and Client own the connections.
 
 #include <cstdint>
 #include <optional>
@@ -25,7 +26,7 @@ struct ConnectionOptions {
     Duration timeout = std::chrono::seconds(10);  // silence until the connection ends
     Duration keep_alive =
         std::chrono::seconds(1);  // longest pause between packets that want an ack; < timeout
-    Duration max_ack_delay = std::chrono::milliseconds(20);  // until an ack is sent in a packet of its own
+    Duration max_ack_delay = std::chrono::milliseconds(20);  // longest wait before an ack gets its own packet
     std::uint32_t message_queue_bytes = 64 * 1024;    // limit of each queue: one per channel and weight
     std::uint32_t max_packets_per_flush = 256;        // >= 1; only packets with messages or payloads count
     std::uint64_t max_bytes_per_second = 16'000'000;  // >= 4,000; the path may allow less
@@ -34,10 +35,10 @@ struct ConnectionOptions {
 };
 
 struct ConnectionConfig : ConnectionOptions {
-    std::uint32_t max_open_packets = 1024;          // packets in flight; power of two, 32..32768
-    std::uint64_t first_bytes_per_second = 32'000;  // until acks show the capacity of the path
+    std::uint32_t max_open_packets = 1024;          // most packets in flight; power of two, 32..32768
+    std::uint64_t first_bytes_per_second = 32'000;  // rate until acks show the capacity of the path
     std::uint64_t first_packet_number = 1;          // 1..2^62; tests choose values near a wraparound
-    std::uint64_t max_packets = 1ull << 48;         // then the connection ends (DisconnectReason::exhausted)
+    std::uint64_t max_packets = 1ull << 48;  // sent packets after which the connection ends (`exhausted`)
     KeyLife key_life{};
 };
 
@@ -47,9 +48,9 @@ struct Session {
     Address address;                       // the peer's first address; proven
     std::optional<std::uint32_t> send_id;  // connection id, written into each packet; client only
     bool receive_id = false;               // arriving packets carry a connection id; server only
-    std::uint64_t send_first = 1;          // first packet number; also the first id of a reliable message
-    std::uint64_t receive_first = 1;
-    std::uint64_t salt = 0;  // secret; decides which packet numbers are skipped; 0: none
+    std::uint64_t send_first = 1;          // of this side: first packet number and first reliable id
+    std::uint64_t receive_first = 1;       // of the other side: first packet number and first reliable id
+    std::uint64_t salt = 0;                // secret; decides which packet numbers are skipped; 0: none
 };
 
 class Connection {
@@ -58,14 +59,15 @@ public:
                Handler& handler, Sink& sink, Time now);
 
     enum class Arrival : std::uint8_t {
-        dropped,  // not used; counted by reason
-        copy,     // authentic, but its number arrived before; only kind and challenge are read
-        fresh,    // call apply()
+        dropped,  // dropped and counted by reason
+        copy,     // authentic, but its number arrived before; only kind and, of an echo, challenge are set
+        fresh,    // authentic and not seen before: call apply()
     };
-    /// Authenticates and decodes a datagram. Changes only counters and, for the first authentic packet under
-    /// the next key, that key. A malformed authentic packet is dropped and closes the connection.
+    /// Authenticates and decodes a datagram. Changes only counters; but the first authentic packet under the
+    /// next key makes this key the present one. A malformed authentic packet is dropped and closes the
+    /// connection.
     Arrival open(std::span<const std::byte> datagram, Packet& packet, Time now);
-    /// Returns whether the packet just opened is newer than all before it.
+    /// Returns whether the packet has a higher number than all before it. Call it between open() and apply().
     bool is_newest(const Packet& packet) const { return packet.number > received_.newest_arrived(); }
     /// Applies the packet just opened, and calls the handler.
     void apply(const Packet& packet, Time now);
@@ -80,14 +82,15 @@ public:
     /// Calls on_connected, once. Without this call close() does not call on_disconnected.
     void announce();
     void update(Time now);
-    /// Sends the packets that are due; without contents: no messages and no payloads.
+    /// Sends the packets that are due. Sends messages and payloads only if `with_contents`.
     void flush(Time now, bool with_contents = true);
     /// Sends an empty packet that wants an ack.
     void ping(Time now);
 
     SendResult send_message(const Delivery& how, std::span<const std::byte> message);
     void set_options(const ConnectionOptions& options);
-    /// Ends the connection: reports fates and on_disconnected. `tell_peer`: also sends disconnect packets.
+    /// Ends the connection: reports open fates as lost and calls on_disconnected. `tell_peer`: also sends
+    /// disconnect packets.
     void close(DisconnectReason reason, std::string_view text, bool tell_peer, Time now);
 
     bool is_open() const { return is_open_; }
@@ -104,13 +107,13 @@ private:
     /// A packet that is being written.
     struct Draft;
 
-    /// Sends a packet with messages or a payload; returns false if there is nothing to send or the rate
-    /// forbids it. Sets `asks` to false if the handler has no payload.
+    /// Sends a packet with messages or a payload. Returns false if there is nothing to send or the rate
+    /// forbids it. `asks`: whether to ask the handler for a payload; set to false when the handler has none.
     bool send_contents(bool& asks, Time now);
     /// Asks the handler for a payload, or takes the next fragment of a large one.
     void write_payload(Draft& draft, std::size_t share, bool& asks, Time now);
     /// Sends a packet without messages and payload: data with acks, or `body` in a packet of another kind. If
-    /// `elsewhere` is not null, the packet goes there instead of to the proven addresses.
+    /// `elsewhere` is not null, sends the packet to this address instead of to the proven addresses.
     void send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags = 0,
                     const Address* elsewhere = nullptr);
     void send_echo(std::uint64_t number, Time now);
@@ -121,7 +124,8 @@ private:
     void report_fates(Time now);
     void report(const std::optional<PacketFate>& fate);
     void deliver(const Packet& packet, const Frame& frame);
-    /// Gives a complete payload to the handler. Returns false if the ack must be withheld.
+    /// Gives the payload to the handler, a large one when its last missing fragment arrives. Returns false if
+    /// the ack must be withheld.
     bool take_payload(const Packet& packet, Time now);
     void note_queued();
 
@@ -145,8 +149,8 @@ private:
     Time created_;
     Time last_received_;
     Time ack_wanted_since_{0};
-    std::uint32_t acks_wanted_ = 0;   // packets that want an ack, since the last ack was sent
-    std::uint32_t acks_to_send_ = 0;  // how many more packets carry acks, in case some get lost
+    std::uint32_t acks_wanted_ = 0;   // packets accepted since the last ack was sent that want an ack
+    std::uint32_t acks_to_send_ = 0;  // how many of the next packets carry acks, as some may get lost
     bool is_order_broken_ = false;    // since the last ack a packet came out of order, or after a gap
 
     std::uint64_t next_skip_ = 0;  // the packet number to skip; 0: not chosen yet

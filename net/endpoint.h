@@ -22,8 +22,8 @@ using Duration = std::chrono::microseconds;
 using Time = Duration;
 
 constexpr std::size_t kMaxDatagramBytes = 1200;  // fits every common path without fragmentation
-constexpr std::size_t kMaxMessageBytes = 1000;   // unreliable or sequenced
-constexpr std::size_t kMaxReliableBytes = 256 * kMaxMessageBytes;  // reliable; sent in pieces of 1,000
+constexpr std::size_t kMaxMessageBytes = 1000;   // of an unreliable or sequenced message
+constexpr std::size_t kMaxReliableBytes = 256 * kMaxMessageBytes;  // of a reliable message, sent in pieces
 constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
 constexpr std::size_t kMinPayloadBytes = 600;   // PayloadTurn::share is at least this much
 /// Largest state payload, sent in several packets. All of them must arrive: 32 kB do so in three of four
@@ -36,31 +36,33 @@ constexpr std::size_t kMaxTokenHelloBytes = 632;
 
 /// Says whether packets are encrypted. Both sides of a connection must use the same value.
 enum class Security : std::uint8_t {
-    sealed,    // encrypted, and only the owner of the server's key can answer
-    insecure,  // not encrypted; tagged against damage and blind forgery; for debugging and to compare costs
+    sealed,    // encrypted, and only the owner of the server's private key can answer
+    insecure,  // for debugging: not encrypted; a tag detects damage, and forgery by those who see no packets
 };
 
-/// Names a connection of one endpoint, by slot and generation: an id is used again only after its slot was
-/// used 65,535 more times. A default-constructed id names no connection.
+/// Names a connection of one endpoint, by the index of its peer slot and a generation. Each new connection in
+/// a slot gets the next of 65,535 generations, which then repeat. A default-constructed id names no
+/// connection.
 struct PeerId {
     std::uint32_t value = 0;
-    /// Index for the game's own tables: below 65,536. Tables must grow with it: it can exceed max_peers, as
-    /// pending handshakes take indices, too. Used again after on_disconnected.
+    /// Index for the game's own tables, below 65,536. It can exceed HostConfig::max_peers, because pending
+    /// handshakes take indices, too: the tables must be able to grow. After on_disconnected a new peer may
+    /// get the same index.
     constexpr std::uint32_t index() const { return value & 0xFFFF; }
     constexpr explicit operator bool() const { return value != 0; }
     friend constexpr auto operator<=>(const PeerId&, const PeerId&) = default;
 };
 
-/// How a message is delivered.
+/// How a message is delivered. Keys are those of Delivery.
 enum class Channel : std::uint8_t {
     unreliable,  // delivered once or never, in any order
-    sequenced,   // delivered once or never, and never after a newer message of its key
+    sequenced,   // delivered once or never, and never after a newer message with the same key
     reliable,    // delivered once; messages with the same key in order
 };
 
-/// Which messages go first when not all fit. While urgent and normal messages wait, urgent ones get three
-/// times the bytes by default (ConnectionOptions::shares). Bulk messages get the room that all others and the
-/// state leave.
+/// Which queued messages are sent first when the rate does not allow all. While urgent and normal messages
+/// wait, urgent ones get three times as many bytes by default (ConnectionOptions::shares). Bulk messages get
+/// only the room that urgent and normal messages and payloads do not use.
 enum class Weight : std::uint8_t { bulk, normal, urgent };
 
 /// How to deliver one message: a Channel, or the result of a function below.
@@ -74,8 +76,8 @@ struct Delivery {
 
     constexpr Delivery(Channel on, std::uint32_t of = 0)
         : channel(on), key(on == Channel::sequenced ? of & 0xFF : of) {}
-    /// A message never overtakes an earlier one of the same key: while the earlier one is unsent, the message
-    /// gets the weight of the earlier one.
+    /// Returns a copy with this weight. A message never overtakes an earlier one with the same key: while the
+    /// earlier message is unsent, the new one gets the weight of the earlier one instead.
     constexpr Delivery with(Weight other) const {
         Delivery result = *this;
         result.weight = other;
@@ -92,7 +94,7 @@ constexpr Delivery ordered_by(std::uint32_t key) {
 constexpr Delivery unordered() {
     return {Channel::reliable, Delivery::kNoKey};
 }
-/// A newer message of the key replaces an older one that is still queued.
+/// Sequenced. A newer message with the same key replaces an older one that is still queued.
 constexpr Delivery latest_of(std::uint8_t key) {
     return {Channel::sequenced, key};
 }
@@ -113,7 +115,7 @@ enum class DisconnectReason : std::uint8_t {
     refused_key,       // client: the server's key differs from the expected one
     refused_security,  // client: one side is sealed and the other is insecure
     misconfigured,  // client: the server's key or the seed is missing, or the hello is too long; see the text
-    exhausted,      // ConnectionConfig::max_packets were sent
+    exhausted,      // one side has sent ConnectionConfig::max_packets packets
     server_restarted,  // client: the server no longer knows this connection
     refused_token,     // client: its connect token is missing or not valid here; see the text
 };
@@ -123,10 +125,10 @@ std::string_view describe(DisconnectReason reason);
 
 /// The fate of one payload.
 struct PacketFate {
-    std::uint64_t number = 0;  // of the packet that carried it, or the first of several
+    std::uint64_t number = 0;  // of the packet that carried the payload, or of the first of several packets
     bool delivered = false;
-    /// Delivered: time from sending to the ack, less the peer's ack delay; for several packets, that of the
-    /// packet acknowledged last. Lost: 0.
+    /// Delivered: time from sending the packet to its ack, less the peer's ack delay; of several packets, the
+    /// time of the one acknowledged last. Lost: 0.
     Duration rtt{0};
 };
 
@@ -134,13 +136,14 @@ struct PacketFate {
 struct PayloadTurn {
     std::uint64_t packet_number = 0;  // on_fate will name it
     std::span<std::byte> room;        // where to write; kMaxPayloadBytes bytes
-    /// The payload's part of the room, at least kMinPayloadBytes; queued messages use the rest. A larger
-    /// payload is allowed: later packets then give the messages more room.
+    /// The payload's part of the room, in bytes, at least kMinPayloadBytes; queued messages use the rest. A
+    /// larger payload is allowed: later packets then give the messages more room.
     std::size_t share = 0;
     Time now{0};
     /// The handler may set this instead of writing to `room`: a payload of more than room.size() bytes and at
-    /// most kMaxLargePayloadBytes. It is copied when write_payload returns, and is sent in several packets,
-    /// beginning with this one. write_payload is not called again until all of them were sent.
+    /// most kMaxLargePayloadBytes. The connection copies it when write_payload returns, and sends it in
+    /// several packets, beginning with this one. The size that write_payload returns is ignored.
+    /// write_payload is not called again for this peer until all of these packets were sent.
     std::span<const std::byte> large{};
 };
 
@@ -149,17 +152,19 @@ struct Admission {
     PeerId peer;  // the id in on_connected, if the handshake completes; empty if the schema differs
     Address address;
     std::uint64_t schema_hash = 0;      // the client's
-    bool schema_matches = false;        // false: it will be refused; the handler may give the text
+    bool schema_matches = false;        // false: the client will be refused; the handler may give a text
     std::span<const std::byte> hello;   // as given to Client::connect, at most kMaxHelloBytes; untrusted
-    bool has_token = false;             // authentic, for this server; if schema_matches also unused
+    bool has_token = false;             // the client has an authentic token for this server, unused so far
+                                        // (not checked if the schema differs)
     std::uint64_t client_id = 0;        // with a token: the backend's name for the player
     std::span<const std::byte> claims;  // with a token: other statements of the backend
 };
 
-/// The layer above implements this. receive(), update(), disconnect() and shut_down() call it; flush() calls
-/// write_payload(). A handler may call send_message, disconnect and the const functions of the Endpoint; in
-/// on_disconnected also Client::connect; in write_payload() only the const functions. Spans and texts are
-/// valid during the call. For one packet the order is: fates, messages, payload.
+/// The layer above implements this class. The Endpoint calls it in receive(), update(), disconnect() and
+/// shut_down(); flush() calls only write_payload(). A handler may call send_message, disconnect and the const
+/// functions of the Endpoint; in on_disconnected also Client::connect; in write_payload() only the const
+/// functions. Spans and texts are valid during the call. For one arrived packet the calls are, in this order:
+/// on_fate, on_message, on_payload.
 class Handler {
 public:
     virtual ~Handler() = default;
@@ -173,30 +178,31 @@ public:
     virtual void on_disconnected(PeerId, DisconnectReason, std::string_view /*text*/) {}
 
     /// A packet can carry state. Write the state that is best to send now into turn.room and return its size,
-    /// or 0 if there is none. Called again in this flush() as long as the rate allows, until it returns 0.
-    /// Each payload has one fate. The order of calls for different peers is not defined.
+    /// or 0 if there is none. Called again in the same flush(), as long as the rate allows, until the handler
+    /// returns 0. Each payload has one fate. The order of calls for different peers is not defined.
     virtual std::size_t write_payload(PeerId, PayloadTurn& /*turn*/) { return 0; }
 
-    /// A payload arrived; each packet number at most once, in order of arrival. A payload of several packets
-    /// is passed on complete, when its last missing packet arrives, with the number of its first packet.
+    /// A payload arrived. Payloads come in order of arrival, each at most once. A payload of several packets
+    /// comes complete, when its last missing packet arrives, with the number of its first packet.
     /// Return false to withhold the ack: the sender then sees the payload as lost.
     virtual bool on_payload(PeerId, std::uint64_t /*packet_number*/, std::span<const std::byte>, Time) {
         return true;
     }
 
-    /// A message arrived: at most kMaxMessageBytes; reliable: kMaxReliableBytes.
+    /// A message arrived. It has at most kMaxMessageBytes, or, if reliable, kMaxReliableBytes.
     virtual void on_message(PeerId, Channel, std::span<const std::byte>) {}
 
     /// Called exactly once for each payload written: delivered when all its packets are acknowledged; lost
     /// when a packet of it is declared lost (README.md, Fates), or at the end of the connection.
     virtual void on_fate(PeerId, const PacketFate&) {}
 
-    /// Host only. To refuse, return false and set a text for humans. A token is used up by this call, unless
-    /// the schema differs. A client without a token can cause several calls in one attempt to connect.
+    /// Host only: a client asks to be accepted. To refuse, return false and set a text for humans. A connect
+    /// token is used up before this call, unless the schema differs. A client without a token can cause
+    /// several calls in one attempt to connect.
     virtual bool on_admit(const Admission&, std::string& /*refusal*/) { return true; }
 };
 
-/// Sends datagrams. It may drop them.
+/// Sends datagrams. A Sink may drop some of them.
 class Sink {
 public:
     virtual ~Sink() = default;
@@ -210,20 +216,21 @@ class Connection;
 struct ConnectionOptions;
 enum class PacketKind : std::uint8_t;
 
-/// The common part of Host and Client. One thread at a time. A tick: receive() for each datagram, update(),
-/// flush().
+/// The common part of Host and Client. Only one thread at a time may call it. In each tick call receive() for
+/// each datagram, then update(), then flush().
 class Endpoint {
 public:
     virtual ~Endpoint() = default;
 
-    /// Takes any bytes from anywhere: an invalid datagram changes only counters. May send handshake answers
-    /// and refusals, resets, challenges, echoes, pings, disconnect packets, and an ack after each 32 packets
-    /// that want one.
+    /// Takes any bytes from anywhere: an invalid datagram changes only counters. May send handshake packets,
+    /// resets, challenges, echoes, pings, disconnect packets, and an ack after each 32 packets that want one.
     virtual void receive(const Address& from, std::span<const std::byte> datagram, Time now) = 0;
-    /// Runs the timers: fates of unacknowledged packets, timeouts, the budget. Once per tick.
+    /// Runs the timers: declares packets lost, ends silent connections, and adds to the bytes that the rate
+    /// allows. Call it once per tick.
     virtual void update(Time now) = 0;
-    /// Sends messages, repeats and payloads from the handler, as the rate allows; also acks (at the latest
-    /// after two packets or max_ack_delay), keep-alives, handshake packets and disconnect packets.
+    /// Sends messages, repeats and payloads from the handler, as the rate allows. Also sends acks (if two
+    /// packets want one, or one has waited for max_ack_delay), keep-alives, handshake packets and disconnect
+    /// packets.
     virtual void flush(Time now) = 0;
 
     /// Returns true from on_connected until the end of the connection.
@@ -232,12 +239,13 @@ public:
     /// kMaxReliableBytes, others kMaxMessageBytes. too_large also means that the message would not fit in an
     /// empty queue (ConnectionOptions::message_queue_bytes). not_connected: the peer is not connected.
     SendResult send_message(PeerId peer, Delivery how, std::span<const std::byte> message);
-    /// Replaces the options of a connection. Queued messages stay, even beyond a lower limit. No effect if
-    /// the peer is not connected.
+    /// Replaces the options of a connection. Queued messages stay, even if they exceed a lower
+    /// message_queue_bytes. No effect if the peer is not connected.
     void set_options(PeerId peer, const ConnectionOptions& options);
-    /// Before it returns: reports open fates as lost, reports the peer as disconnected, and sends disconnect
-    /// packets. Later flushes repeat these. Queued messages are discarded, and lost ones are not repeated: if
-    /// they matter, wait for an answer to the last message first. No effect if the peer is not connected.
+    /// Ends a connection. Before it returns, it sends disconnect packets, reports payloads with an open fate
+    /// as lost, and calls on_disconnected. Later flush() calls repeat the disconnect packets. Queued messages
+    /// are discarded, and lost messages are not repeated: so wait for an answer to the last important message
+    /// first. No effect if the peer is not connected.
     virtual void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now);
     /// Valid also in on_disconnected, if the peer was connected. All zero for an unknown peer.
     const ConnectionStats& stats(PeerId peer) const;
@@ -247,7 +255,8 @@ protected:
     /// Returns the kind of packet, or counts the datagram as dropped and returns nothing.
     std::optional<PacketKind> kind_of(std::span<const std::byte> datagram);
     void count(Drop reason) { stats_.drops[reason] += 1; }
-    /// Not null from on_connected until the connection may be destroyed.
+    /// Returns null for an unknown peer. The connection exists at least from on_connected until its last
+    /// disconnect packet was sent.
     virtual Connection* connection_of(PeerId peer) const = 0;
 
     EndpointStats stats_;

@@ -1,5 +1,5 @@
 #pragma once
-// A queue of plain values in one vector: contiguous, and free of allocations once it has grown.
+// A queue of trivially copyable items, contiguous in one vector. It allocates only when it grows.
 
 #include <cassert>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace shoal::net {
 
-/// References and indices are valid until the next push or pop.
+/// Index 0 is the oldest item. References are valid until the next push or pop, indices until the next pop.
 template <class T>
 class Fifo {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -27,7 +27,8 @@ public:
     }
 
     void push(const T& item) {
-        // Reuses popped room before growing. It moves at most half of the vector, so the cost stays linear.
+        // Reuses the room of popped items before the vector grows. At most half of the vector is moved, so a
+        // push takes constant time on average.
         if (items_.size() == items_.capacity() && head_ >= size()) {
             items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
             head_ = 0;

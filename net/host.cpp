@@ -71,7 +71,8 @@ void Host::flush(Time now) {
     const double earned = limit * std::chrono::duration<double>(now - allowed_until_).count();
     allowance_ = std::min(allowance_ + earned, std::max(limit * kSavedAllowance_s, 2.0 * kMaxDatagramBytes));
     allowed_until_ = now;
-    // A different peer is first each time: on a shared path, and within a limit, the first peer gets more.
+    // Each flush begins with another peer, because the first peer gets more of a shared path and of the limit
+    // of all peers.
     first_flushed_ = (first_flushed_ + 1) % peers_.size();
     const std::size_t first = first_flushed_;
     bool is_first_denied = true;
@@ -80,7 +81,7 @@ void Host::flush(Time now) {
         if (!peers_[index]) continue;
         const bool is_allowed = limit == 0 || allowance_ > 0;
         if (!is_allowed && is_first_denied)
-            first_flushed_ = index + peers_.size() - 1;  // the next flush begins here
+            first_flushed_ = index + peers_.size() - 1;  // the next flush begins with this peer
         is_first_denied &= is_allowed;
         Connection& connection = peers_[index]->connection;
         const std::uint64_t sent_before = connection.stats().bytes_sent;
@@ -158,7 +159,7 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
     }
     if (!path.has_left(peer.home, now)) return;
     stats_.moves += 1;
-    // Another port of the same machine most likely means the same path.
+    // If only the port changed, the path is most likely the same, and its estimates stay.
     if (path.address().ip != peer.home.ip) peer.connection.restart(now);
     peer.home = path.address();
     gate_.set_home(peer.id(), peer.home);
@@ -173,13 +174,14 @@ Host::Peer* Host::peer_for(const Address& from, const Envelope& envelope, std::s
     if (const Gate::Pending* const pending = gate_.find(envelope.connection_id))
         return confirm(*pending, envelope, datagram, now);
     count(Drop::unknown_connection);
-    // A disconnect packet needs no answer: its sender has closed the connection.
+    // Only data packets get a reset: the sender of a disconnect packet has closed the connection already.
     if (envelope.kind == PacketKind::data)
         gate_.send_reset(from, envelope.connection_id, datagram.size(), now);
     return nullptr;
 }
 
-/// Makes the connection if the packet proves that its sender has the keys, unlike a replayed connect.
+/// Makes a pending client a peer if its first packet has a valid tag. The tag proves that the sender has the
+/// keys; the sender of a replayed connect packet has no keys.
 Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope,
                           std::span<const std::byte> datagram, Time now) {
     const Session session = pending.session;
@@ -217,9 +219,10 @@ Host::Peer* Host::confirm(const Gate::Pending& pending, const Envelope& envelope
     return nullptr;
 }
 
-/// A client came from this address, which the cookie proved. A peer with the same proven address may be the
-/// same client after a restart, or a different client, if an attacker reads the packets to that address. So
-/// only a silent peer is replaced.
+/// Called when a new client comes from `home`, which its cookie has proven. If a peer has the same proven
+/// address, this peer may be the same client before a restart. But the new client may also be an attacker who
+/// reads the packets to that address. So the peer is replaced only if it was silent for two keep-alive
+/// intervals.
 void Host::replace_former(const Address& home, Time now) {
     const std::optional<std::uint32_t> index = gate_.at_home(home);
     Peer* const former = index ? at(*index) : nullptr;
@@ -233,7 +236,7 @@ void Host::close(Peer& peer, DisconnectReason reason, std::string_view text, boo
     note_end(peer);
 }
 
-/// A closed peer no longer counts against the limits.
+/// If the peer's connection is closed, the peer no longer counts against the limits.
 void Host::note_end(Peer& peer) {
     if (!peer.connection.is_open()) gate_.leave(peer.id());
 }

@@ -17,39 +17,42 @@ namespace shoal::net {
 
 /// How a host treats connect tokens; see token.h.
 struct TokenConfig {
-    Key backend_key{};                      // private; zero: tokens are refused
+    Key backend_key{};                      // secret, shared with the backend; zero: tokens are refused
     std::vector<Address> servers{};         // addresses and ports under which clients reach this host
-    std::uint64_t unix_time_s = 0;          // Unix time at Time zero
-    std::uint32_t max_remembered = 10'000;  // used tokens, until they expire; at least 1; 80 bytes each
+    std::uint64_t unix_time_s = 0;          // Unix time, in seconds, at Time(0)
+    std::uint32_t max_remembered = 10'000;  // limit of used tokens kept until expiry; >= 1; 80 bytes each
     bool is_required = true;                // false: clients may also come without a token
 };
 
 struct HostConfig {
     std::uint64_t protocol_id = 0;  // names the game and its version
     std::uint64_t schema_hash = 0;
-    OneTimeSeed seed{};  // fresh for every Host: keys are derived from it; the same seed gives the same run
+    /// Random bytes (fill_random), new for every Host. Keys are derived from them; the same seed gives the
+    /// same run.
+    OneTimeSeed seed{};
     Security security = Security::sealed;
-    Key key{};                     // sealed: private; see server_key.h
+    Key key{};                     // the server's private key, if packets are sealed; see server_key.h
     std::uint64_t server_id = 0;   // different for each server that shares the key; the same after a restart
     TokenConfig tokens{};          // used if packets are sealed
     std::uint32_t max_peers = 64;  // 1 to 60,000; other values are moved into this range
     std::uint32_t max_peers_per_ip = 8;  // 0: no limit. Per IPv4 address or IPv6 /56; four times as many per
-                                         // /48; no limit for this machine. Homes, schools and mobile networks
+                                         // /48; no limit for loopback. Homes, schools and mobile networks
                                          // share addresses.
-    std::uint32_t max_pending_per_ip = 32;      // >= 1; accepted, not confirmed; the next replaces the oldest
+    std::uint32_t max_pending_per_ip = 32;      // >= 1; handshakes accepted and not confirmed
+                                                // by the client; the next one replaces the oldest
     std::uint32_t max_handshakes_per_s = 1000;  // each takes 0.2 ms of CPU; one IPv4 address or IPv6 /64 gets
                                                 // at most max_pending_per_ip in 0.8 s, on average
     std::uint32_t max_resets_per_s = 2000;      // sent for packets of unknown connections
     std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Bytes that flush() sends to all peers together,
                                              // without IP and UDP headers; acks and pings may exceed it
-    Duration handshake_timeout = std::chrono::seconds(5);  // from acceptance to the client's first packet
+    Duration handshake_timeout = std::chrono::seconds(5);  // longest time from acceptance to first packet
     ConnectionConfig connection{};
 };
 
 class Host final : public Endpoint {
 public:
-    /// Takes the config's seed: another Host needs a new seed. Handler and sink must outlive the host. The
-    /// destructor sends no disconnect packets: see shut_down.
+    /// Takes the seed out of the config: another Host needs a new one. Handler and sink must outlive the
+    /// host. The destructor sends no disconnect packets: see shut_down.
     Host(const HostConfig& config, Handler& handler, Sink& sink);
     ~Host() override;
 
@@ -58,15 +61,18 @@ public:
     void flush(Time now) override;
     void disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) override;
 
-    /// The peer's present address; it may change. Valid also in on_disconnected. Empty for an unknown peer.
+    /// The peer's present proven address; it may change. Valid also in on_disconnected. Empty for an unknown
+    /// peer.
     const Address& address(PeerId peer) const;
     /// Disconnects all peers and refuses new ones. Call update() and flush() until is_idle(), about 0.2 s,
     /// so that disconnect packets are repeated.
     void shut_down(std::string_view text, Time now);
-    /// The number of connected peers. The time grows with the highest peer index used so far.
+    /// The number of connected peers. The call takes time in proportion to the highest peer index used so
+    /// far.
     std::uint32_t peer_count() const;
     /// Returns true if nothing is left to send: there is no peer, every disconnect packet was sent, and no
-    /// handshake is pending; pending ones do not count after shut_down(). Takes as long as peer_count().
+    /// handshake is pending. After shut_down() pending handshakes do not count. Takes as long as
+    /// peer_count().
     bool is_idle() const;
 
 private:
@@ -91,12 +97,12 @@ private:
     bool has_seed_;
     Entropy entropy_;
     Gate gate_;
-    std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: no connection, or a pending one
-    std::size_t first_flushed_ = 0;             // where the last flush began; the next begins one after it
-    double allowance_ = 0;                      // with a limit: bytes that all peers together may send now
-    Time allowed_until_{0};
+    std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: no connection yet, or no longer
+    std::size_t first_flushed_ = 0;             // index in peers_; the next flush begins one after it
+    double allowance_ = 0;   // with max_bytes_per_second: bytes that all peers may send now
+    Time allowed_until_{0};  // allowance_ is up to date for this time
     bool is_shut_down_ = false;
-    std::string shut_down_text_;  // for clients that were pending at that time
+    std::string shut_down_text_;  // for clients whose handshake was pending at shut_down()
 };
 
 }  // namespace shoal::net

@@ -1,5 +1,6 @@
 #pragma once
-// Items in one vector, named by index: linked lists without pointers; no allocations once grown.
+// A pool of items in one vector, for linked lists that use indices in place of pointers. It allocates only
+// when it grows.
 
 #include <cassert>
 #include <cstdint>
@@ -7,15 +8,17 @@
 
 namespace shoal::net {
 
-/// No item; also the end of a list.
+/// The index of no item; also marks the end of a list.
 constexpr std::uint32_t kNoIndex = 0xFFFF'FFFF;
 
-/// T has a member std::uint32_t `next`: the user owns it while the item is in use, the pool while it is free.
-/// References are valid until the next take(), indices until release(). Never shrinks.
+/// T must have a member `std::uint32_t next`. It belongs to the user while the item is taken, and to the pool
+/// while the item is free. References are valid until the next take(), an index until its release(). A pool
+/// never shrinks.
 template <class T>
 class IndexPool {
 public:
-    /// Returns the item that was released last, unchanged, or a new T; its `next` is kNoIndex.
+    /// Returns the index of the item that was released last, or of a new T if no item is free. Sets its
+    /// `next` to kNoIndex, and leaves the rest of the item unchanged.
     [[nodiscard]] std::uint32_t take() {
         const std::uint32_t index = free_ == kNoIndex ? size() : free_;
         if (index == size()) items_.emplace_back().next = kNoIndex;
@@ -34,7 +37,7 @@ public:
     T& operator[](std::uint32_t index) { return items_[index]; }
     const T& operator[](std::uint32_t index) const { return items_[index]; }
 
-    /// Items taken and not released.
+    /// Number of items that are taken.
     std::uint32_t used() const { return used_; }
     /// Every index is below this number.
     std::uint32_t size() const { return static_cast<std::uint32_t>(items_.size()); }

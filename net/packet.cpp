@@ -7,7 +7,7 @@
 namespace shoal::net {
 namespace {
 
-constexpr unsigned kAckGroupShift = 4;  // position in the flags
+constexpr unsigned kAckGroupShift = 4;  // position of the bits in the flags that name the groups
 constexpr unsigned kAckGroups = 4;      // of 16 ack bits each
 constexpr std::uint64_t kFullGroup = 0xFFFF;
 constexpr Duration kDelayUnit{256};
@@ -21,8 +21,8 @@ constexpr unsigned kChannelBits = 3;
 constexpr unsigned kReliableGoesOn = 3;  // other values are those of Channel
 constexpr unsigned kIsLastRun = 4;
 constexpr unsigned kHasCount = 8;
-constexpr unsigned kIdBytesShift = 4;      // two bits: 0 to 2
-constexpr unsigned kPredecessorShift = 6;  // two bits
+constexpr unsigned kIdBytesShift = 4;      // two bits: Run::id_bytes, 0 to 2
+constexpr unsigned kPredecessorShift = 6;  // two bits: a Predecessor
 enum Predecessor : unsigned { kNoPredecessor, kMessageBefore, kDistanceFollows, kIsParity };
 
 /// Returns whether packets of this kind have a number and a key phase.
@@ -39,13 +39,13 @@ bool read_acks(ByteReader& in, unsigned flags, Acks& acks) {
     for (unsigned group = 0; group < kAckGroups; ++group) {
         const bool is_present = flags >> (kAckGroupShift + group) & 1;
         const std::uint64_t bits = is_present ? in.u16() : kFullGroup;
-        if (is_present && bits == kFullGroup) return false;  // a sender must omit this group
+        if (is_present && bits == kFullGroup) return false;  // a sender must omit a group of ones
         acks.bits |= bits << (16 * group);
     }
     return in.ok();
 }
 
-// Short numbers: 0-127 in one byte; else the low seven bits with bit 7 set, then the other bits.
+// Short numbers: 0-127 in one byte; else in two: the low seven bits with bit 7 set, then the other bits.
 std::size_t short_number_bytes(std::size_t value) {
     return value < 128 ? 1 : 2;
 }
@@ -82,7 +82,7 @@ bool read_reliable(ByteReader& in, unsigned predecessor, std::uint64_t expected_
     run.is_parity = predecessor == kIsParity;
     const auto truncated = static_cast<std::uint32_t>(in.uint(run.id_bytes));
     if (run.id_bytes > 0) next_id = expand_number(truncated, run.id_bytes, expected_id);
-    if (run.is_parity && run.id_bytes == 0) {  // it combines the last two messages
+    if (run.is_parity && run.id_bytes == 0) {  // a parity of the two messages before the last one
         run.first_id = next_id - std::min<std::uint64_t>(next_id, 2);
     } else {
         run.first_id = next_id;
@@ -128,7 +128,7 @@ bool read_messages(ByteReader& in, std::size_t base, std::uint64_t expected_id, 
         if (!read_run(in, packet.has_payload, expected_id, next_id, run)) return false;
         if (packet.message_count + run.count > kMaxMessagesPerPacket) return false;
         if (run.is_parity && run.size > kMaxRepeatedBytes) return false;
-        if (run.size == 0 && run.count > 1) return false;  // would cause many callbacks for few bytes
+        if (run.size == 0 && run.count > 1) return false;  // empty messages: many callbacks for few bytes
         for (unsigned i = 0; i < run.count; ++i) {
             const std::uint8_t key = run.channel == Channel::sequenced ? in.u8() : std::uint8_t(0);
             const auto offset = static_cast<std::uint16_t>(base + in.position());
@@ -154,8 +154,10 @@ std::optional<PacketKind> read_kind(std::byte first) {
 
 std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked) {
     assert(number > acked);
-    // The receiver expects a number from acked + 1 to number + 65 (packets may arrive 64 late). It finds
-    // numbers that differ from it by at most half the range: downwards 128, half of one byte, is enough.
+    // The number that the receiver expects is between acked + 1 and number + 65, because packets may arrive
+    // up to 64 numbers late. With n bytes the receiver finds a number that differs from the expected one by
+    // at most half of 2^(8n). If the expected number is lower, `range` ensures this; if it is higher, the
+    // difference is at most 65, and even one byte is enough for 128.
     const std::uint64_t range = (number - acked) * 2;
     std::uint8_t bytes = 1;
     while (bytes < 4 && range >> (8 * bytes) != 0) ++bytes;
@@ -191,7 +193,7 @@ std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool 
     if (with_connection_id) envelope.connection_id = in.u32();
     envelope.truncated_number = static_cast<std::uint32_t>(in.uint(envelope.number_bytes));
     envelope.body_offset = static_cast<std::uint8_t>(in.position());
-    // At least one byte of flags or reason and the tag follow.
+    // At least one byte of the body and the tag follow.
     return in.ok() && in.remaining() >= 1 + kInsecureTagBytes ? std::optional(envelope) : std::nullopt;
 }
 

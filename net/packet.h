@@ -31,77 +31,83 @@ constexpr std::size_t kInsecureTagBytes = 8;
 constexpr std::size_t kMaxTagBytes = 16;
 constexpr std::size_t kConnectionIdBytes = 4;  // in packets to the server only
 constexpr std::size_t kMaxMessagesPerPacket = 255;
-constexpr std::size_t kMaxRepeatedBytes = 128;   // larger reliable messages are repeated only after a loss
-constexpr std::uint64_t kReliableWindow = 4096;  // oldest unacknowledged id to newest id
-constexpr std::size_t kMaxFragments = 64;        // of one large payload
-constexpr std::uint64_t kMaxFragmentDistance = 32'767;  // in packet numbers, first fragment to last
+constexpr std::size_t kMaxRepeatedBytes = 128;  // larger reliable messages are repeated only after a loss
+/// Most reliable ids from the oldest unacknowledged one to the newest one.
+constexpr std::uint64_t kReliableWindow = 4096;
+constexpr std::size_t kMaxFragments = 64;  // of one large payload
+/// Largest difference of the packet numbers of two fragments of one payload.
+constexpr std::uint64_t kMaxFragmentDistance = 32'767;
 constexpr std::size_t kMaxFragmentHeadBytes = 3;
-/// The parts: kind, connection id, number, flags, acks.
+/// Bytes of kind, connection id, packet number, flags and acks.
 constexpr std::size_t kMaxHeaderBytes = 1 + kConnectionIdBytes + 4 + 1 + 11;
 static_assert(kMaxHeaderBytes + kMaxFragmentHeadBytes + kMaxPayloadBytes + kMaxTagBytes <= kMaxDatagramBytes);
 
-/// Flags of a data packet. Each of the upper four bits says whether a group of ack bits is present.
+/// The lower four flags of a data packet. Each of the upper four says whether a group of 16 ack bits is
+/// present.
 constexpr unsigned kHasAcks = 1, kIsPing = 2, kHasMessages = 4, kHasPayload = 8;
-constexpr unsigned kHasFragment = kIsPing | kHasPayload;  // a ping beside a payload means a fragment
+constexpr unsigned kHasFragment = kIsPing | kHasPayload;  // both: no ping; the payload is a fragment
 
-/// Names the accepted packets of the other side.
+/// Names the packets of one side that the other side has accepted.
 struct Acks {
     bool present = false;
-    std::uint16_t newest = 0;  // newest accepted, modulo 2^16
+    std::uint16_t newest = 0;  // number of the newest accepted packet, modulo 2^16
     std::uint64_t bits = 0;    // bit n: newest - 1 - n was accepted, or lies before the first packet
-    Duration delay{0};         // since `newest` arrived, a multiple of 256 us, at most 65 ms
+    Duration delay{0};         // time since `newest` arrived; sent in units of 256 us, at most 65 ms
 };
 
-/// One message of a packet. Not initialised, because a Packet has many.
+/// One message of a decoded packet. Not initialised, because a Packet has many frames.
 struct Frame {
-    std::uint64_t id;      // reliable only
-    std::uint16_t offset;  // of its bytes in Packet::datagram
-    std::uint16_t size;
-    std::uint16_t distance;  // reliable: deliver after message id - distance; 0: deliver at once
+    std::uint64_t id;        // reliable only
+    std::uint16_t offset;    // where its bytes begin in Packet::datagram
+    std::uint16_t size;      // bytes
+    std::uint16_t distance;  // reliable: deliver after the message of id `id - distance`; 0: at once
     Channel channel;
     std::uint8_t key;  // sequenced only
-    bool goes_on;      // reliable: a piece of a message; the next id is its next piece
+    bool goes_on;      // reliable: a piece of a message; the next piece has the next id
     bool is_parity;    // reliable: the bytes are those of messages id and id - 1, combined by exclusive or
 };
 
-/// Neighbouring messages of one channel and size; if reliable, with consecutive ids and the same distance.
+/// Neighbouring messages of a packet that share one head. They have one channel and one size; if reliable,
+/// consecutive ids and the same distance.
 struct Run {
     Channel channel = Channel::unreliable;
     bool goes_on = false;       // reliable: pieces of messages, none of them a last piece
-    bool is_parity = false;     // a single parity, see Frame
+    bool is_parity = false;     // one parity and no messages, see Frame
     bool is_last = false;       // the last run of its packet
     bool fills_packet = false;  // is_last and no payload follows: no size is written
     std::uint8_t count = 1;
-    std::uint8_t id_bytes = 0;  // 1 or 2; 0: ids go on from the last in this packet; for a parity see WIRE.md
-    std::uint16_t distance = 0;
-    std::uint16_t size = 0;
+    std::uint8_t id_bytes = 0;   // reliable: 1 or 2; 0: first_id follows the last id before it in the packet
+                                 // (of a parity: see WIRE.md)
+    std::uint16_t distance = 0;  // reliable, of each message: see Frame
+    std::uint16_t size = 0;      // bytes of each message
     std::uint64_t first_id = 0;
 };
 
 /// Says which piece of a large payload a packet carries.
 struct Fragment {
-    std::uint16_t distance = 0;  // this packet's number less that of the first fragment; >= index
+    std::uint16_t distance = 0;  // number of this packet less number of the one with fragment 0; >= index
     std::uint8_t index = 0;
     bool is_last = false;
 };
 
-/// Proves that a reset is genuine; see handshake/handshake.h.
+/// Proves that a reset came from the server; see Reset in handshake/handshake.h.
 using ResetToken = std::array<std::byte, 16>;
 
-/// A server sends a challenge to a new address of its client.
+/// The contents of a challenge, which a server sends to a new address of its client, and of the client's
+/// echo.
 struct Challenge {
     std::uint64_t number = 0;               // secret; the echo returns it
-    std::optional<ResetToken> reset_token;  // what a genuine reset to this address carries; may be absent
+    std::optional<ResetToken> reset_token;  // of a genuine reset to this address; never in an echo
 };
 
 /// The unencrypted part of a packet.
 struct Envelope {
     PacketKind kind = PacketKind::data;
-    std::uint32_t connection_id = 0;  // client to server
-    std::uint32_t truncated_number = 0;
-    std::uint8_t number_bytes = 0;
-    std::uint8_t body_offset = 0;
-    bool key_phase = false;
+    std::uint32_t connection_id = 0;     // only in packets to the server
+    std::uint32_t truncated_number = 0;  // the low bytes of the packet number
+    std::uint8_t number_bytes = 0;       // how many low bytes, 1 to 4
+    std::uint8_t body_offset = 0;        // size of the envelope in bytes
+    bool key_phase = false;              // see PacketCipher
 };
 
 /// A decoded packet. Not copyable, because its views point into its own buffer.
@@ -115,15 +121,15 @@ struct Packet {
     PacketKind kind = PacketKind::data;
     std::uint64_t number = 0;
     Acks acks;
-    bool ping = false;  // empty, but wants an ack
+    bool ping = false;  // wants an ack even without payload and messages
     bool has_payload = false;
     bool is_fragment = false;  // the payload is a fragment of a large one, and not empty
-    Fragment fragment;
+    Fragment fragment;         // if is_fragment
     std::size_t message_count = 0;
     std::span<const std::byte> payload;
-    DisconnectReason reason = DisconnectReason::closed_by_peer;  // kind disconnect
-    std::string_view text;                                       // kind disconnect
-    Challenge challenge;                                         // kinds challenge and echo
+    DisconnectReason reason = DisconnectReason::closed_by_peer;  // if kind is disconnect
+    std::string_view text;                                       // if kind is disconnect
+    Challenge challenge;                                         // if kind is challenge or echo
     std::array<Frame, kMaxMessagesPerPacket> frames;
 
     bool wants_ack() const { return ping || has_payload || message_count > 0; }
@@ -132,20 +138,23 @@ struct Packet {
     }
 };
 
-/// Returns the kind if this version can write this first byte.
+/// Returns the packet kind in the first byte of a datagram, or nothing if no packet of this version begins
+/// with this byte.
 std::optional<PacketKind> read_kind(std::byte first);
 
-/// Returns how many bytes of `number` a receiver needs, 1 to 4, if it knows `acked`. Also used for ids of
-/// reliable messages.
+/// Returns how many low bytes of a packet number the packet must contain, 1 to 4, so that the receiver can
+/// expand them. `acked`: the highest number that the receiver is known to have; below `number`. Also used for
+/// ids of reliable messages.
 std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked);
-/// The number closest to `expected` whose low bytes are `truncated`. Source: RFC 9000, appendix A.3.
+/// Returns the number closest to `expected` whose low `bytes` bytes are `truncated`. Source: RFC 9000,
+/// appendix A.3.
 std::uint64_t expand_number(std::uint32_t truncated, std::uint8_t bytes, std::uint64_t expected);
 
 void write_envelope(ByteWriter& out, PacketKind kind, bool key_phase,
                     std::optional<std::uint32_t> connection_id, std::uint64_t number, std::uint8_t bytes);
 std::optional<Envelope> read_envelope(std::span<const std::byte> datagram, bool with_connection_id);
 
-/// Returns the flags for the acks that were written.
+/// Writes the acks, if present, and returns the flags that they need.
 unsigned write_acks(ByteWriter& out, const Acks& acks);
 /// Writes the head that precedes the bytes of a fragment.
 void write_fragment_head(ByteWriter& out, const Fragment& fragment);
@@ -155,8 +164,9 @@ std::size_t run_bytes(const Run& run);
 /// each sequenced message.
 void write_run(ByteWriter& out, const Run& run);
 
-/// Reads the body after the envelope; `datagram` is without the tag. Returns false, with `packet` partly
-/// filled, if the body is malformed. Ids are expanded to those nearest to `expected_id`.
+/// Reads the body, which follows the envelope. `datagram` is the decrypted packet without the tag. Returns
+/// false, with `packet` partly filled, if the body is malformed. Ids of reliable messages are expanded to
+/// those nearest to `expected_id`.
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
                Packet& packet);
 

@@ -12,35 +12,41 @@
 
 namespace shoal::net {
 
-/// Packets go to an address only after it was proven: an unpredictable number was sent to that address only,
-/// and came back from it in an authentic packet. So neither a forged source address nor a copied packet that
-/// arrives before the original redirects packets.
+/// The proven addresses of one peer. Packets are sent to an address only after it was proven: an
+/// unpredictable number was sent to this address only (a challenge), and came back from it in an authentic
+/// packet. So an attacker cannot redirect packets with a forged source address, nor with a copied packet that
+/// arrives before the original.
 ///
 /// An attacker who relays challenges can prove addresses of its own. So a connection may have several proven
-/// addresses, and every packet goes to each address in use. An attacker who cannot drop packets gets copies
-/// of them; from its proof until the next packet of the other side, it alone gets them. While acks come, no
-/// address in use is replaced. When an ack is overdue, the other side may be at none of the addresses, and a
-/// new address replaces the one that was silent the longest. After RFC 9000, sections 8.2 and 9.
+/// addresses, and every packet is sent to each of them that is in use (kInUse). An attacker who cannot drop
+/// packets then only gets copies. There is one exception: from the proof of the attacker's address until the
+/// peer's next packet arrives, packets are sent to that address alone.
+///
+/// If there are kPlaces proven addresses, no new address is accepted while acks arrive. When an ack is
+/// overdue, the peer may have left all of them, and a new address replaces the one that was silent the
+/// longest. Source: RFC 9000, sections 8.2 and 9.
 class Path {
 public:
-    /// Most proven addresses at a time.
+    /// Maximum number of proven addresses at a time.
     static constexpr std::size_t kPlaces = 8;
-    /// An address is in use if packets came from it within this time. Others must be proven again, except
-    /// address().
+    /// An address is in use if packets came from it within this time. Any other address must be proven again,
+    /// unless it is address().
     static constexpr Duration kInUse = std::chrono::seconds(2);
     /// The other side has left an address that was silent for this time while packets came from another one.
     static constexpr Duration kLeft = std::chrono::milliseconds(200);
-    /// Average number of challenges in each kChallengeSlice, to all addresses together. Slices in which no
-    /// packet wanted a challenge count, too, up to kSavedSlices.
+    /// Limit of the average number of challenges per kChallengeSlice, to all addresses together. After slices
+    /// in which no packet could cause a challenge, the limit is higher: up to kSavedSlices times as many in
+    /// one slice.
     static constexpr double kMaxChallenges = 3;
     static constexpr Duration kChallengeSlice = std::chrono::milliseconds(100);
     static constexpr std::int64_t kSavedSlices = 5;
-    /// Kind, packet number, number, tag.
+    /// Size of a challenge without reset token: kind, packet number, unpredictable number, tag.
     static constexpr std::size_t kMinChallengeBytes = 1 + 4 + 8 + 16;
 
     Path(const Address& proven, Time now) { places_.push_back({proven, now, now}); }
 
-    /// The proven address that the newest packet came from, or that was proven since.
+    /// The proven address from which the packet with the highest number came, or an address proven after
+    /// that.
     const Address& address() const { return places_[0].address; }
     bool is_proven(const Address& address) const {
         return std::any_of(places_.begin(), places_.end(),
@@ -65,8 +71,8 @@ public:
                });
     }
 
-    /// An authentic packet, or a copy of one, came from this address. `is_newest`: with the highest number so
-    /// far.
+    /// Call it when an authentic packet, or a copy of one, came from any address. `is_newest`: the packet has
+    /// the highest number so far.
     void heard(const Address& from, bool is_newest, Time now) {
         for (std::size_t i = places_.size(); i-- > 0;) {
             if (places_[i].address == from) {
@@ -77,10 +83,11 @@ public:
             }
         }
     }
-    /// `bytes` came from an unproven address, in an authentic packet or a copy of one. Returns the largest
-    /// size of a challenge to send there now; 0: send none. An unproven address gets no more bytes than came
-    /// from it. `random`: a number that nobody can guess; it gives each packet the same chance to cause a
-    /// challenge, however many packets other addresses send.
+    /// Call it when an authentic packet, or a copy of one, of `bytes` bytes came from an unproven address.
+    /// Returns the largest size in bytes of a challenge to send to this address now; 0: send none. An
+    /// unproven address never gets more bytes than came from it. `random`: an unpredictable number, which
+    /// chooses the packets that cause a challenge, each with the same probability: so many packets from one
+    /// address do not prevent challenges to others.
     std::size_t wants_challenge(const Address& from, std::size_t bytes, bool is_ack_overdue,
                                 std::uint64_t random, Time now) {
         if (places_.size() == kPlaces && !is_ack_overdue) return 0;
@@ -97,7 +104,8 @@ public:
         const double chance = allowed_ / std::max(asked_, asked_before_);
         return double(random >> 11) * 0x1p-53 < chance ? std::exchange(received_, 0) : 0;
     }
-    /// The number that was sent to an unproven address came back from it. Returns false if no place is free.
+    /// Call it when the number that was sent to an unproven address came back from it: the address is proven.
+    /// Returns false, without effect, if there are kPlaces proven addresses and no ack is overdue.
     bool prove(const Address& from, bool is_ack_overdue, Time now) {
         if (places_.size() == kPlaces) {
             if (!is_ack_overdue) return false;
@@ -113,13 +121,13 @@ private:
         Address address;
         Time heard, proven;  // time of its last packet; time of its proof
     };
-    std::vector<Place> places_;       // address() first, then others
+    std::vector<Place> places_;       // the proven addresses; address() is the first
     Address candidate_;               // the last unproven address from which a packet came
     std::size_t received_ = 0;        // bytes from candidate_ since the last challenge
-    std::uint32_t asked_ = 0;         // packets that could cause a challenge since slice_
-    std::uint32_t asked_before_ = 0;  // the same in the slice before
-    double allowed_ = 0;              // average number of challenges in this slice
-    Time slice_{0};
+    std::uint32_t asked_ = 0;         // packets in this slice that could cause a challenge
+    std::uint32_t asked_before_ = 0;  // packets in the previous slice that could cause a challenge
+    double allowed_ = 0;              // average number of challenges that this slice allows
+    Time slice_{0};                   // when this slice began
 };
 
 }  // namespace shoal::net

@@ -1,5 +1,5 @@
 #pragma once
-// Errors of the operating system and of input, and a value or such an error.
+// NetError: errors of sockets, addresses and names. Result: a value, or such an error.
 
 #include <cassert>
 #include <cstddef>
@@ -25,7 +25,7 @@ enum class [[nodiscard]] NetError : std::uint8_t{
     system,          // anything else
 };
 
-/// A short English phrase, for logs. The table has the order of the values.
+/// A short English phrase, for logs. kTexts has the order of the enumeration.
 constexpr std::string_view describe(NetError error) {
     constexpr std::string_view kTexts[] = {
         "no error",

@@ -7,7 +7,7 @@ namespace {
 
 /// Credit is in 256ths of a byte, so that the shares of small messages are not rounded to zero.
 constexpr std::size_t kByte = 256;
-/// Limits credit and debt; more than any message takes.
+/// Largest credit and largest debt of a kind; more than any message costs.
 constexpr std::int32_t kMaxCredit = 3 * kMaxDatagramBytes * kByte;
 
 }  // namespace
@@ -23,7 +23,7 @@ std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
     if (!payload_waits) return 0;
     if (!competes(payload_)) return std::min(room, kMaxPayloadBytes);
 
-    // Messages get no room until their credit covers the first message.
+    // Messages of one kind get no room until their share and credit cover the first message.
     const auto due = [&](const Kind& kind, const SendQueue::Waiting& messages) {
         const std::size_t most = may_take(kind);
         return messages && most >= messages.first ? std::min(messages.bytes, most) : 0;
@@ -32,10 +32,10 @@ std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
     const std::size_t left = room - std::min(room, urgent_due + normal_due);
     const bool needs_own_packet =
         (urgent_due > 0 && urgent.needs_own_packet) || (normal_due > 0 && normal.needs_own_packet);
-    // A payload that took more than its share gets nothing until its debt is paid.
+    // After a payload that took more than its share, payloads get nothing until the debt is paid.
     const std::size_t most = may_take(payload_);
     if (!needs_own_packet && left >= kMinPayloadBytes && most > 0) return std::min(left, kMaxPayloadBytes);
-    // Credit adds up over several packets until it is enough for a payload.
+    // The credit of payloads adds up over several packets until it is enough for one payload.
     const bool is_payloads_turn =
         most >= kMinPayloadBytes && payload_.credit >= urgent_.credit && payload_.credit >= normal_.credit;
     return is_payloads_turn ? std::min({most, room, kMaxPayloadBytes}) : 0;

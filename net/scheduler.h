@@ -10,28 +10,30 @@
 
 namespace shoal::net {
 
-/// How the bytes are shared while all three kinds wait. Each share is at least 1.
+/// How urgent messages, payloads and normal messages share the bytes while all three wait. Shares are at
+/// least 1.
 struct Shares {
     std::uint8_t urgent = 3;   // messages
     std::uint8_t payload = 2;  // state
     std::uint8_t normal = 1;   // messages
 };
 
-/// Shares one packet after the other. A byte sent costs its kind one byte of credit, which is shared among
-/// all waiting kinds. If only one kind waits, it pays nothing. A kind that does not wait has no credit.
+/// Shares the room of one packet after the other among three kinds: urgent messages, payload, normal
+/// messages. For each byte sent, its kind pays one byte of credit, which is divided among all kinds that
+/// wait. A kind that waits alone pays nothing. A kind that does not wait has no credit.
 class Scheduler {
 public:
     explicit Scheduler(const Shares& shares) : shares_(shares) {}
     void set_shares(const Shares& shares) { shares_ = shares; }
 
-    /// Starts a packet with `room` bytes for messages and payload. Returns the payload's share: at least
-    /// kMinPayloadBytes, or 0 if this packet is for messages only or no payload waits.
+    /// Starts a packet with `room` bytes for messages and payload. Returns the payload's share in bytes: at
+    /// least kMinPayloadBytes, or 0 if this packet is for messages only or no payload waits.
     std::size_t begin(std::size_t room, const SendQueue::Waiting& urgent, const SendQueue::Waiting& normal,
                       bool payload_waits);
     /// Call it if begin() returned more than 0, with the size of the payload; 0: there was none.
     void payload_took(std::size_t bytes);
-    /// Moves messages from the queue into the draft until it is full or nothing is left: urgent and normal
-    /// messages by credit, then repeats, then bulk if the terms allow.
+    /// Moves messages from the queue into the draft until the draft is full or no message is left: urgent and
+    /// normal messages by credit, then repeats, then bulk messages if the terms allow.
     void fill(SendQueue::Draft& draft, SendQueue& queue, const SendQueue::Terms& terms);
 
 private:
@@ -48,7 +50,7 @@ private:
 
     Shares shares_;
     Kind urgent_, normal_, payload_;
-    std::uint32_t room_ = 0;  // of the present packet
+    std::uint32_t room_ = 0;  // bytes for messages and payload in the present packet
 };
 
 }  // namespace shoal::net

@@ -8,18 +8,18 @@
 namespace shoal::net {
 namespace {
 
-constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before the first sample
+constexpr Duration kInitialTimeout = std::chrono::milliseconds(500);  // before the first rtt sample
 constexpr Duration kMinVariation = std::chrono::milliseconds(10);
 // The peer may delay an ack by 20 ms, and then until its next tick.
 constexpr Duration kAckDelayAllowance = std::chrono::milliseconds(50);
-// A longer timeout would keep a wrong estimate after a sudden change of the round trip.
+// With a longer timeout the estimate would stay wrong too long after a sudden change of the round trip.
 constexpr Duration kMaxTimeout = std::chrono::seconds(3);
-constexpr std::uint8_t kMaxDoublings = 5;  // enough to reach kMaxTimeout from the shortest timeout
+constexpr std::uint8_t kMaxDoublings = 5;  // from 60 ms, the shortest timeout, to 1.9 s
 constexpr Duration kMinReorderWait = std::chrono::milliseconds(4);
 constexpr Duration kReorderMemory = std::chrono::seconds(10);
 constexpr int kLaterDelivered = 3;
 constexpr double kMinLossGain = 1.0 / 64;
-constexpr double kPriorPackets = 16;  // counted as delivered at first, or the first fate would decide alone
+constexpr double kPriorPackets = 16;  // counted as delivered at first, so that one loss is not 100 %
 constexpr std::uint32_t kFirstSlots = 16;
 
 /// Weight of one fate in the loss estimate: a mean over all packets at first, later over about the latest 64.
@@ -88,7 +88,8 @@ void SentPackets::acknowledge(const Acks& acks, Time now, ConnectionStats& stats
     const std::uint64_t newest = expand_ack(acks.newest);
     newest_acked_ = std::max(newest_acked_, newest);
 
-    // Packets declared lost measure as well: after a sudden rise of the round trip there are no others.
+    // Packets that were declared lost also give round-trip samples: after a sudden rise of the round trip
+    // each packet is declared lost before its ack comes.
     const Slot* const newest_slot = find(newest);
     const bool measures = newest_slot && newest >= measured_from_ && newest_slot->state != State::delivered;
     if (measures) sample_rtt(now - newest_slot->sent, acks.delay, stats);
@@ -134,8 +135,8 @@ void SentPackets::update(Time now, ConnectionStats& stats) {
         if (age < overtaken) break;  // later packets are younger
         const bool is_overtaken = number < newest_acked_;
         if (!is_overtaken && age < timeout) continue;
-        // A packet sent before the previous timeout does not count as another timeout, because the sender
-        // could not react earlier.
+        // The loss of a packet that was sent before the previous timeout does not count as another timeout,
+        // because the sender did not know of the previous one yet.
         if (!is_overtaken && (timeouts_in_a_row_ == 0 || slot.sent > timed_out_at_)) {
             timed_out_at_ = now;
             timeouts_in_a_row_ = std::min<std::uint8_t>(timeouts_in_a_row_ + 1, kMaxDoublings);
@@ -195,9 +196,10 @@ void SentPackets::decide(Slot& slot, State state, Duration rtt, bool measures, C
     while (oldest_open_ < next_ && !is_open(oldest_open_)) oldest_open_ += 1;
 }
 
-/// An ack of a packet that was declared lost. Its fate stays; the estimates use the ack. If later packets
-/// overtook it, the path reorders packets: from now on packets get as much time. RFC 8985 widens its window
-/// in the same way.
+/// Handles an ack of a packet that was declared lost. The fate does not change, but the estimates use the
+/// ack. If the packet was declared lost because later packets overtook it, the path reorders packets: for
+/// kReorderMemory, overtaken packets have as much time for their ack as this one needed. RFC 8985 widens its
+/// reordering window in the same way.
 void SentPackets::note_late(Slot& slot, Duration rtt, bool measures, Time now, ConnectionStats& stats) {
     const bool was_overtaken = slot.state == State::overtaken;
     slot.state = State::delivered;
@@ -215,7 +217,7 @@ void SentPackets::sample_rtt(Duration rtt, Duration ack_delay, ConnectionStats& 
     rtt = std::max(rtt, Duration(1));
     const bool is_first = stats.rtt == Duration(0);
     stats.min_rtt = is_first ? rtt : std::min(stats.min_rtt, rtt);
-    // The peer's ack delay cannot reduce a sample below the smallest one.
+    // The ack delay that the peer states is subtracted, but never reduces a sample below min_rtt.
     rtt = std::max(rtt - ack_delay, stats.min_rtt);
     stats.latest_rtt = rtt;
     if (is_first) {

@@ -19,9 +19,9 @@ public:
     /// The contents of a packet that depend on its fate.
     struct Content {
         std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages: the result of SendQueue::write()
-        std::uint16_t distance = 0;           // fragment: its packet number less that of its payload
-        bool has_payload = false;             // then the handler gets a fate
-        bool is_fragment = false;             // of a large payload, which has one fate
+        std::uint16_t distance = 0;           // if is_fragment: Fragment::distance
+        bool has_payload = false;             // then the fate of the payload is reported to the handler
+        bool is_fragment = false;             // the payload is a fragment of a large one, which has one fate
     };
     /// The fate of one packet, or an ack that arrived after the fate `lost`.
     struct News {
@@ -30,10 +30,11 @@ public:
         Content content;
         std::uint16_t bytes = 0;
         bool is_late = false;   // an ack of a packet that was reported as lost
-        bool measures = false;  // the newest one that the ack names: fate.rtt is a round-trip sample
+        bool measures = false;  // the newest packet that the ack names: fate.rtt is a round-trip sample
     };
 
-    /// `capacity`: the most packets in flight; a power of two. Memory grows with use, up to it.
+    /// `first`: the first packet number. `capacity`: the most packets in flight, a power of two. Memory grows
+    /// with use, up to `capacity` slots.
     SentPackets(std::uint64_t first, std::uint32_t capacity);
 
     std::uint64_t next_number() const { return next_; }
@@ -42,14 +43,15 @@ public:
     /// Returns whether the next packet can be tracked. False: too many packets are in flight.
     bool has_room() const;
 
-    /// Takes the next number. Tracking requires has_room().
+    /// Takes the next number for a packet that wants an ack. Requires has_room(). `bytes`: of the datagram.
     void sent_tracked(const Content& content, std::size_t bytes, Time now, ConnectionStats& stats);
+    /// Takes the next number for a packet that wants no ack.
     void sent_untracked() { next_ += 1; }
     /// Skips the next number. An ack that names it proves that the other side acknowledges packets that it
     /// never received.
     void skip();
 
-    /// Returns whether the acks name only packets that were sent. Knows the last two skipped numbers.
+    /// Returns whether the acks name only packets that were sent. Of skipped numbers it checks the last two.
     bool plausible(const Acks& acks) const;
     /// Declares the packets that the acks name as delivered, and packets as lost if three later ones were
     /// delivered. Requires plausible(acks).
@@ -59,18 +61,19 @@ public:
     /// Declares every packet in flight as lost.
     void lose_all(ConnectionStats& stats);
 
-    /// Takes the next item; returns false if there is none. The items of one acknowledge() or update() come
-    /// in this order: late acks, newest first; then fates, by packet number.
+    /// Takes the next fate or late ack; returns false if there is none. One acknowledge() or update() adds
+    /// late acks, newest first, and then fates, by packet number.
     bool next_news(News& out);
 
     /// The path has changed: forgets the round-trip time.
     void restart(ConnectionStats& stats);
 
-    /// The time after sending when an ack is overdue, from the smoothed round trip and its deviation; 500 ms
-    /// before the first sample, at most 3 s.
+    /// Time from sending a packet until its ack is overdue. Computed from the smoothed round trip and its
+    /// deviation, at most 3 s; 500 ms before the first sample.
     Duration answer_timeout(const ConnectionStats& stats) const;
-    /// answer_timeout(), doubled for each timeout since the last ack, at most 3 s. After twice this time a
-    /// packet is lost. Source of the doubling: RFC 6298, section 5.5.
+    /// answer_timeout(), doubled for each timeout since the last ack (at most five times), and at most 3 s. A
+    /// packet without an ack is declared lost after twice this time. Source of the doubling: RFC 6298,
+    /// section 5.5.
     Duration retransmission_timeout(const ConnectionStats& stats) const;
     std::uint32_t open_packets() const { return open_; }
     /// When the newest tracked packet was sent.
@@ -81,7 +84,7 @@ private:
         open,
         overtaken,  // lost: later packets were delivered
         timed_out,  // lost
-        acked,      // open; acknowledge() is about to declare it delivered
+        acked,      // named by the present ack; acknowledge() is about to declare it delivered
         delivered
     };
     struct Slot {
@@ -113,12 +116,12 @@ private:
     std::uint64_t next_;
     std::uint64_t oldest_open_;  // no packet with a lower number is open
     std::uint64_t newest_acked_;
-    std::uint64_t measured_from_ = 0;  // lower numbers took, at least in part, another path
+    std::uint64_t measured_from_ = 0;  // packets with lower numbers were sent before the path changed
     std::uint32_t open_ = 0;
     Time newest_sent_{0};
     std::uint8_t timeouts_in_a_row_ = 0;  // since the last ack
     Time timed_out_at_{0};                // time of the latest counted timeout
-    Duration reorder_wait_{0};            // beyond a round trip, for overtaken packets
+    Duration reorder_wait_{0};            // overtaken packets have a round trip and this time for their ack
     Time reordered_at_{0};                // time of the latest late ack of an overtaken packet
 };
 

@@ -17,17 +17,17 @@ enum class Drop : std::uint8_t {
     unknown_kind,        // first byte is no known packet kind, or uses reserved bits
     wrong_direction,     // a kind that only the other side receives
     bad_handshake,       // malformed handshake packet
-    bad_cookie,          // forged, expired, or for another address
-    too_many_attempts,   // handshakes beyond the limits per machine or of this host
-    unexpected,          // a handshake packet that was not, or no longer, expected
+    bad_cookie,          // connect packet with a cookie that is forged, expired, or of another address
+    too_many_attempts,   // a handshake beyond the limits of the client's network or of this host
+    unexpected,          // a handshake packet that is not expected now, such as a duplicate
     unknown_connection,  // unknown connection id
     wrong_address,       // client: not from its server's address
-    bad_tag,             // forged or damaged, or the number is too far away to expand; also of an answer
+    bad_tag,             // forged, damaged or sealed with another key; or its number cannot be expanded
     duplicate,           // packet number seen before
-    stale,               // too old to be acknowledged
+    stale,               // packet number more than 64 below the newest: too old to be acknowledged
     closed,              // for a closed connection, or the host is shut down
     malformed,           // authentic but malformed: ends the connection
-    bad_reset,           // client: forged, or for another connection or address
+    bad_reset,           // client: a reset that is forged, or of another connection or address
     count_,
 };
 std::string_view describe(Drop reason);
@@ -41,44 +41,47 @@ struct DropCounters {
 
 /// The reason why a connection does not send more.
 enum class RateLimit : std::uint8_t {
-    application,  // it has no more to send
-    network,      // it used up its rate (at most ConnectionOptions::max_bytes_per_second) lately
+    application,  // the application has no more to send
+    network,      // the connection used up its rate, which is at most ConnectionOptions::max_bytes_per_second
     host,         // HostConfig::max_bytes_per_second was used up at the last flush
     packets,      // ConnectionConfig::max_open_packets are in flight
-    breaker,      // no ack for three timeouts: sends only pings until an ack comes
+    breaker,      // no ack came for three timeouts: only pings are sent until an ack comes
 };
 
-/// One connection. Bytes are those of whole datagrams, without IP and UDP headers (28 or 48 bytes each).
+/// Counters and estimates of one connection. Bytes are those of whole datagrams, without IP and UDP headers
+/// (28 or 48 bytes each).
 struct ConnectionStats {
-    std::chrono::microseconds rtt{0};         // smoothed; 0 until the first sample
+    std::chrono::microseconds rtt{0};         // round-trip time, smoothed; 0: no sample on this path yet
     std::chrono::microseconds jitter{0};      // smoothed deviation of the round-trip time
-    std::chrono::microseconds min_rtt{0};     // smallest sample
+    std::chrono::microseconds min_rtt{0};     // smallest sample on this path
     std::chrono::microseconds latest_rtt{0};  // newest sample
-    double loss = 0;  // 0..1, of packets sent; average over about 64 packet fates, at first over all
+    double loss = 0;  // lost part of the packets, 0..1; average over about the last 64, at first over all
 
-    double rate = 0;                           // bytes per second that may be sent
-    std::chrono::microseconds queue_delay{0};  // smallest rtt of the last round, less that of 10 to 20 s
+    double rate = 0;  // bytes per second that may be sent
+    /// Estimated queue of the path: smallest round trip of the last round, less the smallest of 10 to 20 s. A
+    /// round is a measuring interval of 100 ms or more (RATE.md).
+    std::chrono::microseconds queue_delay{0};
     RateLimit rate_limit = RateLimit::application;
 
     std::uint64_t packets_sent = 0, bytes_sent = 0;
-    std::uint64_t packets_received = 0, bytes_received = 0;  // authentic; without duplicates and stale ones
+    std::uint64_t packets_received = 0, bytes_received = 0;  // authentic packets, neither duplicate nor stale
     std::uint64_t packets_delivered = 0, bytes_delivered = 0;
     std::uint64_t packets_lost = 0, bytes_lost = 0;
-    std::uint64_t bytes_in_flight = 0;      // sent, and the fate is open
+    std::uint64_t bytes_in_flight = 0;      // of sent packets whose fate is open
     std::uint64_t late_acks = 0;            // acks of packets that were reported lost
-    std::uint64_t payloads_withheld = 0;    // refused by the handler, or the messages had no room
+    std::uint64_t payloads_withheld = 0;    // refused by the handler, or messages beside them had no room
     std::uint64_t payloads_superseded = 0;  // incomplete large payloads dropped for a newer one
-    std::uint64_t fragments_outdated = 0;   // of superseded or complete payloads; not acknowledged
+    std::uint64_t fragments_outdated = 0;   // fragments of superseded or complete payloads; not acknowledged
 
-    std::uint64_t messages_received = 0;     // and passed to the handler
+    std::uint64_t messages_received = 0;     // messages passed to the handler
     std::uint64_t messages_sent = 0;         // each piece and each repeat counts as one
-    std::uint64_t messages_repeated = 0;     // of these: repeats after a loss or in case of one
+    std::uint64_t messages_repeated = 0;     // of messages_sent: repeats and parities, before or after a loss
     std::uint64_t messages_duplicated = 0;   // reliable messages or pieces that arrived again
-    std::uint64_t messages_outdated = 0;     // sequenced messages dropped after a newer one
-    std::uint64_t messages_refused = 0;      // ids too far ahead; the sender repeats them
+    std::uint64_t messages_outdated = 0;     // sequenced messages that arrived after a newer one: dropped
+    std::uint64_t messages_refused = 0;      // dropped, as an id in their packet was too far ahead; repeated
     std::uint32_t messages_queued = 0;       // at present, of all weights; each piece counts as one
-    std::uint32_t message_bytes_queued = 0;  // at present: their bytes, with heads
-    std::uint32_t messages_in_flight = 0;    // at present: reliable ids, oldest unacknowledged to newest
+    std::uint32_t message_bytes_queued = 0;  // at present: bytes of the queued messages, with heads
+    std::uint32_t messages_in_flight = 0;    // at present: reliable ids, oldest unacknowledged to newest sent
 
     DropCounters drops;
 };
@@ -88,7 +91,7 @@ struct EndpointStats {
     DropCounters drops;  // datagrams that belong to no connection
     std::uint64_t handshake_bytes_received = 0, handshake_bytes_sent = 0;
     std::uint64_t cookies_sent = 0, answers_sent = 0, refusals_sent = 0;
-    std::uint64_t handshakes_expired = 0;  // accepted, but not confirmed by the client
+    std::uint64_t handshakes_expired = 0;  // host: accepted, but not confirmed by the client in time
     std::uint64_t moves = 0;               // host: changes of a peer's address
     std::uint64_t resets_sent = 0;         // host: answers to packets of unknown connections
 };
