@@ -18,12 +18,13 @@ struct KeyLife {
 
 /// Both directions of one connection. Sealed: ChaCha20-Poly1305; each direction has its own key and updates
 /// it independently; bit 2 of a packet's first byte, the key phase, says which of two consecutive keys sealed
-/// it. Insecure: SipHash over unencrypted packets; keys are never updated. A packet is a header, which is not
-/// encrypted, a body, and room for the tag. Never seal two packets with the same
-/// number: it is the nonce.
+/// the packet. Insecure: SipHash over unencrypted packets; keys are never updated. A packet is a header,
+/// which is not encrypted, a body, and room for the tag. Never seal two packets with the same number: the
+/// packet number is the nonce.
 class PacketCipher {
 public:
-    /// Source: RFC 9001, section 6.6.
+    /// After so many packets with a bad tag under one key, no packet opens any more. Source: RFC 9001,
+    /// section 6.6.
     static constexpr std::uint64_t kMaxForgeries = 1ull << 36;
 
     /// `first_number`: of the first packet that will be sent.
@@ -32,19 +33,19 @@ public:
 
     std::size_t tag_bytes() const { return is_sealed_ ? kTagBytes : kInsecureTagBytes; }
 
-    /// Updates the key for sending if its life is over and the other side acknowledged a packet under it.
-    /// Returns the key phase of packets sealed from now on.
+    /// Call it before each seal(), with the number of that packet. Updates the key for sending if its life is
+    /// over and the other side acknowledged a packet under it. Returns the key phase of the packet.
     bool prepare(std::uint64_t number, std::uint64_t newest_acked, const KeyLife& life, Time now);
     /// Encrypts the body in place, unless insecure, and writes the tag.
     void seal(std::uint64_t number, std::span<std::byte> packet, std::size_t header_bytes) const;
 
     /// Decrypts the body in place, unless insecure. Returns false, leaving the packet unchanged, if any part
-    /// of it is forged. An authentic packet under the next key makes it the present key; the former key stays
-    /// until now + `linger`, for late packets. After kMaxForgeries under one key no packet opens.
+    /// of it is forged. If an authentic packet is sealed with the next key, that key becomes the present key;
+    /// the former key stays until now + `linger`, for late packets.
     [[nodiscard]] bool open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                             std::size_t header_bytes, Time now, Duration linger);
 
-    /// Forgets the former key when its linger time is over. This is no key update.
+    /// Forgets the former key when the `linger` time given to open() is over. Does not update any key.
     void update(Time now);
     /// Forgets the keys for receiving: no packet can be opened any more.
     void forget_receive_keys();

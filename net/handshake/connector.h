@@ -41,9 +41,10 @@ public:
     Security security() const { return security_; }
     void end();
 
-    /// Takes a cookie, an answer or a refusal from the server's address.
+    /// Takes a cookie, an answer or a refusal from the server's address. Returns the outcome if this packet
+    /// decides it.
     std::optional<Outcome> receive(PacketKind kind, std::span<const std::byte> datagram, Time now);
-    /// Ends the attempt if its time is over, or it cannot succeed.
+    /// Ends the attempt, and returns its outcome, if its time is over or it cannot succeed.
     std::optional<Outcome> update(Time now);
     void flush(Time now);
 
@@ -55,7 +56,7 @@ private:
         NoiseExchange noise;
         std::array<std::byte, kConnectMessageBytes> message{};
         int tries = 0;
-        std::uint32_t round = 0;  // round_ at the last try
+        std::uint32_t round = 0;  // value of round_ at the last try
     };
 
     std::string_view fault_of(const ClientToken* token, std::span<const std::byte> hello) const;
@@ -90,8 +91,8 @@ private:
     Time hinted_{0};
     std::uint32_t hints_ = 0;          // refusals with that reason
     std::uint32_t connects_ = 0;       // sent
-    CookieSample cookies_;             // since the last request
-    std::vector<Exchange> exchanges_;  // the cookie tried last is the last
+    CookieSample cookies_;             // received since the last request
+    std::vector<Exchange> exchanges_;  // in the order of their last try
     std::uint32_t round_ = 0;          // requests sent
     int repeats_ = 0;                  // connects sent with the present cookie
     Time started_{0}, next_send_{0}, connect_sent_{0};
