@@ -50,8 +50,8 @@ struct HandshakePacket {
     // connect: kConnectMessageBytes bytes; answer: at most kMaxAnswerMessageBytes. After read() a view into
     // the datagram.
     std::span<const std::byte> message{};
-    DisconnectReason reason =
-        DisconnectReason::refused_protocol;  // refuse; also refused_key, refused_security
+    // refuse: refused_protocol, refused_key or refused_security.
+    DisconnectReason reason = DisconnectReason::refused_protocol;
 };
 /// A server's answer to a packet of an unknown connection; most likely the server was restarted. Only the
 /// owner of the server's private key can compute the token. The client received the same token, encrypted,

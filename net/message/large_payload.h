@@ -1,6 +1,6 @@
 #pragma once
-// A payload that takes several packets: one side cuts it into fragments, the other puts them together. It has
-// one fate. A fragment is never sent twice.
+// A payload that takes several packets: the sender cuts it into fragments, the receiver puts them together.
+// The payload has one fate. A fragment is never sent twice.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,8 @@ public:
     void start(std::span<const std::byte> payload, std::uint64_t number);
     /// Returns whether fragments of the newest payload remain to be sent.
     bool is_leaving() const { return left_ < bytes_.size(); }
-    /// Returns whether a fragment remains and the packet of this number may carry it.
+    /// Returns whether a fragment remains to be sent and the packet with this number may carry it: it is at
+    /// most kMaxFragmentDistance above the number of the payload.
     bool can_continue(std::uint64_t packet_number) const;
 
     struct Piece {
@@ -32,9 +33,9 @@ public:
     /// can_continue(packet_number).
     Piece take(std::uint64_t packet_number, std::size_t room);
 
-    /// The fate of a packet with a fragment. Returns the fate of the payload if this one decides it.
+    /// Takes the fate of a packet with a fragment. Returns the fate of the payload if the packet decides it.
     std::optional<PacketFate> on_fate(std::uint64_t payload_number, bool delivered, Duration rtt);
-    /// If the next fragment can no longer be sent (can_continue), gives up the payload and returns its fate.
+    /// If fragments remain but can_continue() is false, gives up the payload and returns its fate.
     std::optional<PacketFate> update(std::uint64_t next_packet_number);
     /// At the end of the connection: declares an open payload lost. Call it until it returns nothing.
     std::optional<PacketFate> lose();
@@ -69,7 +70,7 @@ public:
     /// Takes the fragment of a plausible packet, each packet once.
     Arrival arrive(const Packet& packet, ConnectionStats& stats);
 
-    /// The number of the payload in the last arrive(): that of the packet with its first fragment.
+    /// The number of the newest payload: that of the packet with its first fragment.
     std::uint64_t number() const { return number_; }
     std::span<const std::byte> whole() const { return bytes_; }
     void finish();

@@ -28,7 +28,7 @@ public:
         }
         return after;
     }
-    /// Reads the first out.size() bytes. The message must have as many.
+    /// Copies the first out.size() bytes of the message to `out`. Requires a message of at least this size.
     void read(std::uint32_t handle, std::span<std::byte> out) const {
         for (; !out.empty(); handle = blocks_[handle].next) {
             const std::size_t count = std::min(out.size(), kBlock);
@@ -48,7 +48,7 @@ private:
     static constexpr std::size_t kBlock = 60;  // bytes
     struct Block {
         std::array<std::byte, kBlock> bytes;
-        std::uint32_t next;  // of the same message
+        std::uint32_t next;  // next block of the same message
     };
     IndexPool<Block> blocks_;
 };

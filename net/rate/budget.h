@@ -1,5 +1,5 @@
 #pragma once
-// The budget: how many bytes a connection may send now. It grows with the rate.
+// The budget: how many bytes a connection may send now. Each second it grows by the rate.
 
 #include <algorithm>
 #include <chrono>
@@ -9,9 +9,9 @@
 
 namespace shoal::net {
 
-/// The budget of one connection, in bytes of whole datagrams. One packet may overdraw it; the next waits
-/// until the debt is paid. Unused budget is saved, up to 50 ms of the rate or two packets, if that is more.
-/// The first burst, ten packets, is kept until it is spent.
+/// The budget of one connection, in bytes of whole datagrams. One packet may overdraw it; the next packet
+/// waits until the debt is paid. Unused budget is saved, up to what the rate allows in 50 ms, or two packets
+/// if that is more. The first burst, ten packets, is kept until it is spent.
 class Budget {
 public:
     explicit Budget(Time now) : accrued_(now) {}

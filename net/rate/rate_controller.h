@@ -35,11 +35,11 @@ public:
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
     /// A packet without a fate, such as an ack, was sent.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
-    /// `why`, which is not the rate, prevents messages and payloads in this tick.
+    /// Messages or payloads are held back in this tick for the reason `why`, which is not the rate.
     void on_denied(RateLimit why) { denied_ = why; }
     /// The fate of a packet, or a late ack.
     void on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats);
-    /// At least kMinRate.
+    /// Requires max_rate >= kMinRate.
     void set_max_rate(std::uint64_t max_rate);
     /// The path has changed: forgets its estimates.
     void restart(Time now);
@@ -49,7 +49,7 @@ public:
     /// Returns whether a few small messages may be sent now.
     bool may_send_urgent() const { return !is_broken_ && budget_.is_left_for_urgent(); }
     /// The breaker: no ack came for three timeouts while packets were in flight. Only pings are sent until an
-    /// ack comes, because the other side may not acknowledge payloads and messages.
+    /// ack comes: the other side may withhold acks of payloads and messages, but not of pings.
     bool is_broken() const { return is_broken_; }
     /// Time without an ack while packets are in flight; 0 if none are.
     Duration silence(Time now, const ConnectionStats& stats) const {
@@ -69,12 +69,12 @@ private:
     struct Drain {
         enum class State : std::uint8_t {
             none,
-            looking,   // at half the rate, to measure the floor; no suspicion
+            looking,   // sends at half the rate to measure the floor; no queue is suspected
             draining,  // the rate is `part` of `full`
-            judging    // over; waits for acks of packets sent after it
+            judging    // the drain is over; waits for acks of packets sent after it
         };
         State state = State::none;
-        bool is_second = false;   // the first drain changed nothing
+        bool is_second = false;   // follows a first drain that did not shorten the queue
         bool is_growing = false;  // the queue was growing fast when the drain began
         bool is_gentle = false;   // the game used less than the rate when the drain began
         std::uint8_t acks = 0;    // acks of packets sent after the drain
@@ -119,7 +119,7 @@ private:
     float growth_steps_ = 0;            // steps of growth so far; a drain resets or halves them
     float best_of_start_ = 0;           // the highest delivered rate of the start
     float rate_before_trial_ = 0;
-    float proven_rate_ = 0;             // Drain::full of the last drain that shortened a queue
+    float proven_rate_ = 0;             // Drain::full of the last drain that proved a queue of ours
     std::uint8_t standing_rounds_ = 0;  // consecutive rounds with a standing queue
     std::uint8_t disbelieved_ = 0;      // consecutive verdicts that were treated as chance
     std::uint8_t rounds_without_growth_ = 0;
@@ -129,8 +129,8 @@ private:
 
     Drain drain_;
     Time last_verdict_{0};
-    Time wait_until_{0};      // no drain begins before
-    Duration drain_wait_{0};  // last wait after drains that changed nothing; doubles
+    Time wait_until_{0};      // no drain begins before this time
+    Duration drain_wait_{0};  // last pause after two drains that did not shorten the queue; doubles
     Time last_look_ = started_;
     Time careful_until_{0};
 
@@ -138,7 +138,7 @@ private:
     Duration usual_silence_{0};
     Duration probe_interval_{0};
     bool is_broken_ = false;
-    RateLimit denied_ = RateLimit::application;  // since the last update
+    RateLimit denied_ = RateLimit::application;  // the last on_denied() since update()
 };
 
 }  // namespace shoal::net

@@ -1,6 +1,6 @@
 #pragma once
 // Loss that a lower rate does not reduce is a property of the path, like radio noise. The connection accepts
-// it. A trial finds out: it cuts the rate for a moment and compares the loss. Sources: RATE.md.
+// it. A trial recognises such loss: it cuts the rate for a moment and compares the loss. Sources: RATE.md.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ public:
     /// Ends an epoch if it is due. Call it once per tick. `can_try`: a trial may begin.
     Verdict update(Time now, Duration rtt, bool can_try);
 
-    /// 0..0.35: the part of sent bytes that is lost at any rate.
+    /// 0..0.35: the part of the sent bytes that is lost even if the rate is low.
     float usual() const { return usual_; }
     bool is_trial() const { return is_trial_; }
     /// Bytes per second delivered in the epoch that ended with the last verdict.
@@ -48,7 +48,7 @@ private:
     Epoch epoch_;
     bool is_trial_ = false;
     float usual_ = 0;
-    float loss_before_ = 0;  // the trial
+    float loss_before_ = 0;  // 0..1: loss in the epoch before the trial
     float delivered_rate_ = 0;
 };
 

@@ -22,8 +22,8 @@ struct LinkConfig {
     double corrupt = 0;              // chance that one to four bits flip, or the end is missing
     std::size_t max_queued = 65536;  // datagrams in flight; more are lost
     // A bottleneck before the latency. Datagrams pass it one by one, in order of arrival.
-    std::uint64_t bytes_per_second = 0;   // 0: none
-    std::size_t queue_bytes = 64 * 1024;  // its queue; datagrams that do not fit are lost (tail drop)
+    std::uint64_t bytes_per_second = 0;   // 0: no bottleneck
+    std::size_t queue_bytes = 64 * 1024;  // the bottleneck's queue; datagrams beyond it are lost (tail drop)
 };
 
 struct LinkStats {
@@ -46,7 +46,7 @@ public:
 
     LinkConditioner(const LinkConfig& config, std::uint64_t seed) : config_(config), random_state_(seed) {}
 
-    /// Valid at any time; datagrams in flight keep their due time.
+    /// May be called at any time; datagrams in flight keep their due time.
     void set_config(const LinkConfig& config) {
         config_ = config;
         in_burst_ = in_burst_ && config.burst > 0;
@@ -91,7 +91,8 @@ private:
 ///     BadNetwork network({.latency = 50ms, .loss = 0.05}, seed);
 ///     Host host(config, handler, network.at(server));                     // likewise for each client
 ///     network.receive_all(server, host, now);                             // likewise for each client
-/// A datagram is sent at the time of the latest call that has a time.
+/// send() has no time argument: a datagram counts as sent at the `now` of the latest receive_all() or
+/// flush().
 class BadNetwork final : public Sink {
 public:
     /// `outside` is a socket or another Sink, owned by the caller. `config` is for each direction.
@@ -102,7 +103,7 @@ public:
 
     /// The Sink for the endpoint with this address. Valid as long as the network.
     Sink& at(const Address& address) { return place(address); }
-    /// Sends for the endpoint whose socket this network simulates.
+    /// With a socket: takes a datagram of the endpoint, for flush() to send later. Without a socket use at().
     void send(const Address& to, std::span<const std::byte> datagram) override { carry({}, to, datagram); }
 
     /// Passes at most `max_datagrams` due datagrams to `endpoint`. Returns how many.
@@ -114,7 +115,9 @@ public:
 
     /// When the next datagram is due, or `at_most` if that is earlier.
     Time next_due(Time at_most) const;
-    /// The directions: set_config() changes one, stats() counts what it did.
+    /// The directions: out() leads to `outside`; in() leads from there to the endpoint, or, without
+    /// `outside`, to the endpoint with this address. set_config() changes a direction, stats() has its
+    /// counters.
     LinkConditioner& out() { return out_; }
     LinkConditioner& in(const Address& address = {}) { return place(address).in; }
 

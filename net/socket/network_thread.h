@@ -49,7 +49,7 @@ public:
 
 private:
     std::vector<Slot> slots_;
-    // Counts of slots since creation, modulo 2^64; a cache line each.
+    // How many slots were written and read since creation. Each counter has its own cache line.
     alignas(64) std::atomic<std::size_t> written_{0};
     alignas(64) std::atomic<std::size_t> read_{0};
 };
@@ -61,9 +61,9 @@ struct NetworkThreadConfig {
 struct NetworkThreadStats {
     // At the last time when the thread was idle:
     SocketStats socket;
-    std::uint64_t receive_overflow = 0;  // dropped on arrival: the ring is full
+    std::uint64_t receive_overflow = 0;  // dropped on arrival, because the ring is full
     // At present:
-    std::uint64_t send_overflow = 0;  // dropped by send: the ring is full, or > kMaxDatagramBytes
+    std::uint64_t send_overflow = 0;  // dropped by send(): the ring is full, or over kMaxDatagramBytes
 };
 
 /// Only the game's thread may call these functions. A tick: receive_all(), the endpoint's update() and
@@ -110,7 +110,7 @@ private:
     Address bell_address_;
     std::function<Time()> clock_;
     DatagramRing arrived_, queued_;
-    std::atomic<bool> is_asleep_{false};  // or about to sleep: flush() must wake it
+    std::atomic<bool> is_asleep_{false};  // or about to sleep: flush() must wake the thread
     std::atomic<bool> is_stopping_{false};
     std::atomic<bool> is_game_waiting_{false};  // set by wait(); the next arrival clears it and notifies
     std::uint64_t receive_overflow_ = 0;        // used by the thread
@@ -118,7 +118,7 @@ private:
     Time newest_{0};                            // newest time passed to an endpoint
     mutable std::mutex mutex_;
     std::condition_variable arrival_;
-    NetworkThreadStats shown_;  // guarded by mutex_
+    NetworkThreadStats shown_;  // what stats() returns; guarded by mutex_
     std::thread thread_;
 };
 

@@ -30,10 +30,10 @@ struct SocketStats {
     std::uint64_t send_forbidden = 0;        // dropped: a firewall, or a broadcast address
     std::uint64_t send_too_large = 0;        // dropped: larger than the interface allows
     std::uint64_t send_failed = 0;           // dropped: anything else
-    std::uint64_t send_repeats = 0;          // of `sent`: after an error of an earlier datagram was reported
+    std::uint64_t send_repeats = 0;          // of `sent`: tried twice, first try reported an earlier error
 
     std::uint64_t received = 0, bytes_received = 0;  // returned by receive()
-    std::uint64_t receive_cut = 0;     // of these, longer than the buffer; Linux and Windows only
+    std::uint64_t receive_cut = 0;     // of `received`: longer than the buffer; Linux and Windows only
     std::uint64_t receive_errors = 0;  // skipped: an earlier datagram met a closed port or no host (ICMP)
     std::uint64_t receive_failed = 0;  // calls that failed for any other reason
 };
@@ -90,7 +90,7 @@ private:
 };
 
 /// Blocks until one of at most eight sockets has a datagram or an error, the time is over, or a signal
-/// arrives. Returns whether a socket has one.
+/// arrives. Returns whether a socket has a datagram or an error.
 bool wait_readable(std::span<const Socket* const> sockets, Duration at_most);
 inline bool wait_readable(const Socket& socket, Duration at_most) {
     const std::array sockets = {&socket};
