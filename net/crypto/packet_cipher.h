@@ -51,7 +51,7 @@ public:
     void forget_receive_keys();
     /// Forgets the key for sending: no packet may be sealed any more.
     void forget_send_key() { send_.reset(); }
-    /// For tests: adds to the count of forgeries under the present key.
+    /// For tests: adds to the count of packets with a bad tag under the present key.
     void add_forgeries(std::uint64_t count) { forgeries_ += count; }
 
 private:
@@ -62,7 +62,7 @@ private:
     std::optional<Key> send_, receive_, former_, next_;
     std::uint64_t send_first_;         // first number sent under the present key
     std::uint64_t receive_first_ = 0;  // smallest number received under the present key
-    std::uint64_t forgeries_ = 0;      // since receive_ became the present key
+    std::uint64_t forgeries_ = 0;      // packets with a bad tag since receive_ became the present key
     Time send_since_;
     Time former_until_{0};
     bool is_sealed_;

@@ -399,7 +399,7 @@ constexpr std::array<std::uint32_t, 8> kStart = {0x6a09e667, 0xbb67ae85, 0x3c6ef
 
 struct Blake2s {
     std::array<std::uint32_t, 8> state = kStart;
-    std::uint64_t total = 0;  // bytes compressed
+    std::uint64_t total = 0;  // bytes hashed so far
     std::byte buffer[64] = {};
     std::size_t buffered = 0;
 
@@ -429,7 +429,7 @@ void Blake2s::compress(std::uint32_t last_block) {
     v[13] ^= static_cast<std::uint32_t>(total >> 32);
     v[14] ^= last_block;
     for (const auto& order : kOrder) {
-        for (std::size_t i = 0; i < 8; ++i) {  // four columns, then four diagonals
+        for (std::size_t i = 0; i < 8; ++i) {  // four columns of v, then four diagonals
             const std::size_t turn = i / 4, column = i % 4;
             std::uint32_t& a = v[column];
             std::uint32_t& b = v[4 + (column + turn) % 4];

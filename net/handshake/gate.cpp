@@ -12,7 +12,7 @@ namespace shoal::net {
 namespace {
 
 constexpr std::uint32_t kMaxPeers = 60'000;
-constexpr std::uint32_t kMaxPending = 5'000;  // 600 bytes each
+constexpr std::uint32_t kMaxPending = 5'000;  // each takes 600 bytes
 // Extra places for leaving connections, in addition to a sixteenth of max_peers.
 constexpr std::uint32_t kLeavingPlaces = 16;
 // A free place is used again only while more than this many places are free, or if the table cannot grow.
@@ -32,12 +32,12 @@ struct Gate::Attempt {
     Address from;
     HandshakePacket connect;
     Time now;
-    std::uint64_t name;  // hash of the connect; see Place::attempt
+    std::uint64_t name;  // hash of the connect packet; see Place::attempt
     Networks networks;
     NoiseExchange noise;
     std::array<std::byte, kConnectMessageBytes> message{};
-    ClientHello hello{};     // views into message
-    bool has_token = false;  // authentic; its contents are in token_
+    ClientHello hello{};     // views into `message`
+    bool has_token = false;  // an authentic token; its contents are in token_
     std::string refusal{};   // text from on_admit
 
     ~Attempt() { wipe(message); }
@@ -107,7 +107,7 @@ void Gate::receive_connect(const Address& from, const HandshakePacket& connect, 
     Attempt attempt{from, connect, now, name, networks, NoiseExchange(prologue, public_key_)};
     std::ranges::copy(connect.message, attempt.message.begin());
     if (!attempt.noise.read(key_, attempt.message)) {
-        count(Drop::bad_tag);  // encrypted for another server key
+        count(Drop::bad_tag);  // most likely encrypted for another server key
         return refuse(from, connect.client_nonce, DisconnectReason::refused_key);
     }
     if (!read(noise_payload(attempt.message), attempt.hello)) return count(Drop::bad_handshake);

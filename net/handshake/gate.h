@@ -121,12 +121,12 @@ private:
     Key key_;
     PublicKey public_key_;
     Key reset_key_;
-    SipKey secret_;  // key of cookies and hashes that strangers must not guess
+    SipKey secret_;  // key of cookies, and of hashes that strangers must not guess
     std::optional<TokenHistory> history_;
-    TokenContents token_;  // of the connect that is being checked; a member to reuse its buffer
+    TokenContents token_;  // of the connect being checked; a member, so that its buffer is reused
     AttemptLimit attempt_limit_;
     Time resets_since_{0};
-    std::uint32_t resets_ = 0;  // sent since resets_since_
+    std::uint32_t resets_ = 0;  // resets sent since resets_since_
 
     std::uint32_t max_peers_, max_pending_, max_places_, index_end_;
     std::vector<Place> places_;   // by PeerId::index(); grows up to max_places_

@@ -30,7 +30,7 @@ constexpr std::uint8_t kWireVersion = 5;
 /// Kind, version, nonce, protocol id, cookie: the bytes of a connect before its message.
 constexpr std::size_t kConnectHeadBytes = 1 + 1 + 8 + 8 + 8;
 constexpr std::size_t kConnectMessageBytes = kMaxDatagramBytes - kConnectHeadBytes;
-constexpr std::size_t kClientHelloBytes = kConnectMessageBytes - kNoiseOverheadBytes;  // padded with zeros
+constexpr std::size_t kClientHelloBytes = kConnectMessageBytes - kNoiseOverheadBytes;  // with padding (zeros)
 constexpr std::size_t kAcceptanceBytes = 1 + 8 + 4 + sizeof(ResetToken);
 constexpr std::size_t kMaxVerdictBytes = 1 + 8 + kMaxReasonBytes;
 constexpr std::size_t kMaxAnswerMessageBytes = kMaxVerdictBytes + kNoiseOverheadBytes;
@@ -41,16 +41,16 @@ static_assert(kMaxHelloBytes <= kClientHelloBytes - (8 + 8 + 2 + 2));
 /// A handshake packet. Its kind decides which fields it has. Version and nonce are at the same position in
 /// every version.
 struct HandshakePacket {
-    PacketKind kind = PacketKind::request;  // or cookie, connect, answer, refuse
+    PacketKind kind = PacketKind::request;  // request, cookie, connect, answer or refuse
     std::uint8_t version = kWireVersion;
     std::uint64_t client_nonce = 0;
-    std::uint64_t protocol_id = 0;         // request, connect
-    std::uint64_t cookie = 0;              // cookie (not 0), connect, answer
-    Security security = Security::sealed;  // request; read() accepts any value
-    // connect: kConnectMessageBytes bytes; answer: at most kMaxAnswerMessageBytes. After read() a view into
-    // the datagram.
+    std::uint64_t protocol_id = 0;         // in a request, connect
+    std::uint64_t cookie = 0;              // in a cookie (there not 0), connect, answer
+    Security security = Security::sealed;  // in a request; read() accepts any value
+    // In a connect: kConnectMessageBytes bytes; in an answer: at most kMaxAnswerMessageBytes. After read() a
+    // view into the datagram.
     std::span<const std::byte> message{};
-    // refuse: refused_protocol, refused_key or refused_security.
+    // In a refuse packet: refused_protocol, refused_key or refused_security.
     DisconnectReason reason = DisconnectReason::refused_protocol;
 };
 /// A server's answer to a packet of an unknown connection; most likely the server was restarted. Only the
@@ -75,20 +75,20 @@ std::optional<Drop> read(std::span<const std::byte> datagram, Reset& packet);
 /// The client's data, encrypted for the server. After read() the spans are views into `bytes`.
 struct ClientHello {
     std::uint64_t schema_hash = 0;
-    std::uint64_t first_packet_number = 0;  // the client's; 1 to 2^62
-    std::span<const std::byte> token;       // sealed; empty: no token
-    std::span<const std::byte> hello;       // at most kMaxHelloBytes; beside a token, what fits
+    std::uint64_t first_packet_number = 0;  // of the client's packets; 1 to 2^62
+    std::span<const std::byte> token;       // sealed connect token; empty: none
+    std::span<const std::byte> hello;       // at most kMaxHelloBytes; with a token, what fits beside it
 };
 /// The server's decision.
 struct Verdict {
     bool is_accepted = false;
     // If accepted:
-    std::uint64_t first_packet_number = 0;  // the server's; 1 to 2^62
+    std::uint64_t first_packet_number = 0;  // of the server's packets; 1 to 2^62
     std::uint32_t connection_id = 0;
     ResetToken reset_token{};
     // If refused:
     DisconnectReason reason = DisconnectReason::refused;  // also refused_schema, refused_full, refused_token
-    std::uint64_t schema_hash = 0;                        // the server's
+    std::uint64_t schema_hash = 0;                        // the server's schema hash
     std::string_view text;                                // after read() a view into `bytes`
 };
 

@@ -68,7 +68,7 @@ private:
 
     static constexpr std::size_t kCounts = 2048;
     std::array<Count, 2 * kCounts> counts_{};
-    std::array<Count, 2> pools_{};  // attempts of networks without a recent one; all other attempts
+    std::array<Count, 2> pools_{};  // [0] from networks without a recent attempt; [1] all others
     Time machines_since_{0}, total_since_{0};
 };
 

@@ -29,7 +29,7 @@ namespace shoal::net {
 
 constexpr std::size_t kMaxTokenServers = 8;
 constexpr std::size_t kMaxClaimsBytes = 256;
-constexpr std::size_t kMaxSealedTokenBytes = 474;  // 66, the claims, 7 per IPv4 and 19 per IPv6 server
+constexpr std::size_t kMaxSealedTokenBytes = 474;  // 66, claims, 7 per IPv4 server, 19 per IPv6 server
 constexpr std::size_t kMaxClientTokenBytes = 678;
 
 /// The contents of a token, as the backend states them.
@@ -48,7 +48,7 @@ struct ClientToken {
     std::uint64_t expires_s = 0;    // Unix time
     std::vector<Address> servers;   // 1 to kMaxTokenServers
     PublicKey server_key{};         // public key of the servers
-    std::vector<std::byte> sealed;  // for the servers; at most kMaxSealedTokenBytes
+    std::vector<std::byte> sealed;  // only servers can open it; at most kMaxSealedTokenBytes
 };
 
 /// `fresh`: 32 random bytes, different for each call (see fill_random). The token's key is derived from them,
@@ -83,8 +83,8 @@ enum class [[nodiscard]] TokenError : std::uint8_t{
     forged,          // not sealed with this key, or modified
     other_protocol,  // for another game; authentic, as in all cases below
     other_server,   expired,
-    used,          // used earlier
-    history_full,  // TokenHistory is full
+    used,          // this server accepted the token before
+    history_full,  // no room to remember it: TokenHistory is full
 };
 std::string_view describe(TokenError error);
 
@@ -115,7 +115,7 @@ public:
 
 private:
     std::size_t capacity_;
-    std::set<std::pair<std::uint64_t, TokenId>> used_;  // expiry and id of each
+    std::set<std::pair<std::uint64_t, TokenId>> used_;  // expiry (Unix time in s) and id of each token
     std::uint64_t now_s_ = 0;                           // the highest now_s so far
 };
 

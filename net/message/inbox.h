@@ -63,14 +63,14 @@ private:
     struct Waiting {
         std::uint64_t id;
         std::uint32_t bytes;    // handle in store_
-        std::uint32_t next;     // in the same list; for a piece: the piece before
-        std::uint32_t message;  // for a piece: bytes of all pieces up to this one
+        std::uint32_t next;     // next in the same list; for a piece: the piece before it
+        std::uint32_t message;  // for a piece: bytes of the message up to the end of this piece
         std::uint16_t size;
         bool goes_on;
     };
     /// The bytes of a small message, or the parity of messages id and id - 1.
     struct Small {
-        std::uint64_t id = 0;  // 0: none
+        std::uint64_t id = 0;  // 0: this entry is unused
         std::uint16_t size = 0;
         std::array<std::byte, kMaxRepeatedBytes> bytes;
     };
@@ -89,7 +89,7 @@ private:
 
     std::uint64_t base_;           // the lowest reliable id that is not delivered
     Fifo<Slot> slots_;             // one for each id, from base_ on
-    IndexPool<Waiting> waiting_;   // in lists: Slot::waiters, Slot::pieces, ready_
+    IndexPool<Waiting> waiting_;   // kept messages, in the lists Slot::waiters, Slot::pieces, ready_
     std::uint32_t ready_ = kNone;  // list of messages to deliver, in this order
     std::uint32_t waiting_bytes_ = 0;
     MessageStore store_;
@@ -99,7 +99,7 @@ private:
     std::vector<Small> small_;
     std::uint8_t next_parity_ = 0;
 
-    std::uint64_t newest_id_;                // highest id in all packets
+    std::uint64_t newest_id_;                // highest reliable id that arrived
     std::uint64_t newest_packet_ = 0;        // highest number of a packet with reliable messages
     std::vector<std::uint64_t> newest_ids_;  // by packet number modulo 128: highest id in packets up to it
     std::vector<std::uint64_t> sequenced_;   // by key: number of the newest packet with a message of this key

@@ -43,11 +43,11 @@ public:
 private:
     struct Open {
         std::uint64_t number;
-        std::uint32_t fragments;  // sent and not acknowledged
+        std::uint32_t fragments;  // how many were sent and are not acknowledged
     };
     PacketFate close(std::vector<Open>::iterator payload, bool delivered, Duration rtt);
 
-    std::vector<Open> open_;  // ordered by number; the last one may still be leaving
+    std::vector<Open> open_;  // ordered by number; of the last one fragments may remain to be sent
     std::vector<std::byte> bytes_;
     std::size_t left_ = 0;  // how many of bytes_ were sent
     std::uint8_t next_index_ = 0;
@@ -81,8 +81,8 @@ private:
     std::uint64_t number_ = 0;
     bool is_open_ = false;              // payload number_ is incomplete
     bool has_last_ = false;             // the last fragment arrived: sizes_ has its final size
-    std::vector<std::uint16_t> sizes_;  // by index, up to the highest that arrived; 0: not arrived
-    std::vector<std::byte> bytes_;      // of the fragments that arrived, by index
+    std::vector<std::uint16_t> sizes_;  // by fragment index, up to the highest that arrived; 0: not arrived
+    std::vector<std::byte> bytes_;      // of the fragments that arrived, in the order of their indices
 };
 
 }  // namespace shoal::net

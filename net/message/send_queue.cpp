@@ -7,10 +7,10 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::uint32_t kTypicalHeadBytes = 4;  // estimate of a message's head, for Waiting
+constexpr std::uint32_t kTypicalHeadBytes = 4;  // typical head of a message, for the estimates in Waiting
 constexpr std::size_t kLargestHeadBytes = 16;
-constexpr std::size_t kKeys = 256;     // of sequenced messages
-constexpr std::size_t kFirstKeys = 8;  // of reliable messages: first capacity of newest_
+constexpr std::size_t kKeys = 256;     // keys of sequenced messages
+constexpr std::size_t kFirstKeys = 8;  // first capacity of newest_: keys of reliable messages
 
 // Messages are repeated before they are known to be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy
 // in the next packet lowers the 99th percentile of latency from 200 to 75 ms. Declaring packets as lost
@@ -19,7 +19,8 @@ constexpr double kLossForOne = 0.01;
 constexpr double kLossForTwo = 0.03;
 // A repeat leaves at least so long after the message, in another tick, because losses come in bursts.
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(10);
-constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);  // then a repeat gets a packet of its own
+// So long after the message a repeat gets a packet of its own, if no other packet took it.
+constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);
 constexpr double kMaxRepeatCredit = 1200;
 // A second repeat is sent only while all repeats take less than this part of repeat_share_. If each packet
 // has one small message, first repeats alone take so much.

@@ -39,7 +39,7 @@ public:
     /// What the SendQueue must know of the packet that is to be filled.
     struct Terms {
         Time now{0};
-        double loss = 0;              // of packets, 0..1; decides the number of repeats
+        double loss = 0;              // part of the packets that is lost, 0..1; decides the number of repeats
         bool beside_payload = false;  // the packet has a payload. A receiver that refuses the payload does
                                       // not acknowledge the packet: messages lost twice are not sent in it
         bool bulk = true;             // bulk messages may be sent in it
@@ -89,14 +89,14 @@ private:
     /// A reliable message keeps its entry until it and every message with a lower id are delivered; its bytes
     /// are freed at delivery. Each piece of a large message is an entry; ids of pieces are consecutive.
     struct Message {
-        std::uint64_t id = 0;  // reliable; 0: no id yet
-        Time last_sent{0};     // reliable
+        std::uint64_t id = 0;  // of a reliable message; 0: no id yet
+        Time last_sent{0};     // of a reliable message
         std::uint32_t bytes;   // handle in store_
         std::uint32_t next;    // next message in its queue
         std::uint32_t key;
         std::uint16_t size;
         std::uint16_t distance = 0;
-        std::uint16_t pieces_left = 0;  // pieces after this one
+        std::uint16_t pieces_left = 0;  // pieces of the same message after this one
         Channel channel;
         Weight weight;
         std::uint8_t losses = 0;  // how often all copies in flight were lost; at most 255
@@ -108,9 +108,9 @@ private:
     /// next message of the key need not wait for it.
     struct Newest {
         std::uint32_t key = 0;
-        std::uint32_t unsent = 0;  // messages and pieces without an id
-        std::uint64_t id = 0;      // of the newest one with an id; 0: none
-        Weight weight{};           // of the unsent ones
+        std::uint32_t unsent = 0;  // how many messages and pieces of the key have no id yet
+        std::uint64_t id = 0;      // newest id of a message of the key; 0: none
+        Weight weight{};           // of the messages without an id
     };
     /// The queues of a weight, in order of precedence; the last two alternate.
     enum Place : std::uint8_t { lost_twice, lost_once, unsent_reliable, unsent_unreliable, kPlaces };
@@ -152,10 +152,10 @@ private:
     Message* find(std::uint64_t id);
 
     std::uint32_t max_bytes_;
-    std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};  // of max_bytes_, by channel and weight
+    std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};  // bytes in use, by channel and weight
     std::array<std::array<Queue, kPlaces>, 3> queues_;          // by weight
-    std::uint32_t queued_ = 0;                                  // messages in queues_
-    std::array<std::uint32_t, 3> waiting_bytes_{};              // in queues_, by weight; 4 more per message
+    std::uint32_t queued_ = 0;                                  // number of messages in queues_
+    std::array<std::uint32_t, 3> waiting_bytes_{};              // in queues_, with 4 for each head; by weight
     bool unreliable_turn_ = false;
     bool bulk_turn_ = false;
 
@@ -169,29 +169,29 @@ private:
     std::uint32_t window_bytes_ = 0;  // bytes of the messages in sent_
     IndexPool<Carried> carried_;      // for each packet in flight a list of its reliable ids
 
-    std::array<Fifo<Repeat>, 2> repeats_;  // candidates for first and second repeats; may be outdated
+    std::array<Fifo<Repeat>, 2> repeats_;  // candidates for a first and for a second repeat; may be outdated
     double repeat_share_ = 0.5;
-    std::array<double, 2> repeat_credit_{};  // bytes allowed for first and for second repeats
+    std::array<double, 2> repeat_credit_{};  // bytes left for first and for second repeats
 };
 
 class SendQueue::Draft {
 public:
     explicit Draft(std::size_t room_bytes) : room(room_bytes) {}
     bool empty() const { return count == 0; }
-    std::size_t room;  // bytes left
+    std::size_t room;  // bytes left in the packet
 
 private:
     friend class SendQueue;
-    struct Column {  // one channel; the array is not initialised, because it is large
+    struct Column {  // messages of one channel; the array is large, so it is not initialised
         std::array<std::uint32_t, kMaxMessagesPerPacket> messages;
         std::size_t count = 0;
         std::size_t in_run = 0;  // how many messages at the end of the array share one head
     };
     static constexpr std::size_t kMaxParities = 16;
     std::array<Column, 3> columns;
-    std::array<std::uint64_t, kMaxParities> parities;  // ids; each parity is of messages id and id - 1
+    std::array<std::uint64_t, kMaxParities> parities;  // ids; a parity is of the messages id and id - 1
     std::size_t parity_count = 0;
-    std::size_t count = 0;  // of messages and parities
+    std::size_t count = 0;  // number of messages and parities
     bool is_sorted = true;  // the reliable messages are in the order of their ids
 };
 

@@ -33,10 +33,10 @@ constexpr Duration kShortestDrain = 100ms, kLongestTest = 500ms, kLongestDrain =
 constexpr Duration kSomeQueue = 10ms, kShortQueue = 150ms;
 constexpr double kFullMemory_s = 0.5;
 constexpr double kMuchLonger = 1.5;
-constexpr int kStandsLong = 16;  // rounds
+constexpr int kStandsLong = 16;  // rounds with a standing queue
 constexpr Duration kLookEvery = 10s, kLook = 200ms;
 
-constexpr double kAnswer = 0.3;  // part of the expected decrease that shows that the queue was ours
+constexpr double kAnswer = 0.3;  // the queue was ours if its decrease is this part of the expected one
 constexpr int kVerdictAcks = 2;
 constexpr float kKept = 0.92F, kKeptInJitter = 0.98F;
 constexpr float kLessThanProven = 0.98F;

@@ -61,9 +61,9 @@ public:
 private:
     struct Round {  // one measuring interval
         Time began;
-        float delivered = 0, sent = 0;  // bytes
+        float delivered = 0, sent = 0;  // bytes in this round
         std::uint16_t acks = 0;
-        bool ran_out = false;  // the budget was used up
+        bool ran_out = false;  // the budget was used up in this round
     };
     /// A drain: sends less for a moment, to see whether the queue becomes shorter.
     struct Drain {
@@ -79,7 +79,7 @@ private:
         bool is_gentle = false;   // the game used less than the rate when the drain began
         std::uint8_t acks = 0;    // acks of packets sent after the drain
         float part = 0;           // the part of `full` that is sent during the drain
-        float full = 0;           // estimated capacity of the path
+        float full = 0;           // estimated capacity of the path in bytes per second
         float rate_before = 0;
         Time began{0}, ends{0};
         Duration rtt_before{0};
@@ -114,10 +114,10 @@ private:
     UsualLoss loss_{started_};
     Round round_{.began = started_};
     std::array<float, 8> delivered_{};  // delivered rates of the last rounds, newest first; 0: none
-    float most_sent_ = 0;               // the highest rate_ of the last rounds; decays
-    float full_path_rate_ = 0;          // delivered rate while there was a queue, smoothed
+    float most_sent_ = 0;               // the highest rate_ of the last rounds; decays by 10 % a round
+    float full_path_rate_ = 0;          // smoothed delivered rate of rounds with a queue
     float growth_steps_ = 0;            // steps of growth so far; a drain resets or halves them
-    float best_of_start_ = 0;           // the highest delivered rate of the start
+    float best_of_start_ = 0;           // the highest delivered rate of a round since the start began
     float rate_before_trial_ = 0;
     float proven_rate_ = 0;             // Drain::full of the last drain that proved a queue of ours
     std::uint8_t standing_rounds_ = 0;  // consecutive rounds with a standing queue
@@ -125,7 +125,7 @@ private:
     std::uint8_t rounds_without_growth_ = 0;
     bool is_starting_ = true;
     bool was_used_ = false;  // the previous round used the rate
-    bool was_high_ = false;  // the previous round ended with high delay
+    bool was_high_ = false;  // round_trips_.is_high() at the end of the previous round
 
     Drain drain_;
     Time last_verdict_{0};
@@ -134,11 +134,11 @@ private:
     Time last_look_ = started_;
     Time careful_until_{0};
 
-    Time last_news_ = started_;  // last time when an ack came or nothing was in flight
+    Time last_news_ = started_;  // latest time when an ack came or nothing was in flight
     Duration usual_silence_{0};
     Duration probe_interval_{0};
     bool is_broken_ = false;
-    RateLimit denied_ = RateLimit::application;  // the last on_denied() since update()
+    RateLimit denied_ = RateLimit::application;  // argument of the last on_denied() since update()
 };
 
 }  // namespace shoal::net

@@ -109,9 +109,9 @@ private:
     static constexpr Duration kMostTolerated = std::chrono::milliseconds(100);
     static constexpr int kSpreadGain = 8;  // rounds over which spread_ is smoothed
 
-    Duration smallest_ = kNone, largest_{0};       // of this round so far
-    std::array<Short, 8> rounds_;                  // smallest of each of the last rounds, newest first
-    Duration base_ = kNone, base_before_ = kNone;  // smallest of this kWindow and of the one before
+    Duration smallest_ = kNone, largest_{0};  // smallest and largest round trip of this round so far
+    std::array<Short, 8> rounds_;             // smallest round trip of each of the last rounds, newest first
+    Duration base_ = kNone, base_before_ = kNone;  // smallest round trip of this and the last kWindow
     Time window_began_;
     Duration spread_{0};
     Duration accepted_{0}, tolerated_{0};

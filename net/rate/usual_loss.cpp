@@ -9,8 +9,8 @@ namespace {
 // Length of an epoch: kPeriod, doubled while it is below three round trips and below kLongest.
 constexpr Duration kPeriod = std::chrono::seconds(1);
 constexpr Duration kLongest = std::chrono::seconds(4);
-constexpr int kFates = 24, kRuns = 8;                  // so many fates and loss_runs give a good estimate
-constexpr float kBorne = 0.05F;                        // so much loss above the usual loss starts no trial
+constexpr int kFates = 24, kRuns = 8;  // so many fates and loss_runs give a good estimate
+constexpr float kBorne = 0.05F;        // up to so much loss above the usual loss starts no trial
 constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;  // limit of usual_; its largest increase by one trial
 constexpr float kCured = 0.4F;  // of the loss before: if at most this part is left, the cut lowered the loss
 constexpr float kFading = 1.0F / 16;

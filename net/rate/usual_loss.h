@@ -14,7 +14,7 @@ namespace shoal::net {
 class UsualLoss {
 public:
     enum class Verdict : std::uint8_t {
-        none,       // no epoch ended, or its loss was usual
+        none,       // no epoch ended, its loss was usual, or no trial may begin now
         suspicion,  // more loss than usual; a trial begins: cut the rate
         harmless,   // the trial did not lower the loss: undo the cut
         congestion  // the trial lowered the loss: keep the rate low
@@ -39,7 +39,7 @@ public:
 private:
     struct Epoch {
         Time began;
-        float delivered = 0, lost = 0;  // bytes
+        float delivered = 0, lost = 0;  // bytes of packets with a fate
         int fates = 0;
         int loss_runs = 0;  // each run of consecutive lost packets counts once
         bool was_lost = false;

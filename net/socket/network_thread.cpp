@@ -3,8 +3,8 @@
 namespace shoal::net {
 namespace {
 
-constexpr Duration kPatience = std::chrono::milliseconds(100);  // longest sleep
-constexpr int kTurn = 256;  // most datagrams received before sending again
+constexpr Duration kPatience = std::chrono::milliseconds(100);  // longest sleep of the thread
+constexpr int kTurn = 256;  // most datagrams received before the thread sends again
 
 }  // namespace
 
@@ -131,7 +131,7 @@ NetError NetworkThread::receive_arrived() {
         slot.time = clock_();
         arrived_.commit();
         if (is_game_waiting_.exchange(false, std::memory_order_acq_rel)) {
-            const std::lock_guard lock(mutex_);  // the game holds mutex_ until it waits
+            const std::lock_guard lock(mutex_);  // wait() holds mutex_ until it waits for arrival_
             arrival_.notify_one();
         }
     }

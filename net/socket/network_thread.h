@@ -22,7 +22,7 @@ public:
         Address peer;
         Time time{0};
         std::uint16_t size = 0;
-        std::array<std::byte, kMaxDatagramBytes + 1> bytes;  // one more, to notice longer datagrams
+        std::array<std::byte, kMaxDatagramBytes + 1> bytes;  // one more byte, to notice longer datagrams
         std::span<const std::byte> datagram() const { return std::span(bytes).first(size); }
     };
 
@@ -110,12 +110,12 @@ private:
     Address bell_address_;
     std::function<Time()> clock_;
     DatagramRing arrived_, queued_;
-    std::atomic<bool> is_asleep_{false};  // or about to sleep: flush() must wake the thread
+    std::atomic<bool> is_asleep_{false};  // the thread sleeps or is about to: flush() must wake it
     std::atomic<bool> is_stopping_{false};
     std::atomic<bool> is_game_waiting_{false};  // set by wait(); the next arrival clears it and notifies
-    std::uint64_t receive_overflow_ = 0;        // used by the thread
-    std::uint64_t send_overflow_ = 0;           // used by the game
-    Time newest_{0};                            // newest time passed to an endpoint
+    std::uint64_t receive_overflow_ = 0;        // used only by the network thread
+    std::uint64_t send_overflow_ = 0;           // used only by the game's thread
+    Time newest_{0};                            // latest `now` of receive_all()
     mutable std::mutex mutex_;
     std::condition_variable arrival_;
     NetworkThreadStats shown_;  // what stats() returns; guarded by mutex_

@@ -39,7 +39,7 @@ namespace shoal::net {
 namespace {
 
 #ifdef _WIN32
-#define CODE(name) WSA##name  // name of an error code; elsewhere a value of errno
+#define CODE(name) WSA##name  // the error code of Winsock for this value of errno
 
 struct System {
     using Handle = SOCKET;
@@ -361,7 +361,7 @@ std::uint8_t Socket::LocalAddresses::number_of(const LocalIp& ip) {
     const auto end = ips.begin() + count;
     const auto found = std::find(ips.begin(), end, ip);
     if (found == end) {
-        const bool is_host = ip != LocalIp{} && ip[0] != 0xFF;  // not an IPv6 multicast address
+        const bool is_host = ip != LocalIp{} && ip[0] != 0xFF;  // 0xFF: IPv6 multicast
         if (!is_host || count == ips.size()) return 0;
         *found = ip;
         count += 1;

@@ -30,11 +30,13 @@ struct SocketStats {
     std::uint64_t send_forbidden = 0;        // dropped: a firewall, or a broadcast address
     std::uint64_t send_too_large = 0;        // dropped: larger than the interface allows
     std::uint64_t send_failed = 0;           // dropped: anything else
-    std::uint64_t send_repeats = 0;          // of `sent`: tried twice, first try reported an earlier error
+    // Of `sent`: datagrams tried twice, because the first try reported an error of an earlier datagram.
+    std::uint64_t send_repeats = 0;
 
     std::uint64_t received = 0, bytes_received = 0;  // returned by receive()
-    std::uint64_t receive_cut = 0;     // of `received`: longer than the buffer; Linux and Windows only
-    std::uint64_t receive_errors = 0;  // skipped: an earlier datagram met a closed port or no host (ICMP)
+    std::uint64_t receive_cut = 0;  // of `received`: longer than the buffer; Linux and Windows only
+    // Errors that receive() skipped: an earlier datagram met a closed port or no host (ICMP).
+    std::uint64_t receive_errors = 0;
     std::uint64_t receive_failed = 0;  // calls that failed for any other reason
 };
 
@@ -79,13 +81,14 @@ private:
     /// change: the sending thread may read old entries while the receiving thread adds new ones.
     struct LocalAddresses {
         std::uint8_t number_of(const decltype(Address::ip)& ip);
-        std::array<decltype(Address::ip), 255> ips{};  // Address::local is one more than the index
+        std::array<decltype(Address::ip), 255> ips{};  // ips[i] has the number Address::local = i + 1
         std::uint8_t count = 0;
     };
 
     std::intptr_t handle_ = kNone;
     Address::Family family_ = Address::Family::none;
-    std::unique_ptr<LocalAddresses> local_;  // for a wildcard, if the system tells the local address
+    // Null unless the socket is bound to a wildcard and the system tells the local address of a datagram.
+    std::unique_ptr<LocalAddresses> local_;
     SocketStats stats_;
 };
 
