@@ -141,8 +141,8 @@ public:
                  Lanes{counter, load<std::uint32_t>(nonce.data()), load<std::uint32_t>(nonce.data() + 4),
                        load<std::uint32_t>(nonce.data() + 8)}} {}
 
-    /// Returns the first block, valid until the next call. `size`: bytes for xor_into(); their key stream is
-    /// computed together with the first block, as far as it fits.
+    /// Returns the first block of the key stream, valid until the next call. Together with this block it
+    /// computes those for `size` more bytes, as far as they fit into the batch.
     const std::byte* first_block(std::size_t size) {
         refill(kBlockBytes + size);
         used_ = kBlockBytes;

@@ -9,7 +9,7 @@ namespace {
 
 // A power of two above 65, the number of packets that may still arrive.
 constexpr std::uint64_t kRememberedPackets = 128;
-constexpr std::size_t kKeys = 256;  // keys of sequenced messages
+constexpr std::size_t kKeys = 256;  // number of keys of sequenced messages
 constexpr std::size_t kMaxLeap = 256;
 constexpr std::size_t kMaxWaitingBytes = kReliableWindowBytes + kMaxReliableBytes;
 // Messages kept for parities, and parities kept until they can be used. Parities are of recent messages.

@@ -62,7 +62,7 @@ private:
     };
     struct Waiting {
         std::uint64_t id;
-        std::uint32_t bytes;    // handle in store_
+        std::uint32_t bytes;    // handle of the bytes in store_
         std::uint32_t next;     // next in the same list; for a piece: the piece before it
         std::uint32_t message;  // for a piece: bytes of the message up to the end of this piece
         std::uint16_t size;

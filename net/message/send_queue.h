@@ -68,7 +68,7 @@ public:
     std::uint32_t write(ByteWriter& out, Draft& draft, const Terms& terms, ConnectionStats& stats);
     void on_fate(std::uint32_t carried, bool is_delivered);
 
-    /// A packet of `bytes` was sent: adds credit for repeats.
+    /// Call it when a packet of `bytes` bytes was sent: adds credit for repeats.
     void paid(std::size_t bytes);
     /// `share`: the most bytes of repeats for each byte sent (repeats included); 0 (no repeats) to 1. A
     /// second repeat is sent only while all repeats together stay below about three quarters of this share.
@@ -91,7 +91,7 @@ private:
     struct Message {
         std::uint64_t id = 0;  // of a reliable message; 0: no id yet
         Time last_sent{0};     // of a reliable message
-        std::uint32_t bytes;   // handle in store_
+        std::uint32_t bytes;   // handle of the bytes in store_
         std::uint32_t next;    // next message in its queue
         std::uint32_t key;
         std::uint16_t size;
@@ -155,7 +155,7 @@ private:
     std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};  // bytes in use, by channel and weight
     std::array<std::array<Queue, kPlaces>, 3> queues_;          // by weight
     std::uint32_t queued_ = 0;                                  // number of messages in queues_
-    std::array<std::uint32_t, 3> waiting_bytes_{};              // in queues_, with 4 for each head; by weight
+    std::array<std::uint32_t, 3> waiting_bytes_{};              // by weight: bytes in queues_, 4 per head
     bool unreliable_turn_ = false;
     bool bulk_turn_ = false;
 

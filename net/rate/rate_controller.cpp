@@ -33,7 +33,8 @@ constexpr Duration kShortestDrain = 100ms, kLongestTest = 500ms, kLongestDrain =
 constexpr Duration kSomeQueue = 10ms, kShortQueue = 150ms;
 constexpr double kFullMemory_s = 0.5;
 constexpr double kMuchLonger = 1.5;
-constexpr int kStandsLong = 16;  // rounds with a standing queue
+// A queue that stands for so many rounds is drained even if the game sends less than the rate.
+constexpr int kStandsLong = 16;
 constexpr Duration kLookEvery = 10s, kLook = 200ms;
 
 constexpr double kAnswer = 0.3;  // the queue was ours if its decrease is this part of the expected one

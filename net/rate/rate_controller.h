@@ -31,17 +31,17 @@ public:
     /// `timeout`: the time after which an ack is overdue.
     void update(Time now, Duration timeout, ConnectionStats& stats);
 
-    /// A packet with a fate was sent. Call it after SentPackets::sent_tracked().
+    /// Call it when a packet was sent that will have a fate, after SentPackets::sent_tracked().
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
-    /// A packet without a fate, such as an ack, was sent.
+    /// Call it when a packet was sent that will have no fate, such as a packet with only acks.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
     /// Messages or payloads are held back in this tick for the reason `why`, which is not the rate.
     void on_denied(RateLimit why) { denied_ = why; }
-    /// The fate of a packet, or a late ack.
+    /// Takes the fate of a packet, or a late ack.
     void on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats);
     /// Requires max_rate >= kMinRate.
     void set_max_rate(std::uint64_t max_rate);
-    /// The path has changed: forgets its estimates.
+    /// Call it when the path has changed: forgets the estimates of the former path.
     void restart(Time now);
 
     /// Returns whether a packet of any size may be sent now.

@@ -95,10 +95,11 @@ private:
 /// flush().
 class BadNetwork final : public Sink {
 public:
-    /// `outside` is a socket or another Sink, owned by the caller. `config` is for each direction.
+    /// `outside` is a socket or another Sink, owned by the caller. Both directions begin with `config`.
     BadNetwork(Sink& outside, const LinkConfig& config, std::uint64_t seed)
         : BadNetwork(&outside, config, seed) {}
-    /// `config` is for the direction to each endpoint. Datagrams to unknown addresses are dropped.
+    /// Without a socket. `config` is for the direction to each endpoint. Datagrams to unknown addresses are
+    /// dropped.
     BadNetwork(const LinkConfig& config, std::uint64_t seed) : BadNetwork(nullptr, config, seed) {}
 
     /// The Sink for the endpoint with this address. Valid as long as the network.

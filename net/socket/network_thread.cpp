@@ -104,7 +104,7 @@ void NetworkThread::run() {
     show_stats();
 }
 
-/// Returns whether a datagram was queued.
+/// Sends all queued datagrams. Returns whether there was one.
 bool NetworkThread::send_queued() {
     bool has_sent = false;
     while (const DatagramRing::Slot* const slot = queued_.readable()) {

@@ -77,8 +77,8 @@ private:
     void close();
     void count_unsent(NetError reason);
 
-    /// Local addresses that datagrams came to, in the form that a socket of this family uses. Entries never
-    /// change: the sending thread may read old entries while the receiving thread adds new ones.
+    /// Local addresses that datagrams came to; on an IPv6 socket IPv4 addresses are IPv4-mapped. Entries
+    /// never change: the sending thread may read old entries while the receiving thread adds new ones.
     struct LocalAddresses {
         std::uint8_t number_of(const decltype(Address::ip)& ip);
         std::array<decltype(Address::ip), 255> ips{};  // ips[i] has the number Address::local = i + 1
