@@ -42,7 +42,7 @@ public:
     /// ephemeral key. Returns false, without effect, if the message is forged or for another key or exchange:
     /// the genuine message may still come.
     [[nodiscard]] bool read(const Key& own, std::span<std::byte> message);
-    /// Requires that both messages were written or read.
+    /// Returns the keys. Requires that this side wrote one message and read the other.
     NoiseKeys split() const;
 
 private:

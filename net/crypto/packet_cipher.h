@@ -27,7 +27,7 @@ public:
     /// section 6.6.
     static constexpr std::uint64_t kMaxForgeries = 1ull << 36;
 
-    /// `first_number`: of the first packet that will be sent.
+    /// `first_number`: number of the first packet that will be sent.
     PacketCipher(Security security, std::uint64_t protocol_id, const Key& send, const Key& receive,
                  std::uint64_t first_number, Time now);
 

@@ -83,7 +83,7 @@ Lanes load_lanes(const std::byte* bytes) {
     return Lanes{load<Word>(bytes), load<Word>(bytes + 4), load<Word>(bytes + 8), load<Word>(bytes + 12)};
 }
 
-/// A T that its destructor overwrites with zeros.
+/// A T with a destructor that overwrites the object with zeros.
 template <class T>
 class Wiped : public T {
 public:
@@ -281,7 +281,7 @@ Field operator-(const Field& a, const Field& b) {
              a.limb[3] + kHigh - b.limb[3], a.limb[4] + kHigh - b.limb[4]}};
 }
 
-/// Reduces sums below 2^115 to limbs below 2^51; the second limb is below 2^51 + 2^20.
+/// Reduces five sums, each below 2^115, to limbs below 2^51, except the second limb: below 2^51 + 2^20.
 Field carried(const Wide& t0, const Wide& t1, const Wide& t2, const Wide& t3, const Wide& t4) {
     const Wide u1 = t1 + low(t0 >> 51), u2 = t2 + low(u1 >> 51), u3 = t3 + low(u2 >> 51);
     const Wide u4 = t4 + low(u3 >> 51);

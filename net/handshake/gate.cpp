@@ -90,7 +90,7 @@ void Gate::receive_request(const Address& from, const HandshakePacket& request, 
 void Gate::receive_connect(const Address& from, const HandshakePacket& connect, Time now) {
     const bool is_proven = is_cookie_valid(secret_, from, connect.client_nonce, connect.cookie, now);
     if (!is_open_ || !is_proven) return count(Drop::bad_cookie);
-    // No other client can have the same address, nonce and ephemeral key.
+    // `name` identifies the attempt: no other client can have the same address, nonce and ephemeral key.
     const std::uint64_t name =
         siphash(secret_, {hash_of(from), connect.client_nonce}, connect.message.first(kNoiseKeyBytes));
     if (const auto found = attempts_.find(name); found != attempts_.end())

@@ -33,7 +33,7 @@ private:
     std::size_t count_ = 1;
 };
 
-/// Exact counts; memory grows with the number of networks counted.
+/// Exact counts per machine and network; memory grows with the number of networks counted.
 class NetworkCounts {
 public:
     /// Returns whether one more add() keeps the counts of the machine and its networks within limit_at().

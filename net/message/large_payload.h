@@ -59,7 +59,8 @@ private:
 /// the sender see it as delivered.
 class IncomingPayload {
 public:
-    /// Returns whether a correct sender can send this fragment. `first_packet_number`: of the connection.
+    /// Returns whether a correct sender can send this fragment. `first_packet_number`: the
+    /// sender's first packet number.
     bool plausible(const Packet& packet, std::uint64_t first_packet_number) const;
 
     enum class Arrival : std::uint8_t {

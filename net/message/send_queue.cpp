@@ -204,7 +204,8 @@ bool SendQueue::window_has_room(const Message& message) const {
            window_bytes_ + bytes <= kReliableWindowBytes >> shift;
 }
 
-/// Gives ids to the message and its later pieces, which follow it in the queue. `entry`: of its key, or null.
+/// Gives ids to the message and its later pieces, which follow it in the queue. `entry`: that of
+/// the message's key in newest_, or null.
 void SendQueue::assign_ids(std::uint32_t index, Newest* entry) {
     const std::uint32_t count = messages_[index].pieces_left + 1u;
     for (std::uint32_t i = 0; i < count; ++i, index = messages_[index].next) {

@@ -35,7 +35,8 @@ public:
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
     /// Call it when a packet was sent that will have no fate, such as a packet with only acks.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
-    /// Messages or payloads are held back in this tick for the reason `why`, which is not the rate.
+    /// Call it if messages or payloads are held back in this tick for the reason `why`, which is not the
+    /// rate.
     void on_denied(RateLimit why) { denied_ = why; }
     /// Takes the fate of a packet, or a late ack.
     void on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats);
@@ -55,7 +56,7 @@ public:
     Duration silence(Time now, const ConnectionStats& stats) const {
         return stats.bytes_in_flight > 0 ? now - last_news_ : Duration(0);
     }
-    /// Time between pings while broken: at first one timeout, then doubled each time, up to a second.
+    /// Time between pings while is_broken(): at first one timeout, then doubled each time, up to a second.
     Duration probe_interval() const { return probe_interval_; }
 
 private:

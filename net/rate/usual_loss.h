@@ -10,7 +10,7 @@
 namespace shoal::net {
 
 /// Loss of one connection, in epochs of a second or more. An epoch ends when the host's clock reaches a
-/// multiple of its length: connections with similar round trips begin their trials together.
+/// multiple of the epoch's length: connections with similar round trips begin their trials together.
 class UsualLoss {
 public:
     enum class Verdict : std::uint8_t {
@@ -22,7 +22,7 @@ public:
 
     explicit UsualLoss(Time now) : epoch_{.began = now} {}
 
-    /// The fate of a packet sent at `sent`. `is_late`: on_lost() was called for it before.
+    /// Take the fate of a packet sent at time `sent`. `is_late`: on_lost() was called for this packet before.
     void on_delivered(Time sent, std::size_t bytes, bool is_late);
     void on_lost(Time sent, std::size_t bytes);
     /// Ends an epoch if it is due. Call it once per tick. `can_try`: a trial may begin.

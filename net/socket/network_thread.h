@@ -59,10 +59,10 @@ struct NetworkThreadConfig {
 };
 
 struct NetworkThreadStats {
-    // At the last time when the thread was idle:
+    // Counted up to the last moment when the thread was idle:
     SocketStats socket;
     std::uint64_t receive_overflow = 0;  // dropped on arrival, because the ring is full
-    // At present:
+    // Counted up to now:
     std::uint64_t send_overflow = 0;  // dropped by send(): the ring is full, or over kMaxDatagramBytes
 };
 
@@ -98,7 +98,7 @@ public:
 private:
     NetworkThread(Socket socket, Socket bell, const Address& bell_address, std::function<Time()> clock,
                   const NetworkThreadConfig& config);
-    // On the thread:
+    // Called only by the network thread:
     void run();
     bool send_queued();
     NetError receive_arrived();

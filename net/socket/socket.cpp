@@ -356,7 +356,8 @@ NetError Socket::try_send(const Address& to, std::span<const std::byte> datagram
     return error;
 }
 
-/// Returns 0, so that the system chooses, if the table is full or `ip` is no host address.
+/// Returns the number of `ip`, which is added if new. Returns 0 if the table is full or `ip` is no host
+/// address: the system then chooses the source address.
 std::uint8_t Socket::LocalAddresses::number_of(const LocalIp& ip) {
     const auto end = ips.begin() + count;
     const auto found = std::find(ips.begin(), end, ip);
