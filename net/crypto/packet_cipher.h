@@ -10,7 +10,7 @@
 
 namespace shoal::net {
 
-/// How long a key is used for sending: until the first of these limits.
+/// How long a key is used for sending: until the first of these limits is reached.
 struct KeyLife {
     std::uint64_t packets = 1ull << 20;
     Duration time = std::chrono::minutes(10);

@@ -23,7 +23,7 @@ namespace shoal::net {
 class SendQueue {
 public:
     static constexpr std::uint32_t kNone = kNoIndex;
-    /// An unsent message or piece takes its bytes plus this many of the limit of its queue.
+    /// The limit of a queue counts each unsent message or piece as its bytes plus this.
     static constexpr std::size_t kEntryBytes = 32;
 
     /// `max_bytes`: limit of each queue; there is one for each channel and weight. `first_id`: id of the
