@@ -90,7 +90,7 @@ private:
     std::uint64_t base_;           // the lowest reliable id that is not delivered
     Fifo<Slot> slots_;             // one for each id, from base_ on
     IndexPool<Waiting> waiting_;   // kept messages, in the lists Slot::waiters, Slot::pieces, ready_
-    std::uint32_t ready_ = kNone;  // list of messages to deliver, in this order
+    std::uint32_t ready_ = kNone;  // first message of the list to deliver now, in this order
     std::uint32_t waiting_bytes_ = 0;
     MessageStore store_;
     std::vector<std::byte> whole_;
