@@ -12,19 +12,20 @@ namespace shoal::net {
 /// 32 unpredictable bytes, different for each run of the process.
 using Seed = std::array<std::byte, 32>;
 
-/// A seed for one use: copies share it until one of them is written, and take() wipes it in all copies. So
-/// two endpoints made from copies of one config cannot have the same keys.
+/// A seed for one use. Copies of this object share the seed until one of them is written, and take() wipes it
+/// in all copies that share it. So of two endpoints made from copies of one config, only the first gets the
+/// seed, and they never have the same keys.
 class OneTimeSeed {
 public:
     OneTimeSeed() = default;
     OneTimeSeed(const Seed& seed) : key_(std::make_shared<Key>(seed)) {}
 
-    /// For filling it: `fill_random(config.seed)`.
+    /// The bytes of this copy, to fill them: `fill_random(config.seed)`. Other copies keep their seed.
     operator std::span<std::byte>();
     std::byte* data() { return std::span<std::byte>(*this).data(); }
     std::byte& operator[](std::size_t index) { return data()[index]; }
 
-    /// Returns whether all bytes are zero: not filled, or already taken.
+    /// Returns whether all bytes are zero: the seed was never filled, or was taken.
     bool is_missing() const { return !key_ || equal_in_constant_time(key_->bytes(), Seed{}); }
     /// Returns the seed and wipes it in all copies; is_missing() is true afterwards.
     Key take() const;
@@ -33,8 +34,9 @@ private:
     std::shared_ptr<Key> key_;
 };
 
-/// The same seed gives the same numbers. From some of the numbers, or from the state of this object, nobody
-/// can compute earlier numbers: each call derives a number and a new key by keyed BLAKE2s.
+/// Makes numbers and keys from a seed; the same seed gives the same sequence. From some of the numbers, or
+/// from the state of this object, nobody can compute earlier numbers: each call derives its result and the
+/// next state from the present state, by keyed BLAKE2s.
 class Entropy {
 public:
     explicit Entropy(const Key& seed) : state_(seed) {}

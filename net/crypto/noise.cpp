@@ -7,7 +7,7 @@
 namespace shoal::net {
 namespace {
 
-// The name is longer than a hash, so the first hash is BLAKE2s of the name.
+// Noise begins with a hash value made from this name: BLAKE2s of the name, if the name is longer than a hash.
 constexpr std::string_view kName = "Noise_NK_25519_ChaChaPoly_BLAKE2s";
 static_assert(kName.size() > sizeof(Bytes32));
 
@@ -26,7 +26,8 @@ void NoiseExchange::mix_hash(std::span<const std::byte> bytes) {
     hash_ = blake2s(std::span(both.begin(), end));
 }
 
-/// Mixes in the shared secret. Returns false if the other side's public key is a low-order point.
+/// Derives new keys from the old ones and the secret shared with the other side. Returns false if the other
+/// side's public key is a low-order point.
 bool NoiseExchange::mix_agreement(const Key& own) {
     Key shared;
     const bool is_good = x25519(shared, own, theirs_);
@@ -57,7 +58,7 @@ bool NoiseExchange::read(const Key& own, std::span<std::byte> message) {
     next.mix_hash(next.theirs_);
     if (!next.mix_agreement(own)) return false;
     const Bytes32 hash = next.hash_;
-    next.mix_hash(message.subspan(kNoiseKeyBytes));  // the ciphertext: open() decrypts in place
+    next.mix_hash(message.subspan(kNoiseKeyBytes));  // before open() overwrites the ciphertext
     if (!open(next.key_, nonce_from(0), hash, noise_payload(message), message.last<kTagBytes>()))
         return false;
     *this = next;

@@ -28,7 +28,8 @@ std::uint64_t insecure_tag(const Key& key, std::uint64_t protocol_id, std::uint6
     return siphash(sip_key, {protocol_id, number}, packet.first(packet.size() - kInsecureTagBytes));
 }
 
-/// Noise's REKEY: encrypts 32 zeros under this key and the nonce 2^64 - 1, which no packet has.
+/// Returns the key that follows `key` in one direction, by Noise's REKEY: 32 zeros, encrypted with `key` and
+/// the nonce 2^64 - 1, which no packet has.
 Key key_after(const Key& key) {
     Key next;
     Tag unused;
@@ -75,7 +76,8 @@ bool PacketCipher::open_with(const Key& key, std::uint64_t number, std::span<std
                              std::size_t header_bytes) const {
     if (!is_sealed_) {
         const std::uint64_t tag = load<std::uint64_t>(packet.last<kInsecureTagBytes>().data());
-        return tag == insecure_tag(key, protocol_id_, number, packet);  // compares words: leaks no position
+        // One comparison of 64-bit words: its time does not tell which byte of a forged tag is wrong.
+        return tag == insecure_tag(key, protocol_id_, number, packet);
     }
     const Associated associated(protocol_id_, packet.first(header_bytes));
     const std::span<std::byte> body = packet.subspan(header_bytes, packet.size() - header_bytes - kTagBytes);
@@ -85,7 +87,8 @@ bool PacketCipher::open_with(const Key& key, std::uint64_t number, std::span<std
 bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                         std::size_t header_bytes, Time now, Duration linger) {
     if (!receive_ || packet.size() < header_bytes + tag_bytes()) return false;
-    // The other phase means the former key or the next one. The number decides, as keys only move forward.
+    // A packet of the other phase has the former key if its number is below all numbers received under the
+    // present key, else the next key.
     const bool is_other = is_sealed_ && key_phase != receive_phase_;
     const bool is_former = is_other && number < receive_first_;
     const std::optional<Key>& key = is_former ? former_ : is_other ? next_ : receive_;

@@ -10,7 +10,7 @@
 
 namespace shoal::net {
 
-/// How long a key is used for sending: until the first of these limits.
+/// How long a key is used for sending: until the first of these limits is reached.
 struct KeyLife {
     std::uint64_t packets = 1ull << 20;
     Duration time = std::chrono::minutes(10);
@@ -18,39 +18,40 @@ struct KeyLife {
 
 /// Both directions of one connection. Sealed: ChaCha20-Poly1305; each direction has its own key and updates
 /// it independently; bit 2 of a packet's first byte, the key phase, says which of two consecutive keys sealed
-/// it. Insecure: SipHash over unencrypted packets; keys are never updated. A packet is a header, which is not
-/// encrypted, a body, and room for the tag. Never seal two packets with the same
-/// number: it is the nonce.
+/// the packet. Insecure: SipHash over unencrypted packets; keys are never updated. A packet is a header,
+/// which is not encrypted, a body, and room for the tag. Never seal two packets with the same number: the
+/// packet number is the nonce.
 class PacketCipher {
 public:
-    /// Source: RFC 9001, section 6.6.
+    /// After so many packets with a bad tag under one key, no packet opens any more. Source: RFC 9001,
+    /// section 6.6.
     static constexpr std::uint64_t kMaxForgeries = 1ull << 36;
 
-    /// `first_number`: of the first packet that will be sent.
+    /// `first_number`: number of the first packet that will be sent.
     PacketCipher(Security security, std::uint64_t protocol_id, const Key& send, const Key& receive,
                  std::uint64_t first_number, Time now);
 
     std::size_t tag_bytes() const { return is_sealed_ ? kTagBytes : kInsecureTagBytes; }
 
-    /// Updates the key for sending if its life is over and the other side acknowledged a packet under it.
-    /// Returns the key phase of packets sealed from now on.
+    /// Call it before each seal(), with the number of that packet. Updates the key for sending if its life is
+    /// over and the other side acknowledged a packet under it. Returns the key phase of the packet.
     bool prepare(std::uint64_t number, std::uint64_t newest_acked, const KeyLife& life, Time now);
     /// Encrypts the body in place, unless insecure, and writes the tag.
     void seal(std::uint64_t number, std::span<std::byte> packet, std::size_t header_bytes) const;
 
     /// Decrypts the body in place, unless insecure. Returns false, leaving the packet unchanged, if any part
-    /// of it is forged. An authentic packet under the next key makes it the present key; the former key stays
-    /// until now + `linger`, for late packets. After kMaxForgeries under one key no packet opens.
+    /// of it is forged. If an authentic packet is sealed with the next key, that key becomes the present key;
+    /// the former key stays until now + `linger`, for late packets.
     [[nodiscard]] bool open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                             std::size_t header_bytes, Time now, Duration linger);
 
-    /// Forgets the former key when its linger time is over. This is no key update.
+    /// Forgets the former key when the `linger` time given to open() is over. Does not update any key.
     void update(Time now);
     /// Forgets the keys for receiving: no packet can be opened any more.
     void forget_receive_keys();
     /// Forgets the key for sending: no packet may be sealed any more.
     void forget_send_key() { send_.reset(); }
-    /// For tests: adds to the count of forgeries under the present key.
+    /// For tests: adds to the count of packets with a bad tag under the present key.
     void add_forgeries(std::uint64_t count) { forgeries_ += count; }
 
 private:
@@ -61,7 +62,7 @@ private:
     std::optional<Key> send_, receive_, former_, next_;
     std::uint64_t send_first_;         // first number sent under the present key
     std::uint64_t receive_first_ = 0;  // smallest number received under the present key
-    std::uint64_t forgeries_ = 0;      // since receive_ became the present key
+    std::uint64_t forgeries_ = 0;      // packets with a bad tag since receive_ became the present key
     Time send_since_;
     Time former_until_{0};
     bool is_sealed_;

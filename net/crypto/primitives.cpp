@@ -83,7 +83,7 @@ Lanes load_lanes(const std::byte* bytes) {
     return Lanes{load<Word>(bytes), load<Word>(bytes + 4), load<Word>(bytes + 8), load<Word>(bytes + 12)};
 }
 
-/// A T that its destructor overwrites with zeros.
+/// A T with a destructor that overwrites the object with zeros.
 template <class T>
 class Wiped : public T {
 public:
@@ -141,7 +141,8 @@ public:
                  Lanes{counter, load<std::uint32_t>(nonce.data()), load<std::uint32_t>(nonce.data() + 4),
                        load<std::uint32_t>(nonce.data() + 8)}} {}
 
-    /// Returns one block; also computes those for `size` bytes after it. Valid until the next call.
+    /// Returns the first block of the key stream, valid until the next call. Together with this block it
+    /// computes those for `size` more bytes, as far as they fit into the batch.
     const std::byte* first_block(std::size_t size) {
         refill(kBlockBytes + size);
         used_ = kBlockBytes;
@@ -198,7 +199,8 @@ public:
 
     /// Adds whole blocks of 16 bytes. `top` is bit 128 of each.
     void blocks(Bytes bytes, std::uint64_t top);
-    /// Adds `bytes`. An incomplete last block is padded with zeros, or, at the end of a message, marked.
+    /// Adds `bytes`. If `is_padded`, zeros complete the last block. Otherwise `bytes` end the message, and a
+    /// byte 1 follows them in the last block.
     void update(Bytes bytes, bool is_padded) {
         const std::size_t whole = bytes.size() / 16 * 16;
         blocks(bytes.first(whole), 1);
@@ -211,7 +213,7 @@ public:
     Tag tag() const {
         // If h + 5 reaches 2^130, then h >= 2^130 - 5, and the remainder is h + 5 - 2^130.
         std::uint64_t h0 = h0_, h1 = h1_;
-        const std::uint64_t keep = ((h2_ + add(h0, h1, 5, 0)) >> 2) - 1;  // all ones if h is small
+        const std::uint64_t keep = ((h2_ + add(h0, h1, 5, 0)) >> 2) - 1;  // all ones if h < 2^130 - 5
         h0 = (h0_ & keep) | (h0 & ~keep);
         h1 = (h1_ & keep) | (h1 & ~keep);
         add(h0, h1, pad0_, pad1_);
@@ -228,7 +230,8 @@ private:
 
 void Poly1305::blocks(Bytes bytes, std::uint64_t top) {
     const std::uint64_t r0 = r0_, r1 = r1_;
-    const std::uint64_t s1 = r1 + (r1 >> 2);  // r1 * 2^128 modulo 2^130 - 5; exact, because r is clamped
+    // r1 * 2^128 modulo 2^130 - 5, that is r1 / 4 * 5; exact, because the lowest two bits of r1 are zero.
+    const std::uint64_t s1 = r1 + (r1 >> 2);
     std::uint64_t h0 = h0_, h1 = h1_, h2 = h2_;
     for (std::size_t i = 0; i < bytes.size(); i += 16) {
         // h2 <= 4 here, at most 6 after the addition: no sum of products overflows.
@@ -238,7 +241,7 @@ void Poly1305::blocks(Bytes bytes, std::uint64_t top) {
         const std::uint64_t product2 = h2 * r0 + high(product1);
         h0 = low(product0);
         h1 = low(product1);
-        // Bits from 130 on, times five, are added at the bottom: 2^130 is 5.
+        // The bits from bit 130 on, times five, are added at the bottom: 2^130 is 5 modulo 2^130 - 5.
         h2 = (product2 & 3) + add(h0, h1, (product2 >> 2) + (product2 & ~std::uint64_t(3)), 0);
     }
     h0_ = h0;
@@ -256,7 +259,8 @@ Tag aead_tag(Poly1305& poly, Bytes associated, Bytes text) {
     return poly.tag();
 }
 
-// The field modulo 2^255 - 19, in limbs of 51 bits. Between operations a limb may have a few bits more.
+// Numbers modulo 2^255 - 19, as five limbs of 51 bits each. Between operations a limb may have a few bits
+// more.
 
 constexpr std::uint64_t kLimbMask = (std::uint64_t(1) << 51) - 1;
 
@@ -269,18 +273,19 @@ Field operator+(const Field& a, const Field& b) {
              a.limb[4] + b.limb[4]}};
 }
 
-/// Adds 2 (2^255 - 19) first. The limbs of b must be those of a product, below 2^51 + 2^20.
+/// Adds 2 * (2^255 - 19) first, so that no limb becomes negative. The limbs of b must be those of a product,
+/// below 2^51 + 2^20.
 Field operator-(const Field& a, const Field& b) {
     constexpr std::uint64_t kLow = 2 * (kLimbMask - 18), kHigh = 2 * kLimbMask;
     return {{a.limb[0] + kLow - b.limb[0], a.limb[1] + kHigh - b.limb[1], a.limb[2] + kHigh - b.limb[2],
              a.limb[3] + kHigh - b.limb[3], a.limb[4] + kHigh - b.limb[4]}};
 }
 
-/// Reduces sums below 2^115 to limbs below 2^51; the second limb is below 2^51 + 2^20.
+/// Reduces five sums, each below 2^115, to limbs below 2^51, except the second limb: below 2^51 + 2^20.
 Field carried(const Wide& t0, const Wide& t1, const Wide& t2, const Wide& t3, const Wide& t4) {
     const Wide u1 = t1 + low(t0 >> 51), u2 = t2 + low(u1 >> 51), u3 = t3 + low(u2 >> 51);
     const Wide u4 = t4 + low(u3 >> 51);
-    const Wide u0 = multiply(low(u4 >> 51), 19) + (low(t0) & kLimbMask);  // 2^255 is 19
+    const Wide u0 = multiply(low(u4 >> 51), 19) + (low(t0) & kLimbMask);  // 2^255 is 19 modulo 2^255 - 19
     return {{low(u0) & kLimbMask, (low(u1) & kLimbMask) + low(u0 >> 51), low(u2) & kLimbMask,
              low(u3) & kLimbMask, low(u4) & kLimbMask}};
 }
@@ -340,10 +345,10 @@ Field load_field(const std::byte* bytes) {
              (w2 >> 25 | w3 << 39) & kLimbMask, w3 >> 12 & kLimbMask}};
 }
 
-/// Writes a product, reduced below 2^255 - 19.
+/// Writes f, reduced below 2^255 - 19. The limbs of f must be those of a product.
 void store_field(std::byte* bytes, const Field& f) {
     Field t = f;
-    std::uint64_t excess = 19;  // bit 255 of t + 19 says whether t is too large
+    std::uint64_t excess = 19;  // after the loop bit 255 of t + 19: 1 if t is 2^255 - 19 or more
     for (const std::uint64_t limb : t.limb) excess = (limb + excess) >> 51;
     std::uint64_t carry = 19 * excess;
     for (std::uint64_t& limb : t.limb) {
@@ -366,7 +371,7 @@ void swap_if(std::uint64_t bit, Field& a, Field& b) {
     }
 }
 
-/// Two neighbouring multiples of a point, as fractions x / z.
+/// The x coordinates of two neighbouring multiples of a point, as fractions x / z.
 struct Ladder {
     Field x2{{1}}, z2{{0}}, x3, z3{{1}};
 
@@ -374,7 +379,8 @@ struct Ladder {
         swap_if(bit, x2, x3);
         swap_if(bit, z2, z3);
     }
-    /// RFC 7748, section 5, with its names. `x1` is the difference of the two points.
+    /// One step of the loop in RFC 7748, section 5, with the names used there. `x1`: x coordinate of the
+    /// difference of the two points.
     void step(const Field& x1) {
         const Field a = x2 + z2, b = x2 - z2, c = x3 + z3, d = x3 - z3;
         const Field aa = squared(a), bb = squared(b), e = aa - bb;
@@ -393,7 +399,7 @@ constexpr std::array<std::uint32_t, 8> kStart = {0x6a09e667, 0xbb67ae85, 0x3c6ef
 
 struct Blake2s {
     std::array<std::uint32_t, 8> state = kStart;
-    std::uint64_t total = 0;  // bytes compressed
+    std::uint64_t total = 0;  // bytes hashed so far
     std::byte buffer[64] = {};
     std::size_t buffered = 0;
 
@@ -423,7 +429,7 @@ void Blake2s::compress(std::uint32_t last_block) {
     v[13] ^= static_cast<std::uint32_t>(total >> 32);
     v[14] ^= last_block;
     for (const auto& order : kOrder) {
-        for (std::size_t i = 0; i < 8; ++i) {  // four columns, then four diagonals
+        for (std::size_t i = 0; i < 8; ++i) {  // four columns of v, then four diagonals
             const std::size_t turn = i / 4, column = i % 4;
             std::uint32_t& a = v[column];
             std::uint32_t& b = v[4 + (column + turn) % 4];
@@ -447,7 +453,8 @@ void hash_parts(std::span<std::byte, 32> result, Bytes key, std::initializer_lis
     hash.buffered = key.empty() ? 0 : sizeof hash.buffer;
     for (Bytes part : parts) {
         while (!part.empty()) {
-            if (hash.buffered == sizeof hash.buffer) hash.compress(0);  // not earlier: the last block differs
+            // A full buffer waits for the next byte, because the last block is compressed in another way.
+            if (hash.buffered == sizeof hash.buffer) hash.compress(0);
             const std::size_t size = std::min(part.size(), sizeof hash.buffer - hash.buffered);
             std::copy_n(part.begin(), size, hash.buffer + hash.buffered);
             hash.buffered += size;
@@ -474,8 +481,8 @@ Key hmac(const Key& key, Bytes first, Bytes second) {
     return outer;
 }
 
-/// Code may branch on these bytes: the result of a check, or a decrypted text. Does nothing, except for the
-/// checks of tests/secret_memory.cpp.
+/// Marks bytes that code may branch on: the result of a check, or a decrypted text. Does nothing, except in
+/// `make secrets`, which reports branches on all other secrets.
 void declassify([[maybe_unused]] Bytes bytes) {
 #ifdef SHOAL_DECLASSIFY
     SHOAL_DECLASSIFY(bytes.data(), bytes.size());
@@ -543,7 +550,7 @@ bool x25519(Key& shared, const Key& private_key, const PublicKey& public_key) {
         swapped = one;
         ladder.step(x1);
     }
-    // The lowest bit of the scalar is zero, so no swap is left.
+    // The lowest bit of the scalar is zero, so the last swap was already undone.
     store_field(shared.bytes().data(), ladder.x2 * inverted(ladder.z2));
     return !declassified(equal_in_constant_time(shared.bytes(), Bytes32{}));
 }

@@ -26,7 +26,7 @@ std::uint64_t siphash(const SipKey& key, std::initializer_list<std::uint64_t> pr
         v0 ^= word;
     };
     for (const std::uint64_t word : prefix) absorb(word);
-    // The last word ends with the number of bytes.
+    // The highest byte of the last word is the number of all bytes, modulo 256.
     std::uint64_t last = std::uint64_t(prefix.size() * 8 + bytes.size()) << 56;
     for (; bytes.size() >= 8; bytes = bytes.subspan(8)) absorb(load<std::uint64_t>(bytes.data()));
     for (std::size_t i = 0; i < bytes.size(); ++i) last |= std::uint64_t(bytes[i]) << (8 * i);

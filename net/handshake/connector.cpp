@@ -10,15 +10,18 @@ namespace {
 
 constexpr Duration kFirstBackoff = std::chrono::milliseconds(200);
 constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
-/// If no cookie comes, a refusal is believed after this time. Anyone who sees our requests can forge one.
+/// If no cookie comes, a refusal is believed after this time. Anyone who sees our requests can forge
+/// refusals.
 constexpr Duration kHintPatience = std::chrono::seconds(1);
 /// If cookies came, each is tried this often before a refusal is believed.
 constexpr int kTriesBeforeHint = 3;
-constexpr int kConnectsPerCookie = 4;  // then the cookie may have expired: request another
+/// After so many connects a single cookie may have expired, and another one is requested.
+constexpr int kConnectsPerCookie = 4;
 /// Pause between tries of different cookies of one request. Each try is a connect of 1,200 bytes: by forged
 /// cookies strangers can make the client send 30 kB/s to the server.
 constexpr Duration kCookieInterval = std::chrono::milliseconds(40);
-/// Enough to read answers to the connects of the last 1.3 s. A forged answer costs one key agreement.
+/// So many exchanges are kept, to read the answers to the connects of the last 1.3 s. A forged answer costs
+/// one key agreement.
 constexpr std::size_t kMaxExchanges = 32;
 
 }  // namespace
@@ -111,8 +114,9 @@ bool Connector::does_hint_explain() const {
     return connects_ == 0 || 3 * hints_ >= connects_;
 }
 
-/// Without any cookie, a refusal is believed after kHintPatience. With cookies, it is believed after half of
-/// connect_timeout, if every cookie was tried kTriesBeforeHint times.
+/// Returns whether to believe a refusal before connect_timeout. Without any cookie, it is believed after
+/// kHintPatience. With cookies, it is believed after half of connect_timeout, if does_hint_explain() and
+/// every cookie was tried kTriesBeforeHint times.
 bool Connector::believes_hint(Time now) const {
     if (exchanges_.empty()) return cookies_.came() == 0 && now - hinted_ >= kHintPatience;
     return does_hint_explain() && !cookies_.has_more() && now - started_ >= config_.connect_timeout / 2 &&
@@ -138,8 +142,9 @@ void Connector::send_request(Time now) {
     send({.kind = PacketKind::request, .security = security_}, backoff_, now);
 }
 
-/// Makes the exchange of this cookie the last one. A cookie from an earlier round keeps its exchange, so each
-/// cookie has one message, and each ephemeral key one prologue.
+/// Makes the exchange of this cookie the last in exchanges_. A cookie that was tried before keeps its
+/// exchange, so each cookie has one message, and each ephemeral key one prologue. Returns false if the
+/// server's public key is a low-order point.
 bool Connector::begin_exchange(std::uint64_t cookie) {
     if (const auto known = find(cookie); known != exchanges_.end()) {
         std::rotate(known, known + 1, exchanges_.end());

@@ -27,7 +27,7 @@ public:
     /// next attempt.
     struct Outcome {
         Verdict verdict;
-        NoiseKeys keys;  // set if accepted
+        NoiseKeys keys;  // set if verdict.is_accepted
     };
 
     /// The references must outlive the connector. Without a seed each attempt fails.
@@ -41,9 +41,10 @@ public:
     Security security() const { return security_; }
     void end();
 
-    /// Takes a cookie, an answer or a refusal from the server's address.
+    /// Takes a cookie, an answer or a refusal from the server's address. Returns the outcome if this packet
+    /// decides it.
     std::optional<Outcome> receive(PacketKind kind, std::span<const std::byte> datagram, Time now);
-    /// Ends the attempt if its time is over, or it cannot succeed.
+    /// Ends the attempt, and returns its outcome, if its time is over or it cannot succeed.
     std::optional<Outcome> update(Time now);
     void flush(Time now);
 
@@ -55,7 +56,7 @@ private:
         NoiseExchange noise;
         std::array<std::byte, kConnectMessageBytes> message{};
         int tries = 0;
-        std::uint32_t round = 0;  // round_ at the last try
+        std::uint32_t round = 0;  // value of round_ at the last try
     };
 
     std::string_view fault_of(const ClientToken* token, std::span<const std::byte> hello) const;
@@ -84,19 +85,19 @@ private:
     Security security_ = Security::sealed;
     PublicKey server_key_{};
     std::uint64_t nonce_ = 0;
-    std::array<std::byte, kClientHelloBytes> client_hello_{};  // secret: hello and token
+    std::array<std::byte, kClientHelloBytes> client_hello_{};  // hello and token; secret
     std::string_view fault_;                                   // why no attempt is possible, or empty
-    std::optional<DisconnectReason> hint_;                     // reason of the first refusal
+    std::optional<DisconnectReason> hint_;                     // reason of the first refusal packet
     Time hinted_{0};
-    std::uint32_t hints_ = 0;          // refusals with that reason
-    std::uint32_t connects_ = 0;       // sent
-    CookieSample cookies_;             // since the last request
-    std::vector<Exchange> exchanges_;  // the cookie tried last is the last
-    std::uint32_t round_ = 0;          // requests sent
-    int repeats_ = 0;                  // connects sent with the present cookie
+    std::uint32_t hints_ = 0;          // refusals with the reason hint_
+    std::uint32_t connects_ = 0;       // connects sent in this attempt
+    CookieSample cookies_;             // received since the last request
+    std::vector<Exchange> exchanges_;  // at most 32, in the order of their last try
+    std::uint32_t round_ = 0;          // requests sent in this attempt
+    int repeats_ = 0;                  // connects sent with the newest cookie since it was chosen
     Time started_{0}, next_send_{0}, connect_sent_{0};
     Duration backoff_{0};
-    std::array<std::byte, kMaxAnswerMessageBytes> answer_{};  // holds the text of an outcome
+    std::array<std::byte, kMaxAnswerMessageBytes> answer_{};  // holds the text of an Outcome
 };
 
 }  // namespace shoal::net

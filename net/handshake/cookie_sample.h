@@ -1,7 +1,7 @@
 #pragma once
 // The cookies that answered a request and were not tried yet. An attacker who sees the request can forge
-// cookies faster than the server answers, and the client cannot tell which cookie is genuine. So it tries one
-// after another.
+// cookies faster than the server answers, and the client cannot tell which cookie is genuine. So the client
+// tries one cookie after another.
 
 #include <algorithm>
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace shoal::net {
 
-/// A bounded sample: if more cookies come than it keeps, each has the same chance to be kept. Source: Vitter,
+/// A bounded sample: if more than kMost cookies come, each has the same chance to be kept. Source: Vitter,
 /// "Random Sampling with a Reservoir", 1985, algorithm R.
 class CookieSample {
 public:
-    /// The most cookies that it keeps, and that take() returns after a clear().
+    /// The most cookies that the sample keeps, and the most that take() returns after a clear().
     static constexpr std::size_t kMost = 32;
 
     void clear() {

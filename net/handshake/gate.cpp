@@ -12,10 +12,10 @@ namespace shoal::net {
 namespace {
 
 constexpr std::uint32_t kMaxPeers = 60'000;
-constexpr std::uint32_t kMaxPending = 5'000;  // 600 bytes each
+constexpr std::uint32_t kMaxPending = 5'000;  // each takes 600 bytes
 // Extra places for leaving connections, in addition to a sixteenth of max_peers.
 constexpr std::uint32_t kLeavingPlaces = 16;
-// A free place is used again only while more than this many are free, or no place can be added.
+// A free place is used again only while more than this many places are free, or if the table cannot grow.
 constexpr std::size_t kRestingPlaces = 16;
 constexpr Duration kResetSlice = std::chrono::milliseconds(100);
 
@@ -27,17 +27,17 @@ std::uint32_t pending_limit(const HostConfig& config) {
 
 }  // namespace
 
-/// A connect with a valid cookie, while it is checked and answered.
+/// A connect packet with a valid cookie, while it is checked and answered.
 struct Gate::Attempt {
     Address from;
     HandshakePacket connect;
     Time now;
-    std::uint64_t name;  // hash of the connect; see Place::attempt
+    std::uint64_t name;  // hash of the connect packet; see Place::attempt
     Networks networks;
     NoiseExchange noise;
     std::array<std::byte, kConnectMessageBytes> message{};
-    ClientHello hello{};     // views into message
-    bool has_token = false;  // authentic; its contents are in token_
+    ClientHello hello{};     // views into `message`
+    bool has_token = false;  // an authentic token; its contents are in token_
     std::string refusal{};   // text from on_admit
 
     ~Attempt() { wipe(message); }
@@ -58,7 +58,8 @@ Gate::Gate(const HostConfig& config, bool is_open, Handler& handler, Sink& sink,
       max_pending_(pending_limit(config)),
       max_places_(std::min(max_peers_ + max_peers_ / 16 + kLeavingPlaces + max_pending_, 0x10000u)),
       index_end_(std::bit_ceil(max_places_)) {
-    // The key of insecure servers is public, so their reset key is random: resets work only within one run.
+    // Everyone knows the private key of insecure servers, so their reset key is random: it is lost at a
+    // restart, and clients then notice the restart only by their timeout.
     const bool is_sealed = config.security == Security::sealed;
     reset_key_ = derive_reset_key(is_sealed ? key_ : entropy.next_key(), public_key_, config.server_id);
     if (!is_sealed || is_missing(config.tokens.backend_key)) return;
@@ -89,14 +90,15 @@ void Gate::receive_request(const Address& from, const HandshakePacket& request, 
 void Gate::receive_connect(const Address& from, const HandshakePacket& connect, Time now) {
     const bool is_proven = is_cookie_valid(secret_, from, connect.client_nonce, connect.cookie, now);
     if (!is_open_ || !is_proven) return count(Drop::bad_cookie);
-    // No other client can have the same address, nonce and ephemeral key.
+    // `name` identifies the attempt: no other client can have the same address, nonce and ephemeral key.
     const std::uint64_t name =
         siphash(secret_, {hash_of(from), connect.client_nonce}, connect.message.first(kNoiseKeyBytes));
     if (const auto found = attempts_.find(name); found != attempts_.end())
         return repeat_answer(from, places_[found->second], now);
     const Networks networks(secret_, from);
     const std::uint32_t total = std::max(config_.max_handshakes_per_s / 10, 1u);
-    // This limit leaves a pending client time for a round trip, however many attempts its machine makes.
+    // However many attempts a machine makes, this limit leaves each of its pending clients about 0.8 s, time
+    // for a round trip, before a newer one replaces it.
     if (!attempt_limit_.take(networks, config_.max_pending_per_ip, total, entropy_.next(), now))
         return count(Drop::too_many_attempts);
 
@@ -105,7 +107,7 @@ void Gate::receive_connect(const Address& from, const HandshakePacket& connect, 
     Attempt attempt{from, connect, now, name, networks, NoiseExchange(prologue, public_key_)};
     std::ranges::copy(connect.message, attempt.message.begin());
     if (!attempt.noise.read(key_, attempt.message)) {
-        count(Drop::bad_tag);  // encrypted for another server key
+        count(Drop::bad_tag);  // most likely encrypted for another server key
         return refuse(from, connect.client_nonce, DisconnectReason::refused_key);
     }
     if (!read(noise_payload(attempt.message), attempt.hello)) return count(Drop::bad_handshake);
@@ -119,7 +121,7 @@ void Gate::repeat_answer(const Address& to, const Place& place, Time now) {
     if (is_shut_down_ || place.state == State::leaving) return count(Drop::closed);
     if (place.state != State::pending) return count(Drop::unexpected);
     stats_.answers_sent += 1;
-    place.pending->since = now;  // repeats end when the cookie expires
+    place.pending->since = now;  // cannot go on forever: repeats end when the cookie expires
     pending_.splice(pending_.end(), pending_, place.pending);
     reply(to, place.pending->answer);
 }
@@ -137,8 +139,8 @@ std::optional<Verdict> Gate::judge(Attempt& attempt) {
         config_.tokens.unix_time_s + static_cast<std::uint64_t>(attempt.now / std::chrono::seconds(1));
     if (const auto why = why_no_token(attempt, now_s)) return refuse(DisconnectReason::refused_token, *why);
     if (is_shut_down_) return refuse(DisconnectReason::refused, "the server shuts down");
-    // A pending client has the same token: it did not get our answer, and connects with another cookie. It
-    // still has the exchange that the answer belongs to.
+    // A pending client with the same token is the same client: our answer was lost, and it connects again
+    // with another cookie. It can still open that answer, so the answer is repeated.
     const auto same = attempt.has_token ? attempts_.find(name_of_token()) : attempts_.end();
     if (same != attempts_.end() && places_[same->second].state == State::pending) {
         repeat_answer(attempt.from, places_[same->second], attempt.now);
@@ -233,7 +235,7 @@ void Gate::answer(Attempt& attempt, const Verdict& verdict) {
     const std::span<std::byte> body = std::span(payload).subspan(kNoiseKeyBytes);
     const std::size_t size = write(verdict, body.first<kMaxVerdictBytes>());
     const std::span<std::byte> message = std::span(payload).first(size + kNoiseOverheadBytes);
-    (void)attempt.noise.write(entropy_.next_key(), message);  // read() refused low-order points: no failure
+    (void)attempt.noise.write(entropy_.next_key(), message);  // cannot fail: read() refused low-order points
     const HandshakePacket packet{.kind = PacketKind::answer,
                                  .client_nonce = attempt.connect.client_nonce,
                                  .cookie = attempt.connect.cookie,
@@ -374,7 +376,8 @@ void Gate::reply(const Address& to, const HandshakePacket& packet) {
 }
 
 std::uint64_t Gate::hash_of(const Address& address) const {
-    // Four words: cookies are hashes of three words and an address with the same key.
+    // Four words before the address. A cookie is a hash of three words and an address with the same key: no
+    // cookie must equal such a hash.
     return siphash(secret_, {address.port, address.scope, std::uint64_t(address.family), 0},
                    std::as_bytes(std::span(address.ip)));
 }

@@ -1,10 +1,12 @@
 #pragma once
-// The server's half of the handshake. An accepted client takes a place: pending; then a peer, when a packet
-// has proven that the client has the keys; then leaving, until its connection is finished.
+// The server's half of the handshake. An accepted client gets a place in a table. The place is pending until
+// a packet proves that the client has the keys; then it is that of a peer until the connection ends; then it
+// is leaving until the last disconnect packet was sent.
 //
-// A connect is checked in this order: cookie; repeated connect (its answer is repeated); limits of attempts;
-// tag of its message; token (tag, game, server, time); if the schema matches, room and earlier use of the
-// token; the application. Before the tag is checked, a connect from a stranger changes only counters.
+// A connect packet is checked in this order: cookie; repeated connect (its answer is repeated); limits of
+// attempts; tag of its message; token (tag, game, server, time); if the schema matches, room and earlier use
+// of the token; the application. Before the tag is checked, a connect packet from a stranger changes only
+// counters.
 
 #include <array>
 #include <cstddef>
@@ -29,7 +31,7 @@ struct HostConfig;
 
 class Gate {
 public:
-    /// An accepted client that is not confirmed.
+    /// An accepted client that has not sent a packet under the new keys yet.
     struct Pending {
         Session session;
         PacketCipher cipher;
@@ -43,12 +45,14 @@ public:
     Gate(const HostConfig& config, bool is_open, Handler& handler, Sink& sink, Entropy& entropy,
          EndpointStats& stats);
 
-    /// Takes a request or a connect.
+    /// Takes a request or connect packet.
     void receive(PacketKind kind, const Address& from, std::span<const std::byte> datagram, Time now);
-    /// Answers a packet of an unknown connection, unless its `bytes` are fewer than those of a reset.
+    /// Answers a packet of an unknown connection by a reset, unless the packet, of `bytes` bytes, is shorter
+    /// than a reset, or HostConfig::max_resets_per_s is reached.
     void send_reset(const Address& to, std::uint32_t connection_id, std::size_t bytes, Time now);
     ResetToken reset_token(std::uint32_t connection_id, const Address& client) const;
-    /// For make_cookie(). A cookie with a connection id in place of the nonce proves a new address.
+    /// The key for make_cookie(). A cookie made with a connection id instead of a nonce proves a new address
+    /// of that connection's client.
     const SipKey& cookie_key() const { return secret_; }
     /// Releases the places of expired handshakes.
     void update(Time now);
@@ -61,14 +65,16 @@ public:
     const Pending* find(std::uint32_t connection_id) const;
     bool has_pending() const { return !pending_.empty(); }
 
-    /// Returns the index of the peer with this proven address; if several have it, of the latest.
+    /// Returns the index of the peer with this proven address; if several have it, of the peer that proved it
+    /// last.
     std::optional<std::uint32_t> at_home(const Address& address) const;
-    /// Returns why a client from this address cannot become a peer, or nothing. `replaces`: a peer there
-    /// leaves.
+    /// Returns why a client from this address cannot become a peer, or nothing. `replaces`: the client would
+    /// replace a peer that has this address.
     std::optional<std::string_view> why_full(const Address& from, bool replaces) const;
     /// Makes a pending client a peer, or, if it is not welcome, marks its place as leaving.
     void confirm(PeerId peer, bool is_welcome);
-    /// The peer no longer counts against the limits. A second call has no effect.
+    /// Marks the place of a peer as leaving: the peer no longer counts against the limits. A second call has
+    /// no effect.
     void leave(PeerId peer);
     /// Notes the peer's new proven address.
     void set_home(PeerId peer, const Address& address);
@@ -81,10 +87,10 @@ private:
         State state = State::free;
         PeerId peer;  // the present or last peer in this place
         std::list<Pending>::iterator pending{};
-        std::uint64_t attempt = 0;  // hash of its connect (address, nonce, ephemeral key)
-        std::uint64_t token = 0;    // hash of its token's id; 0: no token
-        std::uint64_t home = 0;     // hash_of() its proven address
-        Networks networks;          // of the address that it connected from
+        std::uint64_t attempt = 0;  // hash of the connect packet (address, nonce, ephemeral key)
+        std::uint64_t token = 0;    // hash of the connect token's id; 0: no token
+        std::uint64_t home = 0;     // hash_of() the client's proven address
+        Networks networks;          // of the address that the client connected from
     };
     struct Attempt;
 
@@ -115,12 +121,12 @@ private:
     Key key_;
     PublicKey public_key_;
     Key reset_key_;
-    SipKey secret_;  // key of cookies and hashes that strangers must not guess
+    SipKey secret_;  // key of cookies, and of hashes that strangers must not guess
     std::optional<TokenHistory> history_;
-    TokenContents token_;  // of the connect that is being checked; a member to reuse its buffer
+    TokenContents token_;  // of the connect being checked; a member, so that its buffer is reused
     AttemptLimit attempt_limit_;
     Time resets_since_{0};
-    std::uint32_t resets_ = 0;  // sent since resets_since_
+    std::uint32_t resets_ = 0;  // resets sent since resets_since_
 
     std::uint32_t max_peers_, max_pending_, max_places_, index_end_;
     std::vector<Place> places_;   // by PeerId::index(); grows up to max_places_
@@ -128,7 +134,7 @@ private:
     std::list<Pending> pending_;  // ordered by `since`
     std::uint32_t peers_ = 0;
     NetworkCounts pending_counts_, peer_counts_;
-    // Indices of places: by Place::attempt and Place::token, and by Place::home.
+    // Indices of places. attempts_: by Place::attempt and Place::token; homes_: by Place::home.
     std::unordered_map<std::uint64_t, std::uint32_t> attempts_, homes_;
 };
 

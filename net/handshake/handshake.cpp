@@ -51,7 +51,7 @@ struct FieldReader {
 
 // The fields in the order of the wire. `io` is a FieldWriter or a FieldReader.
 
-/// The fields after the kind.
+/// The fields of a packet after its first byte, the kind.
 void packet_fields(auto& io, auto& packet) {
     const PacketKind kind = packet.kind;
     io(packet.version, packet.client_nonce);
@@ -66,7 +66,7 @@ void hello_fields(auto& io, auto& hello) {
     io.sized(hello.token);
     io.sized(hello.hello);
 }
-/// The fields after the first byte, which is 0 if accepted, else the reason.
+/// The fields of a verdict after its first byte, which is 0 if accepted, else the reason.
 void verdict_fields(auto& io, auto& verdict) {
     if (verdict.is_accepted)
         io(verdict.first_packet_number, verdict.connection_id, verdict.reset_token);
@@ -78,7 +78,8 @@ std::byte first_byte(PacketKind kind) {
     return std::byte(0x80u | static_cast<unsigned>(kind) << 3);
 }
 
-/// Requests and connects are padded, so that an answer is never longer than its request.
+/// Requests and connects are padded, so that the server's reply is never longer than the packet it replies
+/// to.
 bool is_padded(const HandshakePacket& packet) {
     return packet.kind == PacketKind::request || packet.kind == PacketKind::connect;
 }

@@ -30,7 +30,7 @@ constexpr std::uint8_t kWireVersion = 5;
 /// Kind, version, nonce, protocol id, cookie: the bytes of a connect before its message.
 constexpr std::size_t kConnectHeadBytes = 1 + 1 + 8 + 8 + 8;
 constexpr std::size_t kConnectMessageBytes = kMaxDatagramBytes - kConnectHeadBytes;
-constexpr std::size_t kClientHelloBytes = kConnectMessageBytes - kNoiseOverheadBytes;  // padded with zeros
+constexpr std::size_t kClientHelloBytes = kConnectMessageBytes - kNoiseOverheadBytes;  // with padding (zeros)
 constexpr std::size_t kAcceptanceBytes = 1 + 8 + 4 + sizeof(ResetToken);
 constexpr std::size_t kMaxVerdictBytes = 1 + 8 + kMaxReasonBytes;
 constexpr std::size_t kMaxAnswerMessageBytes = kMaxVerdictBytes + kNoiseOverheadBytes;
@@ -41,19 +41,21 @@ static_assert(kMaxHelloBytes <= kClientHelloBytes - (8 + 8 + 2 + 2));
 /// A handshake packet. Its kind decides which fields it has. Version and nonce are at the same position in
 /// every version.
 struct HandshakePacket {
-    PacketKind kind = PacketKind::request;  // or cookie, connect, answer, refuse
+    PacketKind kind = PacketKind::request;  // request, cookie, connect, answer or refuse
     std::uint8_t version = kWireVersion;
     std::uint64_t client_nonce = 0;
-    std::uint64_t protocol_id = 0;         // request, connect
-    std::uint64_t cookie = 0;              // cookie (not 0), connect, answer
-    Security security = Security::sealed;  // request; after read() any value
-    // connect: kConnectMessageBytes; answer: at most kMaxAnswerMessageBytes. read(): into the datagram.
+    std::uint64_t protocol_id = 0;         // in a request, connect
+    std::uint64_t cookie = 0;              // in a cookie (there not 0), connect, answer
+    Security security = Security::sealed;  // in a request; read() accepts any value
+    // In a connect: kConnectMessageBytes bytes; in an answer: at most kMaxAnswerMessageBytes. After read() a
+    // view into the datagram.
     std::span<const std::byte> message{};
-    DisconnectReason reason = DisconnectReason::refused_protocol;  // refuse; or refused_key, refused_security
+    // In a refuse packet: refused_protocol, refused_key or refused_security.
+    DisconnectReason reason = DisconnectReason::refused_protocol;
 };
 /// A server's answer to a packet of an unknown connection; most likely the server was restarted. Only the
-/// owner of the server's private key can compute the token. The client received it encrypted when it
-/// connected or changed its address. So the client need not wait for its timeout.
+/// owner of the server's private key can compute the token. The client received the same token, encrypted,
+/// when it connected or changed its address. So it can believe the reset and need not wait for its timeout.
 struct Reset {
     std::uint32_t connection_id = 0;
     ResetToken token{};
@@ -64,52 +66,55 @@ using DatagramBuffer = std::span<std::byte, kMaxDatagramBytes>;
 /// Writes a datagram and returns the part of `buffer` that was written.
 std::span<const std::byte> write(const HandshakePacket& packet, DatagramBuffer buffer);
 std::span<const std::byte> write(const Reset& packet, DatagramBuffer buffer);
-/// `packet.kind` is the expected kind. Fills `packet` and returns nothing, or returns why the datagram must
-/// be dropped. In a request or connect of another version only version and nonce have a meaning.
+/// Set `packet.kind` to the expected kind before the call. Fills `packet` and returns nothing, or returns why
+/// the datagram must be dropped. In a request or connect of another wire version only version and nonce have
+/// a meaning.
 std::optional<Drop> read(std::span<const std::byte> datagram, HandshakePacket& packet);
 std::optional<Drop> read(std::span<const std::byte> datagram, Reset& packet);
 
 /// The client's data, encrypted for the server. After read() the spans are views into `bytes`.
 struct ClientHello {
     std::uint64_t schema_hash = 0;
-    std::uint64_t first_packet_number = 0;  // the client's; 1 to 2^62
-    std::span<const std::byte> token;       // sealed; empty: no token
-    std::span<const std::byte> hello;       // at most kMaxHelloBytes; with a token, what fits
+    std::uint64_t first_packet_number = 0;  // of the client's packets; 1 to 2^62
+    std::span<const std::byte> token;       // sealed connect token; empty: none
+    std::span<const std::byte> hello;       // at most kMaxHelloBytes; with a token, what fits beside it
 };
 /// The server's decision.
 struct Verdict {
     bool is_accepted = false;
     // If accepted:
-    std::uint64_t first_packet_number = 0;  // the server's; 1 to 2^62
+    std::uint64_t first_packet_number = 0;  // of the server's packets; 1 to 2^62
     std::uint32_t connection_id = 0;
     ResetToken reset_token{};
     // If refused:
     DisconnectReason reason = DisconnectReason::refused;  // also refused_schema, refused_full, refused_token
-    std::uint64_t schema_hash = 0;                        // the server's
+    std::uint64_t schema_hash = 0;                        // the server's schema hash
     std::string_view text;                                // after read() a view into `bytes`
 };
 
 void write(const ClientHello& hello, std::span<std::byte, kClientHelloBytes> buffer);
 /// Returns the size written.
 std::size_t write(const Verdict& verdict, std::span<std::byte, kMaxVerdictBytes> buffer);
-/// Returns false if write() cannot have written these bytes.
+/// Returns false if the size or a field is not valid. Padding may have any value.
 [[nodiscard]] bool read(std::span<const std::byte> bytes, ClientHello& hello);
 [[nodiscard]] bool read(std::span<const std::byte> bytes, Verdict& verdict);
 
-/// Unencrypted facts of a handshake that both sides must agree on: the keys depend on them. The cookie is
-/// valid for the client's address and a few seconds only, and so is the message made with it.
+/// Returns the unencrypted facts of a handshake that both sides must agree on; the keys depend on them. The
+/// cookie is valid only from the client's address and for at most 16 s, and so is a message made with it.
 std::array<std::byte, 26> handshake_prologue(std::uint64_t protocol_id, Security security,
                                              std::uint64_t client_nonce, std::uint64_t cookie);
 
-/// Returns a cookie, never 0. It is valid in the eight-second slice in which it was made and in the next one.
+/// Returns a cookie, never 0. Time is divided into slices of eight seconds: the cookie is valid in the slice
+/// in which it was made and in the next one.
 std::uint64_t make_cookie(const SipKey& key, const Address& client, std::uint64_t client_nonce, Time now);
 bool is_cookie_valid(const SipKey& key, const Address& client, std::uint64_t client_nonce,
                      std::uint64_t cookie, Time now);
 
-/// Returns the same key after a restart with the same private key and server id. Servers that share a private
-/// key need different ids: otherwise one server could make tokens for connections of another.
+/// Returns the key of reset tokens. It is the same after a restart with the same private key and server id.
+/// Servers that share a private key need different ids: otherwise one server could make valid reset tokens
+/// for connections of another.
 Key derive_reset_key(const Key& private_key, const PublicKey& public_key, std::uint64_t server_id);
-/// The token for one connection while its client is at this address.
+/// Returns the reset token of one connection while its client is at this address.
 ResetToken make_reset_token(const Key& reset_key, std::uint64_t protocol_id, std::uint32_t connection_id,
                             const Address& client);
 

@@ -13,7 +13,7 @@ Networks::Networks(const SipKey& key, const Address& address) {
     }
     count_ = hashes_.size();
     for (std::size_t place = 0; place < count_; ++place)
-        hashes_[place] = siphash(key, {6}, ip.first(8 - place));  // 64, 56 and 48 bits
+        hashes_[place] = siphash(key, {6}, ip.first(8 - place));  // the first 64, 56 and 48 bits
 }
 
 bool NetworkCounts::has_room(const Networks& networks, std::uint64_t limit) const {

@@ -1,6 +1,6 @@
 #pragma once
-// Counts per machine and network, to limit each of them. An IPv4 address is one machine. An IPv6 /64 is one
-// machine, and its owner often has the /56 or /48 around it.
+// Counts peers and handshakes of each machine and network, to limit them. An IPv4 address is one machine. An
+// IPv6 /64 is one machine, and its owner often has the /56 or /48 around it.
 
 #include <array>
 #include <cstddef>
@@ -23,8 +23,7 @@ public:
     std::uint64_t machine() const { return hashes_[0]; }
     /// Keyed hashes, from the machine to the widest network.
     std::span<const std::uint64_t> hashes() const { return std::span(hashes_).first(count_); }
-    /// The limit of the network at this index of hashes(): `limit` for a machine and a /56, four times for a
-    /// /48.
+    /// Returns the limit for hashes()[place]: `limit` for a machine and a /56, four times `limit` for a /48.
     static std::uint64_t limit_at(std::size_t place, std::uint64_t limit) {
         return place < 2 ? limit : 4 * limit;
     }
@@ -34,13 +33,13 @@ private:
     std::size_t count_ = 1;
 };
 
-/// Exact counts; memory grows with the number of networks counted.
+/// Exact counts per machine and network; memory grows with the number of networks counted.
 class NetworkCounts {
 public:
-    /// Returns whether one more stays within `limit` per machine and the limits of limit_at().
+    /// Returns whether one more add() keeps the counts of the machine and its networks within limit_at().
     bool has_room(const Networks& networks, std::uint64_t limit) const;
     void add(const Networks& networks);
-    /// Requires an earlier add().
+    /// Undoes an earlier add().
     void remove(const Networks& networks);
 
 private:
@@ -56,9 +55,9 @@ public:
     static constexpr Duration kMachineSlice = std::chrono::milliseconds(800);
     static constexpr Duration kTotalSlice = std::chrono::milliseconds(100);
 
-    /// Counts an attempt and returns whether to accept it. Accepts on average `per_machine` in kMachineSlice
-    /// and `total` in kTotalSlice, up to half of it reserved for networks without a recent attempt. `random`:
-    /// unpredictable.
+    /// Counts an attempt and returns whether to accept it. Accepts on average at most `per_machine` attempts
+    /// of one machine in kMachineSlice (networks: see limit_at()), and `total` attempts in kTotalSlice, of
+    /// which up to half are reserved for networks without a recent attempt. `random`: unpredictable.
     bool take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total, std::uint64_t random,
               Time now);
 
@@ -69,7 +68,7 @@ private:
 
     static constexpr std::size_t kCounts = 2048;
     std::array<Count, 2 * kCounts> counts_{};
-    std::array<Count, 2> pools_{};  // networks without a recent attempt; all others
+    std::array<Count, 2> pools_{};  // [0] from networks without a recent attempt; [1] all others
     Time machines_since_{0}, total_since_{0};
 };
 

@@ -29,7 +29,7 @@ namespace shoal::net {
 
 constexpr std::size_t kMaxTokenServers = 8;
 constexpr std::size_t kMaxClaimsBytes = 256;
-constexpr std::size_t kMaxSealedTokenBytes = 474;  // 66, claims, 7 per IPv4 and 19 per IPv6 server
+constexpr std::size_t kMaxSealedTokenBytes = 474;  // 66, claims, 7 per IPv4 server, 19 per IPv6 server
 constexpr std::size_t kMaxClientTokenBytes = 678;
 
 /// The contents of a token, as the backend states them.
@@ -48,7 +48,7 @@ struct ClientToken {
     std::uint64_t expires_s = 0;    // Unix time
     std::vector<Address> servers;   // 1 to kMaxTokenServers
     PublicKey server_key{};         // public key of the servers
-    std::vector<std::byte> sealed;  // for the servers; at most kMaxSealedTokenBytes
+    std::vector<std::byte> sealed;  // only servers can open it; at most kMaxSealedTokenBytes
 };
 
 /// `fresh`: 32 random bytes, different for each call (see fill_random). The token's key is derived from them,
@@ -63,7 +63,7 @@ std::span<const std::byte> write(const ClientToken& token, std::span<std::byte, 
 std::optional<ClientToken> read_client_token(std::span<const std::byte> bytes);
 
 /// The bytes of write() as hexadecimal digits, at most 1,356 of them. Other users of a machine can often read
-/// command lines: prefer a pipe or a file.
+/// its command lines: pass the text through a pipe or a file instead.
 std::string to_text(const ClientToken& token);
 std::optional<ClientToken> parse_client_token(std::string_view text);
 
@@ -81,25 +81,25 @@ struct TokenContents {
 enum class [[nodiscard]] TokenError : std::uint8_t{
     malformed,       // not a token, or of another version
     forged,          // not sealed with this key, or modified
-    other_protocol,  // authentic, like all below
+    other_protocol,  // for another game; authentic, as in all cases below
     other_server,   expired,
-    used,          // used earlier
-    history_full,  // TokenHistory is full
+    used,          // this server accepted the token before
+    history_full,  // no room to remember it: TokenHistory is full
 };
 std::string_view describe(TokenError error);
 
 /// Fills `contents` and returns nothing; or returns why the token is not valid, and leaves `contents`
 /// undefined. `servers`: addresses and ports under which clients reach this server (usually one, or one per
-/// family); the token must contain one of them. Scopes are ignored. To change the backend key, try the old
-/// key after `forged` until its last token has expired.
+/// family); the token must contain one of them. Scopes are ignored. To change the backend key: try the new
+/// key; if the result is `forged`, try the old key, until the last token under the old key has expired.
 [[nodiscard]] std::optional<TokenError> open_token(std::span<const std::byte> sealed, const Key& backend_key,
                                                    std::uint64_t protocol_id,
                                                    std::span<const Address> servers, std::uint64_t now_s,
                                                    TokenContents& contents);
 
-/// Makes tokens single-use: remembers each until it expires. Each server process has one; a restart clears
-/// it, so a token may be used once per server process. After a failed connection the client asks the backend
-/// for a new token. Allocates about 80 bytes for each remembered token.
+/// Makes tokens single-use: remembers each until it expires. Each server process has its own history, which a
+/// restart clears, so a token may be used once per server process. After a failed connection the client asks
+/// the backend for a new token. Allocates about 80 bytes for each remembered token.
 class TokenHistory {
 public:
     /// `capacity`: more than the tokens used per second, times their life in seconds; at least 1.
@@ -115,8 +115,8 @@ public:
 
 private:
     std::size_t capacity_;
-    std::set<std::pair<std::uint64_t, TokenId>> used_;  // expiry and id of each
-    std::uint64_t now_s_ = 0;                           // the highest now_s
+    std::set<std::pair<std::uint64_t, TokenId>> used_;  // expiry (Unix time in s) and id of each token
+    std::uint64_t now_s_ = 0;                           // the highest now_s so far
 };
 
 }  // namespace shoal::net

@@ -7,9 +7,9 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::uint64_t kRememberedPackets =
-    128;                            // a power of two above 65, the number of packets that may still arrive
-constexpr std::size_t kKeys = 256;  // of sequenced messages
+// A power of two above 65, the number of packets that may still arrive.
+constexpr std::uint64_t kRememberedPackets = 128;
+constexpr std::size_t kKeys = 256;  // number of keys of sequenced messages
 constexpr std::size_t kMaxLeap = 256;
 constexpr std::size_t kMaxWaitingBytes = kReliableWindowBytes + kMaxReliableBytes;
 // Messages kept for parities, and parities kept until they can be used. Parities are of recent messages.
@@ -17,8 +17,8 @@ constexpr std::size_t kRecentMessages = 32, kRecentParities = 8;
 
 }  // namespace
 
-// One more than the highest id in packets with lower numbers. Packets with higher numbers do not count, even
-// if they arrived earlier: a late packet must be read as if it had arrived in order.
+// Returns one more than the highest id in packets with lower numbers. Packets with higher numbers do not
+// count, even if they arrived earlier: a late packet must be read as if it had arrived in order.
 std::uint64_t Inbox::expected_id(std::uint64_t packet_number) const {
     if (packet_number > newest_packet_) return newest_id_ + 1;
     assert(newest_packet_ - packet_number <= 64);
@@ -108,8 +108,8 @@ void Inbox::remember(std::uint64_t id, std::span<const std::byte> bytes) {
     }
 }
 
-/// If exactly one of the two messages is missing, computes it and queues it for delivery. Returns whether it
-/// did. Each of the two is delivered after the id before it.
+/// If one of the parity's two messages is missing and the other is kept in small_, computes the missing one
+/// and queues it for delivery after the id before it. Returns whether it did.
 bool Inbox::recover(const Small& parity) {
     const bool is_first_missing = state(parity.id) == State::missing;
     const std::uint64_t missing = is_first_missing ? parity.id : parity.id - 1;
@@ -205,7 +205,7 @@ void Inbox::release(std::uint32_t index) {
     waiting_.release(index);
 }
 
-/// Keeps the message until its predecessor is delivered, or, without one to wait for, until take_ready().
+/// Keeps the message until its predecessor is delivered, or, if it need not wait, until take_ready().
 void Inbox::wait(std::uint64_t id, std::uint16_t distance, std::span<const std::byte> bytes, bool goes_on) {
     const std::uint32_t index = keep(id, bytes, goes_on);
     slot(id).state = State::waiting;

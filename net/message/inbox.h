@@ -18,28 +18,32 @@ namespace shoal::net {
 /// kMaxReliableBytes more: the first pieces of an incomplete message, which may be acknowledged already.
 constexpr std::uint32_t kReliableWindowBytes = 1024 * 1024;
 
-/// Allocates on first use.
+/// One per connection. Allocates no memory before the first message that needs it.
 class Inbox {
 public:
     explicit Inbox(std::uint64_t first_id) : base_(first_id), newest_id_(first_id - 1) {}
 
-    /// The id that the ids in this packet are nearest to. The packet is at most 64 older than the newest.
+    /// Returns the reliable id that read_body() needs to expand the truncated ids of this packet. Requires a
+    /// packet number at most 64 below the newest one.
     std::uint64_t expected_id(std::uint64_t packet_number) const;
     /// Returns whether a correct sender can send these messages now. Limits the bytes that wait.
     bool plausible(const Packet& packet) const;
 
-    /// Returns whether the messages of a plausible packet can be kept: their ids must need at most a small
-    /// multiple of the slots used so far. If false, do not acknowledge the packet, so that the sender repeats
-    /// the messages; arrive() may still take those with is_next().
+    /// Returns whether the messages of a plausible packet can be kept: a single high id must not make the
+    /// inbox allocate many slots at once. If false, do not acknowledge the packet, so that the sender repeats
+    /// the messages; arrive() may still take the messages for which is_next() is true.
     bool has_room(const Packet& packet) const;
     /// True for unreliable and sequenced messages, and for the lowest reliable id that is not delivered.
     bool is_next(const Frame& frame) const {
         return frame.channel != Channel::reliable || (frame.id == base_ && !frame.is_parity);
     }
 
+    /// now: deliver this message. whole: deliver whole(), which this piece completes. kept: it waits for
+    /// other messages or pieces. known: it arrived before. outdated: a newer sequenced message of its key
+    /// arrived.
     enum class Arrival : std::uint8_t { now, whole, kept, known, outdated };
-    /// now: deliver this message. whole: deliver whole(), which this message completes. For a reliable
-    /// message, unless known, then deliver everything from take_ready(). Requires plausible(packet).
+    /// Takes a message. If it is reliable and not known, call take_ready() afterwards until it returns
+    /// nothing, and deliver each result. Requires plausible(packet).
     Arrival arrive(const Packet& packet, const Frame& frame);
     /// The last complete message of several pieces. Valid until the next one is complete.
     std::span<const std::byte> whole() const { return whole_; }
@@ -53,20 +57,20 @@ private:
     enum class State : std::uint8_t { missing, waiting, delivered };
     struct Slot {
         std::uint32_t waiters = kNone;  // list of messages to deliver after this one
-        std::uint32_t pieces = kNone;   // the piece before this one, of the same message
+        std::uint32_t pieces = kNone;   // in waiting_: the piece before this one, of the same message
         State state = State::missing;
     };
     struct Waiting {
         std::uint64_t id;
-        std::uint32_t bytes;    // in store_
-        std::uint32_t next;     // in the same list; for a piece: the piece before
-        std::uint32_t message;  // for a piece: bytes of all pieces up to this one
+        std::uint32_t bytes;    // handle of the bytes in store_
+        std::uint32_t next;     // next in the same list; for a piece: the piece before it
+        std::uint32_t message;  // for a piece: bytes of the message up to the end of this piece
         std::uint16_t size;
         bool goes_on;
     };
     /// The bytes of a small message, or the parity of messages id and id - 1.
     struct Small {
-        std::uint64_t id = 0;  // 0: none
+        std::uint64_t id = 0;  // 0: this entry is unused
         std::uint16_t size = 0;
         std::array<std::byte, kMaxRepeatedBytes> bytes;
     };
@@ -84,20 +88,21 @@ private:
     bool recover(const Small& parity);
 
     std::uint64_t base_;           // the lowest reliable id that is not delivered
-    Fifo<Slot> slots_;             // ids from base_
-    IndexPool<Waiting> waiting_;   // in lists: Slot::waiters, Slot::pieces, ready_
-    std::uint32_t ready_ = kNone;  // list of messages to deliver, in this order
+    Fifo<Slot> slots_;             // one for each id, from base_ on
+    IndexPool<Waiting> waiting_;   // kept messages, in the lists Slot::waiters, Slot::pieces, ready_
+    std::uint32_t ready_ = kNone;  // first message of the list to deliver now, in this order
     std::uint32_t waiting_bytes_ = 0;
     MessageStore store_;
     std::vector<std::byte> whole_;
-    // From the first parity on: recent messages, by id modulo their count; then parities of missing messages.
+    // Empty before the first parity. Then 32 recent messages, by id modulo 32, and 8 parities of messages
+    // that are missing.
     std::vector<Small> small_;
     std::uint8_t next_parity_ = 0;
 
-    std::uint64_t newest_id_;                // highest id in all packets
+    std::uint64_t newest_id_;                // highest reliable id that arrived
     std::uint64_t newest_packet_ = 0;        // highest number of a packet with reliable messages
-    std::vector<std::uint64_t> newest_ids_;  // highest id in packets up to a number, by number modulo 128
-    std::vector<std::uint64_t> sequenced_;   // by key: number of the newest packet with such a message
+    std::vector<std::uint64_t> newest_ids_;  // by packet number modulo 128: highest id in packets up to it
+    std::vector<std::uint64_t> sequenced_;   // by key: number of the newest packet with a message of this key
 };
 
 }  // namespace shoal::net

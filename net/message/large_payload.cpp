@@ -6,7 +6,7 @@
 
 namespace shoal::net {
 
-// Even if each fragment has the smallest share, kMaxFragments are enough.
+// Even if each fragment has only kMinPayloadBytes, kMaxFragments of them carry the largest payload.
 static_assert(kMaxFragments * kMinPayloadBytes >= kMaxLargePayloadBytes);
 
 void OutgoingPayload::start(std::span<const std::byte> payload, std::uint64_t number) {

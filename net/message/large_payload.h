@@ -1,6 +1,6 @@
 #pragma once
-// A payload that takes several packets: one side cuts it into fragments, the other puts them together. It has
-// one fate. A fragment is never sent twice.
+// A payload that takes several packets: the sender cuts it into fragments, the receiver puts them together.
+// The payload has one fate. A fragment is never sent twice.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,8 @@ public:
     void start(std::span<const std::byte> payload, std::uint64_t number);
     /// Returns whether fragments of the newest payload remain to be sent.
     bool is_leaving() const { return left_ < bytes_.size(); }
-    /// Returns whether a fragment remains and the packet of this number may carry it.
+    /// Returns whether a fragment remains to be sent and the packet with this number may carry it: it is at
+    /// most kMaxFragmentDistance above the number of the payload.
     bool can_continue(std::uint64_t packet_number) const;
 
     struct Piece {
@@ -32,9 +33,9 @@ public:
     /// can_continue(packet_number).
     Piece take(std::uint64_t packet_number, std::size_t room);
 
-    /// The fate of a packet with a fragment. Returns the fate of the payload if this one decides it.
+    /// Takes the fate of a packet with a fragment. Returns the fate of the payload if the packet decides it.
     std::optional<PacketFate> on_fate(std::uint64_t payload_number, bool delivered, Duration rtt);
-    /// If the next fragment can no longer be sent (can_continue), gives up the payload and returns its fate.
+    /// If fragments remain but can_continue() is false, gives up the payload and returns its fate.
     std::optional<PacketFate> update(std::uint64_t next_packet_number);
     /// At the end of the connection: declares an open payload lost. Call it until it returns nothing.
     std::optional<PacketFate> lose();
@@ -42,11 +43,11 @@ public:
 private:
     struct Open {
         std::uint64_t number;
-        std::uint32_t fragments;  // sent and not acknowledged
+        std::uint32_t fragments;  // how many were sent and are not acknowledged
     };
     PacketFate close(std::vector<Open>::iterator payload, bool delivered, Duration rtt);
 
-    std::vector<Open> open_;  // ordered by number; the last one may still be leaving
+    std::vector<Open> open_;  // ordered by number; of the last one fragments may remain to be sent
     std::vector<std::byte> bytes_;
     std::size_t left_ = 0;  // how many of bytes_ were sent
     std::uint8_t next_index_ = 0;
@@ -58,7 +59,8 @@ private:
 /// the sender see it as delivered.
 class IncomingPayload {
 public:
-    /// Returns whether a correct sender can send this fragment. `first_packet_number`: of the connection.
+    /// Returns whether a correct sender can send this fragment. `first_packet_number`: the
+    /// sender's first packet number.
     bool plausible(const Packet& packet, std::uint64_t first_packet_number) const;
 
     enum class Arrival : std::uint8_t {
@@ -69,7 +71,7 @@ public:
     /// Takes the fragment of a plausible packet, each packet once.
     Arrival arrive(const Packet& packet, ConnectionStats& stats);
 
-    /// The number of the payload in the last arrive(): that of the packet with its first fragment.
+    /// The number of the newest payload: that of the packet with its first fragment.
     std::uint64_t number() const { return number_; }
     std::span<const std::byte> whole() const { return bytes_; }
     void finish();
@@ -80,8 +82,8 @@ private:
     std::uint64_t number_ = 0;
     bool is_open_ = false;              // payload number_ is incomplete
     bool has_last_ = false;             // the last fragment arrived: sizes_ has its final size
-    std::vector<std::uint16_t> sizes_;  // by index, up to the highest that arrived; 0: not arrived
-    std::vector<std::byte> bytes_;      // of the fragments that arrived, by index
+    std::vector<std::uint16_t> sizes_;  // by fragment index, up to the highest that arrived; 0: not arrived
+    std::vector<std::byte> bytes_;      // of the fragments that arrived, in the order of their indices
 };
 
 }  // namespace shoal::net

@@ -18,7 +18,7 @@ public:
     /// Keeps a copy and returns its handle: kNoIndex for an empty message.
     std::uint32_t put(std::span<const std::byte> message) {
         std::uint32_t after = kNoIndex;
-        while (!message.empty()) {  // from the last block to the first
+        while (!message.empty()) {  // fills the last block first, because each names the next
             const std::span<const std::byte> last = message.subspan((message.size() - 1) / kBlock * kBlock);
             const std::uint32_t index = blocks_.take();
             std::memcpy(blocks_[index].bytes.data(), last.data(), last.size());
@@ -28,7 +28,7 @@ public:
         }
         return after;
     }
-    /// Reads the first out.size() bytes. The message must have as many.
+    /// Copies the first out.size() bytes of the message to `out`. Requires a message of at least this size.
     void read(std::uint32_t handle, std::span<std::byte> out) const {
         for (; !out.empty(); handle = blocks_[handle].next) {
             const std::size_t count = std::min(out.size(), kBlock);
@@ -45,10 +45,10 @@ public:
     }
 
 private:
-    static constexpr std::size_t kBlock = 60;  // bytes
+    static constexpr std::size_t kBlock = 60;  // bytes per block
     struct Block {
         std::array<std::byte, kBlock> bytes;
-        std::uint32_t next;  // of the same message
+        std::uint32_t next;  // next block of the same message
     };
     IndexPool<Block> blocks_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// The sending half of a connection's messages: queued messages, by weight, and messages in flight. The
-// scheduler decides which go first.
+// The sending half of a connection's messages: queued messages, by weight, and messages in flight. The class
+// Scheduler decides which weight goes first.
 
 #include <array>
 #include <cstddef>
@@ -23,62 +23,63 @@ namespace shoal::net {
 class SendQueue {
 public:
     static constexpr std::uint32_t kNone = kNoIndex;
-    /// Each message or piece counts as its bytes plus this in its queue.
+    /// The limit of a queue counts each unsent message or piece as its bytes plus this.
     static constexpr std::size_t kEntryBytes = 32;
 
-    /// `max_bytes`: limit for each channel and weight. `first_id`: the same on both sides; >= 1.
+    /// `max_bytes`: limit of each queue; there is one for each channel and weight. `first_id`: id of the
+    /// first reliable message, the same on both sides; >= 1.
     SendQueue(std::uint64_t first_id, std::uint32_t max_bytes) : max_bytes_(max_bytes), base_(first_id) {}
 
-    /// Returns whether an empty queue can hold such a message.
+    /// Returns whether an empty queue can hold a message of this size.
     bool could_hold(std::size_t message_bytes) const { return cost_in_queue(message_bytes) <= max_bytes_; }
     /// Queues a copy. Returns false, without effect, if the queue has no room. Messages in flight do not
     /// count: the reliable window limits them.
     bool push(const Delivery& how, std::span<const std::byte> message);
 
-    /// The packet that is to be filled.
+    /// What the SendQueue must know of the packet that is to be filled.
     struct Terms {
         Time now{0};
-        double loss = 0;              // of packets, 0..1; decides the number of repeats
+        double loss = 0;              // part of the packets that is lost, 0..1; decides the number of repeats
         bool beside_payload = false;  // the packet has a payload. A receiver that refuses the payload does
                                       // not acknowledge the packet: messages lost twice are not sent in it
-        bool bulk = true;             // bulk may be sent
+        bool bulk = true;             // bulk messages may be sent in it
     };
     /// The messages of one weight that can be sent now.
     struct Waiting {
-        std::size_t bytes = 0;          // estimate for all of them, in packets; 0: none can be sent
+        std::size_t bytes = 0;          // estimate of all their bytes in packets; 0: none can be sent
         std::size_t first = 0;          // estimate of the bytes of the first one
         bool needs_own_packet = false;  // the first one needs a packet without payload
         explicit operator bool() const { return bytes > 0; }
     };
-    /// Normal weight includes bulk if is_held_up().
+    /// Normal weight includes bulk messages while these hold up other messages (is_held_up()).
     Waiting waiting(Weight weight) const;
     /// Returns whether to send a packet for repeats alone. Normally repeats are added to other packets; true
-    /// if there was none for a while.
+    /// if a message waits for its repeat and was sent 20 ms ago or earlier.
     bool has_repeats(const Terms& terms) const;
 
     /// The messages chosen for one packet.
     class Draft;
     /// Moves the next message of this weight from its queue into the draft, or returns false.
     bool take(Draft& draft, Weight weight, const Terms& terms);
-    /// Adds repeats of messages in flight to the draft, within their share of the bytes.
+    /// Adds repeats of messages in flight to the draft, within the limit of set_repeat_share().
     void take_repeats(Draft& draft, const Terms& terms);
-    /// Writes the draft. Returns the argument for on_fate(), to be called once when the packet's fate is
-    /// known; kNone: the packet has no reliable messages.
+    /// Writes the draft. Returns the argument for on_fate(), which must be called once when the packet's fate
+    /// is known; kNone: the packet has no reliable messages, and on_fate() has no effect.
     std::uint32_t write(ByteWriter& out, Draft& draft, const Terms& terms, ConnectionStats& stats);
     void on_fate(std::uint32_t carried, bool is_delivered);
 
-    /// A packet of `bytes` was sent: adds credit for repeats.
+    /// Call it when a packet of `bytes` bytes was sent: adds credit for repeats.
     void paid(std::size_t bytes);
-    /// Bytes of repeats for each byte sent, including repeats; 0 (none) to 1. Second repeats get about three
-    /// quarters of that, less the bytes of first repeats.
+    /// `share`: the most bytes of repeats for each byte sent (repeats included); 0 (no repeats) to 1. A
+    /// second repeat is sent only while all repeats together stay below about three quarters of this share.
     void set_repeat_share(double share) { repeat_share_ = share; }
-    /// Queued messages stay, even beyond a lower limit.
+    /// Sets the limit of each queue. Queued messages stay, even if they exceed a lower limit.
     void set_max_bytes(std::uint32_t max_bytes) { max_bytes_ = max_bytes; }
 
     /// Queued messages of all weights; each piece of a large message counts as one.
     std::uint32_t queued_count() const { return queued_; }
     std::uint32_t queued_bytes() const { return waiting_bytes_[0] + waiting_bytes_[1] + waiting_bytes_[2]; }
-    /// Reliable ids from the oldest unacknowledged to the newest sent.
+    /// The number of reliable ids from the oldest unacknowledged id to the newest.
     std::uint32_t in_flight_count() const { return static_cast<std::uint32_t>(sent_.size()); }
 
     /// For tests.
@@ -88,28 +89,28 @@ private:
     /// A reliable message keeps its entry until it and every message with a lower id are delivered; its bytes
     /// are freed at delivery. Each piece of a large message is an entry; ids of pieces are consecutive.
     struct Message {
-        std::uint64_t id = 0;  // reliable; 0: not sent yet
-        Time last_sent{0};     // reliable
-        std::uint32_t bytes;   // in store_
-        std::uint32_t next;    // next in its queue
+        std::uint64_t id = 0;  // of a reliable message; 0: no id yet
+        Time last_sent{0};     // of a reliable message
+        std::uint32_t bytes;   // handle of the bytes in store_
+        std::uint32_t next;    // next message in its queue
         std::uint32_t key;
         std::uint16_t size;
         std::uint16_t distance = 0;
-        std::uint16_t pieces_left = 0;  // pieces after this one
+        std::uint16_t pieces_left = 0;  // pieces of the same message after this one
         Channel channel;
         Weight weight;
-        std::uint8_t losses = 0;  // saturates
-        std::uint8_t copies = 0;  // open packets that carry it
+        std::uint8_t losses = 0;  // how often all copies in flight were lost; at most 255
+        std::uint8_t copies = 0;  // packets in flight that carry it
         bool is_delivered = false;
-        bool has_parity = false;  // has no other repeat until it is lost twice
+        bool has_parity = false;  // a parity of it was sent: no other repeat until it is lost twice
     };
     /// The newest reliable message of a key. If its id is below base_, the receiver has delivered it, and the
     /// next message of the key need not wait for it.
     struct Newest {
         std::uint32_t key = 0;
-        std::uint32_t unsent = 0;  // messages and pieces without an id
-        std::uint64_t id = 0;      // of the newest one with an id; 0: none
-        Weight weight{};           // of the unsent ones
+        std::uint32_t unsent = 0;  // how many messages and pieces of the key have no id yet
+        std::uint64_t id = 0;      // newest id of a message of the key; 0: none
+        Weight weight{};           // of the messages without an id
     };
     /// The queues of a weight, in order of precedence; the last two alternate.
     enum Place : std::uint8_t { lost_twice, lost_once, unsent_reliable, unsent_unreliable, kPlaces };
@@ -151,47 +152,47 @@ private:
     Message* find(std::uint64_t id);
 
     std::uint32_t max_bytes_;
-    std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};  // unsent messages, by channel and weight
+    std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};  // bytes in use, by channel and weight
     std::array<std::array<Queue, kPlaces>, 3> queues_;          // by weight
-    std::uint32_t queued_ = 0;                                  // messages in queues_
-    std::array<std::uint32_t, 3> waiting_bytes_{};              // bytes in queues_; 4 for each head
+    std::uint32_t queued_ = 0;                                  // number of messages in queues_
+    std::array<std::uint32_t, 3> waiting_bytes_{};              // by weight: bytes in queues_, 4 per head
     bool unreliable_turn_ = false;
     bool bulk_turn_ = false;
 
     IndexPool<Message> messages_;
     MessageStore store_;
     std::vector<Newest> newest_;            // sorted by key; may contain entries that are not needed any more
-    std::vector<std::uint32_t> sequenced_;  // by key: the queued message
+    std::vector<std::uint32_t> sequenced_;  // by key: index of the queued message
 
     std::uint64_t base_;              // the lowest id that is not acknowledged
     Fifo<std::uint32_t> sent_;        // indices of messages by id, from base_
     std::uint32_t window_bytes_ = 0;  // bytes of the messages in sent_
-    IndexPool<Carried> carried_;      // a list for each packet in flight
+    IndexPool<Carried> carried_;      // for each packet in flight a list of its reliable ids
 
-    std::array<Fifo<Repeat>, 2> repeats_;  // candidates for first and second repeats; may be outdated
+    std::array<Fifo<Repeat>, 2> repeats_;  // candidates for a first and for a second repeat; may be outdated
     double repeat_share_ = 0.5;
-    std::array<double, 2> repeat_credit_{};  // bytes allowed for first and for second repeats
+    std::array<double, 2> repeat_credit_{};  // bytes left for first and for second repeats
 };
 
 class SendQueue::Draft {
 public:
     explicit Draft(std::size_t room_bytes) : room(room_bytes) {}
     bool empty() const { return count == 0; }
-    std::size_t room;  // bytes left
+    std::size_t room;  // bytes left in the packet
 
 private:
     friend class SendQueue;
-    struct Column {  // one channel; the array is not initialised, because it is large
+    struct Column {  // messages of one channel; the array is large, so it is not initialised
         std::array<std::uint32_t, kMaxMessagesPerPacket> messages;
         std::size_t count = 0;
-        std::size_t in_run = 0;  // how many of the last messages share one head
+        std::size_t in_run = 0;  // how many messages at the end of the array share one head
     };
     static constexpr std::size_t kMaxParities = 16;
     std::array<Column, 3> columns;
-    std::array<std::uint64_t, kMaxParities> parities;  // ids; each parity is of messages id and id - 1
+    std::array<std::uint64_t, kMaxParities> parities;  // ids; a parity is of the messages id and id - 1
     std::size_t parity_count = 0;
-    std::size_t count = 0;  // of messages and parities
-    bool is_sorted = true;  // reliable messages, by id
+    std::size_t count = 0;  // number of messages and parities
+    bool is_sorted = true;  // the reliable messages are in the order of their ids
 };
 
 }  // namespace shoal::net

@@ -1,5 +1,5 @@
 #pragma once
-// The budget: how many bytes a connection may send now. It grows with the rate.
+// The budget: how many bytes a connection may send now. Each second it grows by the rate.
 
 #include <algorithm>
 #include <chrono>
@@ -9,9 +9,9 @@
 
 namespace shoal::net {
 
-/// The budget of one connection, in bytes of whole datagrams. One packet may overdraw it; the next waits
-/// until the debt is paid. Unused budget is saved, up to 50 ms of the rate or two packets, if that is more.
-/// The first burst, ten packets, is kept until it is spent.
+/// The budget of one connection, in bytes of whole datagrams. One packet may overdraw it; the next packet
+/// waits until the debt is paid. Unused budget is saved, up to what the rate allows in 50 ms, or two packets
+/// if that is more. The first burst, ten packets, is kept until it is spent.
 class Budget {
 public:
     explicit Budget(Time now) : accrued_(now) {}
@@ -24,12 +24,14 @@ public:
         if (bytes_ < most) bytes_ = std::min(bytes_ + earned, most);
         reserve_ = std::min(reserve_ + earned * 0.1, kReserve);
     }
-    /// For packets that wait for the budget, and for pings, which do not. Debt is at most two packets.
+    /// Takes the bytes of a packet that waited for the budget, or of a ping, which does not wait. The debt is
+    /// at most two packets.
     void spend(std::size_t bytes) {
         if (bytes_ <= 0) reserve_ = std::max(reserve_ - static_cast<double>(bytes), -kReserve);
         bytes_ = std::max(bytes_ - static_cast<double>(bytes), -kTwoPackets);
     }
-    /// For packets that never wait for the budget, such as acks: never overdraws it.
+    /// Takes the bytes of a packet that never waits for the budget, such as an ack. Never overdraws the
+    /// budget.
     void spend_spare(std::size_t bytes) {
         if (bytes_ > 0) bytes_ = std::max(bytes_ - static_cast<double>(bytes), 0.0);
     }

@@ -14,7 +14,7 @@ using Seconds = std::chrono::duration<double>;
 // The constants were tuned with build/bench/paths. RATE.md has the rule that uses each.
 constexpr Duration kRound = 100ms;
 constexpr int kRoundAcks = 4;
-constexpr double kUsed = 0.8;  // at least this part of the rate was sent: the rate limits, not the game
+constexpr double kUsed = 0.8;  // if this part of the rate was sent, the rate is the limit, not the game
 constexpr Duration kLongSilence = 200ms;
 
 constexpr double kStartGain = 1.75;
@@ -33,10 +33,11 @@ constexpr Duration kShortestDrain = 100ms, kLongestTest = 500ms, kLongestDrain =
 constexpr Duration kSomeQueue = 10ms, kShortQueue = 150ms;
 constexpr double kFullMemory_s = 0.5;
 constexpr double kMuchLonger = 1.5;
-constexpr int kStandsLong = 16;  // rounds
+// A queue that stands for so many rounds is drained even if the game sends less than the rate.
+constexpr int kStandsLong = 16;
 constexpr Duration kLookEvery = 10s, kLook = 200ms;
 
-constexpr double kAnswer = 0.3;  // part of the expected decrease that shows that the queue was ours
+constexpr double kAnswer = 0.3;  // the queue was ours if its decrease is this part of the expected one
 constexpr int kVerdictAcks = 2;
 constexpr float kKept = 0.92F, kKeptInJitter = 0.98F;
 constexpr float kLessThanProven = 0.98F;
@@ -159,15 +160,16 @@ void RateController::set_rate(double rate) {
 }
 
 bool RateController::is_queue_growing(Time now, const ConnectionStats& stats) const {
-    // Just after a drain the delivered rate is that of the drain, and the quotient would show a queue.
+    // Just after a drain the delivered rate is that of the drain: too low, so in_flight would show a queue
+    // that does not exist.
     if (now < last_verdict_ + stats.rtt + 2 * kRound) return false;
     const Seconds in_flight(static_cast<double>(stats.bytes_in_flight) /
                             std::max(delivered_lately(), kMinRate));
     return in_flight > kMuchLonger * Seconds(std::max(stats.latest_rtt, stats.rtt)) + Seconds(kRound);
 }
 
-/// The highest average delivered rate of two consecutive rounds among the last eight, at most most_sent_,
-/// plus the usual loss.
+/// Returns the highest average delivered rate of two consecutive rounds among the last eight, at most
+/// most_sent_. It is divided by 1 - usual loss, which gives the rate at which the bytes were sent.
 float RateController::best() const {
     float most = 0;
     for (std::size_t i = 0; i + 1 < delivered_.size() && delivered_[i + 1] > 0; ++i)
@@ -342,7 +344,7 @@ void RateController::believe_drain() {
 }
 
 void RateController::watch_loss(Time now, const ConnectionStats& stats) {
-    // Fates of packets sent during a drain say little about a full path.
+    // Fates of packets sent during a drain say little about the loss of a full path.
     const bool can_try = drain_.state == Drain::State::none && now >= last_verdict_ + stats.rtt + 2 * kRound;
     const UsualLoss::Verdict verdict = loss_.update(now, stats.rtt, can_try);
     if (verdict == UsualLoss::Verdict::suspicion) {

@@ -31,17 +31,18 @@ public:
     /// `timeout`: the time after which an ack is overdue.
     void update(Time now, Duration timeout, ConnectionStats& stats);
 
-    /// A packet with a fate was sent. Call it after SentPackets::sent_tracked().
+    /// Call it when a packet was sent that will have a fate, after SentPackets::sent_tracked().
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
-    /// A packet without a fate, such as an ack, was sent.
+    /// Call it when a packet was sent that will have no fate, such as a packet with only acks.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
-    /// `why`, which is not the rate, prevents messages and payloads in this tick.
+    /// Call it if messages or payloads are held back in this tick for the reason `why`, which is not the
+    /// rate.
     void on_denied(RateLimit why) { denied_ = why; }
-    /// The fate of a packet, or a late ack.
+    /// Takes the fate of a packet, or a late ack.
     void on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats);
-    /// At least kMinRate.
+    /// Requires max_rate >= kMinRate.
     void set_max_rate(std::uint64_t max_rate);
-    /// The path has changed: forgets its estimates.
+    /// Call it when the path has changed: forgets the estimates of the former path.
     void restart(Time now);
 
     /// Returns whether a packet of any size may be sent now.
@@ -49,37 +50,37 @@ public:
     /// Returns whether a few small messages may be sent now.
     bool may_send_urgent() const { return !is_broken_ && budget_.is_left_for_urgent(); }
     /// The breaker: no ack came for three timeouts while packets were in flight. Only pings are sent until an
-    /// ack comes, because the other side may not acknowledge payloads and messages.
+    /// ack comes: the other side may withhold acks of payloads and messages, but not of pings.
     bool is_broken() const { return is_broken_; }
     /// Time without an ack while packets are in flight; 0 if none are.
     Duration silence(Time now, const ConnectionStats& stats) const {
         return stats.bytes_in_flight > 0 ? now - last_news_ : Duration(0);
     }
-    /// Time between pings while broken: at first one timeout, then doubled each time, up to a second.
+    /// Time between pings while is_broken(): at first one timeout, then doubled each time, up to a second.
     Duration probe_interval() const { return probe_interval_; }
 
 private:
     struct Round {  // one measuring interval
         Time began;
-        float delivered = 0, sent = 0;  // bytes
+        float delivered = 0, sent = 0;  // bytes in this round
         std::uint16_t acks = 0;
-        bool ran_out = false;  // the budget was used up
+        bool ran_out = false;  // the budget was used up in this round
     };
     /// A drain: sends less for a moment, to see whether the queue becomes shorter.
     struct Drain {
         enum class State : std::uint8_t {
             none,
-            looking,   // at half the rate, to measure the floor; no suspicion
+            looking,   // sends at half the rate to measure the floor; no queue is suspected
             draining,  // the rate is `part` of `full`
-            judging    // over; waits for acks of packets sent after it
+            judging    // the drain is over; waits for acks of packets sent after it
         };
         State state = State::none;
-        bool is_second = false;   // the first drain changed nothing
+        bool is_second = false;   // follows a first drain that did not shorten the queue
         bool is_growing = false;  // the queue was growing fast when the drain began
         bool is_gentle = false;   // the game used less than the rate when the drain began
         std::uint8_t acks = 0;    // acks of packets sent after the drain
         float part = 0;           // the part of `full` that is sent during the drain
-        float full = 0;           // estimated capacity of the path
+        float full = 0;           // estimated capacity of the path in bytes per second
         float rate_before = 0;
         Time began{0}, ends{0};
         Duration rtt_before{0};
@@ -114,31 +115,31 @@ private:
     UsualLoss loss_{started_};
     Round round_{.began = started_};
     std::array<float, 8> delivered_{};  // delivered rates of the last rounds, newest first; 0: none
-    float most_sent_ = 0;               // the highest rate_ of the last rounds; decays
-    float full_path_rate_ = 0;          // delivered rate while there was a queue, smoothed
+    float most_sent_ = 0;               // the highest rate_ of the last rounds; decays by 10 % a round
+    float full_path_rate_ = 0;          // smoothed delivered rate of rounds with a queue
     float growth_steps_ = 0;            // steps of growth so far; a drain resets or halves them
-    float best_of_start_ = 0;           // the highest delivered rate of the start
+    float best_of_start_ = 0;           // the highest delivered rate of a round since the start began
     float rate_before_trial_ = 0;
-    float proven_rate_ = 0;             // Drain::full of the last drain that shortened a queue
+    float proven_rate_ = 0;             // Drain::full of the last drain that proved a queue of ours
     std::uint8_t standing_rounds_ = 0;  // consecutive rounds with a standing queue
     std::uint8_t disbelieved_ = 0;      // consecutive verdicts that were treated as chance
     std::uint8_t rounds_without_growth_ = 0;
     bool is_starting_ = true;
     bool was_used_ = false;  // the previous round used the rate
-    bool was_high_ = false;  // the previous round ended with high delay
+    bool was_high_ = false;  // round_trips_.is_high() at the end of the previous round
 
     Drain drain_;
     Time last_verdict_{0};
-    Time wait_until_{0};      // no drain begins before
-    Duration drain_wait_{0};  // last wait after drains that changed nothing; doubles
+    Time wait_until_{0};      // no drain begins before this time
+    Duration drain_wait_{0};  // last pause after two drains that did not shorten the queue; doubles
     Time last_look_ = started_;
     Time careful_until_{0};
 
-    Time last_news_ = started_;  // last time when an ack came or nothing was in flight
+    Time last_news_ = started_;  // latest time when an ack came or nothing was in flight
     Duration usual_silence_{0};
     Duration probe_interval_{0};
     bool is_broken_ = false;
-    RateLimit denied_ = RateLimit::application;  // since the last update
+    RateLimit denied_ = RateLimit::application;  // argument of the last on_denied() since update()
 };
 
 }  // namespace shoal::net

@@ -1,5 +1,6 @@
 #pragma once
-// Estimates from the round trips of one path how long its queue is, and how much is jitter. Sources: RATE.md.
+// Estimates from the round trips of one path how much of their delay is queue and how much is jitter.
+// Sources: RATE.md.
 
 #include <algorithm>
 #include <array>
@@ -42,8 +43,8 @@ public:
         window_began_ = now;
     }
 
-    /// The round trip without a queue: the smallest of the last 10 to 20 s, or the accepted one if that is
-    /// larger. 0 before the first sample.
+    /// The round trip without a queue: the smallest of the last 10 to 20 s, or that given to accept() if that
+    /// is larger. 0 before the first sample.
     Duration floor() const {
         const Duration base = std::min(base_, base_before_);
         return base == kNone ? Duration(0) : std::max(base, accepted_);
@@ -59,30 +60,33 @@ public:
     /// The smallest round trip of the current round and the one before it.
     Duration recent() const { return std::min<Duration>(smallest_, rounds_[0]); }
 
-    /// Even the smallest delay of eight rounds is more than `factor` times the threshold.
+    /// Returns whether standing() is more than `factor` times the sum of 20 ms, tolerated() and band() / 4.
     bool is_standing(int factor = 1) const {
         return standing_ > factor * (kStandingQueue + tolerated_ + band() / 4);
     }
-    /// The delay is more than the known spread of the path explains, or is_standing().
+    /// Returns whether queue() is more than `factor` times the sum of 20 ms, tolerated() and band(), so that
+    /// the known spread of the path does not explain it, or is_standing().
     bool is_high(int factor = 1) const {
         return queue_ > factor * (kStandingQueue + tolerated_ + band()) || is_standing(factor);
     }
-    /// The delay is so low that the rate may grow.
+    /// Returns whether queue() is so low that the rate may grow.
     bool is_low() const { return queue_ < kStandingQueue + band() / 2; }
-    /// This round trip shows that the queue is empty.
+    /// Returns whether this round trip shows that the queue is empty.
     bool is_empty(Duration rtt) const { return rtt - floor() <= kStandingQueue + band() / 4; }
-    /// The verdict of a drain may be chance: the spread is wide, or drains did not reduce the delay before.
+    /// Returns whether the verdict of a drain may be chance: the spread is wide, or earlier drains did not
+    /// reduce the delay.
     bool is_jittery() const { return spread_ > kWideSpread || tolerated_ > Duration(0); }
 
-    /// The delay does not depend on our rate, so it belongs to the path: floor() is at least `rtt` until
-    /// renew(), or until the smallest round trip of eight rounds is less.
+    /// Call it if the delay does not depend on our rate, so it belongs to the path: floor() is at least `rtt`
+    /// until renew(), or until the smallest round trip of eight rounds is less.
     void accept(Duration rtt) {
         tolerate();
         accepted_ = rtt;
         queue_ = standing_ = Duration(0);
         rounds_.fill(Short::max());
     }
-    /// The delay of the last round is not our queue, and may pass: raises tolerated() to its excess.
+    /// Call it if our rate did not cause the delay, which may be temporary: raises tolerated() to the part of
+    /// the delay that the spread does not explain.
     void tolerate() {
         tolerated_ =
             std::clamp(std::max(queue_ - band(), standing_ - band() / 4), tolerated_, kMostTolerated);
@@ -103,11 +107,11 @@ private:
     static constexpr Duration kStandingQueue = std::chrono::milliseconds(20);
     static constexpr Duration kWideSpread = std::chrono::milliseconds(45);
     static constexpr Duration kMostTolerated = std::chrono::milliseconds(100);
-    static constexpr int kSpreadGain = 8;  // rounds
+    static constexpr int kSpreadGain = 8;  // rounds over which spread_ is smoothed
 
-    Duration smallest_ = kNone, largest_{0};       // of this round so far
-    std::array<Short, 8> rounds_;                  // smallest of each of the last eight rounds, newest first
-    Duration base_ = kNone, base_before_ = kNone;  // smallest of this window and of the previous one
+    Duration smallest_ = kNone, largest_{0};  // smallest and largest round trip of this round so far
+    std::array<Short, 8> rounds_;             // smallest round trip of each of the last rounds, newest first
+    Duration base_ = kNone, base_before_ = kNone;  // smallest round trip of this and the last kWindow
     Time window_began_;
     Duration spread_{0};
     Duration accepted_{0}, tolerated_{0};

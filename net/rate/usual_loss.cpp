@@ -6,15 +6,18 @@
 namespace shoal::net {
 namespace {
 
-constexpr Duration kPeriod = std::chrono::seconds(1);  // of an epoch; doubled until it is three round trips
+// Length of an epoch: kPeriod, doubled while it is below three round trips and below kLongest.
+constexpr Duration kPeriod = std::chrono::seconds(1);
 constexpr Duration kLongest = std::chrono::seconds(4);
-constexpr int kFates = 24, kRuns = 8;                  // enough for an estimate
-constexpr float kBorne = 0.05F;                        // so much loss above the usual loss starts no trial
-constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;  // of usual_; most increase by one trial
+constexpr int kFates = 24, kRuns = 8;  // so many fates and loss_runs give a good estimate
+constexpr float kBorne = 0.05F;        // up to so much loss above the usual loss starts no trial
+constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;  // limit of usual_; its largest increase by one trial
 constexpr float kCured = 0.4F;  // of the loss before: if at most this part is left, the cut lowered the loss
 constexpr float kFading = 1.0F / 16;
-constexpr float kDoubtful = 0.08F;  // lower than kMostMore
-constexpr int kDoubtEvery = 16;     // epochs
+// While usual_ is above kDoubtful and the loss above kBorne, there is a trial every kDoubtEvery epochs.
+// kDoubtful is less than kMostMore: after one wrong trial others follow.
+constexpr float kDoubtful = 0.08F;
+constexpr int kDoubtEvery = 16;
 
 }  // namespace
 

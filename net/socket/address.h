@@ -14,8 +14,8 @@
 
 namespace shoal::net {
 
-/// IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) are always stored as IPv4, so that a sender has the same
-/// Address on a dual-stack socket.
+/// IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) are always stored as IPv4, so that an IPv4 sender has the same
+/// Address on an IPv4 socket and on a dual-stack socket.
 struct Address {
     enum class Family : std::uint8_t { none, ipv4, ipv6 };
 
@@ -38,7 +38,8 @@ struct Address {
     /// Reads "1.2.3.4:5" or "[::1]:5". Without a port: `default_port`. Never resolves names.
     static Result<Address> parse(std::string_view text, std::uint16_t default_port = 0);
 
-    /// Parses back to the same address (a scope is printed as %number).
+    /// Returns a text that parse() reads as the same address, with a scope as %number; "none" for
+    /// Family::none.
     std::string to_string() const;
 
     bool is_loopback() const;

@@ -10,20 +10,20 @@ namespace shoal::net {
 
 /// Probabilities are 0..1, per datagram, independent of each other.
 struct LinkConfig {
-    Duration latency{0};  // one way
-    Duration jitter{0};   // added to each delay: 0 to this much, uniformly distributed
+    Duration latency{0};  // delay of each datagram, one way
+    Duration jitter{0};   // added to each delay: from 0 to this much, uniformly distributed
     Duration spread{0};   // added to each delay: +- this much, uniformly distributed; never below zero
     double loss = 0;
     double burst = 0;         // chance that a burst of loss starts with this datagram
     double burst_length = 8;  // mean number of datagrams lost in a burst; >= 1
     double duplicate = 0;     // chance of a second copy, with its own delay
-    double reorder = 0;       // chance of a delay of reorder_delay more; all others keep their order
+    double reorder = 0;       // chance of a delay of reorder_delay more; other datagrams keep their order
     Duration reorder_delay = std::chrono::milliseconds(20);
     double corrupt = 0;              // chance that one to four bits flip, or the end is missing
-    std::size_t max_queued = 65536;  // datagrams in flight; more are lost
+    std::size_t max_queued = 65536;  // most datagrams in flight; further ones are lost
     // A bottleneck before the latency. Datagrams pass it one by one, in order of arrival.
-    std::uint64_t bytes_per_second = 0;   // 0: none
-    std::size_t queue_bytes = 64 * 1024;  // its queue; datagrams that do not fit are lost (tail drop)
+    std::uint64_t bytes_per_second = 0;   // 0: no bottleneck
+    std::size_t queue_bytes = 64 * 1024;  // the bottleneck's queue; datagrams beyond it are lost (tail drop)
 };
 
 struct LinkStats {
@@ -41,12 +41,12 @@ public:
         Address to;
         std::vector<std::byte> bytes;
         Time due{0};
-        std::uint64_t order = 0;  // decides between datagrams due at the same time
+        std::uint64_t order = 0;  // of datagrams due at the same time the lowest comes first
     };
 
     LinkConditioner(const LinkConfig& config, std::uint64_t seed) : config_(config), random_state_(seed) {}
 
-    /// Valid at any time; datagrams in flight keep their due time.
+    /// May be called at any time; datagrams in flight keep their due time.
     void set_config(const LinkConfig& config) {
         config_ = config;
         in_burst_ = in_burst_ && config.burst > 0;
@@ -73,11 +73,11 @@ private:
 
     LinkConfig config_;
     LinkStats stats_;
-    std::vector<Datagram> heap_;  // the first count_ datagrams; the others keep memory for reuse
+    std::vector<Datagram> heap_;  // a heap of count_ datagrams; those behind it keep their memory for reuse
     std::size_t count_ = 0;
     std::uint64_t random_state_;
     std::uint64_t next_order_ = 0;
-    Time newest_due_{0};                      // of datagrams that keep their order
+    Time newest_due_{0};                      // latest due time of datagrams that keep their order
     std::chrono::nanoseconds busy_until_{0};  // when the bottleneck will have sent all queued datagrams
     bool in_burst_ = false;
 };
@@ -91,18 +91,20 @@ private:
 ///     BadNetwork network({.latency = 50ms, .loss = 0.05}, seed);
 ///     Host host(config, handler, network.at(server));                     // likewise for each client
 ///     network.receive_all(server, host, now);                             // likewise for each client
-/// A datagram is sent at the time of the latest call that has a time.
+/// send() has no time argument: a datagram counts as sent at the `now` of the latest receive_all() or
+/// flush().
 class BadNetwork final : public Sink {
 public:
-    /// `outside` is a socket or another Sink, owned by the caller. `config` is for each direction.
+    /// `outside` is a socket or another Sink, owned by the caller. Both directions begin with `config`.
     BadNetwork(Sink& outside, const LinkConfig& config, std::uint64_t seed)
         : BadNetwork(&outside, config, seed) {}
-    /// `config` is for the direction to each endpoint. Datagrams to unknown addresses are dropped.
+    /// Without a socket. `config` is for the direction to each endpoint. Datagrams to unknown addresses are
+    /// dropped.
     BadNetwork(const LinkConfig& config, std::uint64_t seed) : BadNetwork(nullptr, config, seed) {}
 
     /// The Sink for the endpoint with this address. Valid as long as the network.
     Sink& at(const Address& address) { return place(address); }
-    /// Sends for the endpoint whose socket this network simulates.
+    /// With a socket: takes a datagram of the endpoint, for flush() to send later. Without a socket use at().
     void send(const Address& to, std::span<const std::byte> datagram) override { carry({}, to, datagram); }
 
     /// Passes at most `max_datagrams` due datagrams to `endpoint`. Returns how many.
@@ -114,7 +116,9 @@ public:
 
     /// When the next datagram is due, or `at_most` if that is earlier.
     Time next_due(Time at_most) const;
-    /// The directions: set_config() changes one, stats() counts what it did.
+    /// The directions: out() leads to `outside`; in() leads from there to the endpoint, or, without
+    /// `outside`, to the endpoint with this address. set_config() changes a direction, stats() has its
+    /// counters.
     LinkConditioner& out() { return out_; }
     LinkConditioner& in(const Address& address = {}) { return place(address).in; }
 
@@ -141,7 +145,7 @@ private:
     LinkConfig config_;
     std::uint64_t seed_;
     LinkConditioner out_;
-    std::unordered_map<Address, Place> places_;  // the endpoint of a socket has the empty address
+    std::unordered_map<Address, Place> places_;  // with a socket, the endpoint has the key Address{}
     LinkConditioner::Datagram datagram_;
     Time now_{0};
 };

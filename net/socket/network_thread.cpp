@@ -3,8 +3,8 @@
 namespace shoal::net {
 namespace {
 
-constexpr Duration kPatience = std::chrono::milliseconds(100);  // longest sleep
-constexpr int kTurn = 256;  // most datagrams received before sending again
+constexpr Duration kPatience = std::chrono::milliseconds(100);  // longest sleep of the thread
+constexpr int kTurn = 256;  // most datagrams received before the thread sends again
 
 }  // namespace
 
@@ -46,8 +46,9 @@ void NetworkThread::send(const Address& to, std::span<const std::byte> datagram)
     queued_.commit();
 }
 
-// The exchanges of is_asleep_ are ordered. If the thread's exchange came first, this one returns true and
-// wakes it. If this one came first, the thread sees every datagram queued before it, and does not sleep.
+// This function and sleep() both exchange is_asleep_, one after the other. If sleep() was first, this
+// function reads true and wakes the thread. If this function was first, sleep() sees every datagram queued
+// before this call, and does not sleep.
 void NetworkThread::flush() {
     if (is_asleep_.exchange(false, std::memory_order_acq_rel)) bell_.send(bell_address_, {});
 }
@@ -70,7 +71,9 @@ bool NetworkThread::wait(Duration at_most) {
     std::unique_lock lock(mutex_);
     return arrival_.wait_for(lock, std::clamp(at_most, Duration(0), kMost), [this] {
         if (arrived_.readable() != nullptr) return true;
-        is_game_waiting_.exchange(true, std::memory_order_acq_rel);  // as in flush(), with exchanged roles
+        // As with is_asleep_ in flush(): either the thread sees true and notifies, or its datagram is seen
+        // below.
+        is_game_waiting_.exchange(true, std::memory_order_acq_rel);
         return arrived_.readable() != nullptr;
     });
 }
@@ -91,7 +94,7 @@ NetworkThreadStats NetworkThread::stats() const {
 
 void NetworkThread::run() {
     for (;;) {
-        // Read first: datagrams queued before stop() must be sent.
+        // Reads is_stopping_ before it sends: datagrams queued before stop() must be sent.
         const bool is_stopping = is_stopping_.load(std::memory_order_acquire);
         const bool has_sent = send_queued();
         if (is_stopping) break;
@@ -101,7 +104,7 @@ void NetworkThread::run() {
     show_stats();
 }
 
-/// Returns whether a datagram was queued.
+/// Sends all queued datagrams. Returns whether there was one.
 bool NetworkThread::send_queued() {
     bool has_sent = false;
     while (const DatagramRing::Slot* const slot = queued_.readable()) {
@@ -112,9 +115,9 @@ bool NetworkThread::send_queued() {
     return has_sent;
 }
 
-/// Returns would_block if nothing is left, none after kTurn datagrams, or the error of the socket.
+/// Returns would_block if no datagram is left, none after kTurn datagrams, or the error of the socket.
 NetError NetworkThread::receive_arrived() {
-    DatagramRing::Slot overflow;  // for datagrams without room in the ring
+    DatagramRing::Slot overflow;  // takes datagrams for which the ring has no room
     for (int turn = 0; turn < kTurn; ++turn) {
         DatagramRing::Slot* const room = arrived_.writable();
         DatagramRing::Slot& slot = room ? *room : overflow;
@@ -128,7 +131,7 @@ NetError NetworkThread::receive_arrived() {
         slot.time = clock_();
         arrived_.commit();
         if (is_game_waiting_.exchange(false, std::memory_order_acq_rel)) {
-            const std::lock_guard lock(mutex_);  // the game holds it until it waits
+            const std::lock_guard lock(mutex_);  // wait() holds mutex_ until it waits for arrival_
             arrival_.notify_one();
         }
     }

@@ -22,7 +22,7 @@ public:
         Address peer;
         Time time{0};
         std::uint16_t size = 0;
-        std::array<std::byte, kMaxDatagramBytes + 1> bytes;  // one more, to notice longer datagrams
+        std::array<std::byte, kMaxDatagramBytes + 1> bytes;  // one more byte, to notice longer datagrams
         std::span<const std::byte> datagram() const { return std::span(bytes).first(size); }
     };
 
@@ -49,7 +49,7 @@ public:
 
 private:
     std::vector<Slot> slots_;
-    // Counts of slots since creation, modulo 2^64; a cache line each.
+    // How many slots were written and read since creation. Each counter has its own cache line.
     alignas(64) std::atomic<std::size_t> written_{0};
     alignas(64) std::atomic<std::size_t> read_{0};
 };
@@ -59,11 +59,11 @@ struct NetworkThreadConfig {
 };
 
 struct NetworkThreadStats {
-    // At the last time when the thread was idle:
+    // Counted up to the last moment when the thread was idle:
     SocketStats socket;
-    std::uint64_t receive_overflow = 0;  // dropped on arrival: the ring is full
-    // At present:
-    std::uint64_t send_overflow = 0;  // dropped by send: the ring is full, or > kMaxDatagramBytes
+    std::uint64_t receive_overflow = 0;  // dropped on arrival, because the ring is full
+    // Counted up to now:
+    std::uint64_t send_overflow = 0;  // dropped by send(): the ring is full, or over kMaxDatagramBytes
 };
 
 /// Only the game's thread may call these functions. A tick: receive_all(), the endpoint's update() and
@@ -98,7 +98,7 @@ public:
 private:
     NetworkThread(Socket socket, Socket bell, const Address& bell_address, std::function<Time()> clock,
                   const NetworkThreadConfig& config);
-    // On the thread:
+    // Called only by the network thread:
     void run();
     bool send_queued();
     NetError receive_arrived();
@@ -110,15 +110,15 @@ private:
     Address bell_address_;
     std::function<Time()> clock_;
     DatagramRing arrived_, queued_;
-    std::atomic<bool> is_asleep_{false};  // or about to sleep: flush() must wake it
+    std::atomic<bool> is_asleep_{false};  // the thread sleeps or is about to: flush() must wake it
     std::atomic<bool> is_stopping_{false};
     std::atomic<bool> is_game_waiting_{false};  // set by wait(); the next arrival clears it and notifies
-    std::uint64_t receive_overflow_ = 0;        // used by the thread
-    std::uint64_t send_overflow_ = 0;           // used by the game
-    Time newest_{0};                            // newest time passed to an endpoint
+    std::uint64_t receive_overflow_ = 0;        // used only by the network thread
+    std::uint64_t send_overflow_ = 0;           // used only by the game's thread
+    Time newest_{0};                            // latest `now` of receive_all()
     mutable std::mutex mutex_;
     std::condition_variable arrival_;
-    NetworkThreadStats shown_;  // guarded by mutex_
+    NetworkThreadStats shown_;  // what stats() returns; guarded by mutex_
     std::thread thread_;
 };
 

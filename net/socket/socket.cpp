@@ -39,7 +39,7 @@ namespace shoal::net {
 namespace {
 
 #ifdef _WIN32
-#define CODE(name) WSA##name  // name of an error code; elsewhere a value of errno
+#define CODE(name) WSA##name  // the error code of Winsock for this value of errno
 
 struct System {
     using Handle = SOCKET;
@@ -52,7 +52,7 @@ struct System {
         static const bool is_started = WSAStartup(MAKEWORD(2, 2), &data) == 0;
         return is_started;
     }
-    /// Also: a peer's closed port does not make receiving fail, and no other program can bind the same port.
+    /// Also lets receiving ignore the closed ports of peers, and keeps other programs from binding this port.
     static bool set_non_blocking(Handle handle) {
         u_long on = 1;
         BOOL report_resets = FALSE;
@@ -120,7 +120,7 @@ bool set_option(Handle handle, int level, int name, T value) {
     return setsockopt(handle, level, name, reinterpret_cast<const char*>(&value), sizeof value) == 0;
 }
 
-/// Some systems refuse a size that is too large instead of giving less.
+/// Some systems refuse a size that is too large instead of giving less: then half of it is tried, and so on.
 void ask_for_buffer(Handle handle, int name, std::uint32_t bytes) {
     for (bytes = std::min(bytes, 1u << 30); bytes >= 4096; bytes /= 2)
         if (set_option(handle, SOL_SOCKET, name, static_cast<int>(bytes))) return;
@@ -179,10 +179,10 @@ Address from_system(const sockaddr& in) {
 }
 
 #ifdef SHOAL_HAS_LOCAL_ADDRESSES
-/// A message of one datagram, with control data for its local address.
+/// The argument of sendmsg() and recvmsg(): one datagram, with control data for its local address.
 struct Envelope {
     Envelope(std::span<const std::byte> datagram, sockaddr_storage& peer, Length length)
-        : bytes{const_cast<std::byte*>(datagram.data()), datagram.size()} {  // sendmsg only reads them
+        : bytes{const_cast<std::byte*>(datagram.data()), datagram.size()} {  // sendmsg() only reads the bytes
         message.msg_name = &peer;
         message.msg_namelen = length;
         message.msg_iov = &bytes;
@@ -194,7 +194,7 @@ struct Envelope {
         cmsghdr* const item = CMSG_FIRSTHDR(&message);
         item->cmsg_level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
         item->cmsg_type = is_ipv4 ? IP_PKTINFO : IPV6_PKTINFO;
-        // Without the padding: for longer control data Linux allocates memory.
+        // The length without padding: for longer control data Linux allocates memory.
         item->cmsg_len = static_cast<Length>(CMSG_LEN(is_ipv4 ? sizeof(in_pktinfo) : sizeof(in6_pktinfo)));
         message.msg_controllen = item->cmsg_len;
         const std::size_t at =
@@ -301,7 +301,7 @@ void Socket::close() {
 }
 
 Result<std::size_t> Socket::receive(std::span<std::byte> buffer, Address& from) {
-    // A stranger's closed port appears as an error of this socket: skip a few of them in each call.
+    // A stranger's closed port appears as an error of this socket: each call skips at most 16 such errors.
     for (int attempt = 0; attempt < 16; ++attempt) {
         sockaddr_storage sender;
         LocalIp came_to{};
@@ -356,12 +356,13 @@ NetError Socket::try_send(const Address& to, std::span<const std::byte> datagram
     return error;
 }
 
-/// Returns 0, so that the system chooses, if the table is full or `ip` is no host address.
+/// Returns the number of `ip`, which is added if new. Returns 0 if the table is full or `ip` is no host
+/// address: the system then chooses the source address.
 std::uint8_t Socket::LocalAddresses::number_of(const LocalIp& ip) {
     const auto end = ips.begin() + count;
     const auto found = std::find(ips.begin(), end, ip);
     if (found == end) {
-        const bool is_host = ip != LocalIp{} && ip[0] != 0xFF;  // not an IPv6 multicast address
+        const bool is_host = ip != LocalIp{} && ip[0] != 0xFF;  // 0xFF: IPv6 multicast
         if (!is_host || count == ips.size()) return 0;
         *found = ip;
         count += 1;

@@ -30,11 +30,13 @@ struct SocketStats {
     std::uint64_t send_forbidden = 0;        // dropped: a firewall, or a broadcast address
     std::uint64_t send_too_large = 0;        // dropped: larger than the interface allows
     std::uint64_t send_failed = 0;           // dropped: anything else
-    std::uint64_t send_repeats = 0;          // of `sent`: after an error of an earlier datagram was reported
+    // Of `sent`: datagrams tried twice, because the first try reported an error of an earlier datagram.
+    std::uint64_t send_repeats = 0;
 
     std::uint64_t received = 0, bytes_received = 0;  // returned by receive()
-    std::uint64_t receive_cut = 0;     // of these, longer than the buffer; Linux and Windows only
-    std::uint64_t receive_errors = 0;  // skipped: an earlier datagram met a closed port or no host (ICMP)
+    std::uint64_t receive_cut = 0;  // of `received`: longer than the buffer; Linux and Windows only
+    // Errors that receive() skipped: an earlier datagram met a closed port or no host (ICMP).
+    std::uint64_t receive_errors = 0;
     std::uint64_t receive_failed = 0;  // calls that failed for any other reason
 };
 
@@ -75,22 +77,23 @@ private:
     void close();
     void count_unsent(NetError reason);
 
-    /// Local addresses that datagrams came to, in the form that a socket of this family uses. Entries never
-    /// change: the sending thread may read old entries while the receiving thread adds new ones.
+    /// Local addresses that datagrams came to; on an IPv6 socket IPv4 addresses are IPv4-mapped. Entries
+    /// never change: the sending thread may read old entries while the receiving thread adds new ones.
     struct LocalAddresses {
         std::uint8_t number_of(const decltype(Address::ip)& ip);
-        std::array<decltype(Address::ip), 255> ips{};  // Address::local is one more than the index
+        std::array<decltype(Address::ip), 255> ips{};  // ips[i] has the number Address::local = i + 1
         std::uint8_t count = 0;
     };
 
     std::intptr_t handle_ = kNone;
     Address::Family family_ = Address::Family::none;
-    std::unique_ptr<LocalAddresses> local_;  // for a wildcard, if the system tells the local address
+    // Null unless the socket is bound to a wildcard and the system tells the local address of a datagram.
+    std::unique_ptr<LocalAddresses> local_;
     SocketStats stats_;
 };
 
 /// Blocks until one of at most eight sockets has a datagram or an error, the time is over, or a signal
-/// arrives. Returns whether a socket has one.
+/// arrives. Returns whether a socket has a datagram or an error.
 bool wait_readable(std::span<const Socket* const> sockets, Duration at_most);
 inline bool wait_readable(const Socket& socket, Duration at_most) {
     const std::array sockets = {&socket};
