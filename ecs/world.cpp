@@ -10,10 +10,6 @@ namespace shoal::ecs {
 
 namespace {
 
-bool contains(std::span<const ComponentId> ids, ComponentId id) {
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
 constexpr std::string_view kIsDead = "the entity is dead";
 
 /// Prints, for example, "patch<Health>(12v3): the entity is dead" to the standard error stream, and aborts.
@@ -256,7 +252,7 @@ World::Writable World::writable_slow(Entity entity, const char* operation, Compo
     if (!components_.is_addable(id) || components_[id].is_tag()) return {};
     if (may_write_at_once(entity)) return found ? Writable{found.at(), found.column, found.row} : Writable{};
 
-    const bool is_going = mutator_.losing() == entity && contains(mutator_.lost(), id);
+    const bool is_going = mutator_.losing() == entity && std::ranges::count(mutator_.lost(), id) > 0;
     void* queued = nullptr;
     CommandQueue::Fate fate = commands_.fate(entity, id, found && !is_going, queued);
     if (is_dying(entity) || (fate == CommandQueue::Fate::untouched && is_going))

@@ -31,6 +31,7 @@ constexpr std::size_t kInsecureTagBytes = 8;
 constexpr std::size_t kMaxTagBytes = 16;
 constexpr std::size_t kConnectionIdBytes = 4;  // in packets to the server only
 constexpr std::size_t kMaxMessagesPerPacket = 255;
+constexpr std::size_t kSequencedKeys = 256;  // number of keys of sequenced messages
 constexpr std::size_t kMaxRepeatedBytes = 128;  // larger reliable messages are repeated only after a loss
 /// Most reliable ids from the oldest unacknowledged one to the newest one.
 constexpr std::uint64_t kReliableWindow = 4096;

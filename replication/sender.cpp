@@ -8,7 +8,6 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kExpectedRecords = 512;  // initial capacity of the buffers
 constexpr std::size_t kMinRecordBits = 3;      // the smallest record header: gap and kind
 
 std::uint32_t ticks_of(double seconds, double tick_hz) {

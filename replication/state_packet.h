@@ -1,6 +1,7 @@
 #pragma once
 // The headers in a state payload: one for the payload, and one for each record.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -11,6 +12,9 @@ namespace shoal::replication {
 
 /// Greatest distance, in packet numbers, from a packet to an earlier one that its header refers to.
 inline constexpr std::uint32_t kMaxPacketDistance = 255;
+
+/// Initial capacity, in records, of the buffers of a sender and of a receiver.
+inline constexpr std::size_t kExpectedRecords = 512;
 
 struct StateHeader {
     Tick tick = 0;  // all records of the payload describe their entities as of this tick

@@ -9,7 +9,6 @@ namespace {
 
 // A power of two above 65, the number of packets that may still arrive.
 constexpr std::uint64_t kRememberedPackets = 128;
-constexpr std::size_t kKeys = 256;  // number of keys of sequenced messages
 constexpr std::size_t kMaxLeap = 256;
 constexpr std::size_t kMaxWaitingBytes = kReliableWindowBytes + kMaxReliableBytes;
 // Messages kept for parities, and parities kept until they can be used. Parities are of recent messages.
@@ -62,7 +61,7 @@ bool Inbox::has_room(const Packet& packet) const {
 Inbox::Arrival Inbox::arrive(const Packet& packet, const Frame& frame) {
     if (frame.channel == Channel::unreliable) return Arrival::now;
     if (frame.channel == Channel::sequenced) {
-        if (sequenced_.empty()) sequenced_.resize(kKeys);
+        if (sequenced_.empty()) sequenced_.resize(kSequencedKeys);
         std::uint64_t& newest = sequenced_[frame.key];
         if (packet.number < newest) return Arrival::outdated;
         newest = packet.number;

@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::uint32_t kTypicalHeadBytes = 4;  // typical head of a message, for the estimates in Waiting
 constexpr std::size_t kLargestHeadBytes = 16;
-constexpr std::size_t kKeys = 256;     // number of keys of sequenced messages
 constexpr std::size_t kFirstKeys = 8;  // keys of reliable messages for which newest_ has room at first
 
 // Messages are repeated before they are known to be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy
@@ -43,11 +42,11 @@ std::size_t SendQueue::cost_in_queue(std::size_t message_bytes) {
 
 bool SendQueue::push(const Delivery& how, std::span<const std::byte> message) {
     assert(message.size() <= (how.channel == Channel::reliable ? kMaxReliableBytes : kMaxMessageBytes));
-    assert(how.channel != Channel::sequenced || how.key < kKeys);
+    assert(how.channel != Channel::sequenced || how.key < kSequencedKeys);
     const bool is_reliable = how.channel == Channel::reliable;
     const bool is_sequenced = how.channel == Channel::sequenced;
     Newest* const before = is_reliable && how.key != Delivery::kNoKey ? &newest(how.key) : nullptr;
-    if (is_sequenced && sequenced_.empty()) sequenced_.resize(kKeys, kNone);
+    if (is_sequenced && sequenced_.empty()) sequenced_.resize(kSequencedKeys, kNone);
     const std::uint32_t replaced = is_sequenced ? sequenced_[how.key] : kNone;
     const Weight weight = before && before->unsent > 0 ? before->weight
                           : replaced != kNone          ? messages_[replaced].weight

@@ -19,7 +19,7 @@ using namespace ecs_types;
 
 namespace {
 
-using Runs = std::vector<std::vector<Entity>>;
+using Batches = std::vector<std::vector<Entity>>;
 using Batch = std::span<const Entity>;
 
 std::vector<Entity> rows_of(World& world) {
@@ -49,8 +49,8 @@ std::vector<bool> some_rows(std::mt19937& random, std::size_t rows) {
 }
 
 /// Returns the maximal runs of these rows, cut where blocks end.
-Runs runs_of(const std::vector<Entity>& rows, const std::vector<bool>& chosen) {
-    Runs runs;
+Batches runs_of(const std::vector<Entity>& rows, const std::vector<bool>& chosen) {
+    Batches runs;
     for (std::size_t row = 0; row < rows.size(); ++row) {
         if (!chosen[row]) continue;
         if (row % kBlockRows == 0 || !chosen[row - 1]) runs.emplace_back();
@@ -79,7 +79,7 @@ TEST(Blocks, MatchModelUnderRandomMutWrites) {
         std::mt19937 random(seed);
         World world;
         std::map<Entity, std::pair<int, std::uint64_t>> model;  // value, tick of the last write
-        Runs told;
+        Batches told;
         ChangeCollector collector(world);
         collector.watch<Health>();
         const Hook hook =
@@ -166,12 +166,12 @@ TEST(Blocks, QueuedBatchesAreCutAtTheBlocksOfTheRowsAtThatTime) {
         for (const Entity entity : rows) w.remove<Frozen>(entity);
         Query<Health, With<Frozen>>(w).each([](Health& health) { health.points = 1; });
     });
-    Runs told;
+    Batches told;
     const Hook hook = world.on_change<Health>([&](World&, Batch entities, std::span<const Health>) {
         told.emplace_back(entities.begin(), entities.end());
     });
     world.spawn(Burning{});
-    EXPECT_EQ(told, (Runs{{rows[0]}, {rows[1], rows[2]}}));
+    EXPECT_EQ(told, (Batches{{rows[0]}, {rows[1], rows[2]}}));
 }
 
 TEST(Blocks, BatchesOfAddsAndOfTheWorldsEndStayWithinABlock) {

@@ -17,10 +17,10 @@ using namespace ecs_types;
 
 namespace {
 
-struct ChildOf {
+struct PartOf {
     static constexpr auto relation = exclusive | destroy_with_target;
 };
-struct Clock {
+struct Timer {
     int now = 0;
 };
 
@@ -88,8 +88,8 @@ TEST(Bulk, QueryDestroysAllThatItMatches) {
     World world;
     const std::vector<Entity> frozen = world.spawn_n(10, Health{}, Frozen{});
     const std::vector<Entity> others = world.spawn_n(10, Health{});
-    world.add(frozen[1], to<ChildOf>(frozen[0]));
-    world.add(others[0], to<ChildOf>(frozen[0]));  // is destroyed, too
+    world.add(frozen[1], to<PartOf>(frozen[0]));
+    world.add(others[0], to<PartOf>(frozen[0]));  // is destroyed, too
     std::vector<Entity> dead;
     const Hook died = world.on_destroy([&](World&, Entity e) { dead.push_back(e); });
     Query<With<Frozen>> query{world};
@@ -127,19 +127,19 @@ TEST(Bulk, SeveralComponentsAreRemovedInOneMove) {
 
 TEST(Singleton, IsAComponentOfAnEntityOfItsOwn) {
     World world;
-    EXPECT_FALSE(world.singleton_entity<Clock>());
-    EXPECT_EQ(world.try_get<Clock>(world.singleton_entity<Clock>()), nullptr);
-    EXPECT_FALSE(world.patch_singleton<Clock>([](Clock& clock) { ++clock.now; }));
+    EXPECT_FALSE(world.singleton_entity<Timer>());
+    EXPECT_EQ(world.try_get<Timer>(world.singleton_entity<Timer>()), nullptr);
+    EXPECT_FALSE(world.patch_singleton<Timer>([](Timer& clock) { ++clock.now; }));
     std::vector<int> ticks;
-    const Hook added = world.on_add<Clock>([&](World&, Entity, const Clock& c) { ticks.push_back(c.now); });
+    const Hook added = world.on_add<Timer>([&](World&, Entity, const Timer& c) { ticks.push_back(c.now); });
     const Hook changed =
-        world.on_change<Clock>([&](World&, Entity, const Clock& c) { ticks.push_back(c.now); });
+        world.on_change<Timer>([&](World&, Entity, const Timer& c) { ticks.push_back(c.now); });
     ChangeCollector collector{world};
-    collector.watch<Clock>();
-    world.set_singleton(Clock{1}, Health{100});
-    EXPECT_TRUE(world.patch_singleton<Clock>([](Clock& clock) { ++clock.now; }));
-    const Entity holder = world.singleton_entity<Clock>();
-    EXPECT_EQ(world.singleton<Clock>().now, 2);
+    collector.watch<Timer>();
+    world.set_singleton(Timer{1}, Health{100});
+    EXPECT_TRUE(world.patch_singleton<Timer>([](Timer& clock) { ++clock.now; }));
+    const Entity holder = world.singleton_entity<Timer>();
+    EXPECT_EQ(world.singleton<Timer>().now, 2);
     EXPECT_EQ(world.singleton<Health>().points, 100);
     EXPECT_EQ(ticks, (std::vector<int>{1, 2}));
     EXPECT_EQ(collector.changes()[0].entity, holder);
@@ -149,24 +149,24 @@ TEST(Singleton, IsAComponentOfAnEntityOfItsOwn) {
 
     // Destroying its entity removes it; the next set makes a new one.
     world.destroy(holder);
-    EXPECT_FALSE(world.singleton_entity<Clock>());
-    EXPECT_EQ(world.try_get<Clock>(world.singleton_entity<Clock>()), nullptr);
+    EXPECT_FALSE(world.singleton_entity<Timer>());
+    EXPECT_EQ(world.try_get<Timer>(world.singleton_entity<Timer>()), nullptr);
     EXPECT_EQ(world.singleton<Health>().points, 100) << "other singletons stay";
-    world.set_singleton(Clock{5});
-    EXPECT_EQ(world.singleton<Clock>().now, 5);
+    world.set_singleton(Timer{5});
+    EXPECT_EQ(world.singleton<Timer>().now, 5);
 }
 
 TEST(Singleton, AdoptReplacesOneSingletonAndKeepsTheOthers) {
     World world;
-    world.set_singleton(Clock{1}, Health{100});
-    const Entity former = world.singleton_entity<Clock>();
-    const Entity replica = world.spawn(Clock{9}, Health{3});
-    world.adopt_singleton<Clock>(replica);
-    EXPECT_EQ(world.singleton<Clock>().now, 9);
+    world.set_singleton(Timer{1}, Health{100});
+    const Entity former = world.singleton_entity<Timer>();
+    const Entity replica = world.spawn(Timer{9}, Health{3});
+    world.adopt_singleton<Timer>(replica);
+    EXPECT_EQ(world.singleton<Timer>().now, 9);
     EXPECT_EQ(world.singleton<Health>().points, 100);
-    EXPECT_EQ(world.get<Clock>(former).now, 1);
-    world.set_singleton(Clock{10});
-    EXPECT_EQ(world.get<Clock>(replica).now, 10);
+    EXPECT_EQ(world.get<Timer>(former).now, 1);
+    world.set_singleton(Timer{10});
+    EXPECT_EQ(world.get<Timer>(replica).now, 10);
 }
 
 TEST(Singleton, CanBeSetWhileAQueryIterates) {
@@ -174,10 +174,10 @@ TEST(Singleton, CanBeSetWhileAQueryIterates) {
     world.spawn(Health{3});
     Query<const Health> all{world};
     all.each([&](const Health& health) {
-        world.set_singleton(Clock{health.points});
+        world.set_singleton(Timer{health.points});
         world.set_singleton(Health{4});
     });
-    EXPECT_EQ(world.singleton<Clock>().now, 3);
+    EXPECT_EQ(world.singleton<Timer>().now, 3);
     EXPECT_EQ(world.singleton<Health>().points, 4);
     EXPECT_EQ(world.size(), 3u);
 }

@@ -19,7 +19,7 @@ namespace {
 struct Name {
     std::string text;
 };
-struct Likes {
+struct Admires {
     static constexpr auto relation = many;
     int much = 0;
 };
@@ -63,13 +63,13 @@ TEST(WriteAudit, ReportsRawWritesToPairs) {
     World world;
     const Entity a = world.spawn(), b = world.spawn(), c = world.spawn();
     WriteAudit audit{world};
-    audit.watch<Likes>();
-    world.add(a, to<Likes>(b));
-    world.add(a, to<Likes>(c));
+    audit.watch<Admires>();
+    world.add(a, to<Admires>(b));
+    world.add(a, to<Admires>(c));
     EXPECT_TRUE(audit.check().empty());
-    world.patch(a, to<Likes>(b), [](Likes& l) { l.much = 1; });
+    world.patch(a, to<Admires>(b), [](Admires& l) { l.much = 1; });
     EXPECT_TRUE(audit.check().empty());
-    const_cast<Likes*>(world.try_get(a, to<Likes>(c)))->much = 2;
+    const_cast<Admires*>(world.try_get(a, to<Admires>(c)))->much = 2;
     const auto missed = audit.check();
     ASSERT_EQ(missed.size(), 1u);
     EXPECT_EQ(missed[0].entity, a);

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 
+#include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 
 namespace shoal::net {
 namespace {
-
-const Address kServer = Address::ipv4(10, 0, 0, 1, 7777);
 
 /// The result of a session over a bad network, with two clients and a host in one process.
 struct Outcome {

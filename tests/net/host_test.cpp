@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 
 namespace shoal::net {
@@ -58,9 +59,6 @@ struct Bare {
     Recorder recorder;
     Host host;
 };
-
-const Address kAlice = Address::ipv4(10, 0, 0, 1, 1000);
-const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
 
 /// Returns a client's first packet, which confirms the handshake. The visitor must have opened the answer.
 std::vector<std::byte> first_packet(const Visitor& visitor, std::uint32_t connection_id) {

@@ -25,9 +25,9 @@ std::string noise(std::size_t size, std::uint64_t seed) {
 }
 
 /// One side of an insecure connection. The test delivers its datagrams.
-struct Side : Recorder {
-    Side(bool is_first, std::uint64_t first_number, std::uint64_t peer_first_number,
-         const ConnectionConfig& config = {})
+struct PayloadSide : Recorder {
+    PayloadSide(bool is_first, std::uint64_t first_number, std::uint64_t peer_first_number,
+                const ConnectionConfig& config = {})
         : connection(config, session(first_number, peer_first_number), cipher(is_first), *this, wire, 1000s) {
         connection.announce();
     }
@@ -54,8 +54,8 @@ struct Side : Recorder {
 };
 
 /// Two sides.
-struct Table {
-    explicit Table(std::uint64_t first_number = 1, const ConnectionConfig& config = {})
+struct PayloadTable {
+    explicit PayloadTable(std::uint64_t first_number = 1, const ConnectionConfig& config = {})
         : sender(true, first_number, 1, config), receiver(false, 1, first_number) {}
 
     /// Returns 0 if the payload must wait: the rate is used up, or another payload is still being sent.
@@ -68,7 +68,7 @@ struct Table {
         now += time;
         for (const auto& bytes : sender.take()) receiver.feed(bytes, now);
         for (const auto& bytes : receiver.take()) sender.feed(bytes, now);
-        for (Side* side : {&sender, &receiver}) {
+        for (PayloadSide* side : {&sender, &receiver}) {
             side->connection.update(now);
             side->connection.flush(now);
         }
@@ -78,7 +78,7 @@ struct Table {
     }
 
     Time now = 1000s;
-    Side sender, receiver;
+    PayloadSide sender, receiver;
     std::string sent;
 };
 
@@ -86,7 +86,7 @@ TEST(LargePayload, ArrivesCompleteUnderOneNumberWithOneFate) {
     for (const std::uint64_t start : kStarts) {
         for (const std::size_t size : {kMaxPayloadBytes + 1, std::size_t(5'000), kMaxLargePayloadBytes}) {
             SCOPED_TRACE(testing::Message() << "start " << start << " size " << size);
-            Table table(start);
+            PayloadTable table(start);
             const std::uint64_t number = table.send(size);
             EXPECT_EQ(number, start);
             table.run(200);
@@ -103,7 +103,7 @@ TEST(LargePayload, ArrivesCompleteUnderOneNumberWithOneFate) {
 }
 
 TEST(LargePayload, UsesSeveralPacketsOnlyIfOneIsTooSmall) {
-    Table table;
+    PayloadTable table;
     table.send(kMaxPayloadBytes);
     const auto one = table.sender.take();
     ASSERT_EQ(one.size(), 1u);
@@ -115,7 +115,7 @@ TEST(LargePayload, UsesSeveralPacketsOnlyIfOneIsTooSmall) {
 }
 
 TEST(LargePayload, IsSentAsTheRateAllowsAndNoPayloadOvertakesIt) {
-    Table table;
+    PayloadTable table;
     ASSERT_NE(table.send(kMaxLargePayloadBytes), 0u);
     EXPECT_LE(table.sender.wire.bytes, 11 * kMaxDatagramBytes) << "the first burst";
     std::size_t before = table.sender.wire.bytes;
@@ -135,7 +135,7 @@ TEST(LargePayload, IsSentAsTheRateAllowsAndNoPayloadOvertakesIt) {
 }
 
 TEST(LargePayload, MessagesAreSentBesideItsFragments) {
-    Table table;
+    PayloadTable table;
     table.send(kMaxLargePayloadBytes);
     const std::size_t sent_at_once = table.sender.wire.bytes;
     ASSERT_EQ(table.sender.connection.send_message(Channel::reliable, as_bytes(std::string(300, 'm'))),
@@ -151,7 +151,7 @@ TEST(LargePayload, MessagesAreSentBesideItsFragments) {
 }
 
 TEST(LargePayload, IsLostAtItsFirstLossAndTheRestIsNotSent) {
-    Table table;
+    PayloadTable table;
     table.send(kMaxLargePayloadBytes);
     auto burst = table.sender.take();
     ASSERT_GT(burst.size(), 5u);
@@ -172,7 +172,7 @@ TEST(LargePayload, IsLostAtItsFirstLossAndTheRestIsNotSent) {
 }
 
 /// Delivers the fragments in the positions of `order`; after that the path has no faults.
-void arrive_in(Table& table, const std::vector<std::vector<std::byte>>& packets,
+void arrive_in(PayloadTable& table, const std::vector<std::vector<std::byte>>& packets,
                const std::vector<std::size_t>& order) {
     for (const std::size_t at : order) table.receiver.feed(packets[at], table.now);
     table.run(60);
@@ -185,7 +185,7 @@ TEST(LargePayload, HasTheRightFateOnceInEachOrderOfArrivalLossAndVerdict) {
     do {
         for (unsigned lost = 0; lost < 16; ++lost) {
             for (const bool is_refused : {false, true}) {
-                Table table(65'534);
+                PayloadTable table(65'534);
                 if (is_refused) table.receiver.withhold = [](std::uint64_t) { return true; };
                 const std::uint64_t number = table.send(3 * kMaxPayloadBytes + 1);
                 const auto packets = table.sender.take();
@@ -214,7 +214,7 @@ TEST(LargePayload, IsReplacedByANewerOneInEachOrderOfArrival) {
     std::vector<std::size_t> order = {0, 1, 2, 3};
     int superseded = 0;
     do {
-        Table table;
+        PayloadTable table;
         const std::uint64_t older = table.send(2'000, 1);
         const std::uint64_t newer = table.send(2'000, 2);
         ASSERT_EQ(newer, older + 2);
@@ -238,7 +238,7 @@ TEST(LargePayload, IsReplacedByANewerOneInEachOrderOfArrival) {
 }
 
 TEST(LargePayload, IsLostAtTheEndOfTheConnectionIfNotAllOfItWasSent) {
-    Table table;
+    PayloadTable table;
     table.send(kMaxLargePayloadBytes, 9);
     for (const auto& bytes : table.sender.take()) table.receiver.feed(bytes, table.now);
     table.receiver.connection.flush(table.now);
@@ -270,9 +270,10 @@ TEST(LargePayload, HandlerMayDisconnectInItsCallbacks) {
         }
         Connection* connection = nullptr;
     };
-    Table table;
+    PayloadTable table;
     Quitter quitter;
-    Connection receiver({}, Side::session(1, 1), Side::cipher(false), quitter, table.receiver.wire, 1000s);
+    Connection receiver({}, PayloadSide::session(1, 1), PayloadSide::cipher(false), quitter,
+                        table.receiver.wire, 1000s);
     quitter.connection = &receiver;
     receiver.announce();
     table.send(3'000);
@@ -286,7 +287,8 @@ TEST(LargePayload, HandlerMayDisconnectInItsCallbacks) {
 
     // The handler disconnects in the fate of one payload; the other fate is reported, too, once.
     Quitter sender_ear;
-    Connection sender({}, Side::session(1, 1), Side::cipher(true), sender_ear, table.sender.wire, 1000s);
+    Connection sender({}, PayloadSide::session(1, 1), PayloadSide::cipher(true), sender_ear,
+                      table.sender.wire, 1000s);
     sender_ear.connection = &sender;
     sender.announce();
     const std::string text(3'000, 'x');
@@ -315,7 +317,7 @@ TEST(LargePayload, IsLostIfItCannotContinue) {
     EXPECT_FALSE(outgoing.is_leaving());
     EXPECT_FALSE(outgoing.lose()) << "it is reported once";
 
-    Table table;
+    PayloadTable table;
     const std::uint64_t number = table.send(kMaxLargePayloadBytes);
     const auto& stats = table.sender.connection.stats();
     while (1 + stats.packets_sent <= number + kMaxFragmentDistance) {
@@ -335,10 +337,10 @@ TEST(LargePayload, IsLostIfItCannotContinue) {
 TEST(LargePayload, LastFragmentMayBeAsFarAsTheFormatAllows) {
     for (const bool is_too_far : {false, true}) {
         SCOPED_TRACE(is_too_far);
-        Table longer;
+        PayloadTable longer;
         const std::uint64_t number = longer.send(kMaxLargePayloadBytes);
         const std::size_t fragments = longer.sender.connection.stats().packets_sent;  // in the first burst
-        Table table;
+        PayloadTable table;
         const auto& stats = table.sender.connection.stats();
         ASSERT_EQ(table.send(fragments * kMaxPayloadBytes + 1), number);
         ASSERT_EQ(stats.packets_sent, fragments) << "one fragment must be left";
@@ -451,7 +453,7 @@ TEST(LargePayload, SurvivesRandomAuthenticFragments) {
     std::mt19937_64 random(11);
     int whole = 0, ended = 0;
     for (int round = 0; round < 3'000; ++round) {
-        Side side(false, 1, 1);
+        PayloadSide side(false, 1, 1);
         std::set<std::uint64_t> heard;
         for (std::uint64_t number = 1; number <= 40 && side.connection.is_open(); ++number) {
             std::array<std::byte, kMaxDatagramBytes> buffer;
@@ -465,7 +467,7 @@ TEST(LargePayload, SurvivesRandomAuthenticFragments) {
             if (index > 0) out.u8(index + (random() % 16 == 0 ? 1u : 0u));
             const std::string bytes = noise(random() % 1'100 + (random() % 64 != 0), number);
             out.bytes(as_bytes(bytes));
-            Side::cipher(true).seal(number, out.append(kInsecureTagBytes), header_bytes);
+            PayloadSide::cipher(true).seal(number, out.append(kInsecureTagBytes), header_bytes);
             side.feed({out.written().begin(), out.written().end()}, 1000s);
         }
         for (const auto& payload : side.payloads) {
@@ -500,7 +502,8 @@ struct Racer : Handler {
         : random(seed),
           out(sent),
           in(received),
-          connection(config, Side::session(first, peer_first), Side::cipher(is_first), *this, wire, 1000s),
+          connection(config, PayloadSide::session(first, peer_first), PayloadSide::cipher(is_first), *this,
+                     wire, 1000s),
           may_ping(config.max_open_packets > 32) {
         connection.announce();
     }

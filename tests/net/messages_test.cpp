@@ -106,7 +106,7 @@ struct Pipe {
 /// Checks messages that arrive: reliable ones once each, in order of their key; sequenced ones at most once,
 /// never after a newer one; unreliable ones at most once. The text of a message is "key number" with rising
 /// numbers, and padding that follows from both.
-struct Model {
+struct QueueModel {
     static std::string text(std::uint32_t key, int number, std::size_t padding) {
         std::string result = std::to_string(key) + " " + std::to_string(number) + " ";
         result += std::to_string(padding) + " ";
@@ -153,7 +153,7 @@ TEST(Messages, KeepThePromiseOfEachChannelWhateverPacketsAreLost) {
         const auto random = [&] { return static_cast<std::uint32_t>(engine()); };
         const std::uint64_t wraps[] = {600, 1ull << 8, 1ull << 16, 1ull << 32, 1ull << 62};
         Pipe pipe(wraps[seed % 5] - random() % 500 % (wraps[seed % 5] - 1));
-        Model model;
+        QueueModel model;
         std::map<std::uint32_t, int> queued;
         std::vector<Pipe::Datagram> flying;
         int others = 0;
@@ -176,7 +176,7 @@ TEST(Messages, KeepThePromiseOfEachChannelWhateverPacketsAreLost) {
                 const bool is_reliable = kind < 4;
                 if (is_reliable && random() % 50 == 0) pad = random() % (random() % 8 ? 3'000 : 40'000);
                 const int count = is_reliable ? queued[key] : others;
-                const std::string text = Model::text(key, count, pad);
+                const std::string text = QueueModel::text(key, count, pad);
                 if (kind == 5) {
                     others += pipe.queue.push(Delivery(Channel::unreliable).with(weight), as_bytes(text));
                 } else if (kind == 4) {

@@ -2,6 +2,7 @@
 // net/WIRE.md.
 
 #include "tests/net/support/naive_decoder.h"
+#include "tests/net/support/addresses.h"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +16,6 @@ namespace shoal::net {
 namespace {
 
 constexpr std::uint64_t kProtocol = 0xC0FFEE;
-const Address kClient = Address::ipv4(10, 0, 0, 1, 1000);
-const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 
 /// What occurred, to check that the test covers everything.
 struct Seen {
@@ -199,8 +198,9 @@ void deliver_all(LinkConditioner& link, Side& to, Time now, Seen& seen) {
 
 void converse(std::uint64_t seed, Seen& seen) {
     std::mt19937_64 random(seed);
-    constexpr std::uint64_t kStarts[] = {1, 190, 65'400, (1ull << 24) - 90, (1ull << 32) - 90, 1ull << 62};
-    const std::uint64_t up_first = kStarts[random() % 6], down_first = kStarts[random() % 6];
+    constexpr std::uint64_t kFirstNumbers[] = {1,         190, 65'400, (1ull << 24) - 90, (1ull << 32) - 90,
+                                               1ull << 62};
+    const std::uint64_t up_first = kFirstNumbers[random() % 6], down_first = kFirstNumbers[random() % 6];
     LinkConfig link_config;
     link_config.latency = Duration(random() % 60'000);
     link_config.jitter = Duration(random() % 20'000);

@@ -7,21 +7,12 @@
 #include <ctime>
 #include <deque>
 
+#include "tests/net/support/real_socket.h"
 #include "tests/net/support/world.h"
 #include "tests/support/allocations.h"
 
 namespace shoal::net {
 namespace {
-
-const Address kLoopback = Address::ipv4(127, 0, 0, 1, 0);
-
-Time real_now() {
-    return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
-}
-
-Socket open_socket() {
-    return std::move(Socket::open(kLoopback).value());
-}
 
 std::unique_ptr<NetworkThread> start(std::size_t ring_datagrams = 1024,
                                      std::function<Time()> clock = real_now) {
@@ -31,7 +22,7 @@ std::unique_ptr<NetworkThread> start(std::size_t ring_datagrams = 1024,
 }
 
 /// Records the datagrams that it receives.
-struct Inbox final : Endpoint {
+struct Catcher final : Endpoint {
     struct Arrival {
         Address from;
         std::string bytes;
@@ -48,7 +39,7 @@ struct Inbox final : Endpoint {
 };
 
 /// Receives until the inbox has `count` datagrams, at most ten seconds.
-void fetch(NetworkThread& thread, Inbox& inbox, std::size_t count) {
+void fetch(NetworkThread& thread, Catcher& inbox, std::size_t count) {
     for (const Time end = real_now() + 10s; inbox.arrivals.size() < count && real_now() < end;) {
         thread.wait(end - real_now());
         thread.receive_all(inbox, real_now());
@@ -97,7 +88,7 @@ TEST(NetworkThread, WakesTheGameAndIsWokenWithoutAllocating) {
     const std::unique_ptr<NetworkThread> here = start(), there = start();
     struct Echo final {
         NetworkThread& thread;
-        Inbox inbox;
+        Catcher inbox;
     } a{*here, {}}, b{*there, {}};
     std::size_t before = 0;
     for (int round = 0; round < 500; ++round) {
@@ -120,7 +111,7 @@ TEST(NetworkThread, ArrivalTimesLieBetweenTwoTimesOfTheGame) {
     const std::unique_ptr<NetworkThread> thread = start(16, [&] { return Time(clock.load()); });
     const Address address = thread->local_address().value();
     Socket peer = open_socket();
-    Inbox inbox;
+    Catcher inbox;
     const auto arrive = [&](std::string_view text, Time at) {
         clock = at.count();
         peer.send(address, as_bytes(text));
@@ -149,13 +140,13 @@ TEST(NetworkThread, CountsDatagramsThatTheFullQueueDropped) {
     const Time end = real_now() + 10s;
     while (thread->stats().receive_overflow < 16 && real_now() < end) std::this_thread::yield();
     EXPECT_EQ(thread->stats().receive_overflow, 16u);
-    Inbox inbox;
+    Catcher inbox;
     EXPECT_EQ(thread->receive_all(inbox, real_now(), 3), 3u);
     EXPECT_EQ(thread->receive_all(inbox, real_now()), 1u);
     peer.send(address, as_bytes("z"));  // the queue has room again
     fetch(*thread, inbox, 5);
     std::string text;
-    for (const Inbox::Arrival& arrival : inbox.arrivals) text += arrival.bytes;
+    for (const Catcher::Arrival& arrival : inbox.arrivals) text += arrival.bytes;
     EXPECT_EQ(text, "abcdz");
     thread->stop();
     EXPECT_EQ(thread->stats().socket.received, 21u);

@@ -18,7 +18,7 @@ Key key_of(std::string_view digits) {
 
 /// Test vectors of cacophony, a Noise implementation in Haskell.
 constexpr std::string_view kPrologue = "4a6f686e2047616c74";
-constexpr std::string_view kServer = "4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893";
+constexpr std::string_view kServerName = "4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893";
 constexpr std::string_view kServerPublic = "31e0303fd6418d2f8c0e78b91f22e8caed0fbe48656dcf4767e4834f701b8f62";
 constexpr std::string_view kInitiatorEphemeral =
     "893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a";
@@ -78,7 +78,7 @@ TEST(Noise, MatchesThePublishedVectors) {
     EXPECT_EQ(to_hex(first),
               "ca35def5ae56cec33dc2036731ab14896bc4c75dbb07a61f879f8e3afa4c7944"
               "54ae7612d1724af42adb130160a9a94e67b5b169b4e00c189f6467cd17eb7cad");
-    ASSERT_TRUE(exchange.server.read(key_of(kServer), first));
+    ASSERT_TRUE(exchange.server.read(key_of(kServerName), first));
     EXPECT_EQ(to_hex(noise_payload(first)), "4c756477696720766f6e204d69736573");
     Buffer second = exchange.second();
     EXPECT_EQ(to_hex(second),
@@ -99,22 +99,22 @@ TEST(Noise, DamageToAnyPartOfTheFirstMessageIsRefused) {
     for (std::size_t bit = 0; bit < message.size() * 8; ++bit) {
         Buffer damaged = message;
         damaged[bit / 8] ^= std::byte(1u << bit % 8);
-        EXPECT_FALSE(Exchange().server.read(key_of(kServer), damaged)) << bit;
+        EXPECT_FALSE(Exchange().server.read(key_of(kServerName), damaged)) << bit;
     }
     for (std::size_t size = 0; size < message.size(); ++size) {
         Buffer cut(message.begin(), message.begin() + std::ptrdiff_t(size));
-        EXPECT_FALSE(Exchange().server.read(key_of(kServer), cut)) << size;
+        EXPECT_FALSE(Exchange().server.read(key_of(kServerName), cut)) << size;
     }
     Buffer whole = message;
     EXPECT_FALSE(Exchange().server.read(key_of(kResponderEphemeral), whole)) << "another server's key";
     NoiseExchange elsewhere(from_hex("00"), server_public());
-    EXPECT_FALSE(elsewhere.read(key_of(kServer), whole)) << "another prologue";
+    EXPECT_FALSE(elsewhere.read(key_of(kServerName), whole)) << "another prologue";
 }
 
 TEST(Noise, ForgedAnswersLeaveTheInitiatorWaiting) {
     Exchange exchange;
     Buffer first = exchange.first();
-    ASSERT_TRUE(exchange.server.read(key_of(kServer), first));
+    ASSERT_TRUE(exchange.server.read(key_of(kServerName), first));
     const Buffer answer = exchange.second();
     for (std::size_t bit = 0; bit < answer.size() * 8; ++bit) {
         Buffer damaged = answer;
@@ -137,7 +137,7 @@ TEST(Noise, AnInvalidPublicKeyIsRefused) {
     EXPECT_FALSE(client.write(key_of(kInitiatorEphemeral), message));
     NoiseExchange server({}, server_public());
     Buffer zeros(100);
-    EXPECT_FALSE(server.read(key_of(kServer), zeros));
+    EXPECT_FALSE(server.read(key_of(kServerName), zeros));
 }
 
 }  // namespace

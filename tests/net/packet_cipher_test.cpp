@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kHeaderBytes = 3;
-constexpr std::uint64_t kProtocol = 0x0123456789ABCDEF;
+constexpr std::uint64_t kCipherProtocol = 0x0123456789ABCDEF;
 
 Key key_of(int byte) {
     Bytes32 bytes;
@@ -29,8 +29,8 @@ Security security_of(bool is_sealed) {
 
 struct Ends {
     explicit Ends(bool is_sealed = true, std::uint64_t first = 1)
-        : a(security_of(is_sealed), kProtocol, key_of(1), key_of(2), first, 0s),
-          b(security_of(is_sealed), kProtocol, key_of(2), key_of(1), first, 0s) {}
+        : a(security_of(is_sealed), kCipherProtocol, key_of(1), key_of(2), first, 0s),
+          b(security_of(is_sealed), kCipherProtocol, key_of(2), key_of(1), first, 0s) {}
     PacketCipher a, b;
 };
 
@@ -185,8 +185,8 @@ TEST(PacketCipher, ForgeriesCauseNoKeyUpdate) {
 // The keys of a handshake serve both security modes: sealed, they encrypt; insecure, they only make tags.
 TEST(PacketCipher, SecurityDecidesHowTheKeysOfAHandshakeAreUsed) {
     for (const Security security : {Security::sealed, Security::insecure}) {
-        PacketCipher a(security, kProtocol, key_of(1), key_of(2), 1, 0s);
-        PacketCipher b(security, kProtocol, key_of(2), key_of(1), 1, 0s);
+        PacketCipher a(security, kCipherProtocol, key_of(1), key_of(2), 1, 0s);
+        PacketCipher b(security, kCipherProtocol, key_of(2), key_of(1), 1, 0s);
         EXPECT_EQ(a.tag_bytes(), security == Security::sealed ? kTagBytes : kInsecureTagBytes);
         EXPECT_TRUE(open(b, seal(a, 1, false, "body")));
         EXPECT_TRUE(open(a, seal(b, 1, false, "body")));

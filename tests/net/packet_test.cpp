@@ -10,7 +10,7 @@
 namespace shoal::net {
 namespace {
 
-std::string hex(std::span<const std::byte> bytes) {
+std::string hex_of(std::span<const std::byte> bytes) {
     std::string result;
     for (const std::byte byte : bytes) {
         char digits[4];
@@ -57,9 +57,9 @@ TEST(Packet, UnknownKindBytesAreRejected) {
 }
 
 /// One side of a connection with known keys.
-struct Side {
-    Side(Security security, std::optional<std::uint32_t> send_id, std::uint64_t first,
-         std::uint64_t peer_first) {
+struct CipherSide {
+    CipherSide(Security security, std::optional<std::uint32_t> send_id, std::uint64_t first,
+               std::uint64_t peer_first) {
         Session session;
         session.peer = PeerId{0x10000};
         session.send_id = send_id;
@@ -71,7 +71,7 @@ struct Side {
         connection->announce();
     }
     static PacketCipher cipher(Security security, bool is_client, std::uint64_t first) {
-        constexpr std::uint64_t kProtocol = 0x0123456789ABCDEF;
+        constexpr std::uint64_t kProtocolId = 0x0123456789ABCDEF;
         Bytes32 up, down;
         up.fill(std::byte(1));
         down.fill(std::byte(2));
@@ -79,7 +79,7 @@ struct Side {
             up = {std::byte(1)}, up[8] = std::byte(2);
             down = {std::byte(3)}, down[8] = std::byte(4);
         }
-        return {security, kProtocol, Key(is_client ? up : down), Key(is_client ? down : up), first, 0ms};
+        return {security, kProtocolId, Key(is_client ? up : down), Key(is_client ? down : up), first, 0ms};
     }
     std::vector<std::byte> take() {
         std::vector<std::byte> bytes = wire.sent.front().second;
@@ -101,13 +101,13 @@ struct Side {
 // The wire format: these bytes must not change without a new kWireVersion. The tags are from a second
 // implementation.
 TEST(Packet, InsecureBytesOfEachKindAreFixed) {
-    Side client(Security::insecure, 0xAABB0001, 300, 7);
-    Side server(Security::insecure, std::nullopt, 7, 300);
+    CipherSide client(Security::insecure, 0xAABB0001, 300, 7);
+    CipherSide server(Security::insecure, std::nullopt, 7, 300);
 
     // data: ping
     client.connection->ping(0ms);
     const auto ping = client.take();
-    EXPECT_EQ(hex(ping), "a8 01 00 bb aa 2c 02 6c 41 39 e4 f8 f0 16 5b");
+    EXPECT_EQ(hex_of(ping), "a8 01 00 bb aa 2c 02 6c 41 39 e4 f8 f0 16 5b");
     ASSERT_TRUE(server.feed(ping, 0ms));
 
     // data: acks with delay, a reliable and an unreliable message, a payload
@@ -115,7 +115,7 @@ TEST(Packet, InsecureBytesOfEachKindAreFixed) {
     (void)server.connection->send_message(Channel::unreliable, as_bytes("un"));
     send(server.recorder, *server.connection, as_bytes("state"), 3ms);
     const auto full = server.take();
-    EXPECT_EQ(hex(full),
+    EXPECT_EQ(hex_of(full),
               "a8 07 0d 2c 01 0b 00 02 75 6e 56 07 03 72 65 6c 73 74 61 74 65 09 67 ea e5 e8 3f 25 a7");
 
     // data: a lost packet in the middle makes a group of ack bits
@@ -125,34 +125,34 @@ TEST(Packet, InsecureBytesOfEachKindAreFixed) {
     ASSERT_TRUE(server.feed(client.take(), 4ms));
     server.connection->flush(4ms);
     const auto gap = server.take();
-    EXPECT_EQ(hex(gap), "a8 08 11 2e 01 00 fe ff a0 b6 b2 c6 a6 fc 0b fb");
+    EXPECT_EQ(hex_of(gap), "a8 08 11 2e 01 00 fe ff a0 b6 b2 c6 a6 fc 0b fb");
 
     // data: only acks
     ASSERT_TRUE(client.feed(full, 5ms));
     client.connection->flush(25ms);
     const auto acks = client.take();
-    EXPECT_EQ(hex(acks), "a8 01 00 bb aa 2f 01 07 00 4e 30 82 c0 d6 98 5c b9 5a");
+    EXPECT_EQ(hex_of(acks), "a8 01 00 bb aa 2f 01 07 00 4e 30 82 c0 d6 98 5c b9 5a");
 
     // disconnect
     server.connection->close(DisconnectReason::kicked, "bye", true, 30ms);
     const auto disconnect = server.take();
-    EXPECT_EQ(hex(disconnect), "b0 09 03 62 79 65 f7 59 88 10 30 fc 6b 83");
+    EXPECT_EQ(hex_of(disconnect), "b0 09 03 62 79 65 f7 59 88 10 30 fc 6b 83");
 }
 
 // data: a payload in two fragments, one byte too large for one packet
 TEST(Packet, FragmentBytesAreFixed) {
-    Side server(Security::insecure, std::nullopt, 7, 300);
+    CipherSide server(Security::insecure, std::nullopt, 7, 300);
     send(server.recorder, *server.connection, as_bytes(std::string(kMaxPayloadBytes + 1, 'x')), 0ms);
     const auto first = server.take();
-    EXPECT_EQ(hex(std::span(first).first(6)), "a8 07 0a 00 78 78");
-    EXPECT_EQ(hex(std::span(first).last(9)), "78 9f 6f 46 7d dc 53 5f 3f");
+    EXPECT_EQ(hex_of(std::span(first).first(6)), "a8 07 0a 00 78 78");
+    EXPECT_EQ(hex_of(std::span(first).last(9)), "78 9f 6f 46 7d dc 53 5f 3f");
     EXPECT_EQ(first.size(), 4 + kMaxPayloadBytes + kInsecureTagBytes);
-    EXPECT_EQ(hex(server.take()), "a8 08 0a 81 01 78 1c 5c 65 d6 98 ea 3d 21");
+    EXPECT_EQ(hex_of(server.take()), "a8 08 0a 81 01 78 1c 5c 65 d6 98 ea 3d 21");
 }
 
 TEST(Packet, InsecureBytesOfChallengesAreFixed) {
-    Side client(Security::insecure, 0xAABB0001, 300, 7);
-    Side server(Security::insecure, std::nullopt, 7, 300);
+    CipherSide client(Security::insecure, 0xAABB0001, 300, 7);
+    CipherSide server(Security::insecure, std::nullopt, 7, 300);
     const Address elsewhere = Address::ipv4(1, 2, 3, 4, 5);
     ResetToken token;
     for (std::size_t i = 0; i < token.size(); ++i) token[i] = std::byte(i);
@@ -163,31 +163,32 @@ TEST(Packet, InsecureBytesOfChallengesAreFixed) {
     // At most as long as the packet that caused it: the first had 33 bytes, the second 200.
     server.connection->challenge(elsewhere, {kNumber, token}, 33, 0ms);
     const auto challenge = server.take();
-    EXPECT_EQ(hex(challenge), "c0 07 88 77 66 55 44 33 22 11 4b c5 fd e2 8b 9b 65 41");
+    EXPECT_EQ(hex_of(challenge), "c0 07 88 77 66 55 44 33 22 11 4b c5 fd e2 8b 9b 65 41");
     server.connection->challenge(elsewhere, {kNumber + 1, token}, 200, 0ms);
-    EXPECT_EQ(hex(server.take()),
+    EXPECT_EQ(hex_of(server.take()),
               "c0 08 89 77 66 55 44 33 22 11 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e "
               "0f d3 a6 77 b2 15 15 27 25");
     ASSERT_TRUE(client.feed(challenge, 0ms));
     client.connection->flush(0ms);
-    EXPECT_EQ(hex(client.take()), "c8 01 00 bb aa 2e 88 77 66 55 44 33 22 11 53 d5 26 dd f1 8c 30 02");
+    EXPECT_EQ(hex_of(client.take()), "c8 01 00 bb aa 2e 88 77 66 55 44 33 22 11 53 d5 26 dd f1 8c 30 02");
 }
 
 // The same packets sealed: the header is not encrypted, the rest is, and the tag has 16 bytes.
 TEST(Packet, SealedBytesAreFixed) {
-    Side client(Security::sealed, 0xAABB0001, 300, 7);
-    Side server(Security::sealed, std::nullopt, 7, 300);
+    CipherSide client(Security::sealed, 0xAABB0001, 300, 7);
+    CipherSide server(Security::sealed, std::nullopt, 7, 300);
     client.connection->ping(0ms);
     const auto ping = client.take();
-    EXPECT_EQ(hex(ping), "a8 01 00 bb aa 2c b3 1b 26 ef 00 c4 ba 67 85 c4 08 1f a5 fa 4e fe 75");
+    EXPECT_EQ(hex_of(ping), "a8 01 00 bb aa 2c b3 1b 26 ef 00 c4 ba 67 85 c4 08 1f a5 fa 4e fe 75");
     ASSERT_TRUE(server.feed(ping, 0ms));
     send(server.recorder, *server.connection, as_bytes("state"), 3ms);
     const auto state = server.take();
-    EXPECT_EQ(hex(state), "a8 07 81 5e 3c 2e 67 7e 31 61 77 28 8b 66 8b 3e cc 03 70 66 a4 12 e1 e0 85 5e 92");
+    EXPECT_EQ(hex_of(state),
+              "a8 07 81 5e 3c 2e 67 7e 31 61 77 28 8b 66 8b 3e cc 03 70 66 a4 12 e1 e0 85 5e 92");
     ASSERT_TRUE(client.feed(state, 3ms));
     EXPECT_EQ(client.recorder.payloads.at(0).second, "state");
     server.connection->close(DisconnectReason::kicked, "bye", true, 30ms);
-    EXPECT_EQ(hex(server.take()), "b0 08 76 8e 8e 92 41 08 dc 2f 4d 9f 1f 3e 93 11 ae 97 28 1d c5 64");
+    EXPECT_EQ(hex_of(server.take()), "b0 08 76 8e 8e 92 41 08 dc 2f 4d 9f 1f 3e 93 11 ae 97 28 1d c5 64");
 }
 
 // Goal: any acks are read as they were written, and take no byte of bits if nothing is missing.

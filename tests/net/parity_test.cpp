@@ -17,8 +17,8 @@ namespace {
 constexpr std::byte kHasMessages{4};  // the flags of a data packet
 
 /// The messages of one direction of a connection. A packet consists of the flags and the runs.
-struct Pair {
-    explicit Pair(double loss) : loss_seen(loss) { queue.set_repeat_share(1); }
+struct ParityPair {
+    explicit ParityPair(double loss) : loss_seen(loss) { queue.set_repeat_share(1); }
 
     void say(const std::string& text, const Delivery& how = Channel::reliable) {
         ASSERT_TRUE(queue.push(how, as_bytes(text)));
@@ -76,7 +76,7 @@ struct Pair {
 };
 
 // Returns packets with a new message each, and from the third on with the parity of the two before.
-std::vector<std::vector<std::byte>> stream(Pair& pair, int count) {
+std::vector<std::vector<std::byte>> stream(ParityPair& pair, int count) {
     std::vector<std::vector<std::byte>> packets;
     for (int i = 0; i < count; ++i) {
         pair.say("message " + std::to_string(100 + i));
@@ -93,7 +93,7 @@ std::vector<std::string> numbered(int count) {
 }
 
 TEST(Parity, ALostMessageIsRestoredByTheNextPacket) {
-    Pair pair(0.05);
+    ParityPair pair(0.05);
     const auto packets = stream(pair, 8);
     for (int i = 0; i < 5; ++i) ASSERT_TRUE(pair.arrive(packets[std::size_t(i)]));
     EXPECT_EQ(pair.heard, numbered(5));
@@ -103,7 +103,7 @@ TEST(Parity, ALostMessageIsRestoredByTheNextPacket) {
 }
 
 TEST(Parity, TwoLostPacketsInARowAreRestoredThreePacketsLater) {
-    Pair pair(0.05);
+    ParityPair pair(0.05);
     const auto packets = stream(pair, 9);
     for (const std::size_t i : {0u, 1u, 2u, 3u, 6u}) ASSERT_TRUE(pair.arrive(packets[i]));
     EXPECT_EQ(pair.heard, numbered(4)) << "4 cannot be restored yet";
@@ -112,7 +112,7 @@ TEST(Parity, TwoLostPacketsInARowAreRestoredThreePacketsLater) {
 }
 
 TEST(Parity, AParityOfTwoKnownMessagesIsIgnored) {
-    Pair pair(0.05);
+    ParityPair pair(0.05);
     const auto packets = stream(pair, 6);
     for (const auto& packet : packets) ASSERT_TRUE(pair.arrive(packet));
     for (const auto& packet : packets) ASSERT_TRUE(pair.arrive(packet));
@@ -120,7 +120,7 @@ TEST(Parity, AParityOfTwoKnownMessagesIsIgnored) {
 }
 
 TEST(Parity, MessagesWithoutAPossibleParityAreRepeated) {
-    Pair pair(0.05);
+    ParityPair pair(0.05);
     for (int i = 0; i < 6; ++i) {
         pair.say(std::string(std::size_t(10 + i), 'x'));                    // all sizes differ
         pair.say("unordered " + std::to_string(i), Delivery(unordered()));  // no predecessor
@@ -134,7 +134,7 @@ TEST(Parity, MessagesWithoutAPossibleParityAreRepeated) {
 
 // A packet has at most 255 messages, parities included.
 TEST(Parity, CountsAmongTheMessagesOfAPacket) {
-    Pair pair(0.05);
+    ParityPair pair(0.05);
     for (int i = 0; i < 40; ++i) pair.say(std::string(2, static_cast<char>('a' + i)));
     ASSERT_TRUE(pair.arrive(pair.packet()));  // all 40; the next packet may have their parities
     pair.now += 16ms;
@@ -173,7 +173,7 @@ TEST(Parity, MatchesTheListOfSentMessages) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         std::mt19937 random(seed);
         const unsigned loss = unsigned(random() % 41);
-        Pair pair(0.02 + loss / 100.0);
+        ParityPair pair(0.02 + loss / 100.0);
         std::vector<std::string> said;
         struct Flying {
             std::vector<std::byte> bytes;

@@ -7,14 +7,13 @@
 #include <set>
 
 #include "net/packet.h"
+#include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 
 namespace shoal::net {
 namespace {
 
-const Address kHome = Address::ipv4(10, 0, 0, 1, 5000);
 const Address kElsewhere = Address::ipv4(10, 0, 0, 1, 6000);
-const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
 
 constexpr std::size_t kLong = Path::kMinChallengeBytes;
 

@@ -10,8 +10,9 @@ namespace shoal::net {
 namespace {
 
 /// A controller that is driven step by step.
-struct Bare {
-    explicit Bare(std::uint64_t first_rate = 100'000) : rate(first_rate, 1'000'000, kStart, stats) {}
+struct BareController {
+    explicit BareController(std::uint64_t first_rate = 100'000)
+        : rate(first_rate, 1'000'000, kStart, stats) {}
     void send(std::size_t bytes = 100) {
         stats.bytes_in_flight += bytes;
         rate.on_sent(bytes, now, stats);
@@ -46,7 +47,7 @@ struct Bare {
 };
 
 TEST(RateController, BreakerOpensAfterThreeTimeoutsWithoutAcks) {
-    Bare bare;
+    BareController bare;
     bare.wait(10s);
     EXPECT_FALSE(bare.rate.is_broken()) << "nothing was sent";
     bare.send();
@@ -64,7 +65,7 @@ TEST(RateController, BreakerOpensAfterThreeTimeoutsWithoutAcks) {
 }
 
 TEST(RateController, AcksAndIdlenessKeepTheBreakerClosed) {
-    Bare bare;
+    BareController bare;
     for (int i = 0; i < 100; ++i) {
         bare.send();
         bare.wait(290ms);
@@ -78,7 +79,7 @@ TEST(RateController, AcksAndIdlenessKeepTheBreakerClosed) {
 }
 
 TEST(RateController, PingsOfTheBreakerBecomeRarer) {
-    Bare bare;
+    BareController bare;
     bare.send();
     bare.wait(300ms);
     ASSERT_TRUE(bare.rate.is_broken());
@@ -96,7 +97,7 @@ TEST(RateController, PingsOfTheBreakerBecomeRarer) {
 TEST(RateController, Rule33LateAckClosesTheBreaker) {
     for (const bool is_late : {true, false}) {
         SCOPED_TRACE(is_late);
-        Bare bare;
+        BareController bare;
         bare.send();
         bare.send();
         bare.wait(300ms);
@@ -147,7 +148,7 @@ TEST(RateController, RestartForgetsThePath) {
     sender.run(5s);
     EXPECT_EQ(sender.lowest_rate, 500'000) << "250 ms more are not taken for a queue";
 
-    Bare slow(20'000);
+    BareController slow(20'000);
     slow.rate.restart(slow.now);
     slow.wait(1ms);
     EXPECT_EQ(slow.stats.rate, 10'000) << "half of the former rate, which is less than the first rate";
@@ -181,7 +182,7 @@ TEST(RateController, PacketsFromBeforeAMoveAreNotMeasured) {
 }
 
 TEST(RateController, PingsDoNotAccumulateDebt) {
-    Bare bare;
+    BareController bare;
     for (int i = 0; i < 1'000; ++i) bare.send();
     EXPECT_FALSE(bare.rate.may_send());
     bare.wait(23ms);
@@ -202,7 +203,7 @@ TEST(RateController, ALowerRateReducesSavedBytes) {
 }
 
 TEST(RateController, UntrackedPacketsUseTheBudget) {
-    Bare bare;
+    BareController bare;
     for (int i = 0; i < 1'000; ++i) bare.rate.on_sent_untracked(100);
     EXPECT_FALSE(bare.rate.may_send());
     EXPECT_TRUE(bare.rate.may_send_urgent());

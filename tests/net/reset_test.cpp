@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/net/support/addresses.h"
 #include "tests/net/support/hex.h"
 #include "tests/net/support/world.h"
 
@@ -9,7 +10,6 @@ namespace shoal::net {
 namespace {
 
 constexpr std::byte kResetKind{0xb8};
-const Address kHome = Address::ipv4(10, 0, 0, 1, 5000);
 
 std::vector<std::byte> bytes_of(const Reset& packet) {
     std::array<std::byte, kMaxDatagramBytes> buffer;

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 
 namespace shoal::net {
 namespace {
 
 using Datagram = std::vector<std::byte>;
-
-const Address kClient = Address::ipv4(10, 0, 0, 1, 1000);
-const Address kServer = Address::ipv4(10, 0, 0, 2, 7777);
 
 /// A host and a client whose datagrams the test delivers.
 struct Table {

@@ -14,14 +14,11 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/net/support/real_socket.h"
 #include "tests/net/support/world.h"
 
 namespace shoal::net {
 namespace {
-
-Time real_now() {
-    return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
-}
 
 /// A whole session over loopback, with real sockets and real time.
 void talk(const Address& bind_server, const Address& reach_server, const Address& bind_client) {
@@ -111,12 +108,6 @@ std::uint64_t send_dropped(const Socket& socket) {
     const SocketStats& stats = socket.stats();
     return stats.send_blocked + stats.send_unreachable + stats.send_forbidden + stats.send_too_large +
            stats.send_failed;
-}
-
-const Address kLoopback = Address::ipv4(127, 0, 0, 1, 0);
-
-Socket open_socket(const SocketConfig& config = {}) {
-    return std::move(Socket::open(kLoopback, config).value());
 }
 
 Address address_of(const Socket& socket) {

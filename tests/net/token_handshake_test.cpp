@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/net/support/addresses.h"
 #include "tests/net/support/world.h"
 #include "tests/support/allocations.h"
 
@@ -12,9 +13,6 @@ namespace {
 
 using Datagram = std::vector<std::byte>;
 
-const Address kServer = Address::ipv4(10, 0, 0, 100, 7777);  // as in World
-const Address kAlice = Address::ipv4(10, 0, 0, 1, 1000);
-const Address kMallory = Address::ipv4(10, 0, 0, 66, 666);
 constexpr std::uint64_t kZero_s = 1'700'000'000;  // Unix time at Time zero
 constexpr std::uint64_t kNow_s = kZero_s + 100;   // Unix time when a Desk is made
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "replication/shadow.h"
+#include "tests/replication/support/bits.h"
 #include "tests/replication/support/world.h"
 
 namespace shoal::replication {
@@ -40,12 +41,6 @@ public:
     sim::Random random;
     std::vector<Image> all;
 };
-
-std::vector<std::byte> bytes_of(const BitWriter& out) {
-    std::vector<std::byte> bytes(out.byte_count());
-    out.copy_to(bytes);
-    return bytes;
-}
 
 /// Returns the image with the shape object of another table, as a receiver has it.
 Image mirror(ShapeTable& shapes, const Image& image) {

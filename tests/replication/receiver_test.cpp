@@ -18,10 +18,6 @@ using sim::Squad;
 using sim::Wolf;
 using Verdict = Receiver::Verdict;
 
-Position at(float x) {
-    return {x, 0, 0};
-}
-
 // References
 
 TEST(Receiver, Rule03AnUnresolvedReferenceIsNullAndIsFilledInWhenItsTargetArrives) {

@@ -7,7 +7,7 @@
 
 #include "replication/codec.h"
 
-namespace shoal::replication {
+namespace shoal::replication::schema_test {
 namespace {
 
 struct Position {
@@ -277,4 +277,4 @@ TEST(Schema, BindsToSeveralWorlds) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::schema_test

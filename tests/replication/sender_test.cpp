@@ -18,10 +18,6 @@ using sim::Name;
 using sim::Position;
 using sim::Wolf;
 
-Position at(float x) {
-    return {x, 0, 0};
-}
-
 // Versions
 
 TEST(Sender, Rule01AnEmptyDeltaIsSentWhileANewerRecordIsInFlight) {

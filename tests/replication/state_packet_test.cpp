@@ -6,14 +6,10 @@
 #include <random>
 #include <vector>
 
+#include "tests/replication/support/bits.h"
+
 namespace shoal::replication {
 namespace {
-
-std::vector<std::byte> bytes_of(const BitWriter& out) {
-    std::vector<std::byte> bytes(out.byte_count());
-    out.copy_to(bytes);
-    return bytes;
-}
 
 std::vector<StateHeader> headers() {
     std::vector<StateHeader> all;

@@ -22,6 +22,10 @@ inline Schema game_schema() {
     return schema;
 }
 
+inline sim::Position at(float x) {
+    return {x, 0, 0};
+}
+
 struct SentPacket {
     std::uint64_t number = 0;
     Tick tick = 0;

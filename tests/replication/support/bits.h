@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "replication/bits.h"
+
+namespace shoal::replication {
+
+inline std::vector<std::byte> bytes_of(const BitWriter& out) {
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    return bytes;
+}
+
+}  // namespace shoal::replication
