@@ -120,6 +120,7 @@ std::string Player::step(net::Time now, std::uint32_t frame, const History& hist
     check_told();
     check_versions(history);
     check_complete(history);
+    if (frame % 8 == 0 && !client_.receiver().is_consistent()) fail("the receiver is not consistent");
     return problem_;
 }
 
