@@ -69,6 +69,9 @@ public:
     /// handshake is pending; pending ones do not count after shut_down(). Takes as long as peer_count().
     bool is_idle() const;
 
+    /// For tests: peers, their connections and the places of the gate agree with each other.
+    bool is_consistent() const;
+
 private:
     struct Peer;
 

@@ -81,7 +81,8 @@ public:
     /// Reliable ids from the oldest unacknowledged to the newest sent.
     std::uint32_t in_flight_count() const { return static_cast<std::uint32_t>(sent_.size()); }
 
-    /// For tests.
+    /// For tests: each message is in the list of its weight and state, and the counts of bytes and copies are
+    /// right.
     bool is_consistent() const;
 
 private:

@@ -121,6 +121,7 @@ std::string Player::step(net::Time now, std::uint32_t frame, const History& hist
     check_versions(history);
     check_complete(history);
     if (frame % 8 == 0 && !client_.receiver().is_consistent()) fail("the receiver is not consistent");
+    if (frame % 8 == 0 && !client_.endpoint().is_consistent()) fail("the endpoint is not consistent");
     return problem_;
 }
 
