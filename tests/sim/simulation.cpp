@@ -197,9 +197,11 @@ void Simulation::rest() {
         fail("not complete at rest, last change at " + std::to_string(history_.last_change()) + states);
         return;
     }
-    // Then they must become complete as of the last tick, without new ticks.
+    // Then they must become complete as of the last tick, without new ticks. At the lowest rate the queued
+    // messages alone take seconds.
     bool settled = false;
-    for (std::uint32_t i = 0; i < 300 && problem_.empty() && !settled; ++i) {
+    const net::Time end = now_ + std::chrono::seconds(15);
+    while (now_ < end && problem_.empty() && !settled) {
         step(false);
         for (const auto& player : players_)
             if (std::string what = player->step(now_, ++frame, history_); !what.empty()) fail(what);
