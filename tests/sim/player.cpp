@@ -83,8 +83,10 @@ void Player::on_value(std::size_t component, ecs::Entity entity, const void* val
 void Player::on_leave(net::DisconnectReason reason, std::string_view text) {
     const bool ours = !wants_in_;
     const bool kicked = reason == net::DisconnectReason::kicked || reason == net::DisconnectReason::shut_down;
-    const bool is_awful =
-        plan_.up.loss > 0.2 || plan_.down.loss > 0.2 || plan_.partitions > 0 || plan_.sleeps > 0.1;
+    // A burst ends after a number of packets. A connection without acks sends few, so a burst can last long.
+    const bool has_bursts = plan_.up.burst > 0 || plan_.down.burst > 0;
+    const bool is_awful = has_bursts || plan_.up.loss > 0.2 || plan_.down.loss > 0.2 ||
+                          plan_.partitions > 0 || plan_.sleeps > 0.1;
     const bool cut_off =
         (is_awful || may_be_forgotten_) &&
         (reason == net::DisconnectReason::timed_out || reason == net::DisconnectReason::server_restarted ||
