@@ -202,7 +202,9 @@ TEST(Messages, KeepThePromiseOfEachChannelWhateverPacketsAreLost) {
                 if (HasFatalFailure()) return;
             }
             ASSERT_TRUE(pipe.queue.is_consistent());
-            ASSERT_TRUE(pipe.inbox.is_consistent());
+            if (step % 16 == 0) {  // it takes time in proportion to the window
+                ASSERT_TRUE(pipe.inbox.is_consistent());
+            }
         }
         for (int i = 0; i < 20'000 && pipe.has_ready(); ++i) {
             const Pipe::Datagram packet = pipe.send(1170, {.now = pipe.terms.now});
@@ -530,10 +532,12 @@ TEST(Messages, RandomPiecesAreDeliveredOnceAndKeepNoMemory) {
             std::array<std::byte, kMaxMessageBytes> room;
             while (const auto next = inbox.take_ready(room)) hear(next->size());
             ASSERT_EQ(offered, heard + inbox.waiting_bytes());
-            ASSERT_TRUE(inbox.is_consistent());
         };
         for (int step = 0; step < 4'000; ++step) {
             offer(1 + random() % count);
+            if (step % 16 == 0) {
+                ASSERT_TRUE(inbox.is_consistent());
+            }
             if (HasFatalFailure()) return;
         }
         for (std::uint64_t id = 1; id <= count; ++id) offer(id);
