@@ -107,4 +107,13 @@ void ChangeCollector::clear() {
     destroyed_.clear();
 }
 
+bool ChangeCollector::is_consistent() const {
+    if (count_ > entities_.size() || bits_.size() != entities_.size() * words_) return false;
+    for (std::size_t at = 0; at < count_; ++at)
+        if (entities_[at].index >= at_.size() || at_[entities_[at].index] != at) return false;
+    return std::none_of(destroyed_.begin(), destroyed_.end(), [this](Entity entity) {
+        return is_entered(entity.index) && entities_[at_[entity.index]] == entity;
+    });
+}
+
 }  // namespace shoal::ecs

@@ -92,6 +92,9 @@ public:
     /// Empties changes() and destroyed(). Keeps the memory.
     void clear();
 
+    /// For tests: each entity is in changes() at most once, and not in destroyed() as well.
+    bool is_consistent() const;
+
 private:
     Change change(std::size_t at) const { return {entities_[at], {bits_.data() + at * words_, words_}}; }
 

@@ -103,6 +103,9 @@ public:
     std::uint32_t index_count() const { return count_; }
     Entity at(std::uint32_t index) const;
 
+    /// For tests: each index is alive, in the list of free indices, or has used up its generations.
+    bool is_consistent() const;
+
 private:
     static constexpr std::uint32_t kNoArchetype = 0xFFFF'FFFE;  // alive, in no archetype yet
     static constexpr std::uint32_t kFree = 0xFFFF'FFFF;         // not alive; `row` is the next free index

@@ -63,6 +63,9 @@ public:
     /// The server's schema hash if a refusal contained it, else 0.
     std::uint64_t server_schema_hash() const { return server_schema_hash_; }
 
+    /// For tests: the parts of the connection are consistent.
+    bool is_consistent() const { return !connection_ || connection_->is_consistent(); }
+
 private:
     Connection* connection_of(PeerId peer) const override {
         return peer == peer_ ? connection_.get() : nullptr;

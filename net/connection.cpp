@@ -441,4 +441,9 @@ void Connection::note_queued() {
     stats_.messages_in_flight = queue_.in_flight_count();
 }
 
+bool Connection::is_consistent() const {
+    return sent_.is_consistent() && queue_.is_consistent() && inbox_.is_consistent() &&
+           outgoing_.is_consistent() && incoming_.is_consistent();
+}
+
 }  // namespace shoal::net

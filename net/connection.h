@@ -103,6 +103,9 @@ public:
     const Path& path() const { return path_; }
     const ConnectionStats& stats() const { return stats_; }
 
+    /// For tests: sent packets, queued messages, received messages and large payloads are consistent.
+    bool is_consistent() const;
+
 private:
     /// A packet that is being written.
     struct Draft;

@@ -241,4 +241,16 @@ void Host::note_end(Peer& peer) {
     if (!peer.connection.is_open()) gate_.leave(peer.id());
 }
 
+bool Host::is_consistent() const {
+    std::size_t open = 0, closed = 0;
+    for (std::uint32_t index = 0; index < peers_.size(); ++index) {
+        const Peer* const peer = peers_[index].get();
+        if (!peer) continue;
+        (peer->connection.is_open() ? open : closed) += 1;
+        if (peer->id().index() != index || gate_.index_of(peer->connection_id) != index) return false;
+        if (!peer->connection.is_consistent()) return false;
+    }
+    return gate_.is_consistent(open, closed);
+}
+
 }  // namespace shoal::net

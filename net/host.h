@@ -75,6 +75,9 @@ public:
     /// peer_count().
     bool is_idle() const;
 
+    /// For tests: peers, their connections and the places of the gate agree with each other.
+    bool is_consistent() const;
+
 private:
     struct Peer;
 

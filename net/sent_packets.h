@@ -79,6 +79,9 @@ public:
     /// When the newest tracked packet was sent.
     Time newest_sent() const { return newest_sent_; }
 
+    /// For tests: each packet is in the slot of its number, and the open ones are counted.
+    bool is_consistent() const;
+
 private:
     enum class State : std::uint8_t {
         open,

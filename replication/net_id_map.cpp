@@ -39,4 +39,16 @@ void NetIdMap::erase(std::uint32_t net_id) {
     --count_;
 }
 
+bool NetIdMap::is_consistent() const {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+        const std::uint32_t net_id = entries_[i].net_id;
+        if (net_id == 0) continue;
+        ++count;
+        for (std::size_t before = home(net_id); before != i; before = next(before))
+            if (entries_[before].net_id == 0 || entries_[before].net_id == net_id) return false;
+    }
+    return count == count_ && count * 2 <= entries_.size();
+}
+
 }  // namespace shoal::replication

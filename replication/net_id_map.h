@@ -28,6 +28,9 @@ public:
 
     std::size_t size() const { return count_; }
 
+    /// For tests: find() reaches each entry, and no net id has two.
+    bool is_consistent() const;
+
 private:
     struct Entry {
         std::uint32_t net_id = 0;  // 0: the entry is not in use

@@ -332,4 +332,25 @@ void Receiver::reset() {
     complete_.reset();
 }
 
+bool Receiver::is_consistent() const {
+    std::vector<bool> is_dirty(pages_.size() * kPageSlots);
+    for (const std::uint32_t index : dirty_) {
+        if (is_dirty[index]) return false;
+        is_dirty[index] = true;
+    }
+    std::size_t named = 0, versions = 0;
+    for (std::uint32_t index = 0; index < is_dirty.size(); ++index) {
+        const Slot* slot = find(index);
+        if (!slot) continue;
+        if (slot->is_dirty != is_dirty[index] || !slot->versions.is_consistent()) return false;
+        if ((slot->net_id != 0) == slot->versions.empty()) return false;
+        if (slot->is_applied && !slot->versions.find(slot->applied)) return false;
+        if (world_.is_alive(slot->entity) && slot_at_[slot->entity.index] != index) return false;
+        named += slot->net_id != 0 && slot_of_.find(slot->net_id) == index;
+        versions += slot->versions.size();
+    }
+    return named == slot_of_.size() && versions == pool_.in_use() && slot_of_.is_consistent() &&
+           references_.is_consistent();
+}
+
 }  // namespace shoal::replication

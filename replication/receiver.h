@@ -116,6 +116,9 @@ public:
             }
     }
 
+    /// For tests: slots, their versions, and the tables that find a slot agree with each other.
+    bool is_consistent() const;
+
 private:
     static constexpr std::uint32_t kPageSlots = 64;
 

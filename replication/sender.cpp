@@ -409,4 +409,38 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
     peer.packets.push({number, tick_, records, records, false, false});
 }
 
+bool Sender::is_consistent() const {
+    for (const auto& peer : peers_)
+        if (peer->in_use && !is_consistent(*peer)) return false;
+    return shadow_.is_consistent();
+}
+
+bool Sender::is_consistent(const PeerState& peer) const {
+    std::size_t open = 0, free = 0, pending = 0, queued = 0, records = 0;
+    for (std::uint32_t index = 0; index < peer.slots.size(); ++index) {
+        const bool is_open = peer.slots[index].entry != kNone;
+        const bool is_free = peer.free_slots[index / 64] >> (index % 64) & 1;
+        if (is_open && (is_free || peer.slot_of[peer.slots[index].entry] != index)) return false;
+        if (is_free && index / 64 < peer.first_free_word) return false;
+        if (peer.is_pending[index] && (is_free || !peer.is_queued[index])) return false;
+        open += is_open;
+        free += is_free;
+        pending += peer.is_pending[index];
+        queued += peer.is_queued[index];
+    }
+    std::vector<bool> is_seen(peer.slots.size());
+    for (std::size_t i = 0; i < peer.queue.size(); ++i) {
+        if (!peer.is_queued[peer.queue[i]] || is_seen[peer.queue[i]]) return false;
+        is_seen[peer.queue[i]] = true;
+    }
+    for (std::size_t i = 0; i < peer.packets.size(); ++i) {
+        const Packet& packet = peer.packets[i];
+        if (packet.newest_count > packet.record_count) return false;
+        if (i > 0 && packet.number <= peer.packets[i - 1].number) return false;
+        records += packet.record_count;
+    }
+    return open == shadow_.open_count() && free + peer.stats.slots == peer.slots.size() &&
+           pending == peer.pending_count && queued == peer.queue.size() && records == peer.records.size();
+}
+
 }  // namespace shoal::replication

@@ -73,6 +73,9 @@ public:
     /// Tick of the last update(); 0 before the first.
     Tick tick() const { return tick_; }
 
+    /// For tests: the slots, queues and packets of each peer agree with each other and with the shadow.
+    bool is_consistent() const;
+
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;
     static constexpr std::uint32_t kGoneFlag = 0x80000000;  // marks a despawn record in PeerState::records
@@ -156,6 +159,7 @@ private:
     StateHeader make_header(const PeerState& peer, std::uint64_t number) const;
     std::optional<StateHeader::Complete> make_mark(const PeerState& peer, std::uint64_t number) const;
     void commit(PeerState& peer, std::uint64_t number, std::size_t count);
+    bool is_consistent(const PeerState& peer) const;
 
     SenderOptions options_;
     Shadow shadow_;

@@ -189,4 +189,25 @@ void Shadow::forget_past(Tick tick) {
     }
 }
 
+bool Shadow::is_consistent() const {
+    std::vector<bool> is_unused(entries_.size());
+    for (const std::vector<std::uint32_t>* unused : {&free_, &closed_})
+        for (const std::uint32_t index : *unused) {
+            if (is_unused[index]) return false;
+            is_unused[index] = true;
+        }
+    std::uint32_t open = 0;
+    std::size_t versions = 0;
+    for (std::uint32_t index = 0; index < entries_.size(); ++index) {
+        const Entry& entry = entries_[index];
+        const bool is_open = static_cast<bool>(entry.entity);
+        if (is_open == is_unused[index] || is_open != (entry.net_id != 0)) return false;
+        if (is_open == entry.versions.empty() || !entry.versions.is_consistent()) return false;
+        if (is_open && find(entry.entity) != index) return false;
+        open += is_open;
+        versions += entry.versions.size();
+    }
+    return open == open_count_ && versions == pool_.in_use() && references_.is_consistent();
+}
+
 }  // namespace shoal::replication

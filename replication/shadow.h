@@ -57,6 +57,9 @@ public:
     /// How often a string or vector was cut to its maximum length.
     std::uint64_t cut_values() const { return cut_values_; }
 
+    /// For tests: entries, their versions, and the tables that find an entry agree with each other.
+    bool is_consistent() const;
+
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;
     static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index in changes_; components: from 1 on

@@ -89,4 +89,14 @@ void VersionList::clear(VersionPool& pool) {
     while (!empty()) drop(oldest_, pool);
 }
 
+bool VersionList::is_consistent() const {
+    const Version* before = nullptr;
+    std::uint32_t count = 0;
+    for (const Version* version = oldest_; version; before = version, version = version->newer) {
+        if (version->older != before || (before && !is_newer(version->tick, before->tick))) return false;
+        ++count;
+    }
+    return before == newest_ && count == size_;
+}
+
 }  // namespace shoal::replication

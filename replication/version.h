@@ -64,6 +64,9 @@ public:
     void drop_older(Tick tick, Tick kept, VersionPool& pool);
     void clear(VersionPool& pool);
 
+    /// For tests: the links in both directions agree, and each version is newer than the one before it.
+    bool is_consistent() const;
+
 private:
     Version* oldest_ = nullptr;
     Version* newest_ = nullptr;

@@ -81,6 +81,10 @@ public:
     /// Frees the place of a pending or leaving client.
     void release(PeerId peer);
 
+    /// For tests: each place is in the lists and counts that its state requires. `open`, `closed`: the
+    /// numbers of the host's connections.
+    bool is_consistent(std::size_t open, std::size_t closed) const;
+
 private:
     enum class State : std::uint8_t { free, pending, peer, leaving };
     struct Place {

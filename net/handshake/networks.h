@@ -41,6 +41,7 @@ public:
     void add(const Networks& networks);
     /// Undoes an earlier add().
     void remove(const Networks& networks);
+    bool operator==(const NetworkCounts&) const = default;
 
 private:
     std::unordered_map<std::uint64_t, std::uint32_t> counts_;

@@ -52,6 +52,10 @@ public:
 
     std::uint32_t waiting_bytes() const { return waiting_bytes_; }
 
+    /// For tests: each message that waits is in exactly one list, and ids have the states that the lists
+    /// imply.
+    bool is_consistent() const;
+
 private:
     static constexpr std::uint32_t kNone = kNoIndex;
     enum class State : std::uint8_t { missing, waiting, delivered };

@@ -66,6 +66,15 @@ PacketFate OutgoingPayload::close(std::vector<Open>::iterator payload, bool deli
     return fate;
 }
 
+bool OutgoingPayload::is_consistent() const {
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+        const bool may_leave = i + 1 == open_.size() && is_leaving();
+        if (open_[i].fragments == 0 && !may_leave) return false;
+        if (i > 0 && open_[i].number <= open_[i - 1].number) return false;
+    }
+    return left_ <= bytes_.size() && (!is_leaving() || !open_.empty());
+}
+
 bool IncomingPayload::plausible(const Packet& packet, std::uint64_t first_packet_number) const {
     assert(packet.is_fragment);
     const Fragment& fragment = packet.fragment;
@@ -104,6 +113,13 @@ void IncomingPayload::finish() {
     is_open_ = has_last_ = false;
     sizes_.clear();
     bytes_.clear();
+}
+
+bool IncomingPayload::is_consistent() const {
+    const std::size_t bytes = std::accumulate(sizes_.begin(), sizes_.end(), std::size_t(0));
+    const bool is_last_missing = sizes_.empty() || sizes_.back() == 0;
+    if (is_open_ == bytes_.empty() || (has_last_ && is_last_missing)) return false;
+    return bytes == bytes_.size() && bytes <= kMaxLargePayloadBytes;
 }
 
 }  // namespace shoal::net

@@ -40,6 +40,10 @@ public:
     /// At the end of the connection: declares an open payload lost. Call it until it returns nothing.
     std::optional<PacketFate> lose();
 
+    /// For tests: the open payloads are in the order of their numbers, and each waits for a fragment's fate
+    /// or has more to send.
+    bool is_consistent() const;
+
 private:
     struct Open {
         std::uint64_t number;
@@ -77,6 +81,10 @@ public:
     void finish();
 
     std::size_t capacity_bytes() const { return bytes_.capacity(); }
+
+    /// For tests: the bytes are those of the fragments that arrived, and there are none without an open
+    /// payload.
+    bool is_consistent() const;
 
 private:
     std::uint64_t number_ = 0;

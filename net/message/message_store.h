@@ -44,6 +44,9 @@ public:
         }
     }
 
+    /// For tests: each block is either in use or in the list of free blocks.
+    bool is_consistent() const { return blocks_.is_consistent(); }
+
 private:
     static constexpr std::size_t kBlock = 60;  // bytes per block
     struct Block {

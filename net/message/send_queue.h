@@ -82,7 +82,8 @@ public:
     /// The number of reliable ids from the oldest unacknowledged id to the newest.
     std::uint32_t in_flight_count() const { return static_cast<std::uint32_t>(sent_.size()); }
 
-    /// For tests.
+    /// For tests: each message is in the list of its weight and state, and the counts of bytes and copies are
+    /// right.
     bool is_consistent() const;
 
 private:

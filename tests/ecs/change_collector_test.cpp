@@ -166,6 +166,27 @@ TEST(ChangeCollector, WatchesMoreThan64Components) {
     EXPECT_TRUE(collector.changes()[0].has(199));
 }
 
+// Goal: a new watch has a bit at once, also the first one that needs another word, and it is nobody else's
+// bit. Method: after each watch() collect this watch for one entity and watch 0 for the next one.
+TEST(ChangeCollector, EachNewWatchHasABitOfItsOwnAtOnce) {
+    World world;
+    ChangeCollector collector(world);
+    const Entity first = world.spawn(), second = world.spawn();
+    for (std::uint32_t newest = 0; newest < 130; ++newest) {
+        SCOPED_TRACE(testing::Message() << "watch " << newest);
+        collector.watch(world.register_component({"tag"}));
+        collector.clear();
+        collector.mark(first, newest);
+        collector.mark(second, 0);
+        collector.mark(first, newest);
+        ASSERT_EQ(collector.changes().size(), 2u);
+        for (std::uint32_t watch = 0; watch <= newest; ++watch) {
+            ASSERT_EQ(collector.changes()[0].has(watch), watch == newest) << "bit " << watch;
+            ASSERT_EQ(collector.changes()[1].has(watch), watch == 0) << "bit " << watch;
+        }
+    }
+}
+
 TEST(ChangeCollector, SeveralCanWatchOneWorldAndOutliveIt) {
     auto world = std::make_unique<World>();
     ChangeCollector first(*world), second(*world);

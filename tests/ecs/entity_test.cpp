@@ -72,6 +72,9 @@ TEST(EntityTable, MatchesSetModel) {
             alive.pop_back();
         }
         ASSERT_EQ(table.size(), alive.size());
+        if (step % 16 == 0) {
+            ASSERT_TRUE(table.is_consistent());
+        }
     }
     std::set<std::uint32_t> indices;
     for (const Entity entity : alive) {

@@ -240,6 +240,30 @@ TEST(Pair, IsRemovedWhenItsTargetIsDestroyed) {
     EXPECT_TRUE(world.is_consistent());
 }
 
+// When the sources lose their pair, they leave the archetype that the dying target is in, and its row fills a
+// gap. Its values must be destroyed in the new row.
+TEST(Pair, ADyingTargetIsRemovedFromTheRowThatItsSourcesMovedItTo) {
+    Counted::alive = 0;
+    {
+        World world;
+        const Entity one = world.spawn(Counted(1)), two = world.spawn(Counted(2));
+        const Entity doomed = world.spawn(Counted(3));
+        for (const Entity entity : {one, two, doomed}) world.add(entity, to<Likes>(doomed));
+        int seen = 0;
+        const Hook removed =
+            world.on_remove<Counted>([&](World&, Entity, const Counted& value) { seen = value.value; });
+        world.destroy(doomed);
+        EXPECT_EQ(seen, 3);
+        EXPECT_EQ(Counted::alive, 2);
+        EXPECT_EQ(world.get<Counted>(one).value, 1);
+        EXPECT_EQ(world.get<Counted>(two).value, 2);
+        EXPECT_TRUE(world.is_consistent());
+        const Entity next = world.spawn(), later = world.spawn();
+        EXPECT_NE(next.index, later.index);
+    }
+    EXPECT_EQ(Counted::alive, 0);
+}
+
 TEST(Pair, RemoveHooksCanChooseAnotherTarget) {
     World world;
     const Entity leader = world.spawn(), other = world.spawn(), escort = world.spawn();

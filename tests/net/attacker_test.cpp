@@ -415,31 +415,5 @@ TEST(Attacker, OnThePathWithoutKeysChangesNothing) {
     }
 }
 
-// Goal: a few forged cookies that arrive before the server's do not keep a client out, and do not make it
-// believe a forged refusal. (Many do keep it out, see net/README.md.)
-TEST(Attacker, AFewForgedCookiesDoNotKeepAClientOut) {
-    Siege siege(2);
-    Siege::Player& player = siege.enter();
-    std::array<std::byte, kMaxDatagramBytes> buffer;
-    std::uint64_t connects = 0;
-    for (int tick = 0; tick < 200; ++tick) {
-        siege.step();
-        for (const LinkConditioner::Datagram& packet : std::exchange(siege.new_handshakes, {})) {
-            if (packet.to != siege.server) continue;
-            connects += packet.bytes[0] == std::byte(0x90);
-            const std::uint64_t nonce = ByteReader(std::span(packet.bytes).subspan(2)).u64();
-            for (int n = 0; n < 3 && packet.bytes[0] == std::byte(0x80); ++n) {
-                const auto cookie = write(CookieReply{nonce, siege.random() | 1}, buffer);
-                player.client.receive(siege.server, cookie, siege.now);
-            }
-            const auto refusal = write(Refuse{nonce, DisconnectReason::refused_key}, buffer);
-            player.client.receive(siege.server, refusal, siege.now);
-        }
-    }
-    EXPECT_EQ(player.client.state(), Client::State::connected);
-    EXPECT_TRUE(player.recorder.disconnects.empty());
-    EXPECT_LE(connects, 8u);
-}
-
 }  // namespace
 }  // namespace shoal::net

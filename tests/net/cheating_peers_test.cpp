@@ -75,21 +75,6 @@ TEST(Attacks, AForgedAddressGetsNoMoreBytesThanCameFromThere) {
     EXPECT_EQ(battle.amplified_bytes(), 0u);
 }
 
-TEST(Attacks, AClientCannotDisconnectWithAReasonOfTheServer) {
-    for (const DisconnectReason claim :
-         {DisconnectReason::timed_out, DisconnectReason::replaced, DisconnectReason::kicked,
-          DisconnectReason::shut_down, DisconnectReason::server_restarted, DisconnectReason::refused_full,
-          DisconnectReason::unreachable}) {
-        SCOPED_TRACE(testing::Message() << "claims: " << net::describe(claim));
-        Battle battle(18);
-        Player& player = battle.enter_and_wait(20ms);
-        player.client().disconnect(player.client().server(), claim, {}, battle.now);
-        battle.run(1s);
-        ASSERT_EQ(battle.at_server.ends.size(), 1u);
-        EXPECT_NE(battle.at_server.ends[0].first, claim);
-    }
-}
-
 TEST(Attacks, ADatagramCausesFewerCallsThanItHasBytes) {
     Battle battle(19);
     battle.talks = false;

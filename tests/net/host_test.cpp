@@ -24,6 +24,7 @@ struct Bare {
         const std::size_t before = wire.bytes;
         host.receive(from, exact, now);
         EXPECT_LE(wire.bytes - before, bytes.size()) << "amplification";
+        EXPECT_TRUE(host.is_consistent());
     }
     template <class Kind>
     void feed_packet(const Address& from, const Kind& packet) {

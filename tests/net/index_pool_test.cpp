@@ -72,6 +72,7 @@ TEST(IndexPool, MatchesAMapOfItems) {
             model.erase(any);
         }
         ASSERT_EQ(pool.used(), model.size());
+        ASSERT_TRUE(pool.is_consistent());
     }
 }
 

@@ -202,6 +202,9 @@ TEST(Messages, KeepThePromiseOfEachChannelWhateverPacketsAreLost) {
                 if (HasFatalFailure()) return;
             }
             ASSERT_TRUE(pipe.queue.is_consistent());
+            if (step % 16 == 0) {  // it takes time in proportion to the window
+                ASSERT_TRUE(pipe.inbox.is_consistent());
+            }
         }
         for (int i = 0; i < 20'000 && pipe.has_ready(); ++i) {
             const Pipe::Datagram packet = pipe.send(1170, {.now = pipe.terms.now});
@@ -532,6 +535,9 @@ TEST(Messages, RandomPiecesAreDeliveredOnceAndKeepNoMemory) {
         };
         for (int step = 0; step < 4'000; ++step) {
             offer(1 + random() % count);
+            if (step % 16 == 0) {
+                ASSERT_TRUE(inbox.is_consistent());
+            }
             if (HasFatalFailure()) return;
         }
         for (std::uint64_t id = 1; id <= count; ++id) offer(id);

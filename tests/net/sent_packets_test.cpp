@@ -63,6 +63,7 @@ TEST(SentPackets, MatchesSetModel) {
             }
             ASSERT_EQ(delivered, expect_delivered);
             ASSERT_EQ(lost, expect_lost);
+            ASSERT_TRUE(sent.is_consistent());
             reported_lost.insert(lost.begin(), lost.end());
         };
         for (int step = 0; step < 3000; ++step) {

@@ -34,6 +34,9 @@ TEST(NetIdMap, MatchesAnUnorderedMap) {
             model.erase(net_id);
         }
         ASSERT_EQ(map.size(), model.size());
+        if (step % 16 == 0) {
+            ASSERT_TRUE(map.is_consistent());
+        }
         const std::uint32_t probe = 1 + static_cast<std::uint32_t>(random() % 300);
         for (const std::uint32_t id : {net_id, probe}) {
             const auto found = model.find(id);

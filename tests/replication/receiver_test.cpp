@@ -594,6 +594,8 @@ public:
         }
         pair.forward_rebases();
         if (random.chance(0.5)) pair.receiver.apply();
+        EXPECT_TRUE(pair.sender.is_consistent());
+        EXPECT_TRUE(pair.receiver.is_consistent());
     }
     std::string state() const { return state_of(pair.receiver, pair.schema); }
 
@@ -661,6 +663,7 @@ TEST(Receiver, DamagedPayloadsAreUsedCompletelyOrNotAtAll) {
             ASSERT_TRUE(verdict == Verdict::accepted || state_of(victim, busy.pair.schema) == clean);
             victim.apply();
             ASSERT_TRUE(world.is_consistent());
+            ASSERT_TRUE(victim.is_consistent());
         }
         ASSERT_EQ(busy.state(), before);
         busy.pair.deliver(packet);

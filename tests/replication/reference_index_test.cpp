@@ -47,6 +47,9 @@ TEST(ReferenceIndex, MatchesASetOfPairs) {
             model.insert({target, referrer});
         }
         ASSERT_EQ(index.size(), model.size());
+        if (step % 16 == 0) {
+            ASSERT_TRUE(index.is_consistent());
+        }
         std::multiset<std::uint32_t> expected;
         for (const auto& [t, r] : model)
             if (t == target) expected.insert(r);

@@ -398,6 +398,7 @@ TEST(Sender, Rule14FatesMayComeInAnyOrder) {
             const bool arrives = random.chance(0.6);
             const bool accepted = arrives && pair.receive(open[which]) == Receiver::Verdict::accepted;
             pair.tell(open[which], accepted && random.chance(0.8));  // some acks are lost
+            ASSERT_TRUE(pair.sender.is_consistent());
             open.erase(open.begin() + static_cast<std::ptrdiff_t>(which));
             pair.forward_rebases();
             pair.receiver.apply();

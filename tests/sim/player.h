@@ -22,6 +22,9 @@ inline const net::Address kServerAddress = net::Address::ipv4(10, 0, 0, 1, 7000)
 
 class Player final : private replication::ClientListener {
 public:
+    /// ReceiverOptions::max_versions that no plan reaches: more ticks than an acknowledgement takes.
+    static constexpr std::uint32_t kEnoughVersions = 128;
+
     struct Plan {
         net::LinkConfig up, down;
         std::uint32_t joins_at = 0;  // tick
@@ -56,6 +59,12 @@ public:
     /// Checks that only the game's own entities are left, and that each replica that the game destroyed was
     /// counted. Returns what is wrong, or nothing.
     std::string check_empty() const;
+
+    /// Whether no datagram from the server overtakes another one.
+    bool keeps_order() const { return plan_.down.reorder == 0; }
+    /// Checks that the receiver refused and requested nothing that this plan does not explain. Returns what
+    /// is wrong, or nothing.
+    std::string check_repairs() const;
 
     /// The server may have dropped this client, and all its disconnect packets may get lost.
     void may_be_forgotten() { may_be_forgotten_ = true; }

@@ -24,11 +24,15 @@ struct Plan {
     std::uint32_t busy_ticks = 260;
     double rest_s = 15;         // limit of the time at the end in which all clients become complete
     bool destroys_all = false;  // destroys all entities before that time
+    double kicks = 0.002;       // chance per tick that the server disconnects a player
+    bool is_quiet = false;      // see make_quiet()
     Director::Style style;
     replication::ServerOptions server;
     std::vector<Player::Plan> players;
 };
 Plan plan_of(std::uint64_t seed);
+/// The network only delays datagrams, and every player stays: nothing needs to be repeated or refused.
+void make_quiet(Plan& plan);
 
 class Simulation final : private replication::ServerListener {
 public:
@@ -44,6 +48,7 @@ public:
         std::uint64_t moves = 0;  // how often a peer changed its address
         std::uint64_t large_messages = 0;
         std::uint64_t lost = 0, duplicated = 0, reordered = 0, corrupted = 0;
+        std::uint64_t quiet_players = 0, players_in_order = 0;  // see make_quiet() and Player::keeps_order()
     };
     Totals totals() const;
 
@@ -67,6 +72,7 @@ private:
     void record(replication::Tick tick);
     bool is_everyone_complete() const;
     void rest();
+    void check_quiet();
     void fail(const std::string& what);
 
     Plan plan_;

@@ -156,8 +156,16 @@ void expect_no_allocations(bool loses) {
     EXPECT_EQ(all, 0u) << "of which in Client::update " << steady.client_allocations;
     for (const auto& guest : steady.guests) {
         EXPECT_TRUE(guest->client.is_connected());
-        EXPECT_EQ(guest->client.receiver().stats().malformed_packets, 0u);
+        const auto& stats = guest->client.receiver().stats();
+        EXPECT_EQ(stats.malformed_packets, 0u);
+        // Datagrams keep their order, so loss alone provokes none of these.
+        EXPECT_EQ(stats.refused_packets, 0u);
+        EXPECT_EQ(stats.stale_records, 0u);
+        EXPECT_EQ(stats.rebases, 0u);
+        EXPECT_EQ(guest->client.stats().drops.total(), 0u);
     }
+    steady.server.for_each_peer(
+        [&](net::PeerId peer) { EXPECT_EQ(steady.server.host().stats(peer).packets_lost > 0, loses); });
 }
 
 TEST(SteadyState, AllocatesNothingPerTickOnServerAndClients) {

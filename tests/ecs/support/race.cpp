@@ -223,6 +223,7 @@ private:
     void collected() {
         std::size_t entities = 0;
         for (const int entity : model_.alive) entities += model_.being(entity).is_collected ? 1 : 0;
+        expect(side_.collector.is_consistent(), "is_consistent of the collector");
         expect(side_.collector.changes().size() == entities, "number of changes");
         for (const ChangeCollector::Change change : side_.collector.changes()) {
             const int number = side_.number(change.entity);

@@ -227,7 +227,9 @@ public:
         for (const auto& player : players) {
             player->client.update(now);
             player->client.flush(now);
+            EXPECT_TRUE(player->client.is_consistent());
         }
+        EXPECT_TRUE(!host || host->is_consistent());
     }
     void run(Duration duration, Duration tick = 10ms) {
         for (const Time end = now + duration; now < end;) step(tick);
