@@ -27,6 +27,8 @@ CXX := g++
 endif
 
 warnings := -Wall -Wextra -Wshadow -Wconversion -Werror
+# g++ takes the included sources of a unit for headers, which should have no unnamed namespaces.
+warnings += $(if $(findstring clang,$(CXX)),,-Wno-subobject-linkage)
 flags_release := -O2 -DNDEBUG
 flags_debug := -O0 -g
 flags_sanitize := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -57,13 +59,32 @@ LDLIBS += -lws2_32 -lbcrypt
 exe := .exe
 endif
 
-library := $(patsubst %.cpp,$(out)/%.o,$(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))
+# All sources of a folder are compiled as one unit, which includes them: most of a compiler's time goes into
+# headers and templates. A source with flags of its own is compiled alone.
+# $(call unit,NAME,SOURCES,AWK CONDITION ON THE SOURCE'S NUMBER) defines the rule that makes NAME.cpp.
+define unit
+$(1).cpp: FORCE
+	@mkdir -p $$(@D)
+	@printf '#include "%s"\n' $(2) | awk '$(or $(3),1)' > $$@.new
+	@if cmp -s $$@.new $$@; then rm $$@.new; else mv $$@.new $$@; fi
+endef
+FORCE:
+
+# Slow models are optimised even with sanitizers.
+slow_models := $(if $(filter sanitize,$(config)),$(addprefix tests/,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
+alone := $(slow_models:%=%.cpp) net/crypto/primitives.cpp tests/net/crypto_test.cpp tests/net/crypto_portable_test.cpp
+alone += $(wildcard tests/*/readme_test.cpp)
+library_folders := $(patsubst %/,%,$(sort $(dir $(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))))
+$(foreach folder,$(library_folders),$(eval $(call unit,$(out)/$(folder)/unit,$(filter-out $(alone),$(wildcard $(folder)/*.cpp)))))
+library := $(library_folders:%=$(out)/%/unit.o) $(out)/net/crypto/primitives.o
 demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp
-demo_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out $(demo_mains),$(wildcard demo/*.cpp)))
-test_sources := $(if $(only),$(wildcard tests/$(only)/*_test.cpp tests/$(only)*_test.cpp),$(wildcard tests/*/*_test.cpp))
-test_shared := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp tests/support/*.cpp)))
+$(eval $(call unit,$(out)/demo/unit,$(filter-out $(demo_mains),$(wildcard demo/*.cpp))))
+demo_shared := $(out)/demo/unit.o
+$(eval $(call unit,$(out)/tests/sim/unit,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp))))
+test_shared := $(out)/tests/sim/unit.o $(out)/tests/support/allocations.o
 ecs_support := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/ecs/support/*.cpp))
-net_support := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/net/support/*.cpp))
+$(eval $(call unit,$(out)/tests/net/support/unit,$(wildcard tests/net/support/*.cpp)))
+net_support := $(out)/tests/net/support/unit.o
 fuzz_support := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/fuzz/*.cpp)))
 folder_of_tests := $(firstword $(subst /, ,$(only)))
 ifneq ($(filter ecs net,$(folder_of_tests)),)
@@ -73,7 +94,21 @@ test_library := $(library) $(test_shared) $(net_support)
 test_library += $(if $(filter-out demo,$(folder_of_tests)),,$(demo_shared))
 test_library += $(if $(filter-out fuzz,$(folder_of_tests)),,$(fuzz_support) $(ecs_support))
 endif
-tests := $(patsubst %.cpp,$(out)/%.o,$(test_sources))
+# All tests are compiled in a few units for each folder, some tests one by one.
+ifeq ($(only),)
+test_folders := $(patsubst tests/%/,%,$(sort $(dir $(wildcard tests/*/*_test.cpp))))
+units_ecs := 0 1
+units_net := 0 1 2 3 4
+units_replication := 0 1
+test_units := $(foreach folder,$(test_folders),$(addprefix $(folder)/unit_,$(or $(units_$(folder)),0)))
+folder_of = $(patsubst %/,%,$(dir $(1)))
+$(foreach name,$(test_units),$(eval $(call unit,$(out)/tests/$(name),\
+    $(filter-out $(alone),$(wildcard tests/$(call folder_of,$(name))/*_test.cpp)),\
+    NR % $(words $(or $(units_$(call folder_of,$(name))),0)) == $(lastword $(subst _, ,$(name))))))
+tests := $(test_units:%=$(out)/tests/%.o) $(patsubst %.cpp,$(out)/%.o,$(filter %_test.cpp,$(alone)))
+else
+tests := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/$(only)/*_test.cpp tests/$(only)*_test.cpp))
+endif
 test_program := $(out)/tests/shoal_tests$(if $(only),_$(subst /,_,$(only)))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
 demos := $(patsubst demo/%.cpp,$(bin)/demo/%$(exe),$(demo_mains))
@@ -124,7 +159,7 @@ endif
 # Most tests take longer to compile than to run, so they are compiled with little optimisation and a
 # precompiled header. The exceptions contain slow models.
 test_level := $(if $(filter sanitize,$(config)),-O0,-O1)
-slow_models := $(if $(filter sanitize,$(config)),$(patsubst %,$(out)/tests/%.o,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
+slow_models := $(slow_models:%=$(out)/%.o)
 quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
 prelude := $(out)/tests/prelude.h
 $(quick_tests): | $(prelude).gch
@@ -189,10 +224,13 @@ $(bin)/demo/%$(exe): $(out)/demo/%.o $(demo_shared) $(library)
 	@echo link $@
 	@$(CXX) $^ -o $@ $(LDFLAGS) $(LDLIBS)
 
+compile = @mkdir -p $(@D); echo compile $@; $(CXX) $(CXXFLAGS) -c $< -o $@
 $(out)/%.o: %.cpp Makefile
-	@mkdir -p $(@D)
-	@echo compile $@
-	@$(CXX) $(CXXFLAGS) -c $< -o $@
+	$(compile)
+
+# A unit.
+$(out)/%.o: $(out)/%.cpp Makefile
+	$(compile)
 
 .PRECIOUS: $(out)/%.o
 -include $(shell find build -name '*.d' 2>/dev/null)
