@@ -130,12 +130,16 @@ void World::set_slow(Entity entity, const KnownComponent& component, void* value
     if (column == nullptr && locks_ == 0 && place.has_row()) {
         mutator_.add(entity, place, component, value);
     } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
-        const Deferral deferral(*this);  // destructors of components may call structural operations
-        component.overwrite(column->at(place.row), value);
-        wrote(entity, *column, place.row, column->at(place.row));
+        overwrite(entity, {column, place.row}, value);
     } else {
         set(entity, {&component.id, 1}, {&value, 1});
     }
+}
+
+void World::overwrite(Entity entity, const Cell& cell, void* value) {
+    const Deferral deferral(*this);  // destructors of components may call structural operations
+    cell.column->type().overwrite(cell.at(), value);
+    wrote(entity, *cell.column, cell.row, cell.at());
 }
 
 void World::set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
@@ -154,17 +158,25 @@ void World::add(Entity entity, ComponentId id, void* value) {
     if (may_write_at_once(entity) && has(entity, id)) return;
     if (locks_ != 0) {
         commands_.push(CommandQueue::Kind::add, entity, {&id, 1}, {&value, 1});
-    } else {
+    } else if (id.is_pair()) {
         mutator_.set(entity, {&id, 1}, {&value, 1});
+    } else {
+        mutator_.add(entity, entities_.place(entity), components_[id], value);
     }
+}
+
+/// Adds one component if the entity lacks it. Not for pairs.
+void World::add(Entity entity, const KnownComponent& component, void* value) {
+    const EntityTable::Place place = entities_.place(entity);
+    if (locks_ != 0 || !place.has_row()) return add(entity, component.id, value);
+    if (component.column(place.archetype) == nullptr) mutator_.add(entity, place, component, value);
 }
 
 /// Removes one component. Not for pairs.
 void World::remove(Entity entity, const KnownComponent& component) {
     const EntityTable::Place place = entities_.place(entity);
     if (locks_ != 0 || !place.has_row()) return remove(entity, {&component.id, 1});
-    if (const Column* column = component.column(place.archetype))
-        mutator_.remove(entity, place.row, archetypes_[place.archetype], *column);
+    if (component.column(place.archetype) != nullptr) mutator_.remove(entity, place, component);
 }
 
 void World::remove(Entity entity, std::span<const ComponentId> ids) {
