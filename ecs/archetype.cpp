@@ -22,18 +22,30 @@ std::uint64_t hash_of(std::span<const ComponentId> components) {
     return hash;
 }
 
-/// As memcpy, but without a call for the most frequent sizes.
-void copy_value(std::byte* to, const std::byte* from, std::uint32_t size) {
+// Plain values up to this size are small: they are copied without a function call.
+constexpr std::uint32_t kSmallBytes = 64;
+
+template <std::size_t size>
+void copy(std::byte* to, const std::byte* from) {
+    struct {
+        std::byte bytes[size];
+    } value;
+    std::memcpy(&value, from, size);
+    std::memcpy(to, &value, size);
+}
+
+/// Copies up to kSmallBytes. The addresses may be equal. The last piece overlaps the piece before it.
+inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) {
     if (size >= 8 && size <= 16) {
-        std::uint64_t head, tail;  // the first and last 8 bytes, which may overlap
-        std::memcpy(&head, from, 8);
-        std::memcpy(&tail, from + size - 8, 8);
-        std::memcpy(to, &head, 8);
-        std::memcpy(to + size - 8, &tail, 8);
+        copy<8>(to, from);
+        copy<8>(to + size - 8, from + size - 8);
     } else if (size == 4) {
-        std::memcpy(to, from, 4);
-    } else if (size != 0) {
-        std::memcpy(to, from, size);
+        copy<4>(to, from);
+    } else if (size > 16) {
+        for (std::size_t at = 0; at < size - 16; at += 16) copy<16>(to + at, from + at);
+        copy<16>(to + size - 16, from + size - 16);
+    } else {
+        for (std::size_t at = 0; at < size; ++at) to[at] = from[at];
     }
 }
 
@@ -42,7 +54,7 @@ void copy_value(std::byte* to, const std::byte* from, std::uint32_t size) {
 /// Move-constructs a value at `to`, and destroys the one at `from`.
 inline void Column::relocate_value(std::byte* from, std::byte* to) const {
     if (is_plain_) {
-        copy_value(to, from, size_);
+        size_ <= kSmallBytes ? copy_small(to, from, size_) : void(std::memcpy(to, from, size_));
     } else {
         relocate_by_type(from, to);
     }
@@ -53,11 +65,24 @@ void Column::relocate_by_type(std::byte* from, std::byte* to) const {
     if (type_->destroy != nullptr) type_->destroy(from);
 }
 
-/// Moves the last value to an empty row, and raises that block's stamp to at least the last block's stamp.
+/// For a row that gets the last row's value: raises its block's stamp to at least the last block's stamp.
+inline void Column::raise_stamp(std::uint32_t last, std::uint32_t row) {
+    const std::uint64_t stamp = stamps_[last / kBlockRows];
+    if (stamp > stamps_[row / kBlockRows]) stamps_[row / kBlockRows] = stamp;
+}
+
+/// Moves the last value to an empty row.
 inline void Column::close_gap(std::uint32_t last, std::uint32_t row) {
-    std::uint64_t& stamp = stamps_[row / kBlockRows];
-    stamp = std::max(stamp, stamps_[last / kBlockRows]);
+    raise_stamp(last, row);
     relocate_value(data_ + offset(last), data_ + offset(row));
+}
+
+/// Copies a small value from `row` to `to`, and the last value to `row`.
+inline void Column::shift_small(std::uint32_t row, std::uint32_t last, std::byte* to) {
+    raise_stamp(last, row);
+    std::byte* const gap = data_ + offset(row);
+    copy_small(to, gap, size_);
+    copy_small(gap, data_ + offset(last), size_);
 }
 
 inline void Column::destroy(std::uint32_t row) {
@@ -99,6 +124,7 @@ Archetype::Archetype(std::uint32_t index, std::span<const ComponentId> component
         columns_[i].type_ = &table[id];
         columns_[i].size_ = columns_[i].type_->size;
         columns_[i].is_plain_ = columns_[i].type_->move == nullptr || columns_[i].size_ == 0;
+        is_small_ &= columns_[i].is_plain_ && columns_[i].size_ <= kSmallBytes;
         if (const PairTable::Pair* pair = table.pairs().find(id)) {
             columns_[i].target_ = pair->target;
             pairs_.push_back({pair->relation, pair->target, i});
@@ -114,14 +140,19 @@ Archetype::~Archetype() {
         for (std::uint32_t row = 0; !column.is_plain_ && row < size(); ++row) column.destroy(row);
         column.free();
     }
+    ::operator delete(entities_);
 }
 
 Entity Archetype::remove(std::uint32_t row) {
     assert(row < size());
-    const std::uint32_t last = size() - 1;
+    const std::uint32_t last = size_ - 1;
     for (Column& column : columns_) {
-        column.destroy(row);
-        if (row != last) column.close_gap(last, row);
+        if (is_small_) {
+            column.shift_small(row, last, column.data_ + column.offset(row));
+        } else {
+            column.destroy(row);
+            if (row != last) column.close_gap(last, row);
+        }
     }
     return close_gap(row);
 }
@@ -130,11 +161,11 @@ Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uin
     assert(row < size() && entities_[row] == entity);
     assert(this != &to);
     const std::uint32_t to_row = to.append(entity);
-    const std::uint32_t last = size() - 1;
+    const std::uint32_t last = size_ - 1;
     Column* there = to.columns_.data();
     const Column* const end = there + to.columns_.size();
     for (Column& column : columns_) {  // the columns of both archetypes are sorted: one pass
-        while (there != end && there->id_ != column.id_ && there->id_ < column.id_) ++there;
+        while (there != end && there->id_ < column.id_) ++there;
         if (there != end && there->id_ == column.id_) {
             column.relocate_value(column.data_ + column.offset(row), there->data_ + column.offset(to_row));
             there->wrote(to_row, tick);  // the row is new to a query that matches `to` only
@@ -143,6 +174,26 @@ Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uin
             column.destroy(row);
         }
         if (row != last) column.close_gap(last, row);
+    }
+    return close_gap(row);
+}
+
+Entity Archetype::move_small(Entity entity, std::uint32_t row, Archetype& to, const Column& single,
+                             std::uint64_t tick) {
+    assert(row < size() && entities_[row] == entity);
+    assert(is_small_);
+    const std::uint32_t to_row = to.append(entity);
+    const std::uint32_t last = size_ - 1;
+    Column* there = to.columns_.data();
+    for (Column& column : columns_) {
+        std::byte* target = column.data_ + column.offset(row);
+        if (&column != &single) {
+            if (there == &single) ++there;
+            target = there->data_ + column.offset(to_row);
+            there->wrote(to_row, tick);
+            ++there;
+        }
+        column.shift_small(row, last, target);
     }
     return close_gap(row);
 }
@@ -189,15 +240,16 @@ const Column* Archetype::find(ComponentId id) const {
 void Archetype::grow(std::uint32_t rows) {
     const std::uint32_t capacity = std::max({rows, capacity_ * 2, kFirstCapacity});
     for (Column& column : columns_) column.grow(size(), capacity_, capacity);
-    entities_.reserve(capacity);
+    auto* entities = static_cast<Entity*>(::operator new (std::size_t{capacity} * sizeof(Entity)));
+    std::uninitialized_copy_n(entities_, size_, entities);
+    ::operator delete(std::exchange(entities_, entities));
     capacity_ = capacity;
 }
 
 /// Moves the last entity to `row`, to which its values were moved. Returns it; null if it was at `row`.
 Entity Archetype::close_gap(std::uint32_t row) {
-    const Entity last = entities_.back();
-    entities_.pop_back();
-    if (row == size()) return {};
+    const Entity last = entities_[--size_];
+    if (row == size_) return {};
     entities_[row] = last;
     return last;
 }

@@ -54,7 +54,9 @@ private:
     std::size_t offset(std::uint32_t row) const { return std::size_t{row} * size_; }
     void relocate_value(std::byte* from, std::byte* to) const;
     void relocate_by_type(std::byte* from, std::byte* to) const;
+    void raise_stamp(std::uint32_t last, std::uint32_t row);
     void close_gap(std::uint32_t last, std::uint32_t row);
+    void shift_small(std::uint32_t row, std::uint32_t last, std::byte* to);
     void destroy(std::uint32_t row);
     void grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
     void free();
@@ -88,8 +90,8 @@ public:
     /// 1 for the first archetype of a world, greater for each later one. A serial is never used again.
     std::uint64_t serial() const { return serial_; }
     std::span<const ComponentId> components() const { return components_; }
-    std::span<const Entity> entities() const { return entities_; }
-    std::uint32_t size() const { return static_cast<std::uint32_t>(entities_.size()); }
+    std::span<const Entity> entities() const { return {entities_, size_}; }
+    std::uint32_t size() const { return size_; }
 
     /// Columns are in the order of components().
     Column& column(std::uint32_t column) { return columns_[column]; }
@@ -113,10 +115,9 @@ public:
 
     /// Adds a last row and returns it. The caller must construct all values of the row.
     std::uint32_t append(Entity entity) {
-        const std::uint32_t row = size();
-        if (row == capacity_) grow(row + 1);
-        entities_.push_back(entity);
-        return row;
+        if (size_ == capacity_) grow(size_ + 1);
+        entities_[size_] = entity;
+        return size_++;
     }
 
     /// Destroys the row's values and moves the last row into the gap. Returns the entity that is now at
@@ -128,6 +129,14 @@ public:
     /// that `to` lacks are destroyed. The caller must construct and stamp the values that only `to` has. All
     /// other values are stamped with `tick`, as the row is new to queries that match `to` only.
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
+
+    /// As move(), for small values and archetypes that differ in one component, whose column is `single`. It
+    /// calls no function, so its variables stay in registers and the processor works on several moves at
+    /// once.
+    Entity move_small(Entity entity, std::uint32_t row, Archetype& to, const Column& single,
+                      std::uint64_t tick);
+    /// Whether all values are small: at most 64 bytes, moved by memcpy and without a destructor.
+    bool is_small() const { return is_small_; }
 
     /// The archetypes that a row moves to when it gets (`with`) or loses (`without`) the component. Null
     /// until ArchetypeGraph first needs them.
@@ -141,6 +150,8 @@ public:
         return is_last ? edges_[last_edge_] : find_edge(id);
     }
 
+    std::span<const Edge> edges() const { return edges_; }
+
     /// Removes all edges to and from this archetype.
     void cut_edges();
 
@@ -152,9 +163,11 @@ private:
     Entity close_gap(std::uint32_t row);
 
     std::vector<Column> columns_;
-    std::vector<Entity> entities_;
+    Entity* entities_ = nullptr;  // room for capacity_ entities, of which size_ are used
+    std::uint32_t size_ = 0;
     std::uint32_t capacity_ = 0;
     std::uint32_t index_;
+    bool is_small_ = true;
     std::vector<ComponentId> components_;
     std::vector<Pair> pairs_;
     std::vector<Edge> edges_;  // sorted by id

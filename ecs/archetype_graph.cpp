@@ -47,6 +47,15 @@ Archetype& ArchetypeGraph::after(Archetype& from, std::span<const ComponentId> r
     return *known;
 }
 
+/// Finds the step to or from this archetype, and stores it in the component.
+const Step& ArchetypeGraph::find_step(std::uint32_t archetype, ComponentId id) {
+    Archetype& from = (*this)[archetype];
+    const bool has_it = from.has(id);
+    Archetype& without = has_it ? after(from, {&id, 1}, {}) : from;
+    Archetype& with = has_it ? from : after(from, {}, {&id, 1});
+    return components_[id].last_step = {without.index(), with.index(), &without, &with, with.find(id)};
+}
+
 Archetype& ArchetypeGraph::find_after(Archetype& from, std::span<const ComponentId> removed,
                                       std::span<const ComponentId> added) {
     const auto components = from.components();
@@ -74,6 +83,8 @@ void ArchetypeGraph::free_pairs(std::span<const ComponentId> ids) {
         for (Archetype* archetype : doomed) {
             for (const Archetype::Pair& pair : archetype->pairs())
                 std::erase(pairs.find(archetype->components()[pair.column])->archetypes, archetype);
+            for (const Archetype::Edge& edge : archetype->edges())
+                if (!edge.id.is_pair()) components_[edge.id].last_step = {};
             free(*archetype);
         }
     }

@@ -47,16 +47,18 @@ public:
     }
     Cell pair_cell(EntityTable::Place place, ComponentId id) const;
 
-    /// The archetype with the components of `from` and `id`; `from` itself if it has the component.
-    Archetype& with(Archetype& from, ComponentId id) {
-        Archetype* const known = from.edge(id).with;
-        return known != nullptr ? *known : after(from, {}, {&id, 1});
+    /// The step that adds a component to entities of the archetype with this index, which lacks it.
+    /// Valid until the next structural change.
+    const Step& step_with(std::uint32_t archetype, const KnownComponent& component) {
+        const Step& last = component.last_step;
+        return last.index_without == archetype ? last : find_step(archetype, component.id);
     }
 
-    /// The archetype with the components of `from` except `id`; `from` itself if it lacks the component.
-    Archetype& without(Archetype& from, ComponentId id) {
-        Archetype* const known = from.edge(id).without;
-        return known != nullptr ? *known : after(from, {&id, 1}, {});
+    /// The step that removes a component from entities of the archetype with this index, which has it.
+    /// Valid until the next structural change.
+    const Step& step_without(std::uint32_t archetype, const KnownComponent& component) {
+        const Step& last = component.last_step;
+        return last.index_with == archetype ? last : find_step(archetype, component.id);
     }
 
     /// The archetype with the components of `from` without `removed`, and with `added`.
@@ -70,6 +72,7 @@ public:
     void free_pairs(std::span<const ComponentId> ids);
 
 private:
+    const Step& find_step(std::uint32_t archetype, ComponentId id);
     Archetype& find_after(Archetype& from, std::span<const ComponentId> removed,
                           std::span<const ComponentId> added);
 

@@ -16,6 +16,7 @@
 
 namespace shoal::ecs {
 
+class Archetype;
 class Column;
 
 /// Options of a relation. A type with a static member `relation` of this type is a relation. Its pairs have a
@@ -249,6 +250,17 @@ struct Subscriber {
 };
 using SubscriberList = std::vector<Subscriber>;
 
+/// Two archetypes of which one has a component more than the other.
+struct Step {
+    static constexpr std::uint32_t kNone = 0xFFFF'FFFD;  // no archetype has this index
+
+    std::uint32_t index_without = kNone;
+    std::uint32_t index_with = kNone;
+    Archetype* without = nullptr;
+    Archetype* with = nullptr;
+    Column* column = nullptr;  // of the component, in `with`
+};
+
 /// A component that is registered in one world, with its hooks and columns. Its address does not change.
 struct KnownComponent : ComponentType {
     ComponentId id;
@@ -263,6 +275,10 @@ struct KnownComponent : ComponentType {
 
     /// Whether hooks of this kind are connected.
     bool has_hook(HookKind kind) const { return !hooks[static_cast<std::size_t>(kind)].empty(); }
+
+    /// For ArchetypeGraph: the step of the last entity that got or lost the component. The next entity often
+    /// takes the same step. A processor that predicts this works on its row before its archetype is known.
+    Step last_step;
 
     std::array<SubscriberList, 3> hooks;  // by kind
     std::uint32_t column_count = 0;       // columns.size()

@@ -20,23 +20,26 @@ bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
 
 }  // namespace
 
-/// Moves the entity's row from `from` to `to`, and returns the new row.
-inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to) {
+/// Moves the entity's row from `from` to `to`, and returns the new row. `single` is the column that only one
+/// of the two archetypes has; null if they differ in several.
+inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to,
+                                       const Column* single) {
     const std::uint32_t to_row = to.size();
-    if (const Entity moved = from.move(entity, row, to, world_.tick())) entities_.move_to(moved, row);
+    const Entity moved = single != nullptr && from.is_small()
+                             ? from.move_small(entity, row, to, *single, world_.tick())
+                             : from.move(entity, row, to, world_.tick());
+    if (moved) entities_.move_to(moved, row);
     entities_.move_to(entity, {to.index(), to_row});
     return to_row;
 }
 
 void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value) {
     const World::Deferral deferral(world_);
-    Archetype& from = archetypes_[place.archetype];
-    Archetype& to = archetypes_.with(from, component.id);
-    const std::uint32_t row = move_row(entity, place.row, from, to);
-    Column& added = *component.column(to.index());
-    added.wrote(row, world_.tick());
-    if (added.has_values()) component.construct(added.at(row), value);
-    hooks_.fire(world_, HookKind::add, to, added, row, 1);
+    const Step& step = archetypes_.step_with(place.archetype, component);
+    const std::uint32_t row = move_row(entity, place.row, *step.without, *step.with, step.column);
+    step.column->wrote(row, world_.tick());
+    if (step.column->has_values()) component.construct(step.column->at(row), value);
+    hooks_.fire(world_, HookKind::add, *step.with, *step.column, row, 1);
 }
 
 /// The pairs in `from` that exclusive pairs among `ids` replace.
@@ -148,22 +151,26 @@ void Mutator::fire_removes(const Archetype& archetype, std::uint32_t row, std::s
 
 void Mutator::remove(Entity entity, ComponentId id) {
     const EntityTable::Place place = entities_.place(entity);
+    if (!archetypes_.cell(place, id)) return;
+    if (!id.is_pair()) return remove(entity, place, components_[id]);
+    const World::Deferral deferral(world_);
     Archetype& from = archetypes_[place.archetype];
-    const Column* const column = id.is_pair() ? from.find(id) : components_[id].column(place.archetype);
-    if (column != nullptr) remove(entity, place.row, from, *column);
+    fire_removes(from, place.row, {&id, 1});
+    move_row(entity, place.row, from, archetypes_.after(from, {&id, 1}, {}));
 }
 
-void Mutator::remove(Entity entity, std::uint32_t row, Archetype& from, const Column& column) {
-    const ComponentId id = column.id();
+void Mutator::remove(Entity entity, EntityTable::Place place, const KnownComponent& component) {
     const World::Deferral deferral(world_);
-    if (column.type().has_hook(HookKind::remove)) {
+    if (component.has_hook(HookKind::remove)) {
+        const Column& column = *component.column(place.archetype);
         hooks_.report_delayed(world_);
-        removing_ = {entity, {&id, 1}};
+        removing_ = {entity, {&component.id, 1}};
         hooks_.run_hooks(HookKind::remove,
-                         {world_, {&entity, 1}, column.at(row), &column, Removal::component});
+                         {world_, {&entity, 1}, column.at(place.row), &column, Removal::component});
         removing_ = {};
     }
-    move_row(entity, row, from, archetypes_.without(from, id));
+    const Step& step = archetypes_.step_without(place.archetype, component);
+    move_row(entity, place.row, *step.with, *step.without, step.column);
 }
 
 void Mutator::remove(Entity entity, std::span<const ComponentId> ids) {
@@ -192,21 +199,29 @@ void Mutator::report_destruction(Entity entity) {
 }
 
 inline void Mutator::destroy_one(Entity entity, EntityTable::Place place, bool is_target) {
-    Archetype& archetype = archetypes_[place.archetype];
     bool has_hooks = is_target || hooks_.has_on_destroy();
-    for (const Column& column : archetype.columns()) has_hooks |= column.type().has_hook(HookKind::remove);
-    std::vector<ComponentId> ended;  // pairs with this target
-    if (has_hooks) hooks_.report_delayed(world_);
+    for (const Column& column : archetypes_[place.archetype].columns())
+        has_hooks |= column.type().has_hook(HookKind::remove);
+    if (has_hooks) return destroy_with_hooks(entity);
     dying_ = entity;
-    if (has_hooks) {
-        report_destruction(entity);
-        place = entities_.place(entity);  // a source that lost its pair may have moved this row
-        ended = components_.pairs().mark_dead(entity);
-    }
-    entities_.release(entity);  // before its values are destroyed: their destructors find it dead
-    if (const Entity moved = archetype.remove(place.row)) entities_.move_to(moved, place.row);
+    release(entity, place);
+    dying_ = {};
+}
+
+void Mutator::destroy_with_hooks(Entity entity) {
+    hooks_.report_delayed(world_);
+    dying_ = entity;
+    report_destruction(entity);
+    const std::vector<ComponentId> ended = components_.pairs().mark_dead(entity);
+    release(entity, entities_.place(entity));  // a source that lost its pair may have moved this row
     dying_ = {};
     archetypes_.free_pairs(ended);
+}
+
+inline void Mutator::release(Entity entity, EntityTable::Place place) {
+    entities_.release(entity);  // before its values are destroyed: their destructors find it dead
+    if (const Entity moved = archetypes_[place.archetype].remove(place.row))
+        entities_.move_to(moved, place.row);
 }
 
 void Mutator::destroy(Entity entity, EntityTable::Place place) {

@@ -46,7 +46,8 @@ public:
     /// Removes components. Those that the entity lacks are ignored.
     void remove(Entity entity, std::span<const ComponentId> ids);
     void remove(Entity entity, ComponentId id);
-    void remove(Entity entity, std::uint32_t row, Archetype& from, const Column& column);
+    /// Removes one component. Requires that the entity has it.
+    void remove(Entity entity, EntityTable::Place place, const KnownComponent& component);
 
     /// Destroys the entity, and before it the sources of destroy_with_target pairs with this target.
     void destroy(Entity entity, EntityTable::Place place);
@@ -73,8 +74,11 @@ private:
     void fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids);
     void report_destruction(Entity entity);
     void destroy_one(Entity entity, EntityTable::Place place, bool is_target);
+    void destroy_with_hooks(Entity entity);
+    void release(Entity entity, EntityTable::Place place);
     std::vector<Entity> cascade(Entity root);
-    std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to);
+    std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to,
+                           const Column* single = nullptr);
 
     World& world_;
     EntityTable& entities_;

@@ -19,7 +19,16 @@ struct ComponentId {
 
     bool is_pair() const { return generation != 0; }
     explicit operator bool() const { return value != 0xFFFF'FFFF; }
-    friend auto operator<=>(const ComponentId&, const ComponentId&) = default;
+    /// By value, then by generation: both compared as one number, which the default comparison does not.
+    friend constexpr bool operator==(const ComponentId& a, const ComponentId& b) {
+        return a.as_number() == b.as_number();
+    }
+    friend constexpr std::strong_ordering operator<=>(const ComponentId& a, const ComponentId& b) {
+        return a.as_number() <=> b.as_number();
+    }
+
+private:
+    constexpr std::uint64_t as_number() const { return std::uint64_t{value} << 32 | generation; }
 };
 
 /// The pairs of one world. A pair is added by the first id_of(), and removed after its target is destroyed.

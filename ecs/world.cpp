@@ -126,12 +126,16 @@ void World::set_slow(Entity entity, const KnownComponent& component, void* value
     if (column == nullptr && locks_ == 0 && place.has_row()) {
         mutator_.add(entity, place, component, value);
     } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
-        const Deferral deferral(*this);  // destructors of components may call structural operations
-        component.overwrite(column->at(place.row), value);
-        wrote(entity, *column, place.row, column->at(place.row));
+        overwrite(entity, {column, place.row}, value);
     } else {
         set(entity, {&component.id, 1}, {&value, 1});
     }
+}
+
+void World::overwrite(Entity entity, const Cell& cell, void* value) {
+    const Deferral deferral(*this);  // destructors of components may call structural operations
+    cell.column->type().overwrite(cell.at(), value);
+    wrote(entity, *cell.column, cell.row, cell.at());
 }
 
 void World::set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values) {
@@ -150,17 +154,25 @@ void World::add(Entity entity, ComponentId id, void* value) {
     if (may_write_at_once(entity) && has(entity, id)) return;
     if (locks_ != 0) {
         commands_.push(CommandQueue::Kind::add, entity, {&id, 1}, {&value, 1});
-    } else {
+    } else if (id.is_pair()) {
         mutator_.set(entity, {&id, 1}, {&value, 1});
+    } else {
+        mutator_.add(entity, entities_.place(entity), components_[id], value);
     }
+}
+
+/// Adds one component if the entity lacks it. Not for pairs.
+void World::add(Entity entity, const KnownComponent& component, void* value) {
+    const EntityTable::Place place = entities_.place(entity);
+    if (locks_ != 0 || !place.has_row()) return add(entity, component.id, value);
+    if (component.column(place.archetype) == nullptr) mutator_.add(entity, place, component, value);
 }
 
 /// Removes one component. Not for pairs.
 void World::remove(Entity entity, const KnownComponent& component) {
     const EntityTable::Place place = entities_.place(entity);
     if (locks_ != 0 || !place.has_row()) return remove(entity, {&component.id, 1});
-    if (const Column* column = component.column(place.archetype))
-        mutator_.remove(entity, place.row, archetypes_[place.archetype], *column);
+    if (component.column(place.archetype) != nullptr) mutator_.remove(entity, place, component);
 }
 
 void World::remove(Entity entity, std::span<const ComponentId> ids) {
@@ -355,10 +367,18 @@ bool World::is_consistent() const {
                 if (archetype.column(column).stamp(block) > tick_) return false;
         }
     }
+    for (std::uint32_t type = 0; type < components_.size(); ++type) {
+        const Step& step = components_[ComponentId{type}].last_step;
+        if (step.with == nullptr) continue;
+        if (archetypes_.at(step.index_with) != step.with) return false;
+        if (archetypes_.at(step.index_without) != step.without) return false;
+        if (step.with->find(ComponentId{type}) != step.column) return false;
+    }
     std::uint32_t alive = 0;
     for (std::uint32_t index = 0; index < entities_.index_count(); ++index)
         alive += entities_.at(index) ? 1 : 0;
-    return alive == entities_.size() && rows <= alive && (is_deferring() || rows == alive);
+    return entities_.is_consistent() && alive == entities_.size() && rows <= alive &&
+           (is_deferring() || rows == alive);
 }
 
 }  // namespace shoal::ecs

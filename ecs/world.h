@@ -417,7 +417,9 @@ private:
     bool require_values(Entity entity, const char* operation, std::span<const ComponentId> ids,
                         std::span<void* const> values);
     bool is_busy(Entity entity) const;
+    void add(Entity entity, const KnownComponent& component, void* value);
     void remove(Entity entity, const KnownComponent& component);
+    void overwrite(Entity entity, const Cell& cell, void* value);
     void set_id(Entity entity, ComponentId id, void* value);
     void set_slow(Entity entity, const TypeTag& tag, void* value) {
         set_slow(entity, components_.known(tag), value);

@@ -285,7 +285,7 @@ void World::add(Entity entity, K key) {
     if constexpr (is_pair_key<K>) {
         if (const ComponentId id = require_pair(entity, key)) add(entity, id, pointer);
     } else {
-        add(entity, component<ValueOf<K>>(), pointer);
+        add(entity, components_.known(type_tag<ValueOf<K>>), pointer);
     }
 }
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <new>
+#include <vector>
 
 #include "tests/ecs/support/types.h"
 
@@ -119,6 +121,61 @@ TEST_F(ArchetypeTest, Rule25AMovedRowRaisesTheStampOfItsNewBlock) {
     EXPECT_EQ(to.column(0).stamp(0), 9u);
     to.append(Entity{9, 1});
     EXPECT_EQ(to.column(0).stamp(0), 9u);
+}
+
+// Goal: moves of small values copy every byte of a value, and no byte beside it.
+// Method: for each size, rows of two components whose bytes tell the entity; one component is lost and
+// gained.
+TEST_F(ArchetypeTest, SmallValuesOfEverySizeAreMoved) {
+    const auto value_of = [](Entity entity, std::uint32_t size, std::uint32_t column) {
+        std::vector<unsigned char> bytes(size);
+        for (std::uint32_t i = 0; i < size; ++i)
+            bytes[i] = static_cast<unsigned char>(entity.index * 100 + i + column * 50);
+        return bytes;
+    };
+    for (std::uint32_t size = 1; size <= 65; ++size) {
+        SCOPED_TRACE(testing::Message() << "size " << size);
+        const ComponentId ids[] = {table.add({"kept", size}), table.add({"other", size})};
+        Archetype one(0, {ids, 1}, table), both(1, ids, table);
+        const auto move = [&](Archetype& from, std::uint32_t row, Archetype& to) {
+            const Entity entity = from.entities()[row];
+            EXPECT_EQ(from.is_small(), size <= 64);
+            const Entity moved = from.is_small() ? from.move_small(entity, row, to, both.column(1), 1)
+                                                 : from.move(entity, row, to, 1);
+            EXPECT_EQ(moved, row < from.size() ? from.entities()[row] : Entity{});
+        };
+        const auto fill = [&](Archetype& archetype, std::uint32_t row, std::uint32_t column) {
+            const auto bytes = value_of(archetype.entities()[row], size, column);
+            std::memcpy(archetype.column(column).at(row), bytes.data(), size);
+        };
+        const auto expect_values = [&](const Archetype& archetype) {
+            for (std::uint32_t row = 0; row < archetype.size(); ++row)
+                for (std::uint32_t column = 0; column < archetype.column_count(); ++column) {
+                    const auto bytes = value_of(archetype.entities()[row], size, column);
+                    EXPECT_EQ(std::memcmp(archetype.column(column).at(row), bytes.data(), size), 0);
+                }
+        };
+        for (std::uint32_t row = 0; row < 4; ++row) {
+            both.append(Entity{row, 1});
+            fill(both, row, 0);
+            fill(both, row, 1);
+        }
+        for (const std::uint32_t row : {1u, 2u, 0u}) {  // in the middle, the last, in the middle
+            move(both, row, one);
+            expect_values(one);
+            expect_values(both);
+        }
+        for (const std::uint32_t row : {1u, 1u}) {
+            move(one, row, both);
+            fill(both, both.size() - 1, 1);
+            expect_values(one);
+            expect_values(both);
+        }
+        EXPECT_EQ(both.remove(0), both.entities()[0]);
+        expect_values(both);
+        EXPECT_EQ(one.size(), 1u);
+        EXPECT_EQ(both.size(), 2u);
+    }
 }
 
 TEST_F(ArchetypeTest, EdgesAreKeptPerComponent) {

@@ -71,6 +71,33 @@ TEST(Pair, AFreedArchetypeLeavesNoColumns) {
     EXPECT_TRUE(world.is_consistent());
 }
 
+TEST(Pair, AStoredStepOfAFreedArchetypeIsNotTaken) {
+    for (const bool ends_with_removal : {false, true}) {
+        for (const bool has_velocity : {false, true}) {  // one of the new archetypes gets the freed index
+            World world;
+            const Entity bob = world.spawn();
+            for (int i = 0; i < 3; ++i) {
+                const Entity ann = world.spawn(Health{1});
+                world.add(ann, to<Knows>(bob));
+                world.add<Frozen>(ann);
+                if (ends_with_removal) world.remove<Frozen>(ann);
+            }
+            world.destroy(bob);
+            const Entity plain = world.spawn(Position{1, 2});
+            const Entity moving = world.spawn(Position{1, 2}, Velocity{3, 4});
+            const Entity entity = has_velocity ? moving : plain;
+            world.add<Frozen>(entity);
+            EXPECT_TRUE(world.is_consistent());
+            EXPECT_TRUE(world.has<Frozen>(entity));
+            EXPECT_FALSE(world.has<Health>(entity));
+            EXPECT_EQ(world.get<Position>(entity), (Position{1, 2}));
+            world.remove<Frozen>(entity);
+            EXPECT_TRUE(world.is_consistent());
+            EXPECT_FALSE(world.has<Frozen>(entity));
+        }
+    }
+}
+
 TEST(Pair, ASourceHasPairsWithAndWithoutValues) {
     World world;
     const Entity ann = world.spawn(Health{1}), bob = world.spawn(), cat = world.spawn();
