@@ -1,6 +1,8 @@
 #include "client.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "message.h"
 
@@ -35,12 +37,11 @@ void Client::connect(const net::Address& server, const net::ClientToken& token) 
 }
 
 void Client::start_connecting(net::Time now) {
-    const net::Address server = *target_;
-    const std::optional<net::ClientToken> token = token_;
     if (!endpoint_.is_idle())
         endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
-    target_.reset();
-    token_.reset();
+    if (!target_) return;  // on_leave called disconnect()
+    const net::Address server = *std::exchange(target_, std::nullopt);
+    const std::optional<net::ClientToken> token = std::exchange(token_, std::nullopt);
     failure_.clear();
     receiver_.reset();
     if (token) {  // the hello has room for any token and a summary of the schema
@@ -87,7 +88,8 @@ void Client::on_connected(net::PeerId) {
 void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) {
     failure_ = net::describe(reason);
     if (!text.empty()) failure_ += ": " + schema_.explain(text);
-    if (listener_) listener_->on_leave(reason, failure_);
+    const std::string text_for_listener = failure_;  // on_leave may call connect(), which empties failure_
+    if (listener_) listener_->on_leave(reason, text_for_listener);
 }
 
 bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,

@@ -188,7 +188,7 @@ SequenceOps sequence_ops() {
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
-    if (offset + sizeof(T) > sink.size()) return false;  // `object` is a copy of a bit-field
+    if (offset > sink.size() || sizeof(T) > sink.size() - offset) return false;  // `object` is a copy of a bit-field
     if constexpr (is_scalar<T>) {
         sink.scalar(field_type<T>(), std::is_enum_v<T>, offset);
         return true;

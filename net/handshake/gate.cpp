@@ -283,7 +283,7 @@ void Gate::send_reset(const Address& to, std::uint32_t connection_id, std::size_
         resets_since_ = now;
         resets_ = 0;
     }
-    if (resets_ >= (config_.max_resets_per_s + 9) / 10) return;
+    if (resets_ >= config_.max_resets_per_s / 10 + (config_.max_resets_per_s % 10 != 0)) return;
     resets_ += 1;
     stats_.resets_sent += 1;
     std::array<std::byte, kMaxDatagramBytes> buffer;

@@ -255,6 +255,18 @@ TEST(Reset, AResetIsNeverLongerThanItsCauseAndIsLimitedPerSecond) {
     EXPECT_TRUE(host.is_idle());
 }
 
+TEST(Reset, TheGreatestLimitAllowsResets) {
+    Recorder recorder;
+    Wire wire;
+    HostConfig config = host_config();
+    config.max_resets_per_s = std::numeric_limits<std::uint32_t>::max();
+    Host host(config, recorder, wire);
+    std::vector<std::byte> packet(kMaxDatagramBytes, std::byte(0x55));
+    packet[0] = std::byte(0xa8);
+    host.receive(kHome, packet, 100s);
+    EXPECT_EQ(wire.sent.size(), 1u);
+}
+
 // The host gives up a handshake when its answer has just arrived: the client believes that it is connected.
 TEST(Reset, EndsAClientWhoseHandshakeTheServerGaveUp) {
     LinkConfig link;

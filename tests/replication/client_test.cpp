@@ -175,6 +175,52 @@ TEST(Client, ConnectEndsTheFormerConnectionAtTheNextUpdate) {
     EXPECT_EQ(link.listener.joins, 2);
 }
 
+/// A game that calls connect() or disconnect() as soon as its connection has ended.
+struct Restless final : ClientListener, net::Sink {
+    explicit Restless(net::Address address) : next(address) {
+        options.net.seed = seed_of(9);
+        give_key(options.net);
+    }
+    void send(const net::Address& to, std::span<const std::byte>) override { last_to = to; }
+    void on_leave(net::DisconnectReason, std::string_view text) override {
+        next ? client.connect(*next) : client.disconnect({});
+        last_text = text;
+    }
+    std::optional<net::Address> next;  // disconnect() if none
+    net::Address last_to;
+    std::string last_text = "none";
+    ClientOptions options;
+    Schema schema = game_schema();
+    ecs::World world;
+    Client client{world, schema, *this, options, this};
+};
+
+TEST(Client, AServerNamedInOnLeaveReplacesTheServerOfTheConnectThatEndedTheConnection) {
+    const auto address = [](std::uint8_t number) { return net::Address::ipv4(10, 0, 0, number, 7777); };
+    const net::Time now = std::chrono::seconds(100);
+    Restless game(address(3));
+    game.client.connect(address(1));
+    game.client.update(now);
+    EXPECT_EQ(game.last_to, address(1));
+    game.client.connect(address(2));
+    game.client.update(now);
+    EXPECT_EQ(game.last_to, address(3));
+    EXPECT_NE(game.last_text, "") << "connect() empties failure(), but not the text of the callback";
+    EXPECT_NE(game.last_text, std::string(game.last_text.size(), 0));
+}
+
+TEST(Client, DisconnectInOnLeaveCancelsTheConnectThatEndedTheConnection) {
+    const net::Time now = std::chrono::seconds(100);
+    Restless game(net::Address::ipv4(10, 0, 0, 1, 7777));
+    game.client.connect(*game.next);
+    game.client.update(now);
+    game.client.connect(net::Address::ipv4(10, 0, 0, 2, 7777));
+    game.next.reset();
+    game.client.update(now);
+    EXPECT_EQ(game.last_to, net::Address::ipv4(10, 0, 0, 1, 7777));
+    EXPECT_TRUE(game.client.endpoint().is_idle());
+}
+
 TEST(Client, FailureSaysWhyItCouldNotConnect) {
     Link link;
     link.is_cut = true;
