@@ -33,9 +33,37 @@ build() {
     [ -z "$output" ] || fail "$2 warns: $output"
 }
 build "" libshoal.a
+# The two programs of net/README.md, in a folder with net/ and its objects.
+net_alone() {
+    trap stop EXIT
+    cd alone || fail "no folder of its own for net"
+    sh "$root/tests/snippets.sh" net/README.md snippets "$root/tests/vendor.sh" "$root/tests/net/readme_test.cpp" ||
+        fail "the snippets of net/README.md"
+    mv snippets/two_programs_to_start_from_1.inc echo_server.cpp
+    mv snippets/two_programs_to_start_from_2.inc echo_client.cpp
+    for program in echo_server echo_client; do
+        sed "s/7777/$((port + 1))/" "$program.cpp" > moved && mv moved "$program.cpp"
+        # The command of the README, with the objects from above and warnings.
+        line=$(grep "^g++ .* -o $program\$" net/README.md |
+            sed "s|^g++|$compiler -Wall -Wextra -Wshadow -Wconversion|; s/-O2/-O0/; s|net/\*\.cpp net/\*/\*\.cpp|net/*.o net/*/*.o|")
+        output=$(sh -c "$line" 2>&1) || fail "the line of net/README.md does not build: $line: $output"
+        [ -z "$output" ] || fail "$program warns: $output"
+    done
+    timeout 60 ./echo_server > key.txt 2> log.txt & server=$!
+    for _ in $(seq 100); do
+        [ -s key.txt ] && break
+        sleep 0.1
+    done
+    timeout 20 ./echo_client "$(cat key.txt)" > echo.txt 2>&1 || fail "the echo client: $(cat echo.txt log.txt)"
+    grep -q '^echo: hello, shoal$' echo.txt || fail "no echo: $(cat echo.txt log.txt)"
+    kill "$server"; wait "$server" || fail "the echo server ends badly: $(cat log.txt)"
+    server=
+}
+mkdir alone && cp -r net alone && net_alone & alone=$!
+
 build -I. client
 # The command of the README, with the library from above.
-line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s/^g++/$compiler/; s/-O2/-O0/; s|ecs/\*.*replication/\*\.cpp|libshoal.a|")
+line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s|^g++|$compiler|; s/-O2/-O0/; s|ecs/\*.*replication/\*\.cpp|libshoal.a|")
 sh -c "$line" || fail "the README's line does not build: $line"
 if command -v cmake > /dev/null; then
     block cmake > CMakeLists.txt
@@ -67,26 +95,5 @@ kill "$client" 2>/dev/null
 [ "$(sort -u seen.txt | grep -c '^fish at ')" -ge 5 ] || fail "the client saw no moving fish: $(tail -n 3 seen.txt)"
 kill "$server"; wait "$server" 2>/dev/null; server=
 
-mkdir alone && mv net alone && cd alone || fail "no folder of its own for net"
-sh "$root/tests/snippets.sh" net/README.md snippets "$root/tests/vendor.sh" "$root/tests/net/readme_test.cpp" ||
-    fail "the snippets of net/README.md"
-mv snippets/two_programs_to_start_from_1.inc echo_server.cpp
-mv snippets/two_programs_to_start_from_2.inc echo_client.cpp
-for program in echo_server echo_client; do
-    sed "s/7777/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
-    output=$("$compiler" -std=c++20 -Wall -Wextra -Wshadow -Wconversion -fsyntax-only "$program.cpp" 2>&1) || fail "$program: $output"
-    [ -z "$output" ] || fail "$program warns: $output"
-    # The command of the README, with the objects from above.
-    line=$(grep "^g++ .* -o $program\$" net/README.md | sed "s/^g++/$compiler/; s/-O2/-O0/")
-    sh -c "$(echo "$line" | sed 's|net/\*\.cpp net/\*/\*\.cpp|net/*.o net/*/*.o|')" || fail "the line of net/README.md does not build: $line"
-done
-timeout 60 ./echo_server > key.txt 2> log.txt & server=$!
-for _ in $(seq 100); do
-    [ -s key.txt ] && break
-    sleep 0.1
-done
-timeout 20 ./echo_client "$(cat key.txt)" > echo.txt 2>&1 || fail "the echo client: $(cat echo.txt log.txt)"
-grep -q '^echo: hello, shoal$' echo.txt || fail "no echo: $(cat echo.txt log.txt)"
-kill "$server"; wait "$server" || fail "the echo server ends badly: $(cat log.txt)"
-server=
+wait "$alone" || exit 1
 echo "vendor: passed"
