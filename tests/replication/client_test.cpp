@@ -177,9 +177,12 @@ TEST(Client, ConnectEndsTheFormerConnectionAtTheNextUpdate) {
 
 /// A game that calls connect() or disconnect() as soon as its connection has ended.
 struct Restless final : ClientListener, net::Sink {
-    explicit Restless(net::Address address) : next(address) {
-        options.net.seed = seed_of(9);
-        give_key(options.net);
+    explicit Restless(net::Address address) : next(address) {}
+    static ClientOptions options() {
+        ClientOptions out;
+        out.net.seed = seed_of(9);
+        give_key(out.net);
+        return out;
     }
     void send(const net::Address& to, std::span<const std::byte>) override { last_to = to; }
     void on_leave(net::DisconnectReason, std::string_view text) override {
@@ -189,10 +192,9 @@ struct Restless final : ClientListener, net::Sink {
     std::optional<net::Address> next;  // disconnect() if none
     net::Address last_to;
     std::string last_text = "none";
-    ClientOptions options;
     Schema schema = game_schema();
     ecs::World world;
-    Client client{world, schema, *this, options, this};
+    Client client{world, schema, *this, options(), this};
 };
 
 TEST(Client, AServerNamedInOnLeaveReplacesTheServerOfTheConnectThatEndedTheConnection) {
