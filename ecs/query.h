@@ -263,10 +263,10 @@ public:
     /// Destroys all entities that match. For Changed<T>, an entity matches if it has T.
     void destroy_all() { core_.destroy_all(); }
 
-    /// Visits all rows of each block whose stamp for any Changed term is later than `tick`. So it visits every
-    /// row that was written or came into its archetype after this tick of the world, and some unchanged rows.
-    /// Call World::advance_tick() before each call. Pass 0 in the first call, and later the result that
-    /// advance_tick() had before the previous call of each_since().
+    /// Visits all rows of each block whose stamp for any Changed term is later than `tick`: every row that
+    /// was written or came into its archetype after this tick of the world, and some unchanged rows. Call
+    /// World::advance_tick() just before each call. Pass 0 in the first call; in a later call, pass what
+    /// advance_tick() returned before the previous one.
     template <class Fn>
     void each_since(std::uint64_t tick, Fn&& fn) {
         static_assert(kUses(QueryCore::Use::changed), "needs a Changed term");

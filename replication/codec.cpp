@@ -31,8 +31,8 @@ namespace {
 //               20. A bounded lane of a new component: the value in lane.bits bits.
 //   symbol      if the lane's maximum is 1, nothing: the value is 1 - base. If the lane is bounded, the value
 //               in lane.bits bits. Else g(3) of the value.
-//   real        either a 0 bit, then g(k) of zigzag(whole(value) - whole(base)), k as for a quantity. A
-//               difference of 0 says that all bits of value and base are equal.
+//   real        either a 0 bit, then g(k) of zigzag(whole(value) - whole(base)), k as for a quantity. If
+//               this zigzag is 0, value and base have the same bits.
 //               Or a 1 bit, then g(k) of zigzag(order(value) - order(base)). These codes have a k of their
 //               own: 16 for the first one of the group, then by the rule for a quantity.
 //               whole(): the float truncated to an integer, 0 if the float is not within +-2^24.
@@ -53,7 +53,7 @@ constexpr unsigned kFirstOrder = 4;
 constexpr unsigned kRealOrder = 16;
 constexpr unsigned kSymbolOrder = 3;
 constexpr unsigned kReferenceOrder = 8;
-constexpr unsigned kMaxOrder = 20;  // greatest k; codes of this order have at most 44 bits, like an escaped value
+constexpr unsigned kMaxOrder = 20;  // greatest k; up to it, no code is longer than an escaped value
 
 unsigned next_order(std::uint32_t folded) {
     const unsigned width = static_cast<unsigned>(std::bit_width(folded));
@@ -442,8 +442,8 @@ std::uint32_t max_component_bits(const ComponentLayout& layout) {
 }
 
 std::size_t max_record_bits(const Schema& schema) {
-    // First the `reshaped` bit and the two counts. Then for each component its value and at most one gap, as
-    // it is added or removed, not both. A gap is at most the number of components.
+    // Room for the `reshaped` bit and the two counts. Then, for each component, its value and one gap: it is
+    // added or removed, not both. A gap is at most the number of components.
     std::size_t bits = 3 * max_golomb_bits(8);
     for (const SchemaComponent& component : schema.components())
         bits += component.max_bits + golomb_bits(static_cast<std::uint32_t>(schema.components().size()), 0);

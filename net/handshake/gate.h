@@ -5,11 +5,11 @@
 //
 // A connect packet is checked in this order:
 //  1. Is the cookie valid?
-//  2. Was the same connect answered before? If so, the same answer is sent again.
+//  2. Was the same connect accepted before? If so, it only gets the same answer again, while pending.
 //  3. Do the limits of attempts allow it?
 //  4. Is the tag of its message valid? Until here, a connect packet from a stranger changes only counters.
 //  5. Is the token valid (tag, game, server, time)?
-//  6. Has a pending client the same token? If so, that client's answer is sent again.
+//  6. Does a pending client have the same token? If so, that client's answer is sent again.
 //  7. If the schema matches: is there room, and is the token unused?
 //  8. Does the application accept the client?
 

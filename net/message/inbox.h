@@ -15,8 +15,8 @@
 namespace shoal::net {
 
 /// Limit of the sender: its reliable messages from the oldest unacknowledged one on have at most this many
-/// bytes together. An Inbox keeps at most kMaxReliableBytes more: the first pieces of an incomplete message
-/// no longer count for the sender when they are acknowledged, but the Inbox still needs them.
+/// bytes together. An Inbox keeps at most kMaxReliableBytes more: the first pieces of an incomplete message.
+/// The sender stops counting them when they are acknowledged, but the Inbox keeps them until the last piece.
 constexpr std::uint32_t kReliableWindowBytes = 1024 * 1024;
 
 /// One per connection. Allocates no memory before the first message that needs it.
