@@ -34,8 +34,8 @@ public:
     /// The archetype with exactly these components.
     Archetype& of(std::span<const ComponentId> sorted);
 
-    /// The archetype with exactly these types. `pack` must be a static array, one for each list of types; its
-    /// address is the key of a cache. `hash` is the hash of the type names.
+    /// The archetype with exactly these types. The address of `pack` is the key of a cache: `pack` must be a
+    /// static array, and two lists of types must not share one. `hash` is the hash of the type names.
     Archetype& of(std::span<const TypeTag* const> pack, std::uint32_t hash);
 
     /// The cell of a component of the entity at `place`.

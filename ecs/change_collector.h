@@ -16,8 +16,9 @@ namespace shoal::ecs {
 /// watch(), mark() and mark_all() must not be called.
 ///
 /// Collected since the last clear(), each entity once:
-///  - changes(): living entities of which a watched component was added, written or removed. A bit does not
-///    tell which of the three happened; look up whether the entity has the component now.
+///  - changes(): living entities of which a watched component was added, written or removed. Each has one
+///    bit per watched component. A set bit does not tell which of the three happened; look up whether the
+///    entity has the component now.
 ///  - destroyed(): entities that were destroyed. They are not in changes(), and are listed even if they were
 ///    created after the last clear().
 class ChangeCollector {
@@ -114,11 +115,11 @@ private:
 
     World& world_;
     std::vector<ComponentId> watched_;
-    std::size_t words_ = 1;  // words of bits_ per entity
+    std::size_t words_ = 1;  // number of words in bits_ per entity
 
     std::size_t count_ = 0;            // number of entities that changed
     std::vector<Entity> entities_;     // only the first count_ are used
-    std::vector<std::uint64_t> bits_;  // words_ for each of entities_
+    std::vector<std::uint64_t> bits_;  // words_ words for each entity in entities_
     std::vector<std::uint32_t> at_;    // by entity index: position in entities_, if is_entered()
     std::vector<Entity> destroyed_;
     std::vector<Hook> hooks_;

@@ -212,8 +212,8 @@ struct Arguments<List<Chosen...>, Term, Rest...>
 ///
 /// The function takes one argument per term, in order: T&, const T&, Mut<T>, const T*, T* or const
 /// Targets<R>&. It may take the Entity before these. With, Without and Changed have no argument. Rows are
-/// visited in blocks of kBlockRows; change hooks are called after the last row of each. A hook that the
-/// function connects may be called for rows that were written before the connection.
+/// visited in blocks of kBlockRows; change hooks are called after the last row of each. If the function
+/// connects a change hook, this hook may also be called for rows that were visited before.
 template <class... Terms>
 class Query {
     template <class Term>
@@ -263,9 +263,10 @@ public:
     /// Destroys all entities that match. For Changed<T>, an entity matches if it has T.
     void destroy_all() { core_.destroy_all(); }
 
-    /// Visits only blocks whose stamp for any Changed term is later than `tick`: all rows that were added,
-    /// moved into them or written after this tick of the world, and the other rows of these blocks. Pass 0 in
-    /// the first call, then the result of the World::advance_tick() that came just before the previous call.
+    /// Visits all rows of each block whose stamp for any Changed term is later than `tick`: every row that
+    /// was written or came into its archetype after this tick of the world, and some unchanged rows. Call
+    /// World::advance_tick() just before each call. Pass 0 in the first call; in a later call, pass what
+    /// advance_tick() returned before the previous one.
     template <class Fn>
     void each_since(std::uint64_t tick, Fn&& fn) {
         static_assert(kUses(QueryCore::Use::changed), "needs a Changed term");

@@ -65,8 +65,8 @@ private:
     void check(const Archetype& archetype, Watched& watched, std::vector<Missed>& missed);
 
     World& world_;
-    ChangeCollector told_;
-    std::vector<Watched> watched_;  // by watch index of told_
+    ChangeCollector told_;          // collects the writes for which a hook was called
+    std::vector<Watched> watched_;  // by watch index: see ChangeCollector::watch()
 };
 
 }  // namespace shoal::ecs

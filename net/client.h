@@ -29,8 +29,8 @@ class Client final : public Endpoint {
 public:
     enum class State : std::uint8_t { idle, connecting, connected, closing };
 
-    /// Takes the seed out of the config: another Client needs a new one. Handler and sink must outlive the
-    /// client.
+    /// Uses up the seed: wipes it in `config` and in all copies, so another Client needs a new one. Handler
+    /// and sink must outlive the client.
     Client(const ClientConfig& config, Handler& handler, Sink& sink);
     ~Client() override;
 

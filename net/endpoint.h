@@ -53,7 +53,7 @@ struct PeerId {
     friend constexpr auto operator<=>(const PeerId&, const PeerId&) = default;
 };
 
-/// How a message is delivered. Keys are those of Delivery.
+/// How a message is delivered. A key is the number Delivery::key, which the sender chooses.
 enum class Channel : std::uint8_t {
     unreliable,  // delivered once or never, in any order
     sequenced,   // delivered once or never, and never after a newer message with the same key
@@ -179,7 +179,7 @@ public:
 
     /// A packet can carry state. Write the state that is best to send now into turn.room and return its size,
     /// or 0 if there is none. Called again in the same flush(), as long as the rate allows, until the handler
-    /// returns 0. Each payload has one fate. The order of calls for different peers is not defined.
+    /// returns 0. on_fate reports each payload once. The order of calls for different peers is not defined.
     virtual std::size_t write_payload(PeerId, PayloadTurn& /*turn*/) { return 0; }
 
     /// A payload arrived. Payloads come in order of arrival, each at most once. A payload of several packets

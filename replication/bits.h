@@ -27,8 +27,8 @@ public:
     }
     void write_bool(bool value) { write(value ? 1 : 0, 1); }
 
-    /// Appends the exponential Golomb code of order k <= 31: golomb_bits(value, k) bits, fewer for small
-    /// values.
+    /// Appends the exponential Golomb code of order k <= 31. It has golomb_bits(value, k) bits; small
+    /// values have short codes.
     void write_golomb(std::uint32_t value, unsigned k);
 
     /// Appends `bits` bits of another writer, beginning with its bit `offset`.

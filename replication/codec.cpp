@@ -26,15 +26,15 @@ namespace {
 //   group/part  value          the group or part differs
 //
 // Group, by the kind of its lanes; `base` is the baseline's lane, or 0 for a new component:
-//   quantity    g(k) of zigzag(value - base) per lane; k is 4 for the first lane, then the bit width of the
-//               previous lane's zigzag minus 1, at least 0 and at most 20. A bounded lane of a new component:
-//               the value in lane.bits bits.
+//   quantity    g(k) of zigzag(value - base) per lane. k is 4 for the first such code of the group. For each
+//               later one it is the bit width of the previous code's zigzag, minus 1, at least 0 and at most
+//               20. A bounded lane of a new component: the value in lane.bits bits.
 //   symbol      if the lane's maximum is 1, nothing: the value is 1 - base. If the lane is bounded, the value
 //               in lane.bits bits. Else g(3) of the value.
-//   real        either a 0 bit, then g(k) of zigzag(whole(value) - whole(base)), k as for a quantity; if this
-//               difference is 0, the value equals base exactly.
-//               Or a 1 bit, then g(k) of zigzag(order(value) - order(base)); this k is separate: 16 for the
-//               first lane that uses it, then by the same rule.
+//   real        either a 0 bit, then g(k) of zigzag(whole(value) - whole(base)), k as for a quantity. If
+//               this zigzag is 0, value and base have the same bits.
+//               Or a 1 bit, then g(k) of zigzag(order(value) - order(base)). These codes have a k of their
+//               own: 16 for the first one of the group, then by the rule for a quantity.
 //               whole(): the float truncated to an integer, 0 if the float is not within +-2^24.
 //               order(): the bits of the float; if it is negative, all bits except the sign are inverted
 //   reference   g(8) of the net id
@@ -53,7 +53,7 @@ constexpr unsigned kFirstOrder = 4;
 constexpr unsigned kRealOrder = 16;
 constexpr unsigned kSymbolOrder = 3;
 constexpr unsigned kReferenceOrder = 8;
-constexpr unsigned kMaxOrder = 20;  // greatest k; with it no code is longer than that of an escaped value
+constexpr unsigned kMaxOrder = 20;  // greatest k; up to it, no code is longer than an escaped value
 
 unsigned next_order(std::uint32_t folded) {
     const unsigned width = static_cast<unsigned>(std::bit_width(folded));
@@ -249,7 +249,8 @@ const std::uint32_t* next_part(const Part& part, const std::uint32_t* words) {
     return words ? words + 1 + words[0] * part.lanes.size() : nullptr;
 }
 
-/// Writes the component at `value`. `base` is at the same component of the baseline; null if it has none.
+/// Writes the component at `value`. `base` is at the same component of the baseline; it is null if the
+/// baseline lacks the component.
 void write_component(const ImageCursor& value, const ImageCursor* base, BitWriter& out) {
     const ComponentLayout& layout = value.layout();
     const std::uint32_t* from = base ? base->lanes() : nullptr;
@@ -441,7 +442,8 @@ std::uint32_t max_component_bits(const ComponentLayout& layout) {
 }
 
 std::size_t max_record_bits(const Schema& schema) {
-    // Each component takes at most one gap, as added or removed; a gap is at most the number of components.
+    // Room for the `reshaped` bit and the two counts. Then, for each component, its value and one gap: it is
+    // added or removed, not both. A gap is at most the number of components.
     std::size_t bits = 3 * max_golomb_bits(8);
     for (const SchemaComponent& component : schema.components())
         bits += component.max_bits + golomb_bits(static_cast<std::uint32_t>(schema.components().size()), 0);

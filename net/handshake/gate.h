@@ -1,12 +1,17 @@
 #pragma once
 // The server's half of the handshake. An accepted client gets a place in a table. The place is pending until
-// a packet proves that the client has the keys; then it is that of a peer until the connection ends; then it
+// a packet proves that the client has the keys. Then it belongs to a peer until the connection ends. Then it
 // is leaving until the last disconnect packet was sent.
 //
-// A connect packet is checked in this order: cookie; repeated connect (its answer is repeated); limits of
-// attempts; tag of its message; token (tag, game, server, time); if the schema matches, room and earlier use
-// of the token; the application. Before the tag is checked, a connect packet from a stranger changes only
-// counters.
+// A connect packet is checked in this order:
+//  1. Is the cookie valid?
+//  2. Was the same connect accepted before? If so, it only gets the same answer again, while pending.
+//  3. Do the limits of attempts allow it?
+//  4. Is the tag of its message valid? Until here, a connect packet from a stranger changes only counters.
+//  5. Is the token valid (tag, game, server, time)?
+//  6. Does a pending client have the same token? If so, that client's answer is sent again.
+//  7. If the schema matches: is there room, and is the token unused?
+//  8. Does the application accept the client?
 
 #include <array>
 #include <cstddef>
@@ -38,7 +43,7 @@ public:
         std::uint32_t connection_id;
         Time since;  // when the answer was last sent
         HandshakePacket answer;
-        std::array<std::byte, kAcceptanceBytes + kNoiseOverheadBytes> message{};  // the message of `answer`
+        std::array<std::byte, kAcceptanceBytes + kNoiseOverheadBytes> message{};  // bytes of answer.message
     };
 
     /// The references must outlive the gate. If `is_open` is false (no seed or key), the gate accepts nobody.
@@ -51,8 +56,8 @@ public:
     /// than a reset, or HostConfig::max_resets_per_s is reached.
     void send_reset(const Address& to, std::uint32_t connection_id, std::size_t bytes, Time now);
     ResetToken reset_token(std::uint32_t connection_id, const Address& client) const;
-    /// The key for make_cookie(). A cookie made with a connection id instead of a nonce proves a new address
-    /// of that connection's client.
+    /// The key for make_cookie(). The Host makes cookies with it, too: with a connection id in place of the
+    /// nonce. A client that sends such a cookie back proves that its new address is its own.
     const SipKey& cookie_key() const { return secret_; }
     /// Releases the places of expired handshakes.
     void update(Time now);
@@ -81,8 +86,8 @@ public:
     /// Frees the place of a pending or leaving client.
     void release(PeerId peer);
 
-    /// For tests: each place is in the lists and counts that its state requires. `open`, `closed`: the
-    /// numbers of the host's connections.
+    /// For tests: each place is in the lists and counts that its state requires. `open`, `closed`: how many
+    /// connections of the host are open, and how many are closed but not yet released.
     bool is_consistent(std::size_t open, std::size_t closed) const;
 
 private:

@@ -44,8 +44,8 @@ void write_servers(ByteWriter& out, std::span<const Address> servers) {
     }
 }
 
-/// Calls `found` with each server. Returns false unless write_servers() can write this list, of 1 to
-/// kMaxTokenServers servers.
+/// Reads a list from write_servers(), and calls `found` with each server. Returns false if there are no
+/// servers, more than kMaxTokenServers, or an invalid one; `found` may have been called before.
 template <class Found>
 bool read_servers(ByteReader& in, Found found) {
     const std::size_t count = in.u8();
@@ -96,7 +96,8 @@ std::optional<ClientToken> issue_token(const TokenRequest& request, const Key& b
     out.u64(request.expires_s);
     write_servers(out, request.servers);
     out.bytes(request.claims);
-    // The id is derived from all of these bytes: equal ids, and so equal keys, mean equal contents.
+    // The id is derived from all bytes written so far. So tokens with different contents have different ids,
+    // and each is sealed with another key.
     Key derived[2];
     hkdf(backend_key, out.written(), derived);
     const std::span<const std::byte> secret = out.written().subspan(kPrefixBytes);

@@ -14,8 +14,9 @@
 
 namespace shoal::net {
 
-/// Reliable messages in flight have at most this many bytes together. An Inbox keeps at most
-/// kMaxReliableBytes more: the first pieces of an incomplete message, which may be acknowledged already.
+/// Limit of the sender: its reliable messages from the oldest unacknowledged one on have at most this many
+/// bytes together. An Inbox keeps at most kMaxReliableBytes more: the first pieces of an incomplete message.
+/// The sender stops counting them when they are acknowledged, but the Inbox keeps them until the last piece.
 constexpr std::uint32_t kReliableWindowBytes = 1024 * 1024;
 
 /// One per connection. Allocates no memory before the first message that needs it.
@@ -26,7 +27,8 @@ public:
     /// Returns the reliable id that read_body() needs to expand the truncated ids of this packet. Requires a
     /// packet number at most 64 below the newest one.
     std::uint64_t expected_id(std::uint64_t packet_number) const;
-    /// Returns whether a correct sender can send these messages now. Limits the bytes that wait.
+    /// Returns false if no correct sender can send this packet now: the id of a reliable message is outside
+    /// the window, or its reliable messages would exceed the limit of kept bytes.
     bool plausible(const Packet& packet) const;
 
     /// Returns whether the messages of a plausible packet can be kept: a single high id must not make the
@@ -52,8 +54,8 @@ public:
 
     std::uint32_t waiting_bytes() const { return waiting_bytes_; }
 
-    /// For tests: each message that waits is in exactly one list, and ids have the states that the lists
-    /// imply.
+    /// For tests: each kept message is in exactly one list, and its id has the state that belongs to this
+    /// list.
     bool is_consistent() const;
 
 private:
@@ -61,14 +63,14 @@ private:
     enum class State : std::uint8_t { missing, waiting, delivered };
     struct Slot {
         std::uint32_t waiters = kNone;  // list of messages to deliver after this one
-        std::uint32_t pieces = kNone;   // in waiting_: the piece before this one, of the same message
+        std::uint32_t pieces = kNone;   // earlier pieces of this message: index of the last one
         State state = State::missing;
     };
     struct Waiting {
         std::uint64_t id;
         std::uint32_t bytes;    // handle of the bytes in store_
-        std::uint32_t next;     // next in the same list; for a piece: the piece before it
-        std::uint32_t message;  // for a piece: bytes of the message up to the end of this piece
+        std::uint32_t next;     // next in the same list; in Slot::pieces: the piece before this one
+        std::uint32_t message;  // in Slot::pieces: bytes of this piece and all earlier ones; else 0
         std::uint16_t size;
         bool goes_on;
     };
@@ -98,8 +100,8 @@ private:
     std::uint32_t waiting_bytes_ = 0;
     MessageStore store_;
     std::vector<std::byte> whole_;
-    // Empty before the first parity. Then 32 recent messages, by id modulo 32, and 8 parities of messages
-    // that are missing.
+    // Empty before the first parity arrives. Then 32 entries for recent small messages, by id modulo 32, and
+    // after them 8 entries for parities that arrived while both of their messages were missing.
     std::vector<Small> small_;
     std::uint8_t next_parity_ = 0;
 

@@ -39,7 +39,8 @@ public:
     void limit(double bytes_per_second) { bytes_ = std::min(bytes_, most_saved(bytes_per_second)); }
 
     bool is_left() const { return bytes_ > 0; }
-    /// Returns whether a few small messages may be sent. A tenth of the rate fills a reserve for them.
+    /// Like is_left(), for the case that only a few small messages wait: these may also use a reserve, which
+    /// grows by a tenth of the rate.
     bool is_left_for_urgent() const { return bytes_ > 0 || reserve_ > 0; }
 
 private:

@@ -148,7 +148,8 @@ Time BadNetwork::next_due(Time at_most) const {
 }
 
 BadNetwork::Place& BadNetwork::place(const Address& address) {
-    // out_ has the seed seed_ + 1.
+    // Each place needs a seed of its own. out_ has seed_ + 1, so the first place gets seed_, and the next
+    // places get seed_ + 2, seed_ + 3 and so on.
     const std::uint64_t seed = seed_ + places_.size() + (places_.empty() ? 0 : 1);
     return places_.try_emplace(address, *this, address, seed).first->second;
 }
