@@ -201,8 +201,8 @@ void Sender::on_fate(Peer peer_index, std::uint64_t number, bool delivered) {
         peer.records.pop(peer.packets[0].record_count);
         peer.packets.pop();
     }
-    // A packet that the last completion marker needs was lost, and no packet is in flight any more. So a new
-    // marker needs no packet but its own.
+    // A packet that the last completion marker needs was lost, and no state packet is in flight any more. So
+    // a new marker needs no packet but its own.
     if (peer.packets.empty() && peer.mark_missing != 0) peer.wants_mark = true;
 }
 
@@ -239,7 +239,7 @@ bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate
     const Version* baseline = has_acked ? entry.versions.at(slot.acked) : nullptr;
     const Version& now = *entry.versions.newest();
     candidate.is_empty = baseline && (baseline == &now || baseline->image == now.image);
-    // The delta is empty: the peer acknowledged this state. But it may have received a version that was sent
+    // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
     if (candidate.is_empty && slot.sent == slot.acked) return false;
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::whole;
@@ -373,8 +373,8 @@ StateHeader Sender::make_header(const PeerState& peer, std::uint64_t number) con
 }
 
 /// Returns a completion marker for packet `number`. The peer is complete once it has this packet and all
-/// state packets from the oldest packet in flight with the newest record of a slot on. Returns nothing if
-/// that oldest packet is more than kMaxPacketDistance numbers back.
+/// state packets from packet X on: the oldest one in flight with the newest record of a slot. Returns nothing
+/// if X is more than kMaxPacketDistance numbers back.
 std::optional<StateHeader::Complete> Sender::make_mark(const PeerState& peer, std::uint64_t number) const {
     std::uint64_t oldest = number;
     std::size_t before = peer.packets.size();

@@ -11,9 +11,9 @@ constexpr std::uint32_t kTypicalHeadBytes = 4;  // typical head of a message, fo
 constexpr std::size_t kLargestHeadBytes = 16;
 constexpr std::size_t kFirstKeys = 8;  // keys of reliable messages for which newest_ has room at first
 
-// Part of the packets lost, 0..1, above which small reliable messages are repeated once, or twice, before they
-// are known to be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy in the next packet lowers the
-// 99th percentile of latency from 200 to 75 ms. To declare packets as lost sooner does not lower it.
+// Packet loss, 0..1, above which small reliable messages are repeated once, or twice, before they are known to
+// be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy in the next packet lowers the 99th percentile
+// of latency from 200 to 75 ms. To declare packets as lost sooner does not lower it.
 constexpr double kLossForOne = 0.01;
 constexpr double kLossForTwo = 0.03;
 // Least time between a message and its repeat. They leave in different ticks, because losses come in bursts.
@@ -171,7 +171,7 @@ bool SendQueue::take_next(Draft& draft, Weight weight, const Terms& terms) {
             message.id = next_id();
             // The receiver delivers message id - distance before this one; 0: it need not wait. If all
             // earlier messages were delivered, distance 1 causes no wait either, and this message can share
-            // a head with the next one of its key, which also has distance 1.
+            // a head with the next one of its key, if that also has distance 1.
             const bool has_predecessor = before && before->id >= base_;
             message.distance = has_predecessor ? static_cast<std::uint16_t>(message.id - before->id)
                                                : before && sent_.empty();
