@@ -245,7 +245,7 @@ struct HookFunction {
 /// A function that is connected to one kind of event. HookTable keeps subscribers in lists, in the order of
 /// connection.
 struct Subscriber {
-    HookFunction function;  // call is null if it was disconnected while a hook ran
+    HookFunction function;  // function.call is null if the function was disconnected while a hook ran
     std::uint64_t serial;
 };
 using SubscriberList = std::vector<Subscriber>;
@@ -277,7 +277,8 @@ struct KnownComponent : ComponentType {
     bool has_hook(HookKind kind) const { return !hooks[static_cast<std::size_t>(kind)].empty(); }
 
     /// For ArchetypeGraph: the step of the last entity that got or lost the component. The next entity often
-    /// takes the same step. A processor that predicts this works on its row before its archetype is known.
+    /// takes the same step, so the processor predicts the branch and uses the step before it has read which
+    /// archetype the entity is in.
     Step last_step;
 
     std::array<SubscriberList, 3> hooks;  // by kind
@@ -388,7 +389,7 @@ private:
 
     CacheEntry cache_[kCacheSize];        // by name hash modulo kCacheSize; an entry keeps its first type
     AddressMap ids_;                      // from the address of a TypeTag to the id, for all registered types
-    std::vector<KnownComponent*> types_;  // by id; each is a Kept
+    std::vector<KnownComponent*> types_;  // by id; owned; each is a Kept, which has a copy of its name
     std::vector<Named> named_;            // types that other shared libraries find by name
     KnownComponent unknown_;
     PairTable pairs_;

@@ -7,8 +7,8 @@
 namespace shoal::net {
 namespace {
 
-constexpr unsigned kAckGroupShift = 4;  // position of the bits in the flags that name the groups
-constexpr unsigned kAckGroups = 4;      // of 16 ack bits each
+constexpr unsigned kAckGroupShift = 4;  // bit of the first group in the flags; set: the group follows
+constexpr unsigned kAckGroups = 4;      // groups of 16 ack bits each
 constexpr std::uint64_t kFullGroup = 0xFFFF;
 constexpr Duration kDelayUnit{256};
 
@@ -82,7 +82,7 @@ bool read_reliable(ByteReader& in, unsigned predecessor, std::uint64_t expected_
     run.is_parity = predecessor == kIsParity;
     const auto truncated = static_cast<std::uint32_t>(in.uint(run.id_bytes));
     if (run.id_bytes > 0) next_id = expand_number(truncated, run.id_bytes, expected_id);
-    if (run.is_parity && run.id_bytes == 0) {  // a parity of the two messages before the last one
+    if (run.is_parity && run.id_bytes == 0) {  // the parity's id is one less than the last id so far
         run.first_id = next_id - std::min<std::uint64_t>(next_id, 2);
     } else {
         run.first_id = next_id;
@@ -154,10 +154,10 @@ std::optional<PacketKind> read_kind(std::byte first) {
 
 std::uint8_t number_bytes(std::uint64_t number, std::uint64_t acked) {
     assert(number > acked);
-    // The number that the receiver expects is between acked + 1 and number + 65, because packets may arrive
-    // up to 64 numbers late. With n bytes the receiver finds a number that differs from the expected one by
-    // at most half of 2^(8n). If the expected number is lower, `range` ensures this; if it is higher, the
-    // difference is at most 65, and even one byte is enough for 128.
+    // n bytes are enough if `number` differs from the number that the receiver expects by less than half of
+    // 2^(8n). If the receiver expects a lower number, that is at least acked + 1: the difference is less than
+    // half of `range`. If it expects a higher number, that is at most number + 65, because packets may arrive
+    // up to 64 numbers late: one byte is enough.
     const std::uint64_t range = (number - acked) * 2;
     std::uint8_t bytes = 1;
     while (bytes < 4 && range >> (8 * bytes) != 0) ++bytes;

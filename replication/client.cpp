@@ -44,7 +44,7 @@ void Client::start_connecting(net::Time now) {
     const std::optional<net::ClientToken> token = std::exchange(token_, std::nullopt);
     failure_.clear();
     receiver_.reset();
-    if (token) {  // the hello has room for any token and a summary of the schema
+    if (token) {  // with a token the hello has less room, but the summary of the schema always fits
         endpoint_.connect(server, *token, schema_.summary(), now);
     } else {
         endpoint_.connect(server, schema_.summary(), now);

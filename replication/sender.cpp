@@ -8,7 +8,7 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kMinRecordBits = 3;      // the smallest record header: gap and kind
+constexpr std::size_t kMinRecordBits = 3;  // the smallest record header: gap and kind
 
 std::uint32_t ticks_of(double seconds, double tick_hz) {
     return static_cast<std::uint32_t>(std::max(1.0, std::ceil(seconds * tick_hz)));
@@ -201,8 +201,8 @@ void Sender::on_fate(Peer peer_index, std::uint64_t number, bool delivered) {
         peer.records.pop(peer.packets[0].record_count);
         peer.packets.pop();
     }
-    // A packet that the marker needs was lost. All fates are known now, so a new marker needs only its own
-    // packet.
+    // A packet that the last completion marker needs was lost, and no state packet is in flight any more. So
+    // a new marker needs no packet but its own.
     if (peer.packets.empty() && peer.mark_missing != 0) peer.wants_mark = true;
 }
 
@@ -239,8 +239,8 @@ bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate
     const Version* baseline = has_acked ? entry.versions.at(slot.acked) : nullptr;
     const Version& now = *entry.versions.newest();
     candidate.is_empty = baseline && (baseline == &now || baseline->image == now.image);
-    // The peer may have a newer version than the acknowledged one: its packet was declared lost, but arrived.
-    // So empty deltas are sent until the peer acknowledges one.
+    // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
+    // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
     if (candidate.is_empty && slot.sent == slot.acked) return false;
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::whole;
     candidate.header.baseline = slot.acked;
@@ -252,7 +252,8 @@ bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate
 }
 
 const Sender::MemoEntry& Sender::memo(std::uint32_t entry, const Version* baseline) {
-    // memo_of_ is not cleared every tick. A head is valid if its MemoEntry belongs to this entity.
+    // `head`: index of the entity's first MemoEntry. memo_of_ is not cleared every tick: an index that is
+    // left from an earlier tick is recognised, because memo_ has no entry of this entity there.
     std::uint32_t& head = memo_of_[entry];
     if (head >= memo_.size() || memo_[head].entry != entry) head = kNone;
     for (std::uint32_t i = head; i != kNone; i = memo_[i].next)
@@ -336,7 +337,8 @@ std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t ca
     if (count == 0 && !(is_last && header.complete && (peer.wants_mark || heartbeat))) return 0;
     commit(peer, number, count);
     if (!is_last) header.complete.reset();
-    if (header.complete) header.complete = make_mark(peer, number);  // no more bits than the first marker
+    // After commit() the marker may need fewer packets. It never has more bits than fit() counted for it.
+    if (header.complete) header.complete = make_mark(peer, number);
 
     packet_bits_.clear();
     write_state_header(header, &packet_bits_);
@@ -370,8 +372,9 @@ StateHeader Sender::make_header(const PeerState& peer, std::uint64_t number) con
     return header;
 }
 
-/// Returns a marker that needs this packet, and each packet in flight that has the newest record of a slot.
-/// Returns nothing if the oldest of these is too far back.
+/// Returns a completion marker for packet `number`. The peer is complete once it has this packet and all
+/// state packets from packet X on: the oldest one in flight with the newest record of a slot. Returns nothing
+/// if X is more than kMaxPacketDistance numbers back.
 std::optional<StateHeader::Complete> Sender::make_mark(const PeerState& peer, std::uint64_t number) const {
     std::uint64_t oldest = number;
     std::size_t before = peer.packets.size();

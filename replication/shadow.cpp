@@ -40,7 +40,8 @@ std::uint32_t Shadow::find(ecs::Entity entity) const {
 
 std::uint32_t Shadow::to_net(ecs::Entity entity) {
     const NetId net_id = this->net_id(entity);
-    if (world_.is_alive(entity)) references_.add(entity.index, capturing_);  // `entity` may get a new net id
+    // When `entity` gets a net id, or another one, the entry `capturing_` is quantised again.
+    if (world_.is_alive(entity)) references_.add(entity.index, capturing_);
     return net_id;
 }
 

@@ -11,18 +11,18 @@ constexpr std::uint32_t kTypicalHeadBytes = 4;  // typical head of a message, fo
 constexpr std::size_t kLargestHeadBytes = 16;
 constexpr std::size_t kFirstKeys = 8;  // keys of reliable messages for which newest_ has room at first
 
-// Messages are repeated before they are known to be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy
-// in the next packet lowers the 99th percentile of latency from 200 to 75 ms. Declaring packets as lost
-// sooner does not lower it.
+// Packet loss, 0..1, above which small reliable messages are repeated once, or twice, before they are known to
+// be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy in the next packet lowers the 99th percentile
+// of latency from 200 to 75 ms. To declare packets as lost sooner does not lower it.
 constexpr double kLossForOne = 0.01;
 constexpr double kLossForTwo = 0.03;
-// A repeat leaves at least so long after the message, in another tick, because losses come in bursts.
+// Least time between a message and its repeat. They leave in different ticks, because losses come in bursts.
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(10);
-// So long after the message a repeat gets a packet of its own, if no other packet took it.
+// This long after a message was sent, its repeat gets a packet of its own, if no other packet took it.
 constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);
 constexpr double kMaxRepeatCredit = 1200;
 // A second repeat is sent only while all repeats take less than this part of repeat_share_. If each packet
-// has one small message, first repeats alone take so much.
+// has one small message, first repeats alone take about this part.
 constexpr double kSecondShare = 0.74;
 
 /// Returns the number of pieces of a message, at least 1.
@@ -141,10 +141,10 @@ bool SendQueue::has_repeats(const Terms& terms) const {
            repeats_[0][0].sent + kRepeatAlone <= terms.now;
 }
 
-/// Returns whether bulk messages must be sent with normal weight. First case: a bulk message was lost twice
-/// and needs a packet without payload; other messages may wait for it. Second case: some pieces of a bulk
-/// message were sent, or it was lost, and half of the reliable window is used. The window cannot advance
-/// beyond an undelivered message, so it would soon be full.
+/// Returns whether bulk messages must take turns with those of normal weight. First case: a bulk message was
+/// lost twice. Later messages of its key may wait for it, and it needs a packet without payload. Second case:
+/// half of the reliable window is used, and a bulk message was lost or only a part of its pieces was sent.
+/// The window cannot advance beyond an undelivered message, so it would soon be full.
 bool SendQueue::is_held_up() const {
     if (queue(Weight::bulk, lost_twice).first != kNone) return true;
     if (sent_.size() < kReliableWindow / 2 && window_bytes_ < kReliableWindowBytes / 2) return false;
@@ -169,8 +169,9 @@ bool SendQueue::take_next(Draft& draft, Weight weight, const Terms& terms) {
         Newest* const before = needs_id && message.key != Delivery::kNoKey ? &newest(message.key) : nullptr;
         if (needs_id) {
             message.id = next_id();
-            // If all earlier messages are delivered, distance 1 means no wait, and lets this message share a
-            // head with the next one.
+            // The receiver delivers message id - distance before this one; 0: it need not wait. If all
+            // earlier messages were delivered, distance 1 causes no wait either, and this message can share
+            // a head with the next one of its key, if that also has distance 1.
             const bool has_predecessor = before && before->id >= base_;
             message.distance = has_predecessor ? static_cast<std::uint16_t>(message.id - before->id)
                                                : before && sent_.empty();
@@ -241,9 +242,9 @@ void SendQueue::take_repeats(Draft& draft, const Terms& terms) {
     }
 }
 
-/// Adds the parity of this message and the message with the id before, which protects two messages for the
-/// bytes of one. Returns false if there is no room, or if the two are not both in flight, of the same size,
-/// with distance 1 and without later pieces.
+/// Adds the parity of this message and the message with the id before: it protects two messages for the bytes
+/// of one. Returns false if there is no room. Also returns false unless both messages are in flight, and have
+/// the same size, distance 1 and no later pieces.
 bool SendQueue::take_parity(Draft& draft, Message& message) {
     const Message* const before = find(message.id - 1);
     if (!before || before->copies == 0 || before->size != message.size) return false;
@@ -267,7 +268,7 @@ bool SendQueue::put(Draft& draft, std::uint32_t index) {
     const Message* const before = column.count > 0 ? &messages_[column.messages[column.count - 1]] : nullptr;
     const bool joined = before && joins(*before, message);
     std::size_t bytes = message.size + (message.channel == Channel::sequenced ? 1u : 0u);
-    // A message that joins a run adds no head; the second message of a run adds the count.
+    // A message that joins a run adds no head. The second message of a run adds one byte: the count.
     bytes += joined ? (column.in_run == 1 ? 1u : 0u) : run_bytes(run_of(message));
     if (bytes > draft.room || draft.count == kMaxMessagesPerPacket) return false;
     if (before && before->id > message.id) draft.is_sorted = false;
@@ -285,7 +286,7 @@ bool SendQueue::joins(const Message& before, const Message& after) {
            (after.id == before.id + 1 && after.distance == before.distance);
 }
 
-/// Returns a run with this message only; a reliable one with an id of two bytes, the longest form.
+/// Returns a run with this message only. The id of a reliable message counts two bytes, the longest form.
 Run SendQueue::run_of(const Message& message) {
     Run run;
     run.channel = message.channel;
@@ -366,7 +367,8 @@ void SendQueue::write_message(ByteWriter& out, std::uint32_t index, const Terms&
         repeats_[0].push({message.id, terms.now});
 }
 
-/// Adds the ids of a run to `last` if they continue it, else to a new entry, which becomes `last`.
+/// Adds the ids of a run to carried_: to the entry `last` if the run begins with the id after its ids, else
+/// to a new entry, which becomes `last`.
 void SendQueue::carry(std::uint32_t& last, const Run& run) {
     if (last != kNone && carried_[last].first + carried_[last].count == run.first_id) {
         carried_[last].count += run.count;

@@ -70,7 +70,7 @@ private:
     struct Drain {
         enum class State : std::uint8_t {
             none,
-            looking,   // sends at half the rate to measure the floor; no queue is suspected
+            looking,   // sends at half the rate to measure RoundTrips::floor(); no queue is suspected
             draining,  // the rate is `part` of `full`
             judging    // the drain is over; waits for acks of packets sent after it
         };
@@ -120,12 +120,12 @@ private:
     float growth_steps_ = 0;            // steps of growth so far; a drain resets or halves them
     float best_of_start_ = 0;           // the highest delivered rate of a round since the start began
     float rate_before_trial_ = 0;
-    float proven_rate_ = 0;             // Drain::full of the last drain that proved a queue of ours
+    float proven_rate_ = 0;             // Drain::full when a drain last proved that we cause the queue
     std::uint8_t standing_rounds_ = 0;  // consecutive rounds with a standing queue
-    std::uint8_t disbelieved_ = 0;      // consecutive verdicts that were treated as chance
+    std::uint8_t disbelieved_ = 0;      // drains in a row that shortened the queue, seemingly by chance
     std::uint8_t rounds_without_growth_ = 0;
     bool is_starting_ = true;
-    bool was_used_ = false;  // the previous round used the rate
+    bool was_used_ = false;  // the previous round used up its budget, or sent over 80 % of the rate
     bool was_high_ = false;  // round_trips_.is_high() at the end of the previous round
 
     Drain drain_;

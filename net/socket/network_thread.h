@@ -81,8 +81,9 @@ public:
     void send(const Address& to, std::span<const std::byte> datagram) override;
     void flush();
 
-    /// Passes at most `max_datagrams` received datagrams to `endpoint`, with their times of arrival, clamped
-    /// to between the `now` of the last call and of this one: so time never decreases. Returns how many.
+    /// Passes at most `max_datagrams` received datagrams to `endpoint`, with their times of arrival. Returns
+    /// how many it passed. A time before the last call's `now` becomes that `now`, and a time after this
+    /// call's `now` becomes this `now`, so that time never decreases.
     std::size_t receive_all(Endpoint& endpoint, Time now, std::size_t max_datagrams = 10'000);
     /// Blocks until a datagram can be received, or the time is over. Returns whether there is one.
     bool wait(Duration at_most);
