@@ -247,8 +247,8 @@ void Archetype::grow(std::uint32_t rows) {
     capacity_ = capacity;
 }
 
-/// Removes the last entry of entities(). If it was not the entry of `row`, stores its entity at `row`, where
-/// the columns have its values already, and returns this entity; else returns null.
+/// Removes the last entity from entities(). If `row` is not the last row, the columns have the last row's
+/// values there already: stores the last entity at `row` and returns it. Else returns null.
 Entity Archetype::close_gap(std::uint32_t row) {
     const Entity last = entities_[--size_];
     if (row == size_) return {};

@@ -48,7 +48,7 @@ Archetype& ArchetypeGraph::after(Archetype& from, std::span<const ComponentId> r
 }
 
 /// Finds the two archetypes that differ only in the component `id` and of which one is `archetype`; adds the
-/// other one if it does not exist. Stores them in the component as last_step, and returns this.
+/// other one if it does not exist. The returned Step is the component's last_step.
 const Step& ArchetypeGraph::find_step(std::uint32_t archetype, ComponentId id) {
     Archetype& from = (*this)[archetype];
     const bool has_it = from.has(id);

@@ -13,7 +13,7 @@
 
 namespace shoal::ecs {
 
-/// Makes the structural changes of one world immediately; the caller queues those that must wait. Requires
+/// Makes the structural changes of one world immediately; the caller queues changes that must wait. Requires
 /// that the entities are alive, that no hook runs and that nothing iterates over the world. Exception: a
 /// set() that only overwrites values may run at any time. Arguments named value or values are moved from.
 class Mutator {
@@ -59,7 +59,8 @@ public:
     Entity dying() const { return dying_; }
     /// The entity whose remove hooks run now, if it stays alive; else null.
     Entity losing() const { return removing_.entity; }
-    /// The ids that are being removed from losing(), among them ids that it may lack; empty if it is null.
+    /// The ids that the operation removes from losing(), which may lack some of them. Empty if losing() is
+    /// null.
     std::span<const ComponentId> lost() const { return removing_.ids; }
 
 private:

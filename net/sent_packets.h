@@ -126,8 +126,8 @@ private:
     Time newest_sent_{0};
     std::uint8_t timeouts_in_a_row_ = 0;  // since the last ack
     Time timed_out_at_{0};                // time of the latest counted timeout
-    // For 10 s after reordered_at_, update() does not declare an overtaken packet lost before a round trip
-    // and this time have passed, or two retransmission timeouts.
+    // For 10 s after reordered_at_, update() declares an overtaken packet lost no sooner than a round trip
+    // plus this time after it was sent. Upper limit: two retransmission timeouts.
     Duration reorder_wait_{0};
     Time reordered_at_{0};  // when the latest ack came for a packet that was declared lost as overtaken
 };

@@ -15,7 +15,8 @@ constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
 constexpr Duration kHintPatience = std::chrono::seconds(1);
 /// If cookies came, each is tried this often before a refusal is believed.
 constexpr int kTriesBeforeHint = 3;
-/// If only one cookie came, another one is requested after this many connects with it: it may have expired.
+/// If only one cookie came, another one is requested after this many connects, because the first may have
+/// expired.
 constexpr int kConnectsPerCookie = 4;
 /// Pause between tries of different cookies of one request. Each try is a connect of 1,200 bytes: by forged
 /// cookies strangers can make the client send 30 kB/s to the server.
@@ -143,9 +144,9 @@ void Connector::send_request(Time now) {
 }
 
 /// Makes the exchange of this cookie the last in exchanges_. A cookie that was tried before keeps its
-/// exchange, if this is still there: the same message is sent again. Each new exchange has an ephemeral key
-/// of its own, because a key must not be used with two prologues. Returns false if the server's public key is
-/// a low-order point.
+/// exchange, if it is among the latest kMaxExchanges, and so its message. Each new exchange has an ephemeral
+/// key of its own, because a key must not be used with two prologues. Returns false if the server's public
+/// key is a low-order point.
 bool Connector::begin_exchange(std::uint64_t cookie) {
     if (const auto known = find(cookie); known != exchanges_.end()) {
         std::rotate(known, known + 1, exchanges_.end());
