@@ -34,7 +34,8 @@ void copy(std::byte* to, const std::byte* from) {
     std::memcpy(to, &value, size);
 }
 
-/// Copies up to kSmallBytes. The addresses may be equal. The last piece overlaps the piece before it.
+/// Copies at most kSmallBytes. The addresses may be equal. A value of 8 bytes or more is copied in pieces of
+/// 8 or 16 bytes, of which the last one may overlap the one before it.
 inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) {
     if (size >= 8 && size <= 16) {
         copy<8>(to, from);
@@ -246,7 +247,8 @@ void Archetype::grow(std::uint32_t rows) {
     capacity_ = capacity;
 }
 
-/// Moves the last entity to `row`, to which its values were moved. Returns it; null if it was at `row`.
+/// Removes the last entity from entities(). If `row` is not the last row, the columns have the last row's
+/// values there already: stores the last entity at `row` and returns it. Else returns null.
 Entity Archetype::close_gap(std::uint32_t row) {
     const Entity last = entities_[--size_];
     if (row == size_) return {};

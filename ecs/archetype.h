@@ -104,8 +104,9 @@ public:
     Column* find(ComponentId id) { return const_cast<Column*>(std::as_const(*this).find(id)); }
     bool has(ComponentId id) const { return find(id) != nullptr; }
 
-    /// The pairs among the components, sorted by relation, then target; all, or those of one relation.
+    /// All pairs among the components, sorted by relation, then by target.
     std::span<const Pair> pairs() const { return pairs_; }
+    /// The pairs of one relation, sorted by target.
     std::span<const Pair> pairs(ComponentId relation) const;
 
     /// Makes room for at least `rows` rows in total.
@@ -124,10 +125,11 @@ public:
     /// `row`; null if the removed row was the last.
     Entity remove(std::uint32_t row);
 
-    /// Moves the row to a new last row of `to`; fills the gap, and returns, as remove() does. `entity` is the
-    /// row's entity, passed because the entry in entities() is rarely in the cache. Values of components
-    /// that `to` lacks are destroyed. The caller must construct and stamp the values that only `to` has. All
-    /// other values are stamped with `tick`, as the row is new to queries that match `to` only.
+    /// Moves the row to a new last row of `to`, and the last row of this archetype into the gap. Returns the
+    /// same as remove(). `entity` is the row's entity: the caller has it at hand, but its entry in entities()
+    /// is rarely in the cache. Values of components that `to` lacks are destroyed. The caller must construct
+    /// and stamp the values of components that only `to` has. Values of components that both have are stamped
+    /// with `tick`, because the row is new to a query that matches only `to`.
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
     /// As move(), for small values and archetypes that differ in one component, whose column is `single`. It

@@ -47,7 +47,8 @@ Archetype& ArchetypeGraph::after(Archetype& from, std::span<const ComponentId> r
     return *known;
 }
 
-/// Finds the step to or from this archetype, and stores it in the component.
+/// Finds the two archetypes that differ only in the component `id` and of which one is `archetype`; adds the
+/// other one if it does not exist. The returned Step is the component's last_step.
 const Step& ArchetypeGraph::find_step(std::uint32_t archetype, ComponentId id) {
     Archetype& from = (*this)[archetype];
     const bool has_it = from.has(id);

@@ -13,8 +13,9 @@
 
 namespace shoal::ecs {
 
-/// Makes the structural changes of one world, at once. Requires that the entities are alive, that no hook
-/// runs and that nothing iterates; a set() that only overwrites values is always allowed. Moves from values.
+/// Makes the structural changes of one world immediately; the caller queues changes that must wait. Requires
+/// that the entities are alive, that no hook runs and that nothing iterates over the world. Exception: a
+/// set() that only overwrites values may run at any time. Arguments named value or values are moved from.
 class Mutator {
 public:
     /// All arguments must outlive the object.
@@ -56,13 +57,15 @@ public:
 
     /// The entity that is being destroyed; null if none.
     Entity dying() const { return dying_; }
-    /// The entity for which remove hooks run now although it stays alive, and the components that it loses;
-    /// null and empty if there is none.
+    /// The entity whose remove hooks run now, if it stays alive; else null.
     Entity losing() const { return removing_.entity; }
+    /// The ids that the operation removes from losing(), which may lack some of them. Empty if losing() is
+    /// null.
     std::span<const ComponentId> lost() const { return removing_.ids; }
 
 private:
-    /// Arguments of an operation. keep_possible() removes the ids that cannot be added.
+    /// The components given to spawn() or set(). keep_possible() removes those that cannot be added: pairs
+    /// with a dead target, and all but the first pair of each exclusive relation.
     struct Possible {
         std::span<const ComponentId> ids;
         std::span<void* const> values;

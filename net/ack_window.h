@@ -10,9 +10,10 @@
 namespace shoal::net {
 
 /// Receiving half of one connection. An arrived packet is accepted, and then acknowledged, if the handler
-/// takes its payload and there is room for its messages. Duplicates are detected and acks are sent for the
-/// same 65 packet numbers: the newest that arrived and the 64 before it. A packet with a lower number (stale)
-/// is dropped, because it can no longer be acknowledged: so it is lost for both sides.
+/// takes its payload and there is room for its messages. The window has 65 packet numbers: the newest that
+/// arrived and the 64 before it. Duplicates are detected, and packets acknowledged, only in the window. A
+/// packet with a lower number is stale. No ack can name it any more, and the sender will declare it lost.
+/// So it is dropped.
 class AckWindow {
 public:
     /// `first`: the other side's first packet number, >= 1. Lower numbers count as arrived and accepted.

@@ -16,12 +16,13 @@ namespace shoal::net {
 /// Packets that want no ack take a number and are not tracked.
 class SentPackets {
 public:
-    /// The contents of a packet that depend on its fate.
+    /// What is remembered of a packet's contents until the fate of the packet is known.
     struct Content {
         std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages: the result of SendQueue::write()
         std::uint16_t distance = 0;           // if is_fragment: Fragment::distance
         bool has_payload = false;             // then the fate of the payload is reported to the handler
-        bool is_fragment = false;             // the payload is a fragment of a large one, which has one fate
+        bool is_fragment = false;             // the payload is a fragment; all fragments of a large
+                                              // payload together have one fate
     };
     /// The fate of one packet, or an ack that arrived after the fate `lost`.
     struct News {
@@ -30,7 +31,8 @@ public:
         Content content;
         std::uint16_t bytes = 0;
         bool is_late = false;   // an ack of a packet that was reported as lost
-        bool measures = false;  // the newest packet that the ack names: fate.rtt is a round-trip sample
+        bool measures = false;  // fate.rtt is a round-trip sample, because this packet is the newest that
+                                // the ack names
     };
 
     /// `first`: the first packet number. `capacity`: the most packets in flight, a power of two. Memory grows
@@ -53,8 +55,8 @@ public:
 
     /// Returns whether the acks name only packets that were sent. Of skipped numbers it checks the last two.
     bool plausible(const Acks& acks) const;
-    /// Declares the packets that the acks name as delivered, and packets as lost if three later ones were
-    /// delivered. Requires plausible(acks).
+    /// Declares a packet delivered if the acks name it, and lost if three later packets were delivered.
+    /// Requires plausible(acks).
     void acknowledge(const Acks& acks, Time now, ConnectionStats& stats);
     /// Declares packets as lost by time (README.md, Fates).
     void update(Time now, ConnectionStats& stats);
@@ -79,7 +81,7 @@ public:
     /// When the newest tracked packet was sent.
     Time newest_sent() const { return newest_sent_; }
 
-    /// For tests: each packet is in the slot of its number, and the open ones are counted.
+    /// For tests: returns whether each packet is in the slot of its number, and open_packets() is right.
     bool is_consistent() const;
 
 private:
@@ -124,8 +126,10 @@ private:
     Time newest_sent_{0};
     std::uint8_t timeouts_in_a_row_ = 0;  // since the last ack
     Time timed_out_at_{0};                // time of the latest counted timeout
-    Duration reorder_wait_{0};            // overtaken packets have a round trip and this time for their ack
-    Time reordered_at_{0};                // time of the latest late ack of an overtaken packet
+    // For 10 s after reordered_at_, update() declares an overtaken packet lost no sooner than a round trip
+    // plus this time after it was sent. Upper limit: two retransmission timeouts.
+    Duration reorder_wait_{0};
+    Time reordered_at_{0};  // when the latest ack came for a packet that was declared lost as overtaken
 };
 
 }  // namespace shoal::net

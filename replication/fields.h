@@ -51,8 +51,8 @@ constexpr std::size_t flat_count() {
     }
 }
 
-/// Of the `Total` values that flat_count() found, returns how many initialise the field that begins with
-/// value `At`: the number of elements if the field is an array, else 1.
+/// Returns how many values initialise one field: the number of elements if the field is an array, else 1.
+/// `At`: how many values initialise the fields before it. `Total`: flat_count() of T.
 template <class T, std::size_t Total, std::size_t At, std::size_t Tried = 1>
 constexpr std::size_t field_width() {
     // Tries to initialise T with `At` values, then `Tried` values in inner braces, then the other values.

@@ -23,8 +23,8 @@ public:
         std::uint32_t entities = 0;
     };
 
-    /// Hash of all entities with the tag Replicated. `shadow` gives their net ids: call it after
-    /// Shadow::update().
+    /// Hash of all entities with the tag Replicated. Their net ids come from `shadow`: call Shadow::update()
+    /// first.
     Sum of_server(const Shadow& shadow);
     /// Hash of all replicas of `receiver`.
     Sum of_client(const Receiver& receiver);

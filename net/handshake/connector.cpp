@@ -15,13 +15,14 @@ constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
 constexpr Duration kHintPatience = std::chrono::seconds(1);
 /// If cookies came, each is tried this often before a refusal is believed.
 constexpr int kTriesBeforeHint = 3;
-/// After so many connects a single cookie may have expired, and another one is requested.
+/// If only one cookie came, another one is requested after this many connects, because the first may have
+/// expired.
 constexpr int kConnectsPerCookie = 4;
 /// Pause between tries of different cookies of one request. Each try is a connect of 1,200 bytes: by forged
 /// cookies strangers can make the client send 30 kB/s to the server.
 constexpr Duration kCookieInterval = std::chrono::milliseconds(40);
-/// So many exchanges are kept, to read the answers to the connects of the last 1.3 s. A forged answer costs
-/// one key agreement.
+/// The number of exchanges that are kept: enough to read the answers to the connects of the last 1.3 s. A
+/// forged answer costs one key agreement.
 constexpr std::size_t kMaxExchanges = 32;
 
 }  // namespace
@@ -143,8 +144,9 @@ void Connector::send_request(Time now) {
 }
 
 /// Makes the exchange of this cookie the last in exchanges_. A cookie that was tried before keeps its
-/// exchange, so each cookie has one message, and each ephemeral key one prologue. Returns false if the
-/// server's public key is a low-order point.
+/// exchange, if it is among the latest kMaxExchanges, and so its message. Each new exchange has an ephemeral
+/// key of its own, because a key must not be used with two prologues. Returns false if the server's public
+/// key is a low-order point.
 bool Connector::begin_exchange(std::uint64_t cookie) {
     if (const auto known = find(cookie); known != exchanges_.end()) {
         std::rotate(known, known + 1, exchanges_.end());

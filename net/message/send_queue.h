@@ -46,12 +46,13 @@ public:
     };
     /// The messages of one weight that can be sent now.
     struct Waiting {
-        std::size_t bytes = 0;          // estimate of all their bytes in packets; 0: none can be sent
-        std::size_t first = 0;          // estimate of the bytes of the first one
-        bool needs_own_packet = false;  // the first one needs a packet without payload
+        std::size_t bytes = 0;          // estimate of their bytes, heads included; 0: none can be sent
+        std::size_t first = 0;          // upper estimate for the first message, head included
+        bool needs_own_packet = false;  // the first message needs a packet without payload
         explicit operator bool() const { return bytes > 0; }
     };
-    /// Normal weight includes bulk messages while these hold up other messages (is_held_up()).
+    /// While bulk messages hold up other messages (is_held_up()), the result for Weight::normal also counts
+    /// the bulk messages. Then `first` and `needs_own_packet` are those of the worst case.
     Waiting waiting(Weight weight) const;
     /// Returns whether to send a packet for repeats alone. Normally repeats are added to other packets; true
     /// if a message waits for its repeat and was sent 20 ms ago or earlier.
@@ -100,10 +101,10 @@ private:
         std::uint16_t pieces_left = 0;  // pieces of the same message after this one
         Channel channel;
         Weight weight;
-        std::uint8_t losses = 0;  // how often all copies in flight were lost; at most 255
+        std::uint8_t losses = 0;  // how often the message was lost, with all its copies; at most 255
         std::uint8_t copies = 0;  // packets in flight that carry it
         bool is_delivered = false;
-        bool has_parity = false;  // a parity of it was sent: no other repeat until it is lost twice
+        bool has_parity = false;  // a parity was sent: the message is not repeated until it was lost twice
     };
     /// The newest reliable message of a key. If its id is below base_, the receiver has delivered it, and the
     /// next message of the key need not wait for it.
@@ -111,7 +112,7 @@ private:
         std::uint32_t key = 0;
         std::uint32_t unsent = 0;  // how many messages and pieces of the key have no id yet
         std::uint64_t id = 0;      // newest id of a message of the key; 0: none
-        Weight weight{};           // of the messages without an id
+        Weight weight{};           // of the key's messages that have no id yet
     };
     /// The queues of a weight, in order of precedence; the last two alternate.
     enum Place : std::uint8_t { lost_twice, lost_once, unsent_reliable, unsent_unreliable, kPlaces };
@@ -156,7 +157,7 @@ private:
     std::array<std::array<std::uint32_t, 3>, 3> used_bytes_{};  // bytes in use, by channel and weight
     std::array<std::array<Queue, kPlaces>, 3> queues_;          // by weight
     std::uint32_t queued_ = 0;                                  // number of messages in queues_
-    std::array<std::uint32_t, 3> waiting_bytes_{};              // by weight: bytes in queues_, 4 per head
+    std::array<std::uint32_t, 3> waiting_bytes_{};              // by weight: bytes in queues_ + 4 per message
     bool unreliable_turn_ = false;
     bool bulk_turn_ = false;
 
@@ -186,11 +187,12 @@ private:
     struct Column {  // messages of one channel; the array is large, so it is not initialised
         std::array<std::uint32_t, kMaxMessagesPerPacket> messages;
         std::size_t count = 0;
-        std::size_t in_run = 0;  // how many messages at the end of the array share one head
+        std::size_t in_run = 0;  // how many messages at the end of the array form one Run
     };
     static constexpr std::size_t kMaxParities = 16;
     std::array<Column, 3> columns;
-    std::array<std::uint64_t, kMaxParities> parities;  // ids; a parity is of the messages id and id - 1
+    // Each entry n stands for the parity of the messages with the ids n - 1 and n.
+    std::array<std::uint64_t, kMaxParities> parities;
     std::size_t parity_count = 0;
     std::size_t count = 0;  // number of messages and parities
     bool is_sorted = true;  // the reliable messages are in the order of their ids
