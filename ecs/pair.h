@@ -92,7 +92,7 @@ private:
     }
 
     std::vector<Pair> pairs_;
-    std::vector<std::uint32_t> first_of_target_;  // by entity index: slot of its newest pair, or kNone
+    std::vector<std::uint32_t> first_of_target_;  // slot of the newest pair, or kNone; by the target's index
     std::vector<std::uint32_t> dead_;
     std::uint32_t first_free_ = kNone;
 };

@@ -60,7 +60,7 @@ public:
 
     enum class Arrival : std::uint8_t {
         dropped,  // dropped and counted by reason
-        copy,     // authentic, but a duplicate: only number, kind and (echo) challenge are set
+        copy,     // authentic, but it arrived before. Only number and kind are set; of an echo, challenge too
         fresh,    // authentic and not seen before: call apply()
     };
     /// Authenticates and decodes a datagram. Changes only counters; but the first authentic packet under the
@@ -152,7 +152,7 @@ private:
     Time created_;
     Time last_received_;
     Time ack_wanted_since_{0};
-    std::uint32_t acks_wanted_ = 0;   // packets accepted after the last sent ack, if they want one
+    std::uint32_t acks_wanted_ = 0;   // how many packets accepted since the last sent ack want an ack
     std::uint32_t acks_to_send_ = 0;  // how many of the next packets carry acks, as some may get lost
     bool is_order_broken_ = false;    // since the last ack a packet came out of order, or after a gap
 

@@ -46,7 +46,8 @@ static_assert(kMaxHeaderBytes + kMaxFragmentHeadBytes + kMaxPayloadBytes + kMaxT
 /// The lower four flags of a data packet. Each of the upper four says whether a group of 16 ack bits is
 /// present.
 constexpr unsigned kHasAcks = 1, kIsPing = 2, kHasMessages = 4, kHasPayload = 8;
-constexpr unsigned kHasFragment = kIsPing | kHasPayload;  // both set: a fragment as payload, and no ping
+// Both flags together: the payload is a fragment, and the packet is no ping.
+constexpr unsigned kHasFragment = kIsPing | kHasPayload;
 
 /// Names the packets of one side that the other side has accepted.
 struct Acks {
@@ -73,7 +74,7 @@ struct Frame {
 struct Run {
     Channel channel = Channel::unreliable;
     bool goes_on = false;       // reliable: pieces of messages, none of them a last piece
-    bool is_parity = false;     // a single parity (see Frame), no messages
+    bool is_parity = false;     // the run is one parity, not messages; see Frame::is_parity
     bool is_last = false;       // the last run of its packet
     bool fills_packet = false;  // is_last and no payload follows: no size is written
     std::uint8_t count = 1;
@@ -98,7 +99,7 @@ using ResetToken = std::array<std::byte, 16>;
 /// echo.
 struct Challenge {
     std::uint64_t number = 0;               // secret; the echo returns it
-    std::optional<ResetToken> reset_token;  // the server's resets to this address carry it; never in an echo
+    std::optional<ResetToken> reset_token;  // token of the server's resets to that address; never in an echo
 };
 
 /// The unencrypted part of a packet.

@@ -141,8 +141,8 @@ public:
                  Lanes{counter, load<std::uint32_t>(nonce.data()), load<std::uint32_t>(nonce.data() + 4),
                        load<std::uint32_t>(nonce.data() + 8)}} {}
 
-    /// Returns the first block of the key stream, valid until the next call. Also computes the
-    /// blocks after it that a text of `size` bytes needs, or as many of them as fit into `bytes_`.
+    /// Returns the first block of the key stream, valid until the next call. Also computes the next blocks,
+    /// as many as a text of `size` bytes needs, or as many as fit into bytes_.
     const std::byte* first_block(std::size_t size) {
         refill(kBlockBytes + size);
         used_ = kBlockBytes;

@@ -14,7 +14,7 @@ using Seconds = std::chrono::duration<double>;
 // The constants were tuned with build/bench/paths. RATE.md has the rule that uses each.
 constexpr Duration kRound = 100ms;
 constexpr int kRoundAcks = 4;
-// In a round that sends more than this part of what the rate allows, the rate counts as used.
+// A round that sends more than this part of what the rate allows is limited by the rate, not by the game.
 constexpr double kUsed = 0.8;
 constexpr Duration kLongSilence = 200ms;
 
@@ -172,8 +172,8 @@ bool RateController::is_queue_growing(Time now, const ConnectionStats& stats) co
     return in_flight > kMuchLonger * Seconds(std::max(stats.latest_rtt, stats.rtt)) + Seconds(kRound);
 }
 
-/// Returns the rate at which bytes were sent in the best two consecutive rounds among the last eight: their
-/// average delivered rate, but at most most_sent_, divided by 1 - usual loss.
+/// Estimates the rate at which the best two consecutive rounds among the last eight were sent: their average
+/// delivered rate, at most most_sent_, divided by 1 - usual loss.
 float RateController::best() const {
     float most = 0;
     for (std::size_t i = 0; i + 1 < delivered_.size() && delivered_[i + 1] > 0; ++i)
@@ -198,7 +198,7 @@ void RateController::end_round(Time now, const ConnectionStats& stats) {
     round_ = {.began = now};
 
     const Duration queue_before = round_trips_.queue();
-    // During and just after a drain the round trips differ because of the drain: the spread of the path is
+    // During and just after a drain the round trips differ because of the drain, so the spread of the path is
     // not learned from them.
     round_trips_.end_round(now, drain_.state == Drain::State::none && now >= last_verdict_ + 2 * kRound);
     const Duration queue = round_trips_.queue();
