@@ -107,7 +107,8 @@ const KnownComponent& ComponentTable::find_slow(const TypeTag& tag) const {
 ComponentId ComponentTable::find_by_name(const TypeTag& tag) const {
     if (!tag.is_shared) return {};
     for (const Named& named : named_) {
-        // A type has one tag per library: in the same library, an equal name means another type.
+        // A library has only one tag of each type, so a second tag of the same name in the same library
+        // belongs to another type.
         if (named.tag->name != tag.name || named.tag->library == tag.library) continue;
         // If two libraries define a type differently, each definition gets a component of its own.
         if (named.tag->size == tag.size && named.tag->align == tag.align) return named.id;

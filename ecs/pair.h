@@ -15,11 +15,13 @@ class Archetype;
 /// registration. A pair's id is invalid once its target is dead.
 struct ComponentId {
     std::uint32_t value = 0xFFFF'FFFF;  // default: none
-    std::uint32_t generation = 0;  // 0: a component; a pair: 1 for the first pair of this value, then 2 ...
+    // Of a component: 0. Of a pair: 1 for the first pair with this value, 2 for the second, and so on.
+    std::uint32_t generation = 0;
 
     bool is_pair() const { return generation != 0; }
     explicit operator bool() const { return value != 0xFFFF'FFFF; }
-    /// By value, then by generation: both compared as one number, which the default comparison does not.
+    /// Compares value and generation as one 64-bit number; a defaulted operator would compare them one after
+    /// the other. The order is by value, then by generation.
     friend constexpr bool operator==(const ComponentId& a, const ComponentId& b) {
         return a.as_number() == b.as_number();
     }
@@ -39,7 +41,9 @@ public:
         ComponentId relation;
         Entity target;
         std::uint32_t generation;
-        std::uint32_t next;  // slot: of the target's next pair, or the next free one; kDead: the target died
+        // Slot of the target's next pair, or kNone; kDead after the target's death. If this slot is free: the
+        // next free slot, or kNone.
+        std::uint32_t next;
         std::vector<Archetype*> archetypes;  // those whose entities have the pair
     };
 
@@ -88,7 +92,7 @@ private:
     }
 
     std::vector<Pair> pairs_;
-    std::vector<std::uint32_t> first_of_target_;  // by entity index
+    std::vector<std::uint32_t> first_of_target_;  // slot of the newest pair, or kNone; by the target's index
     std::vector<std::uint32_t> dead_;
     std::uint32_t first_free_ = kNone;
 };

@@ -60,7 +60,7 @@ public:
 
     enum class Arrival : std::uint8_t {
         dropped,  // dropped and counted by reason
-        copy,     // authentic, but its number arrived before; only kind and, of an echo, challenge are set
+        copy,     // authentic, but it arrived before. Only number and kind are set; of an echo, challenge too
         fresh,    // authentic and not seen before: call apply()
     };
     /// Authenticates and decodes a datagram. Changes only counters; but the first authentic packet under the
@@ -72,8 +72,8 @@ public:
     /// Applies the packet just opened, and calls the handler.
     void apply(const Packet& packet, Time now);
 
-    /// Sends a challenge of at most `room` bytes (Path::wants_challenge) to an address that is not proven.
-    /// The reset token is omitted if it does not fit.
+    /// Sends a challenge to an address that is not proven. `room`: the largest size of the packet in bytes,
+    /// as returned by Path::wants_challenge(). The reset token is omitted if it does not fit.
     void challenge(const Address& to, const Challenge& challenge, std::size_t room, Time now);
     bool is_ack_overdue(Time now) const { return rate_.silence(now, stats_) >= sent_.answer_timeout(stats_); }
     /// The path has changed: measures rate and round trip anew.
@@ -152,7 +152,7 @@ private:
     Time created_;
     Time last_received_;
     Time ack_wanted_since_{0};
-    std::uint32_t acks_wanted_ = 0;   // packets accepted since the last ack was sent that want an ack
+    std::uint32_t acks_wanted_ = 0;   // how many packets accepted since the last sent ack want an ack
     std::uint32_t acks_to_send_ = 0;  // how many of the next packets carry acks, as some may get lost
     bool is_order_broken_ = false;    // since the last ack a packet came out of order, or after a gap
 

@@ -31,9 +31,9 @@ constexpr std::size_t kInsecureTagBytes = 8;
 constexpr std::size_t kMaxTagBytes = 16;
 constexpr std::size_t kConnectionIdBytes = 4;  // in packets to the server only
 constexpr std::size_t kMaxMessagesPerPacket = 255;
-constexpr std::size_t kSequencedKeys = 256;  // number of keys of sequenced messages
+constexpr std::size_t kSequencedKeys = 256;     // number of keys of sequenced messages
 constexpr std::size_t kMaxRepeatedBytes = 128;  // larger reliable messages are repeated only after a loss
-/// Most reliable ids from the oldest unacknowledged one to the newest one.
+/// Largest number of reliable ids from the oldest unacknowledged one to the newest one.
 constexpr std::uint64_t kReliableWindow = 4096;
 constexpr std::size_t kMaxFragments = 64;  // of one large payload
 /// Largest difference of the packet numbers of two fragments of one payload.
@@ -46,7 +46,8 @@ static_assert(kMaxHeaderBytes + kMaxFragmentHeadBytes + kMaxPayloadBytes + kMaxT
 /// The lower four flags of a data packet. Each of the upper four says whether a group of 16 ack bits is
 /// present.
 constexpr unsigned kHasAcks = 1, kIsPing = 2, kHasMessages = 4, kHasPayload = 8;
-constexpr unsigned kHasFragment = kIsPing | kHasPayload;  // both: no ping; the payload is a fragment
+// Both flags together: the payload is a fragment, and the packet is no ping.
+constexpr unsigned kHasFragment = kIsPing | kHasPayload;
 
 /// Names the packets of one side that the other side has accepted.
 struct Acks {
@@ -73,7 +74,7 @@ struct Frame {
 struct Run {
     Channel channel = Channel::unreliable;
     bool goes_on = false;       // reliable: pieces of messages, none of them a last piece
-    bool is_parity = false;     // one parity and no messages, see Frame
+    bool is_parity = false;     // the run is one parity, not messages; see Frame::is_parity
     bool is_last = false;       // the last run of its packet
     bool fills_packet = false;  // is_last and no payload follows: no size is written
     std::uint8_t count = 1;
@@ -98,7 +99,7 @@ using ResetToken = std::array<std::byte, 16>;
 /// echo.
 struct Challenge {
     std::uint64_t number = 0;               // secret; the echo returns it
-    std::optional<ResetToken> reset_token;  // of a genuine reset to this address; never in an echo
+    std::optional<ResetToken> reset_token;  // token of the server's resets to that address; never in an echo
 };
 
 /// The unencrypted part of a packet.

@@ -150,7 +150,8 @@ void SentPackets::lose_all(ConnectionStats& stats) {
     for (std::uint64_t number = oldest_open_; open_ > 0; ++number) {
         if (is_open(number)) decide(slots_[index(number)], State::timed_out, Duration(0), false, stats);
     }
-    stats.loss = loss;  // the end of a connection says nothing about the path
+    // decide() counted these packets as lost, but the end of a connection says nothing about the path.
+    stats.loss = loss;
 }
 
 bool SentPackets::next_news(News& out) {
@@ -241,7 +242,8 @@ bool SentPackets::is_consistent() const {
         const Slot& slot = slots_[i];
         if (slot.number != 0 && (index(slot.number) != i || slot.number < first_ || slot.number >= next_))
             return false;
-        if (slot.state == State::acked) return false;  // acknowledge() decides these before it returns
+        // acknowledge() gives each acked packet its fate before it returns.
+        if (slot.state == State::acked) return false;
         if (slot.state == State::open && (slot.number == 0 || slot.number < oldest_open_)) return false;
         open += slot.state == State::open;
     }

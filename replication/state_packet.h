@@ -31,7 +31,7 @@ struct StateHeader {
     /// carried state.
     struct Complete {
         std::uint32_t distance = 0;  // 0 to kMaxPacketDistance
-        std::uint32_t others = 0;    // how many of these numbers carried no state; at most distance
+        std::uint32_t others = 0;    // how many of those `distance` packet numbers carried no state
         Tick quiet = 0;              // ticks since the last change in the sender's world
     };
     std::optional<Complete> complete;

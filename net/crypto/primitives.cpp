@@ -141,8 +141,8 @@ public:
                  Lanes{counter, load<std::uint32_t>(nonce.data()), load<std::uint32_t>(nonce.data() + 4),
                        load<std::uint32_t>(nonce.data() + 8)}} {}
 
-    /// Returns the first block of the key stream, valid until the next call. Together with this block it
-    /// computes those for `size` more bytes, as far as they fit into the batch.
+    /// Returns the first block of the key stream, valid until the next call. Also computes the next blocks,
+    /// as many as a text of `size` bytes needs, or as many as fit into bytes_.
     const std::byte* first_block(std::size_t size) {
         refill(kBlockBytes + size);
         used_ = kBlockBytes;
@@ -348,7 +348,7 @@ Field load_field(const std::byte* bytes) {
 /// Writes f, reduced below 2^255 - 19. The limbs of f must be those of a product.
 void store_field(std::byte* bytes, const Field& f) {
     Field t = f;
-    std::uint64_t excess = 19;  // after the loop bit 255 of t + 19: 1 if t is 2^255 - 19 or more
+    std::uint64_t excess = 19;  // after the loop: 1 if t is 2^255 - 19 or more, else 0
     for (const std::uint64_t limb : t.limb) excess = (limb + excess) >> 51;
     std::uint64_t carry = 19 * excess;
     for (std::uint64_t& limb : t.limb) {

@@ -45,7 +45,7 @@ struct HandshakePacket {
     std::uint8_t version = kWireVersion;
     std::uint64_t client_nonce = 0;
     std::uint64_t protocol_id = 0;         // in a request, connect
-    std::uint64_t cookie = 0;              // in a cookie (there not 0), connect, answer
+    std::uint64_t cookie = 0;              // in a packet of kind cookie (not 0), connect or answer
     Security security = Security::sealed;  // in a request; read() accepts any value
     // In a connect: kConnectMessageBytes bytes; in an answer: at most kMaxAnswerMessageBytes. After read() a
     // view into the datagram.

@@ -62,7 +62,8 @@ bool AttemptLimit::take(const Networks& networks, std::uint32_t per_machine, std
         const int attempts = std::min(add(first_of(hashes[place])), add(second_of(hashes[place])));
         of_network = std::min(of_network, double(Networks::limit_at(place, per_machine)) / attempts);
     }
-    // Attempts beyond the limit of a network take nothing from the total.
+    // An attempt that is refused here, because its network is over the limit, does not count towards the
+    // total.
     const double draw = double(random >> 11) * 0x1p-53;
     if (draw >= of_network) return false;
     const double theirs = std::min(total / 2.0, double(lately(pools_[is_newcomer ? 1 : 0])));

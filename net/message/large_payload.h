@@ -53,7 +53,7 @@ private:
 
     std::vector<Open> open_;  // ordered by number; of the last one fragments may remain to be sent
     std::vector<std::byte> bytes_;
-    std::size_t left_ = 0;  // how many of bytes_ were sent
+    std::size_t left_ = 0;  // how many of bytes_ have left: were sent, or given up
     std::uint8_t next_index_ = 0;
 };
 
@@ -89,7 +89,7 @@ public:
 private:
     std::uint64_t number_ = 0;
     bool is_open_ = false;              // payload number_ is incomplete
-    bool has_last_ = false;             // the last fragment arrived: sizes_ has its final size
+    bool has_last_ = false;             // the last fragment arrived, so sizes_ does not grow any more
     std::vector<std::uint16_t> sizes_;  // by fragment index, up to the highest that arrived; 0: not arrived
     std::vector<std::byte> bytes_;      // of the fragments that arrived, in the order of their indices
 };

@@ -14,7 +14,8 @@ using Seconds = std::chrono::duration<double>;
 // The constants were tuned with build/bench/paths. RATE.md has the rule that uses each.
 constexpr Duration kRound = 100ms;
 constexpr int kRoundAcks = 4;
-constexpr double kUsed = 0.8;  // if this part of the rate was sent, the rate is the limit, not the game
+// A round that sends more than this part of what the rate allows is limited by the rate, not by the game.
+constexpr double kUsed = 0.8;
 constexpr Duration kLongSilence = 200ms;
 
 constexpr double kStartGain = 1.75;
@@ -26,7 +27,9 @@ constexpr float kEvenSteps = 10, kStepGrowth = 1.25F;
 constexpr float kMaxLead = 1.15F, kPeakFades = 0.9F;
 constexpr Duration kCareful = 8s;
 
-constexpr double kStrongest = 0.1, kStrongTest = 0.3, kGentlest = 0.5;  // for Drain::part: lower is stronger
+// Limits of Drain::part; a lower part is a stronger drain. Lower limit: kStrongest if the queue grows fast or
+// in a second drain, else kStrongTest. Upper limit: kGentlest, or kWeakest near the lowest rate.
+constexpr double kStrongest = 0.1, kStrongTest = 0.3, kGentlest = 0.5;
 constexpr float kWeakest = 0.9F;
 constexpr double kEasilyDrained_s = 0.2;
 constexpr Duration kShortestDrain = 100ms, kLongestTest = 500ms, kLongestDrain = 4s, kSeenAfter = 300ms;
@@ -37,7 +40,8 @@ constexpr double kMuchLonger = 1.5;
 constexpr int kStandsLong = 16;
 constexpr Duration kLookEvery = 10s, kLook = 200ms;
 
-constexpr double kAnswer = 0.3;  // the queue was ours if its decrease is this part of the expected one
+// If a drain shortens the queue by at least this part of the expected decrease, our packets made the queue.
+constexpr double kAnswer = 0.3;
 constexpr int kVerdictAcks = 2;
 constexpr float kKept = 0.92F, kKeptInJitter = 0.98F;
 constexpr float kLessThanProven = 0.98F;
@@ -168,8 +172,8 @@ bool RateController::is_queue_growing(Time now, const ConnectionStats& stats) co
     return in_flight > kMuchLonger * Seconds(std::max(stats.latest_rtt, stats.rtt)) + Seconds(kRound);
 }
 
-/// Returns the highest average delivered rate of two consecutive rounds among the last eight, at most
-/// most_sent_. It is divided by 1 - usual loss, which gives the rate at which the bytes were sent.
+/// Estimates the rate at which the best two consecutive rounds among the last eight were sent: their average
+/// delivered rate, at most most_sent_, divided by 1 - usual loss.
 float RateController::best() const {
     float most = 0;
     for (std::size_t i = 0; i + 1 < delivered_.size() && delivered_[i + 1] > 0; ++i)
@@ -194,7 +198,8 @@ void RateController::end_round(Time now, const ConnectionStats& stats) {
     round_ = {.began = now};
 
     const Duration queue_before = round_trips_.queue();
-    // A drain itself spreads the round trips.
+    // During and just after a drain the round trips differ because of the drain, so the spread of the path is
+    // not learned from them.
     round_trips_.end_round(now, drain_.state == Drain::State::none && now >= last_verdict_ + 2 * kRound);
     const Duration queue = round_trips_.queue();
     if (queue > kSomeQueue && (drain_.state == Drain::State::none || queue < queue_before)) {
