@@ -99,7 +99,8 @@ public:
     }
     void run_on_destroy(const HookCall& call) { run(on_destroy_, call, true); }
 
-    /// Destroys all functions; a later connect() only destroys its function. Requires that no function runs.
+    /// Destroys all functions. A later connect() destroys the function that it gets, and connects nothing.
+    /// Requires that no function runs.
     void clear();
 
     /// Whether a hook runs now.
@@ -160,9 +161,10 @@ inline void HookTable::run_one(const Subscriber& subscriber, const HookCall& cal
 }
 
 /// Wraps a user's function. Fn takes (World&, Entity, const T&) or (World&, span<const Entity>,
-/// span<const T>). For tags and on_destroy there is no value parameter. For a relation the target, an Entity
-/// in both forms, follows the sources. A remove hook may take a Removal as its last parameter. T is void for
-/// a hook connected by id: the value parameter is a const void* in both forms, and the target is optional.
+/// span<const T>). For tags and on_destroy there is no value parameter. For a relation, the third parameter
+/// is the target of the pair, one Entity in both forms. A remove hook may take a Removal as its last
+/// parameter. For a hook connected by id, T is void: the value parameter is a const void* in both forms, and
+/// `fn` may leave out the target.
 template <class T, class Fn>
 HookFunction make_hook_function(Fn fn) {
     constexpr auto call = [](void* state, const HookCall& event, const bool& is_disconnected) {

@@ -42,13 +42,14 @@ void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent&
     hooks_.fire(world_, HookKind::add, *step.with, *step.column, row, 1);
 }
 
-/// The pairs in `from` that exclusive pairs among `ids` replace.
+/// Returns the pairs that an entity in `from` loses when it gets those pairs of `ids` that are exclusive.
 std::span<const ComponentId> Mutator::replaced_by(std::span<const ComponentId> ids, const Archetype& from) {
     bool is_any = false;
     if (from.pairs().empty()) return {};
     for (const ComponentId id : ids) {
         if (!id.is_pair() || !includes(components_[id].relation, exclusive) || from.has(id)) continue;
-        // Not cleared earlier: hooks of a set() that still uses replaced_ may call this function.
+        // Cleared only here: a remove hook of set() may call a set() that overwrites values. This inner set()
+        // finds no pair to replace, and must not change replaced_, which the outer set() still uses.
         if (!std::exchange(is_any, true)) replaced_.clear();
         for (const Archetype::Pair& pair : from.pairs(components_.type_of(id)))
             replaced_.push_back(from.components()[pair.column]);
@@ -213,7 +214,8 @@ void Mutator::destroy_with_hooks(Entity entity) {
     dying_ = entity;
     report_destruction(entity);
     const std::vector<ComponentId> ended = components_.pairs().mark_dead(entity);
-    release(entity, entities_.place(entity));  // a source that lost its pair may have moved this row
+    // Looks the place up again: the row may have moved when sources in its archetype lost their pairs.
+    release(entity, entities_.place(entity));
     dying_ = {};
     archetypes_.free_pairs(ended);
 }
@@ -238,7 +240,8 @@ void Mutator::destroy_all(std::span<const Entity> entities) {
     }
 }
 
-/// The entities that are destroyed with the root, and the root: each after its own sources. Moves no row.
+/// Returns `root` and the entities that are destroyed with it, in the order of destruction: the sources of
+/// destroy_with_target pairs before their targets, except in a cycle. Moves no row.
 std::vector<Entity> Mutator::cascade(Entity root) {
     enum : std::uint8_t { unseen, open, done };
     marks_.resize(entities_.index_count());

@@ -279,7 +279,8 @@ void World::stop(std::string_view operation, std::string_view component, Entity 
     stop_with(operation, component, entity, is_alive(entity) ? "the entity has no such value" : kIsDead);
 }
 
-/// Begins or ends a delay. In a deferred world the end is queued; while a hook runs, the beginning too.
+/// Begins or ends a delay of hook calls, see DelayHooks. In a deferred world the end is queued. The beginning
+/// is queued only while a hook runs.
 void World::delay_hooks(bool begins) {
     using Kind = CommandQueue::Kind;
     const bool is_at_once = locks_ == 0 || (begins && !hooks_.is_running());

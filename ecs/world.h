@@ -84,7 +84,7 @@ public:
 
     /// Calls on_destroy hooks, with everything readable; removes the pairs with this target from their
     /// sources; calls the remove hooks for each component. If this entity is the target of
-    /// destroy_with_target pairs, their sources are destroyed before it, each after its own sources.
+    /// destroy_with_target pairs, their sources are destroyed first, in the same way.
     void destroy(Entity entity);
 
     /// Destroys every entity that is alive at the call.

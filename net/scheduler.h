@@ -13,9 +13,9 @@ namespace shoal::net {
 /// How urgent messages, payloads and normal messages share the bytes while all three wait. Shares are at
 /// least 1.
 struct Shares {
-    std::uint8_t urgent = 3;   // messages
-    std::uint8_t payload = 2;  // state
-    std::uint8_t normal = 1;   // messages
+    std::uint8_t urgent = 3;   // share of urgent messages
+    std::uint8_t payload = 2;  // share of payloads
+    std::uint8_t normal = 1;   // share of normal messages
 };
 
 /// Shares the room of one packet after the other among three kinds: urgent messages, payload, normal

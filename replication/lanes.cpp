@@ -198,7 +198,8 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         lanes.push_back(half);
         lanes.push_back(half);
     } else if (type_bits(leaf.type) == 32 || is_signed(leaf.type)) {
-        lanes.push_back(full_lane(ordered));  // restore() truncates values that the field cannot hold
+        // A signed field of 8 or 16 bits is sign-extended. restore_leaf() stores only the lane's low bits.
+        lanes.push_back(full_lane(ordered));
     } else {
         const std::uint32_t max = 0xffffffffu >> (32 - type_bits(leaf.type));
         Lane lane = bounded_lane(leaf.type == FieldType::boolean ? LaneKind::symbol : ordered, max);

@@ -188,7 +188,8 @@ SequenceOps sequence_ops() {
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
-    if (offset > sink.size() || sizeof(T) > sink.size() - offset) return false;  // `object` is a copy of a bit-field
+    // A field outside the component is a temporary copy of a bit-field, which cannot replicate.
+    if (offset > sink.size() || sizeof(T) > sink.size() - offset) return false;
     if constexpr (is_scalar<T>) {
         sink.scalar(field_type<T>(), std::is_enum_v<T>, offset);
         return true;

@@ -83,7 +83,7 @@ private:
     /// An entity slot of a peer.
     struct Slot {
         std::uint32_t entry = kNone;    // index in the shadow; kNone: entity despawned, or slot free
-        Tick opened = 0;                // tick of opening or rebase; records of earlier ticks are ignored
+        Tick opened = 0;                // tick when opened or rebased; on_fate() ignores older records
         Tick acked = 0;                 // tick of the newest version acknowledged; opened - 1: none
         Tick sent = 0;                  // tick of the newest version sent; opened - 1: none
         std::uint32_t sent_number = 0;  // low 32 bits of the number of the packet with the newest record
@@ -114,9 +114,10 @@ private:
         net::Fifo<std::uint32_t> records;  // the slots of all records in `packets`, in the same order
         std::uint64_t anchor_number = 0;   // number of the newest acknowledged state packet; 0: none
         Tick anchor_tick = 0;
-        std::uint64_t mark_number = 0;   // number of the newest packet with a completion marker; 0: none
-        std::uint64_t mark_first = 0;    // number of the oldest packet that this marker needs
-        std::uint64_t mark_missing = 0;  // state packets from mark_first to mark_number, not acknowledged
+        // The newest completion marker. It holds once all state packets mark_first to mark_number arrived.
+        std::uint64_t mark_number = 0;  // number of the packet with the marker; 0: no marker was sent
+        std::uint64_t mark_first = 0;
+        std::uint64_t mark_missing = 0;  // how many of these state packets are not acknowledged
         Tick mark_tick = 0;
 
         Tick last_sent = 0;
@@ -169,7 +170,8 @@ private:
 
     BitWriter memo_bits_;
     std::vector<MemoEntry> memo_;
-    // By index in the shadow: the entity's first MemoEntry in memo_; invalid if that has another `entry`.
+    // By index in the shadow: where in memo_ the entity's list of MemoEntries begins. Not cleared with memo_:
+    // valid only if memo_ has an element there, and its `entry` is this index.
     std::vector<std::uint32_t> memo_of_;
 
     std::vector<Candidate> candidates_;   // oldest first

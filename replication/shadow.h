@@ -47,7 +47,7 @@ public:
     std::uint32_t index_count() const { return static_cast<std::uint32_t>(entries_.size()); }
     std::uint32_t open_count() const { return open_count_; }
 
-    /// Tick of the last update() that opened, changed or closed an entry, or of the first update().
+    /// Tick of the last update() that opened, changed or closed an entry; if none did, of the first update().
     Tick last_change() const { return last_change_; }
 
     /// Returns 0 if the entity does not replicate.
@@ -62,7 +62,7 @@ public:
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index in changes_; components: from 1 on
+    static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index of Replicated; ids_[i] has i + 1
 
     std::uint32_t to_net(ecs::Entity entity) override;
     ecs::Entity to_entity(std::uint32_t) override { return {}; }

@@ -7,7 +7,8 @@
 namespace shoal::net {
 namespace {
 
-// Noise begins with a hash value made from this name: BLAKE2s of the name, if the name is longer than a hash.
+// The first hash value is BLAKE2s of this name, because the name is longer than a hash. A shorter name would
+// be padded with zeros instead.
 constexpr std::string_view kName = "Noise_NK_25519_ChaChaPoly_BLAKE2s";
 static_assert(kName.size() > sizeof(Bytes32));
 

@@ -12,7 +12,7 @@
 
 namespace shoal::net {
 
-constexpr std::size_t kNoiseKeyBytes = kKeyBytes;                   // offset of the payload in a message
+constexpr std::size_t kNoiseKeyBytes = kKeyBytes;                   // key, at the start of each message
 constexpr std::size_t kNoiseOverheadBytes = kKeyBytes + kTagBytes;  // bytes of a message without its payload
 
 /// The payload of a message, before sealing or after opening.

@@ -7,11 +7,12 @@
 namespace shoal::net {
 namespace {
 
-// A power of two above 65, the number of packets that may still arrive.
+// Number of packets in newest_ids_; a power of two. expected_id() looks at most 65 packet numbers back.
 constexpr std::uint64_t kRememberedPackets = 128;
 constexpr std::size_t kMaxLeap = 256;
 constexpr std::size_t kMaxWaitingBytes = kReliableWindowBytes + kMaxReliableBytes;
-// Messages kept for parities, and parities kept until they can be used. Parities are of recent messages.
+// How many small messages, and how many parities of missing messages, small_ keeps. Few are enough: a sender
+// sends a parity soon after its two messages.
 constexpr std::size_t kRecentMessages = 32, kRecentParities = 8;
 
 }  // namespace
@@ -107,8 +108,8 @@ void Inbox::remember(std::uint64_t id, std::span<const std::byte> bytes) {
     }
 }
 
-/// If one of the parity's two messages is missing and the other is kept in small_, computes the missing one
-/// and queues it for delivery after the id before it. Returns whether it did.
+/// A parity is the XOR of the messages parity.id and parity.id - 1. If one of them is missing and small_ has
+/// the other, computes the missing message and keeps it until it can be delivered. Returns whether it did so.
 bool Inbox::recover(const Small& parity) {
     const bool is_first_missing = state(parity.id) == State::missing;
     const std::uint64_t missing = is_first_missing ? parity.id : parity.id - 1;
@@ -138,9 +139,9 @@ std::optional<std::span<const std::byte>> Inbox::take_ready(std::span<std::byte,
     return std::nullopt;
 }
 
-/// Delivers a message that need not wait, or keeps it if it is a piece that another piece follows. A correct
-/// sender sends no piece after its successor was delivered, and no message longer than kMaxReliableBytes; if
-/// a peer does, the pieces so far are delivered as the whole message.
+/// Delivers a message that need not wait. A piece that another piece follows is kept instead, until the last
+/// piece is delivered. Two errors of a sender end the message early, with the present piece: the message is
+/// longer than kMaxReliableBytes, or the next piece was delivered before.
 Inbox::Arrival Inbox::deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
     if (slots_.empty() && id == base_ && !goes_on) {
         base_ += 1;
@@ -184,8 +185,8 @@ Inbox::Slot& Inbox::slot(std::uint64_t id) {
     return slots_[static_cast<std::size_t>(id - base_)];
 }
 
-/// Returns whether message id - distance must be delivered first. Ids below base_ count as delivered,
-/// including ids that never existed.
+/// Returns whether message `id` must wait until message id - distance is delivered. With distance 0 it need
+/// not wait. Ids below base_ count as delivered, also those below the first id of the connection.
 bool Inbox::must_wait(std::uint64_t id, std::uint16_t distance) const {
     return distance > 0 && distance <= id - base_ && state(id - distance) != State::delivered;
 }

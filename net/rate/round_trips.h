@@ -17,8 +17,8 @@ class RoundTrips {
 public:
     explicit RoundTrips(Time now) : window_began_(now) { rounds_.fill(Short::max()); }
 
-    /// `is_exact`: the newest packet that its ack names. The other packets waited longer for this ack: they
-    /// count for the smallest round trip, but not for the spread.
+    /// Takes the round trip of a packet. `is_exact`: it is the newest packet that the ack names. The others
+    /// waited longer for the ack: they count for the smallest round trip, but not for the largest.
     void sample(Duration rtt, bool is_exact) {
         smallest_ = std::min(smallest_, rtt);
         if (is_exact) largest_ = std::max(largest_, rtt);
@@ -64,8 +64,8 @@ public:
     bool is_standing(int factor = 1) const {
         return standing_ > factor * (kStandingQueue + tolerated_ + band() / 4);
     }
-    /// Returns whether queue() is more than `factor` times the sum of 20 ms, tolerated() and band(), so that
-    /// the known spread of the path does not explain it, or is_standing().
+    /// Returns whether the known spread of the path does not explain the delay: queue() is more than `factor`
+    /// times the sum of 20 ms, tolerated() and band(), or is_standing(factor) is true.
     bool is_high(int factor = 1) const {
         return queue_ > factor * (kStandingQueue + tolerated_ + band()) || is_standing(factor);
     }
@@ -73,8 +73,8 @@ public:
     bool is_low() const { return queue_ < kStandingQueue + band() / 2; }
     /// Returns whether this round trip shows that the queue is empty.
     bool is_empty(Duration rtt) const { return rtt - floor() <= kStandingQueue + band() / 4; }
-    /// Returns whether the verdict of a drain may be chance: the spread is wide, or earlier drains did not
-    /// reduce the delay.
+    /// Returns whether the round trip may fall by chance during a drain, although the queue is not ours: the
+    /// spread is over 45 ms, or tolerated() is not 0.
     bool is_jittery() const { return spread_ > kWideSpread || tolerated_ > Duration(0); }
 
     /// Call it if the delay does not depend on our rate, so it belongs to the path: floor() is at least `rtt`
@@ -91,7 +91,7 @@ public:
         tolerated_ =
             std::clamp(std::max(queue_ - band(), standing_ - band() / 4), tolerated_, kMostTolerated);
     }
-    /// Delay accepted as normal, because drains did not reduce it; at most 100 ms.
+    /// Delay accepted as normal: drains did not reduce it, or perhaps only by chance. At most 100 ms.
     Duration tolerated() const { return tolerated_; }
     /// Forgets the accepted floor and halves tolerated(). To be called about every ten seconds.
     void renew() {
@@ -111,7 +111,8 @@ private:
 
     Duration smallest_ = kNone, largest_{0};  // smallest and largest round trip of this round so far
     std::array<Short, 8> rounds_;             // smallest round trip of each of the last rounds, newest first
-    Duration base_ = kNone, base_before_ = kNone;  // smallest round trip of this and the last kWindow
+    // Smallest round trip: base_ of this window, base_before_ of the last one. A window lasts about kWindow.
+    Duration base_ = kNone, base_before_ = kNone;
     Time window_began_;
     Duration spread_{0};
     Duration accepted_{0}, tolerated_{0};

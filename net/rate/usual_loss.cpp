@@ -9,13 +9,16 @@ namespace {
 // Length of an epoch: kPeriod, doubled while it is below three round trips and below kLongest.
 constexpr Duration kPeriod = std::chrono::seconds(1);
 constexpr Duration kLongest = std::chrono::seconds(4);
-constexpr int kFates = 24, kRuns = 8;  // so many fates and loss_runs give a good estimate
-constexpr float kBorne = 0.05F;        // up to so much loss above the usual loss starts no trial
-constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;  // limit of usual_; its largest increase by one trial
-constexpr float kCured = 0.4F;  // of the loss before: if at most this part is left, the cut lowered the loss
+// An epoch is prolonged if fewer than kFates packets were delivered or lost. Outside a trial, an epoch with a
+// loss above kBorne is also prolonged if it has fewer than kRuns loss_runs.
+constexpr int kFates = 24, kRuns = 8;
+constexpr float kBorne = 0.05F;  // a loss of usual_ + kBorne or less begins no trial, but see kDoubtful
+// usual_ is at most kMostUsual. One trial raises it by at most kMostMore.
+constexpr float kMostUsual = 0.35F, kMostMore = 0.1F;
+constexpr float kCured = 0.4F;  // a trial that leaves at most this part of loss_before_ lowered the loss
 constexpr float kFading = 1.0F / 16;
-// While usual_ is above kDoubtful and the loss above kBorne, there is a trial every kDoubtEvery epochs.
-// kDoubtful is less than kMostMore: after one wrong trial others follow.
+// If usual_ is above kDoubtful, it may be wrong: then every kDoubtEvery epochs a loss above kBorne begins a
+// trial. kDoubtful is less than kMostMore: a wrong trial can raise usual_ above it, but then others follow.
 constexpr float kDoubtful = 0.08F;
 constexpr int kDoubtEvery = 16;
 

@@ -116,9 +116,9 @@ public:
 
     /// When the next datagram is due, or `at_most` if that is earlier.
     Time next_due(Time at_most) const;
-    /// The directions: out() leads to `outside`; in() leads from there to the endpoint, or, without
-    /// `outside`, to the endpoint with this address. set_config() changes a direction, stats() has its
-    /// counters.
+    /// The directions. With a socket, out() leads from the endpoint to the socket, and in() the other way.
+    /// Without a socket, in(address) leads to the endpoint with this address, and out() is unused.
+    /// set_config() changes a direction, stats() has its counters.
     LinkConditioner& out() { return out_; }
     LinkConditioner& in(const Address& address = {}) { return place(address).in; }
 
