@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint8_t kDisconnects = 4;
 constexpr Duration kDisconnectInterval = std::chrono::milliseconds(100);
 
-/// If at most this many bytes of urgent and normal messages are queued, they may use the reserve of the
-/// Budget.
+/// While the rate allows no packet, urgent and normal messages may be sent from the reserve of the Budget, if
+/// at most this many bytes of them are queued.
 constexpr std::size_t kUrgentBytes = 200;
 
 /// How many packets in a row carry the same acks, in case some get lost.
@@ -125,7 +125,7 @@ void Connection::challenge(const Address& to, const Challenge& challenge, std::s
     send_small(PacketKind::challenge, out.written(), now, 0, &to);
 }
 
-// Source: RFC 9000, section 9.4.
+// Source: RFC 9000, section 9.4: rate and round-trip time are measured anew on another path.
 void Connection::restart(Time now) {
     sent_.restart(stats_);
     rate_.restart(now);
@@ -196,16 +196,17 @@ void Connection::flush(Time now, bool with_contents) {
     std::uint32_t left = with_contents ? config_.max_packets_per_flush : 0;
     while (left > 0 && sent_.has_room() && send_contents(asks, now)) left -= 1;
     if (left > 0 && !sent_.has_room()) rate_.on_denied(RateLimit::packets);
-    // If acks are overdue, a ping asks for one, which names the packets before the ping that arrived.
+    // If acks are overdue, a ping asks for an ack. That ack also names earlier packets that arrived.
     const Duration timeout =
         rate_.is_broken() ? rate_.probe_interval() : sent_.retransmission_timeout(stats_);
     const bool is_waiting = sent_.open_packets() > 0 || rate_.is_broken();
     const bool is_overdue = is_waiting && now - sent_.newest_sent() >= timeout;
-    // Packets with only acks are not acknowledged and measure nothing, so a side without contents also pings.
+    // A packet with only acks is not acknowledged and measures nothing: if no other packet was sent for
+    // keep_alive, a ping is sent.
     const bool is_quiet = now - std::max(sent_.newest_sent(), created_) >= config_.keep_alive;
     if (is_overdue || is_quiet) ping(now);
-    // Perhaps this client has a new address. The server sends a challenge there only after it received as
-    // many bytes from there: a ping may be too short, an echo is long enough.
+    // Perhaps this client has a new address. A challenge may not have more bytes than the server received
+    // from that address: a ping may be too short for a challenge, an echo is long enough.
     if (is_overdue && session_.send_id) send_echo(0, now);
     if (!received_.has_acks()) acks_wanted_ = 0;  // all accepted packets are too old for an ack
     const bool is_ack_late = acks_wanted_ > 0 && now - ack_wanted_since_ >= config_.max_ack_delay;
@@ -230,7 +231,7 @@ bool Connection::send_contents(bool& asks, Time now) {
     if (!has_messages && !has_payload) return false;
 
     Draft draft;
-    // Without messages the handler is asked before the header is written: usually it has no payload.
+    // Without messages, asks the handler first: usually it has no payload, and then no packet is written.
     if (!has_messages) {
         write_payload(draft, scheduler_.begin(kMaxPayloadBytes, urgent, normal, true), asks, now);
         if (!draft.content.has_payload) return false;

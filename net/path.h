@@ -36,7 +36,7 @@ public:
     static constexpr Duration kLeft = std::chrono::milliseconds(200);
     /// Limit of the average number of challenges per kChallengeSlice, to all addresses together. After slices
     /// in which no packet could cause a challenge, the limit is higher: up to kSavedSlices times as many in
-    /// one slice.
+    /// one slice. If such packets become more frequent, the limit may be exceeded in one slice.
     static constexpr double kMaxChallenges = 3;
     static constexpr Duration kChallengeSlice = std::chrono::milliseconds(100);
     static constexpr std::int64_t kSavedSlices = 5;
@@ -86,8 +86,8 @@ public:
     /// Call it when an authentic packet, or a copy of one, of `bytes` bytes came from an unproven address.
     /// Returns the largest size in bytes of a challenge to send to this address now; 0: send none. An
     /// unproven address never gets more bytes than came from it. `random`: an unpredictable number, which
-    /// chooses the packets that cause a challenge, each with the same probability: so many packets from one
-    /// address do not prevent challenges to others.
+    /// decides whether this packet causes a challenge if there are too many. Because the choice is random, an
+    /// address that sends many packets does not prevent challenges to other addresses.
     std::size_t wants_challenge(const Address& from, std::size_t bytes, bool is_ack_overdue,
                                 std::uint64_t random, Time now) {
         if (places_.size() == kPlaces && !is_ack_overdue) return 0;
@@ -126,7 +126,7 @@ private:
     std::size_t received_ = 0;        // bytes from candidate_ since the last challenge
     std::uint32_t asked_ = 0;         // packets in this slice that could cause a challenge
     std::uint32_t asked_before_ = 0;  // packets in the previous slice that could cause a challenge
-    double allowed_ = 0;              // average number of challenges that this slice allows
+    double allowed_ = 0;              // limit of the average number of challenges in this slice
     Time slice_{0};                   // when this slice began
 };
 

@@ -22,7 +22,7 @@ enum class Drop : std::uint8_t {
     unexpected,          // a handshake packet that is not expected now, such as a duplicate
     unknown_connection,  // unknown connection id
     wrong_address,       // client: not from its server's address
-    bad_tag,             // forged, damaged or sealed with another key; or its number cannot be expanded
+    bad_tag,             // forged, damaged or sealed with another key; or its number is far from the newest
     duplicate,           // packet number seen before
     stale,               // packet number more than 64 below the newest: too old to be acknowledged
     closed,              // for a closed connection, or the host is shut down
@@ -58,8 +58,9 @@ struct ConnectionStats {
     double loss = 0;  // lost part of the packets, 0..1; average over about the last 64, at first over all
 
     double rate = 0;  // bytes per second that may be sent
-    /// Estimated queue of the path: smallest round trip of the last round, less the smallest of 10 to 20 s. A
-    /// round is a measuring interval of 100 ms or more (RATE.md).
+    /// Estimated delay in the queue of the path: the smallest round trip of the last round, less the round
+    /// trip without a queue. That is the smallest one of the last 10 to 20 s, or a longer one that the
+    /// connection accepted as normal. A round is a measuring interval of 100 ms or more (RATE.md).
     std::chrono::microseconds queue_delay{0};
     RateLimit rate_limit = RateLimit::application;
 
@@ -67,26 +68,31 @@ struct ConnectionStats {
     std::uint64_t packets_received = 0, bytes_received = 0;  // authentic packets, neither duplicate nor stale
     std::uint64_t packets_delivered = 0, bytes_delivered = 0;
     std::uint64_t packets_lost = 0, bytes_lost = 0;
-    std::uint64_t bytes_in_flight = 0;      // of sent packets whose fate is open
-    std::uint64_t late_acks = 0;            // acks of packets that were reported lost
-    std::uint64_t payloads_withheld = 0;    // refused by the handler, or messages beside them had no room
+    std::uint64_t bytes_in_flight = 0;  // of packets that want an ack, not yet acknowledged or lost
+    std::uint64_t late_acks = 0;        // acks of packets that were reported lost
+    /// Payloads received but not acknowledged: the handler refused them, or messages_refused counted messages
+    /// of the same packet.
+    std::uint64_t payloads_withheld = 0;
     std::uint64_t payloads_superseded = 0;  // incomplete large payloads dropped for a newer one
     std::uint64_t fragments_outdated = 0;   // fragments of superseded or complete payloads; not acknowledged
 
-    std::uint64_t messages_received = 0;     // messages passed to the handler
-    std::uint64_t messages_sent = 0;         // each piece and each repeat counts as one
-    std::uint64_t messages_repeated = 0;     // of messages_sent: repeats and parities, before or after a loss
-    std::uint64_t messages_duplicated = 0;   // reliable messages or pieces that arrived again
-    std::uint64_t messages_outdated = 0;     // sequenced messages that arrived after a newer one: dropped
-    std::uint64_t messages_refused = 0;      // dropped, as an id in their packet was too far ahead; repeated
-    std::uint32_t messages_queued = 0;       // at present, of all weights; each piece counts as one
-    std::uint32_t message_bytes_queued = 0;  // at present: bytes of the queued messages, with heads
-    std::uint32_t messages_in_flight = 0;    // at present: reliable ids, oldest unacknowledged to newest sent
+    std::uint64_t messages_received = 0;    // messages passed to the handler
+    std::uint64_t messages_sent = 0;        // each piece and each repeat counts as one
+    std::uint64_t messages_repeated = 0;    // of messages_sent: parities, and repeats with or without a loss
+    std::uint64_t messages_duplicated = 0;  // reliable messages or pieces that arrived again
+    std::uint64_t messages_outdated = 0;    // sequenced messages that arrived after a newer one: dropped
+    /// Reliable messages dropped because their packet has a message id too far ahead of the delivered ones.
+    /// The packet is not acknowledged, so the other side sends them again.
+    std::uint64_t messages_refused = 0;
+    std::uint32_t messages_queued = 0;       // at present, with any Weight; each piece counts as one
+    std::uint32_t message_bytes_queued = 0;  // at present: the queued messages, and 4 bytes per message head
+    /// At present: the number of reliable ids from the oldest unacknowledged one to the newest one sent.
+    std::uint32_t messages_in_flight = 0;
 
     DropCounters drops;
 };
 
-/// Counters of a host or client that belong to no connection.
+/// Counters of a whole host or client. Each connection has its own ConnectionStats.
 struct EndpointStats {
     DropCounters drops;  // datagrams that belong to no connection
     std::uint64_t handshake_bytes_received = 0, handshake_bytes_sent = 0;

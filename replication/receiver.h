@@ -33,8 +33,8 @@ public:
         malformed,  // disconnect: no correct sender writes this payload
     };
 
-    /// At each tick from `since` to `tick` the replicas equal the sender's quantised entities, except for
-    /// what the game itself changed or destroyed.
+    /// The sender's entities did not change from tick `since` to tick `tick`. The replicas equal their
+    /// quantised values in these ticks, except for what the receiving game itself changed or destroyed.
     struct Complete {
         Tick since, tick;
     };

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint32_t kMaxPeers = 60'000;
 constexpr std::uint32_t kMaxPending = 5'000;  // each takes 600 bytes
-// Extra places for leaving connections, in addition to a sixteenth of max_peers.
+// Besides places for peers and pending clients, the table has room for connections in State::leaving: a
+// sixteenth of max_peers, plus this many.
 constexpr std::uint32_t kLeavingPlaces = 16;
 // A free place is used again only while more than this many places are free, or if the table cannot grow.
 constexpr std::size_t kRestingPlaces = 16;
@@ -376,8 +377,8 @@ void Gate::reply(const Address& to, const HandshakePacket& packet) {
 }
 
 std::uint64_t Gate::hash_of(const Address& address) const {
-    // Four words before the address. A cookie is a hash of three words and an address with the same key: no
-    // cookie must equal such a hash.
+    // A cookie is a hash with the same key, of three words and the address. Here four words precede the
+    // address, so that no cookie is the hash of the same bytes.
     return siphash(secret_, {address.port, address.scope, std::uint64_t(address.family), 0},
                    std::as_bytes(std::span(address.ip)));
 }

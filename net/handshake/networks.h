@@ -47,18 +47,21 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> counts_;
 };
 
-/// Limits handshake attempts, in fixed memory: each network has two counters, shared with other networks, and
-/// the lower one counts (Cormode and Muthukrishnan, "An Improved Data Stream Summary", 2005). Above the limit
-/// each attempt is accepted with the same probability, so neither early nor frequent senders keep others out.
-/// The probability depends on the attempts in this time slice and in the previous one.
+/// Limits handshake attempts, in fixed memory. Each machine and network has two counters, shared with others;
+/// the lower of the two is taken as its number of attempts (Cormode and Muthukrishnan, "An Improved Data
+/// Stream Summary", 2005). If there are more attempts than the limit, chance decides about each of them, so
+/// neither early nor frequent senders keep others out. The probability depends on the attempts in this time
+/// slice and in the previous one.
 class AttemptLimit {
 public:
     static constexpr Duration kMachineSlice = std::chrono::milliseconds(800);
     static constexpr Duration kTotalSlice = std::chrono::milliseconds(100);
 
-    /// Counts an attempt and returns whether to accept it. Accepts on average at most `per_machine` attempts
-    /// of one machine in kMachineSlice (networks: see limit_at()), and `total` attempts in kTotalSlice, of
-    /// which up to half are reserved for networks without a recent attempt. `random`: unpredictable.
+    /// Counts an attempt and returns whether to accept it. In each kMachineSlice, at most `per_machine`
+    /// attempts of one machine are accepted on average; limit_at() gives the limits of networks. In each
+    /// kTotalSlice, at most `total` attempts are accepted on average. Half of `total` is for networks without
+    /// a recent attempt and half for the others; each group may use what the other leaves. If the number of
+    /// attempts rises from one slice to the next, more are accepted. `random`: an unpredictable number.
     bool take(const Networks& networks, std::uint32_t per_machine, std::uint32_t total, std::uint64_t random,
               Time now);
 

@@ -46,9 +46,9 @@ void NetworkThread::send(const Address& to, std::span<const std::byte> datagram)
     queued_.commit();
 }
 
-// This function and sleep() both exchange is_asleep_, one after the other. If sleep() was first, this
-// function reads true and wakes the thread. If this function was first, sleep() sees every datagram queued
-// before this call, and does not sleep.
+// flush() and sleep() both exchange is_asleep_, one after the other. If sleep() was first, flush() reads true
+// and wakes the thread. If flush() was first, sleep() sees the datagrams queued before flush(): if there is
+// one, the thread does not sleep.
 void NetworkThread::flush() {
     if (is_asleep_.exchange(false, std::memory_order_acq_rel)) bell_.send(bell_address_, {});
 }
@@ -71,8 +71,8 @@ bool NetworkThread::wait(Duration at_most) {
     std::unique_lock lock(mutex_);
     return arrival_.wait_for(lock, std::clamp(at_most, Duration(0), kMost), [this] {
         if (arrived_.readable() != nullptr) return true;
-        // As with is_asleep_ in flush(): either the thread sees true and notifies, or its datagram is seen
-        // below.
+        // The network thread exchanges is_game_waiting_ after it stored a datagram. If this exchange is
+        // first, the thread reads true and notifies; otherwise readable() below sees the datagram.
         is_game_waiting_.exchange(true, std::memory_order_acq_rel);
         return arrived_.readable() != nullptr;
     });
@@ -115,7 +115,8 @@ bool NetworkThread::send_queued() {
     return has_sent;
 }
 
-/// Returns would_block if no datagram is left, none after kTurn datagrams, or the error of the socket.
+/// Receives up to kTurn datagrams. Returns NetError::none after kTurn datagrams: more may be left. Otherwise
+/// returns why it stopped: NetError::would_block if no datagram is left, or the error of the socket.
 NetError NetworkThread::receive_arrived() {
     DatagramRing::Slot overflow;  // takes datagrams for which the ring has no room
     for (int turn = 0; turn < kTurn; ++turn) {

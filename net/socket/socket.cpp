@@ -52,7 +52,8 @@ struct System {
         static const bool is_started = WSAStartup(MAKEWORD(2, 2), &data) == 0;
         return is_started;
     }
-    /// Also lets receiving ignore the closed ports of peers, and keeps other programs from binding this port.
+    /// Also keeps other programs from binding this port, and turns off an error that receiving would report
+    /// after a datagram was sent to a closed port.
     static bool set_non_blocking(Handle handle) {
         u_long on = 1;
         BOOL report_resets = FALSE;
