@@ -61,30 +61,31 @@ endif
 
 # All sources of a folder are compiled as one unit, which includes them: most of a compiler's time goes into
 # headers and templates. A source with flags of its own is compiled alone.
-# $(call unit,NAME,SOURCES,AWK CONDITION ON THE SOURCE'S NUMBER) defines the rule that makes NAME.cpp.
+# $(call unit,NAME,SOURCES,AWK CONDITION ON THE SOURCE'S NUMBER) defines the rule that makes NAME.cpp. Names of
+# units have a hyphen, which names of sources do not have.
 define unit
 $(1).cpp: FORCE
 	@mkdir -p $$(@D)
-	@printf '#include "%s"\n' $(2) | awk '$(or $(3),1)' > $$@.new
+	@for source in $(2); do echo "#include \"$$$$source\""; done | awk '$(or $(3),1)' > $$@.new
 	@if cmp -s $$@.new $$@; then rm $$@.new; else mv $$@.new $$@; fi
 endef
 FORCE:
 
 # Slow models are optimised even with sanitizers.
-slow_models := $(if $(filter sanitize,$(config)),$(addprefix tests/,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
-alone := $(slow_models:%=%.cpp) net/crypto/primitives.cpp tests/net/crypto_test.cpp tests/net/crypto_portable_test.cpp
+slow_sources := $(if $(filter sanitize,$(config)),$(addprefix tests/,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
+alone := $(slow_sources:%=%.cpp) net/crypto/primitives.cpp tests/net/crypto_test.cpp tests/net/crypto_portable_test.cpp
 alone += $(wildcard tests/*/readme_test.cpp)
 library_folders := $(patsubst %/,%,$(sort $(dir $(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))))
-$(foreach folder,$(library_folders),$(eval $(call unit,$(out)/$(folder)/unit,$(filter-out $(alone),$(wildcard $(folder)/*.cpp)))))
-library := $(library_folders:%=$(out)/%/unit.o) $(out)/net/crypto/primitives.o
+$(foreach folder,$(library_folders),$(eval $(call unit,$(out)/$(folder)/unit-all,$(filter-out $(alone),$(wildcard $(folder)/*.cpp)))))
+library := $(library_folders:%=$(out)/%/unit-all.o) $(out)/net/crypto/primitives.o
 demo_mains := demo/server.cpp demo/client.cpp demo/backend.cpp demo/compare.cpp
-$(eval $(call unit,$(out)/demo/unit,$(filter-out $(demo_mains),$(wildcard demo/*.cpp))))
-demo_shared := $(out)/demo/unit.o
-$(eval $(call unit,$(out)/tests/sim/unit,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp))))
-test_shared := $(out)/tests/sim/unit.o $(out)/tests/support/allocations.o
+$(eval $(call unit,$(out)/demo/unit-all,$(filter-out $(demo_mains),$(wildcard demo/*.cpp))))
+demo_shared := $(out)/demo/unit-all.o
+$(eval $(call unit,$(out)/tests/sim/unit-all,$(filter-out %_test.cpp,$(wildcard tests/sim/*.cpp))))
+test_shared := $(out)/tests/sim/unit-all.o $(out)/tests/support/allocations.o
 ecs_support := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/ecs/support/*.cpp))
-$(eval $(call unit,$(out)/tests/net/support/unit,$(wildcard tests/net/support/*.cpp)))
-net_support := $(out)/tests/net/support/unit.o
+$(eval $(call unit,$(out)/tests/net/support/unit-all,$(wildcard tests/net/support/*.cpp)))
+net_support := $(out)/tests/net/support/unit-all.o
 fuzz_support := $(patsubst %.cpp,$(out)/%.o,$(filter-out %_test.cpp,$(wildcard tests/fuzz/*.cpp)))
 folder_of_tests := $(firstword $(subst /, ,$(only)))
 ifneq ($(filter ecs net,$(folder_of_tests)),)
@@ -100,14 +101,17 @@ test_folders := $(patsubst tests/%/,%,$(sort $(dir $(wildcard tests/*/*_test.cpp
 units_ecs := 0 1
 units_net := 0 1 2 3 4
 units_replication := 0 1
-test_units := $(foreach folder,$(test_folders),$(addprefix $(folder)/unit_,$(or $(units_$(folder)),0)))
+test_units := $(foreach folder,$(test_folders),$(addprefix $(folder)/unit-,$(or $(units_$(folder)),0)))
 folder_of = $(patsubst %/,%,$(dir $(1)))
 $(foreach name,$(test_units),$(eval $(call unit,$(out)/tests/$(name),\
     $(filter-out $(alone),$(wildcard tests/$(call folder_of,$(name))/*_test.cpp)),\
-    NR % $(words $(or $(units_$(call folder_of,$(name))),0)) == $(lastword $(subst _, ,$(name))))))
+    NR % $(words $(or $(units_$(call folder_of,$(name))),0)) == $(lastword $(subst -, ,$(name))))))
 tests := $(test_units:%=$(out)/tests/%.o) $(patsubst %.cpp,$(out)/%.o,$(filter %_test.cpp,$(alone)))
 else
 tests := $(patsubst %.cpp,$(out)/%.o,$(wildcard tests/$(only)/*_test.cpp tests/$(only)*_test.cpp))
+ifeq ($(tests),)
+$(error only=$(only) names no test)
+endif
 endif
 test_program := $(out)/tests/shoal_tests$(if $(only),_$(subst /,_,$(only)))
 benches := $(patsubst tests/bench/%.cpp,$(bin)/bench/%,$(wildcard tests/bench/*.cpp))
@@ -159,7 +163,7 @@ endif
 # Most tests take longer to compile than to run, so they are compiled with little optimisation and a
 # precompiled header. The exceptions contain slow models.
 test_level := $(if $(filter sanitize,$(config)),-O0,-O1)
-slow_models := $(slow_models:%=$(out)/%.o)
+slow_models := $(slow_sources:%=$(out)/%.o)
 quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
 prelude := $(out)/tests/prelude.h
 $(quick_tests): | $(prelude).gch

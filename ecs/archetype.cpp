@@ -55,7 +55,11 @@ inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) {
 /// Move-constructs a value at `to`, and destroys the one at `from`.
 inline void Column::relocate_value(std::byte* from, std::byte* to) const {
     if (is_plain_) {
-        size_ <= kSmallBytes ? copy_small(to, from, size_) : void(std::memcpy(to, from, size_));
+        if (size_ <= kSmallBytes) {
+            copy_small(to, from, size_);
+        } else {
+            std::memcpy(to, from, size_);
+        }
     } else {
         relocate_by_type(from, to);
     }
@@ -183,6 +187,7 @@ Entity Archetype::move_small(Entity entity, std::uint32_t row, Archetype& to, co
                              std::uint64_t tick) {
     assert(row < size() && entities_[row] == entity);
     assert(is_small_);
+    assert(columns_.size() == to.columns_.size() + 1 || columns_.size() + 1 == to.columns_.size());
     const std::uint32_t to_row = to.append(entity);
     const std::uint32_t last = size_ - 1;
     Column* there = to.columns_.data();
@@ -190,6 +195,7 @@ Entity Archetype::move_small(Entity entity, std::uint32_t row, Archetype& to, co
         std::byte* target = column.data_ + column.offset(row);
         if (&column != &single) {
             if (there == &single) ++there;
+            assert(there->id_ == column.id_);
             target = there->data_ + column.offset(to_row);
             there->wrote(to_row, tick);
             ++there;

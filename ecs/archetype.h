@@ -133,8 +133,7 @@ public:
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
     /// As move(), for small values and archetypes that differ in one component, whose column is `single`. It
-    /// calls no function, so its variables stay in registers and the processor works on several moves at
-    /// once.
+    /// calls no function for a value, so its variables stay in registers.
     Entity move_small(Entity entity, std::uint32_t row, Archetype& to, const Column& single,
                       std::uint64_t tick);
     /// Whether all values are small: at most 64 bytes, moved by memcpy and without a destructor.

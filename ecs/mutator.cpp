@@ -25,11 +25,13 @@ bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
 inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to,
                                        const Column* single) {
     const std::uint32_t to_row = to.size();
+    moving_ = entity;  // destructors and moves of its values may call operations on the entity
     const Entity moved = single != nullptr && from.is_small()
                              ? from.move_small(entity, row, to, *single, world_.tick())
                              : from.move(entity, row, to, world_.tick());
     if (moved) entities_.move_to(moved, row);
     entities_.move_to(entity, {to.index(), to_row});
+    moving_ = {};
     return to_row;
 }
 

@@ -62,6 +62,8 @@ public:
     /// The ids that the operation removes from losing(), which may lack some of them. Empty if losing() is
     /// null.
     std::span<const ComponentId> lost() const { return removing_.ids; }
+    /// The entity whose row is moving between archetypes; null if there is none.
+    Entity moving() const { return moving_; }
 
 private:
     /// The components given to spawn() or set(). keep_possible() removes those that cannot be added: pairs
@@ -90,7 +92,7 @@ private:
     HookDispatch& hooks_;
     CommandQueue& commands_;
 
-    Entity dying_;
+    Entity dying_, moving_;
     struct Removing {
         Entity entity;
         std::span<const ComponentId> ids;

@@ -253,7 +253,9 @@ bool World::require_values(Entity entity, const char* operation, std::span<const
 
 /// Whether an operation on the entity is queued or in progress, so that later ones must be queued behind it.
 bool World::is_busy(Entity entity) const {
-    return commands_.has(entity) || (entity && (mutator_.dying() == entity || mutator_.losing() == entity));
+    if (commands_.has(entity)) return true;
+    return entity &&
+           (mutator_.dying() == entity || mutator_.losing() == entity || mutator_.moving() == entity);
 }
 
 /// Slow path of writable(): the world is deferred, or the entity lacks the value. If a value is queued for
@@ -373,6 +375,8 @@ bool World::is_consistent() const {
         if (step.with == nullptr) continue;
         if (archetypes_.at(step.index_with) != step.with) return false;
         if (archetypes_.at(step.index_without) != step.without) return false;
+        if (step.without->column_count() + 1 != step.with->column_count()) return false;
+        if (step.without->has(ComponentId{type})) return false;
         if (step.with->find(ComponentId{type}) != step.column) return false;
     }
     std::uint32_t alive = 0;

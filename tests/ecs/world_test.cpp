@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/ecs/support/types.h"
@@ -527,4 +529,37 @@ TEST_F(WorldTest, ManyArchetypesAndIdsWork) {
     for (std::size_t i = 0; i < ids.size(); i += 2) world.remove(entity, ids[i]);
     for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(world.has(entity, ids[i]), i % 2 == 1);
     EXPECT_EQ(world.get<Health>(entity).points, 3);
+}
+
+/// Calls a function when a value that lives in a world is destroyed or moved.
+struct Touchy {
+    explicit Touchy(std::function<void()>* when_touched) : touched(when_touched) {}
+    Touchy(Touchy&& other) noexcept : touched(std::exchange(other.touched, nullptr)) { touch(); }
+    Touchy& operator=(Touchy&&) = delete;
+    ~Touchy() { touch(); }
+    void touch() const {
+        if (touched != nullptr && *touched) std::exchange(*touched, nullptr)();
+    }
+    std::function<void()>* touched;
+};
+
+TEST(World, OperationsThatADestructorCallsOnItsEntityFollowTheRemoval) {
+    std::function<void()> touched;
+    World world;
+    const Entity entity = world.spawn(Touchy(&touched));
+    touched = [&] { world.set(entity, Touchy(&touched)); };
+    world.remove<Touchy>(entity);
+    EXPECT_TRUE(world.has<Touchy>(entity));
+    EXPECT_TRUE(world.is_consistent());
+}
+
+TEST(World, OperationsThatAMoveCallsOnItsEntityFollowTheAddition) {
+    std::function<void()> touched;
+    World world;
+    const Entity entity = world.spawn(Touchy(&touched));
+    touched = [&] { world.remove<Health>(entity); };
+    world.set(entity, Health{3});
+    EXPECT_FALSE(world.has<Health>(entity));
+    EXPECT_TRUE(world.has<Touchy>(entity));
+    EXPECT_TRUE(world.is_consistent());
 }
