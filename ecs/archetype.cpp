@@ -173,7 +173,8 @@ Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uin
         while (there != end && there->id_ < column.id_) ++there;
         if (there != end && there->id_ == column.id_) {
             column.relocate_value(column.data_ + column.offset(row), there->data_ + column.offset(to_row));
-            there->wrote(to_row, tick);  // the row is new to a query that matches `to` only
+            // A query that matches only `to` has not visited this row: the stamp makes Changed<T> visit it.
+            there->wrote(to_row, tick);
             ++there;
         } else {
             column.destroy(row);

@@ -115,8 +115,9 @@ private:
     bool send_contents(bool& asks, Time now);
     /// Asks the handler for a payload, or takes the next fragment of a large one.
     void write_payload(Draft& draft, std::size_t share, bool& asks, Time now);
-    /// Sends a packet without messages and payload: data with acks, or `body` in a packet of another kind. If
-    /// `elsewhere` is not null, sends the packet to this address instead of to the proven addresses.
+    /// Sends a packet without messages and payload. A data packet contains at most acks, and `body` is empty.
+    /// A packet of another kind contains `body`. If `elsewhere` is not null, sends the packet to this address
+    /// instead of to the proven addresses.
     void send_small(PacketKind kind, std::span<const std::byte> body, Time now, unsigned flags = 0,
                     const Address* elsewhere = nullptr);
     void send_echo(std::uint64_t number, Time now);

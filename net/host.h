@@ -51,8 +51,8 @@ struct HostConfig {
 
 class Host final : public Endpoint {
 public:
-    /// Takes the seed out of the config: another Host needs a new one. Handler and sink must outlive the
-    /// host. The destructor sends no disconnect packets: see shut_down.
+    /// Uses up the seed: wipes it in `config` and in all copies, so another Host needs a new one. Handler and
+    /// sink must outlive the host. The destructor sends no disconnect packets: see shut_down.
     Host(const HostConfig& config, Handler& handler, Sink& sink);
     ~Host() override;
 
@@ -102,7 +102,7 @@ private:
     Gate gate_;
     std::vector<std::unique_ptr<Peer>> peers_;  // by PeerId::index(); null: no connection yet, or no longer
     std::size_t first_flushed_ = 0;             // index in peers_; the next flush begins one after it
-    double allowance_ = 0;   // with max_bytes_per_second: bytes that all peers may send now
+    double allowance_ = 0;   // with max_bytes_per_second: bytes that may be sent now to all peers together
     Time allowed_until_{0};  // allowance_ is up to date for this time
     bool is_shut_down_ = false;
     std::string shut_down_text_;  // for clients whose handshake was pending at shut_down()

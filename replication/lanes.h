@@ -24,7 +24,7 @@ enum class LaneKind : std::uint8_t {
 struct Lane {
     LaneKind kind = LaneKind::quantity;
     std::uint8_t bits = 32;  // 1..32; enough for `max`
-    bool bounded = false;    // true: a symbol, or a quantity without a baseline, is written in `bits` bits
+    bool bounded = false;    // true: a symbol takes `bits` bits, and so does a quantity without a baseline
     std::uint32_t max = std::numeric_limits<std::uint32_t>::max();  // greatest legal value
 
     bool operator==(const Lane&) const = default;
@@ -56,14 +56,14 @@ struct FieldCodec {
     }
 };
 
-/// A float or double as a number of steps above `min`. Values outside are clamped; NaN becomes `min`.
-/// Requires min < max, step > 0, fewer than 2^32 steps, and a step not finer than the precision of the
+/// A float or double as a number of steps above `min`. Values outside the range are clamped; NaN becomes
+/// `min`. Requires min < max, step > 0, fewer than 2^32 steps, and a step not finer than the precision of the
 /// field's type. If the step does not divide the range, the last whole step is the greatest value.
 constexpr FieldCodec quantised(double min, double max, double step) {
     return {FieldCodec::Kind::quantised, min, max, step, 0};
 }
-/// An integer or enum in [min, max]: whole numbers within +-2^53, fewer than 2^32 apart. Values outside are
-/// clamped.
+/// An integer or enum in [min, max]. Values outside this range are clamped. Requires that min and max are
+/// whole numbers within +-2^53, fewer than 2^32 apart.
 constexpr FieldCodec bounded(double min, double max) {
     return {FieldCodec::Kind::bounded, min, max, 1, 0};
 }
@@ -95,12 +95,12 @@ struct SequenceOps {
 
 /// A string or vector inside a component.
 struct Part {
-    std::uint32_t offset = 0;  // bytes from the start of the component
-    std::uint32_t max_count = 0;
-    std::uint32_t stride = 1;  // bytes per element
+    std::uint32_t offset = 0;     // bytes from the start of the component
+    std::uint32_t max_count = 0;  // the most elements
+    std::uint32_t stride = 1;     // bytes per element
     SequenceOps ops{};
-    std::vector<Leaf> leaves;  // of one element
-    std::vector<Lane> lanes;   // of one element
+    std::vector<Leaf> leaves;  // the scalar fields of one element
+    std::vector<Lane> lanes;   // the lanes of one element
 };
 
 /// Up to four neighbouring lanes with equal Lane descriptions, which share one changed bit in records. A
@@ -129,15 +129,15 @@ public:
     /// Greatest number of words that one value of the component can take.
     std::size_t max_words() const;
 
-    /// Writes lanes().size() words to `lanes` and appends the parts to `parts`. Returns how many strings and
-    /// vectors were cut.
+    /// Writes lanes().size() words to `lanes`, and appends the words of strings and vectors to `parts`.
+    /// Returns how many strings and vectors were cut.
     unsigned quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
                       std::vector<std::uint32_t>& parts) const;
 
     /// Writes every field of the existing object `value`. No lane may exceed its Lane::max.
     void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value) const;
 
-    /// Number of words of one value's parts, which begin at `parts`.
+    /// The number of words that the strings and vectors of one value take. These words begin at `parts`.
     std::size_t part_words(const std::uint32_t* parts) const;
 
     /// Calls visit(net_id) for each reference that is not null.

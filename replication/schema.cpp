@@ -80,8 +80,8 @@ void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_
     element_codec_ = codec_at(offset);
     const std::uint32_t length = element_codec_.max_length;
     element_codec_.max_length = 0;
-    // The bytes of a string are symbols. If the game declares bounded() for them, they are clamped;
-    // append_lanes() refuses quantised().
+    // The bytes of a string are symbols. By default bounded(0, 255) makes each of them take 8 bits. If the
+    // game declares a bounded() for the string, its bytes are clamped. append_lanes() refuses quantised().
     if (is_string && element_codec_.kind == FieldCodec::Kind::automatic) element_codec_ = bounded(0, 255);
     Part part;
     part.offset = static_cast<std::uint32_t>(offset);

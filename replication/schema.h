@@ -112,7 +112,8 @@ public:
     /// by its hash, see explain(). Any bytes are safe.
     std::string difference(std::span<const std::byte> peer_summary) const;
 
-    /// For the client: replaces each component hash in a text of the server's difference() by the name.
+    /// For the client. `text` is the result of the server's difference(). Returns `text` with the name of
+    /// the component instead of its hash, if this schema has the component.
     std::string explain(std::string_view text) const;
 
     /// Sorted by SchemaComponent::id.

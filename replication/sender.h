@@ -63,7 +63,8 @@ public:
     /// for this tick was sent to the peer already.
     void request_mark(Peer peer);
 
-    /// Returns whether the peer acknowledged all state of tick(), and a completion marker for it.
+    /// Returns true if the peer acknowledged two things: all state of tick(), and a completion marker for
+    /// tick().
     bool is_settled(Peer peer) const;
 
     PeerStats stats(Peer peer) const;
@@ -114,10 +115,11 @@ private:
         net::Fifo<std::uint32_t> records;  // the slots of all records in `packets`, in the same order
         std::uint64_t anchor_number = 0;   // number of the newest acknowledged state packet; 0: none
         Tick anchor_tick = 0;
-        // The newest completion marker. It holds once all state packets mark_first to mark_number arrived.
+        // The newest completion marker. The marker holds once all state packets with the numbers mark_first
+        // to mark_number arrived.
         std::uint64_t mark_number = 0;  // number of the packet with the marker; 0: no marker was sent
         std::uint64_t mark_first = 0;
-        std::uint64_t mark_missing = 0;  // how many of these state packets are not acknowledged
+        std::uint64_t mark_missing = 0;  // the number of these state packets that are not acknowledged
         Tick mark_tick = 0;
 
         Tick last_sent = 0;

@@ -94,7 +94,7 @@ private:
     CookieSample cookies_;             // received since the last request
     std::vector<Exchange> exchanges_;  // at most 32, in the order of their last try
     std::uint32_t round_ = 0;          // requests sent in this attempt
-    int repeats_ = 0;                  // connects sent with the newest cookie since it was chosen
+    int repeats_ = 0;                  // connects sent since the last cookie was taken from cookies_
     Time started_{0}, next_send_{0}, connect_sent_{0};
     Duration backoff_{0};
     std::array<std::byte, kMaxAnswerMessageBytes> answer_{};  // holds the text of an Outcome

@@ -11,12 +11,13 @@ constexpr std::uint32_t kTypicalHeadBytes = 4;  // typical head of a message, fo
 constexpr std::size_t kLargestHeadBytes = 16;
 constexpr std::size_t kFirstKeys = 8;  // keys of reliable messages for which newest_ has room at first
 
-// Packet loss, 0..1, above which small reliable messages are repeated once, or twice, before they are known to
-// be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy in the next packet lowers the 99th percentile
-// of latency from 200 to 75 ms. To declare packets as lost sooner does not lower it.
+// Packet loss, 0..1, above which small reliable messages are repeated once, or twice, before they are known
+// to be lost. With 64-byte messages at 60 Hz and 5 % loss, a copy in the next packet lowers the 99th
+// percentile of latency from 200 to 75 ms. To declare packets as lost sooner does not lower this latency.
 constexpr double kLossForOne = 0.01;
 constexpr double kLossForTwo = 0.03;
-// Least time between a message and its repeat. They leave in different ticks, because losses come in bursts.
+// Least time between a message and its repeat. The two leave in different ticks, because losses come in
+// bursts.
 constexpr Duration kRepeatAfter = std::chrono::milliseconds(10);
 // This long after a message was sent, its repeat gets a packet of its own, if no other packet took it.
 constexpr Duration kRepeatAlone = std::chrono::milliseconds(20);
@@ -367,8 +368,8 @@ void SendQueue::write_message(ByteWriter& out, std::uint32_t index, const Terms&
         repeats_[0].push({message.id, terms.now});
 }
 
-/// Adds the ids of a run to carried_: to the entry `last` if the run begins with the id after its ids, else
-/// to a new entry, which becomes `last`.
+/// Adds the ids of a run to carried_. If these ids directly follow those of the entry `last`, this entry
+/// takes them. Else a new entry takes them, and becomes `last`.
 void SendQueue::carry(std::uint32_t& last, const Run& run) {
     if (last != kNone && carried_[last].first + carried_[last].count == run.first_id) {
         carried_[last].count += run.count;

@@ -52,7 +52,7 @@ public:
         explicit operator bool() const { return bytes > 0; }
     };
     /// While bulk messages hold up other messages (is_held_up()), the result for Weight::normal also counts
-    /// the bulk messages. Then `first` and `needs_own_packet` are those of the worst case.
+    /// the bulk messages. Then `first` is the size of the largest message, and `needs_own_packet` is true.
     Waiting waiting(Weight weight) const;
     /// Returns whether to send a packet for repeats alone. Normally repeats are added to other packets; true
     /// if a message waits for its repeat and was sent 20 ms ago or earlier.

@@ -35,8 +35,7 @@ public:
     void on_sent(std::size_t bytes, Time now, const ConnectionStats& stats);
     /// Call it when a packet was sent that will have no fate, such as a packet with only acks.
     void on_sent_untracked(std::size_t bytes) { budget_.spend_spare(bytes); }
-    /// Call it if messages or payloads are held back in this tick for the reason `why`, which is not the
-    /// rate.
+    /// Call it if messages or payloads are held back in this tick for a reason other than the rate: `why`.
     void on_denied(RateLimit why) { denied_ = why; }
     /// Takes the fate of a packet, or a late ack.
     void on_news(const SentPackets::News& packet, Time now, const ConnectionStats& stats);
@@ -122,7 +121,7 @@ private:
     float rate_before_trial_ = 0;
     float proven_rate_ = 0;             // Drain::full when a drain last proved that we cause the queue
     std::uint8_t standing_rounds_ = 0;  // consecutive rounds with a standing queue
-    std::uint8_t disbelieved_ = 0;      // drains in a row that shortened the queue, seemingly by chance
+    std::uint8_t disbelieved_ = 0;      // drains in a row whose effect on the delay was taken for chance
     std::uint8_t rounds_without_growth_ = 0;
     bool is_starting_ = true;
     bool was_used_ = false;  // the previous round used up its budget, or sent over 80 % of the rate

@@ -60,7 +60,8 @@ public:
     /// The smallest round trip of the current round and the one before it.
     Duration recent() const { return std::min<Duration>(smallest_, rounds_[0]); }
 
-    /// Returns whether standing() is more than `factor` times the sum of 20 ms, tolerated() and band() / 4.
+    /// Returns whether a queue has lasted for eight rounds: standing() is more than `factor` times the sum of
+    /// 20 ms, tolerated() and band() / 4.
     bool is_standing(int factor = 1) const {
         return standing_ > factor * (kStandingQueue + tolerated_ + band() / 4);
     }

@@ -14,7 +14,7 @@ namespace shoal::net {
 class UsualLoss {
 public:
     enum class Verdict : std::uint8_t {
-        none,       // no epoch ended, its loss was usual, or no trial may begin now
+        none,       // no epoch ended, the loss of the ended epoch was usual, or no trial may begin now
         suspicion,  // more loss than usual; a trial begins: cut the rate
         harmless,   // the trial did not lower the loss: undo the cut
         congestion  // the trial lowered the loss: keep the rate low

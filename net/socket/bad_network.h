@@ -17,7 +17,7 @@ struct LinkConfig {
     double burst = 0;         // chance that a burst of loss starts with this datagram
     double burst_length = 8;  // mean number of datagrams lost in a burst; >= 1
     double duplicate = 0;     // chance of a second copy, with its own delay
-    double reorder = 0;       // chance of a delay of reorder_delay more; other datagrams keep their order
+    double reorder = 0;       // chance of an additional reorder_delay; other datagrams keep their order
     Duration reorder_delay = std::chrono::milliseconds(20);
     double corrupt = 0;              // chance that one to four bits flip, or the end is missing
     std::size_t max_queued = 65536;  // most datagrams in flight; further ones are lost
