@@ -43,6 +43,7 @@ public:
     CommandQueue& operator=(const CommandQueue&) = delete;
 
     bool empty() const { return size_ == 0; }
+    std::size_t size() const { return size_; }
 
     /// Adds a command for one entity. Moves from the values; a null value stays null.
     void push(Kind kind, Entity entity, std::span<const ComponentId> components,

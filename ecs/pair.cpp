@@ -44,6 +44,7 @@ std::vector<ComponentId> PairTable::mark_dead(Entity target) {
     first_of_target_[target.index] = kNone;
     while (slot != kNone) {
         dead_.push_back(slot);
+        ++dead_count_;
         const std::uint32_t next = pairs_[slot].next;
         pairs_[slot].next = kDead;
         slot = next;
@@ -62,6 +63,7 @@ void PairTable::release_dead() {
         first_free_ = slot;
     }
     dead_.clear();
+    dead_count_ = 0;
 }
 
 }  // namespace shoal::ecs

@@ -72,7 +72,8 @@ public:
 
     /// Frees the slots of dead pairs, to be used again under another generation.
     void release_dead();
-    bool has_dead() const { return !dead_.empty(); }
+    /// Number of dead pairs whose slots are not free yet.
+    std::size_t dead_count() const { return dead_count_; }
 
 private:
     static constexpr std::uint32_t kFirstValue = 0x8000'0000;  // id value of slot 0; above all components
@@ -94,6 +95,7 @@ private:
     std::vector<Pair> pairs_;
     std::vector<std::uint32_t> first_of_target_;  // slot of the newest pair, or kNone; by the target's index
     std::vector<std::uint32_t> dead_;
+    std::size_t dead_count_ = 0;  // dead_.size(), at hand for the end of each operation
     std::uint32_t first_free_ = kNone;
 };
 

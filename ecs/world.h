@@ -433,7 +433,7 @@ private:
     void report_write(const Column& column, const void* value, Entity entity);
     void destroy_all(std::span<const Entity> entities);
     void delay_hooks(bool begins);
-    bool must_flush() const { return !commands_.empty() || components_.pairs().has_dead(); }
+    bool must_flush() const { return (commands_.size() | components_.pairs().dead_count()) != 0; }
     void flush_commands();
     void apply(const CommandQueue::Command& command);
 
