@@ -217,8 +217,9 @@ public:
     static Archetype* newer(const Archetype& archetype) { return archetype.newer_; }
     static Archetype* older(const Archetype& archetype) { return archetype.older_; }
 
-    /// The highest serial ever used. free_count() changes whenever archetypes are destroyed.
+    /// The highest serial ever used: grows with each new archetype.
     std::uint64_t last_serial() const { return last_serial_; }
+    /// Grows when archetypes are destroyed.
     std::uint64_t free_count() const { return free_count_; }
 
 private:

@@ -50,8 +50,8 @@ void CommandQueue::push_entities(Kind kind, std::span<const Entity> entities, Co
 
 CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it_now, void*& value) const {
     if (!has(entity)) return Fate::untouched;
-    void* last = nullptr;   // value of the newest set
-    void* added = nullptr;  // value of the oldest add after the last removal
+    void* last = nullptr;   // value of the newest set command
+    void* added = nullptr;  // value of the oldest add command after the last remove command
     bool is_removed = false;
     for (std::uint32_t at = newest_[entity.index]; at > next_; at = commands_[at - 1].earlier) {
         const Command& command = commands_[at - 1];

@@ -50,7 +50,8 @@ public:
     /// Removes one component. Requires that the entity has it.
     void remove(Entity entity, EntityTable::Place place, const KnownComponent& component);
 
-    /// Destroys the entity, and before it the sources of destroy_with_target pairs with this target.
+    /// Destroys the entity. Before it, destroys all entities with a destroy_with_target pair to it, and those
+    /// with such a pair to them, and so on.
     void destroy(Entity entity, EntityTable::Place place);
     /// Destroys entities in order. Skips an entity that is dead when its turn comes.
     void destroy_all(std::span<const Entity> entities);

@@ -18,9 +18,9 @@ namespace shoal::ecs {
 template <class T>
 struct Optional;  // passes a T*, null if the entity lacks T; counts rows as written like the term T
 template <Storable T>
-struct With;  // requires T; requires any target if T is a relation
+struct With;  // requires T; if T is a relation, a pair of T with any target
 template <Storable T>
-struct Without;  // excludes T; excludes every target if T is a relation
+struct Without;  // excludes T; if T is a relation, all entities with a pair of T
 template <Relation R>
 struct Pair;  // requires R with any target; passes a const Targets<R>&
 template <Component T>

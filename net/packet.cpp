@@ -75,7 +75,7 @@ bool read_fragment_head(ByteReader& in, Fragment& fragment) {
     return read_short_number(in, fragment.distance) && fragment.distance >= fragment.index;
 }
 
-/// Reads the part of a reliable run's head after the count.
+/// The head of a reliable run begins with a count, which the caller has read. Reads the rest of the head.
 bool read_reliable(ByteReader& in, unsigned predecessor, std::uint64_t expected_id, std::uint64_t& next_id,
                    Run& run) {
     if (run.id_bytes > 2 || (run.id_bytes == 0 && next_id == 0)) return false;

@@ -40,8 +40,8 @@ public:
     Client(ecs::World& world, const Schema& schema, net::Sink& sink, const ClientOptions& options,
            ClientListener* listener = nullptr);
 
-    /// The next update() ends an earlier connection, destroys its replicas, and begins to connect. If on_leave
-    /// of the earlier connection calls connect() or disconnect(), the last call counts.
+    /// The next update() ends an earlier connection, destroys its replicas, and begins to connect. If
+    /// on_leave of the earlier connection calls connect() or disconnect(), the last call counts.
     void connect(const net::Address& server);
     /// Like connect(server), but with a connect token, see net::Client::connect.
     void connect(const net::Address& server, const net::ClientToken& token);

@@ -31,8 +31,8 @@ namespace {
 //               20. A bounded lane of a new component: the value in lane.bits bits.
 //   symbol      if the lane's maximum is 1, nothing: the value is 1 - base. If the lane is bounded, the value
 //               in lane.bits bits. Else g(3) of the value.
-//   real        either a 0 bit, then g(k) of zigzag(whole(value) - whole(base)), k as for a quantity. If
-//               this zigzag is 0, value and base have the same bits.
+//   real        either a 0 bit, then g(k) of zigzag(whole(value) - whole(base)), k as for a quantity. A
+//               zigzag of 0 means that value and base have the same bits.
 //               Or a 1 bit, then g(k) of zigzag(order(value) - order(base)). These codes have a k of their
 //               own: 16 for the first one of the group, then by the rule for a quantity.
 //               whole(): the float truncated to an integer, 0 if the float is not within +-2^24.

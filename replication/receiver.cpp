@@ -7,7 +7,7 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kMaxShapes = 16'384;     // different sets of components in the life of a receiver
+constexpr std::size_t kMaxShapes = 16'384;  // different sets of components in the life of a receiver
 
 }  // namespace
 

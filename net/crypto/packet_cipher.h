@@ -36,12 +36,13 @@ public:
     /// Call it before each seal(), with the number of that packet. Updates the key for sending if its life is
     /// over and the other side acknowledged a packet under it. Returns the key phase of the packet.
     bool prepare(std::uint64_t number, std::uint64_t newest_acked, const KeyLife& life, Time now);
-    /// Encrypts the body in place, unless insecure, and writes the tag.
+    /// Encrypts the body in place and writes the tag. An insecure cipher only writes the tag.
     void seal(std::uint64_t number, std::span<std::byte> packet, std::size_t header_bytes) const;
 
-    /// Decrypts the body in place, unless insecure. Returns false, leaving the packet unchanged, if any part
-    /// of it is forged. If an authentic packet is sealed with the next key, that key becomes the present key;
-    /// the former key stays until now + `linger`, for late packets.
+    /// Checks the tag and decrypts the body in place; an insecure cipher only checks the tag. Returns false,
+    /// leaving the packet unchanged, if any part of it is forged. If an authentic packet is sealed with the
+    /// next key, that key becomes the present key; the former key stays until now + `linger`, for late
+    /// packets.
     [[nodiscard]] bool open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                             std::size_t header_bytes, Time now, Duration linger);
 

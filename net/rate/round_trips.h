@@ -24,8 +24,8 @@ public:
         if (is_exact) largest_ = std::max(largest_, rtt);
         base_ = std::min(base_, rtt);
     }
-    /// No effect without a sample since the last call. `learns_spread`: false during and just after a drain,
-    /// which also spreads the round trips.
+    /// No effect without a sample since the last call. `learns_spread`: false during and just after a drain
+    /// (a time of slower sending, which empties the queue): round trips then differ, but not by jitter.
     void end_round(Time now, bool learns_spread) {
         if (smallest_ == kNone) return;
         if (learns_spread && largest_ > smallest_) spread_ += (largest_ - smallest_ - spread_) / kSpreadGain;
