@@ -41,7 +41,8 @@ struct HostConfig {
     std::uint32_t max_pending_per_ip = 32;      // >= 1; handshakes accepted and not confirmed
                                                 // by the client; the next one replaces the oldest
     std::uint32_t max_handshakes_per_s = 1000;  // each takes 0.2 ms of CPU; one IPv4 address or IPv6 /64 gets
-                                                // at most max_pending_per_ip in 0.8 s, on average
+                                                // about max_pending_per_ip in 0.8 s, more when
+                                                // its attempts begin
     std::uint32_t max_resets_per_s = 2000;      // sent for packets of unknown connections
     std::uint64_t max_bytes_per_second = 0;  // 0: no limit. Bytes that flush() sends to all peers together,
                                              // without IP and UDP headers; acks and pings may exceed it

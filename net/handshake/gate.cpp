@@ -99,7 +99,7 @@ void Gate::receive_connect(const Address& from, const HandshakePacket& connect, 
     const Networks networks(secret_, from);
     const std::uint32_t total = std::max(config_.max_handshakes_per_s / 10, 1u);
     // However many attempts a machine makes, this limit leaves each of its pending clients about 0.8 s, time
-    // for a round trip, before a newer one replaces it.
+    // for a round trip, before a newer one replaces it. Only when the attempts begin do more pass.
     if (!attempt_limit_.take(networks, config_.max_pending_per_ip, total, entropy_.next(), now))
         return count(Drop::too_many_attempts);
 
