@@ -145,11 +145,17 @@ void Mutator::set(Entity entity, std::span<const ComponentId> all_ids, std::span
 void Mutator::fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids) {
     for (const Column& column : archetype.columns()) {
         if (!contains(ids, column.id()) || !column.type().has_hook(HookKind::remove)) continue;
-        hooks_.report_delayed(world_);
-        removing_ = {archetype.entities()[row], ids};
-        hooks_.fire(world_, HookKind::remove, archetype, column, row, 1);
-        removing_ = {};
+        fire_remove(archetype.entities()[row], column, row, ids);
     }
+}
+
+/// Calls the remove hooks of one component of the entity, which loses all of `ids`.
+inline void Mutator::fire_remove(Entity entity, const Column& column, std::uint32_t row,
+                                 std::span<const ComponentId> ids) {
+    hooks_.report_delayed(world_);
+    removing_ = {entity, ids};
+    hooks_.run_hooks(HookKind::remove, {world_, {&entity, 1}, column.at(row), &column, Removal::component});
+    removing_ = {};
 }
 
 void Mutator::remove(Entity entity, ComponentId id) {
@@ -164,14 +170,8 @@ void Mutator::remove(Entity entity, ComponentId id) {
 
 void Mutator::remove(Entity entity, EntityTable::Place place, const KnownComponent& component) {
     const World::Deferral deferral(world_);
-    if (component.has_hook(HookKind::remove)) {
-        const Column& column = *component.column(place.archetype);
-        hooks_.report_delayed(world_);
-        removing_ = {entity, {&component.id, 1}};
-        hooks_.run_hooks(HookKind::remove,
-                         {world_, {&entity, 1}, column.at(place.row), &column, Removal::component});
-        removing_ = {};
-    }
+    if (component.has_hook(HookKind::remove))
+        fire_remove(entity, *component.column(place.archetype), place.row, {&component.id, 1});
     const Step& step = archetypes_.step_without(place.archetype, component);
     move_row(entity, place.row, *step.with, *step.without, step.column);
 }

@@ -78,6 +78,8 @@ private:
     void keep_possible(Possible& given);
     std::span<const ComponentId> replaced_by(std::span<const ComponentId> ids, const Archetype& from);
     void fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids);
+    void fire_remove(Entity entity, const Column& column, std::uint32_t row,
+                     std::span<const ComponentId> ids);
     void report_destruction(Entity entity);
     void destroy_one(Entity entity, EntityTable::Place place, bool is_target);
     void destroy_with_hooks(Entity entity);

@@ -53,6 +53,7 @@ std::vector<ComponentId> PairTable::mark_dead(Entity target) {
 }
 
 void PairTable::release_dead() {
+    assert(dead_count_ == dead_.size());
     for (const std::uint32_t slot : dead_) {
         Pair& pair = pairs_[slot];
         assert(pair.archetypes.empty());

@@ -336,49 +336,60 @@ void World::apply(const CommandQueue::Command& command) {
         case Kind::destroy:
             mutator_.destroy_all({&command.entity, 1});
             break;
-        default:
-            break;
+        default:  // events of added values wait in HookDispatch
+            assert(false);
     }
+}
+
+/// Checks an archetype: its pairs, rows and columns.
+bool World::is_consistent(const Archetype& archetype) const {
+    if (archetypes_.at(archetype.index()) != &archetype ||
+        archetypes_.find(archetype.components()) != &archetype)
+        return false;
+    for (const Archetype::Pair& pair : archetype.pairs()) {
+        const ComponentId id = archetype.components()[pair.column];
+        const PairTable::Pair* known = components_.pairs().find(id);
+        if (!is_alive(pair.target) || known == nullptr || known->target != pair.target) return false;
+        if (std::find(known->archetypes.begin(), known->archetypes.end(), &archetype) ==
+            known->archetypes.end())
+            return false;
+    }
+    for (std::uint32_t row = 0; row < archetype.size(); ++row) {
+        const EntityTable::Place* place = entities_.find(archetype.entities()[row]);
+        if (place == nullptr || place->archetype != archetype.index() || place->row != row) return false;
+    }
+    for (std::uint32_t column = 0; column < archetype.column_count(); ++column) {
+        const ComponentId id = archetype.components()[column];
+        if (archetype.column(column).id() != id || archetype.find(id) != &archetype.column(column))
+            return false;
+        if (!id.is_pair() && components_[id].column(archetype.index()) != &archetype.column(column))
+            return false;
+        if (column != 0 && !(archetype.components()[column - 1] < id)) return false;
+        for (std::uint32_t block = 0; block * kBlockRows < archetype.size(); ++block)
+            if (archetype.column(column).stamp(block) > tick_) return false;
+    }
+    return true;
+}
+
+/// Checks the step that the component stores.
+bool World::is_consistent(const KnownComponent& component) const {
+    const Step& step = component.last_step;
+    if (step.with == nullptr) return true;
+    if (archetypes_.at(step.index_with) != step.with) return false;
+    if (archetypes_.at(step.index_without) != step.without) return false;
+    if (step.without->column_count() + 1 != step.with->column_count()) return false;
+    return !step.without->has(component.id) && step.with->find(component.id) == step.column;
 }
 
 bool World::is_consistent() const {
     std::uint32_t rows = 0;
     for (std::uint32_t a = 0; a < archetypes_.index_count(); ++a) {
         if (archetypes_.at(a) == nullptr) continue;
-        const Archetype& archetype = archetypes_[a];
-        if (archetype.index() != a || archetypes_.find(archetype.components()) != &archetype) return false;
-        for (const Archetype::Pair& pair : archetype.pairs()) {
-            const ComponentId id = archetype.components()[pair.column];
-            const PairTable::Pair* known = components_.pairs().find(id);
-            if (!is_alive(pair.target) || known == nullptr || known->target != pair.target) return false;
-            if (std::find(known->archetypes.begin(), known->archetypes.end(), &archetype) ==
-                known->archetypes.end())
-                return false;
-        }
-        rows += archetype.size();
-        for (std::uint32_t row = 0; row < archetype.size(); ++row) {
-            const EntityTable::Place* place = entities_.find(archetype.entities()[row]);
-            if (place == nullptr || place->archetype != a || place->row != row) return false;
-        }
-        for (std::uint32_t column = 0; column < archetype.column_count(); ++column) {
-            const ComponentId id = archetype.components()[column];
-            if (archetype.column(column).id() != id || archetype.find(id) != &archetype.column(column))
-                return false;
-            if (!id.is_pair() && components_[id].column(a) != &archetype.column(column)) return false;
-            if (column != 0 && !(archetype.components()[column - 1] < id)) return false;
-            for (std::uint32_t block = 0; block * kBlockRows < archetype.size(); ++block)
-                if (archetype.column(column).stamp(block) > tick_) return false;
-        }
+        if (archetypes_[a].index() != a || !is_consistent(archetypes_[a])) return false;
+        rows += archetypes_[a].size();
     }
-    for (std::uint32_t type = 0; type < components_.size(); ++type) {
-        const Step& step = components_[ComponentId{type}].last_step;
-        if (step.with == nullptr) continue;
-        if (archetypes_.at(step.index_with) != step.with) return false;
-        if (archetypes_.at(step.index_without) != step.without) return false;
-        if (step.without->column_count() + 1 != step.with->column_count()) return false;
-        if (step.without->has(ComponentId{type})) return false;
-        if (step.with->find(ComponentId{type}) != step.column) return false;
-    }
+    for (std::uint32_t type = 0; type < components_.size(); ++type)
+        if (!is_consistent(components_[ComponentId{type}])) return false;
     std::uint32_t alive = 0;
     for (std::uint32_t index = 0; index < entities_.index_count(); ++index)
         alive += entities_.at(index) ? 1 : 0;

@@ -417,6 +417,8 @@ private:
     bool require_values(Entity entity, const char* operation, std::span<const ComponentId> ids,
                         std::span<void* const> values);
     bool is_busy(Entity entity) const;
+    bool is_consistent(const Archetype& archetype) const;
+    bool is_consistent(const KnownComponent& component) const;
     void add(Entity entity, const KnownComponent& component, void* value);
     void remove(Entity entity, const KnownComponent& component);
     void overwrite(Entity entity, const Cell& cell, void* value);

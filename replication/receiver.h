@@ -40,10 +40,9 @@ public:
     };
 
     struct Stats {
-        std::uint64_t records = 0;        // that were used
-        std::uint64_t stale_records = 0;  // not used, because the slot had a record as new or newer
-        std::uint64_t refused_packets =
-            0;  // packets of which a baseline was missing, or that reached a limit
+        std::uint64_t records = 0;          // that were used
+        std::uint64_t stale_records = 0;    // not used, because the slot had a record as new or newer
+        std::uint64_t refused_packets = 0;  // a baseline was missing, or a limit was reached
         std::uint64_t malformed_packets = 0;
         std::uint64_t suppressed = 0;  // replicas that the game destroyed; counted at their next record
         std::uint64_t rebases = 0;     // how often a slot was added to rebases()

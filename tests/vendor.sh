@@ -9,8 +9,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:?usage: tests/vendor.sh FOLDER}
 compiler=${CXX:-g++}
 jobs=$(nproc 2> /dev/null || echo 2)
-server=
-stop() { [ -z "$server" ] || kill "$server" 2>/dev/null; }
+server= alone=
+stop() { [ -z "$server$alone" ] || kill $server $alone 2> /dev/null; }
 trap stop EXIT
 fail() { echo "vendor: FAILED: $1"; exit 1; }
 
@@ -20,7 +20,7 @@ sh "$root/tests/snippets.sh" "$root/README.md" snippets "$root/tests/vendor.sh" 
 mv snippets/the_smallest_game_1.inc game.h
 mv snippets/the_smallest_game_2.inc server.cpp
 mv snippets/the_smallest_game_3.inc client.cpp
-port=$((20000 + $$ % 20000))  # not the documented port, which a demo may use
+port=$((20000 + $$ % 19999))  # neither it nor the next is the documented port, which a demo may use
 for program in server client; do
     sed "s/40000/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
 done
@@ -96,4 +96,5 @@ kill "$client" 2>/dev/null
 kill "$server"; wait "$server" 2>/dev/null; server=
 
 wait "$alone" || exit 1
+alone=
 echo "vendor: passed"

@@ -17,7 +17,7 @@ using namespace ecs_types;
 
 namespace {
 
-struct PartOf {
+struct Owned {
     static constexpr auto relation = exclusive | destroy_with_target;
 };
 struct Timer {
@@ -88,8 +88,8 @@ TEST(Bulk, QueryDestroysAllThatItMatches) {
     World world;
     const std::vector<Entity> frozen = world.spawn_n(10, Health{}, Frozen{});
     const std::vector<Entity> others = world.spawn_n(10, Health{});
-    world.add(frozen[1], to<PartOf>(frozen[0]));
-    world.add(others[0], to<PartOf>(frozen[0]));  // is destroyed, too
+    world.add(frozen[1], to<Owned>(frozen[0]));
+    world.add(others[0], to<Owned>(frozen[0]));  // is destroyed, too
     std::vector<Entity> dead;
     const Hook died = world.on_destroy([&](World&, Entity e) { dead.push_back(e); });
     Query<With<Frozen>> query{world};

@@ -14,7 +14,7 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::byte kHasMessages{4};  // the flags of a data packet
+constexpr std::byte kMessagesFlag{4};  // the flags of a data packet
 
 /// The messages of one direction of a connection. A packet consists of the flags and the runs.
 struct ParityPair {
@@ -34,7 +34,7 @@ struct ParityPair {
             while (queue.take(draft, weight, terms)) {
             }
         queue.take_repeats(draft, terms);
-        if (!draft.empty()) out.patch_u8(0, std::to_integer<std::uint8_t>(kHasMessages));
+        if (!draft.empty()) out.patch_u8(0, std::to_integer<std::uint8_t>(kMessagesFlag));
         carried.push_back(queue.write(out, draft, terms, stats));
         queue.paid(out.size() + 60);
         return {out.written().begin(), out.written().end()};
@@ -148,7 +148,7 @@ TEST(Parity, CountsAmongTheMessagesOfAPacket) {
 
 TEST(Parity, ImpossibleParitiesAreMalformed) {
     const auto is_good = [](std::vector<unsigned> run, std::size_t bytes) {
-        std::vector<std::byte> packet{kHasMessages};
+        std::vector<std::byte> packet{kMessagesFlag};
         for (const unsigned byte : run) packet.push_back(std::byte(byte));
         packet.resize(packet.size() + bytes);
         Packet decoded;
