@@ -33,7 +33,7 @@ public:
             run_hooks(kind,
                       {world, archetype.entities().subspan(first, count), column.at(first), &column, reason});
     }
-    /// Calls the hooks in a Deferral; queues add and change events while hooks are delayed.
+    /// Calls the hooks, in a Deferral. If hooks are delayed, queues add and change events instead.
     void run_hooks(HookKind kind, const HookCall& call);
 
     /// Reports written values to the change hooks, now or later. Requires a Deferral, and that the component

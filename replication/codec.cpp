@@ -22,20 +22,20 @@ namespace {
 // Then for each component with lanes or parts, in order of the schema:
 //   1           changed        always; a new component is compared with zeros and empty parts
 // and, if the component changed, first for each of its groups, then for each of its parts:
-//   1           differs        the component has more than one group or part
+//   1           differs        groups and parts of the component are more than one together
 //   group/part  value          the group or part differs
 //
 // Group, by the kind of its lanes; `base` is the baseline's lane, or 0 for a new component:
 //   quantity    g(k) of zigzag(value - base) per lane. k is 4 for the first such code of the group. For each
 //               later one it is the bit width of the previous code's zigzag, minus 1, at least 0 and at most
 //               20. A bounded lane of a new component: the value in lane.bits bits.
-//   symbol      if the lane's maximum is 1, nothing: the value is 1 - base. If the lane is bounded, the value
-//               in lane.bits bits. Else g(3) of the value.
-//   real        either a 0 bit, then g(k) of zigzag(whole(value) - whole(base)), k as for a quantity. A
-//               zigzag of 0 means that value and base have the same bits.
-//               Or a 1 bit, then g(k) of zigzag(order(value) - order(base)). These codes have a k of their
-//               own: 16 for the first one of the group, then by the rule for a quantity.
-//               whole(): the float truncated to an integer, 0 if the float is not within +-2^24.
+//   symbol      is alone in its group. If its maximum is 1, nothing: the value is 1 - base. If the lane is
+//               bounded, the value in lane.bits bits. Else g(3) of the value.
+//   real        if the value equals base or is a whole number: a 0 bit, then g(k) of
+//               zigzag(whole(value) - whole(base)), k as for a quantity. A zigzag of 0 means that value and
+//               base have the same bits. Else a 1 bit, then g(k) of zigzag(order(value) - order(base)). These
+//               codes have a k of their own: 16 for the first one of the group, then by the rule for a
+//               quantity. whole(): the float truncated to an integer, 0 if the float is not within +-2^24.
 //               order(): the bits of the float; if it is negative, all bits except the sign are inverted
 //   reference   g(8) of the net id
 //

@@ -27,7 +27,7 @@ struct Shape {
 
     std::vector<ComponentIndex> components;  // ascending
     std::vector<std::uint32_t> lanes;        // by position: the component's first lane in Image::words
-    std::uint32_t lane_words = 0;            // words of all lanes; the parts follow
+    std::uint32_t lane_words = 0;            // words of all lanes, which come before the parts
     bool has_references = false;
 
     /// Returns the position of `component` in components, or kAbsent.

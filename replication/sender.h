@@ -85,8 +85,8 @@ private:
     struct Slot {
         std::uint32_t entry = kNone;    // index in the shadow; kNone: entity despawned, or slot free
         Tick opened = 0;                // tick when opened or rebased; on_fate() ignores older records
-        Tick acked = 0;                 // tick of the newest version acknowledged; none if it is opened - 1
-        Tick sent = 0;                  // tick of the newest version sent; none if it is opened - 1
+        Tick acked = 0;                 // tick of the newest version acknowledged; `opened` - 1: none
+        Tick sent = 0;                  // tick of the newest version sent; `opened` - 1: none
         std::uint32_t sent_number = 0;  // low 32 bits of the number of the packet with the newest record
     };
     static_assert(sizeof(Slot) + sizeof(std::uint32_t) <= 24, "memory per peer and visible entity");

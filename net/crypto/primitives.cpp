@@ -345,7 +345,7 @@ Field load_field(const std::byte* bytes) {
              (w2 >> 25 | w3 << 39) & kLimbMask, w3 >> 12 & kLimbMask}};
 }
 
-/// Writes f, reduced below 2^255 - 19. The limbs of f must be those of a product.
+/// Writes f, reduced below 2^255 - 19. Requires limbs as small as those of a product.
 void store_field(std::byte* bytes, const Field& f) {
     Field t = f;
     std::uint64_t excess = 19;  // after the loop: 1 if t is 2^255 - 19 or more, else 0

@@ -98,8 +98,8 @@ public:
     /// `outside` is a socket or another Sink, owned by the caller. Both directions begin with `config`.
     BadNetwork(Sink& outside, const LinkConfig& config, std::uint64_t seed)
         : BadNetwork(&outside, config, seed) {}
-    /// Without a socket. `config` is for the direction to each endpoint. Datagrams to unknown addresses are
-    /// dropped.
+    /// Without a socket: connects the endpoints named by at(). Each datagram passes `config` once, on its way
+    /// to an endpoint. Datagrams to other addresses are dropped.
     BadNetwork(const LinkConfig& config, std::uint64_t seed) : BadNetwork(nullptr, config, seed) {}
 
     /// The Sink for the endpoint with this address. Valid as long as the network.
@@ -145,7 +145,7 @@ private:
     LinkConfig config_;
     std::uint64_t seed_;
     LinkConditioner out_;
-    std::unordered_map<Address, Place> places_;  // with a socket, the endpoint has the key Address{}
+    std::unordered_map<Address, Place> places_;  // by address; the endpoint of a socket has Address{}
     LinkConditioner::Datagram datagram_;
     Time now_{0};
 };

@@ -63,7 +63,7 @@ struct NetworkThreadStats {
     SocketStats socket;
     std::uint64_t receive_overflow = 0;  // dropped on arrival, because the ring is full
     // Counted up to now:
-    std::uint64_t send_overflow = 0;  // dropped by send(): the ring is full, or over kMaxDatagramBytes
+    std::uint64_t send_overflow = 0;  // dropped by send(): too large, or the ring is full
 };
 
 /// Only the game's thread may call these functions. A tick: receive_all(), the endpoint's update() and
