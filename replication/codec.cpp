@@ -31,7 +31,7 @@ namespace {
 //               20. A bounded lane of a new component: the value in lane.bits bits.
 //   symbol      is alone in its group. If its maximum is 1, nothing: the value is 1 - base. If the lane is
 //               bounded, the value in lane.bits bits. Else g(3) of the value.
-//   real        if the value equals base or is a whole number: a 0 bit, then g(k) of
+//   real        if the value equals base, or is a whole number other than whole(base): a 0 bit, then g(k) of
 //               zigzag(whole(value) - whole(base)), k as for a quantity. A zigzag of 0 means that value and
 //               base have the same bits. Else a 1 bit, then g(k) of zigzag(order(value) - order(base)). These
 //               codes have a k of their own: 16 for the first one of the group, then by the rule for a

@@ -203,9 +203,12 @@ void Receiver::request_rebase(std::uint32_t index) {
 void Receiver::apply() {
     assert(!world_.is_deferring());
     destroy_gone();
-    create_new();
-    announce_news();
-    for (const std::uint32_t index : dirty_) write_values(slot(index));
+    {
+        const ecs::World::DelayHooks delay(world_);
+        create_new();
+        announce_news();
+        for (const std::uint32_t index : dirty_) write_values(slot(index));
+    }
     for (const std::uint32_t index : dirty_) finish_values(index, slot(index));
     dirty_.clear();
     update_complete();
@@ -272,7 +275,6 @@ void Receiver::write_values(Slot& slot) {
         if (known &&
             (layout.empty() || (same_value(old, value) && !(slot.has_news && layout.has_references()))))
             continue;
-        if (!world_.is_alive(slot.entity)) break;  // a hook destroyed the replica
         const bool written = known && world_.patch(slot.entity, ids_[component], [&](void* at) {
             layout.restore(value.lanes(), value.parts(), *this, at);
         });
@@ -285,7 +287,7 @@ void Receiver::write_values(Slot& slot) {
         added_ids_.push_back(ids_[component]);
         added_values_.push_back(scratch_[component]);
     }
-    if (!added_.empty() && world_.is_alive(slot.entity)) world_.set(slot.entity, added_ids_, added_values_);
+    if (!added_.empty()) world_.set(slot.entity, added_ids_, added_values_);
     for (const ComponentIndex component : added_)
         if (scratch_[component]) schema.components()[component].destroy(scratch_[component]);
 }

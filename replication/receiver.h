@@ -58,9 +58,10 @@ public:
     /// Decodes the payload of packet `number`. Any bytes are safe. Pass each number at most once.
     Verdict receive(std::uint64_t number, std::span<const std::byte> payload);
 
-    /// Applies the newest versions to the world: destroys replicas, then creates new ones and writes values,
-    /// then removes components. A new replica gets all its components in one operation. Hooks see references
-    /// translated to this world's entities. Call it outside of hooks and queries.
+    /// Applies the newest versions to the world: destroys replicas, creates new ones, writes all values,
+    /// calls the add and change hooks, and then removes components. So a hook sees every replica with all
+    /// values of the same call, and references translated to this world's entities. Call it outside of hooks
+    /// and queries.
     void apply();
 
     /// The ticks at which the replicas equal the sender's entities (see Complete), as of the last apply().

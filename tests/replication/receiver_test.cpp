@@ -446,6 +446,37 @@ TEST(Receiver, DestroysBeforeItSpawnsAndSpawnsWithAllComponentsAtOnce) {
     EXPECT_EQ(order, "destroy spawn ");
 }
 
+// The target of a reference comes in a later record of the packet, and a sibling changes in the same tick.
+TEST(Receiver, Rule28HooksSeeEverythingThatOneApplyBrings) {
+    Pair pair;
+    const ecs::Entity sibling = pair.spawn(at(1));
+    pair.exchange();
+    int added = 0, changed = 0;
+    const auto check = [&](ecs::World& world, const Aim& aim) {
+        ASSERT_TRUE(world.has<Position>(aim.target) && world.has<Name>(aim.target));
+        EXPECT_EQ(world.get<Name>(aim.target).text, "target");
+        EXPECT_EQ(world.get<Position>(pair.replica(sibling)).x, 2);
+        EXPECT_EQ(world.get<Aim>(aim.target).target, pair.replica(sibling));
+    };
+    ecs::Hook add = pair.mirror.on_add<Aim>([&](ecs::World& world, ecs::Entity, const Aim& aim) {
+        if (aim.range == 3) check(world, aim);
+        ++added;
+    });
+    ecs::Hook change =
+        pair.mirror.on_change<Position>([&](ecs::World& world, ecs::Entity entity, const Position&) {
+            EXPECT_EQ(entity, pair.replica(sibling));
+            EXPECT_EQ(world.size(), 3u) << "new replicas exist before a change is reported";
+            ++changed;
+        });
+    const ecs::Entity aimer = pair.spawn(Aim{{}, 3});
+    const ecs::Entity target = pair.spawn(at(9), Name{"target"}, Aim{sibling, 1});
+    pair.world.set(aimer, Aim{target, 3});
+    pair.world.set(sibling, at(2));
+    pair.exchange();
+    EXPECT_EQ(added, 2);
+    EXPECT_EQ(changed, 1);
+}
+
 TEST(Receiver, AddedAndRemovedComponentsRunTheirHooks) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1), Name{"a"});
