@@ -63,6 +63,17 @@ std::string hex_id(std::uint32_t id) {
 
 namespace detail {
 
+bool LayoutSink::refuse(std::string_view type, std::string_view why) {
+    problem.assign("has a field of type ").append(type).append(", which cannot replicate: ").append(why);
+    return false;
+}
+
+bool ElementSink::refuse(std::string_view type, std::string_view why) {
+    problem.assign("has a vector with a field of type ").append(type);
+    problem.append(", which cannot replicate: ").append(why);
+    return false;
+}
+
 FieldCodec LayoutSink::codec_at(std::size_t offset) {
     for (CodecRange& range : ranges_)
         if (offset >= range.offset && offset < range.offset + range.size) {

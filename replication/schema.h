@@ -184,13 +184,30 @@ SequenceOps sequence_ops() {
             }};
 }
 
+/// Why a field of type T that is no scalar, string, vector, array or small aggregate cannot replicate.
+template <class T>
+constexpr std::string_view why_not() {
+    if constexpr (std::is_pointer_v<T>) {
+        return "a pointer means nothing on another machine";
+    } else if constexpr (is_vector<T>) {
+        return "elements of a vector can be neither strings nor vectors, and need a default constructor";
+    } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
+        return "a struct has at most 24 fields: nest some of them";
+    } else {
+        return "it is neither a number, bool, enum, string, vector, array or ecs::Entity, nor a struct "
+               "without "
+               "constructors, base classes and private fields";
+    }
+}
+
 /// Visits the fields of an object: passes each scalar, string and vector to `sink`, with its offset from
-/// `base`. Returns false if a field cannot replicate.
+/// `base`. Returns false if a field cannot replicate, after it told the sink why.
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
-    // A field outside the component is a temporary copy of a bit-field, which cannot replicate.
-    if (offset > sink.size() || sizeof(T) > sink.size() - offset) return false;
+    // A field outside the component is a temporary copy of a bit-field.
+    if (offset > sink.size() || sizeof(T) > sink.size() - offset)
+        return sink.refuse(ecs::type_name<T>(), "a bit-field has no address");
     if constexpr (is_scalar<T>) {
         sink.scalar(field_type<T>(), std::is_enum_v<T>, offset);
         return true;
@@ -202,7 +219,7 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
         using Element = typename T::value_type;
         if constexpr (Sink::kNested || is_string<Element> || is_vector<Element> ||
                       !std::is_default_constructible_v<Element>) {
-            return false;
+            return sink.refuse(ecs::type_name<T>(), why_not<T>());
         } else {
             sink.sequence(offset, sequence_ops<T>(), sizeof(Element), false);
             const Element element{};
@@ -215,14 +232,14 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
         return true;
     } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
         if constexpr (field_count<T>() > kMaxFields) {
-            return false;
+            return sink.refuse(ecs::type_name<T>(), why_not<T>());
         } else {
             bool ok = true;
             for_each_field(object, [&](const auto& field) { ok = ok && walk(field, base, sink); });
             return ok;
         }
     } else {
-        return false;
+        return sink.refuse(ecs::type_name<T>(), why_not<T>());
     }
 }
 
@@ -238,7 +255,9 @@ struct ElementSink {
     static constexpr bool kNested = true;
     Part& part;
     FieldCodec codec;
+    std::string& problem;
 
+    bool refuse(std::string_view type, std::string_view why);
     void scalar(FieldType type, bool is_enum, std::size_t offset) {
         part.leaves.push_back({type, is_enum, static_cast<std::uint32_t>(offset), codec});
     }
@@ -259,10 +278,12 @@ public:
 
     void scalar(FieldType type, bool is_enum, std::size_t offset);
     void sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string);
-    ElementSink element() { return {parts.back(), element_codec_}; }
+    ElementSink element() { return {parts.back(), element_codec_, problem}; }
+    bool refuse(std::string_view type, std::string_view why);
 
     std::vector<Leaf> leaves;
     std::vector<Part> parts;
+    std::string problem;  // why a field cannot replicate; empty: all can
 
 private:
     FieldCodec codec_at(std::size_t offset);
@@ -291,10 +312,7 @@ SchemaComponent Schema::describe(std::string_view name, const std::vector<Field<
     for (const Field<T>& field : fields)
         ranges.push_back({field.offset(field.member.data(), object), field.size, field.codec});
     detail::LayoutSink sink(sizeof(T), ranges, all);
-    if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink))
-        fail(name,
-             "has a field of a type that cannot be replicated: a pointer, a bit-field, a class that is no "
-             "plain aggregate, or a struct of more than 24 fields");
+    if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink)) fail(name, sink.problem);
     for (const detail::CodecRange& range : ranges)
         if (!range.used) fail(name, "has a codec for a field that holds nothing to replicate");
     for (const Leaf& leaf : sink.leaves) out.layout.add_leaf(leaf);
@@ -304,7 +322,9 @@ SchemaComponent Schema::describe(std::string_view name, const std::vector<Field<
 
 template <std::default_initializable T, std::same_as<Field<T>>... Fields>
 void Schema::component(std::string_view name, Fields... fields) {
-    if constexpr (std::is_empty_v<T>) {
+    if constexpr (ecs::Relation<T>) {
+        fail(name, "is a relation: pairs do not replicate");
+    } else if constexpr (std::is_empty_v<T>) {
         tag<T>(name);
     } else {
         add(describe<T>(name, {fields...}, FieldCodec{}));
@@ -313,7 +333,11 @@ void Schema::component(std::string_view name, Fields... fields) {
 
 template <std::default_initializable T>
 void Schema::component(std::string_view name, FieldCodec codec) {
-    add(describe<T>(name, {}, codec));
+    if constexpr (ecs::Relation<T>) {
+        fail(name, "is a relation: pairs do not replicate");
+    } else {
+        add(describe<T>(name, {}, codec));
+    }
 }
 
 template <ecs::Tag T>
