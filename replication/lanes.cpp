@@ -95,26 +95,29 @@ double step_count(const FieldCodec& codec) {
 
 /// Returns the nearest step, ties upwards. A restored value gives the same step again: finish() refuses a
 /// codec if rounding to the field's type could change a value by more than a quarter of a step.
-std::uint32_t nearest_step(double value, const FieldCodec& codec) {
+std::uint32_t nearest_step(double value, const FieldCodec& codec, std::uint64_t& clamped) {
     const double steps = step_count(codec);
     const double nearest = std::floor((value - codec.min) / codec.step + 0.5);
+    if (!(nearest >= 0 && (nearest <= steps || value <= codec.max))) ++clamped;
     if (!(nearest > 0)) return 0;  // also if the value is NaN
     return static_cast<std::uint32_t>(std::min(nearest, steps));
 }
 
-std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value, EntityMap& map, std::uint32_t* lanes) {
+std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value, EntityMap& map, std::uint32_t* lanes,
+                             std::uint64_t& clamped) {
     const FieldCodec& codec = leaf.codec;
     if (leaf.type == FieldType::entity) {
         *lanes++ = map.to_net(load<ecs::Entity>(value, leaf.offset));
     } else if (codec.kind == FieldCodec::Kind::quantised) {
         const bool is_single = leaf.type == FieldType::f32;
         const double field = is_single ? load<float>(value, leaf.offset) : load<double>(value, leaf.offset);
-        *lanes++ = nearest_step(field, codec);
+        *lanes++ = nearest_step(field, codec, clamped);
     } else if (codec.kind == FieldCodec::Kind::bounded) {
         const std::int64_t low = static_cast<std::int64_t>(codec.min);
         const std::int64_t high = static_cast<std::int64_t>(codec.max);
         std::int64_t field = load_integer(value, leaf);
-        if (leaf.type == FieldType::u64 && field < 0) field = high;
+        if (leaf.type == FieldType::u64 && field < 0) field = std::numeric_limits<std::int64_t>::max();
+        if (field < low || field > high) ++clamped;
         *lanes++ = static_cast<std::uint32_t>(std::clamp(field, low, high) - low);
     } else if (is_wide(leaf.type)) {
         const std::uint64_t bits = load<std::uint64_t>(value, leaf.offset);
@@ -247,24 +250,23 @@ std::size_t ComponentLayout::max_words() const {
     return words;
 }
 
-unsigned ComponentLayout::quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
-                                   std::vector<std::uint32_t>& parts) const {
-    for (const Leaf& leaf : leaves_) lanes = quantise_leaf(leaf, value, map, lanes);
-    unsigned cut = 0;
+void ComponentLayout::quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
+                               std::vector<std::uint32_t>& parts, Misfits& misfits) const {
+    for (const Leaf& leaf : leaves_) lanes = quantise_leaf(leaf, value, map, lanes, misfits.clamped);
     for (const Part& part : parts_) {
         const void* sequence = static_cast<const std::byte*>(value) + part.offset;
         const std::size_t size = part.ops.size(sequence);
         const std::uint32_t count = static_cast<std::uint32_t>(std::min<std::size_t>(size, part.max_count));
-        if (size > part.max_count) ++cut;
+        if (size > part.max_count) ++misfits.cut;
         const std::byte* element = static_cast<const std::byte*>(part.ops.data(sequence));
         std::size_t at = parts.size();
         parts.resize(at + 1 + count * part.lanes.size());
         parts[at++] = count;
         std::uint32_t* out = parts.data() + at;
         for (std::uint32_t n = 0; n < count; ++n, element += part.stride)
-            for (const Leaf& leaf : part.leaves) out = quantise_leaf(leaf, element, map, out);
+            for (const Leaf& leaf : part.leaves)
+                out = quantise_leaf(leaf, element, map, out, misfits.clamped);
     }
-    return cut;
 }
 
 void ComponentLayout::restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map,

@@ -56,18 +56,21 @@ struct FieldCodec {
     }
 };
 
-/// A float or double as a number of steps above `min`. Values outside the range are clamped; NaN becomes
-/// `min`. Requires min < max, step > 0, fewer than 2^32 steps, and a step not finer than the precision of the
-/// field's type. If the step does not divide the range, the last whole step is the greatest value.
+/// A float or double as a number of steps above `min`. Values outside the range are clamped, and NaN becomes
+/// `min`; Shadow::misfits() counts both. Requires min < max, step > 0, fewer than 2^32 steps, and a step not
+/// finer than the precision of the field's type. If the step does not divide the range, the last whole step
+/// is the greatest value.
 constexpr FieldCodec quantised(double min, double max, double step) {
     return {FieldCodec::Kind::quantised, min, max, step, 0};
 }
-/// An integer or enum in [min, max]. Values outside this range are clamped. Requires that min and max are
-/// whole numbers within +-2^53, fewer than 2^32 apart.
+/// An integer or enum in [min, max]. Values outside this range are clamped; Shadow::misfits() counts them.
+/// Requires that min and max are whole numbers within +-2^53, fewer than 2^32 apart. An enum without a codec
+/// can have any value of its underlying type, also one that no enumerator has, if the server is hostile.
 constexpr FieldCodec bounded(double min, double max) {
     return {FieldCodec::Kind::bounded, min, max, 1, 0};
 }
-/// Greatest length of a string (bytes) or vector (elements). Longer ones are cut, see Shadow::cut_values().
+/// Greatest length of a string (bytes) or vector (elements). Longer ones are cut; Shadow::misfits() counts
+/// them.
 constexpr FieldCodec max_length(std::uint32_t length) {
     return {FieldCodec::Kind::automatic, 0, 0, 0, length};
 }
@@ -129,10 +132,17 @@ public:
     /// Greatest number of words that one value of the component can take.
     std::size_t max_words() const;
 
-    /// Writes lanes().size() words to `lanes`, and appends the words of strings and vectors to `parts`.
-    /// Returns how many strings and vectors were cut.
-    unsigned quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
-                      std::vector<std::uint32_t>& parts) const;
+    /// What does not fit the codecs of a component.
+    struct Misfits {
+        std::uint64_t cut = 0;      // strings and vectors longer than their max_length()
+        std::uint64_t clamped = 0;  // numbers outside the range of quantised() or bounded(), and NaN
+
+        bool operator==(const Misfits&) const = default;
+    };
+    /// Writes lanes().size() words to `lanes`, and appends the words of strings and vectors to `parts`. Adds
+    /// to the counters of `misfits`.
+    void quantise(const void* value, EntityMap& map, std::uint32_t* lanes, std::vector<std::uint32_t>& parts,
+                  Misfits& misfits) const;
 
     /// Writes every field of the existing object `value`. No lane may exceed its Lane::max.
     void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value) const;

@@ -68,28 +68,31 @@ void Shadow::take_changes() {
         if (replicated && index == kNone) open(change.entity);
         if (!replicated && index != kNone) close(index);
     }
-    again_.clear();
-    for (const std::uint32_t index : opened_) {
-        capture(index, true);
-        references_.for_each_referrer(entries_[index].entity.index,
-                                      [&](std::uint32_t referrer) { again_.push_back(referrer); });
-    }
-    const std::size_t opened = opened_.size();
+    for (const std::uint32_t index : opened_) capture(index, true);
+    find_referrers();
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
         const std::uint32_t index = find(change.entity);
-        if (index == kNone || entries_[index].versions.newest()->tick == tick_) continue;
+        if (index == kNone || entries_[index].captured == tick_) continue;
         for (std::size_t i = 0; i < dirty_.size(); ++i)
             dirty_[i] = change.has(static_cast<std::uint32_t>(i + 1));
         capture(index, false);
     }
-    for (const std::uint32_t index : again_)
-        if (entries_[index].entity) {
-            std::fill(dirty_.begin(), dirty_.end(), true);
-            capture(index, false);
-        }
-    assert(opened == opened_.size());
-    static_cast<void>(opened);
     changes_.clear();
+    std::fill(dirty_.begin(), dirty_.end(), false);
+    for (const std::uint32_t index : referrers_)
+        if (entries_[index].captured != tick_) capture(index, false);
+}
+
+/// Finds the entries that refer to opened ones: their references must be quantised again.
+void Shadow::find_referrers() {
+    referrers_.clear();
+    for (const std::uint32_t opened : opened_)
+        references_.for_each_referrer(entries_[opened].entity.index, [&](std::uint32_t referrer) {
+            Entry& entry = entries_[referrer];
+            if (entry.captured == tick_ || entry.refers_to_opened) return;
+            entry.refers_to_opened = true;
+            referrers_.push_back(referrer);
+        });
 }
 
 void Shadow::open(ecs::Entity entity) {
@@ -137,7 +140,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
                                 (old.shape->find(static_cast<ComponentIndex>(i)) != Shape::kAbsent);
     };
     bool same_shape = !everything;
-    bool references = everything;
+    bool references = everything || entry.refers_to_opened;
     for (std::size_t i = 0; i < dirty_.size() && !everything; ++i) {
         same_shape = same_shape && !reshaped(i);
         references = references || (dirty_[i] && schema().components()[i].layout.has_references());
@@ -145,6 +148,8 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     const Shape* shape = same_shape ? old.shape : present_shape(entry);
     if (references) references_.clear(index);
 
+    entry.captured = tick_;
+    entry.refers_to_opened = false;
     capturing_ = index;
     words_.resize(shape->lane_words);
     parts_.clear();
@@ -157,7 +162,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
         if (layout.empty()) continue;
         if (!known || dirty_[component] || (references && layout.has_references())) {
             const void* value = world_.try_get(entry.entity, ids_[component]);
-            cut_values_ += layout.quantise(value, *this, lanes, parts_);
+            layout.quantise(value, *this, lanes, parts_, misfits_);
         } else {
             std::copy_n(before.lanes(), layout.lanes().size(), lanes);
             parts_.insert(parts_.end(), before.parts(), before.parts() + before.part_words());
@@ -171,10 +176,6 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     if (!everything) {
         superseded_.push({tick_, index});
         changed_.push_back(index);
-    }
-    if (!entry.versions.empty() && entry.versions.newest()->tick == tick_) {
-        entry.versions.drop(entry.versions.newest(), pool_);  // at most one version per tick
-        changed_.pop_back();
     }
     entry.versions.push(tick_, now, pool_);
 }

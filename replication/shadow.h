@@ -23,7 +23,9 @@ public:
     struct Entry {
         ecs::Entity entity;  // null: the entry is closed
         NetId net_id = 0;
-        VersionList versions;  // the newest is the state as of the last update()
+        Tick captured = 0;              // tick of the last update() that quantised the entity
+        bool refers_to_opened = false;  // its references must be quantised again in this update()
+        VersionList versions;           // the newest is the state as of the last update()
     };
 
     /// Keeps a version for `history_ticks` after a newer one replaced it. World and schema must outlive the
@@ -54,8 +56,8 @@ public:
     NetId net_id(ecs::Entity entity) const;
     const Schema& schema() const { return shapes_.schema(); }
 
-    /// How often a string or vector was cut to its maximum length.
-    std::uint64_t cut_values() const { return cut_values_; }
+    /// How many values did not fit their codecs, in all updates. A value counts each time it is quantised.
+    const ComponentLayout::Misfits& misfits() const { return misfits_; }
 
     /// For tests: entries, their versions, and the tables that find an entry agree with each other.
     bool is_consistent() const;
@@ -73,6 +75,7 @@ private:
     void take_changes();
     const Shape* present_shape(const Entry& entry);
     void capture(std::uint32_t index, bool everything);
+    void find_referrers();
     void forget_past(Tick tick);
 
     ecs::World& world_;
@@ -99,12 +102,12 @@ private:
     bool updated_ = false;
 
     std::vector<std::uint32_t> opened_, changed_, closed_;
-    std::vector<bool> dirty_;           // by ComponentIndex: changed components of the entity being captured
-    std::vector<std::uint32_t> again_;  // entries whose references must be quantised again
+    std::vector<bool> dirty_;  // by ComponentIndex: changed components of the entity being captured
+    std::vector<std::uint32_t> referrers_;  // entries that refer to opened_
     std::vector<ComponentIndex> components_;
     std::vector<std::uint32_t> words_, parts_;
     std::uint32_t capturing_ = kNone;
-    std::uint64_t cut_values_ = 0;
+    ComponentLayout::Misfits misfits_;
 };
 
 }  // namespace shoal::replication

@@ -34,7 +34,8 @@ std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, Ent
         if (component.is_tag) continue;
         lanes_.resize(component.layout.lanes().size());
         parts_.clear();
-        component.layout.quantise(world_.try_get(entity, ids_[i]), map, lanes_.data(), parts_);
+        ComponentLayout::Misfits misfits;
+        component.layout.quantise(world_.try_get(entity, ids_[i]), map, lanes_.data(), parts_, misfits);
         for (const std::uint32_t lane : lanes_) hash = mix(hash, lane);
         for (const std::uint32_t word : parts_) hash = mix(hash, word);
     }

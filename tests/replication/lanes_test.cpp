@@ -32,7 +32,7 @@ public:
     }
     std::vector<std::uint32_t> quantise(T value) {
         std::vector<std::uint32_t> lanes(layout.lanes().size()), parts;
-        EXPECT_EQ(layout.quantise(&value, map, lanes.data(), parts), 0u);
+        layout.quantise(&value, map, lanes.data(), parts, misfits);
         return lanes;
     }
     T restore(const std::vector<std::uint32_t>& lanes) {
@@ -45,6 +45,7 @@ public:
     ComponentLayout layout;
     std::string error;
     NoEntities map;
+    ComponentLayout::Misfits misfits;
 };
 
 struct Range {
@@ -109,7 +110,16 @@ TEST(Quantiser, ClampsValuesOutsideTheRangeAndTurnsNaNIntoTheMinimum) {
     EXPECT_EQ(scalar.quantise(7)[0], 4u);
     EXPECT_EQ(scalar.quantise(infinity)[0], 4u);
     EXPECT_EQ(scalar.quantise(std::nanf(""))[0], 0u);
+    EXPECT_EQ(scalar.misfits.clamped, 5u);
     EXPECT_EQ(scalar.quantise(0.25f)[0], 3u) << "ties go up";
+    for (const float inside : {-1.0f, 1.0f, -1.25f, 1.2f}) scalar.quantise(inside);
+    EXPECT_EQ(scalar.misfits.clamped, 5u) << "less than half a step outside is rounding";
+    Scalar<float> uneven(quantised(0, 1, 0.6));
+    EXPECT_EQ(uneven.quantise(1)[0], 1u);
+    EXPECT_EQ(uneven.misfits.clamped, 0u) << "inside the range, though above the last whole step";
+    Scalar<std::uint64_t> wide(bounded(10, 20));
+    for (const std::uint64_t value : {9ull, 10ull, 20ull, 21ull, ~0ull}) wide.quantise(value);
+    EXPECT_EQ(wide.misfits, (ComponentLayout::Misfits{0, 3}));
 }
 
 template <class T>
@@ -199,14 +209,17 @@ TEST(Lanes, LongStringsAndVectorsAreCutAndCounted) {
         NoEntities map;
         sim::Squad squad{std::vector<ecs::Entity>(9), std::string(30, 'm')};
         std::vector<std::uint32_t> parts;
-        EXPECT_EQ(component.layout.quantise(&squad, map, nullptr, parts), 2u);
+        ComponentLayout::Misfits misfits;
+        component.layout.quantise(&squad, map, nullptr, parts, misfits);
+        EXPECT_EQ(misfits, (ComponentLayout::Misfits{2, 0}));
         ASSERT_EQ(parts.size(), component.layout.part_words(parts.data()));
         EXPECT_EQ(parts[0], sim::kMaxMembers);
         component.layout.restore(nullptr, parts.data(), map, &squad);
         EXPECT_EQ(squad.members.size(), sim::kMaxMembers);
         EXPECT_EQ(squad.motto, std::string(sim::kMaxMotto, 'm'));
         parts.clear();
-        EXPECT_EQ(component.layout.quantise(&squad, map, nullptr, parts), 0u);
+        component.layout.quantise(&squad, map, nullptr, parts, misfits);
+        EXPECT_EQ(misfits.cut, 2u) << "nothing more";
         EXPECT_LE(parts.size(), component.layout.max_words());
     }
 }
@@ -218,7 +231,8 @@ TEST(Lanes, RestoreOverwritesEveryField) {
         if (component.name != "bag") continue;
         const sim::Bag zero{};
         std::vector<std::uint32_t> lanes(component.layout.lanes().size()), parts;
-        component.layout.quantise(&zero, map, lanes.data(), parts);
+        ComponentLayout::Misfits misfits;
+        component.layout.quantise(&zero, map, lanes.data(), parts, misfits);
         sim::Bag old{{{1, 2, true}, {3, 4, false}}, 7};
         component.layout.restore(lanes.data(), parts.data(), map, &old);
         EXPECT_TRUE(old.items.empty());

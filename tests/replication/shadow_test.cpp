@@ -107,6 +107,43 @@ TEST_F(Shadows, NeverUseANetIdAgainWhenAnEntityIndexIsUsedAgain) {
     EXPECT_LT(shadow.index_count(), 4u) << "entries must be used again";
 }
 
+// Each capture of a squad cuts its motto, so misfits() counts the captures.
+TEST_F(Shadows, CaptureAnEntityOnceInAnUpdateHoweverManyReferencesItHas) {
+    const std::string long_motto(sim::kMaxMotto + 1, 'x');
+    std::vector<ecs::Entity> squads;
+    for (int i = 0; i < 40; ++i) squads.push_back(world.spawn(Replicated{}, sim::Squad{{}, long_motto}));
+    const auto refer_to_each_other = [&] {
+        for (std::size_t i = 0; i < squads.size(); ++i)
+            for (std::size_t n = 1; n <= sim::kMaxMembers; ++n)
+                world.patch<sim::Squad>(squads[i], [&](sim::Squad& squad) {
+                    squad.members.push_back(squads[(i + n) % squads.size()]);
+                });
+    };
+    refer_to_each_other();
+    shadow.update(1);
+    EXPECT_EQ(shadow.misfits().cut, 40u) << "opened together";
+
+    std::vector<ecs::Entity> hidden;
+    for (int i = 0; i < 3; ++i) hidden.push_back(world.spawn(Position{}));
+    world.set(squads[0], sim::Squad{{hidden[0], hidden[1], hidden[2]}, long_motto});
+    shadow.update(2);
+    EXPECT_EQ(shadow.misfits().cut, 41u);
+    for (const ecs::Entity entity : hidden) world.add<Replicated>(entity);
+    shadow.update(3);
+    EXPECT_EQ(shadow.misfits().cut, 42u) << "three targets opened at once";
+    for (std::size_t i = 0; i < hidden.size(); ++i)
+        EXPECT_EQ(newest(squads[0]).references[i], shadow.net_id(hidden[i]));
+
+    const ecs::Entity late = world.spawn(Position{});
+    world.set(squads[1], sim::Squad{{late}, ""});
+    shadow.update(4);
+    world.add<Replicated>(late);
+    world.set(squads[1], Counters{});  // the squad itself does not change
+    shadow.update(5);
+    EXPECT_EQ(newest(squads[1]).references.at(0), shadow.net_id(late));
+    EXPECT_TRUE(shadow.is_consistent());
+}
+
 TEST_F(Shadows, IgnoreAnEntityCreatedAndDestroyedInOneTick) {
     shadow.update(1);
     world.destroy(world.spawn(Replicated{}, Position{}));
@@ -172,7 +209,7 @@ TEST_F(Shadows, CountStringsThatTheyCut) {
     shadow.update(1);
     world.set(early, Name{std::string(100, 'a')});
     shadow.update(2);
-    EXPECT_EQ(shadow.cut_values(), 1u);
+    EXPECT_EQ(shadow.misfits().cut, 1u);
     EXPECT_EQ(newest(early).values.size(), 1u + 3 + 1 + 1 + sim::kMaxName);
 }
 
