@@ -9,6 +9,10 @@ namespace {
 
 constexpr std::size_t kMaxShapes = 16'384;  // different sets of components in the life of a receiver
 
+/// How much older, in ticks, the baselines of an overtaken packet can be than those of the packet that
+/// overtook it.
+constexpr Tick kOvertakenTicks = 16;
+
 }  // namespace
 
 // Accepted packets
@@ -148,8 +152,15 @@ Receiver::Verdict Receiver::stage(const RecordHeader& header, Tick tick, BitRead
 void Receiver::commit(const Staged& staged, Tick tick) {
     const RecordHeader& header = staged.header;
     Slot& slot = obtain(header.slot);
+    const Image image{staged.shape, {staged_words_.data() + staged.offset, staged.size}};
     if (slot.has_tick && !is_newer(tick, slot.last_tick)) {
         stats_.stale_records += 1;
+        const bool same_entity = header.kind == RecordKind::delta || header.net_id == slot.net_id;
+        // The sender may see the ack of this packet only, and base a delta on this version.
+        if (slot.net_id != 0 && header.kind != RecordKind::gone && same_entity) {
+            slot.versions.insert(tick, image, pool_);
+            drop_old_versions(slot);
+        }
         return;
     }
     stats_.records += 1;
@@ -167,11 +178,18 @@ void Receiver::commit(const Staged& staged, Tick tick) {
     if (header.kind == RecordKind::delta && is_newer(header.baseline, slot.floor))
         slot.floor = header.baseline;
     const bool crowded = slot.versions.size() >= options_.max_versions;
-    const Image image{staged.shape, {staged_words_.data() + staged.offset, staged.size}};
     slot.versions.push(tick, image, pool_);
     if (crowded) slot.floor = tick;
-    slot.versions.drop_older(slot.floor, slot.is_applied ? slot.applied : tick, pool_);
+    drop_old_versions(slot);
     touch(header.slot, slot);
+}
+
+/// Keeps what the sender can still name: the newest baseline and newer versions, and, while there is room,
+/// the baselines that packets on their way may name because this one overtook them.
+void Receiver::drop_old_versions(Slot& slot) {
+    const Tick shown = slot.is_applied ? slot.applied : slot.versions.newest()->tick;
+    slot.versions.drop_replaced(slot.floor - kOvertakenTicks, shown, pool_);
+    if (slot.versions.size() >= options_.max_versions) slot.versions.drop_replaced(slot.floor, shown, pool_);
 }
 
 void Receiver::close(std::uint32_t index, Slot& slot) {
@@ -308,7 +326,7 @@ void Receiver::finish_values(std::uint32_t index, Slot& slot) {
                                               [&](std::uint32_t net_id) { references_.add(net_id, index); });
     slot.is_applied = true;
     slot.applied = now.tick;
-    slot.versions.drop_older(slot.floor, slot.applied, pool_);
+    drop_old_versions(slot);
 }
 
 void Receiver::update_complete() {

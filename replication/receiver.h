@@ -20,7 +20,7 @@ namespace shoal::replication {
 
 struct ReceiverOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
-    std::uint32_t max_versions = 128;  // >= 4; versions kept per entity; use twice the round trip in ticks
+    std::uint32_t max_versions = 256;  // >= 4; versions kept per entity; use twice the round trip in ticks
 };
 
 /// Not thread-safe. The world may have other entities beside the replicas.
@@ -131,7 +131,7 @@ private:
         bool is_rebasing = false;    // a full record was requested, and no record was used since
         bool has_news = false;       // an entity that the replica refers to appeared or disappeared
         Tick last_tick = 0;          // of the newest record; kept when the slot is closed
-        Tick floor = 0;              // tick of the newest baseline used; older versions are not needed
+        Tick floor = 0;              // tick of the newest baseline used
         Tick applied = 0;            // tick of the version that apply() wrote last
         ecs::Entity entity;
         VersionList versions;
@@ -174,6 +174,7 @@ private:
     Slot& slot(std::uint32_t index) { return pages_[index / kPageSlots]->slots[index % kPageSlots]; }
     Verdict stage(const RecordHeader& header, Tick tick, BitReader& in);
     void commit(const Staged& staged, Tick tick);
+    void drop_old_versions(Slot& slot);
     void close(std::uint32_t index, Slot& slot);
     void touch(std::uint32_t index, Slot& slot);
 

@@ -19,6 +19,7 @@ std::uint32_t ticks_of(double seconds, double tick_hz) {
 Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
     : options_(options), shadow_(world, schema, ticks_of(options.history_s, options.tick_hz)) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
+    assert(options.max_history_s >= options.history_s);
     candidates_.reserve(kExpectedRecords);
     by_slot_.reserve(kExpectedRecords);
     memo_.reserve(kExpectedRecords);
@@ -28,12 +29,23 @@ void Sender::update(Tick tick) {
     assert(!updated_ || is_newer(tick, tick_));
     tick_ = tick;
     updated_ = true;
+    shadow_.set_history(history_ticks(tick));
     shadow_.update(tick);
     memo_.clear();
     memo_bits_.clear();
     memo_of_.resize(shadow_.index_count(), kNone);
     for (const auto& peer : peers_)
         if (peer->in_use) update_peer(*peer);
+}
+
+/// A peer's acknowledged version must stay until a newer one is acknowledged, also if a packet is lost in
+/// between. So versions stay for twice the age of the oldest packet in flight.
+std::uint32_t Sender::history_ticks(Tick tick) const {
+    std::uint32_t most = ticks_of(options_.history_s, options_.tick_hz);
+    for (const auto& peer : peers_)
+        if (peer->in_use && !peer->packets.empty())
+            most = std::max(most, 2 * std::min(tick - peer->packets[0].tick, Tick{1} << 30));
+    return std::min(most, ticks_of(options_.max_history_s, options_.tick_hz));
 }
 
 void Sender::update_peer(PeerState& peer) {

@@ -16,9 +16,10 @@
 namespace shoal::replication {
 
 struct SenderOptions {
-    double tick_hz = 60.0;     // ticks per second, to convert the times below to ticks; > 0
-    double history_s = 0.6;    // how long a version can be a baseline after it was replaced; > 0
-    double heartbeat_s = 1.0;  // time between completion markers while nothing changes; > 0
+    double tick_hz = 60.0;       // ticks per second, to convert the times below to ticks; > 0
+    double history_s = 0.6;      // how long a version can be a baseline after it was replaced; > 0
+    double max_history_s = 4.0;  // as long as that if a peer's acks take long; at least history_s
+    double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
 };
 
 /// Not thread-safe.
@@ -144,6 +145,7 @@ private:
         std::uint32_t next;
     };
 
+    std::uint32_t history_ticks(Tick tick) const;
     void update_peer(PeerState& peer);
     void open_slot(PeerState& peer, std::uint32_t entry);
     void close_slot(PeerState& peer, std::uint32_t entry);

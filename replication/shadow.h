@@ -39,6 +39,9 @@ public:
     /// last call.
     void update(Tick tick);
 
+    /// Changes how long the next update() keeps versions. Versions that were forgotten do not come back.
+    void set_history(std::uint32_t history_ticks) { history_ticks_ = history_ticks; }
+
     /// Indices of the entries that the last update() opened (a new entity), changed (a new version) or
     /// closed. The next update() can use the index of a closed entry again.
     std::span<const std::uint32_t> opened() const { return opened_; }

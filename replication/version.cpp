@@ -49,10 +49,19 @@ void VersionPool::release(Version* version) {
 
 void VersionList::push(Tick tick, const Image& image, VersionPool& pool) {
     assert(empty() || is_newer(tick, newest_->tick));
+    insert(tick, image, pool);
+}
+
+void VersionList::insert(Tick tick, const Image& image, VersionPool& pool) {
+    Version* newer = nullptr;
+    Version* older = newest_;
+    for (; older && is_newer(older->tick, tick); older = older->older) newer = older;
+    if (older && older->tick == tick) return;
     Version* version = pool.make(tick, image);
-    version->older = newest_;
-    (newest_ ? newest_->newer : oldest_) = version;
-    newest_ = version;
+    version->older = older;
+    version->newer = newer;
+    (older ? older->newer : oldest_) = version;
+    (newer ? newer->older : newest_) = version;
     ++size_;
 }
 
@@ -77,11 +86,11 @@ void VersionList::drop(const Version* version, VersionPool& pool) {
     pool.release(dropped);
 }
 
-void VersionList::drop_older(Tick tick, Tick kept, VersionPool& pool) {
-    for (const Version* version = oldest_; version && is_newer(tick, version->tick);) {
-        const Version* next = version->newer;
+void VersionList::drop_replaced(Tick tick, Tick kept, VersionPool& pool) {
+    for (const Version* version = oldest_; version != newest_ && !is_newer(version->newer->tick, tick);) {
+        const Version* newer = version->newer;
         if (version->tick != kept) drop(version, pool);
-        version = next;
+        version = newer;
     }
 }
 

@@ -58,10 +58,13 @@ public:
     /// Returns the newest version whose tick is not after `tick`; null if there is none.
     const Version* at(Tick tick) const;
 
+    /// Adds a version that may be older than others. No effect if there is a version with this tick.
+    void insert(Tick tick, const Image& image, VersionPool& pool);
+
     /// Removes a version of this list and gives it back to the pool.
     void drop(const Version* version, VersionPool& pool);
-    /// Drops every version older than `tick`, except the version with tick `kept`.
-    void drop_older(Tick tick, Tick kept, VersionPool& pool);
+    /// Drops the versions that a newer one replaced at `tick` or before, except the version with tick `kept`.
+    void drop_replaced(Tick tick, Tick kept, VersionPool& pool);
     void clear(VersionPool& pool);
 
     /// For tests: the links in both directions agree, and each version is newer than the one before it.

@@ -130,6 +130,35 @@ TEST(Sender, Rule06ARecordWhoseBaselineIsForgottenIsFull) {
     EXPECT_EQ(pair.receiver.entity_count(), 1u) << "it must be the same entity";
 }
 
+// The round trip is longer than history_s: up to max_history_s, deltas go on.
+TEST(Sender, Rule31VersionsStayWhileAPeerNeedsThem) {
+    for (const std::size_t round_trip : {3u, 10u, 25u, 55u, 130u}) {
+        SenderOptions options;
+        options.history_s = 0.1;    // 6 ticks
+        options.max_history_s = 2;  // 120 ticks
+        Pair pair(options);
+        const ecs::Entity entity = pair.spawn(at(0));
+        std::vector<SentPacket> open;
+        std::uint64_t whole_records = 0;
+        for (int i = 1; i <= 400; ++i) {
+            pair.world.set(entity, at(static_cast<float>(i % 60)));
+            open.push_back(pair.tick_and_encode());
+            EXPECT_EQ(pair.receive(open.back()), Receiver::Verdict::accepted);
+            pair.receiver.apply();
+            if (open.size() > round_trip) {
+                pair.tell(open.front(), i % 50 != 0);  // some acks are lost
+                open.erase(open.begin());
+            }
+            if (i == 250) whole_records = pair.sender.stats(pair.peer).whole_records;
+        }
+        if (round_trip < 60) {
+            EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, whole_records) << round_trip;
+        } else {
+            EXPECT_GT(pair.sender.stats(pair.peer).whole_records, whole_records) << round_trip;
+        }
+    }
+}
+
 TEST(Sender, Rule06AnOldVersionStaysABaselineWhileNothingChanges) {
     SenderOptions options;
     options.history_s = 0.1;

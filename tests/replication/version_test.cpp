@@ -69,13 +69,20 @@ TEST(VersionList, FindsTheVersionOfATickOrTheOneValidAtATick) {
     EXPECT_EQ(l.list.newest()->tick, 9u);
 }
 
-TEST(VersionList, DropOlderKeepsTheNamedVersion) {
+TEST(VersionList, DropReplacedKeepsTheNamedVersionAndTheOneValidAtTheTick) {
     List l;
+    l.list.drop_replaced(6, 3, l.pool);
     for (Tick tick = 1; tick <= 10; ++tick) l.push(tick);
-    l.list.drop_older(6, 3, l.pool);
+    l.list.drop_replaced(6, 3, l.pool);
     EXPECT_EQ(l.ticks(), (std::vector<Tick>{3, 6, 7, 8, 9, 10}));
-    l.list.drop_older(6, 3, l.pool);
+    l.list.drop_replaced(6, 3, l.pool);
     EXPECT_EQ(l.list.size(), 6u);
+    List gaps;
+    for (const Tick tick : {10u, 20u, 30u}) gaps.push(tick);
+    gaps.list.drop_replaced(29, 29, gaps.pool);
+    EXPECT_EQ(gaps.ticks(), (std::vector<Tick>{20, 30})) << "version 20 is valid until 30";
+    gaps.list.drop_replaced(99, 99, gaps.pool);
+    EXPECT_EQ(gaps.ticks(), (std::vector<Tick>{30})) << "the newest stays";
     l.list.drop(l.list.oldest(), l.pool);
     l.list.drop(l.list.newest(), l.pool);
     l.list.drop(l.list.find(8), l.pool);
@@ -88,7 +95,15 @@ TEST(VersionList, MatchesADequeAcrossTheTickWraparound) {
     std::deque<Tick> model;
     Tick tick = 0xffffff00;
     for (int step = 0; step < 20'000; ++step) {
-        if (model.size() < 60 && random() % 5 < 3) {
+        if (!model.empty() && random() % 8 == 0) {
+            const Tick inside = model.front() - 3 + static_cast<Tick>(random() % 60);
+            if (is_newer(inside, model.back())) continue;
+            const std::uint32_t word = inside;
+            l.list.insert(inside, Image{nullptr, {&word, 1}}, l.pool);
+            const auto place =
+                std::find_if(model.begin(), model.end(), [&](Tick t) { return !is_newer(inside, t); });
+            if (*place != inside) model.insert(place, inside);
+        } else if (model.size() < 60 && random() % 5 < 3) {
             tick += 1 + static_cast<Tick>(random() % 3);
             l.push(tick);
             model.push_back(tick);
@@ -97,9 +112,15 @@ TEST(VersionList, MatchesADequeAcrossTheTickWraparound) {
             l.list.drop(l.list.find(model[at]), l.pool);
             model.erase(model.begin() + static_cast<std::ptrdiff_t>(at));
         } else if (!model.empty()) {
-            const Tick from = model[random() % model.size()], kept = model[random() % model.size()];
-            l.list.drop_older(from, kept, l.pool);
-            std::erase_if(model, [&](Tick t) { return is_newer(from, t) && t != kept; });
+            const Tick from = model[random() % model.size()] + static_cast<Tick>(random() % 2);
+            const Tick kept = model[random() % model.size()];
+            l.list.drop_replaced(from, kept, l.pool);
+            std::deque<Tick> left;
+            for (std::size_t i = 0; i < model.size(); ++i) {
+                const bool replaced = i + 1 < model.size() && !is_newer(model[i + 1], from);
+                if (!replaced || model[i] == kept) left.push_back(model[i]);
+            }
+            model = left;
         }
         ASSERT_EQ(l.ticks(), std::vector<Tick>(model.begin(), model.end()));
     }

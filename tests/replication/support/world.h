@@ -93,6 +93,7 @@ public:
         int packets = 0;
         while (const std::optional<SentPacket> packet = encode()) {
             deliver(*packet);
+            forward_rebases();
             ++packets;
         }
         receiver.apply();
