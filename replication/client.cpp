@@ -98,8 +98,8 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
     if (verdict == Receiver::Verdict::malformed)
         endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
     if (verdict == Receiver::Verdict::too_many)
-        endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "more entities than max_slots",
-                             now);
+        endpoint_.disconnect(peer, net::DisconnectReason::protocol_error,
+                             "more entities or versions than this client takes", now);
     return verdict == Receiver::Verdict::accepted;
 }
 

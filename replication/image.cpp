@@ -18,7 +18,6 @@ bool ShapeTable::Less::operator()(std::span<const ComponentIndex> a,
 
 const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
     if (const auto found = shapes_.find(components); found != shapes_.end()) return found->second.get();
-    if (shapes_.size() >= max_shapes_) return nullptr;
     auto shape = std::make_unique<Shape>();
     shape->components.assign(components.begin(), components.end());
     for (const ComponentIndex index : components) {
@@ -27,7 +26,14 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->lane_words += static_cast<std::uint32_t>(layout.lanes().size());
         shape->has_references = shape->has_references || layout.has_references();
     }
-    return shapes_.emplace(shape->components, std::move(shape)).first->second.get();
+    const std::span<const ComponentIndex> key = shape->components;
+    return shapes_.emplace(key, std::move(shape)).first->second.get();
+}
+
+void ShapeTable::drop_unused() {
+    if (shapes_.size() <= most_shapes_) return;
+    std::erase_if(shapes_, [](const auto& entry) { return entry.second->versions == 0; });
+    most_shapes_ = std::max(kFewShapes, 2 * shapes_.size());
 }
 
 bool operator==(const Image& a, const Image& b) {

@@ -29,6 +29,7 @@ struct Shape {
     std::vector<std::uint32_t> lanes;        // by position: the component's first lane in Image::words
     std::uint32_t lane_words = 0;            // words of all lanes, which come before the parts
     bool has_references = false;
+    mutable std::uint32_t versions = 0;  // how many versions have this shape; counted by VersionPool
 
     /// Returns the position of `component` in components, or kAbsent.
     std::uint32_t find(ComponentIndex component) const;
@@ -37,12 +38,17 @@ struct Shape {
 /// Owns one Shape for each set of components that is in use. The schema must outlive the table.
 class ShapeTable {
 public:
-    explicit ShapeTable(const Schema& schema, std::size_t max_shapes = SIZE_MAX)
-        : schema_(schema), max_shapes_(max_shapes) {}
+    explicit ShapeTable(const Schema& schema) : schema_(schema) {}
 
-    /// Returns the shape of `components`, which must ascend and be in the schema. It lives as long as the
-    /// table. Returns null if the shape is new and the table already has max_shapes.
+    /// Returns the shape of `components`, which must ascend and be in the schema. It lives until
+    /// drop_unused() finds no version with it, or as long as the table.
     const Shape* shape(std::span<const ComponentIndex> components);
+
+    /// Destroys the shapes that no version has, if there may be many of them: the table keeps at most 1,024
+    /// shapes, or twice as many as are in use.
+    void drop_unused();
+
+    std::size_t size() const { return shapes_.size(); }
 
     const Schema& schema() const { return schema_; }
 
@@ -52,9 +58,11 @@ private:
         bool operator()(std::span<const ComponentIndex> a, std::span<const ComponentIndex> b) const;
     };
 
+    static constexpr std::size_t kFewShapes = 1024;
+
     const Schema& schema_;
-    std::size_t max_shapes_;
-    std::map<std::vector<ComponentIndex>, std::unique_ptr<Shape>, Less> shapes_;
+    std::size_t most_shapes_ = kFewShapes;  // above it, drop_unused() looks for unused shapes
+    std::map<std::span<const ComponentIndex>, std::unique_ptr<Shape>, Less> shapes_;  // by Shape::components
 };
 
 /// Quantised state of an entity: the lanes of all components in the shape's order, then their parts in the

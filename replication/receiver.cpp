@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <new>
+#include <utility>
 
 namespace shoal::replication {
 namespace {
-
-constexpr std::size_t kMaxShapes = 16'384;  // different sets of components in the life of a receiver
 
 /// How much older, in ticks, the baselines of an overtaken packet can be than those of the packet that
 /// overtook it.
@@ -38,7 +37,7 @@ std::uint64_t Receiver::PacketLog::count(std::uint64_t first, std::uint64_t last
 // Construction and lookup
 
 Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options)
-    : world_(world), options_(options), shapes_(schema, kMaxShapes), ids_(bind(schema, world)) {
+    : world_(world), options_(options), shapes_(schema), ids_(bind(schema, world)) {
     assert(options.max_slots > 0 && options.max_versions >= 4);
     staged_.reserve(kExpectedRecords);
     staged_words_.reserve(kExpectedRecords * 16);
@@ -100,6 +99,7 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
     }
     staged_.clear();
     staged_words_.clear();
+    shapes_.drop_unused();
     RecordHeaderReader records(tick, baseline, in);
     for (std::uint32_t i = 0; i < header.record_count && in.ok(); ++i) {
         const RecordHeader record = records.read();
@@ -111,6 +111,10 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
     if (!in.at_padding()) {
         stats_.malformed_packets += 1;
         return Verdict::malformed;
+    }
+    if (pool_.bytes_in_use() + staged_words_.size() * sizeof(std::uint32_t) > options_.max_version_bytes) {
+        stats_.refused_packets += 1;
+        return Verdict::too_many;
     }
     for (const Staged& staged : staged_) commit(staged, tick);
     log_.insert(number, tick);
@@ -163,6 +167,13 @@ void Receiver::commit(const Staged& staged, Tick tick) {
         }
         return;
     }
+    const std::uint32_t former =
+        header.kind == RecordKind::whole ? slot_of_.find(header.net_id) : NetIdMap::kAbsent;
+    const bool moves = former != NetIdMap::kAbsent && former != header.slot;
+    if (moves && !is_newer(tick, this->slot(former).last_tick)) {
+        stats_.stale_records += 1;
+        return;
+    }
     stats_.records += 1;
     slot.has_tick = true;
     slot.last_tick = tick;
@@ -171,6 +182,7 @@ void Receiver::commit(const Staged& staged, Tick tick) {
     if (slot.net_id != 0 && (header.kind == RecordKind::gone || another)) close(header.slot, slot);
     if (header.kind == RecordKind::gone) return;
     if (slot.net_id == 0) {
+        if (moves) move_replica(former, header.slot);
         slot.net_id = header.net_id;
         slot.floor = tick;
         slot_of_.set(header.net_id, header.slot);
@@ -190,6 +202,22 @@ void Receiver::drop_old_versions(Slot& slot) {
     const Tick shown = slot.is_applied ? slot.applied : slot.versions.newest()->tick;
     slot.versions.drop_replaced(slot.floor - kOvertakenTicks, shown, pool_);
     if (slot.versions.size() >= options_.max_versions) slot.versions.drop_replaced(slot.floor, shown, pool_);
+}
+
+/// The entity has another slot now. Its replica stays, with all that the game added to it.
+void Receiver::move_replica(std::uint32_t from_index, std::uint32_t to_index) {
+    Slot& from = slot(from_index);
+    Slot& to = slot(to_index);
+    to.entity = from.entity;
+    to.is_applied = from.is_applied;
+    to.is_suppressed = from.is_suppressed;
+    to.applied = from.applied;
+    to.versions = std::exchange(from.versions, {});
+    if (world_.is_alive(to.entity)) slot_at_[to.entity.index] = to_index;
+    references_.clear(from_index);  // apply() adds them for `to`
+    from.net_id = 0;
+    from.entity = {};
+    from.is_applied = from.is_suppressed = from.has_news = false;
 }
 
 void Receiver::close(std::uint32_t index, Slot& slot) {

@@ -20,6 +20,7 @@ namespace shoal::replication {
 
 struct ReceiverOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
+    std::size_t max_version_bytes = std::size_t{256} << 20;  // memory for the versions of all entities
     std::uint32_t max_versions = 256;  // >= 4; versions kept per entity; use twice the round trip in ticks
 };
 
@@ -29,7 +30,7 @@ public:
     enum class [[nodiscard]] Verdict : std::uint8_t{
         accepted,   // acknowledge the packet; the other values mean that no record of it was used
         refused,    // a baseline is missing, or a limit was reached: do not acknowledge the packet
-        too_many,   // disconnect: a slot is not below max_slots
+        too_many,   // disconnect: a slot is not below max_slots, or the versions exceed max_version_bytes
         malformed,  // disconnect: no correct sender writes this payload
     };
 
@@ -175,6 +176,7 @@ private:
     Verdict stage(const RecordHeader& header, Tick tick, BitReader& in);
     void commit(const Staged& staged, Tick tick);
     void drop_old_versions(Slot& slot);
+    void move_replica(std::uint32_t from_index, std::uint32_t to_index);
     void close(std::uint32_t index, Slot& slot);
     void touch(std::uint32_t index, Slot& slot);
 

@@ -53,6 +53,7 @@ void Shadow::update(Tick tick) {
     opened_.clear();
     changed_.clear();
     closed_.clear();
+    shapes_.drop_unused();
     take_changes();
     if (!updated_ || !opened_.empty() || !changed_.empty() || !closed_.empty()) last_change_ = tick;
     updated_ = true;

@@ -37,10 +37,14 @@ Version* VersionPool::make(Tick tick, const Image& image) {
     std::uint32_t* words = reinterpret_cast<std::uint32_t*>(block + sizeof(Version));
     std::copy(image.words.begin(), image.words.end(), words);
     ++in_use_;
+    bytes_in_use_ += block_bytes(image.words.size());
+    if (image.shape) ++image.shape->versions;
     return ::new (block) Version{tick, {image.shape, {words, image.words.size()}}, nullptr, nullptr};
 }
 
 void VersionPool::release(Version* version) {
+    bytes_in_use_ -= block_bytes(version->image.words.size());
+    if (version->image.shape) --version->image.shape->versions;
     Version*& free = free_[size_class(version->image.words.size())];
     version->older = free;
     free = version;

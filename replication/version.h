@@ -29,6 +29,8 @@ public:
 
     /// Number of versions made and not released.
     std::size_t in_use() const { return in_use_; }
+    /// The memory that these versions take.
+    std::size_t bytes_in_use() const { return bytes_in_use_; }
 
 private:
     static constexpr std::size_t kFirstChunkBytes = 1 << 18;
@@ -38,6 +40,7 @@ private:
     std::size_t chunk_used_ = 0;
     Version* free_[32] = {};  // by n: unused blocks for up to 2^n words, linked by `older`
     std::size_t in_use_ = 0;
+    std::size_t bytes_in_use_ = 0;
 };
 
 /// The versions of one entity. Each call must name the same pool, which owns the versions. Call clear()

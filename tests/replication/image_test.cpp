@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
+
+#include "replication/version.h"
 
 #include "tests/replication/support/world.h"
 
@@ -34,6 +37,35 @@ TEST(ShapeTable, EqualSetsHaveTheSameShape) {
         words += static_cast<std::uint32_t>(schema.components()[some[i]].layout.lanes().size());
     }
     EXPECT_EQ(shape->lane_words, words);
+}
+
+TEST(ShapeTable, Rule30DropsOnlyShapesThatNoVersionHas) {
+    const Schema schema = game_schema();
+    ShapeTable shapes(schema);
+    VersionPool pool;
+    std::vector<Version*> versions;
+    const std::uint32_t sets = std::min<std::uint32_t>(1u << schema.components().size(), 5'000);
+    ASSERT_GE(sets, 4'000u);
+    const auto set_of = [](std::uint32_t bits) {
+        std::vector<ComponentIndex> set;
+        for (ComponentIndex i = 0; bits >> i != 0; ++i)
+            if (bits >> i & 1) set.push_back(i);
+        return set;
+    };
+    for (std::uint32_t bits = 0; bits < sets; ++bits) {
+        const Shape* shape = shapes.shape(set_of(bits));
+        if (bits % 10 == 0) versions.push_back(pool.make(1, Image{shape, {}}));
+    }
+    EXPECT_EQ(shapes.size(), sets);
+    shapes.drop_unused();
+    EXPECT_EQ(shapes.size(), versions.size());
+    for (std::uint32_t bits = 0; bits < sets; bits += 10)
+        EXPECT_EQ(shapes.shape(set_of(bits)), versions[bits / 10]->image.shape);
+    for (Version* version : versions) pool.release(version);
+    EXPECT_EQ(pool.bytes_in_use(), 0u);
+    for (std::uint32_t bits = 0; bits < sets; ++bits) static_cast<void>(shapes.shape(set_of(bits)));
+    shapes.drop_unused();
+    EXPECT_EQ(shapes.size(), 0u);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "tests/replication/support/bits.h"
 #include "tests/replication/support/world.h"
 
 namespace shoal::replication {
@@ -336,6 +337,123 @@ TEST(Receiver, Rule08AnotherNetIdInASlotReplacesItsEntity) {
     EXPECT_FALSE(pair.mirror.is_alive(replica));
     EXPECT_EQ(pair.mirror.size(), 1u);
     EXPECT_EQ(pair.on_client<Position>(fresh).x, 2);
+}
+
+/// A payload with the newest state of an entity as a full record in `slot`.
+std::vector<std::byte> full_record(Pair& pair, ecs::Entity entity, std::uint32_t slot) {
+    StateHeader header;
+    header.tick = pair.sender.tick();
+    header.record_count = 1;
+    BitWriter out;
+    write_state_header(header, &out);
+    RecordHeaderWriter(header, &out).write({slot, RecordKind::whole, 0, pair.sender.net_id(entity)});
+    const auto& shadow = pair.sender.shadow();
+    for (std::uint32_t i = 0; i < shadow.index_count(); ++i)
+        if (shadow[i].entity == entity)
+            write_image(pair.schema, Image{}, shadow[i].versions.newest()->image, out);
+    return bytes_of(out);
+}
+
+TEST(Receiver, Rule29AFullRecordWithAKnownNetIdBindsToTheReplica) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1), Wolf{}), aimer = pair.spawn(Aim{entity, 1});
+    pair.exchange();
+    const ecs::Entity replica = pair.replica(entity);
+    pair.mirror.set(replica, sim::Secret{7});
+    pair.world.set(entity, at(2));
+    pair.world.remove<Wolf>(entity);
+    pair.world.set(entity, Name{"back"});
+    pair.tick();
+    EXPECT_EQ(pair.receiver.receive(500, full_record(pair, entity, 90)), Verdict::accepted);
+    EXPECT_TRUE(pair.receiver.is_consistent());
+    pair.receiver.apply();
+    EXPECT_EQ(pair.mirror.size(), 2u);
+    EXPECT_EQ(pair.replica(entity), replica);
+    EXPECT_EQ(pair.mirror.get<Position>(replica).x, 2);
+    EXPECT_EQ(pair.mirror.get<Name>(replica).text, "back");
+    EXPECT_FALSE(pair.mirror.has<Wolf>(replica)) << "what it lost in between is removed";
+    EXPECT_EQ(pair.mirror.get<sim::Secret>(replica).value, 7);
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, replica);
+
+    EXPECT_EQ(pair.receiver.receive(501, full_record(pair, entity, 0)), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.stats().stale_records, 1u) << "as old as what slot 90 has";
+    pair.world.destroy(entity);
+    pair.tick();
+    StateHeader header;
+    header.tick = pair.sender.tick();
+    header.record_count = 1;
+    for (const std::uint32_t slot : {0u, 90u}) {  // a despawn record for the former slot changes nothing
+        BitWriter out;
+        write_state_header(header, &out);
+        RecordHeaderWriter(header, &out).write({slot, RecordKind::gone, 0, 0});
+        EXPECT_EQ(pair.receiver.receive(502 + slot, bytes_of(out)), Verdict::accepted);
+        pair.receiver.apply();
+        EXPECT_EQ(pair.mirror.is_alive(replica), slot == 0);
+        EXPECT_TRUE(pair.receiver.is_consistent());
+    }
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+}
+
+// Bounds
+
+template <int>
+struct Flag {};
+constexpr int kFlags = 15;
+template <int... I>
+void declare_flags(Schema& schema, std::integer_sequence<int, I...>) {
+    (schema.tag<Flag<I>>("flag " + std::to_string(I)), ...);
+}
+
+// 100 entities with random sets of 15 tags: 40,000 sets in all, of which at most 100 are in use.
+TEST(Receiver, Rule30SetsOfComponentsThatNobodyHasAnyMoreAreForgotten) {
+    Schema schema;
+    declare_flags(schema, std::make_integer_sequence<int, kFlags>());
+    ecs::World world, mirror;
+    Sender sender(world, schema);
+    Receiver receiver(mirror, schema);
+    const Sender::Peer peer = sender.add_peer();
+    const auto flags = bind(schema, world);
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 100; ++i) entities.push_back(world.spawn(Replicated{}));
+    sim::Random random(1);
+    std::byte room[1300];
+    for (std::uint64_t number = 1; number <= 400;) {
+        for (const ecs::Entity entity : entities) {
+            const std::uint32_t set = random.below(1 << kFlags);
+            for (std::uint32_t i = 0; i < kFlags; ++i)
+                set >> i & 1 ? world.add(entity, flags[i], nullptr) : world.remove(entity, flags[i]);
+        }
+        sender.update(static_cast<Tick>(number));
+        while (const std::size_t size = sender.encode(peer, number, 1100, room)) {
+            ASSERT_EQ(receiver.receive(number, {room, size}), Verdict::accepted) << number;
+            sender.on_fate(peer, number++, true);
+        }
+        receiver.apply();
+    }
+    WorldHash server(world, schema), client(mirror, schema);
+    EXPECT_EQ(server.of_server(sender.shadow()).hash, client.of_client(receiver).hash);
+}
+
+TEST(Receiver, Rule30AServerThatFillsTheMemoryForVersionsIsDisconnected) {
+    ReceiverOptions options;
+    options.max_version_bytes = 100'000;
+    Pair pair({}, options);
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 20; ++i) entities.push_back(pair.spawn(at(0), Counters{}, sim::Body{}));
+    Verdict verdict = Verdict::accepted;
+    int packets = 0;
+    for (; verdict == Verdict::accepted && packets < 1'000; ++packets) {  // small deltas, never acknowledged
+        for (const ecs::Entity entity : entities)
+            pair.world.set(entity, at(static_cast<float>(packets % 50)));
+        pair.tick();
+        const auto packet = pair.encode();
+        ASSERT_TRUE(packet);
+        verdict = pair.receive(*packet);
+        pair.tell(*packet, packets == 0);
+    }
+    EXPECT_EQ(verdict, Verdict::too_many);
+    EXPECT_GT(packets, 10);
+    EXPECT_TRUE(pair.receiver.is_consistent());
 }
 
 // Completeness
