@@ -44,10 +44,12 @@ void Client::start_connecting(net::Time now) {
     const std::optional<net::ClientToken> token = std::exchange(token_, std::nullopt);
     failure_.clear();
     receiver_.reset();
-    if (token) {  // with a token the hello has less room, but the summary of the schema always fits
-        endpoint_.connect(server, *token, schema_.summary(), now);
+    const std::vector<std::byte> summary = schema_.summary();
+    const std::vector<std::byte> hello = write_hello({receiver_.options().max_slots, summary});
+    if (token) {  // with a token a hello has less room, but this one always fits
+        endpoint_.connect(server, *token, hello, now);
     } else {
-        endpoint_.connect(server, schema_.summary(), now);
+        endpoint_.connect(server, hello, now);
     }
 }
 

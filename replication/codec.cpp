@@ -382,14 +382,11 @@ const Shape* read_shape(ShapeTable& shapes, const Shape* from, BitReader& in) {
     return shapes.shape({list, size});
 }
 
+/// In a full record.
 std::uint32_t max_lane_bits(const Lane& lane) {
-    const std::uint32_t widest = lane.bits >= 31 ? 0xffffffffu : (2u << lane.bits) - 1;
     switch (lane.kind) {
-        case LaneKind::quantity: {
-            unsigned most = lane.bits;
-            for (unsigned k = 0; k <= kMaxOrder; ++k) most = std::max(most, golomb_bits(widest, k));
-            return most;
-        }
+        case LaneKind::quantity:
+            return lane.bounded ? lane.bits : max_golomb_bits(kMaxOrder);
         case LaneKind::symbol:
             return lane.bounded ? lane.bits : golomb_bits(lane.max, kSymbolOrder);
         case LaneKind::real:
@@ -439,15 +436,6 @@ std::uint32_t max_component_bits(const ComponentLayout& layout) {
         bits += 3 * max_golomb_bits(3) + part.max_count * element;
     }
     return static_cast<std::uint32_t>(std::min<std::size_t>(bits, 0x7fffffff));
-}
-
-std::size_t max_record_bits(const Schema& schema) {
-    // Room for the `reshaped` bit and the two counts. Then, for each component, its value and one gap: it is
-    // added or removed, not both. A gap is at most the number of components.
-    std::size_t bits = 3 * max_golomb_bits(8);
-    for (const SchemaComponent& component : schema.components())
-        bits += component.max_bits + golomb_bits(static_cast<std::uint32_t>(schema.components().size()), 0);
-    return bits;
 }
 
 }  // namespace shoal::replication

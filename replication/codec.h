@@ -11,8 +11,9 @@
 
 namespace shoal::replication {
 
-/// Greatest size of a record. A packet has room for one record of this size and all headers.
-inline constexpr std::size_t kMaxRecordBytes = 1000;
+/// Greatest size of a full record without its header: what one entity can hold. A payload of several packets
+/// has room for one record of this size and all headers.
+inline constexpr std::size_t kMaxEntityBytes = 32'000;
 inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
 
 /// Writes the difference from `from` to `to`, or all of `to` if from.shape is null.
@@ -23,9 +24,7 @@ void write_image(const Schema& schema, const Image& from, const Image& to, BitWr
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
                         std::vector<std::uint32_t>& words);
 
-/// Greatest number of bits that write_image writes for one component.
+/// Greatest number of bits that write_image writes for one component if there is no baseline.
 std::uint32_t max_component_bits(const ComponentLayout& layout);
-/// Greatest number of bits in a record of an entity that has all components of the schema.
-std::size_t max_record_bits(const Schema& schema);
 
 }  // namespace shoal::replication

@@ -105,6 +105,7 @@ public:
     void reset();
 
     const Stats& stats() const { return stats_; }
+    const ReceiverOptions& options() const { return options_; }
 
     /// Calls fn(slot, net_id, tick, image) for each version kept; for tests and tools.
     template <class Fn>

@@ -15,8 +15,11 @@ namespace {
 // Signature of a component: the 64-bit FNV-1a hash of 1 for a tag or 0 for any other component, followed by
 // the numbers of ComponentLayout::describe(). The exclusive or of the two halves of the hash is used.
 // Both hashes take each number as 8 bytes, little-endian.
-constexpr std::size_t kMaxSummaryBytes = 591;  // a hello has room for it, even with a connect token
+constexpr std::size_t kMaxSummaryBytes = 587;  // a hello has room for it, even with a connect token
 constexpr std::size_t kSummaryEntryBytes = 8;
+
+/// A record with one component, less the component itself: three counts and a gap.
+constexpr std::size_t kMaxShapeBytes = (3 * max_golomb_bits(2) + max_golomb_bits(0)) / 8 + 1;
 
 class Fnv64 {
 public:
@@ -133,12 +136,11 @@ void Schema::add(SchemaComponent component) {
     component.max_bits = max_component_bits(component.layout);
     const auto place = std::lower_bound(components_.begin(), components_.end(), component.id,
                                         [](const SchemaComponent& c, std::uint32_t id) { return c.id < id; });
-    const std::string name = component.name;
+    if (const std::size_t bytes = component.max_bits / 8 + kMaxShapeBytes; bytes > kMaxEntityBytes)
+        fail(component.name, "can take " + std::to_string(bytes) + " bytes, and an entity at most " +
+                                 std::to_string(kMaxEntityBytes) +
+                                 ": make it smaller, with max_length() or another codec");
     components_.insert(place, std::move(component));
-    if (const std::size_t bits = max_record_bits(*this); bits > kMaxRecordBytes * 8)
-        fail(name, "makes the schema too large: all components together, each at its maximum, take " +
-                       std::to_string((bits + 7) / 8) + " of " + std::to_string(kMaxRecordBytes) +
-                       " bytes; make some smaller, with max_length() or another codec");
 }
 
 std::uint64_t Schema::hash() const {

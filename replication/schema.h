@@ -74,7 +74,7 @@ struct SchemaComponent {
     std::uint32_t signature = 0;  // hash of the layout; equal if both sides encode the component alike
     ComponentLayout layout;       // empty for a tag
     bool is_tag = false;
-    std::uint32_t max_bits = 0;         // greatest number of bits that it takes in a record
+    std::uint32_t max_bits = 0;         // greatest number of bits that it takes in a full record
     std::uint32_t size = 0, align = 1;  // of the C++ type, in bytes
     const void* type = nullptr;         // identifies the C++ type in this program
     ecs::ComponentId (*bind)(ecs::World& world) = nullptr;  // returns the component's id in a world

@@ -4,11 +4,16 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <utility>
+
+#include "../net/endpoint.h"
 
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kMinRecordBits = 3;  // the smallest record header: gap and kind
+constexpr std::size_t kMinRecordBits = 3;     // the smallest record header: gap and kind
+constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payload with one record
+static_assert(kMaxEntityBytes + kMaxHeaderBytes <= net::kMaxLargePayloadBytes);
 
 std::uint32_t ticks_of(double seconds, double tick_hz) {
     return static_cast<std::uint32_t>(std::max(1.0, std::ceil(seconds * tick_hz)));
@@ -51,18 +56,38 @@ std::uint32_t Sender::history_ticks(Tick tick) const {
 void Sender::update_peer(PeerState& peer) {
     peer.slot_of.resize(shadow_.index_count(), kNone);
     for (const std::uint32_t entry : shadow_.closed()) close_slot(peer, entry);
+    if (peer.stats.waiting != 0) give_slots(peer);
     for (const std::uint32_t entry : shadow_.opened()) open_slot(peer, entry);
-    for (const std::uint32_t entry : shadow_.changed()) pend(peer, peer.slot_of[entry]);
+    for (const std::uint32_t entry : shadow_.changed())
+        if (peer.slot_of[entry] != kNone) pend(peer, peer.slot_of[entry]);
+}
+
+/// Opens slots for entities that wait, as many as there are. Entities that an update() opens wait behind
+/// them.
+void Sender::give_slots(PeerState& peer) {
+    const std::uint32_t count = shadow_.index_count();
+    std::uint32_t looked_at = 0;
+    for (; looked_at < count && peer.stats.waiting != 0; ++looked_at) {
+        if (peer.stats.slots >= peer.options.max_slots) break;
+        const std::uint32_t entry = (peer.next_waiting + looked_at) % count;
+        if (!shadow_[entry].entity || peer.slot_of[entry] != kNone) continue;
+        if (shadow_[entry].versions.oldest()->tick == tick_) continue;  // opened by this update()
+        peer.stats.waiting -= 1;
+        open_slot(peer, entry);
+    }
+    peer.next_waiting = count == 0 ? 0 : (peer.next_waiting + looked_at) % count;
 }
 
 // Peers
 
-Sender::Peer Sender::add_peer() {
+Sender::Peer Sender::add_peer(const PeerOptions& options) {
+    assert(options.max_slots > 0);
     Peer index = 0;
     while (index < peers_.size() && peers_[index]->in_use) ++index;
     if (index == peers_.size()) peers_.push_back(std::make_unique<PeerState>());
     PeerState& peer = *peers_[index];
     peer.in_use = true;
+    peer.options = options;
     peer.last_sent = tick_;
     peer.queue.reserve(kExpectedRecords);
     peer.packets.reserve(kMaxPacketDistance + 1);
@@ -98,7 +123,8 @@ void Sender::request_mark(Peer index) {
 
 bool Sender::is_settled(Peer index) const {
     const PeerState& peer = *peers_[index];
-    if (peer.pending_count != 0 || peer.mark_number == 0 || peer.mark_tick != tick_) return false;
+    if (peer.pending_count != 0 || peer.stats.waiting != 0) return false;
+    if (peer.mark_number == 0 || peer.mark_tick != tick_) return false;
     for (std::size_t i = 0; i < peer.packets.size(); ++i)
         if (!peer.packets[i].settled && peer.packets[i].newest_count != 0) return false;
     return peer.mark_missing == 0;
@@ -112,7 +138,12 @@ Sender::PeerStats Sender::stats(Peer index) const {
 
 // Slots
 
+/// If the peer has no free slot, the entity waits for one.
 void Sender::open_slot(PeerState& peer, std::uint32_t entry) {
+    if (peer.stats.slots >= peer.options.max_slots) {
+        peer.stats.waiting += 1;
+        return;
+    }
     std::size_t word = peer.first_free_word;
     while (word < peer.free_slots.size() && peer.free_slots[word] == 0) ++word;
     peer.first_free_word = word;
@@ -133,8 +164,11 @@ void Sender::open_slot(PeerState& peer, std::uint32_t entry) {
 
 /// Makes the next record a despawn record. If no record of the entity was sent, frees the slot instead.
 void Sender::close_slot(PeerState& peer, std::uint32_t entry) {
-    const std::uint32_t index = peer.slot_of[entry];
-    peer.slot_of[entry] = kNone;
+    const std::uint32_t index = std::exchange(peer.slot_of[entry], kNone);
+    if (index == kNone) {
+        peer.stats.waiting -= 1;
+        return;
+    }
     Slot& slot = peer.slots[index];
     slot.entry = kNone;
     if (slot.sent == slot.opened - 1) {
@@ -257,9 +291,13 @@ bool Sender::prepare(std::uint32_t index, const Slot& slot, Candidate& candidate
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::whole;
     candidate.header.baseline = slot.acked;
     candidate.header.net_id = entry.net_id;
-    const MemoEntry& bits = memo(slot.entry, baseline);
-    candidate.body_offset = bits.offset;
-    candidate.body_bits = bits.bits;
+    const MemoEntry* bits = &memo(slot.entry, baseline);
+    if (baseline && bits->bits > kMaxEntityBytes * 8) {  // a full record always fits
+        candidate.header.kind = RecordKind::whole;
+        bits = &memo(slot.entry, nullptr);
+    }
+    candidate.body_offset = bits->offset;
+    candidate.body_bits = bits->bits;
     return true;
 }
 
@@ -314,9 +352,8 @@ std::size_t Sender::measure(const StateHeader& header, std::size_t count) {
     return bits;
 }
 
-/// Returns how many of the oldest candidates fit `room_bits` together. If the oldest alone does not, returns
-/// 1 if it fits `limit_bits`, else 0.
-std::size_t Sender::fit(const StateHeader& header, std::size_t room_bits, std::size_t limit_bits) {
+/// Returns how many of the oldest candidates fit `room_bits` together; at least 1.
+std::size_t Sender::fit(const StateHeader& header, std::size_t room_bits) {
     std::size_t count = candidates_.size();
     std::size_t bits = measure(header, count);
     while (count > 1 && bits > room_bits) {
@@ -327,26 +364,26 @@ std::size_t Sender::fit(const StateHeader& header, std::size_t room_bits, std::s
         }
         bits = measure(header, count);
     }
-    return bits <= room_bits || (count == 1 && bits <= limit_bits) ? count : 0;
+    return count;
 }
 
-std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t capacity,
-                           std::span<std::byte> out) {
-    assert(out.size() >= kMaxRecordBytes + 100);
+std::span<const std::byte> Sender::encode(Peer peer_index, std::uint64_t number, std::size_t capacity,
+                                          std::span<std::byte> room) {
+    assert(room.size() >= kMaxHeaderBytes);
     PeerState& peer = *peers_[peer_index];
-    if (!updated_) return 0;
-    const std::size_t room_bits = std::min(capacity, out.size()) * 8;
+    if (!updated_) return {};
+    const std::size_t room_bits = std::min(capacity, room.size()) * 8;
     gather(peer, room_bits);
 
     StateHeader header = make_header(peer, number);
     header.record_count = static_cast<std::uint32_t>(candidates_.size());
     header.complete = make_mark(peer, number);
-    const std::size_t count = candidates_.empty() ? 0 : fit(header, room_bits, out.size() * 8);
-    if (count == 0 && !candidates_.empty()) return 0;
+    const std::size_t count = candidates_.empty() ? 0 : fit(header, room_bits);
+    assert(count > 0 || candidates_.empty());
     header.record_count = static_cast<std::uint32_t>(count);
-    const bool is_last = count == peer.pending_count;
+    const bool is_last = count == peer.pending_count && peer.stats.waiting == 0;
     const bool heartbeat = tick_ - peer.last_sent >= ticks_of(options_.heartbeat_s, options_.tick_hz);
-    if (count == 0 && !(is_last && header.complete && (peer.wants_mark || heartbeat))) return 0;
+    if (count == 0 && !(is_last && header.complete && (peer.wants_mark || heartbeat))) return {};
     commit(peer, number, count);
     if (!is_last) header.complete.reset();
     // After commit() the marker may need fewer packets. It never has more bits than fit() counted for it.
@@ -360,7 +397,6 @@ std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t ca
         headers.write(candidates_[i].header);
         packet_bits_.append(memo_bits_, candidates_[i].body_offset, candidates_[i].body_bits);
     }
-    packet_bits_.copy_to(out);
     if (header.complete) {
         peer.mark_number = number;
         peer.mark_first = number - header.complete->distance;
@@ -373,7 +409,12 @@ std::size_t Sender::encode(Peer peer_index, std::uint64_t number, std::size_t ca
     peer.last_sent = tick_;
     const std::size_t bytes = packet_bits_.byte_count();
     peer.stats.state_bytes += bytes;
-    return bytes;
+    if (bytes > room.size()) {
+        large_.resize(bytes);
+        room = large_;
+    }
+    packet_bits_.copy_to(room);
+    return room.first(bytes);
 }
 
 StateHeader Sender::make_header(const PeerState& peer, std::uint64_t number) const {
@@ -454,8 +495,9 @@ bool Sender::is_consistent(const PeerState& peer) const {
         if (i > 0 && packet.number <= peer.packets[i - 1].number) return false;
         records += packet.record_count;
     }
-    return open == shadow_.open_count() && free + peer.stats.slots == peer.slots.size() &&
-           pending == peer.pending_count && queued == peer.queue.size() && records == peer.records.size();
+    return open + peer.stats.waiting == shadow_.open_count() &&
+           free + peer.stats.slots == peer.slots.size() && pending == peer.pending_count &&
+           queued == peer.queue.size() && records == peer.records.size();
 }
 
 }  // namespace shoal::replication

@@ -22,6 +22,11 @@ struct SenderOptions {
     double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
 };
 
+struct PeerOptions {
+    /// What the peer can take. Entities without a slot wait until despawn records of others are acknowledged.
+    std::uint32_t max_slots = 65'536;  // >= 1
+};
+
 /// Not thread-safe.
 class Sender {
 public:
@@ -35,6 +40,7 @@ public:
         std::uint64_t state_bytes = 0;    // sum of all payload sizes
         std::uint32_t pending = 0;        // entity slots with something to send
         std::uint32_t slots = 0;          // entity slots in use
+        std::uint32_t waiting = 0;        // entities that wait for a slot
     };
 
     /// World and schema must outlive the sender. A schema with an error stops the program.
@@ -45,14 +51,17 @@ public:
     void update(Tick tick);
 
     /// Adds a peer that has no entities yet.
-    Peer add_peer();
+    Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
 
-    /// Writes the next state payload of this tick to `out` and returns its size in bytes, or 0 if nothing is
-    /// left to send. The caller sends it in packet `number`, which must be higher in each call, and reports
-    /// with on_fate() whether it was delivered. The size exceeds `capacity` only if one record, or a
-    /// completion marker without records, needs more; `out` must have at least kMaxRecordBytes + 100 bytes.
-    std::size_t encode(Peer peer, std::uint64_t number, std::size_t capacity, std::span<std::byte> out);
+    /// Returns the next state payload of this tick; empty if nothing is left to send. The caller sends it in
+    /// packet `number`, which must be higher in each call, and reports with on_fate() whether it was
+    /// delivered. The payload exceeds `capacity` bytes only if one record, or a completion marker without
+    /// records, needs more. It is in `room`, which must have at least 100 bytes. If one record needs more
+    /// than `room`, the payload is in memory of the sender, valid until the next call; it has at most
+    /// kMaxEntityBytes + 100 bytes.
+    std::span<const std::byte> encode(Peer peer, std::uint64_t number, std::size_t capacity,
+                                      std::span<std::byte> room);
 
     /// Reports that packet `number` was delivered or lost. Numbers of packets without state are ignored.
     void on_fate(Peer peer, std::uint64_t number, bool delivered);
@@ -103,10 +112,12 @@ private:
 
     struct PeerState {
         bool in_use = false;
+        PeerOptions options;
         std::vector<Slot> slots;
         std::vector<std::uint64_t> free_slots;  // one bit per slot; 1: free
         std::size_t first_free_word = 0;
         std::vector<std::uint32_t> slot_of;  // by index in the shadow; kNone: no slot
+        std::uint32_t next_waiting = 0;      // index in the shadow where give_slots() continues
         std::vector<bool> is_pending;        // by slot: there is something to send
         std::vector<bool> is_queued;         // by slot: it is in `queue`
         net::Fifo<std::uint32_t> queue;      // oldest first; also slots that are no longer pending
@@ -148,6 +159,7 @@ private:
     std::uint32_t history_ticks(Tick tick) const;
     void update_peer(PeerState& peer);
     void open_slot(PeerState& peer, std::uint32_t entry);
+    void give_slots(PeerState& peer);
     void close_slot(PeerState& peer, std::uint32_t entry);
     void free_slot(PeerState& peer, std::uint32_t slot);
     static void pend(PeerState& peer, std::uint32_t slot);
@@ -159,7 +171,7 @@ private:
     bool prepare(std::uint32_t slot_index, const Slot& slot, Candidate& candidate);
     const MemoEntry& memo(std::uint32_t entry, const Version* baseline);
     void gather(PeerState& peer, std::size_t room_bits);
-    std::size_t fit(const StateHeader& header, std::size_t room_bits, std::size_t limit_bits);
+    std::size_t fit(const StateHeader& header, std::size_t room_bits);
     std::size_t measure(const StateHeader& header, std::size_t count);
     StateHeader make_header(const PeerState& peer, std::uint64_t number) const;
     std::optional<StateHeader::Complete> make_mark(const PeerState& peer, std::uint64_t number) const;
@@ -181,6 +193,7 @@ private:
     std::vector<Candidate> candidates_;   // oldest first
     std::vector<std::uint32_t> by_slot_;  // indices of candidates_, sorted by slot
     BitWriter packet_bits_;
+    std::vector<std::byte> large_;  // the last payload that did not fit the caller's memory
 };
 
 }  // namespace shoal::replication

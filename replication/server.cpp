@@ -1,9 +1,14 @@
 #include "server.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "message.h"
 
 namespace shoal::replication {
 namespace {
+
+constexpr std::uint32_t kMostSlots = 1 << 24;  // whatever the client says
 
 net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
     config.schema_hash = schema.hash();
@@ -24,8 +29,15 @@ Tick Server::tick(net::Time now) {
     now_ = now;
     host_.update(now);
     sender_.update(next_tick_);
+    report_too_large();
     host_.flush(now);
     return next_tick_++;
+}
+
+void Server::report_too_large() {
+    if (!listener_) return;
+    for (const Shadow::TooLarge& found : sender_.shadow().too_large())
+        listener_->on_too_large(found.entity, schema_.components()[found.largest].name, found.bytes);
 }
 
 void Server::poll(net::Time now) {
@@ -42,7 +54,10 @@ void Server::resend(net::Time now) {
 
 std::size_t Server::write_payload(net::PeerId peer, net::PayloadTurn& turn) {
     const Member* member = find(peer);
-    return member ? sender_.encode(member->peer, turn.packet_number, turn.share, turn.room) : 0;
+    if (!member) return 0;
+    const auto payload = sender_.encode(member->peer, turn.packet_number, turn.share, turn.room);
+    if (payload.size() > turn.room.size()) turn.large = payload;
+    return payload.size();
 }
 
 bool Server::is_settled() const {
@@ -73,8 +88,9 @@ const Server::Member* Server::find(net::PeerId peer) const {
 }
 
 void Server::on_connected(net::PeerId peer) {
-    if (peer.index() >= members_.size()) members_.resize(peer.index() + std::size_t{1});
-    members_[peer.index()] = {peer, sender_.add_peer()};
+    Member& member = members_[peer.index()];
+    member.id = peer;
+    member.peer = sender_.add_peer({.max_slots = member.max_slots});
     if (listener_) listener_->on_join(peer);
 }
 
@@ -110,11 +126,19 @@ void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
 }
 
 bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
+    const std::optional<Hello> hello = read_hello(admission.hello);
     if (!admission.schema_matches) {
-        refusal = schema_.difference(admission.hello);
+        if (hello) refusal = schema_.difference(hello->summary);
         if (refusal.empty()) refusal = "the schemas differ";
         return false;
     }
+    if (!hello) {
+        refusal = "malformed hello";
+        return false;
+    }
+    const std::uint32_t index = admission.peer.index();
+    if (index >= members_.size()) members_.resize(index + std::size_t{1});
+    members_[index].max_slots = std::min(hello->max_slots, kMostSlots);
     return !listener_ || listener_->on_admit(admission, refusal);
 }
 

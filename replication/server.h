@@ -23,7 +23,8 @@ public:
     virtual ~ServerListener() = default;
 
     /// Decides whether a client may join. To refuse it, return false and set a text for humans. The client's
-    /// address is proven. Admission::hello contains the client's schema summary, and no data of the game.
+    /// address is proven. Admission::hello is written by the library (message.h), and has no data of the
+    /// game.
     virtual bool on_admit(const net::Admission&, std::string& /*refusal*/) { return true; }
     virtual void on_join(net::PeerId) {}
     /// Called exactly once for each on_join, unless the server is destroyed first. The text may contain bytes
@@ -31,6 +32,10 @@ public:
     virtual void on_leave(net::PeerId, net::DisconnectReason, std::string_view /*text*/) {}
     /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::PeerId, net::Channel, std::span<const std::byte>) {}
+    /// The state of an entity takes `bytes`, more than kMaxEntityBytes. Clients keep its last state that did
+    /// not; if there was none, it has no components there. `component` takes most of it. Called once, until
+    /// the entity is small enough again.
+    virtual void on_too_large(ecs::Entity, std::string_view /*component*/, std::size_t /*bytes*/) {}
 };
 
 /// Uses no socket or clock: datagrams and time are arguments, and `sink` sends datagrams. Not thread-safe. In
@@ -85,6 +90,7 @@ private:
     struct Member {
         net::PeerId id;
         Sender::Peer peer = 0;
+        std::uint32_t max_slots = 0;  // of the client that on_admit() let in last; it may not connect
     };
 
     void on_connected(net::PeerId peer) override;
@@ -97,6 +103,7 @@ private:
         return false;
     }
 
+    void report_too_large();
     const Member* find(net::PeerId peer) const;
 
     const Schema& schema_;

@@ -12,10 +12,6 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
       changes_(world),
       history_ticks_(history_ticks),
       dirty_(schema.components().size()) {
-    std::size_t most_words = 0;
-    for (const SchemaComponent& component : schema.components()) most_words += component.layout.max_words();
-    words_.reserve(most_words);
-    parts_.reserve(most_words);
     changes_.watch(world.component<Replicated>());
     for (const ecs::ComponentId id : ids_) changes_.watch(id);
     world.each_entity([&](ecs::Entity entity) {
@@ -53,6 +49,7 @@ void Shadow::update(Tick tick) {
     opened_.clear();
     changed_.clear();
     closed_.clear();
+    too_large_.clear();
     shapes_.drop_unused();
     take_changes();
     if (!updated_ || !opened_.empty() || !changed_.empty() || !closed_.empty()) last_change_ = tick;
@@ -79,9 +76,11 @@ void Shadow::take_changes() {
         capture(index, false);
     }
     changes_.clear();
-    std::fill(dirty_.begin(), dirty_.end(), false);
-    for (const std::uint32_t index : referrers_)
-        if (entries_[index].captured != tick_) capture(index, false);
+    for (const std::uint32_t index : referrers_) {
+        if (entries_[index].captured == tick_) continue;
+        std::fill(dirty_.begin(), dirty_.end(), false);
+        capture(index, false);
+    }
 }
 
 /// Finds the entries that refer to opened ones: their references must be quantised again.
@@ -120,6 +119,8 @@ void Shadow::close(std::uint32_t index) {
     index_of_[entry.entity.index] = kNone;
     entry.entity = {};
     entry.net_id = 0;
+    if (entry.is_too_large) too_large_count_ -= 1;
+    entry.is_too_large = false;
     closed_.push_back(index);
     --open_count_;
 }
@@ -136,6 +137,7 @@ const Shape* Shadow::present_shape(const Entry& entry) {
 void Shadow::capture(std::uint32_t index, bool everything) {
     Entry& entry = entries_[index];
     const Image old = everything ? Image{} : entry.versions.newest()->image;
+    if (entry.is_too_large) std::fill(dirty_.begin(), dirty_.end(), true);  // the version is outdated
     const auto reshaped = [&](std::size_t i) {
         return dirty_[i] && world_.has(entry.entity, ids_[i]) !=
                                 (old.shape->find(static_cast<ComponentIndex>(i)) != Shape::kAbsent);
@@ -172,13 +174,44 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     capturing_ = kNone;
     words_.insert(words_.end(), parts_.begin(), parts_.end());
 
-    const Image now{shape, words_};
+    Image now{shape, words_};
+    if (is_too_large(entry, now)) {
+        if (!everything) return;
+        now = {shapes_.shape({}), {}};
+    }
     if (!everything && now == old) return;
     if (!everything) {
         superseded_.push({tick_, index});
         changed_.push_back(index);
     }
     entry.versions.push(tick_, now, pool_);
+}
+
+/// Updates the entry's flag and too_large_.
+bool Shadow::is_too_large(Entry& entry, const Image& now) {
+    // An upper bound: no word takes more than 7 bytes, and no component more than 4 beside its words.
+    std::size_t bytes = now.words.size() * 7 + now.shape->components.size() * 4;
+    if (bytes > kMaxEntityBytes) {
+        record_.clear();
+        write_image(schema(), Image{}, now, record_);
+        bytes = record_.byte_count();
+    }
+    const bool is = bytes > kMaxEntityBytes;
+    if (is && !entry.is_too_large) too_large_.push_back({entry.entity, bytes, largest_component(now)});
+    if (is != entry.is_too_large) too_large_count_ += is ? 1u : -1u;
+    entry.is_too_large = is;
+    return is;
+}
+
+ComponentIndex Shadow::largest_component(const Image& image) const {
+    ComponentIndex largest = 0;
+    std::size_t most = 0;
+    for (ImageCursor value(schema(), image); !value.at_end(); value.next()) {
+        const std::size_t words = value.layout().lanes().size() + value.part_words();
+        if (words > most) largest = value.component();
+        most = std::max(most, words);
+    }
+    return largest;
 }
 
 /// Drops the versions that were replaced at least history_ticks_ before `tick`.

@@ -9,6 +9,7 @@
 #include "../ecs/change_collector.h"
 #include "../ecs/world.h"
 #include "../net/fifo.h"
+#include "codec.h"
 #include "image.h"
 #include "reference_index.h"
 #include "version.h"
@@ -25,6 +26,7 @@ public:
         NetId net_id = 0;
         Tick captured = 0;              // tick of the last update() that quantised the entity
         bool refers_to_opened = false;  // its references must be quantised again in this update()
+        bool is_too_large = false;      // the newest version is older than the entity's state: see TooLarge
         VersionList versions;           // the newest is the state as of the last update()
     };
 
@@ -47,6 +49,18 @@ public:
     std::span<const std::uint32_t> opened() const { return opened_; }
     std::span<const std::uint32_t> changed() const { return changed_; }
     std::span<const std::uint32_t> closed() const { return closed_; }
+
+    /// An entity whose full record would exceed kMaxEntityBytes. The shadow keeps its last version that did
+    /// not; if there was none, a version without components.
+    struct TooLarge {
+        ecs::Entity entity;
+        std::size_t bytes = 0;       // of the full record
+        ComponentIndex largest = 0;  // the component that takes most
+    };
+    /// Entities that became too large in the last update().
+    std::span<const TooLarge> too_large() const { return too_large_; }
+    /// Number of entities that are too large.
+    std::uint32_t too_large_count() const { return too_large_count_; }
 
     const Entry& operator[](std::uint32_t index) const { return entries_[index]; }
     std::uint32_t index_count() const { return static_cast<std::uint32_t>(entries_.size()); }
@@ -78,6 +92,8 @@ private:
     void take_changes();
     const Shape* present_shape(const Entry& entry);
     void capture(std::uint32_t index, bool everything);
+    bool is_too_large(Entry& entry, const Image& now);
+    ComponentIndex largest_component(const Image& image) const;
     void find_referrers();
     void forget_past(Tick tick);
 
@@ -110,6 +126,9 @@ private:
     std::vector<ComponentIndex> components_;
     std::vector<std::uint32_t> words_, parts_;
     std::uint32_t capturing_ = kNone;
+    std::vector<TooLarge> too_large_;
+    std::uint32_t too_large_count_ = 0;
+    BitWriter record_;  // to measure large entities
     ComponentLayout::Misfits misfits_;
 };
 

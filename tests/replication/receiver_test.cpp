@@ -424,8 +424,10 @@ TEST(Receiver, Rule30SetsOfComponentsThatNobodyHasAnyMoreAreForgotten) {
                 set >> i & 1 ? world.add(entity, flags[i], nullptr) : world.remove(entity, flags[i]);
         }
         sender.update(static_cast<Tick>(number));
-        while (const std::size_t size = sender.encode(peer, number, 1100, room)) {
-            ASSERT_EQ(receiver.receive(number, {room, size}), Verdict::accepted) << number;
+        for (;;) {
+            const auto payload = sender.encode(peer, number, 1100, room);
+            if (payload.empty()) break;
+            ASSERT_EQ(receiver.receive(number, payload), Verdict::accepted) << number;
             sender.on_fate(peer, number++, true);
         }
         receiver.apply();
@@ -765,8 +767,7 @@ TEST(Receiver, ResetForgetsEverything) {
     const Sender::Peer anew = pair.sender.add_peer();
     std::byte room[1300];
     pair.sender.update(pair.next_tick++);
-    const std::size_t size = pair.sender.encode(anew, 1, 1100, room);
-    EXPECT_EQ(pair.receiver.receive(1, {room, size}), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.receive(1, pair.sender.encode(anew, 1, 1100, room)), Verdict::accepted);
     pair.receiver.apply();
     EXPECT_TRUE(pair.worlds_are_equal());
 }

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 
 #include "replication/bits.h"
 #include "replication/state_packet.h"
@@ -525,6 +528,146 @@ TEST(Sender, DistancesReachExactlyTheLimitOfTheFormat) {
 
 // Small payloads
 
+/// A world with large entities, a sender and a receiver.
+struct LargePair {
+    struct Cargo {
+        std::vector<std::uint32_t> crates;
+    };
+    struct Map {
+        std::array<std::uint8_t, 24'000> cells{};
+    };
+    explicit LargePair() {
+        schema.component<Map>("map");
+        schema.component<Cargo>("cargo", field(&Cargo::crates, max_length(5'000)));
+        schema.component<Position>("position");
+        sender.emplace(world, schema);
+        receiver.emplace(mirror, schema);
+        peer = sender->add_peer();
+    }
+    /// Runs a tick and returns the sizes of its payloads. Every third one is lost.
+    std::vector<std::size_t> exchange() {
+        sender->update(++tick);
+        std::vector<std::size_t> sizes;
+        std::byte room[1'160];
+        for (int i = 0; i < 50; ++i) {
+            const auto payload = sender->encode(peer, ++number, 1'000, room);
+            if (payload.empty()) break;
+            sizes.push_back(payload.size());
+            const bool arrives =
+                number % 3 != 0 && receiver->receive(number, payload) == Receiver::Verdict::accepted;
+            sender->on_fate(peer, number, arrives);
+        }
+        receiver->apply();
+        return sizes;
+    }
+    bool worlds_are_equal() {
+        WorldHash server(world, schema), client(mirror, schema);
+        return server.of_server(sender->shadow()).hash == client.of_client(*receiver).hash;
+    }
+
+    Schema schema;
+    ecs::World world, mirror;
+    std::optional<Sender> sender;
+    std::optional<Receiver> receiver;
+    Sender::Peer peer = 0;
+    Tick tick = 0;
+    std::uint64_t number = 0;
+};
+
+TEST(Sender, Rule11AnEntityLargerThanAPacketTravelsInOnePayload) {
+    using Cargo = LargePair::Cargo;
+    LargePair pair;
+    sim::Random random(1);
+    std::vector<ecs::Entity> ships;
+    for (int i = 0; i < 6; ++i) {
+        std::vector<std::uint32_t> crates(static_cast<std::size_t>(i) * 1'000);
+        for (std::uint32_t& crate : crates) crate = static_cast<std::uint32_t>(random.next());
+        ships.push_back(pair.world.spawn(Replicated{}, Cargo{crates}, at(1)));
+    }
+    std::size_t largest = 0, smallest = SIZE_MAX;
+    for (int i = 0; i < 60; ++i) {
+        const ecs::Entity ship = ships[random.below(6)];
+        pair.world.set(ship, at(static_cast<float>(random.below(60))));
+        if (i % 8 == 0)
+            pair.world.patch<Cargo>(ship, [&](Cargo& cargo) {
+                if (!cargo.crates.empty()) cargo.crates[random.below(9) * cargo.crates.size() / 9] += 1;
+            });
+        for (const std::size_t size : pair.exchange()) {
+            largest = std::max(largest, size);
+            smallest = std::min(smallest, size);
+        }
+        ASSERT_TRUE(pair.sender->is_consistent() && pair.receiver->is_consistent());
+    }
+    while (!pair.exchange().empty()) {
+    }
+    EXPECT_GT(largest, 25'000u);
+    EXPECT_LT(smallest, 40u) << "a delta of a large entity is as small as any";
+    EXPECT_TRUE(pair.worlds_are_equal());
+    EXPECT_TRUE(pair.receiver->complete());
+}
+
+// Every second byte changes by 255, which takes about 12 bits per byte, and 8 in a full record.
+TEST(Sender, Rule11ADeltaThatIsTooLargeIsReplacedByAFullRecord) {
+    LargePair pair;
+    const ecs::Entity map = pair.world.spawn(Replicated{}, LargePair::Map{});
+    while (!pair.exchange().empty()) {
+    }
+    const std::uint64_t whole_before = pair.sender->stats(pair.peer).whole_records;
+    pair.world.patch<LargePair::Map>(map, [](LargePair::Map& m) {
+        for (std::size_t i = 0; i < m.cells.size(); i += 2) m.cells[i] = 255;
+    });
+    std::size_t largest = 0;
+    for (std::vector<std::size_t> sizes = pair.exchange(); !sizes.empty(); sizes = pair.exchange())
+        largest = std::max(largest, *std::max_element(sizes.begin(), sizes.end()));
+    EXPECT_GT(pair.sender->stats(pair.peer).whole_records, whole_before);
+    EXPECT_GT(largest, 24'000u);
+    EXPECT_LT(largest, kMaxEntityBytes);
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+// Slots
+
+TEST(Sender, Rule30APeerGetsNoMoreSlotsThanItCanTakeAndTheOthersWait) {
+    constexpr std::uint32_t kSlots = 50;
+    Pair pair;
+    pair.sender.remove_peer(pair.peer);
+    pair.peer = pair.sender.add_peer({.max_slots = kSlots});
+    sim::Random random(1);
+    std::vector<ecs::Entity> entities;
+    for (int tick = 0; tick < 400; ++tick) {
+        for (std::uint32_t n = random.below(tick < 300 ? 60 : 1); n > 0; --n)
+            entities.push_back(pair.spawn(at(static_cast<float>(tick % 60))));
+        for (std::uint32_t n = random.below(tick < 300 ? 60 : 1); n > 0 && !entities.empty(); --n) {
+            const std::size_t which = random.below(static_cast<std::uint32_t>(entities.size()));
+            pair.world.destroy(entities[which]);
+            entities.erase(entities.begin() + static_cast<std::ptrdiff_t>(which));
+        }
+        for (; tick >= 300 && entities.size() > kSlots; entities.pop_back())  // in the end all fit
+            pair.world.destroy(entities.back());
+        for (const ecs::Entity entity : entities)
+            if (random.chance(0.1)) pair.world.set(entity, at(static_cast<float>(random.below(60))));
+        pair.tick();
+        for (int i = 0; i < 3; ++i)
+            if (const auto packet = pair.encode(300))
+                random.chance(0.2) ? pair.lose(*packet) : pair.deliver(*packet);
+        pair.receiver.apply();
+        const Sender::PeerStats stats = pair.sender.stats(pair.peer);
+        ASSERT_LE(stats.slots, kSlots);
+        ASSERT_TRUE(pair.sender.is_consistent());
+        if (stats.waiting != 0) {
+            ASSERT_FALSE(pair.sender.is_settled(pair.peer));
+            ASSERT_FALSE(pair.receiver.complete() && pair.receiver.complete()->tick == pair.sender.tick());
+        }
+        pair.receiver.for_each_version(
+            [&](std::uint32_t slot, std::uint32_t, Tick, const Image&) { ASSERT_LT(slot, kSlots); });
+    }
+    ASSERT_LE(entities.size(), kSlots);
+    for (int i = 0; i < 20; ++i) pair.exchange();
+    EXPECT_EQ(pair.sender.stats(pair.peer).waiting, 0u);
+    EXPECT_TRUE(pair.worlds_are_equal());
+    EXPECT_TRUE(pair.receiver.complete());
+}
+
 TEST(Sender, EveryEntityIsSentRegularlyInSmallPayloads) {
     Pair pair;
     std::vector<ecs::Entity> entities;
@@ -591,8 +734,8 @@ TEST(Sender, PeersWithTheSameBaselineGetTheSameBits) {
         pair.world.set(entity, at(static_cast<float>(i)));
         const SentPacket packet = pair.tick_and_encode();
         std::byte room[1300];
-        const std::size_t size = pair.sender.encode(second, packet.number, 1100, room);
-        EXPECT_EQ(std::vector<std::byte>(room, room + size), packet.bytes);
+        const auto payload = pair.sender.encode(second, packet.number, 1100, room);
+        EXPECT_EQ(std::vector<std::byte>(payload.begin(), payload.end()), packet.bytes);
         pair.tell(packet, true);
         pair.sender.on_fate(second, packet.number, true);
     }
@@ -633,9 +776,9 @@ TEST(StatePayload, BytesOfEachKindOfRecordAreFixed) {
     const auto packet = [&](Tick tick) {
         sender.update(tick);
         std::byte room[1300];
-        const std::size_t size = sender.encode(peer, number, 1000, room);
+        const auto payload = sender.encode(peer, number, 1000, room);
         sender.on_fate(peer, number++, true);
-        return numbers({0, tick, {room, room + size}});
+        return numbers({0, tick, {payload.begin(), payload.end()}});
     };
     const ecs::Entity entity = world.spawn(Replicated{}, Spot{5, 6});
     EXPECT_EQ(packet(0x01020304), (std::vector<int>{8, 6, 4, 2, 130, 192, 0, 0, 0, 0, 89, 96, 0}));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "replication/message.h"
 #include "tests/replication/support/link.h"
 
 namespace shoal::replication {
@@ -215,11 +216,11 @@ TEST(Server, DisconnectSendsTheReasonAndForgetsThePeer) {
 
 /// A client that sends any messages.
 struct Rogue final : net::Handler {
-    explicit Rogue(Link& in)
+    explicit Rogue(Link& in, const std::vector<std::byte>& hello = write_hello({100, {}}))
         : link(in),
           wire(in, net::Address::ipv4(10, 0, 0, 99, 5000)),
           endpoint(config(in.schema), *this, wire) {
-        endpoint.connect(link.wire.address, {}, link.now);
+        endpoint.connect(link.wire.address, hello, link.now);
     }
     static net::ClientConfig config(const Schema& schema) {
         net::ClientConfig out;
@@ -245,6 +246,48 @@ struct Rogue final : net::Handler {
     Link::Wire wire;
     net::Client endpoint;
 };
+
+TEST(Server, AMalformedHelloIsRefused) {
+    Schema schema = game_schema();
+    const std::vector<std::byte> summary = schema.summary();
+    std::vector<std::vector<std::byte>> hellos = {{}, {std::byte{1}}, write_hello({0, summary})};
+    hellos.push_back(std::vector<std::byte>(3, std::byte{1}));
+    for (const auto& hello : hellos) {
+        Link link;
+        Rogue rogue(link, hello);
+        for (int i = 0; i < 8; ++i) rogue.step();
+        EXPECT_EQ(link.listener.joins, 0) << hello.size() << " bytes";
+        EXPECT_TRUE(rogue.endpoint.is_idle());
+    }
+    for (const std::uint32_t max_slots : {1u, 7u, 0xffffffffu}) {
+        Link link;
+        Rogue rogue(link, write_hello({max_slots, {}}));
+        for (int i = 0; i < 8; ++i) rogue.step();
+        EXPECT_EQ(link.listener.joins, 1) << max_slots;
+    }
+}
+
+TEST(Server, Rule30AClientGetsNoMoreEntitiesThanItSaysItCanTake) {
+    Link link;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 30; ++i) entities.push_back(link.world.spawn(Replicated{}, at(1)));
+    ClientOptions options;
+    options.receiver.max_slots = 10;
+    Link::Player& small = link.add(link.schema, options);
+    Link::Player& large = link.add();
+    link.run(20);
+    EXPECT_EQ(small.client.receiver().entity_count(), 10u);
+    EXPECT_EQ(large.client.receiver().entity_count(), 30u);
+    EXPECT_TRUE(link.is_equal(large));
+    EXPECT_FALSE(small.client.receiver().complete());
+    // Everything is destroyed, and as much comes: the slots of despawn records are in use until their acks.
+    for (const ecs::Entity entity : entities) link.world.destroy(entity);
+    for (int i = 0; i < 10; ++i) link.world.spawn(Replicated{}, at(2));
+    link.run(40);
+    EXPECT_EQ(small.listener.leaves, 0);
+    EXPECT_TRUE(link.is_equal(small));
+    EXPECT_TRUE(link.is_equal(large));
+}
 
 TEST(Server, MalformedMessagesEndTheConnection) {
     const std::vector<std::vector<std::byte>> messages = {

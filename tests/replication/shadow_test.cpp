@@ -213,5 +213,64 @@ TEST_F(Shadows, CountStringsThatTheyCut) {
     EXPECT_EQ(newest(early).values.size(), 1u + 3 + 1 + 1 + sim::kMaxName);
 }
 
+struct Cargo {
+    std::vector<std::uint32_t> crates;
+};
+struct Label {
+    std::string text;
+};
+
+TEST(Shadow, Rule11AnEntityThatIsTooLargeKeepsItsLastGoodVersionAndIsNamed) {
+    Schema schema;
+    schema.component<Cargo>("cargo", field(&Cargo::crates, max_length(5'000)));
+    schema.component<Label>("label", field(&Label::text, max_length(20'000)));
+    ASSERT_EQ(schema.error(), "");
+    ecs::World world;
+    const std::vector<std::uint32_t> half(4'000, 0x9999'9999u);
+    const std::string text(18'000, 'x');
+    const ecs::Entity ship = world.spawn(Replicated{}, Cargo{half}, Label{"small"});
+    const ecs::Entity born_large = world.spawn(Replicated{}, Cargo{half}, Label{text});
+    Shadow shadow(world, schema, 10);
+    const auto versions_of = [&](ecs::Entity entity) -> const VersionList& {
+        std::uint32_t index = 0;
+        while (shadow[index].entity != entity) ++index;
+        return shadow[index].versions;
+    };
+    shadow.update(1);
+    ASSERT_EQ(shadow.too_large().size(), 1u);
+    EXPECT_EQ(shadow.too_large()[0].entity, born_large);
+    EXPECT_GT(shadow.too_large()[0].bytes, kMaxEntityBytes);
+    EXPECT_EQ(schema.components()[shadow.too_large()[0].largest].name, "label");
+    EXPECT_TRUE(versions_of(born_large).newest()->image.shape->components.empty());
+
+    world.set(ship, Label{text});
+    shadow.update(2);
+    ASSERT_EQ(shadow.too_large().size(), 1u);
+    EXPECT_EQ(shadow.too_large()[0].entity, ship);
+    EXPECT_EQ(shadow.too_large_count(), 2u);
+    EXPECT_EQ(versions_of(ship).newest()->tick, 1u);
+    EXPECT_TRUE(shadow.changed().empty());
+
+    world.set(ship, Cargo{{1, 2, 3}});  // now it fits; the label changed while it did not
+    world.remove<Cargo>(born_large);
+    shadow.update(3);
+    EXPECT_TRUE(shadow.too_large().empty());
+    EXPECT_EQ(shadow.too_large_count(), 0u);
+    for (const ecs::Entity entity : {ship, born_large}) {
+        const Image& image = versions_of(entity).newest()->image;
+        ImageCursor label(schema, image);
+        ASSERT_TRUE(label.seek(static_cast<ComponentIndex>(schema.components()[0].name == "label" ? 0 : 1)));
+        EXPECT_EQ(label.parts()[0], text.size());
+        EXPECT_EQ(versions_of(entity).newest()->tick, 3u);
+    }
+    world.set(ship, Cargo{half});
+    shadow.update(4);
+    EXPECT_EQ(shadow.too_large_count(), 1u);
+    world.destroy(ship);
+    shadow.update(5);
+    EXPECT_EQ(shadow.too_large_count(), 0u);
+    EXPECT_TRUE(shadow.is_consistent());
+}
+
 }  // namespace
 }  // namespace shoal::replication

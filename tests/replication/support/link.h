@@ -85,8 +85,7 @@ public:
         give_key(options.host);
         return options;
     }
-    Player& add(const Schema& with) {
-        ClientOptions options;
+    Player& add(const Schema& with, ClientOptions options = {}) {
         options.net.protocol_id = 5;
         options.net.seed = seed_of(100 + players.size());
         give_key(options.net);

@@ -57,9 +57,9 @@ public:
     /// Returns the next packet of this tick, or nothing if nothing is left to send.
     std::optional<SentPacket> encode(std::size_t capacity = 1100) {
         std::byte room[1300];
-        const std::size_t size = sender.encode(peer, next_number, capacity, room);
-        if (size == 0) return std::nullopt;
-        return SentPacket{next_number++, sender.tick(), {room, room + size}};
+        const auto payload = sender.encode(peer, next_number, capacity, room);
+        if (payload.empty()) return std::nullopt;
+        return SentPacket{next_number++, sender.tick(), {payload.begin(), payload.end()}};
     }
     /// Starts a tick that must give exactly one packet, and returns it.
     SentPacket tick_and_encode() {

@@ -1,0 +1,23 @@
+#include "message.h"
+
+#include "../net/bytes.h"
+
+namespace shoal::replication {
+
+std::vector<std::byte> write_hello(const Hello& hello) {
+    std::vector<std::byte> bytes(4 + hello.summary.size());
+    net::ByteWriter out(bytes);
+    out.u32(hello.max_slots);
+    out.bytes(hello.summary);
+    return bytes;
+}
+
+std::optional<Hello> read_hello(std::span<const std::byte> bytes) {
+    if (bytes.size() < 4) return std::nullopt;
+    net::ByteReader in(bytes);
+    const Hello hello{in.u32(), bytes.subspan(4)};
+    if (hello.max_slots == 0) return std::nullopt;
+    return hello;
+}
+
+}  // namespace shoal::replication
