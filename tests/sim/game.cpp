@@ -105,6 +105,13 @@ void take(const Squad& s, Taker& out) {
     out.text(s.motto, kMaxMotto);
 }
 
+void take(const Hold& h, Taker& out) {
+    std::uint64_t hash = 14695981039346656037u;
+    for (const std::uint8_t byte : h.bytes) hash = (hash ^ byte) * 1099511628211u;
+    out.number(static_cast<std::int64_t>(h.bytes.size()));
+    out.bits(hash);
+}
+
 // Random values: scramble() changes a value slightly or completely
 
 float real(Random& random) {
@@ -265,6 +272,13 @@ void scramble(Squad& s, Random& random, const PickEntity& pick) {
     if (random.chance(0.2)) scramble_text(s.motto, kMaxMotto, random);
 }
 
+void scramble(Hold& h, Random& random, const PickEntity&) {
+    if (h.bytes.empty() || random.chance(0.1)) h.bytes.resize(random.below(20));
+    if (h.bytes.empty()) return;
+    const std::uint32_t at = random.below(static_cast<std::uint32_t>(h.bytes.size()));
+    h.bytes[at] = static_cast<std::uint8_t>(random.next());
+}
+
 template <class T>
 GameComponent value_component(std::string_view name) {
     GameComponent out{};
@@ -337,6 +351,7 @@ void describe(replication::Schema& schema) {
     schema.component<Aim>("aim", field(&Aim::range, quantised(0, 100, kRangeStep)));
     schema.component<Squad>("squad", field(&Squad::members, max_length(kMaxMembers)),
                             field(&Squad::motto, max_length(kMaxMotto)));
+    schema.component<Hold>("hold", field(&Hold::bytes, max_length(kMaxHold)));
     schema.tag<Wolf>("wolf");
     schema.tag<Frozen>("frozen");
 }
@@ -348,8 +363,8 @@ std::span<const GameComponent> game_components() {
         value_component<Mood>("mood"),         value_component<Body>("body"),
         value_component<Raw>("raw"),           value_component<Name>("name"),
         value_component<Bag>("bag"),           value_component<Aim>("aim"),
-        value_component<Squad>("squad"),       tag_component<Wolf>("wolf"),
-        tag_component<Frozen>("frozen"),
+        value_component<Squad>("squad"),       value_component<Hold>("hold"),
+        tag_component<Wolf>("wolf"),           tag_component<Frozen>("frozen"),
     };
     return kComponents;
 }
@@ -423,6 +438,8 @@ void Director::step() {
     double operations = random_.between(0, 2 * style_.operations);
     if (random_.chance(style_.cluster)) operations *= 10;
     for (int i = 0; i < static_cast<int>(operations); ++i) operate();
+    if (!entities_.empty() && random_.chance(style_.large))
+        load_hold(entities_[random_.below(static_cast<std::uint32_t>(entities_.size()))]);
 }
 
 void Director::operate() {
@@ -496,6 +513,13 @@ void Director::add_something(ecs::Entity entity) {
     const GameComponent& component =
         game_components()[random_.below(static_cast<std::uint32_t>(ids_.size()))];
     component.add(world_, entity, random_, [this](Random&) { return pick_target(); });
+}
+
+void Director::load_hold(ecs::Entity entity) {
+    Hold hold;
+    hold.bytes.resize(1'000 + random_.below(kMaxHold - 1'000));
+    for (std::uint8_t& byte : hold.bytes) byte = static_cast<std::uint8_t>(random_.next());
+    world_.set(entity, std::move(hold));
 }
 
 /// Returns an entity that may be replicated or not, dead or null.

@@ -82,6 +82,9 @@ struct Squad {
     std::vector<ecs::Entity> members;
     std::string motto;
 };
+struct Hold {  // large only if Director::Style::large says so
+    std::vector<std::uint8_t> bytes;
+};
 struct Wolf {};
 struct Frozen {};
 
@@ -90,7 +93,8 @@ struct Secret {
     int value = 0;
 };
 
-inline constexpr std::uint32_t kMaxName = 12, kMaxItems = 6, kMaxMembers = 5, kMaxMotto = 10;
+inline constexpr std::uint32_t kMaxName = 12, kMaxItems = 6, kMaxMembers = 5, kMaxMotto = 10,
+                               kMaxHold = 30'000;
 
 void describe(replication::Schema& schema);
 
@@ -156,6 +160,7 @@ public:
         double churn = 0.2;     // share of operations that create, destroy, add or remove
         double cluster = 0.02;  // chance of a tick with ten times the operations
         double idle = 0.05;     // chance that a pause of 1 to 40 ticks begins
+        double large = 0;       // chance per tick that an entity gets 1 to 30 kB
     };
 
     Director(ecs::World& world, std::uint64_t seed, const Style& style);
@@ -168,6 +173,7 @@ public:
 private:
     void operate();
     void add_something(ecs::Entity entity);
+    void load_hold(ecs::Entity entity);
     ecs::Entity pick_target();
 
     ecs::World& world_;

@@ -64,6 +64,7 @@ Plan plan_of(std::uint64_t seed) {
     plan.style.churn = random.between(0, 0.6);
     plan.style.cluster = random.chance(0.5) ? 0.03 : 0;
     plan.style.idle = random.chance(0.5) ? 0.05 : 0;
+    plan.style.large = seed % 60 == 7 ? 0.02 : 0;
 
     static constexpr replication::Tick kFirstTicks[] = {
         1, 0, 0xffffffff - 60, 0x7fffffff - 60, 0xffffff80, 0x80000000, 1000};
@@ -81,6 +82,8 @@ Plan plan_of(std::uint64_t seed) {
     plan.server.sender.history_s = random.pick(kHistories);
     static constexpr std::uint64_t kRatesPerSecond[] = {256'000, 256'000, 20'000, 8'000, 4'000};
     plan.server.host.connection.max_bytes_per_second = random.pick(kRatesPerSecond);
+    if (plan.style.large > 0)  // time for some entities of 30 kB
+        plan.rest_s += 400'000.0 / static_cast<double>(plan.server.host.connection.max_bytes_per_second);
 
     const std::uint32_t players = 1 + random.below(random.chance(0.15) ? 8 : 3);
     for (std::uint32_t i = 0; i < players; ++i) {
