@@ -112,10 +112,6 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
         stats_.malformed_packets += 1;
         return Verdict::malformed;
     }
-    if (pool_.bytes_in_use() + staged_words_.size() * sizeof(std::uint32_t) > options_.max_version_bytes) {
-        stats_.refused_packets += 1;
-        return Verdict::too_many;
-    }
     for (const Staged& staged : staged_) commit(staged, tick);
     log_.insert(number, tick);
     if (!newest_tick_ || is_newer(tick, *newest_tick_)) newest_tick_ = tick;
@@ -148,6 +144,8 @@ Receiver::Verdict Receiver::stage(const RecordHeader& header, Tick tick, BitRead
         if (!staged.shape) return Verdict::malformed;
         staged.size = words_.size();
         staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());
+        const std::size_t bytes = pool_.bytes_in_use() + staged_words_.size() * sizeof(std::uint32_t);
+        if (bytes > options_.max_version_bytes) return Verdict::too_many;
     }
     staged_.push_back(staged);
     return Verdict::accepted;
@@ -161,7 +159,8 @@ void Receiver::commit(const Staged& staged, Tick tick) {
         stats_.stale_records += 1;
         const bool same_entity = header.kind == RecordKind::delta || header.net_id == slot.net_id;
         // The sender may see the ack of this packet only, and base a delta on this version.
-        if (slot.net_id != 0 && header.kind != RecordKind::gone && same_entity) {
+        const bool has_room = slot.versions.size() < options_.max_versions;
+        if (slot.net_id != 0 && header.kind != RecordKind::gone && same_entity && has_room) {
             slot.versions.insert(tick, image, pool_);
             drop_old_versions(slot);
         }

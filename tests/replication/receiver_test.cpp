@@ -310,35 +310,6 @@ TEST(Receiver, RecordsOlderThanTheLastOneOfTheSlotAreIgnored) {
     EXPECT_EQ(pair.receiver.newest_tick(), newer.tick);
 }
 
-TEST(Receiver, Rule08AnotherNetIdInASlotReplacesItsEntity) {
-    Pair pair;
-    const ecs::Entity old = pair.spawn(at(1));
-    pair.exchange();
-    const ecs::Entity replica = pair.replica(old);
-    pair.world.destroy(old);
-    const SentPacket gone = pair.tick_and_encode();
-    pair.tell(gone, true);  // a false ack: the receiver did not get it
-    const ecs::Entity fresh = pair.spawn(at(2));
-    pair.tick();
-    StateHeader header;
-    header.tick = pair.sender.tick();
-    header.record_count = 1;
-    BitWriter out;
-    write_state_header(header, &out);
-    RecordHeaderWriter(header, &out).write({0, RecordKind::whole, 0, pair.sender.net_id(fresh)});
-    const auto& shadow = pair.sender.shadow();
-    for (std::uint32_t i = 0; i < shadow.index_count(); ++i)
-        if (shadow[i].entity == fresh)
-            write_image(pair.schema, Image{}, shadow[i].versions.newest()->image, out);
-    std::vector<std::byte> bytes(out.byte_count());
-    out.copy_to(bytes);
-    EXPECT_EQ(pair.receiver.receive(90, bytes), Verdict::accepted);
-    pair.receiver.apply();
-    EXPECT_FALSE(pair.mirror.is_alive(replica));
-    EXPECT_EQ(pair.mirror.size(), 1u);
-    EXPECT_EQ(pair.on_client<Position>(fresh).x, 2);
-}
-
 /// A payload with the newest state of an entity as a full record in `slot`.
 std::vector<std::byte> full_record(Pair& pair, ecs::Entity entity, std::uint32_t slot) {
     StateHeader header;
@@ -352,6 +323,23 @@ std::vector<std::byte> full_record(Pair& pair, ecs::Entity entity, std::uint32_t
         if (shadow[i].entity == entity)
             write_image(pair.schema, Image{}, shadow[i].versions.newest()->image, out);
     return bytes_of(out);
+}
+
+TEST(Receiver, Rule08AnotherNetIdInASlotReplacesItsEntity) {
+    Pair pair;
+    const ecs::Entity old = pair.spawn(at(1));
+    pair.exchange();
+    const ecs::Entity replica = pair.replica(old);
+    pair.world.destroy(old);
+    const SentPacket gone = pair.tick_and_encode();
+    pair.tell(gone, true);  // a false ack: the receiver did not get it
+    const ecs::Entity fresh = pair.spawn(at(2));
+    pair.tick();
+    EXPECT_EQ(pair.receiver.receive(90, full_record(pair, fresh, 0)), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_FALSE(pair.mirror.is_alive(replica));
+    EXPECT_EQ(pair.mirror.size(), 1u);
+    EXPECT_EQ(pair.on_client<Position>(fresh).x, 2);
 }
 
 TEST(Receiver, Rule29AFullRecordWithAKnownNetIdBindsToTheReplica) {
@@ -434,6 +422,26 @@ TEST(Receiver, Rule30SetsOfComponentsThatNobodyHasAnyMoreAreForgotten) {
     }
     WorldHash server(world, schema), client(mirror, schema);
     EXPECT_EQ(server.of_server(sender.shadow()).hash, client.of_client(receiver).hash);
+}
+
+// A server sends records from the newest to the oldest: each is overtaken.
+TEST(Receiver, Rule30OvertakenRecordsDoNotExceedMaxVersions) {
+    ReceiverOptions options;
+    options.max_versions = 8;
+    Pair pair({}, options);
+    const ecs::Entity entity = pair.spawn(at(0));
+    pair.exchange();
+    std::vector<SentPacket> packets;
+    for (int i = 1; i <= 50; ++i) {
+        pair.world.set(entity, at(static_cast<float>(i)));
+        packets.push_back(pair.tick_and_encode());
+    }
+    for (; !packets.empty(); packets.pop_back()) EXPECT_EQ(pair.receive(packets.back()), Verdict::accepted);
+    std::size_t versions = 0;
+    pair.receiver.for_each_version([&](std::uint32_t, std::uint32_t, Tick, const Image&) { ++versions; });
+    EXPECT_LE(versions, 8u);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 50);
 }
 
 TEST(Receiver, Rule30AServerThatFillsTheMemoryForVersionsIsDisconnected) {

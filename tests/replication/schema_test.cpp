@@ -172,9 +172,10 @@ TEST(Schema, TypesThatCannotReplicateAreErrorsThatNameTheComponent) {
         for (const std::string_view word : words)
             EXPECT_NE(error.find(word), std::string::npos) << "'" << word << "' is not in: " << error;
     };
-    expect_words(error_of<Pointer>(), {"component 'culprit' has a field of type int*, ", "pointer"});
+    // g++ writes int*, clang++ int *.
+    expect_words(error_of<Pointer>(), {"component 'culprit' has a field of type int", "*, ", "pointer"});
     expect_words(error_of<HoldsMap>(), {"component 'culprit' has a field of type std::map<int, int"});
-    expect_words(error_of<InVector>(), {"component 'culprit' has a vector with a field of type int*"});
+    expect_words(error_of<InVector>(), {"component 'culprit' has a vector with a field of type int", "*, "});
     expect_words(error_of<VectorOfStrings>(), {"type std::vector<", "string", "elements of a vector"});
     expect_words(error_of<VectorOfVectors>(), {"type std::vector<std::vector<int", "elements of a vector"});
     expect_words(error_of<Bits>(), {"type std::vector<bool"});
