@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "replication/schema.h"
+#include "replication/schema/schema.h"
 
 namespace shoal::demo {
 

@@ -1,6 +1,6 @@
 #include "simulation.h"
 
-#include "replication/schema.h"
+#include "replication/schema/schema.h"
 
 #include <algorithm>
 #include <array>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../net/client.h"
-#include "receiver.h"
+#include "receive/receiver.h"
 
 namespace shoal::replication {
 

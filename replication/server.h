@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../net/host.h"
-#include "sender.h"
+#include "send/sender.h"
 
 namespace shoal::replication {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "receiver.h"
-#include "shadow.h"
+#include "history/shadow.h"
+#include "receive/receiver.h"
 
 namespace shoal::replication {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ecs/world.h"
-#include "replication/schema.h"
+#include "replication/schema/schema.h"
 #include "tests/bench/trace_file.h"
 
 namespace trace {

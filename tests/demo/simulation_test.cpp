@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "replication/sender.h"
+#include "replication/send/sender.h"
 #include "replication/world_hash.h"
 
 namespace shoal::demo {

@@ -1,4 +1,4 @@
-#include "replication/bits.h"
+#include "replication/codec/bits.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "replication/bits.h"
-#include "replication/state_packet.h"
+#include "replication/codec/bits.h"
+#include "replication/codec/state_packet.h"
 #include "tests/replication/support/link.h"
 
 namespace shoal::replication {

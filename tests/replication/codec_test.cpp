@@ -1,11 +1,11 @@
-#include "replication/codec.h"
+#include "replication/codec/codec.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
 
-#include "replication/shadow.h"
+#include "replication/history/shadow.h"
 #include "tests/replication/support/bits.h"
 #include "tests/replication/support/world.h"
 

@@ -1,4 +1,4 @@
-#include "replication/fields.h"
+#include "replication/schema/fields.h"
 
 #include <gtest/gtest.h>
 

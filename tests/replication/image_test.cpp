@@ -1,11 +1,11 @@
-#include "replication/image.h"
+#include "replication/schema/image.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "replication/version.h"
+#include "replication/history/version.h"
 
 #include "tests/replication/support/world.h"
 

@@ -1,4 +1,4 @@
-#include "replication/lanes.h"
+#include "replication/schema/lanes.h"
 
 #include <gtest/gtest.h>
 

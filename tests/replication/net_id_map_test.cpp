@@ -1,4 +1,4 @@
-#include "replication/net_id_map.h"
+#include "replication/history/net_id_map.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "replication/receiver.h"
+#include "replication/receive/receiver.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "replication/reference_index.h"
+#include "replication/history/reference_index.h"
 
 #include <gtest/gtest.h>
 

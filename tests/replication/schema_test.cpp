@@ -1,11 +1,11 @@
-#include "replication/schema.h"
+#include "replication/schema/schema.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <unordered_map>
 
-#include "replication/codec.h"
+#include "replication/codec/codec.h"
 
 namespace shoal::replication::schema_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "replication/sender.h"
+#include "replication/send/sender.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <map>
 #include <optional>
 
-#include "replication/bits.h"
-#include "replication/state_packet.h"
+#include "replication/codec/bits.h"
+#include "replication/codec/state_packet.h"
 #include "tests/replication/support/world.h"
 #include "tests/support/allocations.h"
 

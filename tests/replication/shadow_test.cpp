@@ -1,4 +1,4 @@
-#include "replication/shadow.h"
+#include "replication/history/shadow.h"
 
 #include <gtest/gtest.h>
 

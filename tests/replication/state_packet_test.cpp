@@ -1,4 +1,4 @@
-#include "replication/state_packet.h"
+#include "replication/codec/state_packet.h"
 
 #include <gtest/gtest.h>
 

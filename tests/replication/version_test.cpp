@@ -1,4 +1,4 @@
-#include "replication/version.h"
+#include "replication/history/version.h"
 
 #include <gtest/gtest.h>
 

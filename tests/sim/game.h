@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "ecs/world.h"
-#include "replication/image.h"
-#include "replication/schema.h"
+#include "replication/schema/image.h"
+#include "replication/schema/schema.h"
 
 namespace shoal::sim {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "replication/bits.h"
+#include "replication/codec/bits.h"
 
 namespace shoal::replication {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "replication/receiver.h"
-#include "replication/sender.h"
+#include "replication/receive/receiver.h"
+#include "replication/send/sender.h"
 #include "replication/world_hash.h"
 #include "tests/sim/game.h"
 

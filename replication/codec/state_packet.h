@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "../schema/image.h"
 #include "bits.h"
-#include "image.h"
 
 namespace shoal::replication {
 

@@ -9,12 +9,12 @@
 #include <span>
 #include <vector>
 
-#include "../ecs/world.h"
-#include "codec.h"
-#include "net_id_map.h"
-#include "reference_index.h"
-#include "state_packet.h"
-#include "version.h"
+#include "../../ecs/world.h"
+#include "../codec/codec.h"
+#include "../codec/state_packet.h"
+#include "../history/net_id_map.h"
+#include "../history/reference_index.h"
+#include "../history/version.h"
 
 namespace shoal::replication {
 

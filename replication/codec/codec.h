@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "../schema/image.h"
 #include "bits.h"
-#include "image.h"
 
 namespace shoal::replication {
 

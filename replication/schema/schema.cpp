@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "codec.h"
+#include "../codec/codec.h"
 
 namespace shoal::replication {
 namespace {

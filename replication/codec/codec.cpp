@@ -45,7 +45,7 @@ namespace {
 //   g(3)        count          always: number of elements between prefix and suffix
 //   lanes       value          once per element between prefix and suffix: each lane like a changed group of
 //                              a new component, but a symbol whose maximum is 1 takes one bit
-// Lanes and groups follow from the types of the fields: see append_lanes() and finish() in lanes.cpp.
+// Lanes and groups follow from the types of the fields: see append_lanes() and finish() in schema/lanes.cpp.
 // Rejected: values over a lane's maximum; indices and positions that do not exist in the schema or the
 // baseline; components that are added twice; parts with too many elements.
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "../net/endpoint.h"
+#include "../../net/endpoint.h"
 
 namespace shoal::replication {
 namespace {

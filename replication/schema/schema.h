@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "../ecs/world.h"
+#include "../../ecs/world.h"
 #include "fields.h"
 #include "lanes.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "../ecs/entity.h"
+#include "../../ecs/entity.h"
 
 namespace shoal::replication {
 

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "../ecs/change_collector.h"
-#include "../ecs/world.h"
-#include "../net/fifo.h"
-#include "codec.h"
-#include "image.h"
+#include "../../ecs/change_collector.h"
+#include "../../ecs/world.h"
+#include "../../net/fifo.h"
+#include "../codec/codec.h"
+#include "../schema/image.h"
 #include "reference_index.h"
 #include "version.h"
 

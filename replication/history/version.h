@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "image.h"
+#include "../schema/image.h"
 
 namespace shoal::replication {
 

@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "../net/fifo.h"
-#include "codec.h"
-#include "shadow.h"
-#include "state_packet.h"
+#include "../../net/fifo.h"
+#include "../codec/codec.h"
+#include "../codec/state_packet.h"
+#include "../history/shadow.h"
 
 namespace shoal::replication {
 
