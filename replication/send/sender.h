@@ -8,10 +8,11 @@
 #include <span>
 #include <vector>
 
-#include "../../net/fifo.h"
-#include "../codec/codec.h"
-#include "../codec/state_packet.h"
 #include "../history/shadow.h"
+#include "audience.h"
+#include "flight.h"
+#include "payload_writer.h"
+#include "peer_view.h"
 
 namespace shoal::replication {
 
@@ -24,7 +25,7 @@ struct SenderOptions {
 
 struct PeerOptions {
     /// What the peer can take. Entities without a slot wait until despawn records of others are acknowledged.
-    std::uint32_t max_slots = 65'536;  // >= 1
+    std::uint32_t max_slots = 65'536;  // >= 1; more than PeerView::kMaxSlots count as that
 };
 
 /// Not thread-safe.
@@ -78,122 +79,42 @@ public:
     bool is_settled(Peer peer) const;
 
     PeerStats stats(Peer peer) const;
+    const PeerView& view(Peer peer) const { return peers_[peer]->view; }
     const Shadow& shadow() const { return shadow_; }
     /// Returns 0 if the entity did not replicate at the last update().
     NetId net_id(ecs::Entity entity) const { return shadow_.net_id(entity); }
     /// Tick of the last update(); 0 before the first.
     Tick tick() const { return tick_; }
 
-    /// For tests: the slots, queues and packets of each peer agree with each other and with the shadow.
+    /// For tests: the views and packets of all peers agree with each other, the audience and the shadow.
     bool is_consistent() const;
 
 private:
-    static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kGoneFlag = 0x80000000;  // marks a despawn record in PeerState::records
-
-    /// An entity slot of a peer.
-    struct Slot {
-        std::uint32_t entry = kNone;    // index in the shadow; kNone: entity despawned, or slot free
-        Tick opened = 0;                // tick when opened or rebased; on_fate() ignores older records
-        Tick acked = 0;                 // tick of the newest version acknowledged; `opened` - 1: none
-        Tick sent = 0;                  // tick of the newest version sent; `opened` - 1: none
-        std::uint32_t sent_number = 0;  // low 32 bits of the number of the packet with the newest record
-    };
-    static_assert(sizeof(Slot) + sizeof(std::uint32_t) <= 24, "memory per peer and visible entity");
-
-    struct Packet {
-        std::uint64_t number;
-        Tick tick;
-        std::uint32_t record_count;
-        std::uint32_t newest_count;  // how many of its records are the newest of their slot
-        bool settled;                // known to be delivered or lost
-        bool delivered;
-    };
-
     struct PeerState {
-        bool in_use = false;
-        PeerOptions options;
-        std::vector<Slot> slots;
-        std::vector<std::uint64_t> free_slots;  // one bit per slot; 1: free
-        std::size_t first_free_word = 0;
-        std::vector<std::uint32_t> slot_of;  // by index in the shadow; kNone: no slot
-        std::uint32_t next_waiting = 0;      // index in the shadow where give_slots() continues
-        std::vector<bool> is_pending;        // by slot: there is something to send
-        std::vector<bool> is_queued;         // by slot: it is in `queue`
-        net::Fifo<std::uint32_t> queue;      // oldest first; also slots that are no longer pending
-        std::uint32_t pending_count = 0;
+        explicit PeerState(const PeerOptions& options) : view(options.max_slots) {}
 
-        net::Fifo<Packet> packets;         // by number, from the oldest one in flight on
-        net::Fifo<std::uint32_t> records;  // the slots of all records in `packets`, in the same order
-        std::uint64_t anchor_number = 0;   // number of the newest acknowledged state packet; 0: none
-        Tick anchor_tick = 0;
-        // The newest completion marker. The marker holds once all state packets with the numbers mark_first
-        // to mark_number arrived.
-        std::uint64_t mark_number = 0;  // number of the packet with the marker; 0: no marker was sent
-        std::uint64_t mark_first = 0;
-        std::uint64_t mark_missing = 0;  // the number of these state packets that are not acknowledged
-        Tick mark_tick = 0;
-
+        PeerView view;
+        Flight flight;
+        std::uint32_t next_waiting = 0;  // index in the shadow where give_slots() continues
         Tick last_sent = 0;
-        bool wants_mark = true;  // send a completion marker, even if there are no records
+        bool wants_marker = true;  // send a completion marker, even if there are no records
         PeerStats stats;
     };
 
-    /// A record that may be written into the current payload.
-    struct Candidate {
-        RecordHeader header;
-        std::size_t body_offset = 0, body_bits = 0;  // the encoded image in memo_bits_; in bits
-        std::size_t position = 0;                    // in PeerState::queue
-        bool is_empty = false;
-    };
-
-    /// An entity's image, encoded against one baseline or none. Made once per tick, then used for all peers.
-    struct MemoEntry {
-        std::uint32_t entry;
-        bool from_nothing;
-        Tick baseline;
-        std::size_t offset, bits;
-        std::uint32_t next;
-    };
-
     std::uint32_t history_ticks(Tick tick) const;
-    void update_peer(PeerState& peer);
-    void open_slot(PeerState& peer, std::uint32_t entry);
-    void give_slots(PeerState& peer);
-    void close_slot(PeerState& peer, std::uint32_t entry);
-    void free_slot(PeerState& peer, std::uint32_t slot);
-    static void pend(PeerState& peer, std::uint32_t slot);
-    static void unpend(PeerState& peer, std::uint32_t slot);
-    static void drop_front(PeerState& peer, std::size_t count);
-    static Packet* find_packet(PeerState& peer, std::uint32_t low_number);
-    void settle_record(PeerState& peer, const Packet& packet, std::uint32_t record, bool delivered);
-
-    bool prepare(std::uint32_t slot_index, const Slot& slot, Candidate& candidate);
-    const MemoEntry& memo(std::uint32_t entry, const Version* baseline);
-    void gather(PeerState& peer, std::size_t room_bits);
-    std::size_t fit(const StateHeader& header, std::size_t room_bits);
-    std::size_t measure(const StateHeader& header, std::size_t count);
-    StateHeader make_header(const PeerState& peer, std::uint64_t number) const;
-    std::optional<StateHeader::Complete> make_mark(const PeerState& peer, std::uint64_t number) const;
+    void close_entry(std::uint32_t entry);
+    void open_entry(Peer peer, std::uint32_t entry);
+    void give_slots(Peer peer);
     void commit(PeerState& peer, std::uint64_t number, std::size_t count);
-    bool is_consistent(const PeerState& peer) const;
+    PeerState& state(Peer peer) { return *peers_[peer]; }
 
     SenderOptions options_;
     Shadow shadow_;
-    std::vector<std::unique_ptr<PeerState>> peers_;
+    Audience audience_;
+    std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
+    PayloadWriter writer_;
     Tick tick_ = 0;
     bool updated_ = false;
-
-    BitWriter memo_bits_;
-    std::vector<MemoEntry> memo_;
-    // By index in the shadow: where in memo_ the entity's list of MemoEntries begins. Not cleared with memo_:
-    // valid only if memo_ has an element there, and its `entry` is this index.
-    std::vector<std::uint32_t> memo_of_;
-
-    std::vector<Candidate> candidates_;   // oldest first
-    std::vector<std::uint32_t> by_slot_;  // indices of candidates_, sorted by slot
-    BitWriter packet_bits_;
-    std::vector<std::byte> large_;  // the last payload that did not fit the caller's memory
 };
 
 }  // namespace shoal::replication

@@ -1,0 +1,55 @@
+#pragma once
+// The encoded changes of entities since earlier versions. A change is encoded once in a tick, then copied for
+// each peer that has the same baseline.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "../codec/bits.h"
+#include "../history/shadow.h"
+
+namespace shoal::replication {
+
+/// Only reads the shadow: threads that have a cache each can encode at the same time.
+class DeltaCache {
+public:
+    /// An entity's newest image, encoded against a baseline.
+    struct Delta {
+        std::size_t offset = 0, bits = 0;  // in this cache
+        bool is_empty = false;             // the newest image equals the baseline
+    };
+
+    /// The shadow must outlive the cache.
+    explicit DeltaCache(const Shadow& shadow);
+
+    /// Forgets everything. To be called after each update of the shadow.
+    void clear();
+
+    /// Returns the newest image of an entry, encoded against one of its versions; against nothing if
+    /// `baseline` is null. Valid until clear().
+    Delta get(std::uint32_t entry, const Version* baseline);
+
+    /// Writes the bits of a delta of this cache.
+    void append(const Delta& delta, BitWriter& out) const { out.append(bits_, delta.offset, delta.bits); }
+
+private:
+    static constexpr std::uint32_t kNone = 0xffffffff;
+
+    struct Item {
+        std::uint32_t entry;
+        bool is_full;   // encoded against nothing
+        Tick baseline;  // tick of the version that it is encoded against
+        Delta delta;
+        std::uint32_t next;  // item of the same entry, or kNone
+    };
+
+    const Shadow& shadow_;
+    BitWriter bits_;
+    std::vector<Item> items_;
+    // By entry: its first item. Not cleared with items_: valid only if items_ has an item there, and this
+    // item is of the entry.
+    std::vector<std::uint32_t> first_;
+};
+
+}  // namespace shoal::replication

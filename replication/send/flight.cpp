@@ -1,0 +1,108 @@
+#include "flight.h"
+
+#include <cassert>
+
+namespace shoal::replication {
+
+Flight::Flight() {
+    packets_.reserve(kMaxPacketDistance + 1);
+    records_.reserve(kExpectedRecords * 8);
+}
+
+void Flight::begin(std::uint64_t number, Tick tick) {
+    assert(packets_.empty() || number > packets_[packets_.size() - 1].number);
+    packets_.push({number, tick, 0, 0, false, false});
+}
+
+void Flight::add(SentRecord record) {
+    assert(!packets_.empty());
+    Packet& packet = packets_[packets_.size() - 1];
+    packet.record_count += 1;
+    packet.newest_count += 1;
+    records_.push(record);
+}
+
+void Flight::overtake(std::uint16_t low) {
+    assert(!packets_.empty());
+    const std::uint64_t oldest = packets_[0].number;
+    const std::size_t index = find(oldest + static_cast<std::uint16_t>(low - oldest));
+    assert(index < packets_.size() && !packets_[index].settled && packets_[index].newest_count > 0);
+    packets_[index].newest_count -= 1;
+}
+
+/// Returns the index of packet `number` in packets_; their size if it is not there.
+std::size_t Flight::find(std::uint64_t number) const {
+    std::size_t first = 0, last = packets_.size();
+    while (first < last) {
+        const std::size_t middle = (first + last) / 2;
+        if (packets_[middle].number < number) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
+    }
+    return first < packets_.size() && packets_[first].number == number ? first : packets_.size();
+}
+
+void Flight::note_fate(Packet& packet, bool delivered) {
+    packet.settled = true;
+    packet.delivered = delivered;
+    if (delivered && packet.number > anchor_number_) {
+        anchor_number_ = packet.number;
+        anchor_tick_ = packet.tick;
+    }
+    if (delivered && packet.number >= marker_first_ && packet.number <= marker_number_) marker_missing_ -= 1;
+    while (!packets_.empty() && packets_[0].settled) {
+        records_.pop(packets_[0].record_count);
+        packets_.pop();
+    }
+}
+
+std::optional<StateHeader::Anchor> Flight::anchor(std::uint64_t number, Tick tick) const {
+    if (anchor_number_ == 0 || number - anchor_number_ > kMaxPacketDistance) return std::nullopt;
+    return StateHeader::Anchor{static_cast<std::uint32_t>(number - anchor_number_), tick - anchor_tick_};
+}
+
+std::optional<StateHeader::Complete> Flight::marker(std::uint64_t number, Tick quiet) const {
+    std::uint64_t oldest = number;
+    std::size_t before = packets_.size();
+    if (before > 0 && packets_[before - 1].number == number) before -= 1;
+    std::size_t with_state = 0;  // packets with state, from `oldest` to the one before `number`
+    for (std::size_t i = before; i-- > 0;) {
+        if (packets_[i].settled || packets_[i].newest_count == 0) continue;
+        oldest = packets_[i].number;
+        with_state = before - i;
+    }
+    const std::uint64_t distance = number - oldest;
+    if (distance > kMaxPacketDistance) return std::nullopt;
+    return StateHeader::Complete{static_cast<std::uint32_t>(distance),
+                                 static_cast<std::uint32_t>(distance - with_state), quiet};
+}
+
+void Flight::send_marker(std::uint64_t number, const StateHeader::Complete& marker) {
+    assert(!packets_.empty() && packets_[packets_.size() - 1].number == number);
+    marker_number_ = number;
+    marker_first_ = number - marker.distance;
+    marker_tick_ = packets_[packets_.size() - 1].tick;
+    marker_missing_ = marker.distance + 1 - marker.others;
+    for (std::size_t i = 0; i < packets_.size(); ++i)
+        marker_missing_ -= packets_[i].delivered && packets_[i].number >= marker_first_;
+}
+
+bool Flight::is_settled(Tick tick) const {
+    for (std::size_t i = 0; i < packets_.size(); ++i)
+        if (!packets_[i].settled && packets_[i].newest_count != 0) return false;
+    return has_marker(tick) && marker_missing_ == 0;
+}
+
+bool Flight::is_consistent() const {
+    std::size_t records = 0;
+    for (std::size_t i = 0; i < packets_.size(); ++i) {
+        if (packets_[i].newest_count > packets_[i].record_count) return false;
+        if (i > 0 && packets_[i].number <= packets_[i - 1].number) return false;
+        records += packets_[i].record_count;
+    }
+    return records == records_.size() && (packets_.empty() || !packets_[0].settled);
+}
+
+}  // namespace shoal::replication

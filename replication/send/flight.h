@@ -1,0 +1,94 @@
+#pragma once
+// The state packets of one peer whose fate is not known, with the records that they carry; and what follows
+// from the fates: the anchor and the completion markers.
+
+#include <cstdint>
+#include <optional>
+
+#include "../../net/fifo.h"
+#include "../codec/state_packet.h"
+#include "peer_view.h"
+
+namespace shoal::replication {
+
+class Flight {
+public:
+    Flight();
+
+    bool empty() const { return packets_.empty(); }
+    /// Tick of the oldest packet in flight. Requires !empty().
+    Tick oldest_tick() const { return packets_[0].tick; }
+
+    /// Begins packet `number`, which must be higher than that of the last one.
+    void begin(std::uint64_t number, Tick tick);
+    /// Adds a record to the packet that was begun last.
+    void add(SentRecord record);
+    /// A newer record of a slot was written: its record in packet `low`, a number's low 16 bits, is not the
+    /// newest any more. Requires that the packet is in flight.
+    void overtake(std::uint16_t low);
+
+    /// Notes the fate of packet `number`. Calls fn(record, tick) for each of its records. Ignores numbers of
+    /// packets without state.
+    template <class Fn>
+    void settle(std::uint64_t number, bool delivered, Fn&& fn);
+
+    /// The newest packet that was acknowledged, as packet `number` of `tick` names it. Nothing if there is
+    /// none, or if it is more than kMaxPacketDistance numbers back.
+    std::optional<StateHeader::Anchor> anchor(std::uint64_t number, Tick tick) const;
+
+    /// A completion marker for packet `number`. The peer is complete once it has this packet and all state
+    /// packets from packet X on: the oldest one in flight with the newest record of a slot. Returns nothing
+    /// if X is more than kMaxPacketDistance numbers back. `quiet`: see StateHeader::Complete.
+    std::optional<StateHeader::Complete> marker(std::uint64_t number, Tick quiet) const;
+    /// Packet `number`, the last one begun, carries this marker.
+    void send_marker(std::uint64_t number, const StateHeader::Complete& marker);
+    /// Returns whether a marker for this tick was sent.
+    bool has_marker(Tick tick) const { return marker_number_ != 0 && marker_tick_ == tick; }
+    /// A packet that the last marker needs was lost, and no state packet is in flight. So a new marker would
+    /// need no packet but its own.
+    bool needs_marker() const { return packets_.empty() && marker_missing_ != 0; }
+
+    /// Returns whether the peer acknowledged the newest record of each slot, and a marker for this tick with
+    /// all packets that it needs.
+    bool is_settled(Tick tick) const;
+
+    /// For tests: packets rise, and agree with the records.
+    bool is_consistent() const;
+
+private:
+    struct Packet {
+        std::uint64_t number;
+        Tick tick;
+        std::uint32_t record_count;
+        std::uint32_t newest_count;  // how many of its records are the newest of their slot
+        bool settled;                // its fate is known
+        bool delivered;
+    };
+
+    std::size_t find(std::uint64_t number) const;
+    void note_fate(Packet& packet, bool delivered);
+
+    net::Fifo<Packet> packets_;        // by number, from the oldest one in flight on
+    net::Fifo<SentRecord> records_;    // of all packets, in the same order
+    std::uint64_t anchor_number_ = 0;  // 0: no state packet was acknowledged
+    Tick anchor_tick_ = 0;
+    // The newest completion marker. It holds once all state packets from marker_first_ to marker_number_
+    // arrived.
+    std::uint64_t marker_number_ = 0;  // 0: no marker was sent
+    std::uint64_t marker_first_ = 0;
+    std::uint64_t marker_missing_ = 0;  // how many of these state packets are not acknowledged
+    Tick marker_tick_ = 0;
+};
+
+template <class Fn>
+void Flight::settle(std::uint64_t number, bool delivered, Fn&& fn) {
+    const std::size_t index = find(number);
+    if (index == packets_.size() || packets_[index].settled) return;
+    std::size_t record = 0;
+    for (std::size_t i = 0; i < index; ++i) record += packets_[i].record_count;
+    for (std::uint32_t i = 0; i < packets_[index].record_count; ++i)
+        fn(records_[record + i], packets_[index].tick);
+    note_fate(packets_[index], delivered);
+}
+
+}  // namespace shoal::replication

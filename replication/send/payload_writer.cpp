@@ -1,0 +1,122 @@
+#include "payload_writer.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "../codec/codec.h"
+
+namespace shoal::replication {
+namespace {
+
+constexpr std::size_t kMinRecordBits = 3;  // the smallest record header: gap and kind
+
+/// A version that a peer acknowledged so long ago is sent again, so that ticks which are compared are never
+/// 2^31 or more apart.
+constexpr Tick kLongAgo = Tick{1} << 29;
+
+std::uint32_t index_of(std::uint64_t key) {
+    return static_cast<std::uint32_t>(key);
+}
+
+}  // namespace
+
+PayloadWriter::PayloadWriter(const Shadow& shadow) : shadow_(shadow), deltas_(shadow) {
+    candidates_.reserve(kExpectedRecords);
+    by_slot_.reserve(kExpectedRecords);
+}
+
+void PayloadWriter::start_tick(Tick tick) {
+    tick_ = tick;
+    deltas_.clear();
+}
+
+void PayloadWriter::gather(PeerView& view, std::size_t room_bits) {
+    candidates_.clear();
+    by_slot_.clear();
+    std::size_t bits = 0;
+    Candidate candidate;
+    for (std::size_t position = 0; position < view.queue().size() && bits <= room_bits; ++position) {
+        const std::uint32_t index = view.queue()[position];
+        if (!view[index].is_pending) continue;
+        if (!prepare(index, view[index], candidate)) {
+            view.unpend(index);
+            continue;
+        }
+        candidate.position = position;
+        by_slot_.push_back(std::uint64_t{index} << 32 | candidates_.size());
+        candidates_.push_back(candidate);
+        bits += candidate.delta.bits + kMinRecordBits;
+    }
+    if (view.pending_count() == 0) view.drop_front(view.queue().size());
+    if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
+}
+
+/// Fills `candidate` with the next record of a slot. Returns false if there is nothing to send.
+bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Candidate& candidate) {
+    candidate = {};
+    candidate.header.slot = index;
+    if (slot.entry == PeerView::kNone) {
+        candidate.header.kind = RecordKind::gone;
+        return true;
+    }
+    const Shadow::Entry& entry = shadow_[slot.entry];
+    const Version* baseline = slot.has_acked ? entry.versions.at(slot.acked) : nullptr;
+    candidate.delta = deltas_.get(slot.entry, baseline);
+    // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
+    // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
+    if (candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < kLongAgo) return false;
+    candidate.header.kind = baseline ? RecordKind::delta : RecordKind::whole;
+    candidate.header.baseline = slot.acked;
+    candidate.header.net_id = entry.net_id;
+    if (baseline && candidate.delta.bits > kMaxEntityBytes * 8) {  // a full record always fits
+        candidate.header.kind = RecordKind::whole;
+        candidate.delta = deltas_.get(slot.entry, nullptr);
+    }
+    return true;
+}
+
+/// Returns the size in bits of a payload with the first `count` candidates.
+std::size_t PayloadWriter::measure(const StateHeader& header, std::size_t count) const {
+    std::size_t bits = write_state_header(header, nullptr);
+    RecordHeaderWriter headers(header, nullptr);
+    for (const std::uint64_t key : by_slot_)
+        if (const Candidate& candidate = candidates_[index_of(key)]; index_of(key) < count)
+            bits += headers.write(candidate.header) + candidate.delta.bits;
+    return bits;
+}
+
+std::size_t PayloadWriter::fit(const StateHeader& header, std::size_t room_bits) {
+    std::size_t count = candidates_.size();
+    if (count == 0) return 0;
+    std::size_t bits = measure(header, count);
+    while (count > 1 && bits > room_bits) {
+        std::size_t excess = bits - room_bits;
+        while (count > 1 && excess > 0) {
+            const std::size_t saved = candidates_[--count].delta.bits + kMinRecordBits;
+            excess -= std::min(excess, saved);
+        }
+        bits = measure(header, count);
+    }
+    return count;
+}
+
+std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::span<std::byte> room) {
+    bits_.clear();
+    write_state_header(header, &bits_);
+    RecordHeaderWriter headers(header, &bits_);
+    for (const std::uint64_t key : by_slot_) {
+        if (index_of(key) >= header.record_count) continue;
+        const Candidate& candidate = candidates_[index_of(key)];
+        headers.write(candidate.header);
+        deltas_.append(candidate.delta, bits_);
+    }
+    const std::size_t bytes = bits_.byte_count();
+    if (bytes > room.size()) {
+        large_.resize(bytes);
+        room = large_;
+    }
+    bits_.copy_to(room);
+    return room.first(bytes);
+}
+
+}  // namespace shoal::replication

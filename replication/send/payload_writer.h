@@ -1,0 +1,60 @@
+#pragma once
+// Chooses the records of a payload and writes it.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "delta_cache.h"
+#include "flight.h"
+#include "peer_view.h"
+
+namespace shoal::replication {
+
+/// Holds the memory that writing payloads needs. Peers share nothing else while they are written to: threads
+/// that have a writer each can write for different peers at the same time.
+class PayloadWriter {
+public:
+    /// A record that may be written into the payload.
+    struct Candidate {
+        RecordHeader header;
+        DeltaCache::Delta delta;   // unless it is a despawn record
+        std::size_t position = 0;  // in the queue of the view
+    };
+
+    /// The shadow must outlive the writer.
+    explicit PayloadWriter(const Shadow& shadow);
+
+    /// To be called after each update of the shadow, with its tick.
+    void start_tick(Tick tick);
+
+    /// Gathers pending records of a peer, the longest wait first, until they surely need more than
+    /// `room_bits`. Slots with nothing to send stop being pending.
+    void gather(PeerView& view, std::size_t room_bits);
+
+    /// Keeps as many of the gathered records as fit `room_bits` with this header; at least one. Returns their
+    /// number, which is 0 only if none was gathered.
+    std::size_t fit(const StateHeader& header, std::size_t room_bits);
+
+    /// The records gathered; fit() counts from the front.
+    std::span<const Candidate> candidates() const { return candidates_; }
+
+    /// Writes a payload with the first header.record_count records. It is in `room` if it fits there, or in
+    /// memory of the writer, valid until the next call.
+    std::span<const std::byte> write(const StateHeader& header, std::span<std::byte> room);
+
+private:
+    bool prepare(std::uint32_t index, const PeerView::Slot& slot, Candidate& candidate);
+    std::size_t measure(const StateHeader& header, std::size_t count) const;
+
+    const Shadow& shadow_;
+    DeltaCache deltas_;
+    Tick tick_ = 0;
+    std::vector<Candidate> candidates_;   // the longest wait first
+    std::vector<std::uint64_t> by_slot_;  // slot and index in candidates_, ordered by slot
+    BitWriter bits_;
+    std::vector<std::byte> large_;  // the last payload that did not fit the caller's memory
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,139 @@
+#include "peer_view.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+#include "../codec/state_packet.h"
+
+namespace shoal::replication {
+
+PeerView::PeerView(std::uint32_t max_slots) : max_slots_(max_slots) {
+    assert(max_slots > 0 && max_slots <= kMaxSlots);
+    queue_.reserve(kExpectedRecords);
+}
+
+std::uint32_t PeerView::open(std::uint32_t entry) {
+    assert(!is_full() && entry != kNone);
+    while (first_free_word_ < free_slots_.size() && free_slots_[first_free_word_] == 0) ++first_free_word_;
+    if (first_free_word_ == free_slots_.size()) {
+        free_slots_.push_back(~std::uint64_t{0});
+        // Grows by an eighth: a vector that doubles leaves half of its memory unused.
+        if (slots_.size() + 64 > slots_.capacity()) slots_.reserve(slots_.size() + slots_.size() / 8 + 64);
+        slots_.resize(slots_.size() + 64);
+    }
+    const unsigned bit = static_cast<unsigned>(std::countr_zero(free_slots_[first_free_word_]));
+    free_slots_[first_free_word_] &= ~(std::uint64_t{1} << bit);
+    const std::uint32_t index = static_cast<std::uint32_t>(first_free_word_ * 64 + bit);
+    Slot& slot = slots_[index];
+    slot.entry = entry;
+    slot.was_sent = 0;
+    slot.in_flight = 0;
+    start_generation(slot);
+    used_count_ += 1;
+    pend(index);
+    return index;
+}
+
+void PeerView::start_generation(Slot& slot) {
+    slot.generation = (slot.generation + 1u) & 1023u;
+    slot.has_acked = 0;
+    slot.is_fresh = 1;
+}
+
+void PeerView::close(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    assert(slot.entry != kNone);
+    slot.entry = kNone;
+    if (slot.was_sent) return pend(index);
+    unpend(index);
+    free(index);
+}
+
+void PeerView::free(std::uint32_t index) {
+    assert(!is_free(index) && used_count_ > 0);
+    free_slots_[index / 64] |= std::uint64_t{1} << (index % 64);
+    first_free_word_ = std::min<std::size_t>(first_free_word_, index / 64);
+    used_count_ -= 1;
+}
+
+void PeerView::rebase(std::uint32_t index) {
+    if (index >= slots_.size()) return;
+    Slot& slot = slots_[index];
+    if (slot.entry == kNone || slot.is_fresh) return;
+    start_generation(slot);
+    pend(index);
+}
+
+void PeerView::pend(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    if (slot.is_pending) return;
+    slot.is_pending = 1;
+    pending_count_ += 1;
+    if (slot.is_queued) return;
+    slot.is_queued = 1;
+    queue_.push(index);
+}
+
+void PeerView::unpend(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    if (!slot.is_pending) return;
+    slot.is_pending = 0;  // the slot leaves the queue when it reaches the front
+    pending_count_ -= 1;
+}
+
+void PeerView::drop_front(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) slots_[queue_[i]].is_queued = 0;
+    queue_.pop(count);
+}
+
+SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick) {
+    Slot& slot = slots_[index];
+    assert(!is_free(index));
+    slot.sent = tick;
+    slot.packet = low(number);
+    slot.was_sent = slot.in_flight = 1;
+    slot.is_fresh = 0;
+    unpend(index);
+    return {index & (kMaxSlots - 1), slot.generation, slot.entry == kNone};
+}
+
+void PeerView::settle(SentRecord record, std::uint64_t number, Tick tick, bool delivered) {
+    const std::uint32_t index = record.slot;
+    Slot& slot = slots_[index];
+    const bool is_newest = slot.in_flight && slot.packet == low(number);
+    if (is_newest) slot.in_flight = 0;
+    if (slot.generation != record.generation) return;
+    if (!delivered) {
+        if (is_newest) pend(index);
+    } else if (record.is_despawn) {
+        unpend(index);
+        if (!is_free(index)) free(index);
+    } else if (!slot.has_acked || is_newer(tick, slot.acked)) {
+        slot.acked = tick;
+        slot.has_acked = 1;
+    }
+}
+
+bool PeerView::is_consistent() const {
+    std::uint32_t used = 0, pending = 0;
+    std::size_t queued = 0;
+    for (std::uint32_t index = 0; index < slots_.size(); ++index) {
+        const Slot& slot = slots_[index];
+        if (is_free(index) && (slot.entry != kNone || slot.is_pending || index / 64 < first_free_word_))
+            return false;
+        if (slot.is_pending && !slot.is_queued) return false;
+        if (slot.has_acked && slot.is_fresh) return false;
+        used += !is_free(index);
+        pending += slot.is_pending;
+        queued += slot.is_queued;
+    }
+    std::vector<bool> is_seen(slots_.size());
+    for (std::size_t i = 0; i < queue_.size(); ++i) {
+        if (!slots_[queue_[i]].is_queued || is_seen[queue_[i]]) return false;
+        is_seen[queue_[i]] = true;
+    }
+    return used == used_count_ && pending == pending_count_ && queued == queue_.size();
+}
+
+}  // namespace shoal::replication

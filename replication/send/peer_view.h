@@ -1,0 +1,100 @@
+#pragma once
+// What one peer sees: a slot for each entity, with what the peer acknowledged of it, and the queue of slots
+// that have something to send.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "../../net/fifo.h"
+#include "../schema/image.h"
+
+namespace shoal::replication {
+
+/// A record in a packet: what its fate needs to be told to the right slot.
+struct SentRecord {
+    std::uint32_t slot : 21;
+    std::uint32_t generation : 10;  // of the slot, when the record was sent
+    std::uint32_t is_despawn : 1;
+};
+static_assert(sizeof(SentRecord) == 4);
+
+/// Takes 16 bytes for a slot, and 4 while it is in the queue.
+class PeerView {
+public:
+    static constexpr std::uint32_t kMaxSlots = 1u << 21;
+    static constexpr std::uint32_t kNone = 0xffffffff;
+
+    struct Slot {
+        std::uint32_t entry = kNone;  // index in the shadow; kNone: the entity is gone, or the slot is free
+        Tick acked = 0;               // tick of the newest version acknowledged, if has_acked
+        Tick sent = 0;                // tick of the newest version sent, if was_sent
+        std::uint16_t packet =
+            0;  // low bits of the number of the packet with the newest record, if in_flight
+        // Rises when the slot is opened or rebased, and wraps. The fate of a record of an earlier generation
+        // says nothing about this one. A generation lasts for at least one packet.
+        std::uint16_t generation : 10 = 0;
+        std::uint16_t is_pending : 1 = 0;  // there is something to send
+        std::uint16_t is_queued : 1 = 0;   // the slot is in the queue
+        std::uint16_t was_sent : 1 = 0;    // the peer may have a version of the entity
+        std::uint16_t has_acked : 1 = 0;   // the peer acknowledged a version of this generation
+        std::uint16_t is_fresh : 1 = 0;    // no record of this generation was sent
+        std::uint16_t in_flight : 1 = 0;   // the fate of the newest record is not known
+    };
+    static_assert(sizeof(Slot) == 16);
+
+    /// 1 <= max_slots <= kMaxSlots.
+    explicit PeerView(std::uint32_t max_slots);
+
+    const Slot& operator[](std::uint32_t slot) const { return slots_[slot]; }
+    /// Slots below this number have been used.
+    std::uint32_t slot_count() const { return static_cast<std::uint32_t>(slots_.size()); }
+    /// Slots that are not free: of entities, and of despawn records that are not acknowledged.
+    std::uint32_t used_count() const { return used_count_; }
+    std::uint32_t pending_count() const { return pending_count_; }
+    bool is_full() const { return used_count_ == max_slots_; }
+    bool is_free(std::uint32_t slot) const { return (free_slots_[slot / 64] >> (slot % 64) & 1) != 0; }
+
+    /// Returns a slot for the entity, which is pending. Requires !is_full().
+    std::uint32_t open(std::uint32_t entry);
+    /// The entity is gone. The next record of its slot is a despawn record. If no record of the entity was
+    /// sent, the slot is free instead.
+    void close(std::uint32_t slot);
+    /// The next record of the slot is a full one. No effect if it is one anyway, or if the slot has no
+    /// entity.
+    void rebase(std::uint32_t slot);
+    /// There is something to send for the slot.
+    void pend(std::uint32_t slot);
+    /// There is nothing to send for the slot.
+    void unpend(std::uint32_t slot);
+
+    /// Notes that packet `number` carries a record of the slot, with its state at `tick`. Not pending any
+    /// more.
+    SentRecord send(std::uint32_t slot, std::uint64_t number, Tick tick);
+    /// Notes the fate of a record in packet `number`, sent at `tick`.
+    void settle(SentRecord record, std::uint64_t number, Tick tick, bool delivered);
+
+    /// The slots that were pending, the longest wait first. Those that are not pending any more are to be
+    /// skipped.
+    const net::Fifo<std::uint32_t>& queue() const { return queue_; }
+    /// Removes the first `count` slots from the queue.
+    void drop_front(std::size_t count);
+
+    /// For tests: slots, counters and the queue agree with each other.
+    bool is_consistent() const;
+
+private:
+    static std::uint16_t low(std::uint64_t number) { return static_cast<std::uint16_t>(number); }
+    static void start_generation(Slot& slot);
+    void free(std::uint32_t slot);
+
+    std::uint32_t max_slots_;
+    std::vector<Slot> slots_;
+    std::vector<std::uint64_t> free_slots_;  // one bit per slot; 1: free
+    std::size_t first_free_word_ = 0;        // no word below it has a free slot
+    net::Fifo<std::uint32_t> queue_;
+    std::uint32_t used_count_ = 0;
+    std::uint32_t pending_count_ = 0;
+};
+
+}  // namespace shoal::replication
