@@ -27,15 +27,17 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
 
 std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map) {
     std::uint64_t hash = mix(0, net_id);
-    for (std::size_t i = 0; i < ids_.size(); ++i) {
-        if (!world_.has(entity, ids_[i])) continue;
-        const SchemaComponent& component = schema_.components()[i];
+    const ecs::World& world = binding_.world();
+    for (std::size_t i = 0; i < binding_.ids().size(); ++i) {
+        const ecs::ComponentId id = binding_.ids()[i];
+        if (!world.has(entity, id)) continue;
+        const SchemaComponent& component = binding_.schema().components()[i];
         hash = mix(hash, component.id);
         if (component.is_tag) continue;
         lanes_.resize(component.layout.lanes().size());
         parts_.clear();
         ComponentLayout::Misfits misfits;
-        component.layout.quantise(world_.try_get(entity, ids_[i]), map, lanes_.data(), parts_, misfits);
+        component.layout.quantise(world.try_get(entity, id), map, lanes_.data(), parts_, misfits);
         for (const std::uint32_t lane : lanes_) hash = mix(hash, lane);
         for (const std::uint32_t word : parts_) hash = mix(hash, word);
     }
@@ -45,8 +47,8 @@ std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, Ent
 WorldHash::Sum WorldHash::of_server(const Shadow& shadow) {
     NameMap<Shadow> map(shadow);
     Sum sum;
-    world_.each_entity([&](ecs::Entity entity) {
-        if (!world_.has<Replicated>(entity)) return;
+    binding_.world().each_entity([&](ecs::Entity entity) {
+        if (!binding_.world().has<Replicated>(entity)) return;
         sum.hash += of_entity(shadow.net_id(entity), entity, map);
         sum.entities += 1;
     });

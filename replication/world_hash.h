@@ -7,6 +7,7 @@
 
 #include "history/shadow.h"
 #include "receive/receiver.h"
+#include "schema/binding.h"
 
 namespace shoal::replication {
 
@@ -15,8 +16,7 @@ namespace shoal::replication {
 class WorldHash {
 public:
     /// World and schema must outlive the WorldHash.
-    WorldHash(ecs::World& world, const Schema& schema)
-        : world_(world), schema_(schema), ids_(bind(schema, world)) {}
+    WorldHash(ecs::World& world, const Schema& schema) : binding_(world, schema) {}
 
     struct Sum {
         std::uint64_t hash = 0;  // does not depend on the order of entities
@@ -32,9 +32,7 @@ public:
 private:
     std::uint64_t of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map);
 
-    ecs::World& world_;
-    const Schema& schema_;
-    std::vector<ecs::ComponentId> ids_;
+    Binding binding_;
     std::vector<std::uint32_t> lanes_, parts_;
 };
 

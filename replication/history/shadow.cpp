@@ -7,13 +7,12 @@ namespace shoal::replication {
 
 Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks)
     : world_(world),
-      shapes_(schema),
-      ids_(bind(schema, world)),
+      binding_(world, schema),
       changes_(world),
       history_ticks_(history_ticks),
       dirty_(schema.components().size()) {
     changes_.watch(world.component<Replicated>());
-    for (const ecs::ComponentId id : ids_) changes_.watch(id);
+    for (const ecs::ComponentId id : binding_.ids()) changes_.watch(id);
     world.each_entity([&](ecs::Entity entity) {
         if (world.has<Replicated>(entity)) changes_.mark(entity, kReplicatedWatch);
     });
@@ -50,7 +49,7 @@ void Shadow::update(Tick tick) {
     changed_.clear();
     closed_.clear();
     too_large_.clear();
-    shapes_.drop_unused();
+    binding_.shapes().drop_unused();
     take_changes();
     if (!updated_ || !opened_.empty() || !changed_.empty() || !closed_.empty()) last_change_ = tick;
     updated_ = true;
@@ -125,13 +124,6 @@ void Shadow::close(std::uint32_t index) {
     --open_count_;
 }
 
-const Shape* Shadow::present_shape(const Entry& entry) {
-    components_.clear();
-    for (std::size_t i = 0; i < ids_.size(); ++i)
-        if (world_.has(entry.entity, ids_[i])) components_.push_back(static_cast<ComponentIndex>(i));
-    return shapes_.shape(components_);
-}
-
 /// Quantises the components in dirty_, or all, and adds a version if the image differs from the newest
 /// version.
 void Shadow::capture(std::uint32_t index, bool everything) {
@@ -139,7 +131,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     const Image old = everything ? Image{} : entry.versions.newest()->image;
     if (entry.is_too_large) std::fill(dirty_.begin(), dirty_.end(), true);  // the version is outdated
     const auto reshaped = [&](std::size_t i) {
-        return dirty_[i] && world_.has(entry.entity, ids_[i]) !=
+        return dirty_[i] && world_.has(entry.entity, binding_.ids()[i]) !=
                                 (old.shape->find(static_cast<ComponentIndex>(i)) != Shape::kAbsent);
     };
     bool same_shape = !everything;
@@ -148,7 +140,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
         same_shape = same_shape && !reshaped(i);
         references = references || (dirty_[i] && schema().components()[i].layout.has_references());
     }
-    const Shape* shape = same_shape ? old.shape : present_shape(entry);
+    const Shape* shape = same_shape ? old.shape : binding_.present_shape(entry.entity);
     if (references) references_.clear(index);
 
     entry.captured = tick_;
@@ -164,7 +156,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
         std::uint32_t* lanes = words_.data() + shape->lanes[position];
         if (layout.empty()) continue;
         if (!known || dirty_[component] || (references && layout.has_references())) {
-            const void* value = world_.try_get(entry.entity, ids_[component]);
+            const void* value = world_.try_get(entry.entity, binding_.ids()[component]);
             layout.quantise(value, *this, lanes, parts_, misfits_);
         } else {
             std::copy_n(before.lanes(), layout.lanes().size(), lanes);
@@ -177,7 +169,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     Image now{shape, words_};
     if (is_too_large(entry, now)) {
         if (!everything) return;
-        now = {shapes_.shape({}), {}};
+        now = {binding_.shapes().shape({}), {}};
     }
     if (!everything && now == old) return;
     if (!everything) {

@@ -10,6 +10,7 @@
 #include "../../ecs/world.h"
 #include "../../net/fifo.h"
 #include "../codec/codec.h"
+#include "../schema/binding.h"
 #include "../schema/image.h"
 #include "reference_index.h"
 #include "version.h"
@@ -71,7 +72,7 @@ public:
 
     /// Returns 0 if the entity does not replicate.
     NetId net_id(ecs::Entity entity) const;
-    const Schema& schema() const { return shapes_.schema(); }
+    const Schema& schema() const { return binding_.schema(); }
 
     /// How many values did not fit their codecs, in all updates. A value counts each time it is quantised.
     const ComponentLayout::Misfits& misfits() const { return misfits_; }
@@ -81,7 +82,7 @@ public:
 
 private:
     static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index of Replicated; ids_[i] has i + 1
+    static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index of Replicated; component i has i + 1
 
     std::uint32_t to_net(ecs::Entity entity) override;
     ecs::Entity to_entity(std::uint32_t) override { return {}; }
@@ -90,7 +91,6 @@ private:
     void open(ecs::Entity entity);
     void close(std::uint32_t index);
     void take_changes();
-    const Shape* present_shape(const Entry& entry);
     void capture(std::uint32_t index, bool everything);
     bool is_too_large(Entry& entry, const Image& now);
     ComponentIndex largest_component(const Image& image) const;
@@ -98,8 +98,7 @@ private:
     void forget_past(Tick tick);
 
     ecs::World& world_;
-    ShapeTable shapes_;
-    std::vector<ecs::ComponentId> ids_;  // in the world, by ComponentIndex
+    Binding binding_;
     ecs::ChangeCollector changes_;
 
     std::vector<Entry> entries_;
@@ -123,7 +122,6 @@ private:
     std::vector<std::uint32_t> opened_, changed_, closed_;
     std::vector<bool> dirty_;  // by ComponentIndex: changed components of the entity being captured
     std::vector<std::uint32_t> referrers_;  // entries that refer to opened_
-    std::vector<ComponentIndex> components_;
     std::vector<std::uint32_t> words_, parts_;
     std::uint32_t capturing_ = kNone;
     std::vector<TooLarge> too_large_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <new>
 #include <utility>
 
 namespace shoal::replication {
@@ -37,23 +36,12 @@ std::uint64_t Receiver::PacketLog::count(std::uint64_t first, std::uint64_t last
 // Construction and lookup
 
 Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options)
-    : world_(world), options_(options), shapes_(schema), ids_(bind(schema, world)) {
+    : world_(world), options_(options), binding_(world, schema) {
     assert(options.max_slots > 0 && options.max_versions >= 4);
     staged_.reserve(kExpectedRecords);
     staged_words_.reserve(kExpectedRecords * 16);
     dirty_.reserve(kExpectedRecords);
     gone_.reserve(kExpectedRecords);
-    for (const SchemaComponent& component : schema.components()) {
-        const std::align_val_t align{component.align};
-        scratch_.push_back(component.is_tag ? nullptr : ::operator new(component.size, align));
-    }
-}
-
-Receiver::~Receiver() {
-    for (std::size_t i = 0; i < scratch_.size(); ++i) {
-        const std::align_val_t align{shapes_.schema().components()[i].align};
-        if (scratch_[i]) ::operator delete(scratch_[i], align);
-    }
 }
 
 const Receiver::Slot* Receiver::find(std::uint32_t index) const {
@@ -99,7 +87,7 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
     }
     staged_.clear();
     staged_words_.clear();
-    shapes_.drop_unused();
+    binding_.shapes().drop_unused();
     RecordHeaderReader records(tick, baseline, in);
     for (std::uint32_t i = 0; i < header.record_count && in.ok(); ++i) {
         const RecordHeader record = records.read();
@@ -140,7 +128,7 @@ Receiver::Verdict Receiver::stage(const RecordHeader& header, Tick tick, BitRead
     }
     Staged staged{header, nullptr, staged_words_.size(), 0};
     if (header.kind != RecordKind::gone) {
-        staged.shape = read_image(shapes_, baseline, in, words_);
+        staged.shape = read_image(binding_.shapes(), baseline, in, words_);
         if (!staged.shape) return Verdict::malformed;
         staged.size = words_.size();
         staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());
@@ -298,7 +286,6 @@ void Receiver::announce_news() {
     }
 }
 
-/// Writes changed values in place, then adds all new components in one operation.
 void Receiver::write_values(Slot& slot) {
     if (slot.net_id == 0 || slot.is_suppressed) return;
     if (!world_.is_alive(slot.entity)) {
@@ -306,51 +293,18 @@ void Receiver::write_values(Slot& slot) {
         stats_.suppressed += 1;
         return;
     }
-    const Schema& schema = shapes_.schema();
-    const Image now = slot.versions.newest()->image;
     const Image before = slot.is_applied ? slot.versions.find(slot.applied)->image : Image{};
-    added_.clear();
-    added_ids_.clear();
-    added_values_.clear();
-    ImageCursor old(schema, before);
-    for (ImageCursor value(schema, now); !value.at_end(); value.next()) {
-        const ComponentIndex component = value.component();
-        const ComponentLayout& layout = value.layout();
-        const bool known = old.seek(component);
-        if (known &&
-            (layout.empty() || (same_value(old, value) && !(slot.has_news && layout.has_references()))))
-            continue;
-        const bool written = known && world_.patch(slot.entity, ids_[component], [&](void* at) {
-            layout.restore(value.lanes(), value.parts(), *this, at);
-        });
-        if (written) continue;
-        if (void* at = scratch_[component]) {
-            schema.components()[component].construct(at);
-            layout.restore(value.lanes(), value.parts(), *this, at);
-        }
-        added_.push_back(component);
-        added_ids_.push_back(ids_[component]);
-        added_values_.push_back(scratch_[component]);
-    }
-    if (!added_.empty()) world_.set(slot.entity, added_ids_, added_values_);
-    for (const ComponentIndex component : added_)
-        if (scratch_[component]) schema.components()[component].destroy(scratch_[component]);
+    binding_.restore(slot.entity, slot.versions.newest()->image, before, *this, slot.has_news);
 }
 
 void Receiver::finish_values(std::uint32_t index, Slot& slot) {
     slot.is_dirty = slot.has_news = false;
     if (slot.net_id == 0) return;
-    const Schema& schema = shapes_.schema();
     const Version now = *slot.versions.newest();
-    if (slot.is_applied)
-        for (const ComponentIndex component : slot.versions.find(slot.applied)->image.shape->components)
-            if (now.image.shape->find(component) == Shape::kAbsent && world_.is_alive(slot.entity))
-                world_.remove(slot.entity, ids_[component]);
+    const Image before = slot.is_applied ? slot.versions.find(slot.applied)->image : Image{};
+    binding_.remove_missing(slot.entity, now.image, before);
     references_.clear(index);
-    if (now.image.shape->has_references)
-        for (ImageCursor value(schema, now.image); !value.at_end(); value.next())
-            value.layout().for_each_reference(value.lanes(), value.parts(),
-                                              [&](std::uint32_t net_id) { references_.add(net_id, index); });
+    binding_.for_each_reference(now.image, [&](std::uint32_t net_id) { references_.add(net_id, index); });
     slot.is_applied = true;
     slot.applied = now.tick;
     drop_old_versions(slot);

@@ -15,6 +15,7 @@
 #include "../history/net_id_map.h"
 #include "../history/reference_index.h"
 #include "../history/version.h"
+#include "../schema/binding.h"
 
 namespace shoal::replication {
 
@@ -52,7 +53,6 @@ public:
     /// World and schema must outlive the receiver. A schema with an error stops the program. The destructor
     /// leaves the replicas in the world.
     Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options = {});
-    ~Receiver();
     Receiver(const Receiver&) = delete;
     Receiver& operator=(const Receiver&) = delete;
 
@@ -191,8 +191,7 @@ private:
 
     ecs::World& world_;
     ReceiverOptions options_;
-    ShapeTable shapes_;
-    std::vector<ecs::ComponentId> ids_;  // in the world, by ComponentIndex
+    Binding binding_;
     VersionPool pool_;
 
     std::vector<std::unique_ptr<Page>> pages_;
@@ -223,10 +222,6 @@ private:
 
     std::vector<Staged> staged_;
     std::vector<std::uint32_t> staged_words_, words_;
-    std::vector<void*> scratch_;  // by ComponentIndex: memory for one value; null for tags
-    std::vector<ComponentIndex> added_;
-    std::vector<ecs::ComponentId> added_ids_;
-    std::vector<void*> added_values_;
     Stats stats_;
 };
 

@@ -188,12 +188,9 @@ std::string Schema::explain(std::string_view text) const {
     return out;
 }
 
-std::vector<ecs::ComponentId> bind(const Schema& schema, ecs::World& world) {
-    if (!schema.error().empty()) stop(schema.error());
-    schema.is_used_ = true;
-    std::vector<ecs::ComponentId> ids;
-    for (const SchemaComponent& component : schema.components()) ids.push_back(component.bind(world));
-    return ids;
+void Schema::use() const {
+    if (!error_.empty()) stop(error_);
+    is_used_ = true;
 }
 
 }  // namespace shoal::replication

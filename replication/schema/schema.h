@@ -125,16 +125,14 @@ private:
     void add(SchemaComponent component);
     void fail(std::string_view name, std::string_view why);
 
-    friend std::vector<ecs::ComponentId> bind(const Schema& schema, ecs::World& world);
+    friend class Binding;
+    /// Stops the program if there is an error. Later declarations are errors.
+    void use() const;
 
     std::vector<SchemaComponent> components_;
     std::string error_;
     mutable bool is_used_ = false;
 };
-
-/// Returns the ids of the schema's components in a world, by ComponentIndex. No declaration may follow. A
-/// schema with an error stops the program.
-std::vector<ecs::ComponentId> bind(const Schema& schema, ecs::World& world);
 
 namespace detail {
 

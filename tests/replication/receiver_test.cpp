@@ -400,7 +400,8 @@ TEST(Receiver, Rule30SetsOfComponentsThatNobodyHasAnyMoreAreForgotten) {
     Sender sender(world, schema);
     Receiver receiver(mirror, schema);
     const Sender::Peer peer = sender.add_peer();
-    const auto flags = bind(schema, world);
+    const Binding binding(world, schema);
+    const auto flags = binding.ids();
     std::vector<ecs::Entity> entities;
     for (int i = 0; i < 100; ++i) entities.push_back(world.spawn(Replicated{}));
     sim::Random random(1);

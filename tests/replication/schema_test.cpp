@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "replication/codec/codec.h"
+#include "replication/schema/binding.h"
 
 namespace shoal::replication::schema_test {
 namespace {
@@ -238,10 +239,10 @@ TEST(SchemaDeathTest, MisuseStopsTheProgramWithAMessage) {
     Schema twice;
     twice.component<Position>("one");
     twice.component<Position>("two");
-    EXPECT_DEATH(static_cast<void>(bind(twice, world)), "shoal: schema: component 'two' is of a type");
+    EXPECT_DEATH(Binding(world, twice), "shoal: schema: component 'two' is of a type");
     Schema used;
     used.component<Position>("one");
-    EXPECT_EQ(bind(used, world).size(), 1u);
+    EXPECT_EQ(Binding(world, used).ids().size(), 1u);
     EXPECT_DEATH(used.component<Health>("late"),
                  "component 'late' is declared after a sender or receiver got the schema");
 }
@@ -281,20 +282,6 @@ TEST(Schema, FieldCodecReachesArraysAndNestedStructs) {
     ASSERT_EQ(lanes.size(), 5u);
     for (int i = 0; i < 4; ++i) EXPECT_EQ(lanes[static_cast<std::size_t>(i)].max, 10u);
     EXPECT_EQ(lanes[4].kind, LaneKind::real);
-}
-
-TEST(Schema, BindsToSeveralWorlds) {
-    Schema schema;
-    schema.component<Position>("position");
-    schema.tag<Wolf>("wolf");
-    ecs::World a, b;
-    b.component<Health>();
-    const auto in_a = bind(schema, a), in_b = bind(schema, b);
-    for (std::size_t i = 0; i < 2; ++i) {
-        const bool is_tag = schema.components()[i].is_tag;
-        EXPECT_EQ(in_a[i], is_tag ? a.component<Wolf>() : a.component<Position>());
-        EXPECT_EQ(in_b[i], is_tag ? b.component<Wolf>() : b.component<Position>());
-    }
 }
 
 }  // namespace

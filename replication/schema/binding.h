@@ -1,0 +1,65 @@
+#pragma once
+// A schema in use with a world: reads and writes the components of the world's entities as images.
+
+#include <span>
+#include <vector>
+
+#include "../../ecs/world.h"
+#include "image.h"
+#include "schema.h"
+
+namespace shoal::replication {
+
+/// Owns the shapes of all images of the world's entities. World and schema must outlive the binding. Not
+/// thread-safe.
+class Binding {
+public:
+    /// Registers the schema's components with the world. No declaration may follow. A schema with an error
+    /// stops the program with a message.
+    Binding(ecs::World& world, const Schema& schema);
+    ~Binding();
+    Binding(const Binding&) = delete;
+    Binding& operator=(const Binding&) = delete;
+
+    ecs::World& world() const { return world_; }
+    const Schema& schema() const { return shapes_.schema(); }
+    ShapeTable& shapes() { return shapes_; }
+    /// The components' ids in the world, by ComponentIndex.
+    std::span<const ecs::ComponentId> ids() const { return ids_; }
+
+    /// Returns the shape of the schema's components that a living entity has.
+    const Shape* present_shape(ecs::Entity entity);
+
+    /// Writes to a living entity the components of `now` that differ from `before`: changed ones in place,
+    /// then all new ones in one operation. Components that the entity lost in the meantime count as new.
+    /// `before` has no shape if nothing was written yet. If `references_changed`, components with references
+    /// are written although their lanes are equal, because `map` translates them differently now. Components
+    /// that `now` does not have stay: see remove_missing().
+    void restore(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
+                 bool references_changed);
+
+    /// Removes the components of `before` that `now` does not have. A hook of the removal may destroy the
+    /// entity.
+    void remove_missing(ecs::Entity entity, const Image& now, const Image& before);
+
+    /// Calls fn(net_id) for each reference of an image that is not null; more than once if it occurs twice.
+    template <class Fn>
+    void for_each_reference(const Image& image, Fn&& fn) const {
+        if (!image.shape || !image.shape->has_references) return;
+        for (ImageCursor value(schema(), image); !value.at_end(); value.next())
+            value.layout().for_each_reference(value.lanes(), value.parts(), fn);
+    }
+
+private:
+    ecs::World& world_;
+    ShapeTable shapes_;
+    std::vector<ecs::ComponentId> ids_;
+    std::vector<void*> memory_;  // by ComponentIndex: room for one value, where none lives; null for tags
+
+    // Of the current call.
+    std::vector<ComponentIndex> components_;
+    std::vector<ecs::ComponentId> added_ids_;
+    std::vector<void*> added_values_;
+};
+
+}  // namespace shoal::replication

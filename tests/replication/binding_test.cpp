@@ -1,0 +1,186 @@
+#include "replication/schema/binding.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Aim;
+using sim::Name;
+using sim::Position;
+using sim::Secret;
+using sim::Squad;
+using sim::Wolf;
+
+/// A world in which entity n has net id n + 1.
+class BoundWorld final : public EntityMap {
+public:
+    std::uint32_t to_net(ecs::Entity entity) override { return entity ? entity.index + 1 : 0; }
+    ecs::Entity to_entity(std::uint32_t net_id) override {
+        return hides_all || net_id == 0 ? ecs::Entity{} : entities[net_id - 1];
+    }
+
+    template <class... Ts>
+    ecs::Entity spawn(Ts&&... values) {
+        entities.push_back(world.spawn(std::forward<Ts>(values)...));
+        return entities.back();
+    }
+
+    /// An entity's image and its words.
+    struct Picture {
+        Image image() const { return {shape, words}; }
+        const Shape* shape = nullptr;
+        std::vector<std::uint32_t> words;
+    };
+    Picture picture_of(ecs::Entity entity) {
+        Picture out{binding.present_shape(entity), {}};
+        std::vector<std::uint32_t> parts;
+        out.words.resize(out.shape->lane_words);
+        for (std::size_t i = 0; i < out.shape->components.size(); ++i) {
+            const ComponentIndex component = out.shape->components[i];
+            const ComponentLayout& layout = binding.schema().components()[component].layout;
+            ComponentLayout::Misfits misfits;
+            if (!layout.empty())
+                layout.quantise(world.try_get(entity, binding.ids()[component]), *this,
+                                out.words.data() + out.shape->lanes[i], parts, misfits);
+        }
+        out.words.insert(out.words.end(), parts.begin(), parts.end());
+        return out;
+    }
+
+    Schema schema = game_schema();
+    ecs::World world;
+    Binding binding{world, schema};
+    std::vector<ecs::Entity> entities;
+    bool hides_all = false;  // to_entity() returns null
+};
+
+TEST(Binding, AgreesWithSeveralWorldsThatNumberTheirComponentsDifferently) {
+    Schema schema;
+    schema.component<Position>("position");
+    schema.tag<Wolf>("wolf");
+    ecs::World a, b;
+    b.component<Secret>();
+    const Binding in_a(a, schema), in_b(b, schema);
+    ASSERT_EQ(in_a.ids().size(), 2u);
+    for (std::size_t i = 0; i < 2; ++i) {
+        const bool is_tag = schema.components()[i].is_tag;
+        EXPECT_EQ(in_a.ids()[i], is_tag ? a.component<Wolf>() : a.component<Position>());
+        EXPECT_EQ(in_b.ids()[i], is_tag ? b.component<Wolf>() : b.component<Position>());
+    }
+}
+
+TEST(Binding, PresentShapeIgnoresComponentsOutsideTheSchema) {
+    BoundWorld bound;
+    const ecs::Entity a = bound.spawn(Position{}, Wolf{}, Secret{});
+    const ecs::Entity b = bound.spawn(Wolf{}, Position{});
+    const ecs::Entity bare = bound.spawn(Secret{});
+    const Shape* shape = bound.binding.present_shape(a);
+    EXPECT_EQ(shape->components.size(), 2u);
+    EXPECT_EQ(bound.binding.present_shape(b), shape);
+    EXPECT_TRUE(bound.binding.present_shape(bare)->components.empty());
+}
+
+TEST(Binding, RestoreAddsAllNewComponentsInOneOperation) {
+    BoundWorld bound;
+    const ecs::Entity from = bound.spawn(Position{1, 2, 3}, Name{"a name"}, Wolf{});
+    const ecs::Entity to = bound.spawn();
+    int hooks = 0;
+    const ecs::Hook hook =
+        bound.world.on_add<Position>([&](ecs::World& world, ecs::Entity entity, const Position& position) {
+            EXPECT_EQ(position.y, 2);
+            EXPECT_TRUE(world.has<Wolf>(entity) && world.has<Name>(entity));
+            ++hooks;
+        });
+    bound.binding.restore(to, bound.picture_of(from).image(), Image{}, bound, false);
+    EXPECT_EQ(hooks, 1);
+    EXPECT_EQ(bound.world.get<Name>(to).text, bound.world.get<Name>(from).text);
+    EXPECT_EQ(bound.picture_of(to).image(), bound.picture_of(from).image());
+}
+
+TEST(Binding, RestoreWritesOnlyWhatDiffersFromTheImageBefore) {
+    BoundWorld bound;
+    const ecs::Entity entity = bound.spawn(Position{1, 0, 0}, Name{"a"});
+    const auto before = bound.picture_of(entity);
+    bound.world.set(entity, Name{"b"});
+    const auto now = bound.picture_of(entity);
+    bound.world.set(entity, Position{5, 0, 0}, Name{"c"});
+    int changes = 0;
+    const ecs::Hook hook =
+        bound.world.on_change<Name>([&](ecs::World&, ecs::Entity, const Name&) { ++changes; });
+    bound.binding.restore(entity, now.image(), before.image(), bound, false);
+    EXPECT_EQ(bound.world.get<Name>(entity).text, "b");
+    EXPECT_EQ(bound.world.get<Position>(entity).x, 5) << "equal in both images: not written";
+    EXPECT_EQ(changes, 1);
+}
+
+TEST(Binding, RestoreAddsAChangedComponentThatTheGameRemoved) {
+    BoundWorld bound;
+    const ecs::Entity entity = bound.spawn(Position{1, 0, 0}, Name{"a"});
+    const auto before = bound.picture_of(entity);
+    bound.world.set(entity, Name{"b"});
+    const auto now = bound.picture_of(entity);
+    bound.world.remove<Name>(entity);
+    bound.binding.restore(entity, now.image(), before.image(), bound, false);
+    EXPECT_EQ(bound.world.get<Name>(entity).text, "b");
+}
+
+TEST(Binding, RestoreTranslatesEqualReferencesAgainIfTheyChanged) {
+    BoundWorld bound;
+    const ecs::Entity target = bound.spawn(Position{1, 0, 0});
+    const ecs::Entity aimer = bound.spawn(Position{1, 0, 0}, Aim{target, 1}, Squad{{target}, ""});
+    const auto picture = bound.picture_of(aimer);
+    bound.world.set(aimer, Position{2, 0, 0});
+    bound.hides_all = true;
+    bound.binding.restore(aimer, picture.image(), picture.image(), bound, false);
+    EXPECT_EQ(bound.world.get<Aim>(aimer).target, target);
+    bound.binding.restore(aimer, picture.image(), picture.image(), bound, true);
+    EXPECT_EQ(bound.world.get<Aim>(aimer).target, ecs::Entity{});
+    EXPECT_EQ(bound.world.get<Squad>(aimer).members[0], ecs::Entity{});
+    EXPECT_EQ(bound.world.get<Position>(aimer).x, 2) << "a component without references";
+}
+
+TEST(Binding, RemovesWhatTheImageDoesNotHaveAnyMore) {
+    BoundWorld bound;
+    const ecs::Entity entity = bound.spawn(Position{}, Wolf{}, Name{}, Secret{});
+    const auto before = bound.picture_of(entity);
+    const auto now = bound.picture_of(bound.spawn(Position{}));
+    bound.binding.remove_missing(entity, now.image(), Image{});
+    EXPECT_TRUE(bound.world.has<Wolf>(entity)) << "nothing was written yet";
+    bound.binding.remove_missing(entity, now.image(), before.image());
+    EXPECT_EQ(bound.binding.present_shape(entity), now.shape);
+    EXPECT_TRUE(bound.world.has<Secret>(entity));
+}
+
+TEST(Binding, AHookMayDestroyTheEntityWhileItsComponentsAreRemoved) {
+    BoundWorld bound;
+    const ecs::Entity entity = bound.spawn(Wolf{}, Name{}, Aim{});
+    const auto before = bound.picture_of(entity);
+    const auto now = bound.picture_of(bound.spawn());
+    const ecs::Hook hook = bound.world.on_remove<Name>(
+        [&](ecs::World& world, ecs::Entity of, const Name&) { world.destroy(of); });
+    bound.binding.remove_missing(entity, now.image(), before.image());
+    EXPECT_FALSE(bound.world.is_alive(entity));
+}
+
+TEST(Binding, VisitsEachReferenceThatIsNotNull) {
+    BoundWorld bound;
+    const ecs::Entity a = bound.spawn(), b = bound.spawn();
+    const auto picture = bound.picture_of(bound.spawn(Aim{a, 1}, Squad{{b, {}, b}, ""}));
+    std::vector<std::uint32_t> seen;
+    const auto collect = [&](std::uint32_t net_id) { seen.push_back(net_id); };
+    bound.binding.for_each_reference(picture.image(), collect);
+    std::sort(seen.begin(), seen.end());
+    EXPECT_EQ(seen, (std::vector<std::uint32_t>{1, 2, 2}));
+    bound.binding.for_each_reference(Image{}, collect);
+    bound.binding.for_each_reference(bound.picture_of(a).image(), collect);
+    EXPECT_EQ(seen.size(), 3u);
+}
+
+}  // namespace
+}  // namespace shoal::replication
