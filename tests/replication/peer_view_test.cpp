@@ -1,0 +1,254 @@
+#include "replication/send/peer_view.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+
+namespace shoal::replication {
+namespace {
+
+TEST(PeerView, ANewSlotIsPendingAndNothingWasSent) {
+    PeerView view(100);
+    const std::uint32_t slot = view.open(7);
+    EXPECT_EQ(view[slot].entry, 7u);
+    EXPECT_TRUE(view[slot].is_pending && view[slot].is_fresh);
+    EXPECT_FALSE(view[slot].was_sent || view[slot].has_acked || view[slot].in_flight);
+    EXPECT_EQ(view.pending_count(), 1u);
+    EXPECT_EQ(view.queue()[0], slot);
+}
+
+TEST(PeerView, IsFullAtTheGivenNumberOfSlots) {
+    for (const std::uint32_t most : {1u, 63u, 64u, 65u, 200u}) {
+        PeerView view(most);
+        for (std::uint32_t i = 0; i < most; ++i) {
+            ASSERT_FALSE(view.is_full());
+            ASSERT_EQ(view.open(i), i);
+        }
+        EXPECT_TRUE(view.is_full());
+        view.close(most / 2);  // nothing was sent
+        EXPECT_FALSE(view.is_full());
+        EXPECT_EQ(view.open(1'000), most / 2);
+        EXPECT_TRUE(view.is_full());
+    }
+}
+
+TEST(PeerView, Rule08ASlotIsFreeOnlyAfterItsDespawnRecordArrived) {
+    PeerView view(1);
+    view.open(7);
+    view.send(0, 1, 10);
+    view.close(0);
+    EXPECT_TRUE(view.is_full() && view[0].is_pending);
+    const SentRecord despawn = view.send(0, 2, 11);
+    EXPECT_TRUE(despawn.is_despawn);
+    view.settle(despawn, 2, 11, false);
+    EXPECT_TRUE(view[0].is_pending);
+    const SentRecord again = view.send(0, 3, 12);
+    EXPECT_TRUE(view.is_full());
+    view.settle(again, 3, 12, true);
+    EXPECT_TRUE(view.is_free(0));
+    EXPECT_EQ(view.used_count(), 0u);
+}
+
+TEST(PeerView, FatesOfAnEarlierGenerationChangeNothing) {
+    PeerView view(1);
+    view.open(7);
+    const SentRecord old = view.send(0, 1, 10);
+    view.rebase(0);
+    EXPECT_TRUE(view[0].is_pending && view[0].is_fresh);
+    view.settle(old, 1, 10, true);
+    EXPECT_FALSE(view[0].has_acked);
+    view.rebase(0);  // no effect: the next record is a full one
+    const SentRecord full = view.send(0, 2, 11);
+    EXPECT_NE(full.generation, old.generation);
+    view.settle(full, 2, 11, true);
+    EXPECT_TRUE(view[0].has_acked);
+    EXPECT_EQ(view[0].acked, 11u);
+}
+
+TEST(PeerView, AckedIsTheNewestTickWhateverTheOrderOfFates) {
+    PeerView view(1);
+    view.open(7);
+    const Tick first = 0xfffffff0;  // ticks wrap in between
+    std::vector<SentRecord> records;
+    for (std::uint32_t i = 0; i < 32; ++i) records.push_back(view.send(0, i + 1, first + i));
+    for (const std::uint32_t i : {5u, 3u, 31u, 30u, 0u}) view.settle(records[i], i + 1, first + i, true);
+    EXPECT_EQ(view[0].acked, first + 31);
+}
+
+// Numbers that are equal in their low 16 bits are never in flight at the same time, but follow each other.
+TEST(PeerView, ALossOfAnOlderRecordIsNotThatOfTheNewest) {
+    PeerView view(1);
+    view.open(7);
+    const SentRecord older = view.send(0, 65'535, 10);
+    const SentRecord newer = view.send(0, 65'536, 11);
+    view.settle(older, 65'535, 10, false);
+    EXPECT_FALSE(view[0].is_pending);
+    EXPECT_TRUE(view[0].in_flight);
+    view.settle(newer, 65'536, 11, false);
+    EXPECT_TRUE(view[0].is_pending);
+    EXPECT_FALSE(view[0].in_flight);
+}
+
+TEST(PeerView, Rule14ARebaseOfAnySlotNumberIsSafe) {
+    PeerView view(10);
+    view.rebase(0);
+    view.open(1);
+    for (const std::uint32_t slot : {0u, 1u, 63u, 64u, PeerView::kMaxSlots, 0xffffffffu}) view.rebase(slot);
+    EXPECT_EQ(view.pending_count(), 1u);
+    EXPECT_TRUE(view.is_consistent());
+}
+
+/// What a slot should know, kept in the simplest way.
+struct ModelSlot {
+    std::uint32_t entry = 0;
+    bool is_closed = false, is_pending = true, is_sent = false;
+    bool is_full_next = true;
+    std::optional<Tick> acked;
+    std::uint64_t newest = 0;  // number of the packet with the newest record
+    int life = 0;              // counts entities and rebases
+};
+struct ModelRecord {
+    std::uint32_t slot;
+    int life;
+    bool is_despawn;
+    SentRecord record;
+};
+struct ModelPacket {
+    std::uint64_t number;
+    Tick tick;
+    std::vector<ModelRecord> records;
+};
+
+class ViewRace {
+public:
+    explicit ViewRace(unsigned seed) : engine_(seed), number_(65'000 + seed), view_(150) {}
+
+    void step() {
+        const std::uint32_t what = random() % 10;
+        if (what < 2) open();
+        if (what == 2) change();
+        if (what == 3) close();
+        if (what == 4) rebase();
+        if (what >= 5 && what < 7) send();
+        if (what >= 7) settle();
+        tick_ += random() % 2;
+    }
+    void compare() const {
+        ASSERT_TRUE(view_.is_consistent());
+        ASSERT_EQ(view_.used_count(), slots_.size());
+        std::uint32_t pending = 0;
+        for (const auto& [index, slot] : slots_) {
+            ASSERT_FALSE(view_.is_free(index));
+            ASSERT_EQ(view_[index].entry, slot.is_closed ? PeerView::kNone : slot.entry);
+            ASSERT_EQ(view_[index].is_pending != 0, slot.is_pending);
+            ASSERT_EQ(view_[index].has_acked != 0, slot.acked.has_value());
+            if (slot.acked) {
+                ASSERT_EQ(view_[index].acked, *slot.acked);
+            }
+            pending += slot.is_pending;
+        }
+        ASSERT_EQ(view_.pending_count(), pending);
+    }
+
+private:
+    std::uint32_t random() { return static_cast<std::uint32_t>(engine_()); }
+    std::uint32_t any() {
+        auto at = slots_.begin();
+        std::advance(at, random() % slots_.size());
+        return at->first;
+    }
+    void open() {
+        if (view_.is_full()) return;
+        const std::uint32_t entry = random() % 1'000;
+        const std::uint32_t index = view_.open(entry);
+        ASSERT_EQ(slots_.count(index), 0u);
+        slots_[index] = {};
+        slots_[index].entry = entry;
+        slots_[index].life = ++lives_;
+    }
+    void change() {
+        if (slots_.empty()) return;
+        const std::uint32_t index = any();
+        slots_[index].is_pending = true;
+        view_.pend(index);
+    }
+    void close() {
+        if (slots_.empty()) return;
+        const std::uint32_t index = any();
+        ModelSlot& slot = slots_[index];
+        if (slot.is_closed) return;
+        view_.close(index);
+        slot.is_closed = slot.is_pending = true;
+        if (!slot.is_sent) slots_.erase(index);
+    }
+    void rebase() {
+        if (slots_.empty()) return;
+        const std::uint32_t index = any();
+        ModelSlot& slot = slots_[index];
+        view_.rebase(index);
+        if (slot.is_closed || slot.is_full_next) return;
+        slot.life = ++lives_;
+        slot.acked.reset();
+        slot.is_pending = slot.is_full_next = true;
+    }
+    void send() {
+        ModelPacket packet{++number_, tick_, {}};
+        for (auto& [index, slot] : slots_) {
+            if (!slot.is_pending || random() % 3 == 0) continue;
+            const SentRecord record = view_.send(index, packet.number, tick_);
+            packet.records.push_back({index, slot.life, slot.is_closed, record});
+            slot.is_pending = slot.is_full_next = false;
+            slot.is_sent = true;
+            slot.newest = packet.number;
+        }
+        flight_.push_back(packet);
+        while (!view_.queue().empty() && !view_[view_.queue()[0]].is_pending) view_.drop_front(1);
+    }
+    void settle() {
+        if (flight_.empty()) return;
+        const std::size_t at = random() % std::min<std::size_t>(flight_.size(), 8);
+        const ModelPacket packet = flight_[at];
+        flight_.erase(flight_.begin() + static_cast<std::ptrdiff_t>(at));
+        const bool delivered = random() % 4 != 0;
+        for (const ModelRecord& record : packet.records) {
+            view_.settle(record.record, packet.number, packet.tick, delivered);
+            const auto found = slots_.find(record.slot);
+            if (found == slots_.end() || found->second.life != record.life) continue;
+            ModelSlot& slot = found->second;
+            if (!delivered) {
+                if (slot.newest == packet.number) slot.is_pending = true;
+            } else if (record.is_despawn) {
+                slots_.erase(found);
+            } else if (!slot.acked || is_newer(packet.tick, *slot.acked)) {
+                slot.acked = packet.tick;
+            }
+        }
+    }
+
+    std::mt19937 engine_;
+    std::uint64_t number_;
+    Tick tick_ = 0xffffff00;
+    int lives_ = 0;
+    PeerView view_;
+    std::map<std::uint32_t, ModelSlot> slots_;
+    std::deque<ModelPacket> flight_;
+};
+
+TEST(PeerView, AgreesWithASimpleModelThroughLossAndReordering) {
+    for (unsigned seed = 1; seed <= 40; ++seed) {
+        SCOPED_TRACE(seed);
+        ViewRace race(seed);
+        for (int step = 0; step < 1'500; ++step) {
+            race.step();
+            if (step % 16 != 0) continue;
+            ASSERT_NO_FATAL_FAILURE(race.compare());
+        }
+    }
+}
+
+}  // namespace
+}  // namespace shoal::replication
