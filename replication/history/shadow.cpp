@@ -10,7 +10,7 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
       binding_(world, schema),
       changes_(world),
       history_ticks_(history_ticks),
-      dirty_(schema.components().size()) {
+      dirty_(std::make_unique<bool[]>(schema.components().size())) {
     changes_.watch(world.component<Replicated>());
     for (const ecs::ComponentId id : binding_.ids()) changes_.watch(id);
     world.each_entity([&](ecs::Entity entity) {
@@ -31,13 +31,6 @@ std::uint32_t Shadow::find(ecs::Entity entity) const {
     if (entity.index >= index_of_.size()) return kNone;
     const std::uint32_t index = index_of_[entity.index];
     return index != kNone && entries_[index].entity == entity ? index : kNone;
-}
-
-std::uint32_t Shadow::to_net(ecs::Entity entity) {
-    const NetId net_id = this->net_id(entity);
-    // When `entity` gets a net id, or another one, the entry `capturing_` is quantised again.
-    if (world_.is_alive(entity)) references_.add(entity.index, capturing_);
-    return net_id;
 }
 
 void Shadow::update(Tick tick) {
@@ -70,14 +63,14 @@ void Shadow::take_changes() {
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
         const std::uint32_t index = find(change.entity);
         if (index == kNone || entries_[index].captured == tick_) continue;
-        for (std::size_t i = 0; i < dirty_.size(); ++i)
+        for (std::size_t i = 0; i < schema().components().size(); ++i)
             dirty_[i] = change.has(static_cast<std::uint32_t>(i + 1));
         capture(index, false);
     }
     changes_.clear();
     for (const std::uint32_t index : referrers_) {
         if (entries_[index].captured == tick_) continue;
-        std::fill(dirty_.begin(), dirty_.end(), false);
+        std::fill_n(dirty_.get(), schema().components().size(), false);
         capture(index, false);
     }
 }
@@ -128,50 +121,25 @@ void Shadow::close(std::uint32_t index) {
 /// version.
 void Shadow::capture(std::uint32_t index, bool everything) {
     Entry& entry = entries_[index];
-    const Image old = everything ? Image{} : entry.versions.newest()->image;
-    if (entry.is_too_large) std::fill(dirty_.begin(), dirty_.end(), true);  // the version is outdated
-    const auto reshaped = [&](std::size_t i) {
-        return dirty_[i] && world_.has(entry.entity, binding_.ids()[i]) !=
-                                (old.shape->find(static_cast<ComponentIndex>(i)) != Shape::kAbsent);
-    };
-    bool same_shape = !everything;
-    bool references = everything || entry.refers_to_opened;
-    for (std::size_t i = 0; i < dirty_.size() && !everything; ++i) {
-        same_shape = same_shape && !reshaped(i);
-        references = references || (dirty_[i] && schema().components()[i].layout.has_references());
-    }
-    const Shape* shape = same_shape ? old.shape : binding_.present_shape(entry.entity);
-    if (references) references_.clear(index);
-
+    const Image before = everything ? Image{} : entry.versions.newest()->image;
+    const std::span<bool> dirty(dirty_.get(), schema().components().size());
+    if (entry.is_too_large) std::fill(dirty.begin(), dirty.end(), true);  // the version is outdated
+    const Binding::Capture capture =
+        binding_.capture(entry.entity, {before, dirty, entry.refers_to_opened}, *this);
     entry.captured = tick_;
     entry.refers_to_opened = false;
-    capturing_ = index;
-    words_.resize(shape->lane_words);
-    parts_.clear();
-    ImageCursor before(schema(), old);
-    for (std::uint32_t position = 0; position < shape->components.size(); ++position) {
-        const ComponentIndex component = shape->components[position];
-        const ComponentLayout& layout = schema().components()[component].layout;
-        const bool known = before.seek(component);
-        std::uint32_t* lanes = words_.data() + shape->lanes[position];
-        if (layout.empty()) continue;
-        if (!known || dirty_[component] || (references && layout.has_references())) {
-            const void* value = world_.try_get(entry.entity, binding_.ids()[component]);
-            layout.quantise(value, *this, lanes, parts_, misfits_);
-        } else {
-            std::copy_n(before.lanes(), layout.lanes().size(), lanes);
-            parts_.insert(parts_.end(), before.parts(), before.parts() + before.part_words());
-        }
+    if (capture.has_targets) {
+        references_.clear(index);
+        // When a target gets a net id, or another one, the entry is quantised again.
+        for (const ecs::Entity target : capture.targets)
+            if (world_.is_alive(target)) references_.add(target.index, index);
     }
-    capturing_ = kNone;
-    words_.insert(words_.end(), parts_.begin(), parts_.end());
-
-    Image now{shape, words_};
+    Image now = capture.image;
     if (is_too_large(entry, now)) {
         if (!everything) return;
         now = {binding_.shapes().shape({}), {}};
     }
-    if (!everything && now == old) return;
+    if (!everything && now == before) return;
     if (!everything) {
         superseded_.push({tick_, index});
         changed_.push_back(index);

@@ -3,6 +3,7 @@
 // updated from the world's hooks: an entity that did not change costs no time.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -75,7 +76,7 @@ public:
     const Schema& schema() const { return binding_.schema(); }
 
     /// How many values did not fit their codecs, in all updates. A value counts each time it is quantised.
-    const ComponentLayout::Misfits& misfits() const { return misfits_; }
+    const ComponentLayout::Misfits& misfits() const { return binding_.misfits(); }
 
     /// For tests: entries, their versions, and the tables that find an entry agree with each other.
     bool is_consistent() const;
@@ -84,7 +85,7 @@ private:
     static constexpr std::uint32_t kNone = 0xffffffff;
     static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index of Replicated; component i has i + 1
 
-    std::uint32_t to_net(ecs::Entity entity) override;
+    std::uint32_t to_net(ecs::Entity entity) override { return net_id(entity); }
     ecs::Entity to_entity(std::uint32_t) override { return {}; }
 
     std::uint32_t find(ecs::Entity entity) const;
@@ -120,14 +121,11 @@ private:
     bool updated_ = false;
 
     std::vector<std::uint32_t> opened_, changed_, closed_;
-    std::vector<bool> dirty_;  // by ComponentIndex: changed components of the entity being captured
+    std::unique_ptr<bool[]> dirty_;  // by ComponentIndex: changed components of the entity being captured
     std::vector<std::uint32_t> referrers_;  // entries that refer to opened_
-    std::vector<std::uint32_t> words_, parts_;
-    std::uint32_t capturing_ = kNone;
     std::vector<TooLarge> too_large_;
     std::uint32_t too_large_count_ = 0;
     BitWriter record_;  // to measure large entities
-    ComponentLayout::Misfits misfits_;
 };
 
 }  // namespace shoal::replication

@@ -1,9 +1,28 @@
 #include "binding.h"
 
+#include <algorithm>
 #include <cassert>
 #include <new>
 
 namespace shoal::replication {
+namespace {
+
+/// Notes which entities are translated.
+class Listener final : public EntityMap {
+public:
+    Listener(EntityMap& map, std::vector<ecs::Entity>& targets) : map_(map), targets_(targets) {}
+    std::uint32_t to_net(ecs::Entity entity) override {
+        if (entity) targets_.push_back(entity);
+        return map_.to_net(entity);
+    }
+    ecs::Entity to_entity(std::uint32_t net_id) override { return map_.to_entity(net_id); }
+
+private:
+    EntityMap& map_;
+    std::vector<ecs::Entity>& targets_;
+};
+
+}  // namespace
 
 Binding::Binding(ecs::World& world, const Schema& schema) : world_(world), shapes_(schema) {
     schema.use();
@@ -27,6 +46,48 @@ const Shape* Binding::present_shape(ecs::Entity entity) {
     for (std::size_t i = 0; i < ids_.size(); ++i)
         if (world_.has(entity, ids_[i])) components_.push_back(static_cast<ComponentIndex>(i));
     return shapes_.shape(components_);
+}
+
+/// The entity's components: the shape of the last image, unless one that changed was added or removed.
+const Shape* Binding::shape_of(ecs::Entity entity, const CaptureRequest& request) {
+    const Shape* const before = request.before.shape;
+    if (!before) return present_shape(entity);
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+        const bool was_there =
+            request.changed[i] && before->find(static_cast<ComponentIndex>(i)) != Shape::kAbsent;
+        if (request.changed[i] && world_.has(entity, ids_[i]) != was_there) return present_shape(entity);
+    }
+    return before;
+}
+
+Binding::Capture Binding::capture(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
+    assert(world_.is_alive(entity) && request.changed.size() == ids_.size());
+    const Shape* const shape = shape_of(entity, request);
+    bool references = !request.before.shape || request.references_changed;
+    for (std::size_t i = 0; i < ids_.size(); ++i)
+        references = references || (request.changed[i] && schema().components()[i].layout.has_references());
+
+    words_.resize(shape->lane_words);
+    parts_.clear();
+    targets_.clear();
+    Listener listener(map, targets_);
+    ImageCursor before(schema(), request.before);
+    for (std::uint32_t position = 0; position < shape->components.size(); ++position) {
+        const ComponentIndex component = shape->components[position];
+        const ComponentLayout& layout = schema().components()[component].layout;
+        const bool known = before.seek(component);
+        std::uint32_t* const lanes = words_.data() + shape->lanes[position];
+        if (layout.empty()) continue;
+        if (!known || request.changed[component] || (references && layout.has_references())) {
+            const void* value = world_.try_get(entity, ids_[component]);
+            layout.quantise(value, listener, lanes, parts_, misfits_);
+        } else {
+            std::copy_n(before.lanes(), layout.lanes().size(), lanes);
+            parts_.insert(parts_.end(), before.parts(), before.parts() + before.part_words());
+        }
+    }
+    words_.insert(words_.end(), parts_.begin(), parts_.end());
+    return {{shape, words_}, references, targets_};
 }
 
 void Binding::restore(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,

@@ -30,6 +30,26 @@ public:
     /// Returns the shape of the schema's components that a living entity has.
     const Shape* present_shape(ecs::Entity entity);
 
+    /// What capture() is to do.
+    struct CaptureRequest {
+        Image before;  // the last image of the entity; without a shape, all components are captured
+        std::span<const bool> changed;    // by ComponentIndex: components to capture
+        bool references_changed = false;  // capture all components with references, too
+    };
+    /// What capture() found. Valid until the next call.
+    struct Capture {
+        Image image;
+        bool has_targets = false;  // `targets` are all entities that the entity refers to; else they did not
+                                   // change
+        std::span<const ecs::Entity> targets;
+    };
+    /// Quantises the components of a living entity that changed, and takes the others from the last image.
+    /// `map` gives the net ids of references.
+    Capture capture(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
+
+    /// How many values did not fit their codecs, in all captures. A value counts each time it is quantised.
+    const ComponentLayout::Misfits& misfits() const { return misfits_; }
+
     /// Writes to a living entity the components of `now` that differ from `before`: changed ones in place,
     /// then all new ones in one operation. Components that the entity lost in the meantime count as new.
     /// `before` has no shape if nothing was written yet. If `references_changed`, components with references
@@ -51,6 +71,8 @@ public:
     }
 
 private:
+    const Shape* shape_of(ecs::Entity entity, const CaptureRequest& request);
+
     ecs::World& world_;
     ShapeTable shapes_;
     std::vector<ecs::ComponentId> ids_;
@@ -60,6 +82,10 @@ private:
     std::vector<ComponentIndex> components_;
     std::vector<ecs::ComponentId> added_ids_;
     std::vector<void*> added_values_;
+    std::vector<std::uint32_t> words_, parts_;  // of the image captured
+    std::vector<ecs::Entity> targets_;
+
+    ComponentLayout::Misfits misfits_;
 };
 
 }  // namespace shoal::replication

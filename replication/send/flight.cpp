@@ -5,8 +5,8 @@
 namespace shoal::replication {
 
 Flight::Flight() {
-    packets_.reserve(kMaxPacketDistance + 1);
-    records_.reserve(kExpectedRecords * 8);
+    packets_.reserve(32);
+    records_.reserve(kExpectedRecords);
 }
 
 void Flight::begin(std::uint64_t number, Tick tick) {

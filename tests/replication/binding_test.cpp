@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "tests/replication/support/world.h"
@@ -180,6 +181,35 @@ TEST(Binding, VisitsEachReferenceThatIsNotNull) {
     bound.binding.for_each_reference(Image{}, collect);
     bound.binding.for_each_reference(bound.picture_of(a).image(), collect);
     EXPECT_EQ(seen.size(), 3u);
+}
+
+TEST(Binding, CaptureReadsOnlyWhatChangedAndNamesTheTargets) {
+    BoundWorld bound;
+    const std::size_t count = bound.schema.components().size();
+    const auto none = std::make_unique<bool[]>(count), aims = std::make_unique<bool[]>(count);
+    for (std::size_t i = 0; i < count; ++i) aims[i] = bound.schema.components()[i].name == "aim";
+    const ecs::Entity target = bound.spawn(), other = bound.spawn();
+    const ecs::Entity entity = bound.spawn(at(1), Aim{target, 1});
+    const auto first = bound.binding.capture(entity, {{}, {none.get(), count}, false}, bound);
+    EXPECT_TRUE(first.has_targets);
+    EXPECT_EQ(std::vector(first.targets.begin(), first.targets.end()), std::vector{target});
+    const std::vector<std::uint32_t> words(first.image.words.begin(), first.image.words.end());
+    const Image before{first.image.shape, words};
+    EXPECT_EQ(before, bound.picture_of(entity).image());
+
+    bound.world.set(entity, at(2), Aim{other, 2});
+    const auto nothing = bound.binding.capture(entity, {before, {none.get(), count}, false}, bound);
+    EXPECT_EQ(nothing.image, before);
+    EXPECT_FALSE(nothing.has_targets);
+    for (const bool by_reference : {false, true}) {
+        const bool* const changed = by_reference ? none.get() : aims.get();
+        const auto aimed = bound.binding.capture(entity, {before, {changed, count}, by_reference}, bound);
+        EXPECT_TRUE(aimed.has_targets);
+        EXPECT_EQ(std::vector(aimed.targets.begin(), aimed.targets.end()), std::vector{other});
+        bound.world.set(entity, at(1));
+        EXPECT_EQ(aimed.image, bound.picture_of(entity).image());  // the position of the last image
+        bound.world.set(entity, at(2));
+    }
 }
 
 }  // namespace
