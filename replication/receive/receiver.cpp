@@ -13,26 +13,6 @@ constexpr Tick kOvertakenTicks = 16;
 
 }  // namespace
 
-// Accepted packets
-
-void Receiver::PacketLog::insert(std::uint64_t number, Tick tick) {
-    Entry& entry = entries_[number % kSize];
-    if (entry.number < number) entry = {number, tick};
-}
-
-std::optional<Tick> Receiver::PacketLog::tick(std::uint64_t number) const {
-    const Entry& entry = entries_[number % kSize];
-    if (number == 0 || entry.number != number) return std::nullopt;
-    return entry.tick;
-}
-
-std::uint64_t Receiver::PacketLog::count(std::uint64_t first, std::uint64_t last) const {
-    std::uint64_t count = 0;
-    for (std::uint64_t number = first; number <= last; ++number)
-        count += entries_[number % kSize].number == number;
-    return count;
-}
-
 // Construction and lookup
 
 Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options)
@@ -77,8 +57,7 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
     Tick tick = header.tick;
     std::optional<Tick> baseline;
     if (header.anchor && in.ok()) {
-        baseline =
-            header.anchor->distance < number ? log_.tick(number - header.anchor->distance) : std::nullopt;
+        baseline = completion_.tick_of(number - header.anchor->distance);
         if (!baseline) {
             stats_.refused_packets += 1;
             return Verdict::refused;
@@ -101,13 +80,7 @@ Receiver::Verdict Receiver::receive(std::uint64_t number, std::span<const std::b
         return Verdict::malformed;
     }
     for (const Staged& staged : staged_) commit(staged, tick);
-    log_.insert(number, tick);
-    if (!newest_tick_ || is_newer(tick, *newest_tick_)) newest_tick_ = tick;
-    const bool is_newest_mark =
-        !mark_ || is_newer(tick, mark_->tick) || (tick == mark_->tick && number > mark_->last);
-    if (header.complete && header.complete->distance < number && is_newest_mark)
-        mark_ = Mark{tick, header.complete->quiet, number - header.complete->distance, number,
-                     std::uint64_t{header.complete->distance} + 1 - header.complete->others};
+    completion_.insert(number, tick, header.complete);
     return Verdict::accepted;
 }
 
@@ -244,7 +217,7 @@ void Receiver::apply() {
     }
     for (const std::uint32_t index : dirty_) finish_values(index, slot(index));
     dirty_.clear();
-    update_complete();
+    complete_ = completion_.complete();
 }
 
 void Receiver::destroy_gone() {
@@ -310,12 +283,6 @@ void Receiver::finish_values(std::uint32_t index, Slot& slot) {
     drop_old_versions(slot);
 }
 
-void Receiver::update_complete() {
-    complete_.reset();
-    if (mark_ && newest_tick_ == mark_->tick && log_.count(mark_->first, mark_->last) == mark_->count)
-        complete_ = Complete{mark_->tick - mark_->quiet, mark_->tick};
-}
-
 void Receiver::reset() {
     for (std::size_t page = 0; page < pages_.size(); ++page)
         for (std::uint32_t i = 0; pages_[page] && i < kPageSlots; ++i) {
@@ -327,9 +294,7 @@ void Receiver::reset() {
     destroy_gone();
     news_.clear();
     rebases_.clear();
-    log_ = {};
-    newest_tick_.reset();
-    mark_.reset();
+    completion_ = {};
     complete_.reset();
 }
 
@@ -350,8 +315,8 @@ bool Receiver::is_consistent() const {
         named += slot->net_id != 0 && slot_of_.find(slot->net_id) == index;
         versions += slot->versions.size();
     }
-    return named == slot_of_.size() && versions == pool_.in_use() && slot_of_.is_consistent() &&
-           references_.is_consistent();
+    return completion_.is_consistent() && named == slot_of_.size() && versions == pool_.in_use() &&
+           slot_of_.is_consistent() && references_.is_consistent();
 }
 
 }  // namespace shoal::replication

@@ -16,6 +16,7 @@
 #include "../history/reference_index.h"
 #include "../history/version.h"
 #include "../schema/binding.h"
+#include "completion.h"
 
 namespace shoal::replication {
 
@@ -37,9 +38,7 @@ public:
 
     /// The sender's entities did not change from tick `since` to tick `tick`. The replicas equal their
     /// quantised values in these ticks, except for what the receiving game itself changed or destroyed.
-    struct Complete {
-        Tick since, tick;
-    };
+    using Complete = Completion::Complete;
 
     struct Stats {
         std::uint64_t records = 0;          // that were used
@@ -71,7 +70,7 @@ public:
     std::optional<Complete> complete() const { return complete_; }
 
     /// Tick of the newest payload accepted; nothing before the first.
-    std::optional<Tick> newest_tick() const { return newest_tick_; }
+    std::optional<Tick> newest_tick() const { return completion_.newest_tick(); }
 
     /// Returns the replica of a net id; null if there is none, or the game destroyed it.
     ecs::Entity entity(std::uint32_t net_id) const;
@@ -150,24 +149,6 @@ private:
         std::size_t offset = 0, size = 0;  // the words of the image in staged_words_
     };
 
-    /// The numbers and ticks of the latest accepted packets that carried state.
-    class PacketLog {
-    public:
-        void insert(std::uint64_t number, Tick tick);
-        std::optional<Tick> tick(std::uint64_t number) const;
-        /// Number of accepted packets from `first` to `last`.
-        std::uint64_t count(std::uint64_t first, std::uint64_t last) const;
-
-    private:
-        static constexpr std::size_t kSize = 1024;
-        static_assert(kSize > 2 * kMaxPacketDistance);
-        struct Entry {
-            std::uint64_t number = 0;  // 0: the entry is not in use
-            Tick tick = 0;
-        };
-        std::array<Entry, kSize> entries_{};
-    };
-
     std::uint32_t to_net(ecs::Entity entity) override { return net_id(entity); }
     ecs::Entity to_entity(std::uint32_t net_id) override { return entity(net_id); }
 
@@ -187,7 +168,6 @@ private:
     void announce_news();
     void write_values(Slot& slot);
     void finish_values(std::uint32_t index, Slot& slot);
-    void update_complete();
 
     ecs::World& world_;
     ReceiverOptions options_;
@@ -208,14 +188,7 @@ private:
     std::vector<std::uint32_t> news_;     // net ids that appeared or disappeared
     std::vector<std::uint32_t> readers_;  // slots whose replicas refer to news_
 
-    PacketLog log_;
-    std::optional<Tick> newest_tick_;
-    struct Mark {
-        Tick tick, quiet;
-        std::uint64_t first, last;  // numbers of the packets that the marker needs
-        std::uint64_t count;        // how many of these packets carry state
-    };
-    std::optional<Mark> mark_;  // completion marker of the newest tick that has one
+    Completion completion_;
     std::optional<Complete> complete_;
 
     std::vector<std::uint32_t> rebases_;

@@ -1,0 +1,46 @@
+#include "completion.h"
+
+#include <cassert>
+
+namespace shoal::replication {
+
+void Completion::insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker) {
+    assert(number != 0);
+    Packet& packet = packets_[number % kSize];
+    if (packet.number < number) packet = {number, tick};
+    if (!newest_tick_ || is_newer(tick, *newest_tick_)) newest_tick_ = tick;
+    if (!marker || marker->distance >= number) return;
+    assert(marker->distance <= kMaxPacketDistance && marker->others <= marker->distance);
+    const bool is_newest =
+        !marker_ || is_newer(tick, marker_->tick) || (tick == marker_->tick && number > marker_->last);
+    if (is_newest)
+        marker_ = Marker{tick, marker->quiet, number - marker->distance, number,
+                         std::uint64_t{marker->distance} + 1 - marker->others};
+}
+
+std::optional<Tick> Completion::tick_of(std::uint64_t number) const {
+    const Packet& packet = packets_[number % kSize];
+    if (number == 0 || packet.number != number) return std::nullopt;
+    return packet.tick;
+}
+
+std::optional<Completion::Complete> Completion::complete() const {
+    if (!marker_ || newest_tick_ != marker_->tick) return std::nullopt;
+    assert(marker_->first != 0);  // the number of entries that are not in use
+    std::uint64_t count = 0;
+    for (std::uint64_t number = marker_->first; number <= marker_->last; ++number)
+        count += packets_[number % kSize].number == number;
+    if (count != marker_->count) return std::nullopt;
+    return Complete{marker_->tick - marker_->quiet, marker_->tick};
+}
+
+bool Completion::is_consistent() const {
+    for (std::size_t i = 0; i < kSize; ++i)
+        if (packets_[i].number != 0 && (packets_[i].number % kSize != i || !newest_tick_)) return false;
+    if (!marker_) return true;
+    const std::uint64_t needed = marker_->last - marker_->first + 1;
+    return newest_tick_ && marker_->first != 0 && marker_->first <= marker_->last &&
+           needed <= kMaxPacketDistance + 1 && marker_->count >= 1 && marker_->count <= needed;
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,59 @@
+#pragma once
+// Which state packets arrived, and at which ticks the client has everything.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "../codec/state_packet.h"
+
+namespace shoal::replication {
+
+/// One per connection; not thread-safe.
+class Completion {
+public:
+    /// The sender's entities did not change from tick `since` to tick `tick`.
+    struct Complete {
+        Tick since, tick;
+        bool operator==(const Complete&) const = default;
+    };
+
+    /// Adds an accepted state packet, in any order. Requires number >= 1, and each number at most once. A
+    /// `marker` that needs packets before the first one is ignored: no correct sender writes it.
+    void insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker);
+
+    /// Returns the tick of an accepted packet. Returns nothing if the packet was not accepted, or is more
+    /// than 1,023 numbers older than the newest.
+    std::optional<Tick> tick_of(std::uint64_t number) const;
+
+    /// Tick of the newest packet; nothing before the first.
+    std::optional<Tick> newest_tick() const { return newest_tick_; }
+
+    /// The ticks at which everything has arrived. Nothing if newest_tick() has no completion marker, or if a
+    /// packet that the marker needs is missing.
+    std::optional<Complete> complete() const;
+
+    /// For tests: each packet is where tick_of() finds it, and the marker needs possible packets.
+    bool is_consistent() const;
+
+private:
+    static constexpr std::size_t kSize = 1024;
+    static_assert(kSize > 2 * kMaxPacketDistance);
+
+    struct Packet {
+        std::uint64_t number = 0;  // 0: the entry is not in use
+        Tick tick = 0;
+    };
+    struct Marker {
+        Tick tick, quiet;
+        std::uint64_t first, last;  // numbers of the packets that the marker needs; first >= 1
+        std::uint64_t count;        // how many of these packets carry state
+    };
+
+    std::array<Packet, kSize> packets_{};  // by number modulo kSize
+    std::optional<Tick> newest_tick_;
+    std::optional<Marker> marker_;  // of the newest tick that has one; of several, that of the newest packet
+};
+
+}  // namespace shoal::replication
