@@ -13,13 +13,11 @@
 #include "../codec/codec.h"
 #include "../schema/binding.h"
 #include "../schema/image.h"
+#include "net_ids.h"
 #include "reference_index.h"
 #include "version.h"
 
 namespace shoal::replication {
-
-/// Name of an entity in packets: never 0, never used twice by one sender.
-using NetId = std::uint32_t;
 
 class Shadow final : public EntityMap {
 public:

@@ -1,0 +1,135 @@
+#include "replicas.h"
+
+#include <cassert>
+
+#include "../codec/state_packet.h"
+
+namespace shoal::replication {
+namespace {
+
+/// How much older, in ticks, the baselines of an overtaken packet can be than those of the packet that
+/// overtook it.
+constexpr Tick kOvertakenTicks = 16;
+
+}  // namespace
+
+Replicas::Replicas(ecs::World& world, std::uint32_t max_versions)
+    : world_(world), max_versions_(max_versions) {
+    assert(max_versions >= 4);
+    dirty_.reserve(kExpectedRecords);
+    gone_.reserve(kExpectedRecords);
+}
+
+std::uint32_t Replicas::bind(NetId net_id, std::uint32_t slot, Tick tick) {
+    assert(slot != kNone);
+    const std::uint32_t known = ids_.find(net_id);
+    const std::uint32_t index = known == kNone ? ids_.adopt(net_id, {}) : known;
+    if (index == rows_.size()) rows_.emplace_back();
+    Replica& replica = rows_[index];
+    assert((known == kNone) == replica.versions.empty());
+    replica.slot = slot;
+    replica.floor = tick;  // the records of a new slot are based on nothing older
+    return index;
+}
+
+void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> baseline) {
+    Replica& replica = rows_[index];
+    assert(replica.slot != kNone);
+    if (baseline && is_newer(*baseline, replica.floor)) replica.floor = *baseline;
+    if (is_crowded(index)) replica.floor = tick;
+    replica.versions.push(tick, image, pool_);
+    drop_old_versions(replica);
+    touch(index);
+}
+
+void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
+    assert(rows_[index].slot != kNone);
+    if (is_crowded(index)) return;
+    rows_[index].versions.insert(tick, image, pool_);
+    drop_old_versions(rows_[index]);
+}
+
+/// Keeps what the sender can still name: the newest baseline and newer versions, and, while there is room,
+/// the baselines that packets on their way may name because this one overtook them.
+void Replicas::drop_old_versions(Replica& replica) {
+    assert(!replica.versions.empty());
+    const Tick shown = replica.applied.value_or(replica.versions.newest()->tick);
+    replica.versions.drop_replaced(replica.floor - kOvertakenTicks, shown, pool_);
+    if (replica.versions.size() >= max_versions_) replica.versions.drop_replaced(replica.floor, shown, pool_);
+}
+
+void Replicas::close(std::uint32_t index) {
+    Replica& replica = rows_[index];
+    assert(replica.slot != kNone);
+    const NetIds::Row row = ids_[index];
+    ids_.release(index);
+    if (replica.applied || row.entity) {
+        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed});
+    } else {
+        ids_.recycle(index);
+    }
+    replica.versions.clear(pool_);
+    const bool is_dirty = replica.is_dirty;
+    replica = Replica{};
+    replica.is_dirty = is_dirty;  // the index stays in dirty_
+}
+
+void Replicas::touch(std::uint32_t index) {
+    if (rows_[index].is_dirty) return;
+    rows_[index].is_dirty = true;
+    dirty_.push_back(index);
+}
+
+void Replicas::clear_dirty() {
+    for (const std::uint32_t index : dirty_) rows_[index].is_dirty = rows_[index].has_news = false;
+    dirty_.clear();
+}
+
+void Replicas::set_applied(std::uint32_t index) {
+    assert(rows_[index].slot != kNone);
+    rows_[index].applied = rows_[index].versions.newest()->tick;
+    drop_old_versions(rows_[index]);
+}
+
+void Replicas::clear_gone() {
+    for (const Gone& gone : gone_) ids_.recycle(gone.index);
+    gone_.clear();
+}
+
+void Replicas::set_entity(std::uint32_t index, ecs::Entity entity) {
+    assert(rows_[index].slot != kNone && world_.is_alive(entity));
+    ids_.adopt(ids_[index].net_id, entity);
+}
+
+ecs::Entity Replicas::entity(NetId net_id) const {
+    const ecs::Entity entity = ids_.entity(net_id);
+    return world_.is_alive(entity) ? entity : ecs::Entity{};
+}
+
+bool Replicas::is_consistent() const {
+    if (!ids_.is_consistent() || rows_.size() != ids_.index_count()) return false;
+    std::vector<bool> is_dirty(rows_.size()), is_gone(rows_.size());
+    for (const std::uint32_t index : dirty_) {
+        if (is_dirty[index]) return false;
+        is_dirty[index] = true;
+    }
+    for (const Gone& gone : gone_) {
+        if (is_gone[gone.index] || rows_[gone.index].slot != kNone) return false;
+        is_gone[gone.index] = true;
+    }
+    std::size_t versions = 0;
+    for (std::uint32_t index = 0; index < rows_.size(); ++index) {
+        const Replica& replica = rows_[index];
+        const bool is_open = replica.slot != kNone;
+        if (is_open != (ids_[index].net_id != 0) || is_open == replica.versions.empty()) return false;
+        if (replica.is_dirty != is_dirty[index] || !replica.versions.is_consistent()) return false;
+        if (replica.versions.size() > max_versions_) return false;
+        if (replica.applied && !replica.versions.find(*replica.applied)) return false;
+        const ecs::Entity entity = ids_[index].entity;
+        if (world_.is_alive(entity) && ids_.find(entity) != index) return false;
+        versions += replica.versions.size();
+    }
+    return versions == pool_.in_use();
+}
+
+}  // namespace shoal::replication

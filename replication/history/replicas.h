@@ -1,0 +1,113 @@
+#pragma once
+// What a client knows about the entities of its server: their recent versions, and which entities of the
+// client's world are their replicas.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "../../ecs/world.h"
+#include "net_ids.h"
+#include "version.h"
+
+namespace shoal::replication {
+
+/// A replica is open while an entity slot describes it. Its index is a small number. Not thread-safe.
+class Replicas final : public EntityMap {
+public:
+    static constexpr std::uint32_t kNone = NetIds::kNone;
+
+    struct Replica {
+        VersionList versions;         // of an open replica not empty, except between bind() and push()
+        std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is closed
+        Tick floor = 0;               // tick of the newest baseline that a record was based on
+        std::optional<Tick> applied;  // tick of the version that was written to the world last
+        bool is_suppressed = false;   // the game destroyed the entity
+        bool has_news = false;        // an entity that it refers to appeared or disappeared
+        bool is_dirty = false;        // the index is in dirty()
+    };
+
+    /// A replica that was closed after it had been written to the world.
+    struct Gone {
+        std::uint32_t index;
+        NetId net_id;
+        ecs::Entity entity;  // dead if the game destroyed it
+        bool was_suppressed;
+    };
+
+    /// Keeps at most `max_versions` per replica. Requires max_versions >= 4. The world must outlive the
+    /// replicas.
+    Replicas(ecs::World& world, std::uint32_t max_versions);
+
+    /// Makes `slot` the entity slot of the replica with this net id, because of a full record of `tick`.
+    /// Opens a replica if the net id is unknown: it has no entity and no version yet. Returns the index.
+    std::uint32_t bind(NetId net_id, std::uint32_t slot, Tick tick);
+
+    /// Adds the newest version, of a record that is based on `baseline`, if it is a delta. Requires a tick
+    /// newer than that of all versions.
+    void push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> baseline);
+
+    /// Adds a version that others overtook. No effect if the replica has max_versions.
+    void insert(std::uint32_t index, Tick tick, const Image& image);
+
+    /// Returns whether the replica has max_versions.
+    bool is_crowded(std::uint32_t index) const { return rows_[index].versions.size() >= max_versions_; }
+
+    /// Forgets the net id and the versions. Adds the replica to gone() if the world may have its entity.
+    void close(std::uint32_t index);
+
+    /// The replicas that apply() must write to the world, in the order of touch(). Some may be closed.
+    std::span<const std::uint32_t> dirty() const { return dirty_; }
+    void touch(std::uint32_t index);
+    /// Call it when the newest versions of all dirty replicas were written.
+    void clear_dirty();
+    /// The newest version was written to the world.
+    void set_applied(std::uint32_t index);
+
+    /// The replicas whose entities must be destroyed. Their indices are not used again before clear_gone().
+    std::span<const Gone> gone() const { return gone_; }
+    void clear_gone();
+
+    Replica& operator[](std::uint32_t index) { return rows_[index]; }
+    const Replica& operator[](std::uint32_t index) const { return rows_[index]; }
+
+    /// The net ids and entities of the open replicas, by index. An entity that the game destroyed is dead.
+    const NetIds& ids() const { return ids_; }
+    void set_entity(std::uint32_t index, ecs::Entity entity);
+
+    /// Returns 0 if the entity is not a replica, or is dead.
+    NetId net_id(ecs::Entity entity) const { return world_.is_alive(entity) ? ids_.net_id(entity) : 0; }
+    /// Returns null if the world does not have the replica.
+    ecs::Entity entity(NetId net_id) const;
+
+    /// Calls fn(net_id, entity) for each replica in the world.
+    template <class Fn>
+    void for_each_entity(Fn&& fn) const {
+        for (std::uint32_t index = 0; index < ids_.index_count(); ++index)
+            if (world_.is_alive(ids_[index].entity)) fn(ids_[index].net_id, ids_[index].entity);
+    }
+
+    /// Memory that the versions of all replicas take.
+    std::size_t version_bytes() const { return pool_.bytes_in_use(); }
+
+    /// For tests: replicas, their versions, and the tables that find a replica agree with each other.
+    bool is_consistent() const;
+
+private:
+    std::uint32_t to_net(ecs::Entity entity) override { return net_id(entity); }
+    ecs::Entity to_entity(std::uint32_t net_id) override { return entity(net_id); }
+
+    void drop_old_versions(Replica& replica);
+
+    ecs::World& world_;
+    std::uint32_t max_versions_;
+    NetIds ids_;
+    VersionPool pool_;
+    std::vector<Replica> rows_;  // by index in ids_
+    std::vector<std::uint32_t> dirty_;
+    std::vector<Gone> gone_;
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,133 @@
+#include "replication/history/replicas.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+class ReplicasTest : public testing::Test {
+protected:
+    static constexpr std::uint32_t kMaxVersions = 6;
+
+    std::uint32_t open(NetId net_id, std::uint32_t slot, Tick tick) {
+        const std::uint32_t index = replicas.bind(net_id, slot, tick);
+        replicas.push(index, tick, image, std::nullopt);
+        return index;
+    }
+    /// What apply() does with a replica.
+    void apply(std::uint32_t index) {
+        if (!replicas.ids()[index].entity) replicas.set_entity(index, world.spawn());
+        replicas.set_applied(index);
+        replicas.clear_dirty();
+    }
+    std::vector<Tick> ticks(std::uint32_t index) const {
+        std::vector<Tick> out;
+        for (const Version* v = replicas[index].versions.oldest(); v; v = v->newer) out.push_back(v->tick);
+        return out;
+    }
+    void TearDown() override { EXPECT_TRUE(replicas.is_consistent()); }
+
+    ecs::World world;
+    Schema schema = game_schema();
+    ShapeTable shapes{schema};
+    Image image{shapes.shape({}), {}};
+    Replicas replicas{world, kMaxVersions};
+};
+
+TEST_F(ReplicasTest, AnEntityIsKnownOnlyWhileTheWorldHasIt) {
+    const std::uint32_t index = open(7, 3, 10);
+    EXPECT_EQ(replicas.ids().find(NetId{7}), index);
+    EXPECT_FALSE(replicas.entity(7));
+    apply(index);
+    const ecs::Entity entity = replicas.entity(7);
+    EXPECT_TRUE(world.is_alive(entity));
+    EXPECT_EQ(replicas.net_id(entity), 7u);
+    int seen = 0;
+    const auto count = [&](NetId net_id, ecs::Entity) { seen += net_id == 7; };
+    replicas.for_each_entity(count);
+    world.destroy(entity);
+    EXPECT_FALSE(replicas.entity(7));
+    EXPECT_EQ(replicas.net_id(entity), 0u);
+    replicas.for_each_entity(count);
+    EXPECT_EQ(seen, 1);
+}
+
+TEST_F(ReplicasTest, Rule29AKnownNetIdKeepsItsEntityAndVersionsInAnotherSlot) {
+    const std::uint32_t index = open(7, 3, 10);
+    apply(index);
+    const ecs::Entity entity = replicas.entity(7);
+    EXPECT_EQ(open(7, 8, 11), index);
+    EXPECT_EQ(replicas[index].slot, 8u);
+    EXPECT_EQ(replicas.entity(7), entity);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{10, 11}));
+    EXPECT_EQ(replicas[index].applied, 10u);
+}
+
+TEST_F(ReplicasTest, AClosedReplicaIsGoneOnlyIfTheWorldMayHaveItsEntity) {
+    const std::uint32_t unseen = open(7, 3, 10);
+    replicas.close(unseen);
+    EXPECT_TRUE(replicas.gone().empty());
+    EXPECT_EQ(open(8, 3, 11), unseen) << "the index is used again at once";
+    EXPECT_EQ(replicas.dirty().size(), 1u);
+    apply(unseen);
+    const ecs::Entity entity = replicas.entity(8);
+    replicas.close(unseen);
+    EXPECT_FALSE(replicas.entity(8));
+    EXPECT_TRUE(world.is_alive(entity)) << "apply() destroys it";
+    ASSERT_EQ(replicas.gone().size(), 1u);
+    EXPECT_EQ(replicas.gone()[0].net_id, 8u);
+    EXPECT_EQ(replicas.gone()[0].entity, entity);
+    EXPECT_TRUE(replicas.is_consistent());
+    EXPECT_NE(open(9, 3, 12), unseen);
+    EXPECT_NE(open(8, 4, 12), unseen) << "the same net id again is another replica";
+    replicas.clear_gone();
+    EXPECT_EQ(open(10, 5, 12), unseen);
+}
+
+TEST_F(ReplicasTest, Rule05KeepsTheNewestBaselineWhatIsShownAndTheVersionsOfOvertakenPackets) {
+    const std::uint32_t index = open(7, 3, 100);
+    apply(index);
+    replicas.push(index, 110, image, 100);
+    replicas.push(index, 120, image, 100);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{100, 110, 120}));
+    replicas.push(index, 130, image, 120);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{100, 110, 120, 130})) << "the baseline minus 16 is 104";
+    replicas.push(index, 140, image, 130);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{100, 110, 120, 130, 140})) << "100 is shown";
+    apply(index);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{110, 120, 130, 140}));
+    replicas.insert(index, 125, image);
+    replicas.insert(index, 112, image);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{112, 120, 125, 130, 140})) << "110 was replaced at 112";
+}
+
+TEST_F(ReplicasTest, Rule30HasAtMostMaxVersions) {
+    const std::uint32_t index = open(7, 3, 10);
+    for (Tick tick = 11; !replicas.is_crowded(index); ++tick) replicas.push(index, tick, image, 10);
+    EXPECT_EQ(ticks(index).size(), kMaxVersions);
+    replicas.insert(index, 9, image);
+    EXPECT_EQ(ticks(index).size(), kMaxVersions);
+    replicas.push(index, 30, image, std::nullopt);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{14, 15, 30})) << "30 minus 16 is 14";
+    EXPECT_FALSE(replicas.is_crowded(index));
+}
+
+TEST_F(ReplicasTest, DirtyNamesEachReplicaOnceInTheOrderOfTheFirstTouch) {
+    const std::uint32_t a = open(7, 3, 10), b = open(8, 4, 10);
+    replicas.push(a, 11, image, 10);
+    replicas.touch(b);
+    ASSERT_EQ(replicas.dirty().size(), 2u);
+    EXPECT_EQ(replicas.dirty()[0], a);
+    EXPECT_EQ(replicas.dirty()[1], b);
+    replicas[b].has_news = true;
+    replicas.clear_dirty();
+    EXPECT_TRUE(replicas.dirty().empty());
+    EXPECT_FALSE(replicas[b].has_news);
+}
+
+}  // namespace
+}  // namespace shoal::replication
