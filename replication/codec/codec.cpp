@@ -4,6 +4,9 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <type_traits>
+
+#include "coder.h"
 
 namespace shoal::replication {
 namespace {
@@ -50,9 +53,11 @@ namespace {
 // baseline; components that are added twice; parts with too many elements.
 
 constexpr unsigned kFirstOrder = 4;
+constexpr unsigned kCountOrder = 2;
 constexpr unsigned kRealOrder = 16;
 constexpr unsigned kSymbolOrder = 3;
 constexpr unsigned kReferenceOrder = 8;
+constexpr unsigned kPrefixOrder = 3, kSuffixOrder = 1, kBetweenOrder = 3;
 constexpr unsigned kMaxOrder = 20;  // greatest k; up to it, no code is longer than an escaped value
 
 unsigned next_order(std::uint32_t folded) {
@@ -81,305 +86,290 @@ std::uint32_t ordered(std::uint32_t bits) {
     return (bits >> 31) != 0 ? ~bits ^ 0x80000000u : bits;
 }
 
-void write_real(std::uint32_t base, std::uint32_t value, unsigned& whole_order, unsigned& bits_order,
-                BitWriter& out) {
+/// Where the values of an image are: lanes and parts that a coder reads into, or writes from. Parts that are
+/// read are appended to the words of the image.
+template <Coder C>
+using Word = std::conditional_t<C::kReads, std::uint32_t, const std::uint32_t>;
+template <Coder C>
+using Parts = std::conditional_t<C::kReads, std::vector<std::uint32_t>&, const std::uint32_t*>;
+
+template <Coder C>
+std::uint32_t code_quantity(C& coder, std::uint32_t base, std::uint32_t value, unsigned& order) {
+    const std::uint32_t folded = coder.golomb(zigzag(value - base), order);
+    order = next_order(folded);
+    return base + unzigzag(folded);
+}
+
+template <Coder C>
+std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t value, unsigned& whole_order,
+                        unsigned& bits_order) {
     const std::uint32_t step = zigzag(whole_part(value) - whole_part(base));
-    if (value == base || (is_whole(value) && step != 0)) {
-        const std::uint32_t folded = value == base ? 0 : step;
-        out.write_bool(false);
-        out.write_golomb(folded, whole_order);
-        whole_order = next_order(folded);
-        return;
-    }
-    const std::uint32_t folded = zigzag(ordered(value) - ordered(base));
-    out.write_bool(true);
-    out.write_golomb(folded, bits_order);
-    bits_order = next_order(folded);
+    if (coder.flag(value != base && (step == 0 || !is_whole(value))))
+        return ordered(code_quantity(coder, ordered(base), ordered(value), bits_order));
+    const std::uint32_t folded = coder.golomb(value == base ? 0 : step, whole_order);
+    whole_order = next_order(folded);
+    return folded == 0 ? base : whole_bits(whole_part(base) + unzigzag(folded));
 }
 
-std::uint32_t read_real(std::uint32_t base, unsigned& whole_order, unsigned& bits_order, BitReader& in) {
-    if (!in.read_bool()) {
-        const std::uint32_t folded = in.read_golomb(whole_order);
-        whole_order = next_order(folded);
-        return folded == 0 ? base : whole_bits(whole_part(base) + unzigzag(folded));
-    }
-    const std::uint32_t folded = in.read_golomb(bits_order);
-    bits_order = next_order(folded);
-    return ordered(ordered(base) + unzigzag(folded));
-}
-
-void write_group(const std::vector<Lane>& lanes, const LaneGroup& group, const std::uint32_t* base,
-                 const std::uint32_t* value, BitWriter& out) {
-    unsigned order = kFirstOrder;
-    unsigned bits_order = kRealOrder;
-    for (std::uint32_t i = group.first; i < group.first + group.count; ++i) {
-        const Lane& lane = lanes[i];
+/// Codes `count` neighbouring lanes, all described by `lane`. `base` is null if they have no baseline.
+template <Coder C>
+void code_lanes(C& coder, const Lane& lane, std::uint32_t count, const std::uint32_t* base, Word<C>* lanes) {
+    unsigned order = kFirstOrder, bits_order = kRealOrder;
+    const bool is_fixed = lane.kind == LaneKind::symbol     ? lane.bounded || lane.max == 1
+                          : lane.kind == LaneKind::quantity ? lane.bounded && !base
+                                                            : false;
+    for (std::uint32_t i = 0; i < count; ++i) {
         const std::uint32_t from = base ? base[i] : 0;
-        switch (lane.kind) {
-            case LaneKind::quantity:
-                if (lane.bounded && !base) {
-                    out.write(value[i], lane.bits);
-                } else {
-                    const std::uint32_t folded = zigzag(value[i] - from);
-                    out.write_golomb(folded, order);
-                    order = next_order(folded);
-                }
-                break;
-            case LaneKind::symbol:
-                if (lane.max == 1) break;
-                if (lane.bounded) {
-                    out.write(value[i], lane.bits);
-                } else {
-                    out.write_golomb(value[i], kSymbolOrder);
-                }
-                break;
-            case LaneKind::real:
-                write_real(from, value[i], order, bits_order, out);
-                break;
-            case LaneKind::reference:
-                out.write_golomb(value[i], kReferenceOrder);
-                break;
+        std::uint32_t value = C::kReads ? 0 : lanes[i];
+        if (is_fixed) {
+            value = coder.fixed(value, lane.bits);
+        } else if (lane.kind == LaneKind::quantity) {
+            value = code_quantity(coder, from, value, order);
+        } else if (lane.kind == LaneKind::real) {
+            value = code_real(coder, from, value, order, bits_order);
+        } else {
+            value = coder.golomb(value, lane.kind == LaneKind::symbol ? kSymbolOrder : kReferenceOrder);
         }
+        if constexpr (C::kReads) lanes[i] = value;
+        if (value > lane.max) coder.fail();
     }
 }
 
-void read_group(const std::vector<Lane>& lanes, const LaneGroup& group, const std::uint32_t* base,
-                std::uint32_t* value, BitReader& in) {
-    unsigned order = kFirstOrder;
-    unsigned bits_order = kRealOrder;
-    for (std::uint32_t i = group.first; i < group.first + group.count; ++i) {
-        const Lane& lane = lanes[i];
-        const std::uint32_t from = base ? base[i] : 0;
-        switch (lane.kind) {
-            case LaneKind::quantity:
-                if (lane.bounded && !base) {
-                    value[i] = in.read(lane.bits);
-                } else {
-                    const std::uint32_t folded = in.read_golomb(order);
-                    order = next_order(folded);
-                    value[i] = from + unzigzag(folded);
-                }
-                break;
-            case LaneKind::symbol:
-                value[i] = lane.max == 1  ? from ^ 1
-                           : lane.bounded ? in.read(lane.bits)
-                                          : in.read_golomb(kSymbolOrder);
-                break;
-            case LaneKind::real:
-                value[i] = read_real(from, order, bits_order, in);
-                break;
-            case LaneKind::reference:
-                value[i] = in.read_golomb(kReferenceOrder);
-                break;
-        }
-        if (value[i] > lane.max) in.fail();
-    }
+bool group_differs(const LaneGroup& group, const std::uint32_t* base, const std::uint32_t* lanes) {
+    for (std::uint32_t i = group.first; i < group.first + group.count; ++i)
+        if (lanes[i] != (base ? base[i] : 0)) return true;
+    return false;
 }
 
-bool group_differs(const LaneGroup& group, const std::uint32_t* base, const std::uint32_t* value) {
-    const std::uint32_t* first = value + group.first;
-    if (base) return !std::equal(first, first + group.count, base + group.first);
-    return std::any_of(first, first + group.count, [](std::uint32_t lane) { return lane != 0; });
+/// Codes a group that differs. `lanes` and `base` are those of the component.
+template <Coder C>
+void code_group(C& coder, const Lane& lane, const LaneGroup& group, const std::uint32_t* base,
+                Word<C>* lanes) {
+    if (lane.kind != LaneKind::symbol || lane.max != 1)
+        return code_lanes(coder, lane, group.count, base ? base + group.first : nullptr, lanes + group.first);
+    if constexpr (C::kReads) lanes[group.first] = base ? base[group.first] ^ 1 : 1;
 }
 
-/// Writes elements of a part. Each lane of an element is a group of its own, without a baseline.
-void write_elements(const Part& part, const std::uint32_t* elements, std::size_t count, BitWriter& out) {
-    for (std::size_t n = 0; n < count; ++n, elements += part.lanes.size())
-        for (std::uint32_t i = 0; i < part.lanes.size(); ++i) {
-            if (part.lanes[i].kind == LaneKind::symbol && part.lanes[i].max == 1)
-                out.write_bool(elements[i] != 0);
-            write_group(part.lanes, {i, 1}, nullptr, elements, out);
-        }
-}
-
-void read_elements(const Part& part, std::uint32_t* elements, std::size_t count, BitReader& in) {
-    for (std::size_t n = 0; n < count && in.ok(); ++n, elements += part.lanes.size())
-        for (std::uint32_t i = 0; i < part.lanes.size(); ++i) {
-            const bool is_bit = part.lanes[i].kind == LaneKind::symbol && part.lanes[i].max == 1;
-            if (is_bit) {
-                elements[i] = in.read(1);
-            } else {
-                read_group(part.lanes, {i, 1}, nullptr, elements, in);
-            }
-        }
-}
-
-void write_part(const Part& part, const std::uint32_t* base, const std::uint32_t* value, BitWriter& out) {
-    const std::size_t width = part.lanes.size();
-    const std::size_t count = value[0];
-    std::size_t prefix = 0, suffix = 0;
-    if (base) {
-        const std::size_t common = std::min<std::size_t>(count, base[0]);
-        const auto same = [&](std::size_t a, std::size_t b) {
-            return std::equal(value + 1 + a * width, value + 1 + (a + 1) * width, base + 1 + b * width);
-        };
-        while (prefix < common && same(prefix, prefix)) ++prefix;
-        while (prefix + suffix < common && same(count - 1 - suffix, base[0] - 1 - suffix)) ++suffix;
-        out.write_golomb(static_cast<std::uint32_t>(prefix), 3);
-        out.write_golomb(static_cast<std::uint32_t>(suffix), 1);
-    }
-    const std::size_t between = count - prefix - suffix;
-    out.write_golomb(static_cast<std::uint32_t>(between), 3);
-    write_elements(part, value + 1 + prefix * width, between, out);
-}
-
-void read_part(const Part& part, const std::uint32_t* base, BitReader& in,
-               std::vector<std::uint32_t>& words) {
-    const std::size_t width = part.lanes.size();
-    const std::size_t old = base ? base[0] : 0;
-    const std::size_t prefix = base ? in.read_golomb(3) : 0;
-    const std::size_t suffix = base ? in.read_golomb(1) : 0;
-    const std::size_t between = in.read_golomb(3);
-    if (prefix + suffix > old || prefix + suffix + between > part.max_count) in.fail();
-    if (!in.ok()) return words.push_back(0);
-    words.push_back(static_cast<std::uint32_t>(prefix + suffix + between));
-    if (prefix != 0) words.insert(words.end(), base + 1, base + 1 + prefix * width);
-    const std::size_t at = words.size();
-    words.resize(at + between * width);
-    read_elements(part, words.data() + at, between, in);
-    if (suffix != 0) words.insert(words.end(), base + 1 + (old - suffix) * width, base + 1 + old * width);
-}
-
-bool part_differs(const Part& part, const std::uint32_t* base, const std::uint32_t* value) {
-    if (!base) return value[0] != 0;
-    const std::size_t words = 1 + value[0] * part.lanes.size();
-    return value[0] != base[0] || !std::equal(value, value + words, base);
-}
 const std::uint32_t* next_part(const Part& part, const std::uint32_t* words) {
     return words ? words + 1 + words[0] * part.lanes.size() : nullptr;
 }
 
-/// Writes the component at `value`. `base` is at the same component of the baseline; it is null if the
-/// baseline lacks the component.
-void write_component(const ImageCursor& value, const ImageCursor* base, BitWriter& out) {
-    const ComponentLayout& layout = value.layout();
-    const std::uint32_t* from = base ? base->lanes() : nullptr;
-    const std::uint32_t* part_from = base ? base->parts() : nullptr;
-    const std::uint32_t* part_value = value.parts();
-    bool changed = false;
-    for (const LaneGroup& group : layout.groups())
-        changed = changed || group_differs(group, from, value.lanes());
-    for (const Part& part : layout.parts()) {
-        changed = changed || part_differs(part, part_from, part_value);
-        part_from = next_part(part, part_from);
-        part_value = next_part(part, part_value);
-    }
-    out.write_bool(changed);
-    if (!changed) return;
-    const bool flags = layout.groups().size() + layout.parts().size() > 1;
-    for (const LaneGroup& group : layout.groups()) {
-        const bool differs = group_differs(group, from, value.lanes());
-        if (flags) out.write_bool(differs);
-        if (differs) write_group(layout.lanes(), group, from, value.lanes(), out);
-    }
-    part_from = base ? base->parts() : nullptr;
-    part_value = value.parts();
-    for (const Part& part : layout.parts()) {
-        const bool differs = part_differs(part, part_from, part_value);
-        if (flags) out.write_bool(differs);
-        if (differs) write_part(part, part_from, part_value, out);
-        part_from = next_part(part, part_from);
-        part_value = next_part(part, part_value);
-    }
+bool part_differs(const Part& part, const std::uint32_t* base, const std::uint32_t* value) {
+    return base ? !std::equal(value, next_part(part, value), base) : value[0] != 0;
 }
 
-/// Fills the component's lanes in `words` at `lanes_at` and appends its parts.
-void read_component(const ComponentLayout& layout, const ImageCursor* base, std::size_t lanes_at,
-                    BitReader& in, std::vector<std::uint32_t>& words) {
-    const std::uint32_t* from = base ? base->lanes() : nullptr;
-    const std::uint32_t* part_from = base ? base->parts() : nullptr;
-    if (from)
-        std::copy(from, from + layout.lanes().size(), words.begin() + static_cast<std::ptrdiff_t>(lanes_at));
-    const bool changed = in.read_bool();
-    const bool flags = layout.groups().size() + layout.parts().size() > 1;
-    for (const LaneGroup& group : layout.groups())
-        if (changed && (!flags || in.read_bool()))
-            read_group(layout.lanes(), group, from, words.data() + lanes_at, in);
-    for (const Part& part : layout.parts()) {
-        if (changed && (!flags || in.read_bool())) {
-            read_part(part, part_from, in, words);
-        } else if (part_from) {
-            words.insert(words.end(), part_from, next_part(part, part_from));
-        } else {
-            words.push_back(0);
-        }
-        part_from = next_part(part, part_from);
-    }
-}
+/// How a part follows from the baseline's: the elements at its start and end stay, those between are new.
+struct Splice {
+    std::uint32_t prefix = 0, between = 0, suffix = 0;
+};
 
-void write_shape(const Shape& shape, BitWriter& out) {
-    out.write_golomb(static_cast<std::uint32_t>(shape.components.size()), 2);
-    std::uint32_t next = 0;
-    for (const ComponentIndex index : shape.components) {
-        out.write_golomb(index - next, 0);
-        next = index + 1u;
-    }
-}
-
-void write_reshape(const Shape& from, const Shape& to, BitWriter& out) {
-    std::uint32_t removed = 0, added = 0, next = 0;
-    for (const ComponentIndex index : from.components) removed += to.find(index) == Shape::kAbsent;
-    for (const ComponentIndex index : to.components) added += from.find(index) == Shape::kAbsent;
-    out.write_golomb(removed, 0);
-    for (std::uint32_t i = 0; i < from.components.size(); ++i)
-        if (to.find(from.components[i]) == Shape::kAbsent) {
-            out.write_golomb(i - next, 0);
-            next = i + 1;
-        }
-    out.write_golomb(added, 0);
-    next = 0;
-    for (const ComponentIndex index : to.components)
-        if (from.find(index) == Shape::kAbsent) {
-            out.write_golomb(index - next, 0);
-            next = index + 1u;
-        }
-}
-
-/// Reads `count` strictly rising numbers below `limit` and passes them to `use`. Returns false if they are
-/// invalid.
-template <class Use>
-bool read_rising(std::uint32_t count, std::size_t limit, BitReader& in, Use&& use) {
-    std::uint64_t next = 0;
-    if (count > limit) return false;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        next += in.read_golomb(0);
-        if (!in.ok() || next >= limit) return false;
-        use(static_cast<std::uint32_t>(next));
-        next += 1;
-    }
-    return in.ok();
-}
-
-const Shape* read_shape(ShapeTable& shapes, const Shape* from, BitReader& in) {
-    const std::size_t known = shapes.schema().components().size();
-    ComponentIndex list[kMaxComponents];
-    std::size_t size = 0;
-    if (!from) {
-        if (!read_rising(in.read_golomb(2), known, in,
-                         [&](std::uint32_t i) { list[size++] = static_cast<ComponentIndex>(i); }))
-            return nullptr;
-        return shapes.shape({list, size});
-    }
-    if (!in.read_bool()) return in.ok() ? from : nullptr;
-    std::uint32_t kept = 0;
-    const auto keep_until = [&](std::uint32_t end) {
-        while (kept < end) list[size++] = from->components[kept++];
+Splice find_splice(const Part& part, const std::uint32_t* base, const std::uint32_t* value) {
+    const std::size_t width = part.lanes.size();
+    const std::uint32_t count = value[0], old = base ? base[0] : 0, common = std::min(count, old);
+    const auto same = [&](std::size_t a, std::size_t b) {
+        return std::equal(value + 1 + a * width, value + 1 + (a + 1) * width, base + 1 + b * width);
     };
-    const bool removed = read_rising(in.read_golomb(0), from->components.size(), in, [&](std::uint32_t i) {
-        keep_until(i);
-        kept = i + 1;
-    });
-    if (!removed) return nullptr;
-    keep_until(static_cast<std::uint32_t>(from->components.size()));
-    bool twice = false;
-    const bool added = read_rising(in.read_golomb(0), known, in, [&](std::uint32_t i) {
-        const ComponentIndex index = static_cast<ComponentIndex>(i);
-        twice = twice || from->find(index) != Shape::kAbsent;
-        if (!twice) list[size++] = index;
-    });
-    if (!added || twice) return nullptr;
-    std::sort(list, list + size);  // std::inplace_merge would allocate memory
-    return shapes.shape({list, size});
+    Splice splice;
+    while (splice.prefix < common && same(splice.prefix, splice.prefix)) ++splice.prefix;
+    while (splice.prefix + splice.suffix < common && same(count - 1 - splice.suffix, old - 1 - splice.suffix))
+        ++splice.suffix;
+    splice.between = count - splice.prefix - splice.suffix;
+    return splice;
+}
+
+/// Appends a part. Returns its elements between prefix and suffix, which are zero.
+std::uint32_t* append_part(const Part& part, const Splice& splice, const std::uint32_t* base,
+                           std::vector<std::uint32_t>& words) {
+    const std::size_t width = part.lanes.size();
+    words.push_back(splice.prefix + splice.between + splice.suffix);
+    if (splice.prefix != 0) words.insert(words.end(), base + 1, base + 1 + splice.prefix * width);
+    words.resize(words.size() + splice.between * width);
+    const std::uint32_t* end = next_part(part, base);
+    if (splice.suffix != 0) words.insert(words.end(), end - splice.suffix * width, end);
+    return words.data() + words.size() - (splice.between + splice.suffix) * width;
+}
+
+/// Codes a part that differs.
+template <Coder C>
+void code_part(C& coder, const Part& part, const std::uint32_t* base, Parts<C> parts) {
+    Splice splice;
+    if constexpr (!C::kReads) splice = find_splice(part, base, parts);
+    if (base) {
+        splice.prefix = coder.golomb(splice.prefix, kPrefixOrder);
+        splice.suffix = coder.golomb(splice.suffix, kSuffixOrder);
+    }
+    splice.between = coder.golomb(splice.between, kBetweenOrder);
+    Word<C>* elements;
+    if constexpr (C::kReads) {
+        const std::uint64_t kept = std::uint64_t{splice.prefix} + splice.suffix;
+        if (kept > (base ? base[0] : 0) || kept + splice.between > part.max_count) coder.fail();
+        elements = append_part(part, coder.ok() ? splice : Splice{}, base, parts);
+    } else {
+        elements = parts + 1 + splice.prefix * part.lanes.size();
+    }
+    for (std::uint32_t n = 0; n < splice.between && coder.ok(); ++n)
+        for (const Lane& lane : part.lanes) code_lanes(coder, lane, 1, nullptr, elements++);
+}
+
+/// Returns the index of the first group or part that differs; their number if none does.
+std::size_t first_difference(const ComponentLayout& layout, const std::uint32_t* base,
+                             const std::uint32_t* base_parts, const std::uint32_t* lanes,
+                             const std::uint32_t* parts) {
+    std::size_t index = 0;
+    for (const LaneGroup& group : layout.groups()) {
+        if (group_differs(group, base, lanes)) return index;
+        ++index;
+    }
+    for (const Part& part : layout.parts()) {
+        if (part_differs(part, base_parts, parts)) return index;
+        ++index;
+        base_parts = next_part(part, base_parts);
+        parts = next_part(part, parts);
+    }
+    return index;
+}
+
+/// Codes the lanes and parts of a component. `base` and `base_parts` are null if the baseline lacks the
+/// component. Lanes to be read into are equal to `base` or zero before.
+template <Coder C>
+void code_component(C& coder, const ComponentLayout& layout, const std::uint32_t* base,
+                    const std::uint32_t* base_parts, Word<C>* lanes, Parts<C> parts) {
+    const std::size_t count = layout.groups().size() + layout.parts().size();
+    std::size_t first = count;
+    if constexpr (!C::kReads) first = first_difference(layout, base, base_parts, lanes, parts);
+    const bool changed = coder.flag(first != count);
+    std::size_t index = 0;
+    const auto code_differs = [&](auto&& compare) {
+        const bool differs = !C::kReads && index >= first && (index == first || compare());
+        ++index;
+        return changed && (count == 1 || coder.flag(differs));
+    };
+    if (changed)
+        for (const LaneGroup& group : layout.groups())
+            if (code_differs([&] { return group_differs(group, base, lanes); }))
+                code_group(coder, layout.lanes()[group.first], group, base, lanes);
+    for (const Part& part : layout.parts()) {
+        if constexpr (C::kReads) {
+            if (code_differs([] { return false; })) {
+                code_part(coder, part, base_parts, parts);
+            } else {
+                append_part(part, {base_parts ? base_parts[0] : 0, 0, 0}, base_parts, parts);
+            }
+        } else {
+            if (!changed) return;
+            if (code_differs([&] { return part_differs(part, base_parts, parts); }))
+                code_part(coder, part, base_parts, parts);
+            parts = next_part(part, parts);
+        }
+        base_parts = next_part(part, base_parts);
+    }
+}
+
+/// An image to be read.
+struct NewImage {
+    ShapeTable& shapes;
+    std::vector<std::uint32_t>& words;
+    const Shape* shape = nullptr;
+};
+template <Coder C>
+using Target = std::conditional_t<C::kReads, NewImage, const Image>;
+
+struct IndexList {
+    std::uint32_t size = 0;
+    ComponentIndex items[kMaxComponents];
+
+    void push(std::size_t index) { items[size++] = static_cast<ComponentIndex>(index); }
+};
+
+/// Codes a list of rising numbers below `limit`, which is at most kMaxComponents.
+template <Coder C>
+void code_rising(C& coder, IndexList& list, unsigned count_order, std::size_t limit) {
+    const std::uint32_t count = coder.golomb(list.size, count_order);
+    if (count > limit) return coder.fail();
+    std::uint32_t next = 0;
+    for (list.size = 0; list.size < count && coder.ok(); ++list.size) {
+        ComponentIndex& item = list.items[list.size];
+        const std::uint64_t value = std::uint64_t{next} + coder.golomb(C::kReads ? 0 : item - next, 0);
+        if (value >= limit) return coder.fail();
+        item = static_cast<ComponentIndex>(value);
+        next = item + 1u;
+    }
+}
+
+/// Codes the set of components of an image without a baseline.
+template <Coder C>
+void code_shape(C& coder, const Schema& schema, Target<C>& image) {
+    IndexList all;
+    if constexpr (!C::kReads)
+        for (const ComponentIndex index : image.shape->components) all.push(index);
+    code_rising(coder, all, kCountOrder, schema.components().size());
+    if constexpr (C::kReads)
+        if (coder.ok()) image.shape = image.shapes.shape({all.items, all.size});
+}
+
+/// Codes the set of components of an image as its difference to another set.
+template <Coder C>
+void code_reshape(C& coder, const Schema& schema, const Shape& from, Target<C>& image) {
+    IndexList removed, added;  // positions in `from`, indices in the schema
+    if constexpr (!C::kReads) {
+        for (std::size_t i = 0; i < from.components.size(); ++i)
+            if (image.shape->find(from.components[i]) == Shape::kAbsent) removed.push(i);
+        for (const ComponentIndex index : image.shape->components)
+            if (from.find(index) == Shape::kAbsent) added.push(index);
+    }
+    code_rising(coder, removed, 0, from.components.size());
+    code_rising(coder, added, 0, schema.components().size());
+    if constexpr (C::kReads) {
+        for (std::uint32_t i = 0; i < added.size; ++i)
+            if (from.find(added.items[i]) != Shape::kAbsent) coder.fail();
+        if (!coder.ok()) return;
+        IndexList& all = added;
+        for (std::uint32_t i = 0, skipped = 0; i < from.components.size(); ++i)
+            if (skipped < removed.size && removed.items[skipped] == i) {
+                ++skipped;
+            } else {
+                all.push(from.components[i]);
+            }
+        std::sort(all.items, all.items + all.size);  // std::inplace_merge would allocate memory
+        image.shape = image.shapes.shape({all.items, all.size});
+    }
+}
+
+/// Codes an image. If the reader fails, coder.ok() is false or the shape of the image is null.
+template <Coder C>
+void code_image(C& coder, const Schema& schema, const Image& from, Target<C>& image) {
+    if (!from.shape) {
+        code_shape(coder, schema, image);
+    } else if (coder.flag(image.shape != from.shape)) {
+        code_reshape(coder, schema, *from.shape, image);
+    } else if constexpr (C::kReads) {
+        image.shape = from.shape;
+    }
+    if (!coder.ok()) return;
+    const Shape& shape = *image.shape;
+    const std::uint32_t* parts = nullptr;
+    if constexpr (C::kReads) {
+        image.words.assign(shape.lane_words, 0);
+    } else {
+        parts = image.parts();
+    }
+    ImageCursor known(schema, from);
+    for (std::size_t i = 0; i < shape.components.size() && coder.ok(); ++i) {
+        const ComponentLayout& layout = schema.components()[shape.components[i]].layout;
+        const bool is_known = known.seek(shape.components[i]);
+        if (layout.empty()) continue;
+        const std::uint32_t* base = is_known ? known.lanes() : nullptr;
+        const std::uint32_t* base_parts = is_known ? known.parts() : nullptr;
+        if constexpr (C::kReads) {
+            std::uint32_t* lanes = image.words.data() + shape.lanes[i];
+            if (base) std::copy_n(base, layout.lanes().size(), lanes);
+            code_component(coder, layout, base, base_parts, lanes, image.words);
+        } else {
+            const std::uint32_t* lanes = image.words.data() + shape.lanes[i];
+            code_component(coder, layout, base, base_parts, lanes, parts);
+            parts += layout.part_words(parts);
+        }
+    }
 }
 
 /// In a full record.
@@ -399,32 +389,22 @@ std::uint32_t max_lane_bits(const Lane& lane) {
 }  // namespace
 
 void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out) {
-    if (!from.shape) {
-        write_shape(*to.shape, out);
-    } else {
-        out.write_bool(from.shape != to.shape);
-        if (from.shape != to.shape) write_reshape(*from.shape, *to.shape, out);
-    }
-    ImageCursor base(schema, from);
-    for (ImageCursor value(schema, to); !value.at_end(); value.next()) {
-        const bool known = base.seek(value.component());
-        if (!value.layout().empty()) write_component(value, known ? &base : nullptr, out);
-    }
+    BitEncoder coder(out);
+    code_image(coder, schema, from, to);
+}
+
+std::size_t measure_image(const Schema& schema, const Image& from, const Image& to) {
+    BitCounter coder;
+    code_image(coder, schema, from, to);
+    return coder.bits();
 }
 
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
                         std::vector<std::uint32_t>& words) {
-    const Shape* shape = read_shape(shapes, from.shape, in);
-    if (!shape) return nullptr;
-    const Schema& schema = shapes.schema();
-    words.assign(shape->lane_words, 0);
-    ImageCursor base(schema, from);
-    for (std::uint32_t i = 0; i < shape->components.size() && in.ok(); ++i) {
-        const ComponentLayout& layout = schema.components()[shape->components[i]].layout;
-        const bool known = base.seek(shape->components[i]);
-        if (!layout.empty()) read_component(layout, known ? &base : nullptr, shape->lanes[i], in, words);
-    }
-    return in.ok() ? shape : nullptr;
+    BitDecoder coder(in);
+    NewImage image{shapes, words};
+    code_image(coder, shapes.schema(), from, image);
+    return in.ok() ? image.shape : nullptr;
 }
 
 std::uint32_t max_component_bits(const ComponentLayout& layout) {

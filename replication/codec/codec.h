@@ -19,6 +19,9 @@ inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
 /// Writes the difference from `from` to `to`, or all of `to` if from.shape is null.
 void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out);
 
+/// Returns the number of bits that write_image() writes.
+std::size_t measure_image(const Schema& schema, const Image& from, const Image& to);
+
 /// Reads what write_image wrote for the same `from`: fills `words` and returns the shape. Any bits are safe:
 /// returns null if they are invalid; in.ok() can be true or false then.
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,

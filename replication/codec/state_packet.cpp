@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "coder.h"
+
 namespace shoal::replication {
 
 // State payload, bit-packed, least significant bit first. g(k): Golomb code of order k, see bits.h.
@@ -28,112 +30,94 @@ namespace shoal::replication {
 // distance; an anchor that the receiver did not accept; a delta based on a missing anchor; a slot over the
 // receiver's limit; net id 0.
 
-std::size_t write_state_header(const StateHeader& header, BitWriter* out) {
-    std::size_t bits = 0;
-    const auto fixed = [&](std::uint32_t value, unsigned width) {
-        bits += width;
-        if (out) out->write(value, width);
-    };
-    const auto golomb = [&](std::uint32_t value, unsigned k) {
-        bits += golomb_bits(value, k);
-        if (out) out->write_golomb(value, k);
-    };
-    fixed(header.anchor ? 1 : 0, 1);
-    if (header.anchor) {
-        golomb(header.anchor->distance - 1, 2);
-        golomb(header.anchor->age, 2);
+namespace {
+
+template <Coder C>
+void code_state_header(C& coder, StateHeader& header) {
+    if (coder.flag(header.anchor.has_value())) {
+        if (!header.anchor) header.anchor = StateHeader::Anchor{};
+        StateHeader::Anchor& anchor = *header.anchor;
+        anchor.distance = coder.golomb(anchor.distance - 1, 2) + 1;
+        if (anchor.distance == 0 || anchor.distance > kMaxPacketDistance) coder.fail();
+        anchor.age = coder.golomb(anchor.age, 2);
     } else {
-        fixed(header.tick, 32);
+        header.tick = coder.fixed(header.tick, 32);
     }
-    fixed(header.complete ? 1 : 0, 1);
-    if (header.complete) {
-        golomb(header.complete->distance, 2);
-        if (header.complete->distance > 0) golomb(header.complete->others, 0);
-        golomb(header.complete->quiet, 0);
+    if (coder.flag(header.complete.has_value())) {
+        if (!header.complete) header.complete = StateHeader::Complete{};
+        StateHeader::Complete& complete = *header.complete;
+        complete.distance = coder.golomb(complete.distance, 2);
+        if (complete.distance > kMaxPacketDistance) coder.fail();
+        if (complete.distance > 0) complete.others = coder.golomb(complete.others, 0);
+        if (complete.others > complete.distance) coder.fail();
+        complete.quiet = coder.golomb(complete.quiet, 0);
     }
-    golomb(header.record_count, 3);
-    return bits;
+    header.record_count = coder.golomb(header.record_count, 3);
 }
 
-StateHeader read_state_header(BitReader& in) {
-    StateHeader header;
-    if (in.read_bool()) {
-        StateHeader::Anchor anchor;
-        anchor.distance = in.read_golomb(2);
-        if (anchor.distance >= kMaxPacketDistance) in.fail();
-        anchor.distance += 1;
-        anchor.age = in.read_golomb(2);
-        header.anchor = anchor;
-    } else {
-        header.tick = in.read(32);
-    }
-    if (in.read_bool()) {
-        StateHeader::Complete complete;
-        complete.distance = in.read_golomb(2);
-        if (complete.distance > kMaxPacketDistance) in.fail();
-        if (complete.distance > 0) complete.others = in.read_golomb(0);
-        if (complete.others > complete.distance) in.fail();
-        complete.quiet = in.read_golomb(0);
-        header.complete = complete;
-    }
-    header.record_count = in.read_golomb(3);
-    return header;
-}
+}  // namespace
 
-std::size_t RecordHeaderWriter::write(const RecordHeader& record) {
-    assert(record.slot >= next_slot_);
-    std::size_t bits = 0;
-    const auto fixed = [&](std::uint32_t value, unsigned width) {
-        bits += width;
-        if (out_) out_->write(value, width);
-    };
-    const auto golomb = [&](std::uint32_t value, unsigned k) {
-        bits += golomb_bits(value, k);
-        if (out_) out_->write_golomb(value, k);
-    };
-    golomb(record.slot - next_slot_, 1);
+template <class C>
+void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
+    const std::uint64_t slot = std::uint64_t{next_slot_} + coder.golomb(record.slot - next_slot_, 1);
+    if (slot >= 0xffffffffu) coder.fail();
+    record.slot = static_cast<std::uint32_t>(slot);
     next_slot_ = record.slot + 1;
-    const bool common = record.kind == RecordKind::delta && header_.anchor &&
-                        record.baseline == header_.tick - header_.anchor->age;
-    fixed(common ? 1 : 0, 1);
-    if (common) return bits;
-    fixed(record.kind == RecordKind::delta ? 1 : 0, 1);
-    if (record.kind == RecordKind::delta) {
-        golomb(header_.tick - record.baseline - 1, 5);
-        return bits;
-    }
-    fixed(record.kind == RecordKind::whole ? 1 : 0, 1);
-    if (record.kind == RecordKind::gone) return bits;
-    if (last_net_id_ == 0) {
-        fixed(record.net_id, 32);
+    const bool is_delta = record.kind == RecordKind::delta;
+    if (coder.flag(is_delta && anchor_tick_ == record.baseline)) {
+        if (!anchor_tick_) coder.fail();
+        record.kind = RecordKind::delta;
+        record.baseline = anchor_tick_.value_or(0);
+    } else if (coder.flag(is_delta)) {
+        record.kind = RecordKind::delta;
+        record.baseline = tick_ - coder.golomb(tick_ - record.baseline - 1, 5) - 1;
+    } else if (coder.flag(record.kind == RecordKind::whole)) {
+        record.kind = RecordKind::whole;
+        record.net_id = last_net_id_ == 0
+                            ? coder.fixed(record.net_id, 32)
+                            : last_net_id_ + unzigzag(coder.golomb(zigzag(record.net_id - last_net_id_), 2));
+        if (record.net_id == 0) coder.fail();
+        last_net_id_ = record.net_id;
     } else {
-        golomb(zigzag(record.net_id - last_net_id_), 2);
+        record.kind = RecordKind::gone;
     }
-    last_net_id_ = record.net_id;
-    return bits;
+}
+
+std::size_t RecordHeaderWriter::write(RecordHeader record) {
+    assert(record.slot >= coder_.next_slot());
+    if (!out_) {
+        BitCounter counter;
+        coder_.code(counter, record);
+        return counter.bits();
+    }
+    const std::size_t before = out_->bit_count();
+    BitEncoder encoder(*out_);
+    coder_.code(encoder, record);
+    return out_->bit_count() - before;
 }
 
 RecordHeader RecordHeaderReader::read() {
     RecordHeader record;
-    const std::uint64_t slot = std::uint64_t{next_slot_} + in_.read_golomb(1);
-    if (slot >= 0xffffffffu) in_.fail();
-    record.slot = static_cast<std::uint32_t>(slot);
-    next_slot_ = record.slot + 1;
-    if (in_.read_bool()) {
-        if (!baseline_) in_.fail();
-        record.baseline = baseline_.value_or(0);
-        return record;
-    }
-    if (in_.read_bool()) {
-        record.baseline = tick_ - in_.read_golomb(5) - 1;
-        return record;
-    }
-    record.kind = in_.read_bool() ? RecordKind::whole : RecordKind::gone;
-    if (record.kind == RecordKind::gone) return record;
-    record.net_id = last_net_id_ == 0 ? in_.read(32) : last_net_id_ + unzigzag(in_.read_golomb(2));
-    if (record.net_id == 0) in_.fail();
-    last_net_id_ = record.net_id;
+    BitDecoder decoder(in_);
+    coder_.code(decoder, record);
     return record;
+}
+
+std::size_t write_state_header(StateHeader header, BitWriter* out) {
+    BitCounter counter;
+    code_state_header(counter, header);
+    if (out) {
+        BitEncoder encoder(*out);
+        code_state_header(encoder, header);
+    }
+    return counter.bits();
+}
+
+StateHeader read_state_header(BitReader& in) {
+    StateHeader header;
+    BitDecoder decoder(in);
+    code_state_header(decoder, header);
+    return header;
 }
 
 }  // namespace shoal::replication

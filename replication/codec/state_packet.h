@@ -52,38 +52,54 @@ struct RecordHeader {
     std::uint32_t net_id = 0;  // of a full record
 };
 
-/// Writes the record headers of one payload; their slots must rise. After each header the caller writes the
-/// record's image. If `out` is null, the writer only counts bits.
-class RecordHeaderWriter {
+/// The record headers of one payload, in order; their slots must rise.
+class RecordHeaderCoder {
 public:
-    RecordHeaderWriter(const StateHeader& header, BitWriter* out) : header_(header), out_(out) {}
-    std::size_t write(const RecordHeader& record);  // returns the number of bits
+    RecordHeaderCoder(Tick tick, std::optional<Tick> anchor_tick) : tick_(tick), anchor_tick_(anchor_tick) {}
+
+    /// Codes the next header. `C` is a Coder.
+    template <class C>
+    void code(C& coder, RecordHeader& record);
+
+    /// Least slot of the next header.
+    std::uint32_t next_slot() const { return next_slot_; }
 
 private:
-    StateHeader header_;
-    BitWriter* out_;
+    Tick tick_;
+    std::optional<Tick> anchor_tick_;
     std::uint32_t next_slot_ = 0;
     std::uint32_t last_net_id_ = 0;
+};
+
+/// Writes the record headers of one payload. After each header the caller writes the record's image. If `out`
+/// is null, the writer only counts bits.
+class RecordHeaderWriter {
+public:
+    RecordHeaderWriter(const StateHeader& header, BitWriter* out)
+        : coder_(header.tick, header.anchor ? std::optional(header.tick - header.anchor->age) : std::nullopt),
+          out_(out) {}
+    std::size_t write(RecordHeader record);  // returns the number of bits
+
+private:
+    RecordHeaderCoder coder_;
+    BitWriter* out_;
 };
 
 /// Reads the record headers of one payload. A header is meaningless if in.ok() is false after read().
 class RecordHeaderReader {
 public:
-    /// `tick` is the payload's tick. `baseline` is the anchor's tick, if the payload has an anchor.
-    RecordHeaderReader(Tick tick, std::optional<Tick> baseline, BitReader& in)
-        : tick_(tick), baseline_(baseline), in_(in) {}
+    /// `tick` is the payload's tick. `anchor_tick` is the anchor's tick, if the payload has an anchor.
+    RecordHeaderReader(Tick tick, std::optional<Tick> anchor_tick, BitReader& in)
+        : coder_(tick, anchor_tick), in_(in) {}
     RecordHeader read();
 
 private:
-    Tick tick_;
-    std::optional<Tick> baseline_;
+    RecordHeaderCoder coder_;
     BitReader& in_;
-    std::uint32_t next_slot_ = 0;
-    std::uint32_t last_net_id_ = 0;
 };
 
 /// Writes a header and returns its size in bits. If `out` is null, the function only counts the bits.
-std::size_t write_state_header(const StateHeader& header, BitWriter* out);
+std::size_t write_state_header(StateHeader header, BitWriter* out);
 
 /// Reads a header. If it has an anchor, StateHeader::tick stays 0: the caller knows the anchor's tick, and
 /// adds the anchor's age.

@@ -151,11 +151,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
 bool Shadow::is_too_large(Entry& entry, const Image& now) {
     // An upper bound: no word takes more than 7 bytes, and no component more than 4 beside its words.
     std::size_t bytes = now.words.size() * 7 + now.shape->components.size() * 4;
-    if (bytes > kMaxEntityBytes) {
-        record_.clear();
-        write_image(schema(), Image{}, now, record_);
-        bytes = record_.byte_count();
-    }
+    if (bytes > kMaxEntityBytes) bytes = (measure_image(schema(), Image{}, now) + 7) / 8;
     const bool is = bytes > kMaxEntityBytes;
     if (is && !entry.is_too_large) too_large_.push_back({entry.entity, bytes, largest_component(now)});
     if (is != entry.is_too_large) too_large_count_ += is ? 1u : -1u;

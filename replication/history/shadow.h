@@ -123,7 +123,6 @@ private:
     std::vector<std::uint32_t> referrers_;  // entries that refer to opened_
     std::vector<TooLarge> too_large_;
     std::uint32_t too_large_count_ = 0;
-    BitWriter record_;  // to measure large entities
 };
 
 }  // namespace shoal::replication

@@ -77,6 +77,7 @@ TEST(Codec, AnyImageIsReadBackWithAnyBaseline) {
         BitWriter out;
         write_image(images.schema, from, to, out);
         ASSERT_LE(from.shape ? 0 : out.bit_count(), most_bits);
+        ASSERT_EQ(measure_image(images.schema, from, to), out.bit_count());
         const auto bytes = bytes_of(out);
         BitReader in(bytes);
         const Shape* shape = read_image(shapes, mirror(shapes, from), in, words);

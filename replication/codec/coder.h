@@ -1,0 +1,73 @@
+#pragma once
+// Coders of decisions. A format is one function template over a coder: the same traversal writes, reads and
+// measures it.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "bits.h"
+
+namespace shoal::replication {
+
+/// Codes one decision per call. A coder that writes or measures takes the decision from the argument and
+/// returns it; a coder that reads ignores the argument and returns the decision that it reads. Only a reader
+/// can fail: it then returns 0 from every later call, and ok() is false for good.
+template <class C>
+concept Coder = requires(C& coder, std::uint32_t value, unsigned n, bool flag) {
+    { C::kReads } -> std::convertible_to<bool>;
+    { coder.fixed(value, n) } -> std::same_as<std::uint32_t>;  // `value` in n bits, 0..32
+    { coder.flag(flag) } -> std::same_as<bool>;
+    { coder.golomb(value, n) } -> std::same_as<std::uint32_t>;  // Golomb code of order n, 0..31
+    { coder.ok() } -> std::same_as<bool>;
+    coder.fail();
+};
+
+class BitEncoder {
+public:
+    static constexpr bool kReads = false;
+    explicit BitEncoder(BitWriter& out) : out_(out) {}
+
+    std::uint32_t fixed(std::uint32_t value, unsigned bits) { return out_.write(value, bits), value; }
+    bool flag(bool value) { return out_.write_bool(value), value; }
+    std::uint32_t golomb(std::uint32_t value, unsigned k) { return out_.write_golomb(value, k), value; }
+    bool ok() const { return true; }
+    void fail() {}
+
+private:
+    BitWriter& out_;
+};
+
+class BitDecoder {
+public:
+    static constexpr bool kReads = true;
+    explicit BitDecoder(BitReader& in) : in_(in) {}
+
+    std::uint32_t fixed(std::uint32_t, unsigned bits) { return in_.read(bits); }
+    bool flag(bool) { return in_.read_bool(); }
+    std::uint32_t golomb(std::uint32_t, unsigned k) { return in_.read_golomb(k); }
+    bool ok() const { return in_.ok(); }
+    void fail() { in_.fail(); }
+
+private:
+    BitReader& in_;
+};
+
+/// Counts the bits that BitEncoder would write.
+class BitCounter {
+public:
+    static constexpr bool kReads = false;
+
+    std::uint32_t fixed(std::uint32_t value, unsigned bits) { return bits_ += bits, value; }
+    bool flag(bool value) { return bits_ += 1, value; }
+    std::uint32_t golomb(std::uint32_t value, unsigned k) { return bits_ += golomb_bits(value, k), value; }
+    bool ok() const { return true; }
+    void fail() {}
+
+    std::size_t bits() const { return bits_; }
+
+private:
+    std::size_t bits_ = 0;
+};
+
+}  // namespace shoal::replication
