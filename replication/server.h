@@ -73,6 +73,10 @@ public:
     /// Ends the connection with DisconnectReason::kicked; no effect if the peer is not connected.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 
+    /// Returns the net id of a living entity with the tag Replicated, also before the first tick() that sends
+    /// it. Returns 0 for other entities.
+    NetId assign_net_id(ecs::Entity entity) { return sender_.assign_net_id(entity); }
+
     /// Number of the last tick(); 0 before the first.
     Tick current_tick() const { return sender_.tick(); }
     const Sender& sender() const { return sender_; }

@@ -4,6 +4,11 @@
 #include <cassert>
 
 namespace shoal::replication {
+namespace {
+
+constexpr Tick kLongAgo = Tick{1} << 29;
+
+}  // namespace
 
 Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks)
     : world_(world),
@@ -22,42 +27,67 @@ Shadow::~Shadow() {
     for (Entry& entry : entries_) entry.versions.clear(pool_);
 }
 
-NetId Shadow::net_id(ecs::Entity entity) const {
-    const std::uint32_t index = find(entity);
-    return index == kNone ? 0 : entries_[index].net_id;
+/// Returns the index of the entity's open entry, or kNone.
+std::uint32_t Shadow::find(ecs::Entity entity) const {
+    const std::uint32_t index = ids_.find(entity);
+    return index != kNone && index < entries_.size() && entries_[index].entity ? index : kNone;
 }
 
-std::uint32_t Shadow::find(ecs::Entity entity) const {
-    if (entity.index >= index_of_.size()) return kNone;
-    const std::uint32_t index = index_of_[entity.index];
-    return index != kNone && entries_[index].entity == entity ? index : kNone;
+NetId Shadow::assign(ecs::Entity entity) {
+    if (!world_.is_alive(entity) || !world_.has<Replicated>(entity)) return 0;
+    forget_destroyed();
+    if (ids_.find(entity) == kNone) assigned_.push_back(ids_.allocate(entity));
+    return ids_.net_id(entity);
+}
+
+/// Takes their net ids from destroyed entities: a new one may have the same index in the world.
+void Shadow::forget_destroyed() {
+    for (; destroyed_seen_ < changes_.destroyed().size(); ++destroyed_seen_) {
+        const std::uint32_t index = find(changes_.destroyed()[destroyed_seen_]);
+        if (index == kNone) continue;
+        ids_.adopt(entries_[index].net_id, {});
+        to_close_.push_back(index);
+    }
 }
 
 void Shadow::update(Tick tick) {
     assert(!updated_ || is_newer(tick, tick_));
     if (updated_) forget_past(tick);
     tick_ = tick;
-    free_.insert(free_.end(), closed_.begin(), closed_.end());
+    for (const std::uint32_t index : closed_) ids_.recycle(index);
     opened_.clear();
     changed_.clear();
     closed_.clear();
     too_large_.clear();
     binding_.shapes().drop_unused();
     take_changes();
+    refresh_one();
     if (!updated_ || !opened_.empty() || !changed_.empty() || !closed_.empty()) last_change_ = tick;
     updated_ = true;
 }
 
-/// Opens the entries of all new entities before it quantises any, so that these can refer to each other.
-void Shadow::take_changes() {
-    for (const ecs::Entity entity : changes_.destroyed())
-        if (const std::uint32_t index = find(entity); index != kNone) close(index);
+void Shadow::open_and_close() {
+    forget_destroyed();
+    for (const std::uint32_t index : to_close_) close(index);
+    to_close_.clear();
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
         const bool replicated = world_.has<Replicated>(change.entity);
         const std::uint32_t index = find(change.entity);
         if (replicated && index == kNone) open(change.entity);
         if (!replicated && index != kNone) close(index);
     }
+    entries_.resize(ids_.index_count());
+    for (const std::uint32_t index : assigned_) {
+        if (entries_[index].entity) continue;
+        ids_.release(index);  // destroyed, or without the tag, before it was opened
+        ids_.recycle(index);
+    }
+    assigned_.clear();
+}
+
+/// Opens the entries of all new entities before it quantises any, so that these can refer to each other.
+void Shadow::take_changes() {
+    open_and_close();
     for (const std::uint32_t index : opened_) capture(index, true);
     find_referrers();
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
@@ -68,11 +98,22 @@ void Shadow::take_changes() {
         capture(index, false);
     }
     changes_.clear();
+    destroyed_seen_ = 0;
     for (const std::uint32_t index : referrers_) {
         if (entries_[index].captured == tick_) continue;
         std::fill_n(dirty_.get(), schema().components().size(), false);
         capture(index, false);
     }
+}
+
+/// Gives one entry a new version, in turn, if its newest one is so old that ticks could soon not be compared
+/// with it. In 2^29 ticks each entry has its turn.
+void Shadow::refresh_one() {
+    if (entries_.empty()) return;
+    const std::uint32_t index = next_refresh_++ % index_count();
+    const Entry& entry = entries_[index];
+    if (!entry.entity || tick_ - entry.versions.newest()->tick < kLongAgo) return;
+    add_version(index, entry.versions.newest()->image);
 }
 
 /// Finds the entries that refer to opened ones: their references must be quantised again.
@@ -88,27 +129,21 @@ void Shadow::find_referrers() {
 }
 
 void Shadow::open(ecs::Entity entity) {
-    std::uint32_t index = static_cast<std::uint32_t>(entries_.size());
-    if (free_.empty()) {
-        entries_.emplace_back();
-    } else {
-        index = free_.back();
-        free_.pop_back();
-    }
+    const std::uint32_t known = ids_.find(entity);
+    const std::uint32_t index = known == kNone ? ids_.allocate(entity) : known;
+    if (index >= entries_.size()) entries_.resize(index + std::size_t{1});
     entries_[index].entity = entity;
-    entries_[index].net_id = next_net_id_++;
-    assert(next_net_id_ != 0);  // net ids are used up after 2^32 - 1 entities
-    if (entity.index >= index_of_.size()) index_of_.resize(entity.index + std::size_t{1}, kNone);
-    index_of_[entity.index] = index;
+    entries_[index].net_id = ids_[index].net_id;
     opened_.push_back(index);
     ++open_count_;
 }
 
 void Shadow::close(std::uint32_t index) {
     Entry& entry = entries_[index];
+    assert(entry.entity && open_count_ > 0);
     entry.versions.clear(pool_);
     references_.clear(index);
-    index_of_[entry.entity.index] = kNone;
+    ids_.release(index);
     entry.entity = {};
     entry.net_id = 0;
     if (entry.is_too_large) too_large_count_ -= 1;
@@ -140,11 +175,17 @@ void Shadow::capture(std::uint32_t index, bool everything) {
         now = {binding_.shapes().shape({}), {}};
     }
     if (!everything && now == before) return;
-    if (!everything) {
-        superseded_.push({tick_, index});
-        changed_.push_back(index);
+    if (everything) {
+        entry.versions.push(tick_, now, pool_);
+    } else {
+        add_version(index, now);
     }
-    entry.versions.push(tick_, now, pool_);
+}
+
+void Shadow::add_version(std::uint32_t index, const Image& image) {
+    superseded_.push({tick_, index});
+    changed_.push_back(index);
+    entries_[index].versions.push(tick_, image, pool_);
 }
 
 /// Updates the entry's flag and too_large_.
@@ -182,24 +223,20 @@ void Shadow::forget_past(Tick tick) {
 }
 
 bool Shadow::is_consistent() const {
-    std::vector<bool> is_unused(entries_.size());
-    for (const std::vector<std::uint32_t>* unused : {&free_, &closed_})
-        for (const std::uint32_t index : *unused) {
-            if (is_unused[index]) return false;
-            is_unused[index] = true;
-        }
     std::uint32_t open = 0;
     std::size_t versions = 0;
     for (std::uint32_t index = 0; index < entries_.size(); ++index) {
         const Entry& entry = entries_[index];
         const bool is_open = static_cast<bool>(entry.entity);
-        if (is_open == is_unused[index] || is_open != (entry.net_id != 0)) return false;
+        if (is_open && (ids_[index].net_id != entry.net_id ||
+                        (ids_[index].entity && ids_[index].entity != entry.entity)))
+            return false;
         if (is_open == entry.versions.empty() || !entry.versions.is_consistent()) return false;
-        if (is_open && find(entry.entity) != index) return false;
         open += is_open;
         versions += entry.versions.size();
     }
-    return open == open_count_ && versions == pool_.in_use() && references_.is_consistent();
+    return open == open_count_ && ids_.is_consistent() && versions == pool_.in_use() &&
+           references_.is_consistent();
 }
 
 }  // namespace shoal::replication

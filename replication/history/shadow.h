@@ -45,7 +45,8 @@ public:
     void set_history(std::uint32_t history_ticks) { history_ticks_ = history_ticks; }
 
     /// Indices of the entries that the last update() opened (a new entity), changed (a new version) or
-    /// closed. The next update() can use the index of a closed entry again.
+    /// closed. An entry that did not change for 2^29 ticks gets a new version of the same image. The next
+    /// update() can use the index of a closed entry again.
     std::span<const std::uint32_t> opened() const { return opened_; }
     std::span<const std::uint32_t> changed() const { return changed_; }
     std::span<const std::uint32_t> closed() const { return closed_; }
@@ -69,8 +70,11 @@ public:
     /// Tick of the last update() that opened, changed or closed an entry; if none did, of the first update().
     Tick last_change() const { return last_change_; }
 
-    /// Returns 0 if the entity does not replicate.
-    NetId net_id(ecs::Entity entity) const;
+    /// Returns 0 if the entity did not replicate at the last update(), unless assign() gave it a net id.
+    NetId net_id(ecs::Entity entity) const { return ids_.net_id(entity); }
+    /// Returns the net id of a living entity with the tag Replicated, before the next update() opens its
+    /// entry. Returns 0 for other entities.
+    NetId assign(ecs::Entity entity);
     const Schema& schema() const { return binding_.schema(); }
 
     /// How many values did not fit their codecs, in all updates. A value counts each time it is quantised.
@@ -89,11 +93,15 @@ private:
     std::uint32_t find(ecs::Entity entity) const;
     void open(ecs::Entity entity);
     void close(std::uint32_t index);
+    void forget_destroyed();
+    void open_and_close();
     void take_changes();
     void capture(std::uint32_t index, bool everything);
+    void add_version(std::uint32_t index, const Image& image);
     bool is_too_large(Entry& entry, const Image& now);
     ComponentIndex largest_component(const Image& image) const;
     void find_referrers();
+    void refresh_one();
     void forget_past(Tick tick);
 
     ecs::World& world_;
@@ -101,10 +109,11 @@ private:
     ecs::ChangeCollector changes_;
 
     std::vector<Entry> entries_;
-    std::vector<std::uint32_t> free_;
-    std::vector<std::uint32_t> index_of_;  // by entity index; kNone: no entry
+    NetIds ids_;  // of the entries, by index; also those that assign() gave
     std::uint32_t open_count_ = 0;
-    NetId next_net_id_ = 1;
+    std::size_t destroyed_seen_ = 0;       // of changes_.destroyed(): those that lost their net ids
+    std::vector<std::uint32_t> to_close_;  // their entries
+    std::vector<std::uint32_t> assigned_;  // by assign() since the last update()
     ReferenceIndex references_;  // entity index of a target, replicated or not -> entries that refer to it
 
     VersionPool pool_;
@@ -117,6 +126,7 @@ private:
     Tick tick_ = 0;
     Tick last_change_ = 0;
     bool updated_ = false;
+    std::uint32_t next_refresh_ = 0;  // index of the entry that refresh_one() looks at next
 
     std::vector<std::uint32_t> opened_, changed_, closed_;
     std::unique_ptr<bool[]> dirty_;  // by ComponentIndex: changed components of the entity being captured

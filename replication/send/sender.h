@@ -81,8 +81,11 @@ public:
     PeerStats stats(Peer peer) const;
     const PeerView& view(Peer peer) const { return peers_[peer]->view; }
     const Shadow& shadow() const { return shadow_; }
-    /// Returns 0 if the entity did not replicate at the last update().
+    /// Returns 0 if the entity did not replicate at the last update(), unless assign_net_id() gave it one.
     NetId net_id(ecs::Entity entity) const { return shadow_.net_id(entity); }
+    /// Returns the net id of a living entity with the tag Replicated, also before the first update() that
+    /// finds it. Returns 0 for other entities.
+    NetId assign_net_id(ecs::Entity entity) { return shadow_.assign(entity); }
     /// Tick of the last update(); 0 before the first.
     Tick tick() const { return tick_; }
 

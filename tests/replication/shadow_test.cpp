@@ -272,5 +272,71 @@ TEST(Shadow, Rule11AnEntityThatIsTooLargeKeepsItsLastGoodVersionAndIsNamed) {
     EXPECT_TRUE(shadow.is_consistent());
 }
 
+TEST_F(Shadows, AssignNetIdsBeforeTheFirstUpdateThatFindsTheEntity) {
+    shadow.update(1);
+    const ecs::Entity fresh = world.spawn(Replicated{}, at(1)), local = world.spawn(at(2));
+    const NetId net_id = shadow.assign(fresh);
+    EXPECT_NE(net_id, 0u);
+    EXPECT_EQ(shadow.assign(fresh), net_id);
+    EXPECT_EQ(shadow.net_id(fresh), net_id);
+    EXPECT_EQ(shadow.assign(local), 0u);
+    EXPECT_EQ(shadow.assign(early), shadow.net_id(early));
+    EXPECT_EQ(shadow.open_count(), 1u);
+    shadow.update(2);
+    EXPECT_EQ(shadow.net_id(fresh), net_id);
+    EXPECT_EQ(shadow.open_count(), 2u);
+    EXPECT_TRUE(shadow.is_consistent());
+}
+
+TEST_F(Shadows, ForgetAssignedNetIdsOfEntitiesThatNeverReplicated) {
+    shadow.update(1);
+    const ecs::Entity destroyed = world.spawn(Replicated{}), untagged = world.spawn(Replicated{});
+    const NetId first = shadow.assign(destroyed), second = shadow.assign(untagged);
+    EXPECT_NE(first, second);
+    world.destroy(destroyed);
+    world.remove<Replicated>(untagged);
+    EXPECT_EQ(shadow.assign(untagged), 0u);
+    shadow.update(2);
+    EXPECT_EQ(shadow.net_id(destroyed), 0u);
+    EXPECT_EQ(shadow.net_id(untagged), 0u);
+    EXPECT_TRUE(shadow.opened().empty() && shadow.closed().empty());
+    world.add<Replicated>(untagged);
+    shadow.update(3);
+    EXPECT_GT(shadow.net_id(untagged), second) << "no net id is used twice";
+    EXPECT_TRUE(shadow.is_consistent());
+}
+
+// The new entity has the index of the old one in the world, and its net id before the old one is closed.
+TEST_F(Shadows, AssignANetIdToAnEntityThatTakesTheIndexOfADestroyedOne) {
+    shadow.update(1);
+    const NetId old_id = shadow.net_id(early);
+    world.destroy(early);
+    const ecs::Entity fresh = world.spawn(Replicated{}, at(5));
+    ASSERT_EQ(fresh.index, early.index);
+    const NetId net_id = shadow.assign(fresh);
+    EXPECT_GT(net_id, old_id);
+    EXPECT_TRUE(shadow.is_consistent());
+    shadow.update(2);
+    EXPECT_EQ(shadow.closed().size(), 1u);
+    EXPECT_EQ(shadow.opened().size(), 1u);
+    EXPECT_EQ(shadow.net_id(fresh), net_id);
+    EXPECT_EQ(shadow.net_id(early), 0u);
+    EXPECT_TRUE(shadow.is_consistent());
+}
+
+// Ticks are compared correctly only if they are less than 2^31 apart.
+TEST_F(Shadows, Rule30AnEntityThatNobodyTouchedForALongTimeGetsANewVersion) {
+    const ecs::Entity other = world.spawn(Replicated{}, at(1));
+    Tick tick = 1;
+    shadow.update(tick);
+    for (int i = 0; i < 64; ++i) {
+        shadow.update(tick += 1u << 27);
+        for (const ecs::Entity entity : {early, other}) {
+            ASSERT_LT(tick - entry_of(entity)->versions.newest()->tick, 1u << 30);
+        }
+    }
+    EXPECT_TRUE(shadow.is_consistent());
+}
+
 }  // namespace
 }  // namespace shoal::replication
