@@ -1,0 +1,117 @@
+#include "applier.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::replication {
+namespace {
+
+/// The image that the world has of a replica; no shape if there is none yet.
+Image shown_image(const Replicas::Replica& replica) {
+    if (!replica.applied) return {};
+    const Version* version = replica.versions.find(*replica.applied);
+    assert(version);  // Replicas keeps it
+    return version->image;
+}
+
+}  // namespace
+
+Applier::Applier(Binding& binding, Replicas& replicas) : binding_(binding), replicas_(replicas) {}
+
+void Applier::apply() {
+    assert(!binding_.world().is_deferring());
+    destroy_gone();
+    {
+        const ecs::World::DelayHooks delay(binding_.world());
+        create_new();
+        announce_news();
+        for (const std::uint32_t index : replicas_.dirty()) write(index);
+    }
+    for (const std::uint32_t index : replicas_.dirty()) finish(index);
+    replicas_.clear_dirty();
+}
+
+void Applier::destroy_gone() {
+    ecs::World& world = binding_.world();
+    for (const Replicas::Gone& gone : replicas_.gone()) {
+        references_.clear(gone.index);
+        news_.push_back(gone.net_id);
+        if (gone.was_suppressed) continue;
+        if (world.is_alive(gone.entity)) {
+            world.destroy(gone.entity);
+        } else {
+            suppressed_ += 1;
+        }
+    }
+    replicas_.clear_gone();
+}
+
+/// Creates all new entities before any value is written, so that they can refer to each other.
+void Applier::create_new() {
+    for (const std::uint32_t index : replicas_.dirty()) {
+        const NetIds::Row& row = replicas_.ids()[index];
+        if (row.net_id == 0 || replicas_[index].applied) continue;
+        assert(!row.entity);
+        replicas_.set_entity(index, binding_.world().spawn());
+        news_.push_back(row.net_id);
+    }
+}
+
+/// Marks the replicas that refer to entities that appeared or disappeared, so that their references are
+/// written again.
+void Applier::announce_news() {
+    told_.clear();
+    for (const NetId net_id : news_)
+        references_.for_each_referrer(net_id, [&](std::uint32_t reader) { told_.push_back(reader); });
+    news_.clear();
+    for (const std::uint32_t reader : told_) {
+        replicas_[reader].has_news = true;
+        replicas_.touch(reader);
+    }
+}
+
+void Applier::write(std::uint32_t index) {
+    Replicas::Replica& replica = replicas_[index];
+    const ecs::Entity entity = replicas_.ids()[index].entity;
+    if (!entity || replica.is_suppressed) return;  // closed, or not in the world
+    if (!binding_.world().is_alive(entity)) {
+        replica.is_suppressed = true;
+        suppressed_ += 1;
+        return;
+    }
+    const Image now = replica.versions.newest()->image;
+    binding_.restore(entity, now, shown_image(replica), replicas_, replica.has_news);
+}
+
+void Applier::finish(std::uint32_t index) {
+    const Replicas::Replica& replica = replicas_[index];
+    const ecs::Entity entity = replicas_.ids()[index].entity;
+    if (!entity) return;  // closed
+    const Image now = replica.versions.newest()->image;
+    binding_.remove_missing(entity, now, shown_image(replica));
+    references_.clear(index);
+    binding_.for_each_reference(now, [&](NetId net_id) { references_.add(net_id, index); });
+    replicas_.set_applied(index);
+}
+
+void Applier::reset() {
+    assert(replicas_.ids().size() == 0);
+    replicas_.clear_dirty();
+    destroy_gone();
+    news_.clear();
+    assert(references_.size() == 0);
+}
+
+bool Applier::is_consistent() const {
+    if (!references_.is_consistent() || !news_.empty()) return false;
+    bool all_known = true;
+    for (std::uint32_t index = 0; index < replicas_.ids().index_count(); ++index)
+        binding_.for_each_reference(shown_image(replicas_[index]), [&](NetId net_id) {
+            bool is_known = false;
+            references_.for_each_referrer(net_id, [&](std::uint32_t reader) { is_known |= reader == index; });
+            all_known = all_known && is_known;
+        });
+    return all_known;
+}
+
+}  // namespace shoal::replication

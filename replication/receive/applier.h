@@ -1,0 +1,50 @@
+#pragma once
+// Changes the world to what the newest versions of the replicas say.
+
+#include <cstdint>
+#include <vector>
+
+#include "../history/reference_index.h"
+#include "../history/replicas.h"
+#include "../schema/binding.h"
+
+namespace shoal::replication {
+
+/// Not thread-safe.
+class Applier {
+public:
+    /// The arguments must outlive the applier. Their world must be the same.
+    Applier(Binding& binding, Replicas& replicas);
+    Applier(const Applier&) = delete;
+    Applier& operator=(const Applier&) = delete;
+
+    /// Destroys the entities of gone replicas, creates those of new ones, writes all values, calls the add
+    /// and change hooks, and then removes components. Call it outside of hooks and queries.
+    void apply();
+
+    /// Destroys the entities of gone replicas and forgets all references. Requires that all replicas are
+    /// closed.
+    void reset();
+
+    /// Number of replicas that the game destroyed; each is counted when its next record is applied.
+    std::uint64_t suppressed() const { return suppressed_; }
+
+    /// For tests: the references of all versions in the world are known.
+    bool is_consistent() const;
+
+private:
+    void destroy_gone();
+    void create_new();
+    void announce_news();
+    void write(std::uint32_t index);
+    void finish(std::uint32_t index);
+
+    Binding& binding_;
+    Replicas& replicas_;
+    ReferenceIndex references_;        // net id -> replicas whose version in the world refers to it
+    std::vector<NetId> news_;          // net ids that appeared or disappeared in this apply()
+    std::vector<std::uint32_t> told_;  // the replicas that refer to news_
+    std::uint64_t suppressed_ = 0;
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,186 @@
+#include "decoder.h"
+
+#include <cassert>
+
+#include "../codec/codec.h"
+
+namespace shoal::replication {
+
+Decoder::Decoder(Binding& binding, Replicas& replicas, const ReceiverOptions& options)
+    : binding_(binding), replicas_(replicas), options_(options) {
+    assert(options.max_slots > 0);
+    staged_.reserve(kExpectedRecords);
+    staged_words_.reserve(kExpectedRecords * 16);
+}
+
+Decoder::Verdict Decoder::receive(std::uint64_t number, std::span<const std::byte> payload) {
+    assert(number != 0);
+    const Verdict verdict = decode(number, payload);
+    stats_.refused_packets += verdict == Verdict::refused;
+    stats_.malformed_packets += verdict == Verdict::malformed;
+    return verdict;
+}
+
+Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte> payload) {
+    BitReader in(payload);
+    const StateHeader header = read_state_header(in);
+    Tick tick = header.tick;
+    std::optional<Tick> baseline;
+    if (header.anchor && in.ok()) {
+        baseline = completion_.tick_of(number - header.anchor->distance);
+        if (!baseline) return Verdict::refused;
+        tick = *baseline + header.anchor->age;
+    }
+    RecordHeaderReader records(tick, baseline, in);
+    if (const Verdict verdict = stage_records(header.record_count, records, tick, in);
+        verdict != Verdict::accepted)
+        return verdict;
+    for (const Staged& staged : staged_) commit(staged, tick);
+    completion_.insert(number, tick, header.complete);
+    return Verdict::accepted;
+}
+
+/// Decodes all records into staged_.
+Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderReader& records, Tick tick,
+                                        BitReader& in) {
+    staged_.clear();
+    staged_words_.clear();
+    binding_.shapes().drop_unused();  // not later: no version has the shapes of staged_ yet
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+        const RecordHeader record = records.read();
+        const Verdict verdict = in.ok() ? stage(record, tick, in) : Verdict::malformed;
+        if (verdict != Verdict::accepted) return verdict;
+    }
+    return in.at_padding() ? Verdict::accepted : Verdict::malformed;
+}
+
+/// Decodes a record into staged_. Requests a rebase if the baseline is missing or max_versions is reached.
+Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader& in) {
+    if (header.slot >= options_.max_slots) return Verdict::too_many;
+    const Slot& slot = obtain(header.slot);
+    const bool is_open = slot.replica != Replicas::kNone;
+    const bool is_stale = slot.last_tick && !is_newer(tick, *slot.last_tick);
+    if (!is_stale && is_open && !is_newer(tick, replicas_[slot.replica].versions.oldest()->tick))
+        return Verdict::malformed;  // `tick` is 2^31 or more after the oldest version
+    Image baseline;
+    if (header.kind == RecordKind::delta) {
+        const Version* version = is_open ? replicas_[slot.replica].versions.find(header.baseline) : nullptr;
+        const bool has_no_room = is_open && !is_stale && replicas_.is_crowded(slot.replica);
+        if (!is_stale && (!version || has_no_room)) request_rebase(header.slot);
+        if (!version || has_no_room) return Verdict::refused;
+        baseline = version->image;
+    }
+    Staged staged{header, nullptr, staged_words_.size(), 0};
+    if (header.kind != RecordKind::gone) {
+        staged.shape = read_image(binding_.shapes(), baseline, in, words_);
+        if (!staged.shape) return Verdict::malformed;
+        staged.size = words_.size();
+        staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());
+        const std::size_t bytes = replicas_.version_bytes() + staged_words_.size() * sizeof(std::uint32_t);
+        if (bytes > options_.max_version_bytes) return Verdict::too_many;
+    }
+    staged_.push_back(staged);
+    return Verdict::accepted;
+}
+
+void Decoder::request_rebase(std::uint32_t slot) {
+    if (slots_[slot].is_rebasing) return;
+    slots_[slot].is_rebasing = true;
+    stats_.rebases += 1;
+    if (slots_[slot].is_listed) return;
+    slots_[slot].is_listed = true;
+    rebases_.push_back(slot);
+}
+
+void Decoder::drop_rebases(std::size_t count) {
+    assert(count <= rebases_.size());
+    for (const std::uint32_t slot : rebases().first(count)) slots_[slot].is_listed = false;
+    rebases_.erase(rebases_.begin(), rebases_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void Decoder::commit(const Staged& staged, Tick tick) {
+    const RecordHeader& header = staged.header;
+    const Image image{staged.shape, {staged_words_.data() + staged.offset, staged.size}};
+    if (is_overtaken(header, tick)) {
+        stats_.stale_records += 1;
+        return keep_overtaken(header, tick, image);
+    }
+    stats_.records += 1;
+    Slot& slot = slots_[header.slot];
+    slot.last_tick = tick;
+    slot.is_rebasing = false;
+    if (header.kind == RecordKind::gone) return close(slot);
+    if (header.kind == RecordKind::whole) bind(header, tick);
+    assert(slot.replica != Replicas::kNone);
+    const bool is_delta = header.kind == RecordKind::delta;
+    replicas_.push(slot.replica, tick, image, is_delta ? std::optional(header.baseline) : std::nullopt);
+}
+
+/// Returns whether the slot, or the replica of a full record, has a version as new or newer.
+bool Decoder::is_overtaken(const RecordHeader& header, Tick tick) const {
+    const Slot& slot = slots_[header.slot];
+    if (slot.last_tick && !is_newer(tick, *slot.last_tick)) return true;
+    // An earlier record of this payload gave the slot's replica to another slot: no correct sender does that.
+    if (header.kind == RecordKind::delta) return slot.replica == Replicas::kNone;
+    if (header.kind == RecordKind::gone) return false;
+    const std::uint32_t known = replicas_.ids().find(header.net_id);
+    return known != Replicas::kNone && !is_newer(tick, replicas_[known].versions.newest()->tick);
+}
+
+/// The sender may see the ack of this packet only, and base a delta on this version.
+void Decoder::keep_overtaken(const RecordHeader& header, Tick tick, const Image& image) {
+    const std::uint32_t replica = slots_[header.slot].replica;
+    if (replica == Replicas::kNone || header.kind == RecordKind::gone) return;
+    if (header.kind == RecordKind::whole && header.net_id != replicas_.ids()[replica].net_id) return;
+    replicas_.insert(replica, tick, image);
+}
+
+void Decoder::close(Slot& slot) {
+    if (slot.replica != Replicas::kNone) replicas_.close(slot.replica);
+    slot.replica = Replicas::kNone;
+}
+
+/// Makes the slot describe the replica of a full record. A replica that another slot described stays, with
+/// all that the game added to it.
+void Decoder::bind(const RecordHeader& header, Tick tick) {
+    Slot& slot = slots_[header.slot];
+    const std::uint32_t known = replicas_.ids().find(header.net_id);
+    if (known != Replicas::kNone && known == slot.replica) return;
+    close(slot);
+    if (known != Replicas::kNone) slots_[replicas_[known].slot].replica = Replicas::kNone;
+    slot.replica = replicas_.bind(header.net_id, header.slot, tick);
+}
+
+Decoder::Slot& Decoder::obtain(std::uint32_t slot) {
+    assert(slot < options_.max_slots);
+    if (slot >= slots_.size()) slots_.resize(slot + std::size_t{1});
+    return slots_[slot];
+}
+
+void Decoder::reset() {
+    for (Slot& slot : slots_) close(slot);
+    slots_.clear();
+    completion_ = {};
+    rebases_.clear();
+}
+
+bool Decoder::is_consistent() const {
+    std::vector<bool> is_listed(slots_.size());
+    for (const std::uint32_t slot : rebases_) {
+        if (is_listed[slot]) return false;
+        is_listed[slot] = true;
+    }
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
+        if (slots_[slot].is_listed != is_listed[slot]) return false;
+    std::size_t open = 0;
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+        const std::uint32_t replica = slots_[slot].replica;
+        if (replica == Replicas::kNone) continue;
+        if (replicas_[replica].slot != slot || !slots_[slot].last_tick) return false;
+        if (replicas_[replica].versions.newest()->tick != *slots_[slot].last_tick) return false;
+        ++open;
+    }
+    return open == replicas_.ids().size() && completion_.is_consistent();
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,114 @@
+#pragma once
+// Decodes the payloads of a Sender into versions of replicas. It does not change the world.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "../codec/bits.h"
+#include "../codec/state_packet.h"
+#include "../history/replicas.h"
+#include "../schema/binding.h"
+#include "completion.h"
+
+namespace shoal::replication {
+
+struct ReceiverOptions {
+    std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
+    std::size_t max_version_bytes = std::size_t{256} << 20;  // memory for the versions of all entities
+    std::uint32_t max_versions = 256;  // >= 4; versions kept per entity; use twice the round trip in ticks
+};
+
+/// Opens and closes replicas, and adds their versions. Not thread-safe.
+class Decoder {
+public:
+    enum class [[nodiscard]] Verdict : std::uint8_t{
+        accepted,   // acknowledge the packet; the other values mean that no record of it was used
+        refused,    // a baseline is missing, or a limit was reached: do not acknowledge the packet
+        too_many,   // disconnect: a slot is not below max_slots, or the versions exceed max_version_bytes
+        malformed,  // disconnect: no correct sender writes this payload
+    };
+
+    struct Stats {
+        std::uint64_t records = 0;          // that were used
+        std::uint64_t stale_records = 0;    // not used, because the slot had a record as new or newer
+        std::uint64_t refused_packets = 0;  // a baseline was missing, or a limit was reached
+        std::uint64_t malformed_packets = 0;
+        std::uint64_t rebases = 0;  // how often a full record was requested
+    };
+
+    /// The arguments must outlive the decoder. It makes the versions of `replicas` with shapes of `binding`.
+    Decoder(Binding& binding, Replicas& replicas, const ReceiverOptions& options);
+    Decoder(const Decoder&) = delete;
+    Decoder& operator=(const Decoder&) = delete;
+
+    /// Decodes the payload of packet `number`. Any bytes are safe. Requires number >= 1. Pass each number at
+    /// most once.
+    Verdict receive(std::uint64_t number, std::span<const std::byte> payload);
+
+    /// The packets that were accepted.
+    const Completion& completion() const { return completion_; }
+
+    /// Entity slots that need a full record, each once. A slot is added again only after a record of it was
+    /// used.
+    std::span<const std::uint32_t> rebases() const { return rebases_; }
+    /// Removes the first `count` slots of rebases().
+    void drop_rebases(std::size_t count);
+
+    /// Closes all replicas, and forgets slots, packets and rebases; for a new connection.
+    void reset();
+
+    const Stats& stats() const { return stats_; }
+
+    /// Calls fn(slot, replica index) for each slot that describes a replica.
+    template <class Fn>
+    void for_each_replica(Fn&& fn) const {
+        for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
+            if (slots_[slot].replica != Replicas::kNone) fn(slot, slots_[slot].replica);
+    }
+
+    /// For tests: slots and replicas name each other, and rebases() has each slot that it must have once.
+    bool is_consistent() const;
+
+private:
+    struct Slot {
+        std::uint32_t replica = Replicas::kNone;
+        std::optional<Tick> last_tick;  // of the newest record; kept when the slot is closed
+        bool is_rebasing = false;       // a full record was requested, and no record was used since
+        bool is_listed = false;         // the slot is in rebases_
+    };
+
+    /// A decoded record. commit() uses it after the whole payload was decoded.
+    struct Staged {
+        RecordHeader header;
+        const Shape* shape = nullptr;
+        std::size_t offset = 0, size = 0;  // the words of the image in staged_words_
+    };
+
+    Verdict decode(std::uint64_t number, std::span<const std::byte> payload);
+    Verdict stage_records(std::uint32_t count, RecordHeaderReader& records, Tick tick, BitReader& in);
+    Verdict stage(const RecordHeader& header, Tick tick, BitReader& in);
+    void request_rebase(std::uint32_t slot);
+    void commit(const Staged& staged, Tick tick);
+    bool is_overtaken(const RecordHeader& header, Tick tick) const;
+    void keep_overtaken(const RecordHeader& header, Tick tick, const Image& image);
+    void close(Slot& slot);
+    void bind(const RecordHeader& header, Tick tick);
+    Slot& obtain(std::uint32_t slot);
+
+    Binding& binding_;
+    Replicas& replicas_;
+    ReceiverOptions options_;
+    std::vector<Slot> slots_;  // those above the highest that was used are missing
+    Completion completion_;
+    std::vector<std::uint32_t> rebases_;
+    Stats stats_;
+
+    // Of the current payload.
+    std::vector<Staged> staged_;
+    std::vector<std::uint32_t> staged_words_, words_;
+};
+
+}  // namespace shoal::replication
