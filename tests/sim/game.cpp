@@ -391,10 +391,11 @@ std::string Snapshot::to_string() const {
 }
 
 Snapshot snapshot_of(const ecs::World& world, std::span<const ecs::ComponentId> ids, ecs::Entity entity,
-                     const NameOf& name_of) {
+                     const NameOf& name_of, std::uint64_t which) {
     Snapshot out;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (!world.has(entity, ids[i])) continue;
+        if ((which >> i & 1) == 0 || !world.has(entity, ids[i])) continue;
+        out.components |= std::uint64_t{1} << i;
         out.values.push_back(kMarker + static_cast<std::int64_t>(i));
         if (const auto take = game_components()[i].take) take(world.try_get(entity, ids[i]), name_of, out);
     }
@@ -410,6 +411,7 @@ Snapshot snapshot_of(const replication::Schema& schema, const replication::Image
         for (replication::ImageCursor at(schema, image); !at.at_end(); at.next()) {
             const replication::SchemaComponent& described = schema.components()[at.component()];
             if (described.name != component.name) continue;
+            out.components |= std::uint64_t{1} << i;
             out.values.push_back(kMarker + static_cast<std::int64_t>(i));
             if (!component.take) continue;
             alignas(16) std::byte room[256];
@@ -440,6 +442,7 @@ void Director::step() {
     for (int i = 0; i < static_cast<int>(operations); ++i) operate();
     if (!entities_.empty() && random_.chance(style_.large))
         load_hold(entities_[random_.below(static_cast<std::uint32_t>(entities_.size()))]);
+    if (style_.turnover > 0 && random_.chance(style_.turnover)) turn_over();
 }
 
 void Director::operate() {
@@ -457,7 +460,7 @@ void Director::operate() {
     const std::size_t at = random_.below(static_cast<std::uint32_t>(entities_.size()));
     const ecs::Entity entity = entities_[at];
     if (random_.chance(style_.churn)) {
-        switch (random_.below(6)) {
+        switch (style_.is_stable ? 2 + random_.below(4) : random_.below(6)) {
             case 0:
                 world_.destroy(entity);
                 dead_.push_back(entity);
@@ -495,9 +498,19 @@ void Director::operate() {
     }
 }
 
-void Director::destroy_all() {
-    for (const ecs::Entity entity : entities_) world_.destroy(entity);
-    entities_.clear();
+void Director::shrink_to(std::size_t count) {
+    while (entities_.size() > count) {
+        world_.destroy(entities_.back());
+        dead_.push_back(entities_.back());
+        entities_.pop_back();
+    }
+}
+
+void Director::turn_over() {
+    turnovers_ += 1;
+    const std::size_t count = entities_.size();
+    shrink_to(0);
+    while (entities_.size() < count) create();
 }
 
 void Director::create() {

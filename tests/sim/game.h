@@ -121,6 +121,7 @@ private:
 struct Snapshot {
     std::vector<std::int64_t> values;
     std::vector<std::uint64_t> references;  // 0: null
+    std::uint64_t components = 0;           // bit n: has game_components()[n]; zero for a single component
 
     bool operator==(const Snapshot&) const = default;
     std::string to_string() const;
@@ -146,8 +147,9 @@ std::span<const GameComponent> game_components();
 /// The ids of game_components() in a world.
 std::vector<ecs::ComponentId> bind_game(ecs::World& world);
 
+/// `which` has a bit for each component that the snapshot may have, as Snapshot::components.
 Snapshot snapshot_of(const ecs::World& world, std::span<const ecs::ComponentId> ids, ecs::Entity entity,
-                     const NameOf& name_of);
+                     const NameOf& name_of, std::uint64_t which = ~std::uint64_t{0});
 /// References are the net ids of the image.
 Snapshot snapshot_of(const replication::Schema& schema, const replication::Image& image);
 
@@ -156,18 +158,24 @@ class Director {
 public:
     struct Style {
         std::uint32_t max_entities = 40;
-        double operations = 6;  // mean per tick
-        double churn = 0.2;     // share of operations that create, destroy, add or remove
-        double cluster = 0.02;  // chance of a tick with ten times the operations
-        double idle = 0.05;     // chance that a pause of 1 to 40 ticks begins
-        double large = 0;       // chance per tick that an entity gets 1 to 30 kB
+        double operations = 6;   // mean per tick
+        double churn = 0.2;      // share of operations that create, destroy, add or remove
+        double cluster = 0.02;   // chance of a tick with ten times the operations
+        double idle = 0.05;      // chance that a pause of 1 to 40 ticks begins
+        double large = 0;        // chance per tick that an entity gets 1 to 30 kB
+        bool is_stable = false;  // no entity is destroyed or loses the tag Replicated
+        double turnover = 0;     // chance per tick that all entities are replaced by as many new ones
     };
 
     Director(ecs::World& world, std::uint64_t seed, const Style& style);
 
     void step();
-    void destroy_all();
+    /// Destroys entities until at most `count` are left.
+    void shrink_to(std::size_t count);
+    /// Destroys all entities and creates as many.
+    void turn_over();
     void create();
+    std::uint64_t turnovers() const { return turnovers_; }
     const std::vector<ecs::Entity>& entities() const { return entities_; }
 
 private:
@@ -184,6 +192,7 @@ private:
     std::vector<ecs::Entity> dead_;
     std::vector<Undo> undo_;
     std::uint32_t pause_ticks_ = 0;
+    std::uint64_t turnovers_ = 0;
 };
 
 }  // namespace shoal::sim

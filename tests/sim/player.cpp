@@ -71,10 +71,13 @@ void Player::on_value(std::size_t component, ecs::Entity entity, const void* val
             [&](ecs::Entity target) {
                 if (!world_.is_alive(target) || client_.receiver().net_id(target) == 0)
                     fail("a hook saw a reference that is not a replica");
+                else
+                    check_neighbour(target);
                 return handle_name(target);
             },
             snapshot);
     }
+    check_neighbour(entity);
     if (added == told_.contains({entity, component}))
         fail(added ? "added twice" : "changed before it was added");
     told_[{entity, component}] = std::move(snapshot);
@@ -105,6 +108,7 @@ std::string Player::step(net::Time now, std::uint32_t frame, const History& hist
         is_applying_ = false;
         wants_in_ = true;
         checked_.clear();
+        newest_.clear();
         destroyed_.clear();
         has_checked_ = false;
     }
@@ -121,6 +125,7 @@ std::string Player::step(net::Time now, std::uint32_t frame, const History& hist
     is_applying_ = false;
     check_told();
     check_versions(history);
+    check_replicas();
     check_complete(history);
     if (frame % 8 == 0 && !client_.receiver().is_consistent()) fail("the receiver is not consistent");
     if (frame % 8 == 0 && !client_.endpoint().is_consistent()) fail("the endpoint is not consistent");
@@ -165,24 +170,77 @@ void Player::misbehave(std::uint32_t frame) {
 
 /// Checks that each new version equals the server's entity at its tick.
 void Player::check_versions(const History& history) {
-    std::map<std::uint32_t, replication::Tick> newest;
+    checking_.clear();
+    next_checked_ = 0;
     client_.receiver().for_each_version([&](std::uint32_t slot, std::uint32_t net_id, replication::Tick tick,
                                             const replication::Image& image) {
-        newest[slot] = tick;
-        const auto last = checked_.find(slot);
-        if (last != checked_.end() && !replication::is_newer(tick, last->second)) return;
+        checking_.push_back({slot, net_id, tick});
+        if (was_checked(slot, net_id, tick)) return;
         versions_checked_ += 1;
         std::ostringstream where;
         where << "version " << tick << " of net id " << net_id << " in slot " << slot;
         const Snapshot* truth = history.at(net_id, tick);
         if (!truth) return fail(where.str() + " does not exist on the server");
         Snapshot held = snapshot_of(schema_, image);
+        const auto [newest, is_first] = newest_.try_emplace(net_id);
+        if (is_first || replication::is_newer(tick, newest->second.tick))
+            newest->second = {tick, held, false};
         for (std::uint64_t& name : held.references)
             if (!history.at(static_cast<std::uint32_t>(name), tick)) name = 0;
         if (held != *truth)
             fail(where.str() + " differs\n  client:" + held.to_string() + "\n  server:" + truth->to_string());
     });
-    for (const auto& [slot, tick] : newest) checked_[slot] = tick;
+    std::swap(checked_, checking_);
+}
+
+/// Both lists are in the order of slots, and in a slot in the order of ticks.
+bool Player::was_checked(std::uint32_t slot, std::uint32_t net_id, replication::Tick tick) {
+    for (; next_checked_ < checked_.size(); ++next_checked_) {
+        const Checked& last = checked_[next_checked_];
+        if (last.slot == slot && last.net_id == net_id && last.tick == tick) return true;
+        if (last.slot > slot || (last.slot == slot && replication::is_newer(last.tick, tick))) return false;
+    }
+    return false;
+}
+
+/// Compares a replica with its newest version. A reference to an entity that is no replica must be null.
+/// Returns the difference, or nothing.
+std::string Player::compare_to_newest(ecs::Entity entity, std::uint64_t which) const {
+    const replication::Receiver& receiver = client_.receiver();
+    const std::uint32_t net_id = receiver.net_id(entity);
+    const auto newest = newest_.find(net_id);
+    if (newest == newest_.end()) return "net id " + std::to_string(net_id) + " has no version";
+    Snapshot should = newest->second.snapshot;
+    for (std::uint64_t& name : should.references)
+        if (!receiver.entity(static_cast<std::uint32_t>(name))) name = 0;
+    const NameOf name_of = [&](ecs::Entity target) -> std::uint64_t { return receiver.net_id(target); };
+    const Snapshot is = snapshot_of(world_, ids_, entity, name_of, which);
+    if (is == should) return {};
+    return "net id " + std::to_string(net_id) + " differs from its version " +
+           std::to_string(newest->second.tick) + "\n  world:  " + is.to_string() +
+           "\n  version:" + should.to_string();
+}
+
+/// Checks, in a hook, that a replica has all values of this update(). Components that leave it are removed
+/// after the hooks.
+void Player::check_neighbour(ecs::Entity entity) {
+    if (!neighbours_.insert(entity).second) return;
+    neighbours_checked_ += 1;
+    const auto newest = newest_.find(client_.receiver().net_id(entity));
+    const std::uint64_t which = newest == newest_.end() ? 0 : newest->second.snapshot.components;
+    if (std::string what = compare_to_newest(entity, which); !what.empty()) fail("in a hook " + what);
+}
+
+/// Checks that each replica equals its newest version, whether the client is complete or not.
+void Player::check_replicas() {
+    neighbours_.clear();
+    client_.receiver().for_each_entity([&](std::uint32_t net_id, ecs::Entity entity) {
+        bool& is_written = newest_[net_id].is_written;
+        if (is_written) return;
+        is_written = true;
+        replicas_checked_ += 1;
+        if (std::string what = compare_to_newest(entity, ~std::uint64_t{0}); !what.empty()) fail(what);
+    });
 }
 
 /// Checks that hooks reported each change, and each spawn only when it had all components.

@@ -73,6 +73,8 @@ public:
     const Chat& chat() const { return chat_; }
     const net::LinkConditioner& up() const { return up_; }
     std::uint64_t versions_checked() const { return versions_checked_; }
+    std::uint64_t replicas_checked() const { return replicas_checked_; }
+    std::uint64_t neighbours_checked() const { return neighbours_checked_; }
     std::uint64_t worlds_checked() const { return worlds_checked_; }
     std::uint64_t complete_checks() const { return complete_checks_; }
     std::uint64_t joins() const { return joins_; }
@@ -100,8 +102,11 @@ private:
     void on_value(std::size_t component, ecs::Entity entity, const void* value, bool added);
     void misbehave(std::uint32_t frame);
     void check_versions(const History& history);
+    bool was_checked(std::uint32_t slot, std::uint32_t net_id, replication::Tick tick);
     void check_told();
-    void check_world(std::uint32_t net_id, const replication::Image& image);
+    std::string compare_to_newest(ecs::Entity entity, std::uint64_t which) const;
+    void check_neighbour(ecs::Entity entity);
+    void check_replicas();
     void check_complete(const History& history);
     Snapshot handles_of(ecs::Entity entity, std::size_t component) const;
     void fail(const std::string& what);
@@ -137,11 +142,24 @@ private:
     std::set<ecs::Entity> known_;
     bool is_applying_ = false;
 
-    std::unordered_map<std::uint32_t, replication::Tick> checked_;  // by slot
-    std::set<std::uint32_t> destroyed_;                             // net ids, of this connection
+    struct Checked {
+        std::uint32_t slot, net_id;
+        replication::Tick tick;
+    };
+    std::vector<Checked> checked_, checking_;  // versions kept at the last check; at this one
+    std::size_t next_checked_ = 0;             // in checked_
+    struct Newest {
+        replication::Tick tick = 0;
+        Snapshot snapshot;
+        bool is_written = false;  // check_replicas() found it in the world
+    };
+    std::unordered_map<std::uint32_t, Newest> newest_;  // by net id: the newest version
+    std::set<ecs::Entity> neighbours_;                  // that check_neighbour() saw in this step
+    std::set<std::uint32_t> destroyed_;                 // net ids, of this connection
     std::uint64_t destroyed_count_ = 0;
     bool has_checked_ = false;
     replication::Tick complete_checked_ = 0;
+    std::uint64_t replicas_checked_ = 0, neighbours_checked_ = 0;
     std::uint64_t versions_checked_ = 0, worlds_checked_ = 0, complete_checks_ = 0, joins_ = 0;
     std::uint64_t moves_ = 0;
     std::string problem_;

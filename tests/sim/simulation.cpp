@@ -11,6 +11,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// How many ticks a datagram is late if others overtake it, see make_reordered(). A record and its ack may
+/// both be late, and then the packet with the next record: together less than 16 ticks.
+constexpr double kOvertakenTicks = 4;
+
 net::Duration random_ms(Random& random, double low, double high) {
     return net::Duration(static_cast<net::Duration::rep>(1000 * random.between(low, high)));
 }
@@ -57,7 +61,7 @@ Plan plan_of(std::uint64_t seed) {
     static constexpr double kRates[] = {60, 60, 30, 20, 120};
     plan.tick_hz = random.pick(kRates);
     plan.busy_ticks = 120 + random.below(220);
-    plan.destroys_all = random.chance(0.4);
+    if (random.chance(0.4)) plan.keeps = 0;
 
     plan.style.max_entities = random.chance(0.1) ? 250 : 5 + random.below(45);
     plan.style.operations = random.chance(0.1) ? 60 : random.between(0.2, 12);
@@ -104,18 +108,44 @@ Plan plan_of(std::uint64_t seed) {
         player.options.receiver.max_versions = random.pick(kVersions);
         plan.players.push_back(player);
     }
+    if (seed % 15 == 4) plan.style.turnover = 0.03;
+    if (seed % 30 == 4) {  // a client that takes fewer entities than there are
+        const std::uint32_t slots = 1 + plan.style.max_entities / 2;
+        plan.players[0].options.receiver.max_slots = slots;
+        plan.keeps = std::min(plan.keeps, slots);
+    }
+    if (seed % 12 == 5) plan.crashes = 0.01;
     if (seed % 8 == 0) make_quiet(plan);
+    if (seed % 16 == 3) make_reordered(plan);
     return plan;
 }
 
 void make_quiet(Plan& plan) {
     plan.is_quiet = true;
-    plan.kicks = 0;
+    plan.kicks = plan.crashes = 0;
     for (Player::Plan& player : plan.players) {
         for (net::LinkConfig* link : {&player.up, &player.down})
             *link = {.latency = link->latency, .jitter = link->jitter};
         player.leaves = player.partitions = player.sleeps = player.moves = 0;
         player.options.receiver.max_versions = Player::kEnoughVersions;
+    }
+}
+
+void make_reordered(Plan& plan) {
+    make_quiet(plan);
+    plan.is_quiet = false;
+    plan.is_reordered = true;
+    // A client cannot decode a delta that arrives after the despawn record of its entity.
+    plan.style.is_stable = true;
+    plan.style.turnover = 0;
+    plan.keeps = ~0u;
+    for (Player::Plan& player : plan.players) {
+        for (net::LinkConfig* link : {&player.up, &player.down}) {
+            link->jitter = net::Duration{0};
+            link->reorder = 0.2;
+            link->reorder_delay =
+                net::Duration(static_cast<net::Duration::rep>(kOvertakenTicks * 1e6 / plan.tick_hz));
+        }
     }
 }
 
@@ -185,14 +215,27 @@ std::string Simulation::run() {
                 server_.disconnect(peers[random_.below(static_cast<std::uint32_t>(peers.size()))], "go away",
                                    now_);
         }
+        if (plan_.crashes > 0 && random_.chance(plan_.crashes) && totals_.crashes < 5)
+            replace(random_.below(static_cast<std::uint32_t>(players_.size())), frame);
         speak();
         step(true);
         for (const auto& player : players_)
             if (std::string what = player->step(now_, frame, history_); !what.empty()) fail(what);
     }
-    if (plan_.destroys_all) director_.destroy_all();
+    director_.shrink_to(plan_.keeps);
     if (problem_.empty()) rest();
     return problem_;
+}
+
+/// The game of a player crashed and is started again: the server has a connection that nobody answers, and at
+/// the same address a client with an empty world connects.
+void Simulation::replace(std::size_t index, std::uint32_t frame) {
+    add(totals_, *players_[index]);
+    totals_.crashes += 1;
+    Player::Plan plan = plan_.players[index];
+    plan.joins_at = frame + random_.below(30);
+    const std::uint64_t seed = plan_.seed * 100 + index + 50 * totals_.crashes;
+    players_[index] = std::make_unique<Player>(index, plan, seed, schema_);
 }
 
 /// Without changes and network faults all clients must become complete.
@@ -232,18 +275,32 @@ void Simulation::rest() {
         if (std::string what = player->check_repairs(); !what.empty()) fail(what);
         const auto& drops = player->client().stats().drops;
         if (drops[net::Drop::malformed] != 0) fail("malformed datagrams");
-        if (plan_.destroys_all)
+        if (plan_.keeps == 0)
             if (std::string what = player->check_empty(); !what.empty()) fail(what);
     }
     server_.for_each_peer([&](net::PeerId peer) {
         const auto stats = server_.peer_stats(peer);
-        empty_records_ += stats.empty_records;
+        totals_.empty_records += stats.empty_records;
+        totals_.records += stats.records_sent;
+        totals_.full_records += stats.whole_records;
+        // Empty deltas are for values that return to what the peer has. The worlds provoke some.
+        if (plan_.is_quiet && stats.empty_records > 10 + stats.records_sent / 10) fail("many empty deltas");
         if (stats.pending != 0) fail("acknowledged, but records are pending");
         if (stats.slots != history_.alive().size())
             fail("slots were not freed: " + std::to_string(stats.slots) + " for " +
                  std::to_string(history_.alive().size()) + " entities");
     });
     if (plan_.is_quiet) check_quiet();
+    if (plan_.is_quiet || plan_.is_reordered) check_nothing_repaired();
+}
+
+/// Without loss the server names only baselines that the clients have, also if datagrams overtake each other.
+void Simulation::check_nothing_repaired() {
+    for (const auto& player : players_) {
+        const auto& stats = player->client().receiver().stats();
+        if (stats.refused_packets != 0) fail("refused a packet, though none was lost");
+        if (stats.rebases != 0) fail("requested a full record, though no packet was lost");
+    }
 }
 
 /// In a quiet simulation nothing was dropped, lost or refused.
@@ -282,6 +339,19 @@ void Simulation::step(bool ticks) {
     } else {
         server_.resend(now_);
     }
+    check_slots();
+}
+
+/// No peer gets more entity slots than its client takes.
+void Simulation::check_slots() {
+    server_.for_each_peer([&](net::PeerId peer) {
+        const auto stats = server_.peer_stats(peer);
+        totals_.waits += stats.waiting != 0;
+        for (const auto& player : players_)
+            if (player->address() == server_.host().address(peer) &&
+                stats.slots > player->client().receiver().options().max_slots)
+                fail("a peer has more entity slots than its client takes");
+    });
 }
 
 void Simulation::record(replication::Tick tick) {
@@ -308,29 +378,34 @@ bool Simulation::is_everyone_complete() const {
 }
 
 Simulation::Totals Simulation::totals() const {
-    Totals totals;
-    for (const auto& player : players_) {
-        totals.versions_checked += player->versions_checked();
-        totals.worlds_checked += player->worlds_checked();
-        totals.complete_checks += player->complete_checks();
-        totals.joins += player->joins();
-        const auto& stats = player->client().receiver().stats();
-        totals.refused += stats.refused_packets;
-        totals.rebases += stats.rebases;
-        totals.stale += stats.stale_records;
-        totals.suppressed += stats.suppressed;
-        const auto& link = player->up().stats();
-        totals.lost += link.lost + link.lost_in_bursts;
-        totals.duplicated += link.duplicated;
-        totals.reordered += link.reordered;
-        totals.corrupted += link.corrupted;
-        totals.large_messages += player->chat().larges();
-        totals.quiet_players += plan_.is_quiet;
-        totals.players_in_order += player->keeps_order();
-    }
-    totals.empty_records = empty_records_;
+    Totals totals = totals_;
+    for (const auto& player : players_) add(totals, *player);
     totals.moves = server_.host().endpoint_stats().moves;
+    totals.turnovers = director_.turnovers();
     return totals;
+}
+
+void Simulation::add(Totals& totals, const Player& player) const {
+    totals.versions_checked += player.versions_checked();
+    totals.replicas_checked += player.replicas_checked();
+    totals.neighbours_checked += player.neighbours_checked();
+    totals.worlds_checked += player.worlds_checked();
+    totals.complete_checks += player.complete_checks();
+    totals.joins += player.joins();
+    const auto& stats = player.client().receiver().stats();
+    totals.refused += stats.refused_packets;
+    totals.rebases += stats.rebases;
+    totals.stale += stats.stale_records;
+    totals.suppressed += stats.suppressed;
+    const auto& link = player.up().stats();
+    totals.lost += link.lost + link.lost_in_bursts;
+    totals.duplicated += link.duplicated;
+    totals.reordered += link.reordered;
+    totals.corrupted += link.corrupted;
+    totals.large_messages += player.chat().larges();
+    totals.quiet_players += plan_.is_quiet;
+    totals.overtaken_players += plan_.is_reordered;
+    totals.players_in_order += player.keeps_order();
 }
 
 }  // namespace shoal::sim

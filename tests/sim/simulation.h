@@ -23,9 +23,11 @@ struct Plan {
     double tick_hz = 60;
     std::uint32_t busy_ticks = 260;
     double rest_s = 15;         // limit of the time at the end in which all clients become complete
-    bool destroys_all = false;  // destroys all entities before that time
+    std::uint32_t keeps = ~0u;  // most entities that are left at the beginning of that time
     double kicks = 0.002;       // chance per tick that the server disconnects a player
+    double crashes = 0;         // chance per tick that a new player takes the place and address of another
     bool is_quiet = false;      // see make_quiet()
+    bool is_reordered = false;  // see make_reordered()
     Director::Style style;
     replication::ServerOptions server;
     std::vector<Player::Plan> players;
@@ -33,6 +35,8 @@ struct Plan {
 Plan plan_of(std::uint64_t seed);
 /// The network only delays datagrams, and every player stays: nothing needs to be repeated or refused.
 void make_quiet(Plan& plan);
+/// Like make_quiet(), but datagrams overtake each other by a few ticks.
+void make_reordered(Plan& plan);
 
 class Simulation final : private replication::ServerListener {
 public:
@@ -49,6 +53,11 @@ public:
         std::uint64_t large_messages = 0;
         std::uint64_t lost = 0, duplicated = 0, reordered = 0, corrupted = 0;
         std::uint64_t quiet_players = 0, players_in_order = 0;  // see make_quiet() and Player::keeps_order()
+        std::uint64_t overtaken_players = 0;                    // see make_reordered()
+        std::uint64_t replicas_checked = 0, neighbours_checked = 0;
+        std::uint64_t turnovers = 0, waits = 0;  // replacements of the world; ticks in which entities waited
+        std::uint64_t crashes = 0;
+        std::uint64_t records = 0, full_records = 0;  // sent to the peers that were there at the end
     };
     Totals totals() const;
 
@@ -66,6 +75,10 @@ private:
     }
 
     void speak();
+    void replace(std::size_t index, std::uint32_t frame);
+    void add(Totals& totals, const Player& player) const;
+    void check_slots();
+    void check_nothing_repaired();
     bool has_everyone_heard_all() const;
     void step(bool ticks);
     void exchange();
@@ -91,7 +104,7 @@ private:
     std::map<net::PeerId, Chat> chats_;
     Random chat_random_;
     net::LinkConditioner::Datagram datagram_;
-    std::uint64_t empty_records_ = 0;
+    Totals totals_;  // of players that were replaced, and of the server
     std::string problem_;
 };
 

@@ -53,6 +53,12 @@ TEST(Simulation, EveryVersionOfAClientIsTheServersAndAllClientsConverge) {
         sum.reordered += totals.reordered;
         sum.corrupted += totals.corrupted;
         sum.quiet_players += totals.quiet_players;
+        sum.overtaken_players += totals.overtaken_players;
+        sum.replicas_checked += totals.replicas_checked;
+        sum.neighbours_checked += totals.neighbours_checked;
+        sum.turnovers += totals.turnovers;
+        sum.waits += totals.waits;
+        sum.crashes += totals.crashes;
         sum.players_in_order += totals.players_in_order;
     }
     if (seeds.count < 200) return;
@@ -60,10 +66,14 @@ TEST(Simulation, EveryVersionOfAClientIsTheServersAndAllClientsConverge) {
     EXPECT_GT(sum.versions_checked, 100'000u);
     EXPECT_GT(sum.complete_checks, 1'000u);
     EXPECT_GT(sum.worlds_checked, 10'000u);
+    EXPECT_GT(sum.replicas_checked, 50'000u);
+    EXPECT_GT(sum.neighbours_checked, 50'000u);
+    EXPECT_GT(sum.turnovers, 30u);
+    EXPECT_GT(sum.crashes, 10u);
     for (const std::uint64_t happened :
          {sum.joins, sum.refused, sum.rebases, sum.stale, sum.suppressed, sum.empty_records, sum.moves,
           sum.large_messages, sum.lost, sum.duplicated, sum.reordered, sum.corrupted, sum.quiet_players,
-          sum.players_in_order})
+          sum.players_in_order, sum.overtaken_players, sum.waits})
         EXPECT_GT(happened, 0u);
     RecordProperty("versions_checked", std::to_string(sum.versions_checked));
     RecordProperty("complete_checks", std::to_string(sum.complete_checks));
