@@ -4,11 +4,6 @@
 #include <cassert>
 
 namespace shoal::replication {
-namespace {
-
-constexpr Tick kLongAgo = Tick{1} << 29;
-
-}  // namespace
 
 Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks)
     : world_(world),

@@ -37,7 +37,17 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
         return verdict;
     for (const Staged& staged : staged_) commit(staged, tick);
     completion_.insert(number, tick, header.complete);
+    forget_old_tick(tick);
     return Verdict::accepted;
+}
+
+/// Looks at one slot, in turn. Without this, a slot that was closed for 2^31 ticks would take the records of
+/// its next entity for overtaken ones.
+void Decoder::forget_old_tick(Tick now) {
+    if (slots_.empty()) return;
+    Slot& slot = slots_[next_to_forget_++ % slots_.size()];
+    if (slot.replica == Replicas::kNone && slot.last_tick && now - *slot.last_tick > kLongAgo)
+        slot.last_tick.reset();
 }
 
 /// Decodes all records into staged_.

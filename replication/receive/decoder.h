@@ -95,13 +95,15 @@ private:
     bool is_overtaken(const RecordHeader& header, Tick tick) const;
     void keep_overtaken(const RecordHeader& header, Tick tick, const Image& image);
     void close(Slot& slot);
+    void forget_old_tick(Tick now);
     void bind(const RecordHeader& header, Tick tick);
     Slot& obtain(std::uint32_t slot);
 
     Binding& binding_;
     Replicas& replicas_;
     ReceiverOptions options_;
-    std::vector<Slot> slots_;  // those above the highest that was used are missing
+    std::vector<Slot> slots_;           // those above the highest that was used are missing
+    std::uint32_t next_to_forget_ = 0;  // slot that forget_old_tick() looks at next
     Completion completion_;
     std::vector<std::uint32_t> rebases_;
     Stats stats_;

@@ -20,6 +20,9 @@ constexpr bool is_newer(Tick a, Tick b) {
     return static_cast<std::int32_t>(a - b) > 0;
 }
 
+/// A tick that will be compared is replaced or forgotten at this age, long before 2^31.
+inline constexpr Tick kLongAgo = Tick{1} << 29;
+
 /// A set of components, and where their lanes are in an image. A ShapeTable has one Shape per set, so equal
 /// sets have the same address.
 struct Shape {

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::size_t kMinRecordBits = 3;  // the smallest record header: gap and kind
 
-/// A version that a peer acknowledged so long ago is sent again, so that ticks which are compared are never
-/// 2^31 or more apart.
-constexpr Tick kLongAgo = Tick{1} << 29;
-
 std::uint32_t index_of(std::uint64_t key) {
     return static_cast<std::uint32_t>(key);
 }
