@@ -1,0 +1,254 @@
+#include "replication/receive/applier.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Aim;
+using sim::Name;
+using sim::Position;
+using sim::Squad;
+using sim::Wolf;
+using Verdict = Receiver::Verdict;
+
+// References
+
+TEST(Applier, Rule03AnUnresolvedReferenceIsNullAndIsFilledInWhenItsTargetArrives) {
+    Pair pair;
+    const ecs::Entity aimer = pair.spawn(Aim{{}, 1}, Squad{});
+    pair.exchange();
+    const ecs::Entity target = pair.spawn(at(1));
+    const SentPacket late = pair.tick_and_encode();
+    pair.world.set(aimer, Aim{target, 1});
+    pair.world.set(aimer, Squad{{target, aimer, target}, ""});
+    const SentPacket first = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(first), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+    EXPECT_EQ(pair.on_client<Squad>(aimer).members[1], pair.replica(aimer));
+    int told = 0;
+    ecs::Hook hook = pair.mirror.on_change<Aim>([&](ecs::World&, ecs::Entity, const Aim& aim) {
+        EXPECT_EQ(aim.target, pair.replica(target));
+        EXPECT_TRUE(pair.mirror.has<Position>(aim.target))
+            << "the hook must see the target with its components";
+        ++told;
+    });
+    EXPECT_EQ(pair.receive(late), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(told, 1);
+    EXPECT_EQ(pair.on_client<Squad>(aimer).members[2], pair.replica(target));
+}
+
+TEST(Applier, Rule03AReferenceBecomesNullWhenItsTargetIsDestroyed) {
+    Pair pair;
+    const ecs::Entity target = pair.spawn(at(1)), aimer = pair.spawn(Aim{target, 1});
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, pair.replica(target));
+    pair.world.destroy(target);
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+TEST(Applier, Rule03EntitiesThatReferToEachOtherSpawnWithTheirReferences) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(Aim{a, 1});
+    pair.world.set(a, Aim{b, 1});
+    int hooks = 0;
+    ecs::Hook hook = pair.mirror.on_add<Aim>([&](ecs::World&, ecs::Entity, const Aim& aim) {
+        EXPECT_TRUE(aim.target);
+        ++hooks;
+    });
+    pair.exchange();
+    EXPECT_EQ(hooks, 2);
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+// Entities of the client's game
+
+TEST(Applier, Rule13AReplicaThatTheGameDestroyedIsNotCreatedAgain) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1)), aimer = pair.spawn(Aim{entity, 1});
+    pair.exchange();
+    const NetId net_id = pair.sender.net_id(entity);
+    pair.mirror.destroy(pair.replica(entity));
+    for (int i = 0; i < 5; ++i) {
+        pair.world.set(entity, at(static_cast<float>(i)));
+        pair.world.set(aimer, Aim{entity, static_cast<float>(i)});
+        pair.exchange();
+        EXPECT_FALSE(pair.receiver.entity(net_id));
+        EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+    }
+    EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
+    EXPECT_EQ(pair.receiver.entity_count(), 1u);
+    EXPECT_EQ(pair.receiver.stats().refused_packets, 0u) << "its versions are still updated";
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
+    const ecs::Entity next = pair.spawn(at(9));
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Position>(next).x, 9) << "the slot works for another entity";
+}
+
+TEST(Applier, Rule13AReplicaThatTheGameDestroyedIsCountedAtItsDespawn) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.mirror.destroy(pair.replica(entity));
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.receiver.stats().suppressed, 1u);
+    EXPECT_EQ(pair.receiver.entity_count(), 0u);
+}
+
+TEST(Applier, DoesNotChangeTheGamesOwnEntitiesAndComponents) {
+    Pair pair;
+    const ecs::Entity own = pair.mirror.spawn(at(5), Wolf{});
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.mirror.set(pair.replica(entity), sim::Secret{3});
+    pair.world.set(entity, at(2));
+    pair.world.add<Wolf>(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.get<sim::Secret>(pair.replica(entity)).value, 3);
+    EXPECT_EQ(pair.receiver.net_id(own), 0u);
+    pair.receiver.reset();
+    EXPECT_EQ(pair.mirror.size(), 1u);
+    EXPECT_TRUE(pair.mirror.has<Wolf>(own));
+}
+
+TEST(Applier, HooksMayDestroyReplicasWhileTheyAreApplied) {
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 10; ++i) entities.push_back(pair.spawn(at(1), Name{"x"}));
+    ecs::Hook hook =
+        pair.mirror.on_add<Position>([&](ecs::World& world, ecs::Entity entity, const Position&) {
+            if (entity.index % 2 == 0) world.destroy(entity);
+        });
+    pair.exchange();
+    for (int i = 0; i < 3; ++i) {
+        for (const ecs::Entity entity : entities) {
+            pair.world.set(entity, at(static_cast<float>(i + 2)));
+            pair.world.add<Wolf>(entity);
+        }
+        pair.exchange();
+        EXPECT_EQ(pair.mirror.size(), 5u);
+    }
+    EXPECT_EQ(pair.receiver.stats().suppressed, 5u);
+    EXPECT_EQ(pair.receiver.entity_count(), 5u);
+}
+
+// Applying
+
+TEST(Applier, DestroysBeforeItSpawnsAndSpawnsWithAllComponentsAtOnce) {
+    Pair pair;
+    const ecs::Entity old = pair.spawn(at(1));
+    pair.exchange();
+    std::string order;
+    ecs::Hook gone = pair.mirror.on_remove<Position>(
+        [&](ecs::World&, ecs::Entity, const Position&) { order += "destroy "; });
+    ecs::Hook come =
+        pair.mirror.on_add<Position>([&](ecs::World& world, ecs::Entity entity, const Position& p) {
+            EXPECT_TRUE(world.has<Name>(entity) && world.has<Wolf>(entity));
+            EXPECT_EQ(world.get<Name>(entity).text, "new");
+            EXPECT_EQ(p.x, 4);
+            order += "spawn ";
+        });
+    pair.world.destroy(old);
+    pair.spawn(at(4), Name{"new"}, Wolf{});
+    pair.exchange();
+    EXPECT_EQ(order, "destroy spawn ");
+}
+
+// The target of a reference comes in a later record of the packet, and a sibling changes in the same tick.
+TEST(Applier, Rule28HooksSeeEverythingThatOneApplyBrings) {
+    Pair pair;
+    const ecs::Entity sibling = pair.spawn(at(1));
+    pair.exchange();
+    int added = 0, changed = 0;
+    const auto check = [&](ecs::World& world, const Aim& aim) {
+        ASSERT_TRUE(world.has<Position>(aim.target) && world.has<Name>(aim.target));
+        EXPECT_EQ(world.get<Name>(aim.target).text, "target");
+        EXPECT_EQ(world.get<Position>(pair.replica(sibling)).x, 2);
+        EXPECT_EQ(world.get<Aim>(aim.target).target, pair.replica(sibling));
+    };
+    ecs::Hook add = pair.mirror.on_add<Aim>([&](ecs::World& world, ecs::Entity, const Aim& aim) {
+        if (aim.range == 3) check(world, aim);
+        ++added;
+    });
+    ecs::Hook change =
+        pair.mirror.on_change<Position>([&](ecs::World& world, ecs::Entity entity, const Position&) {
+            EXPECT_EQ(entity, pair.replica(sibling));
+            EXPECT_EQ(world.size(), 3u) << "new replicas exist before a change is reported";
+            ++changed;
+        });
+    const ecs::Entity aimer = pair.spawn(Aim{{}, 3});
+    const ecs::Entity target = pair.spawn(at(9), Name{"target"}, Aim{sibling, 1});
+    pair.world.set(aimer, Aim{target, 3});
+    pair.world.set(sibling, at(2));
+    pair.exchange();
+    EXPECT_EQ(added, 2);
+    EXPECT_EQ(changed, 1);
+}
+
+TEST(Applier, AddedAndRemovedComponentsRunTheirHooks) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1), Name{"a"});
+    pair.exchange();
+    int added = 0, removed = 0, changed = 0;
+    ecs::Hook a = pair.mirror.on_add<Wolf>([&](ecs::World&, ecs::Entity) { ++added; });
+    ecs::Hook r = pair.mirror.on_remove<Name>([&](ecs::World&, ecs::Entity, const Name& name) {
+        EXPECT_EQ(name.text, "a");
+        ++removed;
+    });
+    ecs::Hook c =
+        pair.mirror.on_change<Position>([&](ecs::World&, ecs::Entity, const Position&) { ++changed; });
+    pair.world.add<Wolf>(entity);
+    pair.world.remove<Name>(entity);
+    pair.exchange();
+    EXPECT_EQ(added, 1);
+    EXPECT_EQ(removed, 1);
+    EXPECT_EQ(changed, 0) << "an unchanged component is not written";
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+TEST(Applier, AnEntityWithoutComponentsIsReplicatedToo) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn();
+    pair.exchange();
+    EXPECT_TRUE(pair.replica(entity));
+    EXPECT_EQ(pair.mirror.size(), 1u);
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.size(), 0u);
+}
+
+TEST(Applier, ApplyShowsOnlyTheNewestOfSeveralPackets) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    int added = 0;
+    ecs::Hook hook = pair.mirror.on_add<Position>([&](ecs::World&, ecs::Entity, const Position& p) {
+        EXPECT_EQ(p.x, 9);
+        ++added;
+    });
+    for (int i = 2; i < 10; ++i) {
+        pair.world.set(entity, at(static_cast<float>(i)));
+        pair.deliver(pair.tick_and_encode());
+    }
+    const ecs::Entity brief = pair.spawn(at(1));
+    pair.deliver(pair.tick_and_encode());
+    pair.world.destroy(brief);
+    pair.deliver(pair.tick_and_encode());
+    pair.receiver.apply();
+    EXPECT_EQ(added, 1);
+    EXPECT_EQ(pair.mirror.size(), 1u);
+}
+
+}  // namespace
+}  // namespace shoal::replication

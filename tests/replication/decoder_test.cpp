@@ -1,0 +1,530 @@
+#include "replication/receive/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/replication/support/records.h"
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Aim;
+using sim::Counters;
+using sim::Name;
+using sim::Position;
+using sim::Wolf;
+using Verdict = Receiver::Verdict;
+
+// Baselines
+
+TEST(Decoder, Rule04ADeltaWithoutItsBaselineChangesNothingAndRequestsOneRebase) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1)), other = pair.spawn(at(2));
+    pair.exchange();
+    ecs::World fresh_world;
+    Receiver fresh(fresh_world, pair.schema);
+    const SentPacket start = [&] {
+        pair.world.set(other, at(3));
+        return pair.tick_and_encode();
+    }();
+    static_cast<void>(fresh.receive(start.number, start.bytes));  // refused, too: it does not have the anchor
+    pair.lose(start);
+    // A payload without an anchor: a full record, and a delta based on version 1.
+    StateHeader header;
+    header.tick = 9;
+    header.record_count = 2;
+    BitWriter out;
+    write_state_header(header, &out);
+    RecordHeaderWriter writer(header, &out);
+    writer.write({0, RecordKind::whole, 0, 7});
+    write_image(pair.schema, Image{}, pair.sender.shadow()[0].versions.newest()->image, out);
+    writer.write({1, RecordKind::delta, 1, 0});
+    write_image(pair.schema, pair.sender.shadow()[1].versions.newest()->image,
+                pair.sender.shadow()[1].versions.newest()->image, out);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    for (std::uint64_t number = 50; number < 53; ++number)
+        EXPECT_EQ(fresh.receive(number, bytes), Verdict::refused);
+    ASSERT_EQ(fresh.rebases().size(), 1u);
+    EXPECT_EQ(fresh.rebases()[0], 1u);
+    EXPECT_EQ(fresh.stats().rebases, 1u);
+    EXPECT_EQ(fresh.stats().records, 0u) << "the first record is valid, but the packet was refused";
+    fresh.apply();
+    EXPECT_EQ(fresh_world.size(), 0u);
+    EXPECT_TRUE(pair.replica(entity));
+}
+
+TEST(Decoder, Rule04ARebaseEndsTheRefusals) {
+    ReceiverOptions options;
+    options.max_versions = 4;
+    Pair pair({}, options);
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    std::vector<SentPacket> unanswered;
+    for (int i = 2; i < 9; ++i) {  // all packets arrive, but no ack does
+        pair.world.set(entity, at(static_cast<float>(i)));
+        const SentPacket packet = pair.tick_and_encode();
+        const Verdict verdict = pair.receive(packet);
+        EXPECT_EQ(verdict, i <= 4 ? Verdict::accepted : Verdict::refused) << i;
+        unanswered.push_back(packet);
+    }
+    for (const SentPacket& packet : unanswered) pair.lose(packet);
+    for (int i = 0; i < 3; ++i) pair.exchange();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 8);
+    EXPECT_TRUE(pair.receiver.complete());
+}
+
+TEST(Decoder, Rule04ASlotWithTooManyVersionsRecoversWithoutNewChanges) {
+    ReceiverOptions options;
+    options.max_versions = 4;
+    Pair pair({}, options);
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    // Changes that end with the acknowledged state.
+    for (int i = 0; i < 4; ++i) {
+        pair.world.set(entity, at(i % 2 == 0 ? 2.f : 1.f));
+        const SentPacket packet = pair.tick_and_encode();
+        static_cast<void>(pair.receive(packet));
+        pair.lose(packet);
+    }
+    for (int i = 0; i < 10; ++i) pair.exchange();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
+    pair.tick();
+    EXPECT_FALSE(pair.encode()) << "nothing is left to send";
+}
+
+TEST(Decoder, Rule05VersionsOlderThanTheNewestBaselineAreDropped) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    const auto held = [&] {
+        std::vector<Tick> ticks;
+        pair.receiver.for_each_version(
+            [&](std::uint32_t, std::uint32_t, Tick tick, const Image&) { ticks.push_back(tick); });
+        return ticks;
+    };
+    std::vector<SentPacket> open;
+    for (Tick tick = 1; tick <= 60; ++tick) {
+        pair.world.set(entity, at(static_cast<float>(tick)));
+        open.push_back(pair.tick_and_encode());
+        EXPECT_EQ(pair.receive(open.back()), Verdict::accepted);
+        pair.receiver.apply();
+        if (tick >= 4) pair.tell(open[tick - 4], true);  // a round trip of three ticks
+        EXPECT_LE(held().size(), 22u) << "a round trip, and 16 ticks for packets that others overtook";
+    }
+    EXPECT_EQ(held().back(), 60u);
+    EXPECT_GE(held().front(), 40u);
+    EXPECT_EQ(pair.receiver.stats().refused_packets, 0u);
+}
+
+// Each pair of packets arrives in the wrong order; their baselines differ.
+TEST(Decoder, Rule31AnOvertakenPacketStillFindsItsBaselines) {
+    for (const int quiet_ticks : {0, 5, 40}) {
+        Pair pair;
+        const ecs::Entity entity = pair.spawn(at(0)), other = pair.spawn(at(0));
+        pair.exchange();
+        for (int i = 1; i < 30; ++i) {
+            pair.world.set(entity, at(static_cast<float>(i)));
+            const SentPacket base = pair.tick_and_encode();
+            EXPECT_EQ(pair.receive(base), Verdict::accepted);
+            pair.receiver.apply();  // from now on only the rule keeps the version before `base`
+            pair.world.set(entity, at(static_cast<float>(-i)));
+            pair.world.set(other, at(static_cast<float>(i)));
+            const SentPacket first = pair.tick_and_encode();  // based on what was acknowledged before `base`
+            pair.tell(base, true);
+            pair.world.set(entity, at(30 + static_cast<float>(i)));
+            const SentPacket second = pair.tick_and_encode();  // based on `base`
+            EXPECT_EQ(pair.receive(second), Verdict::accepted);
+            EXPECT_EQ(pair.receive(first), Verdict::accepted);
+            pair.tell(second, true);
+            pair.tell(first, true);
+            pair.receiver.apply();
+            for (int n = 0; n < quiet_ticks; ++n) pair.exchange();
+        }
+        EXPECT_EQ(pair.receiver.stats().refused_packets, 0u);
+        EXPECT_EQ(pair.on_client<Position>(entity).x, 59);
+        EXPECT_EQ(pair.on_client<Position>(other).x, 29);
+        EXPECT_TRUE(pair.worlds_are_equal());
+    }
+}
+
+TEST(Decoder, Rule31AnOvertakenRecordIsABaselineIfOnlyItsAckArrives) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(0));
+    pair.exchange();
+    pair.world.set(entity, at(1));
+    const SentPacket first = pair.tick_and_encode();
+    pair.world.set(entity, at(2));
+    const SentPacket second = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(second), Verdict::accepted);
+    EXPECT_EQ(pair.receive(first), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
+    pair.tell(first, true);
+    pair.lose(second);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
+    pair.world.set(entity, at(3));
+    EXPECT_EQ(pair.receive(pair.tick_and_encode()), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 3);
+}
+
+TEST(Decoder, Rule05MemoryIsBoundedWhateverASenderSends) {
+    ReceiverOptions options;
+    options.max_versions = 8;
+    options.max_slots = 16;
+    SenderOptions sender_options;
+    sender_options.history_s = 0.1;
+    Pair pair(sender_options, options);
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 16; ++i) entities.push_back(pair.spawn(at(0)));
+    sim::Random random(1);
+    for (int tick = 0; tick < 500; ++tick) {
+        for (const ecs::Entity entity : entities)
+            pair.world.set(entity, at(static_cast<float>(random.below(60))));
+        pair.tick();
+        while (const auto packet = pair.encode()) {
+            static_cast<void>(pair.receive(*packet));
+            pair.lose(*packet);
+            if (random.chance(0.5)) break;
+        }
+        if (random.chance(0.1)) pair.receiver.apply();
+        std::size_t versions = 0;
+        pair.receiver.for_each_version([&](std::uint32_t, std::uint32_t, Tick, const Image&) { ++versions; });
+        ASSERT_LE(versions, 16u * (8 + 1));
+    }
+    pair.spawn(at(1));
+    pair.tick();
+    bool too_many = false;
+    while (const auto packet = pair.encode()) {
+        too_many = too_many || pair.receive(*packet) == Verdict::too_many;
+        pair.tell(*packet, true);
+    }
+    EXPECT_TRUE(too_many) << "there is one entity more than max_slots";
+}
+
+// Old records
+
+TEST(Decoder, Rule07ALateSpawnAfterTheDespawnIsIgnored) {
+    Pair pair;
+    pair.exchange();
+    const ecs::Entity entity = pair.spawn(at(1));
+    const SentPacket spawn = pair.tick_and_encode();
+    pair.lose(spawn);
+    const SentPacket again = pair.tick_and_encode();
+    pair.deliver(again);
+    pair.world.destroy(entity);
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.size(), 0u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
+    EXPECT_EQ(pair.receive(spawn), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.mirror.size(), 0u);
+    EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
+}
+
+TEST(Decoder, Rule07ALateDespawnDoesNotDestroyTheNextEntityOfTheSlot) {
+    Pair pair;
+    const ecs::Entity old = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.destroy(old);
+    const SentPacket gone = pair.tick_and_encode();
+    pair.lose(gone);
+    const SentPacket again = pair.tick_and_encode();
+    pair.deliver(again);
+    const ecs::Entity fresh = pair.spawn(at(2));
+    pair.exchange();
+    EXPECT_EQ(pair.receive(gone), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(fresh).x, 2);
+}
+
+TEST(Decoder, RecordsOlderThanTheLastOneOfTheSlotAreIgnored) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(entity, at(2));
+    const SentPacket old = pair.tick_and_encode();
+    pair.world.set(entity, at(3));
+    const SentPacket newer = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(newer), Verdict::accepted);
+    EXPECT_EQ(pair.receive(old), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 3);
+    EXPECT_EQ(pair.receiver.newest_tick(), newer.tick);
+}
+
+TEST(Decoder, Rule08AnotherNetIdInASlotReplacesItsEntity) {
+    Pair pair;
+    const ecs::Entity old = pair.spawn(at(1));
+    pair.exchange();
+    const ecs::Entity replica = pair.replica(old);
+    pair.world.destroy(old);
+    const SentPacket gone = pair.tick_and_encode();
+    pair.tell(gone, true);  // a false ack: the receiver did not get it
+    const ecs::Entity fresh = pair.spawn(at(2));
+    pair.tick();
+    EXPECT_EQ(pair.receiver.receive(90, full_record(pair, fresh, 0)), Verdict::accepted);
+    pair.receiver.apply();
+    EXPECT_FALSE(pair.mirror.is_alive(replica));
+    EXPECT_EQ(pair.mirror.size(), 1u);
+    EXPECT_EQ(pair.on_client<Position>(fresh).x, 2);
+}
+
+TEST(Decoder, Rule29AFullRecordWithAKnownNetIdBindsToTheReplica) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1), Wolf{}), aimer = pair.spawn(Aim{entity, 1});
+    pair.exchange();
+    const ecs::Entity replica = pair.replica(entity);
+    pair.mirror.set(replica, sim::Secret{7});
+    pair.world.set(entity, at(2));
+    pair.world.remove<Wolf>(entity);
+    pair.world.set(entity, Name{"back"});
+    pair.tick();
+    EXPECT_EQ(pair.receiver.receive(500, full_record(pair, entity, 90)), Verdict::accepted);
+    EXPECT_TRUE(pair.receiver.is_consistent());
+    pair.receiver.apply();
+    EXPECT_EQ(pair.mirror.size(), 2u);
+    EXPECT_EQ(pair.replica(entity), replica);
+    EXPECT_EQ(pair.mirror.get<Position>(replica).x, 2);
+    EXPECT_EQ(pair.mirror.get<Name>(replica).text, "back");
+    EXPECT_FALSE(pair.mirror.has<Wolf>(replica)) << "what it lost in between is removed";
+    EXPECT_EQ(pair.mirror.get<sim::Secret>(replica).value, 7);
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, replica);
+
+    EXPECT_EQ(pair.receiver.receive(501, full_record(pair, entity, 0)), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.stats().stale_records, 1u) << "as old as what slot 90 has";
+    pair.world.destroy(entity);
+    pair.tick();
+    StateHeader header;
+    header.tick = pair.sender.tick();
+    header.record_count = 1;
+    for (const std::uint32_t slot : {0u, 90u}) {  // a despawn record for the former slot changes nothing
+        BitWriter out;
+        write_state_header(header, &out);
+        RecordHeaderWriter(header, &out).write({slot, RecordKind::gone, 0, 0});
+        EXPECT_EQ(pair.receiver.receive(502 + slot, bytes_of(out)), Verdict::accepted);
+        pair.receiver.apply();
+        EXPECT_EQ(pair.mirror.is_alive(replica), slot == 0);
+        EXPECT_TRUE(pair.receiver.is_consistent());
+    }
+    EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+}
+
+// Bounds
+
+template <int>
+struct Flag {};
+constexpr int kFlags = 15;
+template <int... I>
+void declare_flags(Schema& schema, std::integer_sequence<int, I...>) {
+    (schema.tag<Flag<I>>("flag " + std::to_string(I)), ...);
+}
+
+// 100 entities with random sets of 15 tags: 40,000 sets in all, of which at most 100 are in use.
+TEST(Decoder, Rule30SetsOfComponentsThatNobodyHasAnyMoreAreForgotten) {
+    Schema schema;
+    declare_flags(schema, std::make_integer_sequence<int, kFlags>());
+    ecs::World world, mirror;
+    Sender sender(world, schema);
+    Receiver receiver(mirror, schema);
+    const Sender::Peer peer = sender.add_peer();
+    const Binding binding(world, schema);
+    const auto flags = binding.ids();
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 100; ++i) entities.push_back(world.spawn(Replicated{}));
+    sim::Random random(1);
+    std::byte room[1300];
+    for (std::uint64_t number = 1; number <= 400;) {
+        for (const ecs::Entity entity : entities) {
+            const std::uint32_t set = random.below(1 << kFlags);
+            for (std::uint32_t i = 0; i < kFlags; ++i)
+                set >> i & 1 ? world.add(entity, flags[i], nullptr) : world.remove(entity, flags[i]);
+        }
+        sender.update(static_cast<Tick>(number));
+        for (;;) {
+            const auto payload = sender.encode(peer, number, 1100, room);
+            if (payload.empty()) break;
+            ASSERT_EQ(receiver.receive(number, payload), Verdict::accepted) << number;
+            sender.on_fate(peer, number++, true);
+        }
+        receiver.apply();
+    }
+    WorldHash server(world, schema), client(mirror, schema);
+    EXPECT_EQ(server.of_server(sender.shadow()).hash, client.of_client(receiver).hash);
+}
+
+// A server sends records from the newest to the oldest: each is overtaken.
+TEST(Decoder, Rule30OvertakenRecordsDoNotExceedMaxVersions) {
+    ReceiverOptions options;
+    options.max_versions = 8;
+    Pair pair({}, options);
+    const ecs::Entity entity = pair.spawn(at(0));
+    pair.exchange();
+    std::vector<SentPacket> packets;
+    for (int i = 1; i <= 50; ++i) {
+        pair.world.set(entity, at(static_cast<float>(i)));
+        packets.push_back(pair.tick_and_encode());
+    }
+    for (; !packets.empty(); packets.pop_back()) EXPECT_EQ(pair.receive(packets.back()), Verdict::accepted);
+    std::size_t versions = 0;
+    pair.receiver.for_each_version([&](std::uint32_t, std::uint32_t, Tick, const Image&) { ++versions; });
+    EXPECT_LE(versions, 8u);
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(entity).x, 50);
+}
+
+TEST(Decoder, Rule30AServerThatFillsTheMemoryForVersionsIsDisconnected) {
+    ReceiverOptions options;
+    options.max_version_bytes = 100'000;
+    Pair pair({}, options);
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 20; ++i) entities.push_back(pair.spawn(at(0), Counters{}, sim::Body{}));
+    Verdict verdict = Verdict::accepted;
+    int packets = 0;
+    for (; verdict == Verdict::accepted && packets < 1'000; ++packets) {  // small deltas, never acknowledged
+        for (const ecs::Entity entity : entities)
+            pair.world.set(entity, at(static_cast<float>(packets % 50)));
+        pair.tick();
+        const auto packet = pair.encode();
+        ASSERT_TRUE(packet);
+        verdict = pair.receive(*packet);
+        pair.tell(*packet, packets == 0);
+    }
+    EXPECT_EQ(verdict, Verdict::too_many);
+    EXPECT_GT(packets, 10);
+    EXPECT_TRUE(pair.receiver.is_consistent());
+}
+
+// Refused, rebased, refused again: the receiver requests another rebase.
+TEST(Decoder, Rule04ASlotCanRequestARebaseAgainAfterItsNextRecord) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
+        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
+        EXPECT_EQ(pair.receiver.stats().rebases, round) << "one request per round";
+        EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+        pair.world.set(entity, at(static_cast<float>(round + 1)));
+        pair.exchange();  // the sender rebases
+        EXPECT_EQ(pair.on_client<Position>(entity).x, static_cast<float>(round + 1));
+    }
+}
+
+// Bytes from the network
+
+/// A sender and a receiver with many random changes, losses and rebases.
+class BusyPair {
+public:
+    explicit BusyPair(std::uint64_t seed)
+        : director(pair.world, seed,
+                   {.max_entities = 25, .operations = 8, .churn = 0.3, .cluster = 0, .idle = 0}),
+          random(seed) {}
+
+    SentPacket next() {
+        for (;;) {
+            director.step();
+            pair.tick();
+            if (const auto packet = pair.encode()) return *packet;
+        }
+    }
+    void settle(const SentPacket& packet) {
+        if (random.chance(0.2)) {
+            pair.lose(packet);
+        } else {
+            pair.deliver(packet);
+        }
+        pair.forward_rebases();
+        if (random.chance(0.5)) pair.receiver.apply();
+        EXPECT_TRUE(pair.sender.is_consistent());
+        EXPECT_TRUE(pair.receiver.is_consistent());
+    }
+    std::string state() const { return state_of(pair.receiver, pair.schema); }
+
+    Pair pair;
+    sim::Director director;
+    sim::Random random;
+};
+
+TEST(Decoder, EveryTruncatedPrefixOfAPayloadChangesNothing) {
+    BusyPair busy(1);
+    for (int round = 0; round < 60; ++round) {
+        const SentPacket packet = busy.next();
+        const std::string before = busy.state();
+        for (std::size_t size = 0; size < packet.bytes.size(); ++size) {
+            const std::unique_ptr<std::byte[]> exact(new std::byte[size]);
+            std::copy_n(packet.bytes.data(), size, exact.get());
+            ASSERT_NE(busy.pair.receiver.receive(packet.number, {exact.get(), size}), Verdict::accepted)
+                << size << " bytes";
+        }
+        ASSERT_EQ(busy.state(), before);
+        busy.settle(packet);
+    }
+}
+
+// Goal: any bytes are safe, and a payload that is not accepted changes nothing.
+// Method: flipped bits, joined halves of two payloads, and random bytes; compares the receiver's whole state.
+TEST(Decoder, DamagedPayloadsAreUsedCompletelyOrNotAtAll) {
+    BusyPair busy(2);
+    std::vector<SentPacket> past;
+    int accepted = 0, others = 0;
+    for (int round = 0; round < 150; ++round) {
+        const SentPacket packet = busy.next();
+        const std::string before = busy.state();
+        for (int attempt = 0; attempt < 60; ++attempt) {
+            std::vector<std::byte> bytes = packet.bytes;
+            switch (busy.random.below(4)) {
+                case 0:
+                    for (std::byte& byte : bytes) byte = static_cast<std::byte>(busy.random.below(256));
+                    break;
+                case 1:
+                    if (!past.empty()) {
+                        const auto& other =
+                            past[busy.random.below(static_cast<std::uint32_t>(past.size()))].bytes;
+                        const std::size_t cut = busy.random.below(static_cast<std::uint32_t>(bytes.size()));
+                        bytes.resize(cut);
+                        if (cut < other.size())
+                            bytes.insert(bytes.end(), other.begin() + static_cast<std::ptrdiff_t>(cut),
+                                         other.end());
+                    }
+                    break;
+                default:
+                    for (std::uint32_t flips = 1 + busy.random.below(3); flips > 0; --flips) {
+                        const std::uint32_t bit =
+                            busy.random.below(static_cast<std::uint32_t>(bytes.size() * 8));
+                        bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+                    }
+            }
+            // A new receiver for each attempt, because an accepted damaged payload changes it.
+            ecs::World world;
+            Receiver victim(world, busy.pair.schema);
+            for (const SentPacket& old : past) static_cast<void>(victim.receive(old.number, old.bytes));
+            const std::string clean = state_of(victim, busy.pair.schema);
+            const Verdict verdict = victim.receive(packet.number, bytes);
+            (verdict == Verdict::accepted ? accepted : others) += 1;
+            ASSERT_TRUE(verdict == Verdict::accepted || state_of(victim, busy.pair.schema) == clean);
+            victim.apply();
+            ASSERT_TRUE(world.is_consistent());
+            ASSERT_TRUE(victim.is_consistent());
+        }
+        ASSERT_EQ(busy.state(), before);
+        busy.pair.deliver(packet);
+        past.push_back(packet);
+        if (past.size() > 12) {
+            // A new peer, so that the list of past packets stays short.
+            past.clear();
+            const Sender::Peer old = busy.pair.peer;
+            busy.pair.sender.remove_peer(old);
+            busy.pair.peer = busy.pair.sender.add_peer();
+            busy.pair.receiver.reset();
+        }
+    }
+    EXPECT_GT(accepted, 50);
+    EXPECT_GT(others, 1'000);
+}
+
+}  // namespace
+}  // namespace shoal::replication
