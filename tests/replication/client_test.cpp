@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "replication/codec/bits.h"
-#include "replication/codec/state_packet.h"
 #include "tests/replication/support/link.h"
+#include "tests/replication/support/records.h"
 
 namespace shoal::replication {
 namespace {
@@ -85,16 +84,7 @@ TEST(Client, Rule04ARefusedPayloadIsNotAcknowledgedAndARebaseIsRequested) {
     FalseServer server(link);
     Link::Player& player = link.add();
     for (int i = 0; i < 10; ++i) server.step();
-    StateHeader header;
-    header.tick = 9;
-    header.record_count = 1;
-    BitWriter out;
-    write_state_header(header, &out);
-    RecordHeaderWriter(header, &out).write({300, RecordKind::delta, 7, 0});
-    out.write(0, 16);
-    std::vector<std::byte> bytes(out.byte_count());
-    out.copy_to(bytes);
-    server.send(bytes);
+    server.send(baseless(link.schema, 300));
     for (int i = 0; i < 120; ++i) server.step();
     EXPECT_TRUE(player.client.is_connected());
     ASSERT_EQ(server.fates.size(), 1u);
@@ -112,16 +102,7 @@ TEST(Client, ARebaseRequestWaitsWhileTheMessageQueueIsFull) {
     FalseServer server(link);
     Link::Player& player = link.add();
     for (int i = 0; i < 10; ++i) server.step();
-    StateHeader header;
-    header.tick = 9;
-    header.record_count = 1;
-    BitWriter out;
-    write_state_header(header, &out);
-    RecordHeaderWriter(header, &out).write({300, RecordKind::delta, 7, 0});
-    out.write(0, 16);
-    std::vector<std::byte> bytes(out.byte_count());
-    out.copy_to(bytes);
-    server.send(bytes);
+    server.send(baseless(link.schema, 300));
     const std::vector<std::byte> big(900);
     const auto fill = [&] {
         for (const std::size_t size : {900u, 1u})

@@ -32,20 +32,10 @@ TEST(Decoder, Rule04ADeltaWithoutItsBaselineChangesNothingAndRequestsOneRebase) 
     }();
     static_cast<void>(fresh.receive(start.number, start.bytes));  // refused, too: it does not have the anchor
     pair.lose(start);
-    // A payload without an anchor: a full record, and a delta based on version 1.
-    StateHeader header;
-    header.tick = 9;
-    header.record_count = 2;
-    BitWriter out;
-    write_state_header(header, &out);
-    RecordHeaderWriter writer(header, &out);
-    writer.write({0, RecordKind::whole, 0, 7});
-    write_image(pair.schema, Image{}, pair.sender.shadow()[0].versions.newest()->image, out);
-    writer.write({1, RecordKind::delta, 1, 0});
-    write_image(pair.schema, pair.sender.shadow()[1].versions.newest()->image,
-                pair.sender.shadow()[1].versions.newest()->image, out);
-    std::vector<std::byte> bytes(out.byte_count());
-    out.copy_to(bytes);
+    const Image first = image_of(pair, entity), second = image_of(pair, other);
+    const std::vector<std::byte> bytes = payload_of(
+        pair.schema, 9,
+        {{{0, RecordKind::whole, 0, 7}, {}, first}, {{1, RecordKind::delta, 1, 0}, second, second}});
     for (std::uint64_t number = 50; number < 53; ++number)
         EXPECT_EQ(fresh.receive(number, bytes), Verdict::refused);
     ASSERT_EQ(fresh.rebases().size(), 1u);
@@ -298,19 +288,72 @@ TEST(Decoder, Rule29AFullRecordWithAKnownNetIdBindsToTheReplica) {
     EXPECT_EQ(pair.receiver.stats().stale_records, 1u) << "as old as what slot 90 has";
     pair.world.destroy(entity);
     pair.tick();
-    StateHeader header;
-    header.tick = pair.sender.tick();
-    header.record_count = 1;
     for (const std::uint32_t slot : {0u, 90u}) {  // a despawn record for the former slot changes nothing
-        BitWriter out;
-        write_state_header(header, &out);
-        RecordHeaderWriter(header, &out).write({slot, RecordKind::gone, 0, 0});
-        EXPECT_EQ(pair.receiver.receive(502 + slot, bytes_of(out)), Verdict::accepted);
+        const auto gone =
+            payload_of(pair.schema, pair.sender.tick(), {{{slot, RecordKind::gone, 0, 0}, {}, {}}});
+        EXPECT_EQ(pair.receiver.receive(502 + slot, gone), Verdict::accepted);
         pair.receiver.apply();
         EXPECT_EQ(pair.mirror.is_alive(replica), slot == 0);
         EXPECT_TRUE(pair.receiver.is_consistent());
     }
     EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
+}
+
+// Hostile: the full record takes over the replica of slot 1, and the delta is based on a version of it.
+TEST(Decoder, Rule29ADeltaOfASlotThatLostItsReplicaInTheSamePayloadIsIgnored) {
+    Pair pair;
+    pair.spawn(at(1));
+    const ecs::Entity entity = pair.spawn(at(2));
+    pair.exchange();
+    const Tick tick = pair.sender.tick();
+    const NetId net_id = pair.sender.net_id(entity);
+    const ecs::Entity replica = pair.replica(entity);
+    const Image image = image_of(pair, entity);
+    const auto bytes = payload_of(
+        pair.schema, tick + 1,
+        {{{0, RecordKind::whole, 0, net_id}, {}, image}, {{1, RecordKind::delta, tick, 0}, image, image}});
+    EXPECT_EQ(pair.receiver.receive(500, bytes), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
+    EXPECT_TRUE(pair.receiver.is_consistent());
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.receiver.is_consistent());
+    EXPECT_EQ(pair.mirror.size(), 1u) << "slot 0 described another entity";
+    EXPECT_EQ(pair.receiver.entity(net_id), replica);
+}
+
+// Hostile: one net id in two slots.
+TEST(Decoder, Rule29TheFirstOfTwoFullRecordsWithOneNetIdInOnePayloadIsUsed) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
+    pair.exchange();
+    const auto bytes = payload_of(pair.schema, pair.sender.tick() + 1,
+                                  {{{5, RecordKind::whole, 0, 77}, {}, image_of(pair, a)},
+                                   {{6, RecordKind::whole, 0, 77}, {}, image_of(pair, b)}});
+    EXPECT_EQ(pair.receiver.receive(500, bytes), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
+    EXPECT_TRUE(pair.receiver.is_consistent());
+    pair.receiver.apply();
+    EXPECT_EQ(pair.mirror.size(), 3u);
+    EXPECT_EQ(pair.mirror.get<Position>(pair.receiver.entity(77)).x, 1);
+}
+
+// Slot 1 gets the net id of slot 0 and loses its own.
+TEST(Decoder, Rule29ASlotWithAReplicaCanTakeOverAnother) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
+    pair.exchange();
+    const ecs::Entity of_a = pair.replica(a), of_b = pair.replica(b);
+    pair.tick();
+    EXPECT_EQ(pair.receiver.receive(500, full_record(pair, a, 1)), Verdict::accepted);
+    EXPECT_TRUE(pair.receiver.is_consistent());
+    pair.receiver.apply();
+    EXPECT_EQ(pair.replica(a), of_a);
+    EXPECT_FALSE(pair.mirror.is_alive(of_b));
+    pair.tick();
+    EXPECT_EQ(pair.receiver.receive(501, full_record(pair, b, 0)), Verdict::accepted) << "slot 0 is free";
+    pair.receiver.apply();
+    EXPECT_EQ(pair.on_client<Position>(b).x, 2);
+    EXPECT_EQ(pair.receiver.entity_count(), 2u);
 }
 
 // Bounds
@@ -404,14 +447,42 @@ TEST(Decoder, Rule04ASlotCanRequestARebaseAgainAfterItsNextRecord) {
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     for (std::uint64_t round = 1; round <= 3; ++round) {
-        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
-        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
+        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
+        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
         EXPECT_EQ(pair.receiver.stats().rebases, round) << "one request per round";
         EXPECT_EQ(pair.receiver.rebases().size(), 1u);
         pair.world.set(entity, at(static_cast<float>(round + 1)));
         pair.exchange();  // the sender rebases
         EXPECT_EQ(pair.on_client<Position>(entity).x, static_cast<float>(round + 1));
     }
+}
+
+// The server heals the slot before the client could send its request.
+TEST(Decoder, Rule04ASlotIsInTheListOfRebasesOnce) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
+        EXPECT_EQ(pair.receiver.stats().rebases, round);
+        EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+        pair.world.set(entity, at(static_cast<float>(round + 1)));
+        EXPECT_EQ(pair.receive(pair.tick_and_encode()), Verdict::accepted);
+        EXPECT_TRUE(pair.receiver.is_consistent());
+    }
+    pair.receiver.drop_rebases(1);
+    EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
+    EXPECT_EQ(pair.receiver.rebases().size(), 1u);
+}
+
+TEST(Decoder, Rule04DropRebasesRemovesThemFromTheFront) {
+    Pair pair;
+    for (const std::uint32_t slot : {7u, 3u, 9u})
+        EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, slot)), Verdict::refused);
+    pair.receiver.drop_rebases(2);
+    ASSERT_EQ(pair.receiver.rebases().size(), 1u);
+    EXPECT_EQ(pair.receiver.rebases()[0], 9u);
+    EXPECT_TRUE(pair.receiver.is_consistent());
 }
 
 // Bytes from the network

@@ -84,11 +84,7 @@ TEST(Receiver, Rule09AMarkerThatNeedsPacketsBeforeTheFirstIsIgnored) {
             StateHeader header;
             header.tick = 9;
             header.complete = {distance, others, 0};
-            BitWriter out;
-            write_state_header(header, &out);
-            std::vector<std::byte> bytes(out.byte_count());
-            out.copy_to(bytes);
-            EXPECT_EQ(pair.receiver.receive(3, bytes), Verdict::accepted);
+            EXPECT_EQ(pair.receiver.receive(3, payload_of(pair.schema, header, {})), Verdict::accepted);
             pair.receiver.apply();
             EXPECT_EQ(pair.receiver.complete().has_value(), distance == 2 && others == 2)
                 << distance << " packet numbers back, of these without state: " << others;
@@ -101,13 +97,16 @@ TEST(Receiver, ResetForgetsEverything) {
     const ecs::Entity a = pair.spawn(at(1));
     pair.spawn(Aim{a, 1});
     pair.exchange();
-    EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(0)), Verdict::refused);
+    EXPECT_EQ(pair.receiver.receive(pair.next_number++, baseless(pair.schema, 0)), Verdict::refused);
     EXPECT_EQ(pair.receiver.rebases().size(), 1u);
     pair.receiver.reset();
     EXPECT_TRUE(pair.receiver.rebases().empty());
     EXPECT_EQ(pair.mirror.size(), 0u);
     EXPECT_EQ(pair.receiver.entity_count(), 0u);
     EXPECT_FALSE(pair.receiver.complete() || pair.receiver.newest_tick());
+    EXPECT_EQ(pair.receiver.receive(1, baseless(pair.schema, 0)), Verdict::refused);
+    EXPECT_EQ(pair.receiver.rebases().size(), 1u) << "no request is open any more";
+    pair.receiver.reset();
     const Sender::Peer anew = pair.sender.add_peer();
     std::byte room[1300];
     pair.sender.update(pair.next_tick++);
