@@ -322,7 +322,7 @@ void Player::check_complete(const History& history) {
 void Player::calm() {
     is_calm_ = true;
     net::LinkConfig good;
-    good.latency = std::chrono::milliseconds(20);
+    good.latency = plan_.calm_latency;
     good.burst_length = 1;  // ends a burst that has begun
     up_.set_config(good);
     down_.set_config(good);

@@ -27,12 +27,13 @@ public:
 
     struct Plan {
         net::LinkConfig up, down;
-        std::uint32_t joins_at = 0;  // tick
-        double leaves = 0;           // chance per tick that it disconnects, to join again later
-        double partitions = 0;       // chance per tick that a direction, or both, begins to lose everything
-        double sleeps = 0;           // chance per tick that it does not update for up to 20 ticks
-        double moves = 0;            // chance per tick that its address changes
-        double destroys = 0;         // chance per tick that the game destroys a replica
+        net::Duration calm_latency = std::chrono::milliseconds(20);  // of both directions after calm()
+        std::uint32_t joins_at = 0;                                  // tick
+        double leaves = 0;      // chance per tick that it disconnects, to join again later
+        double partitions = 0;  // chance per tick that a direction, or both, begins to lose everything
+        double sleeps = 0;      // chance per tick that it does not update for up to 20 ticks
+        double moves = 0;       // chance per tick that its address changes
+        double destroys = 0;    // chance per tick that the game destroys a replica
         replication::ClientOptions options;
     };
 

@@ -1,0 +1,115 @@
+#pragma once
+// A server and some clients with any schema, over one simulated network.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "net/socket/bad_network.h"
+#include "replication/client.h"
+#include "replication/server.h"
+#include "replication/world_hash.h"
+#include "tests/net/support/server_key.h"
+
+namespace shoal::sim {
+
+class Session {
+public:
+    struct Visitor {
+        Visitor(const net::Address& at, const replication::Schema& schema, net::BadNetwork& network,
+                const replication::ClientOptions& options)
+            : address(at), client(world, schema, network.at(at), options) {}
+        net::Address address;
+        ecs::World world;
+        replication::Client client;
+    };
+
+    /// The schema must outlive the session. All guests begin to connect.
+    Session(const replication::Schema& schema, const net::LinkConfig& link, std::size_t guest_count)
+        : schema_(schema),
+          network_(link, 1),
+          server_(world_, schema, network_.at(at_server_), server_options()) {
+        for (std::size_t i = 0; i < guest_count; ++i) {
+            replication::ClientOptions options;
+            options.net.protocol_id = 5;
+            options.net.seed = seed_of(10 + i);
+            give_key(options.net);
+            const auto host = static_cast<std::uint8_t>(10 + i);
+            guests_.push_back(std::make_unique<Visitor>(net::Address::ipv4(10, 0, 0, host, 5000), schema,
+                                                        network_, options));
+            guests_.back()->client.connect(at_server_);
+        }
+    }
+
+    ecs::World& world() { return world_; }
+    const replication::Server& server() const { return server_; }
+    const std::vector<std::unique_ptr<Visitor>>& guests() const { return guests_; }
+
+    /// One tick of the server and one update of each client.
+    void step() {
+        now_ += std::chrono::microseconds(16'667);
+        network_.receive_all(at_server_, server_.host(), now_);
+        server_.tick(now_);
+        for (const auto& guest : guests_) {
+            network_.receive_all(guest->address, guest->client.endpoint(), now_);
+            guest->client.update(now_);
+        }
+    }
+
+    /// Steps until all clients have the server's world, at most `ticks` times.
+    void converge(int ticks) {
+        while (ticks-- > 0 && !is_everyone_complete()) step();
+    }
+
+    /// The clients' worlds equal the server's, which has `entities` replicated entities.
+    void expect_agreement(std::uint32_t entities) {
+        replication::WorldHash ours(world_, schema_);
+        const auto expected = ours.of_server(server_.sender().shadow());
+        EXPECT_EQ(expected.entities, entities);
+        EXPECT_TRUE(is_everyone_complete());
+        for (const auto& guest : guests_) {
+            replication::WorldHash theirs(guest->world, schema_);
+            const auto sum = theirs.of_client(guest->client.receiver());
+            EXPECT_EQ(sum.entities, entities);
+            EXPECT_EQ(sum.hash, expected.hash);
+            EXPECT_TRUE(guest->client.receiver().is_consistent());
+            EXPECT_EQ(guest->client.receiver().stats().malformed_packets, 0u);
+        }
+        EXPECT_TRUE(server_.sender().is_consistent());
+    }
+
+private:
+    static net::Seed seed_of(std::uint64_t number) {
+        net::Seed seed{};
+        std::memcpy(seed.data(), &number, sizeof number);
+        return seed;
+    }
+    static replication::ServerOptions server_options() {
+        replication::ServerOptions options;
+        options.host.protocol_id = 5;
+        options.host.seed = seed_of(1);
+        give_key(options.host);
+        return options;
+    }
+    bool is_everyone_complete() const {
+        const replication::Tick changed = server_.sender().shadow().last_change();
+        for (const auto& guest : guests_) {
+            const auto complete = guest->client.receiver().complete();
+            if (!complete || replication::is_newer(changed, complete->tick)) return false;
+        }
+        return true;
+    }
+
+    const replication::Schema& schema_;
+    const net::Address at_server_ = net::Address::ipv4(10, 0, 0, 1, 7000);
+    net::BadNetwork network_;
+    ecs::World world_;
+    replication::Server server_;
+    std::vector<std::unique_ptr<Visitor>> guests_;
+    net::Time now_{std::chrono::seconds(100)};
+};
+
+}  // namespace shoal::sim
