@@ -54,8 +54,8 @@ void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
 void Replicas::drop_old_versions(Replica& replica) {
     assert(!replica.versions.empty());
     const Tick shown = replica.applied.value_or(replica.versions.newest()->tick);
-    replica.versions.drop_replaced(replica.floor - kOvertakenTicks, shown, pool_);
-    if (replica.versions.size() >= max_versions_) replica.versions.drop_replaced(replica.floor, shown, pool_);
+    replica.versions.drop_replaced(replica.floor - kOvertakenTicks, shown);
+    if (replica.versions.size() >= max_versions_) replica.versions.drop_replaced(replica.floor, shown);
 }
 
 void Replicas::close(std::uint32_t index) {
@@ -68,7 +68,7 @@ void Replicas::close(std::uint32_t index) {
     } else {
         ids_.recycle(index);
     }
-    replica.versions.clear(pool_);
+    replica.versions.clear();
     const bool is_dirty = replica.is_dirty;
     replica = Replica{};
     replica.is_dirty = is_dirty;  // the index stays in dirty_

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "../../ecs/world.h"
+#include "history.h"
 #include "net_ids.h"
-#include "version.h"
 
 namespace shoal::replication {
 
@@ -20,7 +20,7 @@ public:
     static constexpr std::uint32_t kNone = NetIds::kNone;
 
     struct Replica {
-        VersionList versions;         // of an open replica not empty, except between bind() and push()
+        History versions;             // of an open replica not empty, except between bind() and push()
         std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is closed
         Tick floor = 0;               // tick of the newest baseline that a record was based on
         std::optional<Tick> applied;  // tick of the version that was written to the world last

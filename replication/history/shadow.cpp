@@ -19,13 +19,18 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
 }
 
 Shadow::~Shadow() {
-    for (Entry& entry : entries_) entry.versions.clear(pool_);
+    for (Entry& entry : entries_) entry.versions.clear();
 }
 
 /// Returns the index of the entity's open entry, or kNone.
 std::uint32_t Shadow::find(ecs::Entity entity) const {
     const std::uint32_t index = ids_.find(entity);
     return index != kNone && index < entries_.size() && entries_[index].entity ? index : kNone;
+}
+
+std::optional<Version> Shadow::at(ecs::Entity entity, Tick tick) const {
+    const std::uint32_t index = find(entity);
+    return index == kNone ? std::nullopt : entries_[index].versions.at(tick);
 }
 
 NetId Shadow::assign(ecs::Entity entity) {
@@ -136,7 +141,7 @@ void Shadow::open(ecs::Entity entity) {
 void Shadow::close(std::uint32_t index) {
     Entry& entry = entries_[index];
     assert(entry.entity && open_count_ > 0);
-    entry.versions.clear(pool_);
+    entry.versions.clear();
     references_.clear(index);
     ids_.release(index);
     entry.entity = {};
@@ -210,9 +215,8 @@ ComponentIndex Shadow::largest_component(const Image& image) const {
 void Shadow::forget_past(Tick tick) {
     const Tick horizon = tick - history_ticks_;
     while (!superseded_.empty() && !is_newer(superseded_[0].tick, horizon)) {
-        VersionList& versions = entries_[superseded_[0].index].versions;
-        while (versions.size() > 1 && !is_newer(versions.oldest()->newer->tick, horizon))
-            versions.drop(versions.oldest(), pool_);
+        History& versions = entries_[superseded_[0].index].versions;
+        if (!versions.empty()) versions.drop_replaced(horizon, versions.newest()->tick);
         superseded_.pop();
     }
 }

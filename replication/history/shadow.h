@@ -13,9 +13,9 @@
 #include "../codec/codec.h"
 #include "../schema/binding.h"
 #include "../schema/image.h"
+#include "history.h"
 #include "net_ids.h"
 #include "reference_index.h"
-#include "version.h"
 
 namespace shoal::replication {
 
@@ -27,7 +27,7 @@ public:
         Tick captured = 0;              // tick of the last update() that quantised the entity
         bool refers_to_opened = false;  // its references must be quantised again in this update()
         bool is_too_large = false;      // the newest version is older than the entity's state: see TooLarge
-        VersionList versions;           // the newest is the state as of the last update()
+        History versions;               // the newest is the state as of the last update()
     };
 
     /// Keeps a version for `history_ticks` after a newer one replaced it. World and schema must outlive the
@@ -66,6 +66,10 @@ public:
     const Entry& operator[](std::uint32_t index) const { return entries_[index]; }
     std::uint32_t index_count() const { return static_cast<std::uint32_t>(entries_.size()); }
     std::uint32_t open_count() const { return open_count_; }
+
+    /// The entity's state at a tick, if it replicates and the history reaches back so far. The image is valid
+    /// until the next update().
+    std::optional<Version> at(ecs::Entity entity, Tick tick) const;
 
     /// Tick of the last update() that opened, changed or closed an entry; if none did, of the first update().
     Tick last_change() const { return last_change_; }

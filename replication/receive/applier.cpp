@@ -9,7 +9,7 @@ namespace {
 /// The image that the world has of a replica; no shape if there is none yet.
 Image shown_image(const Replicas::Replica& replica) {
     if (!replica.applied) return {};
-    const Version* version = replica.versions.find(*replica.applied);
+    const std::optional<Version> version = replica.versions.find(*replica.applied);
     assert(version);  // Replicas keeps it
     return version->image;
 }

@@ -74,7 +74,8 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader
         return Verdict::malformed;  // `tick` is 2^31 or more after the oldest version
     Image baseline;
     if (header.kind == RecordKind::delta) {
-        const Version* version = is_open ? replicas_[slot.replica].versions.find(header.baseline) : nullptr;
+        const std::optional<Version> version =
+            is_open ? replicas_[slot.replica].versions.find(header.baseline) : std::nullopt;
         const bool has_no_room = is_open && !is_stale && replicas_.is_crowded(slot.replica);
         if (!is_stale && (!version || has_no_room)) request_rebase(header.slot);
         if (!version || has_no_room) return Verdict::refused;

@@ -81,12 +81,20 @@ public:
     Stats stats() const { return {decoder_.stats(), applier_.suppressed()}; }
     const ReceiverOptions& options() const { return options_; }
 
+    /// What the client knows of the entity with this net id at a tick: its newest version that is not after
+    /// it. The image is valid until the next receive() or apply().
+    std::optional<Version> at(NetId net_id, Tick tick) const {
+        const std::uint32_t index = replicas_.ids().find(net_id);
+        return index == Replicas::kNone ? std::nullopt : replicas_[index].versions.at(tick);
+    }
+
     /// Calls fn(slot, net_id, tick, image) for each version kept; for tests and tools.
     template <class Fn>
     void for_each_version(Fn&& fn) const {
         decoder_.for_each_replica([&](std::uint32_t slot, std::uint32_t index) {
-            for (const Version* v = replicas_[index].versions.oldest(); v; v = v->newer)
-                fn(slot, replicas_.ids()[index].net_id, v->tick, v->image);
+            const History& versions = replicas_[index].versions;
+            for (std::uint32_t i = 0; i < versions.size(); ++i)
+                fn(slot, replicas_.ids()[index].net_id, versions[i].tick, versions[i].image);
         });
     }
 

@@ -32,7 +32,9 @@ struct Shape {
     std::vector<std::uint32_t> lanes;        // by position: the component's first lane in Image::words
     std::uint32_t lane_words = 0;            // words of all lanes, which come before the parts
     bool has_references = false;
-    mutable std::uint32_t versions = 0;  // how many versions have this shape; counted by VersionPool
+    // Used by a VersionPool: how many versions have this shape, and a number for it while there are some.
+    mutable std::uint32_t versions = 0;
+    mutable std::uint32_t pool_index = 0;
 
     /// Returns the position of `component` in components, or kAbsent.
     std::uint32_t find(ComponentIndex component) const;

@@ -27,8 +27,8 @@ public:
     void clear();
 
     /// Returns the newest image of an entry, encoded against one of its versions; against nothing if
-    /// `baseline` is null. Valid until clear().
-    Delta get(std::uint32_t entry, const Version* baseline);
+    /// there is no baseline. Valid until clear().
+    Delta get(std::uint32_t entry, const std::optional<Version>& baseline);
 
     /// Writes the bits of a delta of this cache.
     void append(const Delta& delta, BitWriter& out) const { out.append(bits_, delta.offset, delta.bits); }

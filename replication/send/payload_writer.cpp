@@ -56,7 +56,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Can
         return true;
     }
     const Shadow::Entry& entry = shadow_[slot.entry];
-    const Version* baseline = slot.has_acked ? entry.versions.at(slot.acked) : nullptr;
+    const std::optional<Version> baseline = slot.has_acked ? entry.versions.at(slot.acked) : std::nullopt;
     candidate.delta = deltas_.get(slot.entry, baseline);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
@@ -66,7 +66,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Can
     candidate.header.net_id = entry.net_id;
     if (baseline && candidate.delta.bits > kMaxEntityBytes * 8) {  // a full record always fits
         candidate.header.kind = RecordKind::whole;
-        candidate.delta = deltas_.get(slot.entry, nullptr);
+        candidate.delta = deltas_.get(slot.entry, std::nullopt);
     }
     return true;
 }

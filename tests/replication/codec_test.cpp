@@ -27,7 +27,8 @@ public:
         }
         for (std::uint32_t i = 0; i < shadow.index_count(); ++i)
             if (shadow[i].entity)
-                for (const Version* v = shadow[i].versions.oldest(); v; v = v->newer) all.push_back(v->image);
+                for (std::uint32_t v = 0; v < shadow[i].versions.size(); ++v)
+                    all.push_back(shadow[i].versions[v].image);
     }
     /// Returns a random image, or sometimes an empty one.
     Image pick() {

@@ -44,11 +44,13 @@ TEST(DeltaCache, EachBaselineOfEachEntityHasItsBits) {
     }
     for (int round = 0; round < 2; ++round)  // the second time from the cache
         for (std::uint32_t entry = 0; entry < 3; ++entry) {
-            EXPECT_EQ(c.bits(c.cache.get(entry, nullptr)), c.expected(entry, Image{}));
-            for (const Version* v = c.shadow[entry].versions.oldest(); v; v = v->newer) {
+            EXPECT_EQ(c.bits(c.cache.get(entry, std::nullopt)), c.expected(entry, Image{}));
+            const History& versions = c.shadow[entry].versions;
+            for (std::uint32_t i = 0; i < versions.size(); ++i) {
+                const Version v = versions[i];
                 const DeltaCache::Delta delta = c.cache.get(entry, v);
-                EXPECT_EQ(c.bits(delta), c.expected(entry, v->image));
-                EXPECT_EQ(delta.is_empty, v == c.shadow[entry].versions.newest());
+                EXPECT_EQ(c.bits(delta), c.expected(entry, v.image));
+                EXPECT_EQ(delta.is_empty, i + 1 == versions.size());
                 EXPECT_EQ(delta.offset, c.cache.get(entry, v).offset) << "encoded twice";
             }
         }
@@ -62,9 +64,9 @@ TEST(DeltaCache, ADeltaToAnOldVersionOfEqualStateIsEmpty) {
     c.tick();
     c.world.set(entity, at(1));
     c.tick();
-    EXPECT_TRUE(c.cache.get(0, c.shadow[0].versions.oldest()).is_empty);
-    EXPECT_FALSE(c.cache.get(0, c.shadow[0].versions.oldest()->newer).is_empty);
-    EXPECT_FALSE(c.cache.get(0, nullptr).is_empty);
+    EXPECT_TRUE(c.cache.get(0, c.shadow[0].versions[0]).is_empty);
+    EXPECT_FALSE(c.cache.get(0, c.shadow[0].versions[1]).is_empty);
+    EXPECT_FALSE(c.cache.get(0, std::nullopt).is_empty);
 }
 
 TEST(DeltaCache, ANewTickForgetsEverything) {
@@ -72,12 +74,12 @@ TEST(DeltaCache, ANewTickForgetsEverything) {
     const ecs::Entity entity = c.world.spawn(at(1), Replicated{});
     c.world.spawn(at(5), Replicated{});
     c.tick();
-    c.cache.get(1, nullptr);
-    c.cache.get(0, nullptr);
+    c.cache.get(1, std::nullopt);
+    c.cache.get(0, std::nullopt);
     c.world.set(entity, at(3));
     c.tick();
-    EXPECT_EQ(c.bits(c.cache.get(0, nullptr)), c.expected(0, Image{}));
-    EXPECT_EQ(c.cache.get(0, nullptr).offset, 0u);
+    EXPECT_EQ(c.bits(c.cache.get(0, std::nullopt)), c.expected(0, Image{}));
+    EXPECT_EQ(c.cache.get(0, std::nullopt).offset, 0u);
 }
 
 }  // namespace

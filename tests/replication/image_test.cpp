@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "replication/history/version.h"
+#include "replication/history/history.h"
 
 #include "tests/replication/support/world.h"
 
@@ -43,7 +43,7 @@ TEST(ShapeTable, Rule30DropsOnlyShapesThatNoVersionHas) {
     const Schema schema = game_schema();
     ShapeTable shapes(schema);
     VersionPool pool;
-    std::vector<Version*> versions;
+    std::vector<History> histories;
     const std::uint32_t sets = std::min<std::uint32_t>(1u << schema.components().size(), 5'000);
     ASSERT_GE(sets, 4'000u);
     const auto set_of = [](std::uint32_t bits) {
@@ -54,14 +54,14 @@ TEST(ShapeTable, Rule30DropsOnlyShapesThatNoVersionHas) {
     };
     for (std::uint32_t bits = 0; bits < sets; ++bits) {
         const Shape* shape = shapes.shape(set_of(bits));
-        if (bits % 10 == 0) versions.push_back(pool.make(1, Image{shape, {}}));
+        if (bits % 10 == 0) histories.emplace_back().push(1, Image{shape, {}}, pool);
     }
     EXPECT_EQ(shapes.size(), sets);
     shapes.drop_unused();
-    EXPECT_EQ(shapes.size(), versions.size());
+    EXPECT_EQ(shapes.size(), histories.size());
     for (std::uint32_t bits = 0; bits < sets; bits += 10)
-        EXPECT_EQ(shapes.shape(set_of(bits)), versions[bits / 10]->image.shape);
-    for (Version* version : versions) pool.release(version);
+        EXPECT_EQ(shapes.shape(set_of(bits)), histories[bits / 10].newest()->image.shape);
+    for (History& history : histories) history.clear();
     EXPECT_EQ(pool.bytes_in_use(), 0u);
     for (std::uint32_t bits = 0; bits < sets; ++bits) static_cast<void>(shapes.shape(set_of(bits)));
     shapes.drop_unused();

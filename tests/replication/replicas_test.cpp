@@ -26,7 +26,8 @@ protected:
     }
     std::vector<Tick> ticks(std::uint32_t index) const {
         std::vector<Tick> out;
-        for (const Version* v = replicas[index].versions.oldest(); v; v = v->newer) out.push_back(v->tick);
+        for (std::uint32_t i = 0; i < replicas[index].versions.size(); ++i)
+            out.push_back(replicas[index].versions[i].tick);
         return out;
     }
     void TearDown() override { EXPECT_TRUE(replicas.is_consistent()); }

@@ -7,8 +7,6 @@
 namespace shoal::replication {
 namespace {
 
-using Verdict = Receiver::Verdict;
-
 /// Lets more than 2^32 ticks pass, in steps of 2^27.
 void pass_time(Pair& pair) {
     for (int i = 0; i < 36; ++i) {

@@ -1,0 +1,177 @@
+#include "history.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+namespace shoal::replication {
+namespace {
+
+constexpr std::uint32_t kFirstCapacity = 2;  // versions
+constexpr std::size_t kStoredWords = 3;      // of a version in a ring
+
+/// Blocks of a class have the same size: up to 8 words exactly as many as asked for, then four sizes between
+/// two powers of two, so that at most a fifth is not used.
+struct SizeClass {
+    std::size_t index, words;
+};
+SizeClass size_class(std::size_t words) {
+    words = std::max<std::size_t>(words, 1);
+    if (words <= 8) return {words - 1, words};
+    const unsigned shift = static_cast<unsigned>(std::bit_width(words - 1)) - 3;
+    const std::size_t quarter = ((words - 1) >> shift) + 1;  // 5 to 8
+    return {8 + (shift - 1) * 4 + (quarter - 5), quarter << shift};
+}
+
+}  // namespace
+
+// Blocks
+
+std::uint32_t VersionPool::allocate(std::size_t count) {
+    const SizeClass size = size_class(count);
+    assert(size.index < kClasses);
+    words_in_use_ += size.words;
+    std::uint32_t& first = free_[size.index];
+    if (first != 0) {
+        const std::uint32_t block = first - 1;
+        first = *words(block);
+        return block;
+    }
+    if (size.words > chunk_left_) grow(size.words);
+    const std::uint32_t used = kChunkWords - chunk_left_;
+    const std::uint32_t block = chunk_ << 16 | used;
+    chunk_left_ -= static_cast<std::uint32_t>(std::min<std::size_t>(size.words, chunk_left_));
+    return block;
+}
+
+/// Begins a chunk with room for a block of `count` words. Blocks larger than a chunk take several.
+void VersionPool::grow(std::size_t count) {
+    const std::uint32_t needed = static_cast<std::uint32_t>((count + kChunkWords - 1) / kChunkWords);
+    if (next_chunk_ + needed > chunks_.size()) {
+        const std::uint32_t added = std::max(needed, static_cast<std::uint32_t>(chunks_.size()));
+        const std::size_t bytes = std::size_t{added} * kChunkWords * sizeof(std::uint32_t);
+        next_chunk_ = static_cast<std::uint32_t>(chunks_.size());  // large blocks must be in one piece
+        assert(next_chunk_ + added <= 0x8000);
+        memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+        for (std::uint32_t i = 0; i < added; ++i)
+            chunks_.push_back(reinterpret_cast<std::uint32_t*>(memory_.back().get()) +
+                              std::size_t{i} * kChunkWords);
+    }
+    chunk_ = next_chunk_;
+    next_chunk_ += needed;
+    chunk_left_ = kChunkWords;
+}
+
+void VersionPool::free(std::uint32_t block, std::size_t count) {
+    const SizeClass size = size_class(count);
+    assert(words_in_use_ >= size.words);
+    words_in_use_ -= size.words;
+    *words(block) = free_[size.index];
+    free_[size.index] = block + 1;
+}
+
+// Versions in blocks
+
+std::uint32_t VersionPool::index_of(const Shape* shape) {
+    if (!shape) return 0;
+    if (shape->versions++ != 0) return shape->pool_index;
+    if (free_shapes_.empty()) {
+        shape->pool_index = static_cast<std::uint32_t>(shapes_.size());
+        shapes_.push_back(shape);
+    } else {
+        shape->pool_index = free_shapes_.back();
+        free_shapes_.pop_back();
+        shapes_[shape->pool_index] = shape;
+    }
+    return shape->pool_index;
+}
+
+VersionPool::Stored VersionPool::store(Tick tick, const Image& image) {
+    const std::size_t count = image.words.size();
+    const bool has_size = count != (image.shape ? image.shape->lane_words : 0);
+    Stored stored{tick, index_of(image.shape), allocate(count + has_size)};
+    std::uint32_t* to = words(stored.block);
+    if (has_size) *to++ = static_cast<std::uint32_t>(count);
+    std::copy(image.words.begin(), image.words.end(), to);
+    if (has_size) stored.block |= kHasSize;
+    ++in_use_;
+    return stored;
+}
+
+void VersionPool::release(const Stored& stored) {
+    const bool has_size = (stored.block & kHasSize) != 0;
+    free(stored.block & ~kHasSize, load(stored).image.words.size() + has_size);
+    --in_use_;
+    const Shape* const shape = shapes_[stored.shape];
+    if (!shape || --shape->versions != 0) return;
+    shapes_[stored.shape] = nullptr;
+    free_shapes_.push_back(stored.shape);
+}
+
+// Histories
+
+void History::push(Tick tick, const Image& image, VersionPool& pool) {
+    assert(empty() || is_newer(tick, stored(count_ - 1).tick));
+    insert(tick, image, pool);
+}
+
+void History::insert(Tick tick, const Image& image, VersionPool& pool) {
+    assert(!pool_ || pool_ == &pool);
+    std::uint32_t index = count_until(tick);
+    if (index > 0 && stored(index - 1).tick == tick) return;
+    // The image may be one of this pool, whose memory does not move.
+    const VersionPool::Stored added = pool.store(tick, image);
+    if (count_ == capacity_) grow(pool);
+    for (std::uint32_t i = count_; i > index; --i) stored(i) = stored(i - 1);
+    stored(index) = added;
+    count_ += 1;
+}
+
+/// Moves the versions to a ring of twice the capacity.
+void History::grow(VersionPool& pool) {
+    pool_ = &pool;
+    const std::uint32_t capacity = std::max(kFirstCapacity, capacity_ * 2);
+    const std::uint32_t block = pool.allocate(capacity * kStoredWords);
+    VersionPool::Stored* const ring = reinterpret_cast<VersionPool::Stored*>(pool.words(block));
+    for (std::uint32_t i = 0; i < count_; ++i) ring[i] = stored(i);
+    if (capacity_ != 0) pool.free(block_, capacity_ * kStoredWords);
+    ring_ = ring;
+    block_ = block;
+    capacity_ = capacity;
+    first_ = 0;
+}
+
+/// Requires that few versions are older.
+void History::drop(std::uint32_t index) {
+    pool_->release(stored(index));
+    for (; index > 0; --index) stored(index) = stored(index - 1);
+    first_ = (first_ + 1) & (capacity_ - 1);
+    count_ -= 1;
+}
+
+void History::drop_replaced(Tick tick, Tick kept) {
+    std::uint32_t index = 0;
+    while (index + 1 < count_ && !is_newer(stored(index + 1).tick, tick)) {
+        if (stored(index).tick == kept) {
+            index += 1;
+        } else {
+            drop(index);
+        }
+    }
+}
+
+void History::clear() {
+    while (!empty()) drop(0);
+    if (capacity_ != 0) pool_->free(block_, capacity_ * kStoredWords);
+    *this = {};
+}
+
+bool History::is_consistent() const {
+    if (count_ > capacity_ || (capacity_ != 0) != (pool_ != nullptr)) return false;
+    for (std::uint32_t i = 1; i < count_; ++i)
+        if (!is_newer(stored(i).tick, stored(i - 1).tick)) return false;
+    return true;
+}
+
+}  // namespace shoal::replication

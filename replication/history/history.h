@@ -1,0 +1,152 @@
+#pragma once
+// The recent versions of an entity: images, each with the tick since which it is valid.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "../schema/image.h"
+
+namespace shoal::replication {
+
+struct Version {
+    Tick tick = 0;
+    Image image;
+};
+
+/// Memory for versions and histories. Blocks are reused by size: nothing is allocated once the pool has grown
+/// enough. Each allocation doubles the memory. A version takes 12 bytes beside its words, and 4 more if it
+/// has parts. Not thread-safe.
+class VersionPool {
+public:
+    VersionPool() = default;
+    VersionPool(const VersionPool&) = delete;
+    VersionPool& operator=(const VersionPool&) = delete;
+
+    /// Number of versions in all histories.
+    std::size_t in_use() const { return in_use_; }
+    /// The memory that versions and histories take, in bytes.
+    std::size_t bytes_in_use() const { return words_in_use_ * sizeof(std::uint32_t); }
+
+private:
+    friend class History;
+
+    static constexpr std::uint32_t kChunkWords = 1 << 16;
+    static constexpr std::uint32_t kHasSize = 0x80000000;  // flag of Stored::block
+    static constexpr std::size_t kClasses = 80;
+
+    /// A version in a history.
+    struct Stored {
+        Tick tick;
+        std::uint32_t shape;  // index in shapes_
+        std::uint32_t block;  // the words; after their number, if kHasSize is set
+    };
+
+    /// A block's number has the chunk in its upper 16 bits, and the first word in the chunk below.
+    std::uint32_t allocate(std::size_t words);
+    void free(std::uint32_t block, std::size_t words);
+    std::uint32_t* words(std::uint32_t block) const { return chunks_[block >> 16] + (block & 0xffff); }
+    void grow(std::size_t words);
+
+    Stored store(Tick tick, const Image& image);
+    Version load(const Stored& stored) const;
+    void release(const Stored& stored);
+    std::uint32_t index_of(const Shape* shape);
+
+    std::vector<std::unique_ptr<std::byte[]>> memory_;
+    std::vector<std::uint32_t*> chunks_;  // parts of memory_
+    std::uint32_t next_chunk_ = 0;        // the first chunk that was not used yet
+    std::uint32_t chunk_ = 0;             // the chunk that is being used up
+    std::uint32_t chunk_left_ = 0;        // words left at its end
+    std::uint32_t free_[kClasses] = {};   // by size class: 1 + a free block, whose first word is 1 + the next
+    std::vector<const Shape*> shapes_{nullptr};  // those with versions; 0: no shape
+    std::vector<std::uint32_t> free_shapes_;
+    std::size_t in_use_ = 0;
+    std::size_t words_in_use_ = 0;
+};
+
+/// The versions of one entity, ordered by tick. Their memory is that of a pool, which must be the same in all
+/// calls. Copies share it: call clear() of one of them before the last is destroyed, unless the pool is
+/// destroyed too.
+class History {
+public:
+    bool empty() const { return count_ == 0; }
+    std::uint32_t size() const { return count_; }
+
+    /// A version, from the oldest (0) on. Its image is valid until the version is dropped.
+    Version operator[](std::uint32_t index) const { return pool_->load(stored(index)); }
+    /// Return nothing if the history is empty.
+    std::optional<Version> oldest() const;
+    std::optional<Version> newest() const;
+
+    /// Returns the version with exactly this tick.
+    std::optional<Version> find(Tick tick) const;
+    /// Returns the newest version whose tick is not after `tick`.
+    std::optional<Version> at(Tick tick) const;
+
+    /// Adds a version with a copy of the image. Requires a tick newer than that of newest().
+    void push(Tick tick, const Image& image, VersionPool& pool);
+
+    /// Adds a version that may be older than others. No effect if there is a version with this tick.
+    void insert(Tick tick, const Image& image, VersionPool& pool);
+
+    /// Drops the versions that a newer one replaced at `tick` or before, except the version with tick `kept`.
+    void drop_replaced(Tick tick, Tick kept);
+    void clear();
+
+    /// For tests: each version is newer than the one before it.
+    bool is_consistent() const;
+
+private:
+    VersionPool::Stored& stored(std::uint32_t index) const {
+        return ring_[(first_ + index) & (capacity_ - 1)];
+    }
+    std::uint32_t count_until(Tick tick) const;
+    void grow(VersionPool& pool);
+    void drop(std::uint32_t index);
+
+    VersionPool* pool_ = nullptr;          // null: no version was added since clear()
+    VersionPool::Stored* ring_ = nullptr;  // the versions, in memory of the pool
+    std::uint32_t block_ = 0;              // the ring's
+    std::uint32_t capacity_ = 0;           // of the ring, in versions: a power of two
+    std::uint32_t first_ = 0;              // where the oldest version is in the ring
+    std::uint32_t count_ = 0;
+};
+
+inline Version VersionPool::load(const Stored& stored) const {
+    const Shape* const shape = shapes_[stored.shape];
+    const std::uint32_t* from = words(stored.block & ~kHasSize);
+    std::size_t count = shape ? shape->lane_words : 0;
+    if ((stored.block & kHasSize) != 0) count = *from++;
+    return {stored.tick, {shape, {from, count}}};
+}
+
+inline std::optional<Version> History::oldest() const {
+    return empty() ? std::nullopt : std::optional((*this)[0]);
+}
+
+inline std::optional<Version> History::newest() const {
+    return empty() ? std::nullopt : std::optional((*this)[count_ - 1]);
+}
+
+/// Returns how many versions are not newer than `tick`.
+inline std::uint32_t History::count_until(Tick tick) const {
+    std::uint32_t count = count_;
+    while (count > 0 && is_newer(stored(count - 1).tick, tick)) --count;
+    return count;
+}
+
+inline std::optional<Version> History::at(Tick tick) const {
+    const std::uint32_t count = count_until(tick);
+    return count == 0 ? std::nullopt : std::optional((*this)[count - 1]);
+}
+
+inline std::optional<Version> History::find(Tick tick) const {
+    const std::uint32_t count = count_until(tick);
+    if (count == 0 || stored(count - 1).tick != tick) return std::nullopt;
+    return (*this)[count - 1];
+}
+
+}  // namespace shoal::replication
