@@ -29,7 +29,7 @@ public:
     /// Number of replicas that the game destroyed; each is counted when its next record is applied.
     std::uint64_t suppressed() const { return suppressed_; }
 
-    /// For tests: the references of all versions in the world are known.
+    /// For tests: the known references are those of the versions that the world has.
     bool is_consistent() const;
 
 private:

@@ -56,6 +56,19 @@ TEST(Applier, Rule03AReferenceBecomesNullWhenItsTargetIsDestroyed) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
+TEST(Applier, Rule03ForgetsTheReferencesOfADestroyedReplica) {
+    Pair pair;
+    const ecs::Entity target = pair.spawn(at(1)), aimer = pair.spawn(Aim{target, 1});
+    pair.exchange();
+    EXPECT_TRUE(pair.receiver.is_consistent());
+    pair.world.destroy(aimer);
+    const SentPacket gone = pair.tick_and_encode();
+    EXPECT_EQ(pair.receive(gone), Verdict::accepted);
+    EXPECT_TRUE(pair.receiver.is_consistent());
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.receiver.is_consistent());
+}
+
 TEST(Applier, Rule03EntitiesThatReferToEachOtherSpawnWithTheirReferences) {
     Pair pair;
     const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(Aim{a, 1});

@@ -299,6 +299,23 @@ TEST(Decoder, Rule29AFullRecordWithAKnownNetIdBindsToTheReplica) {
     EXPECT_EQ(pair.on_client<Aim>(aimer).target, ecs::Entity{});
 }
 
+// Hostile: three full records, each 2^30 ticks after the one before.
+TEST(Decoder, TicksThatAreTooFarApartToCompareAreMalformed) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.tick();
+    const RecordHeader full{0, RecordKind::whole, 0, 7};
+    const auto at_tick = [&](Tick tick) {
+        return payload_of(pair.schema, tick, {{full, {}, image_of(pair, entity)}});
+    };
+    const Tick step = Tick{1} << 30;
+    EXPECT_EQ(pair.receiver.receive(1, at_tick(9)), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.receive(2, at_tick(9 + step)), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.receive(3, at_tick(9 + 2 * step)), Verdict::malformed);
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.receiver.is_consistent());
+}
+
 // Hostile: the full record takes over the replica of slot 1, and the delta is based on a version of it.
 TEST(Decoder, Rule29ADeltaOfASlotThatLostItsReplicaInTheSamePayloadIsIgnored) {
     Pair pair;

@@ -68,6 +68,13 @@ TEST_F(ReplicasTest, Rule29AKnownNetIdKeepsItsEntityAndVersionsInAnotherSlot) {
     EXPECT_EQ(replicas[index].applied, 10u);
 }
 
+TEST_F(ReplicasTest, Rule29InAnotherSlotOlderVersionsAreNoBaselinesAnyMore) {
+    const std::uint32_t index = open(7, 3, 10);
+    replicas.push(index, 20, image, 10);
+    open(7, 8, 100);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{20, 100})) << "20 was replaced less than 16 ticks ago";
+}
+
 TEST_F(ReplicasTest, AClosedReplicaIsGoneOnlyIfTheWorldMayHaveItsEntity) {
     const std::uint32_t unseen = open(7, 3, 10);
     replicas.close(unseen);
