@@ -5,6 +5,14 @@
 #include "../codec/codec.h"
 
 namespace shoal::replication {
+namespace {
+
+/// Returns whether `tick` is newer than all versions, but 2^31 ticks or more after the oldest one.
+bool is_incomparable(Tick tick, const History& versions) {
+    return is_newer(tick, versions.newest()->tick) && !is_newer(tick, versions.oldest()->tick);
+}
+
+}  // namespace
 
 Decoder::Decoder(Binding& binding, Replicas& replicas, const ReceiverOptions& options)
     : binding_(binding), replicas_(replicas), options_(options) {
@@ -68,15 +76,17 @@ Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderReader&
 Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader& in) {
     if (header.slot >= options_.max_slots) return Verdict::too_many;
     const Slot& slot = obtain(header.slot);
-    const bool is_open = slot.replica != Replicas::kNone;
-    const bool is_stale = slot.last_tick && !is_newer(tick, *slot.last_tick);
-    if (!is_stale && is_open && !is_newer(tick, replicas_[slot.replica].versions.oldest()->tick))
-        return Verdict::malformed;  // `tick` is 2^31 or more after the oldest version
+    const std::uint32_t replica =
+        header.kind == RecordKind::whole ? replicas_.ids().find(header.net_id) : slot.replica;
+    if (replica != Replicas::kNone && is_incomparable(tick, replicas_[replica].versions))
+        return Verdict::malformed;
     Image baseline;
     if (header.kind == RecordKind::delta) {
+        const bool is_stale = slot.last_tick && !is_newer(tick, *slot.last_tick);
+        const bool is_open = replica != Replicas::kNone;
         const std::optional<Version> version =
-            is_open ? replicas_[slot.replica].versions.find(header.baseline) : std::nullopt;
-        const bool has_no_room = is_open && !is_stale && replicas_.is_crowded(slot.replica);
+            is_open ? replicas_[replica].versions.find(header.baseline) : std::nullopt;
+        const bool has_no_room = is_open && !is_stale && replicas_.is_crowded(replica);
         if (!is_stale && (!version || has_no_room)) request_rebase(header.slot);
         if (!version || has_no_room) return Verdict::refused;
         baseline = version->image;

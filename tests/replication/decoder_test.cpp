@@ -304,14 +304,17 @@ TEST(Decoder, TicksThatAreTooFarApartToCompareAreMalformed) {
     Pair pair;
     const ecs::Entity entity = pair.spawn(at(1));
     pair.tick();
-    const RecordHeader full{0, RecordKind::whole, 0, 7};
-    const auto at_tick = [&](Tick tick) {
-        return payload_of(pair.schema, tick, {{full, {}, image_of(pair, entity)}});
+    const auto full = [&](std::uint32_t slot, Tick tick) {
+        const RecordHeader header{slot, RecordKind::whole, 0, 7};
+        return payload_of(pair.schema, tick, {{header, {}, image_of(pair, entity)}});
     };
     const Tick step = Tick{1} << 30;
-    EXPECT_EQ(pair.receiver.receive(1, at_tick(9)), Verdict::accepted);
-    EXPECT_EQ(pair.receiver.receive(2, at_tick(9 + step)), Verdict::accepted);
-    EXPECT_EQ(pair.receiver.receive(3, at_tick(9 + 2 * step)), Verdict::malformed);
+    EXPECT_EQ(pair.receiver.receive(1, full(0, 9)), Verdict::accepted);
+    pair.receiver.apply();  // so that version 9 is kept
+    EXPECT_EQ(pair.receiver.receive(2, full(0, 9 + step)), Verdict::accepted);
+    EXPECT_EQ(pair.receiver.receive(3, full(0, 9 + 2 * step)), Verdict::malformed);
+    EXPECT_EQ(pair.receiver.receive(4, full(5, 9 + 2 * step)), Verdict::malformed) << "in another slot";
+    EXPECT_TRUE(pair.receiver.is_consistent());
     pair.receiver.apply();
     EXPECT_TRUE(pair.receiver.is_consistent());
 }
