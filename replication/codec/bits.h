@@ -7,29 +7,53 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
 namespace shoal::replication {
 
+/// A prefix of this many ones is followed by the value itself in 32 bits.
+inline constexpr unsigned kGolombEscape = 12;
+
+/// Number of ones before the first zero in the Golomb code of order k; from kGolombEscape on an escape.
+constexpr unsigned golomb_prefix(std::uint32_t value, unsigned k) {
+    return static_cast<unsigned>(std::bit_width((std::uint64_t{value} >> k) + 1)) - 1;
+}
+constexpr unsigned golomb_bits(std::uint32_t value, unsigned k) {
+    const unsigned prefix = golomb_prefix(value, k);
+    return prefix >= kGolombEscape ? kGolombEscape + 32 : 2 * prefix + 1 + k;
+}
+constexpr unsigned max_golomb_bits(unsigned k) {
+    const unsigned longest = 2 * (kGolombEscape - 1) + 1 + k;
+    return longest > kGolombEscape + 32 ? longest : kGolombEscape + 32;
+}
+constexpr std::uint64_t low_bits(std::uint64_t value, unsigned bits) {
+    return bits == 64 ? value : value & ((std::uint64_t{1} << bits) - 1);
+}
+
 /// A sequence of bits that grows as needed. clear() keeps the memory.
 class BitWriter {
 public:
-    /// Appends the low `bits` bits of `value`, at most 32. The other bits of `value` must be zero.
-    void write(std::uint32_t value, unsigned bits) {
-        assert(bits <= 32 && (bits == 32 || value >> bits == 0));
-        const std::size_t word = bit_count_ / 64;
-        const unsigned shift = bit_count_ % 64;
-        if (word + 2 > words_.size()) words_.resize(word * 2 + 16);
-        words_[word] |= std::uint64_t{value} << shift;
-        if (shift + bits > 64) words_[word + 1] |= std::uint64_t{value} >> (64 - shift);
+    /// Appends the low `bits` bits of `value`, at most 64. The other bits of `value` must be zero.
+    void write(std::uint64_t value, unsigned bits) {
+        assert(bits <= 64 && low_bits(value, bits) == value);
+        const unsigned used = bit_count_ % 64;
         bit_count_ += bits;
+        last_ |= value << used;
+        if (used + bits >= 64) push_word(used == 0 ? 0 : value >> (64 - used));
     }
     void write_bool(bool value) { write(value ? 1 : 0, 1); }
 
     /// Appends the exponential Golomb code of order k <= 31. It has golomb_bits(value, k) bits; small
     /// values have short codes.
-    void write_golomb(std::uint32_t value, unsigned k);
+    void write_golomb(std::uint32_t value, unsigned k) {
+        assert(k < 32);
+        const unsigned prefix = golomb_prefix(value, k);
+        if (prefix >= kGolombEscape) return write(kEscape | std::uint64_t{value} << kGolombEscape, 44);
+        const std::uint64_t ones = (std::uint64_t{1} << prefix) - 1;
+        write(ones | (value - (ones << k)) << (prefix + 1), 2 * prefix + 1 + k);
+    }
 
     /// Appends `bits` bits of another writer, beginning with its bit `offset`.
     void append(const BitWriter& other, std::size_t offset, std::size_t bits);
@@ -43,7 +67,13 @@ public:
     void clear();
 
 private:
-    std::vector<std::uint64_t> words_;  // all bits from bit_count_ on are zero
+    static constexpr std::uint64_t kEscape = (1u << kGolombEscape) - 1;
+
+    /// Makes last_ a complete word; `next` takes its place.
+    [[gnu::noinline]] void push_word(std::uint64_t next);
+
+    std::vector<std::uint64_t> words_;  // complete
+    std::uint64_t last_ = 0;            // the bits after words_, then zeros
     std::size_t bit_count_ = 0;
 };
 
@@ -51,35 +81,63 @@ private:
 /// ok() false for good: decode everything, then test ok() before you use the values.
 class BitReader {
 public:
-    explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+    explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes), end_(bytes.size() * 8) {}
 
-    std::uint32_t read(unsigned bits);
+    /// Reads at most 32 bits.
+    std::uint32_t read(unsigned bits) {
+        assert(bits <= 32);
+        const std::uint64_t ahead = peek();
+        return take(bits) ? static_cast<std::uint32_t>(low_bits(ahead, bits)) : 0;
+    }
     bool read_bool() { return read(1) != 0; }
-    std::uint32_t read_golomb(unsigned k);
 
-    bool ok() const { return ok_; }
-    void fail() { ok_ = false; }
+    /// Reads a Golomb code of order k <= 31. Fails if it is not the code that write_golomb() writes.
+    std::uint32_t read_golomb(unsigned k) {
+        assert(k < 32);
+        const std::uint64_t ahead = peek();
+        const unsigned prefix = static_cast<unsigned>(std::countr_one(ahead));
+        if (prefix >= kGolombEscape) return read_escaped(k);
+        const std::uint64_t rest = low_bits(ahead >> (prefix + 1), prefix + k);
+        const std::uint64_t value = rest + (((std::uint64_t{1} << prefix) - 1) << k);
+        if (value > 0xffffffffu) fail();
+        return take(2 * prefix + 1 + k) ? static_cast<std::uint32_t>(value) : 0;
+    }
+
+    bool ok() const { return position_ <= end_; }
+    void fail() {
+        position_ = 1;
+        end_ = 0;
+    }
 
     /// Returns whether ok() is true and at most 7 bits are left, all zero, as after BitWriter::copy_to().
     bool at_padding() const;
 
 private:
+    /// Returns the bits ahead, at least 57. After the last byte they are zero.
+    std::uint64_t peek() const {
+        const std::size_t first = position_ / 8;
+        if constexpr (std::endian::native == std::endian::little)
+            if (first + 8 <= bytes_.size()) {
+                std::uint64_t ahead;
+                std::memcpy(&ahead, bytes_.data() + first, 8);
+                return ahead >> (position_ % 8);
+            }
+        return peek_bytes(first);
+    }
+    [[gnu::noinline]] std::uint64_t peek_bytes(std::size_t first) const;
+
+    bool take(unsigned bits) {
+        position_ += bits;
+        if (position_ <= end_) return true;
+        fail();
+        return false;
+    }
+    [[gnu::noinline]] std::uint32_t read_escaped(unsigned k);
+
     std::span<const std::byte> bytes_;
     std::size_t position_ = 0;  // in bits
-    bool ok_ = true;
+    std::size_t end_;           // in bits; less than position_ after a failure
 };
-
-/// A prefix of this many ones is followed by the value itself in 32 bits.
-inline constexpr unsigned kGolombEscape = 12;
-
-constexpr unsigned golomb_bits(std::uint32_t value, unsigned k) {
-    const unsigned prefix = static_cast<unsigned>(std::bit_width((std::uint64_t{value} >> k) + 1)) - 1;
-    return prefix >= kGolombEscape ? kGolombEscape + 32 : 2 * prefix + 1 + k;
-}
-constexpr unsigned max_golomb_bits(unsigned k) {
-    const unsigned longest = 2 * (kGolombEscape - 1) + 1 + k;
-    return longest > kGolombEscape + 32 ? longest : kGolombEscape + 32;
-}
 
 /// Maps a signed difference to an unsigned number: 0, -1, 1, -2, 2 to 0, 1, 2, 3, 4.
 constexpr std::uint32_t zigzag(std::uint32_t difference) {

@@ -111,27 +111,35 @@ std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t value, unsig
     return folded == 0 ? base : whole_bits(whole_part(base) + unzigzag(folded));
 }
 
+/// Calls code(base, value) for each lane of a group; it returns the value.
+template <Coder C, class Code>
+void each_lane(C& coder, const Lane& lane, std::uint32_t count, const std::uint32_t* base, Word<C>* lanes,
+               Code&& code) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const std::uint32_t value = code(base ? base[i] : 0, C::kReads ? 0 : lanes[i]);
+        if constexpr (C::kReads) lanes[i] = value;
+        if (C::kReads && value > lane.max) coder.fail();
+    }
+}
+
 /// Codes `count` neighbouring lanes, all described by `lane`. `base` is null if they have no baseline.
 template <Coder C>
 void code_lanes(C& coder, const Lane& lane, std::uint32_t count, const std::uint32_t* base, Word<C>* lanes) {
+    const auto each = [&](auto&& code) { each_lane(coder, lane, count, base, lanes, code); };
+    const auto fixed = [&](std::uint32_t, std::uint32_t value) { return coder.fixed(value, lane.bits); };
     unsigned order = kFirstOrder, bits_order = kRealOrder;
-    const bool is_fixed = lane.kind == LaneKind::symbol     ? lane.bounded || lane.max == 1
-                          : lane.kind == LaneKind::quantity ? lane.bounded && !base
-                                                            : false;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        const std::uint32_t from = base ? base[i] : 0;
-        std::uint32_t value = C::kReads ? 0 : lanes[i];
-        if (is_fixed) {
-            value = coder.fixed(value, lane.bits);
-        } else if (lane.kind == LaneKind::quantity) {
-            value = code_quantity(coder, from, value, order);
-        } else if (lane.kind == LaneKind::real) {
-            value = code_real(coder, from, value, order, bits_order);
-        } else {
-            value = coder.golomb(value, lane.kind == LaneKind::symbol ? kSymbolOrder : kReferenceOrder);
-        }
-        if constexpr (C::kReads) lanes[i] = value;
-        if (value > lane.max) coder.fail();
+    switch (lane.kind) {
+        case LaneKind::quantity:
+            if (lane.bounded && !base) return each(fixed);
+            return each([&](auto from, auto value) { return code_quantity(coder, from, value, order); });
+        case LaneKind::symbol:
+            if (lane.bounded || lane.max == 1) return each(fixed);
+            return each([&](auto, auto value) { return coder.golomb(value, kSymbolOrder); });
+        case LaneKind::real:
+            return each(
+                [&](auto from, auto value) { return code_real(coder, from, value, order, bits_order); });
+        case LaneKind::reference:
+            return each([&](auto, auto value) { return coder.golomb(value, kReferenceOrder); });
     }
 }
 
@@ -211,13 +219,20 @@ void code_part(C& coder, const Part& part, const std::uint32_t* base, Parts<C> p
         for (const Lane& lane : part.lanes) code_lanes(coder, lane, 1, nullptr, elements++);
 }
 
-/// Returns the index of the first group or part that differs; their number if none does.
+/// Returns the index of the first group or part that differs; piece_count() if none does.
 std::size_t first_difference(const ComponentLayout& layout, const std::uint32_t* base,
                              const std::uint32_t* base_parts, const std::uint32_t* lanes,
                              const std::uint32_t* parts) {
+    const std::size_t count = layout.lanes().size();
+    std::size_t same = 0;
+    if (base) {
+        while (same < count && lanes[same] == base[same]) ++same;
+    } else {
+        while (same < count && lanes[same] == 0) ++same;
+    }
     std::size_t index = 0;
     for (const LaneGroup& group : layout.groups()) {
-        if (group_differs(group, base, lanes)) return index;
+        if (same < group.first + group.count) return index;
         ++index;
     }
     for (const Part& part : layout.parts()) {
@@ -234,7 +249,7 @@ std::size_t first_difference(const ComponentLayout& layout, const std::uint32_t*
 template <Coder C>
 void code_component(C& coder, const ComponentLayout& layout, const std::uint32_t* base,
                     const std::uint32_t* base_parts, Word<C>* lanes, Parts<C> parts) {
-    const std::size_t count = layout.groups().size() + layout.parts().size();
+    const std::size_t count = layout.piece_count();
     std::size_t first = count;
     if constexpr (!C::kReads) first = first_difference(layout, base, base_parts, lanes, parts);
     const bool changed = coder.flag(first != count);

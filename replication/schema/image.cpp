@@ -5,7 +5,7 @@
 
 namespace shoal::replication {
 
-std::uint32_t Shape::find(ComponentIndex component) const {
+std::uint32_t Shape::search(ComponentIndex component) const {
     const auto found = std::lower_bound(components.begin(), components.end(), component);
     if (found == components.end() || *found != component) return kAbsent;
     return static_cast<std::uint32_t>(found - components.begin());

@@ -37,7 +37,13 @@ struct Shape {
     mutable std::uint32_t pool_index = 0;
 
     /// Returns the position of `component` in components, or kAbsent.
-    std::uint32_t find(ComponentIndex component) const;
+    std::uint32_t find(ComponentIndex component) const {
+        if (component < components.size() && components[component] == component) return component;
+        return search(component);
+    }
+
+private:
+    std::uint32_t search(ComponentIndex component) const;
 };
 
 /// Owns one Shape for each set of components that is in use. The schema must outlive the table.

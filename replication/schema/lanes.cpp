@@ -95,12 +95,11 @@ double step_count(const FieldCodec& codec) {
 
 /// Returns the nearest step, ties upwards. A restored value gives the same step again: finish() refuses a
 /// codec if rounding to the field's type could change a value by more than a quarter of a step.
-std::uint32_t nearest_step(double value, const FieldCodec& codec, std::uint64_t& clamped) {
-    const double steps = step_count(codec);
-    const double nearest = std::floor((value - codec.min) / codec.step + 0.5);
-    if (!(nearest >= 0 && (nearest <= steps || value <= codec.max))) ++clamped;
+std::uint32_t nearest_step(double value, const Leaf& leaf, std::uint64_t& clamped) {
+    const double nearest = std::floor((value - leaf.codec.min) / leaf.codec.step + 0.5);
+    if (!(nearest >= 0 && (nearest <= leaf.steps || value <= leaf.codec.max))) ++clamped;
     if (!(nearest > 0)) return 0;  // also if the value is NaN
-    return static_cast<std::uint32_t>(std::min(nearest, steps));
+    return static_cast<std::uint32_t>(std::min(nearest, leaf.steps));
 }
 
 std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value, EntityMap& map, std::uint32_t* lanes,
@@ -111,14 +110,12 @@ std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value, EntityMap& map
     } else if (codec.kind == FieldCodec::Kind::quantised) {
         const bool is_single = leaf.type == FieldType::f32;
         const double field = is_single ? load<float>(value, leaf.offset) : load<double>(value, leaf.offset);
-        *lanes++ = nearest_step(field, codec, clamped);
+        *lanes++ = nearest_step(field, leaf, clamped);
     } else if (codec.kind == FieldCodec::Kind::bounded) {
-        const std::int64_t low = static_cast<std::int64_t>(codec.min);
-        const std::int64_t high = static_cast<std::int64_t>(codec.max);
         std::int64_t field = load_integer(value, leaf);
         if (leaf.type == FieldType::u64 && field < 0) field = std::numeric_limits<std::int64_t>::max();
-        if (field < low || field > high) ++clamped;
-        *lanes++ = static_cast<std::uint32_t>(std::clamp(field, low, high) - low);
+        if (field < leaf.low || field > leaf.high) ++clamped;
+        *lanes++ = static_cast<std::uint32_t>(std::clamp(field, leaf.low, leaf.high) - leaf.low);
     } else if (is_wide(leaf.type)) {
         const std::uint64_t bits = load<std::uint64_t>(value, leaf.offset);
         *lanes++ = static_cast<std::uint32_t>(bits);
@@ -143,7 +140,7 @@ const std::uint32_t* restore_leaf(const Leaf& leaf, const std::uint32_t* lanes, 
             store(value, leaf.offset, field);
         }
     } else if (codec.kind == FieldCodec::Kind::bounded) {
-        store_integer(value, leaf, static_cast<std::int64_t>(codec.min) + *lanes++);
+        store_integer(value, leaf, leaf.low + *lanes++);
     } else if (is_wide(leaf.type)) {
         store(value, leaf.offset, std::uint64_t{lanes[0]} | std::uint64_t{lanes[1]} << 32);
         lanes += 2;
@@ -173,7 +170,7 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
     if (codec.kind == FieldCodec::Kind::quantised) {
         if (!is_float(leaf.type)) return "quantised() is for float and double";
         if (!(codec.min < codec.max) || !(codec.step > 0)) return "quantised() needs min < max and step > 0";
-        const double steps = step_count(codec);
+        const double steps = leaf.steps = step_count(codec);
         if (!(steps >= 1 && steps <= kMostSteps)) return "quantised() has no step or more than 2^32";
         const double rounding = leaf.type == FieldType::f32 ? 0x1p-23 : 0x1p-50;
         const double reach = std::max(std::abs(codec.min), std::abs(codec.min + steps * codec.step));
@@ -190,6 +187,8 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         const double low = is_signed(leaf.type) ? -std::exp2(is_wide(leaf.type) ? 63 : bits - 1) : 0;
         const double high = std::exp2(is_signed(leaf.type) && !is_wide(leaf.type) ? bits - 1 : bits) - 1;
         if (codec.min < low || codec.max > high) return "bounded() exceeds the field's type";
+        leaf.low = static_cast<std::int64_t>(codec.min);
+        leaf.high = static_cast<std::int64_t>(codec.max);
         lanes.push_back(bounded_lane(ordered, static_cast<std::uint32_t>(codec.max - codec.min)));
     } else if (leaf.type == FieldType::entity) {
         lanes.push_back(full_lane(LaneKind::reference));
@@ -237,6 +236,7 @@ std::string ComponentLayout::finish() {
             groups_.push_back({i, 1});
         }
     }
+    piece_count_ = static_cast<std::uint32_t>(groups_.size() + parts_.size());
     const auto refers = [](const Lane& lane) { return lane.kind == LaneKind::reference; };
     has_references_ = std::any_of(lanes_.begin(), lanes_.end(), refers);
     for (const Part& part : parts_)
@@ -279,12 +279,6 @@ void ComponentLayout::restore(const std::uint32_t* lanes, const std::uint32_t* p
         for (std::uint32_t n = 0; n < count; ++n, element += part.stride)
             for (const Leaf& leaf : part.leaves) parts = restore_leaf(leaf, parts, map, element);
     }
-}
-
-std::size_t ComponentLayout::part_words(const std::uint32_t* parts) const {
-    std::size_t words = 0;
-    for (const Part& part : parts_) words += 1 + std::size_t{parts[words]} * part.lanes.size();
-    return words;
 }
 
 }  // namespace shoal::replication

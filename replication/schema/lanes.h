@@ -87,6 +87,8 @@ struct Leaf {
     bool is_enum = false;
     std::uint32_t offset = 0;  // bytes from the start of the component or element
     FieldCodec codec;
+    std::int64_t low = 0, high = 0;  // of bounded(): its range
+    double steps = 0;                // of quantised(): the greatest lane
 };
 
 /// Access to a string or vector without its C++ type.
@@ -128,7 +130,9 @@ public:
     const std::vector<LaneGroup>& groups() const { return groups_; }
     const std::vector<Part>& parts() const { return parts_; }
     bool has_references() const { return has_references_; }
-    bool empty() const { return lanes_.empty() && parts_.empty(); }
+    /// Number of groups and parts together.
+    std::uint32_t piece_count() const { return piece_count_; }
+    bool empty() const { return piece_count_ == 0; }
     /// Greatest number of words that one value of the component can take.
     std::size_t max_words() const;
 
@@ -148,7 +152,11 @@ public:
     void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value) const;
 
     /// The number of words that the strings and vectors of one value take. These words begin at `parts`.
-    std::size_t part_words(const std::uint32_t* parts) const;
+    std::size_t part_words(const std::uint32_t* parts) const {
+        std::size_t words = 0;
+        for (const Part& part : parts_) words += 1 + std::size_t{parts[words]} * part.lanes.size();
+        return words;
+    }
 
     /// Calls visit(net_id) for each reference that is not null.
     template <class Visit>
@@ -174,6 +182,7 @@ private:
     std::vector<Lane> lanes_;
     std::vector<LaneGroup> groups_;
     std::vector<Part> parts_;
+    std::uint32_t piece_count_ = 0;
     bool has_references_ = false;
 };
 

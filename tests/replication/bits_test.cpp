@@ -52,6 +52,25 @@ TEST(BitWriter, EveryWidthReadsBackAtEveryOffset) {
         }
 }
 
+TEST(BitWriter, WritesOf33To64BitsEqualTwoSmallerOnes) {
+    const std::uint64_t pattern = 0x9e3779b97f4a7c15u;
+    for (unsigned offset = 0; offset < 64; ++offset)
+        for (unsigned bits = 33; bits <= 64; ++bits) {
+            const std::uint64_t value = low_bits(pattern, bits);
+            BitWriter once, twice;
+            for (BitWriter* out : {&once, &twice})
+                for (unsigned i = 0; i < offset; ++i) out->write_bool(i % 3 == 0);
+            once.write(value, bits);
+            twice.write(value & 0xffffffff, 32);
+            twice.write(value >> 32, bits - 32);
+            for (BitWriter* out : {&once, &twice}) out->write(1, 2);
+            ASSERT_EQ(once.bit_count(), twice.bit_count());
+            const Bytes a(once), b(twice);
+            ASSERT_TRUE(std::equal(a.data.get(), a.data.get() + a.size, b.data.get()))
+                << bits << " bits at " << offset;
+        }
+}
+
 TEST(BitWriter, FirstBitIsTheLowestOfTheFirstByte) {
     BitWriter out;
     out.write(1, 1);
@@ -159,16 +178,30 @@ TEST(Golomb, EveryTruncatedPrefixFails) {
         }
 }
 
-TEST(Golomb, RejectsCodesThatNoWriterMakes) {
-    BitWriter escaped;  // a small value with an escape
-    escaped.write((1u << kGolombEscape) - 1, kGolombEscape);
-    escaped.write(7, 32);
-    const Bytes first(escaped);
-    BitReader in(first.span());
-    EXPECT_EQ(in.read_golomb(0), 0u);
-    EXPECT_FALSE(in.ok());
+/// Of order k: the smallest value that is escaped, or more than 32 bits if all values have a shorter code.
+std::uint64_t first_escaped(unsigned k) {
+    return std::uint64_t{(1u << kGolombEscape) - 1} << k;
+}
 
-    BitWriter large;  // a value of more than 32 bits
+TEST(Golomb, AnEscapeIsReadOnlyIfItIsNecessary) {
+    for (unsigned k = 0; k < 32; ++k)
+        for (const std::uint64_t value :
+             {std::uint64_t{0}, std::uint64_t{7}, first_escaped(k) - 1, first_escaped(k),
+              first_escaped(k) + 1, std::uint64_t{0xfffffffe}, std::uint64_t{0xffffffff}}) {
+            if (value > 0xffffffff) continue;
+            BitWriter out;
+            out.write((1u << kGolombEscape) - 1, kGolombEscape);
+            out.write(value, 32);
+            const Bytes bytes(out);
+            BitReader in(bytes.span());
+            const bool is_necessary = value >= first_escaped(k);
+            ASSERT_EQ(in.read_golomb(k), is_necessary ? value : 0) << value << " of order " << k;
+            ASSERT_EQ(in.ok(), is_necessary) << value << " of order " << k;
+        }
+}
+
+TEST(Golomb, RejectsValuesOfMoreThan32Bits) {
+    BitWriter large;
     large.write(0b111, 4);
     large.write(0xffffffff, 32);
     large.write(0b11, 2);
