@@ -10,8 +10,9 @@ namespace shoal::replication {
 //   bits   field      present when
 //   1      anchored   always: 1 if there is an anchor
 //   32     tick       not anchored
-//   g(2)   distance   anchored: this packet's number minus the anchor's, minus 1
-//   g(2)   age        anchored: this tick minus the anchor's
+//   g(2)   distance   anchored: this packet's number minus the anchor's, minus 1. kMaxPacketDistance is kept
+//                     for an extension of the header
+//   g(0)   age        anchored: zigzag of (this tick minus the anchor's tick, minus the distance)
 //   1      complete   always: 1 if there is a completion marker
 //   g(2)   distance   complete: this packet's number minus that of the oldest packet that the marker needs
 //   g(0)   others     complete and distance > 0: how many of these `distance` packets carried no state
@@ -22,13 +23,18 @@ namespace shoal::replication {
 //   1      kind       1: delta, baseline at the anchor's tick; 0: the next bit decides
 //   1      kind       1: delta, another baseline; 0: the next bit decides
 //   1      kind       1: full record; 0: despawn record
-//   g(5)   age        delta with another baseline: this tick minus that of the baseline, minus 1
+//   1      same       delta with another baseline, if the packet has an earlier one: the baseline is at the
+//                     same tick as that of the last one
+//   g(5)   age        delta with another baseline, not same: this tick minus that of the baseline, minus 1
 //   32     net id     first full record of the packet
 //   g(2)   net id     later full records: zigzag of the difference to the previous full record's net id
+//   1      is pending full record: the client spawned the entity ahead
+//   g(8)   pending    is pending: the id that the client gave to it
+//   2      reason     despawn record: 0 destroyed, 1 left, 2 frozen
 //   image             delta or full record: see codec.cpp
 // After the last record: fewer than 8 zero bits. Rejected: distance over kMaxPacketDistance; others over
 // distance; an anchor that the receiver did not accept; a delta based on a missing anchor; a slot over the
-// receiver's limit; net id 0.
+// receiver's limit; net id 0; pending 0; reason 3.
 
 namespace {
 
@@ -39,7 +45,7 @@ void code_state_header(C& coder, StateHeader& header) {
         StateHeader::Anchor& anchor = *header.anchor;
         anchor.distance = coder.golomb(anchor.distance - 1, 2) + 1;
         if (anchor.distance == 0 || anchor.distance > kMaxPacketDistance) coder.fail();
-        anchor.age = coder.golomb(anchor.age, 2);
+        anchor.age = anchor.distance + unzigzag(coder.golomb(zigzag(anchor.age - anchor.distance), 0));
     } else {
         header.tick = coder.fixed(header.tick, 32);
     }
@@ -70,7 +76,12 @@ void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
         record.baseline = anchor_tick_.value_or(0);
     } else if (coder.flag(is_delta)) {
         record.kind = RecordKind::delta;
-        record.baseline = tick_ - coder.golomb(tick_ - record.baseline - 1, 5) - 1;
+        if (other_tick_ && coder.flag(record.baseline == *other_tick_)) {
+            record.baseline = *other_tick_;
+        } else {
+            record.baseline = tick_ - coder.golomb(tick_ - record.baseline - 1, 5) - 1;
+        }
+        other_tick_ = record.baseline;
     } else if (coder.flag(record.kind == RecordKind::whole)) {
         record.kind = RecordKind::whole;
         record.net_id = last_net_id_ == 0
@@ -78,8 +89,14 @@ void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
                             : last_net_id_ + unzigzag(coder.golomb(zigzag(record.net_id - last_net_id_), 2));
         if (record.net_id == 0) coder.fail();
         last_net_id_ = record.net_id;
+        if (coder.flag(record.pending != 0)) {
+            record.pending = coder.golomb(record.pending, 8);
+            if (record.pending == 0) coder.fail();
+        }
     } else {
         record.kind = RecordKind::gone;
+        record.reason = static_cast<Despawn>(coder.fixed(static_cast<std::uint32_t>(record.reason), 2));
+        if (record.reason > Despawn::frozen) coder.fail();
     }
 }
 

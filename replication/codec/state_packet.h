@@ -42,7 +42,14 @@ struct StateHeader {
 enum class RecordKind : std::uint8_t {
     delta,  // changes since a baseline
     whole,  // full record: the net id and the complete state, without a baseline
-    gone,   // despawn record: the entity does not replicate any more, and its slot is closed
+    gone,   // despawn record: the slot is closed
+};
+
+/// Why an entity's slot is closed.
+enum class Despawn : std::uint8_t {
+    destroyed,
+    left,    // the entity does not replicate to this peer any more
+    frozen,  // no records follow, but the client keeps the entity as it is
 };
 
 struct RecordHeader {
@@ -50,6 +57,9 @@ struct RecordHeader {
     RecordKind kind = RecordKind::delta;
     Tick baseline = 0;         // of a delta
     std::uint32_t net_id = 0;  // of a full record
+    std::uint32_t pending =
+        0;  // of a full record: the client's id of an entity that it spawned ahead; 0: none
+    Despawn reason = Despawn::destroyed;  // of a despawn record
 };
 
 /// The record headers of one payload, in order; their slots must rise.
@@ -67,6 +77,7 @@ public:
 private:
     Tick tick_;
     std::optional<Tick> anchor_tick_;
+    std::optional<Tick> other_tick_;  // the last baseline that was not at the anchor's tick
     std::uint32_t next_slot_ = 0;
     std::uint32_t last_net_id_ = 0;
 };

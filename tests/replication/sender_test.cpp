@@ -781,12 +781,12 @@ TEST(StatePayload, BytesOfEachKindOfRecordAreFixed) {
         return numbers({0, tick, {payload.begin(), payload.end()}});
     };
     const ecs::Entity entity = world.spawn(Replicated{}, Spot{5, 6});
-    EXPECT_EQ(packet(0x01020304), (std::vector<int>{8, 6, 4, 2, 130, 192, 0, 0, 0, 0, 89, 96, 0}));
+    EXPECT_EQ(packet(0x01020304), (std::vector<int>{8, 6, 4, 2, 130, 192, 0, 0, 0, 0, 178, 192, 0}));
     world.set(entity, Spot{5, 7});
-    EXPECT_EQ(packet(0x01020305), (std::vector<int>{161, 32, 20, 20}));
+    EXPECT_EQ(packet(0x01020305), (std::vector<int>{33, 8, 5, 5}));
     world.destroy(entity);
-    EXPECT_EQ(packet(0x01020306), (std::vector<int>{161, 32, 0}));
-    EXPECT_EQ(packet(0x01020306 + 60), (std::vector<int>{241, 128, 248, 58, 0}));
+    EXPECT_EQ(packet(0x01020306), (std::vector<int>{33, 8, 0}));
+    EXPECT_EQ(packet(0x01020306 + 60), (std::vector<int>{241, 187, 227, 235, 0}));
 }
 
 }  // namespace

@@ -88,6 +88,36 @@ TEST(StateHeader, DistancesBeyondTheLimitAreRefused) {
     }
 }
 
+TEST(StateHeader, TheAnchorDistanceOfExtensionsIsRefused) {
+    for (const std::uint32_t code : {kMaxPacketDistance - 1, kMaxPacketDistance}) {
+        BitWriter out;
+        out.write_bool(true);
+        out.write_golomb(code, 2);  // the distance minus 1
+        out.write_golomb(0, 0);     // the age is equal to the distance
+        out.write_bool(false);
+        out.write_golomb(0, 3);
+        const auto bytes = bytes_of(out);
+        BitReader in(bytes);
+        const StateHeader header = read_state_header(in);
+        ASSERT_EQ(in.at_padding(), code < kMaxPacketDistance);
+        if (in.ok()) {
+            EXPECT_EQ(header.anchor->distance, kMaxPacketDistance);
+            EXPECT_EQ(header.anchor->age, kMaxPacketDistance);
+        }
+    }
+}
+
+TEST(StateHeader, AnAnchorAsOldAsItIsFarTakesOneBitForItsAge) {
+    for (const std::uint32_t distance : {1u, 4u, kMaxPacketDistance}) {
+        StateHeader header;
+        header.anchor = {distance, distance};
+        // anchored, distance, age, complete, count
+        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 1 + 1 + 4);
+        header.anchor->age = distance - 1;
+        EXPECT_EQ(write_state_header(header, nullptr), 1 + golomb_bits(distance - 1, 2) + 3 + 1 + 4);
+    }
+}
+
 TEST(StateHeader, MorePacketsWithoutStateThanThereArePacketsAreRefused) {
     for (const std::uint32_t others : {4u, 5u, 0xffffffffu}) {
         StateHeader header;
@@ -115,6 +145,9 @@ std::vector<RecordHeader> random_records(std::mt19937& random, Tick tick, std::o
         if (record.kind == RecordKind::whole)
             record.net_id =
                 1 + static_cast<std::uint32_t>(random() % (random() % 2 == 0 ? 0xfffffffeu : 50u));
+        if (record.kind == RecordKind::whole && random() % 4 == 0)
+            record.pending = static_cast<std::uint32_t>(random() % 1'000);
+        if (record.kind == RecordKind::gone) record.reason = static_cast<Despawn>(random() % 3);
         records.push_back(record);
     }
     return records;
@@ -149,8 +182,86 @@ TEST(RecordHeader, IsReadBackAlsoAcrossTheTickWraparound) {
             ASSERT_EQ(read.kind, record.kind);
             ASSERT_EQ(read.baseline, record.baseline);
             ASSERT_EQ(read.net_id, record.net_id);
+            ASSERT_EQ(read.pending, record.pending);
+            ASSERT_EQ(read.reason, record.reason);
         }
     }
+}
+
+/// Writes a record header and reads it back. Returns nothing if it is refused.
+std::optional<RecordHeader> written_and_read(const RecordHeader& record) {
+    BitWriter out;
+    RecordHeaderWriter(StateHeader{}, &out).write(record);
+    const auto bytes = bytes_of(out);
+    BitReader in(bytes);
+    const RecordHeader read = RecordHeaderReader(0, std::nullopt, in).read();
+    return in.at_padding() ? std::optional(read) : std::nullopt;
+}
+
+TEST(RecordHeader, ADespawnRecordSaysWhyInTwoBits) {
+    for (const Despawn reason : {Despawn::destroyed, Despawn::left, Despawn::frozen}) {
+        RecordHeader record;
+        record.kind = RecordKind::gone;
+        record.reason = reason;
+        EXPECT_EQ(RecordHeaderWriter(StateHeader{}, nullptr).write(record), 2u + 3 + 2);  // gap, kind, reason
+        const std::optional<RecordHeader> read = written_and_read(record);
+        ASSERT_TRUE(read);
+        EXPECT_EQ(read->kind, RecordKind::gone);
+        EXPECT_EQ(read->reason, reason);
+    }
+    RecordHeader reserved;
+    reserved.kind = RecordKind::gone;
+    reserved.reason = static_cast<Despawn>(3);
+    EXPECT_FALSE(written_and_read(reserved));
+}
+
+TEST(RecordHeader, AFullRecordNamesThePendingIdOrTakesOneBit) {
+    for (const std::uint32_t pending : {0u, 1u, 255u, 256u, 0x7fffffffu, 0xffffffffu}) {
+        RecordHeader record;
+        record.kind = RecordKind::whole;
+        record.net_id = 9;
+        record.pending = pending;
+        const std::size_t bits = 2 + 3 + 32 + 1 + (pending == 0 ? 0 : golomb_bits(pending, 8));
+        EXPECT_EQ(RecordHeaderWriter(StateHeader{}, nullptr).write(record), bits);
+        const std::optional<RecordHeader> read = written_and_read(record);
+        ASSERT_TRUE(read) << pending;
+        EXPECT_EQ(read->net_id, 9u);
+        EXPECT_EQ(read->pending, pending);
+    }
+    BitWriter none;  // the bit says that there is an id, and the id is 0
+    none.write_golomb(0, 1);
+    none.write(0b100, 3);
+    none.write(9, 32);
+    none.write_bool(true);
+    none.write_golomb(0, 8);
+    const auto bytes = bytes_of(none);
+    BitReader in(bytes);
+    RecordHeaderReader(0, std::nullopt, in).read();
+    EXPECT_FALSE(in.ok());
+}
+
+TEST(RecordHeader, ABaselineLikeTheLastOneWithoutTheAnchorTakesOneBit) {
+    StateHeader header;
+    header.tick = 100;
+    header.anchor = {3, 3};
+    const Tick anchor = 97;
+    const std::vector<std::pair<Tick, std::size_t>> baselines = {
+        {90, 2 + 2 + golomb_bits(9, 5)},      // the first one: the age minus 1
+        {anchor, 2 + 1},                      // does not count
+        {90, 2 + 2 + 1},                      // like the last one
+        {91, 2 + 2 + 1 + golomb_bits(8, 5)},  // another one
+        {91, 2 + 2 + 1},
+        {90, 2 + 2 + 1 + golomb_bits(9, 5)}};
+    BitWriter out;
+    RecordHeaderWriter writer(header, &out);
+    for (std::uint32_t slot = 0; slot < baselines.size(); ++slot)
+        EXPECT_EQ(writer.write({slot, RecordKind::delta, baselines[slot].first, 0}), baselines[slot].second)
+            << slot;
+    const auto bytes = bytes_of(out);
+    BitReader in(bytes);
+    RecordHeaderReader reader(header.tick, anchor, in);
+    for (const auto& [baseline, bits] : baselines) EXPECT_EQ(reader.read().baseline, baseline);
+    EXPECT_TRUE(in.at_padding());
 }
 
 TEST(RecordHeader, NetIdZeroAndMissingAnchorsAreRefused) {
@@ -176,7 +287,7 @@ TEST(RecordHeader, SlotsBeyond32BitsAreRefused) {
     BitWriter out;
     for (int i = 0; i < 2; ++i) {  // two gaps whose sum is larger
         out.write_golomb(0xfffffff0u, 1);
-        out.write(0b000, 3);  // despawn record
+        out.write(0b00000, 5);  // despawn record: destroyed
     }
     const auto bytes = bytes_of(out);
     BitReader in(bytes);
