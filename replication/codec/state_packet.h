@@ -55,10 +55,10 @@ enum class Despawn : std::uint8_t {
 struct RecordHeader {
     std::uint32_t slot = 0;
     RecordKind kind = RecordKind::delta;
-    Tick baseline = 0;         // of a delta
-    std::uint32_t net_id = 0;  // of a full record
-    std::uint32_t pending =
-        0;  // of a full record: the client's id of an entity that it spawned ahead; 0: none
+    Tick baseline = 0;          // of a delta
+    std::uint32_t net_id = 0;   // of a full record
+    std::uint32_t pending = 0;  // of a full record: the id that the client gave to an entity which it spawned
+                                // ahead of the server; 0: none
     Despawn reason = Despawn::destroyed;  // of a despawn record
 };
 

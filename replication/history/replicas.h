@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../ecs/world.h"
+#include "../codec/state_packet.h"
 #include "history.h"
 #include "net_ids.h"
 
@@ -35,6 +36,7 @@ public:
         NetId net_id;
         ecs::Entity entity;  // dead if the game destroyed it
         bool was_suppressed;
+        Despawn reason;
     };
 
     /// Keeps at most `max_versions` per replica. Requires max_versions >= 4. The world must outlive the
@@ -56,7 +58,7 @@ public:
     bool is_crowded(std::uint32_t index) const { return rows_[index].versions.size() >= max_versions_; }
 
     /// Forgets the net id and the versions. Adds the replica to gone() if the world may have its entity.
-    void close(std::uint32_t index);
+    void close(std::uint32_t index, Despawn reason);
 
     /// The replicas that apply() must write to the world, in the order of touch(). Some may be closed.
     std::span<const std::uint32_t> dirty() const { return dirty_; }

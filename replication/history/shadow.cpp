@@ -68,13 +68,13 @@ void Shadow::update(Tick tick) {
 
 void Shadow::open_and_close() {
     forget_destroyed();
-    for (const std::uint32_t index : to_close_) close(index);
+    for (const std::uint32_t index : to_close_) close(index, Despawn::destroyed);
     to_close_.clear();
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
         const bool replicated = world_.has<Replicated>(change.entity);
         const std::uint32_t index = find(change.entity);
         if (replicated && index == kNone) open(change.entity);
-        if (!replicated && index != kNone) close(index);
+        if (!replicated && index != kNone) close(index, Despawn::left);
     }
     entries_.resize(ids_.index_count());
     for (const std::uint32_t index : assigned_) {
@@ -138,7 +138,7 @@ void Shadow::open(ecs::Entity entity) {
     ++open_count_;
 }
 
-void Shadow::close(std::uint32_t index) {
+void Shadow::close(std::uint32_t index, Despawn reason) {
     Entry& entry = entries_[index];
     assert(entry.entity && open_count_ > 0);
     entry.versions.clear();
@@ -146,6 +146,7 @@ void Shadow::close(std::uint32_t index) {
     ids_.release(index);
     entry.entity = {};
     entry.net_id = 0;
+    entry.reason = reason;
     if (entry.is_too_large) too_large_count_ -= 1;
     entry.is_too_large = false;
     closed_.push_back(index);

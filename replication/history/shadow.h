@@ -11,6 +11,7 @@
 #include "../../ecs/world.h"
 #include "../../net/fifo.h"
 #include "../codec/codec.h"
+#include "../codec/state_packet.h"
 #include "../schema/binding.h"
 #include "../schema/image.h"
 #include "history.h"
@@ -24,10 +25,11 @@ public:
     struct Entry {
         ecs::Entity entity;  // null: the entry is closed
         NetId net_id = 0;
-        Tick captured = 0;              // tick of the last update() that quantised the entity
-        bool refers_to_opened = false;  // its references must be quantised again in this update()
-        bool is_too_large = false;      // the newest version is older than the entity's state: see TooLarge
-        History versions;               // the newest is the state as of the last update()
+        Tick captured = 0;                    // tick of the last update() that quantised the entity
+        bool refers_to_opened = false;        // its references must be quantised again in this update()
+        Despawn reason = Despawn::destroyed;  // why the entry was closed last
+        bool is_too_large = false;  // the newest version is older than the entity's state: see TooLarge
+        History versions;           // the newest is the state as of the last update()
     };
 
     /// Keeps a version for `history_ticks` after a newer one replaced it. World and schema must outlive the
@@ -96,7 +98,7 @@ private:
 
     std::uint32_t find(ecs::Entity entity) const;
     void open(ecs::Entity entity);
-    void close(std::uint32_t index);
+    void close(std::uint32_t index, Despawn reason);
     void forget_destroyed();
     void open_and_close();
     void take_changes();

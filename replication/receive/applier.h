@@ -18,8 +18,9 @@ public:
     Applier(const Applier&) = delete;
     Applier& operator=(const Applier&) = delete;
 
-    /// Destroys the entities of gone replicas, creates those of new ones, writes all values, calls the add
-    /// and change hooks, and then removes components. Call it outside of hooks and queries.
+    /// Destroys the entities of gone replicas, but for frozen ones, creates those of new ones, writes all
+    /// values, calls the add and change hooks, and then removes components. Call it outside of hooks and
+    /// queries.
     void apply();
 
     /// Destroys the entities of gone replicas and forgets all references. Requires that all replicas are

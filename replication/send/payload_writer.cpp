@@ -51,8 +51,9 @@ void PayloadWriter::gather(PeerView& view, std::size_t room_bits) {
 bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Candidate& candidate) {
     candidate = {};
     candidate.header.slot = index;
-    if (slot.entry == PeerView::kNone) {
+    if (!slot.has_entity()) {
         candidate.header.kind = RecordKind::gone;
+        candidate.header.reason = slot.reason();
         return true;
     }
     const Shadow::Entry& entry = shadow_[slot.entry];

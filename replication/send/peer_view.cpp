@@ -4,8 +4,6 @@
 #include <bit>
 #include <cassert>
 
-#include "../codec/state_packet.h"
-
 namespace shoal::replication {
 
 PeerView::PeerView(std::uint32_t max_slots) : max_slots_(max_slots) {
@@ -14,7 +12,7 @@ PeerView::PeerView(std::uint32_t max_slots) : max_slots_(max_slots) {
 }
 
 std::uint32_t PeerView::open(std::uint32_t entry) {
-    assert(!is_full() && entry != kNone);
+    assert(!is_full() && entry < kGone);
     while (first_free_word_ < free_slots_.size() && free_slots_[first_free_word_] == 0) ++first_free_word_;
     if (first_free_word_ == free_slots_.size()) {
         free_slots_.push_back(~std::uint64_t{0});
@@ -41,10 +39,10 @@ void PeerView::start_generation(Slot& slot) {
     slot.is_fresh = 1;
 }
 
-void PeerView::close(std::uint32_t index) {
+void PeerView::close(std::uint32_t index, Despawn reason) {
     Slot& slot = slots_[index];
-    assert(slot.entry != kNone);
-    slot.entry = kNone;
+    assert(slot.has_entity());
+    slot.entry = kGone + static_cast<std::uint32_t>(reason);
     if (slot.was_sent) return pend(index);
     unpend(index);
     free(index);
@@ -52,6 +50,7 @@ void PeerView::close(std::uint32_t index) {
 
 void PeerView::free(std::uint32_t index) {
     assert(!is_free(index) && used_count_ > 0);
+    slots_[index].entry = kNone;
     free_slots_[index / 64] |= std::uint64_t{1} << (index % 64);
     first_free_word_ = std::min<std::size_t>(first_free_word_, index / 64);
     used_count_ -= 1;
@@ -60,7 +59,7 @@ void PeerView::free(std::uint32_t index) {
 void PeerView::rebase(std::uint32_t index) {
     if (index >= slots_.size()) return;
     Slot& slot = slots_[index];
-    if (slot.entry == kNone || slot.is_fresh) return;
+    if (!slot.has_entity() || slot.is_fresh) return;
     start_generation(slot);
     pend(index);
 }
@@ -95,7 +94,7 @@ SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick) 
     slot.was_sent = slot.in_flight = 1;
     slot.is_fresh = 0;
     unpend(index);
-    return {index & (kMaxSlots - 1), slot.generation, slot.entry == kNone};
+    return {index & (kMaxSlots - 1), slot.generation, !slot.has_entity()};
 }
 
 void PeerView::settle(SentRecord record, std::uint64_t number, Tick tick, bool delivered) {
@@ -120,8 +119,8 @@ bool PeerView::is_consistent() const {
     std::size_t queued = 0;
     for (std::uint32_t index = 0; index < slots_.size(); ++index) {
         const Slot& slot = slots_[index];
-        if (is_free(index) && (slot.entry != kNone || slot.is_pending || index / 64 < first_free_word_))
-            return false;
+        if (is_free(index) != (slot.entry == kNone)) return false;
+        if (is_free(index) && (slot.is_pending || index / 64 < first_free_word_)) return false;
         if (slot.is_pending && !slot.is_queued) return false;
         if (slot.has_acked && slot.is_fresh) return false;
         used += !is_free(index);

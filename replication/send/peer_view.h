@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../../net/fifo.h"
-#include "../schema/image.h"
+#include "../codec/state_packet.h"
 
 namespace shoal::replication {
 
@@ -24,9 +24,11 @@ class PeerView {
 public:
     static constexpr std::uint32_t kMaxSlots = 1u << 21;
     static constexpr std::uint32_t kNone = 0xffffffff;
+    /// In place of an entry: the entity is gone, and the lowest bits say why (Despawn).
+    static constexpr std::uint32_t kGone = 0xfffffff0;
 
     struct Slot {
-        std::uint32_t entry = kNone;  // index in the shadow; kNone: the entity is gone, or the slot is free
+        std::uint32_t entry = kNone;  // index in the shadow; kGone and up: no entity; kNone: the slot is free
         Tick acked = 0;               // tick of the newest version acknowledged, if has_acked
         Tick sent = 0;                // tick of the newest version sent, if was_sent
         std::uint16_t packet =
@@ -40,6 +42,10 @@ public:
         std::uint16_t has_acked : 1 = 0;   // the peer acknowledged a version of this generation
         std::uint16_t is_fresh : 1 = 0;    // no record of this generation was sent
         std::uint16_t in_flight : 1 = 0;   // the fate of the newest record is not known
+
+        bool has_entity() const { return entry < kGone; }
+        /// Requires !has_entity(), and that the slot is not free.
+        Despawn reason() const { return static_cast<Despawn>(entry - kGone); }
     };
     static_assert(sizeof(Slot) == 16);
 
@@ -59,7 +65,7 @@ public:
     std::uint32_t open(std::uint32_t entry);
     /// The entity is gone. The next record of its slot is a despawn record. If no record of the entity was
     /// sent, the slot is free instead.
-    void close(std::uint32_t slot);
+    void close(std::uint32_t slot, Despawn reason);
     /// The next record of the slot is a full one. No effect if it is one anyway, or if the slot has no
     /// entity.
     void rebase(std::uint32_t slot);

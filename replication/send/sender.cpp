@@ -73,7 +73,7 @@ void Sender::remove_peer(Peer peer) {
     assert(peers_[peer]);
     const PeerView& view = state(peer).view;
     for (std::uint32_t slot = 0; slot < view.slot_count(); ++slot)
-        if (view[slot].entry != PeerView::kNone) audience_.remove(view[slot].entry, peer);
+        if (view[slot].has_entity()) audience_.remove(view[slot].entry, peer);
     peers_[peer].reset();
 }
 
@@ -114,7 +114,8 @@ void Sender::close_entry(std::uint32_t entry) {
     for (Peer peer = 0; peer < peers_.size(); ++peer)
         if (peers_[peer] && state(peer).stats.waiting != 0 && !audience_.has(entry, peer))
             state(peer).stats.waiting -= 1;
-    for (const Audience::Viewer viewer : audience_.of(entry)) state(viewer.peer).view.close(viewer.slot);
+    for (const Audience::Viewer viewer : audience_.of(entry))
+        state(viewer.peer).view.close(viewer.slot, shadow_[entry].reason);
     audience_.clear(entry);
 }
 
@@ -196,7 +197,7 @@ bool Sender::is_consistent() const {
         std::size_t open = 0;
         for (std::uint32_t slot = 0; slot < peer.view.slot_count(); ++slot) {
             const std::uint32_t entry = peer.view[slot].entry;
-            if (entry == PeerView::kNone) continue;
+            if (!peer.view[slot].has_entity()) continue;
             if (!shadow_[entry].entity || !audience_.has(entry, index)) return false;
             open += 1;
         }

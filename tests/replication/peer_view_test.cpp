@@ -29,7 +29,7 @@ TEST(PeerView, IsFullAtTheGivenNumberOfSlots) {
             ASSERT_EQ(view.open(i), i);
         }
         EXPECT_TRUE(view.is_full());
-        view.close(most / 2);  // nothing was sent
+        view.close(most / 2, Despawn::destroyed);  // nothing was sent
         EXPECT_FALSE(view.is_full());
         EXPECT_EQ(view.open(1'000), most / 2);
         EXPECT_TRUE(view.is_full());
@@ -40,7 +40,8 @@ TEST(PeerView, Rule08ASlotIsFreeOnlyAfterItsDespawnRecordArrived) {
     PeerView view(1);
     view.open(7);
     view.send(0, 1, 10);
-    view.close(0);
+    view.close(0, Despawn::left);
+    EXPECT_EQ(view[0].reason(), Despawn::left);
     EXPECT_TRUE(view.is_full() && view[0].is_pending);
     const SentRecord despawn = view.send(0, 2, 11);
     EXPECT_TRUE(despawn.is_despawn);
@@ -143,7 +144,8 @@ public:
         std::uint32_t pending = 0;
         for (const auto& [index, slot] : slots_) {
             ASSERT_FALSE(view_.is_free(index));
-            ASSERT_EQ(view_[index].entry, slot.is_closed ? PeerView::kNone : slot.entry);
+            ASSERT_EQ(view_[index].has_entity(), !slot.is_closed);
+            ASSERT_TRUE(slot.is_closed || view_[index].entry == slot.entry);
             ASSERT_EQ(view_[index].is_pending != 0, slot.is_pending);
             ASSERT_EQ(view_[index].has_acked != 0, slot.acked.has_value());
             if (slot.acked) {
@@ -181,7 +183,7 @@ private:
         const std::uint32_t index = any();
         ModelSlot& slot = slots_[index];
         if (slot.is_closed) return;
-        view_.close(index);
+        view_.close(index, Despawn::destroyed);
         slot.is_closed = slot.is_pending = true;
         if (!slot.is_sent) slots_.erase(index);
     }

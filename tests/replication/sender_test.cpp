@@ -214,6 +214,22 @@ TEST(Sender, Rule08RemovingTheTagAndAddingItAgainOpensANewSlot) {
     EXPECT_EQ(pair.on_client<Position>(entity).x, 1);
 }
 
+TEST(Sender, Rule08ADespawnRecordSaysWhetherTheEntityWasDestroyed) {
+    for (const bool is_destroyed : {true, false}) {
+        Pair pair;
+        const ecs::Entity entity = pair.spawn(at(1));
+        pair.exchange();
+        is_destroyed ? pair.world.destroy(entity) : static_cast<void>(pair.world.remove<Replicated>(entity));
+        const SentPacket packet = pair.tick_and_encode();
+        BitReader in(packet.bytes);
+        const StateHeader header = read_state_header(in);
+        ASSERT_TRUE(header.anchor);
+        const RecordHeader record = RecordHeaderReader(packet.tick, Tick{0}, in).read();
+        EXPECT_EQ(record.kind, RecordKind::gone);
+        EXPECT_EQ(record.reason, is_destroyed ? Despawn::destroyed : Despawn::left);
+    }
+}
+
 TEST(Sender, AnEntityThatWasNeverSentNeedsNoDespawnRecord) {
     Pair pair;
     pair.exchange();
