@@ -4,12 +4,7 @@
 
 namespace shoal::replication {
 
-// Golomb code of order k:
-//   bits     field    meaning
-//   p + 1    prefix   p ones, then a zero; p is 0 to 11
-//   p + k    rest     value - ((2^p - 1) << k)
-// or, if p would be 12 or more (escape): 12 ones, then the value in 32 bits.
-// Rejected: an escape for a value with p below 12; a value of more than 32 bits.
+// The Golomb codes are specified in ../WIRE.md.
 
 void BitWriter::push_word(std::uint64_t next) {
     words_.push_back(last_);

@@ -11,52 +11,9 @@
 namespace shoal::replication {
 namespace {
 
-// Image, bit-packed, least significant bit first. g(k): Golomb code of order k, see bits.h.
-//   bits        field          present when
-//   g(2)        count          no baseline: number of components
-//   g(0)        gap            no baseline, once per component: its index minus the previous index, minus 1;
-//                              for the first component its index
-//   1           reshaped       baseline: components were added or removed
-//   g(0)        removed        reshaped: number of components removed
-//   g(0)        gap            once per removed component: as above, of its position in the baseline's list
-//                              of components
-//   g(0)        added          reshaped: number of components added
-//   g(0)        gap            once per added component: as above, of its index in the schema
-// Then for each component with lanes or parts, in order of the schema:
-//   1           changed        always; a new component is compared with zeros and empty parts
-// and, if the component changed, first for each of its groups, then for each of its parts:
-//   1           differs        groups and parts of the component are more than one together
-//   group/part  value          the group or part differs
-//
-// Group, by the kind of its lanes; `base` is the baseline's lane, or 0 for a new component:
-//   quantity    g(k) of zigzag(value - base) per lane. k is 4 for the first such code of the group. For each
-//               later one it is the bit width of the previous code's zigzag, minus 1, at least 0 and at most
-//               20. A bounded lane of a new component: the value in lane.bits bits.
-//   symbol      is alone in its group. If its maximum is 1, nothing: the value is 1 - base. If the lane is
-//               bounded, the value in lane.bits bits. Else g(3) of the value.
-//   real        if the value equals base, or is a whole number other than whole(base): a 0 bit, then g(k) of
-//               zigzag(whole(value) - whole(base)), k as for a quantity. A zigzag of 0 means that value and
-//               base have the same bits. Else a 1 bit, then g(k) of zigzag(order(value) - order(base)). These
-//               codes have a k of their own: 16 for the first one of the group, then by the rule for a
-//               quantity. whole(): the float truncated to an integer, 0 if the float is not within +-2^24.
-//               order(): the bits of the float; if it is negative, all bits except the sign are inverted
-//   reference   g(8) of the net id
-//
-// Part:
-//   g(3)        prefix         the component is not new: number of elements kept at the start
-//   g(1)        suffix         the component is not new: number of elements kept at the end
-//   g(3)        count          always: number of elements between prefix and suffix
-//   lanes       value          once per element between prefix and suffix: each lane like a changed group of
-//                              a new component, but a symbol whose maximum is 1 takes one bit
-// Lanes and groups follow from the types of the fields: see append_lanes() and finish() in schema/lanes.cpp.
-// Rejected: values over a lane's maximum; indices and positions that do not exist in the schema or the
-// baseline; components that are added twice; parts with too many elements.
-
-constexpr unsigned kFirstOrder = 4;
+// The format is specified in ../WIRE.md.
+constexpr unsigned kQuantityOrder = 4, kRealOrder = 16, kSymbolOrder = 3, kReferenceOrder = 8;
 constexpr unsigned kCountOrder = 2;
-constexpr unsigned kRealOrder = 16;
-constexpr unsigned kSymbolOrder = 3;
-constexpr unsigned kReferenceOrder = 8;
 constexpr unsigned kPrefixOrder = 3, kSuffixOrder = 1, kBetweenOrder = 3;
 constexpr unsigned kMaxOrder = 20;  // greatest k; up to it, no code is longer than an escaped value
 
@@ -65,12 +22,6 @@ unsigned next_order(std::uint32_t folded) {
     return width == 0 ? 0 : std::min(width - 1, kMaxOrder);
 }
 
-/// Returns whether the float with these bits is an integer within +-2^24; false for -0.
-bool is_whole(std::uint32_t bits) {
-    const float value = std::bit_cast<float>(bits);
-    if (!(std::abs(value) < 0x1p24f)) return false;
-    return std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(value))) == bits;
-}
 std::uint32_t whole_part(std::uint32_t bits) {
     const float value = std::bit_cast<float>(bits);
     if (!(std::abs(value) < 0x1p24f)) return 0;
@@ -78,6 +29,11 @@ std::uint32_t whole_part(std::uint32_t bits) {
 }
 std::uint32_t whole_bits(std::uint32_t whole) {
     return std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(whole)));
+}
+
+/// Returns whether the float with these bits is an integer within +-2^24; false for -0.
+bool is_whole(std::uint32_t bits) {
+    return whole_bits(whole_part(bits)) == bits;
 }
 
 /// Maps the bits of a float to a signed integer. The integers have the order of the floats, and close floats
@@ -127,7 +83,7 @@ template <Coder C>
 void code_lanes(C& coder, const Lane& lane, std::uint32_t count, const std::uint32_t* base, Word<C>* lanes) {
     const auto each = [&](auto&& code) { each_lane(coder, lane, count, base, lanes, code); };
     const auto fixed = [&](std::uint32_t, std::uint32_t value) { return coder.fixed(value, lane.bits); };
-    unsigned order = kFirstOrder, bits_order = kRealOrder;
+    unsigned order = kQuantityOrder, bits_order = kRealOrder;
     switch (lane.kind) {
         case LaneKind::quantity:
             if (lane.bounded && !base) return each(fixed);

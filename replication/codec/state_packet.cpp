@@ -6,36 +6,7 @@
 
 namespace shoal::replication {
 
-// State payload, bit-packed, least significant bit first. g(k): Golomb code of order k, see bits.h.
-//   bits   field      present when
-//   1      anchored   always: 1 if there is an anchor
-//   32     tick       not anchored
-//   g(2)   distance   anchored: this packet's number minus the anchor's, minus 1. kMaxPacketDistance is kept
-//                     for an extension of the header
-//   g(0)   age        anchored: zigzag of (this tick minus the anchor's tick, minus the distance)
-//   1      complete   always: 1 if there is a completion marker
-//   g(2)   distance   complete: this packet's number minus that of the oldest packet that the marker needs
-//   g(0)   others     complete and distance > 0: how many of these `distance` packets carried no state
-//   g(0)   quiet      complete: ticks since the last change in the sender's world
-//   g(3)   count      always: number of records
-// Record; the slots rise from record to record:
-//   g(1)   gap        slot minus the slot of the previous record, minus 1; in the first record the slot
-//   1      kind       1: delta, baseline at the anchor's tick; 0: the next bit decides
-//   1      kind       1: delta, another baseline; 0: the next bit decides
-//   1      kind       1: full record; 0: despawn record
-//   1      same       delta with another baseline, if the packet has an earlier one: the baseline is at the
-//                     same tick as that of the last one
-//   g(5)   age        delta with another baseline, not same: this tick minus that of the baseline, minus 1
-//   32     net id     first full record of the packet
-//   g(2)   net id     later full records: zigzag of the difference to the previous full record's net id
-//   1      is pending full record: the client spawned the entity ahead
-//   g(8)   pending    is pending: the id that the client gave to it
-//   2      reason     despawn record: 0 destroyed, 1 left, 2 frozen
-//   image             delta or full record: see codec.cpp
-// After the last record: fewer than 8 zero bits. Rejected: distance over kMaxPacketDistance; others over
-// distance; an anchor that the receiver did not accept; a delta based on a missing anchor; a slot over the
-// receiver's limit; net id 0; pending 0; reason 3.
-
+// The format is specified in ../WIRE.md.
 namespace {
 
 template <Coder C>

@@ -9,12 +9,7 @@
 namespace shoal::replication {
 namespace {
 
-// Summary: for each component, sorted by id, 4 bytes of name_id() and 4 of signature, little-endian.
-// Components that do not fit kMaxSummaryBytes are omitted.
-// Hash of a schema: the 64-bit FNV-1a hash of the id and signature of each component.
-// Signature of a component: the 64-bit FNV-1a hash of 1 for a tag or 0 for any other component, followed by
-// the numbers of ComponentLayout::describe(). The exclusive or of the two halves of the hash is used.
-// Both hashes take each number as 8 bytes, little-endian.
+// Hash, signature and summary are specified in ../WIRE.md.
 constexpr std::size_t kMaxSummaryBytes = 587;  // a hello has room for it, even with a connect token
 constexpr std::size_t kSummaryEntryBytes = 8;
 

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <sstream>
+#include <string>
 
+#include "replication/codec/state_packet.h"
 #include "replication/history/shadow.h"
 #include "tests/replication/support/bits.h"
 #include "tests/replication/support/world.h"
@@ -166,6 +169,60 @@ TEST(Codec, AnyBitsGiveAValidImageOrNone) {
         ASSERT_EQ(again, words);
     }
     EXPECT_GT(legal, 1'000);
+}
+
+std::vector<std::byte> bytes_of_hex(const char* text) {
+    std::vector<std::byte> bytes;
+    std::istringstream in(text);
+    for (unsigned byte = 0; in >> std::hex >> byte;) bytes.push_back(static_cast<std::byte>(byte));
+    return bytes;
+}
+
+TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
+    struct Place {
+        float x = 0, y = 0;
+    };
+    struct Label {
+        std::string text;
+    };
+    struct Beast {};
+    Schema schema;
+    schema.tag<Beast>("wolf");
+    schema.component<Place>("position", quantised(0, 100, 0.5));
+    schema.component<Label>("name");
+    ecs::World world;
+    Shadow shadow(world, schema, 10);
+    const ecs::Entity wolf = world.spawn(Replicated{}, Beast{}, Place{1.5f, 50}, Label{"Bo"});
+    shadow.update(1000);
+    world.set(wolf, Place{2.5f, 50});
+    world.set(wolf, Label{"Bob"});
+    shadow.update(1001);
+    const Image before = shadow[0].versions.at(1000)->image, now = shadow[0].versions.at(1001)->image;
+
+    StateHeader header;
+    header.tick = 1000;
+    header.complete = StateHeader::Complete{};
+    header.record_count = 1;
+    BitWriter first;
+    write_state_header(header, &first);
+    RecordHeaderWriter(header, &first).write({0, RecordKind::whole, 0, 1});
+    write_image(schema, Image{}, before, first);
+    EXPECT_EQ(bytes_of(first), bytes_of_hex("d0 07 00 00 82 c0 00 00 00 00 46 12 7a 3b 40 06"));
+
+    header.tick = 1001;
+    header.anchor = {1, 1};
+    header.record_count = 2;
+    RecordHeader left;
+    left.slot = 2;
+    left.kind = RecordKind::gone;
+    left.reason = Despawn::left;
+    BitWriter second;
+    write_state_header(header, &second);
+    RecordHeaderWriter records(header, &second);
+    records.write({0, RecordKind::delta, 1000, 0});
+    write_image(schema, before, now, second);
+    records.write(left);
+    EXPECT_EQ(bytes_of(second), bytes_of_hex("21 10 25 44 2c 82 08"));
 }
 
 }  // namespace
