@@ -54,8 +54,8 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
 void Decoder::forget_old_tick(Tick now) {
     if (slots_.empty()) return;
     Slot& slot = slots_[next_to_forget_++ % slots_.size()];
-    if (slot.replica == Replicas::kNone && slot.last_tick && now - *slot.last_tick > kLongAgo)
-        slot.last_tick.reset();
+    if (slot.replica != Replicas::kNone || !slot.last_tick || !is_newer(now, *slot.last_tick)) return;
+    if (now - *slot.last_tick > kLongAgo) slot.last_tick.reset();
 }
 
 /// Decodes all records into staged_.

@@ -617,5 +617,24 @@ TEST(Decoder, DamagedPayloadsAreUsedCompletelyOrNotAtAll) {
     EXPECT_GT(others, 1'000);
 }
 
+// Packets that were overtaken are older than the despawn record. They must not reopen the slot.
+TEST(Decoder, Rule08RecordsThatADespawnRecordOvertookDoNotOpenTheSlotAgain) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    std::vector<SentPacket> late;
+    for (int i = 0; i < 6; ++i) {
+        pair.world.set(entity, at(static_cast<float>(i)));
+        late.push_back(pair.tick_and_encode());
+    }
+    pair.deliver(late[0]);
+    pair.world.destroy(entity);
+    pair.deliver(pair.tick_and_encode());
+    for (std::size_t i = 1; i < late.size(); ++i) {
+        EXPECT_EQ(pair.receive(late[i]), Verdict::accepted);
+        pair.receiver.apply();
+        EXPECT_EQ(pair.mirror.size(), 0u) << i;
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication
