@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <span>
 #include <type_traits>
 
 #include "coder.h"
@@ -13,7 +14,7 @@ namespace {
 
 // The format is specified in ../WIRE.md.
 constexpr unsigned kQuantityOrder = 4, kRealOrder = 16, kSymbolOrder = 3, kReferenceOrder = 8;
-constexpr unsigned kCountOrder = 2;
+constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
 constexpr unsigned kPrefixOrder = 3, kSuffixOrder = 1, kBetweenOrder = 3;
 constexpr unsigned kMaxOrder = 20;  // greatest k; up to it, no code is longer than an escaped value
 
@@ -67,21 +68,16 @@ std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t value, unsig
     return folded == 0 ? base : whole_bits(whole_part(base) + unzigzag(folded));
 }
 
-/// Calls code(base, value) for each lane of a group; it returns the value.
-template <Coder C, class Code>
-void each_lane(C& coder, const Lane& lane, std::uint32_t count, const std::uint32_t* base, Word<C>* lanes,
-               Code&& code) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-        const std::uint32_t value = code(base ? base[i] : 0, C::kReads ? 0 : lanes[i]);
-        if constexpr (C::kReads) lanes[i] = value;
-        if (C::kReads && value > lane.max) coder.fail();
-    }
-}
-
 /// Codes `count` neighbouring lanes, all described by `lane`. `base` is null if they have no baseline.
 template <Coder C>
-void code_lanes(C& coder, const Lane& lane, std::uint32_t count, const std::uint32_t* base, Word<C>* lanes) {
-    const auto each = [&](auto&& code) { each_lane(coder, lane, count, base, lanes, code); };
+void code_lanes(C& coder, Lane lane, std::uint32_t count, const std::uint32_t* base, Word<C>* lanes) {
+    const auto each = [&](auto&& code) {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const std::uint32_t value = code(base ? base[i] : 0, C::kReads ? 0 : lanes[i]);
+            if constexpr (C::kReads) lanes[i] = value;
+            if (C::kReads && value > lane.max) coder.fail();
+        }
+    };
     const auto fixed = [&](std::uint32_t, std::uint32_t value) { return coder.fixed(value, lane.bits); };
     unsigned order = kQuantityOrder, bits_order = kRealOrder;
     switch (lane.kind) {
@@ -267,39 +263,30 @@ void code_rising(C& coder, IndexList& list, unsigned count_order, std::size_t li
     }
 }
 
-/// Codes the set of components of an image without a baseline.
+/// Codes the set of components of an image, as its difference to `from` unless `from` is null.
 template <Coder C>
-void code_shape(C& coder, const Schema& schema, Target<C>& image) {
-    IndexList all;
-    if constexpr (!C::kReads)
-        for (const ComponentIndex index : image.shape->components) all.push(index);
-    code_rising(coder, all, kCountOrder, schema.components().size());
-    if constexpr (C::kReads)
-        if (coder.ok()) image.shape = image.shapes.shape({all.items, all.size});
-}
-
-/// Codes the set of components of an image as its difference to another set.
-template <Coder C>
-void code_reshape(C& coder, const Schema& schema, const Shape& from, Target<C>& image) {
-    IndexList removed, added;  // positions in `from`, indices in the schema
+void code_shape(C& coder, const Schema& schema, const Shape* from, Target<C>& image) {
+    const std::span<const ComponentIndex> old =
+        from ? std::span(from->components) : std::span<ComponentIndex>();
+    IndexList removed, added;  // positions in `old`, indices in the schema
     if constexpr (!C::kReads) {
-        for (std::size_t i = 0; i < from.components.size(); ++i)
-            if (image.shape->find(from.components[i]) == Shape::kAbsent) removed.push(i);
+        for (std::size_t i = 0; i < old.size(); ++i)
+            if (image.shape->find(old[i]) == Shape::kAbsent) removed.push(i);
         for (const ComponentIndex index : image.shape->components)
-            if (from.find(index) == Shape::kAbsent) added.push(index);
+            if (!from || from->find(index) == Shape::kAbsent) added.push(index);
     }
-    code_rising(coder, removed, 0, from.components.size());
-    code_rising(coder, added, 0, schema.components().size());
+    if (from) code_rising(coder, removed, kChangesOrder, old.size());
+    code_rising(coder, added, from ? kChangesOrder : kCountOrder, schema.components().size());
     if constexpr (C::kReads) {
         for (std::uint32_t i = 0; i < added.size; ++i)
-            if (from.find(added.items[i]) != Shape::kAbsent) coder.fail();
+            if (from && from->find(added.items[i]) != Shape::kAbsent) coder.fail();
         if (!coder.ok()) return;
         IndexList& all = added;
-        for (std::uint32_t i = 0, skipped = 0; i < from.components.size(); ++i)
+        for (std::uint32_t i = 0, skipped = 0; i < old.size(); ++i)
             if (skipped < removed.size && removed.items[skipped] == i) {
                 ++skipped;
             } else {
-                all.push(from.components[i]);
+                all.push(old[i]);
             }
         std::sort(all.items, all.items + all.size);  // std::inplace_merge would allocate memory
         image.shape = image.shapes.shape({all.items, all.size});
@@ -309,10 +296,8 @@ void code_reshape(C& coder, const Schema& schema, const Shape& from, Target<C>& 
 /// Codes an image. If the reader fails, coder.ok() is false or the shape of the image is null.
 template <Coder C>
 void code_image(C& coder, const Schema& schema, const Image& from, Target<C>& image) {
-    if (!from.shape) {
-        code_shape(coder, schema, image);
-    } else if (coder.flag(image.shape != from.shape)) {
-        code_reshape(coder, schema, *from.shape, image);
+    if (!from.shape || coder.flag(image.shape != from.shape)) {
+        code_shape(coder, schema, from.shape, image);
     } else if constexpr (C::kReads) {
         image.shape = from.shape;
     }
@@ -331,12 +316,11 @@ void code_image(C& coder, const Schema& schema, const Image& from, Target<C>& im
         if (layout.empty()) continue;
         const std::uint32_t* base = is_known ? known.lanes() : nullptr;
         const std::uint32_t* base_parts = is_known ? known.parts() : nullptr;
+        Word<C>* lanes = image.words.data() + shape.lanes[i];
         if constexpr (C::kReads) {
-            std::uint32_t* lanes = image.words.data() + shape.lanes[i];
             if (base) std::copy_n(base, layout.lanes().size(), lanes);
             code_component(coder, layout, base, base_parts, lanes, image.words);
         } else {
-            const std::uint32_t* lanes = image.words.data() + shape.lanes[i];
             code_component(coder, layout, base, base_parts, lanes, parts);
             parts += layout.part_words(parts);
         }

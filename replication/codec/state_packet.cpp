@@ -36,6 +36,7 @@ void code_state_header(C& coder, StateHeader& header) {
 
 template <class C>
 void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
+    assert(C::kReads || record.slot >= next_slot_);
     const std::uint64_t slot = std::uint64_t{next_slot_} + coder.golomb(record.slot - next_slot_, 1);
     if (slot >= 0xffffffffu) coder.fail();
     record.slot = static_cast<std::uint32_t>(slot);
@@ -72,7 +73,6 @@ void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
 }
 
 std::size_t RecordHeaderWriter::write(RecordHeader record) {
-    assert(record.slot >= coder_.next_slot());
     if (!out_) {
         BitCounter counter;
         coder_.code(counter, record);

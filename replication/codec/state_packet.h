@@ -71,9 +71,6 @@ public:
     template <class C>
     void code(C& coder, RecordHeader& record);
 
-    /// Least slot of the next header.
-    std::uint32_t next_slot() const { return next_slot_; }
-
 private:
     Tick tick_;
     std::optional<Tick> anchor_tick_;

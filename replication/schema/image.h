@@ -92,13 +92,17 @@ struct Image {
 /// Iterates over the components of an image, in the shape's order, with the lanes and parts of each.
 class ImageCursor {
 public:
-    ImageCursor(const Schema& schema, const Image& image)
-        : schema_(schema), image_(image), parts_(image.shape ? image.parts() : nullptr) {}
+    ImageCursor(const Schema& schema, const Image& image) : schema_(schema), words_(image.words.data()) {
+        if (!image.shape) return;
+        components_ = image.shape->components;
+        lanes_ = image.shape->lanes.data();
+        parts_ = image.parts();
+    }
 
-    bool at_end() const { return !image_.shape || position_ == image_.shape->components.size(); }
-    ComponentIndex component() const { return image_.shape->components[position_]; }
+    bool at_end() const { return position_ == components_.size(); }
+    ComponentIndex component() const { return components_[position_]; }
     const ComponentLayout& layout() const { return schema_.components()[component()].layout; }
-    const std::uint32_t* lanes() const { return image_.lanes(position_); }
+    const std::uint32_t* lanes() const { return words_ + lanes_[position_]; }
     const std::uint32_t* parts() const { return parts_; }
     std::size_t part_words() const { return layout().part_words(parts_); }
 
@@ -114,9 +118,11 @@ public:
 
 private:
     const Schema& schema_;
-    Image image_;
-    const std::uint32_t* parts_;
-    std::uint32_t position_ = 0;
+    const std::uint32_t* words_;
+    std::span<const ComponentIndex> components_;
+    const std::uint32_t* lanes_ = nullptr;  // Shape::lanes
+    const std::uint32_t* parts_ = nullptr;
+    std::size_t position_ = 0;
 };
 
 /// Returns whether two cursors at the same component have equal values.
