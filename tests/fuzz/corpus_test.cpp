@@ -14,7 +14,7 @@
 
 using Fuzzer = int(const std::uint8_t* data, std::size_t size);
 // LLVMFuzzerTestOneInput of the file of this name; see the Makefile.
-extern "C" Fuzzer fuzz_ecs, fuzz_net_raw, fuzz_net_sealed, fuzz_token;
+extern "C" Fuzzer fuzz_client_to_server, fuzz_ecs, fuzz_net_raw, fuzz_net_sealed, fuzz_receiver, fuzz_token;
 
 namespace {
 
@@ -42,6 +42,9 @@ void run(const char* name, Fuzzer* fuzzer) {
 
 }  // namespace
 
+TEST(FuzzCorpus, HoldsForClientToServer) {
+    run("client_to_server", fuzz_client_to_server);
+}
 TEST(FuzzCorpus, HoldsForEcs) {
     run("ecs", fuzz_ecs);
 }
@@ -50,6 +53,9 @@ TEST(FuzzCorpus, HoldsForNetRaw) {
 }
 TEST(FuzzCorpus, HoldsForNetSealed) {
     run("net_sealed", fuzz_net_sealed);
+}
+TEST(FuzzCorpus, HoldsForReceiver) {
+    run("receiver", fuzz_receiver);
 }
 TEST(FuzzCorpus, HoldsForTokens) {
     run("token", fuzz_token);

@@ -1,0 +1,128 @@
+#pragma once
+// Shared by the fuzzers of replication/: a small game, and a server's world that the input changes.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ecs/world.h"
+#include "net/bytes.h"
+#include "replication/receive/receiver.h"
+#include "replication/schema/schema.h"
+#include "replication/send/sender.h"
+#include "replication/world_hash.h"
+#include "tests/fuzz/net_parts.h"
+
+namespace shoal::replication::fuzz {
+
+using net::fuzz::check;
+using Payload = std::vector<std::byte>;
+
+struct Place {
+    float x = 0, y = 0;
+};
+struct Tally {
+    std::int64_t total = 0;
+    std::uint8_t kind = 0;
+    bool is_open = false;
+};
+struct Label {
+    std::string text;
+};
+struct Links {
+    ecs::Entity first;
+    std::vector<ecs::Entity> more;
+};
+struct Cargo {
+    std::vector<std::uint8_t> bytes;
+};
+struct Marked {};
+
+inline Schema fuzz_schema() {
+    Schema schema;
+    schema.component<Place>("place", quantised(-64, 64, 0.01));
+    schema.component<Tally>("tally");
+    schema.component<Label>("label", max_length(10));
+    schema.component<Links>("links", field(&Links::more, max_length(4)));
+    schema.component<Cargo>("cargo", max_length(4'000));
+    schema.tag<Marked>("marked");
+    CHECK(schema.error().empty());
+    return schema;
+}
+
+inline constexpr std::size_t kMaxFuzzEntities = 40;
+
+/// A world with a sender. The input says how it changes.
+struct Origin {
+    explicit Origin(const Schema& schema, Tick first_tick)
+        : sender(world, schema, {.history_s = 0.1}), tick(first_tick) {}
+
+    /// Creates, destroys or changes an entity.
+    void change(net::ByteReader& in) {
+        const unsigned what = in.u8();
+        if (entities.empty() || (what % 8 == 0 && entities.size() < kMaxFuzzEntities)) {
+            entities.push_back(world.spawn(Replicated{}));
+            return;
+        }
+        const unsigned which = in.u8();
+        ecs::Entity& entity = entities[which % entities.size()];
+        switch (what % 8) {
+            case 1:
+                world.destroy(entity);
+                entity = entities.back();
+                return entities.pop_back();
+            case 2:
+                return world.set(entity, Place{static_cast<float>(in.u8()) - 128, 1});
+            case 3:
+                return world.set(entity, Tally{in.u8() - (std::int64_t{1} << what % 63), in.u8(), true});
+            case 4:
+                return world.set(entity, Label{std::string(in.u8() % 12, 'a')});
+            case 5:
+                return world.set(entity, Links{entities[in.u8() % entities.size()],
+                                               std::vector(in.u8() % 5u, entities.front())});
+            case 6:
+                if (what & 64) return world.set(entity, Cargo{std::vector<std::uint8_t>(in.u8() * 16u, 9)});
+                return world.has<Marked>(entity) ? world.remove<Marked>(entity) : world.add<Marked>(entity);
+            default:
+                if (what & 64)
+                    return world.has<Replicated>(entity) ? world.remove<Replicated>(entity)
+                                                         : world.add<Replicated>(entity);
+                if (what & 32) return world.remove<Place>(entity);
+                return world.remove<Links>(entity);
+        }
+    }
+    void update(Tick ticks) {
+        tick += ticks;
+        sender.update(tick);
+    }
+
+    ecs::World world;
+    Sender sender;
+    Tick tick;
+    std::vector<ecs::Entity> entities;  // alive
+};
+
+/// An honest client of an origin receives all state, whatever other peers did.
+inline void check_new_client_converges(Origin& origin, const Schema& schema, ecs::World& world,
+                                       Receiver& receiver) {
+    const Sender::Peer peer = origin.sender.add_peer();
+    Payload room(1'200);
+    std::uint64_t number = 0;
+    for (int round = 0; round < 3; ++round) {
+        origin.update(1);
+        for (;;) {
+            const std::span<const std::byte> payload = origin.sender.encode(peer, ++number, 1'200, room);
+            if (payload.empty()) break;
+            CHECK(receiver.receive(number, payload) == Receiver::Verdict::accepted);
+            origin.sender.on_fate(peer, number, true);
+        }
+        receiver.apply();
+    }
+    CHECK(receiver.complete().has_value());
+    const WorldHash::Sum sent = WorldHash(origin.world, schema).of_server(origin.sender.shadow());
+    const WorldHash::Sum received = WorldHash(world, schema).of_client(receiver);
+    CHECK(sent.entities == received.entities && sent.hash == received.hash);
+    origin.sender.remove_peer(peer);
+}
+
+}  // namespace shoal::replication::fuzz
