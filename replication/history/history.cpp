@@ -8,6 +8,7 @@
 namespace shoal::replication {
 namespace {
 
+constexpr std::uint32_t kFirstChunks = 4;    // 1 MiB; memory that is not used yet takes no pages
 constexpr std::uint32_t kFirstCapacity = 2;  // versions
 constexpr std::size_t kStoredWords = 3;      // of a version in a ring
 
@@ -49,10 +50,12 @@ std::uint32_t VersionPool::allocate(std::size_t count) {
 void VersionPool::grow(std::size_t count) {
     const std::uint32_t needed = static_cast<std::uint32_t>((count + kChunkWords - 1) / kChunkWords);
     if (next_chunk_ + needed > chunks_.size()) {
-        const std::uint32_t added = std::max(needed, static_cast<std::uint32_t>(chunks_.size()));
+        const std::uint32_t added =
+            std::max({needed, kFirstChunks, 3 * static_cast<std::uint32_t>(chunks_.size())});
         const std::size_t bytes = std::size_t{added} * kChunkWords * sizeof(std::uint32_t);
         next_chunk_ = static_cast<std::uint32_t>(chunks_.size());  // large blocks must be in one piece
         assert(next_chunk_ + added <= 0x8000);
+        chunks_.reserve(chunks_.size() + added);
         memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
         for (std::uint32_t i = 0; i < added; ++i)
             chunks_.push_back(reinterpret_cast<std::uint32_t*>(memory_.back().get()) +

@@ -17,7 +17,7 @@ struct Version {
 };
 
 /// Memory for versions and histories. Blocks are reused by size: nothing is allocated once the pool has grown
-/// enough. Each allocation doubles the memory. A version takes 12 bytes beside its words, and 4 more if it
+/// enough. Each allocation quadruples the memory. A version takes 12 bytes beside its words, and 4 more if it
 /// has parts. Not thread-safe.
 class VersionPool {
 public:

@@ -11,6 +11,7 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
       changes_(world),
       history_ticks_(history_ticks),
       dirty_(std::make_unique<bool[]>(schema.components().size())) {
+    superseded_.reserve(kExpectedRecords * 8);
     changes_.watch(world.component<Replicated>());
     for (const ecs::ComponentId id : binding_.ids()) changes_.watch(id);
     world.each_entity([&](ecs::Entity entity) {

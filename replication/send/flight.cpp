@@ -6,7 +6,7 @@ namespace shoal::replication {
 
 Flight::Flight() {
     packets_.reserve(32);
-    records_.reserve(kExpectedRecords);
+    records_.reserve(kExpectedRecords * 8);
 }
 
 void Flight::begin(std::uint64_t number, Tick tick) {
