@@ -1,0 +1,715 @@
+#pragma once
+// A second decoder for the payloads of replication, written from replication/WIRE.md alone and as simple as
+// possible. It uses nothing of the library: the schema is described by hand.
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace naive_replication {
+
+// Numbers
+
+/// Returns the number of bits of a value without leading zeros.
+inline unsigned width_of(std::uint64_t value) {
+    unsigned width = 0;
+    for (; value != 0; value /= 2) ++width;
+    return width;
+}
+
+inline std::uint32_t zigzag(std::uint32_t d) {
+    return (d << 1) ^ ((d >> 31) != 0 ? 0xffffffffu : 0u);
+}
+/// The number whose zigzag is `code`.
+inline std::uint32_t unzigzag(std::uint32_t code) {
+    return (code >> 1) ^ (code % 2 != 0 ? 0xffffffffu : 0u);
+}
+
+/// Reads bits from the front. After a refusal all reads return 0.
+class Bits {
+public:
+    explicit Bits(std::span<const std::byte> bytes) {
+        for (const std::byte byte : bytes)
+            for (unsigned bit = 0; bit < 8; ++bit)
+                bits_.push_back((std::to_integer<unsigned>(byte) >> bit & 1) != 0);
+    }
+
+    bool ok() const { return why_.empty(); }
+    const std::string& why() const { return why_; }
+    /// Returns false.
+    bool refuse(std::string_view why) {
+        if (ok()) why_ = why;
+        return false;
+    }
+    std::size_t left() const { return bits_.size() - at_; }
+
+    std::uint64_t number(unsigned count) {
+        std::uint64_t value = 0;
+        for (unsigned i = 0; i < count && ok(); ++i) {
+            if (at_ == bits_.size()) {
+                refuse("the payload ends early");
+            } else if (bits_[at_++]) {
+                value |= std::uint64_t{1} << i;
+            }
+        }
+        return ok() ? value : 0;
+    }
+    bool bit() { return number(1) != 0; }
+
+    std::uint32_t golomb(unsigned k) {
+        unsigned p = 0;
+        while (p < 12 && bit()) ++p;
+        std::uint64_t value;
+        if (p == 12) {
+            value = number(32);
+            if (ok() && width_of((value >> k) + 1) - 1 <= 11) refuse("an escape without need");
+        } else {
+            value = number(p + k) + (((std::uint64_t{1} << p) - 1) << k);
+            if (value >> 32 != 0) refuse("a number of 2^32 or more");
+        }
+        return ok() ? static_cast<std::uint32_t>(value) : 0;
+    }
+
+private:
+    std::vector<bool> bits_;
+    std::size_t at_ = 0;
+    std::string why_;
+};
+
+// Schema
+
+enum class Type : unsigned { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, entity };
+enum class Coding : unsigned { none, quantised, bounded };
+
+struct Field {
+    Type type = Type::boolean;
+    bool is_enum = false;
+    Coding coding = Coding::none;
+    double min = 0, max = 0, step = 0;
+};
+
+inline Field plain(Type type) {
+    return {type, false, Coding::none, 0, 0, 0};
+}
+inline Field plain_enum(Type type) {
+    return {type, true, Coding::none, 0, 0, 0};
+}
+inline Field steps(Type type, double min, double max, double step) {
+    return {type, false, Coding::quantised, min, max, step};
+}
+inline Field range(Type type, double min, double max) {
+    return {type, false, Coding::bounded, min, max, 1};
+}
+inline Field enum_range(Type type, double min, double max) {
+    return {type, true, Coding::bounded, min, max, 1};
+}
+
+enum class LaneKind : unsigned { quantity, symbol, real, reference };
+
+struct Lane {
+    LaneKind kind = LaneKind::quantity;
+    bool is_bounded = false;
+    std::uint32_t greatest = 0xffffffff;
+
+    unsigned bits() const { return greatest == 0 ? 1 : width_of(greatest); }
+    bool operator==(const Lane&) const = default;
+};
+
+/// The table of "Lanes and groups".
+inline std::vector<Lane> lanes_of(const Field& field) {
+    constexpr std::uint32_t kAll = 0xffffffff;
+    const bool is_real = field.type == Type::f32 || field.type == Type::f64;
+    const LaneKind number = field.is_enum ? LaneKind::symbol : LaneKind::quantity;
+    if (field.coding == Coding::quantised && is_real)
+        return {{LaneKind::quantity, true,
+                 static_cast<std::uint32_t>(std::floor((field.max - field.min) / field.step + 1e-6))}};
+    if (field.coding == Coding::bounded)
+        return {{number, true, static_cast<std::uint32_t>(field.max - field.min)}};
+    switch (field.type) {
+        case Type::boolean:
+            return {{LaneKind::symbol, !field.is_enum, 1}};
+        case Type::u8:
+            return {{number, !field.is_enum, 255}};
+        case Type::u16:
+            return {{number, false, 65'535}};
+        case Type::u64:
+        case Type::i64:
+            return {{number, false, kAll}, {number, false, kAll}};
+        case Type::f32:
+            return {{LaneKind::real, false, kAll}};
+        case Type::f64:
+            return {{LaneKind::symbol, true, kAll}, {LaneKind::symbol, true, kAll}};
+        case Type::entity:
+            return {{LaneKind::reference, false, kAll}};
+        default:
+            return {{number, false, kAll}};
+    }
+}
+
+inline std::vector<Lane> lanes_of(const std::vector<Field>& fields) {
+    std::vector<Lane> lanes;
+    for (const Field& field : fields)
+        for (const Lane& lane : lanes_of(field)) lanes.push_back(lane);
+    return lanes;
+}
+
+struct Part {
+    std::uint32_t max_length = 0;
+    std::vector<Field> element;
+};
+
+inline Part text(std::uint32_t max_length = 64) {
+    return {max_length, {enum_range(Type::u8, 0, 255)}};
+}
+
+struct Component {
+    std::string name;
+    bool is_tag = false;
+    std::vector<Field> fields;
+    std::vector<Part> parts;
+};
+
+/// Indices of a group's lanes.
+struct Group {
+    std::size_t first = 0, count = 0;
+};
+
+inline std::vector<Group> groups_of(const std::vector<Lane>& lanes) {
+    std::vector<Group> groups;
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+        const bool joins = !groups.empty() && lanes[i].kind != LaneKind::symbol &&
+                           lanes[groups.back().first] == lanes[i] && groups.back().count < 4;
+        if (joins) {
+            groups.back().count += 1;
+        } else {
+            groups.push_back({i, 1});
+        }
+    }
+    return groups;
+}
+
+inline std::uint32_t id_of(std::string_view name) {
+    std::uint32_t hash = 2166136261u;
+    for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+    return hash;
+}
+
+/// The 64-bit FNV-1a hash of numbers, each as 8 bytes.
+class Hash {
+public:
+    void add(std::uint64_t number) {
+        for (unsigned i = 0; i < 8; ++i) value_ = (value_ ^ (number >> 8 * i & 0xff)) * 1099511628211u;
+    }
+    std::uint64_t value() const { return value_; }
+
+private:
+    std::uint64_t value_ = 14695981039346656037u;
+};
+
+inline void add_row(const std::vector<Field>& fields, Hash& hash) {
+    hash.add(fields.size());
+    for (const Field& field : fields) {
+        hash.add(static_cast<std::uint64_t>(field.type));
+        hash.add(static_cast<std::uint64_t>(field.coding));
+        for (const double number : {field.min, field.max, field.step})
+            hash.add(std::bit_cast<std::uint64_t>(number));
+    }
+    for (const Lane& lane : lanes_of(fields)) {
+        hash.add(static_cast<std::uint64_t>(lane.kind));
+        hash.add(lane.bits());
+        hash.add(lane.is_bounded ? 1 : 0);
+        hash.add(lane.greatest);
+    }
+}
+
+inline std::uint32_t signature_of(const Component& component) {
+    Hash hash;
+    hash.add(component.is_tag ? 1 : 0);
+    add_row(component.fields, hash);
+    for (const Part& part : component.parts) {
+        hash.add(part.max_length);
+        add_row(part.element, hash);
+    }
+    return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32);
+}
+
+/// Components in the order of their ids.
+using Description = std::map<std::uint32_t, Component>;
+
+inline Description describe(const std::vector<Component>& components) {
+    Description out;
+    for (const Component& component : components) out[id_of(component.name)] = component;
+    return out;
+}
+
+inline std::uint64_t hash_of(const Description& schema) {
+    Hash hash;
+    for (const auto& [id, component] : schema) {
+        hash.add(id);
+        hash.add(signature_of(component));
+    }
+    return hash.value();
+}
+
+inline void put_number(std::vector<std::byte>& out, std::uint32_t number) {
+    for (unsigned i = 0; i < 4; ++i) out.push_back(std::byte(number >> 8 * i & 0xff));
+}
+
+inline std::vector<std::byte> summary_of(const Description& schema) {
+    std::vector<std::byte> out;
+    std::size_t count = 0;
+    for (const auto& [id, component] : schema) {
+        if (count++ == 73) break;
+        put_number(out, id);
+        put_number(out, signature_of(component));
+    }
+    return out;
+}
+
+// Values
+
+struct Value {
+    std::vector<std::uint32_t> lanes;
+    std::vector<std::vector<std::vector<std::uint32_t>>> parts;  // by part, element and lane
+    bool operator==(const Value&) const = default;
+};
+
+/// By index of the component.
+using State = std::map<std::uint32_t, Value>;
+
+/// Reads groups, parts and components.
+class StateReader {
+public:
+    StateReader(const Description& schema, Bits& bits) : bits_(bits) {
+        for (const auto& [id, component] : schema) components_.push_back(&component);
+    }
+
+    /// "Image". `base` is null for a full record.
+    State read(const State* base) {
+        const std::set<std::uint32_t> indices = base == nullptr ? full_list() : delta_list(*base);
+        State out;
+        for (const std::uint32_t index : indices) {
+            if (!bits_.ok()) break;
+            const bool has_base = base != nullptr && base->count(index) != 0;
+            out[index] = component(*components_[index], has_base ? &base->at(index) : nullptr);
+        }
+        return out;
+    }
+
+private:
+    /// A list of `count` rising numbers below `limit`.
+    std::vector<std::uint32_t> rising(std::uint32_t count, std::size_t limit) {
+        std::vector<std::uint32_t> out;
+        if (count > limit) bits_.refuse("more numbers in a list than exist");
+        std::uint64_t next = 0;
+        for (std::uint32_t i = 0; i < count && bits_.ok(); ++i) {
+            next += bits_.golomb(0);
+            if (next >= limit) {
+                bits_.refuse("a number in a list that does not exist");
+                break;
+            }
+            out.push_back(static_cast<std::uint32_t>(next++));
+        }
+        return out;
+    }
+
+    std::set<std::uint32_t> full_list() {
+        const std::uint32_t count = bits_.golomb(2);
+        const std::vector<std::uint32_t> list = rising(count, components_.size());
+        return {list.begin(), list.end()};
+    }
+
+    std::set<std::uint32_t> delta_list(const State& base) {
+        std::vector<std::uint32_t> old;
+        for (const auto& [index, value] : base) old.push_back(index);
+        std::set<std::uint32_t> out(old.begin(), old.end());
+        if (!bits_.bit()) return out;
+        const std::uint32_t removed = bits_.golomb(0);
+        for (const std::uint32_t position : rising(removed, old.size())) out.erase(old[position]);
+        const std::uint32_t added = bits_.golomb(0);
+        for (const std::uint32_t index : rising(added, components_.size())) {
+            if (base.count(index) != 0) bits_.refuse("an added component that the baseline has");
+            out.insert(index);
+        }
+        return out;
+    }
+
+    Value component(const Component& component, const Value* base) {
+        const std::vector<Lane> lanes = lanes_of(component.fields);
+        const std::vector<Group> groups = groups_of(lanes);
+        Value out;
+        out.lanes.resize(lanes.size());
+        out.parts.resize(component.parts.size());
+        if (base != nullptr) out = *base;
+        if (component.is_tag || !bits_.bit()) return out;
+        const bool has_bits = groups.size() + component.parts.size() > 1;
+        for (const Group& group : groups)
+            if (!has_bits || bits_.bit()) read_group(lanes, group, base != nullptr, out.lanes);
+        for (std::size_t i = 0; i < component.parts.size() && bits_.ok(); ++i)
+            if (!has_bits || bits_.bit())
+                out.parts[i] = part(component.parts[i], base != nullptr ? &base->parts[i] : nullptr);
+        return out;
+    }
+
+    static unsigned next_order(std::uint32_t before) {
+        const unsigned width = width_of(before);
+        return width == 0 ? 0 : width - 1 > 20 ? 20 : width - 1;
+    }
+
+    /// "Group". `values` contains the baseline's lanes, or zeros.
+    void read_group(const std::vector<Lane>& lanes, const Group& group, bool has_base,
+                    std::vector<std::uint32_t>& values) {
+        unsigned k = 4, j = 16;
+        for (std::size_t i = group.first; i < group.first + group.count && bits_.ok(); ++i) {
+            const Lane& lane = lanes[i];
+            std::uint32_t& value = values[i];
+            switch (lane.kind) {
+                case LaneKind::quantity:
+                    if (lane.is_bounded && !has_base) {
+                        value = static_cast<std::uint32_t>(bits_.number(lane.bits()));
+                    } else {
+                        const std::uint32_t code = bits_.golomb(k);
+                        k = next_order(code);
+                        value += unzigzag(code);
+                    }
+                    break;
+                case LaneKind::symbol:
+                    if (lane.greatest == 1) {
+                        value = 1 - value;
+                    } else if (lane.is_bounded) {
+                        value = static_cast<std::uint32_t>(bits_.number(lane.bits()));
+                    } else {
+                        value = bits_.golomb(3);
+                    }
+                    break;
+                case LaneKind::real:
+                    value = real(value, k, j);
+                    break;
+                case LaneKind::reference:
+                    value = bits_.golomb(8);
+                    break;
+            }
+            if (value > lane.greatest) bits_.refuse("a lane over its greatest value");
+        }
+    }
+
+    static std::int32_t whole(std::uint32_t lane) {
+        const float value = std::bit_cast<float>(lane);
+        return value > -16'777'216.f && value < 16'777'216.f ? static_cast<std::int32_t>(value) : 0;
+    }
+    static std::uint32_t order(std::uint32_t lane) { return lane >> 31 != 0 ? lane ^ 0x7fffffffu : lane; }
+
+    std::uint32_t real(std::uint32_t base, unsigned& k, unsigned& j) {
+        if (!bits_.bit()) {
+            const std::uint32_t code = bits_.golomb(k);
+            k = next_order(code);
+            if (code == 0) return base;
+            const std::uint32_t sum = static_cast<std::uint32_t>(whole(base)) + unzigzag(code);
+            return std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(sum)));
+        }
+        const std::uint32_t code = bits_.golomb(j);
+        j = next_order(code);
+        return order(order(base) + unzigzag(code));  // order() is its own inverse
+    }
+
+    /// "Part".
+    using Elements = std::vector<std::vector<std::uint32_t>>;
+    Elements part(const Part& part, const Elements* base) {
+        const std::vector<Lane> lanes = lanes_of(part.element);
+        const std::uint64_t prefix = base != nullptr ? bits_.golomb(3) : 0;
+        const std::uint64_t suffix = base != nullptr ? bits_.golomb(1) : 0;
+        const std::uint64_t between = bits_.golomb(3);
+        if (base != nullptr && prefix + suffix > base->size()) bits_.refuse("too many elements kept");
+        if (prefix + suffix + between > part.max_length) bits_.refuse("a part over its greatest length");
+        Elements out;
+        for (std::uint64_t i = 0; i < prefix && bits_.ok(); ++i) out.push_back((*base)[i]);
+        for (std::uint64_t i = 0; i < between && bits_.ok(); ++i) out.push_back(element(lanes));
+        for (std::uint64_t i = suffix; i > 0 && bits_.ok(); --i) out.push_back((*base)[base->size() - i]);
+        return out;
+    }
+
+    std::vector<std::uint32_t> element(const std::vector<Lane>& lanes) {
+        std::vector<std::uint32_t> values(lanes.size());
+        for (std::size_t i = 0; i < lanes.size(); ++i) {
+            if (lanes[i].kind == LaneKind::symbol && lanes[i].greatest == 1) {
+                values[i] = bits_.bit();
+            } else {
+                read_group(lanes, {i, 1}, false, values);
+            }
+        }
+        return values;
+    }
+
+    std::vector<const Component*> components_;
+    Bits& bits_;
+};
+
+// Payloads
+
+enum class Kind { delta, full, despawn };
+
+struct Record {
+    std::uint32_t slot = 0;
+    Kind kind = Kind::delta;
+    bool is_at_anchor = false;   // delta
+    bool is_same = false;        // delta: another baseline, that of an earlier record
+    std::uint32_t baseline = 0;  // delta: tick
+    std::uint32_t net_id = 0;    // full
+    std::uint32_t pending = 0;   // full: 0 if the client did not spawn the entity
+    unsigned reason = 0;         // despawn
+    State state;                 // delta, full
+};
+
+struct Payload {
+    std::optional<std::uint64_t> anchor;  // number of the packet
+    std::uint32_t tick = 0;
+    bool is_complete = false;
+    std::uint32_t distance = 0, others = 0, quiet = 0;  // complete
+    std::vector<Record> records;
+};
+
+/// What the receiver has of the entity in a slot.
+struct Replica {
+    std::uint32_t net_id = 0;
+    std::uint32_t needed = 0;                 // tick of the oldest version that a delta may still name
+    std::map<std::uint32_t, State> versions;  // by tick
+};
+
+/// Ticks can wrap around.
+inline bool is_after(std::uint32_t a, std::uint32_t b) {
+    return static_cast<std::int32_t>(a - b) > 0;
+}
+
+class Decoder {
+public:
+    Decoder(Description schema, std::uint32_t max_slots)
+        : schema_(std::move(schema)), max_slots_(max_slots) {}
+
+    /// Reads the payload of packet `number`. Returns false if a rule refuses it; then nothing changed.
+    bool receive(std::uint64_t number, std::span<const std::byte> bytes) {
+        Bits bits(bytes);
+        payload_ = {};
+        const std::uint32_t count = read_header(number, bits);
+        std::uint64_t next_slot = 0;
+        std::optional<std::uint32_t> net_id, baseline;
+        for (std::uint32_t i = 0; i < count && bits.ok(); ++i) read_record(bits, next_slot, net_id, baseline);
+        read_padding(bits);
+        why_ = bits.why();
+        if (!bits.ok()) return false;
+        ticks_[number] = payload_.tick;
+        take_marker(number);
+        for (const Record& record : payload_.records) take(record);
+        return true;
+    }
+
+    /// First and last tick at which the sender's entities were equal to the newest versions.
+    std::optional<std::pair<std::uint32_t, std::uint32_t>> complete() const {
+        if (!marker_ || marker_->tick != newest_tick_) return std::nullopt;
+        std::uint64_t missing = marker_->distance - marker_->others;
+        for (std::uint64_t number = marker_->number - marker_->distance; number < marker_->number; ++number)
+            missing -= ticks_.count(number);
+        if (missing != 0) return std::nullopt;
+        return std::pair{marker_->tick - marker_->quiet, marker_->tick};
+    }
+
+    /// The payload of the last receive(); whole only if it was accepted.
+    const Payload& payload() const { return payload_; }
+    /// The rule that refused the last payload.
+    const std::string& why() const { return why_; }
+    const std::map<std::uint32_t, Replica>& replicas() const { return replicas_; }
+    const Description& schema() const { return schema_; }
+
+    /// Returns whether a slot without an entity had a record that is newer than the last payload.
+    bool is_older_than_a_closed_slot() const {
+        for (const auto& [slot, tick] : newest_)
+            if (replicas_.count(slot) == 0 && is_after(tick, payload_.tick)) return true;
+        return false;
+    }
+
+    /// Forgets a version, as a receiver may.
+    void forget(std::uint32_t slot, std::uint32_t tick) { replicas_[slot].versions.erase(tick); }
+
+private:
+    /// "State payload". Returns the number of records.
+    std::uint32_t read_header(std::uint64_t number, Bits& bits) {
+        std::uint32_t anchor_distance = 0;
+        if (bits.bit()) {
+            const std::uint32_t distance = bits.golomb(2);
+            if (distance > 254) bits.refuse("the distance of an anchor over 254");
+            const std::uint32_t age = bits.golomb(0);
+            anchor_distance = distance + 1;
+            payload_.tick = unzigzag(age) + distance + 1;  // the anchor's tick is added below
+        } else {
+            payload_.tick = static_cast<std::uint32_t>(bits.number(32));
+        }
+        payload_.is_complete = bits.bit();
+        if (payload_.is_complete) {
+            payload_.distance = bits.golomb(2);
+            if (payload_.distance > 255) bits.refuse("the distance of a marker over 255");
+            if (payload_.distance > 0) payload_.others = bits.golomb(0);
+            if (payload_.others > payload_.distance) bits.refuse("more others than packets");
+            payload_.quiet = bits.golomb(0);
+        }
+        const std::uint32_t count = bits.golomb(3);
+        if (anchor_distance == 0 || !bits.ok()) return count;
+        if (anchor_distance > number || ticks_.count(number - anchor_distance) == 0) {
+            bits.refuse("an anchor that was not accepted");
+            return 0;
+        }
+        payload_.anchor = number - anchor_distance;
+        payload_.tick += ticks_[*payload_.anchor];
+        return count;
+    }
+
+    /// "Record".
+    void read_record(Bits& bits, std::uint64_t& next_slot, std::optional<std::uint32_t>& last_net_id,
+                     std::optional<std::uint32_t>& last_baseline) {
+        next_slot += bits.golomb(1);
+        if (next_slot >= 0xffffffffu) bits.refuse("a slot of 2^32 - 1 or more");
+        if (next_slot >= max_slots_) bits.refuse("a slot over the limit");
+        if (!bits.ok()) return;
+        Record record;
+        record.slot = static_cast<std::uint32_t>(next_slot++);
+        if (bits.bit()) {
+            if (!payload_.anchor) {
+                bits.refuse("a delta to an anchor that does not exist");
+                return;
+            }
+            record.is_at_anchor = true;
+            record.baseline = ticks_[*payload_.anchor];
+            read_delta(bits, record);
+        } else if (bits.bit()) {
+            record.is_same = last_baseline && bits.bit();
+            last_baseline = record.is_same ? *last_baseline : payload_.tick - bits.golomb(5) - 1;
+            record.baseline = *last_baseline;
+            read_delta(bits, record);
+        } else if (bits.bit()) {
+            record.kind = Kind::full;
+            record.net_id = last_net_id ? *last_net_id + unzigzag(bits.golomb(2))
+                                        : static_cast<std::uint32_t>(bits.number(32));
+            last_net_id = record.net_id;
+            if (record.net_id == 0) bits.refuse("net id 0");
+            if (bits.bit()) {
+                record.pending = bits.golomb(8);
+                if (record.pending == 0) bits.refuse("pending 0");
+            }
+            check_tick(bits, record);
+            record.state = StateReader(schema_, bits).read(nullptr);
+        } else {
+            record.kind = Kind::despawn;
+            record.reason = static_cast<unsigned>(bits.number(2));
+            if (record.reason == 3) bits.refuse("reason 3");
+            check_tick(bits, record);
+        }
+        payload_.records.push_back(std::move(record));
+    }
+
+    void read_delta(Bits& bits, Record& record) {
+        if (!bits.ok()) return;
+        check_tick(bits, record);
+        const auto replica = replicas_.find(record.slot);
+        if (replica == replicas_.end() || replica->second.versions.count(record.baseline) == 0) {
+            bits.refuse("a delta without its baseline");
+            return;
+        }
+        record.state = StateReader(schema_, bits).read(&replica->second.versions[record.baseline]);
+    }
+
+    void read_padding(Bits& bits) {
+        if (!bits.ok()) return;
+        if (bits.left() >= 8) bits.refuse("8 or more bits after the last record");
+        while (bits.ok() && bits.left() > 0)
+            if (bits.bit()) bits.refuse("padding that is not zero");
+    }
+
+    /// "What a receiver keeps": the newest tick, and the marker of the newest tick that has one.
+    void take_marker(std::uint64_t number) {
+        const std::uint32_t tick = payload_.tick;
+        if (!newest_tick_ || is_after(tick, *newest_tick_)) newest_tick_ = tick;
+        if (!payload_.is_complete || payload_.distance >= number) return;
+        if (marker_ && (is_after(marker_->tick, tick) || (marker_->tick == tick && marker_->number > number)))
+            return;
+        marker_ = Marker{number, tick, payload_.distance, payload_.others, payload_.quiet};
+    }
+
+    /// "What a receiver keeps": a record of an accepted payload.
+    void take(const Record& record) {
+        const auto known = replicas_.find(record.slot);
+        if (record.kind == Kind::delta && known == replicas_.end()) return;
+        if (is_overtaken(record)) {
+            const bool is_of_slot = known != replicas_.end() && record.kind != Kind::despawn &&
+                                    (record.kind == Kind::delta || record.net_id == known->second.net_id);
+            if (is_of_slot) known->second.versions.insert({payload_.tick, record.state});
+            return;
+        }
+        newest_[record.slot] = payload_.tick;
+        if (record.kind == Kind::despawn) {
+            replicas_.erase(record.slot);
+            return;
+        }
+        if (record.kind == Kind::full) bind(record);
+        Replica& replica = replicas_[record.slot];
+        if (record.kind == Kind::delta && is_after(record.baseline, replica.needed))
+            replica.needed = record.baseline;
+        replica.versions[payload_.tick] = record.state;
+    }
+
+    bool is_overtaken(const Record& record) {
+        const auto newest = newest_.find(record.slot);
+        if (newest != newest_.end() && !is_after(payload_.tick, newest->second)) return true;
+        const std::optional<std::uint32_t> at = slot_of(record.net_id);
+        return record.kind == Kind::full && at && !is_after(payload_.tick, newest_[*at]);
+    }
+
+    /// Makes the slot that of the record's entity.
+    void bind(const Record& record) {
+        const std::optional<std::uint32_t> from = slot_of(record.net_id);
+        if (from == record.slot) return;
+        Replica replica{record.net_id, payload_.tick, {}};
+        if (from) {
+            replica.versions = replicas_[*from].versions;
+            replicas_.erase(*from);
+        }
+        replicas_[record.slot] = replica;
+    }
+
+    std::optional<std::uint32_t> slot_of(std::uint32_t net_id) const {
+        for (const auto& [slot, replica] : replicas_)
+            if (replica.net_id == net_id) return slot;
+        return std::nullopt;
+    }
+
+    /// Refuses a record that is newer than all versions of its entity, but 2^31 or more after one of them.
+    void check_tick(Bits& bits, const Record& record) {
+        const std::optional<std::uint32_t> slot =
+            record.kind == Kind::full ? slot_of(record.net_id) : std::optional(record.slot);
+        if (!slot || replicas_.count(*slot) == 0 || !is_after(payload_.tick, newest_[*slot])) return;
+        for (const auto& [tick, state] : replicas_[*slot].versions)
+            if (!is_after(payload_.tick, tick)) bits.refuse("a tick 2^31 or more after a version");
+    }
+
+    Description schema_;
+    std::uint32_t max_slots_;
+    std::map<std::uint64_t, std::uint32_t> ticks_;   // of accepted packets, by number
+    std::map<std::uint32_t, std::uint32_t> newest_;  // by slot: tick of its newest record
+    std::map<std::uint32_t, Replica> replicas_;      // by slot
+    struct Marker {
+        std::uint64_t number = 0;  // of its packet
+        std::uint32_t tick = 0, distance = 0, others = 0, quiet = 0;
+    };
+    std::optional<std::uint32_t> newest_tick_;
+    std::optional<Marker> marker_;
+    Payload payload_;
+    std::string why_;
+};
+
+}  // namespace naive_replication
