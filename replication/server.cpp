@@ -8,8 +8,6 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::uint32_t kMostSlots = 1 << 24;  // whatever the client says
-
 net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
     config.schema_hash = schema.hash();
     return config;
@@ -138,7 +136,7 @@ bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
     }
     const std::uint32_t index = admission.peer.index();
     if (index >= members_.size()) members_.resize(index + std::size_t{1});
-    members_[index].max_slots = std::min(hello->max_slots, kMostSlots);
+    members_[index].max_slots = hello->max_slots;
     return !listener_ || listener_->on_admit(admission, refusal);
 }
 

@@ -72,7 +72,7 @@ private:
     /// Makes last_ a complete word; `next` takes its place.
     [[gnu::noinline]] void push_word(std::uint64_t next);
 
-    std::vector<std::uint64_t> words_;  // complete
+    std::vector<std::uint64_t> words_;  // all 64 bits are used
     std::uint64_t last_ = 0;            // the bits after words_, then zeros
     std::size_t bit_count_ = 0;
 };

@@ -54,8 +54,8 @@ void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
             record.baseline = tick_ - coder.golomb(tick_ - record.baseline - 1, 5) - 1;
         }
         other_tick_ = record.baseline;
-    } else if (coder.flag(record.kind == RecordKind::whole)) {
-        record.kind = RecordKind::whole;
+    } else if (coder.flag(record.kind == RecordKind::full)) {
+        record.kind = RecordKind::full;
         record.net_id = last_net_id_ == 0
                             ? coder.fixed(record.net_id, 32)
                             : last_net_id_ + unzigzag(coder.golomb(zigzag(record.net_id - last_net_id_), 2));
@@ -66,7 +66,7 @@ void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
             if (record.pending == 0) coder.fail();
         }
     } else {
-        record.kind = RecordKind::gone;
+        record.kind = RecordKind::despawn;
         record.reason = static_cast<Despawn>(coder.fixed(static_cast<std::uint32_t>(record.reason), 2));
         if (record.reason > Despawn::frozen) coder.fail();
     }

@@ -40,16 +40,16 @@ struct StateHeader {
 };
 
 enum class RecordKind : std::uint8_t {
-    delta,  // changes since a baseline
-    whole,  // full record: the net id and the complete state, without a baseline
-    gone,   // despawn record: the slot is closed
+    delta,    // changes since a baseline
+    full,     // full record: the net id and the complete state, without a baseline
+    despawn,  // despawn record: the slot is closed
 };
 
 /// Why an entity's slot is closed.
 enum class Despawn : std::uint8_t {
     destroyed,
     left,    // the entity does not replicate to this peer any more
-    frozen,  // no records follow, but the client keeps the entity as it is
+    frozen,  // no records follow; not sent yet, and to a client the same as `left`
 };
 
 struct RecordHeader {
@@ -58,7 +58,7 @@ struct RecordHeader {
     Tick baseline = 0;          // of a delta
     std::uint32_t net_id = 0;   // of a full record
     std::uint32_t pending = 0;  // of a full record: the id that the client gave to an entity which it spawned
-                                // ahead of the server; 0: none
+                                // ahead of the server; 0: none. Not sent yet
     Despawn reason = Despawn::destroyed;  // of a despawn record
 };
 

@@ -8,9 +8,11 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::uint32_t kFirstChunks = 4;    // 1 MiB; memory that is not used yet takes no pages
-constexpr std::uint32_t kFirstCapacity = 2;  // versions
-constexpr std::size_t kStoredWords = 3;      // of a version in a ring
+constexpr std::uint32_t kFirstChunks = 4;     // 1 MiB; memory that is not used yet takes no pages
+constexpr std::uint32_t kMostChunks = 256;    // in one allocation: 64 MiB
+constexpr std::uint32_t kAllChunks = 0x8000;  // 8 GiB: a block's number has 31 bits
+constexpr std::uint32_t kFirstCapacity = 2;   // versions
+constexpr std::size_t kStoredWords = 3;       // of a version in a ring
 
 /// Blocks of a class have the same size: up to 8 words exactly as many as asked for, then four sizes between
 /// two powers of two, so that at most a fifth is not used.
@@ -50,11 +52,12 @@ std::uint32_t VersionPool::allocate(std::size_t count) {
 void VersionPool::grow(std::size_t count) {
     const std::uint32_t needed = static_cast<std::uint32_t>((count + kChunkWords - 1) / kChunkWords);
     if (next_chunk_ + needed > chunks_.size()) {
-        const std::uint32_t added =
-            std::max({needed, kFirstChunks, 3 * static_cast<std::uint32_t>(chunks_.size())});
+        const std::uint32_t size = static_cast<std::uint32_t>(chunks_.size());
+        const std::uint32_t step = std::clamp(3 * size, kFirstChunks, kMostChunks);
+        const std::uint32_t added = std::max(needed, std::min(step, kAllChunks - size));
         const std::size_t bytes = std::size_t{added} * kChunkWords * sizeof(std::uint32_t);
         next_chunk_ = static_cast<std::uint32_t>(chunks_.size());  // large blocks must be in one piece
-        assert(next_chunk_ + added <= 0x8000);
+        assert(next_chunk_ + added <= kAllChunks);
         chunks_.reserve(chunks_.size() + added);
         memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
         for (std::uint32_t i = 0; i < added; ++i)

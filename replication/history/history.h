@@ -17,8 +17,8 @@ struct Version {
 };
 
 /// Memory for versions and histories. Blocks are reused by size: nothing is allocated once the pool has grown
-/// enough. Each allocation quadruples the memory. A version takes 12 bytes beside its words, and 4 more if it
-/// has parts. Not thread-safe.
+/// enough. An allocation quadruples the memory, or adds 64 MiB. A version takes 12 bytes beside its words,
+/// and 4 more if it has parts. Not thread-safe.
 class VersionPool {
 public:
     VersionPool() = default;

@@ -58,13 +58,13 @@ void Replicas::drop_old_versions(Replica& replica) {
     if (replica.versions.size() >= max_versions_) replica.versions.drop_replaced(replica.floor, shown);
 }
 
-void Replicas::close(std::uint32_t index, Despawn reason) {
+void Replicas::close(std::uint32_t index) {
     Replica& replica = rows_[index];
     assert(replica.slot != kNone);
     const NetIds::Row row = ids_[index];
     ids_.release(index);
     if (replica.applied || row.entity) {
-        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, reason});
+        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed});
     } else {
         ids_.recycle(index);
     }

@@ -9,21 +9,20 @@
 #include <vector>
 
 #include "../../ecs/world.h"
-#include "../codec/state_packet.h"
 #include "history.h"
 #include "net_ids.h"
 
 namespace shoal::replication {
 
-/// A replica is open while an entity slot describes it. Its index is a small number. Not thread-safe.
+/// A replica is open while it has an entity slot. Its index is that of its row in ids(). Not thread-safe.
 class Replicas final : public EntityMap {
 public:
     static constexpr std::uint32_t kNone = NetIds::kNone;
 
     struct Replica {
-        History versions;             // of an open replica not empty, except between bind() and push()
+        History versions;             // not empty if the replica is open, but for between bind() and push()
         std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is closed
-        Tick floor = 0;               // tick of the newest baseline that a record was based on
+        Tick floor = 0;               // no later record is based on a version older than this tick
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
         bool has_news = false;        // an entity that it refers to appeared or disappeared
@@ -36,7 +35,6 @@ public:
         NetId net_id;
         ecs::Entity entity;  // dead if the game destroyed it
         bool was_suppressed;
-        Despawn reason;
     };
 
     /// Keeps at most `max_versions` per replica. Requires max_versions >= 4. The world must outlive the
@@ -47,18 +45,18 @@ public:
     /// Opens a replica if the net id is unknown: it has no entity and no version yet. Returns the index.
     std::uint32_t bind(NetId net_id, std::uint32_t slot, Tick tick);
 
-    /// Adds the newest version, of a record that is based on `baseline`, if it is a delta. Requires a tick
-    /// newer than that of all versions.
+    /// Adds a version newer than all others. `baseline` is the tick of the version that its delta is based
+    /// on; nothing for a full record.
     void push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> baseline);
 
-    /// Adds a version that others overtook. No effect if the replica has max_versions.
+    /// Adds a version that arrived after a newer one. No effect if the replica has max_versions.
     void insert(std::uint32_t index, Tick tick, const Image& image);
 
     /// Returns whether the replica has max_versions.
     bool is_crowded(std::uint32_t index) const { return rows_[index].versions.size() >= max_versions_; }
 
     /// Forgets the net id and the versions. Adds the replica to gone() if the world may have its entity.
-    void close(std::uint32_t index, Despawn reason);
+    void close(std::uint32_t index);
 
     /// The replicas that apply() must write to the world, in the order of touch(). Some may be closed.
     std::span<const std::uint32_t> dirty() const { return dirty_; }
@@ -68,7 +66,8 @@ public:
     /// The newest version was written to the world.
     void set_applied(std::uint32_t index);
 
-    /// The replicas whose entities must be destroyed. Their indices are not used again before clear_gone().
+    /// The replicas that were closed since clear_gone(). Their entities must be destroyed. Their indices are
+    /// not used again before clear_gone().
     std::span<const Gone> gone() const { return gone_; }
     void clear_gone();
 

@@ -43,7 +43,7 @@ public:
     /// last call.
     void update(Tick tick);
 
-    /// Changes how long the next update() keeps versions. Versions that were forgotten do not come back.
+    /// Sets for how long versions are kept, from the next update() on. Forgotten ones do not come back.
     void set_history(std::uint32_t history_ticks) { history_ticks_ = history_ticks; }
 
     /// Indices of the entries that the last update() opened (a new entity), changed (a new version) or

@@ -35,7 +35,7 @@ void Applier::destroy_gone() {
     for (const Replicas::Gone& gone : replicas_.gone()) {
         references_.clear(gone.index);
         news_.push_back(gone.net_id);
-        if (gone.was_suppressed || gone.reason == Despawn::frozen) continue;
+        if (gone.was_suppressed) continue;
         if (world.is_alive(gone.entity)) {
             world.destroy(gone.entity);
         } else {

@@ -18,8 +18,8 @@ public:
     Applier(const Applier&) = delete;
     Applier& operator=(const Applier&) = delete;
 
-    /// Destroys the entities of gone replicas, but for frozen ones, creates those of new ones, writes all
-    /// values, calls the add and change hooks, and then removes components. Call it outside of hooks and
+    /// Destroys the entities of closed replicas. Then creates those of new ones, writes
+    /// all values, calls the add and change hooks, and then removes components. Call it outside of hooks and
     /// queries.
     void apply();
 

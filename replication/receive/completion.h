@@ -20,7 +20,7 @@ public:
     };
 
     /// Adds an accepted state packet, in any order. Requires number >= 1, and each number at most once. A
-    /// `marker` that needs packets before the first one is ignored: no correct sender writes it.
+    /// `marker` that needs a packet number below 1 is ignored: no correct sender writes it.
     void insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker);
 
     /// Returns the tick of an accepted packet. Returns nothing if the packet was not accepted, or is more

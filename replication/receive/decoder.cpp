@@ -24,7 +24,7 @@ Decoder::Decoder(Binding& binding, Replicas& replicas, const ReceiverOptions& op
 Decoder::Verdict Decoder::receive(std::uint64_t number, std::span<const std::byte> payload) {
     assert(number != 0);
     const Verdict verdict = decode(number, payload);
-    stats_.refused_packets += verdict == Verdict::refused;
+    stats_.refused_packets += verdict == Verdict::refused || verdict == Verdict::too_many;
     stats_.malformed_packets += verdict == Verdict::malformed;
     return verdict;
 }
@@ -77,7 +77,7 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader
     if (header.slot >= options_.max_slots) return Verdict::too_many;
     const Slot& slot = obtain(header.slot);
     const std::uint32_t replica =
-        header.kind == RecordKind::whole ? replicas_.ids().find(header.net_id) : slot.replica;
+        header.kind == RecordKind::full ? replicas_.ids().find(header.net_id) : slot.replica;
     if (replica != Replicas::kNone && is_incomparable(tick, replicas_[replica].versions))
         return Verdict::malformed;
     Image baseline;
@@ -92,7 +92,7 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader
         baseline = version->image;
     }
     Staged staged{header, nullptr, staged_words_.size(), 0};
-    if (header.kind != RecordKind::gone) {
+    if (header.kind != RecordKind::despawn) {
         staged.shape = read_image(binding_.shapes(), baseline, in, words_);
         if (!staged.shape) return Verdict::malformed;
         staged.size = words_.size();
@@ -130,8 +130,8 @@ void Decoder::commit(const Staged& staged, Tick tick) {
     Slot& slot = slots_[header.slot];
     slot.last_tick = tick;
     slot.is_rebasing = false;
-    if (header.kind == RecordKind::gone) return close(slot, header.reason);
-    if (header.kind == RecordKind::whole) bind(header, tick);
+    if (header.kind == RecordKind::despawn) return close(slot);
+    if (header.kind == RecordKind::full) bind(header, tick);
     assert(slot.replica != Replicas::kNone);
     const bool is_delta = header.kind == RecordKind::delta;
     replicas_.push(slot.replica, tick, image, is_delta ? std::optional(header.baseline) : std::nullopt);
@@ -143,7 +143,7 @@ bool Decoder::is_overtaken(const RecordHeader& header, Tick tick) const {
     if (slot.last_tick && !is_newer(tick, *slot.last_tick)) return true;
     // An earlier record of this payload gave the slot's replica to another slot: no correct sender does that.
     if (header.kind == RecordKind::delta) return slot.replica == Replicas::kNone;
-    if (header.kind == RecordKind::gone) return false;
+    if (header.kind == RecordKind::despawn) return false;
     const std::uint32_t known = replicas_.ids().find(header.net_id);
     return known != Replicas::kNone && !is_newer(tick, replicas_[known].versions.newest()->tick);
 }
@@ -151,13 +151,14 @@ bool Decoder::is_overtaken(const RecordHeader& header, Tick tick) const {
 /// The sender may see the ack of this packet only, and base a delta on this version.
 void Decoder::keep_overtaken(const RecordHeader& header, Tick tick, const Image& image) {
     const std::uint32_t replica = slots_[header.slot].replica;
-    if (replica == Replicas::kNone || header.kind == RecordKind::gone) return;
-    if (header.kind == RecordKind::whole && header.net_id != replicas_.ids()[replica].net_id) return;
+    if (replica == Replicas::kNone || header.kind == RecordKind::despawn) return;
+    if (header.kind == RecordKind::full && header.net_id != replicas_.ids()[replica].net_id) return;
+    if (!is_newer(replicas_[replica].versions.newest()->tick, tick)) return;  // exactly 2^31 apart
     replicas_.insert(replica, tick, image);
 }
 
-void Decoder::close(Slot& slot, Despawn reason) {
-    if (slot.replica != Replicas::kNone) replicas_.close(slot.replica, reason);
+void Decoder::close(Slot& slot) {
+    if (slot.replica != Replicas::kNone) replicas_.close(slot.replica);
     slot.replica = Replicas::kNone;
 }
 
@@ -167,7 +168,7 @@ void Decoder::bind(const RecordHeader& header, Tick tick) {
     Slot& slot = slots_[header.slot];
     const std::uint32_t known = replicas_.ids().find(header.net_id);
     if (known != Replicas::kNone && known == slot.replica) return;
-    close(slot, Despawn::destroyed);
+    close(slot);
     if (known != Replicas::kNone) slots_[replicas_[known].slot].replica = Replicas::kNone;
     slot.replica = replicas_.bind(header.net_id, header.slot, tick);
 }
@@ -179,7 +180,7 @@ Decoder::Slot& Decoder::obtain(std::uint32_t slot) {
 }
 
 void Decoder::reset() {
-    for (Slot& slot : slots_) close(slot, Despawn::destroyed);
+    for (Slot& slot : slots_) close(slot);
     slots_.clear();
     completion_ = {};
     rebases_.clear();

@@ -24,9 +24,10 @@ struct ReceiverOptions {
 /// Opens and closes replicas, and adds their versions. Not thread-safe.
 class Decoder {
 public:
+    /// What the caller does with the packet. No record was used, unless it was accepted.
     enum class [[nodiscard]] Verdict : std::uint8_t{
-        accepted,   // acknowledge the packet; the other values mean that no record of it was used
-        refused,    // a baseline is missing, or a limit was reached: do not acknowledge the packet
+        accepted,   // acknowledge the packet
+        refused,    // do not acknowledge it: the anchor or a baseline is missing, or max_versions is reached
         too_many,   // disconnect: a slot is not below max_slots, or the versions exceed max_version_bytes
         malformed,  // disconnect: no correct sender writes this payload
     };
@@ -94,7 +95,7 @@ private:
     void commit(const Staged& staged, Tick tick);
     bool is_overtaken(const RecordHeader& header, Tick tick) const;
     void keep_overtaken(const RecordHeader& header, Tick tick, const Image& image);
-    void close(Slot& slot, Despawn reason);
+    void close(Slot& slot);
     void forget_old_tick(Tick now);
     void bind(const RecordHeader& header, Tick tick);
     Slot& obtain(std::uint32_t slot);

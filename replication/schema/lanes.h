@@ -108,8 +108,8 @@ struct Part {
     std::vector<Lane> lanes;   // the lanes of one element
 };
 
-/// Up to four neighbouring lanes with equal Lane descriptions, which share one changed bit in records. A
-/// symbol is always alone.
+/// Up to four neighbouring lanes with equal Lane descriptions, which have one bit in a delta that says
+/// whether they changed. A symbol is always alone.
 struct LaneGroup {
     std::uint32_t first = 0;
     std::uint32_t count = 1;

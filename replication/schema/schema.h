@@ -98,7 +98,7 @@ public:
 
     /// The first mistake in the declarations, with the component's name; empty if there is none. A sender or
     /// receiver that gets a schema with an error prints it and stops the program. A declaration
-    /// after the schema was given to a sender or receiver does so too.
+    /// after the schema was given to a sender or receiver also stops the program.
     const std::string& error() const { return error_; }
 
     /// Equal on both sides if they have the same component names and encode all components alike.
@@ -203,7 +203,7 @@ constexpr std::string_view why_not() {
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
-    // A field outside the component is a temporary copy of a bit-field.
+    // The structured binding of a bit-field is a temporary copy outside of the component.
     if (offset > sink.size() || sizeof(T) > sink.size() - offset)
         return sink.refuse(ecs::type_name<T>(), "a bit-field has no address");
     if constexpr (is_scalar<T>) {

@@ -23,8 +23,8 @@ public:
     void begin(std::uint64_t number, Tick tick);
     /// Adds a record to the packet that was begun last.
     void add(SentRecord record);
-    /// A newer record of a slot was written: its record in packet `low`, a number's low 16 bits, is not the
-    /// newest any more. Requires that the packet is in flight.
+    /// Notes that a packet does not carry the newest record of one slot any more. `low` is the low 16 bits of
+    /// the packet's number. Requires that the packet is in flight.
     void overtake(std::uint16_t low);
 
     /// Notes the fate of packet `number`. Calls fn(record, tick) for each of its records. Ignores numbers of
@@ -32,20 +32,20 @@ public:
     template <class Fn>
     void settle(std::uint64_t number, bool delivered, Fn&& fn);
 
-    /// The newest packet that was acknowledged, as packet `number` of `tick` names it. Nothing if there is
+    /// Returns the anchor for packet `number` of `tick`: the newest acknowledged packet. Nothing if there is
     /// none, or if it is more than kMaxPacketDistance numbers back.
     std::optional<StateHeader::Anchor> anchor(std::uint64_t number, Tick tick) const;
 
-    /// A completion marker for packet `number`. The peer is complete once it has this packet and all state
-    /// packets from packet X on: the oldest one in flight with the newest record of a slot. Returns nothing
-    /// if X is more than kMaxPacketDistance numbers back. `quiet`: see StateHeader::Complete.
+    /// Returns a completion marker for packet `number`. Packet X is the oldest packet in flight that carries
+    /// the newest record of a slot. The peer is complete once it has all state packets from X to `number`.
+    /// Returns nothing if X is more than kMaxPacketDistance numbers back. `quiet`: see StateHeader::Complete.
     std::optional<StateHeader::Complete> marker(std::uint64_t number, Tick quiet) const;
     /// Packet `number`, the last one begun, carries this marker.
     void send_marker(std::uint64_t number, const StateHeader::Complete& marker);
     /// Returns whether a marker for this tick was sent.
     bool has_marker(Tick tick) const { return marker_number_ != 0 && marker_tick_ == tick; }
-    /// A packet that the last marker needs was lost, and no state packet is in flight. So a new marker would
-    /// need no packet but its own.
+    /// Returns whether a packet that the last marker needs was lost, and no state packet is in flight. A new
+    /// marker then needs only its own packet.
     bool needs_marker() const { return packets_.empty() && marker_missing_ != 0; }
 
     /// Returns whether the peer acknowledged the newest record of each slot, and a marker for this tick with

@@ -9,6 +9,7 @@ namespace shoal::replication {
 namespace {
 
 constexpr std::size_t kMinRecordBits = 3;  // the smallest record header: gap and kind
+constexpr std::size_t kNearlyFull = 24;    // bits: less room is not worth another try
 
 std::uint32_t index_of(std::uint64_t key) {
     return static_cast<std::uint32_t>(key);
@@ -52,7 +53,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Can
     candidate = {};
     candidate.header.slot = index;
     if (!slot.has_entity()) {
-        candidate.header.kind = RecordKind::gone;
+        candidate.header.kind = RecordKind::despawn;
         candidate.header.reason = slot.reason();
         return true;
     }
@@ -62,11 +63,11 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Can
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
     if (candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < kLongAgo) return false;
-    candidate.header.kind = baseline ? RecordKind::delta : RecordKind::whole;
+    candidate.header.kind = baseline ? RecordKind::delta : RecordKind::full;
     candidate.header.baseline = slot.acked;
     candidate.header.net_id = entry.net_id;
     if (baseline && candidate.delta.bits > kMaxEntityBytes * 8) {  // a full record always fits
-        candidate.header.kind = RecordKind::whole;
+        candidate.header.kind = RecordKind::full;
         candidate.delta = deltas_.get(slot.entry, std::nullopt);
     }
     return true;
@@ -83,18 +84,21 @@ std::size_t PayloadWriter::measure(const StateHeader& header, std::size_t count)
 }
 
 std::size_t PayloadWriter::fit(const StateHeader& header, std::size_t room_bits) {
-    std::size_t count = candidates_.size();
-    if (count == 0) return 0;
-    std::size_t bits = measure(header, count);
-    while (count > 1 && bits > room_bits) {
-        std::size_t excess = bits - room_bits;
-        while (count > 1 && excess > 0) {
-            const std::size_t saved = candidates_[--count].delta.bits + kMinRecordBits;
-            excess -= std::min(excess, saved);
-        }
-        bits = measure(header, count);
+    std::size_t too_many = candidates_.size(), fits = std::min<std::size_t>(1, too_many);
+    if (too_many <= 1) return fits;
+    std::size_t too_many_bits = measure(header, too_many), fits_bits = measure(header, fits);
+    if (too_many_bits <= room_bits) return too_many;
+    for (int step = 0; too_many - fits > 1 && fits_bits + kNearlyFull <= room_bits; ++step) {
+        // By interpolation, as records are of similar size. If they are not, by bisection.
+        std::size_t count = (fits + too_many) / 2;
+        if (step < 4)
+            count = fits + (too_many - fits) * (room_bits - fits_bits) / (too_many_bits - fits_bits);
+        count = std::clamp(count, fits + 1, too_many - 1);
+        const std::size_t bits = measure(header, count);
+        (bits <= room_bits ? fits : too_many) = count;
+        (bits <= room_bits ? fits_bits : too_many_bits) = bits;
     }
-    return count;
+    return fits;
 }
 
 std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::span<std::byte> room) {

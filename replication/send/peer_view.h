@@ -63,15 +63,15 @@ public:
 
     /// Returns a slot for the entity, which is pending. Requires !is_full().
     std::uint32_t open(std::uint32_t entry);
-    /// The entity is gone. The next record of its slot is a despawn record. If no record of the entity was
-    /// sent, the slot is free instead.
+    /// Makes the next record of the slot a despawn record, because its entity is gone. If no record of the
+    /// entity was sent, the slot is free instead.
     void close(std::uint32_t slot, Despawn reason);
-    /// The next record of the slot is a full one. No effect if it is one anyway, or if the slot has no
+    /// Makes the next record of the slot a full one. No effect if it is one anyway, or if the slot has no
     /// entity.
     void rebase(std::uint32_t slot);
-    /// There is something to send for the slot.
+    /// Marks the slot as pending.
     void pend(std::uint32_t slot);
-    /// There is nothing to send for the slot.
+    /// Marks the slot as not pending.
     void unpend(std::uint32_t slot);
 
     /// Notes that packet `number` carries a record of the slot, with its state at `tick`. Not pending any

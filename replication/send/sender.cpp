@@ -183,7 +183,7 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
         if (slot.in_flight) peer.flight.overtake(slot.packet);
         peer.flight.add(peer.view.send(candidate.header.slot, number, tick_));
         peer.stats.records_sent += 1;
-        peer.stats.whole_records += candidate.header.kind == RecordKind::whole;
+        peer.stats.full_records += candidate.header.kind == RecordKind::full;
         peer.stats.empty_records += candidate.delta.is_empty;
     }
     if (count > 0) peer.view.drop_front(writer_.candidates()[count - 1].position + 1);

@@ -36,7 +36,7 @@ public:
 
     struct PeerStats {
         std::uint64_t records_sent = 0;
-        std::uint64_t whole_records = 0;  // of records_sent: full records
+        std::uint64_t full_records = 0;   // of records_sent: full records
         std::uint64_t empty_records = 0;  // of records_sent: deltas without changes
         std::uint64_t state_bytes = 0;    // sum of all payload sizes
         std::uint32_t pending = 0;        // entity slots with something to send

@@ -145,7 +145,7 @@ private:
             if (!liars_[peer]) continue;
             const Sender::PeerStats stats = origin_.sender.stats(peer);
             CHECK(stats.slots <= liars_[peer]->max_slots && stats.pending <= stats.slots);
-            CHECK(stats.whole_records + stats.empty_records <= stats.records_sent);
+            CHECK(stats.full_records + stats.empty_records <= stats.records_sent);
         }
     }
 

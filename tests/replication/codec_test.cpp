@@ -205,7 +205,7 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     header.record_count = 1;
     BitWriter first;
     write_state_header(header, &first);
-    RecordHeaderWriter(header, &first).write({0, RecordKind::whole, 0, 1});
+    RecordHeaderWriter(header, &first).write({0, RecordKind::full, 0, 1});
     write_image(schema, Image{}, before, first);
     EXPECT_EQ(bytes_of(first), bytes_of_hex("d0 07 00 00 82 c0 00 00 00 00 46 12 7a 3b 40 06"));
 
@@ -214,7 +214,7 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     header.record_count = 2;
     RecordHeader left;
     left.slot = 2;
-    left.kind = RecordKind::gone;
+    left.kind = RecordKind::despawn;
     left.reason = Despawn::left;
     BitWriter second;
     write_state_header(header, &second);

@@ -35,7 +35,7 @@ TEST(Decoder, Rule04ADeltaWithoutItsBaselineChangesNothingAndRequestsOneRebase) 
     const Image first = image_of(pair, entity), second = image_of(pair, other);
     const std::vector<std::byte> bytes = payload_of(
         pair.schema, 9,
-        {{{0, RecordKind::whole, 0, 7}, {}, first}, {{1, RecordKind::delta, 1, 0}, second, second}});
+        {{{0, RecordKind::full, 0, 7}, {}, first}, {{1, RecordKind::delta, 1, 0}, second, second}});
     for (std::uint64_t number = 50; number < 53; ++number)
         EXPECT_EQ(fresh.receive(number, bytes), Verdict::refused);
     ASSERT_EQ(fresh.rebases().size(), 1u);
@@ -290,7 +290,7 @@ TEST(Decoder, Rule29AFullRecordWithAKnownNetIdBindsToTheReplica) {
     pair.tick();
     for (const std::uint32_t slot : {0u, 90u}) {  // a despawn record for the former slot changes nothing
         const auto gone =
-            payload_of(pair.schema, pair.sender.tick(), {{{slot, RecordKind::gone, 0, 0}, {}, {}}});
+            payload_of(pair.schema, pair.sender.tick(), {{{slot, RecordKind::despawn, 0, 0}, {}, {}}});
         EXPECT_EQ(pair.receiver.receive(502 + slot, gone), Verdict::accepted);
         pair.receiver.apply();
         EXPECT_EQ(pair.mirror.is_alive(replica), slot == 0);
@@ -305,7 +305,7 @@ TEST(Decoder, TicksThatAreTooFarApartToCompareAreMalformed) {
     const ecs::Entity entity = pair.spawn(at(1));
     pair.tick();
     const auto full = [&](std::uint32_t slot, Tick tick) {
-        const RecordHeader header{slot, RecordKind::whole, 0, 7};
+        const RecordHeader header{slot, RecordKind::full, 0, 7};
         return payload_of(pair.schema, tick, {{header, {}, image_of(pair, entity)}});
     };
     const Tick step = Tick{1} << 30;
@@ -331,7 +331,7 @@ TEST(Decoder, Rule29ADeltaOfASlotThatLostItsReplicaInTheSamePayloadIsIgnored) {
     const Image image = image_of(pair, entity);
     const auto bytes = payload_of(
         pair.schema, tick + 1,
-        {{{0, RecordKind::whole, 0, net_id}, {}, image}, {{1, RecordKind::delta, tick, 0}, image, image}});
+        {{{0, RecordKind::full, 0, net_id}, {}, image}, {{1, RecordKind::delta, tick, 0}, image, image}});
     EXPECT_EQ(pair.receiver.receive(500, bytes), Verdict::accepted);
     EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
     EXPECT_TRUE(pair.receiver.is_consistent());
@@ -347,8 +347,8 @@ TEST(Decoder, Rule29TheFirstOfTwoFullRecordsWithOneNetIdInOnePayloadIsUsed) {
     const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
     pair.exchange();
     const auto bytes = payload_of(pair.schema, pair.sender.tick() + 1,
-                                  {{{5, RecordKind::whole, 0, 77}, {}, image_of(pair, a)},
-                                   {{6, RecordKind::whole, 0, 77}, {}, image_of(pair, b)}});
+                                  {{{5, RecordKind::full, 0, 77}, {}, image_of(pair, a)},
+                                   {{6, RecordKind::full, 0, 77}, {}, image_of(pair, b)}});
     EXPECT_EQ(pair.receiver.receive(500, bytes), Verdict::accepted);
     EXPECT_EQ(pair.receiver.stats().stale_records, 1u);
     EXPECT_TRUE(pair.receiver.is_consistent());
@@ -633,6 +633,27 @@ TEST(Decoder, Rule08RecordsThatADespawnRecordOvertookDoNotOpenTheSlotAgain) {
         EXPECT_EQ(pair.receive(late[i]), Verdict::accepted);
         pair.receiver.apply();
         EXPECT_EQ(pair.mirror.size(), 0u) << i;
+    }
+}
+
+// Neither of two ticks that are 2^31 apart is newer than the other.
+TEST(Decoder, Rule30AFullRecordExactlyHalfAWrapAwayIsNotKeptAsAVersion) {
+    for (const bool is_later : {true, false}) {
+        Pair pair;
+        const ecs::Entity entity = pair.spawn(at(1));
+        pair.tick();
+        const auto record = [&](Tick tick) {
+            return payload_of(
+                pair.schema, tick,
+                {{{0, RecordKind::full, 0, pair.sender.net_id(entity)}, {}, image_of(pair, entity)}});
+        };
+        const Tick first = 1'000, second = first + (1u << 31);
+        EXPECT_EQ(pair.receiver.receive(1, record(is_later ? first : second)), Verdict::accepted);
+        pair.receiver.apply();
+        static_cast<void>(pair.receiver.receive(2, record(is_later ? second : first)));
+        EXPECT_TRUE(pair.receiver.is_consistent());
+        pair.receiver.apply();
+        EXPECT_TRUE(pair.receiver.is_consistent());
     }
 }
 

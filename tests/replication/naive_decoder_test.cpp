@@ -430,7 +430,7 @@ TEST(NaiveStateDecoder, KeepsTheSameVersions) {
                 words[slot] = {random.below(12'801), 0, 0};
                 record.to = {shapes.shape(std::vector{game_index("position")}), words[slot]};
                 if (kind == 0) {
-                    record.header.kind = RecordKind::gone;
+                    record.header.kind = RecordKind::despawn;
                     record.header.reason = random.pick({Despawn::destroyed, Despawn::left, Despawn::frozen});
                 } else if (kind > 2 && replica != race.decoder.replicas().end()) {
                     const auto& versions = replica->second.versions;
@@ -440,7 +440,7 @@ TEST(NaiveStateDecoder, KeepsTheSameVersions) {
                     words[slot + 4] = words_of(version->second);
                     record.from = {record.to.shape, words[slot + 4]};
                 } else {
-                    record.header.kind = RecordKind::whole;
+                    record.header.kind = RecordKind::full;
                     record.header.net_id = 1 + random.below(5);
                     record.header.pending = random.below(2);
                 }
@@ -448,8 +448,6 @@ TEST(NaiveStateDecoder, KeepsTheSameVersions) {
             }
             Receiver::Verdict verdict;
             ASSERT_NO_FATAL_FAILURE(race.receive(number, payload_of(schema, header, records), verdict));
-            // WIRE.md keeps the tick of a closed slot, but the library can forget it after such a payload.
-            if (race.is_accepted && race.decoder.is_older_than_a_closed_slot()) break;
             if (random.chance(0.5)) continue;
             receiver.apply();
             ASSERT_NO_FATAL_FAILURE(race.compare_complete());
@@ -469,10 +467,10 @@ TEST(NaiveStateDecoder, RefusesATickThatCannotBeCompared) {
     ShapeTable shapes(schema);
     const Image empty{shapes.shape({}), {}};
     const Tick far = 100 + (Tick{1} << 30), too_far = 105 + (Tick{1} << 31);
-    const RecordHeader full{.slot = 0, .kind = RecordKind::whole, .net_id = 3};
+    const RecordHeader full{.slot = 0, .kind = RecordKind::full, .net_id = 3};
     const RecordHeader delta{.slot = 0, .kind = RecordKind::delta, .baseline = 100};
-    const RecordHeader moved{.slot = 1, .kind = RecordKind::whole, .net_id = 3};
-    const RecordHeader gone{.slot = 0, .kind = RecordKind::gone};
+    const RecordHeader moved{.slot = 1, .kind = RecordKind::full, .net_id = 3};
+    const RecordHeader gone{.slot = 0, .kind = RecordKind::despawn};
     Receiver::Verdict verdict;
     ASSERT_NO_FATAL_FAILURE(race.receive(1, payload_of(schema, 100, {{full, {}, empty}}), verdict));
     ASSERT_NO_FATAL_FAILURE(race.receive(2, payload_of(schema, far, {{delta, empty, empty}}), verdict));
@@ -532,11 +530,11 @@ TEST(NaiveStateDecoder, ReadsAllKindsOfFields) {
         const std::vector<std::uint32_t> words[2] = {words_of(states[0]), words_of(states[1])};
         const Image from{shapes.shape(indices_of(states[0])), words[0]};
         const Image to{shapes.shape(indices_of(states[1])), words[1]};
-        const RecordHeader full{.slot = 5, .kind = RecordKind::whole, .net_id = 9, .pending = 77};
+        const RecordHeader full{.slot = 5, .kind = RecordKind::full, .net_id = 9, .pending = 77};
         ASSERT_TRUE(decoder.receive(1, payload_of(schema, 40, {{full, {}, from}}))) << decoder.why();
         ASSERT_EQ(decoder.payload().records[0].pending, 77u);
         const RecordHeader delta{.slot = 5, .kind = RecordKind::delta, .baseline = 40};
-        const RecordHeader gone{.slot = 6, .kind = RecordKind::gone, .reason = Despawn::frozen};
+        const RecordHeader gone{.slot = 6, .kind = RecordKind::despawn, .reason = Despawn::frozen};
         ASSERT_TRUE(decoder.receive(2, payload_of(schema, 45, {{delta, from, to}, {gone, {}, {}}})))
             << decoder.why();
         ASSERT_EQ(decoder.payload().records[1].reason, 2u);
@@ -575,14 +573,14 @@ TEST(NaiveStateDecoder, ReadsTheExampleOfWireMd) {
     ASSERT_TRUE(decoder.receive(9, bytes({0xd0, 0x07, 0x00, 0x00, 0x82, 0xc0, 0x00, 0x00, 0x00, 0x00, 0x46,
                                           0x12, 0x7a, 0x3b, 0x40, 0x06})))
         << decoder.why();
-    using Words = std::vector<std::uint32_t>;
+    using NaiveWords = std::vector<std::uint32_t>;
     naive::State state = decoder.replicas().at(0).versions.at(1'000);
     EXPECT_EQ(decoder.replicas().at(0).net_id, 1u);
-    EXPECT_EQ(words_of(state), (Words{3, 100, 2, 'B', 'o'}));
+    EXPECT_EQ(words_of(state), (NaiveWords{3, 100, 2, 'B', 'o'}));
     EXPECT_EQ(state.size(), 3u);
     ASSERT_TRUE(decoder.receive(10, bytes({0x21, 0x10, 0x25, 0x44, 0x2c, 0x82, 0x08}))) << decoder.why();
     state = decoder.replicas().at(0).versions.at(1'001);
-    EXPECT_EQ(words_of(state), (Words{5, 100, 3, 'B', 'o', 'b'}));
+    EXPECT_EQ(words_of(state), (NaiveWords{5, 100, 3, 'B', 'o', 'b'}));
     const naive::Record& gone = decoder.payload().records.at(1);
     EXPECT_EQ(gone.slot, 2u);
     EXPECT_EQ(gone.kind, naive::Kind::despawn);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -96,7 +98,7 @@ TEST(Sender, ALostRecordIsReplacedByOneWithTheNewestState) {
     pair.lose(first);
     EXPECT_EQ(pair.exchange(), 1);
     EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
-    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).full_records, 2u);
 }
 
 TEST(Sender, ALostRecordIsNotReplacedWhileANewerOneIsInFlight) {
@@ -125,10 +127,10 @@ TEST(Sender, Rule06ARecordWhoseBaselineIsForgottenIsFull) {
         pair.world.set(entity, at(static_cast<float>(i)));
         pair.lose(pair.tick_and_encode());
     }
-    const std::uint64_t whole_before = pair.sender.stats(pair.peer).whole_records;
+    const std::uint64_t whole_before = pair.sender.stats(pair.peer).full_records;
     pair.world.set(entity, at(30));
     pair.exchange();
-    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, whole_before + 1);
+    EXPECT_EQ(pair.sender.stats(pair.peer).full_records, whole_before + 1);
     EXPECT_EQ(pair.on_client<Position>(entity).x, 30);
     EXPECT_EQ(pair.receiver.entity_count(), 1u) << "it must be the same entity";
 }
@@ -142,7 +144,7 @@ TEST(Sender, Rule31VersionsStayWhileAPeerNeedsThem) {
         Pair pair(options);
         const ecs::Entity entity = pair.spawn(at(0));
         std::vector<SentPacket> open;
-        std::uint64_t whole_records = 0;
+        std::uint64_t full_records = 0;
         for (int i = 1; i <= 400; ++i) {
             pair.world.set(entity, at(static_cast<float>(i % 60)));
             open.push_back(pair.tick_and_encode());
@@ -152,12 +154,12 @@ TEST(Sender, Rule31VersionsStayWhileAPeerNeedsThem) {
                 pair.tell(open.front(), i % 50 != 0);  // some acks are lost
                 open.erase(open.begin());
             }
-            if (i == 250) whole_records = pair.sender.stats(pair.peer).whole_records;
+            if (i == 250) full_records = pair.sender.stats(pair.peer).full_records;
         }
         if (round_trip < 60) {
-            EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, whole_records) << round_trip;
+            EXPECT_EQ(pair.sender.stats(pair.peer).full_records, full_records) << round_trip;
         } else {
-            EXPECT_GT(pair.sender.stats(pair.peer).whole_records, whole_records) << round_trip;
+            EXPECT_GT(pair.sender.stats(pair.peer).full_records, full_records) << round_trip;
         }
     }
 }
@@ -169,10 +171,10 @@ TEST(Sender, Rule06AnOldVersionStaysABaselineWhileNothingChanges) {
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     for (int i = 0; i < 500; ++i) pair.exchange();
-    const std::uint64_t whole_before = pair.sender.stats(pair.peer).whole_records;
+    const std::uint64_t whole_before = pair.sender.stats(pair.peer).full_records;
     pair.world.set(entity, at(2));
     pair.exchange();
-    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, whole_before);
+    EXPECT_EQ(pair.sender.stats(pair.peer).full_records, whole_before);
     EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
 }
 
@@ -225,7 +227,7 @@ TEST(Sender, Rule08ADespawnRecordSaysWhetherTheEntityWasDestroyed) {
         const StateHeader header = read_state_header(in);
         ASSERT_TRUE(header.anchor);
         const RecordHeader record = RecordHeaderReader(packet.tick, Tick{0}, in).read();
-        EXPECT_EQ(record.kind, RecordKind::gone);
+        EXPECT_EQ(record.kind, RecordKind::despawn);
         EXPECT_EQ(record.reason, is_destroyed ? Despawn::destroyed : Despawn::left);
     }
 }
@@ -267,10 +269,10 @@ TEST(Sender, Rule04ARebasedSlotGetsAFullRecord) {
     pair.sender.rebase(pair.peer, 63);         // a slot that was never used
     pair.sender.rebase(pair.peer, 123456789);  // a slot that does not exist
     pair.exchange();
-    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).full_records, 2u);
     pair.world.set(entity, at(2));
     pair.exchange();
-    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).full_records, 2u);
     EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
     EXPECT_EQ(pair.mirror.size(), 1u);
 }
@@ -296,7 +298,7 @@ TEST(Sender, Rule04AfterARebaseFatesOfEarlierPacketsAreIgnored) {
     pair.sender.rebase(pair.peer, 0);
     pair.deliver(before);
     pair.exchange();
-    EXPECT_EQ(pair.sender.stats(pair.peer).whole_records, 2u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).full_records, 2u);
     EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
     EXPECT_TRUE(pair.sender.is_settled(pair.peer));
 }
@@ -628,14 +630,14 @@ TEST(Sender, Rule11ADeltaThatIsTooLargeIsReplacedByAFullRecord) {
     const ecs::Entity map = pair.world.spawn(Replicated{}, LargePair::Map{});
     while (!pair.exchange().empty()) {
     }
-    const std::uint64_t whole_before = pair.sender->stats(pair.peer).whole_records;
+    const std::uint64_t whole_before = pair.sender->stats(pair.peer).full_records;
     pair.world.patch<LargePair::Map>(map, [](LargePair::Map& m) {
         for (std::size_t i = 0; i < m.cells.size(); i += 2) m.cells[i] = 255;
     });
     std::size_t largest = 0;
     for (std::vector<std::size_t> sizes = pair.exchange(); !sizes.empty(); sizes = pair.exchange())
         largest = std::max(largest, *std::max_element(sizes.begin(), sizes.end()));
-    EXPECT_GT(pair.sender->stats(pair.peer).whole_records, whole_before);
+    EXPECT_GT(pair.sender->stats(pair.peer).full_records, whole_before);
     EXPECT_GT(largest, 24'000u);
     EXPECT_LT(largest, kMaxEntityBytes);
     EXPECT_TRUE(pair.worlds_are_equal());
@@ -701,6 +703,34 @@ TEST(Sender, EveryEntityIsSentRegularlyInSmallPayloads) {
     }
     EXPECT_EQ(heard.size(), entities.size());
     EXPECT_LT(longest, 120u);
+}
+
+// Small deltas of entities in distant slots: their headers are larger than their images.
+TEST(Sender, APayloadIsFullWhileMoreIsLeftToSend) {
+    for (unsigned seed = 1; seed <= 5; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937 random(seed);
+        Pair pair;
+        std::vector<ecs::Entity> entities;
+        for (int i = 0; i < 3'000; ++i) entities.push_back(pair.spawn(at(static_cast<float>(i % 50))));
+        pair.exchange();
+        int full = 0;
+        for (int tick = 0; tick < 60; ++tick) {
+            for (int i = 0; i < 250; ++i)
+                pair.world.patch<Position>(entities[random() % entities.size()],
+                                           [](Position& p) { p.y = p.y < 5 ? p.y + 0.5f : 0; });
+            pair.tick();
+            const std::optional<SentPacket> packet = pair.encode(600);
+            ASSERT_TRUE(packet);
+            ASSERT_LE(packet->bytes.size(), 600u);
+            if (pair.sender.stats(pair.peer).pending != 0) {
+                ASSERT_GE(packet->bytes.size(), 590u) << tick;
+                ++full;
+            }
+            random() % 8 == 0 ? pair.lose(*packet) : pair.deliver(*packet);
+        }
+        EXPECT_GT(full, 30);
+    }
 }
 
 TEST(Sender, ARecordLargerThanTheCapacityIsSentAlone) {

@@ -142,12 +142,12 @@ std::vector<RecordHeader> random_records(std::mt19937& random, Tick tick, std::o
         if (record.kind == RecordKind::delta)
             record.baseline = anchor_tick && random() % 2 == 0 ? *anchor_tick
                                                                : tick - 1 - static_cast<Tick>(random() % 100);
-        if (record.kind == RecordKind::whole)
+        if (record.kind == RecordKind::full)
             record.net_id =
                 1 + static_cast<std::uint32_t>(random() % (random() % 2 == 0 ? 0xfffffffeu : 50u));
-        if (record.kind == RecordKind::whole && random() % 4 == 0)
+        if (record.kind == RecordKind::full && random() % 4 == 0)
             record.pending = static_cast<std::uint32_t>(random() % 1'000);
-        if (record.kind == RecordKind::gone) record.reason = static_cast<Despawn>(random() % 3);
+        if (record.kind == RecordKind::despawn) record.reason = static_cast<Despawn>(random() % 3);
         records.push_back(record);
     }
     return records;
@@ -201,16 +201,16 @@ std::optional<RecordHeader> written_and_read(const RecordHeader& record) {
 TEST(RecordHeader, ADespawnRecordSaysWhyInTwoBits) {
     for (const Despawn reason : {Despawn::destroyed, Despawn::left, Despawn::frozen}) {
         RecordHeader record;
-        record.kind = RecordKind::gone;
+        record.kind = RecordKind::despawn;
         record.reason = reason;
         EXPECT_EQ(RecordHeaderWriter(StateHeader{}, nullptr).write(record), 2u + 3 + 2);  // gap, kind, reason
         const std::optional<RecordHeader> read = written_and_read(record);
         ASSERT_TRUE(read);
-        EXPECT_EQ(read->kind, RecordKind::gone);
+        EXPECT_EQ(read->kind, RecordKind::despawn);
         EXPECT_EQ(read->reason, reason);
     }
     RecordHeader reserved;
-    reserved.kind = RecordKind::gone;
+    reserved.kind = RecordKind::despawn;
     reserved.reason = static_cast<Despawn>(3);
     EXPECT_FALSE(written_and_read(reserved));
 }
@@ -218,7 +218,7 @@ TEST(RecordHeader, ADespawnRecordSaysWhyInTwoBits) {
 TEST(RecordHeader, AFullRecordNamesThePendingIdOrTakesOneBit) {
     for (const std::uint32_t pending : {0u, 1u, 255u, 256u, 0x7fffffffu, 0xffffffffu}) {
         RecordHeader record;
-        record.kind = RecordKind::whole;
+        record.kind = RecordKind::full;
         record.net_id = 9;
         record.pending = pending;
         const std::size_t bits = 2 + 3 + 32 + 1 + (pending == 0 ? 0 : golomb_bits(pending, 8));
@@ -266,7 +266,7 @@ TEST(RecordHeader, ABaselineLikeTheLastOneWithoutTheAnchorTakesOneBit) {
 
 TEST(RecordHeader, NetIdZeroAndMissingAnchorsAreRefused) {
     BitWriter zero;
-    RecordHeaderWriter(StateHeader{}, &zero).write({0, RecordKind::whole, 0, 0});
+    RecordHeaderWriter(StateHeader{}, &zero).write({0, RecordKind::full, 0, 0});
     const auto first = bytes_of(zero);
     BitReader in(first);
     RecordHeaderReader(5, std::nullopt, in).read();

@@ -41,7 +41,7 @@ TEST(NoRepairs, RisingValuesTravelAsDeltasWithChangesIfNothingIsLost) {
     session.server().for_each_peer([&](net::PeerId peer) {
         const replication::Sender::PeerStats stats = session.server().peer_stats(peer);
         EXPECT_GT(stats.records_sent, 10'000u);
-        EXPECT_EQ(stats.whole_records, 200u);
+        EXPECT_EQ(stats.full_records, 200u);
         EXPECT_EQ(stats.empty_records, 0u);
         EXPECT_EQ(session.server().host().stats(peer).packets_lost, 0u);
     });

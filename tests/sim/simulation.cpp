@@ -282,7 +282,7 @@ void Simulation::rest() {
         const auto stats = server_.peer_stats(peer);
         totals_.empty_records += stats.empty_records;
         totals_.records += stats.records_sent;
-        totals_.full_records += stats.whole_records;
+        totals_.full_records += stats.full_records;
         // Empty deltas are for values that return to what the peer has. The worlds provoke some.
         if (plan_.is_quiet && stats.empty_records > 10 + stats.records_sent / 10) fail("many empty deltas");
         if (stats.pending != 0) fail("acknowledged, but records are pending");

@@ -528,13 +528,6 @@ public:
     const std::map<std::uint32_t, Replica>& replicas() const { return replicas_; }
     const Description& schema() const { return schema_; }
 
-    /// Returns whether a slot without an entity had a record that is newer than the last payload.
-    bool is_older_than_a_closed_slot() const {
-        for (const auto& [slot, tick] : newest_)
-            if (replicas_.count(slot) == 0 && is_after(tick, payload_.tick)) return true;
-        return false;
-    }
-
     /// Forgets a version, as a receiver may.
     void forget(std::uint32_t slot, std::uint32_t tick) { replicas_[slot].versions.erase(tick); }
 

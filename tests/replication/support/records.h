@@ -26,7 +26,7 @@ inline std::vector<std::byte> payload_of(const Schema& schema, StateHeader heade
     RecordHeaderWriter writer(header, &out);
     for (const ChosenRecord& record : records) {
         writer.write(record.header);
-        if (record.header.kind != RecordKind::gone) write_image(schema, record.from, record.to, out);
+        if (record.header.kind != RecordKind::despawn) write_image(schema, record.from, record.to, out);
     }
     return bytes_of(out);
 }
@@ -49,7 +49,7 @@ inline Image image_of(const Pair& pair, ecs::Entity entity) {
 inline std::vector<std::byte> full_record(const Pair& pair, ecs::Entity entity, std::uint32_t slot) {
     return payload_of(
         pair.schema, pair.sender.tick(),
-        {{{slot, RecordKind::whole, 0, pair.sender.net_id(entity)}, {}, image_of(pair, entity)}});
+        {{{slot, RecordKind::full, 0, pair.sender.net_id(entity)}, {}, image_of(pair, entity)}});
 }
 
 /// A payload with one delta whose baseline does not exist.
