@@ -70,9 +70,7 @@ void Client::update(net::Time now) {
 void Client::send_rebases() {
     const std::size_t count = std::min(receiver_.rebases().size(), kMostRebasesPerUpdate);
     if (count == 0 || !is_connected()) return;
-    message_.assign(1, static_cast<std::byte>(MessageKind::rebase));
-    for (const std::uint32_t slot : receiver_.rebases().first(count))
-        for (int i = 0; i < 4; ++i) message_.push_back(static_cast<std::byte>(slot >> (8 * i)));
+    write_rebase(receiver_.rebases().first(count), message_);
     const net::SendResult sent = endpoint_.send_message(endpoint_.server(), net::Channel::reliable, message_);
     if (sent == net::SendResult::queued) receiver_.drop_rebases(count);
 }

@@ -1,8 +1,16 @@
 #include "message.h"
 
-#include "../net/bytes.h"
+#include <cassert>
 
 namespace shoal::replication {
+
+void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message) {
+    assert(!slots.empty());
+    message.resize(1 + 4 * slots.size());
+    net::ByteWriter out(message);
+    out.u8(static_cast<std::uint64_t>(MessageKind::rebase));
+    for (const std::uint32_t slot : slots) out.u32(slot);
+}
 
 std::vector<std::byte> write_hello(const Hello& hello) {
     std::vector<std::byte> bytes(4 + hello.summary.size());

@@ -1,5 +1,5 @@
 #pragma once
-// The format of a client's hello, and of the messages between server and client.
+// A client's hello, and the messages between server and client. WIRE.md specifies their bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,24 +7,32 @@
 #include <span>
 #include <vector>
 
+#include "../net/bytes.h"
+
 namespace shoal::replication {
 
-// Message, on any channel:
-//   byte  bytes  field  meaning
-//   0     1      kind   0: game; the game defines the bytes that follow
-//                       1: rebase; client to server, reliable: the client needs full records of some slots
-//   1     4 n    slots  rebase: n entity slots, little-endian
-// A server ends the connection if a message is empty, its kind is unknown, or a rebase does not have 1 + 4 n
-// bytes with n >= 1. A client ignores all messages that are not of kind 0.
-enum class MessageKind : std::uint8_t { game = 0, rebase = 1 };
+/// First byte of a message between server and client.
+enum class MessageKind : std::uint8_t {
+    game = 0,    // the bytes that follow are the game's
+    rebase = 1,  // from a client, reliable: it needs full records of some entity slots
+};
 
-/// What a client says in its connection request:
-///   byte  bytes  field      meaning
-///   0     4      max_slots  little-endian, >= 1; the number of entity slots that the client can take
-///   4     n      summary    Schema::summary()
+/// Makes `message` a rebase message for these entity slots, at least one.
+void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message);
+/// Calls fn(slot) for each slot of a rebase message. Returns false, without a call, if it is none, or
+/// malformed.
+template <class Fn>
+bool read_rebase(std::span<const std::byte> message, Fn&& fn) {
+    if (message.size() <= 1 || message.size() % 4 != 1) return false;
+    if (message[0] != static_cast<std::byte>(MessageKind::rebase)) return false;
+    for (std::size_t at = 1; at < message.size(); at += 4) fn(net::load<std::uint32_t>(message.data() + at));
+    return true;
+}
+
+/// What a client says in its connection request.
 struct Hello {
-    std::uint32_t max_slots = 0;
-    std::span<const std::byte> summary;
+    std::uint32_t max_slots = 0;         // >= 1; the number of entity slots that the client can take
+    std::span<const std::byte> summary;  // Schema::summary()
 };
 std::vector<std::byte> write_hello(const Hello& hello);
 /// Returns nothing if the bytes are malformed. The result refers to `bytes`.

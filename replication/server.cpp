@@ -107,16 +107,8 @@ void Server::on_message(net::PeerId peer, net::Channel channel, std::span<const 
         if (listener_) listener_->on_message(peer, channel, message.subspan(1));
         return;
     }
-    const bool is_rebase = message.size() > 1 && message[0] == static_cast<std::byte>(MessageKind::rebase) &&
-                           message.size() % 4 == 1;
-    if (!is_rebase)
-        return host_.disconnect(peer, net::DisconnectReason::protocol_error, "unknown message", now_);
-    for (std::size_t at = 1; at < message.size(); at += 4) {
-        std::uint32_t slot = 0;
-        for (std::size_t i = 0; i < 4; ++i)
-            slot |= std::to_integer<std::uint32_t>(message[at + i]) << (8 * i);
-        sender_.rebase(member->peer, slot);
-    }
+    if (!read_rebase(message, [&](std::uint32_t slot) { sender_.rebase(member->peer, slot); }))
+        host_.disconnect(peer, net::DisconnectReason::protocol_error, "unknown message", now_);
 }
 
 void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {

@@ -18,7 +18,7 @@ auto position(Viewers& viewers, std::uint32_t peer) {
 void Audience::add(std::uint32_t entry, Viewer viewer) {
     std::vector<Viewer>& viewers = viewers_[entry];
     // Grows by an eighth: a vector that doubles leaves half of its memory unused.
-    if (viewers.size() == viewers.capacity()) viewers.reserve(viewers.size() + viewers.size() / 8 + 4);
+    if (viewers.size() == viewers.capacity()) viewers.reserve(viewers.size() + viewers.size() / 8 + 1);
     const auto at = position(viewers, viewer.peer);
     assert(at == viewers.end() || at->peer != viewer.peer);
     viewers.insert(at, viewer);

@@ -126,7 +126,9 @@ public:
           loss_(options.loss),
           from_(from),
           sender_(sender),
-          receiver_(receiver) {}
+          receiver_(receiver) {
+        queue_.resize(64);  // more than are under way at a time
+    }
 
     void send(const net::Address& to, std::span<const std::byte> datagram) override {
         bytes_ += datagram.size() + 28;
