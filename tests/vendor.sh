@@ -63,7 +63,7 @@ mkdir alone && cp -r net alone && net_alone & alone=$!
 
 build -I. client
 # The command of the README, with the library from above.
-line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s|^g++|$compiler|; s/-O2/-O0/; s|ecs/\*.*replication/\*\.cpp|libshoal.a|")
+line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s|^g++|$compiler|; s/-O2/-O0/; s|ecs/\*.*replication/\*/\*\.cpp|libshoal.a|")
 sh -c "$line" || fail "the README's line does not build: $line"
 if command -v cmake > /dev/null; then
     block cmake > CMakeLists.txt

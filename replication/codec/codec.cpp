@@ -115,7 +115,8 @@ const std::uint32_t* next_part(const Part& part, const std::uint32_t* words) {
 }
 
 bool part_differs(const Part& part, const std::uint32_t* base, const std::uint32_t* value) {
-    return base ? !std::equal(value, next_part(part, value), base) : value[0] != 0;
+    if (!base) return value[0] != 0;
+    return value[0] != base[0] || !std::equal(value, next_part(part, value), base);
 }
 
 /// How a part follows from the baseline's: the elements at its start and end stay, those between are new.
