@@ -5,13 +5,6 @@
 #include "../codec/state_packet.h"
 
 namespace shoal::replication {
-namespace {
-
-/// How much older, in ticks, the baselines of an overtaken packet can be than those of the packet that
-/// overtook it.
-constexpr Tick kOvertakenTicks = 16;
-
-}  // namespace
 
 Replicas::Replicas(ecs::World& world, std::uint32_t max_versions)
     : world_(world), max_versions_(max_versions) {
@@ -28,7 +21,8 @@ std::uint32_t Replicas::bind(NetId net_id, std::uint32_t slot, Tick tick) {
     Replica& replica = rows_[index];
     assert((known == kNone) == replica.versions.empty());
     replica.slot = slot;
-    replica.floor = tick;  // the records of a new slot are based on nothing older
+    // The records of a new slot are based on nothing older.
+    replica.floor = replica.late_floor = replica.next_late_floor = replica.turned = tick;
     return index;
 }
 
@@ -37,6 +31,11 @@ void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::opt
     assert(replica.slot != kNone);
     if (baseline && is_newer(*baseline, replica.floor)) replica.floor = *baseline;
     if (is_crowded(index)) replica.floor = tick;
+    if (tick - replica.turned >= kLateTicks) {
+        replica.late_floor = replica.next_late_floor;  // the floor of the last turn, long enough ago
+        replica.next_late_floor = replica.floor;
+        replica.turned = tick;
+    }
     replica.versions.push(tick, image, pool_);
     drop_old_versions(replica);
     touch(index);
@@ -50,11 +49,11 @@ void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
 }
 
 /// Keeps what the sender can still name: the newest baseline and newer versions, and, while there is room,
-/// the baselines that packets on their way may name because this one overtook them.
+/// the baselines of packets that arrive late.
 void Replicas::drop_old_versions(Replica& replica) {
     assert(!replica.versions.empty());
     const Tick shown = replica.applied.value_or(replica.versions.newest()->tick);
-    replica.versions.drop_replaced(replica.floor - kOvertakenTicks, shown);
+    replica.versions.drop_replaced(replica.late_floor, shown);
     if (replica.versions.size() >= max_versions_) replica.versions.drop_replaced(replica.floor, shown);
 }
 

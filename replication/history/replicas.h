@@ -22,7 +22,10 @@ public:
     struct Replica {
         History versions;             // not empty if the replica is open, but for between bind() and push()
         std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is closed
-        Tick floor = 0;               // no later record is based on a version older than this tick
+        Tick floor = 0;               // no newer record is based on a version older than this tick
+        Tick late_floor = 0;          // nor is a record that arrives at most kLateTicks late, older than this
+        Tick next_late_floor = 0;     // late_floor from the next turn on
+        Tick turned = 0;              // tick of the last turn
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
         bool has_news = false;        // an entity that it refers to appeared or disappeared
@@ -36,6 +39,10 @@ public:
         ecs::Entity entity;  // dead if the game destroyed it
         bool was_suppressed;
     };
+
+    /// For how many ticks a version can still be named after newer records stopped naming it: a packet that
+    /// others overtook is based on older versions than they are.
+    static constexpr Tick kLateTicks = 16;
 
     /// Keeps at most `max_versions` per replica. Requires max_versions >= 4. The world must outlive the
     /// replicas.

@@ -97,8 +97,9 @@ Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader
         if (!staged.shape) return Verdict::malformed;
         staged.size = words_.size();
         staged_words_.insert(staged_words_.end(), words_.begin(), words_.end());
-        const std::size_t bytes = replicas_.version_bytes() + staged_words_.size() * sizeof(std::uint32_t);
-        if (bytes > options_.max_version_bytes) return Verdict::too_many;
+        const std::size_t staged_bytes = staged_words_.size() * sizeof(std::uint32_t);
+        if (replicas_.version_bytes() + binding_.shapes().bytes() + staged_bytes > options_.max_version_bytes)
+            return Verdict::too_many;
     }
     staged_.push_back(staged);
     return Verdict::accepted;

@@ -17,7 +17,7 @@ namespace shoal::replication {
 
 struct ReceiverOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
-    std::size_t max_version_bytes = std::size_t{256} << 20;  // memory for the versions of all entities
+    std::size_t max_version_bytes = std::size_t{256} << 20;  // memory for all versions and their shapes
     std::uint32_t max_versions = 256;  // >= 4; versions kept per entity; use twice the round trip in ticks
 };
 
@@ -28,7 +28,8 @@ public:
     enum class [[nodiscard]] Verdict : std::uint8_t{
         accepted,   // acknowledge the packet
         refused,    // do not acknowledge it: the anchor or a baseline is missing, or max_versions is reached
-        too_many,   // disconnect: a slot is not below max_slots, or the versions exceed max_version_bytes
+        too_many,   // disconnect: a slot is not below max_slots, or versions and shapes exceed
+                    // max_version_bytes
         malformed,  // disconnect: no correct sender writes this payload
     };
 

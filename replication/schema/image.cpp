@@ -26,13 +26,23 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->lane_words += static_cast<std::uint32_t>(layout.lanes().size());
         shape->has_references = shape->has_references || layout.has_references();
     }
+    bytes_ += bytes_of(*shape);
     const std::span<const ComponentIndex> key = shape->components;
     return shapes_.emplace(key, std::move(shape)).first->second.get();
 }
 
+std::size_t ShapeTable::bytes_of(const Shape& shape) {
+    constexpr std::size_t kNode = 64;  // of the map: its links, the key and the pointer
+    return kNode + sizeof(Shape) + shape.components.size() * (sizeof(ComponentIndex) + sizeof(std::uint32_t));
+}
+
 void ShapeTable::drop_unused() {
     if (shapes_.size() <= most_shapes_) return;
-    std::erase_if(shapes_, [](const auto& entry) { return entry.second->versions == 0; });
+    std::erase_if(shapes_, [&](const auto& entry) {
+        if (entry.second->versions != 0) return false;
+        bytes_ -= bytes_of(*entry.second);
+        return true;
+    });
     most_shapes_ = std::max(kFewShapes, 2 * shapes_.size());
 }
 

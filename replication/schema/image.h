@@ -60,6 +60,8 @@ public:
     void drop_unused();
 
     std::size_t size() const { return shapes_.size(); }
+    /// The memory that the shapes take, roughly.
+    std::size_t bytes() const { return bytes_; }
 
     const Schema& schema() const { return schema_; }
 
@@ -71,9 +73,12 @@ private:
 
     static constexpr std::size_t kFewShapes = 1024;
 
+    static std::size_t bytes_of(const Shape& shape);
+
     const Schema& schema_;
     std::size_t most_shapes_ = kFewShapes;  // above it, drop_unused() looks for unused shapes
     std::map<std::span<const ComponentIndex>, std::unique_ptr<Shape>, Less> shapes_;  // by Shape::components
+    std::size_t bytes_ = 0;
 };
 
 /// Quantised state of an entity: the lanes of all components in the shape's order, then their parts in the
