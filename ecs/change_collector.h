@@ -1,6 +1,7 @@
 #pragma once
 // Collects which entities of a world changed: one bit per entity and watched component.
 
+#include <bit>
 #include <cassert>
 #include <cstdint>
 #include <span>
@@ -30,6 +31,13 @@ public:
         bool has(std::uint32_t watch) const {
             assert(watch / 64 < dirty.size());
             return watch / 64 < dirty.size() && (dirty[watch / 64] >> watch % 64 & 1) != 0;
+        }
+        /// Calls fn(watch) for each component that changed, in the order of the watch indices.
+        template <class Fn>
+        void for_each(Fn&& fn) const {
+            for (std::uint32_t word = 0; word < dirty.size(); ++word)
+                for (std::uint64_t bits = dirty[word]; bits != 0; bits &= bits - 1)
+                    fn(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
         }
     };
 

@@ -173,9 +173,11 @@ void code_part(C& coder, const Part& part, const std::uint32_t* base, Parts<C> p
 }
 
 /// Returns the index of the first group or part that differs; piece_count() if none does.
-std::size_t first_difference(const ComponentLayout& layout, const std::uint32_t* base,
-                             const std::uint32_t* base_parts, const std::uint32_t* lanes,
-                             const std::uint32_t* parts) {
+[[gnu::always_inline]] inline std::size_t first_difference(const ComponentLayout& layout,
+                                                           const std::uint32_t* base,
+                                                           const std::uint32_t* base_parts,
+                                                           const std::uint32_t* lanes,
+                                                           const std::uint32_t* parts) {
     const std::size_t count = layout.lanes().size();
     std::size_t same = 0;
     if (base) {
@@ -310,10 +312,12 @@ void code_image(C& coder, const Schema& schema, const Image& from, Target<C>& im
     } else {
         parts = image.parts();
     }
+    const bool is_same_shape = from.shape == image.shape;
     ImageCursor known(schema, from);
     for (std::size_t i = 0; i < shape.components.size() && coder.ok(); ++i) {
         const ComponentLayout& layout = schema.components()[shape.components[i]].layout;
-        const bool is_known = known.seek(shape.components[i]);
+        if (is_same_shape && i > 0) known.next();
+        const bool is_known = is_same_shape || known.seek(shape.components[i]);
         if (layout.empty()) continue;
         const std::uint32_t* base = is_known ? known.lanes() : nullptr;
         const std::uint32_t* base_parts = is_known ? known.parts() : nullptr;

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 namespace shoal::replication {
 
 Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks)
-    : world_(world),
-      binding_(world, schema),
-      changes_(world),
-      history_ticks_(history_ticks),
-      dirty_(std::make_unique<bool[]>(schema.components().size())) {
+    : world_(world), binding_(world, schema), changes_(world), history_ticks_(history_ticks) {
     superseded_.reserve(kExpectedRecords * 8);
     changes_.watch(world.component<Replicated>());
     for (const ecs::ComponentId id : binding_.ids()) changes_.watch(id);
@@ -72,6 +69,7 @@ void Shadow::open_and_close() {
     for (const std::uint32_t index : to_close_) close(index, Despawn::destroyed);
     to_close_.clear();
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
+        if (!change.has(kReplicatedWatch)) continue;
         const bool replicated = world_.has<Replicated>(change.entity);
         const std::uint32_t index = find(change.entity);
         if (replicated && index == kNone) open(change.entity);
@@ -94,15 +92,17 @@ void Shadow::take_changes() {
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
         const std::uint32_t index = find(change.entity);
         if (index == kNone || entries_[index].captured == tick_) continue;
-        for (std::size_t i = 0; i < schema().components().size(); ++i)
-            dirty_[i] = change.has(static_cast<std::uint32_t>(i + 1));
+        dirty_.clear();
+        change.for_each([&](std::uint32_t watch) {
+            if (watch != kReplicatedWatch) dirty_.push_back(static_cast<ComponentIndex>(watch - 1));
+        });
         capture(index, false);
     }
     changes_.clear();
     destroyed_seen_ = 0;
     for (const std::uint32_t index : referrers_) {
         if (entries_[index].captured == tick_) continue;
-        std::fill_n(dirty_.get(), schema().components().size(), false);
+        dirty_.clear();
         capture(index, false);
     }
 }
@@ -159,10 +159,12 @@ void Shadow::close(std::uint32_t index, Despawn reason) {
 void Shadow::capture(std::uint32_t index, bool everything) {
     Entry& entry = entries_[index];
     const Image before = everything ? Image{} : entry.versions.newest()->image;
-    const std::span<bool> dirty(dirty_.get(), schema().components().size());
-    if (entry.is_too_large) std::fill(dirty.begin(), dirty.end(), true);  // the version is outdated
+    if (entry.is_too_large) {  // the version is outdated
+        dirty_.resize(schema().components().size());
+        std::iota(dirty_.begin(), dirty_.end(), ComponentIndex{0});
+    }
     const Binding::Capture capture =
-        binding_.capture(entry.entity, {before, dirty, entry.refers_to_opened}, *this);
+        binding_.capture(entry.entity, {before, dirty_, entry.refers_to_opened}, *this);
     entry.captured = tick_;
     entry.refers_to_opened = false;
     if (capture.has_targets) {

@@ -3,7 +3,6 @@
 // updated from the world's hooks: an entity that did not change costs no time.
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -135,7 +134,7 @@ private:
     std::uint32_t next_refresh_ = 0;  // index of the entry that refresh_one() looks at next
 
     std::vector<std::uint32_t> opened_, changed_, closed_;
-    std::unique_ptr<bool[]> dirty_;  // by ComponentIndex: changed components of the entity being captured
+    std::vector<ComponentIndex> dirty_;     // changed components of the entity being captured, ascending
     std::vector<std::uint32_t> referrers_;  // entries that refer to opened_
     std::vector<TooLarge> too_large_;
     std::uint32_t too_large_count_ = 0;

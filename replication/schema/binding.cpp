@@ -52,33 +52,65 @@ const Shape* Binding::present_shape(ecs::Entity entity) {
 const Shape* Binding::shape_of(ecs::Entity entity, const CaptureRequest& request) {
     const Shape* const before = request.before.shape;
     if (!before) return present_shape(entity);
-    for (std::size_t i = 0; i < ids_.size(); ++i) {
-        const bool was_there =
-            request.changed[i] && before->find(static_cast<ComponentIndex>(i)) != Shape::kAbsent;
-        if (request.changed[i] && world_.has(entity, ids_[i]) != was_there) return present_shape(entity);
-    }
+    for (const ComponentIndex component : request.changed)
+        if (world_.has(entity, ids_[component]) != (before->find(component) != Shape::kAbsent))
+            return present_shape(entity);
     return before;
 }
 
+/// Whether the components that changed can be written over a copy of the last image: none was added or
+/// removed, and none has parts or references. Fills values_.
+bool Binding::finds_lanes_only(ecs::Entity entity, const CaptureRequest& request) {
+    values_.clear();
+    if (!request.before.shape || request.references_changed) return false;
+    for (const ComponentIndex component : request.changed) {
+        const ComponentLayout& layout = this->layout(component);
+        if (layout.has_references() || !layout.parts().empty()) return false;
+        const bool was_there = request.before.shape->find(component) != Shape::kAbsent;
+        const void* const value = layout.empty() ? nullptr : world_.try_get(entity, ids_[component]);
+        const bool is_there = value != nullptr || (layout.empty() && world_.has(entity, ids_[component]));
+        if (is_there != was_there) return false;
+        values_.push_back(value);
+    }
+    return true;
+}
+
 Binding::Capture Binding::capture(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
-    assert(world_.is_alive(entity) && request.changed.size() == ids_.size());
+    assert(world_.is_alive(entity));
+    assert(std::is_sorted(request.changed.begin(), request.changed.end()));
+    if (!finds_lanes_only(entity, request)) return capture_parts(entity, request, map);
+    const Image& before = request.before;
+    words_.assign(before.words.begin(), before.words.end());
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+        const ComponentIndex component = request.changed[i];
+        if (!values_[i]) continue;
+        std::uint32_t* const lanes = words_.data() + before.shape->lanes[before.shape->find(component)];
+        layout(component).quantise(values_[i], map, lanes, parts_, misfits_);
+    }
+    return {{before.shape, words_}, false, {}};
+}
+
+/// Builds the image from its components, in their order.
+Binding::Capture Binding::capture_parts(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
     const Shape* const shape = shape_of(entity, request);
     bool references = !request.before.shape || request.references_changed;
-    for (std::size_t i = 0; i < ids_.size(); ++i)
-        references = references || (request.changed[i] && schema().components()[i].layout.has_references());
-
+    for (const ComponentIndex component : request.changed)
+        references = references || layout(component).has_references();
     words_.resize(shape->lane_words);
     parts_.clear();
     targets_.clear();
     Listener listener(map, targets_);
     ImageCursor before(schema(), request.before);
+    auto changed = request.changed.begin();
     for (std::uint32_t position = 0; position < shape->components.size(); ++position) {
         const ComponentIndex component = shape->components[position];
-        const ComponentLayout& layout = schema().components()[component].layout;
-        const bool known = before.seek(component);
+        const ComponentLayout& layout = this->layout(component);
+        const bool is_known = before.seek(component);
+        while (changed != request.changed.end() && *changed < component) ++changed;
+        const bool is_changed = changed != request.changed.end() && *changed == component;
         std::uint32_t* const lanes = words_.data() + shape->lanes[position];
         if (layout.empty()) continue;
-        if (!known || request.changed[component] || (references && layout.has_references())) {
+        if (!is_known || is_changed || (references && layout.has_references())) {
             const void* value = world_.try_get(entity, ids_[component]);
             layout.quantise(value, listener, lanes, parts_, misfits_);
         } else {

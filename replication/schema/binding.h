@@ -33,8 +33,8 @@ public:
     /// What capture() is to do.
     struct CaptureRequest {
         Image before;  // the last image of the entity; without a shape, all components are captured
-        std::span<const bool> changed;    // by ComponentIndex: components to capture
-        bool references_changed = false;  // capture all components with references, too
+        std::span<const ComponentIndex> changed;  // ascending: components to capture
+        bool references_changed = false;          // capture all components with references, too
     };
     /// What capture() found. Valid until the next call.
     struct Capture {
@@ -72,6 +72,11 @@ public:
 
 private:
     const Shape* shape_of(ecs::Entity entity, const CaptureRequest& request);
+    bool finds_lanes_only(ecs::Entity entity, const CaptureRequest& request);
+    Capture capture_parts(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
+    const ComponentLayout& layout(ComponentIndex component) const {
+        return schema().components()[component].layout;
+    }
 
     ecs::World& world_;
     ShapeTable shapes_;
@@ -82,6 +87,7 @@ private:
     std::vector<ComponentIndex> components_;
     std::vector<ecs::ComponentId> added_ids_;
     std::vector<void*> added_values_;
+    std::vector<const void*> values_;           // of the components that changed; null for tags
     std::vector<std::uint32_t> words_, parts_;  // of the image captured
     std::vector<ecs::Entity> targets_;
 

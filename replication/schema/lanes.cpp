@@ -102,8 +102,9 @@ std::uint32_t nearest_step(double value, const Leaf& leaf, std::uint64_t& clampe
     return static_cast<std::uint32_t>(std::min(nearest, leaf.steps));
 }
 
-std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value, EntityMap& map, std::uint32_t* lanes,
-                             std::uint64_t& clamped) {
+[[gnu::always_inline]] inline std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value,
+                                                           EntityMap& map, std::uint32_t* lanes,
+                                                           std::uint64_t& clamped) {
     const FieldCodec& codec = leaf.codec;
     if (leaf.type == FieldType::entity) {
         *lanes++ = map.to_net(load<ecs::Entity>(value, leaf.offset));
@@ -111,20 +112,28 @@ std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value, EntityMap& map
         const bool is_single = leaf.type == FieldType::f32;
         const double field = is_single ? load<float>(value, leaf.offset) : load<double>(value, leaf.offset);
         *lanes++ = nearest_step(field, leaf, clamped);
-    } else if (codec.kind == FieldCodec::Kind::bounded) {
-        std::int64_t field = load_integer(value, leaf);
-        if (leaf.type == FieldType::u64 && field < 0) field = std::numeric_limits<std::int64_t>::max();
-        if (field < leaf.low || field > leaf.high) ++clamped;
-        *lanes++ = static_cast<std::uint32_t>(std::clamp(field, leaf.low, leaf.high) - leaf.low);
-    } else if (is_wide(leaf.type)) {
+    } else if (leaf.type == FieldType::f32) {
+        *lanes++ = load<std::uint32_t>(value, leaf.offset);
+    } else if (is_wide(leaf.type) && codec.kind != FieldCodec::Kind::bounded) {
         const std::uint64_t bits = load<std::uint64_t>(value, leaf.offset);
         *lanes++ = static_cast<std::uint32_t>(bits);
         *lanes++ = static_cast<std::uint32_t>(bits >> 32);
-    } else if (leaf.type == FieldType::f32) {
-        *lanes++ = load<std::uint32_t>(value, leaf.offset);
     } else {
-        *lanes++ = static_cast<std::uint32_t>(load_integer(value, leaf));  // sign-extended
+        std::int64_t field = load_integer(value, leaf);
+        if (codec.kind == FieldCodec::Kind::bounded) {
+            if (leaf.type == FieldType::u64 && field < 0) field = std::numeric_limits<std::int64_t>::max();
+            if (field < leaf.low || field > leaf.high) ++clamped;
+            field = std::clamp(field, leaf.low, leaf.high) - leaf.low;
+        }
+        *lanes++ = static_cast<std::uint32_t>(field);  // sign-extended
     }
+    return lanes;
+}
+
+/// Quantises the fields of a component or element. Returns the end of their lanes.
+[[gnu::noinline]] std::uint32_t* quantise_row(const std::vector<Leaf>& leaves, const void* value,
+                                              EntityMap& map, std::uint32_t* lanes, std::uint64_t& clamped) {
+    for (const Leaf& leaf : leaves) lanes = quantise_leaf(leaf, value, map, lanes, clamped);
     return lanes;
 }
 
@@ -252,7 +261,7 @@ std::size_t ComponentLayout::max_words() const {
 
 void ComponentLayout::quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
                                std::vector<std::uint32_t>& parts, Misfits& misfits) const {
-    for (const Leaf& leaf : leaves_) lanes = quantise_leaf(leaf, value, map, lanes, misfits.clamped);
+    quantise_row(leaves_, value, map, lanes, misfits.clamped);
     for (const Part& part : parts_) {
         const void* sequence = static_cast<const std::byte*>(value) + part.offset;
         const std::size_t size = part.ops.size(sequence);
@@ -264,8 +273,7 @@ void ComponentLayout::quantise(const void* value, EntityMap& map, std::uint32_t*
         parts[at++] = count;
         std::uint32_t* out = parts.data() + at;
         for (std::uint32_t n = 0; n < count; ++n, element += part.stride)
-            for (const Leaf& leaf : part.leaves)
-                out = quantise_leaf(leaf, element, map, out, misfits.clamped);
+            out = quantise_row(part.leaves, element, map, out, misfits.clamped);
     }
 }
 

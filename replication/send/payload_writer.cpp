@@ -8,8 +8,10 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kMinRecordBits = 3;  // the smallest record header: gap and kind
-constexpr std::size_t kNearlyFull = 24;    // bits: less room is not worth another try
+constexpr std::size_t kMinRecordBits = 3;    // the smallest record header: gap and kind
+constexpr std::size_t kMaxRecordBits = 150;  // more than the largest record header
+constexpr std::size_t kMaxHeaderBits = 300;  // more than the largest header of a payload
+constexpr std::size_t kNearlyFull = 24;      // bits: less room is not worth another try
 
 std::uint32_t index_of(std::uint64_t key) {
     return static_cast<std::uint32_t>(key);
@@ -30,27 +32,27 @@ void PayloadWriter::start_tick(Tick tick) {
 void PayloadWriter::gather(PeerView& view, std::size_t room_bits) {
     candidates_.clear();
     by_slot_.clear();
-    std::size_t bits = 0;
-    Candidate candidate;
-    for (std::size_t position = 0; position < view.queue().size() && bits <= room_bits; ++position) {
+    delta_bits_ = 0;
+    for (std::size_t position = 0; position < view.queue().size(); ++position) {
+        if (delta_bits_ + kMinRecordBits * candidates_.size() > room_bits) break;
         const std::uint32_t index = view.queue()[position];
         if (!view[index].is_pending) continue;
+        Candidate& candidate = candidates_.emplace_back();
         if (!prepare(index, view[index], candidate)) {
+            candidates_.pop_back();
             view.unpend(index);
             continue;
         }
         candidate.position = position;
-        by_slot_.push_back(std::uint64_t{index} << 32 | candidates_.size());
-        candidates_.push_back(candidate);
-        bits += candidate.delta.bits + kMinRecordBits;
+        by_slot_.push_back(std::uint64_t{index} << 32 | (candidates_.size() - 1));
+        delta_bits_ += candidate.delta.bits;
     }
     if (view.pending_count() == 0) view.drop_front(view.queue().size());
     if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
 }
 
-/// Fills `candidate` with the next record of a slot. Returns false if there is nothing to send.
+/// Fills an empty candidate with the next record of a slot. Returns false if there is nothing to send.
 bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Candidate& candidate) {
-    candidate = {};
     candidate.header.slot = index;
     if (!slot.has_entity()) {
         candidate.header.kind = RecordKind::despawn;
@@ -85,9 +87,11 @@ std::size_t PayloadWriter::measure(const StateHeader& header, std::size_t count)
 
 std::size_t PayloadWriter::fit(const StateHeader& header, std::size_t room_bits) {
     std::size_t too_many = candidates_.size(), fits = std::min<std::size_t>(1, too_many);
-    if (too_many <= 1) return fits;
-    std::size_t too_many_bits = measure(header, too_many), fits_bits = measure(header, fits);
+    if (too_many <= 1 || kMaxHeaderBits + kMaxRecordBits * too_many + delta_bits_ <= room_bits)
+        return too_many;
+    std::size_t too_many_bits = measure(header, too_many);
     if (too_many_bits <= room_bits) return too_many;
+    std::size_t fits_bits = measure(header, fits);
     for (int step = 0; too_many - fits > 1 && fits_bits + kNearlyFull <= room_bits; ++step) {
         // By interpolation, as records are of similar size. If they are not, by bisection.
         std::size_t count = (fits + too_many) / 2;

@@ -52,6 +52,7 @@ private:
     DeltaCache deltas_;
     Tick tick_ = 0;
     std::vector<Candidate> candidates_;   // the longest wait first
+    std::size_t delta_bits_ = 0;          // of all candidates
     std::vector<std::uint64_t> by_slot_;  // slot and index in candidates_, ordered by slot
     BitWriter bits_;
     std::vector<std::byte> large_;  // the last payload that did not fit the caller's memory

@@ -185,12 +185,12 @@ TEST(Binding, VisitsEachReferenceThatIsNotNull) {
 
 TEST(Binding, CaptureReadsOnlyWhatChangedAndNamesTheTargets) {
     BoundWorld bound;
-    const std::size_t count = bound.schema.components().size();
-    const auto none = std::make_unique<bool[]>(count), aims = std::make_unique<bool[]>(count);
-    for (std::size_t i = 0; i < count; ++i) aims[i] = bound.schema.components()[i].name == "aim";
+    std::vector<ComponentIndex> none, aims;
+    for (ComponentIndex i = 0; i < bound.schema.components().size(); ++i)
+        if (bound.schema.components()[i].name == "aim") aims.push_back(i);
     const ecs::Entity target = bound.spawn(), other = bound.spawn();
     const ecs::Entity entity = bound.spawn(at(1), Aim{target, 1});
-    const auto first = bound.binding.capture(entity, {{}, {none.get(), count}, false}, bound);
+    const auto first = bound.binding.capture(entity, {{}, none, false}, bound);
     EXPECT_TRUE(first.has_targets);
     EXPECT_EQ(std::vector(first.targets.begin(), first.targets.end()), std::vector{target});
     const std::vector<std::uint32_t> words(first.image.words.begin(), first.image.words.end());
@@ -198,12 +198,12 @@ TEST(Binding, CaptureReadsOnlyWhatChangedAndNamesTheTargets) {
     EXPECT_EQ(before, bound.picture_of(entity).image());
 
     bound.world.set(entity, at(2), Aim{other, 2});
-    const auto nothing = bound.binding.capture(entity, {before, {none.get(), count}, false}, bound);
+    const auto nothing = bound.binding.capture(entity, {before, none, false}, bound);
     EXPECT_EQ(nothing.image, before);
     EXPECT_FALSE(nothing.has_targets);
     for (const bool by_reference : {false, true}) {
-        const bool* const changed = by_reference ? none.get() : aims.get();
-        const auto aimed = bound.binding.capture(entity, {before, {changed, count}, by_reference}, bound);
+        const auto aimed =
+            bound.binding.capture(entity, {before, by_reference ? none : aims, by_reference}, bound);
         EXPECT_TRUE(aimed.has_targets);
         EXPECT_EQ(std::vector(aimed.targets.begin(), aimed.targets.end()), std::vector{other});
         bound.world.set(entity, at(1));
