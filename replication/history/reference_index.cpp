@@ -6,8 +6,6 @@ namespace shoal::replication {
 
 void ReferenceIndex::add(std::uint32_t target, std::uint32_t referrer) {
     if (referrer >= referrers_.size()) referrers_.resize(referrer + std::size_t{1}, kNone);
-    for (std::uint32_t i = referrers_[referrer]; i != kNone; i = links_[i].next_of_referrer)
-        if (links_[i].target == target) return;
     if (count_ * 2 >= buckets_.size()) rehash();
     std::uint32_t link = free_;
     if (link == kNone) {

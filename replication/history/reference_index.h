@@ -7,7 +7,7 @@
 
 namespace shoal::replication {
 
-/// A set of pairs (target, referrer). Targets are any 32-bit numbers, referrers small indices. Memory is
+/// A multiset of pairs (target, referrer). Targets are any 32-bit numbers, referrers small indices. Memory is
 /// reused: nothing is allocated once the index has grown enough.
 class ReferenceIndex {
 public:
@@ -16,7 +16,8 @@ public:
     /// Removes all pairs of `referrer`.
     void clear(std::uint32_t referrer);
 
-    /// Calls visit(referrer) for each referrer of `target`. visit must not change the index.
+    /// Calls visit(referrer) for each referrer of `target`, as often as the pair was added. visit must not
+    /// change the index.
     template <class Visit>
     void for_each_referrer(std::uint32_t target, Visit&& visit) const {
         if (buckets_.empty()) return;

@@ -253,12 +253,6 @@ std::string ComponentLayout::finish() {
     return {};
 }
 
-std::size_t ComponentLayout::max_words() const {
-    std::size_t words = lanes_.size();
-    for (const Part& part : parts_) words += 1 + std::size_t{part.max_count} * part.lanes.size();
-    return words;
-}
-
 void ComponentLayout::quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
                                std::vector<std::uint32_t>& parts, Misfits& misfits) const {
     quantise_row(leaves_, value, map, lanes, misfits.clamped);

@@ -133,8 +133,6 @@ public:
     /// Number of groups and parts together.
     std::uint32_t piece_count() const { return piece_count_; }
     bool empty() const { return piece_count_ == 0; }
-    /// Greatest number of words that one value of the component can take.
-    std::size_t max_words() const;
 
     /// What does not fit the codecs of a component.
     struct Misfits {
