@@ -80,7 +80,7 @@ void Replicas::touch(std::uint32_t index) {
 }
 
 void Replicas::clear_dirty() {
-    for (const std::uint32_t index : dirty_) rows_[index].is_dirty = rows_[index].has_news = false;
+    for (const std::uint32_t index : dirty_) rows_[index].is_dirty = rows_[index].refers_to_changed = false;
     dirty_.clear();
 }
 

@@ -28,8 +28,8 @@ public:
         Tick turned = 0;              // tick of the last turn
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
-        bool has_news = false;        // an entity that it refers to appeared or disappeared
-        bool is_dirty = false;        // the index is in dirty()
+        bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
+        bool is_dirty = false;           // the index is in dirty()
     };
 
     /// A replica that was closed after it had been written to the world.

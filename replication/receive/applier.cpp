@@ -23,7 +23,7 @@ void Applier::apply() {
     {
         const ecs::World::DelayHooks delay(binding_.world());
         create_new();
-        announce_news();
+        mark_referrers();
         for (const std::uint32_t index : replicas_.dirty()) write(index);
     }
     for (const std::uint32_t index : replicas_.dirty()) finish(index);
@@ -34,7 +34,7 @@ void Applier::destroy_gone() {
     ecs::World& world = binding_.world();
     for (const Replicas::Gone& gone : replicas_.gone()) {
         references_.clear(gone.index);
-        news_.push_back(gone.net_id);
+        changed_ids_.push_back(gone.net_id);
         if (gone.was_suppressed) continue;
         if (world.is_alive(gone.entity)) {
             world.destroy(gone.entity);
@@ -52,19 +52,19 @@ void Applier::create_new() {
         if (row.net_id == 0 || replicas_[index].applied) continue;
         assert(!row.entity);
         replicas_.set_entity(index, binding_.world().spawn());
-        news_.push_back(row.net_id);
+        changed_ids_.push_back(row.net_id);
     }
 }
 
 /// Marks the replicas that refer to entities that appeared or disappeared, so that their references are
 /// written again.
-void Applier::announce_news() {
-    told_.clear();
-    for (const NetId net_id : news_)
-        references_.for_each_referrer(net_id, [&](std::uint32_t reader) { told_.push_back(reader); });
-    news_.clear();
-    for (const std::uint32_t reader : told_) {
-        replicas_[reader].has_news = true;
+void Applier::mark_referrers() {
+    referrers_.clear();
+    for (const NetId net_id : changed_ids_)
+        references_.for_each_referrer(net_id, [&](std::uint32_t reader) { referrers_.push_back(reader); });
+    changed_ids_.clear();
+    for (const std::uint32_t reader : referrers_) {
+        replicas_[reader].refers_to_changed = true;
         replicas_.touch(reader);
     }
 }
@@ -79,7 +79,7 @@ void Applier::write(std::uint32_t index) {
         return;
     }
     const Image now = replica.versions.newest()->image;
-    binding_.restore(entity, now, shown_image(replica), replicas_, replica.has_news);
+    binding_.restore(entity, now, shown_image(replica), replicas_, replica.refers_to_changed);
 }
 
 void Applier::finish(std::uint32_t index) {
@@ -97,12 +97,12 @@ void Applier::reset() {
     assert(replicas_.ids().size() == 0);
     replicas_.clear_dirty();
     destroy_gone();
-    news_.clear();
+    changed_ids_.clear();
     assert(references_.size() == 0);
 }
 
 bool Applier::is_consistent() const {
-    if (!references_.is_consistent() || !news_.empty()) return false;
+    if (!references_.is_consistent() || !changed_ids_.empty()) return false;
     ReferenceIndex expected;
     bool all_known = true;
     for (std::uint32_t index = 0; index < replicas_.ids().index_count(); ++index)

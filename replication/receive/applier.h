@@ -36,15 +36,15 @@ public:
 private:
     void destroy_gone();
     void create_new();
-    void announce_news();
+    void mark_referrers();
     void write(std::uint32_t index);
     void finish(std::uint32_t index);
 
     Binding& binding_;
     Replicas& replicas_;
-    ReferenceIndex references_;        // net id -> replicas whose version in the world refers to it
-    std::vector<NetId> news_;          // net ids that appeared or disappeared in this apply()
-    std::vector<std::uint32_t> told_;  // the replicas that refer to news_
+    ReferenceIndex references_;             // net id -> replicas whose version in the world refers to it
+    std::vector<NetId> changed_ids_;        // net ids that appeared or disappeared in this apply()
+    std::vector<std::uint32_t> referrers_;  // the replicas that refer to changed_ids_
     std::uint64_t suppressed_ = 0;
 };
 

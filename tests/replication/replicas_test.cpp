@@ -133,10 +133,10 @@ TEST_F(ReplicasTest, DirtyNamesEachReplicaOnceInTheOrderOfTheFirstTouch) {
     ASSERT_EQ(replicas.dirty().size(), 2u);
     EXPECT_EQ(replicas.dirty()[0], a);
     EXPECT_EQ(replicas.dirty()[1], b);
-    replicas[b].has_news = true;
+    replicas[b].refers_to_changed = true;
     replicas.clear_dirty();
     EXPECT_TRUE(replicas.dirty().empty());
-    EXPECT_FALSE(replicas[b].has_news);
+    EXPECT_FALSE(replicas[b].refers_to_changed);
 }
 
 }  // namespace
