@@ -23,6 +23,7 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
     : schema_(schema),
       listener_(listener),
       receiver_(world, schema, options.receiver),
+      mine_(world),
       endpoint_(with_schema(options.net, schema), *this, sink) {}
 
 void Client::connect(const net::Address& server) {
@@ -57,6 +58,12 @@ void Client::disconnect(net::Time now) {
     target_.reset();
     token_.reset();
     endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
+}
+
+std::vector<ecs::Entity> Client::mine() const {
+    std::vector<ecs::Entity> entities;
+    mine_.each([&](ecs::Entity entity) { entities.push_back(entity); });
+    return entities;
 }
 
 void Client::update(net::Time now) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../ecs/query.h"
 #include "../net/client.h"
 #include "receive/receiver.h"
 
@@ -65,6 +66,10 @@ public:
     const std::string& failure() const { return failure_; }
 
     const Receiver& receiver() const { return receiver_; }
+
+    /// The entities that the server gave to this client, see Server::give(). Requires that the schema has
+    /// the tag Mine.
+    std::vector<ecs::Entity> mine() const;
     /// Statistics of the last connection; all zero before the first.
     const net::ConnectionStats& stats() const { return endpoint_.stats(endpoint_.server()); }
 
@@ -81,6 +86,7 @@ private:
     const Schema& schema_;
     ClientListener* listener_;
     Receiver receiver_;
+    mutable ecs::Query<ecs::With<Mine>> mine_;
     net::Client endpoint_;
     std::string failure_;
     std::optional<net::Address> target_;     // the next update() connects to it

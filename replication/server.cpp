@@ -17,7 +17,8 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
 
 Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
                ServerListener* listener)
-    : schema_(schema),
+    : world_(world),
+      schema_(schema),
       listener_(listener),
       sender_(world, schema, options.sender),
       host_(with_schema(options.host, schema), *this, sink),
@@ -58,6 +59,33 @@ std::size_t Server::write_payload(net::PeerId peer, net::PayloadTurn& turn) {
     return payload.size();
 }
 
+void Server::give(net::PeerId peer, ecs::Entity entity) {
+    const Member* member = find(peer);
+    if (peer && !member) return;
+    sender_.set_owner(entity, member ? std::optional(member->peer) : std::nullopt);
+    if (sender_.net_id(entity) != 0) mark_owned(entity, member != nullptr);
+}
+
+void Server::mark_owned(ecs::Entity entity, bool is_owned) {
+    if (schema_.find<Mine>() == kMaxComponents) return;
+    if (is_owned) {
+        world_.add<Mine>(entity);
+    } else {
+        world_.remove<Mine>(entity);
+    }
+}
+
+net::PeerId Server::owner(ecs::Entity entity) const {
+    const std::optional<Sender::Peer> owner = sender_.owner(entity);
+    for (const Member& member : members_)
+        if (owner && member.id && member.peer == owner) return member.id;
+    return {};
+}
+
+void Server::set_groups(net::PeerId peer, ViewClasses groups) {
+    if (const Member* member = find(peer)) sender_.set_groups(member->peer, groups);
+}
+
 bool Server::is_settled() const {
     for (const Member& member : members_)
         if (member.id && !sender_.is_settled(member.peer)) return false;
@@ -81,7 +109,7 @@ Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
 }
 
 const Server::Member* Server::find(net::PeerId peer) const {
-    if (peer.index() >= members_.size() || members_[peer.index()].id != peer) return nullptr;
+    if (!peer || peer.index() >= members_.size() || members_[peer.index()].id != peer) return nullptr;
     return &members_[peer.index()];
 }
 
@@ -95,8 +123,11 @@ void Server::on_connected(net::PeerId peer) {
 void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
     const Member* member = find(peer);
     if (!member) return;
+    std::vector<ecs::Entity> owned;
+    sender_.for_each_owned(member->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
     sender_.remove_peer(member->peer);
     members_[peer.index()] = {};
+    for (const ecs::Entity entity : owned) mark_owned(entity, false);
     if (listener_) listener_->on_leave(peer, reason, text);
 }
 

@@ -30,8 +30,8 @@ std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, Ent
     const ecs::World& world = binding_.world();
     for (std::size_t i = 0; i < binding_.ids().size(); ++i) {
         const ecs::ComponentId id = binding_.ids()[i];
-        if (!world.has(entity, id)) continue;
         const SchemaComponent& component = binding_.schema().components()[i];
+        if (component.viewers != to_everyone() || !world.has(entity, id)) continue;
         hash = mix(hash, component.id);
         if (component.is_tag) continue;
         lanes_.resize(component.layout.lanes().size());

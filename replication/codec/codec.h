@@ -11,11 +11,6 @@
 
 namespace shoal::replication {
 
-/// Greatest size of a full record without its header: what one entity can hold. A payload of several packets
-/// has room for one record of this size and all headers.
-inline constexpr std::size_t kMaxEntityBytes = 32'000;
-inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
-
 /// Writes the difference from `from` to `to`, or all of `to` if from.shape is null.
 void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out);
 

@@ -32,7 +32,7 @@ struct StateHeader {
     struct Complete {
         std::uint32_t distance = 0;  // 0 to kMaxPacketDistance
         std::uint32_t others = 0;    // how many of those `distance` packet numbers carried no state
-        Tick quiet = 0;              // ticks since the last change in the sender's world
+        Tick quiet = 0;              // ticks since the last change that the peer sees
     };
     std::optional<Complete> complete;
 

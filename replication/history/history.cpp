@@ -93,10 +93,12 @@ std::uint32_t VersionPool::index_of(const Shape* shape) {
     return shape->pool_index;
 }
 
-VersionPool::Stored VersionPool::store(Tick tick, const Image& image) {
+VersionPool::Stored VersionPool::store(const Version& version) {
+    const Image& image = version.image;
     const std::size_t count = image.words.size();
     const bool has_size = count != (image.shape ? image.shape->lane_words : 0);
-    Stored stored{tick, index_of(image.shape), allocate(count + has_size)};
+    Stored stored{version.tick, index_of(image.shape) & 0xffffff, version.viewers.bits,
+                  allocate(count + has_size)};
     std::uint32_t* to = words(stored.block);
     if (has_size) *to++ = static_cast<std::uint32_t>(count);
     std::copy(image.words.begin(), image.words.end(), to);
@@ -117,17 +119,17 @@ void VersionPool::release(const Stored& stored) {
 
 // Histories
 
-void History::push(Tick tick, const Image& image, VersionPool& pool) {
-    assert(empty() || is_newer(tick, stored(count_ - 1).tick));
-    insert(tick, image, pool);
+void History::push(const Version& version, VersionPool& pool) {
+    assert(empty() || is_newer(version.tick, stored(count_ - 1).tick));
+    insert(version, pool);
 }
 
-void History::insert(Tick tick, const Image& image, VersionPool& pool) {
+void History::insert(const Version& version, VersionPool& pool) {
     assert(!pool_ || pool_ == &pool);
-    std::uint32_t index = count_until(tick);
-    if (index > 0 && stored(index - 1).tick == tick) return;
+    const std::uint32_t index = count_until(version.tick);
+    if (index > 0 && stored(index - 1).tick == version.tick) return;
     // The image may be one of this pool, whose memory does not move.
-    const VersionPool::Stored added = pool.store(tick, image);
+    const VersionPool::Stored added = pool.store(version);
     if (count_ == capacity_) grow(pool);
     for (std::uint32_t i = count_; i > index; --i) stored(i) = stored(i - 1);
     stored(index) = added;
@@ -157,12 +159,16 @@ void History::drop(std::uint32_t index) {
 }
 
 void History::drop_replaced(Tick tick, Tick kept) {
-    std::uint32_t index = 0;
-    while (index + 1 < count_ && !is_newer(stored(index + 1).tick, tick)) {
-        if (stored(index).tick == kept) {
-            index += 1;
-        } else {
+    const std::uint32_t until = count_until(tick);
+    if (until == 0) return;
+    ViewClasses replaced{static_cast<std::uint8_t>(stored(until - 1).viewers)};
+    for (std::uint32_t index = until - 1; index-- > 0;) {
+        const std::uint32_t viewers = stored(index).viewers;
+        if (stored(index).tick == kept) continue;
+        if ((viewers & ~replaced.bits) == 0) {
             drop(index);
+        } else {
+            replaced = replaced | ViewClasses{static_cast<std::uint8_t>(viewers)};
         }
     }
 }

@@ -14,6 +14,7 @@ namespace shoal::replication {
 struct Version {
     Tick tick = 0;
     Image image;
+    ViewClasses viewers = to_everyone();  // who sees that this version differs from the one before it
 };
 
 /// Memory for versions and histories. Blocks are reused by size: nothing is allocated once the pool has grown
@@ -40,8 +41,9 @@ private:
     /// A version in a history.
     struct Stored {
         Tick tick;
-        std::uint32_t shape;  // index in shapes_
-        std::uint32_t block;  // the words; after their number, if kHasSize is set
+        std::uint32_t shape : 24;   // index in shapes_
+        std::uint32_t viewers : 8;  // Version::viewers
+        std::uint32_t block;        // the words; after their number, if kHasSize is set
     };
 
     /// A block's number has the chunk in its upper 16 bits, and the first word in the chunk below.
@@ -50,7 +52,7 @@ private:
     std::uint32_t* words(std::uint32_t block) const { return chunks_[block >> 16] + (block & 0xffff); }
     void grow(std::size_t words);
 
-    Stored store(Tick tick, const Image& image);
+    Stored store(const Version& version);
     Version load(const Stored& stored) const;
     void release(const Stored& stored);
     std::uint32_t index_of(const Shape* shape);
@@ -87,12 +89,17 @@ public:
     std::optional<Version> at(Tick tick) const;
 
     /// Adds a version with a copy of the image. Requires a tick newer than that of newest().
-    void push(Tick tick, const Image& image, VersionPool& pool);
+    void push(const Version& version, VersionPool& pool);
+    void push(Tick tick, const Image& image, VersionPool& pool) { push({tick, image}, pool); }
 
     /// Adds a version that may be older than others. No effect if there is a version with this tick.
-    void insert(Tick tick, const Image& image, VersionPool& pool);
+    void insert(const Version& version, VersionPool& pool);
+    void insert(Tick tick, const Image& image, VersionPool& pool) { insert({tick, image}, pool); }
 
-    /// Drops the versions that a newer one replaced at `tick` or before, except the version with tick `kept`.
+    /// Drops the versions that were replaced at `tick` or before, except the version with tick `kept`. For
+    /// each view class a version is replaced by the next one that the class sees: of the versions that show a
+    /// class the same, the oldest stays. So at() finds the right baseline for each peer, and how long it does
+    /// so does not depend on changes that the peer does not see.
     void drop_replaced(Tick tick, Tick kept);
     void clear();
 
@@ -120,7 +127,7 @@ inline Version VersionPool::load(const Stored& stored) const {
     const std::uint32_t* from = words(stored.block & ~kHasSize);
     std::size_t count = shape ? shape->lane_words : 0;
     if ((stored.block & kHasSize) != 0) count = *from++;
-    return {stored.tick, {shape, {from, count}}};
+    return {stored.tick, {shape, {from, count}}, {static_cast<std::uint8_t>(stored.viewers)}};
 }
 
 inline std::optional<Version> History::oldest() const {

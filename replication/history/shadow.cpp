@@ -28,7 +28,13 @@ std::uint32_t Shadow::find(ecs::Entity entity) const {
 
 std::optional<Version> Shadow::at(ecs::Entity entity, Tick tick) const {
     const std::uint32_t index = find(entity);
-    return index == kNone ? std::nullopt : entries_[index].versions.at(tick);
+    if (index == kNone) return std::nullopt;
+    const History& versions = entries_[index].versions;
+    const std::optional<Version> version = versions.at(tick);
+    // Before the horizon, versions that not everyone sees may have been dropped: it may be too old.
+    const bool is_certain = !is_newer(tick_ - history_ticks_, tick) || !version ||
+                            !version->image.shape->is_restricted || version->tick == versions.newest()->tick;
+    return is_certain ? version : std::nullopt;
 }
 
 NetId Shadow::assign(ecs::Entity entity) {
@@ -114,7 +120,7 @@ void Shadow::refresh_one() {
     const std::uint32_t index = next_refresh_++ % index_count();
     const Entry& entry = entries_[index];
     if (!entry.entity || tick_ - entry.versions.newest()->tick < kLongAgo) return;
-    add_version(index, entry.versions.newest()->image);
+    add_version(index, entry.versions.newest()->image, to_everyone());
 }
 
 /// Finds the entries that refer to opened ones: their references must be quantised again.
@@ -182,14 +188,15 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     if (everything) {
         entry.versions.push(tick_, now, pool_);
     } else {
-        add_version(index, now);
+        const bool is_restricted = now.shape->is_restricted || before.shape->is_restricted;
+        add_version(index, now, is_restricted ? viewers_of_change(schema(), before, now) : to_everyone());
     }
 }
 
-void Shadow::add_version(std::uint32_t index, const Image& image) {
+void Shadow::add_version(std::uint32_t index, const Image& image, ViewClasses viewers) {
     superseded_.push({tick_, index});
     changed_.push_back(index);
-    entries_[index].versions.push(tick_, image, pool_);
+    entries_[index].versions.push({tick_, image, viewers}, pool_);
 }
 
 /// Updates the entry's flag and too_large_.

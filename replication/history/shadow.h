@@ -21,6 +21,8 @@ namespace shoal::replication {
 
 class Shadow final : public EntityMap {
 public:
+    static constexpr std::uint32_t kNone = 0xffffffff;
+
     struct Entry {
         ecs::Entity entity;  // null: the entry is closed
         NetId net_id = 0;
@@ -80,6 +82,13 @@ public:
     /// Returns the net id of a living entity with the tag Replicated, before the next update() opens its
     /// entry. Returns 0 for other entities.
     NetId assign(ecs::Entity entity);
+    /// Returns the index of an entity's entry, also of one that assign() made and no update() opened; else
+    /// kNone.
+    std::uint32_t index_of(ecs::Entity entity) const { return ids_.find(entity); }
+    /// Returns the entity of an index; null if there is none.
+    ecs::Entity entity(std::uint32_t index) const {
+        return index < ids_.index_count() ? ids_[index].entity : ecs::Entity{};
+    }
     const Schema& schema() const { return binding_.schema(); }
 
     /// How many values did not fit their codecs, in all updates. A value counts each time it is quantised.
@@ -89,7 +98,6 @@ public:
     bool is_consistent() const;
 
 private:
-    static constexpr std::uint32_t kNone = 0xffffffff;
     static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index of Replicated; component i has i + 1
 
     std::uint32_t to_net(ecs::Entity entity) override { return net_id(entity); }
@@ -102,7 +110,7 @@ private:
     void open_and_close();
     void take_changes();
     void capture(std::uint32_t index, bool everything);
-    void add_version(std::uint32_t index, const Image& image);
+    void add_version(std::uint32_t index, const Image& image, ViewClasses viewers);
     bool is_too_large(Entry& entry, const Image& now);
     ComponentIndex largest_component(const Image& image) const;
     void find_referrers();

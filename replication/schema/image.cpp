@@ -25,6 +25,7 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->lanes.push_back(shape->lane_words);
         shape->lane_words += static_cast<std::uint32_t>(layout.lanes().size());
         shape->has_references = shape->has_references || layout.has_references();
+        if (schema_.components()[index].viewers != to_everyone()) shape->is_restricted = true;
     }
     bytes_ += bytes_of(*shape);
     const std::span<const ComponentIndex> key = shape->components;
@@ -56,6 +57,46 @@ bool same_value(const ImageCursor& a, const ImageCursor& b) {
     if (!std::equal(a.lanes(), a.lanes() + lanes, b.lanes())) return false;
     const std::size_t words = a.part_words();
     return words == b.part_words() && std::equal(a.parts(), a.parts() + words, b.parts());
+}
+
+ViewClasses viewers_of_change(const Schema& schema, const Image& before, const Image& now) {
+    ViewClasses viewers;
+    const auto add = [&](ComponentIndex index) { viewers = viewers | schema.components()[index].viewers; };
+    ImageCursor old(schema, before), value(schema, now);
+    while (!old.at_end() || !value.at_end()) {
+        if (value.at_end() || (!old.at_end() && old.component() < value.component())) {
+            add(old.component());
+            old.next();
+        } else if (old.at_end() || value.component() < old.component()) {
+            add(value.component());
+            value.next();
+        } else {
+            if (!same_value(old, value)) add(value.component());
+            old.next();
+            value.next();
+        }
+    }
+    return viewers;
+}
+
+Image visible_part(const Image& image, ViewClasses viewers, ShapeTable& shapes,
+                   std::vector<std::uint32_t>& words) {
+    const Schema& schema = shapes.schema();
+    const auto is_visible = [&](ComponentIndex index) {
+        return overlap(schema.components()[index].viewers, viewers);
+    };
+    ComponentIndex visible[kMaxComponents];
+    std::size_t count = 0;
+    for (const ComponentIndex index : image.shape->components)
+        if (is_visible(index)) visible[count++] = index;
+    words.clear();
+    for (ImageCursor value(schema, image); !value.at_end(); value.next())
+        if (is_visible(value.component()))
+            words.insert(words.end(), value.lanes(), value.lanes() + value.layout().lanes().size());
+    for (ImageCursor value(schema, image); !value.at_end(); value.next())
+        if (is_visible(value.component()))
+            words.insert(words.end(), value.parts(), value.parts() + value.part_words());
+    return {shapes.shape({visible, count}), words};
 }
 
 }  // namespace shoal::replication

@@ -32,6 +32,7 @@ struct Shape {
     std::vector<std::uint32_t> lanes;        // by position: the component's first lane in Image::words
     std::uint32_t lane_words = 0;            // words of all lanes, which come before the parts
     bool has_references = false;
+    bool is_restricted = false;  // not everyone sees all components
     // Used by a VersionPool: how many versions have this shape, and a number for it while there are some.
     mutable std::uint32_t versions = 0;
     mutable std::uint32_t pool_index = 0;
@@ -132,5 +133,13 @@ private:
 
 /// Returns whether two cursors at the same component have equal values.
 bool same_value(const ImageCursor& a, const ImageCursor& b);
+
+/// Returns who sees that an image was replaced by another one.
+ViewClasses viewers_of_change(const Schema& schema, const Image& before, const Image& now);
+
+/// Returns the part of an image that peers in `viewers` see. Its shape is one of `shapes`, its words are in
+/// `words`.
+Image visible_part(const Image& image, ViewClasses viewers, ShapeTable& shapes,
+                   std::vector<std::uint32_t>& words);
 
 }  // namespace shoal::replication

@@ -138,6 +138,17 @@ void Schema::add(SchemaComponent component) {
     components_.insert(place, std::move(component));
 }
 
+std::size_t Schema::find(const void* type) const {
+    const auto found = std::find_if(components_.begin(), components_.end(),
+                                    [&](const SchemaComponent& c) { return c.type == type; });
+    return found == components_.end() ? kMaxComponents
+                                      : static_cast<std::size_t>(found - components_.begin());
+}
+
+void Schema::show_to(const void* type, ViewClasses viewers) {
+    if (const std::size_t index = find(type); index != kMaxComponents) components_[index].viewers = viewers;
+}
+
 std::uint64_t Schema::hash() const {
     Fnv64 hash;
     for (const SchemaComponent& component : components_) {

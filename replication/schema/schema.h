@@ -5,6 +5,7 @@
 //         schema.component<Position>("position", field(&Position::x, quantised(-64, 64, 0.01)),
 //                                    field(&Position::y, quantised(-64, 64, 0.01)));
 //         schema.component<Name>("name");
+//         schema.component<Ammo>("ammo", to_owner());  // see view_class.h
 //         schema.tag<Wolf>("wolf");
 //     }
 //
@@ -23,11 +24,17 @@
 #include "../../ecs/world.h"
 #include "fields.h"
 #include "lanes.h"
+#include "view_class.h"
 
 namespace shoal::replication {
 
 /// An entity is replicated while it has this tag.
 struct Replicated {};
+
+/// Greatest size of a full record without its header: what one entity can hold. A payload of several packets
+/// has room for one record of this size and all headers.
+inline constexpr std::size_t kMaxEntityBytes = 32'000;
+inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
 
 /// Index of a component in Schema::components(), which are sorted by name_id(): the same on both sides.
 using ComponentIndex = std::uint16_t;
@@ -74,13 +81,21 @@ struct SchemaComponent {
     std::uint32_t signature = 0;  // hash of the layout; equal if both sides encode the component alike
     ComponentLayout layout;       // empty for a tag
     bool is_tag = false;
-    std::uint32_t max_bits = 0;         // greatest number of bits that it takes in a full record
-    std::uint32_t size = 0, align = 1;  // of the C++ type, in bytes
-    const void* type = nullptr;         // identifies the C++ type in this program
+    ViewClasses viewers = to_everyone();  // only the server needs it: not part of the signature
+    std::uint32_t max_bits = 0;           // greatest number of bits that it takes in a full record
+    std::uint32_t size = 0, align = 1;    // of the C++ type, in bytes
+    const void* type = nullptr;           // identifies the C++ type in this program
     ecs::ComponentId (*bind)(ecs::World& world) = nullptr;  // returns the component's id in a world
     void (*construct)(void* at) = nullptr;
     void (*destroy)(void* value) = nullptr;
 };
+
+namespace detail {
+
+template <class T>
+inline constexpr char type_address = 0;
+
+}  // namespace detail
 
 class Schema {
 public:
@@ -92,9 +107,13 @@ public:
     template <std::default_initializable T>
     void component(std::string_view name, FieldCodec codec);
 
+    /// Declares T as above. Only the peers in `viewers` get it.
+    template <std::default_initializable T, class... Codecs>
+    void component(std::string_view name, ViewClasses viewers, Codecs... codecs);
+
     /// Declares an empty component: only its presence replicates.
     template <ecs::Tag T>
-    void tag(std::string_view name);
+    void tag(std::string_view name, ViewClasses viewers = to_everyone());
 
     /// The first mistake in the declarations, with the component's name; empty if there is none. A sender or
     /// receiver that gets a schema with an error prints it and stops the program. A declaration
@@ -118,11 +137,18 @@ public:
 
     /// Sorted by SchemaComponent::id.
     const std::vector<SchemaComponent>& components() const { return components_; }
+    /// Returns the index of T in components(), or kMaxComponents if T is not declared.
+    template <class T>
+    std::size_t find() const {
+        return find(&detail::type_address<T>);
+    }
 
 private:
     template <class T>
     SchemaComponent describe(std::string_view name, const std::vector<Field<T>>& fields, FieldCodec all);
     void add(SchemaComponent component);
+    std::size_t find(const void* type) const;
+    void show_to(const void* type, ViewClasses viewers);
     void fail(std::string_view name, std::string_view why);
 
     friend class Binding;
@@ -135,9 +161,6 @@ private:
 };
 
 namespace detail {
-
-template <class T>
-inline constexpr char type_address = 0;
 
 template <class T>
 inline constexpr bool is_string = std::same_as<T, std::string>;
@@ -338,9 +361,16 @@ void Schema::component(std::string_view name, FieldCodec codec) {
     }
 }
 
+template <std::default_initializable T, class... Codecs>
+void Schema::component(std::string_view name, ViewClasses viewers, Codecs... codecs) {
+    component<T>(name, codecs...);
+    show_to(&detail::type_address<T>, viewers);
+}
+
 template <ecs::Tag T>
-void Schema::tag(std::string_view name) {
+void Schema::tag(std::string_view name, ViewClasses viewers) {
     SchemaComponent out;
+    out.viewers = viewers;
     out.name = name;
     out.id = name_id(name);
     out.is_tag = true;

@@ -22,6 +22,7 @@ public:
         if (entry_count > viewers_.size()) viewers_.resize(entry_count);
     }
 
+    std::size_t entry_count() const { return viewers_.size(); }
     /// Viewers of an entity, ordered by peer. Valid until the next change of the audience.
     std::span<const Viewer> of(std::uint32_t entry) const { return viewers_[entry]; }
 

@@ -7,7 +7,7 @@
 
 namespace shoal::replication {
 
-DeltaCache::DeltaCache(const Shadow& shadow) : shadow_(shadow) {
+DeltaCache::DeltaCache(const Shadow& shadow) : shadow_(shadow), visible_shapes_(shadow.schema()) {
     items_.reserve(kExpectedRecords);
 }
 
@@ -15,23 +15,39 @@ void DeltaCache::clear() {
     bits_.clear();
     items_.clear();
     first_.resize(shadow_.index_count(), kNone);
+    visible_shapes_.drop_unused();
 }
 
-DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline) {
+DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline,
+                                  ViewClasses viewers) {
     assert(entry < first_.size() && !shadow_[entry].versions.empty());
+    const Version newest = *shadow_[entry].versions.newest();
+    const bool is_restricted =
+        newest.image.shape->is_restricted || (baseline && baseline->image.shape->is_restricted);
+    if (!is_restricted) viewers = to_everyone();
     std::uint32_t& first = first_[entry];
     if (first >= items_.size() || items_[first].entry != entry) first = kNone;
     for (std::uint32_t i = first; i != kNone; i = items_[i].next)
-        if (items_[i].is_full == !baseline && (!baseline || items_[i].baseline == baseline->tick))
+        if (items_[i].viewers == viewers && items_[i].is_full == !baseline &&
+            (!baseline || items_[i].baseline == baseline->tick))
             return items_[i].delta;
-    const Version newest = *shadow_[entry].versions.newest();
-    Delta delta;
-    delta.is_empty = baseline && (baseline->tick == newest.tick || baseline->image == newest.image);
-    delta.offset = bits_.bit_count();
-    write_image(shadow_.schema(), baseline ? baseline->image : Image{}, newest.image, bits_);
-    delta.bits = bits_.bit_count() - delta.offset;
-    items_.push_back({entry, !baseline, baseline ? baseline->tick : 0, delta, first});
+    Image from = baseline ? baseline->image : Image{}, to = newest.image;
+    if (is_restricted) {
+        if (baseline) from = visible_part(from, viewers, visible_shapes_, baseline_words_);
+        to = visible_part(to, viewers, visible_shapes_, visible_words_);
+    }
+    const Delta delta = encode(from, to);
+    items_.push_back({entry, !baseline, viewers, baseline ? baseline->tick : 0, delta, first});
     first = static_cast<std::uint32_t>(items_.size() - 1);
+    return delta;
+}
+
+DeltaCache::Delta DeltaCache::encode(const Image& from, const Image& to) {
+    Delta delta;
+    delta.is_empty = from.shape && (from.words.data() == to.words.data() || from == to);
+    delta.offset = bits_.bit_count();
+    write_image(shadow_.schema(), from, to, bits_);
+    delta.bits = bits_.bit_count() - delta.offset;
     return delta;
 }
 

@@ -38,7 +38,7 @@ void PayloadWriter::gather(PeerView& view, std::size_t room_bits) {
         const std::uint32_t index = view.queue()[position];
         if (!view[index].is_pending) continue;
         Candidate& candidate = candidates_.emplace_back();
-        if (!prepare(index, view[index], candidate)) {
+        if (!prepare(index, view, candidate)) {
             candidates_.pop_back();
             view.unpend(index);
             continue;
@@ -52,7 +52,8 @@ void PayloadWriter::gather(PeerView& view, std::size_t room_bits) {
 }
 
 /// Fills an empty candidate with the next record of a slot. Returns false if there is nothing to send.
-bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Candidate& candidate) {
+bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate& candidate) {
+    const PeerView::Slot& slot = view[index];
     candidate.header.slot = index;
     if (!slot.has_entity()) {
         candidate.header.kind = RecordKind::despawn;
@@ -61,7 +62,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Can
     }
     const Shadow::Entry& entry = shadow_[slot.entry];
     const std::optional<Version> baseline = slot.has_acked ? entry.versions.at(slot.acked) : std::nullopt;
-    candidate.delta = deltas_.get(slot.entry, baseline);
+    candidate.delta = deltas_.get(slot.entry, baseline, view.view_classes(index));
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
     if (candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < kLongAgo) return false;
@@ -70,7 +71,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView::Slot& slot, Can
     candidate.header.net_id = entry.net_id;
     if (baseline && candidate.delta.bits > kMaxEntityBytes * 8) {  // a full record always fits
         candidate.header.kind = RecordKind::full;
-        candidate.delta = deltas_.get(slot.entry, std::nullopt);
+        candidate.delta = deltas_.get(slot.entry, std::nullopt, view.view_classes(index));
     }
     return true;
 }

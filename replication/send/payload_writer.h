@@ -45,7 +45,7 @@ public:
     std::span<const std::byte> write(const StateHeader& header, std::span<std::byte> room);
 
 private:
-    bool prepare(std::uint32_t index, const PeerView::Slot& slot, Candidate& candidate);
+    bool prepare(std::uint32_t index, const PeerView& view, Candidate& candidate);
     std::size_t measure(const StateHeader& header, std::size_t count) const;
 
     const Shadow& shadow_;

@@ -11,7 +11,7 @@ PeerView::PeerView(std::uint32_t max_slots) : max_slots_(max_slots) {
     queue_.reserve(kExpectedRecords);
 }
 
-std::uint32_t PeerView::open(std::uint32_t entry) {
+std::uint32_t PeerView::open(std::uint32_t entry, bool is_owner) {
     assert(!is_full() && entry < kGone);
     while (first_free_word_ < free_slots_.size() && free_slots_[first_free_word_] == 0) ++first_free_word_;
     if (first_free_word_ == free_slots_.size()) {
@@ -24,7 +24,8 @@ std::uint32_t PeerView::open(std::uint32_t entry) {
     free_slots_[first_free_word_] &= ~(std::uint64_t{1} << bit);
     const std::uint32_t index = static_cast<std::uint32_t>(first_free_word_ * 64 + bit);
     Slot& slot = slots_[index];
-    slot.entry = entry;
+    slot.entry = entry & kNone;
+    slot.is_owner = is_owner;
     slot.was_sent = 0;
     slot.in_flight = 0;
     start_generation(slot);
@@ -42,7 +43,7 @@ void PeerView::start_generation(Slot& slot) {
 void PeerView::close(std::uint32_t index, Despawn reason) {
     Slot& slot = slots_[index];
     assert(slot.has_entity());
-    slot.entry = kGone + static_cast<std::uint32_t>(reason);
+    slot.entry = (kGone + static_cast<std::uint32_t>(reason)) & kNone;
     if (slot.was_sent) return pend(index);
     unpend(index);
     free(index);
@@ -62,6 +63,18 @@ void PeerView::rebase(std::uint32_t index) {
     if (!slot.has_entity() || slot.is_fresh) return;
     start_generation(slot);
     pend(index);
+}
+
+void PeerView::set_owner(std::uint32_t index, bool is_owner) {
+    if (slots_[index].is_owner == is_owner) return;
+    slots_[index].is_owner = is_owner;
+    rebase(index);
+}
+
+void PeerView::set_groups(ViewClasses groups) {
+    if (groups_ == groups) return;
+    groups_ = groups;
+    for (std::uint32_t index = 0; index < slot_count(); ++index) rebase(index);
 }
 
 void PeerView::pend(std::uint32_t index) {

@@ -23,14 +23,16 @@ static_assert(sizeof(SentRecord) == 4);
 class PeerView {
 public:
     static constexpr std::uint32_t kMaxSlots = 1u << 21;
-    static constexpr std::uint32_t kNone = 0xffffffff;
+    static constexpr std::uint32_t kNone = 0x7fffffff;
     /// In place of an entry: the entity is gone, and the lowest bits say why (Despawn).
-    static constexpr std::uint32_t kGone = 0xfffffff0;
+    static constexpr std::uint32_t kGone = 0x7ffffff0;
 
     struct Slot {
-        std::uint32_t entry = kNone;  // index in the shadow; kGone and up: no entity; kNone: the slot is free
-        Tick acked = 0;               // tick of the newest version acknowledged, if has_acked
-        Tick sent = 0;                // tick of the newest version sent, if was_sent
+        // Index in the shadow; kGone and up: no entity; kNone: the slot is free.
+        std::uint32_t entry : 31 = kNone;
+        std::uint32_t is_owner : 1 = 0;  // the peer owns the entity
+        Tick acked = 0;                  // tick of the newest version acknowledged, if has_acked
+        Tick sent = 0;                   // tick of the newest version sent, if was_sent
         std::uint16_t packet =
             0;  // low bits of the number of the packet with the newest record, if in_flight
         // Rises when the slot is opened or rebased, and wraps. The fate of a record of an earlier generation
@@ -62,13 +64,20 @@ public:
     bool is_free(std::uint32_t slot) const { return (free_slots_[slot / 64] >> (slot % 64) & 1) != 0; }
 
     /// Returns a slot for the entity, which is pending. Requires !is_full().
-    std::uint32_t open(std::uint32_t entry);
+    std::uint32_t open(std::uint32_t entry, bool is_owner = false);
     /// Makes the next record of the slot a despawn record, because its entity is gone. If no record of the
     /// entity was sent, the slot is free instead.
     void close(std::uint32_t slot, Despawn reason);
     /// Makes the next record of the slot a full one. No effect if it is one anyway, or if the slot has no
     /// entity.
     void rebase(std::uint32_t slot);
+    /// The view classes in which the peer is, for the entity of a slot.
+    ViewClasses view_classes(std::uint32_t slot) const {
+        return groups_ | (slots_[slot].is_owner ? to_owner() : to_others());
+    }
+    /// Set them. Slots whose view classes change start again with a full record.
+    void set_owner(std::uint32_t slot, bool is_owner);
+    void set_groups(ViewClasses groups);
     /// Marks the slot as pending.
     void pend(std::uint32_t slot);
     /// Marks the slot as not pending.
@@ -95,6 +104,7 @@ private:
     void free(std::uint32_t slot);
 
     std::uint32_t max_slots_;
+    ViewClasses groups_;
     std::vector<Slot> slots_;
     std::vector<std::uint64_t> free_slots_;  // one bit per slot; 1: free
     std::size_t first_free_word_ = 0;        // no word below it has a free slot

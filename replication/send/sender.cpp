@@ -41,8 +41,18 @@ void Sender::update(Tick tick) {
         if (state(peer).stats.waiting != 0) give_slots(peer);
         for (const std::uint32_t entry : shadow_.opened()) open_entry(peer, entry);
     }
-    for (const std::uint32_t entry : shadow_.changed())
-        for (const Audience::Viewer viewer : audience_.of(entry)) state(viewer.peer).view.pend(viewer.slot);
+    for (const std::uint32_t entry : shadow_.changed()) pass_on_change(entry);
+}
+
+/// Only to those who see it: others must not even learn that something changed.
+void Sender::pass_on_change(std::uint32_t entry) {
+    const ViewClasses viewers = shadow_[entry].versions.newest()->viewers;
+    for (const Audience::Viewer viewer : audience_.of(entry)) {
+        PeerState& peer = state(viewer.peer);
+        if (!overlap(viewers, peer.view.view_classes(viewer.slot))) continue;
+        peer.view.pend(viewer.slot);
+        peer.last_change = tick_;
+    }
 }
 
 /// A peer's acknowledged version must stay until a newer one is acknowledged, also if a packet is lost in
@@ -63,7 +73,7 @@ Sender::Peer Sender::add_peer(const PeerOptions& options) {
     while (peer < peers_.size() && peers_[peer]) ++peer;
     if (peer == peers_.size()) peers_.emplace_back();
     peers_[peer] = std::make_unique<PeerState>(PeerOptions{std::min(options.max_slots, PeerView::kMaxSlots)});
-    state(peer).last_sent = tick_;
+    state(peer).last_sent = state(peer).last_change = tick_;
     for (std::uint32_t entry = 0; entry < shadow_.index_count(); ++entry)
         if (shadow_[entry].entity) open_entry(peer, entry);
     return peer;
@@ -74,7 +84,28 @@ void Sender::remove_peer(Peer peer) {
     const PeerView& view = state(peer).view;
     for (std::uint32_t slot = 0; slot < view.slot_count(); ++slot)
         if (view[slot].has_entity()) audience_.remove(view[slot].entry, peer);
+    for (Owner& owner : owners_)
+        if (owner.peer == peer) owner = {};
     peers_[peer].reset();
+}
+
+void Sender::set_owner(ecs::Entity entity, std::optional<Peer> owner) {
+    if (shadow_.assign(entity) == 0) return;
+    const std::uint32_t entry = shadow_.index_of(entity);
+    if (entry >= owners_.size()) owners_.resize(entry + std::size_t{1});
+    owners_[entry] = {entity, owner.value_or(kNobody)};
+    if (entry >= audience_.entry_count()) return;
+    for (const Audience::Viewer viewer : audience_.of(entry))
+        state(viewer.peer).view.set_owner(viewer.slot, viewer.peer == owner);
+}
+
+std::optional<Sender::Peer> Sender::owner(ecs::Entity entity) const {
+    const std::uint32_t entry = shadow_.index_of(entity);
+    return owner_of(entry) == kNobody ? std::nullopt : std::optional(owner_of(entry));
+}
+
+void Sender::set_groups(Peer peer, ViewClasses groups) {
+    state(peer).view.set_groups(groups);
 }
 
 void Sender::rebase(Peer peer, std::uint32_t slot) {
@@ -103,17 +134,21 @@ Sender::PeerStats Sender::stats(Peer index) const {
 /// If the peer has no free slot, the entity waits for one.
 void Sender::open_entry(Peer peer, std::uint32_t entry) {
     PeerView& view = state(peer).view;
+    state(peer).last_change = tick_;
     if (view.is_full()) {
         state(peer).stats.waiting += 1;
     } else {
-        audience_.add(entry, {peer, view.open(entry)});
+        audience_.add(entry, {peer, view.open(entry, owner_of(entry) == peer)});
     }
 }
 
 void Sender::close_entry(std::uint32_t entry) {
-    for (Peer peer = 0; peer < peers_.size(); ++peer)
-        if (peers_[peer] && state(peer).stats.waiting != 0 && !audience_.has(entry, peer))
-            state(peer).stats.waiting -= 1;
+    if (entry < owners_.size()) owners_[entry] = {};
+    for (Peer peer = 0; peer < peers_.size(); ++peer) {
+        if (!peers_[peer]) continue;
+        state(peer).last_change = tick_;
+        if (state(peer).stats.waiting != 0 && !audience_.has(entry, peer)) state(peer).stats.waiting -= 1;
+    }
     for (const Audience::Viewer viewer : audience_.of(entry))
         state(viewer.peer).view.close(viewer.slot, shadow_[entry].reason);
     audience_.clear(entry);
@@ -151,7 +186,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     PeerState& peer = state(index);
     if (!updated_) return {};
     const std::size_t room_bits = std::min(capacity, room.size()) * 8;
-    const Tick quiet = tick_ - shadow_.last_change();
+    const Tick quiet = tick_ - peer.last_change;
     writer_.gather(peer.view, room_bits);
 
     StateHeader header;
@@ -199,6 +234,7 @@ bool Sender::is_consistent() const {
             const std::uint32_t entry = peer.view[slot].entry;
             if (!peer.view[slot].has_entity()) continue;
             if (!shadow_[entry].entity || !audience_.has(entry, index)) return false;
+            if (peer.view[slot].is_owner != (owner_of(entry) == index)) return false;
             open += 1;
         }
         if (open + peer.stats.waiting != shadow_.open_count()) return false;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,6 +56,21 @@ public:
     Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
 
+    /// Makes a peer the owner of a living entity with the tag Replicated, or nobody; the former owner is one
+    /// of the others then. The entity has its owner until it does not replicate any more. No effect on other
+    /// entities.
+    void set_owner(ecs::Entity entity, std::optional<Peer> owner);
+    /// Returns nothing if the entity has no owner.
+    std::optional<Peer> owner(ecs::Entity entity) const;
+    /// Calls fn(entity) for each entity that the peer owns.
+    template <class Fn>
+    void for_each_owned(Peer peer, Fn&& fn) const {
+        for (std::uint32_t entry = 0; entry < owners_.size(); ++entry)
+            if (owner_of(entry) == peer) fn(owners_[entry].entity);
+    }
+    /// Sets the groups of a peer: to_group(), or several with |.
+    void set_groups(Peer peer, ViewClasses groups);
+
     /// Returns the next state payload of this tick; empty if nothing is left to send. The caller sends it in
     /// packet `number`, which must be higher in each call, and reports with on_fate() whether it was
     /// delivered. The payload exceeds `capacity` bytes only if one record, or a completion marker without
@@ -100,11 +116,19 @@ private:
         Flight flight;
         std::uint32_t next_waiting = 0;  // index in the shadow where give_slots() continues
         Tick last_sent = 0;
+        Tick last_change = 0;      // tick of the newest change that the peer sees
         bool wants_marker = true;  // send a completion marker, even if there are no records
         PeerStats stats;
     };
 
+    static constexpr Peer kNobody = 0xffffffff;
+
     std::uint32_t history_ticks(Tick tick) const;
+    void pass_on_change(std::uint32_t entry);
+    Peer owner_of(std::uint32_t entry) const {
+        const bool is_known = entry < owners_.size() && owners_[entry].entity == shadow_.entity(entry);
+        return is_known ? owners_[entry].peer : kNobody;
+    }
     void close_entry(std::uint32_t entry);
     void open_entry(Peer peer, std::uint32_t entry);
     void give_slots(Peer peer);
@@ -114,6 +138,11 @@ private:
     SenderOptions options_;
     Shadow shadow_;
     Audience audience_;
+    struct Owner {
+        ecs::Entity entity;  // not that of the entry: the owner is of an earlier entity
+        Peer peer = kNobody;
+    };
+    std::vector<Owner> owners_;                      // by entry; those at the end may be missing
     std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
     PayloadWriter writer_;
     Tick tick_ = 0;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,10 +33,21 @@ struct Target {
 };
 struct Wolf {};
 
+struct Ammunition {
+    int shots = 0;
+};
+struct Disguise {
+    int model = 0;
+};
+struct Orders {
+    std::string text;
+};
+
 int messages = 0;
 
 #include "readme/replication/joining_leaving_messages_1.inc"
 #include "readme/replication/the_schema_1.inc"
+#include "readme/replication/who_sees_a_component_1.inc"
 
 void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
     messages += 1;
@@ -86,6 +98,72 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     run(1);
     EXPECT_EQ(game.ship_of.size(), 0u);
     EXPECT_EQ(world.size(), 0u);
+}
+
+TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
+    const net::Address at_server = net::Address::ipv4(10, 0, 0, 1, 7000);
+    const net::Address at_clients[] = {net::Address::ipv4(10, 0, 0, 2, 5000),
+                                       net::Address::ipv4(10, 0, 0, 3, 5000)};
+    net::BadNetwork network({}, 1);
+    Schema schema;
+    describe_ships(schema);
+    ASSERT_EQ(schema.error(), "");
+    ecs::World world, mirrors[2];
+    ServerOptions server_options;
+    server_options.host.seed[0] = std::byte(1);
+    give_key(server_options.host);
+    Server server(world, schema, network.at(at_server), server_options);
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int i = 0; i < 2; ++i) {
+        ClientOptions options;
+        options.net.seed[0] = std::byte(static_cast<unsigned char>(2 + i));
+        give_key(options.net);
+        clients.push_back(std::make_unique<Client>(mirrors[i], schema, network.at(at_clients[i]), options));
+        clients.back()->connect(at_server);
+    }
+    net::Time now{0};
+    const auto run = [&](int ticks) {
+        for (; ticks > 0; --ticks) {
+            now += std::chrono::milliseconds(20);
+            network.receive_all(at_server, server.host(), now);
+            server.tick(now);
+            for (std::size_t i = 0; i < 2; ++i) {
+                network.receive_all(at_clients[i], clients[i]->endpoint(), now);
+                clients[i]->update(now);
+            }
+        }
+    };
+    run(50);
+    std::vector<net::PeerId> peers;
+    server.for_each_peer([&](net::PeerId id) { peers.push_back(id); });
+    ASSERT_EQ(peers.size(), 2u);
+    const ecs::Entity ship = world.spawn(Ammunition{3}, Disguise{2}, Orders{"wait"}, Replicated{});
+    for (std::size_t owner = 0; owner < 2; ++owner) {
+        const net::PeerId peer = peers[owner];
+#include "readme/replication/who_sees_a_component_2.inc"
+        run(50);
+        EXPECT_EQ(server.owner(ship), peer);
+        for (std::size_t i = 0; i < 2; ++i) {
+            const bool is_owner = server.host().address(peer) == at_clients[i];
+            ASSERT_EQ(clients[i]->mine().size(), is_owner ? 1u : 0u);
+            const ecs::Entity replica = clients[i]->receiver().entity(server.assign_net_id(ship));
+            EXPECT_EQ(mirrors[i].has<Ammunition>(replica), is_owner);
+            EXPECT_EQ(mirrors[i].has<Orders>(replica), is_owner);
+            EXPECT_EQ(mirrors[i].has<Disguise>(replica), !is_owner);
+        }
+    }
+    server.set_groups(peers[0], to_group(0));
+    run(50);
+    for (std::size_t i = 0; i < 2; ++i)
+        EXPECT_TRUE(mirrors[i].has<Orders>(clients[i]->receiver().entity(server.assign_net_id(ship))));
+    server.give({}, ship);
+    EXPECT_EQ(server.owner(ship), net::PeerId{});
+    EXPECT_FALSE(world.has<Mine>(ship));
+    server.give(peers[1], ship);
+    server.disconnect(peers[1], "bye", now);
+    EXPECT_FALSE(world.has<Mine>(ship)) << "its owner left";
+    server.give(peers[1], ship);
+    EXPECT_EQ(server.owner(ship), net::PeerId{}) << "not connected: no effect";
 }
 
 }  // namespace

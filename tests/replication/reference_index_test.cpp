@@ -28,7 +28,8 @@ TEST(ReferenceIndex, APairAddedTwiceIsVisitedTwice) {
     EXPECT_TRUE(referrers(index, 2).empty());
 }
 
-// Goal: equals a multiset of pairs. Method: seeded adds and clears; few targets and many, also colliding ones.
+// Goal: equals a multiset of pairs. Method: seeded adds and clears; few targets and many, also colliding
+// ones.
 TEST(ReferenceIndex, MatchesAMultisetOfPairs) {
     const std::uint32_t seed = 1;
     SCOPED_TRACE(testing::Message() << "seed " << seed);

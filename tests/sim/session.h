@@ -28,9 +28,10 @@ public:
     };
 
     /// The schema must outlive the session. All guests begin to connect.
-    Session(const replication::Schema& schema, const net::LinkConfig& link, std::size_t guest_count)
+    Session(const replication::Schema& schema, const net::LinkConfig& link, std::size_t guest_count,
+            std::uint64_t seed = 1)
         : schema_(schema),
-          network_(link, 1),
+          network_(link, seed),
           server_(world_, schema, network_.at(at_server_), server_options()) {
         for (std::size_t i = 0; i < guest_count; ++i) {
             replication::ClientOptions options;
@@ -45,7 +46,7 @@ public:
     }
 
     ecs::World& world() { return world_; }
-    const replication::Server& server() const { return server_; }
+    replication::Server& server() { return server_; }
     const std::vector<std::unique_ptr<Visitor>>& guests() const { return guests_; }
 
     /// One tick of the server and one update of each client.

@@ -284,7 +284,9 @@ void Simulation::rest() {
         totals_.records += stats.records_sent;
         totals_.full_records += stats.full_records;
         // Empty deltas are for values that return to what the peer has. The worlds provoke some.
-        if (plan_.is_quiet && stats.empty_records > 10 + stats.records_sent / 10) fail("many empty deltas");
+        if (plan_.is_quiet && stats.empty_records > 20 + stats.records_sent / 8)
+            fail("many empty deltas: " + std::to_string(stats.empty_records) + " of " +
+                 std::to_string(stats.records_sent));
         if (stats.pending != 0) fail("acknowledged, but records are pending");
         if (stats.slots != history_.alive().size())
             fail("slots were not freed: " + std::to_string(stats.slots) + " for " +

@@ -1,0 +1,48 @@
+#pragma once
+// Which peers see a component.
+
+#include <cassert>
+#include <cstdint>
+
+namespace shoal::replication {
+
+/// A set of view classes. For each entity, a peer is either its owner or one of the others; a peer can also
+/// be in groups, for example a team. A component is sent to the peers that are in one of its view classes.
+struct ViewClasses {
+    std::uint8_t bits = 0;
+
+    friend constexpr bool operator==(ViewClasses, ViewClasses) = default;
+    friend constexpr ViewClasses operator|(ViewClasses a, ViewClasses b) {
+        return {static_cast<std::uint8_t>(a.bits | b.bits)};
+    }
+};
+
+inline constexpr unsigned kMaxGroups = 6;
+
+constexpr ViewClasses to_everyone() {
+    return {0xff};
+}
+/// The peer that the entity was given to, see Server::give().
+constexpr ViewClasses to_owner() {
+    return {1};
+}
+/// All peers but the owner.
+constexpr ViewClasses to_others() {
+    return {2};
+}
+/// The peers in this group, see Server::set_groups(). Requires group < kMaxGroups.
+constexpr ViewClasses to_group(unsigned group) {
+    assert(group < kMaxGroups);
+    return {static_cast<std::uint8_t>(4u << group)};
+}
+
+/// Returns whether the sets have a view class in common.
+constexpr bool overlap(ViewClasses a, ViewClasses b) {
+    return (a.bits & b.bits) != 0;
+}
+
+/// A peer has the tag on the entities that were given to it, if the schema has it:
+/// schema.tag<Mine>("mine", to_owner()). On the server all entities with an owner have it.
+struct Mine {};
+
+}  // namespace shoal::replication
