@@ -159,8 +159,9 @@ void History::drop(std::uint32_t index) {
 }
 
 void History::drop_replaced(Tick tick, Tick kept) {
-    const std::uint32_t until = count_until(tick);
-    if (until == 0) return;
+    std::uint32_t until = 0;  // versions that are not newer than `tick`; usually few
+    while (until < count_ && !is_newer(stored(until).tick, tick)) ++until;
+    if (until < 2) return;
     ViewClasses replaced{static_cast<std::uint8_t>(stored(until - 1).viewers)};
     for (std::uint32_t index = until - 1; index-- > 0;) {
         const std::uint32_t viewers = stored(index).viewers;
