@@ -304,8 +304,12 @@ private:
         constexpr Channel kChannels[] = {Channel::reliable, Channel::unreliable, Channel::sequenced};
         const Channel channel = kChannels[op / 16 % 3];
         said_games_ += is_game;
-        (void)client_.send_message(client_.server(), channel, exact);
+        const auto sent = client_.send_message(client_.server(), channel, exact);
+        if (sent != shoal::net::SendResult::queued) return;
         if (!is_game && !is_rebase && channel == Channel::reliable) {  // the connection ends
+            tick(100ms, 0);
+            // A client whose connection timed out did not send the message.
+            if (attendance_.present > 0 && !client_.is_connected(client_.server())) return;
             for (int i = 0; i < 40 && attendance_.present > 0; ++i) tick(100ms, 0);
             CHECK(attendance_.present == 0);
             CHECK(attendance_.last_reason != shoal::net::DisconnectReason::timed_out);
