@@ -45,13 +45,6 @@ enum class RecordKind : std::uint8_t {
     despawn,  // despawn record: the slot is closed
 };
 
-/// Why an entity's slot is closed.
-enum class Despawn : std::uint8_t {
-    destroyed,
-    left,    // the entity does not replicate to this peer any more
-    frozen,  // no records follow; not sent yet, and to a client the same as `left`
-};
-
 struct RecordHeader {
     std::uint32_t slot = 0;
     RecordKind kind = RecordKind::delta;

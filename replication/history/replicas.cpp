@@ -57,13 +57,13 @@ void Replicas::drop_old_versions(Replica& replica) {
     if (replica.versions.size() >= max_versions_) replica.versions.drop_replaced(replica.floor, shown);
 }
 
-void Replicas::close(std::uint32_t index) {
+void Replicas::close(std::uint32_t index, Despawn reason) {
     Replica& replica = rows_[index];
     assert(replica.slot != kNone);
     const NetIds::Row row = ids_[index];
     ids_.release(index);
     if (replica.applied || row.entity) {
-        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed});
+        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, reason});
     } else {
         ids_.recycle(index);
     }

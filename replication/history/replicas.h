@@ -38,6 +38,7 @@ public:
         NetId net_id;
         ecs::Entity entity;  // dead if the game destroyed it
         bool was_suppressed;
+        Despawn reason;
     };
 
     /// For how many ticks a version can still be named after newer records stopped naming it: a packet that
@@ -63,7 +64,7 @@ public:
     bool is_crowded(std::uint32_t index) const { return rows_[index].versions.size() >= max_versions_; }
 
     /// Forgets the net id and the versions. Adds the replica to gone() if the world may have its entity.
-    void close(std::uint32_t index);
+    void close(std::uint32_t index, Despawn reason);
 
     /// The replicas that apply() must write to the world, in the order of touch(). Some may be closed.
     std::span<const std::uint32_t> dirty() const { return dirty_; }

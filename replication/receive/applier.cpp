@@ -37,6 +37,8 @@ void Applier::destroy_gone() {
         changed_ids_.push_back(gone.net_id);
         if (gone.was_suppressed) continue;
         if (world.is_alive(gone.entity)) {
+            if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity))
+                replica->reason = gone.reason;  // without a change hook
             world.destroy(gone.entity);
         } else {
             suppressed_ += 1;
@@ -51,7 +53,7 @@ void Applier::create_new() {
         const NetIds::Row& row = replicas_.ids()[index];
         if (row.net_id == 0 || replicas_[index].applied) continue;
         assert(!row.entity);
-        replicas_.set_entity(index, binding_.world().spawn());
+        replicas_.set_entity(index, binding_.world().spawn(Replica{}));
         changed_ids_.push_back(row.net_id);
     }
 }

@@ -131,7 +131,7 @@ void Decoder::commit(const Staged& staged, Tick tick) {
     Slot& slot = slots_[header.slot];
     slot.last_tick = tick;
     slot.is_rebasing = false;
-    if (header.kind == RecordKind::despawn) return close(slot);
+    if (header.kind == RecordKind::despawn) return close(slot, header.reason);
     if (header.kind == RecordKind::full) bind(header, tick);
     assert(slot.replica != Replicas::kNone);
     const bool is_delta = header.kind == RecordKind::delta;
@@ -158,8 +158,8 @@ void Decoder::keep_overtaken(const RecordHeader& header, Tick tick, const Image&
     replicas_.insert(replica, tick, image);
 }
 
-void Decoder::close(Slot& slot) {
-    if (slot.replica != Replicas::kNone) replicas_.close(slot.replica);
+void Decoder::close(Slot& slot, Despawn reason) {
+    if (slot.replica != Replicas::kNone) replicas_.close(slot.replica, reason);
     slot.replica = Replicas::kNone;
 }
 
@@ -169,7 +169,7 @@ void Decoder::bind(const RecordHeader& header, Tick tick) {
     Slot& slot = slots_[header.slot];
     const std::uint32_t known = replicas_.ids().find(header.net_id);
     if (known != Replicas::kNone && known == slot.replica) return;
-    close(slot);
+    close(slot, Despawn::destroyed);
     if (known != Replicas::kNone) slots_[replicas_[known].slot].replica = Replicas::kNone;
     slot.replica = replicas_.bind(header.net_id, header.slot, tick);
 }
@@ -181,7 +181,7 @@ Decoder::Slot& Decoder::obtain(std::uint32_t slot) {
 }
 
 void Decoder::reset() {
-    for (Slot& slot : slots_) close(slot);
+    for (Slot& slot : slots_) close(slot, Despawn::left);
     slots_.clear();
     completion_ = {};
     rebases_.clear();

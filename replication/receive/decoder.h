@@ -96,7 +96,7 @@ private:
     void commit(const Staged& staged, Tick tick);
     bool is_overtaken(const RecordHeader& header, Tick tick) const;
     void keep_overtaken(const RecordHeader& header, Tick tick, const Image& image);
-    void close(Slot& slot);
+    void close(Slot& slot, Despawn reason);
     void forget_old_tick(Tick now);
     void bind(const RecordHeader& header, Tick tick);
     Slot& obtain(std::uint32_t slot);

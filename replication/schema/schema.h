@@ -31,6 +31,19 @@ namespace shoal::replication {
 /// An entity is replicated while it has this tag.
 struct Replicated {};
 
+/// Why a replica ends.
+enum class Despawn : std::uint8_t {
+    destroyed,  // on the server
+    left,       // the entity does not replicate to this client any more, or the connection ended
+    frozen,     // no records follow; not sent yet, and to a client the same as `left`
+};
+
+/// A client's entity has this component while it is the replica of an entity of the server. The add hook of
+/// Replica runs when the replica has all its values; in the remove hook `reason` is known.
+struct Replica {
+    Despawn reason = Despawn::destroyed;  // until the remove hook: destroyed
+};
+
 /// Greatest size of a full record without its header: what one entity can hold. A payload of several packets
 /// has room for one record of this size and all headers.
 inline constexpr std::size_t kMaxEntityBytes = 32'000;

@@ -1,3 +1,4 @@
+#include "ecs/query.h"
 #include "replication/receive/applier.h"
 
 #include <gtest/gtest.h>
@@ -248,6 +249,34 @@ TEST(Applier, Rule08ADespawnRecordOfAnyReasonDestroysTheReplica) {
         EXPECT_EQ(pair.on_client<sim::Aim>(aimer).target, ecs::Entity{});
         EXPECT_TRUE(pair.receiver.is_consistent());
     }
+}
+
+TEST(Applier, HooksOfReplicaTellThatItCameAndWhyItEnds) {
+    Pair pair;
+    std::vector<float> came;
+    std::vector<Despawn> ended;
+    ecs::Hook add = pair.mirror.on_add<Replica>([&](ecs::World& world, ecs::Entity entity, const Replica&) {
+        came.push_back(world.get<Position>(entity).x);
+    });
+    ecs::Hook remove =
+        pair.mirror.on_remove<Replica>([&](ecs::World& world, ecs::Entity entity, const Replica& replica) {
+            EXPECT_TRUE(world.has<Position>(entity)) << "the values are still there";
+            ended.push_back(replica.reason);
+        });
+    const ecs::Entity first = pair.spawn(at(1)), second = pair.spawn(at(2));
+    pair.spawn(at(3));
+    pair.mirror.spawn(at(9));  // the client's own
+    pair.exchange();
+    EXPECT_EQ(came, (std::vector<float>{1, 2, 3}));
+    ecs::Query<ecs::With<Replica>> replicas(pair.mirror);
+    EXPECT_EQ(replicas.count(), 3u);
+    pair.world.destroy(first);
+    pair.exchange();
+    pair.world.remove<Replicated>(second);
+    pair.exchange();
+    pair.receiver.reset();
+    EXPECT_EQ(ended, (std::vector<Despawn>{Despawn::destroyed, Despawn::left, Despawn::left}));
+    EXPECT_EQ(came.size(), 3u);
 }
 
 TEST(Applier, AnEntityWithoutComponentsIsReplicatedToo) {

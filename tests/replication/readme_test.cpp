@@ -72,6 +72,8 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     Client client(mirror, schema, network.at(at_client), client_options);
 
 #include "readme/replication/what_replicates_1.inc"
+    int explosions = 0;
+#include "readme/replication/on_the_client_1.inc"
     client.connect(at_server);
     net::Time now{0};
     const auto run = [&](int ticks) {
@@ -93,6 +95,7 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     EXPECT_EQ(client.send_message(net::Channel::reliable, {}), net::SendResult::queued);
     run(50);
     EXPECT_EQ(wolves.count(), 0u);
+    EXPECT_EQ(explosions, 1);
     EXPECT_EQ(messages, 1);
     client.disconnect(now);
     run(1);

@@ -77,13 +77,13 @@ TEST_F(ReplicasTest, Rule29InAnotherSlotOlderVersionsAreNoBaselinesAnyMore) {
 
 TEST_F(ReplicasTest, AClosedReplicaIsGoneOnlyIfTheWorldMayHaveItsEntity) {
     const std::uint32_t unseen = open(7, 3, 10);
-    replicas.close(unseen);
+    replicas.close(unseen, Despawn::destroyed);
     EXPECT_TRUE(replicas.gone().empty());
     EXPECT_EQ(open(8, 3, 11), unseen) << "the index is used again at once";
     EXPECT_EQ(replicas.dirty().size(), 1u);
     apply(unseen);
     const ecs::Entity entity = replicas.entity(8);
-    replicas.close(unseen);
+    replicas.close(unseen, Despawn::destroyed);
     EXPECT_FALSE(replicas.entity(8));
     EXPECT_TRUE(world.is_alive(entity)) << "apply() destroys it";
     ASSERT_EQ(replicas.gone().size(), 1u);
