@@ -54,6 +54,12 @@ public:
         return out;
     }
 
+    std::vector<ComponentIndex> only(std::string_view name) const {
+        ComponentIndex i = 0;
+        while (schema.components()[i].name != name) ++i;
+        return {i};
+    }
+
     Schema schema = game_schema();
     ecs::World world;
     Binding binding{world, schema};
@@ -209,6 +215,60 @@ TEST(Binding, CaptureReadsOnlyWhatChangedAndNamesTheTargets) {
         bound.world.set(entity, at(1));
         EXPECT_EQ(aimed.image, bound.picture_of(entity).image());  // the position of the last image
         bound.world.set(entity, at(2));
+    }
+}
+
+TEST(Binding, CaptureSeesComponentsAndTagsThatWereAddedOrRemoved) {
+    BoundWorld bound;
+    const ecs::Entity entity = bound.spawn(at(1));
+    const auto expect_seen = [&](std::string_view name, auto&& change) {
+        SCOPED_TRACE(name);
+        const auto before = bound.picture_of(entity);
+        change();
+        const auto now = bound.picture_of(entity);
+        ASSERT_NE(now.shape, before.shape);
+        const std::vector<ComponentIndex> changed = bound.only(name);
+        EXPECT_EQ(bound.binding.capture(entity, {before.image(), changed, false}, bound).image, now.image());
+    };
+    expect_seen("wolf", [&] { bound.world.add<Wolf>(entity); });
+    expect_seen("name", [&] { bound.world.set(entity, Name{"a"}); });
+    expect_seen("counters", [&] { bound.world.set(entity, sim::Counters{}); });
+    expect_seen("position", [&] { bound.world.remove<Position>(entity); });
+    expect_seen("name", [&] { bound.world.remove<Name>(entity); });
+    expect_seen("wolf", [&] { bound.world.remove<Wolf>(entity); });
+}
+
+TEST(Binding, CaptureFindsAChangedComponentBehindChangedOnesThatTheEntityLacks) {
+    BoundWorld bound;
+    std::vector<ComponentIndex> all;
+    for (ComponentIndex i = 0; i < bound.schema.components().size(); ++i) all.push_back(i);
+    const auto expect_found = [&](auto first, auto second) {
+        const ecs::Entity entity = bound.spawn(first);
+        const auto before = bound.picture_of(entity);
+        bound.world.set(entity, second);
+        const auto now = bound.picture_of(entity);
+        ASSERT_NE(now.image(), before.image());
+        EXPECT_EQ(bound.binding.capture(entity, {before.image(), all, false}, bound).image, now.image());
+    };
+    expect_found(at(1), at(2));
+    expect_found(Name{"a"}, Name{"b"});
+    expect_found(Aim{{}, 1}, Aim{{}, 2});
+    expect_found(Squad{{}, "a"}, Squad{{}, "b"});
+}
+
+TEST(Binding, CaptureNamesAllTargetsAlsoIfOnlyOneOfSeveralReferrersChanged) {
+    BoundWorld bound;
+    const ecs::Entity old = bound.spawn(), fresh = bound.spawn(), member = bound.spawn();
+    const ecs::Entity entity = bound.spawn(Aim{old, 1}, Squad{{member}, ""});
+    const auto before = bound.picture_of(entity);
+    bound.world.set(entity, Aim{fresh, 1});
+    const std::vector targets{fresh, member};
+    for (const bool is_aim : {true, false}) {
+        const std::vector<ComponentIndex> changed = bound.only(is_aim ? "aim" : "squad");
+        const auto capture = bound.binding.capture(entity, {before.image(), changed, false}, bound);
+        ASSERT_TRUE(capture.has_targets);
+        EXPECT_TRUE(std::is_permutation(capture.targets.begin(), capture.targets.end(), targets.begin(),
+                                        targets.end()));
     }
 }
 

@@ -156,6 +156,26 @@ TEST(Client, ConnectEndsTheFormerConnectionAtTheNextUpdate) {
     EXPECT_EQ(link.listener.joins, 2);
 }
 
+// The server takes nobody without a token.
+TEST(Client, ConnectWithoutATokenForgetsTheTokenOfTheConnectBefore) {
+    for (const bool has_token : {true, false}) {
+        ServerOptions options = Link::default_options();
+        options.host.tokens.backend_key = net::Key(seed_of(9));
+        options.host.tokens.servers = {net::Address::ipv4(10, 0, 0, 1, 7000)};
+        const net::TokenRequest request{
+            5, 42, 1000, options.host.tokens.servers, {}, net::public_key(net::server_key())};
+        const auto token = net::issue_token(request, options.host.tokens.backend_key, seed_of(10));
+        ASSERT_TRUE(token);
+        Link link(options);
+        Link::Player& player = link.add();
+        player.client.connect(link.wire.address, *token);
+        if (!has_token) player.client.connect(link.wire.address);
+        link.run(10);
+        EXPECT_EQ(player.client.is_connected(), has_token);
+        EXPECT_EQ(player.client.failure().find("token") != std::string::npos, !has_token);
+    }
+}
+
 /// A game that calls connect() or disconnect() as soon as its connection has ended.
 struct Restless final : ClientListener, net::Sink {
     explicit Restless(net::Address address) : next(address) {}

@@ -492,6 +492,25 @@ TEST(Decoder, Rule30AServerThatFillsTheMemoryForVersionsIsDisconnected) {
     EXPECT_TRUE(pair.receiver.is_consistent());
 }
 
+// A payload repeats a state in many slots: it is small, but not its versions.
+TEST(Decoder, Rule30OnePayloadCannotExceedTheMemoryForVersions) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(Counters{}, sim::Body{});
+    pair.tick();
+    const Image image = image_of(pair, entity);
+    std::vector<ChosenRecord> records;
+    for (std::uint32_t slot = 0; slot < 500; ++slot)
+        records.push_back({{slot, RecordKind::full, 0, slot + 1}, {}, image});
+    const std::vector<std::byte> payload = payload_of(pair.schema, 1, records);
+    const std::size_t needed = records.size() * image.words.size() * sizeof(std::uint32_t);
+    for (const bool has_room : {true, false}) {
+        ecs::World world;
+        Receiver receiver(world, pair.schema, {.max_version_bytes = has_room ? 4 * needed : needed});
+        EXPECT_EQ(receiver.receive(1, payload), has_room ? Verdict::accepted : Verdict::too_many);
+        EXPECT_EQ(receiver.stats().records, has_room ? records.size() : 0);
+    }
+}
+
 template <int>
 struct NumberedTag {};
 

@@ -95,6 +95,19 @@ TEST(Flight, Rule09ALostPacketThatTheMarkerNeedsAsksForAnother) {
     EXPECT_FALSE(flight.is_settled(1));
 }
 
+TEST(Flight, Rule09APacketAfterTheMarkerDoesNotStandForALostOneBeforeIt) {
+    Flight flight;
+    send(flight, 1, 1, {1});
+    send(flight, 2, 1, {2});
+    flight.send_marker(2, *flight.marker(2, 0));
+    send(flight, 3, 1, {3});
+    settle(flight, 2, true);
+    settle(flight, 3, true);
+    settle(flight, 1, false);
+    EXPECT_TRUE(flight.needs_marker());
+    EXPECT_FALSE(flight.is_settled(1));
+}
+
 // A number is found by its low 16 bits, also where they wrap.
 TEST(Flight, OvertakenPacketsAreFoundAcrossTheWrapOfTheirNumbers) {
     Flight flight;

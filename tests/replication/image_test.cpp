@@ -46,6 +46,7 @@ TEST(ShapeTable, Rule30DropsOnlyShapesThatNoVersionHas) {
     std::vector<History> histories;
     const std::uint32_t sets = std::min<std::uint32_t>(1u << schema.components().size(), 5'000);
     ASSERT_GE(sets, 4'000u);
+    EXPECT_EQ(shapes.bytes(), 0u);
     const auto set_of = [](std::uint32_t bits) {
         std::vector<ComponentIndex> set;
         for (ComponentIndex i = 0; bits >> i != 0; ++i)
@@ -57,15 +58,21 @@ TEST(ShapeTable, Rule30DropsOnlyShapesThatNoVersionHas) {
         if (bits % 10 == 0) histories.emplace_back().push(1, Image{shape, {}}, pool);
     }
     EXPECT_EQ(shapes.size(), sets);
+    const std::size_t bytes_of_all = shapes.bytes();
+    EXPECT_GE(bytes_of_all, sets * sizeof(Shape));
     shapes.drop_unused();
     EXPECT_EQ(shapes.size(), histories.size());
+    EXPECT_LT(shapes.bytes(), bytes_of_all);
+    EXPECT_GE(shapes.bytes(), histories.size() * sizeof(Shape));
     for (std::uint32_t bits = 0; bits < sets; bits += 10)
         EXPECT_EQ(shapes.shape(set_of(bits)), histories[bits / 10].newest()->image.shape);
     for (History& history : histories) history.clear();
     EXPECT_EQ(pool.bytes_in_use(), 0u);
     for (std::uint32_t bits = 0; bits < sets; ++bits) static_cast<void>(shapes.shape(set_of(bits)));
+    EXPECT_EQ(shapes.bytes(), bytes_of_all);
     shapes.drop_unused();
     EXPECT_EQ(shapes.size(), 0u);
+    EXPECT_EQ(shapes.bytes(), 0u);
 }
 
 }  // namespace

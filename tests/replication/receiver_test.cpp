@@ -104,6 +104,7 @@ TEST(Receiver, ResetForgetsEverything) {
     EXPECT_EQ(pair.mirror.size(), 0u);
     EXPECT_EQ(pair.receiver.entity_count(), 0u);
     EXPECT_FALSE(pair.receiver.complete() || pair.receiver.newest_tick());
+    EXPECT_TRUE(pair.receiver.is_consistent());
     EXPECT_EQ(pair.receiver.receive(1, baseless(pair.schema, 0)), Verdict::refused);
     EXPECT_EQ(pair.receiver.rebases().size(), 1u) << "no request is open any more";
     pair.receiver.reset();

@@ -126,6 +126,17 @@ TEST_F(ReplicasTest, Rule30HasAtMostMaxVersions) {
     EXPECT_FALSE(replicas.is_crowded(index));
 }
 
+TEST_F(ReplicasTest, Rule30BaselinesOfLatePacketsLeaveRoomForTheNextVersion) {
+    const std::uint32_t index = open(7, 3, 10);
+    apply(index);
+    for (Tick tick = 11; tick < 60; ++tick) {
+        replicas.push(index, tick, image, tick - 1);
+        apply(index);
+        EXPECT_FALSE(replicas.is_crowded(index)) << tick;
+        EXPECT_TRUE(replicas[index].versions.find(tick - 1)) << "the newest baseline of tick " << tick;
+    }
+}
+
 TEST_F(ReplicasTest, DirtyNamesEachReplicaOnceInTheOrderOfTheFirstTouch) {
     const std::uint32_t a = open(7, 3, 10), b = open(8, 4, 10);
     replicas.push(a, 11, image, 10);

@@ -23,6 +23,13 @@ using sim::Name;
 using sim::Position;
 using sim::Wolf;
 
+StateHeader header_of(const SentPacket& packet) {
+    BitReader in(packet.bytes);
+    const StateHeader header = read_state_header(in);
+    EXPECT_TRUE(in.ok());
+    return header;
+}
+
 // Versions
 
 TEST(Sender, Rule01AnEmptyDeltaIsSentWhileANewerRecordIsInFlight) {
@@ -417,6 +424,43 @@ TEST(Sender, Rule09ALostMarkerIsSentAgainInTheSameTick) {
     EXPECT_EQ(pair.receiver.complete()->tick, pair.sender.tick());
 }
 
+TEST(Sender, Rule09ALostMarkerWithoutRecordsIsSentAgainInTheSameTick) {
+    Pair pair;
+    SentPacket packet = pair.tick_and_encode();
+    for (int i = 0; i < 3; ++i) {
+        pair.lose(packet);
+        const std::optional<SentPacket> again = pair.encode();
+        ASSERT_TRUE(again);
+        EXPECT_FALSE(pair.encode()) << "one is in flight";
+        packet = *again;
+    }
+    pair.deliver(packet);
+    EXPECT_TRUE(pair.sender.is_settled(pair.peer));
+    EXPECT_EQ(pair.sender.stats(pair.peer).records_sent, 0u);
+}
+
+// The first packet has no marker, because another entity is left to send. Then this entity changes back.
+TEST(Sender, Rule09AMarkerFollowsWhenNothingIsLeftToSendAnyMore) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(1));
+    pair.exchange();
+    pair.world.set(a, at(2));
+    pair.world.set(b, at(2));
+    pair.tick();
+    const std::optional<SentPacket> first = pair.encode(1);
+    ASSERT_TRUE(first);
+    EXPECT_FALSE(header_of(*first).complete);
+    pair.world.set(b, at(1));
+    const SentPacket second = pair.tick_and_encode();
+    EXPECT_TRUE(header_of(second).complete);
+    EXPECT_EQ(header_of(second).record_count, 0u);
+    pair.deliver(*first);
+    pair.deliver(second);
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.receiver.complete());
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
 // Fates
 
 TEST(Sender, Rule14FatesOfUnknownPacketsAndSecondFatesChangeNothing) {
@@ -474,13 +518,6 @@ TEST(Sender, FreedSlotsAreUsedAgain) {
         pair.exchange();
         EXPECT_EQ(pair.sender.stats(pair.peer).slots, 0u);
     }
-}
-
-StateHeader header_of(const SentPacket& packet) {
-    BitReader in(packet.bytes);
-    const StateHeader header = read_state_header(in);
-    EXPECT_TRUE(in.ok());
-    return header;
 }
 
 // Goal: an ack that arrives after that of a newer packet changes neither the baseline, to a version that the
@@ -686,6 +723,25 @@ TEST(Sender, Rule30APeerGetsNoMoreSlotsThanItCanTakeAndTheOthersWait) {
     EXPECT_TRUE(pair.receiver.complete());
 }
 
+// The only slot goes from entity to entity. New entities take the entries of those that are gone.
+TEST(Sender, Rule30NoEntityWaitsForASlotForeverWhileOthersComeAndGo) {
+    constexpr int kWaiting = 5;
+    Pair pair;
+    pair.sender.remove_peer(pair.peer);
+    pair.peer = pair.sender.add_peer({.max_slots = 1});
+    std::vector<ecs::Entity> first, all;
+    for (int i = 0; i <= kWaiting; ++i) first.push_back(pair.spawn(at(1)));
+    all = first;
+    for (int round = 0; round < 3 * kWaiting; ++round) {
+        for (int i = 0; i < 3; ++i) pair.exchange();
+        ASSERT_EQ(pair.receiver.entity_count(), 1u);
+        for (const ecs::Entity entity : all)
+            if (pair.world.is_alive(entity) && pair.replica(entity)) pair.world.destroy(entity);
+        all.push_back(pair.spawn(at(2)));
+    }
+    for (const ecs::Entity entity : first) EXPECT_FALSE(pair.world.is_alive(entity)) << "it had the slot";
+}
+
 TEST(Sender, EveryEntityIsSentRegularlyInSmallPayloads) {
     Pair pair;
     std::vector<ecs::Entity> entities;
@@ -703,6 +759,23 @@ TEST(Sender, EveryEntityIsSentRegularlyInSmallPayloads) {
     }
     EXPECT_EQ(heard.size(), entities.size());
     EXPECT_LT(longest, 120u);
+}
+
+TEST(Sender, EntitiesTakeTurnsInPayloadsOfOneRecord) {
+    constexpr int kEntities = 7;
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < kEntities; ++i) entities.push_back(pair.spawn(at(0)));
+    pair.exchange();
+    for (int round = 1; round <= 5; ++round) {
+        for (int tick = 1; tick <= kEntities; ++tick) {
+            for (const ecs::Entity entity : entities)
+                pair.world.set(entity, Position{static_cast<float>(round), static_cast<float>(tick), 0});
+            pair.exchange_one(1);
+        }
+        for (const ecs::Entity entity : entities)
+            EXPECT_EQ(pair.on_client<Position>(entity).x, static_cast<float>(round));
+    }
 }
 
 // Small deltas of entities in distant slots: their headers are larger than their images.
@@ -730,6 +803,30 @@ TEST(Sender, APayloadIsFullWhileMoreIsLeftToSend) {
             random() % 8 == 0 ? pair.lose(*packet) : pair.deliver(*packet);
         }
         EXPECT_GT(full, 30);
+    }
+}
+
+// Method: the same small deltas with every capacity around the size that they need.
+TEST(Sender, APayloadNeverExceedsItsCapacity) {
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 6'000; ++i) entities.push_back(pair.spawn(at(0)));
+    pair.exchange();
+    const auto change_some = [&] {
+        for (std::size_t i = 0; i < entities.size(); i += 60)
+            pair.world.patch<Position>(entities[i], [](Position& p) { p.y = p.y < 5 ? p.y + 0.5f : 0; });
+        pair.tick();
+    };
+    change_some();
+    const std::optional<SentPacket> whole = pair.encode();
+    ASSERT_TRUE(whole && pair.sender.stats(pair.peer).pending == 0) << "all of them fit one payload";
+    pair.deliver(*whole);
+    for (std::size_t capacity = whole->bytes.size() / 2; capacity < whole->bytes.size() + 9; ++capacity) {
+        change_some();
+        while (const std::optional<SentPacket> packet = pair.encode(capacity)) {
+            ASSERT_LE(packet->bytes.size(), capacity);
+            pair.deliver(*packet);
+        }
     }
 }
 

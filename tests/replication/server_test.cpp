@@ -43,6 +43,19 @@ TEST(Server, ReplicatesTheWorldToEveryPeer) {
     EXPECT_EQ(peers, 3);
 }
 
+TEST(Server, Rule11AnEntityLargerThanADatagramReachesThePeers) {
+    Link link;
+    Link::Player& player = link.add();
+    link.run(10);
+    sim::Hold hold;
+    for (std::size_t i = 0; i < 10'000; ++i) hold.bytes.push_back(static_cast<std::uint8_t>(i * i >> 3));
+    const ecs::Entity entity = link.world.spawn(Replicated{}, hold);
+    link.run(60);
+    EXPECT_TRUE(player.client.is_connected());
+    EXPECT_TRUE(link.is_equal(player));
+    EXPECT_TRUE(player.client.receiver().entity(link.server.sender().net_id(entity)));
+}
+
 // The connection allows 4 kB/s, less than the changes need: clients get fewer updates, and the newest state.
 TEST(Server, KeepsTheRateLimitOfTheConnection) {
     ServerOptions options = Link::default_options();
@@ -92,6 +105,23 @@ TEST(Server, ResendCompletesTheLastTickWithoutANewOne) {
     ASSERT_TRUE(link.players[0]->client.receiver().complete());
     EXPECT_EQ(link.players[0]->client.receiver().complete()->tick, last);
     EXPECT_TRUE(link.is_equal(*link.players[0]));
+}
+
+TEST(Server, ResendServesTheOthersAfterAPeerLeft) {
+    Link link;
+    Link::Player& leaver = link.add();
+    Link::Player& other = link.add();
+    const ecs::Entity entity = link.world.spawn(Replicated{}, Position{});
+    link.run(10);
+    ASSERT_EQ(link.listener.joins, 2);
+    leaver.client.disconnect(link.now);
+    link.run(10);
+    ASSERT_EQ(link.listener.leaves, 1);
+    link.world.set(entity, Position{5, 0, 0});
+    link.step();
+    for (int i = 0; i < 200 && !link.server.is_settled(); ++i) link.step(false);
+    EXPECT_TRUE(link.server.is_settled());
+    EXPECT_TRUE(link.is_equal(other));
 }
 
 TEST(Server, Rule15ResendSendsTheRestAsTheRateAllows) {

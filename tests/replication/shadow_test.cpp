@@ -267,6 +267,11 @@ TEST(Shadow, Rule11AnEntityThatIsTooLargeKeepsItsLastGoodVersionAndIsNamed) {
     world.destroy(ship);
     shadow.update(5);
     EXPECT_EQ(shadow.too_large_count(), 0u);
+    const std::uint32_t entries = shadow.index_count();
+    world.spawn(Replicated{}, Label{"new"});
+    shadow.update(6);
+    ASSERT_EQ(shadow.index_count(), entries) << "the new entity must take the entry of the ship";
+    EXPECT_EQ(shadow.too_large_count(), 0u) << "it is not as large as the ship";
     EXPECT_TRUE(shadow.is_consistent());
 }
 
@@ -313,6 +318,17 @@ TEST_F(Shadows, ForgetAssignedNetIdsOfEntitiesThatNeverReplicated) {
     shadow.update(3);
     EXPECT_GT(shadow.net_id(untagged), second) << "no net id is used twice";
     EXPECT_TRUE(shadow.is_consistent());
+}
+
+TEST_F(Shadows, UseTheEntriesOfEntitiesThatNeverReplicatedAgain) {
+    for (Tick tick = 1; tick <= 100; ++tick) {
+        const ecs::Entity entity = world.spawn(Replicated{});
+        ASSERT_NE(shadow.assign(entity), 0u);
+        world.destroy(entity);
+        shadow.update(tick);
+    }
+    EXPECT_EQ(shadow.open_count(), 1u);
+    EXPECT_LE(shadow.index_count(), 3u);
 }
 
 // The new entity has the index of the old one in the world, and its net id before the old one is closed.

@@ -298,5 +298,17 @@ TEST(RecordHeader, SlotsBeyond32BitsAreRefused) {
     EXPECT_FALSE(in.ok());
 }
 
+TEST(RecordHeader, TheLastNumberOf32BitsIsNoSlot) {
+    for (const std::uint32_t slot : {0xfffffffeu, 0xffffffffu}) {
+        BitWriter out;
+        out.write_golomb(slot, 1);
+        out.write(0b00000, 5);  // despawn record: destroyed
+        const auto bytes = bytes_of(out);
+        BitReader in(bytes);
+        RecordHeaderReader(5, std::nullopt, in).read();
+        EXPECT_EQ(in.ok(), slot == 0xfffffffe);
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication
