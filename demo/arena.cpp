@@ -11,6 +11,8 @@ replication::Schema arena_schema() {
                                field(&Position::y, quantised(0, kArenaHeight, 0.05)));
     schema.component<Health>("health", bounded(0, 100));
     schema.component<Name>("name", field(&Name::text, max_length(kMaxNameBytes)));
+    schema.component<Meals>("meals", to_owner());
+    schema.tag<Mine>("mine", to_owner());
     schema.component<Target>("target");
     schema.component<Clock>("clock", field(&Clock::elapsed_s, quantised(0, 1'000'000, 0.1)));
     schema.tag<Minnow>("minnow");

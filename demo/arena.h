@@ -8,7 +8,7 @@
 
 namespace shoal::demo {
 
-inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3031;  // change it when message.h changes
+inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3032;  // change it when message.h changes
 inline constexpr std::uint16_t kDefaultPort = 40'000;
 inline constexpr float kArenaWidth = 160, kArenaHeight = 80;
 inline constexpr std::uint32_t kMaxNameBytes = 16;
@@ -28,6 +28,11 @@ struct Health {
 
 struct Name {
     std::string text;
+};
+
+/// How much a player's creature ate. Only the player sees it.
+struct Meals {
+    int minnows = 0;
 };
 
 /// A pike has one while it hunts. The prey may die, or appear on a client later than the pike.

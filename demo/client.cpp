@@ -106,7 +106,11 @@ public:
     }
 
     ecs::World& world() { return world_; }
-    ecs::Entity own_creature() const { return client_.receiver().entity(own_net_id_); }
+    /// Null while the player has none.
+    ecs::Entity own_creature() const {
+        const std::vector<ecs::Entity> mine = client_.mine();
+        return mine.empty() ? ecs::Entity{} : mine.front();
+    }
     const replication::Receiver& receiver() const { return client_.receiver(); }
     /// Of the connection; after its end the last ones.
     const net::ConnectionStats& stats() const { return stats_; }
@@ -137,9 +141,6 @@ private:
         static_cast<void>(client_.send_message(net::Channel::reliable, write_name(name_)));  // queue is empty
     }
     void on_leave(net::DisconnectReason reason, std::string_view) override { end_ = reason; }
-    void on_message(net::Channel, std::span<const std::byte> message) override {
-        if (const auto net_id = read_creature(message)) own_net_id_ = *net_id;
-    }
 
     std::string name_;
     ecs::World world_;
@@ -149,7 +150,6 @@ private:
     replication::WorldHash hash_{world_, schema_};
     HashLog log_;
     net::ConnectionStats stats_;
-    std::uint32_t own_net_id_ = 0;
     Direction direction_ = Direction::none;
     net::Time next_steer_{0};
     std::optional<net::Time> joined_at_;

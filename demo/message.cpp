@@ -21,12 +21,6 @@ std::vector<std::byte> write_steer(Direction direction) {
     return {static_cast<std::byte>('s'), static_cast<std::byte>(direction)};
 }
 
-std::vector<std::byte> write_creature(std::uint32_t net_id) {
-    std::vector<std::byte> message{static_cast<std::byte>('c')};
-    for (int i = 0; i < 4; ++i) message.push_back(static_cast<std::byte>(net_id >> (8 * i)));
-    return message;
-}
-
 std::optional<std::string> read_name(std::span<const std::byte> message) {
     if (!is_kind(message, 'n') || message.size() < 2 || message.size() > 1 + kMaxNameBytes)
         return std::nullopt;
@@ -37,13 +31,6 @@ std::optional<Direction> read_steer(std::span<const std::byte> message) {
     if (!is_kind(message, 's') || message.size() != 2) return std::nullopt;
     if (message[1] > static_cast<std::byte>(Direction::right)) return std::nullopt;
     return static_cast<Direction>(message[1]);
-}
-
-std::optional<std::uint32_t> read_creature(std::span<const std::byte> message) {
-    if (!is_kind(message, 'c') || message.size() != 5) return std::nullopt;
-    std::uint32_t net_id = 0;
-    for (std::size_t i = 0; i < 4; ++i) net_id |= std::to_integer<std::uint32_t>(message[1 + i]) << (8 * i);
-    return net_id;
 }
 
 std::string printable(std::string_view text) {

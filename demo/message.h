@@ -1,9 +1,9 @@
 #pragma once
-// The messages between server and clients. All are reliable except steer, where only the latest counts.
+// The messages of a client. Name is reliable; of steer only the latest counts.
 //
-//   byte  to server: name         to server: steer    to client: creature
-//   0     'n'                     's'                 'c'
-//   1     1 to 16 bytes of text   a Direction         net id, 32 bits, little-endian
+//   byte  name                    steer
+//   0     'n'                     's'
+//   1     1 to 16 bytes of text   a Direction
 //
 // Rejected: another first byte, another length, a direction that does not exist.
 
@@ -21,12 +21,10 @@ enum class Direction : std::uint8_t { none, up, down, left, right };
 
 std::vector<std::byte> write_name(std::string_view name);
 std::vector<std::byte> write_steer(Direction direction);
-std::vector<std::byte> write_creature(std::uint32_t net_id);
 
 /// Each function returns nothing if the message has another kind or is not valid. The name is printable().
 std::optional<std::string> read_name(std::span<const std::byte> message);
 std::optional<Direction> read_steer(std::span<const std::byte> message);
-std::optional<std::uint32_t> read_creature(std::span<const std::byte> message);
 
 /// Replaces every byte that is not printable ASCII by '?', so that text from the network cannot control the
 /// terminal.

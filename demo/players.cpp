@@ -18,14 +18,10 @@ void Players::step() {
     left_ = 0;
 }
 
-void Players::announce(replication::Server& server) {
-    for (Seat& seat : players_) {
-        const std::uint32_t net_id = server.sender().net_id(seat.creature);
-        if (seat.has_left || net_id == 0 || net_id == seat.announced) continue;
-        if (server.send_message(seat.peer, net::Channel::reliable, write_creature(net_id)) ==
-            net::SendResult::queued)
-            seat.announced = net_id;  // else the next call tries again
-    }
+void Players::give_creatures(replication::Server& server) {
+    for (const Seat& seat : players_)
+        if (!seat.has_left && world_.is_alive(seat.creature) && server.owner(seat.creature) != seat.peer)
+            server.give(seat.peer, seat.creature);
 }
 
 void Players::on_leave(net::PeerId peer, net::DisconnectReason, std::string_view) {

@@ -18,8 +18,8 @@ public:
     /// destroys those of players who left. Only this function changes the world, not the callbacks.
     void step();
 
-    /// Sends each player the net id of a new creature. Call it after the tick, which makes the net ids.
-    void announce(replication::Server& server);
+    /// Gives each player the new creature. Call it after step().
+    void give_creatures(replication::Server& server);
 
     std::size_t count() const { return players_.size() - left_; }
 
@@ -30,7 +30,6 @@ private:
         std::string name;  // empty until the peer sent it
         Direction direction = Direction::none;
         ecs::Entity creature;
-        std::uint32_t announced = 0;  // net id that was sent; 0: none
     };
 
     void on_join(net::PeerId peer) override {

@@ -129,10 +129,10 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
         }
         if (time < still) {
             game.players.step();
+            game.players.give_creatures(game.server);
             game.simulation.step(dt_s);
         }
         const replication::Tick tick = game.server.tick(time);
-        game.players.announce(game.server);
         if (log.is_open()) log.write(tick, game.hash.of_server(game.server.sender().shadow()));
         if (time >= next_status) {
             status.print(game.server, game.players.count(), game.replicated.count(), time);

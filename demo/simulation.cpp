@@ -77,7 +77,9 @@ void Simulation::step(float dt_s) {
 }
 
 ecs::Entity Simulation::spawn_player(const std::string& name) {
-    return spawn(Player{}, anywhere(), name, 100);
+    const ecs::Entity player = spawn(Player{}, anywhere(), name, 100);
+    world_.set(player, Meals{});
+    return player;
 }
 
 void Simulation::steer(ecs::Entity player, Direction direction) {
@@ -240,6 +242,7 @@ void Simulation::bite(ecs::Entity prey, int damage, ecs::Entity hunter) {
     if (left > 0) return;
     dead_.push_back(prey);
     world_.patch<Health>(hunter, [](Health& health) { health.percent = std::min(100, health.percent + 15); });
+    world_.patch<Meals>(hunter, [](Meals& meals) { meals.minnows += 1; });  // no effect on pikes
 }
 
 void Simulation::bury_and_breed(float dt_s) {

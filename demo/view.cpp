@@ -88,6 +88,7 @@ std::string View::describe(ecs::Entity own) {
     const Health* health = world_.try_get<Health>(own);
     if (name == nullptr || health == nullptr) return "shoal";
     std::string out = name->text + "  health " + std::to_string(health->percent) + " %";
+    if (const Meals* meals = world_.try_get<Meals>(own)) out += "  ate " + std::to_string(meals->minnows);
     int escorts = 0;
     pilots_.each([&](const Pilot& pilot) { escorts += pilot.leader == own; });
     if (escorts > 0) out += "  escorted by " + std::to_string(escorts);

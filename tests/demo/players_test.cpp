@@ -36,7 +36,7 @@ Options with_protocol(Options options, std::uint8_t seed) {
 }
 
 /// A server with an empty arena, and one client.
-struct Match final : replication::ClientListener {
+struct Match {
     const net::Address server_address = net::Address::ipv4(10, 0, 0, 1, 1),
                        client_address = net::Address::ipv4(10, 0, 0, 2, 2);
     const replication::Schema schema = arena_schema();
@@ -51,16 +51,17 @@ struct Match final : replication::ClientListener {
 
     ecs::World replica;
     ecs::Hook clock = adopt_clock(replica);
-    replication::Client client{replica, schema, to_server, with_protocol(replication::ClientOptions{}, 2),
-                               this};
-    std::optional<std::uint32_t> creature;
+    replication::Client client{replica, schema, to_server, with_protocol(replication::ClientOptions{}, 2)};
 
     Match() {
         client.connect(server_address);
         run(10);
     }
-    void on_message(net::Channel, std::span<const std::byte> message) override {
-        creature = read_creature(message);
+    /// The client's creature; null if it has none.
+    ecs::Entity own() {
+        const std::vector<ecs::Entity> mine = client.mine();
+        EXPECT_LE(mine.size(), 1u);
+        return mine.empty() ? ecs::Entity{} : mine[0];
     }
     void say(std::span<const std::byte> message) {
         EXPECT_EQ(client.send_message(net::Channel::reliable, message), net::SendResult::queued);
@@ -72,9 +73,9 @@ struct Match final : replication::ClientListener {
             for (; !to_server.datagrams.empty(); to_server.datagrams.pop_front())
                 server.host().receive(client_address, to_server.datagrams.front(), now);
             players.step();
+            players.give_creatures(server);
             simulation.step(1 / 30.0f);
             server.tick(now);
-            players.announce(server);
             for (; !to_client.datagrams.empty(); to_client.datagrams.pop_front())
                 client.endpoint().receive(server_address, to_client.datagrams.front(), now);
             client.update(now);
@@ -88,10 +89,10 @@ TEST(Players, GetACreatureWithTheirNameAndLoseItWhenTheyLeave) {
     EXPECT_EQ(match.players.count(), 1u);
     EXPECT_EQ(match.player_count(), 0u);  // no name yet
     match.say(write_name("Nemo"));
-    ASSERT_TRUE(match.creature);
-    const ecs::Entity own = match.client.receiver().entity(*match.creature);
-    ASSERT_TRUE(match.replica.is_alive(own));
+    const ecs::Entity own = match.own();
+    ASSERT_TRUE(own);
     EXPECT_EQ(match.replica.get<Name>(own).text, "Nemo");
+    EXPECT_EQ(match.replica.get<Meals>(own).minnows, 0);
     EXPECT_TRUE(match.replica.has<Player>(own));
 
     match.client.disconnect(match.now);
@@ -104,14 +105,14 @@ TEST(Players, GetACreatureWithTheirNameAndLoseItWhenTheyLeave) {
 TEST(Players, GetAnotherCreatureWhenTheirsDies) {
     Match match;
     match.say(write_name("Nemo"));
-    const auto first = match.creature;
+    const ecs::Entity first = match.own();
     ecs::Query<const Position, ecs::With<Player>>(match.world).each([&](ecs::Entity player, const Position&) {
         match.world.destroy(player);
     });
     match.run(5);
     EXPECT_EQ(match.player_count(), 1u);
-    EXPECT_NE(match.creature, first);
-    EXPECT_TRUE(match.replica.is_alive(match.client.receiver().entity(*match.creature)));
+    EXPECT_TRUE(match.own());
+    EXPECT_NE(match.own(), first);
 }
 
 TEST(Players, SeeTheClockOfTheServer) {
@@ -130,15 +131,14 @@ TEST(Players, InvalidMessagesAreIgnored) {
                                                           {std::byte{'n'}},
                                                           {std::byte{'s'}},
                                                           {std::byte{'s'}, std::byte{200}},
-                                                          write_creature(1),
                                                           std::vector<std::byte>(900)};
     for (const auto& message : messages) match.say(message);
     EXPECT_EQ(match.player_count(), 0u);
     match.say(write_name("\x1b[2J"));
     match.say(write_name("Second"));
     match.say(write_steer(Direction::left));
-    ASSERT_TRUE(match.creature);
-    const ecs::Entity own = match.client.receiver().entity(*match.creature);
+    const ecs::Entity own = match.own();
+    ASSERT_TRUE(own);
     EXPECT_EQ(match.replica.get<Name>(own).text, "?[2J");
     const float before = match.replica.get<Position>(own).x;
     match.run(10);
