@@ -53,12 +53,15 @@ constexpr std::size_t flat_count() {
 
 /// Returns how many values initialise one field: the number of elements if the field is an array, else 1.
 /// `At`: how many values initialise the fields before it. `Total`: flat_count() of T.
-template <class T, std::size_t Total, std::size_t At, std::size_t Tried = 1>
+template <class T, std::size_t Total, std::size_t At, std::size_t Tried = 0>
 constexpr std::size_t field_width() {
     // Tries to initialise T with `At` values, then `Tried` values in inner braces, then the other values.
+    // Empty braces stand for one value; a class may have constructors, so the number of values that its
+    // braces take says nothing. Only an array is not initialised then, because it takes several values.
+    constexpr std::size_t kWidth = Tried == 0 ? 1 : Tried;
     if constexpr (accepts<T>(std::make_index_sequence<At>{}, std::make_index_sequence<Tried>{},
-                             std::make_index_sequence<Total - At - Tried>{})) {
-        return Tried;
+                             std::make_index_sequence<Total - At - kWidth>{})) {
+        return kWidth;
     } else if constexpr (At + Tried < Total) {
         return field_width<T, Total, At, Tried + 1>();
     } else {

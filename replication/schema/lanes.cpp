@@ -226,6 +226,11 @@ bool in_one_group(const Lane& a, const Lane& b) {
 
 }  // namespace
 
+std::string misfit_of(Leaf leaf) {
+    std::vector<Lane> lanes;
+    return append_lanes(leaf, lanes);
+}
+
 std::string ComponentLayout::finish() {
     lanes_.clear();
     groups_.clear();

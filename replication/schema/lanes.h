@@ -91,6 +91,9 @@ struct Leaf {
     double steps = 0;                // of quantised(): the greatest lane
 };
 
+/// Returns why the leaf's codec does not fit its type, or an empty text if it fits.
+std::string misfit_of(Leaf leaf);
+
 /// Access to a string or vector without its C++ type.
 struct SequenceOps {
     std::size_t (*size)(const void* sequence);

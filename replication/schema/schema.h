@@ -9,7 +9,9 @@
 //     }
 //
 // Fields may be integers, floats, bools, enums, strings, vectors, arrays, entities and structs of these.
-// Fields without a codec keep their exact value, but strings and vectors are cut to a default length.
+// Other types (with constructors, base classes or private members) replicate if Replicate names their parts
+// (walk.h). Fields without a codec keep their exact value, but strings and vectors are cut to a default
+// length.
 
 #include <array>
 #include <concepts>
@@ -21,8 +23,8 @@
 #include <vector>
 
 #include "../../ecs/world.h"
-#include "fields.h"
 #include "lanes.h"
+#include "walk.h"
 
 namespace shoal::replication {
 
@@ -139,159 +141,6 @@ namespace detail {
 template <class T>
 inline constexpr char type_address = 0;
 
-template <class T>
-inline constexpr bool is_string = std::same_as<T, std::string>;
-template <class T>
-inline constexpr bool is_vector = false;
-template <class T, class Allocator>
-inline constexpr bool is_vector<std::vector<T, Allocator>> = !std::same_as<T, bool>;
-template <class T>
-inline constexpr bool is_std_array = false;
-template <class T, std::size_t N>
-inline constexpr bool is_std_array<std::array<T, N>> = true;
-
-template <class T>
-inline constexpr bool is_scalar =
-    (std::is_arithmetic_v<T> && sizeof(T) <= 8) || std::is_enum_v<T> || std::same_as<T, ecs::Entity>;
-
-template <class T>
-constexpr FieldType field_type() {
-    if constexpr (std::same_as<T, ecs::Entity>) {
-        return FieldType::entity;
-    } else if constexpr (std::is_enum_v<T>) {
-        return field_type<std::underlying_type_t<T>>();
-    } else if constexpr (std::same_as<T, bool>) {
-        return FieldType::boolean;
-    } else if constexpr (std::is_floating_point_v<T>) {
-        return sizeof(T) == 4 ? FieldType::f32 : FieldType::f64;
-    } else {
-        constexpr FieldType kUnsigned[] = {FieldType::u8, FieldType::u16, FieldType::u32, FieldType::u64};
-        constexpr FieldType kSigned[] = {FieldType::i8, FieldType::i16, FieldType::i32, FieldType::i64};
-        constexpr int kSize = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
-        return std::is_signed_v<T> ? kSigned[kSize] : kUnsigned[kSize];
-    }
-}
-
-template <class T>
-SequenceOps sequence_ops() {
-    return {[](const void* s) { return static_cast<const T*>(s)->size(); },
-            [](const void* s) -> const void* { return static_cast<const T*>(s)->data(); },
-            [](void* s, std::size_t count) -> void* {
-                static_cast<T*>(s)->resize(count);
-                return static_cast<T*>(s)->data();
-            }};
-}
-
-/// Why a field of type T that is no scalar, string, vector, array or small aggregate cannot replicate.
-template <class T>
-constexpr std::string_view why_not() {
-    if constexpr (std::is_pointer_v<T>) {
-        return "a pointer means nothing on another machine";
-    } else if constexpr (is_vector<T>) {
-        return "elements of a vector can be neither strings nor vectors, and need a default constructor";
-    } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
-        return "a struct has at most 24 fields: nest some of them";
-    } else {
-        return "it is neither a number, bool, enum, string, vector, array or ecs::Entity, nor a struct "
-               "without "
-               "constructors, base classes and private fields";
-    }
-}
-
-/// Visits the fields of an object: passes each scalar, string and vector to `sink`, with its offset from
-/// `base`. Returns false if a field cannot replicate, after it told the sink why.
-template <class T, class Sink>
-bool walk(const T& object, const std::byte* base, Sink& sink) {
-    const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
-    // The structured binding of a bit-field is a temporary copy outside of the component.
-    if (offset > sink.size() || sizeof(T) > sink.size() - offset)
-        return sink.refuse(ecs::type_name<T>(), "a bit-field has no address");
-    if constexpr (is_scalar<T>) {
-        sink.scalar(field_type<T>(), std::is_enum_v<T>, offset);
-        return true;
-    } else if constexpr (is_string<T>) {
-        sink.sequence(offset, sequence_ops<T>(), 1, true);
-        sink.element().scalar(FieldType::u8, true, 0);
-        return true;
-    } else if constexpr (is_vector<T>) {
-        using Element = typename T::value_type;
-        if constexpr (Sink::kNested || is_string<Element> || is_vector<Element> ||
-                      !std::is_default_constructible_v<Element>) {
-            return sink.refuse(ecs::type_name<T>(), why_not<T>());
-        } else {
-            sink.sequence(offset, sequence_ops<T>(), sizeof(Element), false);
-            const Element element{};
-            auto inner = sink.element();
-            return walk(element, reinterpret_cast<const std::byte*>(&element), inner);
-        }
-    } else if constexpr (std::is_bounded_array_v<T> || is_std_array<T>) {
-        for (const auto& element : object)
-            if (!walk(element, base, sink)) return false;
-        return true;
-    } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
-        if constexpr (field_count<T>() > kMaxFields) {
-            return sink.refuse(ecs::type_name<T>(), why_not<T>());
-        } else {
-            bool ok = true;
-            for_each_field(object, [&](const auto& field) { ok = ok && walk(field, base, sink); });
-            return ok;
-        }
-    } else {
-        return sink.refuse(ecs::type_name<T>(), why_not<T>());
-    }
-}
-
-/// The codec of a field, and which bytes of the component the field occupies.
-struct CodecRange {
-    std::size_t offset, size;
-    FieldCodec codec;
-    bool used = false;
-};
-
-/// Collects the scalars of an element of a string or vector.
-struct ElementSink {
-    static constexpr bool kNested = true;
-    Part& part;
-    FieldCodec codec;
-    std::string& problem;
-
-    bool refuse(std::string_view type, std::string_view why);
-    void scalar(FieldType type, bool is_enum, std::size_t offset) {
-        part.leaves.push_back({type, is_enum, static_cast<std::uint32_t>(offset), codec});
-    }
-    void sequence(std::size_t, const SequenceOps&, std::size_t, bool) {}
-    ElementSink& element() { return *this; }
-    std::size_t size() const { return part.stride; }
-};
-
-/// Collects the leaves and parts of a component, with their codecs.
-class LayoutSink {
-public:
-    static constexpr bool kNested = false;
-
-    LayoutSink(std::size_t size, std::vector<CodecRange>& ranges, FieldCodec all)
-        : size_(size), ranges_(ranges), all_(all) {}
-
-    std::size_t size() const { return size_; }  // bytes of the component
-
-    void scalar(FieldType type, bool is_enum, std::size_t offset);
-    void sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string);
-    ElementSink element() { return {parts.back(), element_codec_, problem}; }
-    bool refuse(std::string_view type, std::string_view why);
-
-    std::vector<Leaf> leaves;
-    std::vector<Part> parts;
-    std::string problem;  // why a field cannot replicate; empty: all can
-
-private:
-    FieldCodec codec_at(std::size_t offset);
-
-    std::size_t size_;
-    std::vector<CodecRange>& ranges_;
-    FieldCodec all_;
-    FieldCodec element_codec_;
-};
-
 }  // namespace detail
 
 template <class T>
@@ -305,12 +154,13 @@ SchemaComponent Schema::describe(std::string_view name, const std::vector<Field<
     out.bind = [](ecs::World& world) { return world.component<T>(); };
     out.construct = [](void* at) { ::new (at) T{}; };
     out.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
-    const T object{};
+    T object{};
     std::vector<detail::CodecRange> ranges;
     for (const Field<T>& field : fields)
         ranges.push_back({field.offset(field.member.data(), object), field.size, field.codec});
-    detail::LayoutSink sink(sizeof(T), ranges, all);
-    if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink)) fail(name, sink.problem);
+    detail::LayoutSink sink(ranges, all);
+    if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink))
+        fail(name, sink.trail().problem());
     for (const detail::CodecRange& range : ranges)
         if (!range.used) fail(name, "has a codec for a field that holds nothing to replicate");
     for (const Leaf& leaf : sink.leaves) out.layout.add_leaf(leaf);

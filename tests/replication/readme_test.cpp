@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "ecs/query.h"
@@ -14,6 +15,17 @@
 #include "replication/client.h"
 #include "replication/server.h"
 #include "tests/net/support/server_key.h"
+
+namespace {
+
+struct Vec3 {
+    Vec3() : x(0), y(0), z(0) {}
+    float x, y, z;
+};
+
+}  // namespace
+
+#include "readme/replication/the_schema_2.inc"
 
 namespace shoal::replication {
 namespace {
@@ -39,6 +51,12 @@ int messages = 0;
 
 void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
     messages += 1;
+}
+
+TEST(Readme, ReplicateNamesThePartsOfAType) {
+    Schema schema;
+    schema.component<Vec3>("vec");
+    EXPECT_EQ(schema.error(), "");
 }
 
 TEST(Readme, SnippetsGiveTheStatedResults) {

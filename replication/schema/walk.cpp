@@ -1,0 +1,72 @@
+#include "walk.h"
+
+#include <utility>
+
+namespace shoal::replication::detail {
+namespace {
+
+/// Appends a leaf. Returns false if its codec does not fit, after it told the trail why.
+bool add_leaf(std::vector<Leaf>& leaves, const ScalarType& type, std::size_t offset, const FieldCodec& codec,
+              Trail& trail) {
+    const Leaf leaf{type.type, type.is_enum, static_cast<std::uint32_t>(offset), codec};
+    if (const std::string why = misfit_of(leaf); !why.empty()) return trail.refuse_codec(type.name, why);
+    leaves.push_back(leaf);
+    return true;
+}
+
+}  // namespace
+
+std::string Trail::place() const {
+    std::string text;
+    for (const Step& step : steps_) {
+        text.append(text.empty() ? " (field " : ", field ").append(std::to_string(step.field));
+        text.append(" of ").append(step.type);
+    }
+    return text.empty() ? text : text + ")";
+}
+
+bool Trail::refuse(std::string_view type, std::string_view why) {
+    problem_.assign(steps_.empty() ? "is of type " : "has a field of type ").append(type);
+    problem_.append(", which cannot replicate: ").append(why).append(place());
+    return false;
+}
+
+bool Trail::refuse_codec(std::string_view type, std::string_view why) {
+    problem_.assign("has a codec that does not fit type ").append(type);
+    problem_.append(": ").append(why).append(place());
+    return false;
+}
+
+bool ElementSink::scalar(const ScalarType& type, std::size_t offset) {
+    return add_leaf(part_.leaves, type, offset, codec_, trail_);
+}
+
+FieldCodec LayoutSink::codec_at(std::size_t offset) {
+    for (CodecRange& range : ranges_)
+        if (offset >= range.offset && offset < range.offset + range.size) {
+            range.used = true;
+            return range.codec;
+        }
+    return all_;
+}
+
+bool LayoutSink::scalar(const ScalarType& type, std::size_t offset) {
+    return add_leaf(leaves, type, offset, codec_at(offset), trail_);
+}
+
+void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string) {
+    element_codec_ = codec_at(offset);
+    const std::uint32_t length = element_codec_.max_length;
+    element_codec_.max_length = 0;
+    // The bytes of a string are symbols. By default bounded(0, 255) makes each of them take 8 bits. If the
+    // game declares a bounded() for the string, its bytes are clamped. misfit_of() refuses quantised().
+    if (is_string && element_codec_.kind == FieldCodec::Kind::automatic) element_codec_ = bounded(0, 255);
+    Part part;
+    part.offset = static_cast<std::uint32_t>(offset);
+    part.stride = static_cast<std::uint32_t>(stride);
+    part.ops = ops;
+    part.max_count = length != 0 ? length : is_string ? kDefaultMaxString : kDefaultMaxVector;
+    parts.push_back(std::move(part));
+}
+
+}  // namespace shoal::replication::detail

@@ -1,0 +1,275 @@
+#pragma once
+// Finds the scalars, strings and vectors of a component, level by level: those of an aggregate by its fields,
+// those of other types by the parts that Replicate names.
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "../../ecs/component.h"
+#include "../../ecs/entity.h"
+#include "fields.h"
+#include "lanes.h"
+
+namespace shoal::replication {
+
+/// Specialise it for a type that is not an aggregate, or of which only some members replicate. The function
+/// returns references to members or base classes of the object; their order is the order of the lanes:
+///
+///     template <>
+///     struct shoal::replication::Replicate<Vec3> {
+///         static auto fields(auto& v) { return std::tie(v.x, v.y, v.z); }
+///     };
+///
+/// Used for the type wherever it occurs: as a component, a field, or an element of an array or vector. The
+/// references must refer to the same members of every object. For private members, declare
+/// `friend struct shoal::replication::Replicate<Vec3>;` in the type.
+template <class T>
+struct Replicate {
+    using NotSpecialised = void;
+};
+
+namespace detail {
+
+template <class T>
+concept Customised = !requires {
+    typename Replicate<T>::NotSpecialised;
+};
+
+template <class T>
+inline constexpr bool is_string = std::same_as<T, std::string>;
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T, class Allocator>
+inline constexpr bool is_vector<std::vector<T, Allocator>> = !std::same_as<T, bool>;
+template <class T>
+inline constexpr bool is_std_array = false;
+template <class T, std::size_t N>
+inline constexpr bool is_std_array<std::array<T, N>> = true;
+
+template <class T>
+inline constexpr bool is_scalar =
+    (std::is_arithmetic_v<T> && sizeof(T) <= 8) || std::is_enum_v<T> || std::same_as<T, ecs::Entity>;
+
+template <class T>
+constexpr FieldType field_type() {
+    if constexpr (std::same_as<T, ecs::Entity>) {
+        return FieldType::entity;
+    } else if constexpr (std::is_enum_v<T>) {
+        return field_type<std::underlying_type_t<T>>();
+    } else if constexpr (std::same_as<T, bool>) {
+        return FieldType::boolean;
+    } else if constexpr (std::is_floating_point_v<T>) {
+        return sizeof(T) == 4 ? FieldType::f32 : FieldType::f64;
+    } else {
+        constexpr FieldType kUnsigned[] = {FieldType::u8, FieldType::u16, FieldType::u32, FieldType::u64};
+        constexpr FieldType kSigned[] = {FieldType::i8, FieldType::i16, FieldType::i32, FieldType::i64};
+        constexpr int kSize = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+        return std::is_signed_v<T> ? kSigned[kSize] : kUnsigned[kSize];
+    }
+}
+
+template <class T>
+SequenceOps sequence_ops() {
+    return {[](const void* s) { return static_cast<const T*>(s)->size(); },
+            [](const void* s) -> const void* { return static_cast<const T*>(s)->data(); },
+            [](void* s, std::size_t count) -> void* {
+                static_cast<T*>(s)->resize(count);
+                return static_cast<T*>(s)->data();
+            }};
+}
+
+/// Why a field of type T that is no scalar, string, vector, array or small aggregate cannot replicate.
+template <class T>
+constexpr std::string_view why_not() {
+    if constexpr (std::is_pointer_v<T>) {
+        return "a pointer means nothing on another machine";
+    } else if constexpr (is_vector<T>) {
+        return "elements of a vector can be neither strings nor vectors, and need a default constructor";
+    } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
+        return "a struct has at most 24 fields: nest some of them";
+    } else {
+        return "it is neither a number, bool, enum, string, vector, array or ecs::Entity, nor a struct "
+               "without "
+               "constructors, base classes and private fields, nor does Replicate name its parts";
+    }
+}
+
+/// Which field a walk has reached, and the first mistake that it found.
+class Trail {
+public:
+    void enter(std::string_view type) { steps_.push_back({type, 0}); }
+    void next_field() { steps_.back().field += 1; }
+    void leave() { steps_.pop_back(); }
+
+    /// Notes that the field reached, of this type, cannot replicate. Returns false.
+    bool refuse(std::string_view type, std::string_view why);
+    /// Notes that the codec of the field reached, of this type, does not fit. Returns false.
+    bool refuse_codec(std::string_view type, std::string_view why);
+
+    /// The mistake, as the rest of a sentence that begins with the component's name; empty: none.
+    const std::string& problem() const { return problem_; }
+
+private:
+    struct Step {
+        std::string_view type;
+        unsigned field;  // the first one has number 1
+    };
+
+    std::string place() const;
+
+    std::vector<Step> steps_;
+    std::string problem_;
+};
+
+/// Returns whether `part` lies inside of `whole`.
+template <class Whole, class Part>
+bool contains(const Whole& whole, const Part& part) {
+    const auto first = reinterpret_cast<std::uintptr_t>(&whole), at = reinterpret_cast<std::uintptr_t>(&part);
+    return at >= first && at - first <= sizeof(Whole) && sizeof(Part) <= sizeof(Whole) - (at - first);
+}
+
+template <class T, class Sink>
+bool walk(const T& object, const std::byte* base, Sink& sink);
+
+/// Visits a field or part of `object`. `why_outside`: said of a field that is not inside of the object.
+template <class T, class Field, class Sink>
+bool walk_field(const T& object, const Field& field, std::string_view why_outside, const std::byte* base,
+                Sink& sink) {
+    sink.trail().next_field();
+    if (!contains(object, field)) return sink.trail().refuse(ecs::type_name<Field>(), why_outside);
+    if constexpr (std::same_as<Field, T>) {
+        return sink.trail().refuse(ecs::type_name<T>(), "Replicate names the object as a part of itself");
+    } else {
+        return walk(field, base, sink);
+    }
+}
+
+template <class T, class Sink>
+bool walk_parts(const T& object, const std::byte* base, Sink& sink) {
+    const auto walk_each = [&](const auto&... parts) {
+        constexpr std::string_view kOutside = "Replicate has to name members of the object, with std::tie";
+        return (walk_field(object, parts, kOutside, base, sink) && ...);
+    };
+    sink.trail().enter(ecs::type_name<T>());
+    const bool ok = std::apply(walk_each, Replicate<T>::fields(const_cast<T&>(object)));
+    sink.trail().leave();
+    return ok;
+}
+
+template <Aggregate T, class Sink>
+bool walk_aggregate(const T& object, const std::byte* base, Sink& sink) {
+    bool ok = true;
+    sink.trail().enter(ecs::type_name<T>());
+    for_each_field(object, [&](const auto& field) {
+        // The structured binding of a bit-field is a temporary copy outside of the object.
+        ok = ok && walk_field(object, field, "a bit-field has no address", base, sink);
+    });
+    sink.trail().leave();
+    return ok;
+}
+
+/// Visits an object of the component: passes each scalar, string and vector to `sink`, with its offset from
+/// `base`. Returns false if a field cannot replicate, after it told the sink's trail why. The object must not
+/// be const.
+template <class T, class Sink>
+bool walk(const T& object, const std::byte* base, Sink& sink) {
+    const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
+    if constexpr (Customised<T>) {
+        return walk_parts(object, base, sink);
+    } else if constexpr (is_scalar<T>) {
+        return sink.scalar({field_type<T>(), std::is_enum_v<T>, ecs::type_name<T>()}, offset);
+    } else if constexpr (is_string<T>) {
+        sink.sequence(offset, sequence_ops<T>(), 1, true);
+        return sink.element().scalar({FieldType::u8, true, ecs::type_name<T>()}, 0);
+    } else if constexpr (is_vector<T>) {
+        using Element = typename T::value_type;
+        if constexpr (Sink::kNested || is_string<Element> || is_vector<Element> ||
+                      !std::is_default_constructible_v<Element>) {
+            return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
+        } else {
+            sink.sequence(offset, sequence_ops<T>(), sizeof(Element), false);
+            Element element{};
+            auto inner = sink.element();
+            return walk(element, reinterpret_cast<const std::byte*>(&element), inner);
+        }
+    } else if constexpr (std::is_bounded_array_v<T> || is_std_array<T>) {
+        for (const auto& element : object)
+            if (!walk(element, base, sink)) return false;
+        return true;
+    } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
+        if constexpr (field_count<T>() > kMaxFields) {
+            return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
+        } else {
+            return walk_aggregate(object, base, sink);
+        }
+    } else {
+        return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
+    }
+}
+
+/// The codec of a field, and which bytes of the component the field occupies.
+struct CodecRange {
+    std::size_t offset, size;
+    FieldCodec codec;
+    bool used = false;
+};
+
+/// What the leaf of a scalar needs to know of its C++ type.
+struct ScalarType {
+    FieldType type;
+    bool is_enum;
+    std::string_view name;
+};
+
+/// Collects the scalars of an element of a string or vector.
+class ElementSink {
+public:
+    static constexpr bool kNested = true;
+
+    ElementSink(Part& part, const FieldCodec& codec, Trail& trail)
+        : part_(part), codec_(codec), trail_(trail) {}
+
+    Trail& trail() { return trail_; }
+    bool scalar(const ScalarType& type, std::size_t offset);
+    void sequence(std::size_t, const SequenceOps&, std::size_t, bool) {}
+    ElementSink& element() { return *this; }
+
+private:
+    Part& part_;
+    FieldCodec codec_;
+    Trail& trail_;
+};
+
+/// Collects the leaves and parts of a component, with their codecs.
+class LayoutSink {
+public:
+    static constexpr bool kNested = false;
+
+    LayoutSink(std::vector<CodecRange>& ranges, FieldCodec all) : ranges_(ranges), all_(all) {}
+
+    Trail& trail() { return trail_; }
+    bool scalar(const ScalarType& type, std::size_t offset);
+    void sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string);
+    ElementSink element() { return {parts.back(), element_codec_, trail_}; }
+
+    std::vector<Leaf> leaves;
+    std::vector<Part> parts;
+
+private:
+    FieldCodec codec_at(std::size_t offset);
+
+    Trail trail_;
+    std::vector<CodecRange>& ranges_;
+    FieldCodec all_;
+    FieldCodec element_codec_;
+};
+
+}  // namespace detail
+}  // namespace shoal::replication

@@ -1,0 +1,225 @@
+#include "replication/schema/walk.h"
+
+#include <gtest/gtest.h>
+
+#include "replication/schema/schema.h"
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication::walk_test {
+
+/// A type of a maths library: constructors, one of them with two arguments, and private members.
+class Vec {
+public:
+    Vec() = default;
+    Vec(float x, float y) : x_(x), y_(y) {}
+    bool operator==(const Vec&) const = default;
+
+private:
+    friend struct shoal::replication::Replicate<Vec>;
+    float x_ = 0, cached_length_ = 7, y_ = 0;
+};
+
+struct Named {
+    Named() = default;
+    explicit Named(std::string text) : name(std::move(text)) {}
+    bool operator==(const Named&) const = default;
+    std::string name;
+};
+struct Ship : Named, Vec {
+    using Named::Named;
+    bool operator==(const Ship&) const = default;
+    Vec speed;
+    std::vector<Vec> path;
+};
+
+/// An aggregate of which one field is not replicated.
+struct Cached {
+    int value = 0;
+    int* cache = nullptr;
+};
+
+inline float elsewhere = 0;
+struct Elsewhere {
+    float x = 0;
+};
+struct Copied {
+    float x = 0;
+};
+struct Itself {
+    float x = 0;
+};
+struct Bad {
+    Bad() {}
+    int a = 0;
+    int* p = nullptr;
+};
+
+}  // namespace shoal::replication::walk_test
+
+namespace walk_test = shoal::replication::walk_test;
+template <>
+struct shoal::replication::Replicate<walk_test::Vec> {
+    static auto fields(auto& v) { return std::tie(v.x_, v.y_); }
+};
+template <>
+struct shoal::replication::Replicate<walk_test::Named> {
+    static auto fields(const walk_test::Named& n) { return std::tie(n.name); }
+};
+template <>
+struct shoal::replication::Replicate<walk_test::Ship> {
+    static auto fields(walk_test::Ship& s) {
+        return std::tie(static_cast<walk_test::Named&>(s), static_cast<walk_test::Vec&>(s), s.speed, s.path);
+    }
+};
+template <>
+struct shoal::replication::Replicate<walk_test::Cached> {
+    static auto fields(auto& c) { return std::tie(c.value); }
+};
+template <>
+struct shoal::replication::Replicate<walk_test::Elsewhere> {
+    static auto fields(auto& e) { return std::tie(e.x, walk_test::elsewhere); }
+};
+template <>
+struct shoal::replication::Replicate<walk_test::Copied> {
+    static auto fields(auto& c) { return std::make_tuple(c.x); }
+};
+template <>
+struct shoal::replication::Replicate<walk_test::Itself> {
+    static auto fields(auto& i) { return std::tie(i); }
+};
+template <>
+struct shoal::replication::Replicate<walk_test::Bad> {
+    static auto fields(auto& b) { return std::tie(b.a, b.p); }
+};
+
+namespace shoal::replication::walk_test {
+namespace {
+
+/// Quantises `value`, and restores it in `over`.
+template <class T>
+T restored(const Schema& schema, const T& value, T over = {}) {
+    NoEntities map;
+    ComponentLayout::Misfits misfits;
+    for (const SchemaComponent& component : schema.components()) {
+        if (component.type != &detail::type_address<T>) continue;
+        std::vector<std::uint32_t> lanes(component.layout.lanes().size()), parts;
+        component.layout.quantise(&value, map, lanes.data(), parts, misfits);
+        component.layout.restore(lanes.data(), parts.data(), map, &over);
+    }
+    return over;
+}
+
+template <class T>
+std::string error_of() {
+    Schema schema;
+    schema.component<T>("culprit");
+    return schema.error();
+}
+
+void expect_words(const std::string& error, std::initializer_list<std::string_view> words) {
+    for (const std::string_view word : words)
+        EXPECT_NE(error.find(word), std::string::npos) << "'" << word << "' is not in: " << error;
+}
+
+TEST(Replicate, NamesThePartsOfAComponentWithPrivateMembers) {
+    Schema schema;
+    schema.component<Vec>("vec", quantised(-10, 10, 0.5));
+    ASSERT_EQ(schema.error(), "");
+    EXPECT_EQ(schema.components()[0].layout.lanes().size(), 2u);
+    EXPECT_EQ(restored(schema, Vec(1.5f, -2)), Vec(1.5f, -2));
+}
+
+TEST(Replicate, NamesBaseClassesAndWorksInFieldsAndElements) {
+    Schema schema;
+    schema.component<Ship>("ship");
+    ASSERT_EQ(schema.error(), "");
+    Ship ship("Anna");
+    static_cast<Vec&>(ship) = Vec(1, 2);
+    ship.speed = Vec(3, 4);
+    ship.path = {Vec(5, 6), Vec(7, 8)};
+    EXPECT_EQ(restored(schema, ship), ship);
+}
+
+TEST(Replicate, WorksInAggregatesBesideOtherFields) {
+    struct Body {
+        Vec corners[2];
+        int kind = 0;
+        std::array<Vec, 2> ends;
+        Named name;
+        Vec last;
+    };
+    static_assert(field_count<Body>() == 5);
+    Schema schema;
+    schema.component<Body>("body", field(&Body::last, quantised(0, 10, 1)));
+    ASSERT_EQ(schema.error(), "");
+    const Body body{{Vec(1, 2), Vec(3, 4)}, 5, {Vec(6, 7), Vec(8, 9)}, Named("n"), Vec(1, 2)};
+    const Body same = restored(schema, body);
+    EXPECT_EQ(same.corners[1], Vec(3, 4));
+    EXPECT_EQ(same.kind, 5);
+    EXPECT_EQ(same.ends, body.ends);
+    EXPECT_EQ(same.name.name, "n");
+    EXPECT_EQ(same.last, Vec(1, 2));
+}
+
+TEST(Replicate, HasPrecedenceOverTheFieldsOfAnAggregate) {
+    Schema schema;
+    schema.component<Cached>("cached");
+    ASSERT_EQ(schema.error(), "");
+    int cache = 0;
+    const Cached same = restored(schema, Cached{3, nullptr}, Cached{1, &cache});
+    EXPECT_EQ(same.value, 3);
+    EXPECT_EQ(same.cache, &cache) << "is not written";
+}
+
+// Two lanes, as an aggregate of two floats has.
+TEST(Replicate, GivesTheLayoutOfAnAggregateOfTheSameParts) {
+    struct Plain {
+        float x = 0, y = 0;
+    };
+    Schema a, b;
+    a.component<Vec>("place", quantised(0, 1, 0.1));
+    b.component<Plain>("place", quantised(0, 1, 0.1));
+    EXPECT_EQ(a.hash(), b.hash());
+}
+
+TEST(Replicate, WrongPartsAreErrorsThatNameComponentFieldAndType) {
+    struct Outer {
+        int a = 0;
+        Elsewhere inner;
+    };
+    expect_words(error_of<Elsewhere>(),
+                 {"component 'culprit' has a field of type float, ",
+                  "Replicate has to name members of the object", "(field 2 of ", "Elsewhere)"});
+    expect_words(error_of<Outer>(), {"(field 2 of ", "Outer, field 2 of ", "Elsewhere)"});
+    expect_words(error_of<Copied>(), {"type float", "with std::tie", "Copied)"});
+    expect_words(error_of<Itself>(), {"Itself", "as a part of itself"});
+    expect_words(error_of<Bad>(), {"type int", "pointer", "(field 2 of ", "Bad)"});
+}
+
+TEST(Walk, ErrorsSayWhereTheFieldIs) {
+    struct Item {
+        int kind = 0;
+        bool* flag = nullptr;
+    };
+    struct Bag {
+        int size = 0;
+        std::vector<Item> items;
+    };
+    expect_words(error_of<Bag>(), {"component 'culprit' has a field of type bool", "(field 2 of ",
+                                   "Bag, field 2 of ", "Item)"});
+    struct Mixed {
+        float f = 0;
+        struct {
+            float g[2] = {};
+            int i = 0;
+        } inner;
+    };
+    Schema schema;
+    schema.component<Mixed>("mixed", quantised(0, 1, 0.1));
+    expect_words(schema.error(), {"component 'mixed' has a codec that does not fit type int: quantised() is "
+                                  "for float and double (field 2 of ",
+                                  "Mixed, field 2 of "});
+}
+
+}  // namespace
+}  // namespace shoal::replication::walk_test
