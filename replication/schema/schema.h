@@ -4,6 +4,8 @@
 //     void describe(Schema& schema) {
 //         schema.component<Position>("position", field(&Position::x, quantised(-64, 64, 0.01)),
 //                                    field(&Position::y, quantised(-64, 64, 0.01)));
+//         schema.component<Inventory>("inventory", element(&Inventory::items, max_length(40),
+//                                                          field(&Item::kind, bounded(0, 500))));
 //         schema.component<Name>("name");
 //         schema.tag<Wolf>("wolf");
 //     }
@@ -31,6 +33,53 @@ namespace shoal::replication {
 /// An entity is replicated while it has this tag.
 struct Replicated {};
 
+template <class T>
+struct Field;
+
+namespace detail {
+
+template <class F, class T>
+inline constexpr bool is_field_of = false;
+template <class Base, class T>
+inline constexpr bool is_field_of<Field<Base>, T> = std::same_as<Base, T> || std::derived_from<T, Base>;
+
+template <class Whole, class Part>
+std::size_t offset_in(const Whole& whole, const Part& part) {
+    return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&part) -
+                                    reinterpret_cast<const std::byte*>(&whole));
+}
+
+template <class T, class Member>
+CodecRange range_of(Member T::*member, const FieldCodec& codec) {
+    const T object{};
+    return {offset_in(object, object.*member), sizeof(Member), ecs::type_name<Member>(), codec, {}};
+}
+
+/// Appends the ranges of a field of T or of its base class. `offset`: where the T is.
+template <class T, class Base>
+void append_ranges(std::vector<CodecRange>& ranges, const Field<Base>& field, std::size_t offset) {
+    if constexpr (!std::same_as<T, Base>) {
+        const T object{};
+        offset += offset_in(object, static_cast<const Base&>(object));
+    }
+    for (const CodecRange& range : field.ranges) {
+        ranges.push_back(range);
+        ranges.back().offset += offset;
+    }
+}
+
+/// Returns the codecs of fields inside of a member; inside of each element if the member is an array.
+template <class T, class Member, class... Inner>
+Field<T> inner_fields(Member T::*member, const Inner&... inner) {
+    Field<T> out;
+    const std::size_t first = range_of(member, {}).offset;
+    for (std::size_t at = 0; at < sizeof(Member); at += sizeof(Innermost<Member>))
+        (append_ranges<Innermost<Member>>(out.ranges, inner, first + at), ...);
+    return out;
+}
+
+}  // namespace detail
+
 /// Index of a component in Schema::components(), which are sorted by name_id(): the same on both sides.
 using ComponentIndex = std::uint16_t;
 
@@ -41,32 +90,45 @@ constexpr std::uint32_t name_id(std::string_view name) {
     return hash;
 }
 
-/// A field of T and its codec, which applies to every scalar inside the field. Made by field().
+/// Codecs of a field of T, and of fields inside it. Made by field() and element().
 template <class T>
 struct Field {
-    std::size_t (*offset)(const void* member, const T& object);
-    alignas(void*) std::array<std::byte, sizeof(int T::*)> member;
-    std::size_t size;
-    FieldCodec codec;
+    std::vector<detail::CodecRange> ranges;  // the first one that contains a scalar applies to it
 };
 
 /// The type of a data member; a member function does not have such a type.
 template <class T>
 concept Object = std::is_object_v<T>;
 
-template <class T, Object Member>
-Field<T> field(Member T::*member, FieldCodec codec) {
-    static_assert(sizeof member <= sizeof(Field<T>::member));
-    Field<T> out{};
-    new (out.member.data()) (Member T::*)(member);
-    out.offset = [](const void* stored, const T& object) {
-        const Member& found = object.*(*static_cast<Member T::*const*>(stored));
-        return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&found) -
-                                        reinterpret_cast<const std::byte*>(&object));
-    };
-    out.size = sizeof(Member);
-    out.codec = codec;
+/// Codecs for a field of T, or of a base class of T.
+template <class F, class T>
+concept FieldOf = detail::is_field_of<F, T>;
+
+/// A field's codec applies to every scalar inside the field, except those for which `inner` has a codec. The
+/// inner fields are those of the struct in this field, or in each element of this array:
+/// field(&Body::centre, field(&Vec::x, quantised(-1, 1, 0.1))).
+template <std::default_initializable T, Object Member, FieldOf<detail::Innermost<Member>>... Inner>
+Field<T> field(Member T::*member, FieldCodec codec, const Inner&... inner) {
+    Field<T> out = detail::inner_fields(member, inner...);
+    out.ranges.push_back(detail::range_of(member, codec));
     return out;
+}
+template <std::default_initializable T, Object Member, FieldOf<detail::Innermost<Member>>... Inner>
+requires(sizeof...(Inner) > 0) Field<T> field(Member T::*member, const Inner&... inner) {
+    return detail::inner_fields(member, inner...);
+}
+
+/// Codecs for the fields of a vector's elements. `codec` applies to the other fields of the elements, and may
+/// be max_length(): element(&Bag::items, max_length(40), field(&Item::kind, bounded(0, 500))).
+template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
+Field<T> element(Member T::*member, FieldCodec codec, const Inner&... inner) {
+    Field<T> out{{detail::range_of(member, codec)}};
+    (detail::append_ranges<detail::ElementOf<Member>>(out.ranges[0].elements, inner, 0), ...);
+    return out;
+}
+template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
+requires(sizeof...(Inner) > 0) Field<T> element(Member T::*member, const Inner&... inner) {
+    return element(member, FieldCodec{}, inner...);
 }
 
 /// One component or tag of the schema.
@@ -87,8 +149,8 @@ struct SchemaComponent {
 class Schema {
 public:
     /// Declares T, with codecs for some of its fields (see lanes.h). The name must be the same on both sides.
-    template <std::default_initializable T, std::same_as<Field<T>>... Fields>
-    void component(std::string_view name, Fields... fields);
+    template <std::default_initializable T, FieldOf<T>... Fields>
+    void component(std::string_view name, const Fields&... fields);
 
     /// Declares T, with one codec for all fields.
     template <std::default_initializable T>
@@ -123,7 +185,7 @@ public:
 
 private:
     template <class T>
-    SchemaComponent describe(std::string_view name, const std::vector<Field<T>>& fields, FieldCodec all);
+    SchemaComponent describe(std::string_view name, std::vector<detail::CodecRange> ranges, FieldCodec all);
     void add(SchemaComponent component);
     void fail(std::string_view name, std::string_view why);
 
@@ -144,7 +206,8 @@ inline constexpr char type_address = 0;
 }  // namespace detail
 
 template <class T>
-SchemaComponent Schema::describe(std::string_view name, const std::vector<Field<T>>& fields, FieldCodec all) {
+SchemaComponent Schema::describe(std::string_view name, std::vector<detail::CodecRange> ranges,
+                                 FieldCodec all) {
     SchemaComponent out;
     out.name = name;
     out.id = name_id(name);
@@ -155,27 +218,25 @@ SchemaComponent Schema::describe(std::string_view name, const std::vector<Field<
     out.construct = [](void* at) { ::new (at) T{}; };
     out.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
     T object{};
-    std::vector<detail::CodecRange> ranges;
-    for (const Field<T>& field : fields)
-        ranges.push_back({field.offset(field.member.data(), object), field.size, field.codec});
     detail::LayoutSink sink(ranges, all);
     if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink))
         fail(name, sink.trail().problem());
-    for (const detail::CodecRange& range : ranges)
-        if (!range.used) fail(name, "has a codec for a field that holds nothing to replicate");
+    if (const std::string problem = detail::unused_codec(ranges); !problem.empty()) fail(name, problem);
     for (const Leaf& leaf : sink.leaves) out.layout.add_leaf(leaf);
     for (Part& part : sink.parts) out.layout.add_part(std::move(part));
     return out;
 }
 
-template <std::default_initializable T, std::same_as<Field<T>>... Fields>
-void Schema::component(std::string_view name, Fields... fields) {
+template <std::default_initializable T, FieldOf<T>... Fields>
+void Schema::component(std::string_view name, const Fields&... fields) {
     if constexpr (ecs::Relation<T>) {
         fail(name, "is a relation: pairs do not replicate");
     } else if constexpr (std::is_empty_v<T>) {
         tag<T>(name);
     } else {
-        add(describe<T>(name, {fields...}, FieldCodec{}));
+        std::vector<detail::CodecRange> ranges;
+        (detail::append_ranges<T>(ranges, fields, 0), ...);
+        add(describe<T>(name, std::move(ranges), FieldCodec{}));
     }
 }
 

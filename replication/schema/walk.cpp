@@ -14,7 +14,32 @@ bool add_leaf(std::vector<Leaf>& leaves, const ScalarType& type, std::size_t off
     return true;
 }
 
+/// Returns the first range that contains the byte at `offset`; null if there is none.
+CodecRange* find_range(std::vector<CodecRange>& ranges, std::size_t offset) {
+    for (CodecRange& range : ranges) {
+        if (offset < range.offset || offset >= range.offset + range.size) continue;
+        range.used = true;
+        return &range;
+    }
+    return nullptr;
+}
+
+FieldCodec codec_at(std::vector<CodecRange>& ranges, std::size_t offset, const FieldCodec& otherwise) {
+    const CodecRange* range = find_range(ranges, offset);
+    return range ? range->codec : otherwise;
+}
+
 }  // namespace
+
+std::string unused_codec(const std::vector<CodecRange>& ranges) {
+    for (const CodecRange& range : ranges) {
+        if (!range.used)
+            return std::string("has a codec that is not used, for a field of type ").append(range.type) +
+                   ": it holds nothing to replicate, or has another codec";
+        if (std::string inner = unused_codec(range.elements); !inner.empty()) return inner;
+    }
+    return {};
+}
 
 std::string Trail::place() const {
     std::string text;
@@ -38,24 +63,17 @@ bool Trail::refuse_codec(std::string_view type, std::string_view why) {
 }
 
 bool ElementSink::scalar(const ScalarType& type, std::size_t offset) {
-    return add_leaf(part_.leaves, type, offset, codec_, trail_);
-}
-
-FieldCodec LayoutSink::codec_at(std::size_t offset) {
-    for (CodecRange& range : ranges_)
-        if (offset >= range.offset && offset < range.offset + range.size) {
-            range.used = true;
-            return range.codec;
-        }
-    return all_;
+    return add_leaf(part_.leaves, type, offset, codec_at(ranges_, offset, codec_), trail_);
 }
 
 bool LayoutSink::scalar(const ScalarType& type, std::size_t offset) {
-    return add_leaf(leaves, type, offset, codec_at(offset), trail_);
+    return add_leaf(leaves, type, offset, codec_at(ranges_, offset, all_), trail_);
 }
 
 void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string) {
-    element_codec_ = codec_at(offset);
+    CodecRange* const range = find_range(ranges_, offset);
+    element_codec_ = range ? range->codec : all_;
+    element_ranges_ = range ? &range->elements : &no_ranges_;
     const std::uint32_t length = element_codec_.max_length;
     element_codec_.max_length = 0;
     // The bytes of a string are symbols. By default bounded(0, 255) makes each of them take 8 bits. If the

@@ -214,12 +214,39 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
     }
 }
 
-/// The codec of a field, and which bytes of the component the field occupies.
+template <class T>
+struct InnermostOf {
+    using type = T;
+};
+template <class T, std::size_t N>
+struct InnermostOf<T[N]> : InnermostOf<T> {};
+template <class T, std::size_t N>
+struct InnermostOf<std::array<T, N>> : InnermostOf<T> {};
+/// The type of the elements of an array, or of an array of arrays; any other type itself.
+template <class T>
+using Innermost = typename InnermostOf<T>::type;
+
+template <class T>
+requires is_vector<Innermost<T>>
+struct ElementTypeOf {
+    using type = typename Innermost<T>::value_type;
+};
+/// The type of the elements of a vector, or of an array of vectors.
+template <class T>
+using ElementOf = typename ElementTypeOf<T>::type;
+
+/// The codec of a field, and which bytes of the component or element the field occupies.
 struct CodecRange {
     std::size_t offset, size;
+    std::string_view type;
     FieldCodec codec;
+    std::vector<CodecRange> elements;  // of the fields of a vector's element
     bool used = false;
 };
+
+/// Describes a codec that was not used for any scalar, as the rest of a sentence that begins with the
+/// component's name. Returns an empty text if all were used.
+std::string unused_codec(const std::vector<CodecRange>& ranges);
 
 /// What the leaf of a scalar needs to know of its C++ type.
 struct ScalarType {
@@ -233,8 +260,9 @@ class ElementSink {
 public:
     static constexpr bool kNested = true;
 
-    ElementSink(Part& part, const FieldCodec& codec, Trail& trail)
-        : part_(part), codec_(codec), trail_(trail) {}
+    /// `codec`: for fields of the element that have none in `ranges`.
+    ElementSink(Part& part, std::vector<CodecRange>& ranges, const FieldCodec& codec, Trail& trail)
+        : part_(part), ranges_(ranges), codec_(codec), trail_(trail) {}
 
     Trail& trail() { return trail_; }
     bool scalar(const ScalarType& type, std::size_t offset);
@@ -243,6 +271,7 @@ public:
 
 private:
     Part& part_;
+    std::vector<CodecRange>& ranges_;
     FieldCodec codec_;
     Trail& trail_;
 };
@@ -257,18 +286,18 @@ public:
     Trail& trail() { return trail_; }
     bool scalar(const ScalarType& type, std::size_t offset);
     void sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string);
-    ElementSink element() { return {parts.back(), element_codec_, trail_}; }
+    ElementSink element() { return {parts.back(), *element_ranges_, element_codec_, trail_}; }
 
     std::vector<Leaf> leaves;
     std::vector<Part> parts;
 
 private:
-    FieldCodec codec_at(std::size_t offset);
-
     Trail trail_;
     std::vector<CodecRange>& ranges_;
     FieldCodec all_;
-    FieldCodec element_codec_;
+    FieldCodec element_codec_;  // of the last sequence, as element_ranges_
+    std::vector<CodecRange>* element_ranges_ = nullptr;
+    std::vector<CodecRange> no_ranges_;
 };
 
 }  // namespace detail

@@ -39,6 +39,18 @@ struct Health {
 struct Name {
     std::string text;
 };
+struct Vec {
+    float x = 0, y = 0;
+};
+struct Body {
+    Vec centre;
+};
+struct Item {
+    int kind = 0, count = 0;
+};
+struct Bag {
+    std::vector<Item> items;
+};
 struct Target {
     ecs::Entity entity;
 };

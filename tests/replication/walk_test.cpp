@@ -32,6 +32,18 @@ struct Ship : Named, Vec {
     std::vector<Vec> path;
 };
 
+struct Spot {
+    float x = 0, y = 0;
+};
+struct Base {
+    int a = 0;
+    float height = 0;
+};
+struct Tower : Spot, Base {
+    Spot corners[3];
+    Spot top;
+};
+
 /// An aggregate of which one field is not replicated.
 struct Cached {
     int value = 0;
@@ -70,6 +82,10 @@ struct shoal::replication::Replicate<walk_test::Ship> {
     static auto fields(walk_test::Ship& s) {
         return std::tie(static_cast<walk_test::Named&>(s), static_cast<walk_test::Vec&>(s), s.speed, s.path);
     }
+};
+template <>
+struct shoal::replication::Replicate<walk_test::Tower> {
+    static auto fields(auto& t) { return std::tie(t.x, t.y, t.a, t.height, t.corners); }
 };
 template <>
 struct shoal::replication::Replicate<walk_test::Cached> {
@@ -196,17 +212,117 @@ TEST(Replicate, WrongPartsAreErrorsThatNameComponentFieldAndType) {
     expect_words(error_of<Bad>(), {"type int", "pointer", "(field 2 of ", "Bad)"});
 }
 
+struct Item {
+    int kind = 0;
+    Vec place;
+    std::uint8_t count = 0;
+    bool operator==(const Item&) const = default;
+};
+struct Inventory {
+    std::vector<Item> items;
+    std::vector<int> counts;
+};
+
+const Part& first_part(const Schema& schema) {
+    return schema.components()[0].layout.parts()[0];
+}
+
+TEST(Element, FieldsOfAVectorsElementHaveCodecsOfTheirOwn) {
+    Schema schema;
+    schema.component<Inventory>("inventory", element(&Inventory::items, field(&Item::kind, bounded(0, 500)),
+                                                     field(&Item::count, bounded(1, 99))));
+    ASSERT_EQ(schema.error(), "");
+    const Part& part = first_part(schema);
+    ASSERT_EQ(part.lanes.size(), 4u);
+    EXPECT_EQ(part.lanes[0].max, 500u);
+    EXPECT_EQ(part.lanes[1].kind, LaneKind::real) << "no codec";
+    EXPECT_EQ(part.lanes[3].max, 98u);
+    EXPECT_EQ(part.max_count, kDefaultMaxVector);
+    const Inventory bag{{{500, Vec(1, 2), 1}, {501, Vec(3, 4), 99}}, {}};
+    const Inventory same = restored(schema, bag);
+    EXPECT_EQ(same.items[0], bag.items[0]);
+    EXPECT_EQ(same.items[1].kind, 500) << "clamped";
+}
+
+TEST(Element, MaxLengthAndACodecForTheOtherFieldsStandBeside) {
+    Schema schema;
+    schema.component<Inventory>(
+        "inventory",
+        element(&Inventory::items, quantised(0, 1, 0.5).up_to(40), field(&Item::kind, bounded(0, 500)),
+                field(&Item::count, max_length(0))),
+        element(&Inventory::counts, max_length(3)));
+    ASSERT_EQ(schema.error(), "");
+    EXPECT_EQ(first_part(schema).max_count, 40u);
+    EXPECT_EQ(first_part(schema).lanes[1].max, 2u) << "Vec has the codec of the element";
+    EXPECT_EQ(first_part(schema).lanes[3].max, 255u) << "an empty codec";
+    EXPECT_EQ(schema.components()[0].layout.parts()[1].max_count, 3u);
+}
+
+TEST(Element, CodecsReachArraysOfVectorsAndNestedStructs) {
+    struct Outer {
+        int a = 0;
+        Inventory bags[2];
+        std::array<std::vector<Item>, 2> shelves;
+    };
+    Schema schema;
+    schema.component<Outer>(
+        "outer", field(&Outer::bags, element(&Inventory::items, field(&Item::kind, bounded(0, 5)))),
+        element(&Outer::shelves, field(&Item::kind, bounded(0, 6))));
+    ASSERT_EQ(schema.error(), "");
+    const auto& parts = schema.components()[0].layout.parts();
+    ASSERT_EQ(parts.size(), 6u);
+    for (const std::size_t i : {0u, 2u}) EXPECT_EQ(parts[i].lanes[0].max, 5u);
+    for (const std::size_t i : {4u, 5u}) EXPECT_EQ(parts[i].lanes[0].max, 6u);
+}
+
+TEST(Element, WrongCodecsAreErrorsThatNameComponentFieldAndType) {
+    Schema schema;
+    schema.component<Inventory>("bag", element(&Inventory::items, field(&Item::kind, quantised(0, 1, 0.1))));
+    expect_words(schema.error(), {"component 'bag' has a codec that does not fit type int: quantised() is",
+                                  "(field 1 of ", "Inventory, field 1 of ", "Item)"});
+    Schema twice;
+    twice.component<Inventory>("bag", element(&Inventory::items, field(&Item::kind, bounded(0, 1)),
+                                              field(&Item::kind, bounded(0, 2))));
+    expect_words(twice.error(), {"component 'bag' has a codec that is not used, for a field of type int"});
+}
+
+TEST(Field, CodecsOfInnerFieldsHavePrecedence) {
+    struct Body {
+        Spot corners[2][2];
+        Spot centre;
+    };
+    Schema schema;
+    schema.component<Body>("body", field(&Body::centre, field(&Spot::x, quantised(0, 9, 1))),
+                           field(&Body::corners, quantised(0, 7, 1), field(&Spot::y, quantised(0, 5, 1))));
+    ASSERT_EQ(schema.error(), "");
+    const auto& lanes = schema.components()[0].layout.lanes();
+    ASSERT_EQ(lanes.size(), 10u);
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(lanes[i].max, i % 2 == 0 ? 7u : 5u);
+    EXPECT_EQ(lanes[8].max, 9u);
+    EXPECT_EQ(lanes[9].kind, LaneKind::real);
+}
+
+TEST(Field, MembersOfBaseClassesHaveCodecs) {
+    Schema schema;
+    schema.component<Tower>("tower", field(&Tower::height, quantised(0, 9, 1)),
+                            field(&Tower::y, quantised(0, 8, 1)));
+    ASSERT_EQ(schema.error(), "");
+    const auto& lanes = schema.components()[0].layout.lanes();
+    EXPECT_EQ(lanes[1].max, 8u);
+    EXPECT_EQ(lanes[3].max, 9u);
+}
+
 TEST(Walk, ErrorsSayWhereTheFieldIs) {
-    struct Item {
+    struct Flagged {
         int kind = 0;
         bool* flag = nullptr;
     };
     struct Bag {
         int size = 0;
-        std::vector<Item> items;
+        std::vector<Flagged> items;
     };
     expect_words(error_of<Bag>(), {"component 'culprit' has a field of type bool", "(field 2 of ",
-                                   "Bag, field 2 of ", "Item)"});
+                                   "Bag, field 2 of ", "Flagged)"});
     struct Mixed {
         float f = 0;
         struct {
