@@ -70,7 +70,8 @@ void Schema::add(SchemaComponent component) {
         fail(component.name, "is declared after a sender or receiver got the schema");
         stop(error_);
     }
-    if (const std::string error = component.layout.finish(); !error.empty()) fail(component.name, error);
+    if (const std::string error = component.layout.finish(); !error.empty())
+        fail(component.name, "has a codec that does not fit: " + error);
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
     if (component.type == &detail::type_address<Replicated>)
         fail(component.name, "is the tag Replicated, which says what replicates and does not itself");

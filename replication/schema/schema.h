@@ -15,13 +15,13 @@
 // (walk.h). Fields without a codec keep their exact value, but strings and vectors are cut to a default
 // length.
 
-#include <array>
 #include <concepts>
-#include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../../ecs/world.h"

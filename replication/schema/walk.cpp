@@ -5,12 +5,23 @@
 namespace shoal::replication::detail {
 namespace {
 
+/// Returns whether a scalar continues the last leaf, whose codec is for several scalars. Counts it.
+bool continues_leaf(std::vector<Leaf>& leaves, const Leaf& scalar) {
+    if (leaves.empty() || leaves.back().scalars == scalars_of(leaves.back().codec.kind)) return false;
+    Leaf& leaf = leaves.back();
+    const std::uint32_t size = leaf.type == FieldType::f32 ? sizeof(float) : sizeof(double);
+    if (scalar.type != leaf.type || scalar.codec != leaf.codec) return false;
+    if (scalar.offset != leaf.offset + leaf.scalars * size) return false;
+    leaf.scalars += 1;
+    return true;
+}
+
 /// Appends a leaf. Returns false if its codec does not fit, after it told the trail why.
 bool add_leaf(std::vector<Leaf>& leaves, const ScalarType& type, std::size_t offset, const FieldCodec& codec,
               Trail& trail) {
-    const Leaf leaf{type.type, type.is_enum, static_cast<std::uint32_t>(offset), codec};
+    Leaf leaf{type.type, type.is_enum, static_cast<std::uint32_t>(offset), codec};
     if (const std::string why = misfit_of(leaf); !why.empty()) return trail.refuse_codec(type.name, why);
-    leaves.push_back(leaf);
+    if (!continues_leaf(leaves, leaf)) leaves.push_back(leaf);
     return true;
 }
 

@@ -25,7 +25,7 @@ struct Vec3 {
 
 }  // namespace
 
-#include "readme/replication/the_schema_2.inc"
+#include "readme/replication/the_schema_3.inc"
 
 namespace shoal::replication {
 namespace {
@@ -51,6 +51,15 @@ struct Item {
 struct Bag {
     std::vector<Item> items;
 };
+struct Ship {
+    struct {
+        float x = 0, y = 0, z = 1;
+    } up;
+    struct {
+        float x = 0, y = 0, z = 0, w = 1;
+    } turn;
+    float heading = 0, fuel = 0;
+};
 struct Target {
     ecs::Entity entity;
 };
@@ -60,9 +69,17 @@ int messages = 0;
 
 #include "readme/replication/joining_leaving_messages_1.inc"
 #include "readme/replication/the_schema_1.inc"
+#include "readme/replication/the_schema_2.inc"
 
 void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
     messages += 1;
+}
+
+TEST(Readme, CodecsFitTheirFields) {
+    Schema schema;
+    describe_ship(schema);
+    EXPECT_EQ(schema.error(), "");
+    EXPECT_EQ(schema.components()[0].layout.lanes().size(), 2u + 4 + 1 + 1);
 }
 
 TEST(Readme, ReplicateNamesThePartsOfAType) {
