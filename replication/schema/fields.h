@@ -5,6 +5,7 @@
 // elements (brace elision), so arrays are counted separately.
 
 #include <cstddef>
+#include <cstdlib>
 #include <type_traits>
 #include <utility>
 
@@ -16,8 +17,12 @@ inline constexpr std::size_t kMaxFields = 24;
 namespace detail {
 
 struct Anything {
+    /// Never called: used in unevaluated expressions. clang++ wants a definition nevertheless if a constexpr
+    /// constructor (of std::optional) takes it for a type of an unnamed namespace.
     template <class T>
-    operator T() const noexcept;  // declared only: used in unevaluated expressions
+    operator T() const noexcept {
+        std::abort();
+    }
 };
 
 template <std::size_t>

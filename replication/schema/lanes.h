@@ -1,6 +1,6 @@
 #pragma once
-// A component as numbers: a fixed number of lanes (integers), and parts (strings and vectors) of variable
-// length. Only the schema knows the C++ types; all other code works with lanes and parts.
+// A component as numbers: a fixed number of lanes (integers), and parts (strings, vectors and optionals) of
+// variable length. Only the schema knows the C++ types; all other code works with lanes and parts.
 
 #include <bit>
 #include <cstddef>
@@ -60,14 +60,14 @@ struct Leaf {
 /// Returns why the leaf's codec does not fit its type, or an empty text if it fits. Does not check `scalars`.
 std::string misfit_of(Leaf leaf);
 
-/// Access to a string or vector without its C++ type.
+/// Access to a string, vector or optional without its C++ type.
 struct SequenceOps {
     std::size_t (*size)(const void* sequence);
     const void* (*data)(const void* sequence);
     void* (*resize)(void* sequence, std::size_t count);  // returns the first element
 };
 
-/// A string or vector inside a component.
+/// A string, vector or optional inside a component. An optional has at most one element.
 struct Part {
     std::uint32_t offset = 0;     // bytes from the start of the component
     std::uint32_t max_count = 0;  // the most elements

@@ -10,10 +10,10 @@
 //         schema.tag<Wolf>("wolf");
 //     }
 //
-// Fields may be integers, floats, bools, enums, strings, vectors, arrays, entities and structs of these.
-// Other types (with constructors, base classes or private members) replicate if Replicate names their parts
-// (walk.h). Fields without a codec keep their exact value, but strings and vectors are cut to a default
-// length.
+// Fields may be integers, floats, bools, enums, durations, strings, vectors, optionals, arrays, entities and
+// structs of these. Other types (with constructors, base classes or private members) replicate if Replicate
+// names their parts (walk.h). Fields without a codec keep their exact value, but strings and vectors are cut
+// to a default length.
 
 #include <concepts>
 #include <new>
@@ -118,8 +118,9 @@ requires(sizeof...(Inner) > 0) Field<T> field(Member T::*member, const Inner&...
     return detail::inner_fields(member, inner...);
 }
 
-/// Codecs for the fields of a vector's elements. `codec` applies to the other fields of the elements, and may
-/// be max_length(): element(&Bag::items, max_length(40), field(&Item::kind, bounded(0, 500))).
+/// Codecs for the fields of a vector's elements, or of the value in an optional. `codec` applies to the other
+/// fields of the elements, and may be max_length(): element(&Bag::items, max_length(40), field(&Item::kind,
+/// bounded(0, 500))).
 template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
 Field<T> element(Member T::*member, FieldCodec codec, const Inner&... inner) {
     Field<T> out{{detail::range_of(member, codec)}};

@@ -81,20 +81,25 @@ bool LayoutSink::scalar(const ScalarType& type, std::size_t offset) {
     return add_leaf(leaves, type, offset, codec_at(ranges_, offset, all_), trail_);
 }
 
-void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string) {
+void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, SequenceKind kind) {
     CodecRange* const range = find_range(ranges_, offset);
     element_codec_ = range ? range->codec : all_;
     element_ranges_ = range ? &range->elements : &no_ranges_;
-    const std::uint32_t length = element_codec_.max_length;
-    element_codec_.max_length = 0;
-    // The bytes of a string are symbols. By default bounded(0, 255) makes each of them take 8 bits. If the
-    // game declares a bounded() for the string, its bytes are clamped. misfit_of() refuses quantised().
-    if (is_string && element_codec_.kind == FieldCodec::Kind::automatic) element_codec_ = bounded(0, 255);
     Part part;
     part.offset = static_cast<std::uint32_t>(offset);
     part.stride = static_cast<std::uint32_t>(stride);
     part.ops = ops;
-    part.max_count = length != 0 ? length : is_string ? kDefaultMaxString : kDefaultMaxVector;
+    part.max_count = 1;
+    // misfit_of() refuses max_length() for the element of an optional.
+    if (kind != SequenceKind::optional) {
+        const std::uint32_t usual = kind == SequenceKind::string ? kDefaultMaxString : kDefaultMaxVector;
+        part.max_count = element_codec_.max_length != 0 ? element_codec_.max_length : usual;
+        element_codec_.max_length = 0;
+    }
+    // The bytes of a string are symbols. By default bounded(0, 255) makes each of them take 8 bits. If the
+    // game declares a bounded() for the string, its bytes are clamped. misfit_of() refuses quantised().
+    if (kind == SequenceKind::string && element_codec_.kind == FieldCodec::Kind::automatic)
+        element_codec_ = bounded(0, 255);
     parts.push_back(std::move(part));
 }
 

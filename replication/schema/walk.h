@@ -1,11 +1,13 @@
 #pragma once
-// Finds the scalars, strings and vectors of a component, level by level: those of an aggregate by its fields,
-// those of other types by the parts that Replicate names.
+// Finds the scalars, strings, vectors and optionals of a component, level by level: those of an aggregate by
+// its fields, those of other types by the parts that Replicate names.
 
 #include <array>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -49,6 +51,14 @@ inline constexpr bool is_vector = false;
 template <class T, class Allocator>
 inline constexpr bool is_vector<std::vector<T, Allocator>> = !std::same_as<T, bool>;
 template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_duration = false;
+template <class Rep, class Period>
+inline constexpr bool is_duration<std::chrono::duration<Rep, Period>> = true;
+template <class T>
 inline constexpr bool is_std_array = false;
 template <class T, std::size_t N>
 inline constexpr bool is_std_array<std::array<T, N>> = true;
@@ -75,6 +85,16 @@ constexpr FieldType field_type() {
     }
 }
 
+enum class SequenceKind : std::uint8_t { string, vector, optional };
+
+template <class T>
+inline constexpr SequenceKind sequence_kind = is_string<T>     ? SequenceKind::string
+                                              : is_optional<T> ? SequenceKind::optional
+                                                               : SequenceKind::vector;
+
+template <class T>
+inline constexpr bool is_sequence = is_string<T> || is_vector<T> || is_optional<T>;
+
 template <class T>
 SequenceOps sequence_ops() {
     return {[](const void* s) { return static_cast<const T*>(s)->size(); },
@@ -84,18 +104,37 @@ SequenceOps sequence_ops() {
                 return static_cast<T*>(s)->data();
             }};
 }
+/// An optional is a sequence of at most one element.
+template <class T>
+requires is_optional<T> SequenceOps sequence_ops() {
+    return {[](const void* s) { return static_cast<std::size_t>(static_cast<const T*>(s)->has_value()); },
+            [](const void* s) -> const void* {
+                const T& optional = *static_cast<const T*>(s);
+                return optional ? &*optional : nullptr;
+            },
+            [](void* s, std::size_t count) -> void* {
+                T& optional = *static_cast<T*>(s);
+                if (count == 0) optional.reset();
+                if (count != 0 && !optional) optional.emplace();
+                return optional ? &*optional : nullptr;
+            }};
+}
 
 /// Why a field of type T that is no scalar, string, vector, array or small aggregate cannot replicate.
 template <class T>
 constexpr std::string_view why_not() {
     if constexpr (std::is_pointer_v<T>) {
         return "a pointer means nothing on another machine";
-    } else if constexpr (is_vector<T>) {
-        return "elements of a vector can be neither strings nor vectors, and need a default constructor";
+    } else if constexpr (std::same_as<T, std::string_view>) {
+        return "a string_view does not own its text: use std::string";
+    } else if constexpr (is_vector<T> || is_optional<T>) {
+        return "elements of a vector or optional can be neither strings, vectors nor optionals, and need a "
+               "default constructor";
     } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
         return "a struct has at most 24 fields: nest some of them";
     } else {
-        return "it is neither a number, bool, enum, string, vector, array or ecs::Entity, nor a struct "
+        return "it is neither a number, bool, enum, string, vector, optional, array, duration or "
+               "ecs::Entity, nor a struct "
                "without "
                "constructors, base classes and private fields, nor does Replicate name its parts";
     }
@@ -175,7 +214,7 @@ bool walk_aggregate(const T& object, const std::byte* base, Sink& sink) {
     return ok;
 }
 
-/// Visits an object of the component: passes each scalar, string and vector to `sink`, with its offset from
+/// Visits an object of the component: passes each scalar and sequence to `sink`, with its offset from
 /// `base`. Returns false if a field cannot replicate, after it told the sink's trail why. The object must not
 /// be const.
 template <class T, class Sink>
@@ -185,16 +224,23 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
         return walk_parts(object, base, sink);
     } else if constexpr (is_scalar<T>) {
         return sink.scalar({field_type<T>(), std::is_enum_v<T>, ecs::type_name<T>()}, offset);
+    } else if constexpr (is_duration<T>) {
+        // A duration holds nothing but its count, which it gives no reference to.
+        static_assert(sizeof(T) == sizeof(typename T::rep));
+        if constexpr (!is_scalar<typename T::rep>) {
+            return sink.trail().refuse(ecs::type_name<T>(), "its count is no number");
+        } else {
+            return sink.scalar({field_type<typename T::rep>(), false, ecs::type_name<T>()}, offset);
+        }
     } else if constexpr (is_string<T>) {
-        sink.sequence(offset, sequence_ops<T>(), 1, true);
+        sink.sequence(offset, sequence_ops<T>(), 1, SequenceKind::string);
         return sink.element().scalar({FieldType::u8, true, ecs::type_name<T>()}, 0);
-    } else if constexpr (is_vector<T>) {
+    } else if constexpr (is_vector<T> || is_optional<T>) {
         using Element = typename T::value_type;
-        if constexpr (Sink::kNested || is_string<Element> || is_vector<Element> ||
-                      !std::is_default_constructible_v<Element>) {
+        if constexpr (Sink::kNested || is_sequence<Element> || !std::is_default_constructible_v<Element>) {
             return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
         } else {
-            sink.sequence(offset, sequence_ops<T>(), sizeof(Element), false);
+            sink.sequence(offset, sequence_ops<T>(), sizeof(Element), sequence_kind<T>);
             Element element{};
             auto inner = sink.element();
             return walk(element, reinterpret_cast<const std::byte*>(&element), inner);
@@ -227,11 +273,10 @@ template <class T>
 using Innermost = typename InnermostOf<T>::type;
 
 template <class T>
-requires is_vector<Innermost<T>>
-struct ElementTypeOf {
+requires(is_vector<Innermost<T>> || is_optional<Innermost<T>>) struct ElementTypeOf {
     using type = typename Innermost<T>::value_type;
 };
-/// The type of the elements of a vector, or of an array of vectors.
+/// The type of the elements of a vector or optional, or of those of an array of them.
 template <class T>
 using ElementOf = typename ElementTypeOf<T>::type;
 
@@ -240,7 +285,7 @@ struct CodecRange {
     std::size_t offset, size;
     std::string_view type;
     FieldCodec codec;
-    std::vector<CodecRange> elements;  // of the fields of a vector's element
+    std::vector<CodecRange> elements;  // of the fields of a vector's elements
     bool used = false;
 };
 
@@ -255,7 +300,7 @@ struct ScalarType {
     std::string_view name;
 };
 
-/// Collects the scalars of an element of a string or vector.
+/// Collects the scalars of an element of a string, vector or optional.
 class ElementSink {
 public:
     static constexpr bool kNested = true;
@@ -266,7 +311,7 @@ public:
 
     Trail& trail() { return trail_; }
     bool scalar(const ScalarType& type, std::size_t offset);
-    void sequence(std::size_t, const SequenceOps&, std::size_t, bool) {}
+    void sequence(std::size_t, const SequenceOps&, std::size_t, SequenceKind) {}
     ElementSink& element() { return *this; }
 
 private:
@@ -285,7 +330,7 @@ public:
 
     Trail& trail() { return trail_; }
     bool scalar(const ScalarType& type, std::size_t offset);
-    void sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string);
+    void sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, SequenceKind kind);
     ElementSink element() { return {parts.back(), *element_ranges_, element_codec_, trail_}; }
 
     std::vector<Leaf> leaves;

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <optional>
+#include <string_view>
+
 #include "replication/schema/schema.h"
 #include "tests/replication/support/world.h"
 
@@ -310,6 +314,99 @@ TEST(Field, MembersOfBaseClassesHaveCodecs) {
     const auto& lanes = schema.components()[0].layout.lanes();
     EXPECT_EQ(lanes[1].max, 8u);
     EXPECT_EQ(lanes[3].max, 9u);
+}
+
+struct Order {
+    std::optional<Item> item;
+    std::optional<float> price;
+    int count = 0;
+    std::optional<ecs::Entity> buyer;
+    std::optional<Vec> places[2];
+};
+
+TEST(Optional, IsAPartOfAtMostOneElement) {
+    static_assert(field_count<Order>() == 5);
+    Schema schema;
+    schema.component<Order>(
+        "order", element(&Order::item, field(&Item::kind, bounded(0, 5)), field(&Item::count, bounded(0, 9))),
+        field(&Order::price, quantised(0, 100, 0.5)));
+    ASSERT_EQ(schema.error(), "");
+    const auto& parts = schema.components()[0].layout.parts();
+    ASSERT_EQ(parts.size(), 5u);
+    for (const Part& part : parts) EXPECT_EQ(part.max_count, 1u);
+    EXPECT_EQ(parts[0].lanes[0].max, 5u);
+    EXPECT_EQ(parts[1].lanes[0].max, 200u);
+    EXPECT_TRUE(schema.components()[0].layout.has_references());
+
+    Order full{Item{4, Vec(1, 2), 9}, 12.5f, 3, std::nullopt, {Vec(5, 6), std::nullopt}};
+    const Order same = restored(schema, full);
+    EXPECT_EQ(same.item, full.item);
+    EXPECT_EQ(same.price, 12.5f);
+    EXPECT_EQ(same.count, 3);
+    EXPECT_FALSE(same.buyer);
+    EXPECT_EQ(same.places[0], Vec(5, 6));
+    EXPECT_FALSE(same.places[1]);
+    const Order empty = restored(schema, Order{}, full);
+    EXPECT_FALSE(empty.item || empty.price || empty.places[0]) << "is reset";
+    full.item->kind = 3;
+    EXPECT_EQ(restored(schema, full, same).item->kind, 3) << "is overwritten";
+}
+
+TEST(Optional, ThatCannotReplicateIsAnErrorThatNamesIt) {
+    struct OfString {
+        std::optional<std::string> text;
+    };
+    struct InVector {
+        std::vector<std::optional<int>> numbers;
+    };
+    struct Deep {
+        struct Inner {
+            std::optional<int> number;
+        };
+        std::vector<Inner> inner;
+    };
+    expect_words(error_of<OfString>(),
+                 {"component 'culprit' has a field of type std::optional<", "elements of"});
+    expect_words(error_of<InVector>(),
+                 {"type std::vector<std::optional<int", "elements of a vector or optional"});
+    expect_words(error_of<Deep>(), {"type std::optional<int", "(field 1 of ", "Deep, field 1 of ", "Inner)"});
+    Schema schema;
+    schema.component<Order>("order", field(&Order::price, max_length(2)));
+    expect_words(schema.error(),
+                 {"'order'", "type float: max_length() is for strings and vectors (field 2 of "});
+}
+
+TEST(Duration, ReplicatesItsCount) {
+    struct Timer {
+        std::chrono::milliseconds left{0};
+        std::chrono::duration<float> speed{0};
+        std::vector<std::chrono::seconds> laps;
+        std::chrono::duration<std::int16_t, std::ratio<60>> minutes{0};
+    };
+    static_assert(field_count<Timer>() == 4);
+    Schema schema;
+    schema.component<Timer>("timer", field(&Timer::left, bounded(0, 5'000)),
+                            field(&Timer::speed, quantised(0, 10, 0.5)));
+    ASSERT_EQ(schema.error(), "");
+    const auto& lanes = schema.components()[0].layout.lanes();
+    ASSERT_EQ(lanes.size(), 3u);
+    EXPECT_EQ(lanes[0].max, 5'000u);
+    EXPECT_EQ(lanes[1].max, 20u);
+    using namespace std::chrono_literals;
+    const Timer timer{1234ms, std::chrono::duration<float>(2.5f), {3s, -4s}, {}};
+    const Timer same = restored(schema, timer);
+    EXPECT_EQ(same.left, 1234ms);
+    EXPECT_EQ(same.speed.count(), 2.5f);
+    EXPECT_EQ(same.laps, timer.laps);
+}
+
+TEST(Walk, AStringViewIsAnErrorThatSaysWhatToUse) {
+    struct Label {
+        int a = 0;
+        std::string_view text;
+    };
+    expect_words(error_of<Label>(), {"component 'culprit' has a field of type std::", "string_view",
+                                     "use std::string", "(field 2 of ", "Label)"});
 }
 
 TEST(Walk, ErrorsSayWhereTheFieldIs) {
