@@ -134,9 +134,8 @@ constexpr std::string_view why_not() {
         return "a struct has at most 24 fields: nest some of them";
     } else {
         return "it is neither a number, bool, enum, string, vector, optional, array, duration or "
-               "ecs::Entity, nor a struct "
-               "without "
-               "constructors, base classes and private fields, nor does Replicate name its parts";
+               "ecs::Entity, nor a struct without constructors, base classes and private fields, nor does "
+               "Replicate name its parts";
     }
 }
 
@@ -190,6 +189,8 @@ bool walk_field(const T& object, const Field& field, std::string_view why_outsid
     }
 }
 
+/// Visits the parts that Replicate names. Replicate gets an object that is not const, so that its function
+/// may take one.
 template <class T, class Sink>
 bool walk_parts(const T& object, const std::byte* base, Sink& sink) {
     const auto walk_each = [&](const auto&... parts) {
