@@ -5,6 +5,7 @@
 // elements (brace elision), so arrays are counted separately.
 
 #include <cstddef>
+#include <cstdlib>
 #include <type_traits>
 #include <utility>
 
@@ -16,8 +17,12 @@ inline constexpr std::size_t kMaxFields = 24;
 namespace detail {
 
 struct Anything {
+    /// Never called: used in unevaluated expressions. clang++ wants a definition nevertheless if a constexpr
+    /// constructor (of std::optional) takes it for a type of an unnamed namespace.
     template <class T>
-    operator T() const noexcept;  // declared only: used in unevaluated expressions
+    operator T() const noexcept {
+        std::abort();
+    }
 };
 
 template <std::size_t>
@@ -53,12 +58,15 @@ constexpr std::size_t flat_count() {
 
 /// Returns how many values initialise one field: the number of elements if the field is an array, else 1.
 /// `At`: how many values initialise the fields before it. `Total`: flat_count() of T.
-template <class T, std::size_t Total, std::size_t At, std::size_t Tried = 1>
+template <class T, std::size_t Total, std::size_t At, std::size_t Tried = 0>
 constexpr std::size_t field_width() {
     // Tries to initialise T with `At` values, then `Tried` values in inner braces, then the other values.
+    // Empty braces stand for one value; a class may have constructors, so the number of values that its
+    // braces take says nothing. Only an array is not initialised then, because it takes several values.
+    constexpr std::size_t kWidth = Tried == 0 ? 1 : Tried;
     if constexpr (accepts<T>(std::make_index_sequence<At>{}, std::make_index_sequence<Tried>{},
-                             std::make_index_sequence<Total - At - Tried>{})) {
-        return Tried;
+                             std::make_index_sequence<Total - At - kWidth>{})) {
+        return kWidth;
     } else if constexpr (At + Tried < Total) {
         return field_width<T, Total, At, Tried + 1>();
     } else {

@@ -1,5 +1,7 @@
 #include "lanes.h"
 
+#include "quantise.h"
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -113,8 +115,10 @@ std::uint32_t nearest_step(double value, const Leaf& leaf, std::uint64_t& clampe
         const double field = is_single ? load<float>(value, leaf.offset) : load<double>(value, leaf.offset);
         *lanes++ = nearest_step(field, leaf, clamped);
     } else if (leaf.type == FieldType::f32) {
+        if (is_computed(codec.kind)) return quantise_computed(leaf, value, lanes, clamped);
         *lanes++ = load<std::uint32_t>(value, leaf.offset);
     } else if (is_wide(leaf.type) && codec.kind != FieldCodec::Kind::bounded) {
+        if (is_computed(codec.kind)) return quantise_computed(leaf, value, lanes, clamped);
         const std::uint64_t bits = load<std::uint64_t>(value, leaf.offset);
         *lanes++ = static_cast<std::uint32_t>(bits);
         *lanes++ = static_cast<std::uint32_t>(bits >> 32);
@@ -150,6 +154,8 @@ const std::uint32_t* restore_leaf(const Leaf& leaf, const std::uint32_t* lanes, 
         }
     } else if (codec.kind == FieldCodec::Kind::bounded) {
         store_integer(value, leaf, leaf.low + *lanes++);
+    } else if (is_computed(codec.kind)) {
+        lanes = restore_computed(leaf, lanes, value);
     } else if (is_wide(leaf.type)) {
         store(value, leaf.offset, std::uint64_t{lanes[0]} | std::uint64_t{lanes[1]} << 32);
         lanes += 2;
@@ -173,6 +179,7 @@ Lane bounded_lane(LaneKind kind, std::uint32_t max) {
 std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
     const FieldCodec& codec = leaf.codec;
     if (codec.max_length != 0) return "max_length() is for strings and vectors";
+    if (is_computed(codec.kind)) return append_computed_lanes(leaf, lanes);
     if (leaf.is_enum && codec.kind == FieldCodec::Kind::quantised)
         return "quantised() is for float and double";
     const LaneKind ordered = leaf.is_enum ? LaneKind::symbol : LaneKind::quantity;
@@ -225,6 +232,12 @@ bool in_one_group(const Lane& a, const Lane& b) {
 }
 
 }  // namespace
+
+std::string misfit_of(Leaf leaf) {
+    std::vector<Lane> lanes;
+    leaf.scalars = scalars_of(leaf.codec.kind);
+    return append_lanes(leaf, lanes);
+}
 
 std::string ComponentLayout::finish() {
     lanes_.clear();

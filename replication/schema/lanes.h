@@ -1,6 +1,6 @@
 #pragma once
-// A component as numbers: a fixed number of lanes (integers), and parts (strings and vectors) of variable
-// length. Only the schema knows the C++ types; all other code works with lanes and parts.
+// A component as numbers: a fixed number of lanes (integers), and parts (strings, vectors and optionals) of
+// variable length. Only the schema knows the C++ types; all other code works with lanes and parts.
 
 #include <bit>
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../ecs/entity.h"
+#include "field_codec.h"
 
 namespace shoal::replication {
 
@@ -42,46 +43,10 @@ protected:
     ~EntityMap() = default;
 };
 
-/// How one field is turned into lanes. Made by the functions below.
-struct FieldCodec {
-    enum class Kind : std::uint8_t { automatic, quantised, bounded } kind = Kind::automatic;
-    double min = 0, max = 0, step = 0;
-    std::uint32_t max_length = 0;  // of the string or vector; 0: the default
-
-    /// Returns this codec for the elements of a vector, which has at most `length` elements.
-    constexpr FieldCodec up_to(std::uint32_t length) const {
-        FieldCodec out = *this;
-        out.max_length = length;
-        return out;
-    }
-};
-
-/// A float or double as a number of steps above `min`. Values outside the range are clamped, and NaN becomes
-/// `min`; Shadow::misfits() counts both. Requires min < max, step > 0, fewer than 2^32 steps, and a step not
-/// finer than the precision of the field's type. If the step does not divide the range, the last whole step
-/// is the greatest value.
-constexpr FieldCodec quantised(double min, double max, double step) {
-    return {FieldCodec::Kind::quantised, min, max, step, 0};
-}
-/// An integer or enum in [min, max]. Values outside this range are clamped; Shadow::misfits() counts them.
-/// Requires that min and max are whole numbers within +-2^53, fewer than 2^32 apart. An enum without a codec
-/// can have any value of its underlying type, also one that no enumerator has, if the server is hostile.
-constexpr FieldCodec bounded(double min, double max) {
-    return {FieldCodec::Kind::bounded, min, max, 1, 0};
-}
-/// Greatest length of a string (bytes) or vector (elements). Longer ones are cut; Shadow::misfits() counts
-/// them.
-constexpr FieldCodec max_length(std::uint32_t length) {
-    return {FieldCodec::Kind::automatic, 0, 0, 0, length};
-}
-
-inline constexpr std::uint32_t kDefaultMaxString = 64;  // bytes
-inline constexpr std::uint32_t kDefaultMaxVector = 16;  // elements
-
 /// C++ type of a scalar field, which takes one or two lanes. For an enum: its underlying type.
 enum class FieldType : std::uint8_t { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, entity };
 
-/// One scalar field of a component or of a vector's element.
+/// One scalar field of a component or of a vector's element, or several with one codec (scalars_of()).
 struct Leaf {
     FieldType type = FieldType::u32;
     bool is_enum = false;
@@ -89,16 +54,20 @@ struct Leaf {
     FieldCodec codec;
     std::int64_t low = 0, high = 0;  // of bounded(): its range
     double steps = 0;                // of quantised(): the greatest lane
+    std::uint32_t scalars = 1;       // how many neighbouring scalars of this type it stands for
 };
 
-/// Access to a string or vector without its C++ type.
+/// Returns why the leaf's codec does not fit its type, or an empty text if it fits. Does not check `scalars`.
+std::string misfit_of(Leaf leaf);
+
+/// Access to a string, vector or optional without its C++ type.
 struct SequenceOps {
     std::size_t (*size)(const void* sequence);
     const void* (*data)(const void* sequence);
     void* (*resize)(void* sequence, std::size_t count);  // returns the first element
 };
 
-/// A string or vector inside a component.
+/// A string, vector or optional inside a component. An optional has at most one element.
 struct Part {
     std::uint32_t offset = 0;     // bytes from the start of the component
     std::uint32_t max_count = 0;  // the most elements
@@ -137,7 +106,7 @@ public:
     /// What does not fit the codecs of a component.
     struct Misfits {
         std::uint64_t cut = 0;      // strings and vectors longer than their max_length()
-        std::uint64_t clamped = 0;  // numbers outside the range of quantised() or bounded(), and NaN
+        std::uint64_t clamped = 0;  // numbers outside the range of their codec, and NaN
 
         bool operator==(const Misfits&) const = default;
     };

@@ -59,49 +59,6 @@ std::string hex_id(std::uint32_t id) {
 
 }  // namespace
 
-namespace detail {
-
-bool LayoutSink::refuse(std::string_view type, std::string_view why) {
-    problem.assign("has a field of type ").append(type).append(", which cannot replicate: ").append(why);
-    return false;
-}
-
-bool ElementSink::refuse(std::string_view type, std::string_view why) {
-    problem.assign("has a vector with a field of type ").append(type);
-    problem.append(", which cannot replicate: ").append(why);
-    return false;
-}
-
-FieldCodec LayoutSink::codec_at(std::size_t offset) {
-    for (CodecRange& range : ranges_)
-        if (offset >= range.offset && offset < range.offset + range.size) {
-            range.used = true;
-            return range.codec;
-        }
-    return all_;
-}
-
-void LayoutSink::scalar(FieldType type, bool is_enum, std::size_t offset) {
-    leaves.push_back({type, is_enum, static_cast<std::uint32_t>(offset), codec_at(offset)});
-}
-
-void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, bool is_string) {
-    element_codec_ = codec_at(offset);
-    const std::uint32_t length = element_codec_.max_length;
-    element_codec_.max_length = 0;
-    // The bytes of a string are symbols. By default bounded(0, 255) makes each of them take 8 bits. If the
-    // game declares a bounded() for the string, its bytes are clamped. append_lanes() refuses quantised().
-    if (is_string && element_codec_.kind == FieldCodec::Kind::automatic) element_codec_ = bounded(0, 255);
-    Part part;
-    part.offset = static_cast<std::uint32_t>(offset);
-    part.stride = static_cast<std::uint32_t>(stride);
-    part.ops = ops;
-    part.max_count = length != 0 ? length : is_string ? kDefaultMaxString : kDefaultMaxVector;
-    parts.push_back(std::move(part));
-}
-
-}  // namespace detail
-
 void Schema::fail(std::string_view name, std::string_view why) {
     if (!error_.empty()) return;
     error_ = "component '";
@@ -113,7 +70,8 @@ void Schema::add(SchemaComponent component) {
         fail(component.name, "is declared after a sender or receiver got the schema");
         stop(error_);
     }
-    if (const std::string error = component.layout.finish(); !error.empty()) fail(component.name, error);
+    if (const std::string error = component.layout.finish(); !error.empty())
+        fail(component.name, "has a codec that does not fit: " + error);
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
     if (component.type == &detail::type_address<Replicated>)
         fail(component.name, "is the tag Replicated, which says what replicates and does not itself");

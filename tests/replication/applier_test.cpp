@@ -1,5 +1,5 @@
-#include "ecs/query.h"
 #include "replication/receive/applier.h"
+#include "ecs/query.h"
 
 #include <gtest/gtest.h>
 

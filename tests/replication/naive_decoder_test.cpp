@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "replication/codec/codec.h"
@@ -18,6 +21,7 @@ namespace shoal::replication {
 namespace {
 
 namespace naive = naive_replication;
+using naive::Coding;
 using naive::Type;
 
 /// The schema of tests/sim, described by hand.
@@ -82,6 +86,16 @@ struct OddParts {
     std::int32_t n = 0;
 };
 
+struct OddCodecs {
+    float up[2][3] = {};
+    double turn[4] = {};
+    float heading = 0, half = 0;
+    double fixed = 0;
+    std::optional<OddElement> element;
+    std::vector<std::array<float, 4>> turns;
+    std::optional<std::chrono::milliseconds> left;
+};
+
 /// The kinds of fields that the game does not have.
 Schema odd_schema() {
     Schema schema;
@@ -89,6 +103,12 @@ Schema odd_schema() {
                           field(&Odd::temperature, bounded(-40, 60)), field(&Odd::constant, bounded(7, 7)));
     schema.component<OddParts>("odd parts", field(&OddParts::digits, bounded('0', '9')),
                                field(&OddParts::small, bounded(-3, 300)));
+    schema.component<OddCodecs>("odd codecs", field(&OddCodecs::up, unit_vector(10)),
+                                field(&OddCodecs::turn, smallest_three(9)),
+                                field(&OddCodecs::heading, angle(12)), field(&OddCodecs::half, half_float()),
+                                field(&OddCodecs::fixed, fixed_point(16)),
+                                element(&OddCodecs::element, field(&OddElement::wide, bounded(0, 99))),
+                                field(&OddCodecs::turns, smallest_three(5)));
     return schema;
 }
 naive::Description odd_by_hand() {
@@ -125,7 +145,15 @@ naive::Description odd_by_hand() {
           {{16, {bit, letter, naive::plain(Type::u64), real, exact, naive::plain(Type::u8)}},
            naive::text(),
            {64, {naive::enum_range(Type::u8, '0', '9')}},
-           {16, {naive::range(Type::i16, -3, 300)}}}}});
+           {16, {naive::range(Type::i16, -3, 300)}}}},
+         {"odd codecs",
+          false,
+          {naive::coded(Type::f32, Coding::unit_vector, 10), naive::coded(Type::f32, Coding::unit_vector, 10),
+           naive::coded(Type::f64, Coding::smallest_three, 9), naive::coded(Type::f32, Coding::angle, 12),
+           naive::coded(Type::f32, Coding::half_float, 0), naive::coded(Type::f64, Coding::fixed_point, 16)},
+          {{1, {bit, letter, naive::range(Type::u64, 0, 99), real, exact, naive::plain(Type::u8)}},
+           {16, {naive::coded(Type::f32, Coding::smallest_three, 5)}},
+           {1, {naive::plain(Type::i64)}}}}});
 }
 
 std::vector<ComponentIndex> indices_of(const naive::State& state) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "ecs/query.h"
@@ -15,6 +16,17 @@
 #include "replication/client.h"
 #include "replication/server.h"
 #include "tests/net/support/server_key.h"
+
+namespace {
+
+struct Vec3 {
+    Vec3() : x(0), y(0), z(0) {}
+    float x, y, z;
+};
+
+}  // namespace
+
+#include "readme/replication/the_schema_3.inc"
 
 namespace shoal::replication {
 namespace {
@@ -27,6 +39,27 @@ struct Health {
 };
 struct Name {
     std::string text;
+};
+struct Vec {
+    float x = 0, y = 0;
+};
+struct Body {
+    Vec centre;
+};
+struct Item {
+    int kind = 0, count = 0;
+};
+struct Bag {
+    std::vector<Item> items;
+};
+struct Ship {
+    struct {
+        float x = 0, y = 0, z = 1;
+    } up;
+    struct {
+        float x = 0, y = 0, z = 0, w = 1;
+    } turn;
+    float heading = 0, fuel = 0;
 };
 struct Target {
     ecs::Entity entity;
@@ -47,10 +80,24 @@ int messages = 0;
 
 #include "readme/replication/joining_leaving_messages_1.inc"
 #include "readme/replication/the_schema_1.inc"
+#include "readme/replication/the_schema_2.inc"
 #include "readme/replication/who_sees_a_component_1.inc"
 
 void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
     messages += 1;
+}
+
+TEST(Readme, CodecsFitTheirFields) {
+    Schema schema;
+    describe_ship(schema);
+    EXPECT_EQ(schema.error(), "");
+    EXPECT_EQ(schema.components()[0].layout.lanes().size(), 2u + 4 + 1 + 1);
+}
+
+TEST(Readme, ReplicateNamesThePartsOfAType) {
+    Schema schema;
+    schema.component<Vec3>("vec");
+    EXPECT_EQ(schema.error(), "");
 }
 
 TEST(Readme, SnippetsGiveTheStatedResults) {

@@ -176,7 +176,7 @@ TEST(Schema, TypesThatCannotReplicateAreErrorsThatNameTheComponent) {
     // g++ writes int*, clang++ int *.
     expect_words(error_of<Pointer>(), {"component 'culprit' has a field of type int", "*, ", "pointer"});
     expect_words(error_of<HoldsMap>(), {"component 'culprit' has a field of type std::map<int, int"});
-    expect_words(error_of<InVector>(), {"component 'culprit' has a vector with a field of type int", "*, "});
+    expect_words(error_of<InVector>(), {"component 'culprit' has a field of type int", "*, "});
     expect_words(error_of<VectorOfStrings>(), {"type std::vector<", "string", "elements of a vector"});
     expect_words(error_of<VectorOfVectors>(), {"type std::vector<std::vector<int", "elements of a vector"});
     expect_words(error_of<Bits>(), {"type std::vector<bool"});
@@ -203,7 +203,9 @@ TEST(Schema, ARelationIsAnErrorThatNamesIt) {
 TEST(Schema, CodecErrorsNameTheComponent) {
     Schema schema;
     schema.component<Mixed>("mixed", quantised(0, 1, 0.1));
-    EXPECT_EQ(schema.error(), "component 'mixed' quantised() is for float and double");
+    EXPECT_EQ(schema.error().find("component 'mixed' has a codec that does not fit type int: quantised() is"),
+              0u)
+        << schema.error();
     Schema second;
     second.component<Position>("position", field(&Position::x, quantised(0, 1e7, 1e-3)));
     EXPECT_EQ(second.error().substr(0, 21), "component 'position' ") << second.error();

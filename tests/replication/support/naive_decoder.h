@@ -88,7 +88,16 @@ private:
 // Schema
 
 enum class Type : unsigned { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, entity };
-enum class Coding : unsigned { none, quantised, bounded };
+enum class Coding : unsigned {
+    none,
+    quantised,
+    bounded,
+    half_float,
+    fixed_point,
+    angle,
+    unit_vector,
+    smallest_three
+};
 
 struct Field {
     Type type = Type::boolean;
@@ -113,6 +122,11 @@ inline Field enum_range(Type type, double min, double max) {
     return {type, true, Coding::bounded, min, max, 1};
 }
 
+/// One of the codings from half_float on, in `bits` bits.
+inline Field coded(Type type, Coding coding, double bits) {
+    return {type, false, coding, 0, 0, bits};
+}
+
 enum class LaneKind : unsigned { quantity, symbol, real, reference };
 
 struct Lane {
@@ -134,6 +148,14 @@ inline std::vector<Lane> lanes_of(const Field& field) {
                  static_cast<std::uint32_t>(std::floor((field.max - field.min) / field.step + 1e-6))}};
     if (field.coding == Coding::bounded)
         return {{number, true, static_cast<std::uint32_t>(field.max - field.min)}};
+    const std::uint32_t all_bits = static_cast<std::uint32_t>(std::exp2(field.step) - 1);
+    const Lane part_of_unit{LaneKind::quantity, true, all_bits - 1};
+    if (field.coding == Coding::half_float) return {{LaneKind::quantity, true, 63'486}};
+    if (field.coding == Coding::fixed_point) return {{LaneKind::quantity, false, kAll}};
+    if (field.coding == Coding::angle) return {{LaneKind::quantity, true, all_bits}};
+    if (field.coding == Coding::unit_vector) return {part_of_unit, part_of_unit};
+    if (field.coding == Coding::smallest_three)
+        return {{LaneKind::symbol, true, 3}, part_of_unit, part_of_unit, part_of_unit};
     switch (field.type) {
         case Type::boolean:
             return {{LaneKind::symbol, !field.is_enum, 1}};
