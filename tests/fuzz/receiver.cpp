@@ -314,11 +314,11 @@ private:
         check_components();
     }
 
-    /// Each replica has the components of its newest version.
+    /// Each replica has the components of its newest version, and Replica.
     void check_components() {
         std::map<std::uint32_t, std::size_t> counts;
         receiver_.for_each_version([&](std::uint32_t, std::uint32_t net_id, Tick, const Image& image) {
-            counts[net_id] = image.shape->components.size();
+            counts[net_id] = image.shape->components.size() + 1;
         });
         receiver_.for_each_entity([&](std::uint32_t net_id, shoal::ecs::Entity entity) {
             CHECK(counts.contains(net_id) && world_.components_of(entity).size() == counts[net_id]);
