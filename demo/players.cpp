@@ -19,9 +19,9 @@ void Players::step() {
 }
 
 void Players::give_creatures(replication::Server& server) {
-    for (const Seat& seat : players_)
-        if (!seat.has_left && world_.is_alive(seat.creature) && server.owner(seat.creature) != seat.peer)
-            server.give(seat.peer, seat.creature);
+    for (Seat& seat : players_)
+        if (!seat.has_left && seat.given != seat.creature && server.give(seat.peer, seat.creature))
+            seat.given = seat.creature;
 }
 
 void Players::on_leave(net::PeerId peer, net::DisconnectReason, std::string_view) {

@@ -30,10 +30,11 @@ private:
         std::string name;  // empty until the peer sent it
         Direction direction = Direction::none;
         ecs::Entity creature;
+        ecs::Entity given;  // the creature that give_creatures() gave
     };
 
     void on_join(net::PeerId peer) override {
-        players_.push_back({.peer = peer, .name = {}, .creature = {}});
+        players_.push_back({.peer = peer, .name = {}, .creature = {}, .given = {}});
     }
     void on_leave(net::PeerId peer, net::DisconnectReason, std::string_view) override;
     void on_message(net::PeerId peer, net::Channel, std::span<const std::byte> message) override;

@@ -59,11 +59,12 @@ std::size_t Server::write_payload(net::PeerId peer, net::PayloadTurn& turn) {
     return payload.size();
 }
 
-void Server::give(net::PeerId peer, ecs::Entity entity) {
+bool Server::give(net::PeerId peer, ecs::Entity entity) {
     const Member* member = find(peer);
-    if (peer && !member) return;
-    sender_.set_owner(entity, member ? std::optional(member->peer) : std::nullopt);
-    if (sender_.net_id(entity) != 0) mark_owned(entity, member != nullptr);
+    if (peer && !member) return false;
+    if (!sender_.set_owner(entity, member ? std::optional(member->peer) : std::nullopt)) return false;
+    mark_owned(entity, member != nullptr);
+    return true;
 }
 
 void Server::mark_owned(ecs::Entity entity, bool is_owned) {
@@ -127,7 +128,8 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
     sender_.for_each_owned(member->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
     sender_.remove_peer(member->peer);
     members_[peer.index()] = {};
-    for (const ecs::Entity entity : owned) mark_owned(entity, false);
+    for (const ecs::Entity entity : owned)
+        if (world_.is_alive(entity)) mark_owned(entity, false);
     if (listener_) listener_->on_leave(peer, reason, text);
 }
 

@@ -77,15 +77,15 @@ public:
     /// it. Returns 0 for other entities.
     NetId assign_net_id(ecs::Entity entity) { return sender_.assign_net_id(entity); }
 
-    /// Makes a peer the owner of a living entity with the tag Replicated: it sees the components with
-    /// to_owner(), see view_class.h. If the schema has the tag Mine, the entity gets it. An entity has one
-    /// owner, until it is destroyed or the peer leaves. `peer` may be {}: nobody is the owner then. No effect
-    /// if the peer is not connected, or on other entities.
-    void give(net::PeerId peer, ecs::Entity entity);
+    /// Makes the peer the owner of a living entity with the tag Replicated. From the next tick() on the owner
+    /// sees the components with to_owner(), see view_class.h. If the schema has the tag Mine, the entity gets
+    /// it. Ownership ends when the entity stops replicating, or the peer leaves. `peer` may be {}: nobody is
+    /// the owner then. Returns false, without effect, for other entities, or if the peer is not connected.
+    bool give(net::PeerId peer, ecs::Entity entity);
     /// Returns {} if the entity has no owner.
     net::PeerId owner(ecs::Entity entity) const;
-    /// Sets the groups in which a peer is: to_group(), or several with |; {} for none. No effect if the peer
-    /// is not connected.
+    /// Sets the groups in which a peer is, from the next tick() on: to_group(), or several with |; {} for
+    /// none. No effect if the peer is not connected.
     void set_groups(net::PeerId peer, ViewClasses groups);
 
     /// Number of the last tick(); 0 before the first.

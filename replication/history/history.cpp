@@ -150,32 +150,27 @@ void History::grow(VersionPool& pool) {
     first_ = 0;
 }
 
-/// Requires that few versions are older.
-void History::drop(std::uint32_t index) {
-    pool_->release(stored(index));
-    for (; index > 0; --index) stored(index) = stored(index - 1);
-    first_ = (first_ + 1) & (capacity_ - 1);
-    count_ -= 1;
-}
-
 void History::drop_replaced(Tick tick, Tick kept) {
     std::uint32_t until = 0;  // versions that are not newer than `tick`; usually few
     while (until < count_ && !is_newer(stored(until).tick, tick)) ++until;
     if (until < 2) return;
-    ViewClasses replaced{static_cast<std::uint8_t>(stored(until - 1).viewers)};
-    for (std::uint32_t index = until - 1; index-- > 0;) {
-        const std::uint32_t viewers = stored(index).viewers;
-        if (stored(index).tick == kept) continue;
-        if ((viewers & ~replaced.bits) == 0) {
-            drop(index);
-        } else {
-            replaced = replaced | ViewClasses{static_cast<std::uint8_t>(viewers)};
+    std::uint32_t first = until;  // those that stay move up to here
+    std::uint32_t replaced = 0;   // view classes
+    for (std::uint32_t index = until; index-- > 0;) {
+        const VersionPool::Stored version = stored(index);
+        if ((version.viewers & ~replaced) == 0 && version.tick != kept) {
+            pool_->release(version);
+            continue;
         }
+        replaced |= version.viewers;
+        stored(--first) = version;
     }
+    first_ = (first_ + first) & (capacity_ - 1);
+    count_ -= first;
 }
 
 void History::clear() {
-    while (!empty()) drop(0);
+    for (std::uint32_t i = 0; i < count_; ++i) pool_->release(stored(i));
     if (capacity_ != 0) pool_->free(block_, capacity_ * kStoredWords);
     *this = {};
 }

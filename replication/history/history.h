@@ -87,6 +87,10 @@ public:
     std::optional<Version> find(Tick tick) const;
     /// Returns the newest version whose tick is not after `tick`.
     std::optional<Version> at(Tick tick) const;
+    /// As at(tick), for peers of some view classes. `horizon`: the newest tick that drop_replaced() got.
+    /// Returns nothing if these classes saw a change after `tick` that is not newer than the horizon: then
+    /// the version at `tick` may have been dropped, while an older one stayed for another view class.
+    std::optional<Version> at(Tick tick, Tick horizon, ViewClasses viewers) const;
 
     /// Adds a version with a copy of the image. Requires a tick newer than that of newest().
     void push(const Version& version, VersionPool& pool);
@@ -96,10 +100,10 @@ public:
     void insert(const Version& version, VersionPool& pool);
     void insert(Tick tick, const Image& image, VersionPool& pool) { insert({tick, image}, pool); }
 
-    /// Drops the versions that were replaced at `tick` or before, except the version with tick `kept`. For
-    /// each view class a version is replaced by the next one that the class sees: of the versions that show a
-    /// class the same, the oldest stays. So at() finds the right baseline for each peer, and how long it does
-    /// so does not depend on changes that the peer does not see.
+    /// Drops the versions that were replaced at `tick` or before, except the version with tick `kept`. For a
+    /// view class, a version is replaced by the next version that this class sees. A version is dropped when
+    /// it is replaced for every class that sees it. So for how long a peer has a baseline does not depend on
+    /// changes that it does not see.
     void drop_replaced(Tick tick, Tick kept);
     void clear();
 
@@ -112,7 +116,6 @@ private:
     }
     std::uint32_t count_until(Tick tick) const;
     void grow(VersionPool& pool);
-    void drop(std::uint32_t index);
 
     VersionPool* pool_ = nullptr;          // null: no version was added since clear()
     VersionPool::Stored* ring_ = nullptr;  // the versions, in memory of the pool
@@ -148,6 +151,15 @@ inline std::uint32_t History::count_until(Tick tick) const {
 inline std::optional<Version> History::at(Tick tick) const {
     const std::uint32_t count = count_until(tick);
     return count == 0 ? std::nullopt : std::optional((*this)[count - 1]);
+}
+
+inline std::optional<Version> History::at(Tick tick, Tick horizon, ViewClasses viewers) const {
+    for (std::uint32_t count = count_; count > 0; --count) {
+        const VersionPool::Stored& version = stored(count - 1);
+        if (!is_newer(version.tick, tick)) return (*this)[count - 1];
+        if (!is_newer(version.tick, horizon) && (version.viewers & viewers.bits) != 0) return std::nullopt;
+    }
+    return std::nullopt;
 }
 
 inline std::optional<Version> History::find(Tick tick) const {

@@ -29,12 +29,7 @@ std::uint32_t Shadow::find(ecs::Entity entity) const {
 std::optional<Version> Shadow::at(ecs::Entity entity, Tick tick) const {
     const std::uint32_t index = find(entity);
     if (index == kNone) return std::nullopt;
-    const History& versions = entries_[index].versions;
-    const std::optional<Version> version = versions.at(tick);
-    // Before the horizon, versions that not everyone sees may have been dropped: it may be too old.
-    const bool is_certain = !is_newer(tick_ - history_ticks_, tick) || !version ||
-                            !version->image.shape->is_restricted || version->tick == versions.newest()->tick;
-    return is_certain ? version : std::nullopt;
+    return entries_[index].versions.at(tick, horizon_, to_everyone());
 }
 
 NetId Shadow::assign(ecs::Entity entity) {
@@ -56,7 +51,11 @@ void Shadow::forget_destroyed() {
 
 void Shadow::update(Tick tick) {
     assert(!updated_ || is_newer(tick, tick_));
-    if (updated_) forget_past(tick);
+    if (updated_) {
+        forget_past(tick);
+    } else {
+        horizon_ = tick - history_ticks_;
+    }
     tick_ = tick;
     for (const std::uint32_t index : closed_) ids_.recycle(index);
     opened_.clear();
@@ -119,7 +118,12 @@ void Shadow::refresh_one() {
     if (entries_.empty()) return;
     const std::uint32_t index = next_refresh_++ % index_count();
     const Entry& entry = entries_[index];
-    if (!entry.entity || tick_ - entry.versions.newest()->tick < kLongAgo) return;
+    if (!entry.entity) return;
+    const Version newest = *entry.versions.newest();
+    // A version that changes which not everyone sees did not replace can be old, too.
+    const bool is_oldest_old = tick_ - entry.versions.oldest()->tick >= kLongAgo;
+    const bool is_replaced = newest.viewers == to_everyone() && entry.versions.size() > 1;
+    if (tick_ - newest.tick < kLongAgo && (!is_oldest_old || is_replaced)) return;
     add_version(index, entry.versions.newest()->image, to_everyone());
 }
 
@@ -225,6 +229,7 @@ ComponentIndex Shadow::largest_component(const Image& image) const {
 /// Drops the versions that were replaced at least history_ticks_ before `tick`.
 void Shadow::forget_past(Tick tick) {
     const Tick horizon = tick - history_ticks_;
+    if (is_newer(horizon, horizon_)) horizon_ = horizon;
     while (!superseded_.empty() && !is_newer(superseded_[0].tick, horizon)) {
         History& versions = entries_[superseded_[0].index].versions;
         if (!versions.empty()) versions.drop_replaced(horizon, versions.newest()->tick);

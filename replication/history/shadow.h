@@ -74,6 +74,11 @@ public:
     /// until the next update().
     std::optional<Version> at(ecs::Entity entity, Tick tick) const;
 
+    /// The version of an entry that a peer of these view classes can have as of `tick`, to be a baseline.
+    std::optional<Version> baseline(std::uint32_t index, Tick tick, ViewClasses viewers) const {
+        return entries_[index].versions.at(tick, horizon_, viewers);
+    }
+
     /// Tick of the last update() that opened, changed or closed an entry; if none did, of the first update().
     Tick last_change() const { return last_change_; }
 
@@ -138,6 +143,7 @@ private:
     std::uint32_t history_ticks_;
     Tick tick_ = 0;
     Tick last_change_ = 0;
+    Tick horizon_ = 0;  // versions that were replaced at this tick or before were dropped
     bool updated_ = false;
     std::uint32_t next_refresh_ = 0;  // index of the entry that refresh_one() looks at next
 

@@ -81,7 +81,7 @@ constexpr FieldCodec unit_vector(unsigned bits) {
 /// Four neighbouring floats (or doubles) x, y, z, w that are a rotation (a quaternion), as three numbers of
 /// `bits` bits and one of two bits. A quaternion and its negative are the same rotation: it is restored with
 /// a positive greatest component. misfits() counts as unit_vector() does; a quaternion without a direction
-/// becomes (0, 0, 0, 1). Requires 4 to 16 bits.
+/// becomes (0, 0, 0, 1). Requires 4 to 12 bits.
 constexpr FieldCodec smallest_three(unsigned bits) {
     return {FieldCodec::Kind::smallest_three, 0, 0, static_cast<double>(bits), 0};
 }

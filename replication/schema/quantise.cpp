@@ -211,7 +211,7 @@ Limits limits_of(const Leaf& leaf) {
         case Kind::unit_vector:
             return {"unit_vector()", 2, 16};
         case Kind::smallest_three:
-            return {"smallest_three()", 4, 16};
+            return {"smallest_three()", 4, 12};  // with more, a float does not hold the rotation
         default:
             return {"half_float()", 0, 0};
     }

@@ -75,6 +75,8 @@ void Schema::add(SchemaComponent component) {
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
     if (component.type == &detail::type_address<Replicated>)
         fail(component.name, "is the tag Replicated, which says what replicates and does not itself");
+    if (component.type == &detail::type_address<Mine> && component.viewers != to_owner())
+        fail(component.name, "is the tag Mine, which needs to_owner()");
     for (const SchemaComponent& other : components_) {
         if (other.name == component.name) {
             fail(component.name, "is declared twice");

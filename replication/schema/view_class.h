@@ -41,8 +41,8 @@ constexpr bool overlap(ViewClasses a, ViewClasses b) {
     return (a.bits & b.bits) != 0;
 }
 
-/// A peer has the tag on the entities that were given to it, if the schema has it:
-/// schema.tag<Mine>("mine", to_owner()). On the server all entities with an owner have it.
+/// Tag of the entities that the server gave to this client. Declare it with
+/// schema.tag<Mine>("mine", to_owner()). On the server, every entity with an owner has it.
 struct Mine {};
 
 }  // namespace shoal::replication

@@ -233,6 +233,9 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
         } else {
             return sink.scalar({field_type<typename T::rep>(), false, ecs::type_name<T>()}, offset);
         }
+    } else if constexpr (is_string<T> && Sink::kNested) {
+        return sink.trail().refuse(ecs::type_name<T>(),
+                                   "elements of a vector can be neither strings nor vectors");
     } else if constexpr (is_string<T>) {
         sink.sequence(offset, sequence_ops<T>(), 1, SequenceKind::string);
         return sink.element().scalar({FieldType::u8, true, ecs::type_name<T>()}, 0);

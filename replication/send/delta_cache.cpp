@@ -44,7 +44,8 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
 
 DeltaCache::Delta DeltaCache::encode(const Image& from, const Image& to) {
     Delta delta;
-    delta.is_empty = from.shape && (from.words.data() == to.words.data() || from == to);
+    const bool is_same = from.shape == to.shape && from.words.data() == to.words.data();
+    delta.is_empty = from.shape && (is_same || from == to);
     delta.offset = bits_.bit_count();
     write_image(shadow_.schema(), from, to, bits_);
     delta.bits = bits_.bit_count() - delta.offset;

@@ -65,18 +65,6 @@ void PeerView::rebase(std::uint32_t index) {
     pend(index);
 }
 
-void PeerView::set_owner(std::uint32_t index, bool is_owner) {
-    if (slots_[index].is_owner == is_owner) return;
-    slots_[index].is_owner = is_owner;
-    rebase(index);
-}
-
-void PeerView::set_groups(ViewClasses groups) {
-    if (groups_ == groups) return;
-    groups_ = groups;
-    for (std::uint32_t index = 0; index < slot_count(); ++index) rebase(index);
-}
-
 void PeerView::pend(std::uint32_t index) {
     Slot& slot = slots_[index];
     if (slot.is_pending) return;

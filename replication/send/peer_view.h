@@ -75,9 +75,10 @@ public:
     ViewClasses view_classes(std::uint32_t slot) const {
         return groups_ | (slots_[slot].is_owner ? to_owner() : to_others());
     }
-    /// Set them. Slots whose view classes change start again with a full record.
-    void set_owner(std::uint32_t slot, bool is_owner);
-    void set_groups(ViewClasses groups);
+    /// Set them. Call rebase() for slots whose entities look different now.
+    void set_owner(std::uint32_t slot, bool is_owner) { slots_[slot].is_owner = is_owner; }
+    void set_groups(ViewClasses groups) { groups_ = groups; }
+    ViewClasses groups() const { return groups_; }
     /// Marks the slot as pending.
     void pend(std::uint32_t slot);
     /// Marks the slot as not pending.

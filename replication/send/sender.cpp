@@ -36,6 +36,7 @@ void Sender::update(Tick tick) {
     writer_.start_tick(tick);
     audience_.resize(shadow_.index_count());
     for (const std::uint32_t entry : shadow_.closed()) close_entry(entry);
+    change_views();
     for (Peer peer = 0; peer < peers_.size(); ++peer) {
         if (!peers_[peer]) continue;
         if (state(peer).stats.waiting != 0) give_slots(peer);
@@ -44,7 +45,7 @@ void Sender::update(Tick tick) {
     for (const std::uint32_t entry : shadow_.changed()) pass_on_change(entry);
 }
 
-/// Only to those who see it: others must not even learn that something changed.
+/// Marks the slots of the peers that see the change. Other peers must not learn that something changed.
 void Sender::pass_on_change(std::uint32_t entry) {
     const ViewClasses viewers = shadow_[entry].versions.newest()->viewers;
     for (const Audience::Viewer viewer : audience_.of(entry)) {
@@ -89,14 +90,48 @@ void Sender::remove_peer(Peer peer) {
     peers_[peer].reset();
 }
 
-void Sender::set_owner(ecs::Entity entity, std::optional<Peer> owner) {
-    if (shadow_.assign(entity) == 0) return;
+bool Sender::set_owner(ecs::Entity entity, std::optional<Peer> owner) {
+    if (shadow_.assign(entity) == 0) return false;
     const std::uint32_t entry = shadow_.index_of(entity);
     if (entry >= owners_.size()) owners_.resize(entry + std::size_t{1});
     owners_[entry] = {entity, owner.value_or(kNobody)};
-    if (entry >= audience_.entry_count()) return;
-    for (const Audience::Viewer viewer : audience_.of(entry))
-        state(viewer.peer).view.set_owner(viewer.slot, viewer.peer == owner);
+    new_owners_.push_back(entry);
+    return true;
+}
+
+/// Only in an update: a record with another view, but with the tick of one that the peer has, would be stale.
+void Sender::change_views() {
+    for (const std::uint32_t entry : new_owners_) {
+        if (entry >= audience_.entry_count()) continue;
+        for (const Audience::Viewer viewer : audience_.of(entry)) {
+            PeerState& peer = state(viewer.peer);
+            const bool is_owner = owner_of(entry) == viewer.peer;
+            if (peer.view[viewer.slot].is_owner == is_owner) continue;
+            peer.view.set_owner(viewer.slot, is_owner);
+            change_view(peer, viewer.slot);
+        }
+    }
+    new_owners_.clear();
+    for (const auto& peer : peers_) {
+        if (!peer || peer->groups == peer->view.groups()) continue;
+        peer->view.set_groups(peer->groups);
+        for (std::uint32_t slot = 0; slot < peer->view.slot_count(); ++slot)
+            if (peer->view[slot].has_entity()) change_view(*peer, slot);
+    }
+}
+
+void Sender::change_view(PeerState& peer, std::uint32_t slot) {
+    if (!is_restricted(peer.view[slot].entry)) return;
+    peer.view.rebase(slot);
+    peer.last_change = tick_;
+}
+
+/// Returns whether a version of the entity has components that not everyone sees.
+bool Sender::is_restricted(std::uint32_t entry) const {
+    const History& versions = shadow_[entry].versions;
+    for (std::uint32_t i = 0; i < versions.size(); ++i)
+        if (versions[i].image.shape->is_restricted) return true;
+    return false;
 }
 
 std::optional<Sender::Peer> Sender::owner(ecs::Entity entity) const {
@@ -105,7 +140,8 @@ std::optional<Sender::Peer> Sender::owner(ecs::Entity entity) const {
 }
 
 void Sender::set_groups(Peer peer, ViewClasses groups) {
-    state(peer).view.set_groups(groups);
+    constexpr std::uint8_t kGroups = 0xfc;
+    state(peer).groups = {static_cast<std::uint8_t>(groups.bits & kGroups)};
 }
 
 void Sender::rebase(Peer peer, std::uint32_t slot) {
@@ -234,7 +270,7 @@ bool Sender::is_consistent() const {
             const std::uint32_t entry = peer.view[slot].entry;
             if (!peer.view[slot].has_entity()) continue;
             if (!shadow_[entry].entity || !audience_.has(entry, index)) return false;
-            if (peer.view[slot].is_owner != (owner_of(entry) == index)) return false;
+            if (new_owners_.empty() && peer.view[slot].is_owner != (owner_of(entry) == index)) return false;
             open += 1;
         }
         if (open + peer.stats.waiting != shadow_.open_count()) return false;

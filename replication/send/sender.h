@@ -56,10 +56,10 @@ public:
     Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
 
-    /// Makes a peer the owner of a living entity with the tag Replicated, or nobody; the former owner is one
-    /// of the others then. The entity has its owner until it does not replicate any more. No effect on other
-    /// entities.
-    void set_owner(ecs::Entity entity, std::optional<Peer> owner);
+    /// Sets the owner of a living entity with the tag Replicated; nothing: the entity has no owner. The
+    /// former owner becomes one of the others. What they see changes with the next update(). Ownership ends
+    /// when the entity stops replicating. Returns false, without effect, for other entities.
+    bool set_owner(ecs::Entity entity, std::optional<Peer> owner);
     /// Returns nothing if the entity has no owner.
     std::optional<Peer> owner(ecs::Entity entity) const;
     /// Calls fn(entity) for each entity that the peer owns.
@@ -68,7 +68,8 @@ public:
         for (std::uint32_t entry = 0; entry < owners_.size(); ++entry)
             if (owner_of(entry) == peer) fn(owners_[entry].entity);
     }
-    /// Sets the groups of a peer: to_group(), or several with |.
+    /// Sets the groups of a peer from the next update() on: to_group(), or several with |; other view
+    /// classes have no effect.
     void set_groups(Peer peer, ViewClasses groups);
 
     /// Returns the next state payload of this tick; empty if nothing is left to send. The caller sends it in
@@ -117,6 +118,7 @@ private:
         std::uint32_t next_waiting = 0;  // index in the shadow where give_slots() continues
         Tick last_sent = 0;
         Tick last_change = 0;      // tick of the newest change that the peer sees
+        ViewClasses groups;        // from the next update() on
         bool wants_marker = true;  // send a completion marker, even if there are no records
         PeerStats stats;
     };
@@ -125,6 +127,9 @@ private:
 
     std::uint32_t history_ticks(Tick tick) const;
     void pass_on_change(std::uint32_t entry);
+    void change_views();
+    void change_view(PeerState& peer, std::uint32_t slot);
+    bool is_restricted(std::uint32_t entry) const;
     Peer owner_of(std::uint32_t entry) const {
         const bool is_known = entry < owners_.size() && owners_[entry].entity == shadow_.entity(entry);
         return is_known ? owners_[entry].peer : kNobody;
@@ -139,11 +144,12 @@ private:
     Shadow shadow_;
     Audience audience_;
     struct Owner {
-        ecs::Entity entity;  // not that of the entry: the owner is of an earlier entity
+        ecs::Entity entity;  // if it is not the entry's, the owner belongs to an earlier entity
         Peer peer = kNobody;
     };
     std::vector<Owner> owners_;                      // by entry; those at the end may be missing
     std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
+    std::vector<std::uint32_t> new_owners_;          // entries whose owner was set since the last update()
     PayloadWriter writer_;
     Tick tick_ = 0;
     bool updated_ = false;

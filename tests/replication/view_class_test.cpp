@@ -11,24 +11,24 @@
 namespace shoal::replication {
 namespace {
 
-struct Place {
+struct Shown {
     int x = 0;
 };
-struct Secret {
+struct Hidden {
     int number = 0;
 };
 
-Schema secret_schema() {
+Schema hidden_schema() {
     Schema schema;
-    schema.component<Place>("place");
-    schema.component<Secret>("secret", to_owner());
+    schema.component<Shown>("place");
+    schema.component<Hidden>("secret", to_owner());
     schema.tag<Mine>("mine", to_owner());
     return schema;
 }
 
 /// A peer with its own world.
-struct Peer {
-    Peer(Sender& its_sender, const Schema& schema) : sender(its_sender), receiver(world, schema) {}
+struct Viewer {
+    Viewer(Sender& its_sender, const Schema& schema) : sender(its_sender), receiver(world, schema) {}
 
     /// Returns the payloads of this tick. Each arrives.
     std::vector<std::vector<std::byte>> exchange() {
@@ -57,48 +57,48 @@ struct Peer {
 };
 
 TEST(ViewClass, OnlyTheOwnerGetsAComponentForTheOwner) {
-    const Schema schema = secret_schema();
+    const Schema schema = hidden_schema();
     ecs::World world;
     Sender sender(world, schema);
-    Peer first(sender, schema), second(sender, schema);
-    const ecs::Entity entity = world.spawn(Replicated{}, Place{1}, Secret{7});
+    Viewer first(sender, schema), second(sender, schema);
+    const ecs::Entity entity = world.spawn(Replicated{}, Shown{1}, Hidden{7});
     sender.set_owner(entity, first.peer);  // before the first update that finds the entity
     sender.update(1);
     first.exchange();
     second.exchange();
-    EXPECT_EQ(first.see<Secret>(entity)->number, 7);
-    EXPECT_EQ(second.see<Secret>(entity), nullptr);
-    EXPECT_EQ(second.see<Place>(entity)->x, 1);
+    EXPECT_EQ(first.see<Hidden>(entity)->number, 7);
+    EXPECT_EQ(second.see<Hidden>(entity), nullptr);
+    EXPECT_EQ(second.see<Shown>(entity)->x, 1);
 
     sender.set_owner(entity, second.peer);
     sender.update(2);
     first.exchange();
     second.exchange();
-    EXPECT_EQ(first.see<Secret>(entity), nullptr);
-    EXPECT_EQ(second.see<Secret>(entity)->number, 7);
+    EXPECT_EQ(first.see<Hidden>(entity), nullptr);
+    EXPECT_EQ(second.see<Hidden>(entity)->number, 7);
     EXPECT_EQ(sender.owner(entity), second.peer);
 
     sender.set_owner(entity, std::nullopt);
     sender.update(3);
     second.exchange();
-    EXPECT_EQ(second.see<Secret>(entity), nullptr);
+    EXPECT_EQ(second.see<Hidden>(entity), nullptr);
     EXPECT_EQ(sender.owner(entity), std::nullopt);
     EXPECT_TRUE(sender.is_consistent());
 }
 
 TEST(ViewClass, AnEntityThatTakesTheIndexOfADestroyedOneHasNoOwner) {
-    const Schema schema = secret_schema();
+    const Schema schema = hidden_schema();
     ecs::World world;
     Sender sender(world, schema);
-    Peer peer(sender, schema);
+    Viewer peer(sender, schema);
     for (Tick tick = 1; tick < 20; ++tick) {
-        const ecs::Entity owned = world.spawn(Replicated{}, Secret{1});
+        const ecs::Entity owned = world.spawn(Replicated{}, Hidden{1});
         sender.set_owner(owned, peer.peer);
         if (tick % 3 == 0) world.destroy(owned);  // before an update finds it
-        const ecs::Entity other = world.spawn(Replicated{}, Secret{2});
+        const ecs::Entity other = world.spawn(Replicated{}, Hidden{2});
         sender.update(tick);
         peer.exchange();
-        EXPECT_EQ(peer.see<Secret>(other), nullptr);
+        EXPECT_EQ(peer.see<Hidden>(other), nullptr);
         EXPECT_TRUE(sender.is_consistent());
         world.destroy(other);
         if (world.is_alive(owned)) world.destroy(owned);
@@ -106,39 +106,39 @@ TEST(ViewClass, AnEntityThatTakesTheIndexOfADestroyedOneHasNoOwner) {
 }
 
 TEST(ViewClass, APeerThatTakesTheNumberOfALeftOneOwnsNothing) {
-    const Schema schema = secret_schema();
+    const Schema schema = hidden_schema();
     ecs::World world;
     Sender sender(world, schema);
-    const ecs::Entity entity = world.spawn(Replicated{}, Secret{7});
+    const ecs::Entity entity = world.spawn(Replicated{}, Hidden{7});
     {
-        Peer left(sender, schema);
+        Viewer left(sender, schema);
         sender.set_owner(entity, left.peer);
         sender.update(1);
         left.exchange();
-        EXPECT_NE(left.see<Secret>(entity), nullptr);
+        EXPECT_NE(left.see<Hidden>(entity), nullptr);
         sender.remove_peer(left.peer);
     }
-    Peer next(sender, schema);
+    Viewer next(sender, schema);
     sender.update(2);
     next.exchange();
-    EXPECT_EQ(next.see<Secret>(entity), nullptr);
+    EXPECT_EQ(next.see<Hidden>(entity), nullptr);
     EXPECT_EQ(sender.owner(entity), std::nullopt);
 }
 
 TEST(ViewClass, GroupsComeAndGo) {
     Schema schema;
-    schema.component<Place>("place");
-    schema.component<Secret>("secret", to_group(2) | to_group(5), bounded(0, 100));
+    schema.component<Shown>("place");
+    schema.component<Hidden>("secret", to_group(2) | to_group(5), bounded(0, 100));
     ecs::World world;
     Sender sender(world, schema);
-    Peer peer(sender, schema);
-    const ecs::Entity entity = world.spawn(Replicated{}, Place{1}, Secret{7});
+    Viewer peer(sender, schema);
+    const ecs::Entity entity = world.spawn(Replicated{}, Shown{1}, Hidden{7});
     Tick tick = 1;
     for (const ViewClasses groups : {to_group(2), ViewClasses{}, to_group(1), to_group(5) | to_group(1)}) {
         sender.set_groups(peer.peer, groups);
         sender.update(tick++);
         peer.exchange();
-        EXPECT_EQ(peer.see<Secret>(entity) != nullptr, overlap(groups, to_group(2) | to_group(5)));
+        EXPECT_EQ(peer.see<Hidden>(entity) != nullptr, overlap(groups, to_group(2) | to_group(5)));
     }
 }
 
@@ -146,14 +146,14 @@ TEST(ViewClass, GroupsComeAndGo) {
 /// and disappear as `secret_seed` says; everything else as `seed` says.
 std::vector<std::vector<std::byte>> payloads_of_a_stranger(std::uint32_t seed, std::uint32_t secret_seed) {
     std::mt19937 random(seed), secrets(secret_seed);
-    const Schema schema = secret_schema();
+    const Schema schema = hidden_schema();
     ecs::World world;
     Sender sender(world, schema);
-    Peer owner(sender, schema);
+    Viewer owner(sender, schema);
     const Sender::Peer stranger = sender.add_peer();
     std::vector<ecs::Entity> entities;
     for (int i = 0; i < 10; ++i) {
-        entities.push_back(world.spawn(Replicated{}, Place{i}));
+        entities.push_back(world.spawn(Replicated{}, Shown{i}));
         sender.set_owner(entities.back(), owner.peer);
     }
     std::vector<std::vector<std::byte>> payloads;
@@ -162,10 +162,10 @@ std::vector<std::vector<std::byte>> payloads_of_a_stranger(std::uint32_t seed, s
     std::uint64_t number = 1;
     for (Tick tick = 1; tick < 400; ++tick) {
         if (tick % 100 < 60 && random() % 2 == 0)
-            world.set(entities[random() % 10], Place{static_cast<int>(random() % 1000)});
+            world.set(entities[random() % 10], Shown{static_cast<int>(random() % 1000)});
         const ecs::Entity told = entities[secrets() % 10];
-        if (secrets() % 2 == 0) world.set(told, Secret{static_cast<int>(secrets() % 1000)});
-        if (secrets() % 7 == 0) world.remove<Secret>(told);
+        if (secrets() % 2 == 0) world.set(told, Hidden{static_cast<int>(secrets() % 1000)});
+        if (secrets() % 7 == 0) world.remove<Hidden>(told);
         sender.update(tick);
         owner.exchange();
         for (;;) {
@@ -174,8 +174,9 @@ std::vector<std::vector<std::byte>> payloads_of_a_stranger(std::uint32_t seed, s
             payloads.emplace_back(payload.begin(), payload.end());
             open.push_back(number++);
         }
+        const bool is_silent = tick % 130 > 60;  // longer than the history: nothing arrives
         for (; open.size() > 4; open.erase(open.begin()))
-            sender.on_fate(stranger, open.front(), random() % 4 != 0);
+            sender.on_fate(stranger, open.front(), !is_silent && random() % 4 != 0);
     }
     return payloads;
 }
@@ -190,21 +191,117 @@ TEST(ViewClass, Rule02WhatAPeerMayNotSeeDoesNotChangeABitOfItsPayloads) {
     }
 }
 
-TEST(ViewClass, AnEncodedDeltaIsSharedOnlyByPeersThatSeeTheSame) {
-    const Schema schema = secret_schema();
+// The version that the peer has was replaced for its owner, while an older one stays for the others.
+TEST(ViewClass, Rule02AChangeThatWasLostForLongerThanTheHistoryIsSentInFull) {
+    for (const int last : {4, 5, 6}) {
+        const Schema schema = hidden_schema();
+        ecs::World world;
+        Sender sender(world, schema);
+        Viewer owner(sender, schema);
+        const ecs::Entity entity = world.spawn(Replicated{}, Shown{1}, Hidden{6});
+        sender.set_owner(entity, owner.peer);
+        Tick tick = 1;
+        sender.update(tick++);
+        owner.exchange();
+        world.set(entity, Hidden{5});
+        sender.update(tick++);
+        owner.exchange();
+        world.set(entity, Hidden{4});
+        for (int i = 0; i < 60; ++i) {
+            if (i == 30) world.set(entity, Hidden{last});
+            sender.update(tick++);
+            std::byte room[1300];
+            if (!sender.encode(owner.peer, owner.number, 1100, room).empty())
+                sender.on_fate(owner.peer, owner.number++, false);
+        }
+        for (int i = 0; i < 3; ++i) {
+            sender.update(tick++);
+            owner.exchange();
+        }
+        EXPECT_EQ(owner.see<Hidden>(entity)->number, last);
+    }
+}
+
+TEST(ViewClass, Rule02AViewThatChangesBetweenTwoPayloadsOfATickIsSentInTheNextTick) {
+    const Schema schema = hidden_schema();
     ecs::World world;
     Sender sender(world, schema);
-    Peer owner(sender, schema), a(sender, schema), b(sender, schema);
-    const ecs::Entity entity = world.spawn(Replicated{}, Place{1}, Secret{7});
+    Viewer first(sender, schema), second(sender, schema);
+    const ecs::Entity entity = world.spawn(Replicated{}, Shown{1}, Hidden{7});
+    sender.set_owner(entity, first.peer);
+    sender.update(1);
+    first.exchange();
+    second.exchange();
+    sender.set_owner(entity, second.peer);
+    first.exchange();
+    second.exchange();
+    for (Tick tick = 2; tick < 6; ++tick) {
+        world.set(entity, Shown{static_cast<int>(tick)});
+        sender.update(tick);
+        first.exchange();
+        second.exchange();
+        EXPECT_EQ(first.see<Hidden>(entity), nullptr);
+        EXPECT_EQ(first.see<Shown>(entity)->x, static_cast<int>(tick));
+        EXPECT_EQ(second.see<Hidden>(entity)->number, 7);
+        EXPECT_EQ(second.see<Shown>(entity)->x, static_cast<int>(tick));
+    }
+    EXPECT_TRUE(sender.is_consistent());
+}
+
+TEST(ViewClass, ATagChangesAlsoIfNothingElseIsVisible) {
+    struct Lit {};
+    Schema schema;
+    schema.tag<Lit>("lit");
+    schema.component<Hidden>("hidden", to_owner());
+    ecs::World world;
+    Sender sender(world, schema);
+    Viewer peer(sender, schema);
+    const ecs::Entity entity = world.spawn(Replicated{}, Hidden{7});
+    sender.update(1);
+    peer.exchange();
+    world.add<Lit>(entity);
+    sender.update(2);
+    peer.exchange();
+    EXPECT_TRUE(peer.world.has<Lit>(peer.receiver.entity(sender.net_id(entity))));
+}
+
+TEST(ViewClass, EntitiesThatLookTheSameAreNotSentAgain) {
+    Schema schema;
+    schema.component<Shown>("shown");
+    ecs::World world;
+    Sender sender(world, schema);
+    Viewer peer(sender, schema);
+    for (int i = 0; i < 100; ++i) sender.set_owner(world.spawn(Replicated{}, Shown{i}), std::nullopt);
+    sender.update(1);
+    peer.exchange();
+    sender.set_groups(peer.peer, to_group(1) | to_owner());
+    world.each_entity([&](ecs::Entity entity) { sender.set_owner(entity, peer.peer); });
+    sender.update(2);
+    EXPECT_TRUE(peer.exchange().empty());
+    EXPECT_EQ(sender.view(peer.peer).view_classes(0), to_owner() | to_group(1));
+}
+
+TEST(ViewClass, MineNeedsTheOwner) {
+    Schema schema;
+    schema.tag<Mine>("mine");
+    EXPECT_EQ(schema.error(), "component 'mine' is the tag Mine, which needs to_owner()");
+}
+
+TEST(ViewClass, AnEncodedDeltaIsSharedOnlyByPeersThatSeeTheSame) {
+    const Schema schema = hidden_schema();
+    ecs::World world;
+    Sender sender(world, schema);
+    Viewer owner(sender, schema), a(sender, schema), b(sender, schema);
+    const ecs::Entity entity = world.spawn(Replicated{}, Shown{1}, Hidden{7});
     sender.set_owner(entity, owner.peer);
     for (Tick tick = 1; tick < 10; ++tick) {
-        world.set(entity, Place{static_cast<int>(tick)}, Secret{static_cast<int>(tick * 2)});
+        world.set(entity, Shown{static_cast<int>(tick)}, Hidden{static_cast<int>(tick * 2)});
         sender.update(tick);
         const auto of_owner = owner.exchange(), of_a = a.exchange(), of_b = b.exchange();
         EXPECT_EQ(of_a, of_b);
         EXPECT_NE(of_a, of_owner);
-        EXPECT_EQ(owner.see<Secret>(entity)->number, static_cast<int>(tick * 2));
-        EXPECT_EQ(a.see<Place>(entity)->x, static_cast<int>(tick));
+        EXPECT_EQ(owner.see<Hidden>(entity)->number, static_cast<int>(tick * 2));
+        EXPECT_EQ(a.see<Shown>(entity)->x, static_cast<int>(tick));
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <optional>
 #include <string_view>
@@ -432,6 +433,29 @@ TEST(Walk, ErrorsSayWhereTheFieldIs) {
     expect_words(schema.error(), {"component 'mixed' has a codec that does not fit type int: quantised() is "
                                   "for float and double (field 2 of ",
                                   "Mixed, field 2 of "});
+}
+
+struct LabelledItem {
+    std::string name;
+    int count = 0;
+};
+struct LabelledBag {
+    std::vector<LabelledItem> items;
+};
+struct LabelledChoice {
+    std::optional<LabelledItem> item;
+};
+struct LabelledPair {
+    std::vector<std::array<std::string, 2>> names;
+};
+
+TEST(Walk, StringsInsideElementsAreRefused) {
+    Schema bag, choice, pair;
+    bag.component<LabelledBag>("bag");
+    choice.component<LabelledChoice>("choice");
+    pair.component<LabelledPair>("pair");
+    for (const Schema* schema : {&bag, &choice, &pair})
+        EXPECT_NE(schema->error().find("neither strings nor vectors"), std::string::npos) << schema->error();
 }
 
 }  // namespace
