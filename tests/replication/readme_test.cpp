@@ -212,8 +212,12 @@ TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
     server.give(peers[1], ship);
     server.disconnect(peers[1], "bye", now);
     EXPECT_FALSE(world.has<Mine>(ship)) << "its owner left";
-    server.give(peers[1], ship);
-    EXPECT_EQ(server.owner(ship), net::PeerId{}) << "not connected: no effect";
+    EXPECT_TRUE(server.give(peers[0], ship));
+    world.destroy(ship);
+    EXPECT_FALSE(server.give(peers[0], ship)) << "the entity is dead";
+    server.disconnect(peers[0], "bye", now);  // an owner leaves in the tick in which its entity died
+    EXPECT_FALSE(server.give(peers[1], ship)) << "not connected";
+    EXPECT_EQ(server.owner(ship), net::PeerId{});
 }
 
 }  // namespace

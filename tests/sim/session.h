@@ -60,6 +60,11 @@ public:
         }
     }
 
+    void set_link(const net::LinkConfig& link) {
+        network_.in(at_server_).set_config(link);
+        for (const auto& guest : guests_) network_.in(guest->address).set_config(link);
+    }
+
     /// Steps until all clients have the server's world, at most `ticks` times.
     void converge(int ticks) {
         while (ticks-- > 0 && !is_everyone_complete()) step();
