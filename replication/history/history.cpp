@@ -97,8 +97,9 @@ VersionPool::Stored VersionPool::store(const Version& version) {
     const Image& image = version.image;
     const std::size_t count = image.words.size();
     const bool has_size = count != (image.shape ? image.shape->lane_words : 0);
-    Stored stored{version.tick, index_of(image.shape) & 0xffffff, version.viewers.bits,
-                  allocate(count + has_size)};
+    const std::uint32_t shape = index_of(image.shape);
+    assert(shape < ShapeTable::kMaxShapes);
+    Stored stored{version.tick, shape & 0xffffff, version.viewers.bits, allocate(count + has_size)};
     std::uint32_t* to = words(stored.block);
     if (has_size) *to++ = static_cast<std::uint32_t>(count);
     std::copy(image.words.begin(), image.words.end(), to);

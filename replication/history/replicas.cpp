@@ -22,7 +22,7 @@ std::uint32_t Replicas::bind(NetId net_id, std::uint32_t slot, Tick tick) {
     assert((known == kNone) == replica.versions.empty());
     replica.slot = slot;
     // The records of a new slot are based on nothing older.
-    replica.floor = replica.late_floor = replica.next_late_floor = replica.turned = tick;
+    replica.floor = replica.late_floor = replica.next_late_floor = replica.next_since = tick;
     return index;
 }
 
@@ -31,10 +31,10 @@ void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::opt
     assert(replica.slot != kNone);
     if (baseline && is_newer(*baseline, replica.floor)) replica.floor = *baseline;
     if (is_crowded(index)) replica.floor = tick;
-    if (tick - replica.turned >= kLateTicks) {
-        replica.late_floor = replica.next_late_floor;  // the floor of the last turn, long enough ago
+    if (tick - replica.next_since >= kLateTicks) {
+        replica.late_floor = replica.next_late_floor;
         replica.next_late_floor = replica.floor;
-        replica.turned = tick;
+        replica.next_since = tick;
     }
     replica.versions.push(tick, image, pool_);
     drop_old_versions(replica);

@@ -23,9 +23,9 @@ public:
         History versions;             // not empty if the replica is open, but for between bind() and push()
         std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is closed
         Tick floor = 0;               // no newer record is based on a version older than this tick
-        Tick late_floor = 0;          // nor is a record that arrives at most kLateTicks late, older than this
-        Tick next_late_floor = 0;     // late_floor from the next turn on
-        Tick turned = 0;              // tick of the last turn
+        Tick late_floor = 0;          // the same for records that arrive at most kLateTicks late
+        Tick next_late_floor = 0;     // replaces late_floor kLateTicks or more after next_since
+        Tick next_since = 0;          // tick at which next_late_floor was the floor
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
         bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
@@ -41,8 +41,8 @@ public:
         Despawn reason;
     };
 
-    /// For how many ticks a version can still be named after newer records stopped naming it: a packet that
-    /// others overtook is based on older versions than they are.
+    /// How many ticks a version stays at least after newer records stopped using it as a baseline. A late
+    /// packet has older baselines than the packets that overtook it.
     static constexpr Tick kLateTicks = 16;
 
     /// Keeps at most `max_versions` per replica. Requires max_versions >= 4. The world must outlive the

@@ -65,7 +65,6 @@ void Shadow::update(Tick tick) {
     binding_.shapes().drop_unused();
     take_changes();
     refresh_one();
-    if (!updated_ || !opened_.empty() || !changed_.empty() || !closed_.empty()) last_change_ = tick;
     updated_ = true;
 }
 
@@ -112,19 +111,22 @@ void Shadow::take_changes() {
     }
 }
 
-/// Gives one entry a new version, in turn, if its newest one is so old that ticks could soon not be compared
+/// Gives one entry a new version, in turn, if it has one that is so old that ticks could soon not be compared
 /// with it. In 2^29 ticks each entry has its turn.
 void Shadow::refresh_one() {
     if (entries_.empty()) return;
     const std::uint32_t index = next_refresh_++ % index_count();
     const Entry& entry = entries_[index];
-    if (!entry.entity) return;
+    if (!entry.entity || !is_oldest_old(entry)) return;
     const Version newest = *entry.versions.newest();
-    // A version that changes which not everyone sees did not replace can be old, too.
-    const bool is_oldest_old = tick_ - entry.versions.oldest()->tick >= kLongAgo;
-    const bool is_replaced = newest.viewers == to_everyone() && entry.versions.size() > 1;
-    if (tick_ - newest.tick < kLongAgo && (!is_oldest_old || is_replaced)) return;
-    add_version(index, entry.versions.newest()->image, to_everyone());
+    const bool is_replaced = newest.viewers == to_everyone() && tick_ - newest.tick < kLongAgo;
+    if (newest.tick == tick_ || is_replaced) return;
+    add_version(index, newest.image, to_everyone());
+}
+
+/// A version stays until one of a later tick replaces it for all who see it.
+bool Shadow::is_oldest_old(const Entry& entry) const {
+    return tick_ - entry.versions.oldest()->tick >= kLongAgo;
 }
 
 /// Finds the entries that refer to opened ones: their references must be quantised again.
@@ -193,7 +195,8 @@ void Shadow::capture(std::uint32_t index, bool everything) {
         entry.versions.push(tick_, now, pool_);
     } else {
         const bool is_restricted = now.shape->is_restricted || before.shape->is_restricted;
-        add_version(index, now, is_restricted ? viewers_of_change(schema(), before, now) : to_everyone());
+        const bool is_for_everyone = !is_restricted || is_oldest_old(entry);
+        add_version(index, now, is_for_everyone ? to_everyone() : viewers_of_change(schema(), before, now));
     }
 }
 

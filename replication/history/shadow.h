@@ -79,9 +79,6 @@ public:
         return entries_[index].versions.at(tick, horizon_, viewers);
     }
 
-    /// Tick of the last update() that opened, changed or closed an entry; if none did, of the first update().
-    Tick last_change() const { return last_change_; }
-
     /// Returns 0 if the entity did not replicate at the last update(), unless assign() gave it a net id.
     NetId net_id(ecs::Entity entity) const { return ids_.net_id(entity); }
     /// Returns the net id of a living entity with the tag Replicated, before the next update() opens its
@@ -120,6 +117,7 @@ private:
     ComponentIndex largest_component(const Image& image) const;
     void find_referrers();
     void refresh_one();
+    bool is_oldest_old(const Entry& entry) const;
     void forget_past(Tick tick);
 
     ecs::World& world_;
@@ -142,7 +140,6 @@ private:
     net::Fifo<Superseded> superseded_;  // entries that got a new version, with the tick; oldest first
     std::uint32_t history_ticks_;
     Tick tick_ = 0;
-    Tick last_change_ = 0;
     Tick horizon_ = 0;  // versions that were replaced at this tick or before were dropped
     bool updated_ = false;
     std::uint32_t next_refresh_ = 0;  // index of the entry that refresh_one() looks at next

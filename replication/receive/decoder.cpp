@@ -74,7 +74,8 @@ Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderReader&
 
 /// Decodes a record into staged_. Requests a rebase if the baseline is missing or max_versions is reached.
 Decoder::Verdict Decoder::stage(const RecordHeader& header, Tick tick, BitReader& in) {
-    if (header.slot >= options_.max_slots) return Verdict::too_many;
+    if (header.slot >= options_.max_slots || binding_.shapes().size() + 1 >= ShapeTable::kMaxShapes)
+        return Verdict::too_many;
     const Slot& slot = obtain(header.slot);
     const std::uint32_t replica =
         header.kind == RecordKind::full ? replicas_.ids().find(header.net_id) : slot.replica;

@@ -42,14 +42,14 @@ public:
     }
 
     /// Applies the newest versions to the world: destroys replicas, creates new ones, writes all values,
-    /// calls the add and change hooks, and then removes components. So a hook sees every replica with all
-    /// values of the same call, and references translated to this world's entities. Call it outside of hooks
-    /// and queries.
+    /// calls the add and change hooks, and then removes components. So these hooks see every replica with all
+    /// values of the same call, and references translated to this world's entities. Only the remove hooks of
+    /// destroyed replicas run before values are written. Call it outside of hooks and queries.
     void apply();
 
-    /// The ticks at which the replicas equal the sender's entities (see Complete), as of the last apply().
-    /// Nothing if there is no completion marker yet, if a packet that the marker needs is missing, or if a
-    /// payload of a newer tick than the marker's has arrived.
+    /// The ticks at which the replicas equal what this client sees of the sender's entities (see Complete),
+    /// as of the last apply(). Nothing if there is no completion marker yet, if a packet that the marker
+    /// needs is missing, or if a payload of a newer tick than the marker's has arrived.
     std::optional<Complete> complete() const { return complete_; }
 
     /// Tick of the newest payload accepted; nothing before the first.

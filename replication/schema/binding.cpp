@@ -78,7 +78,7 @@ bool Binding::finds_lanes_only(ecs::Entity entity, const CaptureRequest& request
 Binding::Capture Binding::capture(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
     assert(world_.is_alive(entity));
     assert(std::is_sorted(request.changed.begin(), request.changed.end()));
-    if (!finds_lanes_only(entity, request)) return capture_parts(entity, request, map);
+    if (!finds_lanes_only(entity, request)) return capture_all(entity, request, map);
     const Image& before = request.before;
     words_.assign(before.words.begin(), before.words.end());
     for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -90,8 +90,8 @@ Binding::Capture Binding::capture(ecs::Entity entity, const CaptureRequest& requ
     return {{before.shape, words_}, false, {}};
 }
 
-/// Builds the image from its components, in their order.
-Binding::Capture Binding::capture_parts(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
+/// Builds the image from all components: those that changed are quantised, the others copied.
+Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
     const Shape* const shape = shape_of(entity, request);
     bool references = !request.before.shape || request.references_changed;
     for (const ComponentIndex component : request.changed)

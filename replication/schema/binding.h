@@ -73,7 +73,7 @@ public:
 private:
     const Shape* shape_of(ecs::Entity entity, const CaptureRequest& request);
     bool finds_lanes_only(ecs::Entity entity, const CaptureRequest& request);
-    Capture capture_parts(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
+    Capture capture_all(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
     const ComponentLayout& layout(ComponentIndex component) const {
         return schema().components()[component].layout;
     }

@@ -60,6 +60,9 @@ public:
     /// shapes, or twice as many as are in use.
     void drop_unused();
 
+    /// Greatest number of shapes.
+    static constexpr std::size_t kMaxShapes = 1u << 24;
+
     std::size_t size() const { return shapes_.size(); }
     /// The memory that the shapes take, roughly.
     std::size_t bytes() const { return bytes_; }

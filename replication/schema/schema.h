@@ -43,9 +43,9 @@ enum class Despawn : std::uint8_t {
 };
 
 /// A client's entity has this component while it is the replica of an entity of the server. The add hook of
-/// Replica runs when the replica has all its values; in the remove hook `reason` is known.
+/// Replica runs when the replica has all its values. In the remove hook `reason` says why the replica ends.
 struct Replica {
-    Despawn reason = Despawn::destroyed;  // until the remove hook: destroyed
+    Despawn reason = Despawn::destroyed;  // also if the client's game destroys the replica
 };
 
 template <class T>

@@ -12,6 +12,9 @@ struct ViewClasses {
     std::uint8_t bits = 0;
 
     friend constexpr bool operator==(ViewClasses, ViewClasses) = default;
+    friend constexpr ViewClasses operator&(ViewClasses a, ViewClasses b) {
+        return {static_cast<std::uint8_t>(a.bits & b.bits)};
+    }
     friend constexpr ViewClasses operator|(ViewClasses a, ViewClasses b) {
         return {static_cast<std::uint8_t>(a.bits | b.bits)};
     }
@@ -21,6 +24,9 @@ inline constexpr unsigned kMaxGroups = 6;
 
 constexpr ViewClasses to_everyone() {
     return {0xff};
+}
+constexpr ViewClasses to_all_groups() {
+    return {0xfc};
 }
 /// The peer that the entity was given to, see Server::give().
 constexpr ViewClasses to_owner() {
@@ -38,7 +44,7 @@ constexpr ViewClasses to_group(unsigned group) {
 
 /// Returns whether the sets have a view class in common.
 constexpr bool overlap(ViewClasses a, ViewClasses b) {
-    return (a.bits & b.bits) != 0;
+    return (a & b) != ViewClasses{};
 }
 
 /// Tag of the entities that the server gave to this client. Declare it with

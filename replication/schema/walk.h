@@ -127,7 +127,7 @@ constexpr std::string_view why_not() {
         return "a pointer means nothing on another machine";
     } else if constexpr (std::same_as<T, std::string_view>) {
         return "a string_view does not own its text: use std::string";
-    } else if constexpr (is_vector<T> || is_optional<T>) {
+    } else if constexpr (is_sequence<T>) {
         return "elements of a vector or optional can be neither strings, vectors nor optionals, and need a "
                "default constructor";
     } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
@@ -234,8 +234,7 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
             return sink.scalar({field_type<typename T::rep>(), false, ecs::type_name<T>()}, offset);
         }
     } else if constexpr (is_string<T> && Sink::kNested) {
-        return sink.trail().refuse(ecs::type_name<T>(),
-                                   "elements of a vector can be neither strings nor vectors");
+        return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
     } else if constexpr (is_string<T>) {
         sink.sequence(offset, sequence_ops<T>(), 1, SequenceKind::string);
         return sink.element().scalar({FieldType::u8, true, ecs::type_name<T>()}, 0);
@@ -315,8 +314,6 @@ public:
 
     Trail& trail() { return trail_; }
     bool scalar(const ScalarType& type, std::size_t offset);
-    void sequence(std::size_t, const SequenceOps&, std::size_t, SequenceKind) {}
-    ElementSink& element() { return *this; }
 
 private:
     Part& part_;

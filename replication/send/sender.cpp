@@ -140,8 +140,7 @@ std::optional<Sender::Peer> Sender::owner(ecs::Entity entity) const {
 }
 
 void Sender::set_groups(Peer peer, ViewClasses groups) {
-    constexpr std::uint8_t kGroups = 0xfc;
-    state(peer).groups = {static_cast<std::uint8_t>(groups.bits & kGroups)};
+    state(peer).groups = groups & to_all_groups();
 }
 
 void Sender::rebase(Peer peer, std::uint32_t slot) {

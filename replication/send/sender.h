@@ -125,6 +125,11 @@ private:
 
     static constexpr Peer kNobody = 0xffffffff;
 
+    struct Owner {
+        ecs::Entity entity;  // if it is not the entry's, the owner belongs to an earlier entity
+        Peer peer = kNobody;
+    };
+
     std::uint32_t history_ticks(Tick tick) const;
     void pass_on_change(std::uint32_t entry);
     void change_views();
@@ -143,10 +148,6 @@ private:
     SenderOptions options_;
     Shadow shadow_;
     Audience audience_;
-    struct Owner {
-        ecs::Entity entity;  // if it is not the entry's, the owner belongs to an earlier entity
-        Peer peer = kNobody;
-    };
     std::vector<Owner> owners_;                      // by entry; those at the end may be missing
     std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
     std::vector<std::uint32_t> new_owners_;          // entries whose owner was set since the last update()

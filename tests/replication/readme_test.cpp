@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <tuple>
@@ -16,6 +15,7 @@
 #include "replication/client.h"
 #include "replication/server.h"
 #include "tests/net/support/server_key.h"
+#include "tests/sim/session.h"
 
 namespace {
 
@@ -151,37 +151,15 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
 }
 
 TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
-    const net::Address at_server = net::Address::ipv4(10, 0, 0, 1, 7000);
-    const net::Address at_clients[] = {net::Address::ipv4(10, 0, 0, 2, 5000),
-                                       net::Address::ipv4(10, 0, 0, 3, 5000)};
-    net::BadNetwork network({}, 1);
     Schema schema;
     describe_ships(schema);
     ASSERT_EQ(schema.error(), "");
-    ecs::World world, mirrors[2];
-    ServerOptions server_options;
-    server_options.host.seed[0] = std::byte(1);
-    give_key(server_options.host);
-    Server server(world, schema, network.at(at_server), server_options);
-    std::vector<std::unique_ptr<Client>> clients;
-    for (int i = 0; i < 2; ++i) {
-        ClientOptions options;
-        options.net.seed[0] = std::byte(static_cast<unsigned char>(2 + i));
-        give_key(options.net);
-        clients.push_back(std::make_unique<Client>(mirrors[i], schema, network.at(at_clients[i]), options));
-        clients.back()->connect(at_server);
-    }
-    net::Time now{0};
+    sim::Session session(schema, {}, 2);
+    ecs::World& world = session.world();
+    Server& server = session.server();
+    const auto& guests = session.guests();
     const auto run = [&](int ticks) {
-        for (; ticks > 0; --ticks) {
-            now += std::chrono::milliseconds(20);
-            network.receive_all(at_server, server.host(), now);
-            server.tick(now);
-            for (std::size_t i = 0; i < 2; ++i) {
-                network.receive_all(at_clients[i], clients[i]->endpoint(), now);
-                clients[i]->update(now);
-            }
-        }
+        while (ticks-- > 0) session.step();
     };
     run(50);
     std::vector<net::PeerId> peers;
@@ -194,28 +172,31 @@ TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
         run(50);
         EXPECT_EQ(server.owner(ship), peer);
         for (std::size_t i = 0; i < 2; ++i) {
-            const bool is_owner = server.host().address(peer) == at_clients[i];
-            ASSERT_EQ(clients[i]->mine().size(), is_owner ? 1u : 0u);
-            const ecs::Entity replica = clients[i]->receiver().entity(server.assign_net_id(ship));
-            EXPECT_EQ(mirrors[i].has<Ammunition>(replica), is_owner);
-            EXPECT_EQ(mirrors[i].has<Orders>(replica), is_owner);
-            EXPECT_EQ(mirrors[i].has<Disguise>(replica), !is_owner);
+            const bool is_owner = server.host().address(peer) == guests[i]->address;
+            ASSERT_EQ(guests[i]->client.mine().size(), is_owner ? 1u : 0u);
+            const ecs::Entity replica = guests[i]->client.receiver().entity(server.assign_net_id(ship));
+            EXPECT_EQ(guests[i]->world.has<Ammunition>(replica), is_owner);
+            EXPECT_EQ(guests[i]->world.has<Orders>(replica), is_owner);
+            EXPECT_EQ(guests[i]->world.has<Disguise>(replica), !is_owner);
         }
     }
     server.set_groups(peers[0], to_group(0));
     run(50);
     for (std::size_t i = 0; i < 2; ++i)
-        EXPECT_TRUE(mirrors[i].has<Orders>(clients[i]->receiver().entity(server.assign_net_id(ship))));
+        EXPECT_TRUE(
+            guests[i]->world.has<Orders>(guests[i]->client.receiver().entity(server.assign_net_id(ship))));
     server.give({}, ship);
     EXPECT_EQ(server.owner(ship), net::PeerId{});
     EXPECT_FALSE(world.has<Mine>(ship));
     server.give(peers[1], ship);
-    server.disconnect(peers[1], "bye", now);
+    server.disconnect(peers[1], "bye", net::Time{std::chrono::seconds(200)});
     EXPECT_FALSE(world.has<Mine>(ship)) << "its owner left";
     EXPECT_TRUE(server.give(peers[0], ship));
     world.destroy(ship);
     EXPECT_FALSE(server.give(peers[0], ship)) << "the entity is dead";
-    server.disconnect(peers[0], "bye", now);  // an owner leaves in the tick in which its entity died
+    server.disconnect(
+        peers[0], "bye",
+        net::Time{std::chrono::seconds(200)});  // an owner leaves in the tick in which its entity died
     EXPECT_FALSE(server.give(peers[1], ship)) << "not connected";
     EXPECT_EQ(server.owner(ship), net::PeerId{});
 }

@@ -455,7 +455,8 @@ TEST(Walk, StringsInsideElementsAreRefused) {
     choice.component<LabelledChoice>("choice");
     pair.component<LabelledPair>("pair");
     for (const Schema* schema : {&bag, &choice, &pair})
-        EXPECT_NE(schema->error().find("neither strings nor vectors"), std::string::npos) << schema->error();
+        EXPECT_NE(schema->error().find("can be neither strings, vectors nor optionals"), std::string::npos)
+            << schema->error();
 }
 
 }  // namespace
