@@ -1,0 +1,223 @@
+#include "replication/send/payload_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <random>
+
+#include "replication/codec/state_packet.h"
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Counters;
+using sim::Name;
+using sim::Position;
+
+// Small payloads
+
+/// A world with large entities, a sender and a receiver.
+struct LargePair {
+    struct Cargo {
+        std::vector<std::uint32_t> crates;
+    };
+    struct Map {
+        std::array<std::uint8_t, 24'000> cells{};
+    };
+    explicit LargePair() {
+        schema.component<Map>("map");
+        schema.component<Cargo>("cargo", field(&Cargo::crates, max_length(5'000)));
+        schema.component<Position>("position");
+        sender.emplace(world, schema);
+        receiver.emplace(mirror, schema);
+        peer = sender->add_peer();
+    }
+    /// Runs a tick and returns the sizes of its payloads. Every third one is lost.
+    std::vector<std::size_t> exchange() {
+        sender->update(++tick);
+        std::vector<std::size_t> sizes;
+        std::byte room[1'160];
+        for (int i = 0; i < 50; ++i) {
+            const auto payload = sender->encode(peer, ++number, 1'000, room);
+            if (payload.empty()) break;
+            sizes.push_back(payload.size());
+            const bool arrives =
+                number % 3 != 0 && receiver->receive(number, payload) == Receiver::Verdict::accepted;
+            sender->on_fate(peer, number, arrives);
+        }
+        receiver->apply();
+        return sizes;
+    }
+    bool worlds_are_equal() {
+        WorldHash server(world, schema), client(mirror, schema);
+        return server.of_server(sender->shadow()).hash == client.of_client(*receiver).hash;
+    }
+
+    Schema schema;
+    ecs::World world, mirror;
+    std::optional<Sender> sender;
+    std::optional<Receiver> receiver;
+    Sender::Peer peer = 0;
+    Tick tick = 0;
+    std::uint64_t number = 0;
+};
+
+TEST(Sender, Rule11AnEntityLargerThanAPacketTravelsInOnePayload) {
+    using Cargo = LargePair::Cargo;
+    LargePair pair;
+    sim::Random random(1);
+    std::vector<ecs::Entity> ships;
+    for (int i = 0; i < 6; ++i) {
+        std::vector<std::uint32_t> crates(static_cast<std::size_t>(i) * 1'000);
+        for (std::uint32_t& crate : crates) crate = static_cast<std::uint32_t>(random.next());
+        ships.push_back(pair.world.spawn(Replicated{}, Cargo{crates}, at(1)));
+    }
+    std::size_t largest = 0, smallest = SIZE_MAX;
+    for (int i = 0; i < 60; ++i) {
+        const ecs::Entity ship = ships[random.below(6)];
+        pair.world.set(ship, at(static_cast<float>(random.below(60))));
+        if (i % 8 == 0)
+            pair.world.patch<Cargo>(ship, [&](Cargo& cargo) {
+                if (!cargo.crates.empty()) cargo.crates[random.below(9) * cargo.crates.size() / 9] += 1;
+            });
+        for (const std::size_t size : pair.exchange()) {
+            largest = std::max(largest, size);
+            smallest = std::min(smallest, size);
+        }
+        ASSERT_TRUE(pair.sender->is_consistent() && pair.receiver->is_consistent());
+    }
+    while (!pair.exchange().empty()) {
+    }
+    EXPECT_GT(largest, 25'000u);
+    EXPECT_LT(smallest, 40u) << "a delta of a large entity is as small as any";
+    EXPECT_TRUE(pair.worlds_are_equal());
+    EXPECT_TRUE(pair.receiver->complete());
+}
+
+// Every second byte changes by 255, which takes about 12 bits per byte, and 8 in a full record.
+TEST(Sender, Rule11ADeltaThatIsTooLargeIsReplacedByAFullRecord) {
+    LargePair pair;
+    const ecs::Entity map = pair.world.spawn(Replicated{}, LargePair::Map{});
+    while (!pair.exchange().empty()) {
+    }
+    const std::uint64_t whole_before = pair.sender->stats(pair.peer).full_records;
+    pair.world.patch<LargePair::Map>(map, [](LargePair::Map& m) {
+        for (std::size_t i = 0; i < m.cells.size(); i += 2) m.cells[i] = 255;
+    });
+    std::size_t largest = 0;
+    for (std::vector<std::size_t> sizes = pair.exchange(); !sizes.empty(); sizes = pair.exchange())
+        largest = std::max(largest, *std::max_element(sizes.begin(), sizes.end()));
+    EXPECT_GT(pair.sender->stats(pair.peer).full_records, whole_before);
+    EXPECT_GT(largest, 24'000u);
+    EXPECT_LT(largest, kMaxEntityBytes);
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+TEST(Sender, EveryEntityIsSentRegularlyInSmallPayloads) {
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 300; ++i) entities.push_back(pair.spawn(at(0), Counters{i, 0, 0, 0, 0, 0, 0}));
+    std::map<std::uint32_t, Tick> heard;
+    Tick longest = 0;
+    for (int tick = 1; tick <= 900; ++tick) {
+        for (const ecs::Entity entity : entities) pair.world.set(entity, at(static_cast<float>(tick % 60)));
+        pair.exchange_one(150);
+        pair.receiver.for_each_version(
+            [&](std::uint32_t slot, std::uint32_t, Tick version, const Image&) { heard[slot] = version; });
+        if (tick > 300)
+            for (const auto& [slot, version] : heard)
+                longest = std::max(longest, pair.sender.tick() - version);
+    }
+    EXPECT_EQ(heard.size(), entities.size());
+    EXPECT_LT(longest, 120u);
+}
+
+TEST(Sender, EntitiesTakeTurnsInPayloadsOfOneRecord) {
+    constexpr int kEntities = 7;
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < kEntities; ++i) entities.push_back(pair.spawn(at(0)));
+    pair.exchange();
+    for (int round = 1; round <= 5; ++round) {
+        for (int tick = 1; tick <= kEntities; ++tick) {
+            for (const ecs::Entity entity : entities)
+                pair.world.set(entity, Position{static_cast<float>(round), static_cast<float>(tick), 0});
+            pair.exchange_one(1);
+        }
+        for (const ecs::Entity entity : entities)
+            EXPECT_EQ(pair.on_client<Position>(entity).x, static_cast<float>(round));
+    }
+}
+
+// Small deltas of entities in distant slots: their headers are larger than their images.
+TEST(Sender, APayloadIsFullWhileMoreIsLeftToSend) {
+    for (unsigned seed = 1; seed <= 5; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937 random(seed);
+        Pair pair;
+        std::vector<ecs::Entity> entities;
+        for (int i = 0; i < 3'000; ++i) entities.push_back(pair.spawn(at(static_cast<float>(i % 50))));
+        pair.exchange();
+        int full = 0;
+        for (int tick = 0; tick < 60; ++tick) {
+            for (int i = 0; i < 250; ++i)
+                pair.world.patch<Position>(entities[random() % entities.size()],
+                                           [](Position& p) { p.y = p.y < 5 ? p.y + 0.5f : 0; });
+            pair.tick();
+            const std::optional<SentPacket> packet = pair.encode(600);
+            ASSERT_TRUE(packet);
+            ASSERT_LE(packet->bytes.size(), 600u);
+            if (pair.sender.stats(pair.peer).pending != 0) {
+                ASSERT_GE(packet->bytes.size(), 590u) << tick;
+                ++full;
+            }
+            random() % 8 == 0 ? pair.lose(*packet) : pair.deliver(*packet);
+        }
+        EXPECT_GT(full, 30);
+    }
+}
+
+// Method: the same small deltas with every capacity around the size that they need.
+TEST(Sender, APayloadNeverExceedsItsCapacity) {
+    Pair pair;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 6'000; ++i) entities.push_back(pair.spawn(at(0)));
+    pair.exchange();
+    const auto change_some = [&] {
+        for (std::size_t i = 0; i < entities.size(); i += 60)
+            pair.world.patch<Position>(entities[i], [](Position& p) { p.y = p.y < 5 ? p.y + 0.5f : 0; });
+        pair.tick();
+    };
+    change_some();
+    const std::optional<SentPacket> whole = pair.encode();
+    ASSERT_TRUE(whole && pair.sender.stats(pair.peer).pending == 0) << "all of them fit one payload";
+    pair.deliver(*whole);
+    for (std::size_t capacity = whole->bytes.size() / 2; capacity < whole->bytes.size() + 9; ++capacity) {
+        change_some();
+        while (const std::optional<SentPacket> packet = pair.encode(capacity)) {
+            ASSERT_LE(packet->bytes.size(), capacity);
+            pair.deliver(*packet);
+        }
+    }
+}
+
+TEST(Sender, ARecordLargerThanTheCapacityIsSentAlone) {
+    Pair pair;
+    pair.spawn(Name{"abcdefghijkl"}, Counters{-1, ~0ull, -1, -1, -1, 9, 9}, sim::Body{}, Position{1, 2, 3});
+    pair.spawn(at(1));
+    pair.tick();
+    const auto large = pair.encode(8);
+    ASSERT_TRUE(large);
+    EXPECT_GT(large->bytes.size(), 8u);
+    pair.deliver(*large);
+    pair.deliver(*pair.encode(1'000));
+    pair.receiver.apply();
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+}  // namespace
+}  // namespace shoal::replication

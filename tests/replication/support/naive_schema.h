@@ -1,0 +1,229 @@
+#pragma once
+// The schema of the second decoder, see naive_decoder.h: described by hand.
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "naive_bits.h"
+
+namespace naive_replication {
+
+// Schema
+
+enum class Type : unsigned { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, entity };
+enum class Coding : unsigned {
+    none,
+    quantised,
+    bounded,
+    half_float,
+    fixed_point,
+    angle,
+    unit_vector,
+    smallest_three
+};
+
+struct Field {
+    Type type = Type::boolean;
+    bool is_enum = false;
+    Coding coding = Coding::none;
+    double min = 0, max = 0, step = 0;
+};
+
+inline Field plain(Type type) {
+    return {type, false, Coding::none, 0, 0, 0};
+}
+inline Field plain_enum(Type type) {
+    return {type, true, Coding::none, 0, 0, 0};
+}
+inline Field steps(Type type, double min, double max, double step) {
+    return {type, false, Coding::quantised, min, max, step};
+}
+inline Field range(Type type, double min, double max) {
+    return {type, false, Coding::bounded, min, max, 1};
+}
+inline Field enum_range(Type type, double min, double max) {
+    return {type, true, Coding::bounded, min, max, 1};
+}
+
+/// One of the codings from half_float on, in `bits` bits.
+inline Field coded(Type type, Coding coding, double bits) {
+    return {type, false, coding, 0, 0, bits};
+}
+
+enum class LaneKind : unsigned { quantity, symbol, real, reference };
+
+struct Lane {
+    LaneKind kind = LaneKind::quantity;
+    bool is_bounded = false;
+    std::uint32_t greatest = 0xffffffff;
+
+    unsigned bits() const { return greatest == 0 ? 1 : width_of(greatest); }
+    bool operator==(const Lane&) const = default;
+};
+
+/// The table of "Lanes and groups".
+inline std::vector<Lane> lanes_of(const Field& field) {
+    constexpr std::uint32_t kAll = 0xffffffff;
+    const bool is_real = field.type == Type::f32 || field.type == Type::f64;
+    const LaneKind number = field.is_enum ? LaneKind::symbol : LaneKind::quantity;
+    if (field.coding == Coding::quantised && is_real)
+        return {{LaneKind::quantity, true,
+                 static_cast<std::uint32_t>(std::floor((field.max - field.min) / field.step + 1e-6))}};
+    if (field.coding == Coding::bounded)
+        return {{number, true, static_cast<std::uint32_t>(field.max - field.min)}};
+    const std::uint32_t all_bits = static_cast<std::uint32_t>(std::exp2(field.step) - 1);
+    const Lane part_of_unit{LaneKind::quantity, true, all_bits - 1};
+    if (field.coding == Coding::half_float) return {{LaneKind::quantity, true, 63'486}};
+    if (field.coding == Coding::fixed_point) return {{LaneKind::quantity, false, kAll}};
+    if (field.coding == Coding::angle) return {{LaneKind::quantity, true, all_bits}};
+    if (field.coding == Coding::unit_vector) return {part_of_unit, part_of_unit};
+    if (field.coding == Coding::smallest_three)
+        return {{LaneKind::symbol, true, 3}, part_of_unit, part_of_unit, part_of_unit};
+    switch (field.type) {
+        case Type::boolean:
+            return {{LaneKind::symbol, !field.is_enum, 1}};
+        case Type::u8:
+            return {{number, !field.is_enum, 255}};
+        case Type::u16:
+            return {{number, false, 65'535}};
+        case Type::u64:
+        case Type::i64:
+            return {{number, false, kAll}, {number, false, kAll}};
+        case Type::f32:
+            return {{LaneKind::real, false, kAll}};
+        case Type::f64:
+            return {{LaneKind::symbol, true, kAll}, {LaneKind::symbol, true, kAll}};
+        case Type::entity:
+            return {{LaneKind::reference, false, kAll}};
+        default:
+            return {{number, false, kAll}};
+    }
+}
+
+inline std::vector<Lane> lanes_of(const std::vector<Field>& fields) {
+    std::vector<Lane> lanes;
+    for (const Field& field : fields)
+        for (const Lane& lane : lanes_of(field)) lanes.push_back(lane);
+    return lanes;
+}
+
+struct Part {
+    std::uint32_t max_length = 0;
+    std::vector<Field> element;
+};
+
+inline Part text(std::uint32_t max_length = 64) {
+    return {max_length, {enum_range(Type::u8, 0, 255)}};
+}
+
+struct Component {
+    std::string name;
+    bool is_tag = false;
+    std::vector<Field> fields;
+    std::vector<Part> parts;
+};
+
+/// Indices of a group's lanes.
+struct Group {
+    std::size_t first = 0, count = 0;
+};
+
+inline std::vector<Group> groups_of(const std::vector<Lane>& lanes) {
+    std::vector<Group> groups;
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+        const bool joins = !groups.empty() && lanes[i].kind != LaneKind::symbol &&
+                           lanes[groups.back().first] == lanes[i] && groups.back().count < 4;
+        if (joins) {
+            groups.back().count += 1;
+        } else {
+            groups.push_back({i, 1});
+        }
+    }
+    return groups;
+}
+
+inline std::uint32_t id_of(std::string_view name) {
+    std::uint32_t hash = 2166136261u;
+    for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+    return hash;
+}
+
+/// The 64-bit FNV-1a hash of numbers, each as 8 bytes.
+class Hash {
+public:
+    void add(std::uint64_t number) {
+        for (unsigned i = 0; i < 8; ++i) value_ = (value_ ^ (number >> 8 * i & 0xff)) * 1099511628211u;
+    }
+    std::uint64_t value() const { return value_; }
+
+private:
+    std::uint64_t value_ = 14695981039346656037u;
+};
+
+inline void add_row(const std::vector<Field>& fields, Hash& hash) {
+    hash.add(fields.size());
+    for (const Field& field : fields) {
+        hash.add(static_cast<std::uint64_t>(field.type));
+        hash.add(static_cast<std::uint64_t>(field.coding));
+        for (const double number : {field.min, field.max, field.step})
+            hash.add(std::bit_cast<std::uint64_t>(number));
+    }
+    for (const Lane& lane : lanes_of(fields)) {
+        hash.add(static_cast<std::uint64_t>(lane.kind));
+        hash.add(lane.bits());
+        hash.add(lane.is_bounded ? 1 : 0);
+        hash.add(lane.greatest);
+    }
+}
+
+inline std::uint32_t signature_of(const Component& component) {
+    Hash hash;
+    hash.add(component.is_tag ? 1 : 0);
+    add_row(component.fields, hash);
+    for (const Part& part : component.parts) {
+        hash.add(part.max_length);
+        add_row(part.element, hash);
+    }
+    return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32);
+}
+
+/// Components in the order of their ids.
+using Description = std::map<std::uint32_t, Component>;
+
+inline Description describe(const std::vector<Component>& components) {
+    Description out;
+    for (const Component& component : components) out[id_of(component.name)] = component;
+    return out;
+}
+
+inline std::uint64_t hash_of(const Description& schema) {
+    Hash hash;
+    for (const auto& [id, component] : schema) {
+        hash.add(id);
+        hash.add(signature_of(component));
+    }
+    return hash.value();
+}
+
+inline void put_number(std::vector<std::byte>& out, std::uint32_t number) {
+    for (unsigned i = 0; i < 4; ++i) out.push_back(std::byte(number >> 8 * i & 0xff));
+}
+
+inline std::vector<std::byte> summary_of(const Description& schema) {
+    std::vector<std::byte> out;
+    std::size_t count = 0;
+    for (const auto& [id, component] : schema) {
+        if (count++ == 73) break;
+        put_number(out, id);
+        put_number(out, signature_of(component));
+    }
+    return out;
+}
+
+}  // namespace naive_replication
