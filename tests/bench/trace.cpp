@@ -256,6 +256,7 @@ Result replay(Workload& workload, const Options& options) {
     net::PeerId peer;
     server.for_each_peer([&](net::PeerId id) { peer = id; });
     const std::array<std::byte, 1> input{};
+    replication::Tick changed = 0;  // the last tick in which an entity changed
     const auto run_frame = [&](std::size_t frame, std::ptrdiff_t acked, bool counted) {
         up.frame = down.frame = frame;
         now += step;
@@ -263,8 +264,10 @@ Result replay(Workload& workload, const Options& options) {
         const std::uint64_t bytes_before = server.peer_stats(peer).state_bytes;
         const std::uint64_t datagram_bytes_before = down.bytes();
         const double start = cpu_us();
-        server.tick(now);
+        const replication::Tick tick = server.tick(now);
         const double encoded = cpu_us();
+        const replication::Shadow& shadow = server.sender().shadow();
+        if (!shadow.opened().empty() || !shadow.changed().empty() || !shadow.closed().empty()) changed = tick;
         down.carry(static_cast<std::ptrdiff_t>(frame), client.endpoint(), now);
         static_cast<void>(client.send_message(net::Channel::unreliable, input));  // as the input of a player
         client.update(now);
@@ -278,7 +281,7 @@ Result replay(Workload& workload, const Options& options) {
         if (!client.is_connected()) fail("connection lost: " + client.failure());
         // In a frame without changes nothing is sent, and the state of the last change is still valid.
         const auto complete = client.receiver().complete();
-        return complete && !replication::is_newer(server.sender().shadow().last_change(), complete->tick);
+        return complete && !replication::is_newer(changed, complete->tick);
     };
     const auto compare = [&] {
         result.compared += 1;
