@@ -14,19 +14,15 @@ replication::Schema arena_schema() {
     schema.component<Meals>("meals", to_owner());
     schema.tag<Mine>("mine", to_owner());
     schema.component<Target>("target");
-    schema.component<Clock>("clock", field(&Clock::elapsed_s, quantised(0, 1'000'000, 0.1)));
+    schema.singleton<Clock>("clock", field(&Clock::elapsed_s, quantised(0, 1'000'000, 0.1)));
     schema.tag<Minnow>("minnow");
     schema.tag<Crab>("crab");
     schema.tag<Pike>("pike");
     schema.tag<Player>("player");
-    schema.component<Pilot>("pilot");
+    schema.tag<Pilot>("pilot");
+    schema.pair<Follows>("follows", field(&Follows::angle, angle(8)));
     assert(schema.error().empty());
     return schema;
-}
-
-ecs::Hook adopt_clock(ecs::World& world) {
-    return world.on_add<Clock>(
-        [](ecs::World& w, ecs::Entity entity, const Clock&) { w.adopt_singleton<Clock>(entity); });
 }
 
 }  // namespace shoal::demo

@@ -56,16 +56,9 @@ struct Minnow {};  // swims in schools, flees pikes
 struct Crab {};    // crawls on the ground
 struct Pike {};    // eats minnows and players
 struct Player {};  // eats minnows
-
-/// One more species: escorts a pike or a player. Nobody eats it.
-struct Pilot {
-    ecs::Entity leader;  // target of its Follows, for clients: pairs do not replicate. May be dead
-};
+struct Pilot {};   // escorts a pike or a player; nobody eats it
 
 /// Used by server and clients.
 replication::Schema arena_schema();
-
-/// For clients: makes the Clock of a replica the singleton, as long as the hook lives.
-[[nodiscard]] ecs::Hook adopt_clock(ecs::World& world);
 
 }  // namespace shoal::demo

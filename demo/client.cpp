@@ -144,7 +144,6 @@ private:
 
     std::string name_;
     ecs::World world_;
-    ecs::Hook clock_ = adopt_clock(world_);
     replication::Schema schema_ = arena_schema();
     replication::Client client_;
     replication::WorldHash hash_{world_, schema_};

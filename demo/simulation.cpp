@@ -58,7 +58,6 @@ Simulation::Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t
     wanted_minnows_ = creatures - crabs - wanted_pikes_ - pilots;
     for (School& school : schools_) school = {anywhere(), uniform(0, 6.28f)};
     world_.set_singleton(Clock{});
-    world_.add<replication::Replicated>(world_.singleton_entity<Clock>());
     for (std::uint32_t i = 0; i < crabs; ++i) spawn(Crab{}, anywhere(), make_name(), 100);
     for (std::uint32_t i = 0; i < wanted_pikes_; ++i) spawn_pike();
     for (std::uint32_t i = 0; i < pilots; ++i) spawn(Pilot{}, anywhere(), make_name(), 100);
@@ -220,11 +219,10 @@ void Simulation::play(float dt_s) {
 
 /// When a leader dies, its pilots lose the pair Follows. They choose the nearest leader here.
 void Simulation::escort(float dt_s) {
-    astray_.each([&](ecs::Entity entity, const Position& at, ecs::Mut<Pilot> pilot) {
+    astray_.each([&](ecs::Entity entity, const Position& at) {
         const ecs::Entity leader = nearest(leaders_, at, kArenaWidth + kArenaHeight);
         if (!leader) return;  // tries again in the next step
         world_.set(entity, to<Follows>(leader), Follows{uniform(0, 6.28f)});
-        pilot->leader = leader;
     });
     escorts_.each([&](Position& at, Velocity& velocity, const ecs::Targets<Follows>& follows) {
         const Position& leader = world_.get<Position>(follows.target());  // alive: a dead target has no pairs

@@ -69,7 +69,7 @@ private:
     ecs::Query<ecs::Mut<Position>, Velocity, ecs::With<Crab>> crabs_;
     ecs::Query<Position, Velocity, ecs::Mut<Health>, ecs::Optional<const Target>, ecs::With<Pike>> pikes_;
     ecs::Query<ecs::Mut<Position>, const Velocity, ecs::Mut<Health>, ecs::With<Player>> players_;
-    ecs::Query<const Position, ecs::Mut<Pilot>, ecs::Without<Follows>> astray_;
+    ecs::Query<const Position, ecs::With<Pilot>, ecs::Without<Follows>> astray_;
     ecs::Query<Position, Velocity, ecs::Pair<Follows>> escorts_;
 
     std::vector<Sight> prey_, hunters_, leaders_;  // of this step

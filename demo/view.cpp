@@ -72,8 +72,10 @@ void View::draw_all(Screen& screen, const Look& look, ecs::Entity own) {
         const int row = 1 + cell_of(at.y, kArenaHeight, screen.rows() - 2);
         Style style{look.ink, kSea.paper, look.is_named};
         if (health.percent < 40) style.ink = kHurtInk;
-        if (const Pilot* pilot = world_.try_get<Pilot>(entity))
-            style.ink = !pilot->leader ? kHurtInk : pilot->leader == own ? kOwnInk : style.ink;
+        if (world_.has<Pilot>(entity)) {
+            const ecs::Entity leader = world_.target<Follows>(entity);
+            style.ink = !leader ? kHurtInk : leader == own ? kOwnInk : style.ink;
+        }
         if (entity == own) style.ink = kOwnInk, style.paper = kOwnPaper;
         if (std::ranges::find(hunted_, entity) != hunted_.end()) style.paper = kBloodPaper;
         if (look.is_named)
@@ -89,8 +91,7 @@ std::string View::describe(ecs::Entity own) {
     if (name == nullptr || health == nullptr) return "shoal";
     std::string out = name->text + "  health " + std::to_string(health->percent) + " %";
     if (const Meals* meals = world_.try_get<Meals>(own)) out += "  ate " + std::to_string(meals->minnows);
-    int escorts = 0;
-    pilots_.each([&](const Pilot& pilot) { escorts += pilot.leader == own; });
+    const std::uint32_t escorts = world_.sources(ecs::to<Follows>(own)).size();
     if (escorts > 0) out += "  escorted by " + std::to_string(escorts);
     hunts_.each([&](const Target& target, const Name& hunter) {
         if (target.prey == own) out += "  hunted by " + hunter.text;

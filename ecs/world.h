@@ -182,6 +182,9 @@ public:
     template <Key K>
     Sources sources(K pair);
 
+    /// The pairs that a source has of a relation, sorted by target. Valid until the next structural change.
+    std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
+
     /// The pair's id, usable wherever a ComponentId is; hooks are connected to the relation instead. The id
     /// is invalid once the target is dead. None if the target is dead or `relation` is not a relation.
     /// components().pairs().find(id) returns the relation and target of an id.
@@ -393,7 +396,6 @@ private:
             hooks_.fire_changed({*this, {&entity, 1}, value, &column, Removal::component});
     }
 
-    std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
     Sources sources_of(ComponentId pair);
     template <class R>
     ComponentId require_pair(Entity source, PairKey<R> pair) {

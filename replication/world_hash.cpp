@@ -27,25 +27,20 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
 
 std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map) {
     std::uint64_t hash = mix(0, net_id);
-    const ecs::World& world = binding_.world();
-    for (std::size_t i = 0; i < binding_.ids().size(); ++i) {
-        const ecs::ComponentId id = binding_.ids()[i];
-        const SchemaComponent& component = binding_.schema().components()[i];
-        if (component.viewers != to_everyone() || !world.has(entity, id)) continue;
+    const Image image = binding_.capture(entity, {}, map).image;
+    for (ImageCursor value(binding_.schema(), image); !value.at_end(); value.next()) {
+        const SchemaComponent& component = binding_.schema().components()[value.component()];
+        if (component.viewers != to_everyone()) continue;
         hash = mix(hash, component.id);
-        if (component.is_tag) continue;
-        lanes_.resize(component.layout.lanes().size());
-        parts_.clear();
-        ComponentLayout::Misfits misfits;
-        component.layout.quantise(world.try_get(entity, id), map, lanes_.data(), parts_, misfits);
-        for (const std::uint32_t lane : lanes_) hash = mix(hash, lane);
-        for (const std::uint32_t word : parts_) hash = mix(hash, word);
+        for (std::size_t i = 0; i < component.layout.lanes().size(); ++i) hash = mix(hash, value.lanes()[i]);
+        for (std::size_t i = 0; i < value.part_words(); ++i) hash = mix(hash, value.parts()[i]);
     }
     return hash;
 }
 
 WorldHash::Sum WorldHash::of_server(const Shadow& shadow) {
     NameMap<Shadow> map(shadow);
+    binding_.shapes().drop_unused();
     Sum sum;
     binding_.world().each_entity([&](ecs::Entity entity) {
         if (!binding_.world().has<Replicated>(entity)) return;
@@ -57,6 +52,7 @@ WorldHash::Sum WorldHash::of_server(const Shadow& shadow) {
 
 WorldHash::Sum WorldHash::of_client(const Receiver& receiver) {
     NameMap<Receiver> map(receiver);
+    binding_.shapes().drop_unused();
     Sum sum;
     receiver.for_each_entity([&](std::uint32_t net_id, ecs::Entity entity) {
         sum.hash += of_entity(net_id, entity, map);

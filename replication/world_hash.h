@@ -33,7 +33,6 @@ private:
     std::uint64_t of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map);
 
     Binding binding_;
-    std::vector<std::uint32_t> lanes_, parts_;
 };
 
 }  // namespace shoal::replication

@@ -37,6 +37,7 @@ void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::opt
         replica.next_since = tick;
     }
     replica.versions.push(tick, image, pool_);
+    replica.is_destroyed = false;
     drop_old_versions(replica);
     touch(index);
 }
@@ -88,6 +89,12 @@ void Replicas::set_applied(std::uint32_t index) {
     assert(rows_[index].slot != kNone);
     rows_[index].applied = rows_[index].versions.newest()->tick;
     drop_old_versions(rows_[index]);
+}
+
+void Replicas::set_destroyed(std::uint32_t index) {
+    ids_.adopt(ids_[index].net_id, {});
+    rows_[index].applied.reset();
+    rows_[index].is_destroyed = true;
 }
 
 void Replicas::clear_gone() {

@@ -28,6 +28,7 @@ public:
         Tick next_since = 0;          // tick at which next_late_floor was the floor
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
+        bool is_destroyed = false;    // see set_destroyed()
         bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
         bool is_dirty = false;           // the index is in dirty()
     };
@@ -73,6 +74,9 @@ public:
     void clear_dirty();
     /// The newest version was written to the world.
     void set_applied(std::uint32_t index);
+    /// Forgets the entity, which is destroyed with another one. The replica has no entity until push() adds a
+    /// version.
+    void set_destroyed(std::uint32_t index);
 
     /// The replicas that were closed since clear_gone(). Their entities must be destroyed. Their indices are
     /// not used again before clear_gone().

@@ -11,6 +11,8 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
     superseded_.reserve(kExpectedRecords * 8);
     changes_.watch(world.component<Replicated>());
     for (const ecs::ComponentId id : binding_.ids()) changes_.watch(id);
+    for (const SchemaComponent& component : schema.components())
+        if (component.singleton) singletons_.push_back(&component);
     world.each_entity([&](ecs::Entity entity) {
         if (world.has<Replicated>(entity)) changes_.mark(entity, kReplicatedWatch);
     });
@@ -63,9 +65,17 @@ void Shadow::update(Tick tick) {
     closed_.clear();
     too_large_.clear();
     binding_.shapes().drop_unused();
+    replicate_singletons();
     take_changes();
     refresh_one();
     updated_ = true;
+}
+
+void Shadow::replicate_singletons() {
+    for (const SchemaComponent* component : singletons_) {
+        const ecs::Entity entity = component->singleton(world_);
+        if (world_.is_alive(entity) && !world_.has<Replicated>(entity)) world_.add<Replicated>(entity);
+    }
 }
 
 void Shadow::open_and_close() {

@@ -41,7 +41,7 @@ public:
     Shadow& operator=(const Shadow&) = delete;
 
     /// Takes the changes of the world since the last call, as of `tick`, which must be newer than that of the
-    /// last call.
+    /// last call. Gives the schema's singletons the tag Replicated. Call it outside of hooks and queries.
     void update(Tick tick);
 
     /// Sets for how long versions are kept, from the next update() on. Forgotten ones do not come back.
@@ -111,6 +111,7 @@ private:
     void forget_destroyed();
     void open_and_close();
     void take_changes();
+    void replicate_singletons();
     void capture(std::uint32_t index, bool everything);
     void add_version(std::uint32_t index, const Image& image, ViewClasses viewers);
     bool is_too_large(Entry& entry, const Image& now);
@@ -123,6 +124,7 @@ private:
     ecs::World& world_;
     Binding binding_;
     ecs::ChangeCollector changes_;
+    std::vector<const SchemaComponent*> singletons_;
 
     std::vector<Entry> entries_;
     NetIds ids_;  // of the entries, by index; also those that assign() gave

@@ -35,23 +35,64 @@ void Applier::destroy_gone() {
     for (const Replicas::Gone& gone : replicas_.gone()) {
         references_.clear(gone.index);
         changed_ids_.push_back(gone.net_id);
-        if (gone.was_suppressed) continue;
-        if (world.is_alive(gone.entity)) {
-            if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity))
-                replica->reason = gone.reason;  // without a change hook
-            world.destroy(gone.entity);
-        } else {
+        if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity)) {
+            replica->reason = gone.reason;  // without a change hook
+        } else if (!gone.was_suppressed) {
             suppressed_ += 1;
         }
     }
+    for (const Replicas::Gone& gone : replicas_.gone())
+        part_from_sources({gone.entity, gone.net_id, gone.reason == Despawn::destroyed});
+    for (const Replicas::Gone& gone : replicas_.gone()) world.destroy(gone.entity);
     replicas_.clear_gone();
+}
+
+/// Decides which sources of destroy_with_target pairs die with a target, and with these sources.
+void Applier::part_from_sources(Dying first) {
+    ecs::World& world = binding_.world();
+    dying_.assign(1, first);
+    while (!dying_.empty()) {
+        const Dying dying = dying_.back();
+        dying_.pop_back();
+        for (const ComponentIndex relation : binding_.destroying_relations()) {
+            const ecs::ComponentId pair =
+                world.components().pairs().find(binding_.ids()[relation], dying.target);
+            if (!pair) continue;
+            sources_.clear();
+            for (const ecs::Entity source : world.sources(pair)) sources_.push_back(source);
+            for (const ecs::Entity source : sources_) part_from_source(source, relation, dying);
+        }
+    }
+}
+
+/// A replica whose newest version has the pair dies if the server destroyed the target: its despawn record is
+/// on the way. If the server gave it another target before, a newer version is on the way, which creates it
+/// again. Any other replica only loses the pair.
+void Applier::part_from_source(ecs::Entity source, ComponentIndex relation, const Dying& dying) {
+    ecs::World& world = binding_.world();
+    if (!world.is_alive(source)) return;
+    const std::uint32_t index = replicas_.ids().find(source);
+    if (index == Replicas::kNone) {
+        if (!world.has<Replica>(source)) dying_.push_back({source, 0, false});  // else it dies anyway
+        return;
+    }
+    const NetId net_id = replicas_.ids()[index].net_id;
+    if (dying.is_destroyed &&
+        binding_.has_pair(replicas_[index].versions.newest()->image, relation, dying.net_id)) {
+        references_.clear(index);
+        changed_ids_.push_back(net_id);
+        replicas_.set_destroyed(index);
+        dying_.push_back({source, net_id, true});
+    } else {
+        world.remove(source, world.pair_id(binding_.ids()[relation], dying.target));
+    }
 }
 
 /// Creates all new entities before any value is written, so that they can refer to each other.
 void Applier::create_new() {
     for (const std::uint32_t index : replicas_.dirty()) {
         const NetIds::Row& row = replicas_.ids()[index];
-        if (row.net_id == 0 || replicas_[index].applied) continue;
+        if (row.net_id == 0 || replicas_[index].applied || replicas_[index].is_destroyed) continue;
         assert(!row.entity);
         replicas_.set_entity(index, binding_.world().spawn(Replica{}));
         changed_ids_.push_back(row.net_id);
@@ -89,7 +130,7 @@ void Applier::finish(std::uint32_t index) {
     const ecs::Entity entity = replicas_.ids()[index].entity;
     if (!entity) return;  // closed
     const Image now = replica.versions.newest()->image;
-    binding_.remove_missing(entity, now, shown_image(replica));
+    binding_.finish(entity, now, shown_image(replica), replicas_, replica.refers_to_changed);
     references_.clear(index);
     binding_.for_each_reference(now, [&](NetId net_id) { references_.add(net_id, index); });
     replicas_.set_applied(index);

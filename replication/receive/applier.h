@@ -34,7 +34,15 @@ public:
     bool is_consistent() const;
 
 private:
+    struct Dying {
+        ecs::Entity target;
+        NetId net_id;       // 0: not a replica
+        bool is_destroyed;  // on the server
+    };
+
     void destroy_gone();
+    void part_from_sources(Dying first);
+    void part_from_source(ecs::Entity source, ComponentIndex relation, const Dying& dying);
     void create_new();
     void mark_referrers();
     void write(std::uint32_t index);
@@ -45,6 +53,8 @@ private:
     ReferenceIndex references_;             // net id -> replicas whose version in the world refers to it
     std::vector<NetId> changed_ids_;        // net ids that appeared or disappeared in this apply()
     std::vector<std::uint32_t> referrers_;  // the replicas that refer to changed_ids_
+    std::vector<Dying> dying_;              // of part_from_sources()
+    std::vector<ecs::Entity> sources_;
     std::uint64_t suppressed_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <new>
 
 namespace shoal::replication {
@@ -22,40 +23,116 @@ private:
     std::vector<ecs::Entity>& targets_;
 };
 
+/// The pairs of one relation in an image, in the order of the targets' net ids. The first word of a row is
+/// the target's net id.
+class PairRows {
+public:
+    explicit PairRows(const ImageCursor& value)
+        : words_(value.parts() + 1),
+          count_(value.parts()[0]),
+          width_(value.layout().parts()[0].lanes.size()) {}
+
+    /// Returns the words of the row with this target; null if there is none.
+    const std::uint32_t* find(std::uint32_t target) const {
+        std::size_t first = 0, last = count_;
+        while (first < last) {
+            const std::size_t middle = (first + last) / 2;
+            if ((*this)[middle][0] < target) {
+                first = middle + 1;
+            } else {
+                last = middle;
+            }
+        }
+        return first < count_ && (*this)[first][0] == target ? (*this)[first] : nullptr;
+    }
+    bool has_row(const std::uint32_t* row) const {
+        const std::uint32_t* const found = find(row[0]);
+        return found && std::equal(row, row + width_, found);
+    }
+    const std::uint32_t* operator[](std::size_t at) const { return words_ + at * width_; }
+    std::size_t size() const { return count_; }
+
+private:
+    const std::uint32_t* words_;
+    std::size_t count_, width_;
+};
+
+/// Whether the value of a pair refers to entities.
+bool has_other_references(const Part& part) {
+    return std::any_of(part.lanes.begin() + 1, part.lanes.end(),
+                       [](const Lane& lane) { return lane.kind == LaneKind::reference; });
+}
+
+/// Returns the row at an index of a vector of PairRow.
+std::byte* row_at(const Part& part, void* rows, std::size_t index) {
+    void* const first = part.ops.resize(rows, part.ops.size(rows));
+    return static_cast<std::byte*>(first) + index * part.stride;
+}
+
+ecs::Entity target_of(const std::byte* row) {
+    ecs::Entity target;
+    std::memcpy(&target, row, sizeof target);
+    return target;
+}
+
 }  // namespace
 
 Binding::Binding(ecs::World& world, const Schema& schema) : world_(world), shapes_(schema) {
     schema.use();
     for (const SchemaComponent& component : schema.components()) {
+        const ComponentIndex index = static_cast<ComponentIndex>(ids_.size());
         ids_.push_back(component.bind(world));
         const std::align_val_t align{component.align};
         memory_.push_back(component.is_tag ? nullptr : ::operator new(component.size, align));
+        if (!component.pairs) continue;
+        component.construct(memory_.back());
+        relations_.push_back(index);
+        if (component.pairs.destroys_source) destroying_.push_back(index);
     }
 }
 
 Binding::~Binding() {
+    for (const ComponentIndex relation : relations_) described(relation).destroy(memory_[relation]);
     for (std::size_t i = 0; i < memory_.size(); ++i) {
         const std::align_val_t align{schema().components()[i].align};
         if (memory_[i]) ::operator delete(memory_[i], align);
     }
 }
 
-const Shape* Binding::present_shape(ecs::Entity entity) {
+/// Returns the relation's rows. Appends targets without net ids to targets_.
+void* Binding::gather_pairs(ecs::Entity source, ComponentIndex relation, EntityMap& map) {
+    described(relation).pairs.gather(world_, source, map, targets_, memory_[relation]);
+    return memory_[relation];
+}
+
+/// Whether the entity's image has the component.
+bool Binding::has(ecs::Entity entity, ComponentIndex component, EntityMap& map) {
+    if (!described(component).pairs) return world_.has(entity, ids_[component]);
+    const auto pairs = world_.pairs_of(entity, ids_[component]);
+    return std::any_of(pairs.begin(), pairs.end(),
+                       [&](const auto& pair) { return map.to_net(pair.target) != 0; });
+}
+
+const Shape* Binding::present_shape(ecs::Entity entity, EntityMap& map) {
     assert(world_.is_alive(entity));
     components_.clear();
     for (std::size_t i = 0; i < ids_.size(); ++i)
-        if (world_.has(entity, ids_[i])) components_.push_back(static_cast<ComponentIndex>(i));
+        if (const ComponentIndex component = static_cast<ComponentIndex>(i); has(entity, component, map))
+            components_.push_back(component);
     return shapes_.shape(components_);
 }
 
 /// The entity's components: the shape of the last image, unless one that changed was added or removed.
-const Shape* Binding::shape_of(ecs::Entity entity, const CaptureRequest& request) {
+const Shape* Binding::shape_of(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
     const Shape* const before = request.before.shape;
-    if (!before) return present_shape(entity);
-    for (const ComponentIndex component : request.changed)
-        if (world_.has(entity, ids_[component]) != (before->find(component) != Shape::kAbsent))
-            return present_shape(entity);
-    return before;
+    if (!before) return present_shape(entity, map);
+    const auto moved = [&](ComponentIndex component) {
+        return has(entity, component, map) != (before->find(component) != Shape::kAbsent);
+    };
+    const bool is_other =
+        std::any_of(request.changed.begin(), request.changed.end(), moved) ||
+        (request.references_changed && std::any_of(relations_.begin(), relations_.end(), moved));
+    return is_other ? present_shape(entity, map) : before;
 }
 
 /// Whether the components that changed can be written over a copy of the last image: none was added or
@@ -92,13 +169,16 @@ Binding::Capture Binding::capture(ecs::Entity entity, const CaptureRequest& requ
 
 /// Builds the image from all components: those that changed are quantised, the others copied.
 Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
-    const Shape* const shape = shape_of(entity, request);
+    const Shape* const shape = shape_of(entity, request, map);
     bool references = !request.before.shape || request.references_changed;
     for (const ComponentIndex component : request.changed)
         references = references || layout(component).has_references();
     words_.resize(shape->lane_words);
     parts_.clear();
     targets_.clear();
+    for (const ComponentIndex relation : relations_)
+        if (references && shape->find(relation) == Shape::kAbsent)
+            gather_pairs(entity, relation, map);  // for targets_
     Listener listener(map, targets_);
     ImageCursor before(schema(), request.before);
     auto changed = request.changed.begin();
@@ -111,7 +191,8 @@ Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& 
         std::uint32_t* const lanes = words_.data() + shape->lanes[position];
         if (layout.empty()) continue;
         if (!is_known || is_changed || (references && layout.has_references())) {
-            const void* value = world_.try_get(entity, ids_[component]);
+            const void* value = described(component).pairs ? gather_pairs(entity, component, map)
+                                                           : world_.try_get(entity, ids_[component]);
             layout.quantise(value, listener, lanes, parts_, misfits_);
         } else {
             std::copy_n(before.lanes(), layout.lanes().size(), lanes);
@@ -136,6 +217,10 @@ void Binding::restore(ecs::Entity entity, const Image& now, const Image& before,
         const bool known = old.seek(component);
         const bool is_stale = references_changed && layout.has_references();
         if (known && (layout.empty() || (same_value(old, value) && !is_stale))) continue;
+        if (described(component).pairs) {
+            add_pairs(entity, value, known ? &old : nullptr, map, references_changed);
+            continue;
+        }
         const bool written = known && world_.patch(entity, ids_[component], [&](void* at) {
             layout.restore(value.lanes(), value.parts(), map, at);
         });
@@ -148,17 +233,89 @@ void Binding::restore(ecs::Entity entity, const Image& now, const Image& before,
         added_ids_.push_back(ids_[component]);
         added_values_.push_back(memory_[component]);
     }
-    if (!components_.empty()) world_.set(entity, added_ids_, added_values_);
+    if (!added_ids_.empty()) world_.set(entity, added_ids_, added_values_);
+    for (const ComponentIndex component : components_)
+        if (described(component).adopt) described(component).adopt(world_, entity);
     for (const ComponentIndex component : components_)
         if (memory_[component]) all[component].destroy(memory_[component]);
 }
 
-void Binding::remove_missing(ecs::Entity entity, const Image& now, const Image& before) {
+/// Prepares the pairs that are new or have another value to be set. A pair whose target is not in the world
+/// waits for it; the new target of an exclusive relation waits for finish() if there is another one.
+void Binding::add_pairs(ecs::Entity source, const ImageCursor& now, const ImageCursor* before, EntityMap& map,
+                        bool references_changed) {
+    const ComponentIndex relation = now.component();
+    const PairOps& ops = described(relation).pairs;
+    const Part& part = now.layout().parts()[0];
+    now.layout().restore(now.lanes(), now.parts(), map, memory_[relation]);
+    const PairRows rows(now);
+    const bool is_stale = references_changed && has_other_references(part);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        std::byte* const row = row_at(part, memory_[relation], i);
+        if (!target_of(row)) continue;
+        const ecs::ComponentId pair = world_.pair_id(ids_[relation], target_of(row));
+        const bool is_there = world_.has(source, pair);
+        const bool is_equal =
+            ops.value_offset == 0 || (before && !is_stale && PairRows(*before).has_row(rows[i]));
+        if (is_there && is_equal) continue;
+        if (!is_there && ops.is_exclusive && !world_.pairs_of(source, ids_[relation]).empty()) continue;
+        added_ids_.push_back(pair);
+        added_values_.push_back(ops.value_offset == 0 ? nullptr : row + ops.value_offset);
+    }
+}
+
+void Binding::finish(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
+                     bool references_changed) {
     assert(now.shape);
-    if (!before.shape || before.shape == now.shape) return;
-    for (const ComponentIndex component : before.shape->components)
-        if (now.shape->find(component) == Shape::kAbsent && world_.is_alive(entity))
-            world_.remove(entity, ids_[component]);
+    if (before.shape && before.shape != now.shape)
+        for (const ComponentIndex component : before.shape->components)
+            if (now.shape->find(component) == Shape::kAbsent && !described(component).pairs &&
+                world_.is_alive(entity))
+                world_.remove(entity, ids_[component]);
+    if (before.shape && before.shape->has_pairs)
+        for (ImageCursor old(schema(), before); !old.at_end(); old.next())
+            if (described(old.component()).pairs) remove_pairs(entity, old, now, map);
+    if (!now.shape->has_pairs) return;
+    ImageCursor old(schema(), before);
+    for (ImageCursor value(schema(), now); !value.at_end(); value.next())
+        if (described(value.component()).pairs.is_exclusive &&
+            (references_changed || !old.seek(value.component()) || !same_value(old, value)))
+            replace_target(entity, value, map);
+}
+
+/// Removes the pairs of a relation that `now` does not have, unless replace_target() will do it.
+void Binding::remove_pairs(ecs::Entity source, const ImageCursor& before, const Image& now, EntityMap& map) {
+    const ComponentIndex relation = before.component();
+    const PairRows rows(before);
+    if (described(relation).pairs.is_exclusive) {
+        ImageCursor next(schema(), now);
+        if (next.seek(relation) && next.parts()[0] != 0 && map.to_entity(PairRows(next)[0][0])) return;
+    }
+    for (std::size_t i = 0; i < rows.size() && world_.is_alive(source); ++i) {
+        const std::uint32_t net_id = rows[i][0];
+        const ecs::Entity target = map.to_entity(net_id);
+        if (!target || has_pair(now, relation, net_id)) continue;
+        if (const ecs::ComponentId pair = world_.pair_id(ids_[relation], target); world_.has(source, pair))
+            world_.remove(source, pair);
+    }
+}
+
+/// Sets the target of an exclusive relation if it is another one in the world.
+void Binding::replace_target(ecs::Entity source, const ImageCursor& now, EntityMap& map) {
+    const ComponentIndex relation = now.component();
+    const PairOps& ops = described(relation).pairs;
+    if (now.parts()[0] == 0 || !world_.is_alive(source)) return;
+    now.layout().restore(now.lanes(), now.parts(), map, memory_[relation]);
+    std::byte* const row = row_at(now.layout().parts()[0], memory_[relation], 0);
+    if (!target_of(row)) return;
+    const ecs::ComponentId pair = world_.pair_id(ids_[relation], target_of(row));
+    if (world_.has(source, pair)) return;
+    world_.set(source, pair, ops.value_offset == 0 ? nullptr : row + ops.value_offset);
+}
+
+bool Binding::has_pair(const Image& image, ComponentIndex relation, std::uint32_t target) const {
+    ImageCursor value(schema(), image);
+    return value.seek(relation) && PairRows(value).find(target) != nullptr;
 }
 
 }  // namespace shoal::replication

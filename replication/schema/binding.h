@@ -27,8 +27,9 @@ public:
     /// The components' ids in the world, by ComponentIndex.
     std::span<const ecs::ComponentId> ids() const { return ids_; }
 
-    /// Returns the shape of the schema's components that a living entity has.
-    const Shape* present_shape(ecs::Entity entity);
+    /// Returns the shape of the schema's components that a living entity has. It has a relation if a target
+    /// has a net id.
+    const Shape* present_shape(ecs::Entity entity, EntityMap& map);
 
     /// What capture() is to do.
     struct CaptureRequest {
@@ -51,16 +52,23 @@ public:
     const ComponentLayout::Misfits& misfits() const { return misfits_; }
 
     /// Writes to a living entity the components of `now` that differ from `before`: changed ones in place,
-    /// then all new ones in one operation. Components that the entity lost in the meantime count as new.
-    /// `before` has no shape if nothing was written yet. If `references_changed`, components with references
-    /// are written although their lanes are equal, because `map` translates them differently now. Components
-    /// that `now` does not have stay: see remove_missing().
+    /// then all new ones in one operation; makes new singletons those of the world. Components that the
+    /// entity lost in the meantime count as new. `before` has no shape if nothing was written yet. If
+    /// `references_changed`, components with references are written although their lanes are equal, because
+    /// `map` translates them differently now. Components and pairs that `now` does not have stay, and the
+    /// target of an exclusive relation: see finish().
     void restore(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
                  bool references_changed);
 
-    /// Removes the components of `before` that `now` does not have. A hook of the removal may destroy the
-    /// entity.
-    void remove_missing(ecs::Entity entity, const Image& now, const Image& before);
+    /// Does what calls remove hooks: removes the components and pairs of `before` that `now` does not have,
+    /// and replaces the targets of exclusive relations. A hook may destroy the entity.
+    void finish(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
+                bool references_changed);
+
+    /// Returns whether the image has a pair of the relation with the target of this net id.
+    bool has_pair(const Image& image, ComponentIndex relation, std::uint32_t target) const;
+    /// The relations of which a source is destroyed with its target.
+    std::span<const ComponentIndex> destroying_relations() const { return destroying_; }
 
     /// Calls fn(net_id) for each reference of an image that is not null; more than once if it occurs twice.
     template <class Fn>
@@ -71,17 +79,27 @@ public:
     }
 
 private:
-    const Shape* shape_of(ecs::Entity entity, const CaptureRequest& request);
+    void* gather_pairs(ecs::Entity source, ComponentIndex relation, EntityMap& map);
+    bool has(ecs::Entity entity, ComponentIndex component, EntityMap& map);
+    const Shape* shape_of(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
     bool finds_lanes_only(ecs::Entity entity, const CaptureRequest& request);
     Capture capture_all(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
-    const ComponentLayout& layout(ComponentIndex component) const {
-        return schema().components()[component].layout;
+    void add_pairs(ecs::Entity source, const ImageCursor& now, const ImageCursor* before, EntityMap& map,
+                   bool references_changed);
+    void remove_pairs(ecs::Entity source, const ImageCursor& before, const Image& now, EntityMap& map);
+    void replace_target(ecs::Entity source, const ImageCursor& now, EntityMap& map);
+    const SchemaComponent& described(ComponentIndex component) const {
+        return schema().components()[component];
     }
+    const ComponentLayout& layout(ComponentIndex component) const { return described(component).layout; }
 
     ecs::World& world_;
     ShapeTable shapes_;
     std::vector<ecs::ComponentId> ids_;
-    std::vector<void*> memory_;  // by ComponentIndex: room for one value, where none lives; null for tags
+    // By ComponentIndex: room for one value, where none lives; null for tags. That of a relation has a value:
+    // its rows.
+    std::vector<void*> memory_;
+    std::vector<ComponentIndex> relations_, destroying_;
 
     // Of the current call.
     std::vector<ComponentIndex> components_;

@@ -25,6 +25,7 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->lanes.push_back(shape->lane_words);
         shape->lane_words += static_cast<std::uint32_t>(layout.lanes().size());
         shape->has_references = shape->has_references || layout.has_references();
+        shape->has_pairs = shape->has_pairs || schema_.components()[index].pairs;
         if (schema_.components()[index].viewers != to_everyone()) shape->is_restricted = true;
     }
     bytes_ += bytes_of(*shape);

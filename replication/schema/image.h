@@ -32,6 +32,7 @@ struct Shape {
     std::vector<std::uint32_t> lanes;        // by position: the component's first lane in Image::words
     std::uint32_t lane_words = 0;            // words of all lanes, which come before the parts
     bool has_references = false;
+    bool has_pairs = false;
     bool is_restricted = false;  // not everyone sees all components
     // Used by a VersionPool: how many versions have this shape, and a number for it while there are some.
     mutable std::uint32_t versions = 0;

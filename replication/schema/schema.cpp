@@ -32,7 +32,7 @@ private:
 
 std::uint32_t signature_of(const SchemaComponent& component) {
     Fnv64 hash;
-    hash.mix(component.is_tag);
+    hash.mix(component.is_tag ? 1 : component.pairs ? 2 : 0);
     component.layout.describe([&](std::uint64_t number) { hash.mix(number); });
     return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32);
 }
@@ -105,8 +105,10 @@ std::size_t Schema::find(const void* type) const {
                                       : static_cast<std::size_t>(found - components_.begin());
 }
 
-void Schema::show_to(const void* type, ViewClasses viewers) {
-    if (const std::size_t index = find(type); index != kMaxComponents) components_[index].viewers = viewers;
+/// Null if the declaration was a mistake.
+SchemaComponent* Schema::added(const void* type) {
+    const std::size_t index = find(type);
+    return index == kMaxComponents ? nullptr : &components_[index];
 }
 
 std::uint64_t Schema::hash() const {

@@ -9,6 +9,8 @@
 //         schema.component<Name>("name");
 //         schema.component<Ammo>("ammo", to_owner());  // see view_class.h
 //         schema.tag<Wolf>("wolf");
+//         schema.pair<Follows>("follows");  // a relation
+//         schema.singleton<Round>("round");
 //     }
 //
 // Fields may be integers, floats, bools, enums, durations, strings, vectors, optionals, arrays, entities and
@@ -27,6 +29,7 @@
 
 #include "../../ecs/world.h"
 #include "lanes.h"
+#include "pairs.h"
 #include "view_class.h"
 #include "walk.h"
 
@@ -162,6 +165,10 @@ struct SchemaComponent {
     std::uint32_t signature = 0;  // hash of the layout; equal if both sides encode the component alike
     ComponentLayout layout;       // empty for a tag
     bool is_tag = false;
+    PairOps pairs;  // of a relation, whose value is a vector of PairRow
+    // Of a singleton: its entity in a world, and how another entity becomes it. Null for others.
+    ecs::Entity (*singleton)(const ecs::World& world) = nullptr;
+    void (*adopt)(ecs::World& world, ecs::Entity entity) = nullptr;
     ViewClasses viewers = to_everyone();  // only the server needs it: not part of the signature
     std::uint32_t max_bits = 0;           // greatest number of bits that it takes in a full record
     std::uint32_t size = 0, align = 1;    // of the C++ type, in bytes
@@ -188,6 +195,21 @@ public:
     /// Declares an empty component: only its presence replicates.
     template <ecs::Tag T>
     void tag(std::string_view name, ViewClasses viewers = to_everyone());
+
+    /// Declares a relation. The pairs of a source replicate as one component: those whose targets replicate.
+    /// `targets` is max_length(), the greatest number of targets of one source. The first ones in the order
+    /// of net ids replicate if there are more.
+    template <ecs::Relation R, FieldOf<R>... Fields>
+    void pair(std::string_view name, FieldCodec targets, const Fields&... fields);
+    template <ecs::Relation R, FieldOf<R>... Fields>
+    void pair(std::string_view name, const Fields&... fields);
+    template <ecs::Relation R, class... Codecs>
+    void pair(std::string_view name, ViewClasses viewers, const Codecs&... codecs);
+
+    /// Declares a component whose singleton replicates. The server's singleton gets the tag Replicated; its
+    /// replica is the client's singleton.
+    template <ecs::Value T, class... Codecs>
+    void singleton(std::string_view name, const Codecs&... codecs);
 
     /// The first mistake in the declarations, with the component's name; empty if there is none. A sender or
     /// receiver that gets a schema with an error prints it and stops the program. A declaration
@@ -222,7 +244,7 @@ private:
     SchemaComponent describe(std::string_view name, std::vector<detail::CodecRange> ranges, FieldCodec all);
     void add(SchemaComponent component);
     std::size_t find(const void* type) const;
-    void show_to(const void* type, ViewClasses viewers);
+    SchemaComponent* added(const void* type);
     void fail(std::string_view name, std::string_view why);
 
     friend class Binding;
@@ -259,7 +281,7 @@ SchemaComponent Schema::describe(std::string_view name, std::vector<detail::Code
 template <std::default_initializable T, FieldOf<T>... Fields>
 void Schema::component(std::string_view name, const Fields&... fields) {
     if constexpr (ecs::Relation<T>) {
-        fail(name, "is a relation: pairs do not replicate");
+        fail(name, "is a relation: declare it with pair()");
     } else if constexpr (std::is_empty_v<T>) {
         tag<T>(name);
     } else {
@@ -272,7 +294,7 @@ void Schema::component(std::string_view name, const Fields&... fields) {
 template <std::default_initializable T>
 void Schema::component(std::string_view name, FieldCodec codec) {
     if constexpr (ecs::Relation<T>) {
-        fail(name, "is a relation: pairs do not replicate");
+        fail(name, "is a relation: declare it with pair()");
     } else {
         add(describe<T>(name, {}, codec));
     }
@@ -281,7 +303,43 @@ void Schema::component(std::string_view name, FieldCodec codec) {
 template <std::default_initializable T, class... Codecs>
 void Schema::component(std::string_view name, ViewClasses viewers, const Codecs&... codecs) {
     component<T>(name, codecs...);
-    show_to(&detail::type_address<T>, viewers);
+    if (SchemaComponent* const out = added(&detail::type_address<T>)) out->viewers = viewers;
+}
+
+template <ecs::Relation R, FieldOf<R>... Fields>
+void Schema::pair(std::string_view name, FieldCodec targets, const Fields&... fields) {
+    static_assert(std::is_copy_constructible_v<R> && std::default_initializable<R>);
+    using Rows = std::vector<PairRow<R>>;
+    const PairOps ops = detail::pair_ops<R>();
+    if (ops.is_exclusive && targets.max_length != 0) fail(name, "is exclusive: max_length() is 1");
+    if (ops.is_exclusive) targets.max_length = 1;
+    std::vector<detail::CodecRange> rows{{0, sizeof(Rows), ecs::type_name<Rows>(), targets, {}}};
+    (detail::append_ranges<R>(rows[0].elements, fields, ops.value_offset), ...);
+    SchemaComponent out = describe<Rows>(name, std::move(rows), FieldCodec{});
+    out.type = &detail::type_address<R>;
+    out.bind = [](ecs::World& world) { return world.component<R>(); };
+    out.pairs = ops;
+    add(std::move(out));
+}
+
+template <ecs::Relation R, FieldOf<R>... Fields>
+void Schema::pair(std::string_view name, const Fields&... fields) {
+    pair<R>(name, FieldCodec{}, fields...);
+}
+
+template <ecs::Relation R, class... Codecs>
+void Schema::pair(std::string_view name, ViewClasses viewers, const Codecs&... codecs) {
+    pair<R>(name, codecs...);
+    if (SchemaComponent* const out = added(&detail::type_address<R>)) out->viewers = viewers;
+}
+
+template <ecs::Value T, class... Codecs>
+void Schema::singleton(std::string_view name, const Codecs&... codecs) {
+    component<T>(name, codecs...);
+    SchemaComponent* const out = added(&detail::type_address<T>);
+    if (!out) return;
+    out->singleton = [](const ecs::World& world) { return world.singleton_entity<T>(); };
+    out->adopt = [](ecs::World& world, ecs::Entity entity) { world.adopt_singleton<T>(entity); };
 }
 
 template <ecs::Tag T>

@@ -50,7 +50,6 @@ struct Match {
                                &players};
 
     ecs::World replica;
-    ecs::Hook clock = adopt_clock(replica);
     replication::Client client{replica, schema, to_server, with_protocol(replication::ClientOptions{}, 2)};
 
     Match() {

@@ -53,7 +53,8 @@ TEST(View, ShowsWhichLeaderAPilotFollows) {
     const ecs::Entity pike = scene.world.spawn(Position{10, 10}, Health{}, Name{"Gnash"}, Pike{});
     std::set<std::string> styles;
     for (const ecs::Entity leader : {own, pike, ecs::Entity{}}) {
-        const ecs::Entity pilot = scene.world.spawn(Position{90, 50}, Health{}, Name{"P"}, Pilot{leader});
+        const ecs::Entity pilot = scene.world.spawn(Position{90, 50}, Health{}, Name{"P"}, Pilot{});
+        if (leader) scene.world.add(pilot, ecs::to<Follows>(leader));
         scene.screen = {};  // a new terminal
         const std::string bytes = scene.draw_bytes(80, 24, own);
         EXPECT_EQ(glyphs(bytes).find("escorted by 1") != std::string::npos, leader == own);

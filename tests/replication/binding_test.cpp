@@ -39,7 +39,7 @@ public:
         std::vector<std::uint32_t> words;
     };
     Picture picture_of(ecs::Entity entity) {
-        Picture out{binding.present_shape(entity), {}};
+        Picture out{binding.present_shape(entity, *this), {}};
         std::vector<std::uint32_t> parts;
         out.words.resize(out.shape->lane_words);
         for (std::size_t i = 0; i < out.shape->components.size(); ++i) {
@@ -87,10 +87,10 @@ TEST(Binding, PresentShapeIgnoresComponentsOutsideTheSchema) {
     const ecs::Entity a = bound.spawn(Position{}, Wolf{}, Secret{});
     const ecs::Entity b = bound.spawn(Wolf{}, Position{});
     const ecs::Entity bare = bound.spawn(Secret{});
-    const Shape* shape = bound.binding.present_shape(a);
+    const Shape* shape = bound.binding.present_shape(a, bound);
     EXPECT_EQ(shape->components.size(), 2u);
-    EXPECT_EQ(bound.binding.present_shape(b), shape);
-    EXPECT_TRUE(bound.binding.present_shape(bare)->components.empty());
+    EXPECT_EQ(bound.binding.present_shape(b, bound), shape);
+    EXPECT_TRUE(bound.binding.present_shape(bare, bound)->components.empty());
 }
 
 TEST(Binding, RestoreAddsAllNewComponentsInOneOperation) {
@@ -157,10 +157,10 @@ TEST(Binding, RemovesWhatTheImageDoesNotHaveAnyMore) {
     const ecs::Entity entity = bound.spawn(Position{}, Wolf{}, Name{}, Secret{});
     const auto before = bound.picture_of(entity);
     const auto now = bound.picture_of(bound.spawn(Position{}));
-    bound.binding.remove_missing(entity, now.image(), Image{});
+    bound.binding.finish(entity, now.image(), Image{}, bound, false);
     EXPECT_TRUE(bound.world.has<Wolf>(entity)) << "nothing was written yet";
-    bound.binding.remove_missing(entity, now.image(), before.image());
-    EXPECT_EQ(bound.binding.present_shape(entity), now.shape);
+    bound.binding.finish(entity, now.image(), before.image(), bound, false);
+    EXPECT_EQ(bound.binding.present_shape(entity, bound), now.shape);
     EXPECT_TRUE(bound.world.has<Secret>(entity));
 }
 
@@ -171,7 +171,7 @@ TEST(Binding, AHookMayDestroyTheEntityWhileItsComponentsAreRemoved) {
     const auto now = bound.picture_of(bound.spawn());
     const ecs::Hook hook = bound.world.on_remove<Name>(
         [&](ecs::World& world, ecs::Entity of, const Name&) { world.destroy(of); });
-    bound.binding.remove_missing(entity, now.image(), before.image());
+    bound.binding.finish(entity, now.image(), before.image(), bound, false);
     EXPECT_FALSE(bound.world.is_alive(entity));
 }
 

@@ -97,6 +97,15 @@ struct OddCodecs {
 };
 
 /// The kinds of fields that the game does not have.
+struct OddPair {
+    static constexpr auto relation = ecs::many;
+    double weight = 0;
+    std::uint8_t grade = 1;
+};
+struct OddTarget {
+    static constexpr auto relation = ecs::exclusive;
+};
+
 Schema odd_schema() {
     Schema schema;
     schema.component<Odd>("odd", field(&Odd::grade, bounded(1, 5)),
@@ -109,6 +118,8 @@ Schema odd_schema() {
                                 field(&OddCodecs::fixed, fixed_point(16)),
                                 element(&OddCodecs::element, field(&OddElement::wide, bounded(0, 99))),
                                 field(&OddCodecs::turns, smallest_three(5)));
+    schema.pair<OddPair>("odd pair", max_length(9), field(&OddPair::grade, bounded(1, 5)));
+    schema.pair<OddTarget>("odd target");
     return schema;
 }
 naive::Description odd_by_hand() {
@@ -153,7 +164,9 @@ naive::Description odd_by_hand() {
            naive::coded(Type::f32, Coding::half_float, 0), naive::coded(Type::f64, Coding::fixed_point, 16)},
           {{1, {bit, letter, naive::range(Type::u64, 0, 99), real, exact, naive::plain(Type::u8)}},
            {16, {naive::coded(Type::f32, Coding::smallest_three, 5)}},
-           {1, {naive::plain(Type::i64)}}}}});
+           {1, {naive::plain(Type::i64)}}}},
+         {"odd pair", false, {}, {{9, {entity, exact, naive::range(Type::u8, 1, 5)}}}, true},
+         {"odd target", false, {}, {{1, {entity}}}, true}});
 }
 
 std::vector<ComponentIndex> indices_of(const naive::State& state) {

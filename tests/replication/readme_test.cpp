@@ -79,6 +79,7 @@ struct Orders {
 int messages = 0;
 
 #include "readme/replication/joining_leaving_messages_1.inc"
+#include "readme/replication/pairs_and_singletons_1.inc"
 #include "readme/replication/the_schema_1.inc"
 #include "readme/replication/the_schema_2.inc"
 #include "readme/replication/who_sees_a_component_1.inc"
@@ -148,6 +149,43 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     run(1);
     EXPECT_EQ(game.ship_of.size(), 0u);
     EXPECT_EQ(world.size(), 0u);
+}
+
+TEST(Readme, PairsAndSingletonsReachTheClient) {
+    Schema schema;
+    describe_bonds(schema);
+    ASSERT_EQ(schema.error(), "");
+    sim::Session session(schema, {}, 1);
+    ecs::World& world = session.world();
+    ecs::World& mirror = session.guests()[0]->world;
+    const ecs::Entity escort = world.spawn(Replicated{}), leader = world.spawn(Replicated{});
+    const ecs::Entity turret = world.spawn(Replicated{}), tank = world.spawn(Replicated{});
+#include "readme/replication/pairs_and_singletons_2.inc"
+    const auto run = [&] {
+        for (int tick = 0; tick < 50; ++tick) session.step();
+    };
+    mirror.set_singleton(Round{-1});
+    const ecs::Entity former = mirror.singleton_entity<Round>();
+    run();
+    const auto replica = [&](ecs::Entity entity) {
+        return session.guests()[0]->client.receiver().entity(session.server().assign_net_id(entity));
+    };
+    EXPECT_EQ(mirror.target<Follows>(replica(escort)), replica(leader));
+    EXPECT_EQ(mirror.get(replica(escort), ecs::to<Follows>(replica(leader))).distance, 5);
+    EXPECT_EQ(mirror.target<PartOf>(replica(turret)), replica(tank));
+    EXPECT_EQ(mirror.singleton<Round>().number, 1);
+    EXPECT_EQ(mirror.get<Round>(former).number, -1) << "not lost";
+    world.patch_singleton<Round>([](Round& round) { round.number = 2; });
+    world.destroy(tank);
+    run();
+    EXPECT_EQ(mirror.singleton<Round>().number, 2);
+    EXPECT_EQ(mirror.size(), 4u) << "escort, leader, two rounds";
+    world.destroy(world.singleton_entity<Round>());
+    run();
+    EXPECT_FALSE(mirror.is_alive(mirror.singleton_entity<Round>()));
+    world.set_singleton(Round{3});
+    run();
+    EXPECT_EQ(mirror.singleton<Round>().number, 3);
 }
 
 TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {

@@ -192,12 +192,42 @@ struct Likes {
     static constexpr auto relation = ecs::many;
 };
 
-TEST(Schema, ARelationIsAnErrorThatNamesIt) {
-    EXPECT_EQ(error_of<Follows>(), "component 'culprit' is a relation: pairs do not replicate");
-    EXPECT_EQ(error_of<Likes>(), "component 'culprit' is a relation: pairs do not replicate");
+TEST(Schema, ARelationIsNoComponent) {
+    EXPECT_EQ(error_of<Follows>(), "component 'culprit' is a relation: declare it with pair()");
+    EXPECT_EQ(error_of<Likes>(), "component 'culprit' is a relation: declare it with pair()");
     Schema schema;
     schema.component<Follows>("follows", bounded(0, 9));
-    EXPECT_EQ(schema.error(), "component 'follows' is a relation: pairs do not replicate");
+    EXPECT_EQ(schema.error(), "component 'follows' is a relation: declare it with pair()");
+}
+
+struct Named {
+    static constexpr auto relation = ecs::many;
+    std::string name;
+};
+
+TEST(Schema, MistakesInPairsNameTheRelation) {
+    Schema twice, text, length, codec;
+    twice.pair<Likes>("likes");
+    twice.pair<Likes>("loves");
+    EXPECT_EQ(twice.error(), "component 'loves' is of a type that is declared already, as 'likes'");
+    text.pair<Named>("named");
+    EXPECT_NE(text.error().find("'named' has a field of type std::"), std::string::npos) << text.error();
+    length.pair<Follows>("follows", max_length(2));
+    EXPECT_EQ(length.error(), "component 'follows' is exclusive: max_length() is 1");
+    codec.pair<Follows>("follows", field(&Follows::distance, quantised(0, 1, 0.1)));
+    EXPECT_EQ(codec.error().find("component 'follows' has a codec that does not fit type int"), 0u);
+}
+
+// A vector of rows would have the same lanes and parts.
+TEST(Schema, APairAndAComponentHaveDifferentSignatures) {
+    struct Rows {
+        std::vector<ecs::Entity> targets;
+    };
+    Schema pairs, component;
+    pairs.pair<Likes>("likes");
+    component.component<Rows>("likes");
+    ASSERT_EQ(component.error(), "");
+    EXPECT_NE(pairs.hash(), component.hash());
 }
 
 TEST(Schema, CodecErrorsNameTheComponent) {

@@ -127,6 +127,7 @@ struct Component {
     bool is_tag = false;
     std::vector<Field> fields;
     std::vector<Part> parts;
+    bool is_relation = false;
 };
 
 /// Indices of a group's lanes.
@@ -184,7 +185,7 @@ inline void add_row(const std::vector<Field>& fields, Hash& hash) {
 
 inline std::uint32_t signature_of(const Component& component) {
     Hash hash;
-    hash.add(component.is_tag ? 1 : 0);
+    hash.add(component.is_tag ? 1 : component.is_relation ? 2 : 0);
     add_row(component.fields, hash);
     for (const Part& part : component.parts) {
         hash.add(part.max_length);

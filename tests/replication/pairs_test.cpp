@@ -1,0 +1,366 @@
+#include "replication/schema/pairs.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "replication/receive/receiver.h"
+#include "replication/send/sender.h"
+#include "replication/world_hash.h"
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+struct Escorts {
+    static constexpr auto relation = ecs::exclusive;
+    float distance = 1;
+};
+struct Knows {
+    static constexpr auto relation = ecs::many;
+};
+struct Owes {
+    static constexpr auto relation = ecs::many;
+    std::int32_t coins = 7;
+    ecs::Entity witness;
+};
+struct PartOf {
+    static constexpr auto relation = ecs::exclusive | ecs::destroy_with_target;
+};
+
+using Entities = std::vector<ecs::Entity>;
+
+class Pairs : public testing::Test {
+protected:
+    Pairs() { peer = sender.add_peer(); }
+
+    static Schema describe() {
+        Schema schema;
+        schema.component<sim::Health>("health");
+        schema.pair<Escorts>("escorts", field(&Escorts::distance, quantised(0, 100, 0.5)));
+        schema.pair<Knows>("knows", max_length(40));
+        schema.pair<Owes>("owes", field(&Owes::coins, bounded(0, 100)));
+        schema.pair<PartOf>("part_of");
+        return schema;
+    }
+    template <class... Ts>
+    ecs::Entity spawn(Ts&&... values) {
+        return world.spawn(Replicated{}, std::forward<Ts>(values)...);
+    }
+    std::optional<SentPacket> encode(std::size_t capacity = 1100) {
+        std::byte room[1300];
+        const auto payload = sender.encode(peer, next_number, capacity, room);
+        if (payload.empty()) return std::nullopt;
+        return SentPacket{next_number++, sender.tick(), {payload.begin(), payload.end()}};
+    }
+    void receive(const SentPacket& packet) {
+        EXPECT_EQ(receiver.receive(packet.number, packet.bytes), Receiver::Verdict::accepted);
+        sender.on_fate(peer, packet.number, true);
+    }
+    void tick() { sender.update(next_tick++); }
+    void exchange() {
+        tick();
+        while (const auto packet = encode()) receive(*packet);
+        receiver.apply();
+        EXPECT_TRUE(receiver.is_consistent());
+        EXPECT_TRUE(sender.shadow().is_consistent());
+        EXPECT_TRUE(worlds_are_equal());
+    }
+    bool worlds_are_equal() {
+        WorldHash server(world, schema), client(mirror, schema);
+        return server.of_server(sender.shadow()).hash == client.of_client(receiver).hash;
+    }
+    ecs::Entity replica(ecs::Entity entity) { return receiver.entity(sender.net_id(entity)); }
+    template <class R>
+    Entities targets(ecs::Entity source) {
+        Entities out;
+        for (const ecs::Entity target : mirror.targets<R>(replica(source))) out.push_back(target);
+        std::sort(out.begin(), out.end());
+        return out;
+    }
+
+    Schema schema = describe();
+    ecs::World world, mirror;
+    Sender sender{world, schema};
+    Receiver receiver{mirror, schema};
+    Sender::Peer peer;
+    Tick next_tick = 1;
+    std::uint64_t next_number = 1;
+};
+
+TEST_F(Pairs, Rule27ArriveWithTheirValuesAndTargets) {
+    const ecs::Entity a = spawn(), b = spawn(), c = spawn();
+    world.set(a, ecs::to<Escorts>(b), Escorts{3.5f});
+    world.add(a, ecs::to<Knows>(b));
+    world.add(a, ecs::to<Knows>(c));
+    world.add(b, ecs::to<Knows>(b));
+    world.set(c, ecs::to<Owes>(a), Owes{40, b});
+    exchange();
+    EXPECT_EQ(mirror.target<Escorts>(replica(a)), replica(b));
+    EXPECT_EQ(mirror.get(replica(a), ecs::to<Escorts>(replica(b))).distance, 3.5f);
+    EXPECT_EQ(targets<Knows>(a), (Entities{replica(b), replica(c)}));
+    EXPECT_EQ(targets<Knows>(b), (Entities{replica(b)})) << "itself";
+    EXPECT_EQ(mirror.get(replica(c), ecs::to<Owes>(replica(a))).coins, 40);
+    EXPECT_EQ(mirror.get(replica(c), ecs::to<Owes>(replica(a))).witness, replica(b));
+
+    world.patch(c, ecs::to<Owes>(a), [](Owes& owes) { owes.coins = 41; });
+    world.set(c, ecs::to<Owes>(b), Owes{1, {}});
+    world.remove(a, ecs::to<Knows>(b));
+    world.add(a, ecs::to<Escorts>(c));
+    world.remove(b, ecs::to<Knows>(b));
+    exchange();
+    EXPECT_EQ(mirror.get(replica(c), ecs::to<Owes>(replica(a))).coins, 41);
+    EXPECT_EQ(targets<Owes>(c), (Entities{replica(a), replica(b)}));
+    EXPECT_EQ(targets<Knows>(a), (Entities{replica(c)}));
+    EXPECT_EQ(mirror.target<Escorts>(replica(a)), replica(c));
+    EXPECT_TRUE(targets<Knows>(b).empty());
+}
+
+TEST_F(Pairs, Rule27ATargetThatDoesNotReplicateIsLeftOutUntilItDoes) {
+    const ecs::Entity a = spawn(), hidden = world.spawn(), other = spawn();
+    world.add(a, ecs::to<Escorts>(hidden));
+    world.add(a, ecs::to<Knows>(hidden));
+    world.add(a, ecs::to<Knows>(other));
+    exchange();
+    EXPECT_FALSE(mirror.target<Escorts>(replica(a)));
+    EXPECT_EQ(targets<Knows>(a), (Entities{replica(other)}));
+    world.add<Replicated>(hidden);
+    exchange();
+    EXPECT_EQ(mirror.target<Escorts>(replica(a)), replica(hidden));
+    EXPECT_EQ(targets<Knows>(a).size(), 2u);
+    world.remove<Replicated>(hidden);
+    exchange();
+    EXPECT_FALSE(mirror.target<Escorts>(replica(a)));
+    EXPECT_EQ(targets<Knows>(a), (Entities{replica(other)}));
+    world.add<Replicated>(hidden);
+    exchange();
+    EXPECT_EQ(mirror.target<Escorts>(replica(a)), replica(hidden)) << "under another net id";
+}
+
+TEST_F(Pairs, APairWaitsForItsTarget) {
+    const ecs::Entity source = spawn(), target = spawn();
+    world.set(source, ecs::to<Escorts>(target), Escorts{2});
+    tick();
+    std::vector<SentPacket> packets;
+    while (const auto packet = encode(12)) packets.push_back(*packet);
+    ASSERT_EQ(packets.size(), 2u);
+    receive(packets[0]);
+    receiver.apply();
+    ASSERT_TRUE(mirror.is_alive(replica(source)));
+    EXPECT_FALSE(replica(target));
+    EXPECT_FALSE(mirror.target<Escorts>(replica(source)));
+    receive(packets[1]);
+    receiver.apply();
+    EXPECT_EQ(mirror.target<Escorts>(replica(source)), replica(target));
+    EXPECT_EQ(mirror.get(replica(source), ecs::to<Escorts>(replica(target))).distance, 2);
+}
+
+TEST_F(Pairs, AReferenceInAValueIsFilledInWhenItsEntityArrives) {
+    const ecs::Entity source = spawn(), target = spawn(), witness = world.spawn();
+    world.set(source, ecs::to<Owes>(target), Owes{3, witness});
+    exchange();
+    EXPECT_FALSE(mirror.get(replica(source), ecs::to<Owes>(replica(target))).witness);
+    world.add<Replicated>(witness);
+    exchange();
+    EXPECT_EQ(mirror.get(replica(source), ecs::to<Owes>(replica(target))).witness, replica(witness));
+    world.destroy(witness);
+    tick();
+    while (const auto packet = encode()) receive(*packet);
+    receiver.apply();
+    EXPECT_FALSE(mirror.get(replica(source), ecs::to<Owes>(replica(target))).witness);
+}
+
+// The value that the server has is the same; only the client's entity is another one.
+TEST_F(Pairs, AValueIsWrittenAgainWhenItsReferenceMeansAnotherEntity) {
+    const ecs::Entity source = spawn(), target = spawn(), witness = spawn();
+    world.set(source, ecs::to<Owes>(target), Owes{3, witness});
+    tick();
+    std::vector<SentPacket> packets;
+    while (const auto packet = encode(14)) packets.push_back(*packet);
+    ASSERT_GE(packets.size(), 2u);
+    for (const SentPacket& packet : packets) {
+        receive(packet);
+        receiver.apply();
+    }
+    EXPECT_EQ(mirror.get(replica(source), ecs::to<Owes>(replica(target))).witness, replica(witness));
+}
+
+TEST_F(Pairs, ADestroyedTargetTakesItsPairsWithIt) {
+    const ecs::Entity a = spawn(), b = spawn(), c = spawn();
+    world.add(a, ecs::to<Escorts>(b));
+    world.add(a, ecs::to<Knows>(b));
+    world.add(a, ecs::to<Knows>(c));
+    exchange();
+    world.destroy(b);
+    exchange();
+    EXPECT_FALSE(mirror.target<Escorts>(replica(a)));
+    EXPECT_EQ(targets<Knows>(a), (Entities{replica(c)}));
+}
+
+TEST_F(Pairs, HooksAreCalledOncePerPairThatChanged) {
+    const ecs::Entity a = spawn(), b = spawn(), c = spawn();
+    int added = 0, changed = 0, removed = 0;
+    using ecs::Entity;
+    auto on_add = mirror.on_add<Owes>([&](ecs::World&, Entity, Entity, const Owes&) { ++added; });
+    auto on_change = mirror.on_change<Owes>([&](ecs::World&, Entity, Entity, const Owes&) { ++changed; });
+    auto on_remove = mirror.on_remove<Owes>([&](ecs::World&, Entity, Entity, const Owes&) { ++removed; });
+    world.set(a, ecs::to<Owes>(b), Owes{1, {}});
+    world.set(a, ecs::to<Owes>(c), Owes{2, {}});
+    exchange();
+    EXPECT_EQ((std::vector{added, changed, removed}), (std::vector{2, 0, 0}));
+    world.patch(a, ecs::to<Owes>(c), [](Owes& owes) { owes.coins = 3; });
+    world.set(a, ecs::to<Owes>(a), Owes{9, {}});
+    exchange();
+    EXPECT_EQ((std::vector{added, changed, removed}), (std::vector{3, 1, 0}));
+    world.remove(a, ecs::to<Owes>(b));
+    exchange();
+    EXPECT_EQ((std::vector{added, changed, removed}), (std::vector{3, 1, 1}));
+    world.set(b, sim::Health{4});
+    exchange();
+    EXPECT_EQ((std::vector{added, changed, removed}), (std::vector{3, 1, 1}));
+}
+
+// Rule 28 for pairs: whoever hears of one replica finds the pairs of all.
+TEST_F(Pairs, Rule28AreThereWhenAddHooksRun) {
+    const ecs::Entity a = spawn(sim::Health{1}), b = spawn(sim::Health{2});
+    world.set(a, ecs::to<Escorts>(b), Escorts{5});
+    world.set(b, ecs::to<Escorts>(a), Escorts{6});
+    int seen = 0;
+    auto hook =
+        mirror.on_add<sim::Health>([&](ecs::World& in, ecs::Entity entity, const sim::Health& health) {
+            const ecs::Entity other = in.target<Escorts>(entity);
+            ASSERT_TRUE(other);
+            EXPECT_EQ(in.get(entity, ecs::to<Escorts>(other)).distance, health.points == 1 ? 5 : 6);
+            EXPECT_EQ(in.target<Escorts>(other), entity);
+            ++seen;
+        });
+    exchange();
+    EXPECT_EQ(seen, 2);
+}
+
+TEST_F(Pairs, PairsOfTheGameWithItsOwnEntitiesStay) {
+    const ecs::Entity a = spawn(), b = spawn();
+    world.add(a, ecs::to<Knows>(b));
+    exchange();
+    const ecs::Entity local = mirror.spawn();
+    mirror.add(replica(a), ecs::to<Knows>(local));
+    world.remove(a, ecs::to<Knows>(b));
+    tick();
+    while (const auto packet = encode()) receive(*packet);
+    receiver.apply();
+    EXPECT_EQ(targets<Knows>(a), Entities{local});
+}
+
+TEST_F(Pairs, AParentAndItsPartsAreDestroyedAsOne) {
+    const ecs::Entity hull = spawn(), turret = spawn(), barrel = spawn(), crew = spawn();
+    world.add(turret, ecs::to<PartOf>(hull));
+    world.add(barrel, ecs::to<PartOf>(turret));
+    world.add(crew, ecs::to<PartOf>(hull));
+    for (int i = 0; i < 96; ++i) world.add(spawn(), ecs::to<PartOf>(barrel));
+    exchange();
+    const ecs::Entity replicas[] = {replica(hull), replica(turret), replica(barrel), replica(crew)};
+    const ecs::Entity label = mirror.spawn();
+    mirror.add(label, ecs::to<PartOf>(replicas[1]));  // of the client's game
+    std::vector<Despawn> reasons;
+    auto hook = mirror.on_remove<Replica>(
+        [&](ecs::World&, ecs::Entity, const Replica& replica) { reasons.push_back(replica.reason); });
+    world.destroy(hull);
+    tick();
+    std::vector<SentPacket> packets;
+    while (const auto packet = encode(20)) packets.push_back(*packet);
+    ASSERT_GE(packets.size(), 3u);
+    receive(packets.back());  // with the record of the hull, which the server destroyed last
+    packets.pop_back();
+    receiver.apply();
+    for (const ecs::Entity entity : replicas) EXPECT_FALSE(mirror.is_alive(entity));
+    EXPECT_EQ(receiver.entity_count(), 0u);
+    EXPECT_EQ(mirror.size(), 0u) << "the label, too";
+    EXPECT_TRUE(receiver.is_consistent());
+    for (const SentPacket& packet : packets) receive(packet);
+    exchange();
+    EXPECT_EQ(reasons, std::vector<Despawn>(100, Despawn::destroyed));
+    EXPECT_EQ(receiver.entity_count(), 0u);
+    EXPECT_EQ(receiver.stats().suppressed, 0u) << "nothing was destroyed by the game";
+}
+
+// The record of the new parent is late.
+TEST_F(Pairs, APartWithANewParentComesBack) {
+    const ecs::Entity old_hull = spawn(), new_hull = spawn(), turret = spawn(sim::Health{5});
+    world.add(turret, ecs::to<PartOf>(old_hull));
+    exchange();
+    world.add(turret, ecs::to<PartOf>(new_hull));
+    tick();
+    const auto late = encode();
+    world.destroy(old_hull);
+    tick();
+    const auto despawn = encode();
+    ASSERT_TRUE(late && despawn);
+    receive(*despawn);
+    receiver.apply();
+    EXPECT_FALSE(replica(turret)) << "its newest version still had the old parent";
+    EXPECT_TRUE(receiver.is_consistent());
+    receive(*late);
+    exchange();
+    ASSERT_TRUE(mirror.is_alive(replica(turret)));
+    EXPECT_EQ(mirror.target<PartOf>(replica(turret)), replica(new_hull));
+    EXPECT_EQ(mirror.get<sim::Health>(replica(turret)).points, 5);
+}
+
+TEST_F(Pairs, APartStaysWhenItsParentOnlyLeaves) {
+    const ecs::Entity hull = spawn(), turret = spawn();
+    world.add(turret, ecs::to<PartOf>(hull));
+    exchange();
+    const ecs::Entity kept = replica(turret);
+    world.remove<Replicated>(hull);
+    exchange();
+    EXPECT_EQ(replica(turret), kept);
+    EXPECT_TRUE(mirror.is_alive(kept));
+    EXPECT_FALSE(mirror.target<PartOf>(kept));
+    world.add<Replicated>(hull);
+    exchange();
+    EXPECT_EQ(mirror.target<PartOf>(kept), replica(hull));
+}
+
+TEST_F(Pairs, APartThatGotAnotherParentInTheSameTickStays) {
+    const ecs::Entity hull = spawn(), turret = spawn();
+    world.add(turret, ecs::to<PartOf>(hull));
+    exchange();
+    const ecs::Entity kept = replica(turret);
+    world.remove(turret, ecs::to<PartOf>(hull));
+    world.destroy(hull);
+    exchange();
+    EXPECT_EQ(replica(turret), kept);
+    EXPECT_TRUE(mirror.is_alive(kept));
+}
+
+TEST_F(Pairs, TargetsBeyondTheGreatestNumberAreCutAndCounted) {
+    const ecs::Entity source = spawn();
+    Entities others;
+    for (int i = 0; i < 50; ++i) {
+        others.push_back(spawn());
+        world.add(source, ecs::to<Knows>(others.back()));
+    }
+    tick();
+    while (const auto packet = encode()) receive(*packet);
+    receiver.apply();
+    EXPECT_EQ(targets<Knows>(source).size(), 40u);
+    EXPECT_GT(sender.shadow().misfits().cut, 0u);
+    for (int i = 40; i < 50; ++i) world.destroy(others[static_cast<std::size_t>(i)]);
+    exchange();
+    EXPECT_EQ(targets<Knows>(source).size(), 40u);
+}
+
+TEST_F(Pairs, AChangeOfOneValueCostsLittle) {
+    const ecs::Entity source = spawn();
+    for (int i = 0; i < 16; ++i) world.set(source, ecs::to<Owes>(spawn()), Owes{i, {}});
+    exchange();
+    world.patch(source, ecs::to<Owes>(world.targets<Owes>(source)[8]), [](Owes& owes) { owes.coins += 1; });
+    tick();
+    const auto packet = encode();
+    ASSERT_TRUE(packet);
+    EXPECT_LE(packet->bytes.size(), 20u);
+}
+
+}  // namespace
+}  // namespace shoal::replication
