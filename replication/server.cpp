@@ -117,7 +117,7 @@ const Server::Member* Server::find(net::PeerId peer) const {
 void Server::on_connected(net::PeerId peer) {
     Member& member = members_[peer.index()];
     member.id = peer;
-    member.peer = sender_.add_peer({.max_slots = member.max_slots});
+    member.peer = sender_.add_peer({.max_slots = member.max_slots, .numbers = member.numbers});
     if (listener_) listener_->on_join(peer);
 }
 
@@ -155,13 +155,15 @@ bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
         if (refusal.empty()) refusal = "the schemas differ";
         return false;
     }
-    if (!hello) {
+    std::optional<ComponentNumbers> numbers = hello ? schema_.numbers_in(hello->summary) : std::nullopt;
+    if (!numbers) {
         refusal = "malformed hello";
         return false;
     }
     const std::uint32_t index = admission.peer.index();
     if (index >= members_.size()) members_.resize(index + std::size_t{1});
     members_[index].max_slots = hello->max_slots;
+    members_[index].numbers = std::move(*numbers);
     return !listener_ || listener_->on_admit(admission, refusal);
 }
 

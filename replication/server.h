@@ -105,7 +105,9 @@ private:
     struct Member {
         net::PeerId id;
         Sender::Peer peer = 0;
-        std::uint32_t max_slots = 0;  // of the client that on_admit() let in last; it may not connect
+        // Of the client that on_admit() let in last; it may not connect.
+        std::uint32_t max_slots = 0;
+        ComponentNumbers numbers;
     };
 
     void on_connected(net::PeerId peer) override;

@@ -30,7 +30,7 @@ std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, Ent
     const Image image = binding_.capture(entity, {}, map).image;
     for (ImageCursor value(binding_.schema(), image); !value.at_end(); value.next()) {
         const SchemaComponent& component = binding_.schema().components()[value.component()];
-        if (component.viewers != to_everyone()) continue;
+        if (component.viewers != to_everyone() || component.is_optional) continue;
         hash = mix(hash, component.id);
         for (std::size_t i = 0; i < component.layout.lanes().size(); ++i) hash = mix(hash, value.lanes()[i]);
         for (std::size_t i = 0; i < value.part_words(); ++i) hash = mix(hash, value.parts()[i]);

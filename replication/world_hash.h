@@ -11,8 +11,9 @@
 
 namespace shoal::replication {
 
-/// Computes a hash of the components that everyone sees. It is equal for the server's world at a tick and the
-/// world of a client that is complete as of that tick. An attacker can find collisions.
+/// Computes a hash of the components that everyone sees, without the optional ones. It is equal for the
+/// server's world at a tick and the world of a client that is complete as of that tick. An attacker can find
+/// collisions.
 class WorldHash {
 public:
     /// World and schema must outlive the WorldHash.

@@ -266,9 +266,11 @@ void code_rising(C& coder, IndexList& list, unsigned count_order, std::size_t li
     }
 }
 
-/// Codes the set of components of an image, as its difference to `from` unless `from` is null.
+/// Codes the set of components of an image, as its difference to `from` unless `from` is null. `numbers` are
+/// those that the reader uses; null if they are the indices in the schema.
 template <Coder C>
-void code_shape(C& coder, const Schema& schema, const Shape* from, Target<C>& image) {
+void code_shape(C& coder, const Schema& schema, const Shape* from, Target<C>& image,
+                const ComponentNumbers* numbers) {
     const std::span<const ComponentIndex> old =
         from ? std::span(from->components) : std::span<ComponentIndex>();
     IndexList removed, added;  // positions in `old`, indices in the schema
@@ -276,10 +278,11 @@ void code_shape(C& coder, const Schema& schema, const Shape* from, Target<C>& im
         for (std::size_t i = 0; i < old.size(); ++i)
             if (image.shape->find(old[i]) == Shape::kAbsent) removed.push(i);
         for (const ComponentIndex index : image.shape->components)
-            if (!from || from->find(index) == Shape::kAbsent) added.push(index);
+            if (!from || from->find(index) == Shape::kAbsent) added.push(numbers ? (*numbers)[index] : index);
     }
     if (from) code_rising(coder, removed, kChangesOrder, old.size());
-    code_rising(coder, added, from ? kChangesOrder : kCountOrder, schema.components().size());
+    code_rising(coder, added, from ? kChangesOrder : kCountOrder,
+                numbers ? kMaxComponents : schema.components().size());
     if constexpr (C::kReads) {
         for (std::uint32_t i = 0; i < added.size; ++i)
             if (from && from->find(added.items[i]) != Shape::kAbsent) coder.fail();
@@ -298,9 +301,10 @@ void code_shape(C& coder, const Schema& schema, const Shape* from, Target<C>& im
 
 /// Codes an image. If the reader fails, coder.ok() is false or the shape of the image is null.
 template <Coder C>
-void code_image(C& coder, const Schema& schema, const Image& from, Target<C>& image) {
+void code_image(C& coder, const Schema& schema, const Image& from, Target<C>& image,
+                const ComponentNumbers* numbers = nullptr) {
     if (!from.shape || coder.flag(image.shape != from.shape)) {
-        code_shape(coder, schema, from.shape, image);
+        code_shape(coder, schema, from.shape, image, numbers);
     } else if constexpr (C::kReads) {
         image.shape = from.shape;
     }
@@ -348,9 +352,10 @@ std::uint32_t max_lane_bits(const Lane& lane) {
 
 }  // namespace
 
-void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out) {
+void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
+                 const ComponentNumbers* numbers) {
     BitEncoder coder(out);
-    code_image(coder, schema, from, to);
+    code_image(coder, schema, from, to, numbers);
 }
 
 std::size_t measure_image(const Schema& schema, const Image& from, const Image& to) {

@@ -26,6 +26,7 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->lane_words += static_cast<std::uint32_t>(layout.lanes().size());
         shape->has_references = shape->has_references || layout.has_references();
         shape->has_pairs = shape->has_pairs || schema_.components()[index].pairs;
+        shape->has_optional = shape->has_optional || schema_.components()[index].is_optional;
         if (schema_.components()[index].viewers != to_everyone()) shape->is_restricted = true;
     }
     bytes_ += bytes_of(*shape);
@@ -80,12 +81,10 @@ ViewClasses viewers_of_change(const Schema& schema, const Image& before, const I
     return viewers;
 }
 
-Image visible_part(const Image& image, ViewClasses viewers, ShapeTable& shapes,
+Image visible_part(const Image& image, const View& view, ShapeTable& shapes,
                    std::vector<std::uint32_t>& words) {
     const Schema& schema = shapes.schema();
-    const auto is_visible = [&](ComponentIndex index) {
-        return overlap(schema.components()[index].viewers, viewers);
-    };
+    const auto is_visible = [&](ComponentIndex index) { return view.shows(schema, index); };
     ComponentIndex visible[kMaxComponents];
     std::size_t count = 0;
     for (const ComponentIndex index : image.shape->components)

@@ -33,6 +33,7 @@ struct Shape {
     std::uint32_t lane_words = 0;            // words of all lanes, which come before the parts
     bool has_references = false;
     bool has_pairs = false;
+    bool has_optional = false;
     bool is_restricted = false;  // not everyone sees all components
     // Used by a VersionPool: how many versions have this shape, and a number for it while there are some.
     mutable std::uint32_t versions = 0;
@@ -141,9 +142,20 @@ bool same_value(const ImageCursor& a, const ImageCursor& b);
 /// Returns who sees that an image was replaced by another one.
 ViewClasses viewers_of_change(const Schema& schema, const Image& before, const Image& now);
 
-/// Returns the part of an image that peers in `viewers` see. Its shape is one of `shapes`, its words are in
-/// `words`.
-Image visible_part(const Image& image, ViewClasses viewers, ShapeTable& shapes,
+/// What a peer gets of an entity.
+struct View {
+    ViewClasses classes = to_everyone();
+    const ComponentNumbers* numbers = nullptr;  // of the peer's schema; null: it is the same
+
+    bool shows(const Schema& schema, ComponentIndex component) const {
+        return overlap(schema.components()[component].viewers, classes) &&
+               (!numbers || (*numbers)[component] != kUnknownComponent);
+    }
+    bool operator==(const View&) const = default;
+};
+
+/// Returns the part of an image that `view` shows. Its shape is one of `shapes`, its words are in `words`.
+Image visible_part(const Image& image, const View& view, ShapeTable& shapes,
                    std::vector<std::uint32_t>& words);
 
 }  // namespace shoal::replication

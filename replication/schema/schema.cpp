@@ -10,8 +10,9 @@ namespace shoal::replication {
 namespace {
 
 // Hash, signature and summary are specified in ../WIRE.md.
-constexpr std::size_t kMaxSummaryBytes = 587;  // a hello has room for it, even with a connect token
 constexpr std::size_t kSummaryEntryBytes = 8;
+constexpr std::size_t kMaxSummaryEntries = 73;  // 585 bytes fit into a hello, even with a connect token
+static_assert(kMaxOptionalComponents <= kMaxSummaryEntries);
 
 /// A record with one component, less the component itself: three counts and a gap.
 constexpr std::size_t kMaxShapeBytes = (3 * max_golomb_bits(2) + max_golomb_bits(0)) / 8 + 1;
@@ -45,6 +46,32 @@ std::uint32_t load_u32(std::span<const std::byte> bytes, std::size_t at) {
     for (std::size_t i = 0; i < 4; ++i) value |= std::to_integer<std::uint32_t>(bytes[at + i]) << (8 * i);
     return value;
 }
+
+/// The components in a peer's summary(): first the optional ones, by rising ids.
+class SummaryReader {
+public:
+    /// Returns nothing if the bytes are malformed. No bytes: a summary without components.
+    static std::optional<SummaryReader> open(std::span<const std::byte> bytes) {
+        static constexpr std::byte kNoComponents[1]{};
+        if (bytes.empty()) bytes = kNoComponents;
+        if (bytes.size() % kSummaryEntryBytes != 1) return std::nullopt;
+        const SummaryReader reader(bytes);
+        if (reader.optional_count() > std::min(reader.count(), kMaxOptionalComponents)) return std::nullopt;
+        for (std::size_t i = 1; i < reader.optional_count(); ++i)
+            if (reader.id(i) <= reader.id(i - 1)) return std::nullopt;
+        return reader;
+    }
+
+    std::size_t count() const { return bytes_.size() / kSummaryEntryBytes; }
+    std::size_t optional_count() const { return std::to_integer<std::size_t>(bytes_[0]); }
+    std::uint32_t id(std::size_t at) const { return load_u32(bytes_, 1 + at * kSummaryEntryBytes); }
+    std::uint32_t signature(std::size_t at) const { return load_u32(bytes_, 5 + at * kSummaryEntryBytes); }
+
+private:
+    explicit SummaryReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+    std::span<const std::byte> bytes_;
+};
 
 [[noreturn]] void stop(const std::string& error) {
     std::fprintf(stderr, "shoal: schema: %s\n", error.c_str());
@@ -89,13 +116,40 @@ void Schema::add(SchemaComponent component) {
     if (components_.size() == kMaxComponents) fail(component.name, "is one too many for a schema");
     component.signature = signature_of(component);
     component.max_bits = max_component_bits(component.layout);
-    const auto place = std::lower_bound(components_.begin(), components_.end(), component.id,
-                                        [](const SchemaComponent& c, std::uint32_t id) { return c.id < id; });
     if (const std::size_t bytes = component.max_bits / 8 + kMaxShapeBytes; bytes > kMaxEntityBytes)
         fail(component.name, "can take " + std::to_string(bytes) + " bytes, and an entity at most " +
                                  std::to_string(kMaxEntityBytes) +
                                  ": make it smaller, with max_length() or another codec");
+    insert(std::move(component));
+}
+
+void Schema::insert(SchemaComponent component) {
+    const auto key = [](const SchemaComponent& c) { return std::pair(c.is_optional, c.id); };
+    const auto place = std::upper_bound(components_.begin(), components_.end(), component,
+                                        [&](const auto& a, const auto& b) { return key(a) < key(b); });
     components_.insert(place, std::move(component));
+}
+
+void Schema::make_optional(const void* type, std::string_view type_name) {
+    const std::size_t index = find(type);
+    if (index == kMaxComponents) return fail(type_name, "is not declared: optional() comes after it");
+    if (components_[index].is_optional) return;
+    SchemaComponent component = std::move(components_[index]);
+    if (is_used_) {
+        fail(component.name, "is made optional after a sender or receiver got the schema");
+        stop(error_);
+    }
+    if (components_.size() - required_count() == kMaxOptionalComponents)
+        fail(component.name, "is one too many optional component");
+    components_.erase(components_.begin() + static_cast<std::ptrdiff_t>(index));
+    component.is_optional = true;
+    insert(std::move(component));
+}
+
+std::size_t Schema::required_count() const {
+    const auto first = std::find_if(components_.begin(), components_.end(),
+                                    [](const SchemaComponent& component) { return component.is_optional; });
+    return static_cast<std::size_t>(first - components_.begin());
 }
 
 std::size_t Schema::find(const void* type) const {
@@ -114,6 +168,7 @@ SchemaComponent* Schema::added(const void* type) {
 std::uint64_t Schema::hash() const {
     Fnv64 hash;
     for (const SchemaComponent& component : components_) {
+        if (component.is_optional) continue;
         hash.mix(component.id);
         hash.mix(component.signature);
     }
@@ -121,30 +176,55 @@ std::uint64_t Schema::hash() const {
 }
 
 std::vector<std::byte> Schema::summary() const {
-    std::vector<std::byte> bytes;
-    for (const SchemaComponent& component : components_) {
-        if (bytes.size() + kSummaryEntryBytes > kMaxSummaryBytes) break;
+    const std::size_t required = required_count(), count = components_.size();
+    std::vector<std::byte> bytes{static_cast<std::byte>(count - required)};
+    for (std::size_t i = 0; i < std::min(count, kMaxSummaryEntries); ++i) {
+        const SchemaComponent& component = components_[(i + required) % count];
         append_u32(bytes, component.id);
         append_u32(bytes, component.signature);
     }
     return bytes;
 }
 
-std::string Schema::difference(std::span<const std::byte> peer_summary) const {
-    const std::size_t count = peer_summary.size() / kSummaryEntryBytes;
-    const bool whole = (count + 1) * kSummaryEntryBytes <= kMaxSummaryBytes;
-    std::vector<bool> seen(components_.size());
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::uint32_t id = load_u32(peer_summary, i * kSummaryEntryBytes);
-        const std::uint32_t signature = load_u32(peer_summary, i * kSummaryEntryBytes + 4);
-        const auto found = std::find_if(components_.begin(), components_.end(),
-                                        [&](const SchemaComponent& c) { return c.id == id; });
-        if (found == components_.end()) return "component " + hex_id(id) + " is unknown to the server";
-        if (found->signature != signature) return "component '" + found->name + "' differs";
-        seen[static_cast<std::size_t>(found - components_.begin())] = true;
+std::optional<ComponentNumbers> Schema::numbers_in(std::span<const std::byte> peer_summary) const {
+    const std::optional<SummaryReader> peer = SummaryReader::open(peer_summary);
+    if (!peer) return std::nullopt;
+    const std::size_t required = required_count();
+    ComponentNumbers numbers(components_.size(), kUnknownComponent);
+    for (std::size_t i = 0; i < required; ++i) numbers[i] = static_cast<ComponentIndex>(i);
+    bool is_same = peer->optional_count() + required == components_.size();
+    for (std::size_t i = required, at = 0; i < components_.size(); ++i) {
+        while (at < peer->optional_count() && peer->id(at) < components_[i].id) ++at;
+        const bool is_known = at < peer->optional_count() && peer->id(at) == components_[i].id &&
+                              peer->signature(at) == components_[i].signature;
+        if (is_known) numbers[i] = static_cast<ComponentIndex>(required + at);
+        is_same = is_same && is_known;
     }
-    for (std::size_t i = 0; i < components_.size() && whole; ++i)
-        if (!seen[i]) return "component '" + components_[i].name + "' is unknown to the client";
+    return is_same ? ComponentNumbers{} : numbers;
+}
+
+std::string Schema::difference(std::span<const std::byte> peer_summary) const {
+    const std::optional<SummaryReader> peer = SummaryReader::open(peer_summary);
+    if (!peer) return "the summary of the client's schema is malformed";
+    const bool is_whole = peer->count() < kMaxSummaryEntries;
+    std::vector<bool> seen(components_.size());
+    for (std::size_t i = 0; i < peer->count(); ++i) {
+        const bool is_optional = i < peer->optional_count();
+        const auto found = std::find_if(components_.begin(), components_.end(),
+                                        [&](const SchemaComponent& c) { return c.id == peer->id(i); });
+        if (found == components_.end() && is_optional) continue;
+        if (found == components_.end())
+            return "component " + hex_id(peer->id(i)) + " is unknown to the server";
+        seen[static_cast<std::size_t>(found - components_.begin())] = true;
+        if (found->is_optional && is_optional) continue;
+        if (found->is_optional != is_optional)
+            return "component '" + found->name + "' is optional only for the " +
+                   (is_optional ? "client" : "server");
+        if (found->signature != peer->signature(i)) return "component '" + found->name + "' differs";
+    }
+    for (std::size_t i = 0; i < components_.size() && is_whole; ++i)
+        if (!seen[i] && !components_[i].is_optional)
+            return "component '" + components_[i].name + "' is unknown to the client";
     return {};
 }
 

@@ -20,6 +20,7 @@
 
 #include <concepts>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -106,8 +107,16 @@ Field<T> inner_fields(Member T::*member, const Inner&... inner) {
 inline constexpr std::size_t kMaxEntityBytes = 32'000;
 inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
 
-/// Index of a component in Schema::components(), which are sorted by name_id(): the same on both sides.
+inline constexpr std::size_t kMaxOptionalComponents = 64;
+
+/// Index of a component in Schema::components(): those that are not optional, then the optional ones, both in
+/// the order of name_id().
 using ComponentIndex = std::uint16_t;
+
+/// By ComponentIndex: the component's index in the schema of a peer, or kUnknownComponent. Empty if the peer
+/// has the same schema.
+using ComponentNumbers = std::vector<ComponentIndex>;
+inline constexpr ComponentIndex kUnknownComponent = 0xffff;
 
 /// Returns the hash of a component's name (FNV-1a, 32 bits).
 constexpr std::uint32_t name_id(std::string_view name) {
@@ -165,6 +174,7 @@ struct SchemaComponent {
     std::uint32_t signature = 0;  // hash of the layout; equal if both sides encode the component alike
     ComponentLayout layout;       // empty for a tag
     bool is_tag = false;
+    bool is_optional = false;
     PairOps pairs;  // of a relation, whose value is a vector of PairRow
     // Of a singleton: its entity in a world, and how another entity becomes it. Null for others.
     ecs::Entity (*singleton)(const ecs::World& world) = nullptr;
@@ -211,16 +221,26 @@ public:
     template <ecs::Value T, class... Codecs>
     void singleton(std::string_view name, const Codecs&... codecs);
 
+    /// Makes a declared component, tag, relation or singleton optional: a peer whose schema lacks it, or has
+    /// it in another form, can play on without it. Schemas have at most kMaxOptionalComponents.
+    template <class T>
+    void optional();
+
     /// The first mistake in the declarations, with the component's name; empty if there is none. A sender or
     /// receiver that gets a schema with an error prints it and stops the program. A declaration
     /// after the schema was given to a sender or receiver also stops the program.
     const std::string& error() const { return error_; }
 
-    /// Equal on both sides if they have the same component names and encode all components alike.
+    /// Equal on both sides if they have the same components and encode them alike, but for optional ones.
     std::uint64_t hash() const;
 
-    /// Describes the schema for difference(): 8 bytes for each of the first 73 components.
+    /// Describes the schema for difference() and numbers_in(): the number of optional components, and 8 bytes
+    /// for each of the first 73 components; the optional ones are the first here.
     std::vector<std::byte> summary() const;
+
+    /// For the server: returns the numbers that the components have in the schema of a client with an equal
+    /// hash(), whose summary() is given. Any bytes are safe: returns nothing if they are malformed.
+    std::optional<ComponentNumbers> numbers_in(std::span<const std::byte> peer_summary) const;
 
     /// For the server: returns a text that names a component in which this schema differs from the client's,
     /// whose summary() is given; empty if none is found. A component that the server does not have is named
@@ -231,7 +251,7 @@ public:
     /// the component instead of its hash, if this schema has the component.
     std::string explain(std::string_view text) const;
 
-    /// Sorted by SchemaComponent::id.
+    /// In the order of ComponentIndex.
     const std::vector<SchemaComponent>& components() const { return components_; }
     /// Returns the index of T in components(), or kMaxComponents if T is not declared.
     template <class T>
@@ -245,6 +265,9 @@ private:
     void add(SchemaComponent component);
     std::size_t find(const void* type) const;
     SchemaComponent* added(const void* type);
+    void insert(SchemaComponent component);
+    void make_optional(const void* type, std::string_view type_name);
+    std::size_t required_count() const;
     void fail(std::string_view name, std::string_view why);
 
     friend class Binding;
@@ -331,6 +354,11 @@ template <ecs::Relation R, class... Codecs>
 void Schema::pair(std::string_view name, ViewClasses viewers, const Codecs&... codecs) {
     pair<R>(name, codecs...);
     if (SchemaComponent* const out = added(&detail::type_address<R>)) out->viewers = viewers;
+}
+
+template <class T>
+void Schema::optional() {
+    make_optional(&detail::type_address<T>, ecs::type_name<T>());
 }
 
 template <ecs::Value T, class... Codecs>

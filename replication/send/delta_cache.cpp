@@ -18,36 +18,37 @@ void DeltaCache::clear() {
     visible_shapes_.drop_unused();
 }
 
-DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline,
-                                  ViewClasses viewers) {
+DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Version>& baseline, View view) {
     assert(entry < first_.size() && !shadow_[entry].versions.empty());
     const Version newest = *shadow_[entry].versions.newest();
-    const bool is_restricted =
-        newest.image.shape->is_restricted || (baseline && baseline->image.shape->is_restricted);
-    if (!is_restricted) viewers = to_everyone();
+    const auto either = [&](bool Shape::*has) {
+        return newest.image.shape->*has || (baseline && baseline->image.shape->*has);
+    };
+    if (!either(&Shape::is_restricted)) view.classes = to_everyone();
+    if (!either(&Shape::has_optional)) view.numbers = nullptr;
     std::uint32_t& first = first_[entry];
     if (first >= items_.size() || items_[first].entry != entry) first = kNone;
     for (std::uint32_t i = first; i != kNone; i = items_[i].next)
-        if (items_[i].viewers == viewers && items_[i].is_full == !baseline &&
+        if (items_[i].view == view && items_[i].is_full == !baseline &&
             (!baseline || items_[i].baseline == baseline->tick))
             return items_[i].delta;
     Image from = baseline ? baseline->image : Image{}, to = newest.image;
-    if (is_restricted) {
-        if (baseline) from = visible_part(from, viewers, visible_shapes_, baseline_words_);
-        to = visible_part(to, viewers, visible_shapes_, visible_words_);
+    if (view != View{}) {
+        if (baseline) from = visible_part(from, view, visible_shapes_, baseline_words_);
+        to = visible_part(to, view, visible_shapes_, visible_words_);
     }
-    const Delta delta = encode(from, to);
-    items_.push_back({entry, !baseline, viewers, baseline ? baseline->tick : 0, delta, first});
+    const Delta delta = encode(from, to, view.numbers);
+    items_.push_back({entry, !baseline, view, baseline ? baseline->tick : 0, delta, first});
     first = static_cast<std::uint32_t>(items_.size() - 1);
     return delta;
 }
 
-DeltaCache::Delta DeltaCache::encode(const Image& from, const Image& to) {
+DeltaCache::Delta DeltaCache::encode(const Image& from, const Image& to, const ComponentNumbers* numbers) {
     Delta delta;
     const bool is_same = from.shape == to.shape && from.words.data() == to.words.data();
     delta.is_empty = from.shape && (is_same || from == to);
     delta.offset = bits_.bit_count();
-    write_image(shadow_.schema(), from, to, bits_);
+    write_image(shadow_.schema(), from, to, bits_, numbers);
     delta.bits = bits_.bit_count() - delta.offset;
     return delta;
 }

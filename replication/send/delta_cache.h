@@ -27,9 +27,9 @@ public:
     void clear();
 
     /// Returns the newest image of an entry, encoded against one of its versions; against nothing if
-    /// there is no baseline. Contains what `viewers` see. Valid until clear().
-    Delta get(std::uint32_t entry, const std::optional<Version>& baseline,
-              ViewClasses viewers = to_everyone());
+    /// there is no baseline. Contains what `view` shows; its numbers must live until clear(). Valid until
+    /// clear().
+    Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {});
 
     /// Writes the bits of a delta of this cache.
     void append(const Delta& delta, BitWriter& out) const { out.append(bits_, delta.offset, delta.bits); }
@@ -39,14 +39,14 @@ private:
 
     struct Item {
         std::uint32_t entry;
-        bool is_full;         // encoded against nothing
-        ViewClasses viewers;  // everyone, if both images are the same to everyone
-        Tick baseline;        // tick of the version that it is encoded against
+        bool is_full;   // encoded against nothing
+        View view;      // that of everyone, if both images are the same to everyone
+        Tick baseline;  // tick of the version that it is encoded against
         Delta delta;
         std::uint32_t next;  // item of the same entry, or kNone
     };
 
-    Delta encode(const Image& from, const Image& to);
+    Delta encode(const Image& from, const Image& to, const ComponentNumbers* numbers);
 
     const Shadow& shadow_;
     ShapeTable visible_shapes_;

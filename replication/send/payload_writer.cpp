@@ -61,10 +61,10 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
         return true;
     }
     const Shadow::Entry& entry = shadow_[slot.entry];
-    const ViewClasses viewers = view.view_classes(index);
+    const View shown = view.shown(index);
     const std::optional<Version> baseline =
-        slot.has_acked ? shadow_.baseline(slot.entry, slot.acked, viewers) : std::nullopt;
-    candidate.delta = deltas_.get(slot.entry, baseline, viewers);
+        slot.has_acked ? shadow_.baseline(slot.entry, slot.acked, shown.classes) : std::nullopt;
+    candidate.delta = deltas_.get(slot.entry, baseline, shown);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
     if (candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < kLongAgo) return false;
@@ -73,7 +73,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     candidate.header.net_id = entry.net_id;
     if (baseline && candidate.delta.bits > kMaxEntityBytes * 8) {  // a full record always fits
         candidate.header.kind = RecordKind::full;
-        candidate.delta = deltas_.get(slot.entry, std::nullopt, viewers);
+        candidate.delta = deltas_.get(slot.entry, std::nullopt, shown);
     }
     return true;
 }

@@ -6,7 +6,8 @@
 
 namespace shoal::replication {
 
-PeerView::PeerView(std::uint32_t max_slots) : max_slots_(max_slots) {
+PeerView::PeerView(std::uint32_t max_slots, const ComponentNumbers* numbers)
+    : max_slots_(max_slots), numbers_(numbers) {
     assert(max_slots > 0 && max_slots <= kMaxSlots);
     queue_.reserve(kExpectedRecords);
 }

@@ -51,8 +51,8 @@ public:
     };
     static_assert(sizeof(Slot) == 16);
 
-    /// 1 <= max_slots <= kMaxSlots.
-    explicit PeerView(std::uint32_t max_slots);
+    /// 1 <= max_slots <= kMaxSlots. `numbers` are those of the peer's schema; null: it is the same.
+    explicit PeerView(std::uint32_t max_slots, const ComponentNumbers* numbers = nullptr);
 
     const Slot& operator[](std::uint32_t slot) const { return slots_[slot]; }
     /// Slots below this number have been used.
@@ -75,7 +75,9 @@ public:
     ViewClasses view_classes(std::uint32_t slot) const {
         return groups_ | (slots_[slot].is_owner ? to_owner() : to_others());
     }
-    /// Set them. Call rebase() for slots whose entities look different now.
+    /// What the peer gets of the entity of a slot.
+    View shown(std::uint32_t slot) const { return {view_classes(slot), numbers_}; }
+    /// Set the view classes. Call rebase() for slots whose entities look different now.
     void set_owner(std::uint32_t slot, bool is_owner) { slots_[slot].is_owner = is_owner; }
     void set_groups(ViewClasses groups) { groups_ = groups; }
     ViewClasses groups() const { return groups_; }
@@ -105,6 +107,7 @@ private:
     void free(std::uint32_t slot);
 
     std::uint32_t max_slots_;
+    const ComponentNumbers* numbers_;
     ViewClasses groups_;
     std::vector<Slot> slots_;
     std::vector<std::uint64_t> free_slots_;  // one bit per slot; 1: free

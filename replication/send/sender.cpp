@@ -73,15 +73,26 @@ Sender::Peer Sender::add_peer(const PeerOptions& options) {
     Peer peer = 0;
     while (peer < peers_.size() && peers_[peer]) ++peer;
     if (peer == peers_.size()) peers_.emplace_back();
-    peers_[peer] = std::make_unique<PeerState>(PeerOptions{std::min(options.max_slots, PeerView::kMaxSlots)});
+    peers_[peer] =
+        std::make_unique<PeerState>(std::min(options.max_slots, PeerView::kMaxSlots), share(options.numbers));
     state(peer).last_sent = state(peer).last_change = tick_;
     for (std::uint32_t entry = 0; entry < shadow_.index_count(); ++entry)
         if (shadow_[entry].entity) open_entry(peer, entry);
     return peer;
 }
 
+/// Returns one table for all peers with equal numbers, which then get the same bits.
+std::shared_ptr<const ComponentNumbers> Sender::share(const ComponentNumbers& numbers) const {
+    if (numbers.empty()) return nullptr;
+    for (const auto& other : peers_)
+        if (other && other->numbers && *other->numbers == numbers) return other->numbers;
+    return std::make_shared<const ComponentNumbers>(numbers);
+}
+
 void Sender::remove_peer(Peer peer) {
     assert(peers_[peer]);
+    // Another table of numbers could get the same address in this tick.
+    if (state(peer).numbers) writer_.start_tick(tick_);
     const PeerView& view = state(peer).view;
     for (std::uint32_t slot = 0; slot < view.slot_count(); ++slot)
         if (view[slot].has_entity()) audience_.remove(view[slot].entry, peer);

@@ -27,6 +27,7 @@ struct SenderOptions {
 struct PeerOptions {
     /// What the peer can take. Entities without a slot wait until despawn records of others are acknowledged.
     std::uint32_t max_slots = 65'536;  // >= 1; more than PeerView::kMaxSlots count as that
+    ComponentNumbers numbers = {};     // of its schema, see Schema::numbers_in()
 };
 
 /// Not thread-safe.
@@ -111,9 +112,11 @@ public:
 
 private:
     struct PeerState {
-        explicit PeerState(const PeerOptions& options) : view(options.max_slots) {}
+        PeerState(std::uint32_t max_slots, std::shared_ptr<const ComponentNumbers> of_peer)
+            : view(max_slots, of_peer.get()), numbers(std::move(of_peer)) {}
 
         PeerView view;
+        std::shared_ptr<const ComponentNumbers> numbers;  // null: the peer has the same schema
         Flight flight;
         std::uint32_t next_waiting = 0;  // index in the shadow where give_slots() continues
         Tick last_sent = 0;
@@ -131,6 +134,7 @@ private:
     };
 
     std::uint32_t history_ticks(Tick tick) const;
+    std::shared_ptr<const ComponentNumbers> share(const ComponentNumbers& numbers) const;
     void pass_on_change(std::uint32_t entry);
     void change_views();
     void change_view(PeerState& peer, std::uint32_t slot);

@@ -79,7 +79,11 @@ struct Orders {
 int messages = 0;
 
 #include "readme/replication/joining_leaving_messages_1.inc"
+struct Hat {
+    int size = 0;
+};
 #include "readme/replication/pairs_and_singletons_1.inc"
+#include "readme/replication/updating_a_game_1.inc"
 #include "readme/replication/the_schema_1.inc"
 #include "readme/replication/the_schema_2.inc"
 #include "readme/replication/who_sees_a_component_1.inc"
@@ -93,6 +97,15 @@ TEST(Readme, CodecsFitTheirFields) {
     describe_ship(schema);
     EXPECT_EQ(schema.error(), "");
     EXPECT_EQ(schema.components()[0].layout.lanes().size(), 2u + 4 + 1 + 1);
+}
+
+TEST(Readme, AClientOfVersionOneFitsVersionTwo) {
+    Schema first, second;
+    first.component<Health>("health");
+    describe_version_2(second);
+    EXPECT_EQ(second.error(), "");
+    EXPECT_EQ(first.hash(), second.hash());
+    EXPECT_TRUE(second.numbers_in(first.summary()));
 }
 
 TEST(Readme, ReplicateNamesThePartsOfAType) {

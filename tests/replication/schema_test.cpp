@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <string>
 #include <unordered_map>
 
 #include "replication/codec/codec.h"
@@ -36,6 +38,11 @@ std::string error_of() {
 template <std::size_t... I>
 void declare_tags(Schema& schema, std::index_sequence<I...>) {
     (schema.tag<std::integral_constant<std::size_t, I>>("tag " + std::to_string(I)), ...);
+}
+
+template <std::size_t... I>
+void make_optional(Schema& schema, std::index_sequence<I...>) {
+    (schema.optional<std::integral_constant<std::size_t, I>>(), ...);
 }
 
 TEST(Schema, OrderOfDeclarationDoesNotMatter) {
@@ -106,6 +113,87 @@ TEST(Schema, DifferenceAcceptsAnyBytes) {
         const std::vector<std::byte> exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
         EXPECT_NE(schema.difference(exact), "");
     }
+}
+
+TEST(Schema, OptionalComponentsMayDiffer) {
+    struct Hat {
+        int size = 0;
+    };
+    struct Cape {
+        float length = 0;
+    };
+    Schema server, older, other;
+    server.component<Hat>("hat");
+    server.optional<Hat>();
+    for (Schema* schema : {&server, &older, &other}) schema->component<Health>("health");
+    for (Schema* schema : {&server, &older, &other}) schema->component<Position>("position");
+    server.component<Cape>("cape");
+    server.optional<Cape>();
+    server.tag<Wolf>("wolf");
+    server.optional<Wolf>();
+    older.tag<Wolf>("wolf");
+    older.optional<Wolf>();
+    other.component<Hat>("hat", bounded(0, 9));  // another layout
+    other.component<Cape>("cape");
+    for (int i = 0; i < 2; ++i) i == 0 ? other.optional<Hat>() : other.optional<Cape>();
+    for (const Schema* schema : {&older, &other}) {
+        EXPECT_EQ(schema->error(), "");
+        EXPECT_EQ(schema->hash(), server.hash());
+        EXPECT_EQ(server.difference(schema->summary()), "");
+    }
+    EXPECT_EQ(server.numbers_in(server.summary()), ComponentNumbers{});
+    const auto numbers = [&](const Schema& schema) {  // by name, of the components that both know
+        std::map<std::string, std::string> out;
+        const ComponentNumbers of = server.numbers_in(schema.summary()).value();
+        for (std::size_t i = 0; i < of.size(); ++i)
+            if (of[i] != kUnknownComponent)
+                out[server.components()[i].name] = schema.components().at(of[i]).name;
+        return out;
+    };
+    using Names = std::map<std::string, std::string>;
+    const Names both = {{"health", "health"}, {"position", "position"}};
+    Names with_wolf = both, with_cape = both;
+    with_wolf["wolf"] = "wolf";
+    with_cape["cape"] = "cape";
+    EXPECT_EQ(numbers(older), with_wolf);
+    EXPECT_EQ(numbers(other), with_cape);
+    EXPECT_EQ(server.numbers_in({})->size(), 5u) << "a client that knows no optional component";
+
+    Schema required;
+    required.component<Health>("health");
+    required.component<Position>("position");
+    required.tag<Wolf>("wolf");
+    EXPECT_NE(required.hash(), server.hash());
+    EXPECT_EQ(server.difference(required.summary()), "component 'wolf' is optional only for the server");
+    EXPECT_EQ(required.difference(server.summary()), "component 'wolf' is optional only for the client");
+}
+
+TEST(Schema, MistakesWithOptionalComponentsAreErrors) {
+    Schema early, many;
+    early.optional<Wolf>();
+    EXPECT_NE(early.error().find("Wolf' is not declared"), std::string::npos) << early.error();
+    declare_tags(many, std::make_index_sequence<150>());
+    make_optional(many, std::make_index_sequence<64>());
+    EXPECT_EQ(many.error(), "");
+    make_optional(many, std::make_index_sequence<66>());
+    EXPECT_NE(many.error().find("is one too many optional component"), std::string::npos) << many.error();
+}
+
+TEST(Schema, NumbersOfAMalformedSummaryAreRefused) {
+    Schema schema;
+    declare_tags(schema, std::make_index_sequence<20>());
+    make_optional(schema, std::make_index_sequence<10>());
+    const std::vector<std::byte> good = schema.summary();
+    ASSERT_TRUE(schema.numbers_in(good));
+    for (std::size_t size = 1; size < good.size(); ++size) {
+        const bool is_whole = size % 8 == 1 && size / 8 >= 10;
+        EXPECT_EQ(schema.numbers_in(std::span(good).first(size)).has_value(), is_whole) << size;
+    }
+    std::vector<std::byte> twice = good, too_many = good;
+    std::copy_n(good.begin() + 1, 8, twice.begin() + 9);
+    EXPECT_FALSE(schema.numbers_in(twice)) << "one component twice";
+    too_many[0] = std::byte{21};
+    EXPECT_FALSE(schema.numbers_in(too_many));
 }
 
 TEST(Schema, ASecondDeclarationIsAnErrorThatNamesTheComponent) {

@@ -27,9 +27,10 @@ public:
         replication::Client client;
     };
 
-    /// The schema must outlive the session. All guests begin to connect.
+    /// The schemas must outlive the session. All guests begin to connect; the first ones have the schemas of
+    /// `of_guests`, the others that of the server.
     Session(const replication::Schema& schema, const net::LinkConfig& link, std::size_t guest_count,
-            std::uint64_t seed = 1)
+            std::uint64_t seed = 1, const std::vector<const replication::Schema*>& of_guests = {})
         : schema_(schema),
           network_(link, seed),
           server_(world_, schema, network_.at(at_server_), server_options()) {
@@ -39,7 +40,8 @@ public:
             options.net.seed = seed_of(10 + i);
             give_key(options.net);
             const auto host = static_cast<std::uint8_t>(10 + i);
-            guests_.push_back(std::make_unique<Visitor>(net::Address::ipv4(10, 0, 0, host, 5000), schema,
+            guests_.push_back(std::make_unique<Visitor>(net::Address::ipv4(10, 0, 0, host, 5000),
+                                                        i < of_guests.size() ? *of_guests[i] : schema,
                                                         network_, options));
             guests_.back()->client.connect(at_server_);
         }

@@ -217,7 +217,7 @@ inline void put_number(std::vector<std::byte>& out, std::uint32_t number) {
 }
 
 inline std::vector<std::byte> summary_of(const Description& schema) {
-    std::vector<std::byte> out;
+    std::vector<std::byte> out(1);  // no optional components
     std::size_t count = 0;
     for (const auto& [id, component] : schema) {
         if (count++ == 73) break;
