@@ -1,176 +1,18 @@
 #include "codec.h"
 
 #include <algorithm>
-#include <bit>
-#include <cassert>
-#include <cmath>
 #include <span>
 #include <type_traits>
 
 #include "coder.h"
+#include "group.h"
+#include "part.h"
 
 namespace shoal::replication {
 namespace {
 
 // The format is specified in ../WIRE.md.
-constexpr unsigned kQuantityOrder = 4, kRealOrder = 16, kSymbolOrder = 3, kReferenceOrder = 8;
 constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
-constexpr unsigned kPrefixOrder = 3, kSuffixOrder = 1, kBetweenOrder = 3;
-constexpr unsigned kMaxOrder = 20;  // greatest k; up to it, no code is longer than an escaped value
-
-unsigned next_order(std::uint32_t folded) {
-    const unsigned width = static_cast<unsigned>(std::bit_width(folded));
-    return width == 0 ? 0 : std::min(width - 1, kMaxOrder);
-}
-
-std::uint32_t whole_part(std::uint32_t bits) {
-    const float value = std::bit_cast<float>(bits);
-    if (!(std::abs(value) < 0x1p24f)) return 0;
-    return static_cast<std::uint32_t>(static_cast<std::int32_t>(value));
-}
-std::uint32_t whole_bits(std::uint32_t whole) {
-    return std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(whole)));
-}
-
-/// Returns whether the float with these bits is an integer within +-2^24; false for -0.
-bool is_whole(std::uint32_t bits) {
-    return whole_bits(whole_part(bits)) == bits;
-}
-
-/// Maps the bits of a float to a signed integer. The integers have the order of the floats, and close floats
-/// have close integers. The function is its own inverse.
-std::uint32_t ordered(std::uint32_t bits) {
-    return (bits >> 31) != 0 ? ~bits ^ 0x80000000u : bits;
-}
-
-/// Where the values of an image are: lanes and parts that a coder reads into, or writes from. Parts that are
-/// read are appended to the words of the image.
-template <Coder C>
-using Word = std::conditional_t<C::kReads, std::uint32_t, const std::uint32_t>;
-template <Coder C>
-using Parts = std::conditional_t<C::kReads, std::vector<std::uint32_t>&, const std::uint32_t*>;
-
-template <Coder C>
-std::uint32_t code_quantity(C& coder, std::uint32_t base, std::uint32_t value, unsigned& order) {
-    const std::uint32_t folded = coder.golomb(zigzag(value - base), order);
-    order = next_order(folded);
-    return base + unzigzag(folded);
-}
-
-template <Coder C>
-std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t value, unsigned& whole_order,
-                        unsigned& bits_order) {
-    const std::uint32_t step = zigzag(whole_part(value) - whole_part(base));
-    if (coder.flag(value != base && (step == 0 || !is_whole(value))))
-        return ordered(code_quantity(coder, ordered(base), ordered(value), bits_order));
-    const std::uint32_t folded = coder.golomb(value == base ? 0 : step, whole_order);
-    whole_order = next_order(folded);
-    return folded == 0 ? base : whole_bits(whole_part(base) + unzigzag(folded));
-}
-
-/// Codes `count` neighbouring lanes, all described by `lane`. `base` is null if they have no baseline.
-template <Coder C>
-void code_lanes(C& coder, Lane lane, std::uint32_t count, const std::uint32_t* base, Word<C>* lanes) {
-    const auto each = [&](auto&& code) {
-        for (std::uint32_t i = 0; i < count; ++i) {
-            const std::uint32_t value = code(base ? base[i] : 0, C::kReads ? 0 : lanes[i]);
-            if constexpr (C::kReads) lanes[i] = value;
-            if (C::kReads && value > lane.max) coder.fail();
-        }
-    };
-    const auto fixed = [&](std::uint32_t, std::uint32_t value) { return coder.fixed(value, lane.bits); };
-    unsigned order = kQuantityOrder, bits_order = kRealOrder;
-    switch (lane.kind) {
-        case LaneKind::quantity:
-            if (lane.bounded && !base) return each(fixed);
-            return each([&](auto from, auto value) { return code_quantity(coder, from, value, order); });
-        case LaneKind::symbol:
-            if (lane.bounded || lane.max == 1) return each(fixed);
-            return each([&](auto, auto value) { return coder.golomb(value, kSymbolOrder); });
-        case LaneKind::real:
-            return each(
-                [&](auto from, auto value) { return code_real(coder, from, value, order, bits_order); });
-        case LaneKind::reference:
-            return each([&](auto, auto value) { return coder.golomb(value, kReferenceOrder); });
-    }
-}
-
-bool group_differs(const LaneGroup& group, const std::uint32_t* base, const std::uint32_t* lanes) {
-    for (std::uint32_t i = group.first; i < group.first + group.count; ++i)
-        if (lanes[i] != (base ? base[i] : 0)) return true;
-    return false;
-}
-
-/// Codes a group that differs. `lanes` and `base` are those of the component.
-template <Coder C>
-void code_group(C& coder, const Lane& lane, const LaneGroup& group, const std::uint32_t* base,
-                Word<C>* lanes) {
-    if (lane.kind != LaneKind::symbol || lane.max != 1)
-        return code_lanes(coder, lane, group.count, base ? base + group.first : nullptr, lanes + group.first);
-    if constexpr (C::kReads) lanes[group.first] = base ? base[group.first] ^ 1 : 1;
-}
-
-const std::uint32_t* next_part(const Part& part, const std::uint32_t* words) {
-    return words ? words + 1 + words[0] * part.lanes.size() : nullptr;
-}
-
-bool part_differs(const Part& part, const std::uint32_t* base, const std::uint32_t* value) {
-    if (!base) return value[0] != 0;
-    return value[0] != base[0] || !std::equal(value, next_part(part, value), base);
-}
-
-/// How a part follows from the baseline's: the elements at its start and end stay, those between are new.
-struct Splice {
-    std::uint32_t prefix = 0, between = 0, suffix = 0;
-};
-
-Splice find_splice(const Part& part, const std::uint32_t* base, const std::uint32_t* value) {
-    const std::size_t width = part.lanes.size();
-    const std::uint32_t count = value[0], old = base ? base[0] : 0, common = std::min(count, old);
-    const auto same = [&](std::size_t a, std::size_t b) {
-        return std::equal(value + 1 + a * width, value + 1 + (a + 1) * width, base + 1 + b * width);
-    };
-    Splice splice;
-    while (splice.prefix < common && same(splice.prefix, splice.prefix)) ++splice.prefix;
-    while (splice.prefix + splice.suffix < common && same(count - 1 - splice.suffix, old - 1 - splice.suffix))
-        ++splice.suffix;
-    splice.between = count - splice.prefix - splice.suffix;
-    return splice;
-}
-
-/// Appends a part. Returns its elements between prefix and suffix, which are zero.
-std::uint32_t* append_part(const Part& part, const Splice& splice, const std::uint32_t* base,
-                           std::vector<std::uint32_t>& words) {
-    const std::size_t width = part.lanes.size();
-    words.push_back(splice.prefix + splice.between + splice.suffix);
-    if (splice.prefix != 0) words.insert(words.end(), base + 1, base + 1 + splice.prefix * width);
-    words.resize(words.size() + splice.between * width);
-    const std::uint32_t* end = next_part(part, base);
-    if (splice.suffix != 0) words.insert(words.end(), end - splice.suffix * width, end);
-    return words.data() + words.size() - (splice.between + splice.suffix) * width;
-}
-
-/// Codes a part that differs.
-template <Coder C>
-void code_part(C& coder, const Part& part, const std::uint32_t* base, Parts<C> parts) {
-    Splice splice;
-    if constexpr (!C::kReads) splice = find_splice(part, base, parts);
-    if (base) {
-        splice.prefix = coder.golomb(splice.prefix, kPrefixOrder);
-        splice.suffix = coder.golomb(splice.suffix, kSuffixOrder);
-    }
-    splice.between = coder.golomb(splice.between, kBetweenOrder);
-    Word<C>* elements;
-    if constexpr (C::kReads) {
-        const std::uint64_t kept = std::uint64_t{splice.prefix} + splice.suffix;
-        if (kept > (base ? base[0] : 0) || kept + splice.between > part.max_count) coder.fail();
-        elements = append_part(part, coder.ok() ? splice : Splice{}, base, parts);
-    } else {
-        elements = parts + 1 + splice.prefix * part.lanes.size();
-    }
-    for (std::uint32_t n = 0; n < splice.between && coder.ok(); ++n)
-        for (const Lane& lane : part.lanes) code_lanes(coder, lane, 1, nullptr, elements++);
-}
 
 /// Returns the index of the first group or part that differs; piece_count() if none does.
 [[gnu::always_inline]] inline std::size_t first_difference(const ComponentLayout& layout,
@@ -223,7 +65,7 @@ void code_component(C& coder, const ComponentLayout& layout, const std::uint32_t
             if (code_differs([] { return false; })) {
                 code_part(coder, part, base_parts, parts);
             } else {
-                append_part(part, {base_parts ? base_parts[0] : 0, 0, 0}, base_parts, parts);
+                static_cast<void>(PartBuilder(part, base_parts, parts).finish());
             }
         } else {
             if (!changed) return;

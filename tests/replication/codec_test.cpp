@@ -222,7 +222,7 @@ TEST(Codec, TheExampleOfWireMdHasTheseBytes) {
     records.write({0, RecordKind::delta, 1000, 0});
     write_image(schema, before, now, second);
     records.write(left);
-    EXPECT_EQ(bytes_of(second), bytes_of_hex("21 10 25 44 2c 82 08"));
+    EXPECT_EQ(bytes_of(second), bytes_of_hex("21 10 45 88 58 04 11"));
 }
 
 }  // namespace

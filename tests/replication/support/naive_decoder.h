@@ -169,16 +169,62 @@ private:
     using Elements = std::vector<std::vector<std::uint32_t>>;
     Elements part(const Part& part, const Elements* base) {
         const std::vector<Lane> lanes = lanes_of(part.element);
-        const std::uint64_t prefix = base != nullptr ? bits_.golomb(3) : 0;
-        const std::uint64_t suffix = base != nullptr ? bits_.golomb(1) : 0;
+        const Elements old = base != nullptr ? *base : Elements{};
+        if (!old.empty() && bits_.bit()) return edited(part, lanes, old);
+        const std::uint64_t prefix = old.empty() ? 0 : bits_.golomb(3);
+        const std::uint64_t suffix = old.empty() ? 0 : bits_.golomb(1);
         const std::uint64_t between = bits_.golomb(3);
-        if (base != nullptr && prefix + suffix > base->size()) bits_.refuse("too many elements kept");
+        if (prefix + suffix > old.size()) bits_.refuse("too many elements kept");
         if (prefix + suffix + between > part.max_length) bits_.refuse("a part over its greatest length");
         Elements out;
-        for (std::uint64_t i = 0; i < prefix && bits_.ok(); ++i) out.push_back((*base)[i]);
+        for (std::uint64_t i = 0; i < prefix && bits_.ok(); ++i) out.push_back(old[i]);
         for (std::uint64_t i = 0; i < between && bits_.ok(); ++i) out.push_back(element(lanes));
-        for (std::uint64_t i = suffix; i > 0 && bits_.ok(); --i) out.push_back((*base)[base->size() - i]);
+        for (std::uint64_t i = suffix; i > 0 && bits_.ok(); --i) out.push_back(old[old.size() - i]);
         return out;
+    }
+
+    /// "Edits".
+    Elements edited(const Part& part, const std::vector<Lane>& lanes, const Elements& old) {
+        Elements out;
+        std::uint64_t next = 0;  // number of an old element
+        const auto follow = [&](std::uint64_t first, std::uint64_t count) {
+            if (first + count > old.size()) bits_.refuse("an edit of elements that do not exist");
+            if (out.size() + count > part.max_length) bits_.refuse("edits to over the greatest length");
+            for (std::uint64_t i = first; i < first + count && bits_.ok(); ++i) out.push_back(old[i]);
+        };
+        const auto leave_out = [&](std::uint64_t count) {
+            next += count;
+            if (next > old.size()) bits_.refuse("an edit of elements that do not exist");
+        };
+        bool more = true;
+        while (more && bits_.ok()) {
+            const std::uint64_t kept = bits_.golomb(3);
+            const bool is_change = !bits_.bit(), is_erase = !is_change && bits_.bit();
+            const bool is_copy = !is_change && !is_erase && bits_.bit();
+            const bool is_in_place = !is_change && !is_erase && bits_.bit();
+            const std::uint64_t count = std::uint64_t{bits_.golomb(0)} + 1;
+            const std::uint64_t source = is_copy ? bits_.number(width_of(old.size() - 1)) : 0;
+            follow(next, kept);
+            next += kept;
+            if (is_copy) {
+                follow(source, count);
+            } else if (is_change) {
+                follow(next, count);
+                for (std::uint64_t i = count; i > 0 && bits_.ok(); --i) change(lanes, out[out.size() - i]);
+            } else if (!is_erase) {
+                if (out.size() + count > part.max_length) bits_.refuse("edits to over the greatest length");
+                for (std::uint64_t i = 0; i < count && bits_.ok(); ++i) out.push_back(element(lanes));
+            }
+            if (is_change || is_erase || is_in_place) leave_out(count);
+            more = bits_.bit();
+        }
+        if (bits_.ok()) follow(next, old.size() - next);
+        return out;
+    }
+
+    void change(const std::vector<Lane>& lanes, std::vector<std::uint32_t>& values) {
+        for (std::size_t i = 0; i < lanes.size() && bits_.ok(); ++i)
+            if (lanes.size() == 1 || bits_.bit()) read_group(lanes, {i, 1}, true, values);
     }
 
     std::vector<std::uint32_t> element(const std::vector<Lane>& lanes) {
