@@ -161,4 +161,11 @@ void Binding::remove_missing(ecs::Entity entity, const Image& now, const Image& 
             world_.remove(entity, ids_[component]);
 }
 
+void Binding::remove_others(ecs::Entity entity, const Image& now) {
+    assert(now.shape);
+    for (std::size_t i = 0; i < ids_.size(); ++i)
+        if (now.shape->find(static_cast<ComponentIndex>(i)) == Shape::kAbsent && world_.has(entity, ids_[i]))
+            world_.remove(entity, ids_[i]);
+}
+
 }  // namespace shoal::replication

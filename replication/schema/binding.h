@@ -62,6 +62,10 @@ public:
     /// entity.
     void remove_missing(ecs::Entity entity, const Image& now, const Image& before);
 
+    /// Removes all components of the schema that `now` does not have. A hook of the removal may destroy the
+    /// entity.
+    void remove_others(ecs::Entity entity, const Image& now);
+
     /// Calls fn(net_id) for each reference of an image that is not null; more than once if it occurs twice.
     template <class Fn>
     void for_each_reference(const Image& image, Fn&& fn) const {

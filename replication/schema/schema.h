@@ -27,6 +27,7 @@
 
 #include "../../ecs/world.h"
 #include "lanes.h"
+#include "stable_key.h"
 #include "view_class.h"
 #include "walk.h"
 
