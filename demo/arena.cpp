@@ -1,5 +1,6 @@
 #include "arena.h"
 
+#include <array>
 #include <cassert>
 
 namespace shoal::demo {
@@ -15,6 +16,7 @@ replication::Schema arena_schema() {
     schema.tag<Mine>("mine", to_owner());
     schema.component<Target>("target");
     schema.singleton<Clock>("clock", field(&Clock::elapsed_s, quantised(0, 1'000'000, 0.1)));
+    schema.component<Reef>("reef", quantised(0, 100, 1));
     schema.tag<Minnow>("minnow");
     schema.tag<Crab>("crab");
     schema.tag<Pike>("pike");
@@ -23,6 +25,14 @@ replication::Schema arena_schema() {
     schema.pair<Follows>("follows", field(&Follows::angle, angle(8)));
     assert(schema.error().empty());
     return schema;
+}
+
+std::vector<ecs::Entity> load_reefs(ecs::World& world) {
+    constexpr std::array<Position, kReefs> kPlaces = {{{20, 60}, {45, 20}, {80, 50}, {115, 15}, {140, 65}}};
+    std::vector<ecs::Entity> reefs;
+    for (std::uint32_t i = 0; i < kReefs; ++i)
+        reefs.push_back(world.spawn(kPlaces[i], Reef{}, replication::StableKey{i}));
+    return reefs;
 }
 
 }  // namespace shoal::demo

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "replication/schema/schema.h"
 
@@ -46,6 +47,12 @@ struct Follows {
     float angle = 0;  // radians; direction from the leader to the pilot's place
 };
 
+/// A part of the arena: server and clients spawn it themselves, see load_reefs(). Minnows graze there.
+struct Reef {
+    float food = 100;  // percent
+};
+inline constexpr std::uint32_t kReefs = 5;
+
 /// A singleton.
 struct Clock {
     double elapsed_s = 0;  // time simulated so far
@@ -60,5 +67,9 @@ struct Pilot {};   // escorts a pike or a player; nobody eats it
 
 /// Used by server and clients.
 replication::Schema arena_schema();
+
+/// Spawns the reefs of the arena, at the same places and with the same stable keys in each world. Returns
+/// them.
+std::vector<ecs::Entity> load_reefs(ecs::World& world);
 
 }  // namespace shoal::demo

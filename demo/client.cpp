@@ -75,7 +75,9 @@ net::LinkConfig link_config(const Options& options) {
 class Game final : private replication::ClientListener {
 public:
     Game(const Options& options, net::Sink& sink)
-        : name_(options.name), client_(world_, schema_, sink, client_options(options), this) {}
+        : name_(options.name), client_(world_, schema_, sink, client_options(options), this) {
+        load_reefs(world_);
+    }
 
     bool open_log(const std::string& path) { return log_.open(path); }
     bool close_log() { return !log_.is_open() || log_.close(); }

@@ -11,11 +11,13 @@ namespace {
 
 constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kPlayerSpeed = 14, kSchoolSpeed = 5,
                 kEscort = 18;
-constexpr float kFear = 9;      // a minnow flees from a pike that is nearer
-constexpr float kSight = 60;    // a pike hunts prey that is nearer
-constexpr float kReach = 1.6f;  // a bite reaches so far
-constexpr float kAside = 5;     // distance of a pilot from its leader
-constexpr int kHungry = 75;     // a pike with less health, in percent, starts to hunt
+constexpr float kFear = 9;                     // a minnow flees from a pike that is nearer
+constexpr float kSight = 60;                   // a pike hunts prey that is nearer
+constexpr float kReach = 1.6f;                 // a bite reaches so far
+constexpr float kPasture = 12;                 // minnows that are nearer to a reef graze there
+constexpr float kGrowth = 4, kGrazing = 0.4f;  // percent of food per second; the latter for each minnow
+constexpr float kAside = 5;                    // distance of a pilot from its leader
+constexpr int kHungry = 75;                    // a pike with less health, in percent, starts to hunt
 
 float distance(const Position& a, const Position& b) {
     return std::hypot(a.x - b.x, a.y - b.y);
@@ -46,6 +48,7 @@ Simulation::Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t
     : world_(world),
       random_(seed),
       fish_(world),
+      reefs_(world),
       minnows_(world),
       crabs_(world),
       pikes_(world),
@@ -58,6 +61,7 @@ Simulation::Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t
     wanted_minnows_ = creatures - crabs - wanted_pikes_ - pilots;
     for (School& school : schools_) school = {anywhere(), uniform(0, 6.28f)};
     world_.set_singleton(Clock{});
+    for (const ecs::Entity reef : load_reefs(world_)) world_.add<replication::Replicated>(reef);
     for (std::uint32_t i = 0; i < crabs; ++i) spawn(Crab{}, anywhere(), make_name(), 100);
     for (std::uint32_t i = 0; i < wanted_pikes_; ++i) spawn_pike();
     for (std::uint32_t i = 0; i < pilots; ++i) spawn(Pilot{}, anywhere(), make_name(), 100);
@@ -68,6 +72,7 @@ void Simulation::step(float dt_s) {
     run_clock(dt_s);
     look_around();
     swim_in_schools(dt_s);
+    graze(dt_s);
     crawl(dt_s);
     hunt(dt_s);
     play(dt_s);
@@ -170,6 +175,16 @@ void Simulation::swim_in_schools(float dt_s) {
             }
         turn(velocity, wish, dt_s);
         at = moved(at, velocity, dt_s);
+    });
+}
+
+void Simulation::graze(float dt_s) {
+    reefs_.each([&](const Position& at, ecs::Mut<Reef> reef) {
+        float change = kGrowth;
+        for (const Sight& sight : prey_)
+            if (distance(at, sight.at) < kPasture && world_.has<Minnow>(sight.entity)) change -= kGrazing;
+        const float food = std::clamp(reef.read().food + change * dt_s, 0.0f, 100.0f);
+        if (food != reef.read().food) reef->food = food;
     });
 }
 

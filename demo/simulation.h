@@ -13,8 +13,8 @@
 
 namespace shoal::demo {
 
-/// Writes components, and adds the tag Replicated to creatures. The same seed and the same calls give the
-/// same result.
+/// Writes components, and adds the tag Replicated to creatures and reefs. The same seed and the same calls
+/// give the same result.
 class Simulation {
 public:
     /// The world must outlive the simulation. `creatures`: their number at first, and about their number
@@ -52,6 +52,7 @@ private:
     void run_clock(float dt_s);
     void look_around();
     void swim_in_schools(float dt_s);
+    void graze(float dt_s);
     void crawl(float dt_s);
     void hunt(float dt_s);
     void play(float dt_s);
@@ -64,7 +65,8 @@ private:
     std::uint32_t wanted_minnows_ = 0, wanted_pikes_ = 0;
     std::array<School, kSchools> schools_;
 
-    ecs::Query<const Position, ecs::Without<Crab>, ecs::Without<Pilot>> fish_;
+    ecs::Query<const Position, ecs::Without<Crab>, ecs::Without<Pilot>, ecs::Without<Reef>> fish_;
+    ecs::Query<const Position, ecs::Mut<Reef>> reefs_;
     ecs::Query<Position, Velocity, ecs::With<Minnow>> minnows_;
     ecs::Query<ecs::Mut<Position>, Velocity, ecs::With<Crab>> crabs_;
     ecs::Query<Position, Velocity, ecs::Mut<Health>, ecs::Optional<const Target>, ecs::With<Pike>> pikes_;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr Style kSea{.ink = 152, .paper = 17};
 constexpr Style kBar{.ink = 231, .paper = 24};
+constexpr Style kReef{.ink = 72, .paper = 17};
 constexpr std::uint8_t kBloodPaper = 88, kHurtInk = 245, kOwnInk = 226, kOwnPaper = 22;
 constexpr float kLeap = 10;  // a larger distance is drawn as a jump
 
@@ -49,6 +50,7 @@ void View::draw(Screen& screen, ecs::Entity own, std::string_view status) {
     hunts_.each([&](const Target& target, const Name&) { hunted_.push_back(target.prey); });
 
     screen.clear(kSea);
+    draw_reefs(screen);
     draw_all<Crab>(screen, {"m", "m", 173}, own);
     draw_all<Minnow>(screen, {"<", ">", 117}, own);
     draw_all<Pilot>(screen, {"=", "=", 229}, own);
@@ -61,6 +63,15 @@ void View::draw(Screen& screen, ecs::Entity own, std::string_view status) {
         screen.text(screen.columns() - static_cast<int>(text.size()) - 1, 0, text, kBar);
     }
     draw_bar(screen, screen.rows() - 1, status);
+}
+
+void View::draw_reefs(Screen& screen) {
+    reefs_.each([&](const Position& at, const Reef& reef) {
+        const std::string_view body = reef.food < 50 ? "|,|," : "|Y|Y|Y";
+        const int column = cell_of(at.x, kArenaWidth, screen.columns()) - static_cast<int>(body.size()) / 2;
+        const int row = 1 + cell_of(at.y, kArenaHeight, screen.rows() - 2);
+        screen.text(column, row, body, kReef);
+    });
 }
 
 template <class Species>

@@ -17,7 +17,7 @@ class View {
 public:
     /// The world must outlive the view.
     explicit View(ecs::World& world)
-        : world_(world), new_(world), moving_(world), hunts_(world) {}
+        : world_(world), new_(world), moving_(world), hunts_(world), reefs_(world) {}
 
     /// Moves the drawn places. Call it once per frame; `dt_s` is the time since the last frame.
     void follow(float dt_s);
@@ -38,12 +38,14 @@ private:
 
     template <class Species>
     void draw_all(Screen& screen, const Look& look, ecs::Entity own);
+    void draw_reefs(Screen& screen);
     std::string describe(ecs::Entity own);
 
     ecs::World& world_;
     ecs::Query<const Position, ecs::Without<Drawn>> new_;
     ecs::Query<const Position, Drawn> moving_;
     ecs::Query<const Target, const Name> hunts_;
+    ecs::Query<const Position, const Reef> reefs_;
     std::vector<ecs::Entity> hunted_;  // in this frame
 };
 

@@ -74,7 +74,7 @@ public:
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 
     /// Returns the net id of a living entity with the tag Replicated, also before the first tick() that sends
-    /// it. Returns 0 for other entities.
+    /// it. For other living entities returns the net id that their StableKey reserves, or 0.
     NetId assign_net_id(ecs::Entity entity) { return sender_.assign_net_id(entity); }
 
     /// Makes the peer the owner of a living entity with the tag Replicated. From the next tick() on the owner

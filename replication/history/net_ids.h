@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "../../ecs/entity.h"
+#include "../schema/stable_key.h"
 
 namespace shoal::replication {
 
-/// Name of an entity in packets: never 0, never used twice by one sender.
+/// Name of an entity in packets: never 0. A sender uses an ordinary net id for one entity only. A reserved
+/// one names the entity that has a StableKey, and later perhaps another entity with this key.
 using NetId = std::uint32_t;
 
 /// A table with one row per net id. The index of a row is a small number, so that other tables can have rows
@@ -19,8 +21,13 @@ class NetIds {
 public:
     static constexpr std::uint32_t kNone = 0xffffffff;
 
-    /// Net ids from this one on name entities that exist on both sides; allocate() never returns them.
+    /// Net ids from this one on are reserved for stable keys; allocate() never returns them.
     static constexpr NetId kFirstReserved = 0xff00'0000;
+    static constexpr bool is_reserved(NetId net_id) { return net_id >= kFirstReserved; }
+    /// Requires key.value <= kMaxStableKey.
+    static constexpr NetId reserved_for(StableKey key) { return kFirstReserved + key.value; }
+    /// Requires is_reserved(net_id).
+    static constexpr StableKey key_of(NetId net_id) { return {net_id - kFirstReserved}; }
 
     struct Row {
         NetId net_id = 0;    // 0: the row is not in use

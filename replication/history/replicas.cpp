@@ -7,7 +7,7 @@
 namespace shoal::replication {
 
 Replicas::Replicas(ecs::World& world, std::uint32_t max_versions)
-    : world_(world), max_versions_(max_versions) {
+    : world_(world), max_versions_(max_versions), keys_(world) {
     assert(max_versions >= 4);
     dirty_.reserve(kExpectedRecords);
     gone_.reserve(kExpectedRecords);
@@ -64,7 +64,8 @@ void Replicas::close(std::uint32_t index, Despawn reason) {
     const NetIds::Row row = ids_[index];
     ids_.release(index);
     if (replica.applied || row.entity) {
-        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, reason});
+        const bool stays = replica.is_local && reason != Despawn::destroyed;
+        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, stays, reason});
     } else {
         ids_.recycle(index);
     }
@@ -92,8 +93,7 @@ void Replicas::set_applied(std::uint32_t index) {
 }
 
 void Replicas::set_destroyed(std::uint32_t index) {
-    ids_.adopt(ids_[index].net_id, {});
-    rows_[index].applied.reset();
+    unset_entity(index);
     rows_[index].is_destroyed = true;
 }
 
@@ -102,18 +102,47 @@ void Replicas::clear_gone() {
     gone_.clear();
 }
 
-void Replicas::set_entity(std::uint32_t index, ecs::Entity entity) {
+void Replicas::set_entity(std::uint32_t index, ecs::Entity entity, bool is_local) {
     assert(rows_[index].slot != kNone && world_.is_alive(entity));
     ids_.adopt(ids_[index].net_id, entity);
+    rows_[index].is_local = is_local;
+}
+
+void Replicas::unset_entity(std::uint32_t index) {
+    Replica& replica = rows_[index];
+    assert(replica.slot != kNone);
+    ids_.adopt(ids_[index].net_id, {});
+    replica.applied.reset();
+    replica.is_suppressed = replica.is_local = false;
+    touch(index);
+}
+
+std::span<const NetId> Replicas::update_keys() {
+    keys_.update([this](ecs::Entity entity) {
+        const std::uint32_t index = ids_.find(entity);
+        return index != kNone && !rows_[index].is_local;
+    });
+    return keys_.changed();
+}
+
+ecs::Entity Replicas::local(NetId net_id) const {
+    const ecs::Entity entity = keys_.entity(net_id);
+    return world_.is_alive(entity) ? entity : ecs::Entity{};
+}
+
+NetId Replicas::net_id(ecs::Entity entity) const {
+    if (!world_.is_alive(entity)) return 0;
+    const NetId net_id = ids_.net_id(entity);
+    return net_id != 0 ? net_id : keys_.net_id(entity);
 }
 
 ecs::Entity Replicas::entity(NetId net_id) const {
     const ecs::Entity entity = ids_.entity(net_id);
-    return world_.is_alive(entity) ? entity : ecs::Entity{};
+    return world_.is_alive(entity) ? entity : local(net_id);
 }
 
 bool Replicas::is_consistent() const {
-    if (!ids_.is_consistent() || rows_.size() != ids_.index_count()) return false;
+    if (!ids_.is_consistent() || !keys_.is_consistent() || rows_.size() != ids_.index_count()) return false;
     std::vector<bool> is_dirty(rows_.size()), is_gone(rows_.size());
     for (const std::uint32_t index : dirty_) {
         if (is_dirty[index]) return false;

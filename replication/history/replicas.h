@@ -10,6 +10,7 @@
 
 #include "../../ecs/world.h"
 #include "history.h"
+#include "keyed_entities.h"
 #include "net_ids.h"
 
 namespace shoal::replication {
@@ -29,6 +30,7 @@ public:
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
         bool is_destroyed = false;    // see set_destroyed()
+        bool is_local = false;        // the game spawned the entity, with a StableKey
         bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
         bool is_dirty = false;           // the index is in dirty()
     };
@@ -39,6 +41,7 @@ public:
         NetId net_id;
         ecs::Entity entity;  // dead if the game destroyed it
         bool was_suppressed;
+        bool stays;  // the game spawned the entity, and it was not destroyed on the server
         Despawn reason;
     };
 
@@ -78,8 +81,8 @@ public:
     /// version.
     void set_destroyed(std::uint32_t index);
 
-    /// The replicas that were closed since clear_gone(). Their entities must be destroyed. Their indices are
-    /// not used again before clear_gone().
+    /// The replicas that were closed since clear_gone(). Their entities must be destroyed, except those that
+    /// stay. Their indices are not used again before clear_gone().
     std::span<const Gone> gone() const { return gone_; }
     void clear_gone();
 
@@ -88,11 +91,21 @@ public:
 
     /// The net ids and entities of the open replicas, by index. An entity that the game destroyed is dead.
     const NetIds& ids() const { return ids_; }
-    void set_entity(std::uint32_t index, ecs::Entity entity);
+    /// `is_local`: see Replica.
+    void set_entity(std::uint32_t index, ecs::Entity entity, bool is_local = false);
+    /// Makes the replica one that is not in the world yet, so that it gets another entity.
+    void unset_entity(std::uint32_t index);
 
-    /// Returns 0 if the entity is not a replica, or is dead.
-    NetId net_id(ecs::Entity entity) const { return world_.is_alive(entity) ? ids_.net_id(entity) : 0; }
-    /// Returns null if the world does not have the replica.
+    /// Takes the keys of the game's entities that changed since the last call. Returns their net ids.
+    std::span<const NetId> update_keys();
+    /// Returns the game's entity with the key of this net id, which may be a replica or not. Returns null if
+    /// there is none.
+    ecs::Entity local(NetId net_id) const;
+    const KeyedEntities& keys() const { return keys_; }
+
+    /// Returns 0 if the entity is dead, or neither a replica nor local().
+    NetId net_id(ecs::Entity entity) const;
+    /// Returns the replica, or else local(net_id).
     ecs::Entity entity(NetId net_id) const;
 
     /// Calls fn(net_id, entity) for each replica in the world.
@@ -117,6 +130,7 @@ private:
     ecs::World& world_;
     std::uint32_t max_versions_;
     NetIds ids_;
+    KeyedEntities keys_;
     VersionPool pool_;
     std::vector<Replica> rows_;  // by index in ids_
     std::vector<std::uint32_t> dirty_;

@@ -11,6 +11,7 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
     superseded_.reserve(kExpectedRecords * 8);
     changes_.watch(world.component<Replicated>());
     for (const ecs::ComponentId id : binding_.ids()) changes_.watch(id);
+    key_watch_ = changes_.watch(world.component<StableKey>());
     for (const SchemaComponent& component : schema.components())
         if (component.singleton) singletons_.push_back(&component);
     world.each_entity([&](ecs::Entity entity) {
@@ -34,20 +35,53 @@ std::optional<Version> Shadow::at(ecs::Entity entity, Tick tick) const {
     return entries_[index].versions.at(tick, horizon_, to_everyone());
 }
 
-NetId Shadow::assign(ecs::Entity entity) {
-    if (!world_.is_alive(entity) || !world_.has<Replicated>(entity)) return 0;
-    forget_destroyed();
-    if (ids_.find(entity) == kNone) assigned_.push_back(ids_.allocate(entity));
-    return ids_.net_id(entity);
+NetId Shadow::net_id(ecs::Entity entity) const {
+    const NetId net_id = ids_.net_id(entity);
+    return net_id != 0 ? net_id : keyed_net_id(world_, entity);
 }
 
-/// Takes their net ids from destroyed entities: a new one may have the same index in the world.
+NetId Shadow::assign(ecs::Entity entity) {
+    const std::uint32_t index = assign_index(entity);
+    return index == kNone ? keyed_net_id(world_, entity) : ids_[index].net_id;
+}
+
+std::uint32_t Shadow::assign_index(ecs::Entity entity) {
+    if (!world_.has<Replicated>(entity)) return kNone;
+    forget_destroyed();
+    if (ids_.find(entity) == kNone) assigned_.push_back(allocate(entity));
+    return ids_.find(entity);
+}
+
+/// Gives an entity the net id of its key, or a new one. Returns the index.
+std::uint32_t Shadow::allocate(ecs::Entity entity) {
+    if (!world_.has<StableKey>(entity)) return ids_.allocate(entity);
+    const NetId net_id = keyed_net_id(world_, entity);
+    const std::uint32_t holder = ids_.find(net_id);
+    const bool is_taken = holder != kNone && world_.has<Replicated>(ids_[holder].entity);
+    assert(net_id != 0);  // the key is over kMaxStableKey
+    assert(!is_taken);    // another replicated entity has the key
+    if (net_id == 0 || is_taken) {
+        refused_keys_ += 1;
+        return ids_.allocate(entity);
+    }
+    if (holder != kNone) release(holder);
+    return ids_.adopt(net_id, entity);
+}
+
+/// Takes the net id from an entity that does not replicate any more: a new one may have the same index in the
+/// world, or the same key.
+void Shadow::release(std::uint32_t index) {
+    ids_.release(index);
+    if (index < entries_.size() && entries_[index].entity) to_close_.push_back(index);
+}
+
 void Shadow::forget_destroyed() {
     for (; destroyed_seen_ < changes_.destroyed().size(); ++destroyed_seen_) {
-        const std::uint32_t index = find(changes_.destroyed()[destroyed_seen_]);
-        if (index == kNone) continue;
-        ids_.adopt(entries_[index].net_id, {});
-        to_close_.push_back(index);
+        const ecs::Entity entity = changes_.destroyed()[destroyed_seen_];
+        const std::uint32_t index = find(entity);
+        // No client finds an entity by the ordinary net id of a dead one. But another one can have its key.
+        if (index == kNone || NetIds::is_reserved(entries_[index].net_id)) add_referrers(entity);
+        if (index != kNone) release(index);
     }
 }
 
@@ -80,19 +114,27 @@ void Shadow::replicate_singletons() {
 
 void Shadow::open_and_close() {
     forget_destroyed();
-    for (const std::uint32_t index : to_close_) close(index, Despawn::destroyed);
+    for (const std::uint32_t index : to_close_)
+        close(index, world_.is_alive(entries_[index].entity) ? Despawn::left : Despawn::destroyed);
     to_close_.clear();
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
+        if (change.has(key_watch_)) add_referrers(change.entity);
         if (!change.has(kReplicatedWatch)) continue;
         const bool replicated = world_.has<Replicated>(change.entity);
         const std::uint32_t index = find(change.entity);
-        if (replicated && index == kNone) open(change.entity);
-        if (!replicated && index != kNone) close(index, Despawn::left);
+        if (replicated && index == kNone) to_open_.push_back(change.entity);
+        if (replicated || index == kNone) continue;
+        const bool had_key = NetIds::is_reserved(entries_[index].net_id);
+        if (had_key || world_.has<StableKey>(change.entity)) add_referrers(change.entity);
+        close(index, Despawn::left);
     }
+    for (const ecs::Entity entity : to_open_) open(entity);  // now: its key may be that of a closed entry
+    to_open_.clear();
     entries_.resize(ids_.index_count());
     for (const std::uint32_t index : assigned_) {
         if (entries_[index].entity) continue;
-        ids_.release(index);  // destroyed, or without the tag, before it was opened
+        if (ids_[index].net_id != 0)
+            ids_.release(index);  // destroyed, or without the tag, before it was opened
         ids_.recycle(index);
     }
     assigned_.clear();
@@ -102,23 +144,28 @@ void Shadow::open_and_close() {
 void Shadow::take_changes() {
     open_and_close();
     for (const std::uint32_t index : opened_) capture(index, true);
-    find_referrers();
+    for (const std::uint32_t index : opened_) add_referrers(entries_[index].entity);
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
         const std::uint32_t index = find(change.entity);
         if (index == kNone || entries_[index].captured == tick_) continue;
         dirty_.clear();
         change.for_each([&](std::uint32_t watch) {
-            if (watch != kReplicatedWatch) dirty_.push_back(static_cast<ComponentIndex>(watch - 1));
+            if (watch - 1 < schema().components().size())
+                dirty_.push_back(static_cast<ComponentIndex>(watch - 1));
         });
         capture(index, false);
     }
     changes_.clear();
     destroyed_seen_ = 0;
     for (const std::uint32_t index : referrers_) {
-        if (entries_[index].captured == tick_) continue;
-        dirty_.clear();
-        capture(index, false);
+        Entry& entry = entries_[index];
+        if (entry.entity && entry.captured != tick_) {
+            dirty_.clear();
+            capture(index, false);
+        }
+        entry.refers_to_changed = false;
     }
+    referrers_.clear();
 }
 
 /// Gives one entry a new version, in turn, if it has one that is so old that ticks could soon not be compared
@@ -139,21 +186,19 @@ bool Shadow::is_oldest_old(const Entry& entry) const {
     return tick_ - entry.versions.oldest()->tick >= kLongAgo;
 }
 
-/// Finds the entries that refer to opened ones: their references must be quantised again.
-void Shadow::find_referrers() {
-    referrers_.clear();
-    for (const std::uint32_t opened : opened_)
-        references_.for_each_referrer(entries_[opened].entity.index, [&](std::uint32_t referrer) {
-            Entry& entry = entries_[referrer];
-            if (entry.captured == tick_ || entry.refers_to_opened) return;
-            entry.refers_to_opened = true;
-            referrers_.push_back(referrer);
-        });
+/// Finds the entries that refer to an entity with another net id than before: their references must be
+/// quantised again.
+void Shadow::add_referrers(ecs::Entity target) {
+    references_.for_each_referrer(target.index, [&](std::uint32_t referrer) {
+        if (entries_[referrer].refers_to_changed) return;
+        entries_[referrer].refers_to_changed = true;
+        referrers_.push_back(referrer);
+    });
 }
 
 void Shadow::open(ecs::Entity entity) {
     const std::uint32_t known = ids_.find(entity);
-    const std::uint32_t index = known == kNone ? ids_.allocate(entity) : known;
+    const std::uint32_t index = known == kNone ? allocate(entity) : known;
     if (index >= entries_.size()) entries_.resize(index + std::size_t{1});
     entries_[index].entity = entity;
     entries_[index].net_id = ids_[index].net_id;
@@ -166,7 +211,7 @@ void Shadow::close(std::uint32_t index, Despawn reason) {
     assert(entry.entity && open_count_ > 0);
     entry.versions.clear();
     references_.clear(index);
-    ids_.release(index);
+    if (ids_[index].net_id != 0) ids_.release(index);
     entry.entity = {};
     entry.net_id = 0;
     entry.reason = reason;
@@ -186,9 +231,9 @@ void Shadow::capture(std::uint32_t index, bool everything) {
         std::iota(dirty_.begin(), dirty_.end(), ComponentIndex{0});
     }
     const Binding::Capture capture =
-        binding_.capture(entry.entity, {before, dirty_, entry.refers_to_opened}, *this);
+        binding_.capture(entry.entity, {before, dirty_, entry.refers_to_changed}, *this);
     entry.captured = tick_;
-    entry.refers_to_opened = false;
+    entry.refers_to_changed = false;
     if (capture.has_targets) {
         references_.clear(index);
         // When a target gets a net id, or another one, the entry is quantised again.
@@ -256,8 +301,8 @@ bool Shadow::is_consistent() const {
     for (std::uint32_t index = 0; index < entries_.size(); ++index) {
         const Entry& entry = entries_[index];
         const bool is_open = static_cast<bool>(entry.entity);
-        if (is_open && (ids_[index].net_id != entry.net_id ||
-                        (ids_[index].entity && ids_[index].entity != entry.entity)))
+        const NetIds::Row& row = ids_[index];  // released if the entity does not replicate any more
+        if (is_open && row.net_id != 0 && (row.net_id != entry.net_id || row.entity != entry.entity))
             return false;
         if (is_open == entry.versions.empty() || !entry.versions.is_consistent()) return false;
         open += is_open;

@@ -14,6 +14,7 @@
 #include "../schema/binding.h"
 #include "../schema/image.h"
 #include "history.h"
+#include "keyed_entities.h"
 #include "net_ids.h"
 #include "reference_index.h"
 
@@ -27,7 +28,7 @@ public:
         ecs::Entity entity;  // null: the entry is closed
         NetId net_id = 0;
         Tick captured = 0;                    // tick of the last update() that quantised the entity
-        bool refers_to_opened = false;        // its references must be quantised again in this update()
+        bool refers_to_changed = false;       // its references must be quantised again in this update()
         Despawn reason = Despawn::destroyed;  // why the entry was closed last
         bool is_too_large = false;  // the newest version is older than the entity's state: see TooLarge
         History versions;           // the newest is the state as of the last update()
@@ -79,11 +80,14 @@ public:
         return entries_[index].versions.at(tick, horizon_, viewers);
     }
 
-    /// Returns 0 if the entity did not replicate at the last update(), unless assign() gave it a net id.
-    NetId net_id(ecs::Entity entity) const { return ids_.net_id(entity); }
+    /// Returns the net id of an entity that replicated at the last update() or got one by assign(). For other
+    /// entities returns the net id that their StableKey reserves, or 0 if they have none.
+    NetId net_id(ecs::Entity entity) const;
     /// Returns the net id of a living entity with the tag Replicated, before the next update() opens its
-    /// entry. Returns 0 for other entities.
+    /// entry. For other living entities returns the net id that their StableKey reserves, or 0.
     NetId assign(ecs::Entity entity);
+    /// As assign(), but returns the index of the entry; kNone for entities without the tag.
+    std::uint32_t assign_index(ecs::Entity entity);
     /// Returns the index of an entity's entry, also of one that assign() made and no update() opened; else
     /// kNone.
     std::uint32_t index_of(ecs::Entity entity) const { return ids_.find(entity); }
@@ -92,6 +96,10 @@ public:
         return index < ids_.index_count() ? ids_[index].entity : ecs::Entity{};
     }
     const Schema& schema() const { return binding_.schema(); }
+
+    /// How often a replicated entity got an ordinary net id, because another replicated entity has its key or
+    /// because the key is over kMaxStableKey. A debug build aborts instead.
+    std::uint64_t refused_keys() const { return refused_keys_; }
 
     /// How many values did not fit their codecs, in all updates. A value counts each time it is quantised.
     const ComponentLayout::Misfits& misfits() const { return binding_.misfits(); }
@@ -106,6 +114,8 @@ private:
     ecs::Entity to_entity(std::uint32_t) override { return {}; }
 
     std::uint32_t find(ecs::Entity entity) const;
+    std::uint32_t allocate(ecs::Entity entity);
+    void release(std::uint32_t index);
     void open(ecs::Entity entity);
     void close(std::uint32_t index, Despawn reason);
     void forget_destroyed();
@@ -116,7 +126,7 @@ private:
     void add_version(std::uint32_t index, const Image& image, ViewClasses viewers);
     bool is_too_large(Entry& entry, const Image& now);
     ComponentIndex largest_component(const Image& image) const;
-    void find_referrers();
+    void add_referrers(ecs::Entity target);
     void refresh_one();
     bool is_oldest_old(const Entry& entry) const;
     void forget_past(Tick tick);
@@ -125,12 +135,14 @@ private:
     Binding binding_;
     ecs::ChangeCollector changes_;
     std::vector<const SchemaComponent*> singletons_;
+    std::uint32_t key_watch_;  // watch index of StableKey
 
     std::vector<Entry> entries_;
     NetIds ids_;  // of the entries, by index; also those that assign() gave
     std::uint32_t open_count_ = 0;
     std::size_t destroyed_seen_ = 0;       // of changes_.destroyed(): those that lost their net ids
-    std::vector<std::uint32_t> to_close_;  // their entries
+    std::vector<std::uint32_t> to_close_;  // entries whose net id was released since the last update()
+    std::vector<ecs::Entity> to_open_;     // entities that get entries in this update()
     std::vector<std::uint32_t> assigned_;  // by assign() since the last update()
     ReferenceIndex references_;  // entity index of a target, replicated or not -> entries that refer to it
 
@@ -146,9 +158,10 @@ private:
     bool updated_ = false;
     std::uint32_t next_refresh_ = 0;  // index of the entry that refresh_one() looks at next
 
+    std::uint64_t refused_keys_ = 0;
     std::vector<std::uint32_t> opened_, changed_, closed_;
     std::vector<ComponentIndex> dirty_;     // changed components of the entity being captured, ascending
-    std::vector<std::uint32_t> referrers_;  // entries that refer to opened_
+    std::vector<std::uint32_t> referrers_;  // refer to entities with another net id than before; some closed
     std::vector<TooLarge> too_large_;
     std::uint32_t too_large_count_ = 0;
 };

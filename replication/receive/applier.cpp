@@ -20,6 +20,7 @@ Applier::Applier(Binding& binding, Replicas& replicas) : binding_(binding), repl
 void Applier::apply() {
     assert(!binding_.world().is_deferring());
     destroy_gone();
+    follow_keys();
     {
         const ecs::World::DelayHooks delay(binding_.world());
         create_new();
@@ -35,15 +36,14 @@ void Applier::destroy_gone() {
     for (const Replicas::Gone& gone : replicas_.gone()) {
         references_.clear(gone.index);
         changed_ids_.push_back(gone.net_id);
-        if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity)) {
+        if (!gone.was_suppressed && !world.is_alive(gone.entity)) suppressed_ += 1;
+        if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity))
             replica->reason = gone.reason;  // without a change hook
-        } else if (!gone.was_suppressed) {
-            suppressed_ += 1;
-        }
     }
     for (const Replicas::Gone& gone : replicas_.gone())
-        part_from_sources({gone.entity, gone.net_id, gone.reason == Despawn::destroyed});
-    for (const Replicas::Gone& gone : replicas_.gone()) world.destroy(gone.entity);
+        if (!gone.stays) part_from_sources({gone.entity, gone.net_id, gone.reason == Despawn::destroyed});
+    for (const Replicas::Gone& gone : replicas_.gone())
+        if (world.is_alive(gone.entity)) end(gone.entity, gone.reason, gone.stays);
     replicas_.clear_gone();
 }
 
@@ -88,14 +88,50 @@ void Applier::part_from_source(ecs::Entity source, ComponentIndex relation, cons
     }
 }
 
+/// The entity is no replica any more. `stays`: it is not destroyed.
+void Applier::end(ecs::Entity entity, Despawn reason, bool stays) {
+    ecs::World& world = binding_.world();
+    if (Replica* replica = world.unsafe_raw_unmarked<Replica>(entity))
+        replica->reason = reason;  // without a change hook
+    if (stays) {
+        world.remove<Replica>(entity);
+    } else {
+        world.destroy(entity);
+    }
+}
+
+/// Takes the entities from replicas whose key another entity of the game has now, or that lost it.
+/// create_new() then gives these replicas other entities.
+void Applier::follow_keys() {
+    for (const NetId net_id : replicas_.update_keys()) {
+        changed_ids_.push_back(net_id);
+        const std::uint32_t index = replicas_.ids().find(net_id);
+        if (index == Replicas::kNone) continue;
+        const ecs::Entity local = replicas_.local(net_id), shown = replicas_.ids()[index].entity;
+        const bool is_local = replicas_[index].is_local, is_alive = binding_.world().is_alive(shown);
+        const bool stays_suppressed = !local && !is_alive, stays_spawned = !local && is_alive && !is_local;
+        if (!shown || shown == local || stays_suppressed || stays_spawned) continue;
+        replicas_.unset_entity(index);
+        if (is_alive) end(shown, Despawn::left, is_local);
+    }
+}
+
 /// Creates all new entities before any value is written, so that they can refer to each other.
 void Applier::create_new() {
+    ecs::World& world = binding_.world();
     for (const std::uint32_t index : replicas_.dirty()) {
         const NetIds::Row& row = replicas_.ids()[index];
-        if (row.net_id == 0 || replicas_[index].applied || replicas_[index].is_destroyed) continue;
-        assert(!row.entity);
-        replicas_.set_entity(index, binding_.world().spawn(Replica{}));
+        if (row.net_id == 0 || row.entity) continue;  // closed, or not new
+        if (replicas_[index].is_destroyed) continue;
         changed_ids_.push_back(row.net_id);
+        if (!NetIds::is_reserved(row.net_id)) {
+            replicas_.set_entity(index, world.spawn(Replica{}));
+        } else if (const ecs::Entity local = replicas_.local(row.net_id)) {
+            world.set(local, Replica{});
+            replicas_.set_entity(index, local, true);
+        } else {
+            replicas_.set_entity(index, world.spawn(Replica{}, NetIds::key_of(row.net_id)));
+        }
     }
 }
 
@@ -130,6 +166,7 @@ void Applier::finish(std::uint32_t index) {
     const ecs::Entity entity = replicas_.ids()[index].entity;
     if (!entity) return;  // closed
     const Image now = replica.versions.newest()->image;
+    if (replica.is_local && !replica.applied) binding_.remove_others(entity, now);
     binding_.finish(entity, now, shown_image(replica), replicas_, replica.refers_to_changed);
     references_.clear(index);
     binding_.for_each_reference(now, [&](NetId net_id) { references_.add(net_id, index); });

@@ -18,9 +18,9 @@ public:
     Applier(const Applier&) = delete;
     Applier& operator=(const Applier&) = delete;
 
-    /// Destroys the entities of closed replicas. Then creates those of new ones, writes
-    /// all values, calls the add and change hooks, and then removes components. Call it outside of hooks and
-    /// queries.
+    /// Destroys the entities of closed replicas. Then creates those of new ones, or takes the game's entities
+    /// that have their keys. Then writes all values, calls the add and change hooks, and then removes
+    /// components. Call it outside of hooks and queries.
     void apply();
 
     /// Destroys the entities of gone replicas and forgets all references. Requires that all replicas are
@@ -43,6 +43,8 @@ private:
     void destroy_gone();
     void part_from_sources(Dying first);
     void part_from_source(ecs::Entity source, ComponentIndex relation, const Dying& dying);
+    void end(ecs::Entity entity, Despawn reason, bool stays);
+    void follow_keys();
     void create_new();
     void mark_referrers();
     void write(std::uint32_t index);

@@ -43,7 +43,9 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
     if (const Verdict verdict = stage_records(header.record_count, records, tick, in);
         verdict != Verdict::accepted)
         return verdict;
-    for (const Staged& staged : staged_) commit(staged, tick);
+    for (const bool despawns : {true, false})  // a key may be despawned in one slot, and be back in another
+        for (const Staged& staged : staged_)
+            if ((staged.header.kind == RecordKind::despawn) == despawns) commit(staged, tick);
     completion_.insert(number, tick, header.complete);
     forget_old_tick(tick);
     return Verdict::accepted;
@@ -166,13 +168,18 @@ void Decoder::close(Slot& slot, Despawn reason) {
 }
 
 /// Makes the slot describe the replica of a full record. A replica that another slot described stays, with
-/// all that the game added to it.
+/// all that the game added to it. But a replica with a key ends: the server has another entity with this key,
+/// and the despawn record of the former one has not arrived yet.
 void Decoder::bind(const RecordHeader& header, Tick tick) {
     Slot& slot = slots_[header.slot];
     const std::uint32_t known = replicas_.ids().find(header.net_id);
     if (known != Replicas::kNone && known == slot.replica) return;
     close(slot, Despawn::destroyed);
-    if (known != Replicas::kNone) slots_[replicas_[known].slot].replica = Replicas::kNone;
+    if (known != Replicas::kNone) {
+        Slot& former = slots_[replicas_[known].slot];
+        if (NetIds::is_reserved(header.net_id)) close(former, Despawn::left);
+        former.replica = Replicas::kNone;
+    }
     slot.replica = replicas_.bind(header.net_id, header.slot, tick);
 }
 

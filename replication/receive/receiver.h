@@ -26,7 +26,8 @@ public:
     using Complete = Completion::Complete;
 
     struct Stats : Decoder::Stats {
-        std::uint64_t suppressed = 0;  // replicas that the game destroyed; counted at their next record
+        std::uint64_t suppressed = 0;    // replicas that the game destroyed; counted at their next record
+        std::uint64_t refused_keys = 0;  // keys of the game that another entity had, or over kMaxStableKey
     };
 
     /// World and schema must outlive the receiver. A schema with an error stops the program. The destructor
@@ -41,10 +42,11 @@ public:
         return decoder_.receive(number, payload);
     }
 
-    /// Applies the newest versions to the world: destroys replicas, creates new ones, writes all values,
-    /// calls the add and change hooks, and then removes components. So these hooks see every replica with all
-    /// values of the same call, and references translated to this world's entities. Only the remove hooks of
-    /// destroyed replicas run before values are written. Call it outside of hooks and queries.
+    /// Applies the newest versions to the world: destroys replicas, creates new ones or finds them by their
+    /// StableKey, writes all values, calls the add and change hooks, and then removes components. So these
+    /// hooks see every replica with all values of the same call, and references translated to this world's
+    /// entities. Only the remove hooks of replicas that end run before values are written. Call it outside of
+    /// hooks and queries.
     void apply();
 
     /// The ticks at which the replicas equal what this client sees of the sender's entities (see Complete),
@@ -55,9 +57,15 @@ public:
     /// Tick of the newest payload accepted; nothing before the first.
     std::optional<Tick> newest_tick() const { return decoder_.completion().newest_tick(); }
 
-    /// Returns the replica of a net id; null if there is none, or the game destroyed it.
+    /// Returns the replica of a net id; null if there is none, or the game destroyed it. The net id of a key
+    /// also finds the game's entity that had the key at the last apply(), before it is a replica.
     ecs::Entity entity(NetId net_id) const { return replicas_.entity(net_id); }
-    /// Returns 0 if the entity is not a replica.
+    /// Returns the entity with this key, as of the last apply(): a replica, or one that the game spawned and
+    /// the server did not send. Returns null if there is none.
+    ecs::Entity entity(StableKey key) const {
+        return key.value <= kMaxStableKey ? entity(NetIds::reserved_for(key)) : ecs::Entity{};
+    }
+    /// Returns 0 if the entity is not a replica and had no key at the last apply().
     NetId net_id(ecs::Entity entity) const { return replicas_.net_id(entity); }
     /// Number of replicas in the world. Takes time in proportion to all replicas.
     std::uint32_t entity_count() const;
@@ -75,10 +83,11 @@ public:
     std::span<const std::uint32_t> rebases() const { return decoder_.rebases(); }
     void drop_rebases(std::size_t count) { decoder_.drop_rebases(count); }
 
-    /// Destroys all replicas and forgets all versions and packets, for a new connection.
+    /// Destroys all replicas and forgets all versions and packets, for a new connection. The entities that
+    /// the game spawned with a StableKey stay, and only lose the component Replica.
     void reset();
 
-    Stats stats() const { return {decoder_.stats(), applier_.suppressed()}; }
+    Stats stats() const { return {decoder_.stats(), applier_.suppressed(), replicas_.keys().refused()}; }
     const ReceiverOptions& options() const { return options_; }
 
     /// What the client knows of the entity with this net id at a tick: its newest version that is not after

@@ -318,4 +318,11 @@ bool Binding::has_pair(const Image& image, ComponentIndex relation, std::uint32_
     return value.seek(relation) && PairRows(value).find(target) != nullptr;
 }
 
+void Binding::remove_others(ecs::Entity entity, const Image& now) {
+    assert(now.shape);
+    for (std::size_t i = 0; i < ids_.size(); ++i)
+        if (now.shape->find(static_cast<ComponentIndex>(i)) == Shape::kAbsent && world_.has(entity, ids_[i]))
+            world_.remove(entity, ids_[i]);
+}
+
 }  // namespace shoal::replication

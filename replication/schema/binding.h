@@ -70,6 +70,10 @@ public:
     /// The relations of which a source is destroyed with its target.
     std::span<const ComponentIndex> destroying_relations() const { return destroying_; }
 
+    /// Removes all components of the schema that `now` does not have. A hook of the removal may destroy the
+    /// entity.
+    void remove_others(ecs::Entity entity, const Image& now);
+
     /// Calls fn(net_id) for each reference of an image that is not null; more than once if it occurs twice.
     template <class Fn>
     void for_each_reference(const Image& image, Fn&& fn) const {

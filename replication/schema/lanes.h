@@ -34,7 +34,7 @@ struct Lane {
 /// Translates the entities of one world to net ids and back.
 class EntityMap {
 public:
-    /// Returns 0 if `entity` is null, dead or not replicated.
+    /// Returns 0 if `entity` is null or dead, or neither replicates nor has a StableKey.
     virtual std::uint32_t to_net(ecs::Entity entity) = 0;
     /// Returns null if no entity has this net id.
     virtual ecs::Entity to_entity(std::uint32_t net_id) = 0;

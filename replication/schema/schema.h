@@ -31,6 +31,7 @@
 #include "../../ecs/world.h"
 #include "lanes.h"
 #include "pairs.h"
+#include "stable_key.h"
 #include "view_class.h"
 #include "walk.h"
 

@@ -102,8 +102,8 @@ void Sender::remove_peer(Peer peer) {
 }
 
 bool Sender::set_owner(ecs::Entity entity, std::optional<Peer> owner) {
-    if (shadow_.assign(entity) == 0) return false;
-    const std::uint32_t entry = shadow_.index_of(entity);
+    const std::uint32_t entry = shadow_.assign_index(entity);
+    if (entry == Shadow::kNone) return false;
     if (entry >= owners_.size()) owners_.resize(entry + std::size_t{1});
     owners_[entry] = {entity, owner.value_or(kNobody)};
     new_owners_.push_back(entry);

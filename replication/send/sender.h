@@ -99,10 +99,11 @@ public:
     PeerStats stats(Peer peer) const;
     const PeerView& view(Peer peer) const { return peers_[peer]->view; }
     const Shadow& shadow() const { return shadow_; }
-    /// Returns 0 if the entity did not replicate at the last update(), unless assign_net_id() gave it one.
+    /// Returns the net id of an entity that replicated at the last update() or got one by assign_net_id().
+    /// For other entities returns the net id that their StableKey reserves, or 0 if they have none.
     NetId net_id(ecs::Entity entity) const { return shadow_.net_id(entity); }
     /// Returns the net id of a living entity with the tag Replicated, also before the first update() that
-    /// finds it. Returns 0 for other entities.
+    /// finds it. For other living entities returns the net id that their StableKey reserves, or 0.
     NetId assign_net_id(ecs::Entity entity) { return shadow_.assign(entity); }
     /// Tick of the last update(); 0 before the first.
     Tick tick() const { return tick_; }

@@ -46,15 +46,15 @@ TEST(Simulation, SameSeedGivesTheSameWorlds) {
 
 TEST(Simulation, CreaturesAreBornAndDieInsideTheArena) {
     Life life(200, 3);
-    EXPECT_EQ(life.step().entities, 201u);  // with the clock
+    EXPECT_EQ(life.step().entities, 201u + kReefs);  // with the clock
     std::uint32_t deaths = 0;
     const ecs::Hook hook = life.world.on_destroy([&](ecs::World&, ecs::Entity) { deaths += 1; });
     const ecs::Entity player = life.simulation.spawn_player("Nemo");
     life.simulation.steer(player, Direction::right);
     for (int i = 0; i < 3000; ++i) {
         const std::uint32_t entities = life.step().entities;
-        ASSERT_GT(entities, 120u);
-        ASSERT_LE(entities, 202u);
+        ASSERT_GT(entities, 120u + kReefs);
+        ASSERT_LE(entities, 202u + kReefs);
     }
     EXPECT_GT(deaths, 10u);
     ecs::Query<const Position>(life.world).each([](const Position& at) {
@@ -65,7 +65,7 @@ TEST(Simulation, CreaturesAreBornAndDieInsideTheArena) {
 TEST(Simulation, WorksWithAnyNumberOfCreatures) {
     for (const std::uint32_t creatures : {0u, 1u, 2u, 15u, 16u, 17u}) {
         Life life(creatures, 5);
-        EXPECT_EQ(life.step().entities, creatures + 1);
+        EXPECT_EQ(life.step().entities, creatures + 1 + kReefs);
         for (int i = 0; i < 100; ++i) life.step();
     }
 }
@@ -130,6 +130,44 @@ TEST(Simulation, PilotsWaitUntilThereIsALeader) {
     for (int i = 0; i < 600; ++i, life.kill_pikes()) life.step();
     const Position leader = life.world.get<Position>(player);
     pilots.each([&](const Position& at) { EXPECT_LT(std::hypot(at.x - leader.x, at.y - leader.y), 6); });
+}
+
+TEST(Simulation, MinnowsGrazeAtReefs) {
+    Life life(0, 6);
+    ecs::Query<ecs::Mut<Reef>> reefs(life.world);
+    ASSERT_EQ(reefs.count(), kReefs);
+    reefs.each([](ecs::Mut<Reef> reef) { reef->food = 60; });
+    ecs::Entity grazed;
+    ecs::Query<const Position, ecs::With<Reef>>(life.world).each([&](ecs::Entity reef, const Position&) {
+        if (!grazed) grazed = reef;
+    });
+    const Position at = life.world.get<Position>(grazed);
+    for (int i = 0; i < 40; ++i) life.world.spawn(at, Velocity{}, Health{}, Name{"m"}, Minnow{});
+    life.step();
+    reefs.each([&](ecs::Entity reef, ecs::Mut<Reef> now) {
+        EXPECT_EQ(now.read().food < 60, reef == grazed);
+        EXPECT_EQ(now.read().food > 60, reef != grazed);
+    });
+}
+
+// The client has the reefs before it gets anything from the server.
+TEST(Simulation, ReefsAreNotSpawnedTwice) {
+    Life life(10, 6);
+    ecs::World mirror;
+    replication::Receiver receiver(mirror, life.schema);
+    const std::vector<ecs::Entity> reefs = load_reefs(mirror);
+    const replication::Sender::Peer peer = life.sender.add_peer();
+    for (std::uint64_t number = 1; number < 60; ++number) {
+        const auto sum = life.step();
+        std::byte room[1200];
+        const auto payload = life.sender.encode(peer, number, sizeof room, room);
+        ASSERT_EQ(receiver.receive(number, payload), replication::Receiver::Verdict::accepted);
+        life.sender.on_fate(peer, number, true);
+        receiver.apply();
+        ASSERT_EQ(mirror.size(), sum.entities);
+    }
+    for (const ecs::Entity reef : reefs) EXPECT_TRUE(mirror.has<replication::Replica>(reef));
+    EXPECT_EQ(ecs::Query<ecs::With<Reef>>(mirror).count(), kReefs);
 }
 
 TEST(Simulation, ClockAdvancesWithEachStep) {

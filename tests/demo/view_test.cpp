@@ -47,6 +47,15 @@ TEST(View, ShowsNamesClockAndStatus) {
         EXPECT_NE(shown.find(text), std::string::npos) << text;
 }
 
+TEST(View, ShowsWhetherAReefHasFood) {
+    Scene scene;
+    const ecs::Entity reef = scene.world.spawn(Position{80, 40}, Reef{80});
+    EXPECT_NE(scene.draw(80, 24).find("|Y|Y|Y"), std::string::npos);
+    scene.world.set(reef, Reef{20});
+    scene.screen = {};  // a new terminal
+    EXPECT_EQ(scene.draw(80, 24).find("|Y|Y|Y"), std::string::npos);
+}
+
 TEST(View, ShowsWhichLeaderAPilotFollows) {
     Scene scene;
     const ecs::Entity own = scene.world.spawn(Position{80, 40}, Health{}, Name{"Nemo"}, Player{});

@@ -66,6 +66,13 @@ struct Target {
 };
 struct Wolf {};
 
+struct Door {
+    int opened = 0;
+};
+struct Sound {
+    int number = 0;
+};
+
 struct Ammunition {
     int shots = 0;
 };
@@ -83,9 +90,9 @@ struct Hat {
     int size = 0;
 };
 #include "readme/replication/pairs_and_singletons_1.inc"
-#include "readme/replication/updating_a_game_1.inc"
 #include "readme/replication/the_schema_1.inc"
 #include "readme/replication/the_schema_2.inc"
+#include "readme/replication/updating_a_game_1.inc"
 #include "readme/replication/who_sees_a_component_1.inc"
 
 void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
@@ -199,6 +206,30 @@ TEST(Readme, PairsAndSingletonsReachTheClient) {
     world.set_singleton(Round{3});
     run();
     EXPECT_EQ(mirror.singleton<Round>().number, 3);
+}
+
+TEST(Readme, Rule27AnEntityThatBothSidesLoadIsNotSpawnedTwice) {
+    Schema schema;
+    schema.component<Door>("door");
+    ASSERT_EQ(schema.error(), "");
+    sim::Session session(schema, {}, 1);
+    ecs::World& world = session.world();
+    ecs::World& mirror = session.guests()[0]->world;
+    const Client& client = session.guests()[0]->client;
+#include "readme/replication/things_that_both_sides_load_1.inc"
+    mirror.spawn(Door{}, StableKey{18});  // the server destroyed it earlier
+    session.converge(100);
+    EXPECT_TRUE(mirror.has<Replica>(own_door));
+    EXPECT_EQ(client.receiver().entity(StableKey{17}), own_door);
+    EXPECT_EQ(mirror.size(), 2u);
+#include "readme/replication/things_that_both_sides_load_2.inc"
+    EXPECT_EQ(mirror.size(), 1u);
+    world.set(door, Door{1});
+    session.step();
+    session.converge(100);
+    EXPECT_EQ(mirror.get<Door>(own_door).opened, 1);
+    EXPECT_EQ(mirror.get<Sound>(own_door).number, 3);
+    session.expect_agreement(1);
 }
 
 TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {

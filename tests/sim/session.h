@@ -48,6 +48,7 @@ public:
     }
 
     ecs::World& world() { return world_; }
+    const net::Address& at_server() const { return at_server_; }
     replication::Server& server() { return server_; }
     const std::vector<std::unique_ptr<Visitor>>& guests() const { return guests_; }
 

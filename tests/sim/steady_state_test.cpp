@@ -76,6 +76,10 @@ public:
             entities.push_back(world.spawn(replication::Replicated{}, Position{}, Velocity{}));
         for (std::size_t i = 0; i < entities.size(); i += 3)
             world.set(entities[i], Name{}, Bag{}, Aim{}, Squad{});
+        for (std::uint32_t i = 0; i < entities.size(); i += 4) {  // both sides have these
+            world.set(entities[i], replication::StableKey{i});
+            for (const auto& guest : guests) guest->world.spawn(Position{}, replication::StableKey{i});
+        }
     }
     static replication::Schema game_schema() {
         replication::Schema out;

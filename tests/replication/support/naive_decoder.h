@@ -297,7 +297,10 @@ public:
         if (!bits.ok()) return false;
         ticks_[number] = payload_.tick;
         take_marker(number);
-        for (const Record& record : payload_.records) take(record);
+        for (const Record& record : payload_.records)
+            if (record.kind == Kind::despawn) take(record);
+        for (const Record& record : payload_.records)
+            if (record.kind != Kind::despawn) take(record);
         return true;
     }
 
@@ -459,7 +462,7 @@ private:
         if (from == record.slot) return;
         Replica replica{record.net_id, payload_.tick, {}};
         if (from) {
-            replica.versions = replicas_[*from].versions;
+            if (record.net_id < 0xff000000) replica.versions = replicas_[*from].versions;
             replicas_.erase(*from);
         }
         replicas_[record.slot] = replica;

@@ -1,0 +1,19 @@
+#pragma once
+// The component that names entities which server and clients load by themselves.
+
+#include <cstdint>
+
+namespace shoal::replication {
+
+/// Greatest legal value of a StableKey.
+inline constexpr std::uint32_t kMaxStableKey = 0x00ff'ffff;
+
+/// Names an entity that exists on both sides without being sent: an object of a level, or a thing with a
+/// name. Server and client give it the same key, and the client's entity becomes the replica of the server's.
+/// `value` is 0 to kMaxStableKey. No two living entities of a world have the same key; of two such replicated
+/// entities only the first keeps its key, and a debug build aborts.
+struct StableKey {
+    std::uint32_t value = 0;
+};
+
+}  // namespace shoal::replication
