@@ -15,8 +15,8 @@ namespace shoal::replication {
 /// has one over kMaxStableKey.
 NetId keyed_net_id(const ecs::World& world, ecs::Entity entity);
 
-/// Finds an entity by its key, and knows since when it has it: hooks note the entities whose key changes, so
-/// an entity that keeps its key costs no time. Not thread-safe.
+/// Finds the entity that has a key. Hooks record the entities whose key changes, so an entity that keeps its
+/// key costs no time. Not thread-safe.
 class KeyedEntities {
 public:
     /// Finds the entities that have a key already, too. The world must outlive the object.

@@ -37,7 +37,7 @@ void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::opt
         replica.next_since = tick;
     }
     replica.versions.push(tick, image, pool_);
-    replica.is_destroyed = false;
+    replica.died_with_target = false;
     drop_old_versions(replica);
     touch(index);
 }
@@ -92,9 +92,9 @@ void Replicas::set_applied(std::uint32_t index) {
     drop_old_versions(rows_[index]);
 }
 
-void Replicas::set_destroyed(std::uint32_t index) {
+void Replicas::set_died(std::uint32_t index) {
     unset_entity(index);
-    rows_[index].is_destroyed = true;
+    rows_[index].died_with_target = true;
 }
 
 void Replicas::clear_gone() {

@@ -75,6 +75,9 @@ public:
     /// until the next update().
     std::optional<Version> at(ecs::Entity entity, Tick tick) const;
 
+    /// Versions that were replaced at this tick or before were dropped.
+    Tick horizon() const { return horizon_; }
+
     /// The version of an entry that a peer of these view classes can have as of `tick`, to be a baseline.
     std::optional<Version> baseline(std::uint32_t index, Tick tick, ViewClasses viewers) const {
         return entries_[index].versions.at(tick, horizon_, viewers);

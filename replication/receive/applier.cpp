@@ -1,5 +1,6 @@
 #include "applier.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace shoal::replication {
@@ -41,50 +42,62 @@ void Applier::destroy_gone() {
             replica->reason = gone.reason;  // without a change hook
     }
     for (const Replicas::Gone& gone : replicas_.gone())
-        if (!gone.stays) part_from_sources({gone.entity, gone.net_id, gone.reason == Despawn::destroyed});
+        if (!gone.stays) detach_sources({gone.entity, gone.net_id, gone.reason == Despawn::destroyed});
     for (const Replicas::Gone& gone : replicas_.gone())
         if (world.is_alive(gone.entity)) end(gone.entity, gone.reason, gone.stays);
+    // A hook may have removed the pair with which a source would have died.
+    for (const ecs::Entity source : died_with_target_)
+        if (world.is_alive(source)) end(source, Despawn::destroyed, false);
+    died_with_target_.clear();
     replicas_.clear_gone();
 }
 
-/// Decides which sources of destroy_with_target pairs die with a target, and with these sources.
-void Applier::part_from_sources(Dying first) {
+/// Finds the entities that die with `first`: sources of destroy_with_target pairs, and their sources in turn.
+/// The other sources lose the pair.
+void Applier::detach_sources(Dying first) {
     ecs::World& world = binding_.world();
     dying_.assign(1, first);
-    while (!dying_.empty()) {
-        const Dying dying = dying_.back();
-        dying_.pop_back();
+    for (std::size_t next = 0; next < dying_.size(); ++next) {
+        const Dying dying = dying_[next];
         for (const ComponentIndex relation : binding_.destroying_relations()) {
             const ecs::ComponentId pair =
                 world.components().pairs().find(binding_.ids()[relation], dying.target);
             if (!pair) continue;
             sources_.clear();
             for (const ecs::Entity source : world.sources(pair)) sources_.push_back(source);
-            for (const ecs::Entity source : sources_) part_from_source(source, relation, dying);
+            for (const ecs::Entity source : sources_) detach_source(source, relation, dying);
         }
     }
 }
 
 /// A replica whose newest version has the pair dies if the server destroyed the target: its despawn record is
 /// on the way. If the server gave it another target before, a newer version is on the way, which creates it
-/// again. Any other replica only loses the pair.
-void Applier::part_from_source(ecs::Entity source, ComponentIndex relation, const Dying& dying) {
+/// again. Any other replica only loses the pair. So do entities of the game, which could not be created
+/// again, and sources of a target with a key, which another target may have now.
+void Applier::detach_source(ecs::Entity source, ComponentIndex relation, const Dying& dying) {
     ecs::World& world = binding_.world();
     if (!world.is_alive(source)) return;
     const std::uint32_t index = replicas_.ids().find(source);
+    const auto detach = [&] { world.remove(source, world.pair_id(binding_.ids()[relation], dying.target)); };
     if (index == Replicas::kNone) {
-        if (!world.has<Replica>(source)) dying_.push_back({source, 0, false});  // else it dies anyway
+        const Replica* const replica = world.try_get<Replica>(source);
+        const bool is_listed = std::any_of(dying_.begin(), dying_.end(),
+                                           [&](const Dying& other) { return other.target == source; });
+        if (!replica && !is_listed) dying_.push_back({source, 0, false});
+        if (replica && replica->reason != Despawn::destroyed) detach();  // it may stay
         return;
     }
     const NetId net_id = replicas_.ids()[index].net_id;
-    if (dying.is_destroyed &&
-        binding_.has_pair(replicas_[index].versions.newest()->image, relation, dying.net_id)) {
+    const bool can_die =
+        dying.is_destroyed && !replicas_[index].is_local && !NetIds::is_reserved(dying.net_id);
+    if (can_die && binding_.has_pair(replicas_[index].versions.newest()->image, relation, dying.net_id)) {
         references_.clear(index);
         changed_ids_.push_back(net_id);
-        replicas_.set_destroyed(index);
+        replicas_.set_died(index);
+        died_with_target_.push_back(source);
         dying_.push_back({source, net_id, true});
     } else {
-        world.remove(source, world.pair_id(binding_.ids()[relation], dying.target));
+        detach();
     }
 }
 
@@ -112,6 +125,7 @@ void Applier::follow_keys() {
         const bool stays_suppressed = !local && !is_alive, stays_spawned = !local && is_alive && !is_local;
         if (!shown || shown == local || stays_suppressed || stays_spawned) continue;
         replicas_.unset_entity(index);
+        if (is_alive && !is_local) detach_sources({shown, net_id, false});
         if (is_alive) end(shown, Despawn::left, is_local);
     }
 }
@@ -122,7 +136,7 @@ void Applier::create_new() {
     for (const std::uint32_t index : replicas_.dirty()) {
         const NetIds::Row& row = replicas_.ids()[index];
         if (row.net_id == 0 || row.entity) continue;  // closed, or not new
-        if (replicas_[index].is_destroyed) continue;
+        if (replicas_[index].died_with_target) continue;
         changed_ids_.push_back(row.net_id);
         if (!NetIds::is_reserved(row.net_id)) {
             replicas_.set_entity(index, world.spawn(Replica{}));
@@ -166,7 +180,7 @@ void Applier::finish(std::uint32_t index) {
     const ecs::Entity entity = replicas_.ids()[index].entity;
     if (!entity) return;  // closed
     const Image now = replica.versions.newest()->image;
-    if (replica.is_local && !replica.applied) binding_.remove_others(entity, now);
+    if (replica.is_local && !replica.applied) binding_.remove_others(entity, now, replicas_);
     binding_.finish(entity, now, shown_image(replica), replicas_, replica.refers_to_changed);
     references_.clear(index);
     binding_.for_each_reference(now, [&](NetId net_id) { references_.add(net_id, index); });

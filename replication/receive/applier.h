@@ -41,8 +41,8 @@ private:
     };
 
     void destroy_gone();
-    void part_from_sources(Dying first);
-    void part_from_source(ecs::Entity source, ComponentIndex relation, const Dying& dying);
+    void detach_sources(Dying first);
+    void detach_source(ecs::Entity source, ComponentIndex relation, const Dying& dying);
     void end(ecs::Entity entity, Despawn reason, bool stays);
     void follow_keys();
     void create_new();
@@ -55,8 +55,9 @@ private:
     ReferenceIndex references_;             // net id -> replicas whose version in the world refers to it
     std::vector<NetId> changed_ids_;        // net ids that appeared or disappeared in this apply()
     std::vector<std::uint32_t> referrers_;  // the replicas that refer to changed_ids_
-    std::vector<Dying> dying_;              // of part_from_sources()
+    std::vector<Dying> dying_;              // of detach_sources()
     std::vector<ecs::Entity> sources_;
+    std::vector<ecs::Entity> died_with_target_;  // in this destroy_gone()
     std::uint64_t suppressed_ = 0;
 };
 

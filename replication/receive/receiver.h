@@ -45,8 +45,8 @@ public:
     /// Applies the newest versions to the world: destroys replicas, creates new ones or finds them by their
     /// StableKey, writes all values, calls the add and change hooks, and then removes components. So these
     /// hooks see every replica with all values of the same call, and references translated to this world's
-    /// entities. Only the remove hooks of replicas that end run before values are written. Call it outside of
-    /// hooks and queries.
+    /// entities. Only the remove hooks of replicas that end, and of their pairs, run before values are
+    /// written. Call it outside of hooks and queries.
     void apply();
 
     /// The ticks at which the replicas equal what this client sees of the sender's entities (see Complete),

@@ -9,9 +9,9 @@ namespace shoal::replication {
 namespace {
 
 /// Notes which entities are translated.
-class Listener final : public EntityMap {
+class TargetRecorder final : public EntityMap {
 public:
-    Listener(EntityMap& map, std::vector<ecs::Entity>& targets) : map_(map), targets_(targets) {}
+    TargetRecorder(EntityMap& map, std::vector<ecs::Entity>& targets) : map_(map), targets_(targets) {}
     std::uint32_t to_net(ecs::Entity entity) override {
         if (entity) targets_.push_back(entity);
         return map_.to_net(entity);
@@ -179,7 +179,7 @@ Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& 
     for (const ComponentIndex relation : relations_)
         if (references && shape->find(relation) == Shape::kAbsent)
             gather_pairs(entity, relation, map);  // for targets_
-    Listener listener(map, targets_);
+    TargetRecorder recorder(map, targets_);
     ImageCursor before(schema(), request.before);
     auto changed = request.changed.begin();
     for (std::uint32_t position = 0; position < shape->components.size(); ++position) {
@@ -193,7 +193,7 @@ Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& 
         if (!is_known || is_changed || (references && layout.has_references())) {
             const void* value = described(component).pairs ? gather_pairs(entity, component, map)
                                                            : world_.try_get(entity, ids_[component]);
-            layout.quantise(value, listener, lanes, parts_, misfits_);
+            layout.quantise(value, recorder, lanes, parts_, misfits_);
         } else {
             std::copy_n(before.lanes(), layout.lanes().size(), lanes);
             parts_.insert(parts_.end(), before.parts(), before.parts() + before.part_words());
@@ -318,11 +318,23 @@ bool Binding::has_pair(const Image& image, ComponentIndex relation, std::uint32_
     return value.seek(relation) && PairRows(value).find(target) != nullptr;
 }
 
-void Binding::remove_others(ecs::Entity entity, const Image& now) {
+void Binding::remove_other_pairs(ecs::Entity source, ComponentIndex relation, const Image& now,
+                                 EntityMap& map) {
+    targets_.clear();
+    for (const auto& pair : world_.pairs_of(source, ids_[relation]))
+        if (!has_pair(now, relation, map.to_net(pair.target))) targets_.push_back(pair.target);
+    for (const ecs::Entity target : targets_) {
+        if (!world_.is_alive(source)) return;
+        if (world_.is_alive(target)) world_.remove(source, world_.pair_id(ids_[relation], target));
+    }
+}
+
+void Binding::remove_others(ecs::Entity entity, const Image& now, EntityMap& map) {
     assert(now.shape);
-    for (std::size_t i = 0; i < ids_.size(); ++i)
+    for (std::size_t i = 0; i < ids_.size() && world_.is_alive(entity); ++i)
         if (now.shape->find(static_cast<ComponentIndex>(i)) == Shape::kAbsent && world_.has(entity, ids_[i]))
             world_.remove(entity, ids_[i]);
+    for (const ComponentIndex relation : relations_) remove_other_pairs(entity, relation, now, map);
 }
 
 }  // namespace shoal::replication

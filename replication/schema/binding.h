@@ -72,7 +72,7 @@ public:
 
     /// Removes all components of the schema that `now` does not have. A hook of the removal may destroy the
     /// entity.
-    void remove_others(ecs::Entity entity, const Image& now);
+    void remove_others(ecs::Entity entity, const Image& now, EntityMap& map);
 
     /// Calls fn(net_id) for each reference of an image that is not null; more than once if it occurs twice.
     template <class Fn>
@@ -91,6 +91,7 @@ private:
     void add_pairs(ecs::Entity source, const ImageCursor& now, const ImageCursor* before, EntityMap& map,
                    bool references_changed);
     void remove_pairs(ecs::Entity source, const ImageCursor& before, const Image& now, EntityMap& map);
+    void remove_other_pairs(ecs::Entity source, ComponentIndex relation, const Image& now, EntityMap& map);
     void replace_target(ecs::Entity source, const ImageCursor& now, EntityMap& map);
     const SchemaComponent& described(ComponentIndex component) const {
         return schema().components()[component];
@@ -100,8 +101,8 @@ private:
     ecs::World& world_;
     ShapeTable shapes_;
     std::vector<ecs::ComponentId> ids_;
-    // By ComponentIndex: room for one value, where none lives; null for tags. That of a relation has a value:
-    // its rows.
+    // By ComponentIndex: memory for one value, not constructed; null for a tag. For a relation: a constructed
+    // vector of PairRow.
     std::vector<void*> memory_;
     std::vector<ComponentIndex> relations_, destroying_;
 

@@ -22,7 +22,8 @@ struct PairRow<R> {
     ecs::Entity target;
 };
 
-/// What replication needs of a relation without its C++ type. All is null or false for another component.
+/// What replication needs of a relation without its C++ type. For other components all members are null, 0 or
+/// false.
 struct PairOps {
     /// Sets `rows`, a std::vector<PairRow<R>>, to the pairs of `source` whose targets have net ids, in the
     /// order of these net ids. Appends the other targets to `unknown`.

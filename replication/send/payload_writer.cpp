@@ -67,7 +67,10 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     candidate.delta = deltas_.get(slot.entry, baseline, shown);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
-    if (candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < kLongAgo) return false;
+    // So are they for a peer that does not know a component that changes, before the history forgets its
+    // baseline.
+    const Tick lasts = shown.numbers ? (tick_ - shadow_.horizon()) / 2 : kLongAgo;
+    if (candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < lasts) return false;
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::full;
     candidate.header.baseline = slot.acked;
     candidate.header.net_id = entry.net_id;

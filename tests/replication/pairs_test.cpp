@@ -307,6 +307,97 @@ TEST_F(Pairs, APartWithANewParentComesBack) {
     EXPECT_EQ(mirror.get<sim::Health>(replica(turret)).points, 5);
 }
 
+// The key of the new parent is that of the old one, so nothing changes in the part's record.
+TEST_F(Pairs, APartOfAParentWhoseKeyComesBackStays) {
+    const ecs::Entity old_hull = spawn(StableKey{5}), turret = spawn();
+    world.add(turret, ecs::to<PartOf>(old_hull));
+    exchange();
+    world.remove(turret, ecs::to<PartOf>(old_hull));
+    world.destroy(old_hull);
+    const ecs::Entity new_hull = spawn(StableKey{5});
+    world.add(turret, ecs::to<PartOf>(new_hull));
+    exchange();
+    ASSERT_TRUE(mirror.is_alive(replica(turret)));
+    EXPECT_EQ(mirror.target<PartOf>(replica(turret)), replica(new_hull));
+}
+
+TEST_F(Pairs, APartThatTheGameLoadedStaysWhenTheConnectionEnds) {
+    const ecs::Entity tank = spawn(), door = spawn(StableKey{17});
+    const ecs::Entity own_door = mirror.spawn(StableKey{17});
+    world.add(door, ecs::to<PartOf>(tank));
+    exchange();
+    ASSERT_EQ(mirror.target<PartOf>(own_door), replica(tank));
+    receiver.reset();
+    EXPECT_TRUE(mirror.is_alive(own_door));
+    EXPECT_EQ(mirror.size(), 1u);
+}
+
+TEST_F(Pairs, APartIsNotDestroyedWhenTheGameLoadsItsParent) {
+    const ecs::Entity tank = spawn(StableKey{5}), turret = spawn();
+    world.add(turret, ecs::to<PartOf>(tank));
+    exchange();
+    const ecs::Entity kept = replica(turret), own_tank = mirror.spawn(StableKey{5});
+    receiver.apply();
+    EXPECT_TRUE(mirror.is_alive(kept));
+    EXPECT_EQ(mirror.target<PartOf>(kept), own_tank);
+    exchange();
+}
+
+struct LocalPart {
+    static constexpr auto relation = ecs::many | ecs::destroy_with_target;
+};
+
+TEST_F(Pairs, ACycleOfTheGamesOwnPairsEnds) {
+    const ecs::Entity hull = spawn();
+    exchange();
+    const ecs::Entity a = mirror.spawn(), b = mirror.spawn();
+    mirror.add(a, ecs::to<PartOf>(a));
+    mirror.add(b, ecs::to<PartOf>(replica(hull)));
+    mirror.add(a, ecs::to<PartOf>(b));
+    mirror.add(b, ecs::to<LocalPart>(a));
+    world.destroy(hull);
+    exchange();
+    EXPECT_EQ(mirror.size(), 0u);
+}
+
+TEST_F(Pairs, APartWhosePairAHookRemovesDiesWithItsParent) {
+    const ecs::Entity other = spawn(sim::Health{}), hull = spawn(), turret = spawn();
+    world.add(turret, ecs::to<PartOf>(hull));
+    exchange();
+    const ecs::Entity part = replica(turret), whole = replica(hull);
+    auto hook = mirror.on_remove<sim::Health>(
+        [&](ecs::World& in, ecs::Entity, const sim::Health&) { in.remove(part, ecs::to<PartOf>(whole)); });
+    world.remove(turret, ecs::to<PartOf>(hull));
+    tick();
+    const auto late = encode();
+    world.destroy(other);
+    world.destroy(hull);
+    tick();
+    const auto despawns = encode();
+    ASSERT_TRUE(late && despawns);
+    receive(*despawns);
+    receiver.apply();
+    EXPECT_EQ(mirror.size(), 0u);
+    receive(*late);
+    exchange();
+    EXPECT_EQ(mirror.size(), 1u);
+}
+
+// A reconnected client gets the pairs anew.
+TEST_F(Pairs, PairsThatTheServerRemovedMeanwhileGoFromALoadedEntity) {
+    const ecs::Entity door = spawn(StableKey{1}), lamp = spawn(StableKey{2});
+    const ecs::Entity own_door = mirror.spawn(StableKey{1}), own_lamp = mirror.spawn(StableKey{2});
+    world.add(door, ecs::to<Knows>(lamp));
+    exchange();
+    ASSERT_TRUE(mirror.has(own_door, ecs::to<Knows>(own_lamp)));
+    receiver.reset();
+    sender.remove_peer(peer);
+    world.remove(door, ecs::to<Knows>(lamp));
+    peer = sender.add_peer();
+    exchange();
+    EXPECT_FALSE(mirror.has(own_door, ecs::to<Knows>(own_lamp)));
+}
+
 TEST_F(Pairs, APartStaysWhenItsParentOnlyLeaves) {
     const ecs::Entity hull = spawn(), turret = spawn();
     world.add(turret, ecs::to<PartOf>(hull));
