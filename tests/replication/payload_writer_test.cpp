@@ -219,5 +219,39 @@ TEST(Sender, ARecordLargerThanTheCapacityIsSentAlone) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
+// Wire
+
+std::vector<int> numbers(const SentPacket& packet) {
+    std::vector<int> out;
+    for (const std::byte byte : packet.bytes) out.push_back(std::to_integer<int>(byte));
+    return out;
+}
+
+TEST(StatePayload, BytesOfEachKindOfRecordAreFixed) {
+    struct Spot {
+        std::uint8_t x = 0, y = 0;
+    };
+    Schema schema;
+    schema.component<Spot>("spot");
+    ecs::World world;
+    Sender sender(world, schema);
+    const Sender::Peer peer = sender.add_peer();
+    std::uint64_t number = 1;
+    const auto packet = [&](Tick tick) {
+        sender.update(tick);
+        std::byte room[1300];
+        const auto payload = sender.encode(peer, number, 1000, room);
+        sender.on_fate(peer, number++, true);
+        return numbers({0, tick, {payload.begin(), payload.end()}});
+    };
+    const ecs::Entity entity = world.spawn(Replicated{}, Spot{5, 6});
+    EXPECT_EQ(packet(0x01020304), (std::vector<int>{8, 6, 4, 2, 130, 192, 0, 0, 0, 0, 178, 192, 0}));
+    world.set(entity, Spot{5, 7});
+    EXPECT_EQ(packet(0x01020305), (std::vector<int>{33, 8, 5, 5}));
+    world.destroy(entity);
+    EXPECT_EQ(packet(0x01020306), (std::vector<int>{33, 8, 0}));
+    EXPECT_EQ(packet(0x01020306 + 60), (std::vector<int>{241, 187, 227, 235, 0}));
+}
+
 }  // namespace
 }  // namespace shoal::replication

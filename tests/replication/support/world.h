@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "replication/codec/bits.h"
+#include "replication/codec/state_packet.h"
 #include "replication/receive/receiver.h"
 #include "replication/send/sender.h"
 #include "replication/world_hash.h"
@@ -31,6 +33,13 @@ struct SentPacket {
     Tick tick = 0;
     std::vector<std::byte> bytes;
 };
+
+inline StateHeader header_of(const SentPacket& packet) {
+    BitReader in(packet.bytes);
+    const StateHeader header = read_state_header(in);
+    EXPECT_TRUE(in.ok());
+    return header;
+}
 
 /// Maps every entity and net id to none.
 class NoEntities final : public EntityMap {
