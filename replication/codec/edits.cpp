@@ -8,9 +8,9 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::uint32_t kReach = 8;  // the most elements that an insertion or erasure is found behind
+constexpr std::uint32_t kReach = 8;  // longer insertions and erasures are not recognised as such
 constexpr std::uint32_t kAhead = 4;  // so many pairs of elements are compared to judge an alignment
-constexpr std::uint32_t kSearches = 2048, kSearchesPerElement = 2;  // comparisons that a search may make
+constexpr std::uint32_t kSearches = 2048, kSearchesPerElement = 2;  // alignments that a search may judge
 constexpr std::uint32_t kAll = 0xffffffff;
 constexpr std::size_t kEditBits = 6;  // more, kept and count of an edit without kept elements
 

@@ -79,7 +79,7 @@ private:
     const std::uint32_t old_end_, new_end_;     // elements from here on are kept
     std::uint32_t old_at_ = 0, new_at_ = 0;     // elements before were listed
     std::uint32_t inserts_ = 0;                 // so many elements that follow are new
-    std::uint32_t shift_budget_, copy_budget_;  // comparisons that searches may still make
+    std::uint32_t shift_budget_, copy_budget_;  // alignments that searches may still judge
     std::optional<Edit> decided_;               // the next edit, if it is known
     std::optional<Edit> last_;                  // the edit before, if no element was kept since
 };

@@ -21,16 +21,16 @@ public:
     static constexpr std::uint32_t kNone = NetIds::kNone;
 
     struct Replica {
-        History versions;               // not empty if the replica is open, but for between bind() and push()
-        std::uint32_t slot = kNone;     // the entity slot that describes it; kNone: the replica is closed
-        Tick floor = 0;                 // no newer record is based on a version older than this tick
-        Tick late_floor = 0;            // the same for records that arrive at most kLateTicks late
-        Tick next_late_floor = 0;       // replaces late_floor kLateTicks or more after next_since
-        Tick next_since = 0;            // tick at which next_late_floor was the floor
-        std::optional<Tick> applied;    // tick of the version that was written to the world last
-        bool is_suppressed = false;     // the game destroyed the entity
-        bool died_with_target = false;  // see set_died()
-        bool is_local = false;          // the game spawned the entity, with a StableKey
+        History versions;             // not empty while the replica is open, except between bind() and push()
+        std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is closed
+        Tick floor = 0;               // no newer record is based on a version older than this tick
+        Tick late_floor = 0;          // the same for records that arrive at most kLateTicks late
+        Tick next_late_floor = 0;     // replaces late_floor kLateTicks or more after next_since
+        Tick next_since = 0;          // tick at which next_late_floor was the floor
+        std::optional<Tick> applied;  // tick of the version that was written to the world last
+        bool is_suppressed = false;   // the game destroyed the entity
+        bool died_with_target = false;   // see set_died()
+        bool is_local = false;           // the game spawned the entity, with a StableKey
         bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
         bool is_dirty = false;           // the index is in dirty()
     };
@@ -77,8 +77,8 @@ public:
     void clear_dirty();
     /// The newest version was written to the world.
     void set_applied(std::uint32_t index);
-    /// Forgets the entity, which is destroyed with another one. The replica has no entity until push() adds a
-    /// version.
+    /// Forgets the entity, which dies with the target of its pair. The replica has no entity until push()
+    /// adds a version.
     void set_died(std::uint32_t index);
 
     /// The replicas that were closed since clear_gone(). Their entities must be destroyed, except those that

@@ -2,12 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <vector>
 
-#include "replication/receive/receiver.h"
-#include "replication/send/sender.h"
-#include "replication/world_hash.h"
 #include "tests/replication/support/world.h"
 
 namespace shoal::replication {
@@ -31,47 +27,25 @@ struct PartOf {
 
 using Entities = std::vector<ecs::Entity>;
 
-class Pairs : public testing::Test {
+class Pairs : public testing::Test, public Pair {
 protected:
-    Pairs() { peer = sender.add_peer(); }
+    Pairs() : Pair({}, {}, 1, 1, describe()) {}
 
     static Schema describe() {
-        Schema schema;
-        schema.component<sim::Health>("health");
-        schema.pair<Escorts>("escorts", field(&Escorts::distance, quantised(0, 100, 0.5)));
-        schema.pair<Knows>("knows", max_length(40));
-        schema.pair<Owes>("owes", field(&Owes::coins, bounded(0, 100)));
-        schema.pair<PartOf>("part_of");
-        return schema;
+        Schema out;
+        out.component<sim::Health>("health");
+        out.pair<Escorts>("escorts", field(&Escorts::distance, quantised(0, 100, 0.5)));
+        out.pair<Knows>("knows", max_length(40));
+        out.pair<Owes>("owes", field(&Owes::coins, bounded(0, 100)));
+        out.pair<PartOf>("part_of");
+        return out;
     }
-    template <class... Ts>
-    ecs::Entity spawn(Ts&&... values) {
-        return world.spawn(Replicated{}, std::forward<Ts>(values)...);
-    }
-    std::optional<SentPacket> encode(std::size_t capacity = 1100) {
-        std::byte room[1300];
-        const auto payload = sender.encode(peer, next_number, capacity, room);
-        if (payload.empty()) return std::nullopt;
-        return SentPacket{next_number++, sender.tick(), {payload.begin(), payload.end()}};
-    }
-    void receive(const SentPacket& packet) {
-        EXPECT_EQ(receiver.receive(packet.number, packet.bytes), Receiver::Verdict::accepted);
-        sender.on_fate(peer, packet.number, true);
-    }
-    void tick() { sender.update(next_tick++); }
     void exchange() {
-        tick();
-        while (const auto packet = encode()) receive(*packet);
-        receiver.apply();
+        Pair::exchange();
         EXPECT_TRUE(receiver.is_consistent());
         EXPECT_TRUE(sender.shadow().is_consistent());
         EXPECT_TRUE(worlds_are_equal());
     }
-    bool worlds_are_equal() {
-        WorldHash server(world, schema), client(mirror, schema);
-        return server.of_server(sender.shadow()).hash == client.of_client(receiver).hash;
-    }
-    ecs::Entity replica(ecs::Entity entity) { return receiver.entity(sender.net_id(entity)); }
     template <class R>
     Entities targets(ecs::Entity source) {
         Entities out;
@@ -79,14 +53,6 @@ protected:
         std::sort(out.begin(), out.end());
         return out;
     }
-
-    Schema schema = describe();
-    ecs::World world, mirror;
-    Sender sender{world, schema};
-    Receiver receiver{mirror, schema};
-    Sender::Peer peer;
-    Tick next_tick = 1;
-    std::uint64_t next_number = 1;
 };
 
 TEST_F(Pairs, Rule27ArriveWithTheirValuesAndTargets) {
@@ -145,12 +111,12 @@ TEST_F(Pairs, APairWaitsForItsTarget) {
     std::vector<SentPacket> packets;
     while (const auto packet = encode(12)) packets.push_back(*packet);
     ASSERT_EQ(packets.size(), 2u);
-    receive(packets[0]);
+    deliver(packets[0]);
     receiver.apply();
     ASSERT_TRUE(mirror.is_alive(replica(source)));
     EXPECT_FALSE(replica(target));
     EXPECT_FALSE(mirror.target<Escorts>(replica(source)));
-    receive(packets[1]);
+    deliver(packets[1]);
     receiver.apply();
     EXPECT_EQ(mirror.target<Escorts>(replica(source)), replica(target));
     EXPECT_EQ(mirror.get(replica(source), ecs::to<Escorts>(replica(target))).distance, 2);
@@ -165,9 +131,7 @@ TEST_F(Pairs, AReferenceInAValueIsFilledInWhenItsEntityArrives) {
     exchange();
     EXPECT_EQ(mirror.get(replica(source), ecs::to<Owes>(replica(target))).witness, replica(witness));
     world.destroy(witness);
-    tick();
-    while (const auto packet = encode()) receive(*packet);
-    receiver.apply();
+    Pair::exchange();
     EXPECT_FALSE(mirror.get(replica(source), ecs::to<Owes>(replica(target))).witness);
 }
 
@@ -180,7 +144,7 @@ TEST_F(Pairs, AValueIsWrittenAgainWhenItsReferenceMeansAnotherEntity) {
     while (const auto packet = encode(14)) packets.push_back(*packet);
     ASSERT_GE(packets.size(), 2u);
     for (const SentPacket& packet : packets) {
-        receive(packet);
+        deliver(packet);
         receiver.apply();
     }
     EXPECT_EQ(mirror.get(replica(source), ecs::to<Owes>(replica(target))).witness, replica(witness));
@@ -246,9 +210,7 @@ TEST_F(Pairs, PairsOfTheGameWithItsOwnEntitiesStay) {
     const ecs::Entity local = mirror.spawn();
     mirror.add(replica(a), ecs::to<Knows>(local));
     world.remove(a, ecs::to<Knows>(b));
-    tick();
-    while (const auto packet = encode()) receive(*packet);
-    receiver.apply();
+    Pair::exchange();
     EXPECT_EQ(targets<Knows>(a), Entities{local});
 }
 
@@ -270,14 +232,14 @@ TEST_F(Pairs, AParentAndItsPartsAreDestroyedAsOne) {
     std::vector<SentPacket> packets;
     while (const auto packet = encode(20)) packets.push_back(*packet);
     ASSERT_GE(packets.size(), 3u);
-    receive(packets.back());  // with the record of the hull, which the server destroyed last
+    deliver(packets.back());  // with the record of the hull, which the server destroyed last
     packets.pop_back();
     receiver.apply();
     for (const ecs::Entity entity : replicas) EXPECT_FALSE(mirror.is_alive(entity));
     EXPECT_EQ(receiver.entity_count(), 0u);
     EXPECT_EQ(mirror.size(), 0u) << "the label, too";
     EXPECT_TRUE(receiver.is_consistent());
-    for (const SentPacket& packet : packets) receive(packet);
+    for (const SentPacket& packet : packets) deliver(packet);
     exchange();
     EXPECT_EQ(reasons, std::vector<Despawn>(100, Despawn::destroyed));
     EXPECT_EQ(receiver.entity_count(), 0u);
@@ -290,17 +252,13 @@ TEST_F(Pairs, APartWithANewParentComesBack) {
     world.add(turret, ecs::to<PartOf>(old_hull));
     exchange();
     world.add(turret, ecs::to<PartOf>(new_hull));
-    tick();
-    const auto late = encode();
+    const SentPacket late = tick_and_encode();
     world.destroy(old_hull);
-    tick();
-    const auto despawn = encode();
-    ASSERT_TRUE(late && despawn);
-    receive(*despawn);
+    deliver(tick_and_encode());
     receiver.apply();
     EXPECT_FALSE(replica(turret)) << "its newest version still had the old parent";
     EXPECT_TRUE(receiver.is_consistent());
-    receive(*late);
+    deliver(late);
     exchange();
     ASSERT_TRUE(mirror.is_alive(replica(turret)));
     EXPECT_EQ(mirror.target<PartOf>(replica(turret)), replica(new_hull));
@@ -330,6 +288,24 @@ TEST_F(Pairs, APartThatTheGameLoadedStaysWhenTheConnectionEnds) {
     receiver.reset();
     EXPECT_TRUE(mirror.is_alive(own_door));
     EXPECT_EQ(mirror.size(), 1u);
+}
+
+// As APartWithANewParentComesBack, but what the game added to its entity could not come back.
+TEST_F(Pairs, APartThatTheGameLoadedStaysWhileItsNewParentIsLate) {
+    const ecs::Entity tank = spawn(), carrier = spawn(), door = spawn(StableKey{17});
+    const ecs::Entity own_door = mirror.spawn(StableKey{17});
+    world.add(door, ecs::to<PartOf>(tank));
+    exchange();
+    world.add(door, ecs::to<PartOf>(carrier));
+    const SentPacket late = tick_and_encode();
+    world.destroy(tank);
+    deliver(tick_and_encode());
+    receiver.apply();
+    EXPECT_TRUE(mirror.is_alive(own_door));
+    EXPECT_FALSE(mirror.target<PartOf>(own_door));
+    deliver(late);
+    exchange();
+    EXPECT_EQ(mirror.target<PartOf>(own_door), replica(carrier));
 }
 
 TEST_F(Pairs, APartIsNotDestroyedWhenTheGameLoadsItsParent) {
@@ -368,17 +344,13 @@ TEST_F(Pairs, APartWhosePairAHookRemovesDiesWithItsParent) {
     auto hook = mirror.on_remove<sim::Health>(
         [&](ecs::World& in, ecs::Entity, const sim::Health&) { in.remove(part, ecs::to<PartOf>(whole)); });
     world.remove(turret, ecs::to<PartOf>(hull));
-    tick();
-    const auto late = encode();
+    const SentPacket late = tick_and_encode();
     world.destroy(other);
     world.destroy(hull);
-    tick();
-    const auto despawns = encode();
-    ASSERT_TRUE(late && despawns);
-    receive(*despawns);
+    deliver(tick_and_encode());
     receiver.apply();
     EXPECT_EQ(mirror.size(), 0u);
-    receive(*late);
+    deliver(late);
     exchange();
     EXPECT_EQ(mirror.size(), 1u);
 }
@@ -432,9 +404,7 @@ TEST_F(Pairs, TargetsBeyondTheGreatestNumberAreCutAndCounted) {
         others.push_back(spawn());
         world.add(source, ecs::to<Knows>(others.back()));
     }
-    tick();
-    while (const auto packet = encode()) receive(*packet);
-    receiver.apply();
+    Pair::exchange();
     EXPECT_EQ(targets<Knows>(source).size(), 40u);
     EXPECT_GT(sender.shadow().misfits().cut, 0u);
     for (int i = 40; i < 50; ++i) world.destroy(others[static_cast<std::size_t>(i)]);
@@ -447,10 +417,7 @@ TEST_F(Pairs, AChangeOfOneValueCostsLittle) {
     for (int i = 0; i < 16; ++i) world.set(source, ecs::to<Owes>(spawn()), Owes{i, {}});
     exchange();
     world.patch(source, ecs::to<Owes>(world.targets<Owes>(source)[8]), [](Owes& owes) { owes.coins += 1; });
-    tick();
-    const auto packet = encode();
-    ASSERT_TRUE(packet);
-    EXPECT_LE(packet->bytes.size(), 20u);
+    EXPECT_LE(tick_and_encode().bytes.size(), 20u);
 }
 
 }  // namespace

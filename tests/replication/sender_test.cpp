@@ -166,6 +166,37 @@ TEST(Sender, Rule06AnOldVersionStaysABaselineWhileNothingChanges) {
     EXPECT_EQ(pair.on_client<Position>(entity).x, 2);
 }
 
+// A component changes in each tick, for longer than the history lasts. The peer's schema lacks it.
+TEST(Sender, Rule31APeerThatDoesNotKnowWhatChangesKeepsItsBaseline) {
+    struct Hat {
+        int size = 0;
+    };
+    Schema schema, of_peer;
+    schema.component<Position>("position");
+    of_peer.component<Position>("position");
+    schema.component<Hat>("hat");
+    schema.optional<Hat>();
+    ecs::World world, mirror;
+    Sender sender(world, schema);
+    Receiver receiver(mirror, of_peer);
+    const Sender::Peer peer = sender.add_peer({.numbers = schema.numbers_in(of_peer.summary()).value()});
+    const ecs::Entity entity = world.spawn(Replicated{}, Position{}, Hat{});
+    for (Tick tick = 1; tick <= 300; ++tick) {
+        world.set(entity, Hat{static_cast<int>(tick)});
+        if (tick == 250) world.set(entity, at(5));
+        sender.update(tick);
+        std::byte room[1300];
+        const auto payload = sender.encode(peer, tick, 1100, room);
+        if (payload.empty()) continue;
+        ASSERT_EQ(receiver.receive(tick, payload), Receiver::Verdict::accepted);
+        sender.on_fate(peer, tick, true);
+    }
+    receiver.apply();
+    EXPECT_EQ(mirror.get<Position>(receiver.entity(sender.net_id(entity))).x, 5);
+    EXPECT_EQ(sender.stats(peer).full_records, 1u);
+    EXPECT_LT(sender.stats(peer).records_sent, 60u) << "not in each tick";
+}
+
 // Fates
 
 TEST(Sender, Rule14FatesOfUnknownPacketsAndSecondFatesChangeNothing) {

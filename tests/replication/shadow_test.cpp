@@ -288,13 +288,22 @@ struct Purse {
     int coins = 0;
 };
 
-// Changes that only the owner sees leave older versions behind: they are not the state of a later tick.
-TEST(Shadow, DoesNotTakeAnOlderVersionForOneThatWasDropped) {
-    Schema schema;
-    schema.component<Position>("position");
-    schema.component<Purse>("purse", to_owner());
+class ShadowWithPurses : public testing::Test {
+protected:
+    static Schema describe() {
+        Schema out;
+        out.component<Position>("position");
+        out.component<Purse>("purse", to_owner());
+        return out;
+    }
+
+    Schema schema = describe();
     ecs::World world;
-    Shadow shadow(world, schema, 10);
+    Shadow shadow{world, schema, 10};
+};
+
+// Changes that only the owner sees leave older versions behind: they are not the state of a later tick.
+TEST_F(ShadowWithPurses, DoesNotTakeAnOlderVersionForOneThatWasDropped) {
     const ecs::Entity entity = world.spawn(Replicated{}, Position{});
     for (Tick tick = 1; tick <= 80; ++tick) {
         if (tick == 20 || tick == 30) world.set(entity, Purse{static_cast<int>(tick)});
@@ -310,12 +319,7 @@ TEST(Shadow, DoesNotTakeAnOlderVersionForOneThatWasDropped) {
 }
 
 // A change in each tick, which nobody but the owner sees, for longer than ticks can be compared.
-TEST(Shadow, Rule30VersionsForOthersAreReplacedBeforeTheirTicksWrap) {
-    Schema schema;
-    schema.component<Position>("position");
-    schema.component<Purse>("purse", to_owner());
-    ecs::World world;
-    Shadow shadow(world, schema, 10);
+TEST_F(ShadowWithPurses, Rule30VersionsForOthersAreReplacedBeforeTheirTicksWrap) {
     const ecs::Entity entity = world.spawn(Replicated{}, Position{}, Purse{});
     Tick tick = 1;
     for (int step = 0; step < 200; ++step, tick += step < 100 ? 1u << 26 : 1u) {

@@ -51,8 +51,9 @@ public:
 class Pair {
 public:
     explicit Pair(const SenderOptions& sender_options = {}, const ReceiverOptions& receiver_options = {},
-                  Tick first_tick = 1, std::uint64_t first_number = 1)
-        : sender(world, schema, sender_options),
+                  Tick first_tick = 1, std::uint64_t first_number = 1, Schema described = game_schema())
+        : schema(std::move(described)),
+          sender(world, schema, sender_options),
           receiver(mirror, schema, receiver_options),
           next_tick(first_tick),
           next_number(first_number),
@@ -134,7 +135,7 @@ public:
         return world.spawn(Replicated{}, std::forward<Ts>(values)...);
     }
 
-    Schema schema = game_schema();
+    Schema schema;
     ecs::World world, mirror;
     Sender sender;
     Receiver receiver;
