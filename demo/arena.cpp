@@ -5,7 +5,7 @@
 
 namespace shoal::demo {
 
-replication::Schema arena_schema() {
+replication::Schema arena_schema(GameVersion version) {
     using namespace replication;
     Schema schema;
     schema.component<Position>("position", field(&Position::x, quantised(0, kArenaWidth, 0.05)),
@@ -23,6 +23,10 @@ replication::Schema arena_schema() {
     schema.tag<Player>("player");
     schema.tag<Pilot>("pilot");
     schema.pair<Follows>("follows", field(&Follows::angle, angle(8)));
+    if (version == GameVersion::second) {
+        schema.component<Colour>("colour");
+        schema.optional<Colour>();
+    }
     assert(schema.error().empty());
     return schema;
 }

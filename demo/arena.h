@@ -31,6 +31,11 @@ struct Name {
     std::string text;
 };
 
+/// Of a player's creature. Programs of the first version of the game do not know it.
+struct Colour {
+    std::uint8_t ink = 213;  // one of the 256 colours of a terminal
+};
+
 /// How much a player's creature ate. Only the player sees it.
 struct Meals {
     int minnows = 0;
@@ -65,8 +70,13 @@ struct Pike {};    // eats minnows and players
 struct Player {};  // eats minnows
 struct Pilot {};   // escorts a pike or a player; nobody eats it
 
+enum class GameVersion {
+    first,
+    second,  // players' creatures have a Colour, which is optional: clients of the first version play on
+};
+
 /// Used by server and clients.
-replication::Schema arena_schema();
+replication::Schema arena_schema(GameVersion version = GameVersion::second);
 
 /// Spawns the reefs of the arena, at the same places and with the same stable keys in each world. Returns
 /// them.

@@ -26,7 +26,7 @@ struct Options {
     std::string connect, name = "guest", hash_log, key, token_file;
     double seconds = 0, latency_ms = 0, jitter_ms = 0, loss = 0, duplicate = 0, reorder = 0, corrupt = 0;
     std::uint64_t seed = random_number();
-    bool headless = false, insecure = false;
+    bool headless = false, insecure = false, is_old = false;
     net::PublicKey server_key{};
     std::optional<net::ClientToken> token;
 };
@@ -44,6 +44,7 @@ Flags make_flags(Options& options) {
                "public key that the server prints (that of the server on this machine)");
     flags.text("--token", options.token_file, "FILE with a token from the backend; - is standard input");
     flags.toggle("--insecure", options.insecure, "does not encrypt packets; the server needs --insecure too");
+    flags.toggle("--old", options.is_old, "plays as the first version of the game, without players' colours");
     flags.toggle("--headless", options.headless, "prints a status line every second, and draws nothing");
     flags.real("--latency-ms", options.latency_ms, 0, 10'000,
                "simulates a bad network; delay in each direction (0)");
@@ -75,7 +76,9 @@ net::LinkConfig link_config(const Options& options) {
 class Game final : private replication::ClientListener {
 public:
     Game(const Options& options, net::Sink& sink)
-        : name_(options.name), client_(world_, schema_, sink, client_options(options), this) {
+        : name_(options.name),
+          schema_(arena_schema(options.is_old ? GameVersion::first : GameVersion::second)),
+          client_(world_, schema_, sink, client_options(options), this) {
         load_reefs(world_);
     }
 
@@ -113,6 +116,8 @@ public:
         const std::vector<ecs::Entity> mine = client_.mine();
         return mine.empty() ? ecs::Entity{} : mine.front();
     }
+    /// Number of creatures whose Colour this client knows.
+    std::uint32_t coloured_count() const { return coloured_.count(); }
     const replication::Receiver& receiver() const { return client_.receiver(); }
     /// Of the connection; after its end the last ones.
     const net::ConnectionStats& stats() const { return stats_; }
@@ -146,7 +151,8 @@ private:
 
     std::string name_;
     ecs::World world_;
-    replication::Schema schema_ = arena_schema();
+    mutable ecs::Query<ecs::With<Colour>> coloured_{world_};
+    replication::Schema schema_;
     replication::Client client_;
     replication::WorldHash hash_{world_, schema_};
     HashLog log_;
@@ -256,9 +262,10 @@ void leave(const Options& options, net::Socket& socket, net::BadNetwork& network
 void print_summary(const Options& options, const Game& game, net::Time left_at) {
     const double stay_s = std::max(0.001, std::chrono::duration<double>(left_at - game.joined_at()).count());
     const net::ConnectionStats& stats = game.stats();
-    std::printf("summary entities=%u kB/s=%.1f rtt_ms=%.1f name=%s\n", game.receiver().entity_count(),
-                static_cast<double>(stats.bytes_received) / stay_s / 1000,
-                static_cast<double>(stats.rtt.count()) / 1000, printable(options.name).c_str());
+    std::printf("summary entities=%u kB/s=%.1f rtt_ms=%.1f coloured=%u name=%s\n",
+                game.receiver().entity_count(), static_cast<double>(stats.bytes_received) / stay_s / 1000,
+                static_cast<double>(stats.rtt.count()) / 1000, game.coloured_count(),
+                printable(options.name).c_str());
 }
 
 /// Returns an IPv4 address if there is one: by default a server listens there.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a server, a client over a bad network and a client that joins late, then compares their hash logs.
+# Runs a server, a client over a bad network, one of an older version and one that joins late, then compares their hash logs.
 # usage: demo.sh FOLDER_OF_BINARIES
 set -u
 bin=$1
@@ -34,12 +34,16 @@ for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     sleep 0.1
 done
 [ -n "$port" ] || give_up "the server did not start"
-echo "a server, a client with 5 % loss and 50 +- 10 ms in each direction, and a late client: 8 seconds"
+echo "a server, a client with 5 % loss and 50 +- 10 ms in each direction, an old and a late client: 8 seconds"
 
 "$bin/client" --connect "127.0.0.1:$port" --name lossy --headless --hash-log "$dir/lossy.log" \
     --loss 0.05 --latency-ms 50 --jitter-ms 10 >"$dir/lossy.out" 2>"$dir/lossy.err" &
 lossy=$!
 children="$children $lossy"
+"$bin/client" --connect "127.0.0.1:$port" --name old --old --headless --hash-log "$dir/old.log" \
+    >"$dir/old.out" 2>"$dir/old.err" &
+old=$!
+children="$children $old"
 sleep 2.5
 "$bin/client" --connect "127.0.0.1:$port" --name late --headless --hash-log "$dir/late.log" \
     >"$dir/late.out" 2>"$dir/late.err" &
@@ -72,5 +76,8 @@ grep -q 'used before' "$dir/copy.err" || give_up "a used token is not reported"
 wait $server || give_up "the server failed"
 wait $lossy || give_up "the lossy client failed"
 wait $late || give_up "the late client failed"
+wait $old || give_up "the client of the first version failed"
+grep -q '^summary .* coloured=0 ' "$dir/old.out" || give_up "the first version of the game knows colours"
+grep -q '^summary .* coloured=[1-9]' "$dir/late.out" || give_up "a client does not know the players' colours"
 children=
-"$bin/compare" "$dir/server.log" "$dir/late.log" --at-least 50 "$dir/lossy.log"
+"$bin/compare" "$dir/server.log" "$dir/late.log" "$dir/old.log" --at-least 50 "$dir/lossy.log"

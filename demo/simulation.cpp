@@ -81,8 +81,10 @@ void Simulation::step(float dt_s) {
 }
 
 ecs::Entity Simulation::spawn_player(const std::string& name) {
+    constexpr std::array<std::uint8_t, 6> kInks = {213, 120, 75, 222, 203, 159};
     const ecs::Entity player = spawn(Player{}, anywhere(), name, 100);
     world_.set(player, Meals{});
+    world_.set(player, Colour{kInks[players_spawned_++ % kInks.size()]});
     return player;
 }
 

@@ -62,6 +62,7 @@ private:
 
     ecs::World& world_;
     std::mt19937_64 random_;
+    std::size_t players_spawned_ = 0;
     std::uint32_t wanted_minnows_ = 0, wanted_pikes_ = 0;
     std::array<School, kSchools> schools_;
 

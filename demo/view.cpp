@@ -82,6 +82,7 @@ void View::draw_all(Screen& screen, const Look& look, ecs::Entity own) {
         const int column = cell_of(at.x, kArenaWidth, screen.columns()) - static_cast<int>(body.size()) / 2;
         const int row = 1 + cell_of(at.y, kArenaHeight, screen.rows() - 2);
         Style style{look.ink, kSea.paper, look.is_named};
+        if (const Colour* colour = world_.try_get<Colour>(entity)) style.ink = colour->ink;
         if (health.percent < 40) style.ink = kHurtInk;
         if (world_.has<Pilot>(entity)) {
             const ecs::Entity leader = world_.target<Follows>(entity);

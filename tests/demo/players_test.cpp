@@ -35,11 +35,11 @@ Options with_protocol(Options options, std::uint8_t seed) {
     return options;
 }
 
-/// A server with an empty arena, and one client.
+/// A server with an empty arena, and one client, which may be of an older version.
 struct Match {
     const net::Address server_address = net::Address::ipv4(10, 0, 0, 1, 1),
                        client_address = net::Address::ipv4(10, 0, 0, 2, 2);
-    const replication::Schema schema = arena_schema();
+    const replication::Schema schema = arena_schema(), client_schema;
     Wire to_client, to_server;
     net::Time now = 1s;
 
@@ -50,9 +50,10 @@ struct Match {
                                &players};
 
     ecs::World replica;
-    replication::Client client{replica, schema, to_server, with_protocol(replication::ClientOptions{}, 2)};
+    replication::Client client{replica, client_schema, to_server,
+                               with_protocol(replication::ClientOptions{}, 2)};
 
-    Match() {
+    explicit Match(GameVersion of_client = GameVersion::second) : client_schema(arena_schema(of_client)) {
         client.connect(server_address);
         run(10);
     }
@@ -99,6 +100,16 @@ TEST(Players, GetACreatureWithTheirNameAndLoseItWhenTheyLeave) {
     match.run(2);
     EXPECT_EQ(match.players.count(), 0u);
     EXPECT_EQ(match.player_count(), 0u);
+}
+
+TEST(Players, OfTheFirstVersionPlayWithoutColours) {
+    for (const GameVersion version : {GameVersion::first, GameVersion::second}) {
+        Match match(version);
+        match.say(write_name("Nemo"));
+        ASSERT_TRUE(match.own());
+        EXPECT_EQ(match.replica.get<Name>(match.own()).text, "Nemo");
+        EXPECT_EQ(match.replica.has<Colour>(match.own()), version == GameVersion::second);
+    }
 }
 
 TEST(Players, GetAnotherCreatureWhenTheirsDies) {

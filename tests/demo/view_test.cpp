@@ -56,6 +56,12 @@ TEST(View, ShowsWhetherAReefHasFood) {
     EXPECT_EQ(scene.draw(80, 24).find("|Y|Y|Y"), std::string::npos);
 }
 
+TEST(View, ShowsPlayersInTheirColours) {
+    Scene scene;
+    scene.world.spawn(Position{80, 40}, Health{}, Name{"Dory"}, Player{}, Colour{120});
+    EXPECT_NE(scene.draw_bytes(80, 24, {}).find("38;5;120"), std::string::npos);
+}
+
 TEST(View, ShowsWhichLeaderAPilotFollows) {
     Scene scene;
     const ecs::Entity own = scene.world.spawn(Position{80, 40}, Health{}, Name{"Nemo"}, Player{});
