@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/sim/game.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/session.h"
 
 namespace shoal::sim {
@@ -173,10 +174,10 @@ private:
 };
 
 TEST(Evolution, ClientsWithOtherOptionalComponentsHaveWhatBothKnow) {
-    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-        SCOPED_TRACE("seed " + std::to_string(seed));
+    for (const std::uint64_t seed : kind_seeds(8)) {
+        SCOPED_TRACE(testing::Message() << "SHOAL_KIND_SEEDS=" << seed << ":1");
         net::LinkConfig link;
-        link.latency = std::chrono::milliseconds(15 * static_cast<int>(seed));
+        link.latency = std::chrono::milliseconds(15 * static_cast<int>(seed % 9));
         link.jitter = std::chrono::milliseconds(10);
         link.loss = 0.03 * static_cast<double>(seed % 5);
         EvolvingWorld game(seed, link);

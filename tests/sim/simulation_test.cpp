@@ -3,26 +3,15 @@
 // To run other seeds: SHOAL_SIM_SEEDS=first:count with --gtest_filter='Simulation.EveryVersionOfAClient*'.
 
 #include "tests/sim/simulation.h"
+#include "tests/sim/seeds.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
+#include <vector>
 
 namespace shoal::sim {
 namespace {
-
-struct Seeds {
-    unsigned long long first = 1, count = 240;
-};
-
-Seeds seeds_to_run() {
-    Seeds seeds;
-    if (const char* wish = std::getenv("SHOAL_SIM_SEEDS"))
-        if (std::sscanf(wish, "%llu:%llu", &seeds.first, &seeds.count) != 2)
-            ADD_FAILURE() << "SHOAL_SIM_SEEDS is first:count";
-    return seeds;
-}
 
 // Goal: whatever the network does, a client that has version v of an entity has exactly the server's entity
 // at v, and a client that is complete at tick t has the server's world at t. When changes and faults end, all
@@ -30,9 +19,9 @@ Seeds seeds_to_run() {
 // a refusal, a loss or a request for a full record, there is none: they would hide faults by repairing them.
 // Method: one seed determines everything; the server's world is recorded from its components in each tick.
 TEST(Simulation, EveryVersionOfAClientIsTheServersAndAllClientsConverge) {
-    const Seeds seeds = seeds_to_run();
+    const std::vector<std::uint64_t> seeds = seeds_to_run("SHOAL_SIM_SEEDS", 240);
     Simulation::Totals sum;
-    for (unsigned long long seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    for (const std::uint64_t seed : seeds) {
         SCOPED_TRACE(testing::Message() << "seed " << seed << ": SHOAL_SIM_SEEDS=" << seed << ":1");
         Simulation simulation(plan_of(seed));
         EXPECT_EQ(simulation.run(), "");
@@ -61,7 +50,7 @@ TEST(Simulation, EveryVersionOfAClientIsTheServersAndAllClientsConverge) {
         sum.crashes += totals.crashes;
         sum.players_in_order += totals.players_in_order;
     }
-    if (seeds.count < 200) return;
+    if (seeds.size() < 200) return;
     // Checks that the seeds cover all cases.
     EXPECT_GT(sum.versions_checked, 100'000u);
     EXPECT_GT(sum.complete_checks, 1'000u);

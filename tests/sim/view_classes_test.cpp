@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/sim/game.h"
+#include "tests/sim/seeds.h"
 #include "tests/sim/session.h"
 
 namespace shoal::sim {
@@ -209,10 +210,10 @@ private:
 };
 
 TEST(ViewClasses, Rule02EachVersionHasWhatItsPeerSeesWhileOwnersAndGroupsChange) {
-    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-        SCOPED_TRACE(testing::Message() << "seed " << seed);
+    for (const std::uint64_t seed : kind_seeds(6)) {
+        SCOPED_TRACE(testing::Message() << "SHOAL_KIND_SEEDS=" << seed << ":1");
         net::LinkConfig link;
-        link.latency = std::chrono::milliseconds(20 * static_cast<int>(seed));
+        link.latency = std::chrono::milliseconds(20 * static_cast<int>(seed % 7));
         link.jitter = std::chrono::milliseconds(10);
         link.loss = 0.02 * static_cast<double>(seed % 6);
         ViewClassWorld game(seed, link);
