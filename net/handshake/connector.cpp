@@ -15,6 +15,8 @@ constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
 constexpr Duration kHintPatience = std::chrono::seconds(1);
 /// If cookies came, each is tried this often before a refusal is believed.
 constexpr int kTriesBeforeHint = 3;
+// The right server, too, refuses packets that were damaged on their way.
+constexpr int kEnoughHints = 3;
 /// If only one cookie came, another one is requested after this many connects, because the first may have
 /// expired.
 constexpr int kConnectsPerCookie = 4;
@@ -115,10 +117,11 @@ bool Connector::does_hint_explain() const {
     return connects_ == 0 || 3 * hints_ >= connects_;
 }
 
-/// Returns whether to believe a refusal before connect_timeout. Without any cookie, it is believed after
-/// kHintPatience. With cookies, it is believed after half of connect_timeout, if does_hint_explain() and
-/// every cookie was tried kTriesBeforeHint times.
+/// Returns whether to believe refusals before connect_timeout, which needs kEnoughHints of them. Without any
+/// cookie, they are believed after kHintPatience. With cookies, they are believed after half of
+/// connect_timeout, if does_hint_explain() and every cookie was tried kTriesBeforeHint times.
 bool Connector::believes_hint(Time now) const {
+    if (hints_ < kEnoughHints) return false;
     if (exchanges_.empty()) return cookies_.came() == 0 && now - hinted_ >= kHintPatience;
     return does_hint_explain() && !cookies_.has_more() && now - started_ >= config_.connect_timeout / 2 &&
            std::ranges::all_of(exchanges_,

@@ -184,6 +184,28 @@ TEST(Client, ARepeatedRefusalIsNotCountedAsDropped) {
     }
 }
 
+// The right server refuses damaged packets, too.
+TEST(Client, TwoRefusalsDoNotEndAnAttemptEarly) {
+    for (const bool has_cookie : {false, true})
+        for (const int refusals : {2, 3}) {
+            World world;
+            auto& player = world.add_client(client_config());
+            Client& client = player.client;
+            client.connect(world.server_address, {}, world.now);
+            client.flush(world.now);
+            std::array<std::byte, kMaxDatagramBytes> buffer;
+            const std::uint64_t nonce = player.sink.nonce;
+            if (has_cookie)
+                client.receive(world.server_address, write(CookieReply{nonce, 1}, buffer), world.now);
+            world.run(3s);  // three connects or more
+            for (int i = 0; i < refusals; ++i)
+                client.receive(world.server_address,
+                               write(Refuse{nonce, DisconnectReason::refused_key}, buffer), world.now);
+            world.run(3s);
+            EXPECT_EQ(client.state(), refusals == 2 ? Client::State::connecting : Client::State::idle);
+        }
+}
+
 // Goal: an attacker who sees requests and answers before the server does not keep a client out, and does not
 // make it send more than 30 kB/s.
 // Method: a number of forged cookies arrives before each genuine one, 100 ms after the request.

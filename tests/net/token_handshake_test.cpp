@@ -100,11 +100,13 @@ struct Desk {
         finish(visit);
     }
     void finish(Visit& visit) {
-        visit.client.flush(now);
-        settle(visit);
-        if (visit.client.state() == Client::State::connected) return;
-        now += 5s;  // until refusals are believed
-        visit.client.update(now);
+        for (int i = 0; i <= 10; ++i) {  // until refusals are believed
+            visit.client.flush(now);
+            settle(visit);
+            if (visit.client.state() != Client::State::connecting) return;
+            now += 500ms;
+            visit.client.update(now);
+        }
     }
     /// Runs to the client's first connect, and returns it.
     Datagram knock(Visit& visit, const ClientToken& token) {
