@@ -69,7 +69,8 @@ public:
     PairGame(std::uint64_t seed, const net::LinkConfig& link, bool has_reordering)
         : random_(seed), session_(schema_, link, kWatchers, seed), has_reordering_(has_reordering) {
         died_ = session_.world().on_destroy([&](ecs::World&, ecs::Entity entity) {
-            if (const auto net_id = session_.server().sender().net_id(entity)) destroyed_.insert(net_id);
+            if (const auto net_id = session_.server().sender().net_id(entity))
+                destroyed_[net_id] = session_.server().current_tick() + 1;
         });
     }
 
@@ -182,7 +183,9 @@ private:
             ASSERT_TRUE(truth.contains(net_id));
             PairValues expected = truth.at(net_id), is = pairs_of(world, entity, net_id_of);
             for (const auto& [key, value] : expected) {
-                const bool is_known_dead = had.contains(key.second) && destroyed_.contains(key.second);
+                const auto destroyed = destroyed_.find(key.second);
+                const bool is_known_dead = had.contains(key.second) && destroyed != destroyed_.end() &&
+                                           destroyed->second <= *receiver.newest_tick();
                 const bool is_part = key.first == "carries" && !has_reordering_;
                 EXPECT_TRUE(!is_part || !is_known_dead || receiver.entity(key.second)) << "without its whole";
             }
@@ -208,7 +211,8 @@ private:
     bool has_reordering_;
     std::vector<ecs::Entity> entities_;
     std::map<replication::Tick, std::map<replication::NetId, PairValues>> truth_;
-    std::set<replication::NetId> destroyed_, had_[kWatchers];
+    std::map<replication::NetId, replication::Tick> destroyed_;  // the tick at which clients can know it
+    std::set<replication::NetId> had_[kWatchers];
     std::size_t checked_ = 0, parts_lost_ = 0;
 };
 

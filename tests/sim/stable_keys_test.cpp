@@ -72,11 +72,13 @@ public:
 
     void set_link(const net::LinkConfig& link) { session_.set_link(link); }
 
-    /// All clients load what their games destroyed.
+    /// All clients load what they do not have, when no replica will leave any more.
     void load_everything() {
+        session_.converge(600);
         for (const auto& guest : session_.guests())
             for (std::uint32_t key = 0; key < kKeys; ++key)
                 if (by_key(guest->world).count(key) == 0) load(*guest, key);
+        session_.step();
     }
 
     void expect_agreement() {
