@@ -4,7 +4,6 @@
 #include <cassert>
 #include <cstring>
 #include <new>
-#include <ranges>
 
 namespace shoal::replication {
 namespace {
@@ -35,9 +34,13 @@ public:
 
     /// Returns the words of the row with this target; null if there is none.
     const std::uint32_t* find(std::uint32_t target) const {
-        const auto rows = std::views::iota(std::size_t{0}, count_);
-        const auto below = [&](std::size_t row) { return (*this)[row][0] < target; };
-        const auto first = static_cast<std::size_t>(std::ranges::partition_point(rows, below) - rows.begin());
+        std::size_t first = 0;
+        std::size_t last = count_;
+        while (first < last) {
+            const std::size_t middle = first + (last - first) / 2;
+            if ((*this)[middle][0] < target) first = middle + 1;
+            else last = middle;
+        }
         return first < count_ && (*this)[first][0] == target ? (*this)[first] : nullptr;
     }
     bool has_row(const std::uint32_t* row) const {
