@@ -38,8 +38,10 @@ public:
         std::size_t last = count_;
         while (first < last) {
             const std::size_t middle = first + (last - first) / 2;
-            if ((*this)[middle][0] < target) first = middle + 1;
-            else last = middle;
+            if ((*this)[middle][0] < target)
+                first = middle + 1;
+            else
+                last = middle;
         }
         return first < count_ && (*this)[first][0] == target ? (*this)[first] : nullptr;
     }
