@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <utility>
 
 namespace shoal::replication {
 
@@ -12,6 +13,7 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
     changes_.watch(world.component<Replicated>());
     for (const ecs::ComponentId id : binding_.ids()) changes_.watch(id);
     key_watch_ = changes_.watch(world.component<StableKey>());
+    cluster_watch_ = changes_.watch(world.component<Cluster>());
     for (const SchemaComponent& component : schema.components())
         if (component.singleton) singletons_.push_back(&component);
     world.each_entity([&](ecs::Entity entity) {
@@ -97,6 +99,7 @@ void Shadow::update(Tick tick) {
     opened_.clear();
     changed_.clear();
     closed_.clear();
+    moved_.clear();
     too_large_.clear();
     binding_.shapes().drop_unused();
     replicate_singletons();
@@ -147,7 +150,9 @@ void Shadow::take_changes() {
     for (const std::uint32_t index : opened_) add_referrers(entries_[index].entity);
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
         const std::uint32_t index = find(change.entity);
-        if (index == kNone || entries_[index].captured == tick_) continue;
+        if (index == kNone) continue;
+        if (change.has(cluster_watch_) && update_cluster(index)) moved_.push_back(index);
+        if (entries_[index].captured == tick_) continue;
         dirty_.clear();
         change.for_each([&](std::uint32_t watch) {
             if (watch - 1 < schema().components().size())
@@ -166,6 +171,13 @@ void Shadow::take_changes() {
         entry.refers_to_changed = false;
     }
     referrers_.clear();
+}
+
+/// Returns whether the entity's cluster is another than before.
+bool Shadow::update_cluster(std::uint32_t index) {
+    const Cluster* const found = world_.try_get<Cluster>(entries_[index].entity);
+    const std::optional<std::uint32_t> now = found ? std::optional(found->id) : std::nullopt;
+    return std::exchange(entries_[index].cluster, now) != now;
 }
 
 /// Gives one entry a new version, in turn, if it has one that is so old that ticks could soon not be compared
@@ -202,6 +214,7 @@ void Shadow::open(ecs::Entity entity) {
     if (index >= entries_.size()) entries_.resize(index + std::size_t{1});
     entries_[index].entity = entity;
     entries_[index].net_id = ids_[index].net_id;
+    update_cluster(index);
     opened_.push_back(index);
     ++open_count_;
 }
@@ -215,6 +228,7 @@ void Shadow::close(std::uint32_t index, Despawn reason) {
     entry.entity = {};
     entry.net_id = 0;
     entry.reason = reason;
+    entry.cluster.reset();
     if (entry.is_too_large) too_large_count_ -= 1;
     entry.is_too_large = false;
     closed_.push_back(index);

@@ -3,6 +3,7 @@
 // updated from the world's hooks: an entity that did not change costs no time.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "../codec/codec.h"
 #include "../codec/state_packet.h"
 #include "../schema/binding.h"
+#include "../schema/cluster.h"
 #include "../schema/image.h"
 #include "history.h"
 #include "keyed_entities.h"
@@ -31,7 +33,8 @@ public:
         bool refers_to_changed = false;       // its references must be quantised again in this update()
         Despawn reason = Despawn::destroyed;  // why the entry was closed last
         bool is_too_large = false;  // the newest version is older than the entity's state: see TooLarge
-        History versions;           // the newest is the state as of the last update()
+        std::optional<std::uint32_t> cluster;  // id of the entity's Cluster, as of the last update()
+        History versions;                      // the newest is the state as of the last update()
     };
 
     /// Keeps a version for `history_ticks` after a newer one replaced it. World and schema must outlive the
@@ -54,6 +57,9 @@ public:
     std::span<const std::uint32_t> opened() const { return opened_; }
     std::span<const std::uint32_t> changed() const { return changed_; }
     std::span<const std::uint32_t> closed() const { return closed_; }
+
+    /// Entries open before the last update() that it found in another cluster, or no longer in one.
+    std::span<const std::uint32_t> moved() const { return moved_; }
 
     /// An entity whose full record would exceed kMaxEntityBytes. The shadow keeps its last version that did
     /// not; if there was none, a version without components.
@@ -125,6 +131,7 @@ private:
     void open_and_close();
     void take_changes();
     void replicate_singletons();
+    bool update_cluster(std::uint32_t index);
     void capture(std::uint32_t index, bool everything);
     void add_version(std::uint32_t index, const Image& image, ViewClasses viewers);
     bool is_too_large(Entry& entry, const Image& now);
@@ -138,7 +145,8 @@ private:
     Binding binding_;
     ecs::ChangeCollector changes_;
     std::vector<const SchemaComponent*> singletons_;
-    std::uint32_t key_watch_;  // watch index of StableKey
+    std::uint32_t key_watch_;      // watch index of StableKey
+    std::uint32_t cluster_watch_;  // watch index of Cluster
 
     std::vector<Entry> entries_;
     NetIds ids_;  // of the entries, by index; also those that assign() gave
@@ -162,7 +170,7 @@ private:
     std::uint32_t next_refresh_ = 0;  // index of the entry that refresh_one() looks at next
 
     std::uint64_t refused_keys_ = 0;
-    std::vector<std::uint32_t> opened_, changed_, closed_;
+    std::vector<std::uint32_t> opened_, changed_, closed_, moved_;
     std::vector<ComponentIndex> dirty_;     // changed components of the entity being captured, ascending
     std::vector<std::uint32_t> referrers_;  // refer to entities with another net id than before; some closed
     std::vector<TooLarge> too_large_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "../../net/endpoint.h"
 #include "../codec/codec.h"
 
 namespace shoal::replication {
@@ -11,7 +12,8 @@ namespace {
 constexpr std::size_t kMinRecordBits = 3;    // the smallest record header: gap and kind
 constexpr std::size_t kMaxRecordBits = 150;  // more than the largest record header
 constexpr std::size_t kMaxHeaderBits = 300;  // more than the largest header of a payload
-constexpr std::size_t kNearlyFull = 24;      // bits: less room is not worth another try
+constexpr std::size_t kMostBits = net::kMaxLargePayloadBytes * 8;
+constexpr std::size_t kNearlyFull = 24;  // bits: less room is not worth another try
 
 std::uint32_t index_of(std::uint64_t key) {
     return static_cast<std::uint32_t>(key);
@@ -29,26 +31,75 @@ void PayloadWriter::start_tick(Tick tick) {
     deltas_.clear();
 }
 
-void PayloadWriter::gather(PeerView& view, std::size_t room_bits) {
+void PayloadWriter::gather(PeerView& view, const StateHeader& header, std::size_t room_bits,
+                           std::size_t most_bits) {
     candidates_.clear();
     by_slot_.clear();
     delta_bits_ = 0;
+    parted_count_ = 0;
+    ClusterSlots& clusters = view.clusters();
+    clusters.start_visits();
     for (std::size_t position = 0; position < view.queue().size(); ++position) {
         if (delta_bits_ + kMinRecordBits * candidates_.size() > room_bits) break;
         const std::uint32_t index = view.queue()[position];
         if (!view[index].is_pending) continue;
-        Candidate& candidate = candidates_.emplace_back();
-        if (!prepare(index, view, candidate)) {
-            candidates_.pop_back();
-            view.unpend(index);
-            continue;
+        const std::size_t first = candidates_.size();
+        const std::optional<std::uint32_t> cluster = clusters.cluster_of(index);
+        if (cluster && !clusters.is_parted(*cluster)) {
+            if (!clusters.visit(*cluster)) continue;
+            add_cluster(clusters.slots(*cluster), view, position);
+            if (fit_alone(header, first, most_bits)) continue;
+            const bool is_parted = !fit_alone(header, first, kMostBits);
+            drop_from(first);
+            if (!is_parted) continue;
+            clusters.part(*cluster);
+            parted_count_ += 1;
         }
-        candidate.position = position;
-        by_slot_.push_back(std::uint64_t{index} << 32 | (candidates_.size() - 1));
-        delta_bits_ += candidate.delta.bits;
+        add(index, view, position);
+        if (!fit_alone(header, first, most_bits)) drop_from(first);
     }
     if (view.pending_count() == 0) view.drop_front(view.queue().size());
     if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
+}
+
+/// Returns whether a payload with only the candidates from `first` on has at most `most_bits`.
+bool PayloadWriter::fit_alone(const StateHeader& header, std::size_t first, std::size_t most_bits) {
+    std::size_t bits = kMaxHeaderBits;
+    for (std::size_t i = first; i < candidates_.size(); ++i)
+        bits += kMaxRecordBits + candidates_[i].delta.bits;
+    if (bits <= most_bits) return true;
+    StateHeader alone = header;
+    alone.record_count = static_cast<std::uint32_t>(candidates_.size() - first);
+    const std::span<std::uint64_t> keys = std::span(by_slot_).subspan(first);
+    std::sort(keys.begin(), keys.end());
+    return measure(alone, keys, candidates_.size()) <= most_bits;
+}
+
+void PayloadWriter::drop_from(std::size_t first) {
+    for (std::size_t i = first; i < candidates_.size(); ++i) delta_bits_ -= candidates_[i].delta.bits;
+    candidates_.resize(first);
+    by_slot_.resize(first);
+}
+
+/// Adds the next record of a slot, if there is something to send.
+void PayloadWriter::add(std::uint32_t index, PeerView& view, std::size_t position) {
+    Candidate& candidate = candidates_.emplace_back();
+    if (!prepare(index, view, candidate)) {
+        candidates_.pop_back();
+        return view.unpend(index);
+    }
+    candidate.position = position;
+    by_slot_.push_back(std::uint64_t{index} << 32 | (candidates_.size() - 1));
+    delta_bits_ += candidate.delta.bits;
+}
+
+/// Adds the records of a cluster that the peer may not have: those that are pending, and those in flight,
+/// because their packets can still get lost.
+void PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t position) {
+    const std::size_t first = candidates_.size();
+    for (const std::uint32_t slot : slots)
+        if (view[slot].is_pending || view[slot].in_flight) add(slot, view, position);
+    for (std::size_t i = first + 1; i < candidates_.size(); ++i) candidates_[i].joins = true;
 }
 
 /// Fills an empty candidate with the next record of a slot. Returns false if there is nothing to send.
@@ -81,30 +132,44 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     return true;
 }
 
-/// Returns the size in bits of a payload with the first `count` candidates.
-std::size_t PayloadWriter::measure(const StateHeader& header, std::size_t count) const {
+/// Returns the size in bits of a payload with those of the first `count` candidates that are in `keys`.
+std::size_t PayloadWriter::measure(const StateHeader& header, std::span<const std::uint64_t> keys,
+                                   std::size_t count) const {
     std::size_t bits = write_state_header(header, nullptr);
     RecordHeaderWriter headers(header, nullptr);
-    for (const std::uint64_t key : by_slot_)
+    for (const std::uint64_t key : keys)
         if (const Candidate& candidate = candidates_[index_of(key)]; index_of(key) < count)
             bits += headers.write(candidate.header) + candidate.delta.bits;
     return bits;
 }
 
 std::size_t PayloadWriter::fit(const StateHeader& header, std::size_t room_bits) {
+    const auto ends_inside_cluster = [&](std::size_t count) {
+        return count < candidates_.size() && candidates_[count].joins;
+    };
+    std::size_t count = search(header, room_bits);
+    while (ends_inside_cluster(count)) --count;
+    if (count > 0 || candidates_.empty()) return count;
+    do ++count;
+    while (ends_inside_cluster(count));
+    return count;
+}
+
+/// Returns how many records fit, but at least 1 if there is one.
+std::size_t PayloadWriter::search(const StateHeader& header, std::size_t room_bits) const {
     std::size_t too_many = candidates_.size(), fits = std::min<std::size_t>(1, too_many);
     if (too_many <= 1 || kMaxHeaderBits + kMaxRecordBits * too_many + delta_bits_ <= room_bits)
         return too_many;
-    std::size_t too_many_bits = measure(header, too_many);
+    std::size_t too_many_bits = measure(header, by_slot_, too_many);
     if (too_many_bits <= room_bits) return too_many;
-    std::size_t fits_bits = measure(header, fits);
+    std::size_t fits_bits = measure(header, by_slot_, fits);
     for (int step = 0; too_many - fits > 1 && fits_bits + kNearlyFull <= room_bits; ++step) {
         // By interpolation, as records are of similar size. If they are not, by bisection.
         std::size_t count = (fits + too_many) / 2;
         if (step < 4)
             count = fits + (too_many - fits) * (room_bits - fits_bits) / (too_many_bits - fits_bits);
         count = std::clamp(count, fits + 1, too_many - 1);
-        const std::size_t bits = measure(header, count);
+        const std::size_t bits = measure(header, by_slot_, count);
         (bits <= room_bits ? fits : too_many) = count;
         (bits <= room_bits ? fits_bits : too_many_bits) = bits;
     }

@@ -20,7 +20,8 @@ public:
     struct Candidate {
         RecordHeader header;
         DeltaCache::Delta delta;   // unless it is a despawn record
-        std::size_t position = 0;  // in the queue of the view
+        std::size_t position = 0;  // in the queue of the view; of all records of a cluster the same
+        bool joins = false;        // the record belongs to the same cluster as the one before
     };
 
     /// The shadow must outlive the writer.
@@ -30,12 +31,18 @@ public:
     void start_tick(Tick tick);
 
     /// Gathers pending records of a peer, the longest wait first, until they surely need more than
-    /// `room_bits`. Slots with nothing to send stop being pending.
-    void gather(PeerView& view, std::size_t room_bits);
+    /// `room_bits`. A pending record of a cluster brings along all records of the cluster that the peer did
+    /// not acknowledge. Skips a record or cluster that does not fit `most_bits` alone, with this header. If a
+    /// cluster would not fit the largest payload either, its records are gathered one by one. Slots with
+    /// nothing to send stop being pending.
+    void gather(PeerView& view, const StateHeader& header, std::size_t room_bits, std::size_t most_bits);
 
-    /// Keeps as many of the gathered records as fit `room_bits` with this header; at least one. Returns their
-    /// number, which is 0 only if none was gathered.
+    /// Returns how many of the gathered records, from the front, fit `room_bits` with this header; at least
+    /// the first one with its cluster. Returns 0 only if no record was gathered.
     std::size_t fit(const StateHeader& header, std::size_t room_bits);
+
+    /// Number of clusters that the last gather() had to part, because they are too large.
+    std::uint32_t parted_count() const { return parted_count_; }
 
     /// The records gathered; fit() counts from the front.
     std::span<const Candidate> candidates() const { return candidates_; }
@@ -45,14 +52,21 @@ public:
     std::span<const std::byte> write(const StateHeader& header, std::span<std::byte> room);
 
 private:
+    void add(std::uint32_t index, PeerView& view, std::size_t position);
+    void add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t position);
+    bool fit_alone(const StateHeader& header, std::size_t first, std::size_t most_bits);
+    void drop_from(std::size_t first);
+    std::size_t search(const StateHeader& header, std::size_t room_bits) const;
     bool prepare(std::uint32_t index, const PeerView& view, Candidate& candidate);
-    std::size_t measure(const StateHeader& header, std::size_t count) const;
+    std::size_t measure(const StateHeader& header, std::span<const std::uint64_t> keys,
+                        std::size_t count) const;
 
     const Shadow& shadow_;
     DeltaCache deltas_;
     Tick tick_ = 0;
-    std::vector<Candidate> candidates_;   // the longest wait first
-    std::size_t delta_bits_ = 0;          // of all candidates
+    std::vector<Candidate> candidates_;  // the longest wait first
+    std::size_t delta_bits_ = 0;         // of all candidates
+    std::uint32_t parted_count_ = 0;
     std::vector<std::uint64_t> by_slot_;  // slot and index in candidates_, ordered by slot
     BitWriter bits_;
     std::vector<std::byte> large_;  // the last payload that did not fit the caller's memory

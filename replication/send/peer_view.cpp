@@ -53,6 +53,8 @@ void PeerView::close(std::uint32_t index, Despawn reason) {
 void PeerView::free(std::uint32_t index) {
     assert(!is_free(index) && used_count_ > 0);
     slots_[index].entry = kNone;
+    slots_[index].in_flight = 0;  // the despawn record may be in a later packet, too
+    clusters_.put(index, std::nullopt);
     free_slots_[index / 64] |= std::uint64_t{1} << (index % 64);
     first_free_word_ = std::min<std::size_t>(first_free_word_, index / 64);
     used_count_ -= 1;
@@ -84,7 +86,11 @@ void PeerView::unpend(std::uint32_t index) {
 }
 
 void PeerView::drop_front(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) slots_[queue_[i]].is_queued = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint32_t index = queue_[i];
+        slots_[index].is_queued = slots_[index].is_pending;
+        if (slots_[index].is_pending) queue_.push(index);
+    }
     queue_.pop(count);
 }
 
@@ -134,6 +140,9 @@ bool PeerView::is_consistent() const {
         if (!slots_[queue_[i]].is_queued || is_seen[queue_[i]]) return false;
         is_seen[queue_[i]] = true;
     }
+    for (std::uint32_t index = 0; index < slots_.size(); ++index)
+        if (is_free(index) && clusters_.cluster_of(index)) return false;
+    if (!clusters_.is_consistent()) return false;
     return used == used_count_ && pending == pending_count_ && queued == queue_.size();
 }
 

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "../../net/fifo.h"
 #include "../codec/state_packet.h"
+#include "cluster_slots.h"
 
 namespace shoal::replication {
 
@@ -81,6 +83,12 @@ public:
     void set_owner(std::uint32_t slot, bool is_owner) { slots_[slot].is_owner = is_owner; }
     void set_groups(ViewClasses groups) { groups_ = groups; }
     ViewClasses groups() const { return groups_; }
+    /// Moves the slot into the cluster with this id; nothing: into none. It stays there until it is free.
+    void set_cluster(std::uint32_t slot, std::optional<std::uint32_t> cluster) {
+        clusters_.put(slot, cluster);
+    }
+    const ClusterSlots& clusters() const { return clusters_; }
+    ClusterSlots& clusters() { return clusters_; }
     /// Marks the slot as pending.
     void pend(std::uint32_t slot);
     /// Marks the slot as not pending.
@@ -95,7 +103,7 @@ public:
     /// The slots that were pending, the longest wait first. Those that are not pending any more are to be
     /// skipped.
     const net::Fifo<std::uint32_t>& queue() const { return queue_; }
-    /// Removes the first `count` slots from the queue.
+    /// Removes the first `count` slots from the queue. Those that are still pending join its end.
     void drop_front(std::size_t count);
 
     /// For tests: slots, counters and the queue agree with each other.
@@ -113,6 +121,7 @@ private:
     std::vector<std::uint64_t> free_slots_;  // one bit per slot; 1: free
     std::size_t first_free_word_ = 0;        // no word below it has a free slot
     net::Fifo<std::uint32_t> queue_;
+    ClusterSlots clusters_;
     std::uint32_t used_count_ = 0;
     std::uint32_t pending_count_ = 0;
 };

@@ -36,6 +36,9 @@ void Sender::update(Tick tick) {
     writer_.start_tick(tick);
     audience_.resize(shadow_.index_count());
     for (const std::uint32_t entry : shadow_.closed()) close_entry(entry);
+    for (const std::uint32_t entry : shadow_.moved())
+        for (const Audience::Viewer viewer : audience_.of(entry))
+            state(viewer.peer).view.set_cluster(viewer.slot, shadow_[entry].cluster);
     change_views();
     for (Peer peer = 0; peer < peers_.size(); ++peer) {
         if (!peers_[peer]) continue;
@@ -184,7 +187,9 @@ void Sender::open_entry(Peer peer, std::uint32_t entry) {
     if (view.is_full()) {
         state(peer).stats.waiting += 1;
     } else {
-        audience_.add(entry, {peer, view.open(entry, owner_of(entry) == peer)});
+        const std::uint32_t slot = view.open(entry, owner_of(entry) == peer);
+        view.set_cluster(slot, shadow_[entry].cluster);
+        audience_.add(entry, {peer, slot});
     }
 }
 
@@ -227,27 +232,28 @@ void Sender::on_fate(Peer index, std::uint64_t number, bool delivered) {
 }
 
 std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std::size_t capacity,
-                                          std::span<std::byte> room) {
+                                          std::span<std::byte> room, bool may_be_large) {
     assert(room.size() >= kMaxHeaderBytes);
     PeerState& peer = state(index);
     if (!updated_) return {};
     const std::size_t room_bits = std::min(capacity, room.size()) * 8;
     const Tick quiet = tick_ - peer.last_change;
-    writer_.gather(peer.view, room_bits);
-
     StateHeader header;
     header.tick = tick_;
     header.anchor = peer.flight.anchor(number, tick_);
     header.complete = peer.flight.marker(number, quiet);
+    const std::size_t most_bytes = may_be_large ? net::kMaxLargePayloadBytes : room.size();
+    writer_.gather(peer.view, header, room_bits, most_bytes * 8);
+    peer.stats.parted_clusters += writer_.parted_count();
     header.record_count = static_cast<std::uint32_t>(writer_.candidates().size());
     const std::size_t count = writer_.fit(header, room_bits);
     header.record_count = static_cast<std::uint32_t>(count);
-    const bool is_last = count == peer.view.pending_count() && peer.stats.waiting == 0;
     const bool heartbeat = tick_ - peer.last_sent >= ticks_of(options_.heartbeat_s, options_.tick_hz);
-    if (count == 0 && !(is_last && header.complete && (peer.wants_marker || heartbeat))) return {};
+    const auto is_last = [&] { return peer.view.pending_count() == 0 && peer.stats.waiting == 0; };
+    if (count == 0 && !(is_last() && header.complete && (peer.wants_marker || heartbeat))) return {};
     commit(peer, number, count);
     // After commit() the marker may need fewer packets. It never has more bits than fit() counted for it.
-    header.complete = is_last && header.complete ? peer.flight.marker(number, quiet) : std::nullopt;
+    header.complete = is_last() && header.complete ? peer.flight.marker(number, quiet) : std::nullopt;
     if (header.complete) peer.flight.send_marker(number, *header.complete);
     peer.wants_marker = !header.complete;
     peer.last_sent = tick_;

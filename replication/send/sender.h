@@ -38,12 +38,14 @@ public:
 
     struct PeerStats {
         std::uint64_t records_sent = 0;
-        std::uint64_t full_records = 0;   // of records_sent: full records
-        std::uint64_t empty_records = 0;  // of records_sent: deltas without changes
-        std::uint64_t state_bytes = 0;    // sum of all payload sizes
-        std::uint32_t pending = 0;        // entity slots with something to send
-        std::uint32_t slots = 0;          // entity slots in use
-        std::uint32_t waiting = 0;        // entities that wait for a slot
+        std::uint64_t full_records = 0;     // of records_sent: full records
+        std::uint64_t empty_records = 0;    // of records_sent: deltas without changes
+        std::uint64_t state_bytes = 0;      // sum of all payload sizes
+        std::uint64_t parted_clusters = 0;  // how often a cluster needed more than the largest payload, so
+                                            // that its entities did not arrive together
+        std::uint32_t pending = 0;          // entity slots with something to send
+        std::uint32_t slots = 0;            // entity slots in use
+        std::uint32_t waiting = 0;          // entities that wait for a slot
     };
 
     /// World and schema must outlive the sender. A schema with an error stops the program.
@@ -75,12 +77,13 @@ public:
 
     /// Returns the next state payload of this tick; empty if nothing is left to send. The caller sends it in
     /// packet `number`, which must be higher in each call, and reports with on_fate() whether it was
-    /// delivered. The payload exceeds `capacity` bytes only if one record, or a completion marker without
-    /// records, needs more. It is in `room`, which must have at least 100 bytes. If one record needs more
-    /// than `room`, the payload is in memory of the sender, valid until the next call; it has at most
-    /// kMaxEntityBytes + 100 bytes.
+    /// delivered. The payload exceeds `capacity` bytes only if one record, the records of one cluster, or a
+    /// completion marker without records, needs more. It is in `room`, which must have at least 100 bytes. If
+    /// one record or cluster needs more than `room`, the payload is in memory of the sender, valid until the
+    /// next call, and has at most net::kMaxLargePayloadBytes. Records and clusters that may need more than
+    /// `room` wait while `may_be_large` is false.
     std::span<const std::byte> encode(Peer peer, std::uint64_t number, std::size_t capacity,
-                                      std::span<std::byte> room);
+                                      std::span<std::byte> room, bool may_be_large = true);
 
     /// Reports that packet `number` was delivered or lost. Numbers of packets without state are ignored.
     void on_fate(Peer peer, std::uint64_t number, bool delivered);

@@ -232,6 +232,34 @@ TEST(Readme, Rule27AnEntityThatBothSidesLoadIsNotSpawnedTwice) {
     session.expect_agreement(1);
 }
 
+// The client is asked after each packet: it never has one of the two without the other.
+TEST(Readme, FerryAndTruckArriveTogether) {
+    Schema schema;
+    schema.component<Position>("position");
+    ecs::World world, mirror;
+    Sender sender(world, schema);
+    Receiver receiver(mirror, schema);
+    const Sender::Peer peer = sender.add_peer();
+    for (int i = 0; i < 20; ++i) world.spawn(Replicated{}, Position{1, 2});
+#include "readme/replication/things_that_arrive_together_1.inc"
+    sender.update(1);
+    std::uint64_t packets = 0;
+    std::byte room[1'160];
+    for (bool is_done = false; !is_done;) {
+        const auto payload = sender.encode(peer, ++packets, 40, room);
+        is_done = payload.empty();
+        const bool is_used = !is_done && receiver.receive(packets, payload) == Receiver::Verdict::accepted;
+        EXPECT_NE(is_used, is_done);
+        receiver.apply();
+        const auto has = [&](ecs::Entity entity) {
+            return mirror.is_alive(receiver.entity(sender.net_id(entity)));
+        };
+        EXPECT_EQ(has(ferry), has(truck));
+        EXPECT_TRUE(!is_done || has(truck));
+    }
+    EXPECT_GT(packets, 3u);
+}
+
 TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
     Schema schema;
     describe_ships(schema);

@@ -65,9 +65,9 @@ public:
     }
 
     /// Returns the next packet of this tick, or nothing if nothing is left to send.
-    std::optional<SentPacket> encode(std::size_t capacity = 1100) {
+    std::optional<SentPacket> encode(std::size_t capacity = 1100, bool may_be_large = true) {
         std::byte room[1300];
-        const auto payload = sender.encode(peer, next_number, capacity, room);
+        const auto payload = sender.encode(peer, next_number, capacity, room, may_be_large);
         if (payload.empty()) return std::nullopt;
         return SentPacket{next_number++, sender.tick(), {payload.begin(), payload.end()}};
     }

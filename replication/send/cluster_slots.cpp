@@ -1,0 +1,62 @@
+#include "cluster_slots.h"
+
+#include <cassert>
+
+namespace shoal::replication {
+
+void ClusterSlots::put(std::uint32_t slot, std::optional<std::uint32_t> cluster) {
+    const std::optional<std::uint32_t> before = cluster_of(slot);
+    if (before == cluster) return;
+    if (before) {
+        const auto found = clusters_.find(*before);
+        std::vector<std::uint32_t>& slots = found->second.slots;
+        const std::uint32_t position = places_[slot].position;
+        slots[position] = slots.back();
+        places_[slots[position]].position = position;
+        slots.pop_back();
+        places_[slot].position = kNowhere;
+        if (slots.empty()) clusters_.erase(found);
+    }
+    if (!cluster) return;
+    if (slot >= places_.size()) places_.resize(slot + std::size_t{1});
+    std::vector<std::uint32_t>& slots = clusters_[*cluster].slots;
+    places_[slot] = {*cluster, static_cast<std::uint32_t>(slots.size())};
+    slots.push_back(slot);
+}
+
+std::span<const std::uint32_t> ClusterSlots::slots(std::uint32_t cluster) const {
+    const auto found = clusters_.find(cluster);
+    return found == clusters_.end() ? std::span<const std::uint32_t>{} : found->second.slots;
+}
+
+bool ClusterSlots::visit(std::uint32_t cluster) {
+    const auto found = clusters_.find(cluster);
+    assert(found != clusters_.end());
+    const bool is_first = found->second.visited != round_;
+    found->second.visited = round_;
+    return is_first;
+}
+
+void ClusterSlots::part(std::uint32_t cluster) {
+    clusters_.find(cluster)->second.parted = round_;
+}
+
+bool ClusterSlots::is_parted(std::uint32_t cluster) const {
+    return clusters_.find(cluster)->second.parted == round_;
+}
+
+bool ClusterSlots::is_consistent() const {
+    std::size_t placed = 0, listed = 0;
+    for (const Place& place : places_) placed += place.position != kNowhere;
+    for (const auto& [cluster, slots] : clusters_) {
+        if (slots.slots.empty()) return false;
+        listed += slots.slots.size();
+        for (std::uint32_t i = 0; i < slots.slots.size(); ++i) {
+            const Place& place = places_[slots.slots[i]];
+            if (place.cluster != cluster || place.position != i) return false;
+        }
+    }
+    return placed == listed;
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,58 @@
+#pragma once
+// Which slots of one peer are in which cluster.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace shoal::replication {
+
+/// Takes no memory before a slot is in a cluster; then 8 bytes for each slot, and 4 more for those in
+/// clusters.
+class ClusterSlots {
+public:
+    /// Moves a slot into the cluster with this id; nothing: into none.
+    void put(std::uint32_t slot, std::optional<std::uint32_t> cluster);
+
+    /// Returns the id of the slot's cluster.
+    std::optional<std::uint32_t> cluster_of(std::uint32_t slot) const {
+        if (slot >= places_.size() || places_[slot].position == kNowhere) return std::nullopt;
+        return places_[slot].cluster;
+    }
+
+    /// Returns the slots of the cluster with this id; empty if there is none. Valid until the next put().
+    std::span<const std::uint32_t> slots(std::uint32_t cluster) const;
+
+    /// Begins a new round of visits.
+    void start_visits() { round_ += 1; }
+    /// Returns whether the cluster was not visited in this round. Requires that the cluster has slots.
+    bool visit(std::uint32_t cluster);
+    /// Parts the cluster for the rest of this round: its slots count as single ones.
+    void part(std::uint32_t cluster);
+    bool is_parted(std::uint32_t cluster) const;
+
+    /// For tests: each slot is where its place says.
+    bool is_consistent() const;
+
+private:
+    static constexpr std::uint32_t kNowhere = 0xffffffff;
+
+    struct Place {
+        std::uint32_t cluster = 0;
+        std::uint32_t position = kNowhere;  // in the slots of the cluster; kNowhere: in no cluster
+    };
+    struct Slots {
+        std::vector<std::uint32_t> slots;
+        std::uint64_t visited = 0;  // number of the last round that visited the cluster
+        std::uint64_t parted = 0;   // number of the last round that parted it
+    };
+
+    std::vector<Place> places_;  // by slot; those at the end may be missing
+    std::unordered_map<std::uint32_t, Slots> clusters_;
+    std::uint64_t round_ = 0;
+};
+
+}  // namespace shoal::replication

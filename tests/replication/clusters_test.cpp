@@ -1,0 +1,242 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "net/endpoint.h"
+#include "replication/schema/cluster.h"
+#include "replication/send/cluster_slots.h"
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+using sim::Position;
+
+/// Entities with a position of x.
+std::vector<ecs::Entity> spawn_some(Pair& pair, int count, float x, std::optional<Cluster> cluster = {}) {
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < count; ++i) {
+        entities.push_back(pair.spawn(at(x)));
+        if (cluster) pair.world.set(entities.back(), *cluster);
+    }
+    return entities;
+}
+
+/// The x of the replicas in the client's world, in ascending order.
+std::vector<float> shown(Pair& pair) {
+    pair.receiver.apply();
+    std::vector<float> all;
+    pair.receiver.for_each_entity(
+        [&](NetId, ecs::Entity entity) { all.push_back(pair.mirror.get<Position>(entity).x); });
+    std::sort(all.begin(), all.end());
+    return all;
+}
+
+TEST(Clusters, APacketBringsAlongWhatIsInFlight) {
+    Pair pair;
+    const auto crew = spawn_some(pair, 3, 1, Cluster{7});
+    const ecs::Entity single = pair.spawn(at(1));
+    pair.exchange();
+    pair.exchange();
+    pair.world.set(crew[0], at(2));
+    pair.world.set(single, at(2));
+    pair.tick_and_encode();  // it never arrives
+    pair.world.set(crew[1], at(3));
+    const SentPacket second = pair.tick_and_encode();
+    EXPECT_EQ(header_of(second).record_count, 2u) << "that of crew[0] again, that of the single entity not";
+    pair.deliver(second);
+    EXPECT_EQ(shown(pair), (std::vector<float>{1, 1, 2, 3}));
+    EXPECT_TRUE(pair.sender.is_consistent());
+}
+
+TEST(Clusters, WhatIsAcknowledgedIsNotSentAgain) {
+    Pair pair;
+    const auto crew = spawn_some(pair, 3, 1, Cluster{7});
+    pair.exchange();
+    pair.exchange();
+    pair.world.set(crew[0], at(2));
+    EXPECT_EQ(header_of(pair.tick_and_encode()).record_count, 1u);
+}
+
+TEST(Clusters, APacketHasAllOfAClusterOrNothing) {
+    Pair pair;
+    spawn_some(pair, 10, 1);
+    spawn_some(pair, 10, 2, Cluster{1});
+    spawn_some(pair, 10, 3, Cluster{0xffffffff});
+    pair.tick();
+    std::vector<std::vector<float>> steps;
+    while (const auto packet = pair.encode(150)) {
+        pair.deliver(*packet);
+        steps.push_back(shown(pair));
+    }
+    ASSERT_GT(steps.size(), 2u);
+    for (const auto& step : steps)
+        for (const float x : {2.0f, 3.0f}) {
+            const auto count = std::count(step.begin(), step.end(), x);
+            EXPECT_TRUE(count == 0 || count == 10) << count << " of 10";
+        }
+    EXPECT_EQ(steps.back().size(), 30u);
+}
+
+TEST(Clusters, EntitiesJoinAndLeave) {
+    Pair pair;
+    const auto crew = spawn_some(pair, 3, 1, Cluster{7});
+    pair.world.set(crew[0], Cluster{8});
+    pair.exchange();
+    pair.exchange();
+    const auto count_after_loss = [&] {
+        pair.world.set(crew[0], at(2));
+        const SentPacket lost = pair.tick_and_encode();
+        pair.world.set(crew[1], at(3));
+        const std::uint32_t count = header_of(pair.tick_and_encode()).record_count;
+        pair.lose(lost);
+        pair.exchange();
+        pair.exchange();
+        pair.world.set(crew[0], at(1));
+        pair.world.set(crew[1], at(1));
+        pair.exchange();
+        pair.exchange();
+        return count;
+    };
+    EXPECT_EQ(count_after_loss(), 1u) << "crew[0] is in another cluster";
+    pair.world.set(crew[0], Cluster{7});
+    EXPECT_EQ(count_after_loss(), 2u);
+    pair.world.remove<Cluster>(crew[1]);
+    EXPECT_EQ(count_after_loss(), 1u);
+    pair.world.set(crew[1], Cluster{7});
+    pair.world.remove<Replicated>(crew[1]);
+    pair.exchange();
+    pair.world.add<Replicated>(crew[1]);
+    EXPECT_EQ((pair.exchange(), pair.exchange(), count_after_loss()), 2u) << "it replicates again";
+    EXPECT_TRUE(pair.worlds_are_equal());
+    EXPECT_TRUE(pair.sender.is_consistent());
+}
+
+TEST(Clusters, APeerThatJoinsLaterGetsThemToo) {
+    Pair pair;
+    spawn_some(pair, 10, 2, Cluster{1});
+    pair.exchange();
+    pair.sender.remove_peer(pair.peer);
+    pair.receiver.reset();
+    pair.receiver.apply();
+    pair.peer = pair.sender.add_peer();
+    pair.tick();
+    pair.deliver(*pair.encode(30));
+    EXPECT_EQ(shown(pair).size(), 10u);
+}
+
+// The despawn record travels in two packets. The second one gets lost when the slot is free already.
+TEST(Clusters, AnEntityDiesWithTheChangesOfTheOthers) {
+    Pair pair;
+    const auto crew = spawn_some(pair, 3, 1, Cluster{7});
+    pair.exchange();
+    pair.exchange();
+    pair.world.destroy(crew[0]);
+    pair.world.set(crew[1], at(2));
+    const SentPacket first = pair.tick_and_encode();
+    pair.world.set(crew[2], at(3));
+    const SentPacket second = pair.tick_and_encode();
+    EXPECT_EQ(header_of(second).record_count, 3u);
+    pair.deliver(first);
+    EXPECT_EQ(shown(pair), (std::vector<float>{1, 2}));
+    pair.lose(second);
+    EXPECT_TRUE(pair.sender.is_consistent());
+    pair.spawn(at(4));  // takes the slot
+    pair.exchange();
+    pair.exchange();
+    EXPECT_EQ(shown(pair), (std::vector<float>{2, 3, 4}));
+    EXPECT_TRUE(pair.worlds_are_equal());
+    EXPECT_EQ(pair.sender.stats(pair.peer).pending, 0u);
+}
+
+TEST(Clusters, WhatNeedsALargePayloadWaitsWhileNoneIsAllowed) {
+    Pair pair;
+    const auto fleet = spawn_some(pair, 1'000, 1, Cluster{7});
+    spawn_some(pair, 5, 2);
+    pair.tick();
+    const auto small = pair.encode(1100, false);
+    ASSERT_TRUE(small);
+    EXPECT_EQ(header_of(*small).record_count, 5u);
+    EXPECT_FALSE(header_of(*small).complete) << "the others wait";
+    EXPECT_FALSE(pair.encode(1100, false));
+    EXPECT_FALSE(pair.sender.is_settled(pair.peer));
+    pair.deliver(*small);
+    EXPECT_EQ(shown(pair).size(), 5u);
+    const auto large = pair.encode(1100, true);
+    ASSERT_TRUE(large);
+    EXPECT_EQ(header_of(*large).record_count, 1'000u);
+    EXPECT_TRUE(header_of(*large).complete);
+    EXPECT_GT(large->bytes.size(), 5'000u);
+    pair.world.set(fleet[0], at(3));
+    pair.tick();
+    EXPECT_FALSE(pair.encode(1100, false)) << "the large payload can still get lost";
+    pair.deliver(*large);
+    const auto last = pair.encode(1100, false);
+    ASSERT_TRUE(last);
+    EXPECT_EQ(header_of(*last).record_count, 1u);
+    pair.deliver(*last);
+    EXPECT_EQ(shown(pair).size(), 1'005u);
+    EXPECT_TRUE(pair.worlds_are_equal());
+    EXPECT_TRUE(pair.sender.is_consistent());
+}
+
+TEST(Clusters, AClusterLargerThanTheLargestPayloadArrivesInParts) {
+    Pair pair;
+    for (int i = 0; i < 3'000; ++i)
+        pair.spawn(at(1), Cluster{7}, sim::Name{std::string(30, static_cast<char>('a' + i % 26))});
+    pair.tick();
+    int packets = 0;
+    for (; pair.sender.stats(pair.peer).pending != 0; ++packets) {
+        const auto packet = pair.encode(1100);
+        ASSERT_TRUE(packet);
+        ASSERT_LE(packet->bytes.size(), net::kMaxLargePayloadBytes);
+        pair.deliver(*packet);
+    }
+    EXPECT_GT(packets, 10);
+    EXPECT_GT(pair.sender.stats(pair.peer).parted_clusters, 0u);
+    pair.exchange();
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+TEST(ClusterSlots, EqualAMapUnderRandomMoves) {
+    sim::Random random(5);
+    ClusterSlots slots;
+    std::map<std::uint32_t, std::uint32_t> model;
+    for (int step = 0; step < 20'000; ++step) {
+        const std::uint32_t slot = random.below(50), cluster = random.below(6) * 0x3333'3333u;
+        if (random.below(4) == 0) {
+            slots.put(slot, std::nullopt);
+            model.erase(slot);
+        } else {
+            slots.put(slot, cluster);
+            model[slot] = cluster;
+        }
+        std::set<std::uint32_t> expected;
+        for (const auto& [known, of] : model)
+            if (of == cluster) expected.insert(known);
+        const auto found = slots.slots(cluster);
+        ASSERT_EQ(std::set<std::uint32_t>(found.begin(), found.end()), expected) << "step " << step;
+        ASSERT_EQ(slots.cluster_of(slot).has_value(), model.contains(slot));
+        ASSERT_TRUE(slots.is_consistent());
+    }
+}
+
+TEST(ClusterSlots, AVisitOrPartLastsForOneRound) {
+    ClusterSlots slots;
+    slots.put(3, 9);
+    slots.start_visits();
+    EXPECT_FALSE(slots.is_parted(9));
+    EXPECT_TRUE(slots.visit(9));
+    EXPECT_FALSE(slots.visit(9));
+    slots.part(9);
+    EXPECT_TRUE(slots.is_parted(9));
+    slots.start_visits();
+    EXPECT_FALSE(slots.is_parted(9));
+    EXPECT_TRUE(slots.visit(9));
+}
+
+}  // namespace
+}  // namespace shoal::replication
