@@ -66,6 +66,8 @@ public:
     const std::string& failure() const { return failure_; }
 
     const Receiver& receiver() const { return receiver_; }
+    /// Undoes what the game did to a replica, see Receiver::restore().
+    bool restore(ecs::Entity entity) { return receiver_.restore(entity); }
 
     /// The entities that the server gave to this client, see Server::give(). Requires that the schema has
     /// the tag Mine.

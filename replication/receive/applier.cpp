@@ -187,6 +187,20 @@ void Applier::finish(std::uint32_t index) {
     replicas_.set_applied(index);
 }
 
+bool Applier::restore(ecs::Entity entity) {
+    const std::uint32_t index = replicas_.ids().find(entity);
+    if (index == Replicas::kNone || !replicas_[index].applied || !binding_.world().is_alive(entity))
+        return false;
+    const Image image = shown_image(replicas_[index]);
+    {
+        const ecs::World::DelayHooks delay(binding_.world());
+        binding_.restore(entity, image, {}, replicas_, false);
+    }
+    binding_.remove_others(entity, image, replicas_);
+    binding_.finish(entity, image, {}, replicas_, false);
+    return true;
+}
+
 void Applier::reset() {
     assert(replicas_.ids().size() == 0);
     replicas_.clear_dirty();

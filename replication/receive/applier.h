@@ -23,6 +23,11 @@ public:
     /// components. Call it outside of hooks and queries.
     void apply();
 
+    /// Writes to a replica all values of the version that the world has, and removes the components and pairs
+    /// of the schema that this version does not have. Returns false, without effect, if the entity is no
+    /// living replica. Call it outside of hooks and queries.
+    bool restore(ecs::Entity entity);
+
     /// Destroys the entities of gone replicas and forgets all references. Requires that all replicas are
     /// closed.
     void reset();

@@ -7,11 +7,18 @@ Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOption
       binding_(world, schema),
       replicas_(world, options.max_versions),
       decoder_(binding_, replicas_, options),
-      applier_(binding_, replicas_) {}
+      applier_(binding_, replicas_),
+      local_writes_(binding_, replicas_, options_.on_local_write) {}
 
 void Receiver::apply() {
+    const LocalWrites::Pause pause(local_writes_);
     applier_.apply();
     complete_ = decoder_.completion().complete();
+}
+
+bool Receiver::restore(ecs::Entity entity) {
+    const LocalWrites::Pause pause(local_writes_);
+    return applier_.restore(entity);
 }
 
 std::uint32_t Receiver::entity_count() const {
@@ -21,6 +28,7 @@ std::uint32_t Receiver::entity_count() const {
 }
 
 void Receiver::reset() {
+    const LocalWrites::Pause pause(local_writes_);
     decoder_.reset();
     applier_.reset();
     complete_.reset();

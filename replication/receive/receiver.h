@@ -12,6 +12,7 @@
 #include "applier.h"
 #include "completion.h"
 #include "decoder.h"
+#include "local_writes.h"
 
 namespace shoal::replication {
 
@@ -27,6 +28,7 @@ public:
 
     struct Stats : Decoder::Stats {
         std::uint64_t suppressed = 0;    // replicas that the game destroyed; counted at their next record
+        std::uint64_t local_writes = 0;  // told to ReceiverOptions::on_local_write; 0 without it
         std::uint64_t refused_keys = 0;  // keys of the game that another entity had, or over kMaxStableKey
     };
 
@@ -48,6 +50,12 @@ public:
     /// entities. Only the remove hooks of replicas that end, and of their pairs, run before values are
     /// written. Call it outside of hooks and queries.
     void apply();
+
+    /// Undoes what the game did to the components of the schema, and to the pairs, of a replica: it becomes
+    /// what the last apply() made of it. Components that are not in the schema stay. All components of the
+    /// schema are written, with their hooks. Returns false, without effect, if the entity is no living
+    /// replica. Call it outside of hooks and queries.
+    bool restore(ecs::Entity entity);
 
     /// The ticks at which the replicas equal what this client sees of the sender's entities (see Complete),
     /// as of the last apply(). Nothing if there is no completion marker yet, if a packet that the marker
@@ -87,7 +95,9 @@ public:
     /// the game spawned with a StableKey stay, and only lose the component Replica.
     void reset();
 
-    Stats stats() const { return {decoder_.stats(), applier_.suppressed(), replicas_.keys().refused()}; }
+    Stats stats() const {
+        return {decoder_.stats(), applier_.suppressed(), local_writes_.count(), replicas_.keys().refused()};
+    }
     const ReceiverOptions& options() const { return options_; }
 
     /// What the client knows of the entity with this net id at a tick: its newest version that is not after
@@ -116,6 +126,7 @@ private:
     Replicas replicas_;
     Decoder decoder_;
     Applier applier_;
+    LocalWrites local_writes_;
     std::optional<Complete> complete_;
 };
 

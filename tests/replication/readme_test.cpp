@@ -232,6 +232,29 @@ TEST(Readme, Rule27AnEntityThatBothSidesLoadIsNotSpawnedTwice) {
     session.expect_agreement(1);
 }
 
+TEST(Readme, LocalWritesAreFoundAndUndone) {
+    Schema schema;
+    schema.component<Position>("position");
+    ClientOptions options;
+    std::string logged;
+    const auto log = [&](const std::string& text) { logged += text; };
+#include "readme/replication/on_the_client_2.inc"
+    ecs::World world, mirror;
+    Sender sender(world, schema);
+    Receiver receiver(mirror, schema, options.receiver);
+    const ecs::Entity ship = world.spawn(Replicated{}, Position{1, 2});
+    sender.update(1);
+    std::byte room[1'160];
+    ASSERT_EQ(receiver.receive(1, sender.encode(sender.add_peer(), 1, 1'000, room)),
+              Receiver::Verdict::accepted);
+    receiver.apply();
+    const ecs::Entity replica = receiver.entity(sender.net_id(ship));
+    mirror.set(replica, Position{9, 9});
+    EXPECT_EQ(logged, "the game wrote position");
+    EXPECT_TRUE(receiver.restore(replica));
+    EXPECT_EQ(mirror.get<Position>(replica).x, 1);
+}
+
 // The client is asked after each packet: it never has one of the two without the other.
 TEST(Readme, FerryAndTruckArriveTogether) {
     Schema schema;

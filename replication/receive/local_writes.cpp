@@ -1,0 +1,33 @@
+#include "local_writes.h"
+
+#include <span>
+
+namespace shoal::replication {
+
+LocalWrites::LocalWrites(Binding& binding, const Replicas& replicas, const OnLocalWrite& on_local_write)
+    : replicas_(replicas), on_local_write_(on_local_write) {
+    if (!on_local_write) return;
+    for (std::size_t i = 0; i < binding.ids().size(); ++i)
+        watch(binding.world(), binding.ids()[i], binding.schema().components()[i].name);
+}
+
+void LocalWrites::watch(ecs::World& world, ecs::ComponentId id, std::string_view name) {
+    using Entities = std::span<const ecs::Entity>;
+    const auto tell = [this, name](Entities entities) {
+        if (pauses_ != 0) return;
+        for (const ecs::Entity entity : entities) {
+            if (replicas_.ids().find(entity) == Replicas::kNone) continue;
+            count_ += 1;
+            on_local_write_(entity, name);
+        }
+    };
+    const auto on_value = [tell](ecs::World&, Entities entities, const void*) { tell(entities); };
+    hooks_.push_back(world.on(ecs::HookKind::add, id, on_value));
+    hooks_.push_back(world.on(ecs::HookKind::change, id, on_value));
+    hooks_.push_back(world.on(ecs::HookKind::remove, id,
+                              [tell](ecs::World&, Entities entities, const void*, ecs::Removal why) {
+                                  if (why == ecs::Removal::component) tell(entities);
+                              }));
+}
+
+}  // namespace shoal::replication
