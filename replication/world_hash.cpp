@@ -43,7 +43,7 @@ WorldHash::Sum WorldHash::of_server(const Shadow& shadow) {
     binding_.shapes().drop_unused();
     Sum sum;
     binding_.world().each_entity([&](ecs::Entity entity) {
-        if (!binding_.world().has<Replicated>(entity)) return;
+        if (!binding_.world().has(entity, shadow.tag())) return;
         sum.hash += of_entity(shadow.net_id(entity), entity, map);
         sum.entities += 1;
     });

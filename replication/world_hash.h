@@ -24,7 +24,7 @@ public:
         std::uint32_t entities = 0;
     };
 
-    /// Hash of all entities with the tag Replicated. Their net ids come from `shadow`: call Shadow::update()
+    /// Hash of all entities that `shadow` replicates. Their net ids come from `shadow`: call Shadow::update()
     /// first.
     Sum of_server(const Shadow& shadow);
     /// Hash of all replicas of `receiver`.

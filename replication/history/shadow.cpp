@@ -7,17 +7,24 @@
 
 namespace shoal::replication {
 
-Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks)
-    : world_(world), binding_(world, schema), changes_(world), history_ticks_(history_ticks) {
+Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks, ecs::ComponentId tag)
+    : world_(world),
+      tag_(tag ? tag : world.component<Replicated>()),
+      binding_(world, schema),
+      changes_(world),
+      history_ticks_(history_ticks) {
     superseded_.reserve(kExpectedRecords * 8);
-    changes_.watch(world.component<Replicated>());
-    for (const ecs::ComponentId id : binding_.ids()) changes_.watch(id);
+    changes_.watch(tag_);
+    for (const ecs::ComponentId id : binding_.ids()) {
+        assert(id != tag_);  // the tag is in the schema
+        changes_.watch(id);
+    }
     key_watch_ = changes_.watch(world.component<StableKey>());
     cluster_watch_ = changes_.watch(world.component<Cluster>());
     for (const SchemaComponent& component : schema.components())
         if (component.singleton) singletons_.push_back(&component);
     world.each_entity([&](ecs::Entity entity) {
-        if (world.has<Replicated>(entity)) changes_.mark(entity, kReplicatedWatch);
+        if (world.has(entity, tag_)) changes_.mark(entity, kTagWatch);
     });
 }
 
@@ -48,7 +55,7 @@ NetId Shadow::assign(ecs::Entity entity) {
 }
 
 std::uint32_t Shadow::assign_index(ecs::Entity entity) {
-    if (!world_.has<Replicated>(entity)) return kNone;
+    if (!world_.has(entity, tag_)) return kNone;
     forget_destroyed();
     if (ids_.find(entity) == kNone) assigned_.push_back(allocate(entity));
     return ids_.find(entity);
@@ -59,7 +66,7 @@ std::uint32_t Shadow::allocate(ecs::Entity entity) {
     if (!world_.has<StableKey>(entity)) return ids_.allocate(entity);
     const NetId net_id = keyed_net_id(world_, entity);
     const std::uint32_t holder = ids_.find(net_id);
-    const bool is_taken = holder != kNone && world_.has<Replicated>(ids_[holder].entity);
+    const bool is_taken = holder != kNone && world_.has(ids_[holder].entity, tag_);
     assert(net_id != 0);  // the key is over kMaxStableKey
     assert(!is_taken);    // another replicated entity has the key
     if (net_id == 0 || is_taken) {
@@ -111,7 +118,7 @@ void Shadow::update(Tick tick) {
 void Shadow::replicate_singletons() {
     for (const SchemaComponent* component : singletons_) {
         const ecs::Entity entity = component->singleton(world_);
-        if (world_.is_alive(entity) && !world_.has<Replicated>(entity)) world_.add<Replicated>(entity);
+        if (world_.is_alive(entity) && !world_.has(entity, tag_)) world_.add(entity, tag_, nullptr);
     }
 }
 
@@ -122,8 +129,8 @@ void Shadow::open_and_close() {
     to_close_.clear();
     for (const ecs::ChangeCollector::Change change : changes_.changes()) {
         if (change.has(key_watch_)) add_referrers(change.entity);
-        if (!change.has(kReplicatedWatch)) continue;
-        const bool replicated = world_.has<Replicated>(change.entity);
+        if (!change.has(kTagWatch)) continue;
+        const bool replicated = world_.has(change.entity, tag_);
         const std::uint32_t index = find(change.entity);
         if (replicated && index == kNone) to_open_.push_back(change.entity);
         if (replicated || index == kNone) continue;

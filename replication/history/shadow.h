@@ -38,14 +38,15 @@ public:
     };
 
     /// Keeps a version for `history_ticks` after a newer one replaced it. World and schema must outlive the
-    /// shadow. The first update() also opens entries for the entities that have the tag Replicated already.
-    Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks);
+    /// shadow. The first update() also opens entries for the entities that have the tag already. `tag`: that
+    /// of the entities that replicate, none of the schema; null: Replicated.
+    Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks, ecs::ComponentId tag = {});
     ~Shadow();
     Shadow(const Shadow&) = delete;
     Shadow& operator=(const Shadow&) = delete;
 
     /// Takes the changes of the world since the last call, as of `tick`, which must be newer than that of the
-    /// last call. Gives the schema's singletons the tag Replicated. Call it outside of hooks and queries.
+    /// last call. Gives the schema's singletons the tag. Call it outside of hooks and queries.
     void update(Tick tick);
 
     /// Sets for how long versions are kept, from the next update() on. Forgotten ones do not come back.
@@ -92,7 +93,7 @@ public:
     /// Returns the net id of an entity that replicated at the last update() or got one by assign(). For other
     /// entities returns the net id that their StableKey reserves, or 0 if they have none.
     NetId net_id(ecs::Entity entity) const;
-    /// Returns the net id of a living entity with the tag Replicated, before the next update() opens its
+    /// Returns the net id of a living entity with the tag, before the next update() opens its
     /// entry. For other living entities returns the net id that their StableKey reserves, or 0.
     NetId assign(ecs::Entity entity);
     /// As assign(), but returns the index of the entry; kNone for entities without the tag.
@@ -105,6 +106,8 @@ public:
         return index < ids_.index_count() ? ids_[index].entity : ecs::Entity{};
     }
     const Schema& schema() const { return binding_.schema(); }
+    /// The tag of the entities that replicate.
+    ecs::ComponentId tag() const { return tag_; }
 
     /// How often a replicated entity got an ordinary net id, because another replicated entity has its key or
     /// because the key is over kMaxStableKey. A debug build aborts instead.
@@ -117,7 +120,7 @@ public:
     bool is_consistent() const;
 
 private:
-    static constexpr std::uint32_t kReplicatedWatch = 0;  // watch index of Replicated; component i has i + 1
+    static constexpr std::uint32_t kTagWatch = 0;  // watch index of the tag; component i has i + 1
 
     std::uint32_t to_net(ecs::Entity entity) override { return net_id(entity); }
     ecs::Entity to_entity(std::uint32_t) override { return {}; }
@@ -142,6 +145,7 @@ private:
     void forget_past(Tick tick);
 
     ecs::World& world_;
+    ecs::ComponentId tag_;
     Binding binding_;
     ecs::ChangeCollector changes_;
     std::vector<const SchemaComponent*> singletons_;

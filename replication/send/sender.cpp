@@ -21,7 +21,7 @@ std::uint32_t ticks_of(double seconds, double tick_hz) {
 
 Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
     : options_(options),
-      shadow_(world, schema, ticks_of(options.history_s, options.tick_hz)),
+      shadow_(world, schema, ticks_of(options.history_s, options.tick_hz), options.tag),
       writer_(shadow_) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);

@@ -22,6 +22,8 @@ struct SenderOptions {
     double history_s = 0.6;      // how long a version can be a baseline after it was replaced; > 0
     double max_history_s = 4.0;  // as long as that if a peer's acks take long; at least history_s
     double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
+    // The tag of the entities that this sender replicates; none of the schema. Null: Replicated.
+    ecs::ComponentId tag = {};
 };
 
 struct PeerOptions {
@@ -59,7 +61,7 @@ public:
     Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
 
-    /// Sets the owner of a living entity with the tag Replicated; nothing: the entity has no owner. The
+    /// Sets the owner of a living entity with the sender's tag; nothing: the entity has no owner. The
     /// former owner becomes one of the others. What they see changes with the next update(). Ownership ends
     /// when the entity stops replicating. Returns false, without effect, for other entities.
     bool set_owner(ecs::Entity entity, std::optional<Peer> owner);
@@ -105,7 +107,7 @@ public:
     /// Returns the net id of an entity that replicated at the last update() or got one by assign_net_id().
     /// For other entities returns the net id that their StableKey reserves, or 0 if they have none.
     NetId net_id(ecs::Entity entity) const { return shadow_.net_id(entity); }
-    /// Returns the net id of a living entity with the tag Replicated, also before the first update() that
+    /// Returns the net id of a living entity with the sender's tag, also before the first update() that
     /// finds it. For other living entities returns the net id that their StableKey reserves, or 0.
     NetId assign_net_id(ecs::Entity entity) { return shadow_.assign(entity); }
     /// Tick of the last update(); 0 before the first.

@@ -92,6 +92,7 @@ struct Hat {
 #include "readme/replication/pairs_and_singletons_1.inc"
 #include "readme/replication/the_schema_1.inc"
 #include "readme/replication/the_schema_2.inc"
+#include "readme/replication/two_servers_with_one_world_1.inc"
 #include "readme/replication/updating_a_game_1.inc"
 #include "readme/replication/who_sees_a_component_1.inc"
 
@@ -230,6 +231,18 @@ TEST(Readme, Rule27AnEntityThatBothSidesLoadIsNotSpawnedTwice) {
     EXPECT_EQ(mirror.get<Door>(own_door).opened, 1);
     EXPECT_EQ(mirror.get<Sound>(own_door).number, 3);
     session.expect_agreement(1);
+}
+
+TEST(Readme, AServerHasATagOfItsOwn) {
+    ecs::World world;
+    Schema schema;
+    schema.component<Position>("position");
+    Sender sender(world, schema, options_for_spectators(world).sender);
+    world.spawn(Replicated{}, Position{});
+    const ecs::Entity camera = world.spawn(ForSpectators{}, Position{});
+    sender.update(1);
+    EXPECT_NE(sender.net_id(camera), 0u);
+    EXPECT_EQ(sender.shadow().open_count(), 1u);
 }
 
 TEST(Readme, LocalWritesAreFoundAndUndone) {

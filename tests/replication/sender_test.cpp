@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include "tests/replication/support/world.h"
 #include "tests/support/allocations.h"
 
@@ -353,6 +354,58 @@ TEST(Sender, ANewPeerGetsEverythingAndARemovedOneLeavesNoState) {
         pair.sender.remove_peer(late);
         pair.exchange();
     }
+}
+
+struct ForCameras {};
+
+// Each sender replicates the entities with its tag, with net ids of its own; the schema's singleton gets
+// both.
+TEST(Sender, TwoSendersOfAWorldReplicateTheEntitiesWithTheirTags) {
+    struct Clock {
+        std::int32_t seconds = 0;
+    };
+    Schema schema;
+    schema.component<Position>("position");
+    schema.singleton<Clock>("clock");
+    ecs::World world;
+    SenderOptions options;
+    options.tag = world.component<ForCameras>();
+    Sender players(world, schema), spectators(world, schema, options);
+    world.spawn(Replicated{}, at(1));
+    const ecs::Entity both = world.spawn(Replicated{}, ForCameras{}, at(2));
+    const ecs::Entity camera = world.spawn(ForCameras{}, at(3));
+    world.set_singleton(Clock{5});
+    const auto shown = [&](Sender& sender, ecs::World& mirror) {
+        std::byte room[1'160];
+        Receiver receiver(mirror, schema);
+        const Sender::Peer peer = sender.add_peer();
+        EXPECT_EQ(receiver.receive(1, sender.encode(peer, 1, 1'000, room)), Receiver::Verdict::accepted);
+        receiver.apply();
+        sender.remove_peer(peer);
+        WorldHash ours(world, schema), theirs(mirror, schema);
+        EXPECT_EQ(ours.of_server(sender.shadow()).hash, theirs.of_client(receiver).hash);
+        std::vector<float> all;
+        mirror.each_entity([&](ecs::Entity entity) {
+            if (const Position* position = mirror.try_get<Position>(entity)) all.push_back(position->x);
+        });
+        std::sort(all.begin(), all.end());
+        EXPECT_EQ(mirror.singleton<Clock>().seconds, 5);
+        return all;
+    };
+    ecs::World first, second, third, fourth;
+    players.update(1);
+    spectators.update(1);
+    EXPECT_EQ(shown(players, first), (std::vector<float>{1, 2}));
+    EXPECT_EQ(shown(spectators, second), (std::vector<float>{2, 3}));
+    EXPECT_EQ(players.net_id(camera), 0u);
+    EXPECT_FALSE(players.set_owner(camera, 0));
+    EXPECT_TRUE(spectators.set_owner(camera, 0));
+    world.remove<ForCameras>(both);
+    players.update(2);
+    spectators.update(2);
+    EXPECT_EQ(shown(players, third), (std::vector<float>{1, 2}));
+    EXPECT_EQ(shown(spectators, fourth), (std::vector<float>{3}));
+    EXPECT_TRUE(players.is_consistent() && spectators.is_consistent());
 }
 
 }  // namespace
