@@ -1,5 +1,6 @@
 #include "simulation.h"
 
+#include "replication/schema/cluster.h"
 #include "replication/schema/schema.h"
 
 #include <algorithm>
@@ -234,12 +235,15 @@ void Simulation::play(float dt_s) {
         });
 }
 
-/// When a leader dies, its pilots lose the pair Follows. They choose the nearest leader here.
+/// When a leader dies, its pilots lose the pair Follows. They choose the nearest leader here. Clients see a
+/// leader and its pilots move as one.
 void Simulation::escort(float dt_s) {
     astray_.each([&](ecs::Entity entity, const Position& at) {
         const ecs::Entity leader = nearest(leaders_, at, kArenaWidth + kArenaHeight);
         if (!leader) return;  // tries again in the next step
         world_.set(entity, to<Follows>(leader), Follows{uniform(0, 6.28f)});
+        world_.set(entity, replication::Cluster{leader.index});
+        world_.set(leader, replication::Cluster{leader.index});
     });
     escorts_.each([&](Position& at, Velocity& velocity, const ecs::Targets<Follows>& follows) {
         const Position& leader = world_.get<Position>(follows.target());  // alive: a dead target has no pairs
