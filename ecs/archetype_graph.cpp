@@ -81,14 +81,24 @@ void ArchetypeGraph::free_pairs(std::span<const ComponentId> ids) {
     PairTable& pairs = components_.pairs();
     for (const ComponentId id : ids) {
         const std::vector<Archetype*> doomed = pairs.find(id)->archetypes;
-        for (Archetype* archetype : doomed) {
-            for (const Archetype::Pair& pair : archetype->pairs())
-                std::erase(pairs.find(archetype->components()[pair.column])->archetypes, archetype);
-            for (const Archetype::Edge& edge : archetype->edges())
-                if (!edge.id.is_pair()) components_[edge.id].last_step = {};
-            free(*archetype);
-        }
+        for (Archetype* archetype : doomed) free(*archetype);
     }
+}
+
+void ArchetypeGraph::free_empty() {
+    packs_ = {};  // has indices of archetypes
+    for (Archetype *archetype = newest(), *older; archetype != nullptr; archetype = older) {
+        older = ArchetypeList::older(*archetype);
+        if (archetype->size() == 0 && archetype->index() != 0) free(*archetype);
+    }
+}
+
+void ArchetypeGraph::free(Archetype& archetype) {
+    for (const Archetype::Pair& pair : archetype.pairs())
+        std::erase(components_.pairs().find(archetype.components()[pair.column])->archetypes, &archetype);
+    for (const Archetype::Edge& edge : archetype.edges())
+        if (!edge.id.is_pair()) components_[edge.id].last_step = {};
+    ArchetypeList::free(archetype);
 }
 
 }  // namespace shoal::ecs

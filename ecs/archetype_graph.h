@@ -71,7 +71,11 @@ public:
     /// Frees all archetypes that have one of these pairs. Requires that they are empty.
     void free_pairs(std::span<const ComponentId> ids);
 
+    /// Frees all archetypes without rows, except the one without components.
+    void free_empty();
+
 private:
+    void free(Archetype& archetype);
     const Step& find_step(std::uint32_t archetype, ComponentId id);
     Archetype& find_after(Archetype& from, std::span<const ComponentId> removed,
                           std::span<const ComponentId> added);

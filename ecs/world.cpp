@@ -111,6 +111,11 @@ void World::clear() {
     destroy_all(entities);
 }
 
+void World::free_empty_archetypes() {
+    assert(!is_deferring());
+    archetypes_.free_empty();
+}
+
 void World::set_id(Entity entity, ComponentId id, void* value) {
     if (id.is_pair() || !is_alive(entity)) {
         set(entity, {&id, 1}, {&value, 1});

@@ -242,6 +242,12 @@ public:
         }
     }
 
+    /// Number of archetypes, empty ones included.
+    std::uint32_t archetype_count() const { return archetypes_.size(); }
+    /// Frees the archetypes without entities. A world keeps them for the next entity, so it can grow without
+    /// end if it has ever new sets of components, for example of pairs. Call it outside of hooks and queries.
+    void free_empty_archetypes();
+
     /// Calls fn(const Archetype&) for each archetype, also for empty ones.
     template <class Fn>
     void each_archetype(Fn&& fn) {

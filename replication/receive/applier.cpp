@@ -30,6 +30,16 @@ void Applier::apply() {
     }
     for (const std::uint32_t index : replicas_.dirty()) finish(index);
     replicas_.clear_dirty();
+    free_archetypes();
+}
+
+/// A server can give its entities ever new sets of components and pairs. Without this, the client's world
+/// would keep an archetype for each of them.
+void Applier::free_archetypes() {
+    ecs::World& world = binding_.world();
+    if (world.archetype_count() <= most_archetypes_) return;
+    world.free_empty_archetypes();
+    most_archetypes_ = std::max(512u, 2 * world.archetype_count());
 }
 
 void Applier::destroy_gone() {

@@ -54,6 +54,7 @@ private:
     void mark_referrers();
     void write(std::uint32_t index);
     void finish(std::uint32_t index);
+    void free_archetypes();
 
     Binding& binding_;
     Replicas& replicas_;
@@ -64,6 +65,7 @@ private:
     std::vector<ecs::Entity> sources_;
     std::vector<ecs::Entity> died_with_target_;  // in this destroy_gone()
     std::uint64_t suppressed_ = 0;
+    std::uint32_t most_archetypes_ = 512;  // with more, free_archetypes() frees those without entities
 };
 
 }  // namespace shoal::replication

@@ -290,6 +290,12 @@ Outcome race(const std::function<std::optional<std::uint64_t>()>& roll) {
             return outcome;
         }
         outcome.events += world.trace.size();
+        if (*dice % 11 == 0) {
+            world.world->free_empty_archetypes();
+            std::erase_if(model.tables, [](const auto& table) {
+                return table->rows.empty() && !table->components.empty();
+            });
+        }
         if (*dice % 5 == 0) {
             world.collector.clear();
             model.clear_collected();
