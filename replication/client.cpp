@@ -16,13 +16,19 @@ net::ClientConfig with_schema(net::ClientConfig config, const Schema& schema) {
     return config;
 }
 
+ReceiverOptions with_hash_seed(const ClientOptions& options) {
+    ReceiverOptions of_receiver = options.receiver;
+    if (of_receiver.hash_seed == 0) of_receiver.hash_seed = options.net.seed.number();
+    return of_receiver;
+}
+
 }  // namespace
 
 Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const ClientOptions& options,
                ClientListener* listener)
     : schema_(schema),
       listener_(listener),
-      receiver_(world, schema, options.receiver),
+      receiver_(world, schema, with_hash_seed(options)),
       mine_(world),
       endpoint_(with_schema(options.net, schema), *this, sink) {}
 

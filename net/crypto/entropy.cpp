@@ -13,6 +13,12 @@ OneTimeSeed::operator std::span<std::byte>() {
     return key_->bytes();
 }
 
+std::uint64_t OneTimeSeed::number() const {
+    if (is_missing()) return 0;
+    constexpr std::byte kLabel{3};  // Entropy uses others
+    return load<std::uint64_t>(blake2s({&kLabel, 1}, key_->bytes()).data());
+}
+
 Key Entropy::next_key() {
     const auto derive = [this](std::byte label) {
         Bytes32 hash = blake2s({&label, 1}, state_.bytes());

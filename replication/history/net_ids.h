@@ -7,6 +7,7 @@
 
 #include "../../ecs/entity.h"
 #include "../schema/stable_key.h"
+#include "bucket_hash.h"
 
 namespace shoal::replication {
 
@@ -33,6 +34,8 @@ public:
         NetId net_id = 0;    // 0: the row is not in use
         ecs::Entity entity;  // null: the net id has no entity yet
     };
+
+    explicit NetIds(BucketHash hash = BucketHash{}) : hash_(hash) {}
 
     /// Adds a row with a new net id. Returns its index. Requires a handle that is in no row; the entity of a
     /// row may be dead.
@@ -65,13 +68,14 @@ public:
     bool is_consistent() const;
 
 private:
-    std::size_t home(NetId net_id) const { return net_id * 2654435761u >> 7 & (buckets_.size() - 1); }
+    std::size_t home(NetId net_id) const { return hash_(net_id, buckets_.size()); }
     std::size_t next(std::size_t i) const { return (i + 1) & (buckets_.size() - 1); }
     std::uint32_t add_row(NetId net_id);
     void set_entity(std::uint32_t index, ecs::Entity entity);
     void fill_bucket(std::uint32_t index);
     void empty_bucket(NetId net_id);
 
+    BucketHash hash_;
     std::vector<Row> rows_;
     std::vector<std::uint32_t> recycled_;
     // A hash table with linear probing: row indices, or kNone. The size is a power of two; at most half of

@@ -5,12 +5,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "bucket_hash.h"
+
 namespace shoal::replication {
 
 /// A multiset of pairs (target, referrer). Targets are any 32-bit numbers, referrers small indices. Memory is
 /// reused: nothing is allocated once the index has grown enough.
 class ReferenceIndex {
 public:
+    explicit ReferenceIndex(BucketHash hash = BucketHash{}) : hash_(hash) {}
+
     void add(std::uint32_t target, std::uint32_t referrer);
 
     /// Removes all pairs of `referrer`.
@@ -39,11 +43,10 @@ private:
         std::uint32_t next_of_referrer;                    // of a free link: the next free link
     };
 
-    std::size_t bucket(std::uint32_t target) const {
-        return target * 2654435761u >> 7 & (buckets_.size() - 1);
-    }
+    std::size_t bucket(std::uint32_t target) const { return hash_(target, buckets_.size()); }
     void rehash();
 
+    BucketHash hash_;
     std::vector<Link> links_;
     std::vector<std::uint32_t> buckets_;    // first link of each chain; the size is a power of two
     std::vector<std::uint32_t> referrers_;  // by referrer: first link

@@ -6,8 +6,8 @@
 
 namespace shoal::replication {
 
-Replicas::Replicas(ecs::World& world, std::uint32_t max_versions)
-    : world_(world), max_versions_(max_versions), keys_(world) {
+Replicas::Replicas(ecs::World& world, std::uint32_t max_versions, BucketHash hash)
+    : world_(world), max_versions_(max_versions), ids_(hash), keys_(world) {
     assert(max_versions >= 4);
     dirty_.reserve(kExpectedRecords);
     gone_.reserve(kExpectedRecords);

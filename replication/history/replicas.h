@@ -51,7 +51,7 @@ public:
 
     /// Keeps at most `max_versions` per replica. Requires max_versions >= 4. The world must outlive the
     /// replicas.
-    Replicas(ecs::World& world, std::uint32_t max_versions);
+    Replicas(ecs::World& world, std::uint32_t max_versions, BucketHash hash = BucketHash{});
 
     /// Makes `slot` the entity slot of the replica with this net id, because of a full record of `tick`.
     /// Opens a replica if the net id is unknown: it has no entity and no version yet. Returns the index.

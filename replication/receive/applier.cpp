@@ -16,7 +16,8 @@ Image shown_image(const Replicas::Replica& replica) {
 
 }  // namespace
 
-Applier::Applier(Binding& binding, Replicas& replicas) : binding_(binding), replicas_(replicas) {}
+Applier::Applier(Binding& binding, Replicas& replicas, BucketHash hash)
+    : binding_(binding), replicas_(replicas), references_(hash) {}
 
 void Applier::apply() {
     assert(!binding_.world().is_deferring());

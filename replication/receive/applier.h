@@ -13,8 +13,8 @@ namespace shoal::replication {
 /// Not thread-safe.
 class Applier {
 public:
-    /// The arguments must outlive the applier. Their world must be the same.
-    Applier(Binding& binding, Replicas& replicas);
+    /// Binding and replicas must outlive the applier. Their world must be the same.
+    Applier(Binding& binding, Replicas& replicas, BucketHash hash = BucketHash{});
     Applier(const Applier&) = delete;
     Applier& operator=(const Applier&) = delete;
 

@@ -20,7 +20,8 @@ struct ReceiverOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
     std::size_t max_version_bytes = std::size_t{256} << 20;  // memory for all versions and their shapes
     std::uint32_t max_versions = 256;  // >= 4; versions kept per entity; use twice the round trip in ticks
-    OnLocalWrite on_local_write;       // to find mistakes of the game; costs time for each write
+    std::uint64_t hash_seed = 0;       // a secret number, against a hostile server; a Client sets it
+    OnLocalWrite on_local_write = {};  // to find mistakes of the game; costs time for each write
 };
 
 /// Opens and closes replicas, and adds their versions. Not thread-safe.

@@ -5,9 +5,9 @@ namespace shoal::replication {
 Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOptions& options)
     : options_(options),
       binding_(world, schema),
-      replicas_(world, options.max_versions),
+      replicas_(world, options.max_versions, BucketHash(options.hash_seed)),
       decoder_(binding_, replicas_, options),
-      applier_(binding_, replicas_),
+      applier_(binding_, replicas_, BucketHash(options.hash_seed)),
       local_writes_(binding_, replicas_, options_.on_local_write) {}
 
 void Receiver::apply() {

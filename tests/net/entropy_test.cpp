@@ -50,6 +50,15 @@ TEST(OneTimeSeed, IsTakenOnceFromAllCopies) {
     EXPECT_TRUE(equal_in_constant_time(OneTimeSeed().take().bytes(), Seed{}));
 }
 
+TEST(OneTimeSeed, GivesASecretNumberWithoutBeingTaken) {
+    const OneTimeSeed first = Seed{std::byte(1)}, same = Seed{std::byte(1)}, other = Seed{std::byte(2)};
+    EXPECT_EQ(first.number(), same.number());
+    EXPECT_NE(first.number(), other.number());
+    EXPECT_FALSE(first.is_missing());
+    EXPECT_NE(first.number(), Entropy(Seed{std::byte(1)}).next());
+    EXPECT_EQ(OneTimeSeed().number(), 0u);
+}
+
 TEST(OneTimeSeed, WritingToACopyMakesItAnotherSeed) {
     OneTimeSeed first = Seed{std::byte(1)};
     OneTimeSeed second = first;

@@ -239,5 +239,14 @@ TEST(Client, FailureSaysWhyItCouldNotConnect) {
     EXPECT_TRUE(player.client.is_connected());
 }
 
+// Two players of a link have different seeds.
+TEST(Client, ItsHashTablesHaveASecretSeed) {
+    Link link;
+    const auto of = [](const Link::Player& player) { return player.client.receiver().options().hash_seed; };
+    const std::uint64_t first = of(link.add()), second = of(link.add());
+    EXPECT_NE(first, 0u);
+    EXPECT_NE(first, second);
+}
+
 }  // namespace
 }  // namespace shoal::replication

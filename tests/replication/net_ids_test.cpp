@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -80,13 +81,15 @@ TEST(NetIds, MatchesAMap) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     NetIds ids;
+    std::vector<NetId> colliding;
+    for (NetId id = 1; colliding.size() < 200; ++id)
+        if (BucketHash()(id, 1'024) == 0) colliding.push_back(id);
     std::map<NetId, ecs::Entity> model;
     std::vector<std::uint32_t> released;
     std::uint32_t generation = 0;
     for (int step = 0; step < 100'000; ++step) {
-        const std::uint32_t wide = static_cast<std::uint32_t>(random()) | 1;
         const NetId net_id =
-            random() % 3 == 0 ? (wide & 0xffu) << 24 | 1 : 1 + static_cast<NetId>(random() % 300);
+            random() % 3 == 0 ? colliding[random() % 200] : 1 + static_cast<NetId>(random() % 300);
         if (random() % 2 == 0) {
             const ecs::Entity entity{static_cast<std::uint32_t>(random() % 1'000), ++generation};
             const std::uint32_t index = ids.adopt(net_id, entity);
@@ -112,6 +115,27 @@ TEST(NetIds, MatchesAMap) {
         }
     }
     EXPECT_LE(ids.index_count(), 300u + 256u + 20u);
+}
+
+/// The number of keys in the fullest of 4,096 buckets.
+std::size_t fullest(const BucketHash& hash, const std::vector<NetId>& keys) {
+    std::vector<std::size_t> counts(4'096);
+    for (const NetId key : keys) counts[hash(key, counts.size())] += 1;
+    return *std::max_element(counts.begin(), counts.end());
+}
+
+TEST(BucketHash, KeysThatCollideWithOneSeedDoNotWithOthers) {
+    std::vector<NetId> colliding, in_a_row;
+    for (NetId id = 1; colliding.size() < 500; ++id)
+        if (BucketHash(1)(id, 4'096) == 7) colliding.push_back(id);
+    for (NetId id = 1; id <= 2'000; ++id) in_a_row.push_back(id);
+    EXPECT_EQ(fullest(BucketHash(1), colliding), 500u);
+    std::mt19937_64 random(3);
+    for (int i = 0; i < 200; ++i) {
+        const BucketHash hash(random());
+        EXPECT_LT(fullest(hash, colliding), 50u) << "seed number " << i;
+        EXPECT_LT(fullest(hash, in_a_row), 50u) << "seed number " << i;
+    }
 }
 
 }  // namespace

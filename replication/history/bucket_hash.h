@@ -1,0 +1,25 @@
+#pragma once
+// Chooses the buckets of a hash table.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace shoal::replication {
+
+/// Nobody who does not know the seed can choose many keys that share a bucket. The seed 0 is for tables whose
+/// keys no stranger chooses. Source: multiply-shift hashing, Dietzfelbinger, "Universal hashing and k-wise
+/// independent random variables via integer arithmetic without primes", 1996.
+class BucketHash {
+public:
+    explicit BucketHash(std::uint64_t seed = 0) : factor_((seed ^ 0x9e3779b97f4a7c15u) | 1) {}
+
+    /// Requires that `bucket_count` is a power of two.
+    std::size_t operator()(std::uint32_t key, std::size_t bucket_count) const {
+        return static_cast<std::size_t>(key * factor_ >> 32) & (bucket_count - 1);
+    }
+
+private:
+    std::uint64_t factor_;
+};
+
+}  // namespace shoal::replication
