@@ -525,13 +525,15 @@ TEST(Nested, EntriesOfMapsAreInTheOrderOfKeys) {
         rising.by_number[key] = std::to_string(key);
         falling.by_number[static_cast<std::uint16_t>(11 - key)] = std::to_string(11 - key);
     }
+    EXPECT_EQ(images.words_of(rising), images.words_of(falling));
     falling.by_number.reserve(1'000);
     EXPECT_EQ(images.words_of(rising), images.words_of(falling));
     Stock few;
     few.by_name = {{"b", 2}, {"a", 1}};
-    few.by_number = {{7, "seven"}, {3, ""}};
-    EXPECT_EQ(images.words_of(few), (std::vector<std::uint32_t>{2, 1, 1, 2, 1, 2, 'a', 'b',  //
-                                                                2, 3, 0, 7, 5, 5, 's', 'e', 'v', 'e', 'n'}));
+    few.by_number = {{7, "seven"}, {3, ""}, {5, "!"}};
+    EXPECT_EQ(images.words_of(few), (std::vector<std::uint32_t>{2, 1,   1,   2,   1,   2,   'a', 'b',  //
+                                                                3, 3,   0,   5,   1,   7,   5,         //
+                                                                6, '!', 's', 'e', 'v', 'e', 'n'}));
 }
 
 TEST(Nested, OfEntriesWithOneKeyTheLastOneStays) {
