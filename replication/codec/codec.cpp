@@ -50,7 +50,8 @@ void code_component(C& coder, const ComponentLayout& layout, const std::uint32_t
     std::size_t first = count;
     if constexpr (!C::kReads) first = first_difference(layout, base, base_parts, lanes, parts);
     const bool changed = coder.flag(first != count);
-    std::size_t index = 0;
+    std::size_t index = 0, start = 0;
+    if constexpr (C::kReads) start = parts.size();
     const auto code_differs = [&](auto&& compare) {
         const bool differs = !C::kReads && index >= first && (index == first || compare());
         ++index;
@@ -75,6 +76,8 @@ void code_component(C& coder, const ComponentLayout& layout, const std::uint32_t
         }
         base_parts = next_part(part, base_parts);
     }
+    if constexpr (C::kReads)
+        if (coder.ok() && !layout.lengths_match(parts.data() + start)) coder.fail();
 }
 
 /// An image to be read.

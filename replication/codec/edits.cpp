@@ -8,7 +8,9 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::uint32_t kReach = 8;  // longer insertions and erasures are not recognised as such
+// Longer insertions and erasures are not recognised as such. In a part inside the elements of another one, an
+// insertion is often a whole string or vector.
+constexpr std::uint32_t kReach = 8, kInnerReach = 64;
 constexpr std::uint32_t kAhead = 4;  // so many pairs of elements are compared to judge an alignment
 constexpr std::uint32_t kSearches = 2048, kSearchesPerElement = 2;  // alignments that a search may judge
 constexpr std::uint32_t kAll = 0xffffffff;
@@ -44,6 +46,7 @@ EditFinder::EditFinder(const Part& part, std::uint32_t suffix, const std::uint32
       new_count_(value[0]),
       old_end_(old_count_ - suffix),
       new_end_(new_count_ - suffix),
+      reach_(part.parent == Part::kNone ? kReach : kInnerReach),
       shift_budget_(kSearches + kSearchesPerElement * (old_count_ + new_count_)),
       copy_budget_(shift_budget_) {}
 
@@ -135,8 +138,8 @@ Edit EditFinder::decide() {
 /// 0 if the next element was changed in place. An alignment is judged by the elements that it pairs: the next
 /// pair and the next few pairs together must be more alike than without it.
 std::int32_t EditFinder::find_shift() {
-    if (shift_budget_ < 2 * kReach) return 0;
-    shift_budget_ -= 2 * kReach;
+    if (shift_budget_ < 2 * reach_) return 0;
+    shift_budget_ -= 2 * reach_;
     const std::uint32_t next = differences(old_at_, new_at_, kAll);
     std::uint32_t most = alike_ahead(old_at_, new_at_);
     std::int32_t best = 0;
@@ -148,7 +151,7 @@ std::int32_t EditFinder::find_shift() {
         most = score;
         best = shift;
     };
-    for (std::uint32_t n = 1; n <= kReach; ++n) {
+    for (std::uint32_t n = 1; n <= reach_; ++n) {
         judge(old_at_ + n, new_at_, static_cast<std::int32_t>(n));
         judge(old_at_, new_at_ + n, -static_cast<std::int32_t>(n));
     }

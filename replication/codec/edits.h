@@ -76,7 +76,8 @@ private:
     const std::size_t width_;          // words of an element
     const std::uint32_t *old_, *new_;  // first elements
     const std::uint32_t old_count_, new_count_;
-    const std::uint32_t old_end_, new_end_;     // elements from here on are kept
+    const std::uint32_t old_end_, new_end_;  // elements from here on are kept
+    const std::uint32_t reach_;  // an insertion or erasure of so many elements is recognised as such
     std::uint32_t old_at_ = 0, new_at_ = 0;     // elements before were listed
     std::uint32_t inserts_ = 0;                 // so many elements that follow are new
     std::uint32_t shift_budget_, copy_budget_;  // alignments that searches may still judge

@@ -1,5 +1,5 @@
 #pragma once
-// Codes strings, vectors and optionals. The format is specified in ../WIRE.md.
+// Codes strings, vectors, optionals and maps. The format is specified in ../WIRE.md.
 
 #include <algorithm>
 #include <cstddef>

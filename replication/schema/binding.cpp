@@ -162,7 +162,7 @@ Binding::Capture Binding::capture(ecs::Entity entity, const CaptureRequest& requ
         const ComponentIndex component = request.changed[i];
         if (!values_[i]) continue;
         std::uint32_t* const lanes = words_.data() + before.shape->lanes[before.shape->find(component)];
-        layout(component).quantise(values_[i], map, lanes, parts_, misfits_);
+        layout(component).quantise(values_[i], map, lanes, parts_, misfits_, &stack_);
     }
     return {{before.shape, words_}, false, {}};
 }
@@ -193,7 +193,7 @@ Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& 
         if (!is_known || is_changed || (references && layout.has_references())) {
             const void* value = described(component).pairs ? gather_pairs(entity, component, map)
                                                            : world_.try_get(entity, ids_[component]);
-            layout.quantise(value, recorder, lanes, parts_, misfits_);
+            layout.quantise(value, recorder, lanes, parts_, misfits_, &stack_);
         } else {
             std::copy_n(before.lanes(), layout.lanes().size(), lanes);
             parts_.insert(parts_.end(), before.parts(), before.parts() + before.part_words());
@@ -222,12 +222,12 @@ void Binding::restore(ecs::Entity entity, const Image& now, const Image& before,
             continue;
         }
         const bool written = known && world_.patch(entity, ids_[component], [&](void* at) {
-            layout.restore(value.lanes(), value.parts(), map, at);
+            layout.restore(value.lanes(), value.parts(), map, at, &stack_);
         });
         if (written) continue;
         if (void* at = memory_[component]) {
             all[component].construct(at);
-            layout.restore(value.lanes(), value.parts(), map, at);
+            layout.restore(value.lanes(), value.parts(), map, at, &stack_);
         }
         components_.push_back(component);
         added_ids_.push_back(ids_[component]);
@@ -247,7 +247,7 @@ void Binding::add_pairs(ecs::Entity source, const ImageCursor& now, const ImageC
     const ComponentIndex relation = now.component();
     const PairOps& ops = described(relation).pairs;
     const Part& part = now.layout().parts()[0];
-    now.layout().restore(now.lanes(), now.parts(), map, memory_[relation]);
+    now.layout().restore(now.lanes(), now.parts(), map, memory_[relation], &stack_);
     const PairRows rows(now);
     const bool is_stale = references_changed && has_other_references(part);
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -305,7 +305,7 @@ void Binding::replace_target(ecs::Entity source, const ImageCursor& now, EntityM
     const ComponentIndex relation = now.component();
     const PairOps& ops = described(relation).pairs;
     if (now.parts()[0] == 0 || !world_.is_alive(source)) return;
-    now.layout().restore(now.lanes(), now.parts(), map, memory_[relation]);
+    now.layout().restore(now.lanes(), now.parts(), map, memory_[relation], &stack_);
     std::byte* const row = row_at(now.layout().parts()[0], memory_[relation], 0);
     if (!target_of(row)) return;
     const ecs::ComponentId pair = world_.pair_id(ids_[relation], target_of(row));

@@ -113,6 +113,7 @@ private:
     std::vector<const void*> values_;           // of the components that changed; null for tags
     std::vector<std::uint32_t> words_, parts_;  // of the image captured
     std::vector<ecs::Entity> targets_;
+    PointerStack stack_;
 
     ComponentLayout::Misfits misfits_;
 };

@@ -231,6 +231,175 @@ bool in_one_group(const Lane& a, const Lane& b) {
     return a == b && a.kind != LaneKind::symbol;
 }
 
+const std::byte* at_offset(const void* object, std::uint32_t offset) {
+    return static_cast<const std::byte*>(object) + offset;
+}
+std::byte* at_offset(void* object, std::uint32_t offset) {
+    return static_cast<std::byte*>(object) + offset;
+}
+
+/// Quantises one part of a component: all strings, vectors, optionals or maps that it stands for.
+class PartQuantiser {
+public:
+    PartQuantiser(const std::vector<Part>& parts, const Part& part, EntityMap& map,
+                  std::vector<std::uint32_t>& words, ComponentLayout::Misfits& misfits, PointerStack& stack)
+        : parts_(parts),
+          part_(part),
+          map_(map),
+          words_(words),
+          misfits_(misfits),
+          stack_(stack),
+          start_(words.size()) {
+        for (const Part* step = &part; step->parent != Part::kNone; step = &parts[step->parent]) ++depth_;
+        std::size_t at = depth_;
+        path_[at] = &part;
+        while (at > 0) {
+            path_[at - 1] = &parts[path_[at]->parent];
+            --at;
+        }
+        words_.push_back(0);
+    }
+
+    /// Appends the words of the part to those of the constructor.
+    void quantise(const void* component) { read_sequence(0, component); }
+
+private:
+    class Entries final : public EntryReader {
+    public:
+        Entries(PartQuantiser& to, std::size_t depth) : to_(to), depth_(depth) {}
+        void read(const void* entry) override { to_.read_element(depth_, entry); }
+
+    private:
+        PartQuantiser& to_;
+        const std::size_t depth_;
+    };
+
+    /// Reads the sequence of path_[depth] in `container`.
+    void read_sequence(std::size_t depth, const void* container) {
+        const Part& part = *path_[depth];
+        const void* const sequence = at_offset(container, part.offset);
+        const std::size_t size = part.ops.size(sequence);
+        const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(size, part.max_length));
+        if (depth == depth_) {
+            if (size > count) ++misfits_.cut;
+            next_ = words_.size();
+            words_.resize(next_ + count * part.lanes.size());
+            words_[start_] += count;
+        }
+        if (part.ops.read) {
+            Entries entries(*this, depth);
+            return part.ops.read(sequence, count, stack_, entries);
+        }
+        const std::byte* element = static_cast<const std::byte*>(part.ops.data(sequence));
+        for (std::uint32_t n = 0; n < count; ++n, element += part.stride) read_element(depth, element);
+    }
+    void read_element(std::size_t depth, const void* element) {
+        if (depth != depth_) return read_sequence(depth + 1, element);
+        std::uint32_t* out =
+            quantise_row(part_.leaves, element, map_, words_.data() + next_, misfits_.clamped);
+        for (const std::uint32_t child : part_.children) {
+            const Part& inner = parts_[child];
+            const std::size_t size = inner.ops.size(at_offset(element, inner.offset));
+            *out++ = static_cast<std::uint32_t>(std::min<std::size_t>(size, inner.max_length));
+        }
+        next_ += part_.lanes.size();
+    }
+
+    const std::vector<Part>& parts_;
+    const Part& part_;
+    EntityMap& map_;
+    std::vector<std::uint32_t>& words_;
+    ComponentLayout::Misfits& misfits_;
+    PointerStack& stack_;
+    const std::size_t start_;  // the word that contains the count
+    std::size_t depth_ = 0;    // number of parts around part_
+    std::size_t next_ = 0;     // the next element's first word
+    const Part* path_[kMaxNesting] = {};
+};
+
+/// Restores parts that are in one another, and maps.
+class PartRestorer {
+public:
+    /// `words`: of all parts.
+    PartRestorer(const std::vector<Part>& parts, const std::uint32_t* words, EntityMap& map,
+                 PointerStack& stack)
+        : parts_(parts), map_(map), stack_(stack), first_(stack.size()) {
+        for (const Part& part : parts) {
+            stack.push_back(words + 1);
+            words += 1 + std::size_t{words[0]} * part.lanes.size();
+        }
+    }
+    ~PartRestorer() { stack_.resize(first_); }
+    PartRestorer(const PartRestorer&) = delete;
+    PartRestorer& operator=(const PartRestorer&) = delete;
+
+    /// Restores one that is not inside another one, and all in it.
+    void restore(std::uint32_t index, std::uint32_t count, void* component) {
+        write_sequence(index, count, component);
+    }
+
+private:
+    class Entries final : public EntryWriter {
+    public:
+        Entries(PartRestorer& from, std::uint32_t part) : from_(from), part_(part) {}
+        void write_key(void* key) override {
+            words_ = from_.take_element(part_);
+            from_.write_fields(part_, words_, true, key);
+        }
+        void write_value(void* entry) override { from_.write_fields(part_, words_, false, entry); }
+
+    private:
+        PartRestorer& from_;
+        const std::uint32_t part_;
+        const std::uint32_t* words_ = nullptr;  // of the entry
+    };
+
+    /// Returns the words of the part's next element.
+    const std::uint32_t* take_element(std::uint32_t index) {
+        const void*& next = stack_[first_ + index];
+        const auto* const words = static_cast<const std::uint32_t*>(next);
+        next = words + parts_[index].lanes.size();
+        return words;
+    }
+    void write_sequence(std::uint32_t index, std::uint32_t count, void* container) {
+        const Part& part = parts_[index];
+        void* const sequence = at_offset(container, part.offset);
+        if (part.ops.write) {
+            Entries entries(*this, index);
+            return part.ops.write(sequence, count, stack_, entries);
+        }
+        std::byte* element = static_cast<std::byte*>(part.ops.resize(sequence, count));
+        for (std::uint32_t n = 0; n < count; ++n, element += part.stride)
+            write_fields(index, take_element(index), false, element);
+    }
+    /// Writes the key of a map's entry, or all other fields of an element.
+    void write_fields(std::uint32_t index, const std::uint32_t* words, bool is_key, void* element) {
+        const Part& part = parts_[index];
+        const std::uint32_t* lengths = words + part.lanes.size() - part.children.size();
+        for (const Leaf& leaf : part.leaves) {
+            if ((leaf.offset < part.value_offset) == is_key) {
+                words = restore_leaf(leaf, words, map_, element);
+            } else {
+                words += leaf.lane_count;
+            }
+        }
+        for (const std::uint32_t child : part.children) {
+            const std::uint32_t length = *lengths++;
+            if ((parts_[child].offset < part.value_offset) == is_key) write_sequence(child, length, element);
+        }
+    }
+
+    const std::vector<Part>& parts_;
+    EntityMap& map_;
+    PointerStack& stack_;  // from first_ on: the next element of each part
+    const std::size_t first_;
+};
+
+/// The lane that tells the length of a sequence inside an element.
+Lane length_lane(std::uint32_t max_length) {
+    return bounded_lane(max_length == 1 ? LaneKind::symbol : LaneKind::quantity, max_length);
+}
+
 }  // namespace
 
 std::string misfit_of(Leaf leaf) {
@@ -244,11 +413,28 @@ std::string ComponentLayout::finish() {
     groups_.clear();
     for (Leaf& leaf : leaves_)
         if (std::string error = append_lanes(leaf, lanes_); !error.empty()) return error;
-    for (Part& part : parts_) {
+    has_children_ = has_maps_ = false;
+    for (Part& part : parts_) part.children.clear();
+    for (std::uint32_t i = 0; i < parts_.size(); ++i) {
+        Part& part = parts_[i];
         part.lanes.clear();
-        for (Leaf& leaf : part.leaves)
+        for (Leaf& leaf : part.leaves) {
+            const std::size_t first = part.lanes.size();
             if (std::string error = append_lanes(leaf, part.lanes); !error.empty()) return error;
+            leaf.lane_count = static_cast<std::uint32_t>(part.lanes.size() - first);
+        }
+        part.max_count = part.max_length;
+        if (part.ops.read) has_maps_ = true;
+        if (part.parent == Part::kNone) continue;
+        assert(part.parent < i);
+        has_children_ = true;
+        parts_[part.parent].children.push_back(i);
+        const std::uint64_t count = std::uint64_t{parts_[part.parent].max_count} * part.max_length;
+        part.max_count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, 0xffffffff));
     }
+    for (Part& part : parts_)
+        for (const std::uint32_t child : part.children)
+            part.lanes.push_back(length_lane(parts_[child].max_length));
     for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
         const bool joins =
             !groups_.empty() && groups_.back().count < 4 && in_one_group(lanes_[i - 1], lanes_[i]);
@@ -267,33 +453,52 @@ std::string ComponentLayout::finish() {
 }
 
 void ComponentLayout::quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
-                               std::vector<std::uint32_t>& parts, Misfits& misfits) const {
+                               std::vector<std::uint32_t>& parts, Misfits& misfits,
+                               PointerStack* stack) const {
+    PointerStack own_stack;
     quantise_row(leaves_, value, map, lanes, misfits.clamped);
-    for (const Part& part : parts_) {
-        const void* sequence = static_cast<const std::byte*>(value) + part.offset;
-        const std::size_t size = part.ops.size(sequence);
-        const std::uint32_t count = static_cast<std::uint32_t>(std::min<std::size_t>(size, part.max_count));
-        if (size > part.max_count) ++misfits.cut;
-        const std::byte* element = static_cast<const std::byte*>(part.ops.data(sequence));
-        std::size_t at = parts.size();
-        parts.resize(at + 1 + count * part.lanes.size());
-        parts[at++] = count;
-        std::uint32_t* out = parts.data() + at;
-        for (std::uint32_t n = 0; n < count; ++n, element += part.stride)
-            out = quantise_row(part.leaves, element, map, out, misfits.clamped);
-    }
+    for (const Part& part : parts_)
+        PartQuantiser(parts_, part, map, parts, misfits, stack ? *stack : own_stack).quantise(value);
 }
 
 void ComponentLayout::restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map,
-                              void* value) const {
+                              void* value, PointerStack* stack) const {
     for (const Leaf& leaf : leaves_) lanes = restore_leaf(leaf, lanes, map, value);
+    if (has_children_ || has_maps_) {
+        assert(lengths_match(parts));
+        PointerStack own_stack;
+        PartRestorer restorer(parts_, parts, map, stack ? *stack : own_stack);
+        for (std::uint32_t i = 0; i < parts_.size(); ++i) {
+            if (parts_[i].parent == Part::kNone) restorer.restore(i, *parts, value);
+            parts += 1 + std::size_t{*parts} * parts_[i].lanes.size();
+        }
+        return;
+    }
     for (const Part& part : parts_) {
         const std::uint32_t count = *parts++;
-        std::byte* element =
-            static_cast<std::byte*>(part.ops.resize(static_cast<std::byte*>(value) + part.offset, count));
+        std::byte* element = static_cast<std::byte*>(part.ops.resize(at_offset(value, part.offset), count));
         for (std::uint32_t n = 0; n < count; ++n, element += part.stride)
             for (const Leaf& leaf : part.leaves) parts = restore_leaf(leaf, parts, map, element);
     }
+}
+
+bool ComponentLayout::sums_match(const std::uint32_t* parts) const {
+    const std::uint32_t* words = parts;
+    for (std::uint32_t i = 0; i < parts_.size(); ++i) {
+        const Part& part = parts_[i];
+        const std::uint32_t* child_words = words;
+        std::uint32_t next = i;
+        for (std::size_t c = 0; c < part.children.size(); ++c) {
+            while (next < part.children[c])
+                child_words += 1 + std::size_t{child_words[0]} * parts_[next++].lanes.size();
+            const std::size_t lane = part.lanes.size() - part.children.size() + c;
+            std::uint64_t sum = 0;
+            for (std::uint32_t n = 0; n < words[0]; ++n) sum += words[1 + n * part.lanes.size() + lane];
+            if (sum != child_words[0]) return false;
+        }
+        words += 1 + std::size_t{words[0]} * part.lanes.size();
+    }
+    return true;
 }
 
 }  // namespace shoal::replication

@@ -1,6 +1,6 @@
 #pragma once
-// A component as numbers: a fixed number of lanes (integers), and parts (strings, vectors and optionals) of
-// variable length. Only the schema knows the C++ types; all other code works with lanes and parts.
+// A component as numbers: a fixed number of lanes (integers), and parts (strings, vectors, optionals and
+// maps) of variable length. Only the schema knows the C++ types; all other code works with lanes and parts.
 
 #include <bit>
 #include <cstddef>
@@ -55,26 +55,69 @@ struct Leaf {
     std::int64_t low = 0, high = 0;  // of bounded(): its range
     double steps = 0;                // of quantised(): the greatest lane
     std::uint32_t scalars = 1;       // how many neighbouring scalars of this type it stands for
+    std::uint32_t lane_count = 1;    // of a part's leaf
 };
 
 /// Returns why the leaf's codec does not fit its type, or an empty text if it fits. Does not check `scalars`.
 std::string misfit_of(Leaf leaf);
 
-/// Access to a string, vector or optional without its C++ type.
-struct SequenceOps {
-    std::size_t (*size)(const void* sequence);
-    const void* (*data)(const void* sequence);
-    void* (*resize)(void* sequence, std::size_t count);  // returns the first element
+/// Memory that quantise() and restore() of nested parts and maps use as a stack: they leave it as it was. A
+/// caller keeps it, so that later calls need not allocate.
+using PointerStack = std::vector<const void*>;
+
+/// Gets the entries of a map in order.
+class EntryReader {
+public:
+    virtual void read(const void* entry) = 0;
+
+protected:
+    ~EntryReader() = default;
 };
 
-/// A string, vector or optional inside a component. An optional has at most one element.
+/// Writes the entries of a map, each time first the key, then the value.
+class EntryWriter {
+public:
+    virtual void write_key(void* key) = 0;
+    virtual void write_value(void* entry) = 0;  // `entry` has the key
+
+protected:
+    ~EntryWriter() = default;
+};
+
+/// Access to a string, vector, optional or map without its C++ type.
+struct SequenceOps {
+    std::size_t (*size)(const void* sequence);
+    // Not of a map:
+    const void* (*data)(const void* sequence) = nullptr;
+    void* (*resize)(void* sequence, std::size_t count) = nullptr;  // returns the first element
+    // Of a map:
+    /// Passes the first `count` entries, in the order of their keys.
+    void (*read)(const void* map, std::size_t count, PointerStack& stack, EntryReader& reader) = nullptr;
+    /// Writes `count` entries, and removes all others. Of several values with one key the last one stays.
+    void (*write)(void* map, std::size_t count, PointerStack& stack, EntryWriter& writer) = nullptr;
+};
+
+/// So many strings, vectors, optionals and maps can be in one another.
+inline constexpr std::size_t kMaxNesting = 4;
+
+/// A string, vector, optional or map inside a component, or inside each element of another part: then it
+/// stands for all of them, one after the other. An optional has at most one element. An element of a map is a
+/// std::pair of key and value.
 struct Part {
-    std::uint32_t offset = 0;     // bytes from the start of the component
-    std::uint32_t max_count = 0;  // the most elements
-    std::uint32_t stride = 1;     // bytes per element
+    static constexpr std::uint32_t kNone = 0xffffffff;
+
+    std::uint32_t offset = 0;      // bytes from the start of the component, or of the element around it
+    std::uint32_t max_length = 0;  // the most elements of one string, vector, optional or map
+    std::uint32_t max_count = 0;   // the most elements of the part
+    std::uint32_t stride = 1;      // bytes per element; not of a map
+    std::uint32_t value_offset =
+        0;                         // of a map: offset of the value in the entry; fields before are the key's
+    std::uint32_t parent = kNone;  // index of the part whose elements this one is in; it is a lower index
     SequenceOps ops{};
-    std::vector<Leaf> leaves;  // the scalar fields of one element
-    std::vector<Lane> lanes;   // the lanes of one element
+    std::vector<Leaf> leaves;             // the scalar fields of one element
+    std::vector<std::uint32_t> children;  // indices of the parts inside an element
+    std::vector<Lane> lanes;  // the lanes of one element: those of its leaves, then one for the length of
+                              // each child
 };
 
 /// Up to four neighbouring lanes with equal Lane descriptions, which have one bit in a delta that says
@@ -89,6 +132,7 @@ struct LaneGroup {
 class ComponentLayout {
 public:
     void add_leaf(const Leaf& leaf) { leaves_.push_back(leaf); }
+    /// A part that has a parent comes after it.
     void add_part(Part part) { parts_.push_back(std::move(part)); }
 
     /// Computes lanes and groups from the leaves and parts added. Returns what is wrong with a codec, or
@@ -105,20 +149,25 @@ public:
 
     /// What does not fit the codecs of a component.
     struct Misfits {
-        std::uint64_t cut = 0;      // strings and vectors longer than their max_length()
+        std::uint64_t cut = 0;      // strings, vectors and maps longer than their max_length()
         std::uint64_t clamped = 0;  // numbers outside the range of their codec, and NaN
 
         bool operator==(const Misfits&) const = default;
     };
-    /// Writes lanes().size() words to `lanes`, and appends the words of strings and vectors to `parts`. Adds
-    /// to the counters of `misfits`.
+    /// Writes lanes().size() words to `lanes`, and appends the words of the parts to `parts`. Adds to the
+    /// counters of `misfits`.
     void quantise(const void* value, EntityMap& map, std::uint32_t* lanes, std::vector<std::uint32_t>& parts,
-                  Misfits& misfits) const;
+                  Misfits& misfits, PointerStack* stack = nullptr) const;
 
-    /// Writes every field of the existing object `value`. No lane may exceed its Lane::max.
-    void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value) const;
+    /// Writes every field of the existing object `value`. No lane may exceed its Lane::max, and the lengths
+    /// must match.
+    void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value,
+                 PointerStack* stack = nullptr) const;
 
-    /// The number of words that the strings and vectors of one value take. These words begin at `parts`.
+    /// Whether each part has as many elements as the lengths in the elements of its parent say.
+    bool lengths_match(const std::uint32_t* parts) const { return !has_children_ || sums_match(parts); }
+
+    /// The number of words that the parts of one value take. These words begin at `parts`.
     std::size_t part_words(const std::uint32_t* parts) const {
         std::size_t words = 0;
         for (const Part& part : parts_) words += 1 + std::size_t{parts[words]} * part.lanes.size();
@@ -145,12 +194,16 @@ public:
     void describe(Mix&& mix) const;
 
 private:
+    bool sums_match(const std::uint32_t* parts) const;
+
     std::vector<Leaf> leaves_;
     std::vector<Lane> lanes_;
     std::vector<LaneGroup> groups_;
     std::vector<Part> parts_;
     std::uint32_t piece_count_ = 0;
     bool has_references_ = false;
+    bool has_children_ = false;  // a part has a parent
+    bool has_maps_ = false;
 };
 
 template <class Mix>
@@ -172,7 +225,7 @@ void ComponentLayout::describe(Mix&& mix) const {
     };
     mix_row(leaves_, lanes_);
     for (const Part& part : parts_) {
-        mix(part.max_count);
+        mix(part.max_length);
         mix_row(part.leaves, part.lanes);
     }
 }

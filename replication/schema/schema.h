@@ -13,10 +13,10 @@
 //         schema.singleton<Round>("round");
 //     }
 //
-// Fields may be integers, floats, bools, enums, durations, strings, vectors, optionals, arrays, entities and
-// structs of these. Other types (with constructors, base classes or private members) replicate if Replicate
-// names their parts (walk.h). Fields without a codec keep their exact value, but strings and vectors are cut
-// to a default length.
+// Fields may be integers, floats, bools, enums, durations, strings, vectors, optionals, maps, arrays,
+// entities and structs of these. Other types (with constructors, base classes or private members) replicate
+// if Replicate names their parts (walk.h). Fields without a codec keep their exact value, but strings,
+// vectors and maps are cut to a default length.
 
 #include <concepts>
 #include <new>
@@ -154,9 +154,10 @@ requires(sizeof...(Inner) > 0) Field<T> field(Member T::*member, const Inner&...
     return detail::inner_fields(member, inner...);
 }
 
-/// Codecs for the fields of a vector's elements, or of the value in an optional. `codec` applies to the other
-/// fields of the elements, and may be max_length(): element(&Bag::items, max_length(40), field(&Item::kind,
-/// bounded(0, 500))).
+/// Codecs for the fields of a vector's elements, of the value in an optional, or of a map's entries, which
+/// are pairs (`first` is the key). `codec` applies to the other fields of the elements, and may be
+/// max_length(): element(&Bag::items, max_length(40), field(&Item::kind, bounded(0, 500))). max_length() is
+/// not for strings, vectors and maps inside the elements.
 template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
 Field<T> element(Member T::*member, FieldCodec codec, const Inner&... inner) {
     Field<T> out{{detail::range_of(member, codec)}};
@@ -166,6 +167,24 @@ Field<T> element(Member T::*member, FieldCodec codec, const Inner&... inner) {
 template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
 requires(sizeof...(Inner) > 0) Field<T> element(Member T::*member, const Inner&... inner) {
     return element(member, FieldCodec{}, inner...);
+}
+
+/// Codecs for elements that are strings, vectors, optionals or maps themselves. `codec` may be the
+/// max_length() of each, and `fields` are the fields of its elements: element(&Grid::rows, max_length(8),
+/// inner<std::vector<Cell>>(max_length(9), field(&Cell::kind, bounded(0, 5)))).
+template <class T>
+requires detail::is_sequence<T> Field<T> inner(FieldCodec codec) {
+    return {{{0, sizeof(T), ecs::type_name<T>(), codec, {}}}};
+}
+template <class T, FieldOf<detail::ElementOf<T>>... Inner>
+requires(sizeof...(Inner) > 0) Field<T> inner(FieldCodec codec, const Inner&... fields) {
+    Field<T> out = inner<T>(codec);
+    (detail::append_ranges<detail::ElementOf<T>>(out.ranges[0].elements, fields, 0), ...);
+    return out;
+}
+template <class T, FieldOf<detail::ElementOf<T>>... Inner>
+requires(sizeof...(Inner) > 0) Field<T> inner(const Inner&... fields) {
+    return inner<T>(FieldCodec{}, fields...);
 }
 
 /// One component or tag of the schema.
@@ -262,7 +281,8 @@ public:
 
 private:
     template <class T>
-    SchemaComponent describe(std::string_view name, std::vector<detail::CodecRange> ranges, FieldCodec all);
+    SchemaComponent describe(std::string_view name, std::vector<detail::CodecRange> ranges, FieldCodec all,
+                             std::size_t max_nesting = kMaxNesting);
     void add(SchemaComponent component);
     std::size_t find(const void* type) const;
     SchemaComponent* added(const void* type);
@@ -282,7 +302,7 @@ private:
 
 template <class T>
 SchemaComponent Schema::describe(std::string_view name, std::vector<detail::CodecRange> ranges,
-                                 FieldCodec all) {
+                                 FieldCodec all, std::size_t max_nesting) {
     SchemaComponent out;
     out.name = name;
     out.id = name_id(name);
@@ -293,7 +313,7 @@ SchemaComponent Schema::describe(std::string_view name, std::vector<detail::Code
     out.construct = [](void* at) { ::new (at) T{}; };
     out.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
     T object{};
-    detail::LayoutSink sink(ranges, all);
+    detail::LayoutSink sink(ranges, all, max_nesting);
     if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink))
         fail(name, sink.trail().problem());
     if (const std::string problem = detail::unused_codec(ranges); !problem.empty()) fail(name, problem);
@@ -339,7 +359,7 @@ void Schema::pair(std::string_view name, FieldCodec targets, const Fields&... fi
     if (ops.is_exclusive) targets.max_length = 1;
     std::vector<detail::CodecRange> rows{{0, sizeof(Rows), ecs::type_name<Rows>(), targets, {}}};
     (detail::append_ranges<R>(rows[0].elements, fields, ops.value_offset), ...);
-    SchemaComponent out = describe<Rows>(name, std::move(rows), FieldCodec{});
+    SchemaComponent out = describe<Rows>(name, std::move(rows), FieldCodec{}, 1);
     out.type = &detail::type_address<R>;
     out.bind = [](ecs::World& world) { return world.component<R>(); };
     out.pairs = ops;

@@ -35,10 +35,10 @@ CodecRange* find_range(std::vector<CodecRange>& ranges, std::size_t offset) {
     return nullptr;
 }
 
-FieldCodec codec_at(std::vector<CodecRange>& ranges, std::size_t offset, const FieldCodec& otherwise) {
-    const CodecRange* range = find_range(ranges, offset);
-    return range ? range->codec : otherwise;
-}
+constexpr std::string_view kTooDeep = "strings, vectors, optionals and maps can be nested at most 4 deep";
+static_assert(kMaxNesting == 4);
+constexpr std::string_view kInPair =
+    "the value of a relation can hold neither strings, vectors, optionals nor maps";
 
 }  // namespace
 
@@ -73,34 +73,43 @@ bool Trail::refuse_codec(std::string_view type, std::string_view why) {
     return false;
 }
 
-bool ElementSink::scalar(const ScalarType& type, std::size_t offset) {
-    return add_leaf(part_.leaves, type, offset, codec_at(ranges_, offset, codec_), trail_);
-}
-
 bool LayoutSink::scalar(const ScalarType& type, std::size_t offset) {
-    return add_leaf(leaves, type, offset, codec_at(ranges_, offset, all_), trail_);
+    const bool is_float = type.type == FieldType::f32 || type.type == FieldType::f64;
+    if (keys_ != 0 && (is_float || type.type == FieldType::entity))
+        return trail_.refuse(type.name, "the key of a map can hold neither floats nor entities");
+    const Row& row = rows_.back();
+    const CodecRange* const range = find_range(*row.ranges, offset);
+    std::vector<Leaf>& to = row.part == Part::kNone ? leaves : parts[row.part].leaves;
+    return add_leaf(to, type, offset, range ? range->codec : row.codec, trail_);
 }
 
-void LayoutSink::sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, SequenceKind kind) {
-    CodecRange* const range = find_range(ranges_, offset);
-    element_codec_ = range ? range->codec : all_;
-    element_ranges_ = range ? &range->elements : &no_ranges_;
+bool LayoutSink::enter(const SequenceType& type, std::size_t offset) {
+    if (rows_.size() > max_nesting_)
+        return trail_.refuse(type.name, max_nesting_ == kMaxNesting ? kTooDeep : kInPair);
+    const Row& row = rows_.back();
+    CodecRange* const range = find_range(*row.ranges, offset);
+    FieldCodec codec = range ? range->codec : row.codec;
     Part part;
     part.offset = static_cast<std::uint32_t>(offset);
-    part.stride = static_cast<std::uint32_t>(stride);
-    part.ops = ops;
-    part.max_count = 1;
+    part.parent = row.part;
+    part.stride = static_cast<std::uint32_t>(type.stride);
+    part.value_offset = type.value_offset;
+    part.ops = type.ops;
+    part.max_length = 1;
     // misfit_of() refuses max_length() for the element of an optional.
-    if (kind != SequenceKind::optional) {
-        const std::uint32_t usual = kind == SequenceKind::string ? kDefaultMaxString : kDefaultMaxVector;
-        part.max_count = element_codec_.max_length != 0 ? element_codec_.max_length : usual;
-        element_codec_.max_length = 0;
+    if (type.kind != SequenceKind::optional) {
+        const std::uint32_t usual = type.kind == SequenceKind::string ? kDefaultMaxString : kDefaultMaxVector;
+        part.max_length = codec.max_length != 0 ? codec.max_length : usual;
+        codec.max_length = 0;
     }
     // The bytes of a string are symbols. By default bounded(0, 255) makes each of them take 8 bits. If the
     // game declares a bounded() for the string, its bytes are clamped. misfit_of() refuses quantised().
-    if (kind == SequenceKind::string && element_codec_.kind == FieldCodec::Kind::automatic)
-        element_codec_ = bounded(0, 255);
+    if (type.kind == SequenceKind::string && codec.kind == FieldCodec::Kind::automatic)
+        codec = bounded(0, 255);
+    rows_.push_back(
+        {static_cast<std::uint32_t>(parts.size()), range ? &range->elements : &no_ranges_, codec});
     parts.push_back(std::move(part));
+    return true;
 }
 
 }  // namespace shoal::replication::detail

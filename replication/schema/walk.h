@@ -1,17 +1,23 @@
 #pragma once
-// Finds the scalars, strings, vectors and optionals of a component, level by level: those of an aggregate by
-// its fields, those of other types by the parts that Replicate names.
+// Finds the scalars, strings, vectors, optionals and maps of a component, level by level: those of an
+// aggregate by its fields, those of other types by the parts that Replicate names.
 
+#include <algorithm>
 #include <array>
+#include <cassert>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "../../ecs/component.h"
@@ -55,6 +61,14 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 template <class T>
+inline constexpr bool is_ordered_map = false;
+template <class K, class V, class Compare, class Allocator>
+inline constexpr bool is_ordered_map<std::map<K, V, Compare, Allocator>> = true;
+template <class T>
+inline constexpr bool is_map = is_ordered_map<T>;
+template <class K, class V, class Hash, class Equal, class Allocator>
+inline constexpr bool is_map<std::unordered_map<K, V, Hash, Equal, Allocator>> = true;
+template <class T>
 inline constexpr bool is_duration = false;
 template <class Rep, class Period>
 inline constexpr bool is_duration<std::chrono::duration<Rep, Period>> = true;
@@ -85,15 +99,16 @@ constexpr FieldType field_type() {
     }
 }
 
-enum class SequenceKind : std::uint8_t { string, vector, optional };
+enum class SequenceKind : std::uint8_t { string, vector, optional, map };
 
 template <class T>
 inline constexpr SequenceKind sequence_kind = is_string<T>     ? SequenceKind::string
                                               : is_optional<T> ? SequenceKind::optional
+                                              : is_map<T>      ? SequenceKind::map
                                                                : SequenceKind::vector;
 
 template <class T>
-inline constexpr bool is_sequence = is_string<T> || is_vector<T> || is_optional<T>;
+inline constexpr bool is_sequence = is_string<T> || is_vector<T> || is_optional<T> || is_map<T>;
 
 template <class T>
 SequenceOps sequence_ops() {
@@ -120,24 +135,97 @@ requires is_optional<T> SequenceOps sequence_ops() {
             }};
 }
 
-/// Why a field of type T that is no scalar, string, vector, array or small aggregate cannot replicate.
+/// A map with entries that can be created and, if it is unordered, sorted.
+template <class T>
+concept UsableMap = is_map<T> && std::is_default_constructible_v<typename T::value_type> &&
+    std::is_copy_constructible_v<typename T::key_type> &&
+    (is_ordered_map<T> || requires(const typename T::key_type& key) {
+        { key < key } -> std::convertible_to<bool>;
+    });
+
+template <UsableMap T>
+void read_entries(const void* from, std::size_t count, PointerStack& stack, EntryReader& reader) {
+    const T& map = *static_cast<const T*>(from);
+    if constexpr (is_ordered_map<T>) {
+        for (auto entry = map.begin(); count > 0; ++entry, --count) reader.read(&*entry);
+    } else {
+        // The reader uses the stack, too, so it can move.
+        const std::size_t first = stack.size();
+        for (const auto& entry : map) stack.push_back(&entry);
+        std::sort(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end(),
+                  [](const void* a, const void* b) {
+                      using Entry = typename T::value_type;
+                      return static_cast<const Entry*>(a)->first < static_cast<const Entry*>(b)->first;
+                  });
+        for (std::size_t i = 0; i < count; ++i) reader.read(stack[first + i]);
+        stack.resize(first);
+    }
+}
+
+template <UsableMap T>
+void write_entries(void* to, std::size_t count, PointerStack& stack, EntryWriter& writer) {
+    T& map = *static_cast<T*>(to);
+    const std::size_t first = stack.size();
+    typename T::key_type key{};
+    for (std::size_t i = 0; i < count; ++i) {
+        writer.write_key(&key);
+        auto& entry = *map.try_emplace(key).first;
+        writer.write_value(&entry);
+        stack.push_back(&entry);
+    }
+    const auto written = stack.begin() + static_cast<std::ptrdiff_t>(first);
+    std::sort(written, stack.end(), std::less<>());
+    std::erase_if(map, [&](const auto& entry) {
+        return !std::binary_search(written, stack.end(), static_cast<const void*>(&entry), std::less<>());
+    });
+    stack.resize(first);
+}
+
+template <UsableMap T>
+SequenceOps sequence_ops() {
+    return {.size = [](const void* s) { return static_cast<const T*>(s)->size(); },
+            .read = read_entries<T>,
+            .write = write_entries<T>};
+}
+
+/// Why a field of type T that is no scalar, array or small aggregate, and no usable string, vector, optional
+/// or map, cannot replicate.
 template <class T>
 constexpr std::string_view why_not() {
     if constexpr (std::is_pointer_v<T>) {
         return "a pointer means nothing on another machine";
     } else if constexpr (std::same_as<T, std::string_view>) {
         return "a string_view does not own its text: use std::string";
+    } else if constexpr (is_map<T>) {
+        return "keys and values of a map need a default constructor, keys a copy constructor, and those of "
+               "an "
+               "unordered_map an operator <";
     } else if constexpr (is_sequence<T>) {
-        return "elements of a vector or optional can be neither strings, vectors nor optionals, and need a "
-               "default constructor";
+        return "elements of a vector or optional need a default constructor";
     } else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) {
         return "a struct has at most 24 fields: nest some of them";
     } else {
-        return "it is neither a number, bool, enum, string, vector, optional, array, duration or "
+        return "it is neither a number, bool, enum, string, vector, optional, map, array, duration or "
                "ecs::Entity, nor a struct without constructors, base classes and private fields, nor does "
                "Replicate name its parts";
     }
 }
+
+/// What the leaf of a scalar needs to know of its C++ type.
+struct ScalarType {
+    FieldType type;
+    bool is_enum;
+    std::string_view name;
+};
+
+/// What the part of a string, vector, optional or map needs to know of its C++ type.
+struct SequenceType {
+    SequenceKind kind;
+    std::string_view name;
+    SequenceOps ops;
+    std::size_t stride;
+    std::uint32_t value_offset = 0;  // of a map
+};
 
 /// Which field a walk has reached, and the first mistake that it found.
 class Trail {
@@ -215,6 +303,35 @@ bool walk_aggregate(const T& object, const std::byte* base, Sink& sink) {
     return ok;
 }
 
+/// Returns the offset of the value in an entry of a map.
+template <class Entry>
+std::uint32_t offset_in_entry(const Entry& entry) {
+    assert(static_cast<const void*>(&entry) == &entry.first);  // a key is restored outside of its entry
+    return static_cast<std::uint32_t>(reinterpret_cast<const std::byte*>(&entry.second) -
+                                      reinterpret_cast<const std::byte*>(&entry));
+}
+
+/// Visits an element of the sequence T.
+template <class T, class Element, class Sink>
+bool walk_element(const Element& element, Sink& sink) {
+    const auto* const base = reinterpret_cast<const std::byte*>(&element);
+    if constexpr (is_string<T>) {
+        return sink.scalar({FieldType::u8, true, ecs::type_name<T>()}, 0);
+    } else if constexpr (is_map<T>) {
+        sink.trail().enter(ecs::type_name<Element>());
+        sink.trail().next_field();
+        sink.enter_key();
+        bool ok = walk(element.first, base, sink);
+        sink.leave_key();
+        sink.trail().next_field();
+        ok = ok && walk(element.second, base, sink);
+        sink.trail().leave();
+        return ok;
+    } else {
+        return walk(element, base, sink);
+    }
+}
+
 /// Visits an object of the component: passes each scalar and sequence to `sink`, with its offset from
 /// `base`. Returns false if a field cannot replicate, after it told the sink's trail why. The object must not
 /// be const.
@@ -233,20 +350,18 @@ bool walk(const T& object, const std::byte* base, Sink& sink) {
         } else {
             return sink.scalar({field_type<typename T::rep>(), false, ecs::type_name<T>()}, offset);
         }
-    } else if constexpr (is_string<T> && Sink::kNested) {
-        return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
-    } else if constexpr (is_string<T>) {
-        sink.sequence(offset, sequence_ops<T>(), 1, SequenceKind::string);
-        return sink.element().scalar({FieldType::u8, true, ecs::type_name<T>()}, 0);
-    } else if constexpr (is_vector<T> || is_optional<T>) {
+    } else if constexpr (is_sequence<T>) {
         using Element = typename T::value_type;
-        if constexpr (Sink::kNested || is_sequence<Element> || !std::is_default_constructible_v<Element>) {
+        if constexpr (!std::is_default_constructible_v<Element> || (is_map<T> && !UsableMap<T>)) {
             return sink.trail().refuse(ecs::type_name<T>(), why_not<T>());
         } else {
-            sink.sequence(offset, sequence_ops<T>(), sizeof(Element), sequence_kind<T>);
             Element element{};
-            auto inner = sink.element();
-            return walk(element, reinterpret_cast<const std::byte*>(&element), inner);
+            SequenceType type{sequence_kind<T>, ecs::type_name<T>(), sequence_ops<T>(), sizeof(Element)};
+            if constexpr (is_map<T>) type.value_offset = offset_in_entry(element);
+            if (!sink.enter(type, offset)) return false;
+            const bool ok = walk_element<T>(element, sink);
+            sink.leave();
+            return ok;
         }
     } else if constexpr (std::is_bounded_array_v<T> || is_std_array<T>) {
         for (const auto& element : object)
@@ -276,10 +391,10 @@ template <class T>
 using Innermost = typename InnermostOf<T>::type;
 
 template <class T>
-requires(is_vector<Innermost<T>> || is_optional<Innermost<T>>) struct ElementTypeOf {
+requires(is_vector<Innermost<T>> || is_optional<Innermost<T>> || is_map<Innermost<T>>) struct ElementTypeOf {
     using type = typename Innermost<T>::value_type;
 };
-/// The type of the elements of a vector or optional, or of those of an array of them.
+/// The type of the elements of a vector, optional or map, or of those of an array of them.
 template <class T>
 using ElementOf = typename ElementTypeOf<T>::type;
 
@@ -288,7 +403,7 @@ struct CodecRange {
     std::size_t offset, size;
     std::string_view type;
     FieldCodec codec;
-    std::vector<CodecRange> elements;  // of the fields of a vector's elements
+    std::vector<CodecRange> elements;  // of the fields of the elements
     bool used = false;
 };
 
@@ -296,54 +411,42 @@ struct CodecRange {
 /// component's name. Returns an empty text if all were used.
 std::string unused_codec(const std::vector<CodecRange>& ranges);
 
-/// What the leaf of a scalar needs to know of its C++ type.
-struct ScalarType {
-    FieldType type;
-    bool is_enum;
-    std::string_view name;
-};
-
-/// Collects the scalars of an element of a string, vector or optional.
-class ElementSink {
-public:
-    static constexpr bool kNested = true;
-
-    /// `codec`: for fields of the element that have none in `ranges`.
-    ElementSink(Part& part, std::vector<CodecRange>& ranges, const FieldCodec& codec, Trail& trail)
-        : part_(part), ranges_(ranges), codec_(codec), trail_(trail) {}
-
-    Trail& trail() { return trail_; }
-    bool scalar(const ScalarType& type, std::size_t offset);
-
-private:
-    Part& part_;
-    std::vector<CodecRange>& ranges_;
-    FieldCodec codec_;
-    Trail& trail_;
-};
-
 /// Collects the leaves and parts of a component, with their codecs.
 class LayoutSink {
 public:
-    static constexpr bool kNested = false;
-
-    LayoutSink(std::vector<CodecRange>& ranges, FieldCodec all) : ranges_(ranges), all_(all) {}
+    /// `codec`: for fields that have none in `ranges`. Refuses sequences that are in more than `max_nesting`
+    /// - 1 others.
+    LayoutSink(std::vector<CodecRange>& ranges, const FieldCodec& codec,
+               std::size_t max_nesting = kMaxNesting)
+        : max_nesting_(max_nesting), rows_{{Part::kNone, &ranges, codec}} {}
 
     Trail& trail() { return trail_; }
+    /// Returns false if the scalar cannot replicate.
     bool scalar(const ScalarType& type, std::size_t offset);
-    void sequence(std::size_t offset, const SequenceOps& ops, std::size_t stride, SequenceKind kind);
-    ElementSink element() { return {parts.back(), *element_ranges_, element_codec_, trail_}; }
+    /// The scalars and sequences that follow, until leave(), are in the elements of this sequence. Returns
+    /// false if it cannot replicate.
+    bool enter(const SequenceType& type, std::size_t offset);
+    void leave() { rows_.pop_back(); }
+    /// The scalars and sequences that follow, until leave_key(), are in the key of a map's entry.
+    void enter_key() { ++keys_; }
+    void leave_key() { --keys_; }
 
     std::vector<Leaf> leaves;
     std::vector<Part> parts;
 
 private:
+    /// A component or element whose fields are visited.
+    struct Row {
+        std::uint32_t part;  // index; kNone: the component
+        std::vector<CodecRange>* ranges;
+        FieldCodec codec;  // of fields without a range
+    };
+
+    const std::size_t max_nesting_;
     Trail trail_;
-    std::vector<CodecRange>& ranges_;
-    FieldCodec all_;
-    FieldCodec element_codec_;  // of the last sequence, as element_ranges_
-    std::vector<CodecRange>* element_ranges_ = nullptr;
+    std::vector<Row> rows_;
     std::vector<CodecRange> no_ranges_;
+    unsigned keys_ = 0;  // number of keys around the field
 };
 
 }  // namespace detail

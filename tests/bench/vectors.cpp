@@ -9,6 +9,8 @@
 //   vectors.<change>_ns           CPU time to write the delta
 //   vectors.random_<count>_ns     CPU time to write the delta of a vector of <count> elements that are all
 //   new
+//   vectors.names_full_bits       40 strings of 17 letters without a baseline
+//   vectors.name_<change>_bits    the delta after a change of one of the strings; also _bytes and _ns
 // Numbers of elements are those of the changed vector's baseline.
 
 #include <ctime>
@@ -50,40 +52,55 @@ std::vector<Item> random_items(std::size_t count, std::mt19937& random) {
     return items;
 }
 
-/// Two versions of an entity that has only an inventory.
+struct Names {
+    std::vector<std::string> list;
+};
+
+void describe(Schema& schema, const Inventory&) {
+    schema.component<Inventory>("inventory", field(&Inventory::items, max_length(4'000)));
+}
+void describe(Schema& schema, const Names&) {
+    schema.component<Names>("names",
+                            element(&Names::list, max_length(60), inner<std::string>(max_length(40))));
+}
+template <class T>
+const Schema& schema_of() {
+    static const Schema schema = [] {
+        Schema out;
+        describe(out, T{});
+        return out;
+    }();
+    return schema;
+}
+
+/// Two versions of an entity that has only an inventory, or only names.
 class Versions {
 public:
-    Versions(std::vector<Item> before, std::vector<Item> now) : shadow_(world_, schema(), 100) {
-        const ecs::Entity entity = world_.spawn(Inventory{std::move(before)}, Replicated{});
+    template <class T>
+    Versions(T before, T now) : schema_(schema_of<T>()), shadow_(world_, schema_, 100) {
+        const ecs::Entity entity = world_.spawn(std::move(before), Replicated{});
         shadow_.update(1);
-        world_.set(entity, Inventory{std::move(now)});
+        world_.set(entity, std::move(now));
         shadow_.update(2);
     }
 
-    std::size_t full_bits() const { return measure_image(schema(), Image{}, at(1)); }
-    std::size_t delta_bits() const { return measure_image(schema(), at(1), at(2)); }
+    std::size_t full_bits() const { return measure_image(schema_, Image{}, at(1)); }
+    std::size_t delta_bits() const { return measure_image(schema_, at(1), at(2)); }
     double delta_ns(int rounds) {
         double best = 1e18;
         for (int round = 0; round < rounds; ++round) {
             out_.clear();
             const double start = cpu_ns();
-            write_image(schema(), at(1), at(2), out_);
+            write_image(schema_, at(1), at(2), out_);
             best = std::min(best, cpu_ns() - start);
         }
         return best;
     }
 
 private:
-    static const Schema& schema() {
-        static const Schema schema = [] {
-            Schema out;
-            out.component<Inventory>("inventory", field(&Inventory::items, max_length(4'000)));
-            return out;
-        }();
-        return schema;
-    }
     Image at(Tick tick) const { return shadow_[0].versions.at(tick)->image; }
 
+    const Schema& schema_;
     ecs::World world_;
     Shadow shadow_;
     BitWriter out_;
@@ -103,9 +120,9 @@ int main() {
     const auto changed = [&](const std::string& name, auto&& change) {
         std::vector<Item> now = items;
         change(now);
-        print(name, Versions(items, now));
+        print(name, Versions(Inventory{items}, Inventory{now}));
     };
-    const std::size_t full_bits = Versions(items, {}).full_bits();
+    const std::size_t full_bits = Versions(Inventory{items}, Inventory{}).full_bits();
     std::printf("vectors.full_bits=%zu\nvectors.element_bits=%.1f\n", full_bits,
                 static_cast<double>(full_bits) / static_cast<double>(items.size()));
     changed("one_count", [](auto& now) { now[20].count += 1; });
@@ -133,7 +150,25 @@ int main() {
     });
     changed("clear", [](auto& now) { now.clear(); });
     for (const std::size_t count : {40u, 400u, 4'000u}) {
-        Versions versions(random_items(count, random), random_items(count, random));
+        const Inventory before{random_items(count, random)};
+        Versions versions(before, Inventory{random_items(count, random)});
         std::printf("vectors.random_%zu_ns=%.0f\n", count, versions.delta_ns(100));
     }
+    Names names;
+    for (int i = 0; i < 40; ++i) names.list.push_back("player number " + std::to_string(100 + i));
+    std::printf("vectors.names_full_bits=%zu\n", Versions(names, Names{}).full_bits());
+    const auto renamed = [&](const std::string& name, auto&& change) {
+        Names now = names;
+        change(now.list);
+        print("name_" + name, Versions(names, now));
+    };
+    renamed("letter", [](auto& now) { now[20].back() = 'x'; });
+    renamed("other", [](auto& now) { now[20] = "another wolf here"; });
+    renamed("longer", [](auto& now) { now[20] += " and his friends"; });
+    renamed("insertion", [](auto& now) { now.insert(now.begin() + 20, "another wolf here"); });
+    renamed("erasure", [](auto& now) { now.erase(now.begin() + 20); });
+    renamed("erase_and_letter", [](auto& now) {
+        now.erase(now.begin() + 3);
+        now[36].back() = 'x';
+    });
 }

@@ -2,7 +2,10 @@
 // Shared by the fuzzers of replication/: a small game, and a server's world that the input changes.
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ecs/world.h"
@@ -36,6 +39,17 @@ struct Links {
 struct Cargo {
     std::vector<std::uint8_t> bytes;
 };
+/// Parts inside the elements of parts, and maps.
+struct Roster {
+    struct Member {
+        std::string name;
+        std::optional<ecs::Entity> pet;
+        std::vector<std::uint8_t> marks;
+    };
+    std::vector<Member> members;
+    std::map<std::string, std::vector<std::string>> texts;
+    std::unordered_map<std::int16_t, std::optional<float>> odds;
+};
 struct Marked {};
 
 inline Schema fuzz_schema() {
@@ -45,6 +59,8 @@ inline Schema fuzz_schema() {
     schema.component<Label>("label", max_length(10));
     schema.component<Links>("links", field(&Links::more, max_length(4)));
     schema.component<Cargo>("cargo", max_length(4'000));
+    schema.component<Roster>("roster", element(&Roster::members, max_length(6)),
+                             element(&Roster::texts, max_length(4)));
     schema.tag<Marked>("marked");
     CHECK(schema.error().empty());
     return schema;
@@ -76,6 +92,7 @@ struct Origin {
             case 3:
                 return world.set(entity, Tally{in.u8() - (std::int64_t{1} << what % 63), in.u8(), true});
             case 4:
+                if (what & 64) return change_roster(entity, in);
                 return world.set(entity, Label{std::string(in.u8() % 12, 'a')});
             case 5:
                 return world.set(entity, Links{entities[in.u8() % entities.size()],
@@ -90,6 +107,46 @@ struct Origin {
                 if (what & 32) return world.remove<Place>(entity);
                 return world.remove<Links>(entity);
         }
+    }
+    /// Changes a roster in one place.
+    void change_roster(ecs::Entity entity, net::ByteReader& in) {
+        const Roster* const old = world.try_get<Roster>(entity);
+        Roster roster = old ? *old : Roster{};
+        const unsigned where = in.u8(), value = in.u8();
+        const std::string text(value % 20, static_cast<char>('a' + value % 26));
+        switch (where % 8) {
+            case 0:
+                if (roster.members.size() < 6)
+                    roster.members.insert(roster.members.begin() + static_cast<std::ptrdiff_t>(
+                                                                       value % (roster.members.size() + 1)),
+                                          {text, {}, {1, 2}});
+                break;
+            case 1:
+                if (!roster.members.empty()) roster.members.erase(roster.members.begin());
+                break;
+            case 2:
+                for (Roster::Member& member : roster.members)
+                    member.pet =
+                        value % 3 == 0 ? std::nullopt : std::optional(entities[value % entities.size()]);
+                break;
+            case 3:
+                if (!roster.members.empty()) roster.members.back().marks.assign(value % 17, 9);
+                break;
+            case 4:
+                roster.texts[text].push_back(text);
+                break;
+            case 5:
+                if (!roster.texts.empty()) roster.texts.erase(roster.texts.begin());
+                break;
+            case 6:
+                roster.odds[static_cast<std::int16_t>(value % 5)] = static_cast<float>(value);
+                break;
+            default:
+                roster.odds.erase(static_cast<std::int16_t>(value % 5));
+        }
+        // Longer ones are cut, and a client has the cut ones.
+        while (roster.texts.size() > 4) roster.texts.erase(roster.texts.begin());
+        world.set(entity, roster);
     }
     void update(Tick ticks) {
         tick += ticks;

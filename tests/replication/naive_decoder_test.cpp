@@ -11,7 +11,10 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "replication/codec/codec.h"
 #include "replication/message.h"
@@ -106,8 +109,30 @@ struct OddTarget {
     static constexpr auto relation = ecs::exclusive;
 };
 
+struct OddInner {
+    std::vector<std::string> names;
+    std::optional<std::optional<float>> maybe;
+    struct Item {
+        std::string name;
+        std::uint16_t kind = 0;
+        std::vector<ecs::Entity> owners;
+        std::optional<OddElement> element;
+        bool is_open = false;
+    };
+    std::map<std::int16_t, Item> items;
+    std::unordered_map<std::string, std::vector<std::vector<float>>> shapes;
+    std::int32_t n = 0;
+};
+
 Schema odd_schema() {
     Schema schema;
+    using ShapesEntry = decltype(OddInner::shapes)::value_type;
+    schema.component<OddInner>(
+        "odd inner", element(&OddInner::names, max_length(9), inner<std::string>(max_length(20))),
+        element(&OddInner::items, max_length(7)),
+        element(&OddInner::shapes, max_length(5), field(&ShapesEntry::first, max_length(8)),
+                element(&ShapesEntry::second, max_length(3),
+                        inner<std::vector<float>>(quantised(0, 10, 0.1).up_to(4)))));
     schema.component<Odd>("odd", field(&Odd::grade, bounded(1, 5)),
                           field(&Odd::temperature, bounded(-40, 60)), field(&Odd::constant, bounded(7, 7)));
     schema.component<OddParts>("odd parts", field(&OddParts::digits, bounded('0', '9')),
@@ -165,6 +190,17 @@ naive::Description odd_by_hand() {
           {{1, {bit, letter, naive::range(Type::u64, 0, 99), real, exact, naive::plain(Type::u8)}},
            {16, {naive::coded(Type::f32, Coding::smallest_three, 5)}},
            {1, {naive::plain(Type::i64)}}}},
+         {"odd inner",
+          false,
+          {naive::plain(Type::i32)},
+          {{9, {}, {naive::text(20)}},
+           {1, {}, {{1, {real}}}},
+           {7,
+            {naive::plain(Type::i16), port, naive::plain(Type::boolean)},
+            {naive::text(),
+             {16, {entity}},
+             {1, {bit, letter, naive::plain(Type::u64), real, exact, naive::plain(Type::u8)}}}},
+           {5, {}, {naive::text(8), {3, {}, {{4, {naive::steps(Type::f32, 0, 10, 0.1)}}}}}}}},
          {"odd pair", false, {}, {{9, {entity, exact, naive::range(Type::u8, 1, 5)}}}, true},
          {"odd target", false, {}, {{1, {entity}}}, true}});
 }
@@ -537,24 +573,32 @@ naive::State random_state(const naive::Description& schema, const naive::State& 
         if (random.chance(0.2)) continue;
         const std::vector<naive::Lane> lanes = naive::lanes_of(component.fields);
         naive::Value value{std::vector<std::uint32_t>(lanes.size()), {}};
-        value.parts.resize(component.parts.size());
+        const std::vector<naive::ListedPart> parts = naive::list_parts(component.parts);
+        value.parts.resize(parts.size());
         if (like.count(at) != 0) value = like.at(at);
         for (std::size_t i = 0; i < lanes.size(); ++i)
             if (random.chance(0.5)) value.lanes[i] = lane_of(lanes[i]);
-        for (std::size_t i = 0; i < component.parts.size(); ++i) {
+        for (std::size_t i = 0; i < parts.size(); ++i) {
             auto& part = value.parts[i];
+            const std::vector<naive::Lane> of_element = naive::lanes_of(parts[i].part);
             const std::uint32_t first = random.below(static_cast<std::uint32_t>(part.size() + 1));
             if (random.chance(0.5)) part.erase(part.begin(), part.begin() + first);
             for (auto& element : part) {
-                const std::vector<naive::Lane> of_element = naive::lanes_of(component.parts[i].element);
                 const std::uint32_t at_lane = random.below(static_cast<std::uint32_t>(element.size()));
                 if (random.chance(0.2)) element[at_lane] = lane_of(of_element[at_lane]);
                 if (random.chance(0.05)) element.swap(part.front());
             }
-            while (part.size() < component.parts[i].max_length && random.chance(0.8)) {
+            std::size_t length = part.size();
+            while (length < parts[i].part.max_length && random.chance(0.8)) ++length;
+            if (parts[i].is_inner) {
+                length = 0;
+                for (const auto& element : value.parts[parts[i].around])
+                    length += element[parts[i].length_lane];
+            }
+            part.resize(std::min(part.size(), length));
+            while (part.size() < length) {
                 part.emplace_back();
-                for (const naive::Lane& lane : naive::lanes_of(component.parts[i].element))
-                    part.back().push_back(lane_of(lane));
+                for (const naive::Lane& lane : of_element) part.back().push_back(lane_of(lane));
             }
         }
         out[at] = value;

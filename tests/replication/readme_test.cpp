@@ -5,9 +5,12 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ecs/query.h"
@@ -94,6 +97,7 @@ struct Hat {
 #include "readme/replication/the_schema_2.inc"
 #include "readme/replication/two_servers_with_one_world_1.inc"
 #include "readme/replication/updating_a_game_1.inc"
+#include "readme/replication/vectors_of_strings_and_maps_1.inc"
 #include "readme/replication/who_sees_a_component_1.inc"
 
 void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
@@ -105,6 +109,18 @@ TEST(Readme, CodecsFitTheirFields) {
     describe_ship(schema);
     EXPECT_EQ(schema.error(), "");
     EXPECT_EQ(schema.components()[0].layout.lanes().size(), 2u + 4 + 1 + 1);
+}
+
+TEST(Readme, CodecsReachNestedFields) {
+    Schema schema;
+    describe_guild(schema);
+    ASSERT_EQ(schema.error(), "");
+    const std::vector<Part>& parts = schema.components()[0].layout.parts();
+    EXPECT_EQ(parts[1].max_length, 20u) << "motto";
+    EXPECT_EQ(parts[3].max_count, 30u * 40) << "map_rows";
+    EXPECT_EQ(parts[5].max_length, 24u) << "name of a member";
+    EXPECT_EQ(parts[8].lanes[0].max, 1'000'000u) << "treasury";
+    EXPECT_EQ(parts[9].max_length, 12u) << "its keys";
 }
 
 TEST(Readme, AClientOfVersionOneFitsVersionTwo) {

@@ -353,24 +353,7 @@ TEST(Optional, IsAPartOfAtMostOneElement) {
     EXPECT_EQ(restored(schema, full, same).item->kind, 3) << "is overwritten";
 }
 
-TEST(Optional, ThatCannotReplicateIsAnErrorThatNamesIt) {
-    struct OfString {
-        std::optional<std::string> text;
-    };
-    struct InVector {
-        std::vector<std::optional<int>> numbers;
-    };
-    struct Deep {
-        struct Inner {
-            std::optional<int> number;
-        };
-        std::vector<Inner> inner;
-    };
-    expect_words(error_of<OfString>(),
-                 {"component 'culprit' has a field of type std::optional<", "elements of"});
-    expect_words(error_of<InVector>(),
-                 {"type std::vector<std::optional<int", "elements of a vector or optional"});
-    expect_words(error_of<Deep>(), {"type std::optional<int", "(field 1 of ", "Deep, field 1 of ", "Inner)"});
+TEST(Optional, MaxLengthIsAnErrorThatNamesIt) {
     Schema schema;
     schema.component<Order>("order", field(&Order::price, max_length(2)));
     expect_words(schema.error(),
@@ -433,30 +416,6 @@ TEST(Walk, ErrorsSayWhereTheFieldIs) {
     expect_words(schema.error(), {"component 'mixed' has a codec that does not fit type int: quantised() is "
                                   "for float and double (field 2 of ",
                                   "Mixed, field 2 of "});
-}
-
-struct LabelledItem {
-    std::string name;
-    int count = 0;
-};
-struct LabelledBag {
-    std::vector<LabelledItem> items;
-};
-struct LabelledChoice {
-    std::optional<LabelledItem> item;
-};
-struct LabelledPair {
-    std::vector<std::array<std::string, 2>> names;
-};
-
-TEST(Walk, StringsInsideElementsAreRefused) {
-    Schema bag, choice, pair;
-    bag.component<LabelledBag>("bag");
-    choice.component<LabelledChoice>("choice");
-    pair.component<LabelledPair>("pair");
-    for (const Schema* schema : {&bag, &choice, &pair})
-        EXPECT_NE(schema->error().find("can be neither strings, vectors nor optionals"), std::string::npos)
-            << schema->error();
 }
 
 }  // namespace

@@ -92,16 +92,28 @@ private:
         const std::vector<Group> groups = groups_of(lanes);
         Value out;
         out.lanes.resize(lanes.size());
-        out.parts.resize(component.parts.size());
+        const std::vector<ListedPart> parts = list_parts(component.parts);
+        out.parts.resize(parts.size());
         if (base != nullptr) out = *base;
         if (component.is_tag || !bits_.bit()) return out;
-        const bool has_bits = groups.size() + component.parts.size() > 1;
+        const bool has_bits = groups.size() + parts.size() > 1;
         for (const Group& group : groups)
             if (!has_bits || bits_.bit()) read_group(lanes, group, base != nullptr, out.lanes);
-        for (std::size_t i = 0; i < component.parts.size() && bits_.ok(); ++i)
+        for (std::size_t i = 0; i < parts.size() && bits_.ok(); ++i)
             if (!has_bits || bits_.bit())
-                out.parts[i] = part(component.parts[i], base != nullptr ? &base->parts[i] : nullptr);
+                out.parts[i] = part(parts[i].part, base != nullptr ? &base->parts[i] : nullptr);
+        check_lengths(parts, out);
         return out;
+    }
+
+    /// "Parts inside elements".
+    void check_lengths(const std::vector<ListedPart>& parts, const Value& value) {
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            if (!parts[i].is_inner || !bits_.ok()) continue;
+            std::uint64_t sum = 0;
+            for (const auto& element : value.parts[parts[i].around]) sum += element[parts[i].length_lane];
+            if (sum != value.parts[i].size()) bits_.refuse("lengths that differ from the number of elements");
+        }
     }
 
     static unsigned next_order(std::uint32_t before) {
@@ -168,7 +180,7 @@ private:
     /// "Part".
     using Elements = std::vector<std::vector<std::uint32_t>>;
     Elements part(const Part& part, const Elements* base) {
-        const std::vector<Lane> lanes = lanes_of(part.element);
+        const std::vector<Lane> lanes = lanes_of(part);
         const Elements old = base != nullptr ? *base : Elements{};
         if (!old.empty() && bits_.bit()) return edited(part, lanes, old);
         const std::uint64_t prefix = old.empty() ? 0 : bits_.golomb(3);

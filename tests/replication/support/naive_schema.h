@@ -116,10 +116,46 @@ inline std::vector<Lane> lanes_of(const std::vector<Field>& fields) {
 struct Part {
     std::uint32_t max_length = 0;
     std::vector<Field> element;
+    std::vector<Part> inner = {};  // inside each element
 };
 
 inline Part text(std::uint32_t max_length = 64) {
-    return {max_length, {enum_range(Type::u8, 0, 255)}};
+    return {max_length, {enum_range(Type::u8, 0, 255)}, {}};
+}
+
+/// The lanes of one element: its fields, then the lengths of the parts inside it.
+inline std::vector<Lane> lanes_of(const Part& part) {
+    std::vector<Lane> lanes = lanes_of(part.element);
+    for (const Part& inner : part.inner)
+        lanes.push_back(
+            {inner.max_length == 1 ? LaneKind::symbol : LaneKind::quantity, true, inner.max_length});
+    return lanes;
+}
+
+/// A part in the list of all parts of a component: each one comes before those inside its elements.
+struct ListedPart {
+    Part part;                                // its max_length is that of all elements together
+    std::size_t around = 0, length_lane = 0;  // the part whose elements it is in, if `is_inner`
+    bool is_inner = false;
+};
+
+inline void list_part(Part part, std::vector<ListedPart>& out) {
+    const std::size_t index = out.size(), fields = lanes_of(part.element).size();
+    out.push_back({part, 0, 0, false});
+    for (std::size_t i = 0; i < part.inner.size(); ++i) {
+        const std::size_t first = out.size();
+        Part inner = part.inner[i];
+        inner.max_length *= part.max_length;
+        list_part(inner, out);
+        out[first].around = index;
+        out[first].length_lane = fields + i;
+        out[first].is_inner = true;
+    }
+}
+inline std::vector<ListedPart> list_parts(const std::vector<Part>& parts) {
+    std::vector<ListedPart> out;
+    for (const Part& part : parts) list_part(part, out);
+    return out;
 }
 
 struct Component {
@@ -167,7 +203,7 @@ private:
     std::uint64_t value_ = 14695981039346656037u;
 };
 
-inline void add_row(const std::vector<Field>& fields, Hash& hash) {
+inline void add_row(const std::vector<Field>& fields, const std::vector<Lane>& lanes, Hash& hash) {
     hash.add(fields.size());
     for (const Field& field : fields) {
         hash.add(static_cast<std::uint64_t>(field.type));
@@ -175,7 +211,7 @@ inline void add_row(const std::vector<Field>& fields, Hash& hash) {
         for (const double number : {field.min, field.max, field.step})
             hash.add(std::bit_cast<std::uint64_t>(number));
     }
-    for (const Lane& lane : lanes_of(fields)) {
+    for (const Lane& lane : lanes) {
         hash.add(static_cast<std::uint64_t>(lane.kind));
         hash.add(lane.bits());
         hash.add(lane.is_bounded ? 1 : 0);
@@ -183,14 +219,17 @@ inline void add_row(const std::vector<Field>& fields, Hash& hash) {
     }
 }
 
+inline void add_part(const Part& part, Hash& hash) {
+    hash.add(part.max_length);
+    add_row(part.element, lanes_of(part), hash);
+    for (const Part& inner : part.inner) add_part(inner, hash);
+}
+
 inline std::uint32_t signature_of(const Component& component) {
     Hash hash;
     hash.add(component.is_tag ? 1 : component.is_relation ? 2 : 0);
-    add_row(component.fields, hash);
-    for (const Part& part : component.parts) {
-        hash.add(part.max_length);
-        add_row(part.element, hash);
-    }
+    add_row(component.fields, lanes_of(component.fields), hash);
+    for (const Part& part : component.parts) add_part(part, hash);
     return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32);
 }
 
