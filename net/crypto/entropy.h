@@ -27,8 +27,8 @@ public:
 
     /// Returns whether all bytes are zero: the seed was never filled, or was taken.
     bool is_missing() const { return !key_ || equal_in_constant_time(key_->bytes(), Seed{}); }
-    /// Returns a secret number that depends on the seed; 0 if the seed is missing. Nobody can compute the seed,
-    /// or what take() is used for, from this number.
+    /// Returns a secret number that depends on the seed; 0 if the seed is missing. Nobody can compute the
+    /// seed, or what take() is used for, from this number.
     std::uint64_t number() const;
     /// Returns the seed and wipes it in all copies; is_missing() is true afterwards.
     Key take() const;
