@@ -226,8 +226,7 @@ bool Connection::send_contents(bool& asks, Time now) {
     const bool is_first = sent_.open_packets() == 0 || sent_.newest_sent() != now;
     const bool has_messages =
         bytes > 0 || (terms.bulk && queue_.waiting(Weight::bulk)) || (is_first && queue_.has_repeats(terms));
-    const bool asks_now = outgoing_.is_leaving() ? outgoing_.can_continue(sent_.next_number()) : asks;
-    const bool has_payload = may_send && asks_now;
+    const bool has_payload = may_send && (asks || outgoing_.can_continue(sent_.next_number()));
     if (!has_messages && !has_payload) return false;
 
     Draft draft;
@@ -254,27 +253,40 @@ bool Connection::send_contents(bool& asks, Time now) {
 }
 
 void Connection::write_payload(Draft& draft, std::size_t share, bool& asks, Time now) {
-    const std::uint64_t number = sent_.next_number();
-    if (!outgoing_.is_leaving()) {
-        PayloadTurn turn{number, draft.payload_room, share, now};
-        const std::size_t size = handler_.write_payload(session_.peer, turn);
-        assert(!turn.large.empty() || size <= turn.room.size());
-        const bool is_large =
-            turn.large.size() > kMaxPayloadBytes && turn.large.size() <= kMaxLargePayloadBytes;
-        assert(is_large || turn.large.empty());
-        if (!is_large) {
-            if (turn.large.empty()) draft.payload = turn.room.first(std::min(size, turn.room.size()));
-            draft.content.has_payload = asks = !draft.payload.empty();
-            return scheduler_.payload_took(draft.payload.size());
-        }
-        outgoing_.start(turn.large, number);
+    const bool has_fragment = outgoing_.can_continue(sent_.next_number());
+    const bool asks_now = asks && (!has_fragment || is_turn_of_handler_);
+    is_turn_of_handler_ = false;  // if it writes nothing, a fragment is sent now
+    if (asks_now) ask_for_payload(draft, share, asks, now);
+    if (!draft.content.has_payload && outgoing_.can_continue(sent_.next_number())) {
+        const OutgoingPayload::Piece piece = outgoing_.take(sent_.next_number(), share);
+        draft.payload = piece.bytes;
+        draft.fragment = piece.fragment;
+        draft.content.has_payload = draft.content.is_fragment = 1;
+        draft.content.distance = piece.fragment.distance;
+        draft.content.index = piece.fragment.index;
+        is_turn_of_handler_ = true;
     }
-    const OutgoingPayload::Piece piece = outgoing_.take(number, share);
-    draft.payload = piece.bytes;
-    draft.fragment = piece.fragment;
-    draft.content.has_payload = draft.content.is_fragment = true;
-    draft.content.distance = piece.fragment.distance;
-    scheduler_.payload_took(piece.bytes.size());
+    scheduler_.payload_took(draft.payload.size());
+}
+
+/// The handler writes a payload, begins a large one, or has none: then it is not asked again in this flush.
+void Connection::ask_for_payload(Draft& draft, std::size_t share, bool& asks, Time now) {
+    PayloadTurn turn{sent_.next_number(), draft.payload_room, share, now, !outgoing_.is_open()};
+    const std::size_t size = handler_.write_payload(session_.peer, turn);
+    if (turn.large.empty()) {
+        assert(size <= turn.room.size());
+        draft.payload = turn.room.first(std::min(size, turn.room.size()));
+        draft.content.has_payload = asks = !draft.payload.empty();
+        return;
+    }
+    const bool is_legal = turn.may_be_large && !outgoing_.is_open() && turn.large.size() > kMaxPayloadBytes &&
+                          turn.large.size() <= kMaxLargePayloadBytes;
+    assert(is_legal);
+    if (is_legal) {
+        outgoing_.start(turn.large, sent_.next_number());
+    } else {
+        asks = false;
+    }
 }
 
 SendResult Connection::send_message(const Delivery& how, std::span<const std::byte> message) {
@@ -301,7 +313,7 @@ void Connection::close(DisconnectReason reason, std::string_view text, bool tell
     cipher_.forget_receive_keys();
     sent_.lose_all(stats_);
     report_fates(now);
-    while (const std::optional<PacketFate> fate = outgoing_.lose()) report(fate);
+    report(outgoing_.lose());
     if (is_announced_)
         handler_.on_disconnected(session_.peer, reason, std::string_view(disconnect_).substr(1));
 }
@@ -389,8 +401,8 @@ void Connection::report_fates(Time now) {
         if (news.is_late) continue;
         queue_.on_fate(news.content.carried, news.fate.delivered);
         if (news.content.is_fragment) {
-            report(outgoing_.on_fate(news.fate.number - news.content.distance, news.fate.delivered,
-                                     news.fate.rtt));
+            report(outgoing_.on_fate(news.fate.number - news.content.distance, news.content.index,
+                                     news.fate.delivered, news.fate.rtt));
         } else if (news.content.has_payload) {
             report(news.fate);
         }
@@ -413,7 +425,7 @@ bool Connection::take_payload(const Packet& packet, Time now) {
     }
     const bool is_accepted = handler_.on_payload(session_.peer, number, payload, now);
     stats_.payloads_withheld += !is_accepted;
-    if (packet.is_fragment) incoming_.finish();
+    if (packet.is_fragment) incoming_.finish(is_accepted);
     return is_accepted;
 }
 

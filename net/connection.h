@@ -113,8 +113,10 @@ private:
     /// Sends a packet with messages or a payload. Returns false if there is nothing to send or the rate
     /// forbids it. `asks`: whether to ask the handler for a payload; set to false when the handler has none.
     bool send_contents(bool& asks, Time now);
-    /// Asks the handler for a payload, or takes the next fragment of a large one.
+    /// Asks the handler for a payload, or takes the next fragment of a large one. If both have something,
+    /// they take turns.
     void write_payload(Draft& draft, std::size_t share, bool& asks, Time now);
+    void ask_for_payload(Draft& draft, std::size_t share, bool& asks, Time now);
     /// Sends a packet without messages and payload. A data packet contains at most acks, and `body` is empty.
     /// A packet of another kind contains `body`. If `elsewhere` is not null, sends the packet to this address
     /// instead of to the proven addresses.
@@ -148,6 +150,7 @@ private:
     Scheduler scheduler_;
     Inbox inbox_;
     OutgoingPayload outgoing_;
+    bool is_turn_of_handler_ = false;  // the last payload was a fragment
     IncomingPayload incoming_;
 
     Time created_;

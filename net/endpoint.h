@@ -26,9 +26,8 @@ constexpr std::size_t kMaxMessageBytes = 1000;   // of an unreliable or sequence
 constexpr std::size_t kMaxReliableBytes = 256 * kMaxMessageBytes;  // of a reliable message, sent in pieces
 constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
 constexpr std::size_t kMinPayloadBytes = 600;   // PayloadTurn::share is at least this much
-/// Largest state payload, sent in several packets. All of them must arrive: 32 kB do so in three of four
-/// cases at 1 % loss, in less than one of four at 5 %.
-constexpr std::size_t kMaxLargePayloadBytes = 32 * 1024;
+/// Largest state payload, sent in several packets. Those that get lost are sent again.
+constexpr std::size_t kMaxLargePayloadBytes = 64 * 1024;
 constexpr std::size_t kMaxHelloBytes = 900;   // application data in a connection request
 constexpr std::size_t kMaxReasonBytes = 200;  // text of a refusal or disconnect; longer text is cut
 /// Largest hello that fits beside a connect token of any size.
@@ -140,10 +139,13 @@ struct PayloadTurn {
     /// larger payload is allowed: later packets then give the messages more room.
     std::size_t share = 0;
     Time now{0};
-    /// The handler may set this instead of writing to `room`: a payload of more than room.size() bytes and at
-    /// most kMaxLargePayloadBytes. The connection copies it when write_payload returns, and sends it in
-    /// several packets, beginning with this one. The size that write_payload returns is ignored.
-    /// write_payload is not called again for this peer until all of these packets were sent.
+    /// False while a large payload is on its way to this peer: its fate is not known.
+    bool may_be_large = true;
+    /// If may_be_large, the handler may set this instead of writing to `room`: a payload of more than
+    /// room.size() bytes and at most kMaxLargePayloadBytes. The connection copies it when write_payload
+    /// returns, and sends it in several packets, beginning with this one. They take turns with other
+    /// payloads. Lost ones are sent again; if one was lost 8 times, the payload is lost. The size that
+    /// write_payload returns is ignored.
     std::span<const std::byte> large{};
 };
 

@@ -14,6 +14,7 @@ constexpr Duration kDelayUnit{256};
 
 // Head of a fragment.
 constexpr unsigned kIndexBits = 127;
+static_assert(kMaxFragments == kIndexBits + 1);
 constexpr unsigned kIsLastFragment = 128;
 
 // Head of a run of messages.
@@ -69,9 +70,7 @@ bool read_fragment_head(ByteReader& in, Fragment& fragment) {
     const unsigned head = in.u8();
     fragment.index = head & kIndexBits;
     fragment.is_last = head & kIsLastFragment;
-    fragment.distance = 0;
-    if (fragment.index >= kMaxFragments) return false;
-    if (fragment.index == 0) return !fragment.is_last;
+    if (fragment.index == 0 && fragment.is_last) return false;
     return read_short_number(in, fragment.distance) && fragment.distance >= fragment.index;
 }
 
@@ -214,7 +213,7 @@ unsigned write_acks(ByteWriter& out, const Acks& acks) {
 void write_fragment_head(ByteWriter& out, const Fragment& fragment) {
     assert(fragment.index < kMaxFragments && fragment.distance >= fragment.index);
     out.u8(fragment.index | (fragment.is_last ? kIsLastFragment : 0));
-    if (fragment.index > 0) write_short_number(out, fragment.distance);
+    write_short_number(out, fragment.distance);
 }
 
 std::size_t run_bytes(const Run& run) {

@@ -20,8 +20,9 @@ public:
     struct Content {
         std::uint32_t carried = 0xFFFF'FFFF;  // reliable messages: the result of SendQueue::write()
         std::uint16_t distance = 0;           // if is_fragment: Fragment::distance
-        bool has_payload = false;             // then the fate of the payload is reported to the handler
-        bool is_fragment = false;             // the payload is a fragment; all fragments of a large
+        std::uint8_t index = 0;               // if is_fragment: Fragment::index
+        std::uint8_t has_payload : 1 = 0;     // then the fate of the payload is reported to the handler
+        std::uint8_t is_fragment : 1 = 0;     // the payload is a fragment; all fragments of a large
                                               // payload together have one fate
     };
     /// The fate of one packet, or an ack that arrived after the fate `lost`.

@@ -10,69 +10,89 @@ namespace shoal::net {
 static_assert(kMaxFragments * kMinPayloadBytes >= kMaxLargePayloadBytes);
 
 void OutgoingPayload::start(std::span<const std::byte> payload, std::uint64_t number) {
-    assert(!is_leaving());
+    assert(!is_open_);
     assert(payload.size() > kMaxPayloadBytes && payload.size() <= kMaxLargePayloadBytes);
     bytes_.assign(payload.begin(), payload.end());
+    is_open_ = true;
+    number_ = number;
     left_ = 0;
-    next_index_ = 0;
-    open_.push_back({number, 0});
+    fragments_.clear();
+    unacked_ = 0;
+    again_.clear();
 }
 
 bool OutgoingPayload::can_continue(std::uint64_t packet_number) const {
-    return is_leaving() && packet_number - open_.back().number <= kMaxFragmentDistance;
+    return is_leaving() && packet_number - number_ <= kMaxFragmentDistance;
 }
 
 OutgoingPayload::Piece OutgoingPayload::take(std::uint64_t packet_number, std::size_t room) {
     assert(can_continue(packet_number));
     assert(room >= kMinPayloadBytes && room <= kMaxPayloadBytes);
-    const std::span<const std::byte> rest = std::span(bytes_).subspan(left_);
+    std::size_t index = fragments_.size();
+    if (again_.empty()) {
+        const std::size_t size = std::min(room, bytes_.size() - left_);
+        fragments_.push_back({static_cast<std::uint32_t>(left_), static_cast<std::uint16_t>(size), 0, false});
+        left_ += size;
+        unacked_ += 1;
+    } else {
+        index = again_.front();
+        again_.erase(again_.begin());
+    }
+    Sent& sent = fragments_[index];
+    sent.sends += 1;
     Piece piece;
-    piece.bytes = rest.first(std::min(room, rest.size()));
-    piece.fragment.distance = static_cast<std::uint16_t>(packet_number - open_.back().number);
-    piece.fragment.index = next_index_++;
-    piece.fragment.is_last = piece.bytes.size() == rest.size();
-    left_ += piece.bytes.size();
-    open_.back().fragments += 1;
+    piece.bytes = std::span(bytes_).subspan(sent.offset, sent.size);
+    piece.fragment.distance = static_cast<std::uint16_t>(packet_number - number_);
+    piece.fragment.index = static_cast<std::uint8_t>(index);
+    piece.fragment.is_last = sent.offset + sent.size == bytes_.size();
     return piece;
 }
 
-std::optional<PacketFate> OutgoingPayload::on_fate(std::uint64_t payload_number, bool delivered,
-                                                   Duration rtt) {
-    const auto found = std::find_if(open_.begin(), open_.end(),
-                                    [&](const Open& open) { return open.number == payload_number; });
-    if (found == open_.end()) return std::nullopt;
-    if (!delivered) return close(found, false, Duration(0));
-    assert(found->fragments > 0);
-    found->fragments -= 1;
-    if (found->fragments > 0 || (is_leaving() && found + 1 == open_.end())) return std::nullopt;
-    return close(found, true, rtt);
+std::optional<PacketFate> OutgoingPayload::on_fate(std::uint64_t payload_number, std::uint8_t index,
+                                                   bool delivered, Duration rtt) {
+    if (!is_open_ || payload_number != number_) return std::nullopt;
+    Sent& sent = fragments_[index];
+    assert(!sent.is_acked);
+    if (!delivered) {
+        if (sent.sends >= kMaxFragmentSends) return close(false, Duration(0));
+        again_.push_back(index);
+        return std::nullopt;
+    }
+    sent.is_acked = true;
+    unacked_ -= 1;
+    if (unacked_ > 0 || left_ < bytes_.size()) return std::nullopt;
+    return close(true, rtt);
 }
 
 std::optional<PacketFate> OutgoingPayload::update(std::uint64_t next_packet_number) {
     if (!is_leaving() || can_continue(next_packet_number)) return std::nullopt;
-    return close(open_.end() - 1, false, Duration(0));
+    return close(false, Duration(0));
 }
 
 std::optional<PacketFate> OutgoingPayload::lose() {
-    if (open_.empty()) return std::nullopt;
-    return close(open_.begin(), false, Duration(0));
+    if (!is_open_) return std::nullopt;
+    return close(false, Duration(0));
 }
 
-/// Ends a payload. Its fragments that were not sent yet are not sent any more.
-PacketFate OutgoingPayload::close(std::vector<Open>::iterator payload, bool delivered, Duration rtt) {
-    if (payload + 1 == open_.end()) left_ = bytes_.size();
-    const PacketFate fate{payload->number, delivered, rtt};
-    open_.erase(payload);
-    return fate;
+/// Ends the payload. Its fragments that wait are not sent any more.
+PacketFate OutgoingPayload::close(bool delivered, Duration rtt) {
+    is_open_ = false;
+    return {number_, delivered, rtt};
 }
 
 bool OutgoingPayload::is_consistent() const {
-    for (std::size_t i = 0; i < open_.size(); ++i) {
-        const bool may_leave = i + 1 == open_.size() && is_leaving();
-        if (open_[i].fragments == 0 && !may_leave) return false;
-        if (i > 0 && open_[i].number <= open_[i - 1].number) return false;
+    if (!is_open_) return true;
+    std::size_t end = 0, unacked = 0;
+    for (const Sent& sent : fragments_) {
+        if (sent.offset != end || sent.size == 0 || sent.sends == 0 || sent.sends > kMaxFragmentSends)
+            return false;
+        end += sent.size;
+        unacked += !sent.is_acked;
     }
-    return left_ <= bytes_.size() && (!is_leaving() || !open_.empty());
+    for (const std::uint8_t index : again_)
+        if (fragments_[index].is_acked || std::count(again_.begin(), again_.end(), index) != 1) return false;
+    return end == left_ && left_ <= bytes_.size() && unacked == unacked_ &&
+           (unacked_ > 0 || left_ < bytes_.size());
 }
 
 bool IncomingPayload::plausible(const Packet& packet, std::uint64_t first_packet_number) const {
@@ -80,24 +100,29 @@ bool IncomingPayload::plausible(const Packet& packet, std::uint64_t first_packet
     const Fragment& fragment = packet.fragment;
     if (fragment.distance > packet.number - first_packet_number) return false;
     if (!is_open_ || packet.number - fragment.distance != number_) return true;
-    if (fragment.index >= sizes_.size() ? has_last_ : fragment.is_last || sizes_[fragment.index] != 0)
-        return false;
+    if (is_known(fragment)) {
+        const bool was_last = has_last_ && fragment.index + 1u == sizes_.size();
+        return fragment.is_last == was_last && sizes_[fragment.index] == packet.payload.size();
+    }
+    if (fragment.index >= sizes_.size() ? has_last_ : fragment.is_last) return false;
     return bytes_.size() + packet.payload.size() <= kMaxLargePayloadBytes;
 }
 
 IncomingPayload::Arrival IncomingPayload::arrive(const Packet& packet, ConnectionStats& stats) {
     const Fragment& fragment = packet.fragment;
     const std::uint64_t number = packet.number - fragment.distance;
+    if (number == number_ && !is_open_ && was_accepted_) return Arrival::kept;
     if (number < number_ || (number == number_ && !is_open_)) {
         stats.fragments_outdated += 1;
         return Arrival::outdated;
     }
     if (number > number_) {
         if (is_open_) stats.payloads_superseded += 1;
-        finish();
+        finish(false);
         number_ = number;
         is_open_ = true;
     }
+    if (is_known(fragment)) return Arrival::kept;
     if (fragment.index >= sizes_.size()) sizes_.resize(fragment.index + 1u);
     assert(sizes_[fragment.index] == 0 && !packet.payload.empty());
     const auto at =
@@ -109,8 +134,9 @@ IncomingPayload::Arrival IncomingPayload::arrive(const Packet& packet, Connectio
     return is_complete ? Arrival::complete : Arrival::kept;
 }
 
-void IncomingPayload::finish() {
+void IncomingPayload::finish(bool is_accepted) {
     is_open_ = has_last_ = false;
+    was_accepted_ = is_accepted;
     sizes_.clear();
     bytes_.clear();
 }

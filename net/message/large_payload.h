@@ -1,6 +1,6 @@
 #pragma once
 // A payload that takes several packets: the sender cuts it into fragments, the receiver puts them together.
-// The payload has one fate. A fragment is never sent twice.
+// Lost fragments are sent again. The payload has one fate.
 
 #include <cstdint>
 #include <optional>
@@ -12,16 +12,18 @@
 
 namespace shoal::net {
 
-/// Sending half of one connection. One payload is sent at a time; sent payloads wait for their fate. Each
-/// payload has exactly one fate: lost as soon as one of its fragments is lost, delivered when all of them are
-/// acknowledged. Its number is that of the packet with fragment 0.
+/// Sending half of one connection. One payload is on its way at a time. It has exactly one fate: delivered
+/// when all of its fragments are acknowledged; lost if one of them was lost kMaxFragmentSends times. Its
+/// number is that of the packet that carried fragment 0 first.
 class OutgoingPayload {
 public:
-    /// Keeps a copy. Requires !is_leaving(), and a payload of kMaxPayloadBytes + 1 to kMaxLargePayloadBytes.
+    /// Keeps a copy. Requires !is_open(), and a payload of kMaxPayloadBytes + 1 to kMaxLargePayloadBytes.
     void start(std::span<const std::byte> payload, std::uint64_t number);
-    /// Returns whether fragments of the newest payload remain to be sent.
-    bool is_leaving() const { return left_ < bytes_.size(); }
-    /// Returns whether a fragment remains to be sent and the packet with this number may carry it: it is at
+    /// Returns whether a payload is on its way: its fate is not known.
+    bool is_open() const { return is_open_; }
+    /// Returns whether a fragment waits to be sent, for the first time or again.
+    bool is_leaving() const { return is_open_ && (left_ < bytes_.size() || !again_.empty()); }
+    /// Returns whether a fragment waits to be sent and the packet with this number may carry it: it is at
     /// most kMaxFragmentDistance above the number of the payload.
     bool can_continue(std::uint64_t packet_number) const;
 
@@ -29,38 +31,44 @@ public:
         Fragment fragment;
         std::span<const std::byte> bytes;  // valid until the next start()
     };
-    /// Takes the next fragment, at most `room` bytes, room >= kMinPayloadBytes. Requires
-    /// can_continue(packet_number).
+    /// Takes a fragment: one that was lost, as large as before; else the next one, of at most `room` bytes,
+    /// room >= kMinPayloadBytes. Requires can_continue(packet_number).
     Piece take(std::uint64_t packet_number, std::size_t room);
 
     /// Takes the fate of a packet with a fragment. Returns the fate of the payload if the packet decides it.
-    std::optional<PacketFate> on_fate(std::uint64_t payload_number, bool delivered, Duration rtt);
-    /// If fragments remain but can_continue() is false, gives up the payload and returns its fate.
+    std::optional<PacketFate> on_fate(std::uint64_t payload_number, std::uint8_t index, bool delivered,
+                                      Duration rtt);
+    /// If a fragment waits but can_continue() is false, gives up the payload and returns its fate.
     std::optional<PacketFate> update(std::uint64_t next_packet_number);
-    /// At the end of the connection: declares an open payload lost. Call it until it returns nothing.
+    /// At the end of the connection: declares the payload lost, if there is one.
     std::optional<PacketFate> lose();
 
-    /// For tests: the open payloads are in the order of their numbers, and each waits for a fragment's fate
-    /// or has more to send.
+    /// For tests: the fragments follow each other, and each is acknowledged, in flight or waits.
     bool is_consistent() const;
 
 private:
-    struct Open {
-        std::uint64_t number;
-        std::uint32_t fragments;  // how many were sent and are not acknowledged
+    struct Sent {
+        std::uint32_t offset;
+        std::uint16_t size;
+        std::uint8_t sends;
+        bool is_acked;
     };
-    PacketFate close(std::vector<Open>::iterator payload, bool delivered, Duration rtt);
+    PacketFate close(bool delivered, Duration rtt);
 
-    std::vector<Open> open_;  // ordered by number; of the last one fragments may remain to be sent
+    bool is_open_ = false;
+    std::uint64_t number_ = 0;
     std::vector<std::byte> bytes_;
-    std::size_t left_ = 0;  // how many of bytes_ have left: were sent, or given up
-    std::uint8_t next_index_ = 0;
+    std::size_t left_ = 0;             // how many of bytes_ were sent at least once
+    std::vector<Sent> fragments_;      // by index: those that were sent
+    std::uint32_t unacked_ = 0;        // how many of them are not acknowledged
+    std::vector<std::uint8_t> again_;  // indices of those that were lost, to be sent again in this order
 };
 
 /// Receiving half of one connection. Puts together the newest payload; memory grows with the bytes that
 /// arrived and is reused. `Arrival` says whether to acknowledge a fragment. All fragments of a payload are
 /// acknowledged only if it was complete before a newer one began, and the handler accepted it. Only then does
-/// the sender see it as delivered.
+/// the sender see it as delivered. A fragment that arrives again is acknowledged like the first copy, whose
+/// ack may have been lost.
 class IncomingPayload {
 public:
     /// Returns whether a correct sender can send this fragment. `first_packet_number`: the
@@ -69,8 +77,8 @@ public:
 
     enum class Arrival : std::uint8_t {
         kept,      // acknowledge it
-        complete,  // give whole() to the handler, acknowledge it if the handler accepts it, then finish()
-        outdated,  // a newer payload has begun, or this one is complete: withhold the ack
+        complete,  // give whole() to the handler, then finish(); acknowledge it if the handler accepted
+        outdated,  // a newer payload has begun, or the handler refused this one: withhold the ack
     };
     /// Takes the fragment of a plausible packet, each packet once.
     Arrival arrive(const Packet& packet, ConnectionStats& stats);
@@ -78,7 +86,7 @@ public:
     /// The number of the newest payload: that of the packet with its first fragment.
     std::uint64_t number() const { return number_; }
     std::span<const std::byte> whole() const { return bytes_; }
-    void finish();
+    void finish(bool is_accepted);
 
     std::size_t capacity_bytes() const { return bytes_.capacity(); }
 
@@ -87,8 +95,14 @@ public:
     bool is_consistent() const;
 
 private:
+    /// Whether this fragment of the open payload arrived before.
+    bool is_known(const Fragment& fragment) const {
+        return fragment.index < sizes_.size() && sizes_[fragment.index] != 0;
+    }
+
     std::uint64_t number_ = 0;
     bool is_open_ = false;              // payload number_ is incomplete
+    bool was_accepted_ = false;         // payload number_ was complete, and the handler accepted it
     bool has_last_ = false;             // the last fragment arrived, so sizes_ does not grow any more
     std::vector<std::uint16_t> sizes_;  // by fragment index, up to the highest that arrived; 0: not arrived
     std::vector<std::byte> bytes_;      // of the fragments that arrived, in the order of their indices

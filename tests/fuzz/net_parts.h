@@ -48,6 +48,7 @@ struct Log : Handler {
     }
     std::size_t write_payload(PeerId, PayloadTurn& turn) override {
         if (to_send.empty()) return 0;
+        if (!turn.may_be_large && to_send.front().size() > turn.room.size()) return 0;
         sending = std::move(to_send.front());
         to_send.pop_front();
         if (sending.size() > turn.room.size())

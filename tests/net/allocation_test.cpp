@@ -21,6 +21,7 @@ struct Counter : Handler {
     void on_fate(PeerId, const PacketFate&) override { fates += 1; }
     void on_connected(PeerId peer) override { newest = peer; }
     std::size_t write_payload(PeerId, PayloadTurn& turn) override {
+        if (!turn.may_be_large && to_send.size() > turn.room.size()) return 0;
         const std::string_view payload = std::exchange(to_send, {});
         if (payload.size() > turn.room.size())
             turn.large = as_bytes(payload);

@@ -81,11 +81,12 @@ TEST(Connection, AMalformedAuthenticPacketEndsIt) {
         {4, 0x96, 1, 0x80, 0x20, 'a'},  // a distance of the window or more
         {0, 'x'},                       // bytes without the payload flag
         {10},                           // fragment announced, but missing
-        {10, 0},                        // a fragment of no bytes
-        {10, 0x41, 1},                  // the same, for another fragment than the first
+        {10, 0x41, 1},                  // a fragment of no bytes
         {10, 0x81},                     // the distance is missing
-        {10, 0x80, 'a'},                // the first fragment is the last
-        {10, 0x40, 0x40, 'a'},          // one fragment too many
+        {10, 0},                        // the distance of the first one is missing
+        {10, 0, 0},                     // a first fragment of no bytes
+        {10, 0, 1, 'a'},                // a first fragment that was sent again, before the first packet
+        {10, 0x80, 0, 'a'},             // the first fragment is the last
         {10, 2, 1, 'a'},                // fewer packets than fragments since the first
         {10, 1, 1, 'a'},                // a first fragment before the first packet
         {10, 1, 0x81, 0, 'a'},          // a distance in two bytes that fits in one

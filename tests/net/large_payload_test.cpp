@@ -82,6 +82,21 @@ struct PayloadTable {
     std::string sent;
 };
 
+/// A packet with a fragment.
+struct Written {
+    Written(std::uint64_t number, std::uint64_t payload_number, unsigned index, bool is_last,
+            std::size_t size)
+        : bytes(noise(size, number)) {
+        packet.number = number;
+        packet.is_fragment = packet.has_payload = true;
+        packet.fragment = {static_cast<std::uint16_t>(number - payload_number),
+                           static_cast<std::uint8_t>(index), is_last};
+        packet.payload = as_bytes(bytes);
+    }
+    std::string bytes;
+    Packet packet;
+};
+
 TEST(LargePayload, ArrivesCompleteUnderOneNumberWithOneFate) {
     for (const std::uint64_t start : kStarts) {
         for (const std::size_t size : {kMaxPayloadBytes + 1, std::size_t(5'000), kMaxLargePayloadBytes}) {
@@ -111,27 +126,38 @@ TEST(LargePayload, UsesSeveralPacketsOnlyIfOneIsTooSmall) {
         << "the feature costs no byte if it is not used";
     EXPECT_NE(table.send(kMaxPayloadBytes + 1), 0u);
     EXPECT_EQ(table.sender.take().size(), 2u);
-    EXPECT_NE(table.send(10), 0u) << "all of the large one was sent";
+    EXPECT_NE(table.send(10), 0u) << "a small one may be sent";
+    EXPECT_EQ(table.send(kMaxPayloadBytes + 1), 0u) << "the fate of the large one is not known";
 }
 
-TEST(LargePayload, IsSentAsTheRateAllowsAndNoPayloadOvertakesIt) {
-    PayloadTable table;
+TEST(LargePayload, IsSentAsTheRateAllowsAndOthersTakeTurnsWithItsFragments) {
+    ConnectionConfig config;
+    config.max_bytes_per_second = 200'000;
+    PayloadTable table(1, config);
     ASSERT_NE(table.send(kMaxLargePayloadBytes), 0u);
+    const std::string large = table.sent;
     EXPECT_LE(table.sender.wire.bytes, 11 * kMaxDatagramBytes) << "the first burst";
-    std::size_t before = table.sender.wire.bytes;
-    int ticks = 0;
-    for (; table.send(ticks % 2 ? 10 : 5'000) == 0 && ticks < 100; ++ticks) {
+    std::size_t before = table.sender.wire.bytes, small = 0;
+    for (int ticks = 0; ticks < 200; ++ticks) {
+        auto& waiting = table.sender.to_send[PeerId{0x10000}];
+        if (waiting.empty()) waiting.push_back(noise(300, 1));
         table.tick();
+        small += waiting.empty();
         const double allowed = table.sender.connection.stats().rate * 0.05 + 3 * kMaxDatagramBytes;
         ASSERT_LE(double(table.sender.wire.bytes - before), allowed);
         before = table.sender.wire.bytes;
+        if (std::ranges::find(table.receiver.payloads, large,
+                              &std::pair<std::uint64_t, std::string>::second) !=
+            table.receiver.payloads.end())
+            break;
     }
-    EXPECT_GE(ticks, 3);
-    EXPECT_LT(ticks, 50);
+    EXPECT_GE(small, 8u);
+    EXPECT_GE(table.receiver.payloads.size(), small);
+    table.sender.to_send.clear();
     table.run(20);
-    ASSERT_EQ(table.receiver.payloads.size(), 2u);
-    EXPECT_EQ(table.receiver.payloads[0].second.size(), kMaxLargePayloadBytes);
-    EXPECT_EQ(table.sender.fates.size(), 2u);
+    EXPECT_EQ(table.receiver.payloads.size(), small + 1);
+    EXPECT_EQ(table.sender.fates.size(), small + 1);
+    for (const PacketFate& fate : table.sender.fates) EXPECT_TRUE(fate.delivered);
 }
 
 TEST(LargePayload, MessagesAreSentBesideItsFragments) {
@@ -143,43 +169,71 @@ TEST(LargePayload, MessagesAreSentBesideItsFragments) {
     (void)table.sender.connection.send_message(unordered(), as_bytes("small"));
     for (int i = 0; i < 20 && table.receiver.messages.size() < 2; ++i) table.tick();
     EXPECT_EQ(table.receiver.messages.size(), 2u);
-    EXPECT_EQ(table.send(10), 0u) << "the large one is still being sent";
     EXPECT_GT(table.sender.wire.bytes, sent_at_once);
     table.run(100);
     ASSERT_EQ(table.receiver.payloads.size(), 1u);
     EXPECT_EQ(table.receiver.payloads[0].second.size(), kMaxLargePayloadBytes);
 }
 
-TEST(LargePayload, IsLostAtItsFirstLossAndTheRestIsNotSent) {
+TEST(LargePayload, LostFragmentsAreSentAgain) {
     PayloadTable table;
-    table.send(kMaxLargePayloadBytes);
+    const std::uint64_t number = table.send(kMaxLargePayloadBytes);
+    const std::string sent = table.sent;
     auto burst = table.sender.take();
     ASSERT_GT(burst.size(), 5u);
-    burst.erase(burst.begin() + 1);
+    burst.erase(burst.begin());  // the first fragment, which gave the payload its number
+    burst.erase(burst.begin() + 2);
     for (const auto& bytes : burst) table.receiver.feed(bytes, table.now);
-    EXPECT_EQ(table.receiver.connection.stats().packets_received, burst.size());
-    for (int i = 0; i < 20 && table.sender.fates.empty(); ++i) table.tick();
+    for (int i = 0; i < 100 && table.sender.fates.empty(); ++i) table.tick();
     ASSERT_EQ(table.sender.fates.size(), 1u);
-    EXPECT_FALSE(table.sender.fates[0].delivered);
-    EXPECT_EQ(table.sender.fates[0].rtt, 0ms);
-    const std::size_t bytes = table.sender.wire.bytes;
-    table.run(200);
-    EXPECT_LT(table.sender.wire.bytes, bytes + 1'000);
-    EXPECT_LT(table.sender.wire.bytes, kMaxLargePayloadBytes);
-    EXPECT_EQ(table.sender.fates.size(), 1u) << "later acks change nothing";
-    EXPECT_TRUE(table.receiver.payloads.empty());
-    EXPECT_NE(table.send(10), 0u) << "another payload can be sent";
+    EXPECT_TRUE(table.sender.fates[0].delivered);
+    EXPECT_EQ(table.sender.fates[0].number, number);
+    ASSERT_EQ(table.receiver.payloads.size(), 1u);
+    EXPECT_EQ(table.receiver.payloads[0], std::pair(number, sent));
+    EXPECT_LT(table.sender.wire.bytes, kMaxLargePayloadBytes + 10'000) << "the others are sent once";
+    EXPECT_NE(table.send(5'000), 0u) << "another large one can be sent";
+}
+
+// Goal: a payload ends after one fragment was lost kMaxFragmentSends times.
+// Method: the test says the fates; other fragments are acknowledged.
+TEST(LargePayload, IsLostIfOneFragmentIsLostEachTime) {
+    OutgoingPayload outgoing;
+    const std::string text = noise(3'000, 1);
+    outgoing.start(as_bytes(text), 100);
+    std::uint64_t packet = 100;
+    for (unsigned index = 0; index < 3; ++index)
+        EXPECT_EQ(outgoing.take(packet++, 1'000).fragment.index, index);
+    EXPECT_FALSE(outgoing.is_leaving());
+    EXPECT_FALSE(outgoing.on_fate(100, 0, true, 1ms));
+    for (int lost = 1; lost < int(kMaxFragmentSends); ++lost) {
+        ASSERT_FALSE(outgoing.on_fate(100, 1, false, 0ms));
+        ASSERT_TRUE(outgoing.is_consistent());
+        const auto piece = outgoing.take(packet++, 600);
+        EXPECT_EQ(piece.fragment.index, 1);
+        EXPECT_EQ(piece.fragment.distance, packet - 1 - 100);
+        EXPECT_EQ(as_text(piece.bytes), text.substr(1'000, 1'000));
+    }
+    const std::optional<PacketFate> fate = outgoing.on_fate(100, 1, false, 0ms);
+    ASSERT_TRUE(fate);
+    EXPECT_FALSE(fate->delivered);
+    EXPECT_EQ(fate->number, 100u);
+    EXPECT_FALSE(outgoing.is_open());
+    EXPECT_FALSE(outgoing.on_fate(100, 2, true, 1ms)) << "it has one fate";
+    outgoing.start(as_bytes(text), 200);
+    EXPECT_FALSE(outgoing.on_fate(100, 2, true, 1ms)) << "of a fragment of the former payload";
+    EXPECT_TRUE(outgoing.is_consistent());
 }
 
 /// Delivers the fragments in the positions of `order`; after that the path has no faults.
 void arrive_in(PayloadTable& table, const std::vector<std::vector<std::byte>>& packets,
                const std::vector<std::size_t>& order) {
     for (const std::size_t at : order) table.receiver.feed(packets[at], table.now);
-    table.run(60);
+    table.run(200);
 }
 
 // Goal: delivered if and only if the handler got the complete payload and accepted it; reported exactly once.
-// Method: a payload of four fragments; each order, each subset lost, each verdict; all packets arrive twice.
+// Method: a payload of four fragments; each order, each subset lost at first, each verdict; all packets
+// arrive twice.
 TEST(LargePayload, HasTheRightFateOnceInEachOrderOfArrivalLossAndVerdict) {
     std::vector<std::size_t> order = {0, 1, 2, 3};
     do {
@@ -194,47 +248,79 @@ TEST(LargePayload, HasTheRightFateOnceInEachOrderOfArrivalLossAndVerdict) {
                 for (const std::size_t at : order)
                     if (!(lost >> at & 1)) arriving.insert(arriving.end(), {at, at});
                 arrive_in(table, packets, arriving);
-                ASSERT_EQ(table.receiver.payloads.size(), lost == 0 ? 1u : 0u);
+                ASSERT_EQ(table.receiver.payloads.size(), 1u);
                 ASSERT_EQ(table.sender.fates.size(), 1u);
                 ASSERT_EQ(table.sender.fates[0].number, number);
-                ASSERT_EQ(table.sender.fates[0].delivered, lost == 0 && !is_refused);
-                if (lost == 0) {
-                    ASSERT_EQ(table.receiver.payloads[0], std::pair(number, table.sent));
+                ASSERT_EQ(table.sender.fates[0].delivered, !is_refused);
+                ASSERT_EQ(table.receiver.payloads[0], std::pair(number, table.sent));
+                ASSERT_EQ(table.receiver.connection.stats().payloads_withheld, is_refused);
+                if (is_refused) {
+                    ASSERT_GE(table.receiver.connection.stats().fragments_outdated, kMaxFragmentSends - 2u);
                 }
-                ASSERT_EQ(table.receiver.connection.stats().payloads_withheld, lost == 0 && is_refused);
                 ASSERT_TRUE(table.sender.connection.is_open() && table.receiver.connection.is_open());
             }
         }
     } while (std::next_permutation(order.begin(), order.end()));
 }
 
-// Goal: a newer large payload ends an incomplete older one, which is then lost even if all of it arrives.
-// Method: two payloads of two fragments in each order of arrival; expected results are listed by hand.
+// Goal: a newer large payload ends an incomplete older one; nothing of the older one is acknowledged any
+// more. Method: two payloads of two fragments in each order of arrival; expected results are listed by hand.
 TEST(LargePayload, IsReplacedByANewerOneInEachOrderOfArrival) {
     std::vector<std::size_t> order = {0, 1, 2, 3};
     int superseded = 0;
     do {
-        PayloadTable table;
-        const std::uint64_t older = table.send(2'000, 1);
-        const std::uint64_t newer = table.send(2'000, 2);
-        ASSERT_EQ(newer, older + 2);
-        arrive_in(table, table.sender.take(), order);
+        const Written older_first(100, 100, 0, false, 600), older_last(101, 100, 1, true, 50);
+        const Written newer_first(200, 200, 0, false, 700), newer_last(201, 200, 1, true, 60);
+        const Written* const packets[] = {&older_first, &older_last, &newer_first, &newer_last};
+        IncomingPayload incoming;
+        ConnectionStats stats;
+        std::vector<std::uint64_t> complete;
+        std::size_t kept = 0;
+        for (const std::size_t at : order) {
+            ASSERT_TRUE(incoming.plausible(packets[at]->packet, 1));
+            const IncomingPayload::Arrival arrival = incoming.arrive(packets[at]->packet, stats);
+            kept += arrival != IncomingPayload::Arrival::outdated;
+            if (arrival != IncomingPayload::Arrival::complete) continue;
+            complete.push_back(incoming.number());
+            EXPECT_EQ(incoming.whole().size(), incoming.number() == 100 ? 650u : 760u);
+            incoming.finish(true);
+        }
         const auto at = [&](std::size_t packet) {
             return std::find(order.begin(), order.end(), packet) - order.begin();
         };
         const bool older_is_whole = std::max(at(0), at(1)) < std::min(at(2), at(3));
         const bool older_has_begun = std::min(at(0), at(1)) < std::min(at(2), at(3));
-        ASSERT_EQ(table.receiver.payloads.size(), older_is_whole ? 2u : 1u);
-        EXPECT_EQ(table.receiver.payloads.back().first, newer);
-        ASSERT_EQ(table.sender.fates.size(), 2u);
-        for (const PacketFate& fate : table.sender.fates)
-            ASSERT_EQ(fate.delivered, fate.number == newer || older_is_whole);
-        const ConnectionStats& stats = table.receiver.connection.stats();
+        ASSERT_EQ(complete.size(), older_is_whole ? 2u : 1u);
+        EXPECT_EQ(complete.back(), 200u);
+        EXPECT_EQ(kept, older_is_whole ? 4u : older_has_begun ? 3u : 2u);
         EXPECT_EQ(stats.payloads_superseded, older_has_begun && !older_is_whole ? 1u : 0u);
-        EXPECT_EQ(stats.fragments_outdated, older_is_whole ? 0u : older_has_begun ? 1u : 2u);
+        EXPECT_EQ(stats.fragments_outdated, 4 - kept);
         superseded += older_has_begun && !older_is_whole;
     } while (std::next_permutation(order.begin(), order.end()));
     EXPECT_GT(superseded, 3);
+}
+
+TEST(LargePayload, AFragmentThatArrivesAgainIsAcknowledgedUnlessThePayloadWasRefused) {
+    for (const bool is_accepted : {true, false}) {
+        IncomingPayload incoming;
+        ConnectionStats stats;
+        const Written first(100, 100, 0, false, 600), again(105, 100, 0, false, 600);
+        const Written last(101, 100, 1, true, 50), last_again(106, 100, 1, true, 50);
+        EXPECT_EQ(incoming.arrive(first.packet, stats), IncomingPayload::Arrival::kept);
+        ASSERT_TRUE(incoming.plausible(again.packet, 1));
+        EXPECT_EQ(incoming.arrive(again.packet, stats), IncomingPayload::Arrival::kept);
+        EXPECT_EQ(incoming.whole().size(), 600u);
+        EXPECT_EQ(incoming.arrive(last.packet, stats), IncomingPayload::Arrival::complete);
+        EXPECT_EQ(incoming.whole().size(), 650u);
+        incoming.finish(is_accepted);
+        for (const Written* late : {&again, &last_again}) {
+            ASSERT_TRUE(incoming.plausible(late->packet, 1));
+            EXPECT_EQ(incoming.arrive(late->packet, stats),
+                      is_accepted ? IncomingPayload::Arrival::kept : IncomingPayload::Arrival::outdated);
+        }
+        EXPECT_EQ(stats.fragments_outdated, is_accepted ? 0u : 2u);
+        EXPECT_TRUE(incoming.is_consistent());
+    }
 }
 
 TEST(LargePayload, IsLostAtTheEndOfTheConnectionIfNotAllOfItWasSent) {
@@ -293,7 +379,7 @@ TEST(LargePayload, HandlerMayDisconnectInItsCallbacks) {
     sender.announce();
     const std::string text(3'000, 'x');
     ASSERT_NE(send(sender_ear, sender, as_bytes(text), 1000s), 0u);
-    ASSERT_NE(send(sender_ear, sender, as_bytes(text), 1000s), 0u);
+    ASSERT_NE(send(sender_ear, sender, as_bytes("small"), 1000s), 0u);
     sender.update(1002s);
     EXPECT_FALSE(sender.is_open());
     EXPECT_EQ(sender_ear.fates.size(), 2u);
@@ -306,7 +392,7 @@ TEST(LargePayload, IsLostIfItCannotContinue) {
     const std::string text = noise(kMaxLargePayloadBytes, 1);
     outgoing.start(as_bytes(text), 100);
     (void)outgoing.take(100, kMaxPayloadBytes);
-    EXPECT_FALSE(outgoing.on_fate(100, true, 1ms)) << "not all of it was sent";
+    EXPECT_FALSE(outgoing.on_fate(100, 0, true, 1ms)) << "not all of it was sent";
     EXPECT_TRUE(outgoing.can_continue(100 + kMaxFragmentDistance));
     EXPECT_FALSE(outgoing.update(100 + kMaxFragmentDistance));
     EXPECT_FALSE(outgoing.can_continue(101 + kMaxFragmentDistance));
@@ -362,23 +448,8 @@ TEST(LargePayload, LastFragmentMayBeAsFarAsTheFormatAllows) {
     }
 }
 
-/// Returns a packet with a fragment.
-struct Written {
-    Written(std::uint64_t number, std::uint64_t payload_number, unsigned index, bool is_last,
-            std::size_t size)
-        : bytes(noise(size, number)) {
-        packet.number = number;
-        packet.is_fragment = packet.has_payload = true;
-        packet.fragment = {static_cast<std::uint16_t>(number - payload_number),
-                           static_cast<std::uint8_t>(index), is_last};
-        packet.payload = as_bytes(bytes);
-    }
-    std::string bytes;
-    Packet packet;
-};
-
 // Goal: memory grows with the bytes received, not with the size that a fragment states; nothing accumulates.
-// Method: 64 fragments of one byte, the last first; then thousands of payloads that never become complete.
+// Method: all fragments of one byte, the last first; then thousands of payloads that never become complete.
 TEST(LargePayload, MemoryGrowsWithBytesReceived) {
     IncomingPayload incoming;
     ConnectionStats stats;
@@ -414,7 +485,8 @@ TEST(LargePayload, FragmentsThatContradictEachOtherAreRefused) {
         Step bad;
     };
     const std::vector<Case> cases = {
-        {{{0, false, 9}}, {0, false, 9}},               // the same again, with another packet number
+        {{{0, false, 9}}, {0, false, 8}},               // the same with another size
+        {{{3, true, 9}}, {3, false, 9}},                // the same, but not the last one any more
         {{{3, false, 9}}, {3, true, 9}},                // the same, but now the last one
         {{{3, true, 9}}, {4, false, 9}},                // one after the last
         {{{3, true, 9}}, {5, true, 9}},                 // a second last
@@ -426,8 +498,8 @@ TEST(LargePayload, FragmentsThatContradictEachOtherAreRefused) {
         SCOPED_TRACE(i);
         Case now = cases[i];
         if (now.good.empty()) {
-            for (unsigned n = 0; n < 28; ++n) now.good.push_back({n, false, 1'170});
-            now.bad = {28, false, kMaxLargePayloadBytes - 28 * 1'170 + 1};
+            for (unsigned n = 0; n < 56; ++n) now.good.push_back({n, false, 1'170});
+            now.bad = {56, false, kMaxLargePayloadBytes - 56 * 1'170 + 1};
         }
         IncomingPayload incoming;
         ConnectionStats stats;
@@ -439,7 +511,7 @@ TEST(LargePayload, FragmentsThatContradictEachOtherAreRefused) {
         }
         const Written written(number, 490, now.bad.index, now.bad.is_last, now.bad.size);
         EXPECT_FALSE(incoming.plausible(written.packet, 1));
-        const Written newer(number + 100, number + 60, now.bad.index, now.bad.is_last, now.bad.size);
+        const Written newer(number + 200, number + 100, now.bad.index, now.bad.is_last, now.bad.size);
         EXPECT_TRUE(incoming.plausible(newer.packet, 1)) << "it is valid for another payload";
     }
     const Written early(500, 499, 1, false, 5);
@@ -464,7 +536,7 @@ TEST(LargePayload, SurvivesRandomAuthenticFragments) {
             const bool is_last = (index == 2) != (random() % 16 == 0);
             out.u8(10);
             out.u8(index | (is_last ? 128u : 0u));
-            if (index > 0) out.u8(index + (random() % 16 == 0 ? 1u : 0u));
+            out.u8(index + (random() % 16 == 0 ? 1u : 0u));
             const std::string bytes = noise(random() % 1'100 + (random() % 64 != 0), number);
             out.bytes(as_bytes(bytes));
             PayloadSide::cipher(true).seal(number, out.append(kInsecureTagBytes), header_bytes);
@@ -535,10 +607,13 @@ struct Racer : Handler {
     std::size_t write_payload(PeerId, PayloadTurn& turn) override {
         if (payloads_left == 0) return 0;
         payloads_left -= 1;
+        EXPECT_TRUE(turn.may_be_large || has_large);
         const std::size_t edges[] = {1, kMaxPayloadBytes, kMaxPayloadBytes + 1, kMaxLargePayloadBytes};
         std::size_t size = 1 + random() % (random() % 2 ? 200 : kMaxPayloadBytes);
         if (random() % 2) size = kMaxPayloadBytes + random() % (random() % 3 ? 4'000 : 16'000);
         if (random() % 20 == 0) size = edges[random() % 4];
+        if (!turn.may_be_large) size = std::min(size, kMaxPayloadBytes);
+        has_large = turn.may_be_large ? size > kMaxPayloadBytes : has_large;
         leaving = noise(size, random());
         out.large += size > kMaxPayloadBytes;
         const bool is_new = out.payloads.insert({turn.packet_number, {leaving}}).second;
@@ -563,8 +638,9 @@ struct Racer : Handler {
     Model& in;
     Wire wire;
     Connection connection;
-    bool may_ping;          // a ping needs room for a fate
-    int payloads_left = 0;  // payloads to write in this tick
+    bool may_ping;           // a ping needs room for a fate
+    int payloads_left = 0;   // payloads to write in this tick
+    bool has_large = false;  // a large payload was begun
     std::string leaving;
     int messages_said = 0, messages_heard = 0;
 };
@@ -630,7 +706,7 @@ struct Race {
 // Method: seeded pairs with mixed faults, random verdicts, numbers near a wraparound; compares with all
 // payloads sent.
 TEST(LargePayload, FatesExactlyOnceAndContentsIntactUnderAllFaults) {
-    std::uint64_t large = 0, delivered = 0, lost = 0, refused = 0, superseded = 0, late = 0;
+    std::uint64_t large = 0, delivered = 0, lost = 0, refused = 0, late = 0;
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         LinkConfig link;
@@ -652,11 +728,10 @@ TEST(LargePayload, FatesExactlyOnceAndContentsIntactUnderAllFaults) {
             refused += model->refused;
             late += model->lost_though_accepted;
         }
-        superseded += race.first->connection.stats().payloads_superseded;
     }
-    EXPECT_GT(large, 3'000u);
+    EXPECT_GT(large, 2'000u);
     EXPECT_GT(delivered, 3'000u);
-    for (const std::uint64_t count : {lost, refused, superseded, late}) EXPECT_GT(count, 30u);
+    for (const std::uint64_t count : {lost, refused, late}) EXPECT_GT(count, 30u);
     RecordProperty("large", std::to_string(large));
 }
 
@@ -679,6 +754,69 @@ TEST(LargePayload, IsDeliveredExactlyIfAcceptedWhenAllAcksArrive) {
     }
     EXPECT_GT(delivered, 1'000u);
     EXPECT_GT(lost, 300u);
+}
+
+// Goal: the largest payload arrives at any loss, and other payloads flow meanwhile.
+// Method: a large payload whenever one may be sent, small ones else; random loss in both directions.
+TEST(LargePayload, ArrivesUnderLossWhileOthersFlow) {
+    struct Steady : Recorder {
+        std::size_t write_payload(PeerId, PayloadTurn& turn) override {
+            if (turn.may_be_large) {
+                large = noise(kMaxLargePayloadBytes, turn.packet_number);
+                turn.large = as_bytes(large);
+                return large.size();
+            }
+            if (turn.now == last_small) return 0;
+            last_small = turn.now;
+            std::memset(turn.room.data(), 's', 300);
+            return 300;
+        }
+        std::string large;
+        Time last_small{0};
+    };
+    for (const double loss : {0.0, 0.05, 0.1, 0.2, 0.3}) {
+        for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+            SCOPED_TRACE(testing::Message() << "loss " << loss << " seed " << seed);
+            LinkConfig link;
+            link.latency = 30ms;
+            link.loss = loss;
+            LinkConditioner there(link, seed), back(link, ~seed);
+            Steady steady;
+            Wire wire;
+            PayloadSide receiver(false, 1, 1);
+            Connection sender({}, PayloadSide::session(1, 1), PayloadSide::cipher(true), steady, wire, 1000s);
+            sender.announce();
+            Time now = 1000s;
+            for (int tick = 0; tick < 3'000; ++tick) {
+                now += 10ms;
+                LinkConditioner::Datagram datagram;
+                while (there.pop(now, datagram)) receiver.feed(datagram.bytes, now);
+                while (back.pop(now, datagram)) {
+                    Packet packet;
+                    if (sender.open(datagram.bytes, packet, now) == Connection::Arrival::fresh)
+                        sender.apply(packet, now);
+                }
+                for (Connection* connection : {&sender, &receiver.connection}) {
+                    connection->update(now);
+                    connection->flush(now);
+                }
+                for (const auto& bytes : receiver.take()) back.push(kSomewhere, kSomewhere, bytes, now);
+                for (const auto& [to, bytes] : wire.sent) there.push(kSomewhere, to, bytes, now);
+                wire.sent.clear();
+                ASSERT_TRUE(sender.is_open() && receiver.connection.is_open());
+            }
+            std::size_t large = 0, small = 0, lost = 0;
+            for (const auto& [number, text] : receiver.payloads) {
+                large += text.size() > 300;
+                small += text.size() == 300;
+                ASSERT_TRUE(text.size() == 300 || text == noise(kMaxLargePayloadBytes, number));
+            }
+            for (const PacketFate& fate : steady.fates) lost += !fate.delivered;
+            EXPECT_GE(large, loss > 0.15 ? 5u : 20u);
+            EXPECT_GE(small, 300u);
+            EXPECT_EQ(lost > 0, loss > 0);
+        }
+    }
 }
 
 }  // namespace

@@ -150,6 +150,8 @@ void arrive(Side& side, const Address& from, std::span<const std::byte> datagram
     ASSERT_EQ(side.recorder.payloads.back().first, naive_packet.large_number);
     ASSERT_TRUE(std::ranges::equal(as_bytes(side.recorder.payloads.back().second), *naive_packet.large));
     seen.larges += 1;
+    const bool is_refused = side.recorder.withhold && side.recorder.withhold(naive_packet.large_number);
+    if (is_refused) side.naive.refuse(naive_packet.large_number);
 }
 
 /// Sends messages and payloads of all kinds.

@@ -177,8 +177,7 @@ inline bool read_fragment_head(Reader& in, Packet& packet) {
     const unsigned head = in.u8();
     packet.fragment_index = head % 128;
     packet.is_last_fragment = head >= 128;
-    if (packet.fragment_index > 63) return false;
-    if (packet.fragment_index == 0) return !packet.is_last_fragment;
+    if (packet.fragment_index == 0 && packet.is_last_fragment) return false;
     packet.fragment_distance = read_short(in);
     return packet.fragment_distance >= packet.fragment_index;
 }
@@ -262,6 +261,8 @@ public:
         arrive(packet);
         return Verdict::good;
     }
+    /// Says that the receiver refused this complete large payload.
+    void refuse(std::uint64_t large_number) { larges_[large_number].is_refused = true; }
     unsigned keys_used() const { return present_ + 1; }
 
 private:
@@ -315,16 +316,20 @@ private:
         packet.large_number = packet.number - packet.fragment_distance;
         const std::uint64_t newest = larges_.empty() ? 0 : larges_.rbegin()->first;
         Large& large = larges_[packet.large_number];
-        packet.is_outdated = packet.large_number < newest || large.is_complete;
-        if (packet.is_outdated) return true;
-        if (large.fragments.contains(packet.fragment_index)) return false;
+        packet.is_outdated = packet.large_number < newest || large.is_refused;
+        if (packet.is_outdated || large.is_complete) return true;
+        if (large.fragments.contains(packet.fragment_index)) {
+            const bool was_last = large.last == packet.fragment_index;
+            return large.fragments[packet.fragment_index].size() == packet.payload.size() &&
+                   was_last == packet.is_last_fragment;
+        }
         if (packet.is_last_fragment && large.last) return false;
         if (packet.is_last_fragment) large.last = packet.fragment_index;
         large.fragments[packet.fragment_index] = packet.payload;
         if (large.last && large.fragments.rbegin()->first > *large.last) return false;
         Bytes all;
         for (const auto& [index, bytes] : large.fragments) all = joined(all, bytes);
-        if (all.size() > 32'768) return false;
+        if (all.size() > 65'536) return false;
         large.is_complete = large.last && large.fragments.size() == *large.last + 1u;
         if (large.is_complete) packet.large = all;
         return true;
@@ -341,7 +346,7 @@ private:
     struct Large {
         std::map<unsigned, Bytes> fragments;  // by index
         std::optional<unsigned> last;         // its index
-        bool is_complete = false;
+        bool is_complete = false, is_refused = false;
     };
 
     std::uint64_t protocol_id_;

@@ -86,6 +86,7 @@ public:
         EXPECT_GE(turn.share, kMinPayloadBytes);
         const auto waiting = to_send.find(peer);
         if (waiting == to_send.end() || waiting->second.empty()) return source ? source(peer, turn) : 0;
+        if (!turn.may_be_large && waiting->second.front().size() > turn.room.size()) return 0;
         written = std::move(waiting->second.front());
         waiting->second.pop_front();
         written_number = turn.packet_number;
