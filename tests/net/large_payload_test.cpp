@@ -819,5 +819,41 @@ TEST(LargePayload, ArrivesUnderLossWhileOthersFlow) {
     }
 }
 
+// The handler writes a payload whenever it is asked.
+TEST(LargePayload, AGreedyHandlerDoesNotKeepFragmentsBack) {
+    struct Greedy : Recorder {
+        std::size_t write_payload(PeerId, PayloadTurn& turn) override {
+            if (turn.may_be_large) turn.large = as_bytes(large);
+            std::memset(turn.room.data(), 's', 900);
+            return 900;
+        }
+        const std::string large = noise(kMaxLargePayloadBytes, 1);
+    };
+    ConnectionConfig config;
+    config.max_bytes_per_second = 200'000;
+    Greedy greedy;
+    Wire wire;
+    PayloadSide receiver(false, 1, 1);
+    Connection sender(config, PayloadSide::session(1, 1), PayloadSide::cipher(true), greedy, wire, 1000s);
+    sender.announce();
+    Time now = 1000s;
+    for (int tick = 0; tick < 200; ++tick) {
+        now += 20ms;
+        sender.update(now);
+        sender.flush(now);
+        for (const auto& [to, bytes] : wire.sent) receiver.feed(bytes, now);
+        wire.sent.clear();
+        receiver.connection.flush(now);
+        for (const auto& bytes : receiver.take()) {
+            Packet packet;
+            if (sender.open(bytes, packet, now) == Connection::Arrival::fresh) sender.apply(packet, now);
+        }
+    }
+    std::size_t large = 0;
+    for (const auto& [number, text] : receiver.payloads) large += text == greedy.large;
+    EXPECT_GE(large, 3u);
+    EXPECT_GE(receiver.payloads.size() - large, 200u);
+}
+
 }  // namespace
 }  // namespace shoal::net
