@@ -31,35 +31,46 @@ void PayloadWriter::start_tick(Tick tick) {
     deltas_.clear();
 }
 
-void PayloadWriter::gather(PeerView& view, const StateHeader& header, std::size_t room_bits,
-                           std::size_t most_bits) {
+void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room& room) {
     candidates_.clear();
     by_slot_.clear();
     delta_bits_ = 0;
     parted_count_ = 0;
-    ClusterSlots& clusters = view.clusters();
-    clusters.start_visits();
+    view.clusters().start_visits();
     for (std::size_t position = 0; position < view.queue().size(); ++position) {
-        if (delta_bits_ + kMinRecordBits * candidates_.size() > room_bits) break;
+        if (delta_bits_ + kMinRecordBits * candidates_.size() > room.bits) break;
         const std::uint32_t index = view.queue()[position];
         if (!view[index].is_pending) continue;
+        if (const std::optional<std::uint32_t> cluster = view.clusters().cluster_of(index))
+            if (gather_cluster(*cluster, view, header, room, position)) continue;
+        if (room.large && view.is_in(index, *room.large)) continue;
         const std::size_t first = candidates_.size();
-        const std::optional<std::uint32_t> cluster = clusters.cluster_of(index);
-        if (cluster && !clusters.is_parted(*cluster)) {
-            if (!clusters.visit(*cluster)) continue;
-            add_cluster(clusters.slots(*cluster), view, position);
-            if (fit_alone(header, first, most_bits)) continue;
-            const bool is_parted = !fit_alone(header, first, kMostBits);
-            drop_from(first);
-            if (!is_parted) continue;
-            clusters.part(*cluster);
-            parted_count_ += 1;
-        }
         add(index, view, position);
-        if (!fit_alone(header, first, most_bits)) drop_from(first);
+        if (!fit_alone(header, first, room.most_bits)) drop_from(first);
     }
     if (view.pending_count() == 0) view.drop_front(view.queue().size());
     if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
+}
+
+/// Gathers a cluster, or nothing if it must wait. Returns false if it is too large, so that its slots count
+/// as single ones.
+bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header,
+                                   const Room& room, std::size_t position) {
+    ClusterSlots& clusters = view.clusters();
+    if (clusters.is_parted(cluster)) return false;
+    if (!clusters.visit(cluster)) return true;
+    const std::span<const std::uint32_t> slots = clusters.slots(cluster);
+    const auto is_in_large = [&](std::uint32_t slot) { return view.is_in(slot, *room.large); };
+    if (room.large && std::any_of(slots.begin(), slots.end(), is_in_large)) return true;
+    const std::size_t first = candidates_.size();
+    add_cluster(slots, view, position);
+    if (fit_alone(header, first, room.most_bits)) return true;
+    const bool is_too_large = !fit_alone(header, first, kMostBits);
+    drop_from(first);
+    if (!is_too_large) return true;
+    clusters.part(cluster);
+    parted_count_ += 1;
+    return false;
 }
 
 /// Returns whether a payload with only the candidates from `first` on has at most `most_bits`.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,12 +31,19 @@ public:
     /// To be called after each update of the shadow, with its tick.
     void start_tick(Tick tick);
 
-    /// Gathers pending records of a peer, the longest wait first, until they surely need more than
-    /// `room_bits`. A pending record of a cluster brings along all records of the cluster that the peer did
-    /// not acknowledge. Skips a record or cluster that does not fit `most_bits` alone, with this header. If a
-    /// cluster would not fit the largest payload either, its records are gathered one by one. Slots with
-    /// nothing to send stop being pending.
-    void gather(PeerView& view, const StateHeader& header, std::size_t room_bits, std::size_t most_bits);
+    /// What may be gathered.
+    struct Room {
+        std::size_t bits;       // of the payload
+        std::size_t most_bits;  // that a record or cluster may need alone; those that need more wait
+        // Number of a large payload that is on its way. What is in it waits: nothing overtakes it.
+        std::optional<std::uint64_t> large = {};
+    };
+
+    /// Gathers pending records of a peer, the longest wait first, until they surely need more than room.bits.
+    /// A pending record of a cluster brings along all records of the cluster that the peer did not
+    /// acknowledge. If a cluster would not fit the largest payload with this header, its records are gathered
+    /// one by one. Slots with nothing to send stop being pending.
+    void gather(PeerView& view, const StateHeader& header, const Room& room);
 
     /// Returns how many of the gathered records, from the front, fit `room_bits` with this header; at least
     /// the first one with its cluster. Returns 0 only if no record was gathered.
@@ -52,6 +60,8 @@ public:
     std::span<const std::byte> write(const StateHeader& header, std::span<std::byte> room);
 
 private:
+    bool gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header, const Room& room,
+                        std::size_t position);
     void add(std::uint32_t index, PeerView& view, std::size_t position);
     void add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t position);
     bool fit_alone(const StateHeader& header, std::size_t first, std::size_t most_bits);

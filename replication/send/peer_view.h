@@ -87,6 +87,10 @@ public:
     void set_cluster(std::uint32_t slot, std::optional<std::uint32_t> cluster) {
         clusters_.put(slot, cluster);
     }
+    /// Returns whether packet `number` carries the newest record of the slot, and its fate is not known.
+    bool is_in(std::uint32_t slot, std::uint64_t number) const {
+        return slots_[slot].in_flight && slots_[slot].packet == low(number);
+    }
     const ClusterSlots& clusters() const { return clusters_; }
     ClusterSlots& clusters() { return clusters_; }
     /// Marks the slot as pending.

@@ -243,7 +243,8 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     header.anchor = peer.flight.anchor(number, tick_);
     header.complete = peer.flight.marker(number, quiet);
     const std::size_t most_bytes = may_be_large ? net::kMaxLargePayloadBytes : room.size();
-    writer_.gather(peer.view, header, room_bits, most_bytes * 8);
+    if (may_be_large) peer.large.reset();
+    writer_.gather(peer.view, header, {room_bits, most_bytes * 8, peer.large});
     peer.stats.parted_clusters += writer_.parted_count();
     header.record_count = static_cast<std::uint32_t>(writer_.candidates().size());
     const std::size_t count = writer_.fit(header, room_bits);
@@ -258,6 +259,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     peer.wants_marker = !header.complete;
     peer.last_sent = tick_;
     const std::span<const std::byte> payload = writer_.write(header, room);
+    if (payload.size() > room.size()) peer.large = number;
     peer.stats.state_bytes += payload.size();
     return payload;
 }

@@ -82,8 +82,8 @@ public:
     /// delivered. The payload exceeds `capacity` bytes only if one record, the records of one cluster, or a
     /// completion marker without records, needs more. It is in `room`, which must have at least 100 bytes. If
     /// one record or cluster needs more than `room`, the payload is in memory of the sender, valid until the
-    /// next call, and has at most net::kMaxLargePayloadBytes. Records and clusters that may need more than
-    /// `room` wait while `may_be_large` is false.
+    /// next call, and has at most net::kMaxLargePayloadBytes. `may_be_large` is false while a large payload
+    /// is on its way: what is in it waits then, and what needs more than `room`.
     std::span<const std::byte> encode(Peer peer, std::uint64_t number, std::size_t capacity,
                                       std::span<std::byte> room, bool may_be_large = true);
 
@@ -126,8 +126,10 @@ private:
         Flight flight;
         std::uint32_t next_waiting = 0;  // index in the shadow where give_slots() continues
         Tick last_sent = 0;
-        Tick last_change = 0;      // tick of the newest change that the peer sees
-        ViewClasses groups;        // from the next update() on
+        Tick last_change = 0;  // tick of the newest change that the peer sees
+        ViewClasses groups;    // from the next update() on
+        std::optional<std::uint64_t>
+            large;                 // packet number of the newest large payload; its fate may be known
         bool wants_marker = true;  // send a completion marker, even if there are no records
         PeerStats stats;
     };

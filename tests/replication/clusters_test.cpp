@@ -185,7 +185,7 @@ TEST(Clusters, WhatNeedsALargePayloadWaitsWhileNoneIsAllowed) {
 
 TEST(Clusters, AClusterLargerThanTheLargestPayloadArrivesInParts) {
     Pair pair;
-    for (int i = 0; i < 3'000; ++i)
+    for (int i = 0; i < 6'000; ++i)
         pair.spawn(at(1), Cluster{7}, sim::Name{std::string(30, static_cast<char>('a' + i % 26))});
     pair.tick();
     int packets = 0;
