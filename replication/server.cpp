@@ -54,7 +54,8 @@ void Server::resend(net::Time now) {
 std::size_t Server::write_payload(net::PeerId peer, net::PayloadTurn& turn) {
     const Member* member = find(peer);
     if (!member) return 0;
-    const auto payload = sender_.encode(member->peer, turn.packet_number, turn.share, turn.room, turn.may_be_large);
+    const auto payload =
+        sender_.encode(member->peer, turn.packet_number, turn.share, turn.room, turn.may_be_large);
     if (payload.size() > turn.room.size()) turn.large = payload;
     return payload.size();
 }
