@@ -343,7 +343,8 @@ bool Player::is_complete_at(replication::Tick tick) const {
 std::string Player::state() const {
     std::ostringstream out;
     const auto complete = client_.receiver().complete();
-    out << address_.to_string() << (client_.is_connected() ? " connected" : " not connected");
+    out << address_.to_string()
+        << (client_.is_connected() ? " connected" : " not connected " + client_.failure());
     if (complete) out << ", complete from " << complete->since << " to " << complete->tick;
     if (const auto newest = client_.receiver().newest_tick()) out << ", newest tick " << *newest;
     const auto& stats = client_.receiver().stats();

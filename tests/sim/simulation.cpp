@@ -263,7 +263,7 @@ void Simulation::rest() {
         step(false);
         for (const auto& player : players_)
             if (std::string what = player->step(now_, ++frame, history_); !what.empty()) fail(what);
-        settled = server_.is_settled() && has_everyone_heard_all();
+        settled = server_.is_settled() && has_everyone_heard_all() && is_everyone_complete();
     }
     if (!problem_.empty()) return;
     if (!settled)
