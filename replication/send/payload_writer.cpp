@@ -105,12 +105,15 @@ void PayloadWriter::add(std::uint32_t index, PeerView& view, std::size_t positio
 }
 
 /// Adds the records of a cluster that the peer may not have: those that are pending, and those in flight,
-/// because their packets can still get lost.
+/// because their packets can still get lost. Adds none if nothing that was pending is to be sent.
 void PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t position) {
     const std::size_t first = candidates_.size();
     for (const std::uint32_t slot : slots)
         if (view[slot].is_pending || view[slot].in_flight) add(slot, view, position);
-    for (std::size_t i = first + 1; i < candidates_.size(); ++i) candidates_[i].joins = true;
+    const auto added = std::span(candidates_).subspan(first);
+    const auto is_new = [&](const Candidate& candidate) { return view[candidate.header.slot].is_pending; };
+    if (std::none_of(added.begin(), added.end(), is_new)) return drop_from(first);
+    for (Candidate& candidate : added.subspan(1)) candidate.joins = true;
 }
 
 /// Fills an empty candidate with the next record of a slot. Returns false if there is nothing to send.

@@ -81,6 +81,24 @@ TEST(Clusters, APacketHasAllOfAClusterOrNothing) {
     EXPECT_EQ(steps.back().size(), 30u);
 }
 
+// What is pending turns out to equal what the peer has, while another record is in flight.
+TEST(Clusters, NothingIsSentIfOnlyRecordsInFlightAreLeft) {
+    Pair pair;
+    const auto crew = spawn_some(pair, 2, 1, Cluster{7});
+    pair.exchange();
+    pair.exchange();
+    pair.world.set(crew[0], at(2));
+    const SentPacket under_way = pair.tick_and_encode();
+    pair.world.set(crew[1], at(2));
+    pair.tick();
+    pair.world.set(crew[1], at(1));
+    pair.tick();
+    EXPECT_FALSE(pair.encode()) << "crew[1] is as the peer knows it";
+    EXPECT_TRUE(pair.sender.is_consistent());
+    pair.deliver(under_way);
+    EXPECT_EQ(shown(pair), (std::vector<float>{1, 2}));
+}
+
 TEST(Clusters, EntitiesJoinAndLeave) {
     Pair pair;
     const auto crew = spawn_some(pair, 3, 1, Cluster{7});
