@@ -37,7 +37,6 @@ void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::opt
         replica.next_since = tick;
     }
     replica.versions.push(tick, image, pool_);
-    replica.died_with_target = false;
     drop_old_versions(replica);
     touch(index);
 }
@@ -63,9 +62,10 @@ void Replicas::close(std::uint32_t index, Despawn reason) {
     assert(replica.slot != kNone);
     const NetIds::Row row = ids_[index];
     ids_.release(index);
-    if (replica.applied || row.entity) {
+    if (replica.applied || row.entity || replica.has_died) {
         const bool stays = replica.is_local && reason != Despawn::destroyed;
-        gone_.push_back({index, row.net_id, row.entity, replica.is_suppressed, stays, reason});
+        const bool was_suppressed = replica.is_suppressed || replica.has_died;
+        gone_.push_back({index, row.net_id, row.entity, was_suppressed, stays, reason});
     } else {
         ids_.recycle(index);
     }
@@ -92,9 +92,10 @@ void Replicas::set_applied(std::uint32_t index) {
     drop_old_versions(rows_[index]);
 }
 
-void Replicas::set_died(std::uint32_t index) {
+void Replicas::set_died(std::uint32_t index, NetId target) {
     unset_entity(index);
-    rows_[index].died_with_target = true;
+    rows_[index].has_died = true;
+    rows_[index].died_with = target;
 }
 
 void Replicas::clear_gone() {

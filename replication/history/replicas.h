@@ -29,8 +29,10 @@ public:
         Tick next_since = 0;          // tick at which next_late_floor was the floor
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
-        bool died_with_target = false;   // see set_died()
-        bool is_local = false;           // the game spawned the entity, with a StableKey
+        bool has_died = false;        // see set_died()
+        bool stays_dead = false;      // if it died: its newest version belongs to a target that is dead
+        NetId died_with = 0;          // if it died: the target; 0 if that has left since
+        bool is_local = false;        // the game spawned the entity, with a StableKey
         bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
         bool is_dirty = false;           // the index is in dirty()
     };
@@ -39,9 +41,9 @@ public:
     struct Gone {
         std::uint32_t index;
         NetId net_id;
-        ecs::Entity entity;  // dead if the game destroyed it
-        bool was_suppressed;
-        bool stays;  // the game spawned the entity, and it was not destroyed on the server
+        ecs::Entity entity;   // dead if the game destroyed it
+        bool was_suppressed;  // or had died with its target
+        bool stays;           // the game spawned the entity, and it was not destroyed on the server
         Despawn reason;
     };
 
@@ -77,9 +79,9 @@ public:
     void clear_dirty();
     /// The newest version was written to the world.
     void set_applied(std::uint32_t index);
-    /// Forgets the entity, which dies with the target of its pair. The replica has no entity until push()
-    /// adds a version.
-    void set_died(std::uint32_t index);
+    /// Forgets the entity, which dies with this target of its pair. The replica has no entity until
+    /// has_died is false again.
+    void set_died(std::uint32_t index, NetId target);
 
     /// The replicas that were closed since clear_gone(). Their entities must be destroyed, except those that
     /// stay. Their indices are not used again before clear_gone().

@@ -263,7 +263,8 @@ void Shadow::capture(std::uint32_t index, bool everything) {
     }
     Image now = capture.image;
     if (is_too_large(entry, now)) {
-        if (!everything) return;
+        // A client may have destroyed the replica with its former whole. A new version creates it again.
+        if (!everything && !binding_.loses_whole(before, now)) return;
         now = {binding_.shapes().shape({}), {}};
     }
     if (!everything && now == before) return;

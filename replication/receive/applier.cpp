@@ -6,6 +6,8 @@
 namespace shoal::replication {
 namespace {
 
+constexpr int kMostPasses = 16;
+
 /// The image that the world has of a replica; no shape if there is none yet.
 Image shown_image(const Replicas::Replica& replica) {
     if (!replica.applied) return {};
@@ -23,6 +25,7 @@ void Applier::apply() {
     assert(!binding_.world().is_deferring());
     destroy_gone();
     follow_keys();
+    revive();
     {
         const ecs::World::DelayHooks delay(binding_.world());
         create_new();
@@ -52,6 +55,7 @@ void Applier::destroy_gone() {
         if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity))
             replica->reason = gone.reason;  // without a change hook
     }
+    forget_targets_that_left();
     for (const Replicas::Gone& gone : replicas_.gone())
         if (!gone.stays) detach_sources({gone.entity, gone.net_id, gone.reason == Despawn::destroyed});
     for (const Replicas::Gone& gone : replicas_.gone())
@@ -61,6 +65,18 @@ void Applier::destroy_gone() {
         if (world.is_alive(source)) end(source, Despawn::destroyed, false);
     died_with_target_.clear();
     replicas_.clear_gone();
+}
+
+/// A target that left without being destroyed is no reason to stay dead.
+void Applier::forget_targets_that_left() {
+    if (dead_.empty()) return;
+    left_.clear();
+    for (const Replicas::Gone& gone : replicas_.gone())
+        if (gone.reason != Despawn::destroyed) left_.push_back(gone.net_id);
+    std::sort(left_.begin(), left_.end());
+    for (const std::uint32_t index : dead_)
+        if (std::binary_search(left_.begin(), left_.end(), replicas_[index].died_with))
+            replicas_[index].died_with = 0;
 }
 
 /// Finds the entities that die with `first`: sources of destroy_with_target pairs, and their sources in turn.
@@ -82,9 +98,9 @@ void Applier::detach_sources(Dying first) {
 }
 
 /// A replica whose newest version has the pair dies if the server destroyed the target: its despawn record is
-/// on the way. If the server gave it another target before, a newer version is on the way, which creates it
-/// again. Any other replica only loses the pair. So do entities of the game, which could not be created
-/// again, and sources of a target with a key, which another target may have now.
+/// on the way. If the server gave it another target before, a newer version is on the way: see revive(). Any
+/// other replica only loses the pair. So do entities of the game, which could not be created again, and
+/// sources of a target with a key, which another target may have now.
 void Applier::detach_source(ecs::Entity source, ComponentIndex relation, const Dying& dying) {
     ecs::World& world = binding_.world();
     if (!world.is_alive(source)) return;
@@ -104,7 +120,8 @@ void Applier::detach_source(ecs::Entity source, ComponentIndex relation, const D
     if (can_die && binding_.has_pair(replicas_[index].versions.newest()->image, relation, dying.net_id)) {
         references_.clear(index);
         changed_ids_.push_back(net_id);
-        replicas_.set_died(index);
+        replicas_.set_died(index, dying.net_id);
+        dead_.push_back(index);
         died_with_target_.push_back(source);
         dying_.push_back({source, net_id, true});
     } else {
@@ -122,6 +139,40 @@ void Applier::end(ecs::Entity entity, Despawn reason, bool stays) {
     } else {
         world.destroy(entity);
     }
+}
+
+/// A replica that died with its target comes back when its newest version has other targets. The replicas
+/// that died with it come back, too.
+void Applier::revive() {
+    std::erase_if(dead_, [&](std::uint32_t index) { return !replicas_[index].has_died; });  // closed
+    for (const std::uint32_t index : dead_) replicas_[index].stays_dead = false;
+    // Usually targets come before their sources in dead_, so that one pass finds all. The server decides: a
+    // hostile one must not make this take long.
+    bool is_changing = true;
+    for (int pass = 0; pass < kMostPasses && is_changing; ++pass) {
+        is_changing = false;
+        for (const std::uint32_t index : dead_) {
+            if (replicas_[index].stays_dead || !belongs_to_dead(index)) continue;
+            replicas_[index].stays_dead = is_changing = true;
+        }
+    }
+    std::erase_if(dead_, [&](std::uint32_t index) {
+        if (replicas_[index].stays_dead) return false;
+        replicas_[index].has_died = false;
+        replicas_.touch(index);
+        return true;
+    });
+}
+
+/// Returns whether the newest version belongs to a target that stays dead, or to the one with which the
+/// replica died, if that is destroyed.
+bool Applier::belongs_to_dead(std::uint32_t index) const {
+    const Replicas::Replica& replica = replicas_[index];
+    const std::span<const std::uint32_t> wholes = binding_.wholes(replica.versions.newest()->image);
+    return std::any_of(wholes.begin(), wholes.end(), [&](NetId target) {
+        const std::uint32_t known = replicas_.ids().find(target);
+        return known == Replicas::kNone ? target == replica.died_with : replicas_[known].stays_dead;
+    });
 }
 
 /// Takes the entities from replicas whose key another entity of the game has now, or that lost it.
@@ -147,7 +198,7 @@ void Applier::create_new() {
     for (const std::uint32_t index : replicas_.dirty()) {
         const NetIds::Row& row = replicas_.ids()[index];
         if (row.net_id == 0 || row.entity) continue;  // closed, or not new
-        if (replicas_[index].died_with_target) continue;
+        if (replicas_[index].has_died) continue;
         changed_ids_.push_back(row.net_id);
         if (!NetIds::is_reserved(row.net_id)) {
             replicas_.set_entity(index, world.spawn(Replica{}));
@@ -216,6 +267,7 @@ void Applier::reset() {
     assert(replicas_.ids().size() == 0);
     replicas_.clear_dirty();
     destroy_gone();
+    dead_.clear();
     changed_ids_.clear();
     assert(references_.size() == 0);
 }
@@ -231,6 +283,10 @@ bool Applier::is_consistent() const {
             all_known = all_known && is_known;
             expected.add(net_id, index);
         });
+    std::vector<std::uint32_t> dead = dead_;
+    std::erase_if(dead, [&](std::uint32_t index) { return !replicas_[index].has_died; });
+    for (std::uint32_t index = 0; index < replicas_.ids().index_count(); ++index)
+        if (replicas_[index].has_died != (std::count(dead.begin(), dead.end(), index) == 1)) return false;
     // apply() forgets the references of replicas that are gone.
     return all_known && (!replicas_.gone().empty() || references_.size() == expected.size());
 }

@@ -46,10 +46,13 @@ private:
     };
 
     void destroy_gone();
+    void forget_targets_that_left();
     void detach_sources(Dying first);
     void detach_source(ecs::Entity source, ComponentIndex relation, const Dying& dying);
     void end(ecs::Entity entity, Despawn reason, bool stays);
     void follow_keys();
+    void revive();
+    bool belongs_to_dead(std::uint32_t index) const;
     void create_new();
     void mark_referrers();
     void write(std::uint32_t index);
@@ -63,7 +66,9 @@ private:
     std::vector<std::uint32_t> referrers_;  // the replicas that refer to changed_ids_
     std::vector<Dying> dying_;              // of detach_sources()
     std::vector<ecs::Entity> sources_;
+    std::vector<NetId> left_;                    // of forget_targets_that_left()
     std::vector<ecs::Entity> died_with_target_;  // in this destroy_gone()
+    std::vector<std::uint32_t> dead_;            // replicas that died with a target; some may be closed
     std::uint64_t suppressed_ = 0;
     std::uint32_t most_archetypes_ = 512;  // with more, free_archetypes() frees those without entities
 };

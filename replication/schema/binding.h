@@ -67,6 +67,10 @@ public:
 
     /// Returns whether the image has a pair of the relation with the target of this net id.
     bool has_pair(const Image& image, ComponentIndex relation, std::uint32_t target) const;
+    /// Returns whether `before` has a pair with which a source is destroyed, and `now` does not have it.
+    bool loses_whole(const Image& before, const Image& now);
+    /// Returns the net ids of the targets with which the source is destroyed. Valid until the next call.
+    std::span<const std::uint32_t> wholes(const Image& image);
     /// The relations of which a source is destroyed with its target.
     std::span<const ComponentIndex> destroying_relations() const { return destroying_; }
 
@@ -113,6 +117,7 @@ private:
     std::vector<const void*> values_;           // of the components that changed; null for tags
     std::vector<std::uint32_t> words_, parts_;  // of the image captured
     std::vector<ecs::Entity> targets_;
+    std::vector<std::uint32_t> wholes_;
     PointerStack stack_;
 
     ComponentLayout::Misfits misfits_;

@@ -265,6 +265,132 @@ TEST_F(Pairs, APartWithANewParentComesBack) {
     EXPECT_EQ(mirror.get<sim::Health>(replica(turret)).points, 5);
 }
 
+// Nothing changes in the records of the parts of the turret, so that nothing else would bring them back.
+TEST_F(Pairs, PartsOfAPartWithANewParentComeBackWithIt) {
+    const ecs::Entity old_hull = spawn(), new_hull = spawn(), turret = spawn(), barrel = spawn(),
+                      flag = spawn(sim::Health{5});
+    world.add(turret, ecs::to<PartOf>(old_hull));
+    world.add(barrel, ecs::to<PartOf>(turret));
+    world.add(flag, ecs::to<PartOf>(barrel));
+    exchange();
+    world.add(turret, ecs::to<PartOf>(new_hull));
+    const SentPacket late = tick_and_encode();
+    world.destroy(old_hull);
+    deliver(tick_and_encode());
+    receiver.apply();
+    EXPECT_EQ(receiver.entity_count(), 1u) << "the new hull";
+    world.set(flag, sim::Health{6});
+    deliver(tick_and_encode());
+    receiver.apply();
+    EXPECT_FALSE(replica(flag)) << "what it is part of is not there yet";
+    deliver(late);
+    exchange();
+    EXPECT_EQ(receiver.entity_count(), 4u);
+    EXPECT_EQ(mirror.target<PartOf>(replica(flag)), replica(barrel));
+    EXPECT_EQ(mirror.target<PartOf>(replica(barrel)), replica(turret));
+    EXPECT_EQ(mirror.target<PartOf>(replica(turret)), replica(new_hull));
+    EXPECT_EQ(mirror.get<sim::Health>(replica(flag)).points, 6);
+}
+
+// It leaves its hull before that is destroyed; no other record of its barrel follows.
+TEST_F(Pairs, PartsOfAPartThatStopsReplicatingComeBack) {
+    const ecs::Entity hull = spawn(), turret = spawn(), barrel = spawn();
+    world.add(turret, ecs::to<PartOf>(hull));
+    world.add(barrel, ecs::to<PartOf>(turret));
+    exchange();
+    world.remove(turret, ecs::to<PartOf>(hull));
+    world.remove<Replicated>(turret);
+    const SentPacket late = tick_and_encode();
+    world.destroy(hull);
+    deliver(tick_and_encode());
+    receiver.apply();
+    EXPECT_EQ(receiver.entity_count(), 0u);
+    deliver(late);
+    receiver.apply();
+    EXPECT_EQ(receiver.entity_count(), 1u);
+    EXPECT_TRUE(mirror.is_alive(replica(barrel)));
+    EXPECT_EQ(receiver.stats().suppressed, 0u);
+    exchange();
+}
+
+TEST_F(Pairs, APartWaitsForANewParentThatIsDead) {
+    const ecs::Entity new_hull = spawn();
+    for (const bool is_swapped : {false, true}) {
+        const ecs::Entity old_hull = spawn(), left = spawn(), right = spawn();
+        const ecs::Entity parent = is_swapped ? left : right, part = is_swapped ? right : left;
+        world.add(left, ecs::to<PartOf>(old_hull));
+        world.add(right, ecs::to<PartOf>(old_hull));
+        exchange();
+        world.add(parent, ecs::to<PartOf>(new_hull));
+        const SentPacket late = tick_and_encode();
+        world.add(part, ecs::to<PartOf>(parent));
+        const SentPacket less_late = tick_and_encode();
+        world.destroy(old_hull);
+        deliver(tick_and_encode());
+        receiver.apply();
+        deliver(less_late);
+        receiver.apply();
+        EXPECT_FALSE(replica(part));
+        deliver(late);
+        exchange();
+        EXPECT_EQ(mirror.target<PartOf>(replica(part)), replica(parent));
+    }
+}
+
+TEST_F(Pairs, PartsThatDiedAreForgottenWhenTheConnectionEnds) {
+    const ecs::Entity old_hull = spawn(), new_hull = spawn(), turret = spawn();
+    world.add(turret, ecs::to<PartOf>(old_hull));
+    exchange();
+    world.add(turret, ecs::to<PartOf>(new_hull));
+    tick_and_encode();  // lost
+    world.destroy(old_hull);
+    deliver(tick_and_encode());
+    receiver.apply();
+    receiver.reset();
+    EXPECT_EQ(mirror.size(), 0u);
+    EXPECT_EQ(receiver.stats().suppressed, 0u);
+    EXPECT_TRUE(receiver.is_consistent());
+}
+
+TEST_F(Pairs, PartsThatBecomePartsOfEachOtherComeBack) {
+    const ecs::Entity hull = spawn(), turret = spawn(), barrel = spawn();
+    world.add(turret, ecs::to<PartOf>(hull));
+    world.add(barrel, ecs::to<PartOf>(turret));
+    exchange();
+    world.add(turret, ecs::to<PartOf>(barrel));
+    const SentPacket late = tick_and_encode();
+    world.destroy(hull);
+    deliver(tick_and_encode());
+    receiver.apply();
+    EXPECT_EQ(receiver.entity_count(), 0u);
+    deliver(late);
+    exchange();
+    EXPECT_EQ(mirror.target<PartOf>(replica(barrel)), replica(turret));
+    EXPECT_EQ(mirror.target<PartOf>(replica(turret)), replica(barrel));
+}
+
+// A record of the turret was under way when its hull was destroyed.
+TEST_F(Pairs, APartOfADestroyedParentDoesNotComeBackForAMoment) {
+    const ecs::Entity hull = spawn(), turret = spawn();
+    world.add(turret, ecs::to<PartOf>(hull));
+    exchange();
+    world.set(turret, sim::Health{6});
+    const SentPacket late = tick_and_encode();
+    world.destroy(hull);
+    tick();
+    std::vector<SentPacket> packets;
+    while (const auto packet = encode(1)) packets.push_back(*packet);
+    ASSERT_EQ(packets.size(), 2u);
+    deliver(packets[1]);
+    receiver.apply();
+    EXPECT_EQ(receiver.entity_count(), 0u);
+    deliver(late);
+    receiver.apply();
+    EXPECT_EQ(receiver.entity_count(), 0u);
+    deliver(packets[0]);
+    exchange();
+}
+
 // The key of the new parent is that of the old one, so nothing changes in the part's record.
 TEST_F(Pairs, APartOfAParentWhoseKeyComesBackStays) {
     const ecs::Entity old_hull = spawn(StableKey{5}), turret = spawn();
@@ -418,6 +544,40 @@ TEST_F(Pairs, AChangeOfOneValueCostsLittle) {
     exchange();
     world.patch(source, ecs::to<Owes>(world.targets<Owes>(source)[8]), [](Owes& owes) { owes.coins += 1; });
     EXPECT_LE(tick_and_encode().bytes.size(), 20u);
+}
+
+struct Crates {
+    std::vector<std::uint32_t> weights;
+};
+struct Barrels {
+    std::vector<std::uint32_t> weights;
+};
+
+// Its last state within the limit names the old hull, with which the replica dies.
+TEST(LargeParts, OneThatLeavesItsHullIsThereAfterTheHullIsDestroyed) {
+    Schema schema;
+    schema.component<sim::Health>("health");
+    schema.component<Crates>("crates", field(&Crates::weights, max_length(5'000)));
+    schema.component<Barrels>("barrels", field(&Barrels::weights, max_length(5'000)));
+    schema.pair<PartOf>("part_of");
+    Pair pair({}, {}, 1, 1, std::move(schema));
+    const ecs::Entity hull = pair.spawn(), turret = pair.spawn(sim::Health{5});
+    pair.world.add(turret, ecs::to<PartOf>(hull));
+    pair.exchange();
+    const std::vector<std::uint32_t> weights(4'000, 0x9999'9999u);
+    pair.world.set(turret, Crates{weights});
+    pair.world.set(turret, Barrels{weights});
+    pair.exchange();
+    EXPECT_TRUE(pair.mirror.has<sim::Health>(pair.replica(turret))) << "the last state within the limit";
+    pair.world.remove(turret, ecs::to<PartOf>(hull));
+    pair.world.destroy(hull);
+    pair.exchange();
+    ASSERT_TRUE(pair.mirror.is_alive(pair.replica(turret)));
+    EXPECT_FALSE(pair.mirror.has<sim::Health>(pair.replica(turret)));
+    pair.world.remove<Barrels>(turret);
+    pair.exchange();
+    EXPECT_TRUE(pair.mirror.has<sim::Health>(pair.replica(turret)));
+    EXPECT_TRUE(pair.worlds_are_equal());
 }
 
 TEST(PairMemory, EverNewSetsOfTargetsDoNotFillTheClientsWorld) {
