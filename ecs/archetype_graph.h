@@ -24,8 +24,8 @@ struct Cell {
     }
 };
 
-/// The archetypes of a world, created when first needed. Edges from each archetype to those with one
-/// component more or less are stored, so that each such move is looked up only once.
+/// The archetypes of a world, created when first needed. The steps from each archetype to those with one
+/// component more or less are stored, so that each step is looked up only once.
 class ArchetypeGraph : public ArchetypeList {
 public:
     /// Creates the archetype without components, at index 0.
@@ -47,8 +47,8 @@ public:
     }
     Cell pair_cell(EntityTable::Place place, ComponentId id) const;
 
-    /// The step that adds a component to entities of the archetype with this index, which lacks it.
-    /// Valid until the next structural change.
+    /// The step that adds a component to the entities of the archetype with this index. The archetype must
+    /// lack the component. Valid until the next structural change.
     const Step& step_with(std::uint32_t archetype, const KnownComponent& component) {
         const Step& last = component.last_step;
         return last.index_without == archetype ? last : find_step(archetype, component.id);

@@ -42,7 +42,7 @@ struct ConnectionConfig : ConnectionOptions {
     KeyLife key_life{};
 };
 
-/// What the handshake agreed on.
+/// What a connection gets from its handshake.
 struct Session {
     PeerId peer;
     Address address;                       // the peer's first address; proven
@@ -157,7 +157,7 @@ private:
     Time last_received_;
     Time ack_wanted_since_{0};
     std::uint32_t acks_wanted_ = 0;   // how many packets accepted since the last sent ack want an ack
-    std::uint32_t acks_to_send_ = 0;  // how many of the next packets carry acks, as some may get lost
+    std::uint32_t acks_to_send_ = 0;  // how many of the next packets repeat the acks, as some may get lost
     bool is_order_broken_ = false;    // since the last ack a packet came out of order, or after a gap
 
     std::uint64_t next_skip_ = 0;  // the packet number to skip; 0: not chosen yet

@@ -56,7 +56,7 @@ struct PeerId {
 enum class Channel : std::uint8_t {
     unreliable,  // delivered once or never, in any order
     sequenced,   // delivered once or never, and never after a newer message with the same key
-    reliable,    // delivered once; messages with the same key in order
+    reliable,    // delivered once; messages with the same key in order, except those with kNoKey
 };
 
 /// Which queued messages are sent first when the rate does not allow all. While urgent and normal messages
@@ -100,7 +100,7 @@ constexpr Delivery latest_of(std::uint8_t key) {
 
 enum class DisconnectReason : std::uint8_t {
     closed,            // this side called disconnect with this reason
-    closed_by_peer,    // the other side called disconnect, or gave a reason that it may not give
+    closed_by_peer,    // the other side called disconnect, or sent a reason that its role does not allow
     shut_down,         // the server called shut_down
     kicked,            // the server's application removed this peer
     timed_out,         // no packet arrived for ConnectionOptions::timeout

@@ -47,7 +47,7 @@ void Server::poll(net::Time now) {
 
 void Server::resend(net::Time now) {
     for (const Member& member : members_)
-        if (member.id) sender_.request_mark(member.peer);
+        if (member.id) sender_.request_marker(member.peer);
     poll(now);
 }
 

@@ -26,7 +26,9 @@ struct Edit {
     };
     std::uint32_t kept = 0;
     Kind kind = Kind::change;
-    bool in_place = false;  // fresh, copy: the elements replace as many elements of the baseline
+    // Of fresh and copy. True: the elements replace the same number of elements of the baseline. False: they
+    // are inserted.
+    bool in_place = false;
     std::uint32_t count = 1;
     std::uint32_t source = 0;
 

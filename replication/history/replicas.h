@@ -95,7 +95,7 @@ public:
     const NetIds& ids() const { return ids_; }
     /// `is_local`: see Replica.
     void set_entity(std::uint32_t index, ecs::Entity entity, bool is_local = false);
-    /// Makes the replica one that is not in the world yet, so that it gets another entity.
+    /// Separates the replica from its entity. The next apply() gives it another one.
     void unset_entity(std::uint32_t index);
 
     /// Takes the keys of the game's entities that changed since the last call. Returns their net ids.

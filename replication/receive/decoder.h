@@ -20,7 +20,9 @@ struct ReceiverOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
     std::size_t max_version_bytes = std::size_t{256} << 20;  // memory for all versions and their shapes
     std::uint32_t max_versions = 256;  // >= 4; versions kept per entity; use twice the round trip in ticks
-    std::uint64_t hash_seed = 0;       // a secret number, against a hostile server; a Client sets it
+    // Of the hash tables. Keep it secret, so that a hostile server cannot cause collisions. A Client chooses
+    // it if it is 0.
+    std::uint64_t hash_seed = 0;
     OnLocalWrite on_local_write = {};  // to find mistakes of the game; costs time for each write
 };
 
@@ -38,7 +40,8 @@ public:
 
     struct Stats {
         std::uint64_t records = 0;          // that were used
-        std::uint64_t stale_records = 0;    // not used, because the slot had a record as new or newer
+        std::uint64_t stale_records = 0;    // arrived after a record of the same or a newer tick: not shown,
+                                            // but perhaps kept as a baseline
         std::uint64_t refused_packets = 0;  // a baseline was missing, or a limit was reached
         std::uint64_t malformed_packets = 0;
         std::uint64_t rebases = 0;  // how often a full record was requested

@@ -71,7 +71,7 @@ public:
     bool loses_whole(const Image& before, const Image& now);
     /// Returns the net ids of the targets with which the source is destroyed. Valid until the next call.
     std::span<const std::uint32_t> wholes(const Image& image);
-    /// The relations of which a source is destroyed with its target.
+    /// The relations with destroy_with_target.
     std::span<const ComponentIndex> destroying_relations() const { return destroying_; }
 
     /// Removes all components of the schema that `now` does not have. A hook of the removal may destroy the

@@ -78,7 +78,7 @@ protected:
 class EntryWriter {
 public:
     virtual void write_key(void* key) = 0;
-    virtual void write_value(void* entry) = 0;  // `entry` has the key
+    virtual void write_value(void* entry) = 0;  // the key in `entry` is already set
 
 protected:
     ~EntryWriter() = default;
@@ -112,7 +112,7 @@ struct Part {
     std::uint32_t stride = 1;      // bytes per element; not of a map
     std::uint32_t value_offset =
         0;                         // of a map: offset of the value in the entry; fields before are the key's
-    std::uint32_t parent = kNone;  // index of the part whose elements this one is in; it is a lower index
+    std::uint32_t parent = kNone;  // index of the part around this one, always lower; kNone: there is none
     SequenceOps ops{};
     std::vector<Leaf> leaves;             // the scalar fields of one element
     std::vector<std::uint32_t> children;  // indices of the parts inside an element

@@ -44,7 +44,7 @@ struct Replicated {};
 enum class Despawn : std::uint8_t {
     destroyed,  // on the server
     left,       // the entity does not replicate to this client any more, or the connection ended
-    frozen,     // no records follow; not sent yet, and to a client the same as `left`
+    frozen,     // reserved: no sender uses it; a client treats it as `left`
 };
 
 /// A client's entity has this component while it is the replica of an entity of the server. The add hook of

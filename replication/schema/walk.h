@@ -264,7 +264,7 @@ bool contains(const Whole& whole, const Part& part) {
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink);
 
-/// Visits a field or part of `object`. `why_outside`: said of a field that is not inside of the object.
+/// Visits a field or part of `object`. `why_outside`: the error text for a field that lies outside of it.
 template <class T, class Field, class Sink>
 bool walk_field(const T& object, const Field& field, std::string_view why_outside, const std::byte* base,
                 Sink& sink) {

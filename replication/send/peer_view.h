@@ -65,7 +65,7 @@ public:
     bool is_full() const { return used_count_ == max_slots_; }
     bool is_free(std::uint32_t slot) const { return (free_slots_[slot / 64] >> (slot % 64) & 1) != 0; }
 
-    /// Returns a slot for the entity, which is pending. Requires !is_full().
+    /// Opens a slot for an entry of the shadow. The slot is pending. Requires !is_full().
     std::uint32_t open(std::uint32_t entry, bool is_owner = false);
     /// Makes the next record of the slot a despawn record, because its entity is gone. If no record of the
     /// entity was sent, the slot is free instead.

@@ -161,7 +161,7 @@ void Sender::rebase(Peer peer, std::uint32_t slot) {
     state(peer).view.rebase(slot);
 }
 
-void Sender::request_mark(Peer peer) {
+void Sender::request_marker(Peer peer) {
     if (!state(peer).flight.has_marker(tick_)) state(peer).wants_marker = true;
 }
 

@@ -95,7 +95,7 @@ public:
 
     /// Makes encode() write a completion marker for tick(), even if nothing changed. No effect if a marker
     /// for this tick was sent to the peer already.
-    void request_mark(Peer peer);
+    void request_marker(Peer peer);
 
     /// Returns true if the peer acknowledged two things: all state of tick(), and a completion marker for
     /// tick().

@@ -87,7 +87,7 @@ private:
             case 13:
                 return origin_.sender.rebase(peer, some_slot(in_));
             case 14:
-                return origin_.sender.request_mark(peer);
+                return origin_.sender.request_marker(peer);
             default:
                 if (in_.u8() % 8 != 0) return;
                 origin_.sender.remove_peer(peer);
@@ -125,7 +125,7 @@ private:
             for (const std::uint64_t number : liar.unsettled) sender.on_fate(peer, number, true);
             liar.unsettled.clear();
             origin_.update(1);
-            sender.request_mark(peer);
+            sender.request_marker(peer);
             while (encode(peer, 1'200) > 0) CHECK(liar.unsettled.size() < 1'000);
             for (const std::uint64_t number : liar.unsettled) sender.on_fate(peer, number, true);
             liar.unsettled.clear();

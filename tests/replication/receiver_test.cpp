@@ -52,7 +52,7 @@ TEST(Receiver, Rule09ALateOlderMarkerOfTheSameTickDoesNotReplaceANewerOne) {
     pair.world.set(a, at(2));
     const SentPacket lost = pair.tick_and_encode();
     pair.tick();
-    pair.sender.request_mark(pair.peer);
+    pair.sender.request_marker(pair.peer);
     const auto wide = pair.encode();  // needs `lost`
     ASSERT_TRUE(wide);
     pair.lose(lost);
