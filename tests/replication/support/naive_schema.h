@@ -1,13 +1,14 @@
 #pragma once
 // The schema of the second decoder, see naive_decoder.h: described by hand.
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "naive_bits.h"
@@ -164,6 +165,7 @@ struct Component {
     std::vector<Field> fields;
     std::vector<Part> parts;
     bool is_relation = false;
+    bool is_optional = false;
 };
 
 /// Indices of a group's lanes.
@@ -233,22 +235,36 @@ inline std::uint32_t signature_of(const Component& component) {
     return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32);
 }
 
-/// Components in the order of their ids.
-using Description = std::map<std::uint32_t, Component>;
+/// Components with their ids, in the order of their numbers.
+using Description = std::vector<std::pair<std::uint32_t, Component>>;
 
 inline Description describe(const std::vector<Component>& components) {
     Description out;
-    for (const Component& component : components) out[id_of(component.name)] = component;
+    for (const Component& component : components) out.push_back({id_of(component.name), component});
+    std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.second.is_optional, a.first) < std::pair(b.second.is_optional, b.first);
+    });
     return out;
 }
 
 inline std::uint64_t hash_of(const Description& schema) {
     Hash hash;
     for (const auto& [id, component] : schema) {
+        if (component.is_optional) continue;
         hash.add(id);
         hash.add(signature_of(component));
     }
     return hash.value();
+}
+
+/// Whether payloads between the two schemas can contain a component of one of them.
+inline bool is_known_in(const Description& peer, const Component& component) {
+    for (const auto& [id, other] : peer) {
+        if (id != id_of(component.name)) continue;
+        return !component.is_optional ||
+               (other.is_optional && signature_of(other) == signature_of(component));
+    }
+    return false;
 }
 
 inline void put_number(std::vector<std::byte>& out, std::uint32_t number) {
@@ -256,13 +272,19 @@ inline void put_number(std::vector<std::byte>& out, std::uint32_t number) {
 }
 
 inline std::vector<std::byte> summary_of(const Description& schema) {
-    std::vector<std::byte> out(1);  // no optional components
-    std::size_t count = 0;
-    for (const auto& [id, component] : schema) {
-        if (count++ == 73) break;
+    Description order;
+    for (const bool is_optional : {true, false})
+        for (const auto& entry : schema)
+            if (entry.second.is_optional == is_optional) order.push_back(entry);
+    std::vector<std::byte> out(1);
+    std::size_t count = 0, optional = 0;
+    for (const auto& [id, component] : order) {
+        optional += component.is_optional;
+        if (count++ >= 73) continue;
         put_number(out, id);
         put_number(out, signature_of(component));
     }
+    out[0] = static_cast<std::byte>(optional);
     return out;
 }
 

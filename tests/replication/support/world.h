@@ -52,12 +52,18 @@ class Pair {
 public:
     explicit Pair(const SenderOptions& sender_options = {}, const ReceiverOptions& receiver_options = {},
                   Tick first_tick = 1, std::uint64_t first_number = 1, Schema described = game_schema())
-        : schema(std::move(described)),
+        : Pair(described, described, sender_options, receiver_options, first_tick, first_number) {}
+
+    /// The schemas differ in optional components.
+    Pair(Schema of_sender, Schema of_receiver, const SenderOptions& sender_options = {},
+         const ReceiverOptions& receiver_options = {}, Tick first_tick = 1, std::uint64_t first_number = 1)
+        : schema(std::move(of_sender)),
+          receiver_schema(std::move(of_receiver)),
           sender(world, schema, sender_options),
-          receiver(mirror, schema, receiver_options),
+          receiver(mirror, receiver_schema, receiver_options),
           next_tick(first_tick),
           next_number(first_number),
-          peer(sender.add_peer()) {}
+          peer(sender.add_peer({.numbers = *schema.numbers_in(receiver_schema.summary())})) {}
 
     Tick tick() {
         sender.update(next_tick);
@@ -135,7 +141,7 @@ public:
         return world.spawn(Replicated{}, std::forward<Ts>(values)...);
     }
 
-    Schema schema;
+    Schema schema, receiver_schema;
     ecs::World world, mirror;
     Sender sender;
     Receiver receiver;
