@@ -74,21 +74,21 @@ inline Schema schema(Peer peer) {
     out.pair<Knows>("knows", max_length(20));
     out.pair<PartOf>("part of");
     if (peer == Peer::none) return out;
-    out.tag<Glow>("glow");
-    out.optional<Glow>();
-    if (peer == Peer::other_set) {
+    if (peer == Peer::other_set) {  // lacks a tag, which shifts the numbers of others
         out.component<Smell>("smell");
         out.optional<Smell>();
-        return out;
+    } else {
+        out.tag<Glow>("glow");
+        out.optional<Glow>();
     }
     out.pair<Fears>("fears");
     out.optional<Fears>();
-    if (peer == Peer::same) {
-        out.component<Hat>("hat");
-        out.optional<Hat>();
-    } else {
+    if (peer == Peer::other_hat) {
         out.component<OtherHat>("hat");
         out.optional<OtherHat>();
+    } else {
+        out.component<Hat>("hat");
+        out.optional<Hat>();
     }
     return out;
 }
@@ -110,11 +110,12 @@ inline naive::Description schema_by_hand(Peer peer) {
         pairs("part of", 1, {}),
     };
     const std::size_t required = all.size();
-    if (peer != Peer::none) all.push_back({"glow", true, {}, {}});
-    if (peer == Peer::other_set) all.push_back({"smell", false, {naive::plain(Type::i32)}, {}});
-    if (peer == Peer::same || peer == Peer::other_hat) {
+    if (peer != Peer::none) {
+        const bool lacks_glow = peer == Peer::other_set;
+        all.push_back(lacks_glow ? naive::Component{"smell", false, {naive::plain(Type::i32)}, {}}
+                                 : naive::Component{"glow", true, {}, {}});
         all.push_back(pairs("fears", 16, {}));
-        all.push_back({"hat", false, {naive::plain(peer == Peer::same ? Type::i32 : Type::f32)}, {}});
+        all.push_back({"hat", false, {naive::plain(peer == Peer::other_hat ? Type::f32 : Type::i32)}, {}});
     }
     for (std::size_t i = required; i < all.size(); ++i) all[i].is_optional = true;
     return naive::describe(all);
