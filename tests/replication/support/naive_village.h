@@ -143,7 +143,7 @@ public:
         const ecs::Entity entity = any();
         switch (random_.below(16)) {
             case 0:
-                world_.destroy(entity);
+                world_.destroy(random_.chance(0.3) ? entity : any_keyed());
                 if (random_.chance(0.5)) spawn();
                 return;
             case 1:
@@ -155,13 +155,14 @@ public:
             case 4:
                 return world_.set(entity, village::Note{std::string(random_.below(9), 'n')});
             case 5:
-                return world_.set(entity, village::Eyes{any()});
+            case 8:
+                return world_.set(entity, village::Eyes{random_.chance(0.5) ? any() : any_keyed()});
             case 6:
                 return world_.set(entity, village::Hat{static_cast<std::int32_t>(random_.below(99))});
             case 7:
                 return world_.has<village::Glow>(entity) ? world_.remove<village::Glow>(entity)
                                                          : world_.add<village::Glow>(entity);
-            case 8:
+            case 9:
                 return world_.remove<village::Hat, village::Eyes>(entity);
             default:
                 return change_pairs(entity);
@@ -220,6 +221,12 @@ private:
 
     static std::uint32_t lane(float half_steps) { return static_cast<std::uint32_t>(half_steps * 2); }
     ecs::Entity any() { return entities_[random_.below(static_cast<std::uint32_t>(entities_.size()))]; }
+
+    ecs::Entity any_keyed() {
+        const auto has_key = [&](ecs::Entity entity) { return world_.has<StableKey>(entity); };
+        const auto found = std::find_if(entities_.begin(), entities_.end(), has_key);
+        return found == entities_.end() ? any() : *found;
+    }
 
     /// Entities with keys keep their cluster, because another one may get the net id.
     void spawn() {
