@@ -51,6 +51,8 @@ public:
           honest_(schema_, 1),
           other_(schema_, in_.u8() & 1 ? 1 : 0xffffffd0) {
         for (int i = 0; i < 3; ++i) own_.push_back(world_.spawn(Place{1, 2}, Marked{}));
+        for (std::uint32_t key = 1; key < kFuzzKeys; ++key)
+            loaded_.push_back(world_.spawn(Place{3, 4}, StableKey{key}));
         for (Origin* origin : {&honest_, &other_})
             (void)origin->sender.add_peer({.max_slots = options_.max_slots});
     }
@@ -62,7 +64,7 @@ public:
         }
         receiver_.reset();
         receiver_.apply();
-        CHECK(world_.size() == own_.size());
+        CHECK(world_.size() == own_.size() + unmatched());
         CHECK(!receiver_.complete() && !receiver_.newest_tick() && receiver_.rebases().empty());
         if (options_.max_slots >= 64 && options_.max_version_bytes >= 1 << 20)
             check_new_client_converges(honest_, schema_, world_, receiver_);
@@ -72,6 +74,8 @@ public:
     }
 
 private:
+    static constexpr std::uint32_t kFirstReserved = 0xff000000;
+
     struct Sent {
         std::uint64_t number;
         Payload payload;
@@ -197,6 +201,12 @@ private:
         return byte < 240 ? byte % 16 : byte < 250 ? in_.u8() : in_.u32();
     }
 
+    /// Often a small number, or the net id of a key.
+    std::uint32_t some_net_id() {
+        const std::uint32_t number = some();
+        return number >= 10 && number < 16 ? kFirstReserved + number - 10 : number;
+    }
+
     /// A payload by the tables in replication/codec/.
     Payload built() {
         LyingBits out;
@@ -230,7 +240,7 @@ private:
                 out.bits(kind % 4 == 2 ? 4 : 0, 3);
                 if (kind % 4 == 3) continue;
                 if (is_first)
-                    out.bits(some(), 32);
+                    out.bits(some_net_id(), 32);
                 else
                     out.golomb(some(), 2);
                 is_first = false;
@@ -302,6 +312,14 @@ private:
         if (!replicas.empty()) world_.destroy(replicas[in_.u8() % replicas.size()]);
     }
 
+    /// Number of the entities that the game loaded which are not replicas.
+    std::size_t unmatched() const {
+        return static_cast<std::size_t>(
+            std::count_if(loaded_.begin(), loaded_.end(), [&](shoal::ecs::Entity entity) {
+                return world_.is_alive(entity) && !world_.has<Replica>(entity);
+            }));
+    }
+
     void apply() {
         receiver_.apply();
         std::size_t replicas = 0;
@@ -309,19 +327,38 @@ private:
             replicas += 1;
             CHECK(receiver_.net_id(entity) == net_id && receiver_.entity(net_id) == entity);
         });
-        CHECK(world_.size() == own_.size() + replicas);
+        CHECK(world_.size() == own_.size() + unmatched() + replicas);
         CHECK(replicas == receiver_.entity_count());
         check_components();
     }
 
-    /// Each replica has the components of its newest version, and Replica.
+    /// Each replica has the components of its newest version, and Replica. If it has a reserved net id, it
+    /// has StableKey. Each of its pairs is a row.
     void check_components() {
-        std::map<std::uint32_t, std::size_t> counts;
+        struct Count {
+            std::size_t components = 1, pairs = 0;
+        };
+        std::map<std::uint32_t, Count> counts;
         receiver_.for_each_version([&](std::uint32_t, std::uint32_t net_id, Tick, const Image& image) {
-            counts[net_id] = image.shape->components.size() + 1;
+            Count& count = counts[net_id] = Count{};
+            if (net_id >= kFirstReserved) count.components += 1;
+            ImageCursor cursor(schema_, image);
+            for (const ComponentIndex component : image.shape->components) {
+                if (!schema_.components()[component].pairs) {
+                    count.components += 1;
+                } else if (cursor.seek(component)) {
+                    count.pairs += cursor.parts()[0];
+                }
+            }
         });
         receiver_.for_each_entity([&](std::uint32_t net_id, shoal::ecs::Entity entity) {
-            CHECK(counts.contains(net_id) && world_.components_of(entity).size() == counts[net_id]);
+            CHECK(counts.contains(net_id));
+            const auto ids = world_.components_of(entity);
+            const auto is_pair = [](const auto id) { return id.is_pair(); };
+            const std::size_t pairs =
+                static_cast<std::size_t>(std::count_if(ids.begin(), ids.end(), is_pair));
+            CHECK(ids.size() - pairs == counts[net_id].components);
+            CHECK(pairs <= counts[net_id].pairs);
         });
     }
 
@@ -349,7 +386,7 @@ private:
     ReceiverOptions options_;
     shoal::ecs::World world_;
     Receiver receiver_;
-    std::vector<shoal::ecs::Entity> own_;
+    std::vector<shoal::ecs::Entity> own_, loaded_;
     Origin honest_, other_;
     std::uint64_t number_ = 0;
     std::vector<Sent> sent_;

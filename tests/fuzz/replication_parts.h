@@ -11,7 +11,9 @@
 #include "ecs/world.h"
 #include "net/bytes.h"
 #include "replication/receive/receiver.h"
+#include "replication/schema/cluster.h"
 #include "replication/schema/schema.h"
+#include "replication/schema/stable_key.h"
 #include "replication/send/sender.h"
 #include "replication/world_hash.h"
 #include "tests/fuzz/net_parts.h"
@@ -51,6 +53,18 @@ struct Roster {
     std::unordered_map<std::int16_t, std::optional<float>> odds;
 };
 struct Marked {};
+struct Bond {
+    static constexpr auto relation = ecs::many;
+    std::int16_t strength = 0;
+};
+struct Leader {
+    static constexpr auto relation = ecs::exclusive;
+};
+struct PartOf {
+    static constexpr auto relation = ecs::exclusive | ecs::destroy_with_target;
+};
+
+inline constexpr std::uint32_t kFuzzKeys = 4;
 
 inline Schema fuzz_schema() {
     Schema schema;
@@ -62,6 +76,9 @@ inline Schema fuzz_schema() {
     schema.component<Roster>("roster", element(&Roster::members, max_length(6)),
                              element(&Roster::texts, max_length(4)));
     schema.tag<Marked>("marked");
+    schema.pair<Bond>("bond", max_length(5));
+    schema.pair<Leader>("leader");
+    schema.pair<PartOf>("part of");
     CHECK(schema.error().empty());
     return schema;
 }
@@ -85,9 +102,9 @@ struct Origin {
         switch (what % 8) {
             case 1:
                 world.destroy(entity);
-                entity = entities.back();
-                return entities.pop_back();
+                return forget_dead();
             case 2:
+                if (what & 64) return change_pairs(entity, in);
                 return world.set(entity, Place{static_cast<float>(in.u8()) - 128, 1});
             case 3:
                 return world.set(entity, Tally{in.u8() - (std::int64_t{1} << what % 63), in.u8(), true});
@@ -95,6 +112,7 @@ struct Origin {
                 if (what & 64) return change_roster(entity, in);
                 return world.set(entity, Label{std::string(in.u8() % 12, 'a')});
             case 5:
+                if (what & 64) return spawn_keyed(in);
                 return world.set(entity, Links{entities[in.u8() % entities.size()],
                                                std::vector(in.u8() % 5u, entities.front())});
             case 6:
@@ -105,8 +123,47 @@ struct Origin {
                     return world.has<Replicated>(entity) ? world.remove<Replicated>(entity)
                                                          : world.add<Replicated>(entity);
                 if (what & 32) return world.remove<Place>(entity);
+                if (what & 16) return change_cluster(entity, what);
                 return world.remove<Links>(entity);
         }
+    }
+    /// Parts of a destroyed entity die with it.
+    void forget_dead() {
+        std::erase_if(entities, [&](ecs::Entity entity) { return !world.is_alive(entity); });
+    }
+    /// Adds or removes a pair.
+    void change_pairs(ecs::Entity source, net::ByteReader& in) {
+        const unsigned what = in.u8();
+        const ecs::Entity target = entities[in.u8() % entities.size()];
+        switch (what % 4) {
+            case 0:
+                return world.set(source, ecs::to<Bond>(target), Bond{static_cast<std::int16_t>(what * 100)});
+            case 1:
+                if (what & 64) return drop<Bond>(source, target);
+                return world.add(source, ecs::to<Leader>(target));
+            case 2:
+                if (what & 64) return drop<Leader>(source, target);
+                return source == target ? drop<PartOf>(source, target)
+                                        : world.add(source, ecs::to<PartOf>(target));
+            default:
+                return drop<PartOf>(source, target);
+        }
+    }
+    template <class R>
+    void drop(ecs::Entity source, ecs::Entity target) {
+        if (world.has(source, ecs::to<R>(target))) world.remove(source, ecs::to<R>(target));
+    }
+    /// Spawns an entity with a key that no other one has.
+    void spawn_keyed(net::ByteReader& in) {
+        const StableKey key{in.u8() % kFuzzKeys};
+        if (entities.size() >= kMaxFuzzEntities) return;
+        for (const ecs::Entity entity : entities)
+            if (world.has<StableKey>(entity) && world.get<StableKey>(entity).value == key.value) return;
+        entities.push_back(world.spawn(key, Replicated{}));
+    }
+    void change_cluster(ecs::Entity entity, unsigned what) {
+        if (what & 8) return world.remove<Cluster>(entity);
+        world.set(entity, Cluster{what >> 7});
     }
     /// Changes a roster in one place.
     void change_roster(ecs::Entity entity, net::ByteReader& in) {
@@ -165,6 +222,9 @@ inline void check_new_client_converges(Origin& origin, const Schema& schema, ecs
     const Sender::Peer peer = origin.sender.add_peer();
     Payload room(1'200);
     std::uint64_t number = 0;
+    // A reference to an entity with a key is null on a client that did not load it.
+    for (const ecs::Entity entity : origin.entities)
+        if (origin.world.has<StableKey>(entity)) origin.world.add<Replicated>(entity);
     for (int round = 0; round < 3; ++round) {
         origin.update(1);
         for (;;) {
