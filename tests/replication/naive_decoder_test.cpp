@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "replication/codec/codec.h"
@@ -297,7 +296,7 @@ TEST(NaiveStateDecoder, KeepsTheSameVersions) {
                     auto version = versions.begin();
                     std::advance(version, random.below(static_cast<std::uint32_t>(versions.size())));
                     record.header.baseline = version->first;
-                    words[slot + 4] = words_of(version->second);
+                    words[slot + 4] = naive_words(version->second);
                     record.from = {record.to.shape, words[slot + 4]};
                 } else {
                     record.header.kind = RecordKind::full;
@@ -402,9 +401,9 @@ TEST(NaiveStateDecoder, ReadsAllKindsOfFields) {
         naive::State states[2];
         states[0] = random_state(decoder.schema(), {}, random);
         states[1] = random_state(decoder.schema(), states[0], random);
-        const std::vector<std::uint32_t> words[2] = {words_of(states[0]), words_of(states[1])};
-        const Image from{shapes.shape(indices_of(states[0])), words[0]};
-        const Image to{shapes.shape(indices_of(states[1])), words[1]};
+        const std::vector<std::uint32_t> words[2] = {naive_words(states[0]), naive_words(states[1])};
+        const Image from{shapes.shape(naive_indices(states[0])), words[0]};
+        const Image to{shapes.shape(naive_indices(states[1])), words[1]};
         const RecordHeader full{.slot = 5, .kind = RecordKind::full, .net_id = 9, .pending = 77};
         ASSERT_TRUE(decoder.receive(1, payload_of(schema, 40, {{full, {}, from}}))) << decoder.why();
         ASSERT_EQ(decoder.payload().records[0].pending, 77u);
@@ -431,10 +430,10 @@ TEST(NaiveStateDecoder, ReadsTheSameOfDamagedDeltas) {
         sim::Random random(seed);
         const naive::State before = random_state(description, {}, random);
         const naive::State now = random_state(description, before, random);
-        const std::vector<std::uint32_t> words[2] = {words_of(before), words_of(now)};
-        const Image from{shapes.shape(indices_of(before)), words[0]};
+        const std::vector<std::uint32_t> words[2] = {naive_words(before), naive_words(now)};
+        const Image from{shapes.shape(naive_indices(before)), words[0]};
         BitWriter out;
-        write_image(schema, from, {shapes.shape(indices_of(now)), words[1]}, out);
+        write_image(schema, from, {shapes.shape(naive_indices(now)), words[1]}, out);
         std::vector<std::byte> bytes = bytes_of(out);
         for (std::uint32_t flips = 1 + random.below(2); flips > 0; --flips)
             bytes[random.below(static_cast<std::uint32_t>(bytes.size()))] ^= std::byte(1u << random.below(8));
@@ -445,7 +444,7 @@ TEST(NaiveStateDecoder, ReadsTheSameOfDamagedDeltas) {
         const naive::State state = naive::StateReader(description, bits).read(&before);
         ASSERT_EQ(is_read, bits.ok()) << bits.why();
         if (is_read) {
-            ASSERT_EQ(words_of(state), read);
+            ASSERT_EQ(naive_words(state), read);
         }
         (is_read ? accepted : refused) += 1;
     }
@@ -485,11 +484,11 @@ TEST(NaiveStateDecoder, ReadsTheExampleOfWireMd) {
     using NaiveWords = std::vector<std::uint32_t>;
     naive::State state = decoder.replicas().at(0).versions.at(1'000);
     EXPECT_EQ(decoder.replicas().at(0).net_id, 1u);
-    EXPECT_EQ(words_of(state), (NaiveWords{3, 100, 2, 'B', 'o'}));
+    EXPECT_EQ(naive_words(state), (NaiveWords{3, 100, 2, 'B', 'o'}));
     EXPECT_EQ(state.size(), 3u);
     ASSERT_TRUE(decoder.receive(10, bytes({0x21, 0x10, 0x45, 0x88, 0x58, 0x04, 0x11}))) << decoder.why();
     state = decoder.replicas().at(0).versions.at(1'001);
-    EXPECT_EQ(words_of(state), (NaiveWords{5, 100, 3, 'B', 'o', 'b'}));
+    EXPECT_EQ(naive_words(state), (NaiveWords{5, 100, 3, 'B', 'o', 'b'}));
     const naive::Record& gone = decoder.payload().records.at(1);
     EXPECT_EQ(gone.slot, 2u);
     EXPECT_EQ(gone.kind, naive::Kind::despawn);

@@ -19,14 +19,14 @@ namespace shoal::replication {
 
 namespace naive = naive_replication;
 
-inline std::vector<ComponentIndex> indices_of(const naive::State& state) {
+inline std::vector<ComponentIndex> naive_indices(const naive::State& state) {
     std::vector<ComponentIndex> out;
     for (const auto& [index, value] : state) out.push_back(static_cast<ComponentIndex>(index));
     return out;
 }
 
 /// The words of an Image: the lanes of all components, then the parts, each with its count.
-inline std::vector<std::uint32_t> words_of(const naive::State& state) {
+inline std::vector<std::uint32_t> naive_words(const naive::State& state) {
     std::vector<std::uint32_t> out;
     for (const auto& [index, value] : state) out.insert(out.end(), value.lanes.begin(), value.lanes.end());
     for (const auto& [index, value] : state)
@@ -37,9 +37,9 @@ inline std::vector<std::uint32_t> words_of(const naive::State& state) {
     return out;
 }
 
-inline void compare_images(const Image& ours, const naive::State& theirs) {
-    ASSERT_EQ(ours.shape->components, indices_of(theirs));
-    ASSERT_TRUE(std::ranges::equal(ours.words, words_of(theirs)));
+inline void compare_with_naive(const Image& ours, const naive::State& theirs) {
+    ASSERT_EQ(ours.shape->components, naive_indices(theirs));
+    ASSERT_TRUE(std::ranges::equal(ours.words, naive_words(theirs)));
 }
 
 /// What occurred, to check that the test covers everything.
@@ -99,7 +99,7 @@ public:
                 ASSERT_TRUE(found != left.end() && found->second.count(tick) != 0)
                     << "slot " << slot << " tick " << tick;
                 ASSERT_EQ(net_id, decoder.replicas().at(slot).net_id);
-                ASSERT_NO_FATAL_FAILURE(compare_images(image, *found->second[tick]));
+                ASSERT_NO_FATAL_FAILURE(compare_with_naive(image, *found->second[tick]));
                 found->second.erase(tick);
             });
         if (testing::Test::HasFatalFailure()) return;
@@ -164,7 +164,7 @@ private:
             }
             const Shape* const shape = read_image(shapes_, base, in, words_);
             ASSERT_NE(shape, nullptr);
-            ASSERT_NO_FATAL_FAILURE(compare_images({shape, words_}, record.state));
+            ASSERT_NO_FATAL_FAILURE(compare_with_naive({shape, words_}, record.state));
         }
         ASSERT_TRUE(in.at_padding());
         seen_.no_anchor += !theirs.anchor;
@@ -181,7 +181,7 @@ private:
 };
 
 /// Changes some bits, or the length.
-inline std::vector<std::byte> damaged(std::vector<std::byte> bytes, sim::Random& random) {
+inline std::vector<std::byte> damaged_copy(std::vector<std::byte> bytes, sim::Random& random) {
     const std::uint32_t kind = random.below(20);
     if (kind == 0) {
         bytes.pop_back();
@@ -257,7 +257,8 @@ private:
     void deliver_damaged(const SentPacket& packet, Receiver::Verdict& verdict, bool& is_over) {
         for (std::uint32_t n = random_.chance(damage) ? 5 : 0;
              n > 0 && verdict != Receiver::Verdict::accepted && !is_over; --n) {
-            ASSERT_NO_FATAL_FAILURE(race_.receive(packet.number, damaged(packet.bytes, random_), verdict));
+            ASSERT_NO_FATAL_FAILURE(
+                race_.receive(packet.number, damaged_copy(packet.bytes, random_), verdict));
             (race_.is_accepted ? seen_.flipped_accepted : seen_.flipped_refused) += 1;
             // Far ticks make the library forget when a slot was closed.
             const Tick tick = race_.decoder.payload().tick;
