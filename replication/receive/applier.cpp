@@ -23,9 +23,10 @@ Applier::Applier(Binding& binding, Replicas& replicas, BucketHash hash)
 
 void Applier::apply() {
     assert(!binding_.world().is_deferring());
+    const bool has_news = !replicas_.gone().empty() || !replicas_.dirty().empty();
     destroy_gone();
     follow_keys();
-    revive();
+    if (has_news) revive();
     {
         const ecs::World::DelayHooks delay(binding_.world());
         create_new();
@@ -108,9 +109,9 @@ void Applier::detach_source(ecs::Entity source, ComponentIndex relation, const D
     const auto detach = [&] { world.remove(source, world.pair_id(binding_.ids()[relation], dying.target)); };
     if (index == Replicas::kNone) {
         const Replica* const replica = world.try_get<Replica>(source);
-        const bool is_listed = std::any_of(dying_.begin(), dying_.end(),
-                                           [&](const Dying& other) { return other.target == source; });
-        if (!replica && !is_listed) dying_.push_back({source, 0, false});
+        const auto is_source = [&](const Dying& other) { return other.target == source; };
+        if (!replica && std::none_of(dying_.begin(), dying_.end(), is_source))
+            dying_.push_back({source, 0, false});
         if (replica && replica->reason != Despawn::destroyed) detach();  // it may stay
         return;
     }

@@ -86,12 +86,13 @@ void PeerView::unpend(std::uint32_t index) {
 }
 
 void PeerView::drop_front(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
+    std::size_t left = count;
+    for (std::size_t i = count; i-- > 0;) {
         const std::uint32_t index = queue_[i];
         slots_[index].is_queued = slots_[index].is_pending;
-        if (slots_[index].is_pending) queue_.push(index);
+        if (slots_[index].is_pending) queue_[--left] = index;
     }
-    queue_.pop(count);
+    queue_.pop(left);
 }
 
 SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick) {

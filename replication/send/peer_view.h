@@ -107,7 +107,8 @@ public:
     /// The slots that were pending, the longest wait first. Those that are not pending any more are to be
     /// skipped.
     const net::Fifo<std::uint32_t>& queue() const { return queue_; }
-    /// Removes the first `count` slots from the queue. Those that are still pending join its end.
+    /// Removes those of the first `count` slots of the queue that are not pending any more. The others keep
+    /// their places.
     void drop_front(std::size_t count);
 
     /// For tests: slots, counters and the queue agree with each other.

@@ -253,5 +253,37 @@ TEST(StatePayload, BytesOfEachKindOfRecordAreFixed) {
     EXPECT_EQ(packet(0x01020306 + 60), (std::vector<int>{241, 187, 227, 235, 0}));
 }
 
+// Small records are sent while a large payload is on its way. What waits for that keeps its place before the
+// entity in it, which changes all the time.
+TEST(Sender, LargeRecordsTakeTurns) {
+    struct Cargo {
+        std::vector<std::uint32_t> weights;
+    };
+    Schema schema;
+    schema.component<Position>("position");
+    schema.component<Cargo>("cargo", field(&Cargo::weights, max_length(600)));
+    Pair pair({}, {}, 1, 1, std::move(schema));
+    sim::Random random(3);
+    const auto cargo = [&] {
+        Cargo out;
+        for (int i = 0; i < 500; ++i) out.weights.push_back(random.below(0xffffffff));
+        return out;
+    };
+    const ecs::Entity restless = pair.spawn(cargo()), waiting = pair.spawn(cargo()),
+                      small = pair.spawn(sim::Position{});
+    for (int round = 0; round < 4 && !pair.replica(waiting); ++round) {
+        pair.tick();
+        const auto large = pair.encode(1'100, true);
+        ASSERT_TRUE(large && large->bytes.size() > 1'200);
+        pair.world.set(small, sim::Position{static_cast<float>(round), 0, 0});
+        pair.world.set(restless, cargo());
+        pair.tick();
+        while (const auto packet = pair.encode(1'100, false)) pair.deliver(*packet);
+        pair.deliver(*large);
+        pair.receiver.apply();
+    }
+    EXPECT_TRUE(pair.replica(waiting));
+}
+
 }  // namespace
 }  // namespace shoal::replication
