@@ -144,7 +144,7 @@ struct PayloadTurn {
     /// If may_be_large, the handler may set this instead of writing to `room`: a payload of more than
     /// room.size() bytes and at most kMaxLargePayloadBytes. The connection copies it when write_payload
     /// returns, and sends it in several packets, beginning with this one. They take turns with other
-    /// payloads. Lost ones are sent again; if one was lost 8 times, the payload is lost. The size that
+    /// payloads. Lost ones are sent again. If one was lost 8 times, the payload is lost. The size that
     /// write_payload returns is ignored.
     std::span<const std::byte> large{};
 };

@@ -32,10 +32,10 @@ public:
     virtual void on_leave(net::PeerId, net::DisconnectReason, std::string_view /*text*/) {}
     /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::PeerId, net::Channel, std::span<const std::byte>) {}
-    /// The state of an entity takes `bytes`, more than kMaxEntityBytes. Clients keep its last state that did
-    /// not; it has no components there if there was none, or if the entity left its whole since
-    /// (destroy_with_target). `component` takes most of it. Called once, until the entity is small enough
-    /// again.
+    /// The state of an entity takes `bytes`, more than kMaxEntityBytes. `component` takes most of it. Clients
+    /// keep its last state that did not. It has no components there if there was none, or if the entity was
+    /// the source of a pair with destroy_with_target and has lost it since. Called once, until the entity is
+    /// small enough again.
     virtual void on_too_large(ecs::Entity, std::string_view /*component*/, std::size_t /*bytes*/) {}
 };
 

@@ -30,7 +30,6 @@ public:
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
         bool has_died = false;        // see set_died()
-        bool stays_dead = false;      // if it died: its newest version belongs to a target that is dead
         NetId died_with = 0;          // if it died: the target; 0 if that has left since
         bool is_local = false;        // the game spawned the entity, with a StableKey
         bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared

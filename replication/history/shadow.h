@@ -63,8 +63,8 @@ public:
     std::span<const std::uint32_t> moved() const { return moved_; }
 
     /// An entity whose full record would exceed kMaxEntityBytes. The shadow keeps its last version that did
-    /// not; a version without components if there was none, or if it was a part (destroy_with_target) and the
-    /// entity left its whole.
+    /// not. The version has no components if there was none, or if the entity was the source of a pair with
+    /// destroy_with_target and has lost it since.
     struct TooLarge {
         ecs::Entity entity;
         std::size_t bytes = 0;       // of the full record

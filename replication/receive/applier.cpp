@@ -146,33 +146,32 @@ void Applier::end(ecs::Entity entity, Despawn reason, bool stays) {
 /// that died with it come back, too.
 void Applier::revive() {
     std::erase_if(dead_, [&](std::uint32_t index) { return !replicas_[index].has_died; });  // closed
-    for (const std::uint32_t index : dead_) replicas_[index].stays_dead = false;
-    // Usually targets come before their sources in dead_, so that one pass finds all. The server decides: a
-    // hostile one must not make this take long.
+    for (const std::uint32_t index : dead_) replicas_[index].has_died = false;
+    // Usually targets come before their sources in dead_, so that one pass finds all who stay dead. The
+    // server decides: a hostile one must not make this take long.
     bool is_changing = true;
     for (int pass = 0; pass < kMostPasses && is_changing; ++pass) {
         is_changing = false;
         for (const std::uint32_t index : dead_) {
-            if (replicas_[index].stays_dead || !belongs_to_dead(index)) continue;
-            replicas_[index].stays_dead = is_changing = true;
+            if (replicas_[index].has_died || !belongs_to_dead(index)) continue;
+            replicas_[index].has_died = is_changing = true;
         }
     }
     std::erase_if(dead_, [&](std::uint32_t index) {
-        if (replicas_[index].stays_dead) return false;
-        replicas_[index].has_died = false;
+        if (replicas_[index].has_died) return false;
         replicas_.touch(index);
         return true;
     });
 }
 
-/// Returns whether the newest version belongs to a target that stays dead, or to the one with which the
-/// replica died, if that is destroyed.
+/// Returns whether the newest version belongs to a target that is dead, or to the one with which the replica
+/// died, if that is destroyed.
 bool Applier::belongs_to_dead(std::uint32_t index) const {
     const Replicas::Replica& replica = replicas_[index];
     const std::span<const std::uint32_t> wholes = binding_.wholes(replica.versions.newest()->image);
     return std::any_of(wholes.begin(), wholes.end(), [&](NetId target) {
         const std::uint32_t known = replicas_.ids().find(target);
-        return known == Replicas::kNone ? target == replica.died_with : replicas_[known].stays_dead;
+        return known == Replicas::kNone ? target == replica.died_with : replicas_[known].has_died;
     });
 }
 
@@ -284,10 +283,11 @@ bool Applier::is_consistent() const {
             all_known = all_known && is_known;
             expected.add(net_id, index);
         });
-    std::vector<std::uint32_t> dead = dead_;
-    std::erase_if(dead, [&](std::uint32_t index) { return !replicas_[index].has_died; });
-    for (std::uint32_t index = 0; index < replicas_.ids().index_count(); ++index)
-        if (replicas_[index].has_died != (std::count(dead.begin(), dead.end(), index) == 1)) return false;
+    for (std::uint32_t index = 0; index < replicas_.ids().index_count(); ++index) {
+        const auto count = std::count(dead_.begin(), dead_.end(), index);
+        // Closed ones leave with the next apply().
+        if (replicas_[index].has_died ? count != 1 : count > 0 && replicas_.gone().empty()) return false;
+    }
     // apply() forgets the references of replicas that are gone.
     return all_known && (!replicas_.gone().empty() || references_.size() == expected.size());
 }

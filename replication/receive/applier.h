@@ -68,7 +68,7 @@ private:
     std::vector<ecs::Entity> sources_;
     std::vector<NetId> left_;                    // of forget_targets_that_left()
     std::vector<ecs::Entity> died_with_target_;  // in this destroy_gone()
-    std::vector<std::uint32_t> dead_;            // replicas that died with a target; some may be closed
+    std::vector<std::uint32_t> dead_;            // replicas that has_died; some may be closed
     std::uint64_t suppressed_ = 0;
     std::uint32_t most_archetypes_ = 512;  // with more, free_archetypes() frees those without entities
 };

@@ -54,7 +54,8 @@ public:
     /// Undoes what the game did to the components of the schema, and to the pairs, of a replica: it becomes
     /// what the last apply() made of it. Components that are not in the schema stay. All components of the
     /// schema are written, with their hooks. Returns false, without effect, if the entity is no living
-    /// replica. Call it outside of hooks and queries.
+    /// replica. References and pairs to replicas that receive() closed since the last apply() are left out.
+    /// Call it outside of hooks and queries.
     bool restore(ecs::Entity entity);
 
     /// The ticks at which the replicas equal what this client sees of the sender's entities (see Complete),

@@ -128,8 +128,8 @@ private:
         Tick last_sent = 0;
         Tick last_change = 0;  // tick of the newest change that the peer sees
         ViewClasses groups;    // from the next update() on
-        std::optional<std::uint64_t>
-            large;                 // packet number of the newest large payload; its fate may be known
+        // Packet number of the newest large payload. Its fate may be known.
+        std::optional<std::uint64_t> large;
         bool wants_marker = true;  // send a completion marker, even if there are no records
         PeerStats stats;
     };
