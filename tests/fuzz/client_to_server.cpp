@@ -29,7 +29,7 @@ std::uint32_t some_slot(ByteReader& in) {
 class LiedToSender {
 public:
     explicit LiedToSender(std::span<const std::byte> input)
-        : in_(input), schema_(fuzz_schema()), origin_(schema_, in_.u8() & 1 ? 1 : 0xffffffd0) {}
+        : in_(input), flags_(in_.u8()), origin_(schema_, flags_ & 1 ? 1 : 0xffffffd0) {}
 
     void run() {
         while (in_.ok() && in_.remaining() > 0) {
@@ -39,8 +39,9 @@ public:
         for (std::uint32_t peer = 0; peer < kPeers; ++peer)
             if (liars_[peer]) check_settles(peer);
         shoal::ecs::World world;
-        Receiver receiver(world, schema_);
-        check_new_client_converges(origin_, schema_, world, receiver);
+        const Schema& of_client = flags_ & 2 ? without_hats_ : schema_;
+        Receiver receiver(world, of_client);
+        check_new_client_converges(origin_, of_client, world, receiver);
         CHECK(origin_.sender.is_consistent());
     }
 
@@ -102,7 +103,7 @@ private:
             if (!liars_[lower]) return;
         constexpr std::uint32_t kSlots[] = {65'536, 1, 7, 64};
         const std::uint32_t max_slots = kSlots[op % 4];
-        CHECK(origin_.sender.add_peer({.max_slots = max_slots}) == peer);
+        CHECK(origin_.add_peer(op & 8 ? without_hats_ : schema_, max_slots) == peer);
         liars_[peer] = Liar{max_slots, 0, {}};
     }
 
@@ -150,7 +151,8 @@ private:
     }
 
     ByteReader in_;
-    Schema schema_;
+    unsigned flags_;
+    Schema schema_ = fuzz_schema(), without_hats_ = fuzz_schema(false);
     Origin origin_;
     std::array<std::optional<Liar>, kPeers> liars_;
     Payload room_ = Payload(1'200);

@@ -45,16 +45,16 @@ class Deception {
 public:
     explicit Deception(std::span<const std::byte> input)
         : in_(input),
-          schema_(fuzz_schema()),
           options_(options_of(in_.u8())),
+          flags_(in_.u8()),
+          schema_(fuzz_schema(!(flags_ & 2))),
           receiver_(world_, schema_, options_),
-          honest_(schema_, 1),
-          other_(schema_, in_.u8() & 1 ? 1 : 0xffffffd0) {
+          honest_(of_server_, 1),
+          other_(of_server_, flags_ & 1 ? 1 : 0xffffffd0) {
         for (int i = 0; i < 3; ++i) own_.push_back(world_.spawn(Place{1, 2}, Marked{}));
         for (std::uint32_t key = 1; key < kFuzzKeys; ++key)
             loaded_.push_back(world_.spawn(Place{3, 4}, StableKey{key}));
-        for (Origin* origin : {&honest_, &other_})
-            (void)origin->sender.add_peer({.max_slots = options_.max_slots});
+        for (Origin* origin : {&honest_, &other_}) (void)origin->add_peer(schema_, options_.max_slots);
     }
 
     void run() {
@@ -382,8 +382,9 @@ private:
     }
 
     ByteReader in_;
-    Schema schema_;
     ReceiverOptions options_;
+    unsigned flags_;
+    Schema of_server_ = fuzz_schema(), schema_;
     shoal::ecs::World world_;
     Receiver receiver_;
     std::vector<shoal::ecs::Entity> own_, loaded_;

@@ -64,9 +64,14 @@ struct PartOf {
     static constexpr auto relation = ecs::exclusive | ecs::destroy_with_target;
 };
 
+struct Hat {
+    std::uint8_t size = 0;
+};
+
 inline constexpr std::uint32_t kFuzzKeys = 4;
 
-inline Schema fuzz_schema() {
+/// Some clients do not have the optional component.
+inline Schema fuzz_schema(bool has_hats = true) {
     Schema schema;
     schema.component<Place>("place", quantised(-64, 64, 0.01));
     schema.component<Tally>("tally");
@@ -76,7 +81,9 @@ inline Schema fuzz_schema() {
     schema.component<Roster>("roster", element(&Roster::members, max_length(6)),
                              element(&Roster::texts, max_length(4)));
     schema.tag<Marked>("marked");
-    schema.pair<Bond>("bond", max_length(5));
+    schema.pair<Bond>("bond", max_length(3));
+    if (has_hats) schema.component<Hat>("hat");
+    if (has_hats) schema.optional<Hat>();
     schema.pair<Leader>("leader");
     schema.pair<PartOf>("part of");
     CHECK(schema.error().empty());
@@ -87,8 +94,13 @@ inline constexpr std::size_t kMaxFuzzEntities = 40;
 
 /// A world with a sender. The input says how it changes.
 struct Origin {
-    explicit Origin(const Schema& schema, Tick first_tick)
-        : sender(world, schema, {.history_s = 0.1}), tick(first_tick) {}
+    /// The schema must outlive the origin.
+    Origin(const Schema& of_server, Tick first_tick)
+        : schema(of_server), sender(world, schema, {.history_s = 0.1}), tick(first_tick) {}
+
+    Sender::Peer add_peer(const Schema& of_peer, std::uint32_t max_slots = 65'536) {
+        return sender.add_peer({.max_slots = max_slots, .numbers = *schema.numbers_in(of_peer.summary())});
+    }
 
     /// Creates, destroys or changes an entity.
     void change(net::ByteReader& in) {
@@ -107,6 +119,7 @@ struct Origin {
                 if (what & 64) return change_pairs(entity, in);
                 return world.set(entity, Place{static_cast<float>(in.u8()) - 128, 1});
             case 3:
+                if (what & 64) return change_hat(entity, in.u8());
                 return world.set(entity, Tally{in.u8() - (std::int64_t{1} << what % 63), in.u8(), true});
             case 4:
                 if (what & 64) return change_roster(entity, in);
@@ -161,6 +174,10 @@ struct Origin {
             if (world.has<StableKey>(entity) && world.get<StableKey>(entity).value == key.value) return;
         entities.push_back(world.spawn(key, Replicated{}));
     }
+    void change_hat(ecs::Entity entity, unsigned size) {
+        if (size % 4 == 0) return world.remove<Hat>(entity);
+        world.set(entity, Hat{static_cast<std::uint8_t>(size)});
+    }
     void change_cluster(ecs::Entity entity, unsigned what) {
         if (what & 8) return world.remove<Cluster>(entity);
         world.set(entity, Cluster{what >> 7});
@@ -210,16 +227,17 @@ struct Origin {
         sender.update(tick);
     }
 
+    const Schema& schema;
     ecs::World world;
     Sender sender;
     Tick tick;
     std::vector<ecs::Entity> entities;  // alive
 };
 
-/// An honest client of an origin receives all state, whatever other peers did.
+/// An honest client of an origin receives all state, whatever other peers did. `schema` is the client's.
 inline void check_new_client_converges(Origin& origin, const Schema& schema, ecs::World& world,
                                        Receiver& receiver) {
-    const Sender::Peer peer = origin.sender.add_peer();
+    const Sender::Peer peer = origin.add_peer(schema);
     Payload room(1'200);
     std::uint64_t number = 0;
     // A reference to an entity with a key is null on a client that did not load it.
@@ -236,7 +254,7 @@ inline void check_new_client_converges(Origin& origin, const Schema& schema, ecs
         receiver.apply();
     }
     CHECK(receiver.complete().has_value());
-    const WorldHash::Sum sent = WorldHash(origin.world, schema).of_server(origin.sender.shadow());
+    const WorldHash::Sum sent = WorldHash(origin.world, origin.schema).of_server(origin.sender.shadow());
     const WorldHash::Sum received = WorldHash(world, schema).of_client(receiver);
     CHECK(sent.entities == received.entities && sent.hash == received.hash);
     origin.sender.remove_peer(peer);
