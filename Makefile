@@ -19,6 +19,7 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(or $(shell nproc 2> /dev/null),2)
 endif
 
+.DEFAULT_GOAL := all
 config ?= release
 only ?=
 filter ?= *
