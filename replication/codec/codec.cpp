@@ -217,6 +217,29 @@ const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
     return in.ok() ? image.shape : nullptr;
 }
 
+void write_value(const ComponentLayout& layout, std::span<const std::uint32_t> from,
+                 std::span<const std::uint32_t> to, BitWriter& out) {
+    if (layout.empty()) return;
+    const std::size_t lanes = layout.lanes().size();
+    const bool has_base = !from.empty();
+    BitEncoder coder(out);
+    code_component(coder, layout, has_base ? from.data() : nullptr, has_base ? from.data() + lanes : nullptr,
+                   to.data(), to.data() + lanes);
+}
+
+bool read_value(const ComponentLayout& layout, std::span<const std::uint32_t> from, BitReader& in,
+                std::vector<std::uint32_t>& words) {
+    const std::size_t lanes = layout.lanes().size();
+    const bool has_base = !from.empty();
+    words.assign(lanes, 0);
+    if (has_base) std::copy_n(from.begin(), lanes, words.begin());
+    if (layout.empty()) return true;
+    BitDecoder coder(in);
+    code_component(coder, layout, has_base ? from.data() : nullptr, has_base ? from.data() + lanes : nullptr,
+                   words.data(), words);
+    return in.ok();
+}
+
 std::uint32_t max_component_bits(const ComponentLayout& layout) {
     std::size_t bits = 1 + layout.groups().size() + layout.parts().size();
     for (const Lane& lane : layout.lanes()) bits += max_lane_bits(lane);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "../schema/image.h"
@@ -23,6 +24,16 @@ std::size_t measure_image(const Schema& schema, const Image& from, const Image& 
 /// returns null if they are invalid; in.ok() can be true or false then.
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
                         std::vector<std::uint32_t>& words);
+
+/// Writes one value of a layout: the difference from `from` to `to`, or all of `to` if `from` is empty. The
+/// words of a value are its lanes, then its parts.
+void write_value(const ComponentLayout& layout, std::span<const std::uint32_t> from,
+                 std::span<const std::uint32_t> to, BitWriter& out);
+
+/// Reads what write_value() wrote for the same `from`: fills `words`. Any bits are safe: returns false if
+/// they are invalid; in.ok() is false then.
+bool read_value(const ComponentLayout& layout, std::span<const std::uint32_t> from, BitReader& in,
+                std::vector<std::uint32_t>& words);
 
 /// Greatest number of bits that write_image writes for one component if there is no baseline.
 std::uint32_t max_component_bits(const ComponentLayout& layout);

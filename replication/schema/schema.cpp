@@ -11,6 +11,7 @@ namespace {
 
 // Hash, signature and summary are specified in ../WIRE.md.
 constexpr std::size_t kSummaryEntryBytes = 8;
+constexpr std::uint64_t kFirstStructKind = 3;   // in a signature; components have 0 to 2
 constexpr std::size_t kMaxSummaryEntries = 73;  // 585 bytes fit into a hello, even with a connect token
 static_assert(kMaxOptionalComponents <= kMaxSummaryEntries);
 
@@ -31,10 +32,10 @@ private:
     std::uint64_t hash_ = 14695981039346656037u;
 };
 
-std::uint32_t signature_of(const SchemaComponent& component) {
+std::uint32_t signature_of(const SchemaType& type, std::uint64_t kind) {
     Fnv64 hash;
-    hash.mix(component.is_tag ? 1 : component.pairs ? 2 : 0);
-    component.layout.describe([&](std::uint64_t number) { hash.mix(number); });
+    hash.mix(kind);
+    type.layout.describe([&](std::uint64_t number) { hash.mix(number); });
     return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32);
 }
 
@@ -86,10 +87,16 @@ std::string hex_id(std::uint32_t id) {
 
 }  // namespace
 
-void Schema::fail(std::string_view name, std::string_view why) {
+/// Computes what follows from the layout. Returns what is wrong with the codecs, or an empty text.
+std::string Schema::finish(SchemaType& type) const {
+    const std::string error = type.layout.finish();
+    type.max_bits = max_component_bits(type.layout);
+    return error.empty() ? error : "has a codec that does not fit: " + error;
+}
+
+void Schema::fail(std::string_view name, std::string_view why, std::string_view kind) {
     if (!error_.empty()) return;
-    error_ = "component '";
-    error_.append(name).append("' ").append(why);
+    error_.append(kind).append(" '").append(name).append("' ").append(why);
 }
 
 void Schema::add(SchemaComponent component) {
@@ -97,8 +104,7 @@ void Schema::add(SchemaComponent component) {
         fail(component.name, "is declared after a sender or receiver got the schema");
         stop(error_);
     }
-    if (const std::string error = component.layout.finish(); !error.empty())
-        fail(component.name, "has a codec that does not fit: " + error);
+    if (const std::string error = finish(component); !error.empty()) fail(component.name, error);
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
     if (component.type == &detail::type_address<Replicated>)
         fail(component.name, "is the tag Replicated, which says what replicates and does not itself");
@@ -114,13 +120,43 @@ void Schema::add(SchemaComponent component) {
         }
     }
     if (components_.size() == kMaxComponents) fail(component.name, "is one too many for a schema");
-    component.signature = signature_of(component);
-    component.max_bits = max_component_bits(component.layout);
+    component.signature = signature_of(component, component.is_tag ? 1 : component.pairs ? 2 : 0);
     if (const std::size_t bytes = component.max_bits / 8 + kMaxShapeBytes; bytes > kMaxEntityBytes)
         fail(component.name, "can take " + std::to_string(bytes) + " bytes, and an entity at most " +
                                  std::to_string(kMaxEntityBytes) +
                                  ": make it smaller, with max_length() or another codec");
     insert(std::move(component));
+}
+
+void Schema::add(StructKind kind, SchemaStruct added) {
+    const std::string_view what = kind_name(kind);
+    std::vector<SchemaStruct>& all = structs_[static_cast<std::size_t>(kind)];
+    if (is_used_) {
+        fail(added.name, "is declared after a sender or receiver got the schema", what);
+        stop(error_);
+    }
+    if (const std::string error = finish(added); !error.empty()) fail(added.name, error, what);
+    for (const SchemaStruct& other : all) {
+        if (other.type == added.type) {
+            fail(added.name, "is of a type that is declared already, as '" + other.name + "'", what);
+        } else if (other.id == added.id) {
+            fail(added.name, "has the name of another, or one with the same hash: '" + other.name + "'",
+                 what);
+        }
+    }
+    if (all.size() == kMaxStructs) fail(added.name, "is one too many for a schema", what);
+    added.signature = signature_of(added, kFirstStructKind + static_cast<std::uint64_t>(kind));
+    const auto place =
+        std::upper_bound(all.begin(), all.end(), added.id,
+                         [](std::uint32_t id, const SchemaStruct& other) { return id < other.id; });
+    all.insert(place, std::move(added));
+}
+
+std::size_t Schema::find_struct(StructKind kind, const void* type) const {
+    const std::vector<SchemaStruct>& all = structs(kind);
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const SchemaStruct& s) { return s.type == type; });
+    return static_cast<std::size_t>(found - all.begin());
 }
 
 void Schema::insert(SchemaComponent component) {
@@ -172,6 +208,11 @@ std::uint64_t Schema::hash() const {
         hash.mix(component.id);
         hash.mix(component.signature);
     }
+    for (const std::vector<SchemaStruct>& all : structs_)
+        for (const SchemaStruct& one : all) {
+            hash.mix(one.id);
+            hash.mix(one.signature);
+        }
     return hash.value();
 }
 

@@ -18,6 +18,7 @@
 // if Replicate names their parts (walk.h). Fields without a codec keep their exact value, but strings,
 // vectors and maps are cut to a default length.
 
+#include <array>
 #include <concepts>
 #include <new>
 #include <optional>
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include "../../ecs/world.h"
+#include "component_options.h"
 #include "lanes.h"
 #include "pairs.h"
 #include "stable_key.h"
@@ -140,6 +142,47 @@ concept Object = std::is_object_v<T>;
 template <class F, class T>
 concept FieldOf = detail::is_field_of<F, T>;
 
+/// A codec in the declaration of a T: of a field, or for all fields.
+template <class Option, class T>
+concept CodecOption = FieldOf<Option, T> || std::same_as<Option, FieldCodec>;
+
+/// An option in the declaration of a component.
+template <class Option, class T>
+concept ComponentOption = CodecOption<Option, T> || std::same_as<Option, ViewClasses> ||
+    std::same_as<Option, Display> || std::same_as<Option, Role>;
+
+namespace detail {
+
+/// The options of one declaration.
+template <class T>
+struct Options {
+    template <class... Given>
+    explicit Options(const Given&... given) {
+        (take(given), ...);
+    }
+
+    template <FieldOf<T> F>
+    void take(const F& field) {
+        append_ranges<T>(ranges, field, 0);
+    }
+    void take(const FieldCodec& codec) { all = codec; }
+    void take(const ViewClasses& classes) { viewers = classes; }
+    void take(const Display& shown) { display = shown; }
+    void take(const Role& given) {
+        has_two_roles = has_two_roles || (role != Role::server && given != role);
+        role = given;
+    }
+
+    std::vector<CodecRange> ranges;
+    FieldCodec all;  // of the other fields
+    ViewClasses viewers = to_everyone();
+    Display display;
+    Role role = Role::server;
+    bool has_two_roles = false;
+};
+
+}  // namespace detail
+
 /// A field's codec applies to every scalar inside the field, except those for which `inner` has a codec. The
 /// inner fields are those of the struct in this field, or in each element of this array:
 /// field(&Body::centre, field(&Vec::x, quantised(-1, 1, 0.1))).
@@ -187,59 +230,73 @@ requires(sizeof...(Inner) > 0) Field<T> inner(const Inner&... fields) {
     return inner<T>(FieldCodec{}, fields...);
 }
 
-/// One component or tag of the schema.
-struct SchemaComponent {
+/// A C++ type that the schema names.
+struct SchemaType {
     std::string name;
-    std::uint32_t id = 0;         // name_id(name)
-    std::uint32_t signature = 0;  // hash of the layout; equal if both sides encode the component alike
-    ComponentLayout layout;       // empty for a tag
+    std::uint32_t id = 0;               // name_id(name)
+    std::uint32_t signature = 0;        // hash of the layout; equal if both sides encode the type alike
+    ComponentLayout layout;             // empty for a tag, and for a struct without fields
+    std::uint32_t max_bits = 0;         // greatest number of bits that a value takes without a baseline
+    std::uint32_t size = 0, align = 1;  // of the C++ type, in bytes
+    const void* type = nullptr;         // identifies the C++ type in this program
+    void (*construct)(void* at) = nullptr;
+    void (*destroy)(void* value) = nullptr;
+};
+
+/// One component or tag of the schema.
+struct SchemaComponent : SchemaType {
     bool is_tag = false;
     bool is_optional = false;
     PairOps pairs;  // of a relation, whose value is a vector of PairRow
     // Of a singleton: its entity in a world, and how another entity becomes it. Null for others.
     ecs::Entity (*singleton)(const ecs::World& world) = nullptr;
     void (*adopt)(ecs::World& world, ecs::Entity entity) = nullptr;
-    ViewClasses viewers = to_everyone();  // only the server needs it: not part of the signature
-    std::uint32_t max_bits = 0;           // greatest number of bits that it takes in a full record
-    std::uint32_t size = 0, align = 1;    // of the C++ type, in bytes
-    const void* type = nullptr;           // identifies the C++ type in this program
+    // Not part of the signature, because they have no effect on the bytes of the state:
+    ViewClasses viewers = to_everyone();
+    Display display;
+    Role role = Role::server;
     ecs::ComponentId (*bind)(ecs::World& world) = nullptr;  // returns the component's id in a world
-    void (*construct)(void* at) = nullptr;
-    void (*destroy)(void* value) = nullptr;
 };
+
+/// What a struct is for that travels by itself, not as a component of an entity.
+enum class StructKind : std::uint8_t { message, input, action };
+inline constexpr std::size_t kStructKinds = 3;
+constexpr std::string_view kind_name(StructKind kind) {
+    constexpr std::string_view kNames[kStructKinds] = {"message", "input", "action"};
+    return kNames[static_cast<std::size_t>(kind)];
+}
+inline constexpr std::size_t kMaxStructs = 256;  // of one kind in a schema
+
+/// A message, input or action of the schema.
+struct SchemaStruct : SchemaType {};
 
 class Schema {
 public:
-    /// Declares T, with codecs for some of its fields (see lanes.h). The name must be the same on both sides.
-    template <std::default_initializable T, FieldOf<T>... Fields>
-    void component(std::string_view name, const Fields&... fields);
-
-    /// Declares T, with one codec for all fields.
-    template <std::default_initializable T>
-    void component(std::string_view name, FieldCodec codec);
-
-    /// Declares T as above. Only the peers in `viewers` get it.
-    template <std::default_initializable T, class... Codecs>
-    void component(std::string_view name, ViewClasses viewers, const Codecs&... codecs);
+    /// Declares T. The name must be the same on both sides. Options, in any order: codecs for some of its
+    /// fields (field(), element()), one codec for all other fields, view classes (who gets it), a Display and
+    /// a Role.
+    template <std::default_initializable T, ComponentOption<T>... Options>
+    void component(std::string_view name, const Options&... options);
 
     /// Declares an empty component: only its presence replicates.
     template <ecs::Tag T>
     void tag(std::string_view name, ViewClasses viewers = to_everyone());
 
     /// Declares a relation. The pairs of a source replicate as one component: those whose targets replicate.
-    /// `targets` is max_length(), the greatest number of targets of one source. The first ones in the order
-    /// of net ids replicate if there are more.
-    template <ecs::Relation R, FieldOf<R>... Fields>
-    void pair(std::string_view name, FieldCodec targets, const Fields&... fields);
-    template <ecs::Relation R, FieldOf<R>... Fields>
-    void pair(std::string_view name, const Fields&... fields);
-    template <ecs::Relation R, class... Codecs>
-    void pair(std::string_view name, ViewClasses viewers, const Codecs&... codecs);
+    /// Options as for a component; the codec for all is max_length(), the greatest number of targets of one
+    /// source. The first ones in the order of net ids replicate if there are more.
+    template <ecs::Relation R, ComponentOption<R>... Options>
+    void pair(std::string_view name, const Options&... options);
 
-    /// Declares a component whose singleton replicates. The server's singleton gets the tag Replicated; its
-    /// replica is the client's singleton.
-    template <ecs::Value T, class... Codecs>
-    void singleton(std::string_view name, const Codecs&... codecs);
+    /// Declares a component whose singleton replicates, with options as for a component. The server's
+    /// singleton gets the tag Replicated; its replica is the client's singleton.
+    template <ecs::Value T, ComponentOption<T>... Options>
+    void singleton(std::string_view name, const Options&... options);
+
+    /// Declares a struct that is sent by itself, see Server::send(). Its fields may be those of a component;
+    /// options are codecs. Names of messages, inputs and actions are apart from those of components.
+    template <std::default_initializable T, CodecOption<T>... Options>
+    void message(std::string_view name, const Options&... options);
 
     /// Makes a declared component, tag, relation or singleton optional: a peer whose schema lacks it, or has
     /// it in another form, can play on without it. Schemas have at most kMaxOptionalComponents.
@@ -279,102 +336,113 @@ public:
         return find(&detail::type_address<T>);
     }
 
+    /// The messages, inputs or actions, in the order of their ids. The index of one is its number in packets.
+    const std::vector<SchemaStruct>& structs(StructKind kind) const {
+        return structs_[static_cast<std::size_t>(kind)];
+    }
+    /// Returns the number of T among the structs of a kind; their count if T is not declared.
+    template <class T>
+    std::size_t find_struct(StructKind kind) const {
+        return find_struct(kind, &detail::type_address<T>);
+    }
+
 private:
     template <class T>
-    SchemaComponent describe(std::string_view name, std::vector<detail::CodecRange> ranges, FieldCodec all,
-                             std::size_t max_nesting = kMaxNesting);
+    void describe(SchemaType& out, std::string_view kind, std::string_view name, detail::Options<T> options,
+                  std::size_t max_nesting = kMaxNesting);
+    template <class T>
+    SchemaComponent describe_component(std::string_view name, const detail::Options<T>& options);
+    template <class T, class... Options>
+    void add_struct(StructKind kind, std::string_view name, const Options&... options);
     void add(SchemaComponent component);
+    void add(StructKind kind, SchemaStruct added);
+    std::size_t find_struct(StructKind kind, const void* type) const;
+    std::string finish(SchemaType& type) const;
     std::size_t find(const void* type) const;
     SchemaComponent* added(const void* type);
     void insert(SchemaComponent component);
     void make_optional(const void* type, std::string_view type_name);
     std::size_t required_count() const;
-    void fail(std::string_view name, std::string_view why);
+    static constexpr std::string_view kComponent = "component";
+    /// `kind`: kComponent or a kind_name().
+    void fail(std::string_view name, std::string_view why, std::string_view kind = kComponent);
 
     friend class Binding;
     /// Stops the program if there is an error. Later declarations are errors.
     void use() const;
 
     std::vector<SchemaComponent> components_;
+    std::array<std::vector<SchemaStruct>, kStructKinds> structs_;  // by StructKind
     std::string error_;
     mutable bool is_used_ = false;
 };
 
 template <class T>
-SchemaComponent Schema::describe(std::string_view name, std::vector<detail::CodecRange> ranges,
-                                 FieldCodec all, std::size_t max_nesting) {
-    SchemaComponent out;
+void Schema::describe(SchemaType& out, std::string_view kind, std::string_view name,
+                      detail::Options<T> options, std::size_t max_nesting) {
     out.name = name;
     out.id = name_id(name);
     out.size = sizeof(T);
     out.align = alignof(T);
     out.type = &detail::type_address<T>;
-    out.bind = [](ecs::World& world) { return world.component<T>(); };
     out.construct = [](void* at) { ::new (at) T{}; };
     out.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
-    T object{};
-    detail::LayoutSink sink(ranges, all, max_nesting);
-    if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink))
-        fail(name, sink.trail().problem());
-    if (const std::string problem = detail::unused_codec(ranges); !problem.empty()) fail(name, problem);
-    for (const Leaf& leaf : sink.leaves) out.layout.add_leaf(leaf);
-    for (Part& part : sink.parts) out.layout.add_part(std::move(part));
+    if constexpr (!std::is_empty_v<T>) {
+        T object{};
+        detail::LayoutSink sink(options.ranges, options.all, max_nesting);
+        if (!detail::walk(object, reinterpret_cast<const std::byte*>(&object), sink))
+            fail(name, sink.trail().problem(), kind);
+        for (const Leaf& leaf : sink.leaves) out.layout.add_leaf(leaf);
+        for (Part& part : sink.parts) out.layout.add_part(std::move(part));
+    }
+    if (const std::string problem = detail::unused_codec(options.ranges); !problem.empty())
+        fail(name, problem, kind);
+}
+
+template <class T>
+SchemaComponent Schema::describe_component(std::string_view name, const detail::Options<T>& options) {
+    SchemaComponent out;
+    describe(out, kComponent, name, options);
+    out.bind = [](ecs::World& world) { return world.component<T>(); };
+    out.viewers = options.viewers;
+    out.display = options.display;
+    out.role = options.role;
     return out;
 }
 
-template <std::default_initializable T, FieldOf<T>... Fields>
-void Schema::component(std::string_view name, const Fields&... fields) {
+template <std::default_initializable T, ComponentOption<T>... Options>
+void Schema::component(std::string_view name, const Options&... options) {
+    const detail::Options<T> all(options...);
+    if (all.has_two_roles) fail(name, "has two roles: it can be predicted() or from_owner(), not both");
     if constexpr (ecs::Relation<T>) {
         fail(name, "is a relation: declare it with pair()");
     } else if constexpr (std::is_empty_v<T>) {
-        tag<T>(name);
+        tag<T>(name, all.viewers);
     } else {
-        std::vector<detail::CodecRange> ranges;
-        (detail::append_ranges<T>(ranges, fields, 0), ...);
-        add(describe<T>(name, std::move(ranges), FieldCodec{}));
+        add(describe_component(name, all));
     }
 }
 
-template <std::default_initializable T>
-void Schema::component(std::string_view name, FieldCodec codec) {
-    if constexpr (ecs::Relation<T>) {
-        fail(name, "is a relation: declare it with pair()");
-    } else {
-        add(describe<T>(name, {}, codec));
-    }
-}
-
-template <std::default_initializable T, class... Codecs>
-void Schema::component(std::string_view name, ViewClasses viewers, const Codecs&... codecs) {
-    component<T>(name, codecs...);
-    if (SchemaComponent* const out = added(&detail::type_address<T>)) out->viewers = viewers;
-}
-
-template <ecs::Relation R, FieldOf<R>... Fields>
-void Schema::pair(std::string_view name, FieldCodec targets, const Fields&... fields) {
+template <ecs::Relation R, ComponentOption<R>... Options>
+void Schema::pair(std::string_view name, const Options&... options) {
     static_assert(std::is_copy_constructible_v<R> && std::default_initializable<R>);
     using Rows = std::vector<PairRow<R>>;
+    const detail::Options<R> of_relation(options...);
     const PairOps ops = detail::pair_ops<R>();
+    FieldCodec targets = of_relation.all;
     if (ops.is_exclusive && targets.max_length != 0) fail(name, "is exclusive: max_length() is 1");
     if (ops.is_exclusive) targets.max_length = 1;
-    std::vector<detail::CodecRange> rows{{0, sizeof(Rows), ecs::type_name<Rows>(), targets, {}}};
-    (detail::append_ranges<R>(rows[0].elements, fields, ops.value_offset), ...);
-    SchemaComponent out = describe<Rows>(name, std::move(rows), FieldCodec{}, 1);
+    detail::Options<Rows> rows;
+    rows.ranges.push_back({0, sizeof(Rows), ecs::type_name<Rows>(), targets, {}});
+    detail::append_ranges<R>(rows.ranges[0].elements, Field<R>{of_relation.ranges}, ops.value_offset);
+    SchemaComponent out;
+    describe(out, kComponent, name, rows, 1);
     out.type = &detail::type_address<R>;
     out.bind = [](ecs::World& world) { return world.component<R>(); };
+    out.viewers = of_relation.viewers;
     out.pairs = ops;
+    if (of_relation.role != Role::server) fail(name, "is a relation: only the server can decide it");
     add(std::move(out));
-}
-
-template <ecs::Relation R, FieldOf<R>... Fields>
-void Schema::pair(std::string_view name, const Fields&... fields) {
-    pair<R>(name, FieldCodec{}, fields...);
-}
-
-template <ecs::Relation R, class... Codecs>
-void Schema::pair(std::string_view name, ViewClasses viewers, const Codecs&... codecs) {
-    pair<R>(name, codecs...);
-    if (SchemaComponent* const out = added(&detail::type_address<R>)) out->viewers = viewers;
 }
 
 template <class T>
@@ -382,13 +450,25 @@ void Schema::optional() {
     make_optional(&detail::type_address<T>, ecs::type_name<T>());
 }
 
-template <ecs::Value T, class... Codecs>
-void Schema::singleton(std::string_view name, const Codecs&... codecs) {
-    component<T>(name, codecs...);
+template <ecs::Value T, ComponentOption<T>... Options>
+void Schema::singleton(std::string_view name, const Options&... options) {
+    component<T>(name, options...);
     SchemaComponent* const out = added(&detail::type_address<T>);
     if (!out) return;
     out->singleton = [](const ecs::World& world) { return world.singleton_entity<T>(); };
     out->adopt = [](ecs::World& world, ecs::Entity entity) { world.adopt_singleton<T>(entity); };
+}
+
+template <class T, class... Options>
+void Schema::add_struct(StructKind kind, std::string_view name, const Options&... options) {
+    SchemaStruct out;
+    describe(out, kind_name(kind), name, detail::Options<T>(options...));
+    add(kind, std::move(out));
+}
+
+template <std::default_initializable T, CodecOption<T>... Options>
+void Schema::message(std::string_view name, const Options&... options) {
+    add_struct<T>(StructKind::message, name, options...);
 }
 
 template <ecs::Tag T>

@@ -1,0 +1,46 @@
+#pragma once
+// What a declaration can say of a component beside its codecs: how clients show it, and who decides its
+// value.
+
+#include <cstdint>
+
+namespace shoal::replication {
+
+/// How a client shows a component at a time between two versions, see Client::sample(). Made by the functions
+/// below.
+struct Display {
+    enum class Kind : std::uint8_t {
+        step,     // the older version
+        linear,   // each number of the component is mixed by itself
+        angular,  // each number is an angle in radians, and takes the shorter way
+        slerp,    // each four numbers are a rotation as a quaternion, and take the shorter way
+    } kind = Kind::step;
+    double cut = 0;  // a number that jumps further is not mixed; 0: no limit
+
+    bool operator==(const Display&) const = default;
+};
+/// Requires that the component has floats or doubles. Its other fields are shown as those of step().
+constexpr Display linear(double cut = 0) {
+    return {Display::Kind::linear, cut};
+}
+constexpr Display angular() {
+    return {Display::Kind::angular, 0};
+}
+constexpr Display slerp() {
+    return {Display::Kind::slerp, 0};
+}
+
+/// Who decides the value of a component.
+enum class Role : std::uint8_t {
+    server,
+    predicted,  // the server; but the client that plays the entity computes it ahead of the server
+    owner,      // the client that owns the entity; the server checks the value
+};
+constexpr Role predicted() {
+    return Role::predicted;
+}
+constexpr Role from_owner() {
+    return Role::owner;
+}
+
+}  // namespace shoal::replication
