@@ -50,6 +50,7 @@ void Client::start_connecting(net::Time now) {
     const net::Address server = *std::exchange(target_, std::nullopt);
     const std::optional<net::ClientToken> token = std::exchange(token_, std::nullopt);
     failure_.clear();
+    welcome_.reset();
     receiver_.reset();
     const std::vector<std::byte> summary = schema_.summary();
     const std::vector<std::byte> hello = write_hello({receiver_.options().max_slots, summary});
@@ -117,6 +118,7 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
 }
 
 void Client::on_message(net::PeerId, net::Channel channel, std::span<const std::byte> message) {
+    if (const std::optional<Welcome> welcome = read_welcome(message)) welcome_ = welcome;
     if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::game)) return;
     if (listener_) listener_->on_message(channel, message.subspan(1));
 }

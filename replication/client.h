@@ -7,6 +7,7 @@
 
 #include "../ecs/query.h"
 #include "../net/client.h"
+#include "message.h"
 #include "receive/receiver.h"
 
 namespace shoal::replication {
@@ -65,6 +66,10 @@ public:
     /// text may contain bytes from the server.
     const std::string& failure() const { return failure_; }
 
+    /// What the server said of itself; nothing until its message has arrived. The next attempt to connect
+    /// forgets it.
+    const std::optional<Welcome>& welcome() const { return welcome_; }
+
     const Receiver& receiver() const { return receiver_; }
     /// Undoes what the game did to a replica, see Receiver::restore().
     bool restore(ecs::Entity entity) { return receiver_.restore(entity); }
@@ -91,6 +96,7 @@ private:
     mutable ecs::Query<ecs::With<Mine>> mine_;
     net::Client endpoint_;
     std::string failure_;
+    std::optional<Welcome> welcome_;
     std::optional<net::Address> target_;     // the next update() connects to it
     std::optional<net::ClientToken> token_;  // to connect to target_ with
     std::vector<std::byte> message_;

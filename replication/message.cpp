@@ -4,6 +4,26 @@
 
 namespace shoal::replication {
 
+std::vector<std::byte> write_welcome(const Welcome& welcome) {
+    std::vector<std::byte> message(13);
+    net::ByteWriter out(message);
+    out.u8(static_cast<std::uint64_t>(MessageKind::welcome));
+    out.u32(welcome.tick_us);
+    out.u64(welcome.random_seed);
+    return message;
+}
+
+std::optional<Welcome> read_welcome(std::span<const std::byte> message) {
+    if (message.size() != 13 || message[0] != static_cast<std::byte>(MessageKind::welcome))
+        return std::nullopt;
+    net::ByteReader in(message.subspan(1));
+    Welcome welcome;
+    welcome.tick_us = in.u32();
+    welcome.random_seed = in.u64();
+    if (welcome.tick_us == 0) return std::nullopt;
+    return welcome;
+}
+
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message) {
     assert(!slots.empty());
     message.resize(1 + 4 * slots.size());

@@ -13,9 +13,19 @@ namespace shoal::replication {
 
 /// First byte of a message between server and client.
 enum class MessageKind : std::uint8_t {
-    game = 0,    // the bytes that follow are the game's
-    rebase = 1,  // from a client, reliable: it needs full records of some entity slots
+    game = 0,     // the bytes that follow are the game's
+    rebase = 1,   // from a client, reliable: it needs full records of some entity slots
+    welcome = 2,  // from the server, reliable: the first message to each client
 };
+
+/// What a client needs to know of the server beside its state.
+struct Welcome {
+    std::uint32_t tick_us = 0;      // time between two ticks, in microseconds; >= 1
+    std::uint64_t random_seed = 0;  // see ServerOptions
+};
+std::vector<std::byte> write_welcome(const Welcome& welcome);
+/// Returns nothing if the message is none, or malformed.
+std::optional<Welcome> read_welcome(std::span<const std::byte> message);
 
 /// Makes `message` a rebase message for these entity slots, at least one.
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message);

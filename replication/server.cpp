@@ -1,6 +1,7 @@
 #include "server.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "message.h"
@@ -13,6 +14,10 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
     return config;
 }
 
+std::uint32_t tick_us(double tick_hz) {
+    return static_cast<std::uint32_t>(std::clamp(std::round(1e6 / tick_hz), 1.0, 4e9));
+}
+
 }  // namespace
 
 Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
@@ -20,6 +25,7 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
     : world_(world),
       schema_(schema),
       listener_(listener),
+      welcome_{tick_us(options.sender.tick_hz), options.random_seed},
       sender_(world, schema, options.sender),
       host_(with_schema(options.host, schema), *this, sink),
       next_tick_(options.first_tick) {}
@@ -119,6 +125,8 @@ void Server::on_connected(net::PeerId peer) {
     Member& member = members_[peer.index()];
     member.id = peer;
     member.peer = sender_.add_peer({.max_slots = member.max_slots, .numbers = member.numbers});
+    // A new connection has room for it.
+    static_cast<void>(host_.send_message(peer, net::unordered(), write_welcome(welcome_)));
     if (listener_) listener_->on_join(peer);
 }
 

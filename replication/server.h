@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../net/host.h"
+#include "message.h"
 #include "send/sender.h"
 
 namespace shoal::replication {
@@ -14,6 +15,8 @@ struct ServerOptions {
     net::HostConfig host;  // set protocol_id, key and a new seed; schema_hash is overwritten
     SenderOptions sender;  // set tick_hz
     Tick first_tick = 1;   // number of the first tick()
+    // Of the random numbers that server and clients compute alike. Every client learns it.
+    std::uint64_t random_seed = 0;
 };
 
 /// Callbacks of the game. They are called by the functions of host(), and by tick(), poll(), resend() and
@@ -128,6 +131,7 @@ private:
     ecs::World& world_;
     const Schema& schema_;
     ServerListener* listener_;
+    Welcome welcome_;
     Sender sender_;
     net::Host host_;
     Tick next_tick_;

@@ -121,6 +121,22 @@ TEST(Client, ARebaseRequestWaitsWhileTheMessageQueueIsFull) {
     EXPECT_EQ(std::count(server.messages.begin(), server.messages.end(), rebase), 1);
 }
 
+TEST(Client, LearnsTheLengthOfATickAndTheRandomSeed) {
+    ServerOptions options = Link::default_options();
+    options.sender.tick_hz = 50;
+    options.random_seed = 77;
+    Link link(options);
+    Link::Player& player = link.add();
+    EXPECT_FALSE(player.client.welcome());
+    link.run(20);
+    ASSERT_TRUE(player.client.welcome());
+    EXPECT_EQ(player.client.welcome()->tick_us, 20'000u);
+    EXPECT_EQ(player.client.welcome()->random_seed, 77u);
+    player.client.connect(link.wire.address);
+    player.client.update(link.now);
+    EXPECT_FALSE(player.client.welcome());
+}
+
 TEST(Client, ConnectingAgainDestroysTheOldReplicas) {
     Link link;
     for (int i = 0; i < 20; ++i) link.world.spawn(Replicated{}, Position{});
