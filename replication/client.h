@@ -8,6 +8,7 @@
 #include "../ecs/query.h"
 #include "../net/client.h"
 #include "message.h"
+#include "play/uplink.h"
 #include "receive/receiver.h"
 
 namespace shoal::replication {
@@ -83,6 +84,12 @@ public:
 private:
     void on_connected(net::PeerId) override;
     void on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) override;
+    void on_fate(net::PeerId, const net::PacketFate& fate) override {
+        uplink_.on_fate(fate.number, fate.delivered);
+    }
+    std::size_t write_payload(net::PeerId, net::PayloadTurn& turn) override {
+        return uplink_.write(turn.packet_number, turn.room);
+    }
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
     void on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) override;
@@ -94,6 +101,7 @@ private:
     ClientListener* listener_;
     Receiver receiver_;
     mutable ecs::Query<ecs::With<Mine>> mine_;
+    UplinkWriter uplink_;
     net::Client endpoint_;
     std::string failure_;
     std::optional<Welcome> welcome_;

@@ -157,6 +157,13 @@ void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
     if (const Member* member = find(peer)) sender_.on_fate(member->peer, fate.number, fate.delivered);
 }
 
+bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
+                        net::Time now) {
+    if (uplink_.read(peer, number, payload, now)) return true;
+    host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
+    return false;
+}
+
 bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
     const std::optional<Hello> hello = read_hello(admission.hello);
     if (!admission.schema_matches) {

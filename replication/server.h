@@ -7,6 +7,7 @@
 
 #include "../net/host.h"
 #include "message.h"
+#include "play/uplink.h"
 #include "send/sender.h"
 
 namespace shoal::replication {
@@ -120,9 +121,8 @@ private:
     void on_fate(net::PeerId peer, const net::PacketFate& fate) override;
     bool on_admit(const net::Admission& admission, std::string& refusal) override;
     std::size_t write_payload(net::PeerId peer, net::PayloadTurn& turn) override;
-    bool on_payload(net::PeerId, std::uint64_t, std::span<const std::byte>, net::Time) override {
-        return false;
-    }
+    bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
+                    net::Time now) override;
 
     void report_too_large();
     void mark_owned(ecs::Entity entity, bool is_owned);
@@ -133,6 +133,7 @@ private:
     ServerListener* listener_;
     Welcome welcome_;
     Sender sender_;
+    UplinkReader uplink_;
     net::Host host_;
     Tick next_tick_;
     net::Time now_{0};             // argument of the last tick(), poll() or resend()

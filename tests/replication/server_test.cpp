@@ -272,10 +272,31 @@ struct Rogue final : net::Handler {
             }
         link.server.tick(link.now);
     }
+    void on_disconnected(net::PeerId, net::DisconnectReason, std::string_view text) override {
+        last_text = text;
+    }
+    std::size_t write_payload(net::PeerId, net::PayloadTurn& turn) override {
+        const std::vector<std::byte> payload = std::exchange(to_send, {});
+        std::copy(payload.begin(), payload.end(), turn.room.begin());
+        return payload.size();
+    }
     Link& link;
     Link::Wire wire;
     net::Client endpoint;
+    std::vector<std::byte> to_send;
+    std::string last_text;
 };
+
+TEST(Server, AMalformedPayloadEndsTheConnectionWithAReason) {
+    Link link;
+    Rogue rogue(link);
+    for (int i = 0; i < 8; ++i) rogue.step();
+    ASSERT_EQ(link.listener.joins, 1);
+    rogue.to_send = {std::byte{0xff}, std::byte{0xff}};
+    for (int i = 0; i < 8; ++i) rogue.step();
+    EXPECT_EQ(link.listener.leaves, 1);
+    EXPECT_NE(rogue.last_text.find("malformed state"), std::string::npos) << rogue.last_text;
+}
 
 TEST(Server, AMalformedHelloIsRefused) {
     Schema schema = game_schema();
