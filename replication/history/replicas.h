@@ -34,6 +34,8 @@ public:
         bool is_local = false;        // the game spawned the entity, with a StableKey
         bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
         bool is_dirty = false;           // the index is in dirty()
+        // Ascending: the components that this client decides at present, see Applier::hold().
+        std::vector<ComponentIndex> held;
     };
 
     /// A replica that was closed after it had been written to the world.

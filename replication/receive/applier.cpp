@@ -234,7 +234,7 @@ void Applier::write(std::uint32_t index) {
         return;
     }
     const Image now = replica.versions.newest()->image;
-    binding_.restore(entity, now, shown_image(replica), replicas_, replica.refers_to_changed);
+    binding_.restore(entity, now, shown_image(replica), replicas_, replica.refers_to_changed, replica.held);
 }
 
 void Applier::finish(std::uint32_t index) {
@@ -243,23 +243,56 @@ void Applier::finish(std::uint32_t index) {
     if (!entity) return;  // closed
     const Image now = replica.versions.newest()->image;
     if (replica.is_local && !replica.applied) binding_.remove_others(entity, now, replicas_);
-    binding_.finish(entity, now, shown_image(replica), replicas_, replica.refers_to_changed);
+    binding_.finish(entity, now, shown_image(replica), replicas_, replica.refers_to_changed, replica.held);
     references_.clear(index);
     binding_.for_each_reference(now, [&](NetId net_id) { references_.add(net_id, index); });
     replicas_.set_applied(index);
 }
 
 bool Applier::restore(ecs::Entity entity) {
-    const std::uint32_t index = replicas_.ids().find(entity);
-    if (index == Replicas::kNone || !replicas_[index].applied || !binding_.world().is_alive(entity))
-        return false;
+    const std::uint32_t index = shown_replica(entity);
+    if (index == Replicas::kNone) return false;
     const Image image = shown_image(replicas_[index]);
+    const std::span<const ComponentIndex> held = replicas_[index].held;
     {
         const ecs::World::DelayHooks delay(binding_.world());
-        binding_.restore(entity, image, {}, replicas_, false);
+        binding_.restore(entity, image, {}, replicas_, false, held);
     }
-    binding_.remove_others(entity, image, replicas_);
-    binding_.finish(entity, image, {}, replicas_, false);
+    binding_.remove_others(entity, image, replicas_, held);
+    binding_.finish(entity, image, {}, replicas_, false, held);
+    return true;
+}
+
+/// Returns the index of a living replica that was written to the world, or kNone.
+std::uint32_t Applier::shown_replica(ecs::Entity entity) const {
+    const std::uint32_t index = replicas_.ids().find(entity);
+    const bool is_shown =
+        index != Replicas::kNone && replicas_[index].applied && binding_.world().is_alive(entity);
+    return is_shown ? index : Replicas::kNone;
+}
+
+bool Applier::hold(ecs::Entity entity, ComponentIndex component) {
+    const std::uint32_t index = shown_replica(entity);
+    if (index == Replicas::kNone) return false;
+    std::vector<ComponentIndex>& held = replicas_[index].held;
+    const auto place = std::lower_bound(held.begin(), held.end(), component);
+    if (place == held.end() || *place != component) held.insert(place, component);
+    return true;
+}
+
+bool Applier::release(ecs::Entity entity, ComponentIndex component) {
+    const std::uint32_t index = shown_replica(entity);
+    if (index == Replicas::kNone) return false;
+    std::vector<ComponentIndex>& held = replicas_[index].held;
+    const auto place = std::lower_bound(held.begin(), held.end(), component);
+    if (place == held.end() || *place != component) return false;
+    held.erase(place);
+    return show(entity, shown_image(replicas_[index]), component);
+}
+
+bool Applier::show(ecs::Entity entity, const Image& image, ComponentIndex component) {
+    if (shown_replica(entity) == Replicas::kNone) return false;
+    binding_.restore_component(entity, image, component, replicas_);
     return true;
 }
 

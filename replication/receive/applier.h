@@ -28,6 +28,17 @@ public:
     /// living replica. Call it outside of hooks and queries.
     bool restore(ecs::Entity entity);
 
+    /// From now on the client decides this component of a replica: apply() and restore() leave it as it is.
+    /// Returns false, without effect, if the entity is no living replica. It ends with release(), or when the
+    /// replica ends.
+    bool hold(ecs::Entity entity, ComponentIndex component);
+    /// Ends a hold(): makes the component what the version says that the world has, or removes it. Returns
+    /// false, without effect, if it is not held. Call it outside of hooks and queries.
+    bool release(ecs::Entity entity, ComponentIndex component);
+    /// Makes a component of a replica what an image of it says, or removes it. Returns false, without effect,
+    /// if the entity is no living replica. Call it outside of hooks and queries.
+    bool show(ecs::Entity entity, const Image& image, ComponentIndex component);
+
     /// Destroys the entities of gone replicas and forgets all references. Requires that all replicas are
     /// closed.
     void reset();
@@ -58,6 +69,7 @@ private:
     void write(std::uint32_t index);
     void finish(std::uint32_t index);
     void free_archetypes();
+    std::uint32_t shown_replica(ecs::Entity entity) const;
 
     Binding& binding_;
     Replicas& replicas_;

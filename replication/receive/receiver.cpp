@@ -21,6 +21,16 @@ bool Receiver::restore(ecs::Entity entity) {
     return applier_.restore(entity);
 }
 
+bool Receiver::release(ecs::Entity entity, ComponentIndex component) {
+    const LocalWrites::Pause pause(local_writes_);
+    return applier_.release(entity, component);
+}
+
+bool Receiver::show(ecs::Entity entity, const Image& image, ComponentIndex component) {
+    const LocalWrites::Pause pause(local_writes_);
+    return applier_.show(entity, image, component);
+}
+
 std::uint32_t Receiver::entity_count() const {
     std::uint32_t count = 0;
     for_each_entity([&](NetId, ecs::Entity) { ++count; });

@@ -58,6 +58,11 @@ public:
     /// Call it outside of hooks and queries.
     bool restore(ecs::Entity entity);
 
+    /// See Applier. What they write does not count as the game's write.
+    bool hold(ecs::Entity entity, ComponentIndex component) { return applier_.hold(entity, component); }
+    bool release(ecs::Entity entity, ComponentIndex component);
+    bool show(ecs::Entity entity, const Image& image, ComponentIndex component);
+
     /// The ticks at which the replicas equal what this client sees of the sender's entities (see Complete),
     /// as of the last apply(). Nothing if there is no completion marker yet, if a packet that the marker
     /// needs is missing, or if a payload of a newer tick than the marker's has arrived.

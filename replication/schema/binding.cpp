@@ -75,6 +75,11 @@ ecs::Entity target_of(const std::byte* row) {
     return target;
 }
 
+/// `components` are ascending.
+bool is_in(std::span<const ComponentIndex> components, ComponentIndex component) {
+    return !components.empty() && std::binary_search(components.begin(), components.end(), component);
+}
+
 }  // namespace
 
 Binding::Binding(ecs::World& world, const Schema& schema) : world_(world), shapes_(schema) {
@@ -204,12 +209,9 @@ Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& 
 }
 
 void Binding::restore(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
-                      bool references_changed) {
+                      bool references_changed, std::span<const ComponentIndex> held) {
     assert(world_.is_alive(entity));
-    const std::vector<SchemaComponent>& all = schema().components();
     components_.clear();
-    added_ids_.clear();
-    added_values_.clear();
     ImageCursor old(schema(), before);
     for (ImageCursor value(schema(), now); !value.at_end(); value.next()) {
         const ComponentIndex component = value.component();
@@ -217,27 +219,62 @@ void Binding::restore(ecs::Entity entity, const Image& now, const Image& before,
         const bool known = old.seek(component);
         const bool is_stale = references_changed && layout.has_references();
         if (known && (layout.empty() || (same_value(old, value) && !is_stale))) continue;
+        if (is_in(held, component)) continue;
         if (described(component).pairs) {
             add_pairs(entity, value, known ? &old : nullptr, map, references_changed);
-            continue;
+        } else {
+            restore_value(entity, value, known, map);
         }
-        const bool written = known && world_.patch(entity, ids_[component], [&](void* at) {
-            layout.restore(value.lanes(), value.parts(), map, at, &stack_);
-        });
-        if (written) continue;
-        if (void* at = memory_[component]) {
-            all[component].construct(at);
-            layout.restore(value.lanes(), value.parts(), map, at, &stack_);
-        }
-        components_.push_back(component);
-        added_ids_.push_back(ids_[component]);
-        added_values_.push_back(memory_[component]);
     }
+    set_added(entity);
+}
+
+/// Writes a component in place if the entity has it, or else prepares it to be added. `is_known`: the entity
+/// probably has it.
+void Binding::restore_value(ecs::Entity entity, const ImageCursor& value, bool is_known, EntityMap& map) {
+    const ComponentIndex component = value.component();
+    const auto write = [&](void* at) {
+        value.layout().restore(value.lanes(), value.parts(), map, at, &stack_);
+    };
+    if (is_known && world_.patch(entity, ids_[component], write)) return;
+    if (void* at = memory_[component]) {
+        described(component).construct(at);
+        write(at);
+    }
+    components_.push_back(component);
+    added_ids_.push_back(ids_[component]);
+    added_values_.push_back(memory_[component]);
+}
+
+/// Adds what was prepared, in one operation.
+void Binding::set_added(ecs::Entity entity) {
     if (!added_ids_.empty()) world_.set(entity, added_ids_, added_values_);
     for (const ComponentIndex component : components_)
         if (described(component).adopt) described(component).adopt(world_, entity);
     for (const ComponentIndex component : components_)
-        if (memory_[component]) all[component].destroy(memory_[component]);
+        if (memory_[component]) described(component).destroy(memory_[component]);
+    added_ids_.clear();
+    added_values_.clear();
+}
+
+void Binding::restore_component(ecs::Entity entity, const Image& image, ComponentIndex component,
+                                EntityMap& map) {
+    assert(world_.is_alive(entity) && image.shape);
+    components_.clear();
+    const bool is_relation = static_cast<bool>(described(component).pairs);
+    ImageCursor value(schema(), image);
+    if (value.seek(component)) {
+        if (is_relation) {
+            add_pairs(entity, value, nullptr, map, false);
+        } else if (!value.layout().empty() || !world_.has(entity, ids_[component])) {
+            restore_value(entity, value, true, map);
+        }
+        set_added(entity);
+        if (is_relation && described(component).pairs.is_exclusive) replace_target(entity, value, map);
+    } else if (!is_relation) {
+        world_.remove(entity, ids_[component]);
+    }
+    if (is_relation && world_.is_alive(entity)) remove_other_pairs(entity, component, image, map);
 }
 
 /// Prepares the pairs that are new or have another value to be set. A pair whose target is not in the world
@@ -265,20 +302,21 @@ void Binding::add_pairs(ecs::Entity source, const ImageCursor& now, const ImageC
 }
 
 void Binding::finish(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
-                     bool references_changed) {
+                     bool references_changed, std::span<const ComponentIndex> held) {
     assert(now.shape);
     if (before.shape && before.shape != now.shape)
         for (const ComponentIndex component : before.shape->components)
             if (now.shape->find(component) == Shape::kAbsent && !described(component).pairs &&
-                world_.is_alive(entity))
+                !is_in(held, component) && world_.is_alive(entity))
                 world_.remove(entity, ids_[component]);
     if (before.shape && before.shape->has_pairs)
         for (ImageCursor old(schema(), before); !old.at_end(); old.next())
-            if (described(old.component()).pairs) remove_pairs(entity, old, now, map);
+            if (described(old.component()).pairs && !is_in(held, old.component()))
+                remove_pairs(entity, old, now, map);
     if (!now.shape->has_pairs) return;
     ImageCursor old(schema(), before);
     for (ImageCursor value(schema(), now); !value.at_end(); value.next())
-        if (described(value.component()).pairs.is_exclusive &&
+        if (described(value.component()).pairs.is_exclusive && !is_in(held, value.component()) &&
             (references_changed || !old.seek(value.component()) || !same_value(old, value)))
             replace_target(entity, value, map);
 }
@@ -348,12 +386,17 @@ void Binding::remove_other_pairs(ecs::Entity source, ComponentIndex relation, co
     }
 }
 
-void Binding::remove_others(ecs::Entity entity, const Image& now, EntityMap& map) {
+void Binding::remove_others(ecs::Entity entity, const Image& now, EntityMap& map,
+                            std::span<const ComponentIndex> held) {
     assert(now.shape);
-    for (std::size_t i = 0; i < ids_.size() && world_.is_alive(entity); ++i)
-        if (now.shape->find(static_cast<ComponentIndex>(i)) == Shape::kAbsent && world_.has(entity, ids_[i]))
+    for (std::size_t i = 0; i < ids_.size() && world_.is_alive(entity); ++i) {
+        const auto component = static_cast<ComponentIndex>(i);
+        if (now.shape->find(component) == Shape::kAbsent && !is_in(held, component) &&
+            world_.has(entity, ids_[i]))
             world_.remove(entity, ids_[i]);
-    for (const ComponentIndex relation : relations_) remove_other_pairs(entity, relation, now, map);
+    }
+    for (const ComponentIndex relation : relations_)
+        if (!is_in(held, relation)) remove_other_pairs(entity, relation, now, map);
 }
 
 }  // namespace shoal::replication

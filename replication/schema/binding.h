@@ -56,14 +56,19 @@ public:
     /// entity lost in the meantime count as new. `before` has no shape if nothing was written yet. If
     /// `references_changed`, components with references are written although their lanes are equal, because
     /// `map` translates them differently now. Components and pairs that `now` does not have stay, and the
-    /// target of an exclusive relation: see finish().
+    /// target of an exclusive relation: see finish(). The components in `held`, ascending, are left as they
+    /// are.
     void restore(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
-                 bool references_changed);
+                 bool references_changed, std::span<const ComponentIndex> held = {});
 
     /// Does what calls remove hooks: removes the components and pairs of `before` that `now` does not have,
-    /// and replaces the targets of exclusive relations. A hook may destroy the entity.
+    /// and replaces the targets of exclusive relations. A hook may destroy the entity. `held`: see restore().
     void finish(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
-                bool references_changed);
+                bool references_changed, std::span<const ComponentIndex> held = {});
+
+    /// Makes one component of a living entity what the image says, with its pairs if it is a relation: writes
+    /// it, or removes it if the image does not have it. A hook may destroy the entity.
+    void restore_component(ecs::Entity entity, const Image& image, ComponentIndex component, EntityMap& map);
 
     /// Returns whether the image has a pair of the relation with the target of this net id.
     bool has_pair(const Image& image, ComponentIndex relation, std::uint32_t target) const;
@@ -74,9 +79,10 @@ public:
     /// The relations with destroy_with_target.
     std::span<const ComponentIndex> destroying_relations() const { return destroying_; }
 
-    /// Removes all components of the schema that `now` does not have. A hook of the removal may destroy the
-    /// entity.
-    void remove_others(ecs::Entity entity, const Image& now, EntityMap& map);
+    /// Removes all components of the schema that `now` does not have, except those in `held`. A hook of the
+    /// removal may destroy the entity.
+    void remove_others(ecs::Entity entity, const Image& now, EntityMap& map,
+                       std::span<const ComponentIndex> held = {});
 
     /// Calls fn(net_id) for each reference of an image that is not null; more than once if it occurs twice.
     template <class Fn>
@@ -92,6 +98,8 @@ private:
     const Shape* shape_of(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
     bool finds_lanes_only(ecs::Entity entity, const CaptureRequest& request);
     Capture capture_all(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
+    void restore_value(ecs::Entity entity, const ImageCursor& value, bool is_known, EntityMap& map);
+    void set_added(ecs::Entity entity);
     void add_pairs(ecs::Entity source, const ImageCursor& now, const ImageCursor* before, EntityMap& map,
                    bool references_changed);
     void remove_pairs(ecs::Entity source, const ImageCursor& before, const Image& now, EntityMap& map);
