@@ -71,10 +71,11 @@ void PeerView::rebase(std::uint32_t index) {
 void PeerView::pend(std::uint32_t index) {
     Slot& slot = slots_[index];
     if (slot.is_pending) return;
-    slot.is_pending = 1;
     pending_count_ += 1;
-    if (slot.is_queued) return;
-    slot.is_queued = 1;
+    // It was sent before its turn, for example with its cluster: now others wait longer. No such slot is left
+    // after this, so the queue is rarely scanned.
+    if (slot.is_queued) drop_front(queue_.size());
+    slot.is_pending = slot.is_queued = 1;
     queue_.push(index);
 }
 

@@ -93,7 +93,7 @@ public:
     }
     const ClusterSlots& clusters() const { return clusters_; }
     ClusterSlots& clusters() { return clusters_; }
-    /// Marks the slot as pending.
+    /// Marks the slot as pending. If it was not, it waits behind all slots that are.
     void pend(std::uint32_t slot);
     /// Marks the slot as not pending.
     void unpend(std::uint32_t slot);

@@ -170,6 +170,20 @@ TEST(Clusters, AnEntityDiesWithTheChangesOfTheOthers) {
     EXPECT_EQ(pair.sender.stats(pair.peer).pending, 0u);
 }
 
+TEST(Clusters, AClusterAndASingleEntityTakeTurns) {
+    Pair pair;
+    const auto crew = spawn_some(pair, 20, 1, Cluster{7});
+    const ecs::Entity single = pair.spawn(at(1));
+    pair.exchange();
+    pair.exchange();
+    for (int tick = 0; tick < 20; ++tick) {
+        for (const ecs::Entity entity : crew) pair.world.set(entity, at(static_cast<float>(tick)));
+        pair.world.set(single, at(static_cast<float>(tick)));
+        pair.exchange_one(1);
+        EXPECT_GE(pair.on_client<Position>(single).x, static_cast<float>(tick - 1)) << "every second tick";
+    }
+}
+
 TEST(Clusters, WhatNeedsALargePayloadWaitsWhileNoneIsAllowed) {
     Pair pair;
     const auto fleet = spawn_some(pair, 1'000, 1, Cluster{7});

@@ -107,6 +107,7 @@ TEST(PeerView, Rule14ARebaseOfAnySlotNumberIsSafe) {
 struct ModelSlot {
     std::uint32_t entry = 0;
     bool is_closed = false, is_pending = true, is_sent = false;
+    int since = 0;  // when it became pending
     bool is_full_next = true;
     std::optional<Tick> acked;
     std::uint64_t newest = 0;  // number of the packet with the newest record
@@ -154,6 +155,13 @@ public:
             pending += slot.is_pending;
         }
         ASSERT_EQ(view_.pending_count(), pending);
+        int since = 0;
+        for (std::size_t i = 0; i < view_.queue().size(); ++i) {
+            const std::uint32_t index = view_.queue()[i];
+            if (!view_[index].is_pending) continue;
+            ASSERT_GT(slots_.at(index).since, since) << "the longest wait first";
+            since = slots_.at(index).since;
+        }
     }
 
 private:
@@ -171,11 +179,16 @@ private:
         slots_[index] = {};
         slots_[index].entry = entry;
         slots_[index].life = ++lives_;
+        slots_[index].since = ++pended_;
+    }
+    void pend(ModelSlot& slot) {
+        if (!slot.is_pending) slot.since = ++pended_;
+        slot.is_pending = true;
     }
     void change() {
         if (slots_.empty()) return;
         const std::uint32_t index = any();
-        slots_[index].is_pending = true;
+        pend(slots_[index]);
         view_.pend(index);
     }
     void close() {
@@ -184,7 +197,8 @@ private:
         ModelSlot& slot = slots_[index];
         if (slot.is_closed) return;
         view_.close(index, Despawn::destroyed);
-        slot.is_closed = slot.is_pending = true;
+        slot.is_closed = true;
+        pend(slot);
         if (!slot.is_sent) slots_.erase(index);
     }
     void rebase() {
@@ -195,7 +209,8 @@ private:
         if (slot.is_closed || slot.is_full_next) return;
         slot.life = ++lives_;
         slot.acked.reset();
-        slot.is_pending = slot.is_full_next = true;
+        slot.is_full_next = true;
+        pend(slot);
     }
     void send() {
         ModelPacket packet{++number_, tick_, {}};
@@ -222,7 +237,7 @@ private:
             if (found == slots_.end() || found->second.life != record.life) continue;
             ModelSlot& slot = found->second;
             if (!delivered) {
-                if (slot.newest == packet.number) slot.is_pending = true;
+                if (slot.newest == packet.number) pend(slot);
             } else if (record.is_despawn) {
                 slots_.erase(found);
             } else if (!slot.acked || is_newer(packet.tick, *slot.acked)) {
@@ -234,7 +249,7 @@ private:
     std::mt19937 engine_;
     std::uint64_t number_;
     Tick tick_ = 0xffffff00;
-    int lives_ = 0;
+    int lives_ = 0, pended_ = 0;
     PeerView view_;
     std::map<std::uint32_t, ModelSlot> slots_;
     std::deque<ModelPacket> flight_;
