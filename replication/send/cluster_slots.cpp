@@ -37,12 +37,15 @@ bool ClusterSlots::visit(std::uint32_t cluster) {
     return is_first;
 }
 
-void ClusterSlots::part(std::uint32_t cluster) {
-    clusters_.find(cluster)->second.parted = round_;
+void ClusterSlots::note_excess(std::uint32_t cluster, std::size_t bits, Tick tick) {
+    Slots& slots = clusters_.find(cluster)->second;
+    slots.excess = bits;
+    slots.excess_tick = tick;
 }
 
-bool ClusterSlots::is_parted(std::uint32_t cluster) const {
-    return clusters_.find(cluster)->second.parted == round_;
+bool ClusterSlots::exceeds(std::uint32_t cluster, std::size_t bits, Tick tick) const {
+    const Slots& slots = clusters_.find(cluster)->second;
+    return slots.excess_tick == tick && bits <= slots.excess;
 }
 
 bool ClusterSlots::is_consistent() const {

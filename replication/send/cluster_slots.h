@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../codec/state_packet.h"
+
 namespace shoal::replication {
 
 /// Takes no memory before a slot is in a cluster; then 8 bytes for each slot, and 4 more for those in
@@ -30,9 +32,11 @@ public:
     void start_visits() { round_ += 1; }
     /// Returns whether the cluster was not visited in this round. Requires that the cluster has slots.
     bool visit(std::uint32_t cluster);
-    /// Parts the cluster for the rest of this round: its slots count as single ones.
-    void part(std::uint32_t cluster);
-    bool is_parted(std::uint32_t cluster) const;
+    /// Notes that a payload of a tick needs more bits than this for the cluster.
+    void note_excess(std::uint32_t cluster, std::size_t bits, Tick tick);
+    /// Returns whether it is noted that the cluster needs more bits in a payload of this tick. Requires that
+    /// the cluster has slots.
+    bool exceeds(std::uint32_t cluster, std::size_t bits, Tick tick) const;
 
     /// For tests: each slot is where its place says.
     bool is_consistent() const;
@@ -47,7 +51,8 @@ private:
     struct Slots {
         std::vector<std::uint32_t> slots;
         std::uint64_t visited = 0;  // number of the last round that visited the cluster
-        std::uint64_t parted = 0;   // number of the last round that parted it
+        std::size_t excess = 0;     // the bits of the last note_excess(), and its tick
+        Tick excess_tick = 0;
     };
 
     std::vector<Place> places_;  // by slot; those at the end may be missing

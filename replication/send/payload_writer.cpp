@@ -52,25 +52,24 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
     if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
 }
 
-/// Gathers a cluster, or nothing if it must wait. Returns false if it is too large, so that its slots count
-/// as single ones.
+/// Gathers a cluster, or nothing if it must wait. Returns false if it is too large for any payload, so that
+/// its slots count as single ones.
 bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header,
                                    const Room& room, std::size_t position) {
     ClusterSlots& clusters = view.clusters();
-    if (clusters.is_parted(cluster)) return false;
-    if (!clusters.visit(cluster)) return true;
+    if (clusters.exceeds(cluster, kMostBits, tick_)) return false;
+    if (!clusters.visit(cluster) || clusters.exceeds(cluster, room.most_bits, tick_)) return true;
     const std::span<const std::uint32_t> slots = clusters.slots(cluster);
     const auto is_in_large = [&](std::uint32_t slot) { return view.is_in(slot, *room.large); };
     if (room.large && std::any_of(slots.begin(), slots.end(), is_in_large)) return true;
     const std::size_t first = candidates_.size();
-    add_cluster(slots, view, position);
-    if (fit_alone(header, first, room.most_bits)) return true;
-    const bool is_too_large = !fit_alone(header, first, kMostBits);
+    if (add_cluster(slots, view, room.most_bits, position) && fit_alone(header, first, room.most_bits))
+        return true;
     drop_from(first);
-    if (!is_too_large) return true;
-    clusters.part(cluster);
-    parted_count_ += 1;
-    return false;
+    clusters.note_excess(cluster, room.most_bits, tick_);
+    const bool is_too_large = room.most_bits == kMostBits;
+    parted_count_ += is_too_large;
+    return !is_too_large;
 }
 
 /// Returns whether a payload with only the candidates from `first` on has at most `most_bits`.
@@ -105,15 +104,22 @@ void PayloadWriter::add(std::uint32_t index, PeerView& view, std::size_t positio
 }
 
 /// Adds the records of a cluster that the peer may not have: those that are pending, and those in flight,
-/// because their packets can still get lost. Adds none if nothing that was pending is to be sent.
-void PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t position) {
-    const std::size_t first = candidates_.size();
-    for (const std::uint32_t slot : slots)
-        if (view[slot].is_pending || view[slot].in_flight) add(slot, view, position);
+/// because their packets can still get lost. Adds none if nothing that was pending is to be sent. Returns
+/// false if the records surely need more than `most_bits`; then some are missing.
+bool PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t most_bits,
+                                std::size_t position) {
+    const std::size_t first = candidates_.size(), bits_before = delta_bits_;
+    for (const std::uint32_t slot : slots) {
+        if (!view[slot].is_pending && !view[slot].in_flight) continue;
+        add(slot, view, position);
+        const std::size_t header_bits = kMinRecordBits * (candidates_.size() - first);
+        if (delta_bits_ - bits_before + header_bits > most_bits) return false;
+    }
     const auto added = std::span(candidates_).subspan(first);
     const auto is_new = [&](const Candidate& candidate) { return view[candidate.header.slot].is_pending; };
-    if (std::none_of(added.begin(), added.end(), is_new)) return drop_from(first);
-    for (Candidate& candidate : added.subspan(1)) candidate.joins = true;
+    if (std::none_of(added.begin(), added.end(), is_new)) drop_from(first);
+    for (std::size_t i = first + 1; i < candidates_.size(); ++i) candidates_[i].joins = true;
+    return true;
 }
 
 /// Fills an empty candidate with the next record of a slot. Returns false if there is nothing to send.

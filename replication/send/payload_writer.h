@@ -49,7 +49,7 @@ public:
     /// the first one with its cluster. Returns 0 only if no record was gathered.
     std::size_t fit(const StateHeader& header, std::size_t room_bits);
 
-    /// Number of clusters that the last gather() had to part, because they are too large.
+    /// Number of clusters that the last gather() was the first of this tick to part, as they are too large.
     std::uint32_t parted_count() const { return parted_count_; }
 
     /// The records gathered; fit() counts from the front.
@@ -63,7 +63,8 @@ private:
     bool gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header, const Room& room,
                         std::size_t position);
     void add(std::uint32_t index, PeerView& view, std::size_t position);
-    void add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t position);
+    bool add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t most_bits,
+                     std::size_t position);
     bool fit_alone(const StateHeader& header, std::size_t first, std::size_t most_bits);
     void drop_from(std::size_t first);
     std::size_t search(const StateHeader& header, std::size_t room_bits) const;

@@ -40,14 +40,15 @@ public:
 
     struct PeerStats {
         std::uint64_t records_sent = 0;
-        std::uint64_t full_records = 0;     // of records_sent: full records
-        std::uint64_t empty_records = 0;    // of records_sent: deltas without changes
-        std::uint64_t state_bytes = 0;      // sum of all payload sizes
-        std::uint64_t parted_clusters = 0;  // how often a cluster needed more than the largest payload, so
-                                            // that its entities did not arrive together
-        std::uint32_t pending = 0;          // entity slots with something to send
-        std::uint32_t slots = 0;            // entity slots in use
-        std::uint32_t waiting = 0;          // entities that wait for a slot
+        std::uint64_t full_records = 0;   // of records_sent: full records
+        std::uint64_t empty_records = 0;  // of records_sent: deltas without changes
+        std::uint64_t state_bytes = 0;    // sum of all payload sizes
+        // Clusters that needed more than the largest payload, so that their entities did not arrive together.
+        // A cluster counts once for each tick.
+        std::uint64_t parted_clusters = 0;
+        std::uint32_t pending = 0;  // entity slots with something to send
+        std::uint32_t slots = 0;    // entity slots in use
+        std::uint32_t waiting = 0;  // entities that wait for a slot
     };
 
     /// World and schema must outlive the sender. A schema with an error stops the program.

@@ -233,6 +233,35 @@ TEST(Clusters, AClusterLargerThanTheLargestPayloadArrivesInParts) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
+TEST(Clusters, AClusterThatIsTooLargeIsCountedOncePerTick) {
+    Pair pair;
+    for (int i = 0; i < 6'000; ++i) pair.spawn(at(1), Cluster{7}, sim::Name{std::string(30, 'a')});
+    for (std::uint64_t tick = 1; tick <= 3; ++tick) {
+        pair.tick();
+        for (int i = 0; i < 4; ++i) pair.deliver(*pair.encode(1'100));
+        EXPECT_EQ(pair.sender.stats(pair.peer).parted_clusters, tick);
+    }
+}
+
+TEST(Clusters, AWaitingClusterLeavesInASmallPayloadOnceItFitsOne) {
+    Pair pair;
+    spawn_some(pair, 1'000, 1, Cluster{7});
+    pair.tick();
+    const auto large = pair.encode(1'100);
+    auto waiting = spawn_some(pair, 1'000, 2, Cluster{8});
+    pair.tick();
+    EXPECT_FALSE(pair.encode(1'100, false));
+    EXPECT_FALSE(pair.encode(1'100, false));
+    for (; waiting.size() > 5; waiting.pop_back()) pair.world.destroy(waiting.back());
+    pair.tick();
+    const auto small = pair.encode(1'100, false);
+    ASSERT_TRUE(small && header_of(*small).record_count == 5);
+    pair.deliver(*small);
+    pair.deliver(*large);
+    pair.exchange();
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
 TEST(ClusterSlots, EqualAMapUnderRandomMoves) {
     sim::Random random(5);
     ClusterSlots slots;
@@ -256,18 +285,19 @@ TEST(ClusterSlots, EqualAMapUnderRandomMoves) {
     }
 }
 
-TEST(ClusterSlots, AVisitOrPartLastsForOneRound) {
+TEST(ClusterSlots, AVisitLastsForOneRoundAndAnExcessForOneTick) {
     ClusterSlots slots;
     slots.put(3, 9);
     slots.start_visits();
-    EXPECT_FALSE(slots.is_parted(9));
     EXPECT_TRUE(slots.visit(9));
     EXPECT_FALSE(slots.visit(9));
-    slots.part(9);
-    EXPECT_TRUE(slots.is_parted(9));
     slots.start_visits();
-    EXPECT_FALSE(slots.is_parted(9));
     EXPECT_TRUE(slots.visit(9));
+    EXPECT_FALSE(slots.exceeds(9, 1, 0) || slots.exceeds(9, 1, 5));
+    slots.note_excess(9, 800, 5);
+    EXPECT_TRUE(slots.exceeds(9, 800, 5) && slots.exceeds(9, 700, 5));
+    EXPECT_FALSE(slots.exceeds(9, 801, 5)) << "not known";
+    EXPECT_FALSE(slots.exceeds(9, 800, 6));
 }
 
 }  // namespace
