@@ -79,6 +79,7 @@ bool PayloadWriter::fit_alone(const StateHeader& header, std::size_t first, std:
         bits += kMaxRecordBits + candidates_[i].delta.bits;
     if (bits <= most_bits) return true;
     StateHeader alone = header;
+    if (most_bits == kMostBits) alone.anchor.reset();  // as in write()
     alone.record_count = static_cast<std::uint32_t>(candidates_.size() - first);
     const std::span<std::uint64_t> keys = std::span(by_slot_).subspan(first);
     std::sort(keys.begin(), keys.end());
@@ -197,6 +198,21 @@ std::size_t PayloadWriter::search(const StateHeader& header, std::size_t room_bi
 }
 
 std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::span<std::byte> room) {
+    write_bits(header);
+    if (bits_.byte_count() > room.size()) {
+        StateHeader without_anchor = header;
+        without_anchor.anchor.reset();
+        write_bits(without_anchor);
+    }
+    if (bits_.byte_count() > room.size()) {
+        large_.resize(bits_.byte_count());
+        room = large_;
+    }
+    bits_.copy_to(room);
+    return room.first(bits_.byte_count());
+}
+
+void PayloadWriter::write_bits(const StateHeader& header) {
     bits_.clear();
     write_state_header(header, &bits_);
     RecordHeaderWriter headers(header, &bits_);
@@ -206,13 +222,6 @@ std::span<const std::byte> PayloadWriter::write(const StateHeader& header, std::
         headers.write(candidate.header);
         deltas_.append(candidate.delta, bits_);
     }
-    const std::size_t bytes = bits_.byte_count();
-    if (bytes > room.size()) {
-        large_.resize(bytes);
-        room = large_;
-    }
-    bits_.copy_to(room);
-    return room.first(bytes);
 }
 
 }  // namespace shoal::replication

@@ -56,7 +56,8 @@ public:
     std::span<const Candidate> candidates() const { return candidates_; }
 
     /// Writes a payload with the first header.record_count records. It is in `room` if it fits there, or in
-    /// memory of the writer, valid until the next call.
+    /// memory of the writer, valid until the next call. A payload that does not fit `room` has no anchor:
+    /// when its last fragment arrives, the client may have forgotten the packet that the anchor names.
     std::span<const std::byte> write(const StateHeader& header, std::span<std::byte> room);
 
 private:
@@ -69,6 +70,7 @@ private:
     void drop_from(std::size_t first);
     std::size_t search(const StateHeader& header, std::size_t room_bits) const;
     bool prepare(std::uint32_t index, const PeerView& view, Candidate& candidate);
+    void write_bits(const StateHeader& header);
     std::size_t measure(const StateHeader& header, std::span<const std::uint64_t> keys,
                         std::size_t count) const;
 

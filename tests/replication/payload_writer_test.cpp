@@ -285,5 +285,54 @@ TEST(Sender, LargeRecordsTakeTurns) {
     EXPECT_TRUE(pair.replica(waiting));
 }
 
+// The client knows the ticks of the last 1,024 packets only.
+TEST(Sender, ALargePayloadIsOfUseAfterAnyNumberOfLaterPackets) {
+    Pair pair;
+    const auto crew = [&] {
+        std::vector<ecs::Entity> entities;
+        for (int i = 0; i < 300; ++i) entities.push_back(pair.spawn(at(1), Cluster{1}));
+        return entities;
+    }();
+    const ecs::Entity single = pair.spawn(at(1));
+    pair.exchange();
+    pair.exchange();
+    for (const ecs::Entity entity : crew) pair.world.set(entity, sim::Position{2, 3, 4});
+    pair.tick();
+    const auto large = pair.encode();
+    ASSERT_TRUE(large && large->bytes.size() > 1'300);
+    EXPECT_FALSE(header_of(*large).anchor);
+    for (int i = 0; i < 1'100; ++i) {
+        pair.world.set(single, at(static_cast<float>(i % 50)));
+        pair.tick();
+        const auto small = pair.encode(1'100, false);
+        ASSERT_TRUE(small);
+        pair.deliver(*small);
+    }
+    EXPECT_EQ(pair.receive(*large), Receiver::Verdict::accepted);
+    pair.tell(*large, true);
+    pair.exchange();
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
+// An anchor that is very old takes more bits than a tick.
+TEST(Sender, APayloadThatFitsWithoutItsAnchorIsInTheRoom) {
+    int fit_without = 0;
+    for (std::size_t size = 100; size < 300; ++size) {
+        Pair pair;
+        pair.exchange();
+        pair.next_tick += 1u << 28;
+        for (int i = 0; i < 20; ++i) pair.spawn(at(1), Cluster{1});
+        pair.tick();
+        std::vector<std::byte> room(size);
+        const auto payload = pair.sender.encode(pair.peer, pair.next_number, 1'100, room);
+        ASSERT_EQ(payload.data() == room.data(), payload.size() <= size);
+        const std::vector<std::byte> bytes(payload.begin(), payload.end());
+        const bool is_anchored = header_of({pair.next_number, pair.sender.tick(), bytes}).anchor.has_value();
+        fit_without += payload.size() <= size && !is_anchored;
+        ASSERT_EQ(pair.receiver.receive(pair.next_number, payload), Receiver::Verdict::accepted);
+    }
+    EXPECT_GT(fit_without, 0);
+}
+
 }  // namespace
 }  // namespace shoal::replication
