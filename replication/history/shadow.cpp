@@ -134,8 +134,7 @@ void Shadow::open_and_close() {
         const std::uint32_t index = find(change.entity);
         if (replicated && index == kNone) to_open_.push_back(change.entity);
         if (replicated || index == kNone) continue;
-        const bool had_key = NetIds::is_reserved(entries_[index].net_id);
-        if (had_key || world_.has<StableKey>(change.entity)) add_referrers(change.entity);
+        add_referrers(change.entity);
         close(index, Despawn::left);
     }
     for (const ecs::Entity entity : to_open_) open(entity);  // now: its key may be that of a closed entry

@@ -538,6 +538,26 @@ TEST_F(Pairs, TargetsBeyondTheGreatestNumberAreCutAndCounted) {
     EXPECT_EQ(targets<Knows>(source).size(), 40u);
 }
 
+TEST_F(Pairs, ATargetThatLeavesGivesItsPlaceToOneThatWasCut) {
+    const ecs::Entity source = spawn();
+    Entities others;
+    for (int i = 0; i < 41; ++i) {
+        others.push_back(spawn());
+        world.add(source, ecs::to<Knows>(others.back()));
+    }
+    Pair::exchange();
+    EXPECT_EQ(targets<Knows>(source).size(), 40u);
+    world.remove<Replicated>(others[3]);
+    exchange();
+    EXPECT_EQ(targets<Knows>(source).size(), 40u);
+    EXPECT_TRUE(mirror.has(replica(source), ecs::to<Knows>(replica(others[40]))));
+    world.add<Replicated>(others[3]);
+    world.remove<Replicated>(others[40]);
+    exchange();
+    EXPECT_EQ(targets<Knows>(source).size(), 40u);
+    EXPECT_TRUE(mirror.has(replica(source), ecs::to<Knows>(replica(others[3]))));
+}
+
 TEST_F(Pairs, AChangeOfOneValueCostsLittle) {
     const ecs::Entity source = spawn();
     for (int i = 0; i < 16; ++i) world.set(source, ecs::to<Owes>(spawn()), Owes{i, {}});
