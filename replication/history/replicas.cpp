@@ -62,10 +62,11 @@ void Replicas::close(std::uint32_t index, Despawn reason) {
     assert(replica.slot != kNone);
     const NetIds::Row row = ids_[index];
     ids_.release(index);
+    if (reason == Despawn::destroyed && !NetIds::is_reserved(row.net_id)) destroyed_.insert(row.net_id);
     if (replica.applied || row.entity || replica.has_died) {
         const bool stays = replica.is_local && reason != Despawn::destroyed;
-        const bool was_suppressed = replica.is_suppressed || replica.has_died;
-        gone_.push_back({index, row.net_id, row.entity, was_suppressed, stays, reason});
+        gone_.push_back(
+            {index, row.net_id, row.entity, replica.is_suppressed, replica.has_died, stays, reason});
     } else {
         ids_.recycle(index);
     }
@@ -92,10 +93,9 @@ void Replicas::set_applied(std::uint32_t index) {
     drop_old_versions(rows_[index]);
 }
 
-void Replicas::set_died(std::uint32_t index, NetId target) {
+void Replicas::set_died(std::uint32_t index) {
     unset_entity(index);
     rows_[index].has_died = true;
-    rows_[index].died_with = target;
 }
 
 void Replicas::clear_gone() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../ecs/world.h"
+#include "destroyed_ids.h"
 #include "history.h"
 #include "keyed_entities.h"
 #include "net_ids.h"
@@ -30,7 +31,6 @@ public:
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
         bool has_died = false;        // see set_died()
-        NetId died_with = 0;          // if it died: the target; 0 if that has left since
         bool is_local = false;        // the game spawned the entity, with a StableKey
         bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
         bool is_dirty = false;           // the index is in dirty()
@@ -42,9 +42,10 @@ public:
     struct Gone {
         std::uint32_t index;
         NetId net_id;
-        ecs::Entity entity;   // dead if the game destroyed it
-        bool was_suppressed;  // or had died with its target
-        bool stays;           // the game spawned the entity, and it was not destroyed on the server
+        ecs::Entity entity;  // dead if the game destroyed it
+        bool was_suppressed;
+        bool had_died;
+        bool stays;  // the game spawned the entity, and it was not destroyed on the server
         Despawn reason;
     };
 
@@ -80,9 +81,14 @@ public:
     void clear_dirty();
     /// The newest version was written to the world.
     void set_applied(std::uint32_t index);
-    /// Forgets the entity, which dies with this target of its pair. The replica has no entity until
-    /// has_died is false again.
-    void set_died(std::uint32_t index, NetId target);
+    /// Forgets the entity, which dies with the target of a pair. The replica has no entity until has_died is
+    /// false again.
+    void set_died(std::uint32_t index);
+    /// Makes was_destroyed() work.
+    void remember_destroyed() { destroyed_.enable(); }
+    /// Whether the server destroyed the entity with this net id lately. False for reserved net ids.
+    bool was_destroyed(NetId net_id) const { return destroyed_.contains(net_id); }
+    void forget_destroyed() { destroyed_.clear(); }
 
     /// The replicas that were closed since clear_gone(). Their entities must be destroyed, except those that
     /// stay. Their indices are not used again before clear_gone().
@@ -133,6 +139,7 @@ private:
     ecs::World& world_;
     std::uint32_t max_versions_;
     NetIds ids_;
+    DestroyedIds destroyed_;
     KeyedEntities keys_;
     VersionPool pool_;
     std::vector<Replica> rows_;  // by index in ids_

@@ -19,13 +19,16 @@ Image shown_image(const Replicas::Replica& replica) {
 }  // namespace
 
 Applier::Applier(Binding& binding, Replicas& replicas, BucketHash hash)
-    : binding_(binding), replicas_(replicas), references_(hash) {}
+    : binding_(binding), replicas_(replicas), references_(hash) {
+    if (!binding.destroying_relations().empty()) replicas.remember_destroyed();
+}
 
 void Applier::apply() {
     assert(!binding_.world().is_deferring());
     const bool has_news = !replicas_.gone().empty() || !replicas_.dirty().empty();
     destroy_gone();
     follow_keys();
+    if (!binding_.destroying_relations().empty()) end_late_parts();
     if (has_news) revive();
     {
         const ecs::World::DelayHooks delay(binding_.world());
@@ -52,32 +55,23 @@ void Applier::destroy_gone() {
     for (const Replicas::Gone& gone : replicas_.gone()) {
         references_.clear(gone.index);
         changed_ids_.push_back(gone.net_id);
-        if (!gone.was_suppressed && !world.is_alive(gone.entity)) suppressed_ += 1;
+        if (!gone.was_suppressed && !gone.had_died && !world.is_alive(gone.entity)) suppressed_ += 1;
         if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity))
             replica->reason = gone.reason;  // without a change hook
     }
-    forget_targets_that_left();
     for (const Replicas::Gone& gone : replicas_.gone())
         if (!gone.stays) detach_sources({gone.entity, gone.net_id, gone.reason == Despawn::destroyed});
     for (const Replicas::Gone& gone : replicas_.gone())
         if (world.is_alive(gone.entity)) end(gone.entity, gone.reason, gone.stays);
-    // A hook may have removed the pair with which a source would have died.
-    for (const ecs::Entity source : died_with_target_)
-        if (world.is_alive(source)) end(source, Despawn::destroyed, false);
-    died_with_target_.clear();
+    end_dead();
     replicas_.clear_gone();
 }
 
-/// A target that left without being destroyed is no reason to stay dead.
-void Applier::forget_targets_that_left() {
-    if (dead_.empty()) return;
-    left_.clear();
-    for (const Replicas::Gone& gone : replicas_.gone())
-        if (gone.reason != Despawn::destroyed) left_.push_back(gone.net_id);
-    std::sort(left_.begin(), left_.end());
-    for (const std::uint32_t index : dead_)
-        if (std::binary_search(left_.begin(), left_.end(), replicas_[index].died_with))
-            replicas_[index].died_with = 0;
+void Applier::end_dead() {
+    // A hook may have removed the pair with which a source would have died.
+    for (const ecs::Entity source : died_with_target_)
+        if (binding_.world().is_alive(source)) end(source, Despawn::destroyed, false);
+    died_with_target_.clear();
 }
 
 /// Finds the entities that die with `first`: sources of destroy_with_target pairs, and their sources in turn.
@@ -115,19 +109,23 @@ void Applier::detach_source(ecs::Entity source, ComponentIndex relation, const D
         if (replica && replica->reason != Despawn::destroyed) detach();  // it may stay
         return;
     }
-    const NetId net_id = replicas_.ids()[index].net_id;
     const bool can_die =
         dying.is_destroyed && !replicas_[index].is_local && !NetIds::is_reserved(dying.net_id);
     if (can_die && binding_.has_pair(replicas_[index].versions.newest()->image, relation, dying.net_id)) {
-        references_.clear(index);
-        changed_ids_.push_back(net_id);
-        replicas_.set_died(index, dying.net_id);
-        dead_.push_back(index);
-        died_with_target_.push_back(source);
-        dying_.push_back({source, net_id, true});
+        dying_.push_back({source, replicas_.ids()[index].net_id, true});
+        die(index);
     } else {
         detach();
     }
+}
+
+void Applier::die(std::uint32_t index) {
+    const NetIds::Row row = replicas_.ids()[index];
+    references_.clear(index);
+    changed_ids_.push_back(row.net_id);
+    replicas_.set_died(index);
+    dead_.push_back(index);
+    if (row.entity) died_with_target_.push_back(row.entity);
 }
 
 /// The entity is no replica any more. `stays`: it is not destroyed.
@@ -142,10 +140,37 @@ void Applier::end(ecs::Entity entity, Despawn reason, bool stays) {
     }
 }
 
+/// The pair of a source may arrive after the end of its target. Such a source dies, too, as in
+/// detach_source(), and so do its own sources.
+void Applier::end_late_parts() {
+    bool is_changing = true;
+    for (int pass = 0; pass < kMostPasses && is_changing; ++pass) {
+        is_changing = false;
+        for (std::size_t i = 0; i < replicas_.dirty().size(); ++i) {  // die() adds to them
+            const std::uint32_t index = replicas_.dirty()[i];
+            const NetIds::Row row = replicas_.ids()[index];
+            const bool is_known = row.net_id != 0 && !replicas_[index].has_died;
+            if (!is_known || is_of_the_game(index) || !belongs_to_dead(index)) continue;
+            if (row.entity) detach_sources({row.entity, row.net_id, true});
+            die(index);
+            is_changing = true;
+        }
+    }
+    end_dead();
+}
+
+/// Returns whether the game has destroyed or loaded the entity of a replica.
+bool Applier::is_of_the_game(std::uint32_t index) const {
+    const NetIds::Row row = replicas_.ids()[index];
+    if (row.entity) return replicas_[index].is_local || !binding_.world().is_alive(row.entity);
+    return NetIds::is_reserved(row.net_id) && replicas_.local(row.net_id);
+}
+
 /// A replica that died with its target comes back when its newest version has other targets. The replicas
 /// that died with it come back, too.
 void Applier::revive() {
-    std::erase_if(dead_, [&](std::uint32_t index) { return !replicas_[index].has_died; });  // closed
+    const auto has_died = [&](std::uint32_t index) { return replicas_[index].has_died; };
+    std::erase_if(dead_, [&](std::uint32_t index) { return !has_died(index); });  // closed
     for (const std::uint32_t index : dead_) replicas_[index].has_died = false;
     // Usually targets come before their sources in dead_, so that one pass finds all who stay dead. The
     // server decides: a hostile one must not make this take long.
@@ -153,25 +178,25 @@ void Applier::revive() {
     for (int pass = 0; pass < kMostPasses && is_changing; ++pass) {
         is_changing = false;
         for (const std::uint32_t index : dead_) {
-            if (replicas_[index].has_died || !belongs_to_dead(index)) continue;
+            if (has_died(index) || !belongs_to_dead(index)) continue;
             replicas_[index].has_died = is_changing = true;
         }
     }
     std::erase_if(dead_, [&](std::uint32_t index) {
-        if (replicas_[index].has_died) return false;
+        if (has_died(index)) return false;
         replicas_.touch(index);
         return true;
     });
 }
 
-/// Returns whether the newest version belongs to a target that is dead, or to the one with which the replica
-/// died, if that is destroyed.
+/// Returns whether the newest version belongs to a target that is dead, or that the server destroyed. One
+/// with a key does not count: see detach_source().
 bool Applier::belongs_to_dead(std::uint32_t index) const {
-    const Replicas::Replica& replica = replicas_[index];
-    const std::span<const std::uint32_t> wholes = binding_.wholes(replica.versions.newest()->image);
+    const std::span<const std::uint32_t> wholes = binding_.wholes(replicas_[index].versions.newest()->image);
     return std::any_of(wholes.begin(), wholes.end(), [&](NetId target) {
+        if (NetIds::is_reserved(target)) return false;
         const std::uint32_t known = replicas_.ids().find(target);
-        return known == Replicas::kNone ? target == replica.died_with : replicas_[known].has_died;
+        return known == Replicas::kNone ? replicas_.was_destroyed(target) : replicas_[known].has_died;
     });
 }
 
@@ -301,6 +326,7 @@ void Applier::reset() {
     replicas_.clear_dirty();
     destroy_gone();
     dead_.clear();
+    replicas_.forget_destroyed();
     changed_ids_.clear();
     assert(references_.size() == 0);
 }

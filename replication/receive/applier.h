@@ -57,12 +57,15 @@ private:
     };
 
     void destroy_gone();
-    void forget_targets_that_left();
     void detach_sources(Dying first);
+    void die(std::uint32_t index);
+    void end_dead();
     void detach_source(ecs::Entity source, ComponentIndex relation, const Dying& dying);
     void end(ecs::Entity entity, Despawn reason, bool stays);
     void follow_keys();
+    void end_late_parts();
     void revive();
+    bool is_of_the_game(std::uint32_t index) const;
     bool belongs_to_dead(std::uint32_t index) const;
     void create_new();
     void mark_referrers();
@@ -78,8 +81,7 @@ private:
     std::vector<std::uint32_t> referrers_;  // the replicas that refer to changed_ids_
     std::vector<Dying> dying_;              // of detach_sources()
     std::vector<ecs::Entity> sources_;
-    std::vector<NetId> left_;                    // of forget_targets_that_left()
-    std::vector<ecs::Entity> died_with_target_;  // in this destroy_gone()
+    std::vector<ecs::Entity> died_with_target_;  // entities that end_dead() destroys
     std::vector<std::uint32_t> dead_;            // replicas that has_died; some may be closed
     std::uint64_t suppressed_ = 0;
     std::uint32_t most_archetypes_ = 512;  // with more, free_archetypes() frees those without entities

@@ -366,6 +366,7 @@ bool Binding::loses_whole(const Image& before, const Image& now) {
 
 std::span<const std::uint32_t> Binding::wholes(const Image& image) {
     wholes_.clear();
+    if (!image.shape->has_pairs) return wholes_;
     for (const ComponentIndex relation : destroying_) {
         ImageCursor value(schema(), image);
         if (!value.seek(relation)) continue;

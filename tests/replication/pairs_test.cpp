@@ -391,6 +391,84 @@ TEST_F(Pairs, APartOfADestroyedParentDoesNotComeBackForAMoment) {
     exchange();
 }
 
+// The record with the pair is late. Without the pair, the turret is in the world already, or not.
+TEST_F(Pairs, APartWhosePairComesAfterTheEndOfItsParentDiesToo) {
+    for (const bool is_known : {false, true}) {
+        const ecs::Entity hull = spawn(), known = spawn();
+        exchange();
+        const ecs::Entity turret = is_known ? known : spawn();
+        const ecs::Entity barrel = is_known ? known : spawn();
+        if (!is_known) world.add(barrel, ecs::to<PartOf>(turret));
+        world.add(turret, ecs::to<PartOf>(hull));
+        const SentPacket late = tick_and_encode();
+        world.destroy(hull);
+        tick();
+        std::vector<SentPacket> packets;
+        while (const auto packet = encode(1)) packets.push_back(*packet);
+        ASSERT_GE(packets.size(), 2u);
+        deliver(packets.back());  // the despawn record of the hull
+        if (is_known) receiver.apply();
+        deliver(late);
+        receiver.apply();
+        EXPECT_FALSE(replica(turret) || replica(barrel));
+        EXPECT_EQ(receiver.entity_count(), is_known ? 0u : 1u);
+        EXPECT_TRUE(receiver.is_consistent());
+        packets.pop_back();
+        for (const SentPacket& packet : packets) deliver(packet);
+        exchange();
+        if (!is_known) world.destroy(known);
+        exchange();
+        EXPECT_EQ(mirror.size(), 0u);
+        EXPECT_EQ(receiver.stats().suppressed, 0u);
+    }
+}
+
+// The turret moves to another hull, which is destroyed before the client knows about the move.
+TEST_F(Pairs, APartDoesNotComeBackForAParentThatIsDestroyedToo) {
+    const ecs::Entity old_hull = spawn(), new_hull = spawn(), turret = spawn();
+    world.add(turret, ecs::to<PartOf>(old_hull));
+    exchange();
+    world.add(turret, ecs::to<PartOf>(new_hull));
+    const SentPacket late = tick_and_encode();
+    world.destroy(old_hull);
+    deliver(tick_and_encode());
+    receiver.apply();
+    world.destroy(new_hull);
+    tick();
+    std::vector<SentPacket> packets;
+    while (const auto packet = encode(1)) packets.push_back(*packet);
+    ASSERT_EQ(packets.size(), 2u);
+    deliver(packets[1]);
+    receiver.apply();
+    deliver(late);
+    receiver.apply();
+    EXPECT_EQ(mirror.size(), 0u);
+    deliver(packets[0]);
+    exchange();
+    EXPECT_EQ(mirror.size(), 0u);
+}
+
+TEST_F(Pairs, ADestroyedParentIsForgottenWhenTheConnectionEnds) {
+    const ecs::Entity hull = spawn();
+    exchange();
+    const NetId its_id = sender.net_id(hull);
+    world.destroy(hull);
+    exchange();
+    receiver.reset();
+    ecs::World other_world;
+    Sender other(other_world, schema);
+    const Sender::Peer its_peer = other.add_peer();
+    const ecs::Entity other_hull = other_world.spawn(Replicated{}), turret = other_world.spawn(Replicated{});
+    other_world.add(turret, ecs::to<PartOf>(other_hull));
+    other.update(1);
+    std::byte room[1'300];
+    ASSERT_FALSE(other.encode(its_peer, 1, 1, room).empty());  // the record of the hull is late
+    EXPECT_EQ(other.net_id(other_hull), its_id);
+    EXPECT_EQ(receiver.receive(2, other.encode(its_peer, 2, 1, room)), Receiver::Verdict::accepted);
+    receiver.apply();
+    EXPECT_TRUE(receiver.entity(other.net_id(turret)));
+}
+
 // The key of the new parent is that of the old one, so nothing changes in the part's record.
 TEST_F(Pairs, APartOfAParentWhoseKeyComesBackStays) {
     const ecs::Entity old_hull = spawn(StableKey{5}), turret = spawn();
