@@ -25,11 +25,12 @@ Applier::Applier(Binding& binding, Replicas& replicas, BucketHash hash)
 
 void Applier::apply() {
     assert(!binding_.world().is_deferring());
-    const bool has_news = !replicas_.gone().empty() || !replicas_.dirty().empty();
-    destroy_gone();
+    const bool dead_left = destroy_gone();
     follow_keys();
     if (!binding_.destroying_relations().empty()) end_late_parts();
-    if (has_news) revive();
+    const auto has_died = [&](std::uint32_t index) { return replicas_[index].has_died; };
+    const std::span<const std::uint32_t> dirty = replicas_.dirty();
+    if (dead_left || std::any_of(dirty.begin(), dirty.end(), has_died)) revive();
     {
         const ecs::World::DelayHooks delay(binding_.world());
         create_new();
@@ -50,11 +51,15 @@ void Applier::free_archetypes() {
     most_archetypes_ = std::max(512u, 2 * world.archetype_count());
 }
 
-void Applier::destroy_gone() {
+/// Returns whether a replica that had died left without being destroyed: others may be dead because of it.
+bool Applier::destroy_gone() {
     ecs::World& world = binding_.world();
+    bool dead_closed = false, dead_left = false;
     for (const Replicas::Gone& gone : replicas_.gone()) {
         references_.clear(gone.index);
         changed_ids_.push_back(gone.net_id);
+        dead_closed |= gone.had_died;
+        dead_left |= gone.had_died && gone.reason != Despawn::destroyed;
         if (!gone.was_suppressed && !gone.had_died && !world.is_alive(gone.entity)) suppressed_ += 1;
         if (Replica* replica = world.unsafe_raw_unmarked<Replica>(gone.entity))
             replica->reason = gone.reason;  // without a change hook
@@ -64,7 +69,9 @@ void Applier::destroy_gone() {
     for (const Replicas::Gone& gone : replicas_.gone())
         if (world.is_alive(gone.entity)) end(gone.entity, gone.reason, gone.stays);
     end_dead();
+    if (dead_closed) std::erase_if(dead_, [&](std::uint32_t index) { return !replicas_[index].has_died; });
     replicas_.clear_gone();
+    return dead_left;
 }
 
 void Applier::end_dead() {
@@ -170,7 +177,6 @@ bool Applier::is_of_the_game(std::uint32_t index) const {
 /// that died with it come back, too.
 void Applier::revive() {
     const auto has_died = [&](std::uint32_t index) { return replicas_[index].has_died; };
-    std::erase_if(dead_, [&](std::uint32_t index) { return !has_died(index); });  // closed
     for (const std::uint32_t index : dead_) replicas_[index].has_died = false;
     // Usually targets come before their sources in dead_, so that one pass finds all who stay dead. The
     // server decides: a hostile one must not make this take long.

@@ -56,7 +56,7 @@ private:
         bool is_destroyed;  // on the server
     };
 
-    void destroy_gone();
+    bool destroy_gone();
     void detach_sources(Dying first);
     void die(std::uint32_t index);
     void end_dead();
@@ -82,7 +82,7 @@ private:
     std::vector<Dying> dying_;              // of detach_sources()
     std::vector<ecs::Entity> sources_;
     std::vector<ecs::Entity> died_with_target_;  // entities that end_dead() destroys
-    std::vector<std::uint32_t> dead_;            // replicas that has_died; some may be closed
+    std::vector<std::uint32_t> dead_;            // the replicas that have died
     std::uint64_t suppressed_ = 0;
     std::uint32_t most_archetypes_ = 512;  // with more, free_archetypes() frees those without entities
 };
