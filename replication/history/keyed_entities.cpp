@@ -24,7 +24,7 @@ KeyedEntities::KeyedEntities(ecs::World& world) : world_(world) {
 void KeyedEntities::drop(ecs::Entity entity) {
     const std::uint32_t index = ids_.find(entity);
     if (index == NetIds::kNone || ids_[index].net_id == keyed_net_id(world_, entity)) return;
-    changed_.push_back(ids_[index].net_id);
+    changed_.push_back({ids_[index].net_id, entity});
     ids_.release(index);
     ids_.recycle(index);
 }
@@ -40,7 +40,7 @@ void KeyedEntities::take(ecs::Entity entity) {
         return;
     }
     ids_.adopt(net_id, entity);
-    changed_.push_back(net_id);
+    changed_.push_back({net_id, {}});
 }
 
 }  // namespace shoal::replication

@@ -35,8 +35,13 @@ public:
         touched_.clear();
     }
 
-    /// The net ids that got or lost an entity in the last update(); some twice.
-    std::span<const NetId> changed() const { return changed_; }
+    /// A net id that got or lost an entity.
+    struct Change {
+        NetId net_id;
+        ecs::Entity former;  // what it lost, perhaps dead; null: it got one
+    };
+    /// Those of the last update().
+    std::span<const Change> changed() const { return changed_; }
 
     /// Returns null if no entity had the key of this net id at the last update(). The entity may be dead.
     ecs::Entity entity(NetId net_id) const { return ids_.entity(net_id); }
@@ -57,7 +62,7 @@ private:
     ecs::World& world_;
     NetIds ids_;                        // the reserved net ids of the keys, and their entities
     std::vector<ecs::Entity> touched_;  // since the last update(); some twice
-    std::vector<NetId> changed_;
+    std::vector<Change> changed_;
     std::uint64_t refused_ = 0;
     ecs::Hook on_add_, on_change_, on_remove_;
 };

@@ -118,7 +118,7 @@ void Replicas::unset_entity(std::uint32_t index) {
     touch(index);
 }
 
-std::span<const NetId> Replicas::update_keys() {
+std::span<const KeyedEntities::Change> Replicas::update_keys() {
     keys_.update([this](ecs::Entity entity) {
         const std::uint32_t index = ids_.find(entity);
         return index != kNone && !rows_[index].is_local;

@@ -105,8 +105,8 @@ public:
     /// Separates the replica from its entity. The next apply() gives it another one.
     void unset_entity(std::uint32_t index);
 
-    /// Takes the keys of the game's entities that changed since the last call. Returns their net ids.
-    std::span<const NetId> update_keys();
+    /// Takes the keys of the game's entities that changed since the last call, and returns them.
+    std::span<const KeyedEntities::Change> update_keys();
     /// Returns the game's entity with the key of this net id, which may be a replica or not. Returns null if
     /// there is none.
     ecs::Entity local(NetId net_id) const;

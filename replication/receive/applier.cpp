@@ -209,8 +209,9 @@ bool Applier::belongs_to_dead(std::uint32_t index) const {
 /// Takes the entities from replicas whose key another entity of the game has now, or that lost it.
 /// create_new() then gives these replicas other entities.
 void Applier::follow_keys() {
-    for (const NetId net_id : replicas_.update_keys()) {
+    for (const auto [net_id, former] : replicas_.update_keys()) {
         changed_ids_.push_back(net_id);
+        if (former) remove_pairs_to(former, net_id);
         const std::uint32_t index = replicas_.ids().find(net_id);
         if (index == Replicas::kNone) continue;
         const ecs::Entity local = replicas_.local(net_id), shown = replicas_.ids()[index].entity;
@@ -221,6 +222,15 @@ void Applier::follow_keys() {
         if (is_alive && !is_local) detach_sources({shown, net_id, false});
         if (is_alive) end(shown, Despawn::left, is_local);
     }
+}
+
+/// Removes the server's pairs to an entity that does not have the net id any more.
+void Applier::remove_pairs_to(ecs::Entity former, NetId net_id) {
+    referrers_.clear();
+    references_.for_each_referrer(net_id, [&](std::uint32_t reader) { referrers_.push_back(reader); });
+    for (const std::uint32_t reader : referrers_)
+        binding_.remove_pairs_to(replicas_.ids()[reader].entity, shown_image(replicas_[reader]), former,
+                                 net_id, replicas_[reader].held);
 }
 
 /// Creates all new entities before any value is written, so that they can refer to each other.

@@ -63,6 +63,7 @@ private:
     void detach_source(ecs::Entity source, ComponentIndex relation, const Dying& dying);
     void end(ecs::Entity entity, Despawn reason, bool stays);
     void follow_keys();
+    void remove_pairs_to(ecs::Entity former, NetId net_id);
     void end_late_parts();
     void revive();
     bool is_of_the_game(std::uint32_t index) const;

@@ -387,6 +387,16 @@ void Binding::remove_other_pairs(ecs::Entity source, ComponentIndex relation, co
     }
 }
 
+void Binding::remove_pairs_to(ecs::Entity source, const Image& now, ecs::Entity target, std::uint32_t net_id,
+                              std::span<const ComponentIndex> held) {
+    for (const ComponentIndex relation : relations_) {
+        if (!world_.is_alive(source) || !world_.is_alive(target)) return;
+        if (is_in(held, relation) || !has_pair(now, relation, net_id)) continue;
+        const ecs::ComponentId pair = world_.components().pairs().find(ids_[relation], target);
+        if (pair && world_.has(source, pair)) world_.remove(source, pair);
+    }
+}
+
 void Binding::remove_others(ecs::Entity entity, const Image& now, EntityMap& map,
                             std::span<const ComponentIndex> held) {
     assert(now.shape);

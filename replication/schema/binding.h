@@ -79,6 +79,11 @@ public:
     /// The relations with destroy_with_target.
     std::span<const ComponentIndex> destroying_relations() const { return destroying_; }
 
+    /// Removes the pairs of `now` with the target of this net id, which was `target` until now, except those
+    /// of relations in `held`. A hook of the removal may destroy either entity.
+    void remove_pairs_to(ecs::Entity source, const Image& now, ecs::Entity target, std::uint32_t net_id,
+                         std::span<const ComponentIndex> held);
+
     /// Removes all components of the schema that `now` does not have, except those in `held`. A hook of the
     /// removal may destroy the entity.
     void remove_others(ecs::Entity entity, const Image& now, EntityMap& map,

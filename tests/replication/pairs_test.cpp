@@ -574,6 +574,44 @@ TEST_F(Pairs, PairsThatTheServerRemovedMeanwhileGoFromALoadedEntity) {
     EXPECT_FALSE(mirror.has(own_door, ecs::to<Knows>(own_lamp)));
 }
 
+TEST_F(Pairs, FollowTheKeyOfTheirTarget) {
+    for (const bool replicates : {false, true}) {
+        const StableKey key{replicates ? 5u : 6u};
+        const ecs::Entity source = spawn(), lamp = replicates ? spawn(key) : world.spawn(key);
+        const ecs::Entity first = mirror.spawn(key), second = mirror.spawn();
+        world.add(source, ecs::to<Knows>(lamp));
+        world.set(source, ecs::to<Escorts>(lamp), Escorts{2});
+        exchange();
+        EXPECT_EQ(targets<Knows>(source), Entities{first});
+        mirror.remove<StableKey>(first);
+        mirror.set(second, key);
+        receiver.apply();
+        EXPECT_EQ(targets<Knows>(source), Entities{second});
+        EXPECT_EQ(mirror.target<Escorts>(replica(source)), second);
+        EXPECT_FALSE(mirror.has(replica(source), ecs::to<Escorts>(first)));
+        mirror.remove<StableKey>(second);
+        receiver.apply();
+        EXPECT_FALSE(mirror.has(replica(source), ecs::to<Knows>(second)));
+        EXPECT_FALSE(mirror.has(replica(source), ecs::to<Escorts>(second)));
+        EXPECT_EQ(targets<Knows>(source).size(), replicates ? 1u : 0u) << "a new replica has the key";
+        EXPECT_TRUE(receiver.is_consistent());
+        world.destroy(source);
+    }
+}
+
+TEST_F(Pairs, ThoseToTargetsWhoseKeysAreExchangedAreExchanged) {
+    const ecs::Entity source = spawn(), door = spawn(StableKey{1}), lamp = spawn(StableKey{2});
+    const ecs::Entity own_door = mirror.spawn(StableKey{1}), own_lamp = mirror.spawn(StableKey{2});
+    world.set(source, ecs::to<Owes>(door), Owes{1, {}});
+    world.set(source, ecs::to<Owes>(lamp), Owes{2, {}});
+    exchange();
+    mirror.set(own_door, StableKey{2});
+    mirror.set(own_lamp, StableKey{1});
+    receiver.apply();
+    EXPECT_EQ(mirror.get(replica(source), ecs::to<Owes>(own_lamp)).coins, 1);
+    EXPECT_EQ(mirror.get(replica(source), ecs::to<Owes>(own_door)).coins, 2);
+}
+
 TEST_F(Pairs, APartStaysWhenItsParentOnlyLeaves) {
     const ecs::Entity hull = spawn(), turret = spawn();
     world.add(turret, ecs::to<PartOf>(hull));
