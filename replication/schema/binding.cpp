@@ -277,8 +277,9 @@ void Binding::restore_component(ecs::Entity entity, const Image& image, Componen
     if (is_relation && world_.is_alive(entity)) remove_other_pairs(entity, component, image, map);
 }
 
-/// Prepares the pairs that are new or have another value to be set. A pair whose target is not in the world
-/// waits for it; the new target of an exclusive relation waits for finish() if there is another one.
+/// Writes the pairs that have another value, and prepares the new ones to be set. A pair whose target is not
+/// in the world waits for it; the new target of an exclusive relation waits for finish() if there is another
+/// one.
 void Binding::add_pairs(ecs::Entity source, const ImageCursor& now, const ImageCursor* before, EntityMap& map,
                         bool references_changed) {
     const ComponentIndex relation = now.component();
@@ -295,6 +296,8 @@ void Binding::add_pairs(ecs::Entity source, const ImageCursor& now, const ImageC
         const bool is_equal =
             ops.value_offset == 0 || (before && !is_stale && PairRows(*before).has_row(rows[i]));
         if (is_there && is_equal) continue;
+        const auto write = [&](void* at) { now.layout().restore_pair(rows[i], ops.value_offset, map, at); };
+        if (is_there && world_.patch(source, pair, write)) continue;
         if (!is_there && ops.is_exclusive && !world_.pairs_of(source, ids_[relation]).empty()) continue;
         added_ids_.push_back(pair);
         added_values_.push_back(ops.value_offset == 0 ? nullptr : row + ops.value_offset);

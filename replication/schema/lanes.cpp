@@ -482,6 +482,15 @@ void ComponentLayout::restore(const std::uint32_t* lanes, const std::uint32_t* p
     }
 }
 
+void ComponentLayout::restore_pair(const std::uint32_t* row, std::size_t value_offset, EntityMap& map,
+                                   void* value) const {
+    const std::uint32_t* lanes = row + 1;
+    for (Leaf leaf : std::span(parts_[0].leaves).subspan(1)) {
+        leaf.offset -= static_cast<std::uint32_t>(value_offset);
+        lanes = restore_leaf(leaf, lanes, map, value);
+    }
+}
+
 bool ComponentLayout::sums_match(const std::uint32_t* parts) const {
     const std::uint32_t* words = parts;
     for (std::uint32_t i = 0; i < parts_.size(); ++i) {

@@ -164,6 +164,10 @@ public:
     void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value,
                  PointerStack* stack = nullptr) const;
 
+    /// Writes the value of a pair in place. `row` has the lanes of an element of the first part, which is a
+    /// target and `value_offset` bytes behind its start the value.
+    void restore_pair(const std::uint32_t* row, std::size_t value_offset, EntityMap& map, void* value) const;
+
     /// Whether each part has as many elements as the lengths in the elements of its parent say.
     bool lengths_match(const std::uint32_t* parts) const { return !has_children_ || sums_match(parts); }
 

@@ -27,6 +27,21 @@ struct PartOf {
 
 using Entities = std::vector<ecs::Entity>;
 
+struct Hires {
+    static constexpr auto relation = ecs::many;
+    std::int32_t note = 0;  // of each side
+    std::int32_t wage = 0;
+};
+
+}  // namespace
+
+template <>
+struct Replicate<Hires> {
+    static auto fields(auto& v) { return std::tie(v.wage); }
+};
+
+namespace {
+
 class Pairs : public testing::Test, public Pair {
 protected:
     Pairs() : Pair({}, {}, 1, 1, describe()) {}
@@ -38,6 +53,7 @@ protected:
         out.pair<Knows>("knows", max_length(40));
         out.pair<Owes>("owes", field(&Owes::coins, bounded(0, 100)));
         out.pair<PartOf>("part_of");
+        out.pair<Hires>("hires");
         return out;
     }
     void exchange() {
@@ -120,6 +136,22 @@ TEST_F(Pairs, APairWaitsForItsTarget) {
     receiver.apply();
     EXPECT_EQ(mirror.target<Escorts>(replica(source)), replica(target));
     EXPECT_EQ(mirror.get(replica(source), ecs::to<Escorts>(replica(target))).distance, 2);
+}
+
+TEST_F(Pairs, FieldsOfAValueThatAreNotReplicatedStay) {
+    const ecs::Entity a = spawn(), b = spawn(), c = spawn();
+    world.set(a, ecs::to<Hires>(b), Hires{1, 10});
+    world.set(a, ecs::to<Hires>(c), Hires{2, 20});
+    exchange();
+    mirror.patch(replica(a), ecs::to<Hires>(replica(c)), [](Hires& hires) { hires.note = 7; });
+    world.set(a, ecs::to<Hires>(b), Hires{1, 11});
+    world.set(a, ecs::to<Hires>(c), Hires{2, 21});
+    exchange();
+    const Hires& hires = mirror.get(replica(a), ecs::to<Hires>(replica(c)));
+    EXPECT_EQ(hires.wage, 21);
+    EXPECT_EQ(hires.note, 7);
+    EXPECT_EQ(mirror.get(replica(a), ecs::to<Hires>(replica(b))).wage, 11);
+    EXPECT_EQ(mirror.get(replica(a), ecs::to<Hires>(replica(b))).note, 0);
 }
 
 TEST_F(Pairs, AReferenceInAValueIsFilledInWhenItsEntityArrives) {
