@@ -233,6 +233,23 @@ TEST(Clusters, AClusterLargerThanTheLargestPayloadArrivesInParts) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
+TEST(Clusters, EntitiesThatWaitForASlotArriveLaterThanTheirCluster) {
+    Pair pair;
+    pair.sender.remove_peer(pair.peer);
+    pair.peer = pair.sender.add_peer({.max_slots = 5});
+    const ecs::Entity single = pair.spawn(at(1));
+    const auto crew = spawn_some(pair, 6, 2, Cluster{7});
+    pair.exchange();
+    EXPECT_EQ(shown(pair).size(), 5u);
+    EXPECT_EQ(pair.sender.stats(pair.peer).waiting, 2u);
+    pair.world.destroy(single);
+    for (const ecs::Entity entity : crew) pair.world.set(entity, at(3));
+    pair.exchange();
+    EXPECT_EQ(shown(pair), std::vector<float>(4, 3)) << "those with a slot keep together";
+    pair.exchange();
+    EXPECT_EQ(shown(pair), std::vector<float>(5, 3));
+}
+
 TEST(Clusters, AClusterThatIsTooLargeIsCountedOncePerTick) {
     Pair pair;
     for (int i = 0; i < 6'000; ++i) pair.spawn(at(1), Cluster{7}, sim::Name{std::string(30, 'a')});
