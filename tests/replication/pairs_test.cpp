@@ -644,6 +644,24 @@ TEST_F(Pairs, ThoseToTargetsWhoseKeysAreExchangedAreExchanged) {
     EXPECT_EQ(mirror.get(replica(source), ecs::to<Owes>(own_door)).coins, 2);
 }
 
+// Between receive() and apply(), the target is still in the world.
+TEST_F(Pairs, ToTargetsThatAreAboutToEndAreNotRestored) {
+    const ecs::Entity source = spawn(), ending = spawn(), staying = spawn();
+    for (const ecs::Entity target : {ending, staying}) world.add(source, ecs::to<Knows>(target));
+    world.set(source, ecs::to<Owes>(staying), Owes{5, ending});
+    exchange();
+    const ecs::Entity end = replica(ending), stay = replica(staying), its_source = replica(source);
+    world.remove<Replicated>(ending);
+    tick();
+    while (const auto packet = encode()) deliver(*packet);
+    ASSERT_TRUE(receiver.restore(its_source));
+    EXPECT_TRUE(mirror.is_alive(end));
+    EXPECT_EQ(targets<Knows>(source), Entities{stay});
+    EXPECT_FALSE(mirror.get(its_source, ecs::to<Owes>(stay)).witness);
+    exchange();
+    EXPECT_EQ(targets<Knows>(source), Entities{stay});
+}
+
 TEST_F(Pairs, APartStaysWhenItsParentOnlyLeaves) {
     const ecs::Entity hull = spawn(), turret = spawn();
     world.add(turret, ecs::to<PartOf>(hull));
