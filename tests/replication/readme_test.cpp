@@ -249,6 +249,16 @@ TEST(Readme, Rule27AnEntityThatBothSidesLoadIsNotSpawnedTwice) {
     session.expect_agreement(1);
 }
 
+TEST(Readme, AGameRunsWithoutSockets) {
+    Schema schema;
+    schema.component<Position>("position");
+    ecs::World world, mirror;
+    world.spawn(Position{1, 2}, Replicated{});
+#include "readme/replication/without_sockets_1.inc"
+    EXPECT_EQ(client.failure(), "");
+    EXPECT_EQ(ecs::Query<const Position>(mirror).count(), 1u);
+}
+
 TEST(Readme, AServerHasATagOfItsOwn) {
     ecs::World world;
     Schema schema;
