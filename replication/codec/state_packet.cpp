@@ -59,11 +59,11 @@ void RecordHeaderCoder::code(C& coder, RecordHeader& record) {
         record.net_id = last_net_id_ == 0
                             ? coder.fixed(record.net_id, 32)
                             : last_net_id_ + unzigzag(coder.golomb(zigzag(record.net_id - last_net_id_), 2));
-        if (record.net_id == 0) coder.fail();
+        if (record.net_id == 0 || is_pending(record.net_id)) coder.fail();
         last_net_id_ = record.net_id;
         if (coder.flag(record.pending != 0)) {
             record.pending = coder.golomb(record.pending, 8);
-            if (record.pending == 0) coder.fail();
+            if (record.pending == 0 || record.pending > 0xff'ffff) coder.fail();
         }
     } else {
         record.kind = RecordKind::despawn;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "../schema/image.h"
+#include "../schema/pending_id.h"
 #include "bits.h"
 
 namespace shoal::replication {
@@ -50,8 +51,8 @@ struct RecordHeader {
     RecordKind kind = RecordKind::delta;
     Tick baseline = 0;          // of a delta
     std::uint32_t net_id = 0;   // of a full record
-    std::uint32_t pending = 0;  // of a full record: the id that the client gave to an entity which it spawned
-                                // ahead of the server; 0: none. Not sent yet
+    std::uint32_t pending = 0;  // of a full record: the pending id, less kFirstPending, that the client gave
+                                // to the entity which it spawned ahead of the server; 0: none
     Despawn reason = Despawn::destroyed;  // of a despawn record
 };
 

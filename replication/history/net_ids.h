@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../../ecs/entity.h"
+#include "../schema/pending_id.h"
 #include "../schema/stable_key.h"
 #include "bucket_hash.h"
 
@@ -22,7 +23,8 @@ class NetIds {
 public:
     static constexpr std::uint32_t kNone = 0xffffffff;
 
-    /// Net ids from this one on are reserved for stable keys; allocate() never returns them.
+    /// Net ids from this one on are reserved for stable keys; allocate() returns neither them nor pending
+    /// ids.
     static constexpr NetId kFirstReserved = 0xff00'0000;
     static constexpr bool is_reserved(NetId net_id) { return net_id >= kFirstReserved; }
     /// Requires key.value <= kMaxStableKey.

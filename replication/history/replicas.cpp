@@ -76,6 +76,12 @@ void Replicas::close(std::uint32_t index, Despawn reason) {
     replica.is_dirty = is_dirty;  // the index stays in dirty_
 }
 
+std::optional<ecs::Entity> Replicas::expected(std::uint32_t index) const {
+    if (rows_[index].pending == 0) return std::nullopt;
+    const auto found = expected_.find(rows_[index].pending);
+    return found == expected_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Replicas::touch(std::uint32_t index) {
     if (rows_[index].is_dirty) return;
     rows_[index].is_dirty = true;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "../../ecs/world.h"
@@ -34,6 +35,8 @@ public:
         bool is_local = false;        // the game spawned the entity, with a StableKey
         bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
         bool is_dirty = false;           // the index is in dirty()
+        std::uint32_t pending = 0;       // what the full record called the entity; 0: nothing. See expect()
+        bool is_adopted = false;         // it took the place of an expected entity
         // Ascending: the components that this client decides at present, see Applier::hold().
         std::vector<ComponentIndex> held;
     };
@@ -73,6 +76,13 @@ public:
 
     /// Forgets the net id and the versions. Adds the replica to gone() if the world may have its entity.
     void close(std::uint32_t index, Despawn reason);
+
+    /// The replica whose full record names this pending id shall be this entity, which the game spawned
+    /// before. If the entity is dead then, the replica is suppressed. Replaces what was expected for the id.
+    void expect(std::uint32_t pending, ecs::Entity entity) { expected_[pending] = entity; }
+    void forget_expected(std::uint32_t pending) { expected_.erase(pending); }
+    /// Returns nothing if no entity is expected for the replica.
+    std::optional<ecs::Entity> expected(std::uint32_t index) const;
 
     /// The replicas that apply() must write to the world, in the order of touch(). Some may be closed.
     std::span<const std::uint32_t> dirty() const { return dirty_; }
@@ -142,7 +152,8 @@ private:
     DestroyedIds destroyed_;
     KeyedEntities keys_;
     VersionPool pool_;
-    std::vector<Replica> rows_;  // by index in ids_
+    std::vector<Replica> rows_;                                // by index in ids_
+    std::unordered_map<std::uint32_t, ecs::Entity> expected_;  // by pending id
     std::vector<std::uint32_t> dirty_;
     std::vector<Gone> gone_;
 };

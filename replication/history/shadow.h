@@ -106,6 +106,11 @@ public:
     ecs::Entity entity(std::uint32_t index) const {
         return index < ids_.index_count() ? ids_[index].entity : ecs::Entity{};
     }
+    /// Returns the living entity with this net id; null if there is none.
+    ecs::Entity entity_of(NetId net_id) const {
+        const ecs::Entity entity = ids_.entity(net_id);
+        return world_.is_alive(entity) ? entity : ecs::Entity{};
+    }
     const Schema& schema() const { return binding_.schema(); }
     /// The tag of the entities that replicate.
     ecs::ComponentId tag() const { return tag_; }

@@ -239,9 +239,11 @@ void Applier::create_new() {
     for (const std::uint32_t index : replicas_.dirty()) {
         const NetIds::Row& row = replicas_.ids()[index];
         if (row.net_id == 0 || row.entity) continue;  // closed, or not new
-        if (replicas_[index].has_died) continue;
+        if (replicas_[index].has_died || replicas_[index].is_suppressed) continue;
         changed_ids_.push_back(row.net_id);
-        if (!NetIds::is_reserved(row.net_id)) {
+        if (const std::optional<ecs::Entity> expected = replicas_.expected(index)) {
+            adopt(index, *expected);
+        } else if (!NetIds::is_reserved(row.net_id)) {
             replicas_.set_entity(index, world.spawn(Replica{}));
         } else if (const ecs::Entity local = replicas_.local(row.net_id)) {
             world.set(local, Replica{});
@@ -250,6 +252,19 @@ void Applier::create_new() {
             replicas_.set_entity(index, world.spawn(Replica{}, NetIds::key_of(row.net_id)));
         }
     }
+}
+
+/// The entity that the client spawned ahead of the server becomes the replica.
+void Applier::adopt(std::uint32_t index, ecs::Entity entity) {
+    ecs::World& world = binding_.world();
+    if (!world.is_alive(entity)) {
+        replicas_[index].is_suppressed = true;
+        suppressed_ += 1;
+        return;
+    }
+    world.set(entity, Replica{});
+    replicas_.set_entity(index, entity);
+    replicas_[index].is_adopted = true;
 }
 
 /// Marks the replicas that refer to entities that appeared or disappeared, so that their references are
@@ -283,7 +298,8 @@ void Applier::finish(std::uint32_t index) {
     const ecs::Entity entity = replicas_.ids()[index].entity;
     if (!entity) return;  // closed
     const Image now = replica.versions.newest()->image;
-    if (replica.is_local && !replica.applied) binding_.remove_others(entity, now, replicas_);
+    if ((replica.is_local || replica.is_adopted) && !replica.applied)
+        binding_.remove_others(entity, now, replicas_);
     binding_.finish(entity, now, shown_image(replica), replicas_, replica.refers_to_changed, replica.held);
     references_.clear(index);
     binding_.for_each_reference(now, [&](NetId net_id) { references_.add(net_id, index); });

@@ -69,6 +69,7 @@ private:
     bool is_of_the_game(std::uint32_t index) const;
     bool belongs_to_dead(std::uint32_t index) const;
     void create_new();
+    void adopt(std::uint32_t index, ecs::Entity entity);
     void mark_referrers();
     void write(std::uint32_t index);
     void finish(std::uint32_t index);

@@ -181,6 +181,7 @@ void Decoder::bind(const RecordHeader& header, Tick tick) {
         former.replica = Replicas::kNone;
     }
     slot.replica = replicas_.bind(header.net_id, header.slot, tick);
+    if (header.pending != 0) replicas_[slot.replica].pending = kFirstPending | header.pending;
 }
 
 Decoder::Slot& Decoder::obtain(std::uint32_t slot) {

@@ -31,6 +31,21 @@ bool Receiver::show(ecs::Entity entity, const Image& image, ComponentIndex compo
     return applier_.show(entity, image, component);
 }
 
+void Receiver::capture(ecs::Entity entity, ComponentIndex component, Value& value) {
+    value.is_present = binding_.capture_component(entity, component, replicas_, value.words);
+}
+
+bool Receiver::show(ecs::Entity entity, ComponentIndex component, const Value& value) {
+    const std::span<const ComponentIndex> present(&component, value.is_present ? 1 : 0);
+    const Shape* const shape = binding_.shapes().shape(present);
+    return show(entity, Image{shape, value.words}, component);
+}
+
+std::optional<Tick> Receiver::shown_tick(ecs::Entity entity) const {
+    const std::uint32_t index = replicas_.ids().find(entity);
+    return index == Replicas::kNone ? std::nullopt : replicas_[index].applied;
+}
+
 std::uint32_t Receiver::entity_count() const {
     std::uint32_t count = 0;
     for_each_entity([&](NetId, ecs::Entity) { ++count; });

@@ -63,6 +63,26 @@ public:
     bool release(ecs::Entity entity, ComponentIndex component);
     bool show(ecs::Entity entity, const Image& image, ComponentIndex component);
 
+    /// The lanes and parts of one component, or that it is absent.
+    struct Value {
+        bool is_present = false;
+        std::vector<std::uint32_t> words;
+    };
+    /// Quantises a component as it is in the world; a relation with its pairs. Requires a living entity.
+    void capture(ecs::Entity entity, ComponentIndex component, Value& value);
+    /// As show(), but with a captured value.
+    bool show(ecs::Entity entity, ComponentIndex component, const Value& value);
+
+    /// Tick of the version of a replica that the world has; nothing if the entity is no replica.
+    std::optional<Tick> shown_tick(ecs::Entity entity) const;
+
+    /// See Replicas::expect().
+    void expect(std::uint32_t pending, ecs::Entity entity) { replicas_.expect(pending, entity); }
+    void forget_expected(std::uint32_t pending) { replicas_.forget_expected(pending); }
+
+    /// Translates references between the world and net ids.
+    EntityMap& entities() { return replicas_; }
+
     /// The ticks at which the replicas equal what this client sees of the sender's entities (see Complete),
     /// as of the last apply(). Nothing if there is no completion marker yet, if a packet that the marker
     /// needs is missing, or if a payload of a newer tick than the marker's has arrived.

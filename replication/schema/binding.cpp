@@ -208,6 +208,22 @@ Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& 
     return {{shape, words_}, references, targets_};
 }
 
+bool Binding::capture_component(ecs::Entity entity, ComponentIndex component, EntityMap& map,
+                                std::vector<std::uint32_t>& words) {
+    assert(world_.is_alive(entity));
+    words.clear();
+    if (!has(entity, component, map)) return false;
+    const ComponentLayout& layout = this->layout(component);
+    if (layout.empty()) return true;
+    const void* const value = described(component).pairs ? gather_pairs(entity, component, map)
+                                                         : world_.try_get(entity, ids_[component]);
+    parts_.clear();
+    words.resize(layout.lanes().size());
+    layout.quantise(value, map, words.data(), parts_, misfits_, &stack_);
+    words.insert(words.end(), parts_.begin(), parts_.end());
+    return true;
+}
+
 void Binding::restore(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
                       bool references_changed, std::span<const ComponentIndex> held) {
     assert(world_.is_alive(entity));

@@ -48,6 +48,11 @@ public:
     /// `map` gives the net ids of references.
     Capture capture(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
 
+    /// Quantises one component of a living entity, with its pairs if it is a relation: fills `words` with
+    /// lanes and parts. Returns false if the entity does not have it.
+    bool capture_component(ecs::Entity entity, ComponentIndex component, EntityMap& map,
+                           std::vector<std::uint32_t>& words);
+
     /// How many values did not fit their codecs, in all captures. A value counts each time it is quantised.
     const ComponentLayout::Misfits& misfits() const { return misfits_; }
 

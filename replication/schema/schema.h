@@ -30,8 +30,8 @@
 #include <vector>
 
 #include "../../ecs/world.h"
-#include "component_options.h"
 #include "lanes.h"
+#include "options.h"
 #include "pairs.h"
 #include "stable_key.h"
 #include "view_class.h"
@@ -146,6 +146,11 @@ concept FieldOf = detail::is_field_of<F, T>;
 template <class Option, class T>
 concept CodecOption = FieldOf<Option, T> || std::same_as<Option, FieldCodec>;
 
+/// An option in the declaration of an action.
+template <class Option, class T>
+concept ActionOption =
+    CodecOption<Option, T> || std::same_as<Option, AtMost> || std::same_as<Option, Independent>;
+
 /// An option in the declaration of a component.
 template <class Option, class T>
 concept ComponentOption = CodecOption<Option, T> || std::same_as<Option, ViewClasses> ||
@@ -168,6 +173,8 @@ struct Options {
     void take(const FieldCodec& codec) { all = codec; }
     void take(const ViewClasses& classes) { viewers = classes; }
     void take(const Display& shown) { display = shown; }
+    void take(const AtMost& rate) { per_second = rate.per_second; }
+    void take(const Independent&) { is_independent = true; }
     void take(const Role& given) {
         has_two_roles = has_two_roles || (role != Role::server && given != role);
         role = given;
@@ -179,6 +186,8 @@ struct Options {
     Display display;
     Role role = Role::server;
     bool has_two_roles = false;
+    double per_second = 60;
+    bool is_independent = false;
 };
 
 }  // namespace detail
@@ -267,8 +276,21 @@ constexpr std::string_view kind_name(StructKind kind) {
 }
 inline constexpr std::size_t kMaxStructs = 256;  // of one kind in a schema
 
+class Act;
+
+/// Does an action without its C++ type; see play/action.h.
+struct ActionOps {
+    std::string (*validate)(const void* action, const Act& act) = nullptr;  // null: always allowed
+    void (*mutate)(const void* action, Act& act) = nullptr;                 // null: changes nothing
+};
+
 /// A message, input or action of the schema.
-struct SchemaStruct : SchemaType {};
+struct SchemaStruct : SchemaType {
+    // Of an action; not part of the signature:
+    ActionOps ops;
+    double per_second = 60;
+    bool is_independent = false;
+};
 
 class Schema {
 public:
@@ -297,6 +319,11 @@ public:
     /// options are codecs. Names of messages, inputs and actions are apart from those of components.
     template <std::default_initializable T, CodecOption<T>... Options>
     void message(std::string_view name, const Options&... options);
+
+    /// Declares an action, see play/action.h, which must be included. Options: codecs, at_most() and
+    /// independent().
+    template <std::default_initializable T, ActionOption<T>... Options>
+    void action(std::string_view name, const Options&... options);
 
     /// Makes a declared component, tag, relation or singleton optional: a peer whose schema lacks it, or has
     /// it in another form, can play on without it. Schemas have at most kMaxOptionalComponents.
@@ -353,7 +380,7 @@ private:
     template <class T>
     SchemaComponent describe_component(std::string_view name, const detail::Options<T>& options);
     template <class T, class... Options>
-    void add_struct(StructKind kind, std::string_view name, const Options&... options);
+    void add_struct(StructKind kind, std::string_view name, const ActionOps& ops, const Options&... options);
     void add(SchemaComponent component);
     void add(StructKind kind, SchemaStruct added);
     std::size_t find_struct(StructKind kind, const void* type) const;
@@ -460,15 +487,20 @@ void Schema::singleton(std::string_view name, const Options&... options) {
 }
 
 template <class T, class... Options>
-void Schema::add_struct(StructKind kind, std::string_view name, const Options&... options) {
+void Schema::add_struct(StructKind kind, std::string_view name, const ActionOps& ops,
+                        const Options&... options) {
+    const detail::Options<T> all(options...);
     SchemaStruct out;
-    describe(out, kind_name(kind), name, detail::Options<T>(options...));
+    describe(out, kind_name(kind), name, all);
+    out.ops = ops;
+    out.per_second = all.per_second;
+    out.is_independent = all.is_independent;
     add(kind, std::move(out));
 }
 
 template <std::default_initializable T, CodecOption<T>... Options>
 void Schema::message(std::string_view name, const Options&... options) {
-    add_struct<T>(StructKind::message, name, options...);
+    add_struct<T>(StructKind::message, name, {}, options...);
 }
 
 template <ecs::Tag T>

@@ -142,7 +142,8 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     // So are they for a peer that does not know a component that changes, before the history forgets its
     // baseline.
     const Tick lasts = shown.numbers ? (tick_ - shadow_.horizon()) / 2 : kLongAgo;
-    if (candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < lasts) return false;
+    const bool is_known = candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < lasts;
+    if (is_known && !view.is_forced(index)) return false;
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::full;
     candidate.header.baseline = slot.acked;
     candidate.header.net_id = entry.net_id;
@@ -150,6 +151,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
         candidate.header.kind = RecordKind::full;
         candidate.delta = deltas_.get(slot.entry, std::nullopt, shown);
     }
+    if (candidate.header.kind == RecordKind::full) candidate.header.pending = view.pending_id(slot.entry);
     return true;
 }
 

@@ -44,6 +44,7 @@ void PeerView::start_generation(Slot& slot) {
 void PeerView::close(std::uint32_t index, Despawn reason) {
     Slot& slot = slots_[index];
     assert(slot.has_entity());
+    set_pending_id(slot.entry, 0);
     slot.entry = (kGone + static_cast<std::uint32_t>(reason)) & kNone;
     if (slot.was_sent) return pend(index);
     unpend(index);
@@ -55,6 +56,7 @@ void PeerView::free(std::uint32_t index) {
     slots_[index].entry = kNone;
     slots_[index].in_flight = 0;  // the despawn record may be in a later packet, too
     clusters_.put(index, std::nullopt);
+    std::erase_if(forced_, [&](const Forced& forced) { return forced.slot == index; });
     free_slots_[index / 64] |= std::uint64_t{1} << (index % 64);
     first_free_word_ = std::min<std::size_t>(first_free_word_, index / 64);
     used_count_ -= 1;
@@ -84,6 +86,31 @@ void PeerView::unpend(std::uint32_t index) {
     if (!slot.is_pending) return;
     slot.is_pending = 0;  // the slot leaves the queue when it reaches the front
     pending_count_ -= 1;
+}
+
+void PeerView::force(std::uint32_t index, Tick tick) {
+    assert(slots_[index].has_entity());
+    std::erase_if(forced_, [&](const Forced& forced) { return forced.slot == index; });
+    forced_.push_back({index, tick});
+    pend(index);
+}
+
+bool PeerView::is_forced(std::uint32_t index) const {
+    const Slot& slot = slots_[index];
+    return std::any_of(forced_.begin(), forced_.end(), [&](const Forced& forced) {
+        return forced.slot == index && (!slot.has_acked || is_newer(forced.tick, slot.acked));
+    });
+}
+
+void PeerView::set_pending_id(std::uint32_t entry, std::uint32_t id) {
+    std::erase_if(pending_ids_, [&](const Pending& pending) { return pending.entry == entry; });
+    if (id != 0) pending_ids_.push_back({entry, id});
+}
+
+std::uint32_t PeerView::pending_id(std::uint32_t entry) const {
+    for (const Pending& pending : pending_ids_)
+        if (pending.entry == entry) return pending.id;
+    return 0;
 }
 
 void PeerView::drop_front(std::size_t count) {
@@ -121,6 +148,9 @@ void PeerView::settle(SentRecord record, std::uint64_t number, Tick tick, bool d
     } else if (!slot.has_acked || is_newer(tick, slot.acked)) {
         slot.acked = tick;
         slot.has_acked = 1;
+        std::erase_if(forced_, [&](const Forced& forced) {
+            return forced.slot == index && !is_newer(forced.tick, tick);
+        });
     }
 }
 

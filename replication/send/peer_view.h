@@ -98,6 +98,16 @@ public:
     /// Marks the slot as not pending.
     void unpend(std::uint32_t slot);
 
+    /// The peer shall acknowledge a record of the slot's entity with this tick or a newer one, even if it is
+    /// empty. The slot is pending. Requires that the slot has an entity.
+    void force(std::uint32_t slot, Tick tick);
+    /// Returns whether force() asked for a newer record than the peer acknowledged.
+    bool is_forced(std::uint32_t slot) const;
+
+    /// Full records of this entry name a pending id of the peer; 0: none any more.
+    void set_pending_id(std::uint32_t entry, std::uint32_t id);
+    std::uint32_t pending_id(std::uint32_t entry) const;
+
     /// Notes that packet `number` carries a record of the slot, with its state at `tick`. Not pending any
     /// more.
     SentRecord send(std::uint32_t slot, std::uint64_t number, Tick tick);
@@ -127,6 +137,16 @@ private:
     std::size_t first_free_word_ = 0;        // no word below it has a free slot
     net::Fifo<std::uint32_t> queue_;
     ClusterSlots clusters_;
+    struct Forced {
+        std::uint32_t slot;
+        Tick tick;
+    };
+    std::vector<Forced> forced_;
+    struct Pending {
+        std::uint32_t entry;
+        std::uint32_t id;
+    };
+    std::vector<Pending> pending_ids_;
     std::uint32_t used_count_ = 0;
     std::uint32_t pending_count_ = 0;
 };

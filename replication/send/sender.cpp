@@ -46,6 +46,7 @@ void Sender::update(Tick tick) {
         for (const std::uint32_t entry : shadow_.opened()) open_entry(peer, entry);
     }
     for (const std::uint32_t entry : shadow_.changed()) pass_on_change(entry);
+    force_records();
 }
 
 /// Marks the slots of the peers that see the change. Other peers must not learn that something changed.
@@ -132,6 +133,33 @@ void Sender::change_views() {
         for (std::uint32_t slot = 0; slot < peer->view.slot_count(); ++slot)
             if (peer->view[slot].has_entity()) change_view(*peer, slot);
     }
+}
+
+std::optional<std::uint32_t> Sender::slot_of(Peer peer, ecs::Entity entity) const {
+    const std::uint32_t entry = shadow_.index_of(entity);
+    if (entry >= audience_.entry_count()) return std::nullopt;
+    for (const Audience::Viewer viewer : audience_.of(entry))
+        if (viewer.peer == peer) return viewer.slot;
+    return std::nullopt;
+}
+
+void Sender::force_records() {
+    for (const ToSend& wanted : to_send_) {
+        if (wanted.peer >= peers_.size() || !peers_[wanted.peer]) continue;
+        if (const std::optional<std::uint32_t> slot = slot_of(wanted.peer, wanted.entity))
+            state(wanted.peer).view.force(*slot, tick_);
+    }
+    to_send_.clear();
+}
+
+bool Sender::has_acknowledged(Peer peer, ecs::Entity entity) const {
+    const std::optional<std::uint32_t> slot = slot_of(peer, entity);
+    return slot && peers_[peer]->view[*slot].has_acked;
+}
+
+void Sender::set_pending_id(Peer peer, ecs::Entity entity, std::uint32_t id) {
+    const std::uint32_t entry = id == 0 ? shadow_.index_of(entity) : shadow_.assign_index(entity);
+    if (entry != Shadow::kNone) state(peer).view.set_pending_id(entry, id);
 }
 
 void Sender::change_view(PeerState& peer, std::uint32_t slot) {

@@ -94,6 +94,15 @@ public:
     /// Makes the next record of `slot` a full one, because the peer requested it. Any slot number is safe.
     void rebase(Peer peer, std::uint32_t slot);
 
+    /// The peer gets a record of the entity as of the next update(), even if nothing changed. No effect if it
+    /// does not see the entity then.
+    void send_now(Peer peer, ecs::Entity entity) { to_send_.push_back({peer, entity}); }
+    /// Returns whether the peer acknowledged a record of the entity.
+    bool has_acknowledged(Peer peer, ecs::Entity entity) const;
+    /// Full records of the entity for this peer name a pending id; 0: none any more. Requires a living entity
+    /// with the sender's tag, unless the id is 0.
+    void set_pending_id(Peer peer, ecs::Entity entity, std::uint32_t id);
+
     /// Makes encode() write a completion marker for tick(), even if nothing changed. No effect if a marker
     /// for this tick was sent to the peer already.
     void request_marker(Peer peer);
@@ -111,6 +120,8 @@ public:
     /// Returns the net id of a living entity with the sender's tag, also before the first update() that
     /// finds it. For other living entities returns the net id that their StableKey reserves, or 0.
     NetId assign_net_id(ecs::Entity entity) { return shadow_.assign(entity); }
+    /// Returns the living entity with this net id; null if there is none.
+    ecs::Entity entity(NetId net_id) const { return shadow_.entity_of(net_id); }
     /// Tick of the last update(); 0 before the first.
     Tick tick() const { return tick_; }
 
@@ -145,6 +156,8 @@ private:
     std::uint32_t history_ticks(Tick tick) const;
     std::shared_ptr<const ComponentNumbers> share(const ComponentNumbers& numbers) const;
     void pass_on_change(std::uint32_t entry);
+    std::optional<std::uint32_t> slot_of(Peer peer, ecs::Entity entity) const;
+    void force_records();
     void change_views();
     void change_view(PeerState& peer, std::uint32_t slot);
     bool is_restricted(std::uint32_t entry) const;
@@ -163,7 +176,12 @@ private:
     Audience audience_;
     std::vector<Owner> owners_;                      // by entry; those at the end may be missing
     std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
-    std::vector<std::uint32_t> new_owners_;          // entries whose owner was set since the last update()
+    struct ToSend {
+        Peer peer;
+        ecs::Entity entity;
+    };
+    std::vector<ToSend> to_send_;            // by send_now() since the last update()
+    std::vector<std::uint32_t> new_owners_;  // entries whose owner was set since the last update()
     PayloadWriter writer_;
     Tick tick_ = 0;
     bool updated_ = false;

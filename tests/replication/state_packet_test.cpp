@@ -144,7 +144,7 @@ std::vector<RecordHeader> random_records(std::mt19937& random, Tick tick, std::o
                                                                : tick - 1 - static_cast<Tick>(random() % 100);
         if (record.kind == RecordKind::full)
             record.net_id =
-                1 + static_cast<std::uint32_t>(random() % (random() % 2 == 0 ? 0xfffffffeu : 50u));
+                1 + static_cast<std::uint32_t>(random() % (random() % 2 == 0 ? 0xfdfffffeu : 50u));
         if (record.kind == RecordKind::full && random() % 4 == 0)
             record.pending = static_cast<std::uint32_t>(random() % 1'000);
         if (record.kind == RecordKind::despawn) record.reason = static_cast<Despawn>(random() % 3);
@@ -216,7 +216,7 @@ TEST(RecordHeader, ADespawnRecordSaysWhyInTwoBits) {
 }
 
 TEST(RecordHeader, AFullRecordNamesThePendingIdOrTakesOneBit) {
-    for (const std::uint32_t pending : {0u, 1u, 255u, 256u, 0x7fffffffu, 0xffffffffu}) {
+    for (const std::uint32_t pending : {0u, 1u, 255u, 256u, 0xffffffu}) {
         RecordHeader record;
         record.kind = RecordKind::full;
         record.net_id = 9;
@@ -227,6 +227,16 @@ TEST(RecordHeader, AFullRecordNamesThePendingIdOrTakesOneBit) {
         ASSERT_TRUE(read) << pending;
         EXPECT_EQ(read->net_id, 9u);
         EXPECT_EQ(read->pending, pending);
+    }
+    RecordHeader record;
+    record.kind = RecordKind::full;
+    record.net_id = 9;
+    record.pending = 0x1000000;
+    EXPECT_FALSE(written_and_read(record)) << "there is no such pending id";
+    record.pending = 0;
+    for (const std::uint32_t net_id : {0xfe000000u, 0xfeffffffu}) {
+        record.net_id = net_id;
+        EXPECT_FALSE(written_and_read(record)) << "a pending id is no net id";
     }
     BitWriter none;  // the bit says that there is an id, and the id is 0
     none.write_golomb(0, 1);

@@ -395,10 +395,10 @@ private:
             record.net_id = last_net_id ? *last_net_id + unzigzag(bits.golomb(2))
                                         : static_cast<std::uint32_t>(bits.number(32));
             last_net_id = record.net_id;
-            if (record.net_id == 0) bits.refuse("net id 0");
+            if (record.net_id == 0 || record.net_id >> 24 == 0xfe) bits.refuse("net id");
             if (bits.bit()) {
                 record.pending = bits.golomb(8);
-                if (record.pending == 0) bits.refuse("pending 0");
+                if (record.pending == 0 || record.pending > 0xffffff) bits.refuse("pending id");
             }
             check_tick(bits, record);
             record.state = StateReader(schema_, bits).read(nullptr);

@@ -43,4 +43,19 @@ constexpr Role from_owner() {
     return Role::owner;
 }
 
+/// Option of an action: how often a player may do it, on average. The server lets it wait if it comes more
+/// often.
+struct AtMost {
+    double per_second = 0;  // > 0
+};
+constexpr AtMost at_most(double per_second) {
+    return {per_second};
+}
+/// Option of an action: it neither depends on the player's other actions nor they on it, for example a chat
+/// text. It cannot create entities.
+struct Independent {};
+constexpr Independent independent() {
+    return {};
+}
+
 }  // namespace shoal::replication

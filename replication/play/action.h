@@ -1,0 +1,96 @@
+#pragma once
+// Actions: structs of the schema that a player or the server does to the world. For example:
+//
+//     struct Shoot {
+//         Velocity aim;
+//         std::string validate(const Act& act) const;  // on the server: why not; empty if it is allowed
+//         ecs::Entity mutate(Act& act) const;          // on the player's client at once, later on the server
+//     };
+//     schema.action<Shoot>("shoot", at_most(10));
+//
+// Both functions may be missing. mutate() may return anything.
+
+#include <cassert>
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "../../ecs/world.h"
+#include "../../net/endpoint.h"
+#include "../schema/image.h"
+#include "../schema/schema.h"
+
+namespace shoal::replication {
+
+/// The argument of validators and mutations.
+class Act {
+public:
+    explicit Act(ecs::World& in) : world(in) {}
+    Act(const Act&) = delete;
+    Act& operator=(const Act&) = delete;
+
+    ecs::World& world;
+    ecs::Entity player;     // the entity of the player who acts; null if the server acts
+    net::PeerId who;        // on the server: the player; empty if the server acts, and on a client
+    Tick tick = 0;          // of the step that comes next
+    Tick late_ticks = 0;    // on the server: how many ticks after its own the action runs
+    bool is_server = true;  // false: a client runs it ahead of the server
+
+    /// Spawns an entity with the tag Replicated, which the player owns. On a client it is pending: it becomes
+    /// the replica of the server's entity, with the same handle, or is destroyed if the server has none.
+    /// Entities that the mutation spawns otherwise are the same if they have the tag Replicated.
+    template <class... Values>
+    ecs::Entity spawn(Values&&... values) {
+        return world.spawn(std::forward<Values>(values)..., Replicated{});
+    }
+
+    /// Destroys an entity. On a client the entity only loses the components of the schema until the server
+    /// answers, so that it can come back.
+    void destroy(ecs::Entity entity) {
+        if (is_server) return world.destroy(entity);
+        destroyed_.push_back(entity);
+    }
+    const std::vector<ecs::Entity>& destroyed() const { return destroyed_; }
+
+    /// The action cannot be done: the server rejects it. What the mutation changed before stays on the
+    /// server; on the client it is undone. The first reason counts; it must not be empty.
+    void fail(std::string_view why) {
+        assert(!why.empty());
+        if (why_not_.empty()) why_not_ = why;
+    }
+    /// Empty if fail() was not called.
+    const std::string& why_not() const { return why_not_; }
+
+private:
+    std::string why_not_;
+    std::vector<ecs::Entity> destroyed_;  // on a client
+};
+
+template <class T>
+concept HasValidator = requires(const T& action, const Act& act) {
+    { action.validate(act) } -> std::convertible_to<std::string>;
+};
+template <class T>
+concept HasMutation = requires(const T& action, Act& act) {
+    action.mutate(act);
+};
+
+template <class T>
+ActionOps action_ops() {
+    ActionOps ops;
+    if constexpr (HasValidator<T>)
+        ops.validate = [](const void* action, const Act& act) -> std::string {
+            return static_cast<const T*>(action)->validate(act);
+        };
+    if constexpr (HasMutation<T>)
+        ops.mutate = [](const void* action, Act& act) { static_cast<const T*>(action)->mutate(act); };
+    return ops;
+}
+
+template <std::default_initializable T, ActionOption<T>... Options>
+void Schema::action(std::string_view name, const Options&... options) {
+    add_struct<T>(StructKind::action, name, action_ops<T>(), options...);
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,119 @@
+#include "action_queue.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::replication {
+namespace {
+
+// A small action is in three payloads, so that the loss of one or two costs it no round trip.
+constexpr std::uint32_t kCopies = 3;
+constexpr std::size_t kSmallBits = 64 * 8;
+
+bool is_before(std::uint32_t a, std::uint32_t b) {
+    return static_cast<std::int32_t>(a - b) < 0;
+}
+
+}  // namespace
+
+std::size_t ActionQueue::size() const {
+    std::size_t count = 0;
+    for (const Stream& stream : streams_) count += stream.waiting.size();
+    return count;
+}
+
+void ActionQueue::add(ActionStream stream, ActionRecord record) {
+    assert(!is_full(stream));
+    Stream& to = at(stream);
+    to.copies = std::max(to.copies, measure_action(schema_, record) <= kSmallBits ? kCopies : 1);
+    to.waiting.push_back(std::move(record));
+}
+
+const ActionRecord* ActionQueue::front(ActionStream stream, std::uint32_t low_sequence) const {
+    const Stream& from = at(stream);
+    if (from.waiting.empty() || ((from.first ^ low_sequence) & 0xffff) != 0) return nullptr;
+    return &from.waiting.front();
+}
+
+void ActionQueue::pop(ActionStream stream) {
+    Stream& from = at(stream);
+    assert(!from.waiting.empty());
+    from.waiting.erase(from.waiting.begin());
+    from.first += 1;
+    if (is_before(from.received, from.first)) from.received = from.first;
+}
+
+std::vector<ActionRecord> ActionQueue::drop() {
+    Stream& ordered = at(ActionStream::ordered);
+    assert(!ordered.waiting.empty());
+    std::vector<ActionRecord> dropped;
+    dropped.swap(ordered.waiting);
+    ordered.first += 1;  // the server goes on after the action that it rejected
+    ordered.received = ordered.first;
+    ordered.epoch = static_cast<std::uint8_t>(ordered.epoch + 1);
+    ordered.copies = 0;
+    return dropped;
+}
+
+void ActionQueue::reset() {
+    for (Stream& stream : streams_) stream = {};
+    sent_.clear();
+}
+
+/// Returns the actions that the next payload has: those that fit, if there is something to send.
+std::span<const ActionRecord> ActionQueue::run_of(const Stream& stream, std::size_t room_bits) const {
+    if (stream.copies == 0) return {};
+    const std::span<const ActionRecord> all =
+        std::span(stream.waiting).subspan(stream.received - stream.first);
+    std::size_t bits = 0, count = 0;
+    while (count < all.size() && (bits += measure_action(schema_, all[count])) <= room_bits) ++count;
+    return all.first(count);
+}
+
+bool ActionQueue::write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) {
+    Sent sent{packet, {}, at(ActionStream::ordered).epoch};
+    std::array<std::span<const ActionRecord>, kActionStreams> runs;
+    bool is_empty = true;
+    for (std::size_t i = 0; i < kActionStreams; ++i) {
+        runs[i] = run_of(streams_[i], room_bits / kActionStreams - 1);
+        sent.end[i] = streams_[i].received + static_cast<std::uint32_t>(runs[i].size());
+        is_empty = is_empty && runs[i].empty();
+    }
+    if (is_empty) return false;
+    for (std::size_t i = 0; i < kActionStreams; ++i) {
+        out.write_bool(!runs[i].empty());
+        if (runs[i].empty()) continue;
+        write_actions(schema_, {streams_[i].received, streams_[i].epoch, runs[i]}, out);
+        streams_[i].copies -= 1;
+    }
+    sent_.push(sent);
+    return true;
+}
+
+void ActionQueue::on_fate(std::uint64_t packet, bool delivered) {
+    std::size_t found = 0;
+    while (found < sent_.size() && sent_[found].packet != packet) ++found;
+    if (found == sent_.size()) return;
+    const Sent sent = sent_[found];
+    for (std::size_t i = 0; i < kActionStreams; ++i) {
+        Stream& stream = streams_[i];
+        if (i == static_cast<std::size_t>(ActionStream::ordered) && sent.epoch != stream.epoch) continue;
+        if (!is_before(stream.received, sent.end[i])) continue;
+        if (delivered) {
+            stream.received = sent.end[i];
+        } else {
+            stream.copies = std::max(stream.copies, 1u);
+        }
+    }
+    sent_[found].packet = 0;
+    while (!sent_.empty() && sent_[0].packet == 0) sent_.pop();
+}
+
+bool ActionQueue::is_consistent() const {
+    return std::all_of(streams_.begin(), streams_.end(), [](const Stream& stream) {
+        return stream.waiting.size() <= kMaxWaitingActions &&
+               stream.received - stream.first <= stream.waiting.size();
+    });
+}
+
+}  // namespace shoal::replication

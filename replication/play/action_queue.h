@@ -1,0 +1,74 @@
+#pragma once
+// A client's actions that the server has not answered yet.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "../../net/fifo.h"
+#include "action_wire.h"
+#include "uplink.h"
+
+namespace shoal::replication {
+
+/// Each payload has all actions that are not known to have arrived, from the oldest on. So the server has
+/// everything up to the newest action in a payload that was delivered. Not thread-safe.
+class ActionQueue final : public SectionWriter {
+public:
+    explicit ActionQueue(const Schema& schema) : schema_(schema) {}
+
+    /// Returns whether a stream has kMaxWaitingActions without an answer.
+    bool is_full(ActionStream stream) const { return at(stream).waiting.size() >= kMaxWaitingActions; }
+    /// Sequence number of the next action of a stream.
+    std::uint32_t next(ActionStream stream) const {
+        return at(stream).first + static_cast<std::uint32_t>(at(stream).waiting.size());
+    }
+    /// Sequence number of the oldest action without an answer, or of the next one.
+    std::uint32_t first(ActionStream stream) const { return at(stream).first; }
+    /// Number of actions without an answer, in both streams.
+    std::size_t size() const;
+
+    /// Requires !is_full(stream), and that the arguments have at most kMaxActionBytes.
+    void add(ActionStream stream, ActionRecord record);
+
+    /// Returns the oldest action without an answer if its sequence number has these lower bits, else null.
+    const ActionRecord* front(ActionStream stream, std::uint32_t low_sequence) const;
+    /// The server accepted the oldest action of a stream, or rejected it, if the stream is independent.
+    void pop(ActionStream stream);
+    /// The server rejected the oldest action of the ordered stream: forgets all actions of the stream, and
+    /// returns them.
+    std::vector<ActionRecord> drop();
+
+    /// For a new connection.
+    void reset();
+
+    bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
+    void on_fate(std::uint64_t packet, bool delivered) override;
+
+    bool is_consistent() const;
+
+private:
+    struct Stream {
+        std::vector<ActionRecord> waiting;
+        std::uint32_t first = 0;     // sequence number of the first in `waiting`
+        std::uint32_t received = 0;  // sequence number of the first that is not known to have arrived
+        std::uint32_t copies = 0;    // in so many more payloads, unless one is delivered before
+        std::uint8_t epoch = 0;      // how many of its actions were rejected with all later ones
+    };
+    struct Sent {
+        std::uint64_t packet;
+        std::array<std::uint32_t, kActionStreams> end;  // sequence number after the last in the packet
+        std::uint8_t epoch;                             // of the ordered stream
+    };
+
+    Stream& at(ActionStream stream) { return streams_[static_cast<std::size_t>(stream)]; }
+    const Stream& at(ActionStream stream) const { return streams_[static_cast<std::size_t>(stream)]; }
+    std::span<const ActionRecord> run_of(const Stream& stream, std::size_t room_bits) const;
+
+    const Schema& schema_;
+    std::array<Stream, kActionStreams> streams_;
+    net::Fifo<Sent> sent_;  // packets whose fate is open, the oldest first
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,171 @@
+#include "action_wire.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "../codec/codec.h"
+#include "../message.h"
+
+namespace shoal::replication {
+namespace {
+
+constexpr unsigned kTypeOrder = 2, kAgeOrder = 2, kCountOrder = 0, kNetIdOrder = 8;
+
+void write_header(const ActionRecord& record, Tick tick, BitWriter& out) {
+    out.write_golomb(record.type, kTypeOrder);
+    out.write_golomb(zigzag(record.tick - tick), kAgeOrder);
+    out.write_golomb(record.created, kCountOrder);
+    if (record.created > 0) out.write(record.first_pending & 0xff'ffff, 24);
+    out.write_golomb(static_cast<std::uint32_t>(record.touched.size()), kCountOrder);
+    for (const NetId net_id : record.touched) out.write_golomb(net_id, kNetIdOrder);
+}
+
+bool read_header(const Schema& schema, Tick tick, BitReader& in, ActionRecord& record) {
+    const std::uint32_t type = in.read_golomb(kTypeOrder);
+    if (type >= schema.structs(StructKind::action).size()) return false;
+    record.type = static_cast<std::uint8_t>(type);
+    record.tick = tick + unzigzag(in.read_golomb(kAgeOrder));
+    record.created = in.read_golomb(kCountOrder);
+    if (record.created > kMaxCreated) return false;
+    record.first_pending = record.created > 0 ? kFirstPending | in.read(24) : 0;
+    const std::uint32_t touched = in.read_golomb(kCountOrder);
+    if (touched > kMaxTouched) return false;
+    record.touched.resize(touched);
+    for (NetId& net_id : record.touched) net_id = in.read_golomb(kNetIdOrder);
+    return in.ok();
+}
+
+const ComponentLayout& layout_of(const Schema& schema, const ActionRecord& record) {
+    return schema.structs(StructKind::action)[record.type].layout;
+}
+
+std::vector<std::byte> to_bytes(const BitWriter& bits) {
+    std::vector<std::byte> bytes(bits.byte_count());
+    bits.copy_to(bytes);
+    return bytes;
+}
+
+}  // namespace
+
+void write_actions(const Schema& schema, const ActionRun& run, BitWriter& out) {
+    assert(!run.records.empty() && run.records.size() <= kMaxWaitingActions);
+    out.write(run.first & 0xffff, 16);
+    out.write(run.epoch, 8);
+    const Tick tick = run.records.front().tick;
+    out.write(tick, 32);
+    out.write_golomb(static_cast<std::uint32_t>(run.records.size() - 1), 0);
+    for (const ActionRecord& record : run.records) {
+        write_header(record, tick, out);
+        write_value(layout_of(schema, record), {}, record.words, out);
+    }
+}
+
+bool read_actions(const Schema& schema, std::uint32_t expected, BitReader& in,
+                  std::vector<ActionRecord>& records, ActionRun& run) {
+    const auto low = static_cast<std::uint16_t>(in.read(16));
+    run.first = expected + static_cast<std::uint32_t>(static_cast<std::int16_t>(low - expected));
+    run.epoch = static_cast<std::uint8_t>(in.read(8));
+    const Tick tick = in.read(32);
+    const std::uint64_t count = std::uint64_t{in.read_golomb(0)} + 1;
+    if (!in.ok() || count > kMaxWaitingActions) return false;
+    records.resize(count);
+    for (ActionRecord& record : records)
+        if (!read_header(schema, tick, in, record) ||
+            !read_value(layout_of(schema, record), {}, in, record.words))
+            return false;
+    run.records = records;
+    return in.ok();
+}
+
+std::size_t measure_action(const Schema& schema, const ActionRecord& record) {
+    BitWriter out;
+    write_actions(schema, {0, 0, {&record, 1}}, out);
+    return out.bit_count() + 64;  // in a longer run its tick and the count take more
+}
+
+std::vector<std::byte> write_event(const Schema& schema, const ActionEvent& event) {
+    BitWriter out;
+    out.write(static_cast<std::uint64_t>(MessageKind::action_event), 8);
+    out.write(event.tick, 32);
+    out.write(event.player, 32);
+    out.write_golomb(event.type, kTypeOrder);
+    write_value(schema.structs(StructKind::action)[event.type].layout, {}, event.words, out);
+    return to_bytes(out);
+}
+
+bool read_event(const Schema& schema, std::span<const std::byte> message, ActionEvent& event) {
+    BitReader in(message);
+    if (in.read(8) != static_cast<std::uint32_t>(MessageKind::action_event)) return false;
+    event.tick = in.read(32);
+    event.player = in.read(32);
+    const std::uint32_t type = in.read_golomb(kTypeOrder);
+    const std::vector<SchemaStruct>& actions = schema.structs(StructKind::action);
+    if (type >= actions.size()) return false;
+    event.type = static_cast<std::uint8_t>(type);
+    return read_value(actions[type].layout, {}, in, event.words) && in.at_padding();
+}
+
+std::vector<std::byte> write_gone(std::span<const PendingId> ids) {
+    BitWriter out;
+    out.write(static_cast<std::uint64_t>(MessageKind::pending_gone), 8);
+    for (const PendingId id : ids) out.write(id, 32);
+    return to_bytes(out);
+}
+
+std::optional<std::vector<PendingId>> read_gone(std::span<const std::byte> message) {
+    BitReader in(message);
+    const bool is_gone = in.read(8) == static_cast<std::uint32_t>(MessageKind::pending_gone);
+    if (!is_gone || message.size() % 4 != 1) return std::nullopt;
+    std::vector<PendingId> ids(message.size() / 4);
+    for (PendingId& id : ids) id = in.read(32);
+    return ids;
+}
+
+std::vector<std::byte> write_results(std::span<const ActionResult> results, Tick tick) {
+    BitWriter out;
+    out.write(static_cast<std::uint64_t>(MessageKind::action_results), 8);
+    out.write(tick, 32);
+    out.write_golomb(static_cast<std::uint32_t>(results.size()), 2);
+    for (const ActionResult& result : results) {
+        out.write(static_cast<std::uint64_t>(result.stream), 1);
+        out.write(result.sequence & 0xffff, 16);
+        out.write_bool(result.is_accepted);
+        if (result.is_accepted) {
+            out.write_golomb(static_cast<std::uint32_t>(result.created.size()), 0);
+            for (const NetId net_id : result.created) out.write(net_id, 32);
+        } else {
+            const std::size_t size = std::min(result.why_not.size(), kMaxVerdictBytes);
+            out.write(size, 7);
+            for (std::size_t i = 0; i < size; ++i)
+                out.write(static_cast<unsigned char>(result.why_not[i]), 8);
+        }
+    }
+    return to_bytes(out);
+}
+
+std::optional<ActionResults> read_results(std::span<const std::byte> message) {
+    BitReader in(message);
+    if (in.read(8) != static_cast<std::uint32_t>(MessageKind::action_results)) return std::nullopt;
+    ActionResults out;
+    out.tick = in.read(32);
+    const std::uint32_t count = in.read_golomb(2);
+    if (!in.ok() || count > kActionStreams * kMaxWaitingActions) return std::nullopt;
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+        ActionResult& result = out.results.emplace_back();
+        result.stream = static_cast<ActionStream>(in.read(1));
+        result.sequence = in.read(16);
+        result.is_accepted = in.read_bool();
+        const std::uint32_t size = result.is_accepted ? in.read_golomb(0) : in.read(7);
+        if (size > (result.is_accepted ? kMaxCreated : kMaxVerdictBytes)) return std::nullopt;
+        for (std::uint32_t n = 0; n < size && in.ok(); ++n)
+            if (result.is_accepted) {
+                result.created.push_back(in.read(32));
+            } else {
+                result.why_not += static_cast<char>(in.read(8));
+            }
+    }
+    if (!in.ok() || !in.at_padding()) return std::nullopt;
+    return out;
+}
+
+}  // namespace shoal::replication

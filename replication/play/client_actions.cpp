@@ -1,0 +1,267 @@
+#include "client_actions.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "../codec/codec.h"
+#include "../message.h"
+
+namespace shoal::replication {
+namespace {
+
+// Records and `gone` messages of pending entities may come after their result.
+constexpr std::size_t kMostSettled = 256;
+
+ActionStream stream_of(const SchemaStruct& type) {
+    return type.is_independent ? ActionStream::independent : ActionStream::ordered;
+}
+
+}  // namespace
+
+ClientActions::ClientActions(ecs::World& world, const Schema& schema, Receiver& receiver)
+    : world_(world),
+      schema_(schema),
+      receiver_(receiver),
+      codec_(*this),
+      queue_(schema),
+      overlay_(receiver),
+      types_(schema.structs(StructKind::action).size()) {
+    if (types_.empty()) return;
+    created_hook_ = world.on_add<Replicated>([this](ecs::World&, ecs::Entity entity) {
+        if (act_) created_.push_back(entity);
+    });
+}
+
+std::uint32_t ClientActions::to_net(ecs::Entity entity) {
+    for (const Pending& pending : pending_)
+        if (pending.entity == entity) return pending.id;
+    return receiver_.net_id(entity);
+}
+
+ecs::Entity ClientActions::to_entity(std::uint32_t id) {
+    for (const Pending& pending : pending_)
+        if (pending.id == id) return pending.entity;
+    return receiver_.entity(id);
+}
+
+void ClientActions::set_player(bool is_playing, ecs::Entity player, Tick next_tick) {
+    is_playing_ = is_playing;
+    player_ = player;
+    next_tick_ = next_tick;
+}
+
+bool ClientActions::begin(std::size_t number, void* action) {
+    const SchemaStruct& what = type(number);
+    if (!is_playing_ || queue_.is_full(stream_of(what)) || overlay_.is_full() ||
+        waiting_.size() >= kMaxWaitingActions) {
+        stats_.refused += 1;
+        return false;
+    }
+    codec_.quantise(what, action, words_);
+    if (world_.is_deferring() || act_) {
+        waiting_.push_back({number, words_});
+        return false;
+    }
+    BitWriter size;
+    write_value(what.layout, {}, words_, size);
+    if (size.byte_count() > kMaxActionBytes) {
+        stats_.refused += 1;
+        return false;
+    }
+    codec_.restore(what, words_, action);
+    start(number);
+    return true;
+}
+
+void ClientActions::start(std::size_t number) {
+    type_ = number;
+    created_.clear();
+    changes_.emplace(world_);
+    for (const SchemaComponent& component : schema_.components()) changes_->watch(component.bind(world_));
+    act_.emplace(world_);
+    act_->player = player_;
+    act_->tick = next_tick_;
+    act_->is_server = false;
+}
+
+void ClientActions::end(const void* action) {
+    const ActionStream stream = stream_of(type(type_));
+    const Overlay::Key key{stream, queue_.next(stream)};
+    ActionRecord record{static_cast<std::uint8_t>(type_), next_tick_, 0, 0, {}, words_};
+    for (const ecs::Entity entity : act_->destroyed())
+        for (const SchemaComponent& component : schema_.components())
+            if (world_.is_alive(entity)) world_.remove(entity, component.bind(world_));
+    note_changes(key, record);
+    std::erase_if(created_, [&](ecs::Entity entity) { return !world_.is_alive(entity); });
+    std::string why = act_->why_not();
+    if (created_.size() > kMaxCreated || record.touched.size() > kMaxTouched)
+        why = "the action creates or changes too many entities";
+    if (!created_.empty() && stream == ActionStream::independent)
+        why = "an independent action cannot create entities";
+    changes_.reset();
+    act_.reset();
+    if (!why.empty()) {
+        overlay_.undo(key);
+        for (std::size_t i = created_.size(); i-- > 0;) world_.destroy(created_[i]);
+        stats_.rejected += 1;
+        return tell_rejected(record, why);
+    }
+    record.created = static_cast<std::uint32_t>(created_.size());
+    if (record.created > 0) record.first_pending = next_pending_;
+    for (const ecs::Entity entity : created_) {
+        pending_.push_back({next_pending_, entity, key.sequence});
+        receiver_.expect(next_pending_, entity);
+        next_pending_ = pending_after(next_pending_);
+    }
+    queue_.add(stream, std::move(record));
+    stats_.done += 1;
+    fire(type_, action, {player_, true, next_tick_});
+}
+
+/// Notes what the mutation changed of replicas. Components that the server does not decide must not be
+/// written.
+void ClientActions::note_changes(Overlay::Key key, ActionRecord& record) {
+    for (const ecs::ChangeCollector::Change change : changes_->changes()) {
+        if (!receiver_.shown_tick(change.entity)) continue;
+        bool is_touched = false;
+        change.for_each([&](std::uint32_t watch) {
+            const Role role = schema_.components()[watch].role;
+            assert(role != Role::predicted && "a mutation writes a predicted component of a replica");
+            stats_.bad_writes += role == Role::predicted;
+            if (role != Role::server) return;
+            overlay_.add(key, change.entity, static_cast<ComponentIndex>(watch));
+            is_touched = true;
+        });
+        if (is_touched) record.touched.push_back(receiver_.net_id(change.entity));
+    }
+}
+
+void ClientActions::run_waiting() {
+    if (waiting_.empty()) return;
+    std::vector<Waiting> all;
+    all.swap(waiting_);
+    for (const Waiting& one : all) {
+        StructValue value(type(one.type));
+        codec_.restore(type(one.type), one.words, value.get());
+        if (!begin(one.type, value.get())) continue;
+        if (type(one.type).ops.mutate) type(one.type).ops.mutate(value.get(), *act_);
+        end(value.get());
+    }
+}
+
+bool ClientActions::receive_results(std::span<const std::byte> message) {
+    const std::optional<ActionResults> read = read_results(message);
+    if (!read) return false;
+    for (const ActionResult& result : read->results)
+        if (!(result.is_accepted ? accept(result, read->tick) : reject(result))) return false;
+    return true;
+}
+
+bool ClientActions::accept(const ActionResult& result, Tick tick) {
+    const ActionRecord* const record = queue_.front(result.stream, result.sequence);
+    if (!record || record->created != result.created.size()) return false;
+    const std::uint32_t sequence = queue_.first(result.stream);
+    for (std::uint32_t i = 0; i < record->created; ++i)
+        settle_pending(pending_after(record->first_pending, i), result.created[i]);
+    overlay_.accept({result.stream, sequence}, tick);
+    queue_.pop(result.stream);
+    stats_.accepted += 1;
+    return true;
+}
+
+/// The server named the entity: it is a replica already, or becomes one, or there is none.
+void ClientActions::settle_pending(PendingId id, NetId net_id) {
+    const auto found = std::find_if(pending_.begin(), pending_.end(),
+                                    [&](const Pending& pending) { return pending.id == id; });
+    if (found == pending_.end()) return;
+    const ecs::Entity entity = found->entity;
+    pending_.erase(found);
+    const bool is_replica = receiver_.net_id(entity) != 0;
+    if (net_id == 0 && !is_replica && world_.is_alive(entity)) world_.destroy(entity);
+    settled_.push_back({id, entity});
+    if (settled_.size() <= kMostSettled) return;
+    receiver_.forget_expected(settled_.front().id);
+    settled_.erase(settled_.begin());
+}
+
+bool ClientActions::receive_gone(std::span<const std::byte> message) {
+    const std::optional<std::vector<PendingId>> ids = read_gone(message);
+    if (!ids) return false;
+    for (const PendingId id : *ids)
+        for (const Settled& settled : settled_)
+            if (settled.id == id && receiver_.net_id(settled.entity) == 0 && world_.is_alive(settled.entity))
+                world_.destroy(settled.entity);
+    return true;
+}
+
+bool ClientActions::reject(const ActionResult& result) {
+    if (!queue_.front(result.stream, result.sequence)) return false;
+    const std::uint32_t sequence = queue_.first(result.stream);
+    std::vector<ActionRecord> ended;
+    if (result.stream == ActionStream::independent) {
+        ended.push_back(*queue_.front(result.stream, result.sequence));
+        overlay_.undo({result.stream, sequence});
+        queue_.pop(result.stream);
+    } else {
+        overlay_.undo_from(sequence);
+        ended = queue_.drop();
+        undo_pending(sequence);
+    }
+    stats_.rejected += 1;
+    stats_.dropped += ended.size() - 1;
+    for (const ActionRecord& record : ended)
+        tell_rejected(record, &record == &ended.front() ? std::string_view(result.why_not)
+                                                        : "an earlier action was rejected");
+    return true;
+}
+
+/// Destroys what the actions from this sequence number on created, the newest first.
+void ClientActions::undo_pending(std::uint32_t sequence) {
+    while (!pending_.empty() && static_cast<std::int32_t>(pending_.back().sequence - sequence) >= 0) {
+        const Pending pending = pending_.back();
+        pending_.pop_back();
+        receiver_.forget_expected(pending.id);
+        if (world_.is_alive(pending.entity)) world_.destroy(pending.entity);
+    }
+}
+
+void ClientActions::tell_rejected(const ActionRecord& record, std::string_view why) {
+    if (types_[record.type].reject_handlers.empty()) return;
+    StructValue value(type(record.type));
+    codec_.restore(type(record.type), record.words, value.get());
+    for (const RejectHandler& handler : types_[record.type].reject_handlers) handler(value.get(), why);
+}
+
+bool ClientActions::receive_event(std::span<const std::byte> message) {
+    ActionEvent event;
+    if (!read_event(schema_, message, event)) return false;
+    StructValue value(type(event.type));
+    codec_.restore(type(event.type), event.words, value.get());
+    fire(event.type, value.get(), {receiver_.entity(event.player), false, event.tick});
+    return true;
+}
+
+void ClientActions::fire(std::size_t number, const void* action, const Call& call) {
+    for (const Handler& handler : types_[number].handlers) handler(action, call);
+}
+
+std::string ClientActions::why_not(std::size_t number, const void* action) const {
+    if (!type(number).ops.validate) return {};
+    Act act(world_);
+    act.player = player_;
+    act.tick = next_tick_;
+    act.is_server = false;
+    return type(number).ops.validate(action, act);
+}
+
+void ClientActions::reset() {
+    overlay_.reset();
+    queue_.reset();
+    undo_pending(pending_.empty() ? 0 : pending_.front().sequence);
+    for (const Settled& settled : settled_) receiver_.forget_expected(settled.id);
+    settled_.clear();
+    waiting_.clear();
+    is_playing_ = false;
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,149 @@
+#pragma once
+// The actions of a client: does them at once, sends them to the server, and undoes what the server rejects.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../../ecs/change_collector.h"
+#include "../receive/receiver.h"
+#include "action.h"
+#include "action_queue.h"
+#include "overlay.h"
+#include "struct_codec.h"
+
+namespace shoal::replication {
+
+/// Who did an action; the second argument of its handlers.
+struct Call {
+    ecs::Entity player;    // the entity of the player; null if the server did it, or the entity is not known
+    bool is_mine = false;  // on a client: this client's player did it
+    Tick tick = 0;         // of the server; of a client's own action, as far as the client knows
+};
+
+/// Not thread-safe.
+class ClientActions final : private EntityMap {
+public:
+    struct Stats {
+        std::uint64_t done = 0;        // sent to the server
+        std::uint64_t accepted = 0;    // by the server
+        std::uint64_t rejected = 0;    // by the server, or because the mutation failed here
+        std::uint64_t dropped = 0;     // came after one that was rejected, see independent()
+        std::uint64_t refused = 0;     // not done at all: not playing, too many without an answer, too large
+        std::uint64_t bad_writes = 0;  // of mutations to components that are not the server's: undone
+    };
+
+    /// The arguments must outlive this object.
+    ClientActions(ecs::World& world, const Schema& schema, Receiver& receiver);
+    ClientActions(const ClientActions&) = delete;
+    ClientActions& operator=(const ClientActions&) = delete;
+
+    SectionWriter& section() { return queue_; }
+
+    using Handler = std::function<void(const void* action, const Call& call)>;
+    using RejectHandler = std::function<void(const void* action, std::string_view why)>;
+    /// `type`: number of the action in the schema. Several handlers of one type run in the order of their
+    /// registration.
+    void on(std::size_t type, Handler handler) { types_[type].handlers.push_back(std::move(handler)); }
+    void on_rejected(std::size_t type, RejectHandler handler) {
+        types_[type].reject_handlers.push_back(std::move(handler));
+    }
+
+    /// May the client act, and as whom.
+    void set_player(bool is_playing, ecs::Entity player, Tick next_tick);
+
+    /// Begins an action: quantises the fields of `action` in place. Returns false, with nothing to end(), if
+    /// the action is not done now: it is refused, or waits because the world is inside of a loop or hook.
+    /// Then run_waiting() does it.
+    bool begin(std::size_t type, void* action);
+    /// The argument of the mutation, between begin() and end().
+    Act& act() { return *act_; }
+    /// The mutation has run.
+    void end(const void* action);
+
+    /// Does the actions that were called inside of loops and hooks.
+    void run_waiting();
+
+    /// Uses a message of the server. Returns false if no correct server sends it.
+    bool receive_results(std::span<const std::byte> message);
+    bool receive_event(std::span<const std::byte> message);
+    bool receive_gone(std::span<const std::byte> message);
+    /// Ends what the server has confirmed. Call it after the receiver's apply().
+    void after_apply() { overlay_.end_accepted(); }
+
+    /// Asks the validator, on this client's world. Empty if the action is allowed.
+    std::string why_not(std::size_t type, const void* action) const;
+
+    /// For a new connection: undoes what has no answer, without calls of handlers.
+    void reset();
+
+    const Stats& stats() const { return stats_; }
+    /// Number of actions that the server has not answered.
+    std::size_t waiting() const { return queue_.size(); }
+    bool is_consistent() const { return queue_.is_consistent() && overlay_.is_consistent(); }
+
+private:
+    struct Type {
+        std::vector<Handler> handlers;
+        std::vector<RejectHandler> reject_handlers;
+    };
+    /// An entity that the client spawned, and the server has not.
+    struct Pending {
+        PendingId id;
+        ecs::Entity entity;
+        std::uint32_t sequence;  // of its action, in the ordered stream
+    };
+    /// One that the server answered. The receiver still knows its id.
+    struct Settled {
+        PendingId id;
+        ecs::Entity entity;
+    };
+    struct Waiting {
+        std::size_t type;
+        std::vector<std::uint32_t> words;
+    };
+
+    std::uint32_t to_net(ecs::Entity entity) override;
+    ecs::Entity to_entity(std::uint32_t id) override;
+
+    const SchemaStruct& type(std::size_t number) const { return schema_.structs(StructKind::action)[number]; }
+    void start(std::size_t type);
+    void undo_pending(std::uint32_t sequence);
+    void note_changes(Overlay::Key key, ActionRecord& record);
+    bool accept(const ActionResult& result, Tick tick);
+    bool reject(const ActionResult& result);
+    void tell_rejected(const ActionRecord& record, std::string_view why);
+    void settle_pending(PendingId id, NetId net_id);
+    void fire(std::size_t type, const void* action, const Call& call);
+
+    ecs::World& world_;
+    const Schema& schema_;
+    Receiver& receiver_;
+    StructCodec codec_;
+    ActionQueue queue_;
+    Overlay overlay_;
+    std::vector<Type> types_;       // by number
+    std::vector<Pending> pending_;  // in the order of their creation
+    std::vector<Settled> settled_;  // the oldest first
+    std::vector<Waiting> waiting_;
+    std::vector<ecs::Entity> created_;  // by the mutation that runs
+    ecs::Hook created_hook_;
+    PendingId next_pending_ = pending_after(kFirstPending);
+    bool is_playing_ = false;
+    ecs::Entity player_;
+    Tick next_tick_ = 0;
+
+    // Of the action that runs.
+    std::optional<Act> act_;
+    std::optional<ecs::ChangeCollector> changes_;
+    std::size_t type_ = 0;
+    std::vector<std::uint32_t> words_;
+    Stats stats_;
+};
+
+}  // namespace shoal::replication

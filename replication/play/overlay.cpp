@@ -1,0 +1,76 @@
+#include "overlay.h"
+
+#include <algorithm>
+
+namespace shoal::replication {
+
+void Overlay::add(Key action, ecs::Entity entity, ComponentIndex component) {
+    if (!receiver_.hold(entity, component)) return;
+    Entry entry{action, entity, component, false, 0, {}};
+    receiver_.capture(entity, component, entry.value);
+    entries_.push_back(std::move(entry));
+}
+
+void Overlay::accept(Key action, Tick tick) {
+    for (Entry& entry : entries_)
+        if (entry.action == action) {
+            entry.is_accepted = true;
+            entry.tick = tick;
+        }
+}
+
+void Overlay::undo(Key action) {
+    end([&](const Entry& entry) { return entry.action == action; });
+}
+
+void Overlay::undo_from(std::uint32_t sequence) {
+    end([&](const Entry& entry) {
+        return entry.action.stream == ActionStream::ordered &&
+               static_cast<std::int32_t>(entry.action.sequence - sequence) >= 0;
+    });
+}
+
+void Overlay::end_accepted() {
+    end([&](const Entry& entry) { return is_over(entry); });
+}
+
+/// Whether the server's version with the action's effects is in the world, or the replica has ended.
+bool Overlay::is_over(const Entry& entry) const {
+    const std::optional<Tick> shown = receiver_.shown_tick(entry.entity);
+    return !shown || (entry.is_accepted && !is_newer(entry.tick, *shown));
+}
+
+/// Removes entries. The world gets the newest entry that is left for a component, or else the server's value.
+template <class Ends>
+void Overlay::end(Ends&& ends) {
+    if (std::none_of(entries_.begin(), entries_.end(), ends)) return;
+    const auto first = std::stable_partition(entries_.begin(), entries_.end(),
+                                             [&](const Entry& entry) { return !ends(entry); });
+    ended_.assign(std::make_move_iterator(first), std::make_move_iterator(entries_.end()));
+    entries_.erase(first, entries_.end());
+    for (const Entry& entry : ended_) {
+        const auto is_same = [&](const Entry& other) {
+            return other.entity == entry.entity && other.component == entry.component;
+        };
+        const auto below = std::find_if(entries_.rbegin(), entries_.rend(), is_same);
+        if (below == entries_.rend()) {
+            receiver_.release(entry.entity, entry.component);
+        } else {
+            receiver_.show(entry.entity, entry.component, below->value);
+        }
+    }
+    ended_.clear();
+}
+
+bool Overlay::is_first(std::size_t index) const {
+    return std::none_of(
+        entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(index), [&](const Entry& other) {
+            return other.action == entries_[index].action && other.entity == entries_[index].entity;
+        });
+}
+
+bool Overlay::is_consistent() const {
+    return entries_.size() <= kMaxEntries + kMaxTouched;
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,294 @@
+#include "server_actions.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::replication {
+namespace {
+
+constexpr std::size_t kMostNamed = 256;
+constexpr std::int32_t kMostAheadTicks = 64;  // an action for a later tick runs at once
+constexpr double kRejectionSeconds = 3;
+
+}  // namespace
+
+ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& sender, Host& host,
+                             const ActionLimits& limits, double tick_hz)
+    : world_(world),
+      schema_(schema),
+      sender_(sender),
+      host_(host),
+      limits_(limits),
+      tick_s_(1 / tick_hz),
+      codec_(*this),
+      handlers_(schema.structs(StructKind::action).size()) {
+    if (handlers_.empty()) return;
+    created_hook_ = world.on_add<Replicated>([this](ecs::World&, ecs::Entity entity) {
+        if (act_) created_.push_back(entity);
+    });
+}
+
+void ServerActions::add_player(net::PeerId id, Sender::Peer peer) {
+    if (id.index() >= players_.size()) players_.resize(id.index() + std::size_t{1});
+    players_[id.index()] = std::make_unique<Player>();
+    Player& player = *players_[id.index()];
+    player.id = id;
+    player.peer = peer;
+    player.tokens = limits_.burst;
+    player.rejection_tokens = limits_.rejections_per_second * kRejectionSeconds;
+    for (const SchemaStruct& action : schema_.structs(StructKind::action))
+        player.type_tokens.push_back(std::max(1.0, action.per_second));
+}
+
+void ServerActions::remove_player(net::PeerId id) {
+    Player* const player = find(id);
+    if (!player) return;
+    player->has_left = true;
+    if (!is_running_) players_[id.index()].reset();
+}
+
+void ServerActions::remove_those_who_left() {
+    is_running_ = false;
+    for (auto& player : players_)
+        if (player && player->has_left) player.reset();
+}
+
+ServerActions::Player* ServerActions::find(net::PeerId id) const {
+    const bool is_known = id && id.index() < players_.size() && players_[id.index()];
+    const bool is_there = is_known && players_[id.index()]->id == id && !players_[id.index()]->has_left;
+    return is_there ? players_[id.index()].get() : nullptr;
+}
+
+/// Translates a reference in an action of actor_.
+ecs::Entity ServerActions::to_entity(std::uint32_t id) {
+    if (!is_pending(id)) return sender_.entity(id);
+    if (!actor_) return {};
+    for (const Named& named : actor_->named)
+        if (named.id == id) return world_.is_alive(named.entity) ? named.entity : ecs::Entity{};
+    return {};
+}
+
+bool ServerActions::read_section(net::PeerId id, std::uint64_t, BitReader& in) {
+    Player* const player = find(id);
+    return player && player->inbox.read(schema_, in);
+}
+
+void ServerActions::commit_section(net::PeerId id, net::Time) {
+    Player* const player = find(id);
+    if (player && !player->inbox.commit()) host_.disconnect_player(id, "too many actions");
+}
+
+// Running
+
+void ServerActions::run(Tick tick) {
+    tick_ = tick;
+    is_running_ = true;
+    for (std::size_t i = 0; i < players_.size(); ++i) {
+        if (!players_[i]) continue;
+        earn_tokens(*players_[i]);
+        run_stream(*players_[i], ActionStream::ordered);
+        run_stream(*players_[i], ActionStream::independent);
+        players_[i]->stats.ignored = players_[i]->inbox.ignored();
+        if (players_[i]->rejection_tokens < 0)
+            host_.disconnect_player(players_[i]->id, "too many rejected actions");
+    }
+    remove_those_who_left();
+}
+
+void ServerActions::earn_tokens(Player& player) const {
+    const auto earn = [&](double& tokens, double per_second, double most) {
+        tokens = std::min(most, tokens + per_second * tick_s_);
+    };
+    earn(player.tokens, limits_.per_second, limits_.burst);
+    earn(player.rejection_tokens, limits_.rejections_per_second,
+         limits_.rejections_per_second * kRejectionSeconds);
+    for (std::size_t i = 0; i < player.type_tokens.size(); ++i)
+        earn(player.type_tokens[i], type(i).per_second, std::max(1.0, type(i).per_second));
+}
+
+bool ServerActions::take_tokens(Player& player, std::size_t number) const {
+    // Sums of fractions may be just below a whole number.
+    constexpr double kOne = 1 - 1e-6;
+    if (player.tokens < kOne || player.type_tokens[number] < kOne) return false;
+    player.tokens -= 1;
+    player.type_tokens[number] -= 1;
+    return true;
+}
+
+void ServerActions::run_stream(Player& player, ActionStream stream) {
+    while (!player.has_left && !player.inbox.waiting(stream).empty()) {
+        const ActionRecord& front = player.inbox.waiting(stream).front();
+        const auto ahead = static_cast<std::int32_t>(front.tick - tick_);
+        if (ahead > 0 && ahead <= kMostAheadTicks) return;
+        if (!take_tokens(player, front.type)) {
+            player.stats.deferred += 1;
+            return;
+        }
+        const ActionRecord record = front;
+        run_one(player, stream, record);
+    }
+}
+
+void ServerActions::run_one(Player& player, ActionStream stream, const ActionRecord& record) {
+    const SchemaStruct& what = type(record.type);
+    actor_ = &player;
+    StructValue value(what);
+    codec_.restore(what, record.words, value.get());
+    const auto ahead = static_cast<std::int32_t>(record.tick - tick_);
+    const Tick late_ticks = ahead < 0 ? tick_ - record.tick : 0;
+    start(record.type, &player, late_ticks);
+    std::string why = what.ops.validate ? what.ops.validate(value.get(), *act_) : std::string();
+    if (why.empty() && what.ops.mutate) {
+        what.ops.mutate(value.get(), *act_);
+        why = act_->why_not();
+    }
+    act_.reset();
+    for (const ecs::Entity entity : created_)
+        if (replicates(entity)) host_.give_entity(player.id, entity);
+    for (const NetId net_id : record.touched)
+        if (const ecs::Entity entity = sender_.entity(net_id)) sender_.send_now(player.peer, entity);
+    report({tick_, late_ticks, player.id, what.name, record.type, value.get(), why.empty(), why});
+    if (!why.empty()) return reject(player, stream, std::move(why));
+    player.stats.accepted += 1;
+    ActionResult& result = player.results.emplace_back();
+    result.stream = stream;
+    result.sequence = player.inbox.sequence(stream);
+    name_created(player, record, result);
+    player.inbox.pop(stream);
+    fire(record.type, value.get(), &player);
+}
+
+void ServerActions::start(std::size_t number, const Player* player, Tick late_ticks) {
+    created_.clear();
+    type_ = number;
+    act_.emplace(world_);
+    act_->tick = tick_;
+    act_->late_ticks = late_ticks;
+    if (!player) return;
+    act_->who = player->id;
+    act_->player = host_.player_entity(player->id);
+}
+
+void ServerActions::reject(Player& player, ActionStream stream, std::string why) {
+    ActionResult& result = player.results.emplace_back();
+    result.stream = stream;
+    result.sequence = player.inbox.sequence(stream);
+    result.is_accepted = false;
+    result.why_not = std::move(why);
+    player.stats.rejected += 1;
+    player.rejection_tokens -= 1;
+    if (stream == ActionStream::independent) {
+        player.inbox.pop(stream);
+    } else {
+        player.stats.dropped += player.inbox.reject();
+    }
+}
+
+/// The n-th entity that the client spawned is the n-th of the server. finish() replaces the index by a net
+/// id.
+void ServerActions::name_created(Player& player, const ActionRecord& record, ActionResult& result) {
+    for (std::uint32_t i = 0; i < record.created; ++i) {
+        const bool exists = i < created_.size() && replicates(created_[i]);
+        result.created.push_back(exists ? sender_.assign_net_id(created_[i]) : 0);
+        if (!exists) continue;
+        const PendingId id = pending_after(record.first_pending, i);
+        sender_.set_pending_id(player.peer, created_[i], id - kFirstPending);
+        player.named.push_back({id, created_[i]});
+        player.outstanding.push_back({id, created_[i]});
+        if (player.named.size() > kMostNamed) player.named.pop_front();
+    }
+}
+
+bool ServerActions::replicates(ecs::Entity entity) const {
+    return world_.is_alive(entity) && world_.has<Replicated>(entity);
+}
+
+/// Calls the handlers, and tells all players but the actor.
+void ServerActions::fire(std::size_t number, const void* action, const Player* actor) {
+    const ecs::Entity entity = actor ? host_.player_entity(actor->id) : ecs::Entity{};
+    for (const Handler& handler : handlers_[number]) handler(action, {entity, false, tick_});
+    ActionEvent event{
+        tick_, entity ? sender_.assign_net_id(entity) : 0, static_cast<std::uint8_t>(number), {}};
+    codec_.quantise(type(number), action, event.words);
+    const std::vector<std::byte> message = write_event(schema_, event);
+    for (const auto& player : players_)
+        if (player && player.get() != actor && !player->has_left &&
+            host_.send_reliable(player->id, message) != net::SendResult::queued)
+            player->stats.lost_events += 1;
+}
+
+void ServerActions::report(const ActionReport& report) const {
+    for (const Observer& observer : observers_) observer(report);
+}
+
+// The server's own actions
+
+void ServerActions::begin(std::size_t number, void* action, Tick tick) {
+    assert(!act_ && "an action inside of another one");
+    tick_ = tick;
+    actor_ = nullptr;
+    codec_.quantise(type(number), action, words_);
+    codec_.restore(type(number), words_, action);
+    start(number, nullptr, 0);
+}
+
+bool ServerActions::end(const void* action) {
+    const std::string why = act_->why_not();
+    act_.reset();
+    report({tick_, 0, {}, type(type_).name, type_, action, why.empty(), why});
+    if (why.empty()) fire(type_, action, nullptr);
+    return why.empty();
+}
+
+// Results
+
+void ServerActions::finish() {
+    is_running_ = true;
+    for (std::size_t i = 0; i < players_.size(); ++i)
+        if (players_[i] && !players_[i]->has_left) finish(*players_[i]);
+    remove_those_who_left();
+}
+
+void ServerActions::finish(Player& player) {
+    while (!player.unsent.empty() &&
+           host_.send_reliable(player.id, player.unsent.front()) == net::SendResult::queued)
+        player.unsent.erase(player.unsent.begin());
+    for (ActionResult& result : player.results)
+        for (NetId& net_id : result.created)
+            if (net_id != 0 && !replicates(sender_.entity(net_id))) net_id = 0;
+    if (!player.results.empty()) send(player, write_results(player.results, tick_));
+    std::vector<PendingId> gone;
+    std::erase_if(player.outstanding, [&](const Named& named) {
+        if (!replicates(named.entity)) {
+            gone.push_back(named.id);
+            return true;
+        }
+        if (!sender_.has_acknowledged(player.peer, named.entity)) return false;
+        sender_.set_pending_id(player.peer, named.entity, 0);
+        return true;
+    });
+    if (!gone.empty()) send(player, write_gone(gone));
+    player.results.clear();
+}
+
+/// Results are never lost: one that finds no room is sent in a later tick, before newer ones.
+void ServerActions::send(Player& player, std::vector<std::byte> message) {
+    if (player.unsent.empty() && host_.send_reliable(player.id, message) == net::SendResult::queued) return;
+    player.unsent.push_back(std::move(message));
+    if (player.unsent.size() > kMaxWaitingActions)
+        host_.disconnect_player(player.id, "the client does not take the results of its actions");
+}
+
+ServerActions::Stats ServerActions::stats(net::PeerId id) const {
+    const Player* const player = find(id);
+    return player ? player->stats : Stats{};
+}
+
+std::size_t ServerActions::waiting(net::PeerId id) const {
+    const Player* const player = find(id);
+    if (!player) return 0;
+    return player->inbox.waiting(ActionStream::ordered).size() +
+           player->inbox.waiting(ActionStream::independent).size();
+}
+
+}  // namespace shoal::replication

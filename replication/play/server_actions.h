@@ -1,0 +1,164 @@
+#pragma once
+// The actions of players on the server: checks and does them, and tells everyone.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../../net/endpoint.h"
+#include "../send/sender.h"
+#include "action.h"
+#include "action_inbox.h"
+#include "client_actions.h"
+#include "struct_codec.h"
+#include "uplink.h"
+
+namespace shoal::replication {
+
+/// Limits of one player's actions.
+struct ActionLimits {
+    double per_second = 60;             // more wait, in order; > 0
+    double burst = 120;                 // so many may come at once; >= 1
+    double rejections_per_second = 20;  // with more, over 3 seconds, the player is disconnected; > 0
+};
+
+/// What an observer learns of one action, after it ran or was rejected. Valid during the call.
+struct ActionReport {
+    Tick tick = 0;
+    Tick late_ticks = 0;  // after the tick for which the player called it
+    net::PeerId player;   // empty: the server did it
+    std::string_view name;
+    std::size_t type = 0;          // its number in the schema
+    const void* action = nullptr;  // the struct; its type is that of the schema's action `type`
+    bool is_accepted = false;
+    std::string_view why_not;  // rejected
+};
+
+/// Not thread-safe.
+class ServerActions final : public SectionReader, private EntityMap {
+public:
+    /// What the actions need of the server.
+    class Host {
+    public:
+        /// Sends a reliable message, after earlier ones.
+        virtual net::SendResult send_reliable(net::PeerId player, std::span<const std::byte> message) = 0;
+        virtual void disconnect_player(net::PeerId player, std::string_view why) = 0;
+        virtual void give_entity(net::PeerId player, ecs::Entity entity) = 0;
+        /// The entity of a player; null if there is none.
+        virtual ecs::Entity player_entity(net::PeerId player) const = 0;
+
+    protected:
+        ~Host() = default;
+    };
+
+    struct Stats {
+        std::uint64_t accepted = 0;
+        std::uint64_t rejected = 0;
+        std::uint64_t dropped = 0;      // waited when an earlier action was rejected
+        std::uint64_t ignored = 0;      // arrived again, or after the rejection of an earlier one
+        std::uint64_t deferred = 0;     // how often an action waited for a tick because of the limits
+        std::uint64_t lost_events = 0;  // the queue of messages to a client was full
+    };
+
+    /// The arguments must outlive this object.
+    ServerActions(ecs::World& world, const Schema& schema, Sender& sender, Host& host,
+                  const ActionLimits& limits, double tick_hz);
+    ServerActions(const ServerActions&) = delete;
+    ServerActions& operator=(const ServerActions&) = delete;
+
+    void add_player(net::PeerId player, Sender::Peer peer);
+    void remove_player(net::PeerId player);
+
+    using Handler = std::function<void(const void* action, const Call& call)>;
+    using Observer = std::function<void(const ActionReport& report)>;
+    /// `type`: number of the action in the schema.
+    void on(std::size_t type, Handler handler) { handlers_[type].push_back(std::move(handler)); }
+    void observe(Observer observer) { observers_.push_back(std::move(observer)); }
+
+    /// Does the actions that are due at a tick, those of each player in their order.
+    void run(Tick tick);
+    /// Sends the results of the tick. Call it after the last change of the world in this tick, and before the
+    /// sender's update().
+    void finish();
+
+    /// Begins an action of the server, quantising its fields in place, as ClientActions::begin().
+    void begin(std::size_t type, void* action, Tick tick);
+    Act& act() { return *act_; }
+    /// The mutation has run. Tells everyone, unless it failed. Returns whether it did not fail.
+    bool end(const void* action);
+
+    Stats stats(net::PeerId player) const;
+    /// How many actions of a player wait.
+    std::size_t waiting(net::PeerId player) const;
+
+    bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
+    void commit_section(net::PeerId player, net::Time now) override;
+
+private:
+    /// An entity that a player's client spawned ahead of the server.
+    struct Named {
+        PendingId id;
+        ecs::Entity entity;
+    };
+    struct Player {
+        net::PeerId id;
+        bool has_left = false;  // during run() or finish(), which then removes the player
+        Sender::Peer peer = 0;
+        ActionInbox inbox;
+        std::deque<Named> named;                     // the newest ones: later actions can refer to them
+        std::vector<Named> outstanding;              // the client has not acknowledged a record of these
+        std::vector<ActionResult> results;           // of this tick
+        std::vector<std::vector<std::byte>> unsent;  // messages that found no room, the oldest first
+        double tokens = 0, rejection_tokens = 0;
+        std::vector<double> type_tokens;  // by type
+        Stats stats;
+    };
+
+    std::uint32_t to_net(ecs::Entity entity) override { return sender_.assign_net_id(entity); }
+    ecs::Entity to_entity(std::uint32_t id) override;
+
+    const SchemaStruct& type(std::size_t number) const { return schema_.structs(StructKind::action)[number]; }
+    Player* find(net::PeerId player) const;
+    void earn_tokens(Player& player) const;
+    bool take_tokens(Player& player, std::size_t type) const;
+    void run_stream(Player& player, ActionStream stream);
+    void run_one(Player& player, ActionStream stream, const ActionRecord& record);
+    void reject(Player& player, ActionStream stream, std::string why);
+    void start(std::size_t type, const Player* player, Tick late_ticks);
+    void name_created(Player& player, const ActionRecord& record, ActionResult& result);
+    void fire(std::size_t type, const void* action, const Player* actor);
+    void report(const ActionReport& report) const;
+    void finish(Player& player);
+    void send(Player& player, std::vector<std::byte> message);
+    bool replicates(ecs::Entity entity) const;
+    void remove_those_who_left();
+
+    ecs::World& world_;
+    const Schema& schema_;
+    Sender& sender_;
+    Host& host_;
+    ActionLimits limits_;
+    double tick_s_;
+    StructCodec codec_;
+    std::vector<std::vector<Handler>> handlers_;  // by type
+    std::vector<Observer> observers_;
+    std::vector<std::unique_ptr<Player>> players_;  // by PeerId::index(); null: none
+    std::vector<ecs::Entity> created_;              // by the mutation that runs
+    ecs::Hook created_hook_;
+    Tick tick_ = 0;
+    bool is_running_ = false;  // in run() or finish()
+
+    // Of the action that runs.
+    std::optional<Act> act_;
+    const Player* actor_ = nullptr;
+    std::size_t type_ = 0;
+    std::vector<std::uint32_t> words_;
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,543 @@
+#include "replication/play/client_actions.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ecs/query.h"
+#include "tests/replication/support/stage.h"
+
+namespace shoal::replication {
+namespace {
+
+struct Place {
+    std::int32_t x = 0;
+};
+struct Strength {
+    std::int32_t points = 0;
+};
+struct Stunned {};
+struct Holds {
+    static constexpr auto relation = ecs::many;
+};
+struct Secret {
+    int number = 0;
+};  // of the client alone
+
+/// The server rejects steps of 13.
+struct Push {
+    ecs::Entity target;
+    std::int32_t by = 0;
+    std::uint32_t number = 0;
+    std::string validate(const Act&) const { return by == 13 ? "thirteen" : ""; }
+    void mutate(Act& act) const {
+        act.world.patch<Place>(target, [&](Place& place) { place.x += by; });
+    }
+};
+struct Make {
+    std::int32_t x = 0;
+    std::uint32_t number = 0;
+    std::string validate(const Act&) const { return x == 13 ? "thirteen" : ""; }
+    ecs::Entity mutate(Act& act) const { return act.spawn(Place{x}, Strength{3}); }
+};
+/// Destroys what has no strength left.
+struct Hurt {
+    ecs::Entity target;
+    std::uint32_t number = 0;
+    void mutate(Act& act) const {
+        const Strength* strength = act.world.try_get<Strength>(target);
+        if (!strength) return;
+        if (strength->points <= 1) return act.destroy(target);
+        act.world.patch<Strength>(target, [](Strength& s) { s.points -= 1; });
+    }
+};
+struct Stun {
+    ecs::Entity target;
+    bool ends = false;
+    std::uint32_t number = 0;
+    std::string validate(const Act& act) const {
+        return act.world.is_alive(target) ? "" : "there is no such entity";
+    }
+    void mutate(Act& act) const {
+        if (!act.world.is_alive(target)) return;
+        if (ends) {
+            act.world.remove<Stunned>(target);
+            act.world.remove<Strength>(target);
+        } else {
+            act.world.add<Stunned>(target);
+            act.world.set(target, Strength{9});
+        }
+    }
+};
+struct Hold {
+    ecs::Entity source, target;
+    std::uint32_t number = 0;
+    std::string validate(const Act&) const { return number % 5 == 4 ? "four" : ""; }
+    void mutate(Act& act) const {
+        if (!act.world.is_alive(source) || !act.world.is_alive(target)) return;
+        if (act.world.has(source, ecs::to<Holds>(target))) {
+            act.world.remove(source, ecs::to<Holds>(target));
+        } else {
+            act.world.add(source, ecs::to<Holds>(target));
+        }
+    }
+};
+/// Fails on the server after its first half.
+struct Stumble {
+    ecs::Entity target;
+    std::uint32_t number = 0;
+    void mutate(Act& act) const {
+        act.world.patch<Place>(target, [](Place& place) { place.x += 1; });
+        if (act.is_server) act.fail("stumbled");
+    }
+};
+struct Shout {
+    std::string text;
+    std::uint32_t number = 0;
+    std::string validate(const Act&) const { return text == "!" ? "too loud" : ""; }
+};
+
+Schema stage_schema() {
+    Schema schema;
+    schema.component<Place>("place");
+    schema.component<Strength>("strength", bounded(0, 100));
+    schema.tag<Stunned>("stunned");
+    schema.pair<Holds>("holds");
+    schema.action<Push>("push", at_most(1000));
+    schema.action<Make>("make", at_most(1000));
+    schema.action<Hurt>("hurt", at_most(1000));
+    schema.action<Stun>("stun", at_most(1000));
+    schema.action<Hold>("hold", at_most(1000));
+    schema.action<Stumble>("stumble", at_most(1000));
+    schema.action<Shout>("shout", at_most(1000), independent());
+    return schema;
+}
+
+template <class T>
+std::size_t type_of(const Stage& stage) {
+    return stage.schema.find_struct<T>(StructKind::action);
+}
+
+TEST(Actions, AClientChangesItsWorldAtOnceAndTheServerLater) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity seen = stage.replica(client, box);
+    int told_there = 0, told_here = 0;
+    client.actions.on(type_of<Push>(stage),
+                      [&](const void*, const Call& call) { told_here += call.is_mine; });
+    stage.actions.on(type_of<Push>(stage), [&](const void* action, const Call&) {
+        told_there += static_cast<const Push*>(action)->by;
+    });
+    client.act(Push{seen, 5, 0});
+    EXPECT_EQ(client.world.get<Place>(seen).x, 6) << "at once";
+    EXPECT_EQ(told_here, 1);
+    EXPECT_EQ(stage.world.get<Place>(box).x, 1);
+    stage.run(3);
+    EXPECT_EQ(stage.world.get<Place>(box).x, 6);
+    EXPECT_EQ(told_there, 5);
+    EXPECT_EQ(told_here, 1) << "the actor hears of its action once";
+    stage.settle();
+    EXPECT_EQ(client.actions.stats().accepted, 1u);
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
+TEST(Actions, AnAcceptedValueStaysUntilItsRecordArrives) {
+    for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        Stage stage(stage_schema(), seed);
+        const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
+        Stage::Client& client = stage.add_client();
+        stage.run(5);
+        stage.loss = 0.5;
+        const ecs::Entity seen = stage.replica(client, box);
+        client.act(Push{seen, 5, 0});
+        for (int i = 0; i < 40; ++i) {
+            stage.step();
+            ASSERT_EQ(client.world.get<Place>(seen).x, 6) << "step " << i;
+        }
+        EXPECT_EQ(client.actions.stats().accepted, 1u);
+    }
+}
+
+TEST(Actions, OthersHearTheEventAndDoNotMutate) {
+    Stage stage(stage_schema());
+    const ecs::Entity me = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& actor = stage.add_client(me);
+    Stage::Client& other = stage.add_client();
+    stage.run(5);
+    std::vector<std::string> heard;
+    other.actions.on(type_of<Shout>(stage), [&](const void* action, const Call& call) {
+        heard.push_back(static_cast<const Shout*>(action)->text);
+        EXPECT_EQ(call.player, stage.replica(other, me));
+        EXPECT_FALSE(call.is_mine);
+    });
+    actor.act(Shout{"hello", 0});
+    actor.act(Shout{"again", 0});
+    stage.settle();
+    EXPECT_EQ(heard, (std::vector<std::string>{"hello", "again"}));
+    EXPECT_EQ(other.actions.stats().done, 0u);
+}
+
+TEST(Actions, ARejectionRestoresWhatTheActionTouchedAndTellsWhy) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity seen = stage.replica(client, box);
+    std::string why;
+    client.actions.on_rejected(type_of<Push>(stage), [&](const void*, std::string_view text) { why = text; });
+    client.act(Push{seen, 13, 0});
+    EXPECT_EQ(client.world.get<Place>(seen).x, 14);
+    stage.settle();
+    EXPECT_EQ(client.world.get<Place>(seen).x, 1);
+    EXPECT_EQ(why, "thirteen");
+    EXPECT_EQ(stage.world.get<Place>(box).x, 1);
+}
+
+TEST(Actions, Trap21AnAcceptedActionThatChangesNothingOnTheServerShowsTheServersValue) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{10}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    stage.actions.on(type_of<Push>(stage), [&](const void*, const Call&) {
+        stage.world.set(box, Place{10});  // the server takes it back in the same tick
+    });
+    client.act(Push{stage.replica(client, box), -1, 0});
+    stage.settle();
+    EXPECT_EQ(client.world.get<Place>(stage.replica(client, box)).x, 10);
+    EXPECT_EQ(client.actions.stats().accepted, 1u);
+}
+
+TEST(Actions, Trap22ARejectionShowsTheValueOfAnEarlierActionWithoutAnAnswer) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity seen = stage.replica(client, box);
+    client.act(Push{seen, 2, 0});
+    client.act(Shout{"!", 0});  // rejected, and does not drop others
+    client.act(Push{seen, 3, 0});
+    client.act(Push{seen, 13, 0});  // rejected
+    client.act(Push{seen, 50, 0});  // dropped
+    EXPECT_EQ(client.world.get<Place>(seen).x, 68);
+    std::set<int> shown;
+    for (int i = 0; i < 20; ++i) {
+        stage.step();
+        shown.insert(client.world.get<Place>(seen).x);
+    }
+    EXPECT_EQ(shown, (std::set<int>{5, 68})) << "never the confirmed 0 in between";
+    EXPECT_EQ(client.actions.stats().dropped, 1u);
+    EXPECT_EQ(stage.world.get<Place>(box).x, 5);
+}
+
+TEST(Actions, Trap19APendingEntityBecomesTheServersWithTheSameHandle) {
+    for (int order = 0; order < 3; ++order) {
+        SCOPED_TRACE(testing::Message() << "order " << order);
+        Stage stage(stage_schema());
+        Stage::Client& client = stage.add_client();
+        stage.run(5);
+        if (order == 1) stage.queue_is_full = true;  // the record comes first
+        ecs::Entity made;
+        Make make{4, 0};
+        ASSERT_TRUE(client.actions.begin(type_of<Make>(stage), &make));
+        made = make.mutate(client.actions.act());
+        client.actions.end(&make);
+        ASSERT_TRUE(client.world.is_alive(made));
+        client.world.set(made, Secret{5});
+        client.act(Push{made, 2, 0});      // refers to it before the server knows it
+        if (order == 2) stage.loss = 0.9;  // the result comes first
+        stage.run(10);
+        stage.queue_is_full = false;
+        stage.settle();
+        ecs::Query<const Place> places(client.world);
+        EXPECT_EQ(places.count(), 1u) << "no duplicate";
+        EXPECT_NE(client.receiver.net_id(made), 0u) << "the same handle is the replica";
+        EXPECT_EQ(client.world.get<Place>(made).x, 6);
+        EXPECT_EQ(client.world.get<Secret>(made).number, 5) << "what the client added stays";
+        EXPECT_TRUE(stage.is_equal(client));
+        EXPECT_TRUE(client.receiver.is_consistent());
+    }
+}
+
+TEST(Actions, Trap20ABulletThatTheServerAcceptsAndDestroysVanishes) {
+    for (int delay = 0; delay < 6; ++delay) {
+        SCOPED_TRACE(testing::Message() << "delay " << delay);
+        Stage stage(stage_schema(), static_cast<std::uint32_t>(delay + 1));
+        Stage::Client& client = stage.add_client();
+        stage.run(5);
+        ecs::Entity on_server;
+        stage.loss = delay % 2 != 0 ? 0.8 : 0;
+        int age = -1;
+        stage.actions.on(type_of<Make>(stage), [&](const void*, const Call&) { age = 0; });
+        stage.on_step = [&] {
+            ecs::Query<const Place> places(stage.world);
+            places.each([&](ecs::Entity entity, const Place&) { on_server = entity; });
+            if (age >= 0 && age++ == delay / 2) stage.world.destroy(on_server);
+        };
+        client.act(Make{4, 0});
+        stage.run(30);
+        stage.settle();
+        ecs::Query<const Place> places(client.world);
+        EXPECT_EQ(places.count(), 0u);
+        EXPECT_TRUE(stage.is_equal(client));
+    }
+}
+
+TEST(Actions, Trap23ARejectionDropsWhatWasCalledWithoutKnowingOfIt) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity seen = stage.replica(client, box);
+    client.act(Push{seen, 13, 0});
+    for (int i = 0; i < 3; ++i) client.act(Push{seen, 100, 0});
+    while (client.actions.stats().rejected == 0) stage.step();
+    client.act(Push{seen, 1, 0});
+    stage.settle();
+    EXPECT_EQ(stage.world.get<Place>(box).x, 1);
+    EXPECT_EQ(client.actions.stats().dropped, 3u);
+    EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
+}
+
+TEST(Actions, Trap25ADestroyedEntityComesBackWithItsHandleIfTheServerRejectsThat) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Strength{1}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity seen = stage.replica(client, box);
+    client.act(Push{seen, 13, 0});
+    client.act(Hurt{seen, 0});
+    EXPECT_FALSE(client.world.has<Place>(seen));
+    EXPECT_TRUE(client.world.is_alive(seen));
+    stage.settle();
+    EXPECT_EQ(client.world.get<Place>(seen).x, 0);
+    EXPECT_EQ(client.world.get<Strength>(seen).points, 1);
+}
+
+TEST(Actions, Trap26AfterARejectedRemovalTheNewerValueIsThere) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Strength{1}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity seen = stage.replica(client, box);
+    client.act(Push{seen, 13, 0});
+    client.act(Stun{seen, true, 0});
+    EXPECT_FALSE(client.world.has<Strength>(seen));
+    stage.world.set(box, Strength{50});
+    stage.settle();
+    EXPECT_EQ(client.world.get<Strength>(seen).points, 50);
+}
+
+TEST(Actions, Trap30AnActionInALoopRunsOnceAfterIt) {
+    Stage stage(stage_schema());
+    stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    ecs::Query<const Place> places(client.world);
+    places.each([&](ecs::Entity entity, const Place&) { client.act(Push{entity, 4, 0}); });
+    EXPECT_EQ(client.actions.stats().done, 0u);
+    stage.settle();
+    EXPECT_EQ(client.actions.stats().done, 1u);
+    places.each([&](ecs::Entity, const Place& place) { EXPECT_EQ(place.x, 4); });
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
+TEST(Actions, Trap31APendingEntityThatTheClientDestroysDoesNotComeBack) {
+    for (const bool is_late : {false, true}) {
+        Stage stage(stage_schema());
+        Stage::Client& client = stage.add_client();
+        stage.run(5);
+        Make make{4, 0};
+        ASSERT_TRUE(client.actions.begin(type_of<Make>(stage), &make));
+        const ecs::Entity made = make.mutate(client.actions.act());
+        client.actions.end(&make);
+        if (is_late) stage.step();
+        client.world.destroy(made);
+        stage.settle();
+        ecs::Query<const Place> places(client.world);
+        EXPECT_EQ(places.count(), 0u);
+        EXPECT_EQ(client.receiver.stats().suppressed, 1u);
+    }
+}
+
+TEST(Actions, Trap34AMutationThatFailsHalfWayLeavesItsHalfEverywhere) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    std::string reported;
+    stage.actions.observe([&](const ActionReport& report) { reported = report.why_not; });
+    client.act(Stumble{stage.replica(client, box), 0});
+    stage.settle();
+    EXPECT_EQ(reported, "stumbled");
+    EXPECT_EQ(stage.world.get<Place>(box).x, 1);
+    EXPECT_EQ(client.world.get<Place>(stage.replica(client, box)).x, 1);
+    EXPECT_EQ(client.actions.stats().rejected, 1u);
+}
+
+TEST(Actions, AreDeferredOverTheirRateAndAFloodIsDisconnected) {
+    Stage stage(stage_schema(), 1, {60, 10, 20});
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity seen = stage.replica(client, box);
+    for (int i = 0; i < 30; ++i) client.act(Push{seen, 1, 0});
+    stage.run(4);
+    EXPECT_LT(stage.world.get<Place>(box).x, 20);
+    EXPECT_GT(stage.actions.stats(client.id).deferred, 0u);
+    stage.settle();
+    EXPECT_EQ(stage.world.get<Place>(box).x, 30) << "deferred, not lost";
+    for (int step = 0; step < 400 && client.kicked.empty(); ++step) {
+        client.act(Shout{"!", 0});
+        stage.step();
+    }
+    EXPECT_EQ(client.kicked, "too many rejected actions");
+}
+
+TEST(Actions, TheServersOwnReachAll) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    int heard = 0;
+    client.actions.on(type_of<Push>(stage), [&](const void* action, const Call& call) {
+        heard += static_cast<const Push*>(action)->by;
+        EXPECT_FALSE(call.player);
+    });
+    Push push{box, 7, 0};
+    stage.actions.begin(type_of<Push>(stage), &push, stage.next_tick);
+    push.mutate(stage.actions.act());
+    EXPECT_TRUE(stage.actions.end(&push));
+    EXPECT_EQ(stage.world.get<Place>(box).x, 7);
+    stage.settle();
+    EXPECT_EQ(heard, 7);
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
+/// Draws actions of several clients over a bad network, and notes what the server does.
+class ActionRace {
+public:
+    explicit ActionRace(std::uint32_t seed) : stage(stage_schema(), seed), random(seed) {
+        stage.loss = static_cast<double>(random() % 5) * 0.1;
+        stage.most_delay = 1 + static_cast<int>(random() % 6);
+        for (int i = 0; i < 4; ++i) boxes.push_back(stage.world.spawn(Place{i}, Strength{5}, Replicated{}));
+        for (int i = 0; i < 3; ++i) stage.add_client();
+        numbers.resize(3);
+        stage.actions.observe([&](const ActionReport& report) { note(report); });
+        stage.run(30);
+    }
+
+    void step() {
+        for (std::size_t i = 0; i < stage.clients.size(); ++i)
+            if (random() % 4 == 0) act(i);
+        if (random() % 10 == 0) change_on_the_server();
+        stage.step();
+        for (const auto& client : stage.clients) {
+            ASSERT_TRUE(client->actions.is_consistent());
+            ASSERT_TRUE(client->receiver.is_consistent());
+        }
+    }
+    void check_at_rest() {
+        stage.settle(120);
+        for (const auto& client : stage.clients) {
+            EXPECT_EQ(client->actions.waiting(), 0u);
+            EXPECT_TRUE(stage.is_equal(*client));
+            ecs::Query<const Place> ours(stage.world), theirs(client->world);
+            EXPECT_EQ(theirs.count(), ours.count());
+        }
+        EXPECT_TRUE(stage.sender.is_consistent());
+    }
+
+    Stage stage;
+    std::uint64_t accepted = 0, rejected = 0;
+
+private:
+    ecs::Entity any(Stage::Client& client) {
+        std::vector<ecs::Entity> all;
+        ecs::Query<const Place> places(client.world);
+        places.each([&](ecs::Entity entity, const Place&) { all.push_back(entity); });
+        return all.empty() ? ecs::Entity{} : all[random() % all.size()];
+    }
+    void act(std::size_t index) {
+        Stage::Client& client = *stage.clients[index];
+        const std::uint32_t number = ++numbers[index];
+        const auto amount = static_cast<std::int32_t>(random() % 15);
+        const ecs::Entity a = any(client), b = any(client);
+        switch (random() % 7) {
+            case 0:
+                return client.act(Push{a, amount, number});
+            case 1:
+                return client.act(Make{amount, number});
+            case 2:
+                return client.act(Hurt{a, number});
+            case 3:
+                return client.act(Stun{a, amount % 2 == 0, number});
+            case 4:
+                return client.act(Hold{a, b, number});
+            case 5:
+                return client.act(Stumble{a, number});
+            default:
+                return client.act(Shout{amount == 3 ? "!" : "hey", number});
+        }
+    }
+    void change_on_the_server() {
+        const ecs::Entity box = boxes[random() % boxes.size()];
+        if (!stage.world.is_alive(box)) return;
+        if (random() % 20 == 0) return stage.world.destroy(box);
+        if (random() % 2 == 0) return static_cast<void>(stage.world.set(box, Place{1000}));
+        if (stage.world.has<Strength>(box)) return static_cast<void>(stage.world.remove<Strength>(box));
+        stage.world.set(box, Strength{7});
+    }
+    /// Each action runs once, and those of a player in order.
+    void note(const ActionReport& report) {
+        (report.is_accepted ? accepted : rejected) += 1;
+        const std::uint32_t number = number_of(report);
+        const bool is_independent = report.type == type_of<Shout>(stage);
+        std::uint32_t& last = newest[{report.player.value, is_independent}];
+        EXPECT_GT(number, last) << report.name;
+        last = number;
+    }
+    std::uint32_t number_of(const ActionReport& report) const {
+        const auto is = [&](std::size_t type) { return report.type == type; };
+        if (is(type_of<Push>(stage))) return static_cast<const Push*>(report.action)->number;
+        if (is(type_of<Make>(stage))) return static_cast<const Make*>(report.action)->number;
+        if (is(type_of<Hurt>(stage))) return static_cast<const Hurt*>(report.action)->number;
+        if (is(type_of<Stun>(stage))) return static_cast<const Stun*>(report.action)->number;
+        if (is(type_of<Hold>(stage))) return static_cast<const Hold*>(report.action)->number;
+        if (is(type_of<Stumble>(stage))) return static_cast<const Stumble*>(report.action)->number;
+        return static_cast<const Shout*>(report.action)->number;
+    }
+
+    std::mt19937 random;
+    std::vector<ecs::Entity> boxes;
+    std::vector<std::uint32_t> numbers;
+    std::map<std::pair<std::uint32_t, bool>, std::uint32_t> newest;
+};
+
+// Goal: after any mix of acceptances, rejections, losses and delays, each action ran once at most and in
+// order, and at rest every client equals the server, without entities left over.
+TEST(ActionRace, AtRestEveryClientEqualsTheServer) {
+    std::uint64_t accepted = 0, rejected = 0;
+    const char* const text = std::getenv("SHOAL_ACTION_SEEDS");
+    const std::uint32_t count = text ? static_cast<std::uint32_t>(std::atoi(text)) : 60;
+    for (std::uint32_t seed = 1; seed <= count; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        ActionRace race(seed);
+        for (int step = 0; step < 150; ++step) race.step();
+        race.check_at_rest();
+        accepted += race.accepted;
+        rejected += race.rejected;
+        if (testing::Test::HasFailure()) return;
+    }
+    EXPECT_GT(accepted, 20 * count);
+    EXPECT_GT(rejected, 5 * count);
+}
+
+}  // namespace
+}  // namespace shoal::replication

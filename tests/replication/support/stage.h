@@ -1,0 +1,208 @@
+#pragma once
+// A server and clients with actions, without connections: payloads and messages wait in queues, from which
+// the test loses and delays some.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "replication/play/client_actions.h"
+#include "replication/play/server_actions.h"
+#include "replication/play/uplink.h"
+#include "replication/receive/receiver.h"
+#include "replication/send/sender.h"
+#include "replication/world_hash.h"
+
+namespace shoal::replication {
+
+class Stage final : private ServerActions::Host {
+public:
+    struct Bytes {
+        std::uint64_t number = 0;
+        int due = 0;  // step at which they arrive
+        bool is_lost = false;
+        std::vector<std::byte> bytes;
+    };
+    struct Client {
+        Client(const Schema& schema, Sender::Peer peer_, net::PeerId id_)
+            : receiver(world, schema), actions(world, schema, receiver), peer(peer_), id(id_) {
+            uplink.set(Section::actions, &actions.section());
+        }
+        template <class T>
+        void act(T action) {
+            const std::size_t type = schema().template find_struct<T>(StructKind::action);
+            if (!actions.begin(type, &action)) return;
+            if constexpr (HasMutation<T>) action.mutate(actions.act());
+            actions.end(&action);
+        }
+        const Schema& schema() const { return *of; }
+
+        const Schema* of = nullptr;
+        ecs::World world;
+        Receiver receiver;
+        ClientActions actions;
+        UplinkWriter uplink;
+        Sender::Peer peer;
+        net::PeerId id;
+        std::uint64_t next_up = 1, next_down = 1;
+        std::deque<Bytes> up, down, messages;
+        ecs::Entity player_entity;  // on the server
+        std::string kicked;
+    };
+
+    explicit Stage(Schema described, std::uint32_t seed = 1, ActionLimits limits = {1000, 1000, 1000})
+        : schema(std::move(described)),
+          sender(world, schema),
+          actions(world, schema, sender, *this, limits, 60),
+          random(seed) {
+        uplink.set(Section::actions, &actions);
+    }
+
+    Client& add_client(ecs::Entity player_entity = {}) {
+        const auto number = static_cast<std::uint32_t>(clients.size());
+        const net::PeerId id{(1u << 16) | number};
+        clients.push_back(std::make_unique<Client>(schema, sender.add_peer(), id));
+        clients.back()->of = &schema;
+        clients.back()->player_entity = player_entity;
+        actions.add_player(id, clients.back()->peer);
+        return *clients.back();
+    }
+
+    /// One tick of the server, and one update of each client.
+    void step() {
+        ++now;
+        for (const auto& client : clients) receive_up(*client);
+        actions.run(next_tick);
+        if (on_step) on_step();
+        actions.finish();
+        sender.update(next_tick++);
+        for (const auto& client : clients) {
+            send_down(*client);
+            receive_down(*client);
+            update(*client);
+        }
+    }
+    void run(int steps) {
+        for (int i = 0; i < steps; ++i) step();
+    }
+    /// Without faults, until everything that is under way has arrived and was answered.
+    void settle(int steps = 60) {
+        loss = 0;
+        most_delay = 1;
+        run(steps);
+    }
+    bool is_equal(Client& client) {
+        WorldHash ours(world, schema), theirs(client.world, schema);
+        const auto a = ours.of_server(sender.shadow());
+        const auto b = theirs.of_client(client.receiver);
+        return a.hash == b.hash && a.entities == b.entities;
+    }
+    ecs::Entity replica(Client& client, ecs::Entity entity) const {
+        return client.receiver.entity(sender.net_id(entity));
+    }
+
+    Schema schema;
+    ecs::World world;
+    Sender sender;
+    ServerActions actions;
+    UplinkReader uplink;
+    std::vector<std::unique_ptr<Client>> clients;
+    std::function<void()> on_step;
+    std::mt19937 random;
+    double loss = 0;
+    int most_delay = 1;  // in steps
+    int now = 0;
+    Tick next_tick = 1;
+    bool queue_is_full = false;  // of messages to clients
+
+private:
+    bool loses() { return static_cast<double>(random() % 1000) < loss * 1000; }
+    int arrival() { return now + 1 + static_cast<int>(random() % static_cast<unsigned>(most_delay)); }
+    Client* find(net::PeerId id) const {
+        for (const auto& client : clients)
+            if (client->id == id) return client.get();
+        return nullptr;
+    }
+
+    net::SendResult send_reliable(net::PeerId id, std::span<const std::byte> message) override {
+        if (queue_is_full) return net::SendResult::queue_full;
+        Client& client = *find(id);
+        int due = arrival();
+        while (loses()) due += 3;
+        if (!client.messages.empty()) due = std::max(due, client.messages.back().due);
+        client.messages.push_back({0, due, false, {message.begin(), message.end()}});
+        return net::SendResult::queued;
+    }
+    void disconnect_player(net::PeerId id, std::string_view why) override {
+        find(id)->kicked = why;
+        actions.remove_player(id);
+    }
+    void give_entity(net::PeerId id, ecs::Entity entity) override {
+        sender.set_owner(entity, find(id)->peer);
+    }
+    ecs::Entity player_entity(net::PeerId id) const override { return find(id)->player_entity; }
+
+    template <class Use>
+    void take_due(std::deque<Bytes>& queue, Use&& use) {
+        for (std::size_t i = 0; i < queue.size();) {
+            if (queue[i].due > now) {
+                ++i;
+                continue;
+            }
+            const Bytes bytes = std::move(queue[i]);
+            queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
+            use(bytes);
+        }
+    }
+    void receive_up(Client& client) {
+        take_due(client.up, [&](const Bytes& packet) {
+            if (!packet.is_lost && client.kicked.empty()) {
+                EXPECT_TRUE(uplink.read(client.id, packet.number, packet.bytes, {}));
+            }
+            client.uplink.on_fate(packet.number, !packet.is_lost);
+        });
+    }
+    void send_down(Client& client) {
+        std::byte room[1300];
+        for (;;) {
+            const auto payload = sender.encode(client.peer, client.next_down, 1100, room);
+            if (payload.empty()) return;
+            client.down.push_back({client.next_down++, arrival(), loses(), {payload.begin(), payload.end()}});
+        }
+    }
+    void receive_down(Client& client) {
+        take_due(client.down, [&](const Bytes& packet) {
+            bool is_accepted = false;
+            if (!packet.is_lost) {
+                const auto verdict = client.receiver.receive(packet.number, packet.bytes);
+                EXPECT_NE(verdict, Receiver::Verdict::malformed);
+                is_accepted = verdict == Receiver::Verdict::accepted;
+            }
+            sender.on_fate(client.peer, packet.number, is_accepted);
+        });
+        for (const std::uint32_t slot : client.receiver.rebases()) sender.rebase(client.peer, slot);
+        client.receiver.drop_rebases(client.receiver.rebases().size());
+        take_due(client.messages, [&](const Bytes& message) {
+            EXPECT_TRUE(client.actions.receive_results(message.bytes) ||
+                        client.actions.receive_event(message.bytes) ||
+                        client.actions.receive_gone(message.bytes));
+        });
+    }
+    void update(Client& client) {
+        client.receiver.apply();
+        client.actions.after_apply();
+        client.actions.set_player(client.kicked.empty(), replica(client, client.player_entity),
+                                  client.receiver.newest_tick().value_or(0) + 1);
+        client.actions.run_waiting();
+        std::byte room[1160];
+        if (const std::size_t size = client.uplink.write(client.next_up, room))
+            client.up.push_back({client.next_up++, arrival(), loses(), {room, room + size}});
+    }
+};
+
+}  // namespace shoal::replication
