@@ -140,19 +140,24 @@ const Shape* Binding::shape_of(ecs::Entity entity, const CaptureRequest& request
     return is_other ? present_shape(entity, map) : before;
 }
 
-/// Whether the components that changed can be written over a copy of the last image: none was added or
-/// removed, and none has parts or references. Fills values_.
-bool Binding::finds_lanes_only(ecs::Entity entity, const CaptureRequest& request) {
-    values_.clear();
-    if (!request.before.shape || request.references_changed) return false;
+/// Quantises the components that changed over a copy of the last image, in words_. Returns false if this is
+/// not enough: a component was added or removed, or one that changed has parts or references.
+bool Binding::capture_lanes(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
+    const Shape* const shape = request.before.shape;
+    if (!shape || request.references_changed) return false;
+    words_.assign(request.before.words.begin(), request.before.words.end());
+    const auto give_up = [&, misfits = misfits_] {
+        misfits_ = misfits;  // all will be quantised again
+        return false;
+    };
     for (const ComponentIndex component : request.changed) {
         const ComponentLayout& layout = this->layout(component);
-        if (layout.has_references() || !layout.parts().empty()) return false;
-        const bool was_there = request.before.shape->find(component) != Shape::kAbsent;
-        const void* const value = layout.empty() ? nullptr : world_.try_get(entity, ids_[component]);
-        const bool is_there = value != nullptr || (layout.empty() && world_.has(entity, ids_[component]));
-        if (is_there != was_there) return false;
-        values_.push_back(value);
+        if (!layout.has_only_lanes()) return give_up();
+        const std::uint32_t position = shape->find(component);
+        const void* const value = world_.try_get(entity, ids_[component]);
+        if ((value != nullptr) != (position != Shape::kAbsent)) return give_up();
+        if (value)
+            layout.quantise(value, map, words_.data() + shape->lanes[position], parts_, misfits_, &stack_);
     }
     return true;
 }
@@ -160,16 +165,8 @@ bool Binding::finds_lanes_only(ecs::Entity entity, const CaptureRequest& request
 Binding::Capture Binding::capture(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
     assert(world_.is_alive(entity));
     assert(std::is_sorted(request.changed.begin(), request.changed.end()));
-    if (!finds_lanes_only(entity, request)) return capture_all(entity, request, map);
-    const Image& before = request.before;
-    words_.assign(before.words.begin(), before.words.end());
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-        const ComponentIndex component = request.changed[i];
-        if (!values_[i]) continue;
-        std::uint32_t* const lanes = words_.data() + before.shape->lanes[before.shape->find(component)];
-        layout(component).quantise(values_[i], map, lanes, parts_, misfits_, &stack_);
-    }
-    return {{before.shape, words_}, false, {}};
+    if (capture_lanes(entity, request, map)) return {{request.before.shape, words_}, false, {}};
+    return capture_all(entity, request, map);
 }
 
 /// Builds the image from all components: those that changed are quantised, the others copied.

@@ -106,7 +106,7 @@ private:
     void* gather_pairs(ecs::Entity source, ComponentIndex relation, EntityMap& map);
     bool has(ecs::Entity entity, ComponentIndex component, EntityMap& map);
     const Shape* shape_of(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
-    bool finds_lanes_only(ecs::Entity entity, const CaptureRequest& request);
+    bool capture_lanes(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
     Capture capture_all(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
     void restore_value(ecs::Entity entity, const ImageCursor& value, bool is_known, EntityMap& map);
     void set_added(ecs::Entity entity);
@@ -132,7 +132,6 @@ private:
     std::vector<ComponentIndex> components_;
     std::vector<ecs::ComponentId> added_ids_;
     std::vector<void*> added_values_;
-    std::vector<const void*> values_;           // of the components that changed; null for tags
     std::vector<std::uint32_t> words_, parts_;  // of the image captured
     std::vector<ecs::Entity> targets_;
     std::vector<std::uint32_t> wholes_;

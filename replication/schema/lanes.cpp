@@ -49,7 +49,8 @@ unsigned type_bits(FieldType type) {
     }
 }
 
-std::int64_t load_integer(const void* value, const Leaf& leaf) {
+/// Returns the bits of a field. Integers are sign-extended.
+std::int64_t load_bits(const void* value, const Leaf& leaf) {
     switch (leaf.type) {
         case FieldType::boolean:
         case FieldType::u8:
@@ -61,6 +62,7 @@ std::int64_t load_integer(const void* value, const Leaf& leaf) {
         case FieldType::i16:
             return load<std::int16_t>(value, leaf.offset);
         case FieldType::u32:
+        case FieldType::f32:
             return load<std::uint32_t>(value, leaf.offset);
         case FieldType::i32:
             return load<std::int32_t>(value, leaf.offset);
@@ -104,32 +106,35 @@ std::uint32_t nearest_step(double value, const Leaf& leaf, std::uint64_t& clampe
     return static_cast<std::uint32_t>(std::min(nearest, leaf.steps));
 }
 
+/// Returns the difference to the least value of the codec.
+std::uint32_t bounded_value(std::int64_t field, const Leaf& leaf, std::uint64_t& clamped) {
+    const std::uint64_t lane = static_cast<std::uint64_t>(field) - static_cast<std::uint64_t>(leaf.low);
+    const std::uint64_t most = static_cast<std::uint64_t>(leaf.high - leaf.low);
+    if (lane <= most) return static_cast<std::uint32_t>(lane);
+    ++clamped;
+    const bool is_huge = leaf.type == FieldType::u64 && field < 0;
+    return field < leaf.low && !is_huge ? 0 : static_cast<std::uint32_t>(most);
+}
+
 [[gnu::always_inline]] inline std::uint32_t* quantise_leaf(const Leaf& leaf, const void* value,
                                                            EntityMap& map, std::uint32_t* lanes,
                                                            std::uint64_t& clamped) {
-    const FieldCodec& codec = leaf.codec;
+    const FieldCodec::Kind kind = leaf.codec.kind;
+    if (is_computed(kind)) return quantise_computed(leaf, value, lanes, clamped);
     if (leaf.type == FieldType::entity) {
         *lanes++ = map.to_net(load<ecs::Entity>(value, leaf.offset));
-    } else if (codec.kind == FieldCodec::Kind::quantised) {
+    } else if (kind == FieldCodec::Kind::quantised) {
         const bool is_single = leaf.type == FieldType::f32;
         const double field = is_single ? load<float>(value, leaf.offset) : load<double>(value, leaf.offset);
         *lanes++ = nearest_step(field, leaf, clamped);
-    } else if (leaf.type == FieldType::f32) {
-        if (is_computed(codec.kind)) return quantise_computed(leaf, value, lanes, clamped);
-        *lanes++ = load<std::uint32_t>(value, leaf.offset);
-    } else if (is_wide(leaf.type) && codec.kind != FieldCodec::Kind::bounded) {
-        if (is_computed(codec.kind)) return quantise_computed(leaf, value, lanes, clamped);
-        const std::uint64_t bits = load<std::uint64_t>(value, leaf.offset);
-        *lanes++ = static_cast<std::uint32_t>(bits);
-        *lanes++ = static_cast<std::uint32_t>(bits >> 32);
     } else {
-        std::int64_t field = load_integer(value, leaf);
-        if (codec.kind == FieldCodec::Kind::bounded) {
-            if (leaf.type == FieldType::u64 && field < 0) field = std::numeric_limits<std::int64_t>::max();
-            if (field < leaf.low || field > leaf.high) ++clamped;
-            field = std::clamp(field, leaf.low, leaf.high) - leaf.low;
+        const std::int64_t bits = load_bits(value, leaf);
+        if (kind == FieldCodec::Kind::bounded) {
+            *lanes++ = bounded_value(bits, leaf, clamped);
+        } else {
+            *lanes++ = static_cast<std::uint32_t>(bits);
+            if (is_wide(leaf.type)) *lanes++ = static_cast<std::uint32_t>(bits >> 32);
         }
-        *lanes++ = static_cast<std::uint32_t>(field);  // sign-extended
     }
     return lanes;
 }
@@ -449,14 +454,20 @@ std::string ComponentLayout::finish() {
     has_references_ = std::any_of(lanes_.begin(), lanes_.end(), refers);
     for (const Part& part : parts_)
         has_references_ = has_references_ || std::any_of(part.lanes.begin(), part.lanes.end(), refers);
+    has_only_lanes_ = !lanes_.empty() && parts_.empty() && !has_references_;
     return {};
 }
 
 void ComponentLayout::quantise(const void* value, EntityMap& map, std::uint32_t* lanes,
                                std::vector<std::uint32_t>& parts, Misfits& misfits,
                                PointerStack* stack) const {
-    PointerStack own_stack;
     quantise_row(leaves_, value, map, lanes, misfits.clamped);
+    if (!parts_.empty()) quantise_parts(value, map, parts, misfits, stack);
+}
+
+void ComponentLayout::quantise_parts(const void* value, EntityMap& map, std::vector<std::uint32_t>& parts,
+                                     Misfits& misfits, PointerStack* stack) const {
+    PointerStack own_stack;
     for (const Part& part : parts_)
         PartQuantiser(parts_, part, map, parts, misfits, stack ? *stack : own_stack).quantise(value);
 }

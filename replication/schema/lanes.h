@@ -143,6 +143,8 @@ public:
     const std::vector<LaneGroup>& groups() const { return groups_; }
     const std::vector<Part>& parts() const { return parts_; }
     bool has_references() const { return has_references_; }
+    /// Whether it has lanes, but no parts and no references.
+    bool has_only_lanes() const { return has_only_lanes_; }
     /// Number of groups and parts together.
     std::uint32_t piece_count() const { return piece_count_; }
     bool empty() const { return piece_count_ == 0; }
@@ -198,6 +200,8 @@ public:
     void describe(Mix&& mix) const;
 
 private:
+    void quantise_parts(const void* value, EntityMap& map, std::vector<std::uint32_t>& parts,
+                        Misfits& misfits, PointerStack* stack) const;
     bool sums_match(const std::uint32_t* parts) const;
 
     std::vector<Leaf> leaves_;
@@ -206,6 +210,7 @@ private:
     std::vector<Part> parts_;
     std::uint32_t piece_count_ = 0;
     bool has_references_ = false;
+    bool has_only_lanes_ = false;
     bool has_children_ = false;  // a part has a parent
     bool has_maps_ = false;
 };
