@@ -9,10 +9,11 @@ namespace shoal::replication {
 void BitWriter::push_word(std::uint64_t next) {
     words_.push_back(last_);
     last_ = next;
+    last_bits_ -= 64;
 }
 
 void BitWriter::append(const BitWriter& other, std::size_t offset, std::size_t bits) {
-    assert(&other != this && offset + bits <= other.bit_count_);
+    assert(&other != this && offset + bits <= other.bit_count());
     const auto word = [&](std::size_t i) { return i < other.words_.size() ? other.words_[i] : other.last_; };
     const unsigned shift = offset % 64;
     for (std::size_t i = offset / 64; bits > 0; ++i) {
@@ -40,7 +41,7 @@ void BitWriter::copy_to(std::span<std::byte> bytes) const {
 void BitWriter::clear() {
     words_.clear();
     last_ = 0;
-    bit_count_ = 0;
+    last_bits_ = 0;
 }
 
 std::uint64_t BitReader::peek_bytes(std::size_t first) const {

@@ -38,10 +38,10 @@ public:
     /// Appends the low `bits` bits of `value`, at most 64. The other bits of `value` must be zero.
     void write(std::uint64_t value, unsigned bits) {
         assert(bits <= 64 && low_bits(value, bits) == value);
-        const unsigned used = bit_count_ % 64;
-        bit_count_ += bits;
+        const unsigned used = last_bits_;
+        last_bits_ += bits;
         last_ |= value << used;
-        if (used + bits >= 64) push_word(used == 0 ? 0 : value >> (64 - used));
+        if (last_bits_ >= 64) push_word(used == 0 ? 0 : value >> (64 - used));
     }
     void write_bool(bool value) { write(value ? 1 : 0, 1); }
 
@@ -51,15 +51,17 @@ public:
         assert(k < 32);
         const unsigned prefix = golomb_prefix(value, k);
         if (prefix >= kGolombEscape) return write(kEscape | std::uint64_t{value} << kGolombEscape, 44);
-        const std::uint64_t ones = (std::uint64_t{1} << prefix) - 1;
-        write(ones | (value - (ones << k)) << (prefix + 1), 2 * prefix + 1 + k);
+        // The code is `prefix` ones, a zero, and all bits of `sum` below its highest one.
+        const std::uint64_t sum = value + (std::uint64_t{1} << k);
+        const unsigned bits = 2 * prefix + 1 + k;
+        write((((2 * sum + 1) << prefix) - 1) ^ std::uint64_t{1} << bits, bits);
     }
 
     /// Appends `bits` bits of another writer, beginning with its bit `offset`.
     void append(const BitWriter& other, std::size_t offset, std::size_t bits);
 
-    std::size_t bit_count() const { return bit_count_; }
-    std::size_t byte_count() const { return (bit_count_ + 7) / 8; }
+    std::size_t bit_count() const { return words_.size() * 64 + last_bits_; }
+    std::size_t byte_count() const { return (bit_count() + 7) / 8; }
 
     /// Copies byte_count() bytes to the front of `bytes`, which must have room. The unused bits of the last
     /// byte are zero.
@@ -74,7 +76,7 @@ private:
 
     std::vector<std::uint64_t> words_;  // all 64 bits are used
     std::uint64_t last_ = 0;            // the bits after words_, then zeros
-    std::size_t bit_count_ = 0;
+    unsigned last_bits_ = 0;            // number of bits in last_, less than 64
 };
 
 /// Reads the bits of a BitWriter. The bytes must outlive the reader. A read past the end returns 0 and makes

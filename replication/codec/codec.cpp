@@ -41,11 +41,13 @@ constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
     return index;
 }
 
-/// Codes the lanes and parts of a component. `base` and `base_parts` are null if the baseline lacks the
-/// component. Lanes to be read into are equal to `base` or zero before.
+/// Codes the lanes and parts of a component. Returns whether they differ from the baseline. `base` and
+/// `base_parts` are null if the baseline lacks the component. Lanes to be read into are equal to `base` or
+/// zero before.
 template <Coder C>
-void code_component(C& coder, const ComponentLayout& layout, const std::uint32_t* base,
-                    const std::uint32_t* base_parts, Word<C>* lanes, Parts<C> parts) {
+[[gnu::always_inline]] inline bool code_component(C& coder, const ComponentLayout& layout,
+                                                  const std::uint32_t* base, const std::uint32_t* base_parts,
+                                                  Word<C>* lanes, Parts<C> parts) {
     const std::size_t count = layout.piece_count();
     std::size_t first = count;
     if constexpr (!C::kReads) first = first_difference(layout, base, base_parts, lanes, parts);
@@ -69,7 +71,7 @@ void code_component(C& coder, const ComponentLayout& layout, const std::uint32_t
                 static_cast<void>(PartBuilder(part, base_parts, parts).finish());
             }
         } else {
-            if (!changed) return;
+            if (!changed) return false;
             if (code_differs([&] { return part_differs(part, base_parts, parts); }))
                 code_part(coder, part, base_parts, parts);
             parts = next_part(part, parts);
@@ -78,6 +80,7 @@ void code_component(C& coder, const ComponentLayout& layout, const std::uint32_t
     }
     if constexpr (C::kReads)
         if (coder.ok() && !layout.lengths_match(parts.data() + start)) coder.fail();
+    return changed;
 }
 
 /// An image to be read.
@@ -144,16 +147,17 @@ void code_shape(C& coder, const Schema& schema, const Shape* from, Target<C>& im
     }
 }
 
-/// Codes an image. If the reader fails, coder.ok() is false or the shape of the image is null.
+/// Codes an image. Returns whether it differs from the baseline. If the reader fails, coder.ok() is false or
+/// the shape of the image is null.
 template <Coder C>
-void code_image(C& coder, const Schema& schema, const Image& from, Target<C>& image,
+bool code_image(C& coder, const Schema& schema, const Image& from, Target<C>& image,
                 const ComponentNumbers* numbers = nullptr) {
     if (!from.shape || coder.flag(image.shape != from.shape)) {
         code_shape(coder, schema, from.shape, image, numbers);
     } else if constexpr (C::kReads) {
         image.shape = from.shape;
     }
-    if (!coder.ok()) return;
+    if (!coder.ok()) return false;
     const Shape& shape = *image.shape;
     const std::uint32_t* parts = nullptr;
     if constexpr (C::kReads) {
@@ -162,6 +166,7 @@ void code_image(C& coder, const Schema& schema, const Image& from, Target<C>& im
         parts = image.parts();
     }
     const bool is_same_shape = from.shape == image.shape;
+    bool differs = !is_same_shape;
     ImageCursor known(schema, from);
     for (std::size_t i = 0; i < shape.components.size() && coder.ok(); ++i) {
         const ComponentLayout& layout = schema.components()[shape.components[i]].layout;
@@ -173,12 +178,13 @@ void code_image(C& coder, const Schema& schema, const Image& from, Target<C>& im
         Word<C>* lanes = image.words.data() + shape.lanes[i];
         if constexpr (C::kReads) {
             if (base) std::copy_n(base, layout.lanes().size(), lanes);
-            code_component(coder, layout, base, base_parts, lanes, image.words);
+            differs |= code_component(coder, layout, base, base_parts, lanes, image.words);
         } else {
-            code_component(coder, layout, base, base_parts, lanes, parts);
+            differs |= code_component(coder, layout, base, base_parts, lanes, parts);
             parts += layout.part_words(parts);
         }
     }
+    return differs;
 }
 
 /// In a full record.
@@ -197,10 +203,10 @@ std::uint32_t max_lane_bits(const Lane& lane) {
 
 }  // namespace
 
-void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
+bool write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
                  const ComponentNumbers* numbers) {
     BitEncoder coder(out);
-    code_image(coder, schema, from, to, numbers);
+    return code_image(coder, schema, from, to, numbers);
 }
 
 std::size_t measure_image(const Schema& schema, const Image& from, const Image& to) {

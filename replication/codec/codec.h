@@ -13,8 +13,9 @@
 namespace shoal::replication {
 
 /// Writes the difference from `from` to `to`, or all of `to` if from.shape is null. `numbers` are those of
-/// the reader's schema, which knows all components of the images; null if it is the same.
-void write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
+/// the reader's schema, which knows all components of the images; null if it is the same. Returns whether
+/// the images differ.
+bool write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
                  const ComponentNumbers* numbers = nullptr);
 
 /// Returns the number of bits that write_image() writes.

@@ -63,28 +63,32 @@ std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t value, unsig
     return folded == 0 ? base : whole_bits(whole_part(base) + unzigzag(folded));
 }
 
-/// Codes `count` neighbouring lanes, all described by `lane`. `base` is null if they have no baseline.
+/// Codes the lanes of a group, all described by `lane`. `base` is null if they have no baseline.
 template <Coder C>
-void code_lanes(C& coder, Lane lane, std::uint32_t count, const std::uint32_t* base, Word<C>* lanes) {
-    const auto each = [&](auto&& code) {
-        for (std::uint32_t i = 0; i < count; ++i) {
+void code_lanes(C& coder, Lane lane, LaneGroup group, const std::uint32_t* base, Word<C>* lanes) {
+    // Inline, because the variables that are captured would be kept in memory else.
+    const auto each = [&](auto&& code) __attribute__((always_inline)) {
+        for (std::uint32_t i = group.first; i < group.first + group.count; ++i) {
             const std::uint32_t value = code(base ? base[i] : 0, C::kReads ? 0 : lanes[i]);
             if constexpr (C::kReads) lanes[i] = value;
             if (C::kReads && value > lane.max) coder.fail();
         }
     };
     const auto fixed = [&](std::uint32_t, std::uint32_t value) { return coder.fixed(value, lane.bits); };
-    unsigned order = kQuantityOrder, bits_order = kRealOrder;
     switch (lane.kind) {
-        case LaneKind::quantity:
+        case LaneKind::quantity: {
             if (lane.bounded && !base) return each(fixed);
+            unsigned order = kQuantityOrder;
             return each([&](auto from, auto value) { return code_quantity(coder, from, value, order); });
+        }
         case LaneKind::symbol:
             if (lane.bounded || lane.max == 1) return each(fixed);
             return each([&](auto, auto value) { return coder.golomb(value, kSymbolOrder); });
-        case LaneKind::real:
+        case LaneKind::real: {
+            unsigned order = kQuantityOrder, bits_order = kRealOrder;
             return each(
                 [&](auto from, auto value) { return code_real(coder, from, value, order, bits_order); });
+        }
         case LaneKind::reference:
             return each([&](auto, auto value) { return coder.golomb(value, kReferenceOrder); });
     }
@@ -100,15 +104,14 @@ inline bool group_differs(const LaneGroup& group, const std::uint32_t* base, con
 template <Coder C>
 void code_group(C& coder, const Lane& lane, const LaneGroup& group, const std::uint32_t* base,
                 Word<C>* lanes) {
-    if (lane.kind != LaneKind::symbol || lane.max != 1)
-        return code_lanes(coder, lane, group.count, base ? base + group.first : nullptr, lanes + group.first);
+    if (lane.kind != LaneKind::symbol || lane.max != 1) return code_lanes(coder, lane, group, base, lanes);
     if constexpr (C::kReads) lanes[group.first] = base ? base[group.first] ^ 1 : 1;
 }
 
 /// Codes an element that has no baseline.
 template <Coder C>
 void code_element(C& coder, const Part& part, Word<C>* element) {
-    for (const Lane& lane : part.lanes) code_lanes(coder, lane, 1, nullptr, element++);
+    for (const Lane& lane : part.lanes) code_lanes(coder, lane, {0, 1}, nullptr, element++);
 }
 
 /// Codes an element that differs from `old`. A reader's element is equal to `old` before.

@@ -45,10 +45,8 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
 
 DeltaCache::Delta DeltaCache::encode(const Image& from, const Image& to, const ComponentNumbers* numbers) {
     Delta delta;
-    const bool is_same = from.shape == to.shape && from.words.data() == to.words.data();
-    delta.is_empty = from.shape && (is_same || from == to);
     delta.offset = bits_.bit_count();
-    write_image(shadow_.schema(), from, to, bits_, numbers);
+    delta.is_empty = !write_image(shadow_.schema(), from, to, bits_, numbers);
     delta.bits = bits_.bit_count() - delta.offset;
     return delta;
 }
