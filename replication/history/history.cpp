@@ -79,26 +79,23 @@ void VersionPool::free(std::uint32_t block, std::size_t count) {
 
 // Versions in blocks
 
-std::uint32_t VersionPool::index_of(const Shape* shape) {
-    if (!shape) return 0;
-    if (shape->versions++ != 0) return shape->pool_index;
+void VersionPool::give_index(const Shape& shape) {
     if (free_shapes_.empty()) {
-        shape->pool_index = static_cast<std::uint32_t>(shapes_.size());
-        shapes_.push_back(shape);
-    } else {
-        shape->pool_index = free_shapes_.back();
-        free_shapes_.pop_back();
-        shapes_[shape->pool_index] = shape;
+        free_shapes_.push_back(static_cast<std::uint32_t>(shapes_.size()));
+        shapes_.push_back(nullptr);
     }
-    return shape->pool_index;
+    shape.pool_index = free_shapes_.back();
+    free_shapes_.pop_back();
+    assert(shape.pool_index < ShapeTable::kMaxShapes);
+    shapes_[shape.pool_index] = &shape;
 }
 
 VersionPool::Stored VersionPool::store(const Version& version) {
     const Image& image = version.image;
     const std::size_t count = image.words.size();
     const bool has_size = count != (image.shape ? image.shape->lane_words : 0);
-    const std::uint32_t shape = index_of(image.shape);
-    assert(shape < ShapeTable::kMaxShapes);
+    if (image.shape && image.shape->versions++ == 0) give_index(*image.shape);
+    const std::uint32_t shape = image.shape ? image.shape->pool_index : 0;
     Stored stored{version.tick, shape & 0xffffff, version.viewers.bits, allocate(count + has_size)};
     std::uint32_t* to = words(stored.block);
     if (has_size) *to++ = static_cast<std::uint32_t>(count);
@@ -152,9 +149,19 @@ void History::grow(VersionPool& pool) {
 }
 
 void History::drop_replaced(Tick tick, Tick kept) {
-    std::uint32_t until = 0;  // versions that are not newer than `tick`; usually few
+    // Usually everyone sees the next version.
+    const auto is_replaced = [&] {
+        return !is_newer(stored(1).tick, tick) && stored(1).viewers == to_everyone().bits &&
+               stored(0).tick != kept;
+    };
+    while (count_ > 1 && is_replaced()) {
+        pool_->release(stored(0));
+        first_ += 1;
+        count_ -= 1;
+    }
+    if (count_ < 2 || is_newer(stored(1).tick, tick)) return;
+    std::uint32_t until = 2;  // versions that are not newer than `tick`
     while (until < count_ && !is_newer(stored(until).tick, tick)) ++until;
-    if (until < 2) return;
     std::uint32_t first = until;  // those that stay move up to here
     std::uint32_t replaced = 0;   // view classes
     for (std::uint32_t index = until; index-- > 0;) {
@@ -166,7 +173,7 @@ void History::drop_replaced(Tick tick, Tick kept) {
         replaced |= version.viewers;
         stored(--first) = version;
     }
-    first_ = (first_ + first) & (capacity_ - 1);
+    first_ += first;
     count_ -= first;
 }
 

@@ -55,7 +55,7 @@ private:
     Stored store(const Version& version);
     Version load(const Stored& stored) const;
     void release(const Stored& stored);
-    std::uint32_t index_of(const Shape* shape);
+    void give_index(const Shape& shape);
 
     std::vector<std::unique_ptr<std::byte[]>> memory_;
     std::vector<std::uint32_t*> chunks_;  // parts of memory_
@@ -121,7 +121,7 @@ private:
     VersionPool::Stored* ring_ = nullptr;  // the versions, in memory of the pool
     std::uint32_t block_ = 0;              // the ring's
     std::uint32_t capacity_ = 0;           // of the ring, in versions: a power of two
-    std::uint32_t first_ = 0;              // where the oldest version is in the ring
+    std::uint32_t first_ = 0;              // where the oldest version is in the ring, modulo capacity_
     std::uint32_t count_ = 0;
 };
 

@@ -6,6 +6,14 @@
 #include <utility>
 
 namespace shoal::replication {
+namespace {
+
+/// Tests an upper bound: no word takes more than 7 bytes, and no component more than 4 beside its words.
+bool may_be_too_large(const Image& image) {
+    return image.words.size() * 7 + image.shape->components.size() * 4 > kMaxEntityBytes;
+}
+
+}  // namespace
 
 Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks, ecs::ComponentId tag)
     : world_(world),
@@ -261,7 +269,7 @@ void Shadow::capture(std::uint32_t index, bool everything) {
             if (world_.is_alive(target)) references_.add(target.index, index);
     }
     Image now = capture.image;
-    if (is_too_large(entry, now)) {
+    if ((may_be_too_large(now) || entry.is_too_large) && is_too_large(entry, now)) {
         // A client may have destroyed the replica with its former whole. A new version creates it again.
         if (!everything && !binding_.loses_whole(before, now)) return;
         now = {binding_.shapes().shape({}), {}};
@@ -284,9 +292,7 @@ void Shadow::add_version(std::uint32_t index, const Image& image, ViewClasses vi
 
 /// Updates the entry's flag and too_large_.
 bool Shadow::is_too_large(Entry& entry, const Image& now) {
-    // An upper bound: no word takes more than 7 bytes, and no component more than 4 beside its words.
-    std::size_t bytes = now.words.size() * 7 + now.shape->components.size() * 4;
-    if (bytes > kMaxEntityBytes) bytes = (measure_image(schema(), Image{}, now) + 7) / 8;
+    const std::size_t bytes = (measure_image(schema(), Image{}, now) + 7) / 8;
     const bool is = bytes > kMaxEntityBytes;
     if (is && !entry.is_too_large) too_large_.push_back({entry.entity, bytes, largest_component(now)});
     if (is != entry.is_too_large) too_large_count_ += is ? 1u : -1u;
