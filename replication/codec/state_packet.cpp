@@ -92,13 +92,15 @@ RecordHeader RecordHeaderReader::read() {
 }
 
 std::size_t write_state_header(StateHeader header, BitWriter* out) {
-    BitCounter counter;
-    code_state_header(counter, header);
-    if (out) {
-        BitEncoder encoder(*out);
-        code_state_header(encoder, header);
+    if (!out) {
+        BitCounter counter;
+        code_state_header(counter, header);
+        return counter.bits();
     }
-    return counter.bits();
+    const std::size_t before = out->bit_count();
+    BitEncoder encoder(*out);
+    code_state_header(encoder, header);
+    return out->bit_count() - before;
 }
 
 StateHeader read_state_header(BitReader& in) {

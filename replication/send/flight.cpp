@@ -1,5 +1,6 @@
 #include "flight.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace shoal::replication {
@@ -14,14 +15,6 @@ void Flight::begin(std::uint64_t number, Tick tick) {
     packets_.push({number, tick, 0, 0, false, false});
 }
 
-void Flight::add(SentRecord record) {
-    assert(!packets_.empty());
-    Packet& packet = packets_[packets_.size() - 1];
-    packet.record_count += 1;
-    packet.newest_count += 1;
-    records_.push(record);
-}
-
 void Flight::overtake(std::uint16_t low) {
     assert(!packets_.empty());
     const std::uint64_t oldest = packets_[0].number;
@@ -32,16 +25,12 @@ void Flight::overtake(std::uint16_t low) {
 
 /// Returns the index of packet `number` in packets_; their size if it is not there.
 std::size_t Flight::find(std::uint64_t number) const {
-    std::size_t first = 0, last = packets_.size();
-    while (first < last) {
-        const std::size_t middle = (first + last) / 2;
-        if (packets_[middle].number < number) {
-            first = middle + 1;
-        } else {
-            last = middle;
-        }
-    }
-    return first < packets_.size() && packets_[first].number == number ? first : packets_.size();
+    if (packets_.empty() || number < packets_[0].number) return packets_.size();
+    // Numbers rise: the index is at most the distance to the oldest, and less if some carried no state.
+    const std::uint64_t most = std::min<std::uint64_t>(number - packets_[0].number, packets_.size() - 1);
+    std::size_t index = static_cast<std::size_t>(most);
+    while (packets_[index].number > number) --index;
+    return packets_[index].number == number ? index : packets_.size();
 }
 
 void Flight::note_fate(Packet& packet, bool delivered) {
@@ -64,16 +53,12 @@ std::optional<StateHeader::Anchor> Flight::anchor(std::uint64_t number, Tick tic
 }
 
 std::optional<StateHeader::Complete> Flight::marker(std::uint64_t number, Tick quiet) const {
-    std::uint64_t oldest = number;
     std::size_t before = packets_.size();
     if (before > 0 && packets_[before - 1].number == number) before -= 1;
-    std::size_t with_state = 0;  // packets with state, from `oldest` to the one before `number`
-    for (std::size_t i = before; i-- > 0;) {
-        if (packets_[i].settled || packets_[i].newest_count == 0) continue;
-        oldest = packets_[i].number;
-        with_state = before - i;
-    }
-    const std::uint64_t distance = number - oldest;
+    std::size_t oldest = 0;
+    while (oldest < before && (packets_[oldest].settled || packets_[oldest].newest_count == 0)) ++oldest;
+    const std::uint64_t distance = oldest == before ? 0 : number - packets_[oldest].number;
+    const std::size_t with_state = before - oldest;  // packets with state, before `number`
     if (distance > kMaxPacketDistance) return std::nullopt;
     return StateHeader::Complete{static_cast<std::uint32_t>(distance),
                                  static_cast<std::uint32_t>(distance - with_state), quiet};

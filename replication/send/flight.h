@@ -2,6 +2,7 @@
 // The state packets of one peer whose fate is not known, with the records that they carry; and what follows
 // from the fates: the anchor and the completion markers.
 
+#include <cassert>
 #include <cstdint>
 #include <optional>
 
@@ -22,7 +23,12 @@ public:
     /// Begins packet `number`, which must be higher than that of the last one.
     void begin(std::uint64_t number, Tick tick);
     /// Adds a record to the packet that was begun last.
-    void add(SentRecord record);
+    void add(SentRecord record) {
+        assert(!packets_.empty());
+        packets_[packets_.size() - 1].record_count += 1;
+        packets_[packets_.size() - 1].newest_count += 1;
+        records_.push(record);
+    }
     /// Notes that a packet does not carry the newest record of one slot any more. `low` is the low 16 bits of
     /// the packet's number. Requires that the packet is in flight.
     void overtake(std::uint16_t low);

@@ -31,6 +31,11 @@ void PayloadWriter::start_tick(Tick tick) {
     deltas_.clear();
 }
 
+/// No payload with any of the candidates has more bits.
+std::size_t PayloadWriter::upper_bits() const {
+    return kMaxHeaderBits + kMaxRecordBits * candidates_.size() + delta_bits_;
+}
+
 void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room& room) {
     candidates_.clear();
     by_slot_.clear();
@@ -46,7 +51,7 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
         if (room.large && view.is_in(index, *room.large)) continue;
         const std::size_t first = candidates_.size();
         add(index, view, position);
-        if (!fit_alone(header, first, room.most_bits)) drop_from(first);
+        if (upper_bits() > room.most_bits && !fit_alone(header, first, room.most_bits)) drop_from(first);
     }
     if (view.pending_count() == 0) view.drop_front(view.queue().size());
     if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
@@ -181,8 +186,7 @@ std::size_t PayloadWriter::fit(const StateHeader& header, std::size_t room_bits)
 /// Returns how many records fit, but at least 1 if there is one.
 std::size_t PayloadWriter::search(const StateHeader& header, std::size_t room_bits) const {
     std::size_t too_many = candidates_.size(), fits = std::min<std::size_t>(1, too_many);
-    if (too_many <= 1 || kMaxHeaderBits + kMaxRecordBits * too_many + delta_bits_ <= room_bits)
-        return too_many;
+    if (too_many <= 1 || upper_bits() <= room_bits) return too_many;
     std::size_t too_many_bits = measure(header, by_slot_, too_many);
     if (too_many_bits <= room_bits) return too_many;
     std::size_t fits_bits = measure(header, by_slot_, fits);

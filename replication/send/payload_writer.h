@@ -66,6 +66,7 @@ private:
     void add(std::uint32_t index, PeerView& view, std::size_t position);
     bool add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t most_bits,
                      std::size_t position);
+    std::size_t upper_bits() const;
     bool fit_alone(const StateHeader& header, std::size_t first, std::size_t most_bits);
     void drop_from(std::size_t first);
     std::size_t search(const StateHeader& header, std::size_t room_bits) const;

@@ -20,8 +20,10 @@ std::uint32_t ticks_of(double seconds, double tick_hz) {
 }  // namespace
 
 Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
-    : options_(options),
-      shadow_(world, schema, ticks_of(options.history_s, options.tick_hz), options.tag),
+    : history_ticks_(ticks_of(options.history_s, options.tick_hz)),
+      max_history_ticks_(ticks_of(options.max_history_s, options.tick_hz)),
+      heartbeat_ticks_(ticks_of(options.heartbeat_s, options.tick_hz)),
+      shadow_(world, schema, history_ticks_, options.tag),
       writer_(shadow_) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
@@ -63,11 +65,11 @@ void Sender::pass_on_change(std::uint32_t entry) {
 /// A peer's acknowledged version must stay until a newer one is acknowledged, also if a packet is lost in
 /// between. So versions stay for twice the age of the oldest packet in flight.
 std::uint32_t Sender::history_ticks(Tick tick) const {
-    std::uint32_t most = ticks_of(options_.history_s, options_.tick_hz);
+    std::uint32_t most = history_ticks_;
     for (const auto& peer : peers_)
         if (peer && !peer->flight.empty())
             most = std::max(most, 2 * std::min(tick - peer->flight.oldest_tick(), Tick{1} << 30));
-    return std::min(most, ticks_of(options_.max_history_s, options_.tick_hz));
+    return std::min(most, max_history_ticks_);
 }
 
 // Peers
@@ -264,6 +266,9 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     assert(room.size() >= kMaxHeaderBytes);
     PeerState& peer = state(index);
     if (!updated_) return {};
+    if (may_be_large) peer.large.reset();
+    const bool heartbeat = tick_ - peer.last_sent >= heartbeat_ticks_;
+    if (peer.view.queue().empty() && !peer.wants_marker && !heartbeat) return {};
     const std::size_t room_bits = std::min(capacity, room.size()) * 8;
     const Tick quiet = tick_ - peer.last_change;
     StateHeader header;
@@ -271,13 +276,11 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     header.anchor = peer.flight.anchor(number, tick_);
     header.complete = peer.flight.marker(number, quiet);
     const std::size_t most_bytes = may_be_large ? net::kMaxLargePayloadBytes : room.size();
-    if (may_be_large) peer.large.reset();
     writer_.gather(peer.view, header, {room_bits, most_bytes * 8, peer.large});
     peer.stats.parted_clusters += writer_.parted_count();
     header.record_count = static_cast<std::uint32_t>(writer_.candidates().size());
     const std::size_t count = writer_.fit(header, room_bits);
     header.record_count = static_cast<std::uint32_t>(count);
-    const bool heartbeat = tick_ - peer.last_sent >= ticks_of(options_.heartbeat_s, options_.tick_hz);
     const auto is_last = [&] { return peer.view.pending_count() == 0 && peer.stats.waiting == 0; };
     if (count == 0 && !(is_last() && header.complete && (peer.wants_marker || heartbeat))) return {};
     commit(peer, number, count);

@@ -171,7 +171,8 @@ private:
     void commit(PeerState& peer, std::uint64_t number, std::size_t count);
     PeerState& state(Peer peer) { return *peers_[peer]; }
 
-    SenderOptions options_;
+    // The times of the options, in ticks.
+    std::uint32_t history_ticks_, max_history_ticks_, heartbeat_ticks_;
     Shadow shadow_;
     Audience audience_;
     std::vector<Owner> owners_;                      // by entry; those at the end may be missing
