@@ -1,0 +1,259 @@
+#include "replication/play/render_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace shoal::replication {
+namespace {
+
+/// A server that sends a payload in every tick, and a client that draws frames, with a path between them.
+class ClockRun {
+public:
+    struct Path {
+        double latency_ms = 40, jitter_ms = 0, loss = 0;  // one way
+    };
+
+    explicit ClockRun(double tick_hz, Path with, std::uint32_t seed = 1, Tick first = 1000)
+        : path(with),
+          tick_ms(1000 / tick_hz),
+          clock(static_cast<std::uint32_t>(std::lround(1e6 / tick_hz))),
+          next(first),
+          start(first),
+          random(seed) {}
+
+    double uniform(double low, double high) {
+        return std::uniform_real_distribution<double>(low, high)(random);
+    }
+    static net::Time time(double ms) {
+        return net::Time(static_cast<std::int64_t>(ms * 1000)) + net::Time(5'000'000'000);
+    }
+
+    /// Runs both sides. `frame_ms` 0: no frames.
+    void run(double ms, double frame_ms = 1000.0 / 144) {
+        const double end = now_ms + ms;
+        while (now_ms < end) {
+            const double due = arrivals.empty() ? 1e300 : arrivals.begin()->first;
+            now_ms = std::min({end, sent_ms, frame_ms > 0 ? next_frame_ms : 1e300, due});
+            if (now_ms == sent_ms) send();
+            if (now_ms == due) arrive();
+            if (frame_ms > 0 && now_ms >= next_frame_ms) {
+                next_frame_ms = now_ms + frame_ms;
+                frame();
+            }
+        }
+    }
+    void send() {
+        const Tick tick = next++;
+        // Drift: the server's ticks are a little longer than the client believes.
+        sent_ms += tick_ms * drift;
+        if ((tick - start) % every != 0 || is_silent) return;
+        const double at = now_ms + path.latency_ms + uniform(-path.jitter_ms, path.jitter_ms);
+        const std::uint64_t number = ++sent;
+        if (uniform(0, 1) >= path.loss) arrivals.emplace(at, std::pair(number, tick));
+    }
+    void arrive() {
+        const auto [number, tick] = arrivals.begin()->second;
+        arrivals.erase(arrivals.begin());
+        received += 1;
+        const bool is_newer_packet = number > newest_number;
+        const bool is_gapless = is_newer_packet && received - received_then >= number - newest_number;
+        clock.receive(tick, time(now_ms), is_gapless);
+        if (!is_newer_packet) return;
+        newest_number = number;
+        received_then = received;
+        newest_tick = tick;
+    }
+    void frame() {
+        clock.update(time(now_ms));
+        if (!clock.time()) return;
+        // Position from the first tick on, in ticks.
+        const double at = static_cast<double>(static_cast<std::int32_t>(clock.time()->tick - start)) +
+                          static_cast<double>(clock.time()->fraction);
+        if (frames > 0) {
+            const double passed = (now_ms - last_frame_ms) / tick_ms;
+            most_back = std::max(most_back, last_at - at);
+            fastest = std::max(fastest, (at - last_at) / passed);
+            slowest = std::min(slowest, (at - last_at) / passed);
+        }
+        frames += 1;
+        late_frames += at > static_cast<double>(newest_tick - start);
+        last_at = at;
+        last_frame_ms = now_ms;
+        delay_sum_ms += static_cast<double>(clock.delay().count()) / 1000;
+    }
+    void forget_statistics() {
+        frames = late_frames = 0;
+        most_back = slowest = 1e9, fastest = 0, delay_sum_ms = 0;
+        most_back = 0;
+    }
+    double mean_delay_ms() const { return delay_sum_ms / frames; }
+    double late_share() const { return static_cast<double>(late_frames) / frames; }
+
+    Path path;
+    double tick_ms, drift = 1;
+    RenderClock clock;
+    Tick next, start, every = 1;
+    bool is_silent = false;
+    std::mt19937 random;
+    double now_ms = 0, sent_ms = 0, next_frame_ms = 0, last_frame_ms = 0;
+    std::multimap<double, std::pair<std::uint64_t, Tick>> arrivals;
+    std::uint64_t sent = 0, received = 0, received_then = 0, newest_number = 0;
+    Tick newest_tick = 0;
+    // Of the frames.
+    double last_at = 0, most_back = 0, fastest = 0, slowest = 1e9, delay_sum_ms = 0;
+    int frames = 0, late_frames = 0;
+};
+
+TEST(RenderClock, HasNoTimeBeforeTheFirstPayload) {
+    RenderClock clock(16'667);
+    clock.update(net::Time(1000));
+    EXPECT_FALSE(clock.time());
+}
+
+TEST(RenderClock, ConvergesWithinASecond) {
+    for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+        SCOPED_TRACE(seed);
+        ClockRun run(60, {40, 30, 0.05}, seed);
+        run.run(1100);
+        EXPECT_NEAR(static_cast<double>(run.clock.delay().count()) / 1000, 75, 20);
+    }
+}
+
+// The delay that the design computed for this path: 75 ms, where 99 % of the frames need 71.
+TEST(RenderClock, CoversJitterAndSingleLossesAndNoMore) {
+    for (std::uint32_t seed = 1; seed <= 10; ++seed) {
+        SCOPED_TRACE(seed);
+        ClockRun run(60, {40, 30, 0.05}, seed);
+        run.run(3000);
+        run.forget_statistics();
+        run.run(20'000);
+        EXPECT_NEAR(run.mean_delay_ms(), 75, 8);
+        EXPECT_LT(run.late_share(), 0.02);
+        EXPECT_EQ(run.most_back, 0);
+        EXPECT_LT(run.fastest, 1.051);
+        EXPECT_GT(run.slowest, 0.949);
+    }
+}
+
+TEST(RenderClock, ASteadyPathNeedsTheTimeBetweenTwoPayloads) {
+    for (const double hz : {10.0, 30.0, 60.0, 120.0}) {
+        SCOPED_TRACE(hz);
+        ClockRun run(hz, {40});
+        run.run(3000);
+        run.forget_statistics();
+        run.run(5000);
+        EXPECT_NEAR(run.mean_delay_ms(), 1000 / hz, 1);
+        EXPECT_LT(run.late_share(), 0.02);
+    }
+}
+
+TEST(RenderClock, WorksAtOtherTickRates) {
+    for (const double hz : {10.0, 30.0, 120.0}) {
+        SCOPED_TRACE(hz);
+        ClockRun run(hz, {40, 30, 0.05});
+        run.run(5000);
+        run.forget_statistics();
+        run.run(20'000);
+        EXPECT_LT(run.late_share(), 0.02);
+        EXPECT_LT(run.mean_delay_ms(), 60 + 2.5 * 1000 / hz);
+        EXPECT_EQ(run.most_back, 0);
+    }
+}
+
+TEST(RenderClock, AServerThatSendsEveryThirdTickIsShownThatMuchLater) {
+    ClockRun run(60, {40});
+    run.every = 3;
+    run.run(3000);
+    run.forget_statistics();
+    run.run(5000);
+    EXPECT_NEAR(run.mean_delay_ms(), 50, 2);
+    EXPECT_LT(run.late_share(), 0.02);
+}
+
+TEST(RenderClock, PausesOfTheServerAreNoDelay) {
+    ClockRun run(60, {40, 5});
+    run.run(2000);
+    for (int i = 0; i < 60; ++i) {
+        run.is_silent = true;
+        run.run(200);
+        run.is_silent = false;
+        run.run(200);
+    }
+    EXPECT_LT(run.clock.wanted_delay().count(), 40'000);
+    EXPECT_EQ(run.most_back, 0);
+}
+
+// Trap 9.
+TEST(RenderClock, ARoundTripFrom30To250MillisecondsAndBackNeverGoesBack) {
+    ClockRun run(60, {15, 3});
+    run.run(5000);
+    run.path.latency_ms = 125;
+    run.run(6000);
+    run.forget_statistics();
+    run.run(3000);
+    EXPECT_LT(run.late_share(), 0.03) << "the clock has found the new delay";
+    EXPECT_LT(run.mean_delay_ms(), 35);
+    run.path.latency_ms = 15;
+    run.run(10'000);
+    EXPECT_EQ(run.most_back, 0);
+    EXPECT_LT(run.fastest, 1.051);
+    EXPECT_LT(run.clock.delay().count(), 40'000);
+}
+
+// Trap 8.
+TEST(RenderClock, APauseOfTheClientSetsTheTimeOnce) {
+    ClockRun run(60, {40, 5});
+    run.run(5000);
+    // The socket's buffer keeps the first payloads of the pause; the others are lost.
+    const double pause_ms = 10'000;
+    for (const double end = run.now_ms + pause_ms; run.sent_ms < end;) {
+        run.now_ms = run.sent_ms;
+        run.send();
+    }
+    while (run.arrivals.size() > 200) run.arrivals.erase(std::prev(run.arrivals.end()));
+    for (auto kept = std::exchange(run.arrivals, {}); const auto& [due, packet] : kept)
+        run.arrivals.emplace(run.now_ms, packet);
+    while (!run.arrivals.empty()) run.arrive();
+    run.next_frame_ms = run.now_ms;
+    run.frame();
+    run.forget_statistics();
+    run.run(500);
+    run.forget_statistics();
+    run.run(1000);
+    EXPECT_EQ(run.most_back, 0);
+    EXPECT_LT(run.mean_delay_ms(), 60);
+    EXPECT_LT(run.late_share(), 0.05);
+}
+
+TEST(RenderClock, TicksWrapAround) {
+    ClockRun low(60, {40, 30, 0.05}, 7, 1000), high(60, {40, 30, 0.05}, 7, 0u - 100);
+    low.run(5000);
+    high.run(5000);
+    EXPECT_EQ(low.clock.delay(), high.clock.delay());
+    EXPECT_EQ(low.clock.time()->tick - low.start, high.clock.time()->tick - high.start);
+    EXPECT_EQ(high.most_back, 0);
+    EXPECT_LT(high.clock.time()->tick, 1000u);
+}
+
+TEST(RenderClock, FollowsAServerWhoseClockIsFasterOrSlower) {
+    for (const double drift : {1 - 200e-6, 1 + 200e-6}) {
+        SCOPED_TRACE(drift);
+        ClockRun run(60, {40, 3});
+        run.drift = drift;
+        run.run(60'000);
+        run.forget_statistics();
+        run.run(60'000);
+        EXPECT_LT(run.mean_delay_ms(), 27);
+        EXPECT_LT(run.late_share(), 0.03);
+        EXPECT_EQ(run.most_back, 0);
+        EXPECT_LT(run.fastest, 1.01);
+    }
+}
+
+}  // namespace
+}  // namespace shoal::replication
