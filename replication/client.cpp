@@ -30,7 +30,8 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
       listener_(listener),
       receiver_(world, schema, with_hash_seed(options)),
       mine_(world),
-      endpoint_(with_schema(options.net, schema), *this, sink) {}
+      endpoint_(with_schema(options.net, schema), *this, sink),
+      typed_(schema, references_) {}
 
 void Client::connect(const net::Address& server) {
     target_ = server;
@@ -51,6 +52,7 @@ void Client::start_connecting(net::Time now) {
     const std::optional<net::ClientToken> token = std::exchange(token_, std::nullopt);
     failure_.clear();
     welcome_.reset();
+    queue_.clear();
     receiver_.reset();
     const std::vector<std::byte> summary = schema_.summary();
     const std::vector<std::byte> hello = write_hello({receiver_.options().max_slots, summary});
@@ -74,9 +76,11 @@ std::vector<ecs::Entity> Client::mine() const {
 }
 
 void Client::update(net::Time now) {
+    now_ = now;
     if (target_) start_connecting(now);
     endpoint_.update(now);
     receiver_.apply();
+    queue_.deliver(now);
     send_rebases();
     endpoint_.flush(now);
 }
@@ -100,6 +104,7 @@ void Client::on_connected(net::PeerId) {
 }
 
 void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) {
+    queue_.deliver_all();
     failure_ = net::describe(reason);
     if (!text.empty()) failure_ += ": " + schema_.explain(text);
     const std::string text_for_listener = failure_;  // on_leave may call connect(), which empties failure_
@@ -117,7 +122,12 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
     return verdict == Receiver::Verdict::accepted;
 }
 
-void Client::on_message(net::PeerId, net::Channel channel, std::span<const std::byte> message) {
+void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
+    if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed)) {
+        if (!queue_.add(message.subspan(1), channel))
+            endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed message", now_);
+        return;
+    }
     if (const std::optional<Welcome> welcome = read_welcome(message)) welcome_ = welcome;
     if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::game)) return;
     if (listener_) listener_->on_message(channel, message.subspan(1));

@@ -1,13 +1,17 @@
 #pragma once
 // Keeps a copy of the server's world: a Receiver with a net::Client.
 
+#include <concepts>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../ecs/query.h"
 #include "../net/client.h"
 #include "message.h"
+#include "play/message_queue.h"
+#include "play/typed_messages.h"
 #include "play/uplink.h"
 #include "receive/receiver.h"
 
@@ -62,6 +66,25 @@ public:
     /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
     net::SendResult send_message(net::Delivery how, std::span<const std::byte> message);
 
+    /// Sends a message of the schema to the server. An entity in it that is not a replica, and was not loaded
+    /// by both sides, arrives as null. The size limits are those of net::Endpoint::send_message, less one
+    /// byte.
+    template <class T>
+    net::SendResult send(const T& message, const net::Delivery& how = net::Channel::reliable) {
+        message_.assign(1, static_cast<std::byte>(MessageKind::typed));
+        typed_.write(message, message_);
+        return endpoint_.send_message(endpoint_.server(), how, message_);
+    }
+    /// Sets the handler of a type of messages. update() calls it, after it has changed the world;
+    /// disconnect() and receive() may call it, too. A message that names an entity which is not there yet
+    /// waits for at most 500 ms, and so do reliable messages behind it, except those of other keys. Set it
+    /// before the first message, and not in a handler.
+    template <class T, std::invocable<const T&, const MessageInfo&> Fn>
+    void on(Fn handler) {
+        typed_.set_handler<T>(std::move(handler));
+    }
+    const MessageStats& message_stats() const { return typed_.stats(); }
+
     bool is_connected() const { return endpoint_.is_connected(endpoint_.server()); }
     /// Why the last connection ended or could not be made. Empty until then; connect() empties it again. The
     /// text may contain bytes from the server.
@@ -94,6 +117,17 @@ private:
                     net::Time now) override;
     void on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) override;
 
+    /// The references in messages.
+    class References final : public EntityMap {
+    public:
+        explicit References(const Receiver& receiver) : receiver_(receiver) {}
+        std::uint32_t to_net(ecs::Entity entity) override { return receiver_.net_id(entity); }
+        ecs::Entity to_entity(std::uint32_t net_id) override { return receiver_.entity(net_id); }
+
+    private:
+        const Receiver& receiver_;
+    };
+
     void start_connecting(net::Time now);
     void send_rebases();
 
@@ -108,6 +142,10 @@ private:
     std::optional<net::Address> target_;     // the next update() connects to it
     std::optional<net::ClientToken> token_;  // to connect to target_ with
     std::vector<std::byte> message_;
+    net::Time now_{0};  // argument of the last update()
+    References references_{receiver_};
+    TypedMessages typed_;
+    MessageQueue queue_{typed_, receiver_};
 };
 
 }  // namespace shoal::replication

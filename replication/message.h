@@ -13,12 +13,13 @@ namespace shoal::replication {
 
 /// First byte of a message between server and client.
 enum class MessageKind : std::uint8_t {
-    game = 0,     // the bytes that follow are the game's
-    rebase = 1,   // from a client, reliable: it needs full records of some entity slots
-    welcome = 2,  // from the server, reliable: the first message to each client
-    action_results = 3,  // from the server, reliable: what became of the client's actions
-    action_event = 4,    // from the server, reliable: somebody else did an action
-    pending_gone = 5,    // from the server, reliable: pending entities whose server's entities ended
+    game = 0,            // the bytes that follow are the game's
+    rebase = 1,          // from a client, reliable: it needs full records of some entity slots
+    welcome = 2,         // from the server, reliable: the first message to each client
+    typed = 3,           // a message of the schema, see play/typed_messages.h
+    action_results = 4,  // from the server, reliable: what became of the client's actions
+    action_event = 5,    // from the server, reliable: somebody else did an action
+    pending_gone = 6,    // from the server, reliable: pending entities whose server's entities ended
 };
 
 /// What a client needs to know of the server beside its state.

@@ -28,11 +28,14 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       welcome_{tick_us(options.sender.tick_hz), options.random_seed},
       sender_(world, schema, options.sender),
       host_(with_schema(options.host, schema), *this, sink),
-      next_tick_(options.first_tick) {}
+      next_tick_(options.first_tick),
+      limits_(options.messages),
+      typed_(schema, references_) {}
 
 Tick Server::tick(net::Time now) {
     now_ = now;
     host_.update(now);
+    handle_deferred();
     sender_.update(next_tick_);
     report_too_large();
     host_.flush(now);
@@ -48,6 +51,7 @@ void Server::report_too_large() {
 void Server::poll(net::Time now) {
     now_ = now;
     host_.update(now);
+    handle_deferred();
     host_.flush(now);
 }
 
@@ -149,8 +153,48 @@ void Server::on_message(net::PeerId peer, net::Channel channel, std::span<const 
         if (listener_) listener_->on_message(peer, channel, message.subspan(1));
         return;
     }
+    if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed))
+        return take_typed(peer, channel, message.subspan(1));
     if (!read_rebase(message, [&](std::uint32_t slot) { sender_.rebase(member->peer, slot); }))
         host_.disconnect(peer, net::DisconnectReason::protocol_error, "unknown message", now_);
+}
+
+void Server::take_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message) {
+    MessageIntake& intake = members_[player.index()].intake;
+    const bool was_waiting = intake.waiting() != 0;
+    switch (intake.arrive(limits_, channel, message, now_)) {
+        case MessageIntake::Verdict::deliver:
+            return handle_typed(player, channel, message);
+        case MessageIntake::Verdict::wait:
+            typed_.stats().deferred += 1;
+            if (!was_waiting && warn_) warn_(player, Warning::messages_deferred);
+            return;
+        case MessageIntake::Verdict::flood:
+            typed_.stats().floods += 1;
+            host_.disconnect(player, net::DisconnectReason::kicked, "too many messages", now_);
+    }
+}
+
+void Server::handle_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message) {
+    references_.reader = members_[player.index()].peer;
+    if (typed_.read(message, read_)) {
+        typed_.deliver(read_, {player, channel, false});
+    } else {
+        host_.disconnect(player, net::DisconnectReason::protocol_error, "malformed message", now_);
+    }
+}
+
+/// A handler may disconnect the player.
+void Server::handle_deferred() {
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+        const PlayerId player = members_[i].id;
+        if (!player) continue;
+        while (members_[i].id == player && members_[i].intake.take(limits_, now_, deferred_))
+            handle_typed(player, deferred_.channel, deferred_.bytes);
+        if (members_[i].id != player || !members_[i].intake.is_flood(limits_, now_)) continue;
+        typed_.stats().floods += 1;
+        host_.disconnect(player, net::DisconnectReason::kicked, "too many messages", now_);
+    }
 }
 
 void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {

@@ -1,12 +1,18 @@
 #pragma once
 // Replicates a world to clients: a Sender with a net::Host.
 
+#include <concepts>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../net/host.h"
 #include "message.h"
+#include "play/message_intake.h"
+#include "play/typed_messages.h"
 #include "play/uplink.h"
 #include "send/sender.h"
 
@@ -15,9 +21,15 @@ namespace shoal::replication {
 struct ServerOptions {
     net::HostConfig host;  // set protocol_id, key and a new seed; schema_hash is overwritten
     SenderOptions sender;  // set tick_hz
-    Tick first_tick = 1;   // number of the first tick()
+    MessageLimits messages;
+    Tick first_tick = 1;  // number of the first tick()
     // Of the random numbers that server and clients compute alike. Every client learns it.
     std::uint64_t random_seed = 0;
+};
+
+/// What a server tells the game of a player, before it has to disconnect the player.
+enum class Warning : std::uint8_t {
+    messages_deferred,  // the player sends more messages than MessageLimits allow
 };
 
 /// Callbacks of the game. They are called by the functions of host(), and by tick(), poll(), resend() and
@@ -75,6 +87,52 @@ public:
 
     /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
     net::SendResult send_message(net::PeerId peer, net::Delivery how, std::span<const std::byte> message);
+    /// Sends a message of the schema. An entity in it arrives as the client's replica; see MessageInfo if the
+    /// client does not have it yet. An entity that does not replicate arrives as null. The size limits are
+    /// those of net::Endpoint::send_message, less two bytes.
+    template <class T>
+    net::SendResult send(PlayerId player, const T& message,
+                         const net::Delivery& how = net::Channel::reliable) {
+        write_typed(message, how);
+        return host_.send_message(player, how, message_);
+    }
+    /// Returns for how many of these players the message was queued.
+    template <class T>
+    std::size_t send(std::span<const PlayerId> players, const T& message,
+                     const net::Delivery& how = net::Channel::reliable) {
+        std::size_t queued = 0;
+        write_typed(message, how);
+        for (const PlayerId player : players)
+            queued += host_.send_message(player, how, message_) == net::SendResult::queued;
+        return queued;
+    }
+    /// Sends to all players. Returns for how many of them the message was queued.
+    template <class T>
+    std::size_t send_all(const T& message, const net::Delivery& how = net::Channel::reliable) {
+        std::size_t queued = 0;
+        write_typed(message, how);
+        for_each_peer([&](PlayerId player) {
+            queued += host_.send_message(player, how, message_) == net::SendResult::queued;
+        });
+        return queued;
+    }
+    /// Sets the handler of a type of messages. It is called like the functions of a ServerListener. Numbers
+    /// in the message are within the ranges of their codecs. An entity in it is one that the player can know;
+    /// others arrive as null. Set it before the first message, and not in a handler.
+    template <class T, std::invocable<PlayerId, const T&> Fn>
+    void on(Fn handler) {
+        typed_.set_handler<T>(
+            [fn = std::move(handler)](const T& message, const MessageInfo& info) { fn(info.from, message); });
+    }
+    /// Sets the function that is called once each time a reason for a warning begins.
+    void on_warning(std::function<void(PlayerId, Warning)> handler) { warn_ = std::move(handler); }
+    const MessageStats& message_stats() const { return typed_.stats(); }
+    /// How many messages of a player wait because of MessageLimits.
+    std::size_t messages_waiting(PlayerId player) const {
+        const Member* member = find(player);
+        return member ? member->intake.waiting() : 0;
+    }
+
     /// Ends the connection with DisconnectReason::kicked; no effect if the peer is not connected.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 
@@ -113,6 +171,23 @@ private:
         // Of the client that on_admit() let in last; it may not connect.
         std::uint32_t max_slots = 0;
         ComponentNumbers numbers;
+        MessageIntake intake;
+    };
+
+    /// The references in messages of one player.
+    class References final : public EntityMap {
+    public:
+        explicit References(Server& server) : server_(server) {}
+        std::uint32_t to_net(ecs::Entity entity) override {
+            return server_.world_.is_alive(entity) ? server_.assign_net_id(entity) : 0;
+        }
+        ecs::Entity to_entity(std::uint32_t net_id) override {
+            return server_.sender_.entity_seen_by(reader, net_id);
+        }
+        Sender::Peer reader = 0;  // who sent the message that is read
+
+    private:
+        Server& server_;
     };
 
     void on_connected(net::PeerId peer) override;
@@ -124,6 +199,14 @@ private:
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
 
+    template <class T>
+    void write_typed(const T& message, const net::Delivery& how) {
+        message_ = {static_cast<std::byte>(MessageKind::typed), static_cast<std::byte>(stream_of(how))};
+        typed_.write(message, message_);
+    }
+    void take_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message);
+    void handle_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message);
+    void handle_deferred();
     void report_too_large();
     void mark_owned(ecs::Entity entity, bool is_owned);
     const Member* find(net::PeerId peer) const;
@@ -139,6 +222,12 @@ private:
     net::Time now_{0};             // argument of the last tick(), poll() or resend()
     std::vector<Member> members_;  // by PeerId::index()
     std::vector<std::byte> message_;
+    MessageLimits limits_;
+    References references_{*this};
+    TypedMessages typed_;
+    TypedMessages::Message read_;   // the message that is handled
+    MessageIntake::Item deferred_;  // the same
+    std::function<void(PlayerId, Warning)> warn_;
 };
 
 }  // namespace shoal::replication

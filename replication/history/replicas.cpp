@@ -148,6 +148,12 @@ ecs::Entity Replicas::entity(NetId net_id) const {
     return world_.is_alive(entity) ? entity : local(net_id);
 }
 
+bool Replicas::may_appear(NetId net_id) const {
+    if (entity(net_id)) return false;
+    const std::uint32_t index = ids_.find(net_id);
+    return index == kNone || (!ids_[index].entity && !rows_[index].has_died);
+}
+
 bool Replicas::is_consistent() const {
     if (!ids_.is_consistent() || !keys_.is_consistent() || rows_.size() != ids_.index_count()) return false;
     std::vector<bool> is_dirty(rows_.size()), is_gone(rows_.size());

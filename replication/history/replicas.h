@@ -126,6 +126,9 @@ public:
     NetId net_id(ecs::Entity entity) const;
     /// Returns the replica, or else local(net_id).
     ecs::Entity entity(NetId net_id) const;
+    /// Returns whether apply() may still give the net id an entity: it has none that the game did not
+    /// destroy.
+    bool may_appear(NetId net_id) const;
 
     /// Calls fn(net_id, entity) for each replica in the world.
     template <class Fn>

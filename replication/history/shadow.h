@@ -99,17 +99,17 @@ public:
     NetId assign(ecs::Entity entity);
     /// As assign(), but returns the index of the entry; kNone for entities without the tag.
     std::uint32_t assign_index(ecs::Entity entity);
+    /// Returns the living entity that has this net id; null if there is none. Any number is safe.
+    ecs::Entity entity_of(NetId net_id) const {
+        const ecs::Entity entity = ids_.entity(net_id);
+        return world_.is_alive(entity) ? entity : ecs::Entity{};
+    }
     /// Returns the index of an entity's entry, also of one that assign() made and no update() opened; else
     /// kNone.
     std::uint32_t index_of(ecs::Entity entity) const { return ids_.find(entity); }
     /// Returns the entity of an index; null if there is none.
     ecs::Entity entity(std::uint32_t index) const {
         return index < ids_.index_count() ? ids_[index].entity : ecs::Entity{};
-    }
-    /// Returns the living entity with this net id; null if there is none.
-    ecs::Entity entity_of(NetId net_id) const {
-        const ecs::Entity entity = ids_.entity(net_id);
-        return world_.is_alive(entity) ? entity : ecs::Entity{};
     }
     const Schema& schema() const { return binding_.schema(); }
     /// The tag of the entities that replicate.

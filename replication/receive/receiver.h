@@ -101,6 +101,9 @@ public:
     }
     /// Returns 0 if the entity is not a replica and had no key at the last apply().
     NetId net_id(ecs::Entity entity) const { return replicas_.net_id(entity); }
+    /// Returns whether an entity with this net id can still appear in the world: there is none, and the game
+    /// did not destroy it.
+    bool may_appear(NetId net_id) const { return replicas_.may_appear(net_id); }
     /// Number of replicas in the world. Takes time in proportion to all replicas.
     std::uint32_t entity_count() const;
 

@@ -79,6 +79,17 @@ private:
     std::abort();
 }
 
+/// Names a struct in summaries, where it stands beside components.
+std::string full_name(StructKind kind, const SchemaStruct& one) {
+    return std::string(kind_name(kind)) + " " + one.name;
+}
+
+std::string quoted(StructKind kind, const SchemaStruct& one) {
+    return std::string(kind_name(kind)) + " '" + one.name + "'";
+}
+
+constexpr std::string_view kUnknown = "component ";  // before the hash of a name; also of a struct's
+
 std::string hex_id(std::uint32_t id) {
     char text[10] = "#";
     for (int i = 0; i < 8; ++i) text[1 + i] = "0123456789abcdef"[id >> (28 - 4 * i) & 15];
@@ -159,6 +170,11 @@ std::size_t Schema::find_struct(StructKind kind, const void* type) const {
     return static_cast<std::size_t>(found - all.begin());
 }
 
+void Schema::stop_missing(StructKind kind, std::string_view type_name) {
+    stop(std::string(type_name) + " is not declared as " +
+         std::string(kind == StructKind::message ? "a " : "an ") + std::string(kind_name(kind)));
+}
+
 void Schema::insert(SchemaComponent component) {
     const auto key = [](const SchemaComponent& c) { return std::pair(c.is_optional, c.id); };
     const auto place = std::upper_bound(components_.begin(), components_.end(), component,
@@ -208,11 +224,10 @@ std::uint64_t Schema::hash() const {
         hash.mix(component.id);
         hash.mix(component.signature);
     }
-    for (const std::vector<SchemaStruct>& all : structs_)
-        for (const SchemaStruct& one : all) {
-            hash.mix(one.id);
-            hash.mix(one.signature);
-        }
+    for_each_struct([&](StructKind, const SchemaStruct& one) {
+        hash.mix(one.id);
+        hash.mix(one.signature);
+    });
     return hash.value();
 }
 
@@ -224,6 +239,11 @@ std::vector<std::byte> Schema::summary() const {
         append_u32(bytes, component.id);
         append_u32(bytes, component.signature);
     }
+    for_each_struct([&](StructKind kind, const SchemaStruct& one) {
+        if (bytes.size() / kSummaryEntryBytes == kMaxSummaryEntries) return;
+        append_u32(bytes, name_id(full_name(kind, one)));
+        append_u32(bytes, one.signature);
+    });
     return bytes;
 }
 
@@ -247,33 +267,47 @@ std::optional<ComponentNumbers> Schema::numbers_in(std::span<const std::byte> pe
 std::string Schema::difference(std::span<const std::byte> peer_summary) const {
     const std::optional<SummaryReader> peer = SummaryReader::open(peer_summary);
     if (!peer) return "the summary of the client's schema is malformed";
-    const bool is_whole = peer->count() < kMaxSummaryEntries;
-    std::vector<bool> seen(components_.size());
+    struct Known {
+        std::string name;
+        std::uint32_t id, signature;
+        bool is_optional, is_seen;
+    };
+    std::vector<Known> all;
+    for (const SchemaComponent& c : components_)
+        all.push_back({"component '" + c.name + "'", c.id, c.signature, c.is_optional, false});
+    for_each_struct([&](StructKind kind, const SchemaStruct& one) {
+        all.push_back({quoted(kind, one), name_id(full_name(kind, one)), one.signature, false, false});
+    });
     for (std::size_t i = 0; i < peer->count(); ++i) {
         const bool is_optional = i < peer->optional_count();
-        const auto found = std::find_if(components_.begin(), components_.end(),
-                                        [&](const SchemaComponent& c) { return c.id == peer->id(i); });
-        if (found == components_.end() && is_optional) continue;
-        if (found == components_.end())
-            return "component " + hex_id(peer->id(i)) + " is unknown to the server";
-        seen[static_cast<std::size_t>(found - components_.begin())] = true;
+        const auto found =
+            std::find_if(all.begin(), all.end(), [&](const Known& known) { return known.id == peer->id(i); });
+        if (found == all.end() && is_optional) continue;
+        if (found == all.end())
+            return std::string(kUnknown) + hex_id(peer->id(i)) + " is unknown to the server";
+        found->is_seen = true;
         if (found->is_optional && is_optional) continue;
         if (found->is_optional != is_optional)
-            return "component '" + found->name + "' is optional only for the " +
-                   (is_optional ? "client" : "server");
-        if (found->signature != peer->signature(i)) return "component '" + found->name + "' differs";
+            return found->name + " is optional only for the " + (is_optional ? "client" : "server");
+        if (found->signature != peer->signature(i)) return found->name + " differs";
     }
-    for (std::size_t i = 0; i < components_.size() && is_whole; ++i)
-        if (!seen[i] && !components_[i].is_optional)
-            return "component '" + components_[i].name + "' is unknown to the client";
+    const bool is_whole = peer->count() < kMaxSummaryEntries;
+    for (const Known& known : all)
+        if (is_whole && !known.is_seen && !known.is_optional) return known.name + " is unknown to the client";
     return {};
 }
 
 std::string Schema::explain(std::string_view text) const {
     std::string out(text);
+    const auto replace = [&](std::uint32_t id, const std::string& name) {
+        const std::string unknown = std::string(kUnknown) + hex_id(id);
+        if (const std::size_t at = out.find(unknown); at != out.npos) out.replace(at, unknown.size(), name);
+    };
     for (const SchemaComponent& component : components_)
-        if (const std::size_t at = out.find(hex_id(component.id)); at != out.npos)
-            out.replace(at, 9, "'" + component.name + "'");
+        replace(component.id, "component '" + component.name + "'");
+    for_each_struct([&](StructKind kind, const SchemaStruct& one) {
+        replace(name_id(full_name(kind, one)), quoted(kind, one));
+    });
     return out;
 }
 

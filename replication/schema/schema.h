@@ -339,20 +339,20 @@ public:
     std::uint64_t hash() const;
 
     /// Describes the schema for difference() and numbers_in(): the number of optional components, and 8 bytes
-    /// for each of the first 73 components; the optional ones are the first here.
+    /// for each of the first 73 components and structs; the optional components are the first here.
     std::vector<std::byte> summary() const;
 
     /// For the server: returns the numbers that the components have in the schema of a client with an equal
     /// hash(), whose summary() is given. Any bytes are safe: returns nothing if they are malformed.
     std::optional<ComponentNumbers> numbers_in(std::span<const std::byte> peer_summary) const;
 
-    /// For the server: returns a text that names a component in which this schema differs from the client's,
-    /// whose summary() is given; empty if none is found. A component that the server does not have is named
-    /// by its hash, see explain(). Any bytes are safe.
+    /// For the server: returns a text that names a component, message, input or action in which this schema
+    /// differs from the client's, whose summary() is given; empty if none is found. One that the server does
+    /// not have is named by its hash, see explain(). Any bytes are safe.
     std::string difference(std::span<const std::byte> peer_summary) const;
 
-    /// For the client. `text` is the result of the server's difference(). Returns `text` with the name of
-    /// the component instead of its hash, if this schema has the component.
+    /// For the client. `text` is the result of the server's difference(). Returns `text` with a name instead
+    /// of its hash, if this schema has the name.
     std::string explain(std::string_view text) const;
 
     /// In the order of ComponentIndex.
@@ -372,6 +372,13 @@ public:
     std::size_t find_struct(StructKind kind) const {
         return find_struct(kind, &detail::type_address<T>);
     }
+    /// As find_struct(), but stops the program if T is not declared.
+    template <class T>
+    std::size_t require_struct(StructKind kind) const {
+        const std::size_t index = find_struct<T>(kind);
+        if (index == structs(kind).size()) stop_missing(kind, ecs::type_name<T>());
+        return index;
+    }
 
 private:
     template <class T>
@@ -384,6 +391,13 @@ private:
     void add(SchemaComponent component);
     void add(StructKind kind, SchemaStruct added);
     std::size_t find_struct(StructKind kind, const void* type) const;
+    /// Calls fn(StructKind, const SchemaStruct&) for each.
+    template <class Fn>
+    void for_each_struct(Fn&& fn) const {
+        for (std::size_t kind = 0; kind < kStructKinds; ++kind)
+            for (const SchemaStruct& one : structs_[kind]) fn(static_cast<StructKind>(kind), one);
+    }
+    [[noreturn]] static void stop_missing(StructKind kind, std::string_view type_name);
     std::string finish(SchemaType& type) const;
     std::size_t find(const void* type) const;
     SchemaComponent* added(const void* type);

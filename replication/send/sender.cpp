@@ -183,6 +183,14 @@ std::optional<Sender::Peer> Sender::owner(ecs::Entity entity) const {
     return owner_of(entry) == kNobody ? std::nullopt : std::optional(owner_of(entry));
 }
 
+ecs::Entity Sender::entity_seen_by(Peer peer, NetId net_id) const {
+    const ecs::Entity entity = shadow_.entity_of(net_id);
+    const std::uint32_t entry = shadow_.index_of(entity);
+    const bool is_seen =
+        entry != Shadow::kNone && entry < audience_.entry_count() && audience_.has(entry, peer);
+    return is_seen ? entity : ecs::Entity{};
+}
+
 void Sender::set_groups(Peer peer, ViewClasses groups) {
     state(peer).groups = groups & to_all_groups();
 }

@@ -122,6 +122,9 @@ public:
     NetId assign_net_id(ecs::Entity entity) { return shadow_.assign(entity); }
     /// Returns the living entity with this net id; null if there is none.
     ecs::Entity entity(NetId net_id) const { return shadow_.entity_of(net_id); }
+    /// Returns the living entity with this net id, if the peer has an entity slot for it; else null. Any
+    /// number is safe.
+    ecs::Entity entity_seen_by(Peer peer, NetId net_id) const;
     /// Tick of the last update(); 0 before the first.
     Tick tick() const { return tick_; }
 

@@ -204,6 +204,15 @@ public:
           server_(world_, schema_, from_server_, server_options(), &attendance_),
           client_(client_config(schema_, in_.u8()), handler_, from_client_) {
         for (int i = 0; i < 12; ++i) entities_.push_back(world_.spawn(Replicated{}, Place{}, Label{"abc"}));
+        server_.on<Shout>([this](PlayerId from, const Shout& shout) {
+            CHECK(from && shout.text.size() <= 12 && shout.about.size() <= 16 && shout.kind <= 4);
+            for (const shoal::ecs::Entity entity : shout.about) CHECK(!entity || world_.is_alive(entity));
+            handled_ += 1;
+        });
+        server_.on<Pile>([this](PlayerId, const Pile& pile) {
+            CHECK(pile.rows.size() <= 40);
+            handled_ += 1;
+        });
     }
 
     void run() {
@@ -270,7 +279,9 @@ private:
                 return tick(std::chrono::milliseconds(1 + in_.u8()), in_.u8());
             case 3: {  // any bytes
                 const auto bytes = in_.bytes(std::min<std::size_t>(in_.u8(), in_.remaining()));
-                return say(op, {bytes.begin(), bytes.end()});
+                Payload message(bytes.begin(), bytes.end());
+                if (op & 128) message.insert(message.begin(), static_cast<std::byte>(MessageKind::typed));
+                return say(op, message);
             }
             case 4: {  // a rebase
                 Payload message(1, static_cast<std::byte>(MessageKind::rebase));
@@ -301,14 +312,16 @@ private:
         const bool is_game = !exact.empty() && exact[0] == static_cast<std::byte>(MessageKind::game);
         const bool is_rebase = exact.size() >= 5 && exact.size() % 4 == 1 &&
                                exact[0] == static_cast<std::byte>(MessageKind::rebase);
-        has_lied_ = has_lied_ || (!is_game && !is_rebase);
+        const bool is_typed = is_typed_message(exact);
+        said_typed_ += is_typed;
+        has_lied_ = has_lied_ || (!is_game && !is_rebase && !is_typed);
         using shoal::net::Channel;
         constexpr Channel kChannels[] = {Channel::reliable, Channel::unreliable, Channel::sequenced};
         const Channel channel = kChannels[op / 16 % 3];
         said_games_ += is_game;
         const auto sent = client_.send_message(client_.server(), channel, exact);
         if (sent != shoal::net::SendResult::queued) return;
-        if (!is_game && !is_rebase && channel == Channel::reliable) {  // the connection ends
+        if (!is_game && !is_rebase && !is_typed && channel == Channel::reliable) {  // the connection ends
             tick(100ms, 0);
             // A client whose connection timed out did not send the message.
             if (attendance_.present > 0 && !client_.is_connected(client_.server())) return;
@@ -316,6 +329,16 @@ private:
             CHECK(attendance_.present == 0);
             CHECK(attendance_.last_reason != shoal::net::DisconnectReason::timed_out);
         }
+    }
+
+    bool is_typed_message(const Payload& message) {
+        if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::typed)) return false;
+        struct Nothing final : EntityMap {
+            std::uint32_t to_net(shoal::ecs::Entity) override { return 0; }
+            shoal::ecs::Entity to_entity(std::uint32_t) override { return {}; }
+        } nothing;
+        TypedMessages::Message read;
+        return TypedMessages(schema_, nothing).read(std::span(message).subspan(1), read);
     }
 
     /// Datagrams that `lost` has a bit for are lost.
@@ -343,6 +366,8 @@ private:
         });
         CHECK(peers == attendance_.present);
         CHECK(attendance_.messages <= said_games_);
+        CHECK(handled_ + server_.message_stats().unhandled <= said_typed_);
+        if (server_.message_stats().malformed != 0) CHECK(has_lied_);
         // The server ends a connection for nothing but malformed messages.
         if (attendance_.last_reason == shoal::net::DisconnectReason::protocol_error) CHECK(has_lied_);
     }
@@ -358,7 +383,7 @@ private:
     shoal::net::Client client_;
     shoal::net::Time now_{100s};
     std::uint32_t most_slots_ = 0;  // that a hello said
-    std::uint64_t said_games_ = 0;
+    std::uint64_t said_games_ = 0, said_typed_ = 0, handled_ = 0;
     bool has_lied_ = false;
     std::size_t heard_by_server_ = 0, heard_by_client_ = 0;
 };

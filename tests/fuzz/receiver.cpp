@@ -1,13 +1,15 @@
 // A server that lies to a client. The input says which payloads reach a Receiver: those of two senders with
 // worlds of their own, unchanged, damaged, cut, repeated, or in packets with other numbers; payloads with
-// headers and records that the input builds; and any bytes. After each operation the receiver must be
-// consistent and within its limits. After reset() it must work as a new one.
+// headers and records that the input builds; and any bytes. It also says which messages the client gets.
+// After each operation the receiver must be consistent and within its limits. After reset() it must work as a
+// new one.
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "replication/play/message_queue.h"
 #include "tests/fuzz/replication_parts.h"
 
 using namespace shoal::replication;
@@ -54,6 +56,10 @@ public:
         for (int i = 0; i < 3; ++i) own_.push_back(world_.spawn(Place{1, 2}, Marked{}));
         for (std::uint32_t key = 1; key < kFuzzKeys; ++key)
             loaded_.push_back(world_.spawn(Place{3, 4}, StableKey{key}));
+        messages_.set_handler<Shout>([this](const Shout& shout, const MessageInfo&) {
+            CHECK(shout.text.size() <= 12 && shout.about.size() <= 16 && shout.kind <= 4);
+            for (const shoal::ecs::Entity entity : shout.about) CHECK(!entity || world_.is_alive(entity));
+        });
         for (Origin* origin : {&honest_, &other_}) (void)origin->add_peer(schema_, options_.max_slots);
     }
 
@@ -122,6 +128,7 @@ private:
             }
             case 10: {
                 const auto bytes = in_.bytes(std::min<std::size_t>(in_.u8(), in_.remaining()));
+                if (op & 128) return hear(bytes);
                 return deliver(fresh_number(), {bytes.begin(), bytes.end()});
             }
             case 11:
@@ -320,8 +327,24 @@ private:
             }));
     }
 
+    /// A message arrives, perhaps so often that it fills the queue.
+    void hear(std::span<const std::byte> bytes) {
+        const unsigned how = in_.u8();
+        constexpr shoal::net::Channel kChannels[] = {
+            shoal::net::Channel::unreliable, shoal::net::Channel::sequenced, shoal::net::Channel::reliable};
+        const std::uint64_t malformed = messages_.stats().malformed;
+        const int times = how / 16 == 15 ? 1'200 : 1;
+        for (int i = 0; i < times; ++i) {
+            const bool is_read = queue_.add(bytes, kChannels[how % 3]);
+            CHECK(is_read || messages_.stats().malformed > malformed);
+            CHECK(queue_.size() <= MessageQueue::kMaxMessages);
+        }
+    }
+
     void apply() {
         receiver_.apply();
+        now_ += std::chrono::milliseconds(100);
+        queue_.deliver(now_);
         std::size_t replicas = 0;
         receiver_.for_each_entity([&](std::uint32_t net_id, shoal::ecs::Entity entity) {
             replicas += 1;
@@ -393,6 +416,15 @@ private:
     std::vector<Sent> sent_;
     std::vector<std::uint64_t> unsettled_, others_unsettled_;
     std::set<std::uint64_t> numbers_;  // that the receiver got
+    struct References final : EntityMap {
+        explicit References(const Receiver& of) : receiver(of) {}
+        std::uint32_t to_net(shoal::ecs::Entity entity) override { return receiver.net_id(entity); }
+        shoal::ecs::Entity to_entity(std::uint32_t net_id) override { return receiver.entity(net_id); }
+        const Receiver& receiver;
+    } references_{receiver_};
+    TypedMessages messages_{schema_, references_};
+    MessageQueue queue_{messages_, receiver_};
+    shoal::net::Time now_{0};
 };
 
 }  // namespace

@@ -68,6 +68,16 @@ struct Hat {
     std::uint8_t size = 0;
 };
 
+struct Shout {
+    std::string text;
+    std::vector<ecs::Entity> about;
+    std::uint8_t kind = 0;
+};
+struct Nod {};
+struct Pile {
+    std::vector<std::vector<std::uint16_t>> rows;
+};
+
 inline constexpr std::uint32_t kFuzzKeys = 4;
 
 /// Some clients do not have the optional component.
@@ -86,6 +96,9 @@ inline Schema fuzz_schema(bool has_hats = true) {
     if (has_hats) schema.optional<Hat>();
     schema.pair<Leader>("leader");
     schema.pair<PartOf>("part of");
+    schema.message<Shout>("shout", max_length(12), field(&Shout::kind, bounded(0, 4)));
+    schema.message<Nod>("nod");
+    schema.message<Pile>("pile", max_length(40));
     CHECK(schema.error().empty());
     return schema;
 }

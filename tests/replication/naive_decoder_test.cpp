@@ -14,6 +14,7 @@
 
 #include "replication/codec/codec.h"
 #include "replication/message.h"
+#include "replication/play/typed_messages.h"
 #include "tests/replication/support/naive_race.h"
 #include "tests/replication/support/records.h"
 
@@ -457,6 +458,61 @@ TEST(NaiveStateDecoder, ComputesTheHashAndSummaryOfASchema) {
     EXPECT_EQ(naive::summary_of(game_by_hand()), game_schema().summary());
     EXPECT_EQ(naive::hash_of(odd_by_hand()), odd_schema().hash());
     EXPECT_EQ(naive::summary_of(odd_by_hand()), odd_schema().summary());
+}
+
+struct Chatter {
+    std::string text;
+    float volume = 0;
+};
+struct Nod {};
+
+Schema chatter_schema() {
+    Schema schema;
+    schema.tag<sim::Wolf>("wolf");
+    schema.message<Chatter>("chatter", field(&Chatter::volume, quantised(0, 1, 0.25)));
+    schema.message<Nod>("nod");
+    schema.message<sim::Position>("position", quantised(0, 100, 0.5));
+    return schema;
+}
+naive::Description chatter_by_hand() {
+    const naive::Field step = naive::steps(Type::f32, 0, 100, 0.5);
+    return naive::describe({{"chatter", false, {naive::steps(Type::f32, 0, 1, 0.25)}, {naive::text()}},
+                            {"nod", false, {}, {}},
+                            {"position", false, {step, step, step}, {}}});
+}
+
+TEST(NaiveStateDecoder, ComputesTheHashAndSummaryOfASchemaWithMessages) {
+    const naive::Description components = naive::describe({{"wolf", true, {}, {}}});
+    ASSERT_EQ(chatter_schema().error(), "");
+    EXPECT_EQ(naive::hash_of(components, chatter_by_hand()), chatter_schema().hash());
+    EXPECT_EQ(naive::summary_of(components, chatter_by_hand()), chatter_schema().summary());
+}
+
+TEST(NaiveStateDecoder, ReadsTypedMessages) {
+    struct Nothing final : EntityMap {
+        std::uint32_t to_net(ecs::Entity) override { return 0; }
+        ecs::Entity to_entity(std::uint32_t) override { return {}; }
+    } nothing;
+    const Schema schema = chatter_schema();
+    const naive::Description by_hand = chatter_by_hand();
+    TypedMessages writer(schema, nothing);
+    const auto read = [&](const auto& value) {
+        std::vector<std::byte> bytes;
+        writer.write(value, bytes);
+        naive::Bits bits(bytes);
+        const auto type = static_cast<std::size_t>(bits.number(2));
+        naive::StateReader reader(by_hand, bits);
+        const naive::Component& component = by_hand.at(type).second;
+        const naive::Value value_read =
+            component.fields.empty() ? naive::Value{} : reader.read_alone(component);
+        EXPECT_TRUE(bits.ok()) << bits.why();
+        return std::pair(component.name, naive_words({{0, value_read}}));
+    };
+    using Words = std::vector<std::uint32_t>;
+    EXPECT_EQ(read(Chatter{"hi", 0.5f}), std::pair(std::string("chatter"), Words{2, 2, 'h', 'i'}));
+    EXPECT_EQ(read(Chatter{}), std::pair(std::string("chatter"), Words{0, 0}));
+    EXPECT_EQ(read(Nod{}), std::pair(std::string("nod"), Words{}));
+    EXPECT_EQ(read(sim::Position{1, 50, 100}), std::pair(std::string("position"), Words{2, 100, 200}));
 }
 
 TEST(NaiveStateDecoder, WritesTheHelloOfAClient) {

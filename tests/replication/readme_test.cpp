@@ -92,6 +92,7 @@ int messages = 0;
 struct Hat {
     int size = 0;
 };
+#include "readme/replication/messages_1.inc"
 #include "readme/replication/pairs_and_singletons_1.inc"
 #include "readme/replication/the_schema_1.inc"
 #include "readme/replication/the_schema_2.inc"
@@ -186,6 +187,24 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     run(1);
     EXPECT_EQ(game.ship_of.size(), 0u);
     EXPECT_EQ(world.size(), 0u);
+}
+
+TEST(Readme, MessagesReachEveryClient) {
+    Schema schema;
+    schema.component<Position>("position");
+    describe_messages(schema);
+    ASSERT_EQ(schema.error(), "");
+    sim::Session session(schema, {}, 1);
+    Server& server = session.server();
+    Client& client = session.guests()[0]->client;
+    std::map<PlayerId, ecs::Entity> ship_of;
+    std::string logged;
+    const auto log = [&](const std::string& text) { logged += text; };
+    for (int tick = 0; tick < 50; ++tick) session.step();
+    server.for_each_peer([&](PlayerId id) { ship_of[id] = session.world().spawn(Position{}, Replicated{}); });
+#include "readme/replication/messages_2.inc"
+    for (int tick = 0; tick < 50; ++tick) session.step();
+    EXPECT_EQ(logged, "ahoy");
 }
 
 TEST(Readme, PairsAndSingletonsReachTheClient) {

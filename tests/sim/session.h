@@ -30,19 +30,20 @@ public:
     /// The schemas must outlive the session. All guests begin to connect; the first ones have the schemas of
     /// `of_guests`, the others that of the server.
     Session(const replication::Schema& schema, const net::LinkConfig& link, std::size_t guest_count,
-            std::uint64_t seed = 1, const std::vector<const replication::Schema*>& of_guests = {})
+            std::uint64_t seed = 1, const std::vector<const replication::Schema*>& of_guests = {},
+            const replication::ServerOptions& options = {})
         : schema_(schema),
           network_(link, seed),
-          server_(world_, schema, network_.at(at_server_), server_options()) {
+          server_(world_, schema, network_.at(at_server_), server_options(options)) {
         for (std::size_t i = 0; i < guest_count; ++i) {
-            replication::ClientOptions options;
-            options.net.protocol_id = 5;
-            options.net.seed = seed_of(10 + i);
-            give_key(options.net);
+            replication::ClientOptions of_guest;
+            of_guest.net.protocol_id = 5;
+            of_guest.net.seed = seed_of(10 + i);
+            give_key(of_guest.net);
             const auto host = static_cast<std::uint8_t>(10 + i);
             guests_.push_back(std::make_unique<Visitor>(net::Address::ipv4(10, 0, 0, host, 5000),
                                                         i < of_guests.size() ? *of_guests[i] : schema,
-                                                        network_, options));
+                                                        network_, of_guest));
             guests_.back()->client.connect(at_server_);
         }
     }
@@ -50,6 +51,7 @@ public:
     ecs::World& world() { return world_; }
     const net::Address& at_server() const { return at_server_; }
     replication::Server& server() { return server_; }
+    net::Time now() const { return now_; }
     const std::vector<std::unique_ptr<Visitor>>& guests() const { return guests_; }
 
     /// One tick of the server and one update of each client.
@@ -99,8 +101,7 @@ private:
         std::memcpy(seed.data(), &number, sizeof number);
         return seed;
     }
-    static replication::ServerOptions server_options() {
-        replication::ServerOptions options;
+    static replication::ServerOptions server_options(replication::ServerOptions options) {
         options.host.protocol_id = 5;
         options.host.seed = seed_of(1);
         give_key(options.host);

@@ -49,6 +49,9 @@ public:
         return out;
     }
 
+    /// A component that the baseline lacks.
+    Value read_alone(const Component& of) { return component(of, nullptr); }
+
 private:
     /// A list of `count` rising numbers below `limit`.
     std::vector<std::uint32_t> rising(std::uint32_t count, std::size_t limit) {

@@ -227,9 +227,10 @@ inline void add_part(const Part& part, Hash& hash) {
     for (const Part& inner : part.inner) add_part(inner, hash);
 }
 
-inline std::uint32_t signature_of(const Component& component) {
+/// Messages, inputs and actions have a kind of their own.
+inline std::uint32_t signature_of(const Component& component, std::uint64_t struct_kind = 0) {
     Hash hash;
-    hash.add(component.is_tag ? 1 : component.is_relation ? 2 : 0);
+    hash.add(struct_kind != 0 ? struct_kind : component.is_tag ? 1 : component.is_relation ? 2 : 0);
     add_row(component.fields, lanes_of(component.fields), hash);
     for (const Part& part : component.parts) add_part(part, hash);
     return static_cast<std::uint32_t>(hash.value() ^ hash.value() >> 32);
@@ -247,12 +248,18 @@ inline Description describe(const std::vector<Component>& components) {
     return out;
 }
 
-inline std::uint64_t hash_of(const Description& schema) {
+inline constexpr std::uint64_t kMessageKind = 3;
+
+inline std::uint64_t hash_of(const Description& schema, const Description& messages = {}) {
     Hash hash;
     for (const auto& [id, component] : schema) {
         if (component.is_optional) continue;
         hash.add(id);
         hash.add(signature_of(component));
+    }
+    for (const auto& [id, message] : messages) {
+        hash.add(id);
+        hash.add(signature_of(message, kMessageKind));
     }
     return hash.value();
 }
@@ -271,7 +278,7 @@ inline void put_number(std::vector<std::byte>& out, std::uint32_t number) {
     for (unsigned i = 0; i < 4; ++i) out.push_back(std::byte(number >> 8 * i & 0xff));
 }
 
-inline std::vector<std::byte> summary_of(const Description& schema) {
+inline std::vector<std::byte> summary_of(const Description& schema, const Description& messages = {}) {
     Description order;
     for (const bool is_optional : {true, false})
         for (const auto& entry : schema)
@@ -283,6 +290,11 @@ inline std::vector<std::byte> summary_of(const Description& schema) {
         if (count++ >= 73) continue;
         put_number(out, id);
         put_number(out, signature_of(component));
+    }
+    for (const auto& [id, message] : messages) {
+        if (count++ >= 73) continue;
+        put_number(out, id_of("message " + message.name));
+        put_number(out, signature_of(message, kMessageKind));
     }
     out[0] = static_cast<std::byte>(optional);
     return out;

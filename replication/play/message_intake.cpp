@@ -1,0 +1,40 @@
+#include "message_intake.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::replication {
+
+MessageIntake::Verdict MessageIntake::arrive(const MessageLimits& limits, net::Channel channel,
+                                             std::span<const std::byte> bytes, net::Time now) {
+    if (waiting_.empty() && pay(limits, bytes.size(), now)) return Verdict::deliver;
+    if (waiting_.size() >= limits.max_waiting || waiting_bytes_ + bytes.size() > limits.max_waiting_bytes)
+        return Verdict::flood;
+    if (waiting_.empty()) since_ = now;
+    waiting_.push_back({channel, {bytes.begin(), bytes.end()}});
+    waiting_bytes_ += bytes.size();
+    return Verdict::wait;
+}
+
+bool MessageIntake::take(const MessageLimits& limits, net::Time now, Item& item) {
+    if (waiting_.empty() || !pay(limits, waiting_.front().bytes.size(), now)) return false;
+    item = std::move(waiting_.front());
+    waiting_.erase(waiting_.begin());
+    waiting_bytes_ -= item.bytes.size();
+    return true;
+}
+
+/// A message needs one unused message and any unused byte. Returns false if there is none.
+bool MessageIntake::pay(const MessageLimits& limits, std::size_t bytes, net::Time now) {
+    const double elapsed_s = std::chrono::duration<double>(now - paid_until_).count();
+    const double seconds = std::exchange(is_new_, false) ? limits.burst_s : elapsed_s;
+    paid_until_ = now;
+    messages_ = std::min(messages_ + seconds * limits.messages_per_s, limits.burst_s * limits.messages_per_s);
+    bytes_ = std::min(bytes_ + seconds * limits.bytes_per_s, limits.burst_s * limits.bytes_per_s);
+    if (messages_ < 1 || bytes_ <= 0) return false;
+    messages_ -= 1;
+    bytes_ -= static_cast<double>(bytes);
+    return true;
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,61 @@
+#pragma once
+// Limits how many messages a server handles of one player: further ones wait.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "../../net/endpoint.h"
+
+namespace shoal::replication {
+
+/// Limits of the typed messages of each player. Messages over the rate wait, in order. A player is
+/// disconnected if too many wait, or if some wait without a break for max_wait.
+struct MessageLimits {
+    double messages_per_s = 50;       // > 0
+    double bytes_per_s = 16'000;      // > 0
+    double burst_s = 2;               // so much of the rates at once; messages_per_s *
+                                      // burst_s >= 1
+    std::uint32_t max_waiting = 256;  // messages
+    std::uint32_t max_waiting_bytes = 64 * 1024;
+    net::Duration max_wait = std::chrono::seconds(3);
+};
+
+/// One per player. Not thread-safe.
+class MessageIntake {
+public:
+    struct Item {
+        net::Channel channel = net::Channel::reliable;
+        std::vector<std::byte> bytes;
+    };
+    /// deliver: now. wait: the message was copied. flood: disconnect the player.
+    enum class Verdict : std::uint8_t { deliver, wait, flood };
+
+    /// A message arrived. `bytes` are those of the packet.
+    Verdict arrive(const MessageLimits& limits, net::Channel channel, std::span<const std::byte> bytes,
+                   net::Time now);
+    /// Moves the next message that need not wait any longer to `item`. Returns false if there is none.
+    bool take(const MessageLimits& limits, net::Time now, Item& item);
+    /// Returns whether messages have waited for max_wait.
+    bool is_flood(const MessageLimits& limits, net::Time now) const {
+        return !waiting_.empty() && now - since_ >= limits.max_wait;
+    }
+
+    std::size_t waiting() const { return waiting_.size(); }
+    std::size_t waiting_bytes() const { return waiting_bytes_; }
+
+private:
+    bool pay(const MessageLimits& limits, std::size_t bytes, net::Time now);
+
+    std::vector<Item> waiting_;
+    std::size_t waiting_bytes_ = 0;
+    net::Time since_{0};  // since then messages wait
+    // Unused messages and bytes of the rates, up to paid_until_. The bytes are negative after a large
+    // message.
+    double messages_ = 0, bytes_ = 0;
+    net::Time paid_until_{0};
+    bool is_new_ = true;
+};
+
+}  // namespace shoal::replication

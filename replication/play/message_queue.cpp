@@ -1,0 +1,100 @@
+#include "message_queue.h"
+
+#include <algorithm>
+#include <bitset>
+#include <utility>
+
+namespace shoal::replication {
+namespace {
+
+constexpr std::size_t kMaxSpares = 32;
+
+}  // namespace
+
+bool MessageQueue::add(std::span<const std::byte> bytes, net::Channel channel) {
+    Waiting waiting;
+    if (!spare_.empty()) {
+        waiting = std::move(spare_.back());
+        spare_.pop_back();
+    }
+    if (bytes.empty()) {
+        messages_.stats().malformed += 1;
+        return false;
+    }
+    if (!messages_.read(bytes.subspan(1), waiting.message)) return false;
+    const auto stream = std::to_integer<std::uint8_t>(bytes[0]);
+    waiting.channel = channel;
+    waiting.stream = stream;
+    waiting.since.reset();
+    if (waiting_.size() >= kMaxMessages || words_ + waiting.message.words.size() > kMaxWords) deliver_all();
+    if (channel == net::Channel::sequenced) {
+        const auto outdated = std::remove_if(waiting_.begin(), waiting_.end(), [&](Waiting& other) {
+            const bool is_outdated = other.channel == channel && other.stream == stream;
+            if (is_outdated) recycle(other);
+            return is_outdated;
+        });
+        messages_.stats().superseded += static_cast<std::uint64_t>(waiting_.end() - outdated);
+        waiting_.erase(outdated, waiting_.end());
+    }
+    words_ += waiting.message.words.size();
+    waiting_.push_back(std::move(waiting));
+    return true;
+}
+
+void MessageQueue::deliver(net::Time now) {
+    deliver_until(now);
+}
+
+void MessageQueue::deliver_all() {
+    deliver_until(std::nullopt);
+}
+
+/// Without a time no message waits any longer.
+void MessageQueue::deliver_until(std::optional<net::Time> now) {
+    if (is_delivering_) return;
+    is_delivering_ = true;
+    std::bitset<256> blocked;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+        Waiting waiting = std::move(waiting_[i]);
+        const bool is_late = lacks_entity(waiting.message);
+        const bool is_patient = now && (!waiting.since || *now - *waiting.since < kPatience);
+        const bool is_behind = is_ordered(waiting) && blocked[waiting.stream];
+        if (now && (is_behind || (is_late && is_patient))) {
+            if (is_ordered(waiting)) blocked.set(waiting.stream);
+            if (!waiting.since) waiting.since = now;
+            waiting_[kept++] = std::move(waiting);
+            continue;
+        }
+        messages_.deliver(waiting.message, {{}, waiting.channel, is_late});
+        recycle(waiting);
+    }
+    waiting_.resize(kept);
+    is_delivering_ = false;
+}
+
+void MessageQueue::clear() {
+    waiting_.clear();
+    words_ = 0;
+}
+
+/// Sequenced messages of one stream do not wait for each other: the newer one replaces the older one.
+bool MessageQueue::is_ordered(const Waiting& waiting) const {
+    return waiting.channel == net::Channel::reliable && waiting.stream != 0;
+}
+
+bool MessageQueue::lacks_entity(const TypedMessages::Message& message) const {
+    const ComponentLayout& layout = messages_.types()[message.type].layout;
+    if (!layout.has_references()) return false;
+    bool lacks = false;
+    layout.for_each_reference(message.words.data(), message.words.data() + layout.lanes().size(),
+                              [&](NetId net_id) { lacks = lacks || receiver_.may_appear(net_id); });
+    return lacks;
+}
+
+void MessageQueue::recycle(Waiting& waiting) {
+    words_ -= waiting.message.words.size();
+    if (spare_.size() < kMaxSpares) spare_.push_back(std::move(waiting));
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,61 @@
+#pragma once
+// The messages that a client got and did not handle yet. They wait for the entities that they name.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "../../net/endpoint.h"
+#include "../receive/receiver.h"
+#include "typed_messages.h"
+
+namespace shoal::replication {
+
+/// Not thread-safe.
+class MessageQueue {
+public:
+    /// For so long a message waits for entities.
+    static constexpr net::Duration kPatience = std::chrono::milliseconds(500);
+    static constexpr std::size_t kMaxMessages = 1'024;
+    static constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // of all messages together
+
+    /// Both must outlive the queue.
+    MessageQueue(TypedMessages& messages, const Receiver& receiver)
+        : messages_(messages), receiver_(receiver) {}
+
+    /// Takes a message without its first byte. Returns false, and only counts it, if it is malformed. If the
+    /// queue is full, all messages are delivered first.
+    bool add(std::span<const std::byte> bytes, net::Channel channel);
+
+    /// Delivers, in the order of arrival, what need not wait: for an entity, or for an earlier message of its
+    /// stream. Handlers may change the world. No effect in a handler.
+    void deliver(net::Time now);
+    /// Delivers all messages.
+    void deliver_all();
+    /// Drops all messages. Do not call it in a handler.
+    void clear();
+
+    std::size_t size() const { return waiting_.size(); }
+
+private:
+    struct Waiting {
+        TypedMessages::Message message;
+        net::Channel channel = net::Channel::reliable;
+        std::uint8_t stream = 0;
+        std::optional<net::Time> since;  // when it could not be delivered first
+    };
+
+    bool is_ordered(const Waiting& waiting) const;
+    bool lacks_entity(const TypedMessages::Message& message) const;
+    void deliver_until(std::optional<net::Time> now);
+    void recycle(Waiting& waiting);
+
+    TypedMessages& messages_;
+    const Receiver& receiver_;
+    std::vector<Waiting> waiting_;
+    std::vector<Waiting> spare_;  // handled ones, whose memory is used again
+    std::size_t words_ = 0;       // of all that wait
+    bool is_delivering_ = false;
+};
+
+}  // namespace shoal::replication

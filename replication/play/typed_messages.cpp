@@ -1,0 +1,45 @@
+#include "typed_messages.h"
+
+#include <bit>
+
+#include "../codec/codec.h"
+
+namespace shoal::replication {
+
+unsigned TypedMessages::type_bits() const {
+    return types().size() <= 1 ? 0 : static_cast<unsigned>(std::bit_width(types().size() - 1));
+}
+
+void TypedMessages::write(std::size_t type, const void* value, std::vector<std::byte>& out) {
+    codec_.quantise(types()[type], value, words_);
+    bits_.clear();
+    bits_.write(type, type_bits());
+    write_value(types()[type].layout, {}, words_, bits_);
+    const std::size_t before = out.size();
+    out.resize(before + bits_.byte_count());
+    bits_.copy_to(std::span(out).subspan(before));
+}
+
+bool TypedMessages::read(std::span<const std::byte> bytes, Message& message) {
+    BitReader in(bytes);
+    message.type = in.read(type_bits());
+    if (message.type < types().size() && read_value(types()[message.type].layout, {}, in, message.words) &&
+        in.at_padding())
+        return true;
+    stats_.malformed += 1;
+    return false;
+}
+
+void TypedMessages::deliver(const Message& message, const MessageInfo& info) {
+    Type& type = types_[message.type];
+    stats_.late += info.is_late;
+    if (!type.value) {
+        stats_.unhandled += 1;
+        return;
+    }
+    stats_.delivered += 1;
+    codec_.restore(types()[message.type], message.words, type.value->get());
+    type.handler(type.value->get(), info);
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,490 @@
+#include "replication/play/typed_messages.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "replication/play/message_intake.h"
+#include "replication/play/message_queue.h"
+#include "tests/sim/session.h"
+
+namespace shoal::replication {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Saying {
+    std::string text;
+    ecs::Entity about;
+    std::vector<ecs::Entity> others;
+};
+struct Beep {
+    std::uint8_t pitch = 0;
+};
+struct Blob {
+    std::vector<std::uint8_t> bytes;
+};
+struct Spot {
+    int x = 0;
+};
+
+Schema saying_schema() {
+    Schema schema;
+    schema.component<Spot>("spot");
+    schema.message<Saying>("saying", field(&Saying::text, max_length(30)),
+                           element(&Saying::others, max_length(8)));
+    schema.message<Beep>("beep", bounded(0, 100));
+    schema.message<Blob>("blob", max_length(300'000));
+    return schema;
+}
+
+/// A session whose clients have joined.
+struct Meeting {
+    explicit Meeting(std::size_t guests, const ServerOptions& options = {},
+                     const Schema& of = saying_schema())
+        : schema(of), session(schema, {}, guests, 1, {}, options) {
+        for (int i = 0; i < 50; ++i) session.step();
+        session.server().for_each_peer([&](PlayerId id) { players.push_back(id); });
+        EXPECT_EQ(players.size(), guests);
+    }
+    void run(int ticks) {
+        while (ticks-- > 0) session.step();
+    }
+    Server& server() { return session.server(); }
+    Client& client(std::size_t i = 0) { return session.guests()[i]->client; }
+    ecs::World& mirror(std::size_t i = 0) { return session.guests()[i]->world; }
+    ecs::Entity replica(ecs::Entity entity, std::size_t i = 0) {
+        return client(i).receiver().entity(server().assign_net_id(entity));
+    }
+
+    Schema schema;
+    sim::Session session;
+    std::vector<PlayerId> players;
+};
+
+TEST(Message, ArrivesInBothDirectionsWithItsEntities) {
+    Meeting meeting(2);
+    const ecs::Entity ship = meeting.session.world().spawn(Spot{1}, Replicated{});
+    const ecs::Entity rock = meeting.session.world().spawn(Spot{2}, Replicated{});
+    meeting.run(30);
+    std::vector<std::string> heard;
+    for (std::size_t i = 0; i < 2; ++i)
+        meeting.client(i).on<Saying>([&, i](const Saying& said, const MessageInfo& info) {
+            EXPECT_FALSE(info.is_late);
+            EXPECT_EQ(info.channel, net::Channel::reliable);
+            EXPECT_EQ(said.about, meeting.replica(ship, i));
+            ASSERT_EQ(said.others.size(), 3u);
+            EXPECT_EQ(said.others[0], meeting.replica(rock, i));
+            EXPECT_FALSE(said.others[1]) << "null";
+            EXPECT_EQ(said.others[2], meeting.replica(ship, i));
+            heard.push_back(said.text + " to " + std::to_string(i));
+        });
+    meeting.server().on<Saying>([&](PlayerId from, const Saying& said) {
+        EXPECT_EQ(from, meeting.players[1]);
+        EXPECT_EQ(said.about, rock);
+        heard.push_back(said.text);
+    });
+    EXPECT_EQ(meeting.server().send_all(Saying{"all", ship, {rock, {}, ship}}), 2u);
+    EXPECT_EQ(meeting.server().send(meeting.players[0], Saying{"one", ship, {rock, {}, ship}}),
+              net::SendResult::queued);
+    EXPECT_EQ(meeting.server().send(meeting.players, Saying{"some", ship, {rock, {}, ship}}), 2u);
+    const bool is_second =
+        meeting.server().host().address(meeting.players[1]) == meeting.session.guests()[1]->address;
+    const std::size_t speaker = is_second ? 1 : 0;
+    EXPECT_EQ(meeting.client(speaker).send(Saying{"up", meeting.replica(rock, speaker), {}}),
+              net::SendResult::queued);
+    meeting.run(20);
+    std::sort(heard.begin(), heard.end());
+    const std::string first = is_second ? "0" : "1";
+    EXPECT_EQ(heard, (std::vector<std::string>{"all to 0", "all to 1", "one to " + first, "some to 0",
+                                               "some to 1", "up"}));
+    EXPECT_EQ(meeting.server().message_stats().delivered, 1u);
+}
+
+TEST(Message, NamesAnEntityThatWasNeverSentBefore) {
+    Meeting meeting(1);
+    std::vector<int> spots;
+    meeting.client().on<Saying>([&](const Saying& said, const MessageInfo& info) {
+        EXPECT_FALSE(info.is_late);
+        spots.push_back(meeting.mirror().get<Spot>(said.about).x);
+    });
+    const ecs::Entity ship = meeting.session.world().spawn(Spot{7}, Replicated{});
+    EXPECT_EQ(meeting.server().send(meeting.players[0], Saying{"new", ship, {}}), net::SendResult::queued);
+    meeting.run(10);
+    EXPECT_EQ(spots, std::vector<int>{7}) << "the entity has its values when the message is handled";
+}
+
+TEST(Message, AReferenceThatTheServerDoesNotKnowIsNull) {
+    Meeting meeting(1);
+    const ecs::Entity ship = meeting.session.world().spawn(Spot{1}, Replicated{});
+    const ecs::Entity secret = meeting.session.world().spawn(Spot{1});
+    meeting.run(20);
+    std::vector<Saying> heard;
+    meeting.server().on<Saying>([&](PlayerId, const Saying& said) { heard.push_back(said); });
+    const ecs::Entity own = meeting.mirror().spawn(Spot{3});
+    EXPECT_EQ(meeting.client().send(Saying{"own", own, {meeting.replica(ship)}}), net::SendResult::queued);
+    meeting.run(10);
+    ASSERT_EQ(heard.size(), 1u);
+    EXPECT_FALSE(heard[0].about);
+    EXPECT_EQ(heard[0].others[0], ship);
+    // Net ids that the client guesses, also one that was assigned and not sent.
+    meeting.session.world().add<Replicated>(secret);
+    const NetId assigned = meeting.server().assign_net_id(secret);
+    for (const NetId net_id : {assigned, 77u, 0xffffffffu, 0xff000003u}) {
+        struct Guess final : EntityMap {
+            explicit Guess(NetId id) : net_id(id) {}
+            std::uint32_t to_net(ecs::Entity) override { return net_id; }
+            ecs::Entity to_entity(std::uint32_t) override { return {}; }
+            NetId net_id;
+        } guess(net_id);
+        TypedMessages writer(meeting.schema, guess);
+        std::vector<std::byte> bytes{std::byte{3}};
+        writer.write(Saying{"guess", {1, 1}, {}}, bytes);
+        EXPECT_EQ(meeting.client().endpoint().send_message(meeting.client().endpoint().server(),
+                                                           net::Channel::reliable, bytes),
+                  net::SendResult::queued);
+    }
+    // They arrive before the tick that sends the secret entity.
+    meeting.session.world().remove<Replicated>(secret);
+    meeting.run(10);
+    ASSERT_EQ(heard.size(), 5u);
+    for (std::size_t i = 1; i < 5; ++i) EXPECT_FALSE(heard[i].about) << i;
+    // A dead entity is null on a client.
+    meeting.client().on<Saying>([&](const Saying& said, const MessageInfo& info) {
+        EXPECT_FALSE(said.about || info.is_late);
+        heard.clear();
+    });
+    meeting.session.world().destroy(ship);
+    EXPECT_EQ(meeting.server().send_all(Saying{"dead", ship, {}}), 1u);
+    meeting.run(10);
+    EXPECT_TRUE(heard.empty());
+}
+
+TEST(Message, WithoutAHandlerIsCounted) {
+    Meeting meeting(1);
+    EXPECT_EQ(meeting.server().send_all(Beep{1}), 1u);
+    EXPECT_EQ(meeting.client().send(Beep{2}), net::SendResult::queued);
+    meeting.run(10);
+    EXPECT_EQ(meeting.server().message_stats().unhandled, 1u);
+    EXPECT_EQ(meeting.client().message_stats().unhandled, 1u);
+}
+
+TEST(Message, OverTheSizeLimitOfItsChannelIsTooLarge) {
+    Meeting meeting(1);
+    std::vector<std::size_t> sizes;
+    meeting.client().on<Blob>(
+        [&](const Blob& blob, const MessageInfo&) { sizes.push_back(blob.bytes.size()); });
+    const Blob small{std::vector<std::uint8_t>(900, 255)}, large{std::vector<std::uint8_t>(50'000, 255)};
+    const Blob giant{std::vector<std::uint8_t>(300'000, 255)};
+    EXPECT_EQ(meeting.server().send(meeting.players[0], small, net::Channel::unreliable),
+              net::SendResult::queued);
+    EXPECT_EQ(meeting.server().send(meeting.players[0], large, net::Channel::unreliable),
+              net::SendResult::too_large);
+    EXPECT_EQ(meeting.server().send(meeting.players[0], large), net::SendResult::queued);
+    EXPECT_EQ(meeting.server().send(meeting.players[0], giant), net::SendResult::too_large);
+    meeting.run(200);
+    std::sort(sizes.begin(), sizes.end());
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{900, 50'000}));
+}
+
+/// Malformed messages without the kind: unknown type numbers, and truncated ones.
+std::vector<std::vector<std::byte>> malformed_messages(const Schema& schema) {
+    struct Nothing final : EntityMap {
+        std::uint32_t to_net(ecs::Entity) override { return 0; }
+        ecs::Entity to_entity(std::uint32_t) override { return {}; }
+    } nothing;
+    TypedMessages writer(schema, nothing);
+    std::vector<std::vector<std::byte>> out{{std::byte{3}}};
+    std::vector<std::byte> bytes;
+    writer.write(Saying{"hello", {}, {{}, {}}}, bytes);
+    for (std::size_t size = 0; size < bytes.size(); ++size)
+        out.emplace_back(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    bytes.push_back(std::byte{0});
+    out.push_back(bytes);
+    return out;
+}
+
+TEST(Message, MalformedEndsTheConnectionOfTheClient) {
+    const Schema schema = saying_schema();
+    for (const std::vector<std::byte>& bytes : malformed_messages(schema)) {
+        Meeting meeting(1);
+        std::vector<std::byte> message{std::byte{3}};
+        message.insert(message.end(), bytes.begin(), bytes.end());
+        EXPECT_EQ(meeting.client().endpoint().send_message(meeting.client().endpoint().server(),
+                                                           net::Channel::reliable, message),
+                  net::SendResult::queued);
+        meeting.run(10);
+        EXPECT_FALSE(meeting.client().is_connected()) << bytes.size() << " bytes";
+        EXPECT_EQ(meeting.server().message_stats().malformed, 1u) << bytes.size() << " bytes";
+        EXPECT_NE(meeting.client().failure().find("malformed message"), std::string::npos);
+    }
+}
+
+TEST(Message, MalformedEndsTheConnectionToTheServer) {
+    const Schema schema = saying_schema();
+    std::vector<std::vector<std::byte>> all = malformed_messages(schema);
+    for (std::vector<std::byte>& bytes : all) bytes.insert(bytes.begin(), std::byte{1});
+    all.push_back({});  // no stream
+    for (const std::vector<std::byte>& bytes : all) {
+        Meeting meeting(1);
+        std::vector<std::byte> message{std::byte{3}};
+        message.insert(message.end(), bytes.begin(), bytes.end());
+        EXPECT_EQ(meeting.server().host().send_message(meeting.players[0], net::Channel::reliable, message),
+                  net::SendResult::queued);
+        meeting.run(10);
+        EXPECT_FALSE(meeting.client().is_connected()) << bytes.size() << " bytes";
+        EXPECT_EQ(meeting.client().message_stats().malformed, 1u) << bytes.size() << " bytes";
+        EXPECT_NE(meeting.client().failure().find("malformed"), std::string::npos);
+    }
+}
+
+TEST(Message, AHandlerMayDisconnectThePlayer) {
+    Meeting meeting(1);
+    int heard = 0;
+    meeting.server().on<Beep>([&](PlayerId from, const Beep&) {
+        heard += 1;
+        meeting.server().disconnect(from, "no beeping", meeting.session.now());
+    });
+    for (int i = 0; i < 300; ++i) EXPECT_EQ(meeting.client().send(Beep{1}), net::SendResult::queued);
+    meeting.run(10);
+    EXPECT_EQ(heard, 1);
+    EXPECT_FALSE(meeting.client().is_connected());
+}
+
+// A11: a client that floods the server is dropped with a reason; warnings and gauges show it before that.
+TEST(Message, A11OverTheRateMessagesWaitInOrderAndTheGameIsWarned) {
+    Meeting meeting(2);
+    std::vector<int> heard;
+    std::vector<PlayerId> warned;
+    meeting.server().on<Beep>([&](PlayerId, const Beep& beep) { heard.push_back(beep.pitch); });
+    meeting.server().on_warning([&](PlayerId player, Warning warning) {
+        EXPECT_EQ(warning, Warning::messages_deferred);
+        warned.push_back(player);
+    });
+    for (int i = 0; i < 200; ++i)
+        EXPECT_EQ(meeting.client().send(Beep{static_cast<std::uint8_t>(i % 101)}), net::SendResult::queued);
+    meeting.run(6);
+    EXPECT_GE(heard.size(), 100u);
+    EXPECT_LE(heard.size(), 110u) << "a burst of 100, then 50 a second";
+    ASSERT_EQ(warned.size(), 1u);
+    EXPECT_EQ(meeting.server().messages_waiting(warned[0]), 200 - heard.size());
+    meeting.run(120);
+    ASSERT_EQ(heard.size(), 200u);
+    for (int i = 0; i < 200; ++i) EXPECT_EQ(heard[static_cast<std::size_t>(i)], i % 101);
+    EXPECT_EQ(warned.size(), 1u);
+    EXPECT_EQ(meeting.server().message_stats().deferred, 100u);
+    EXPECT_TRUE(meeting.client().is_connected());
+}
+
+TEST(Message, A11APlayerThatFloodsIsDroppedWithAReason) {
+    const auto flood = [](int messages, std::size_t bytes, int ticks, bool goes_on) {
+        Meeting meeting(1);
+        meeting.server().on<Blob>([](PlayerId, const Blob&) {});
+        int sent = 0;
+        for (int tick = 0; tick < ticks && meeting.client().is_connected(); ++tick) {
+            for (int i = 0; (tick == 0 || goes_on) && i < messages; ++i)
+                sent += meeting.client().send(Blob{std::vector<std::uint8_t>(bytes, 250)}) ==
+                        net::SendResult::queued;
+            meeting.run(1);
+        }
+        if (!meeting.client().is_connected()) {
+            EXPECT_NE(meeting.client().failure().find("too many messages"), std::string::npos);
+        }
+        EXPECT_EQ(meeting.server().message_stats().floods, meeting.client().is_connected() ? 0u : 1u);
+        return std::pair(meeting.client().is_connected(), sent);
+    };
+    EXPECT_TRUE(flood(350, 1, 100, false).first) << "a burst of 100, and 256 wait";
+    EXPECT_FALSE(flood(400, 1, 100, false).first) << "more than 256 wait";
+    EXPECT_TRUE(flood(30, 2'000, 100, false).first) << "a burst of 32 kB, and 28 kB wait";
+    EXPECT_FALSE(flood(10, 2'000, 30, true).first) << "more than 64 kB wait";
+    EXPECT_TRUE(flood(1, 1, 1'200, false).first);
+    const auto [is_connected, sent] = flood(1, 1, 1'200, true);
+    EXPECT_FALSE(is_connected) << "60 a second, more than 50 for 3 seconds";
+    EXPECT_GT(sent, 600) << "but not before the burst is used up";
+}
+
+TEST(MessageIntake, KeepsTheRateOverALongTime) {
+    const MessageLimits limits;
+    MessageIntake intake;
+    MessageIntake::Item item;
+    std::mt19937 random(1);
+    std::uint64_t handled = 0;
+    const std::vector<std::byte> bytes(10);
+    net::Time now{5s};
+    for (int i = 0; i < 6'000; ++i, now += 10ms) {
+        while (intake.take(limits, now, item)) handled += 1;
+        if (intake.waiting() < 200 && random() % 4 != 0)
+            handled +=
+                intake.arrive(limits, net::Channel::reliable, bytes, now) == MessageIntake::Verdict::deliver;
+    }
+    EXPECT_NEAR(static_cast<double>(handled), 100 + 60 * 50, 10);
+}
+
+/// A client's queue, and a server's world whose payloads arrive when the test wants it.
+struct Waiting {
+    Waiting() : schema(saying_schema()), sender(world, schema), receiver(mirror, schema) {
+        peer = sender.add_peer();
+        messages.set_handler<Saying>([this](const Saying& said, const MessageInfo& info) {
+            heard.push_back(said.text + (said.about ? " known" : " null") + (info.is_late ? " late" : ""));
+        });
+    }
+    struct OfServer final : EntityMap {
+        explicit OfServer(Sender& of) : sender(of) {}
+        std::uint32_t to_net(ecs::Entity entity) override {
+            return entity ? sender.assign_net_id(entity) : 0;
+        }
+        ecs::Entity to_entity(std::uint32_t) override { return {}; }
+        Sender& sender;
+    };
+    struct OfClient final : EntityMap {
+        explicit OfClient(Receiver& of) : receiver(of) {}
+        std::uint32_t to_net(ecs::Entity) override { return 0; }
+        ecs::Entity to_entity(std::uint32_t net_id) override { return receiver.entity(net_id); }
+        Receiver& receiver;
+    };
+    void say(const std::string& text, ecs::Entity about, const net::Delivery& how) {
+        std::vector<std::byte> bytes{std::byte{stream_of(how)}};
+        writer.write(Saying{text, about, {}}, bytes);
+        EXPECT_TRUE(queue.add(bytes, how.channel));
+    }
+    void send_state() {
+        sender.update(++tick);
+        std::byte room[1'160];
+        const auto payload = sender.encode(peer, ++number, 1'000, room);
+        EXPECT_EQ(receiver.receive(number, payload), Receiver::Verdict::accepted);
+        sender.on_fate(peer, number, true);
+        receiver.apply();
+    }
+    std::vector<std::string> after(net::Duration time) {
+        now += time;
+        queue.deliver(now);
+        return std::exchange(heard, {});
+    }
+
+    Schema schema;
+    ecs::World world, mirror;
+    Sender sender;
+    Receiver receiver;
+    Sender::Peer peer = 0;
+    Tick tick = 0;
+    std::uint64_t number = 0;
+    net::Time now{7s};
+    OfServer of_server{sender};
+    OfClient of_client{receiver};
+    TypedMessages writer{schema, of_server};
+    TypedMessages messages{schema, of_client};
+    MessageQueue queue{messages, receiver};
+    std::vector<std::string> heard;
+};
+
+using Heard = std::vector<std::string>;
+
+TEST(MessageQueue, Rule10AMessageAndThoseBehindItWaitForItsEntity) {
+    Waiting test;
+    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
+    test.say("a1", {}, net::ordered_by(1));
+    test.say("a2", ship, net::ordered_by(1));
+    test.say("a3", {}, net::ordered_by(1));
+    test.say("b1", {}, net::ordered_by(2));
+    test.say("free", {}, net::unordered());
+    test.say("free", ship, net::unordered());
+    test.say("gone", {}, net::Channel::unreliable);
+    test.say("seq", ship, net::latest_of(0));
+    EXPECT_EQ(test.after(0ms), (Heard{"a1 null", "b1 null", "free null", "gone null"}));
+    EXPECT_EQ(test.after(499ms), Heard{});
+    test.send_state();
+    EXPECT_EQ(test.after(0ms), (Heard{"a2 known", "a3 null", "free known", "seq known"}));
+    EXPECT_EQ(test.queue.size(), 0u);
+    EXPECT_EQ(test.messages.stats().late, 0u);
+}
+
+TEST(MessageQueue, Rule10AMessageIsLateAfterHalfASecondAndNotLost) {
+    Waiting test;
+    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
+    test.say("a", ship, net::ordered_by(1));
+    test.say("b", {}, net::ordered_by(1));
+    EXPECT_EQ(test.after(3s), Heard{})
+        << "the time counts from the first update that could have delivered it";
+    test.say("c", ship, net::ordered_by(1));
+    EXPECT_EQ(test.after(499ms), Heard{});
+    EXPECT_EQ(test.after(1ms), (Heard{"a null late", "b null"}));
+    EXPECT_EQ(test.after(498ms), Heard{});
+    EXPECT_EQ(test.after(1ms), (Heard{"c null late"}));
+    EXPECT_EQ(test.messages.stats().late, 2u);
+}
+
+TEST(MessageQueue, ANewerSequencedMessageReplacesTheOneThatWaits) {
+    Waiting test;
+    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
+    test.say("old", ship, net::latest_of(200));
+    test.say("other", ship, net::latest_of(201));
+    EXPECT_EQ(test.after(10ms), Heard{});
+    test.say("new", {}, net::latest_of(200));
+    EXPECT_EQ(test.after(10ms), Heard{"new null"});
+    test.send_state();
+    EXPECT_EQ(test.after(10ms), Heard{"other known"});
+    EXPECT_EQ(test.messages.stats().superseded, 1u);
+}
+
+TEST(MessageQueue, AReplicaThatTheGameDestroyedIsNotWaitedFor) {
+    Waiting test;
+    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
+    test.send_state();
+    test.mirror.destroy(test.receiver.entity(test.sender.net_id(ship)));
+    test.say("a", ship, net::Channel::reliable);
+    EXPECT_EQ(test.after(0ms), Heard{"a null"});
+}
+
+TEST(MessageQueue, AFullQueueDeliversEverythingAtOnce) {
+    Waiting test;
+    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
+    for (std::size_t i = 0; i < MessageQueue::kMaxMessages; ++i) test.say("a", ship, net::Channel::reliable);
+    EXPECT_EQ(test.heard.size(), 0u);
+    test.say("b", ship, net::Channel::reliable);
+    EXPECT_EQ(std::exchange(test.heard, {}).size(), MessageQueue::kMaxMessages);
+    EXPECT_EQ(test.queue.size(), 1u);
+    EXPECT_EQ(test.after(0ms), Heard{});
+    EXPECT_EQ(test.after(500ms), Heard{"b null late"});
+}
+
+TEST(Message, ThatWaitsIsDeliveredWhenTheConnectionEnds) {
+    Meeting meeting(1);
+    int heard = 0;
+    meeting.client().on<Saying>([&](const Saying&, const MessageInfo& info) {
+        EXPECT_TRUE(info.is_late);
+        heard += 1;
+        meeting.client().disconnect(meeting.session.now());
+    });
+    // The entity is destroyed before the first record of it: the message waits.
+    for (int i = 0; i < 3; ++i) {
+        const ecs::Entity ship = meeting.session.world().spawn(Spot{7}, Replicated{});
+        EXPECT_EQ(meeting.server().send_all(Saying{"?", ship, {}}), 1u);
+        meeting.session.world().destroy(ship);
+    }
+    meeting.run(5);
+    EXPECT_EQ(heard, 0);
+    meeting.client().disconnect(meeting.session.now());
+    EXPECT_EQ(heard, 3);
+}
+
+TEST(SchemaStructs, ADifferenceIsNamed) {
+    Schema server, same, other, fewer;
+    for (Schema* schema : {&server, &same, &other, &fewer}) schema->component<Spot>("beep");
+    for (Schema* schema : {&server, &same}) schema->message<Beep>("beep");
+    other.message<Beep>("beep", bounded(0, 10));
+    EXPECT_EQ(server.difference(same.summary()), "");
+    EXPECT_EQ(server.difference(other.summary()), "message 'beep' differs");
+    EXPECT_EQ(server.difference(fewer.summary()), "message 'beep' is unknown to the client");
+    const std::string unknown = fewer.difference(server.summary());
+    EXPECT_EQ(unknown.find("beep"), unknown.npos);
+    EXPECT_EQ(server.explain(unknown), "message 'beep' is unknown to the server");
+}
+
+}  // namespace
+}  // namespace shoal::replication
