@@ -31,7 +31,8 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
       receiver_(world, schema, with_hash_seed(options)),
       mine_(world),
       endpoint_(with_schema(options.net, schema), *this, sink),
-      typed_(schema, references_) {}
+      typed_(schema, references_),
+      ready_at_once_(options.is_ready_at_once) {}
 
 void Client::connect(const net::Address& server) {
     target_ = server;
@@ -54,6 +55,9 @@ void Client::start_connecting(net::Time now) {
     welcome_.reset();
     queue_.clear();
     receiver_.reset();
+    ready_ = Ready::no;
+    player_.reset();
+    is_playing_ = false;
     const std::vector<std::byte> summary = schema_.summary();
     const std::vector<std::byte> hello = write_hello({receiver_.options().max_slots, summary});
     if (token) {  // with a token a hello has less room, but this one always fits
@@ -80,9 +84,33 @@ void Client::update(net::Time now) {
     if (target_) start_connecting(now);
     endpoint_.update(now);
     receiver_.apply();
+    is_playing_ = is_playing_ || (player_ && (*player_ == 0 || receiver_.entity(*player_)));
     queue_.deliver(now);
+    send_ready();
     send_rebases();
     endpoint_.flush(now);
+}
+
+void Client::ready() {
+    if (is_connected() && ready_ == Ready::no) ready_ = Ready::to_send;
+    send_ready();
+}
+
+void Client::send_ready() {
+    if (ready_ != Ready::to_send) return;
+    message_.assign(1, static_cast<std::byte>(MessageKind::ready));
+    if (endpoint_.send_message(endpoint_.server(), net::unordered(), message_) == net::SendResult::queued)
+        ready_ = Ready::sent;
+}
+
+Phase Client::phase() const {
+    if (!is_connected()) return Phase::disconnected;
+    if (is_playing_) return Phase::playing;
+    return receiver_.newest_tick() ? Phase::loading : Phase::waiting;
+}
+
+ecs::Entity Client::player() const {
+    return phase() == Phase::playing ? receiver_.entity(*player_) : ecs::Entity{};
 }
 
 void Client::send_rebases() {
@@ -100,6 +128,7 @@ net::SendResult Client::send_message(net::Delivery how, std::span<const std::byt
 }
 
 void Client::on_connected(net::PeerId) {
+    if (ready_at_once_) ready();
     if (listener_) listener_->on_join();
 }
 
@@ -129,6 +158,7 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
         return;
     }
     if (const std::optional<Welcome> welcome = read_welcome(message)) welcome_ = welcome;
+    if (const std::optional<NetId> player = read_player(message)) player_ = player;
     if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::game)) return;
     if (listener_) listener_->on_message(channel, message.subspan(1));
 }

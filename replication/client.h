@@ -11,6 +11,7 @@
 #include "../net/client.h"
 #include "message.h"
 #include "play/message_queue.h"
+#include "play/seat.h"
 #include "play/typed_messages.h"
 #include "play/uplink.h"
 #include "receive/receiver.h"
@@ -20,6 +21,7 @@ namespace shoal::replication {
 struct ClientOptions {
     net::ClientConfig net;  // set protocol_id, server_key and a new seed; schema_hash is overwritten
     ReceiverOptions receiver;
+    bool is_ready_at_once = true;  // false: the client gets no state before ready()
 };
 
 /// Callbacks of the game. They are called in endpoint().receive(), update() and disconnect(). They may send
@@ -85,6 +87,16 @@ public:
     }
     const MessageStats& message_stats() const { return typed_.stats(); }
 
+    /// Tells the server that this client can take the world now. Once for each connection, when
+    /// is_connected(); no effect at other times. Needed only without ClientOptions::is_ready_at_once.
+    void ready();
+    /// How far the client has come in joining. It plays when it has everything that replicated when it began
+    /// to load, and its player's entity.
+    Phase phase() const;
+    /// The replica of the player's entity, see Server::on_join(); null before the client plays, and while
+    /// there is none.
+    ecs::Entity player() const;
+
     bool is_connected() const { return endpoint_.is_connected(endpoint_.server()); }
     /// Why the last connection ended or could not be made. Empty until then; connect() empties it again. The
     /// text may contain bytes from the server.
@@ -129,6 +141,7 @@ private:
     };
 
     void start_connecting(net::Time now);
+    void send_ready();
     void send_rebases();
 
     const Schema& schema_;
@@ -146,6 +159,10 @@ private:
     References references_{receiver_};
     TypedMessages typed_;
     MessageQueue queue_{typed_, receiver_};
+    bool ready_at_once_;
+    enum class Ready : std::uint8_t { no, to_send, sent } ready_ = Ready::no;
+    std::optional<NetId> player_;  // net id of the player's entity; 0: it has none; nothing: still joining
+    bool is_playing_ = false;
 };
 
 }  // namespace shoal::replication

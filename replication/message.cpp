@@ -24,6 +24,18 @@ std::optional<Welcome> read_welcome(std::span<const std::byte> message) {
     return welcome;
 }
 
+void write_player(NetId net_id, std::vector<std::byte>& message) {
+    message.resize(5);
+    net::ByteWriter out(message);
+    out.u8(static_cast<std::uint64_t>(MessageKind::player));
+    out.u32(net_id);
+}
+
+std::optional<NetId> read_player(std::span<const std::byte> message) {
+    if (message.size() != 5 || message[0] != static_cast<std::byte>(MessageKind::player)) return std::nullopt;
+    return net::load<NetId>(message.data() + 1);
+}
+
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message) {
     assert(!slots.empty());
     message.resize(1 + 4 * slots.size());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../net/bytes.h"
+#include "history/net_ids.h"
 
 namespace shoal::replication {
 
@@ -20,6 +21,8 @@ enum class MessageKind : std::uint8_t {
     action_results = 4,  // from the server, reliable: what became of the client's actions
     action_event = 5,    // from the server, reliable: somebody else did an action
     pending_gone = 6,    // from the server, reliable: pending entities whose server's entities ended
+    ready = 7,           // from a client, reliable: its go-ahead; the server can send state now
+    player = 8,          // from the server, reliable: the client plays, and this is its player's entity
 };
 
 /// What a client needs to know of the server beside its state.
@@ -30,6 +33,11 @@ struct Welcome {
 std::vector<std::byte> write_welcome(const Welcome& welcome);
 /// Returns nothing if the message is none, or malformed.
 std::optional<Welcome> read_welcome(std::span<const std::byte> message);
+
+/// Makes `message` a player message; 0: the player has no entity.
+void write_player(NetId net_id, std::vector<std::byte>& message);
+/// Returns nothing if the message is none, or malformed.
+std::optional<NetId> read_player(std::span<const std::byte> message);
 
 /// Makes `message` a rebase message for these entity slots, at least one.
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message);

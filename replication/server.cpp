@@ -14,6 +14,8 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
     return config;
 }
 
+constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // of player messages
+
 std::uint32_t tick_us(double tick_hz) {
     return static_cast<std::uint32_t>(std::clamp(std::round(1e6 / tick_hz), 1.0, 4e9));
 }
@@ -30,12 +32,14 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       host_(with_schema(options.host, schema), *this, sink),
       next_tick_(options.first_tick),
       limits_(options.messages),
-      typed_(schema, references_) {}
+      typed_(schema, references_),
+      join_options_(options.join) {}
 
 Tick Server::tick(net::Time now) {
     now_ = now;
     host_.update(now);
     handle_deferred();
+    advance_joins();
     sender_.update(next_tick_);
     report_too_large();
     host_.flush(now);
@@ -128,7 +132,9 @@ const Server::Member* Server::find(net::PeerId peer) const {
 void Server::on_connected(net::PeerId peer) {
     Member& member = members_[peer.index()];
     member.id = peer;
-    member.peer = sender_.add_peer({.max_slots = member.max_slots, .numbers = member.numbers});
+    member.peer =
+        sender_.add_peer({.max_slots = member.max_slots, .numbers = member.numbers, .is_held = true});
+    member.seat.connect();
     // A new connection has room for it.
     static_cast<void>(host_.send_message(peer, net::unordered(), write_welcome(welcome_)));
     if (listener_) listener_->on_join(peer);
@@ -137,6 +143,8 @@ void Server::on_connected(net::PeerId peer) {
 void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
     const Member* member = find(peer);
     if (!member) return;
+    const ecs::Entity its_player = member->seat.player();
+    if (leave_ && member->seat.phase() == Phase::playing) leave_(peer);
     std::vector<ecs::Entity> owned;
     sender_.for_each_owned(member->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
     sender_.remove_peer(member->peer);
@@ -144,6 +152,80 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
     for (const ecs::Entity entity : owned)
         if (world_.is_alive(entity)) mark_owned(entity, false);
     if (listener_) listener_->on_leave(peer, reason, text);
+    if (join_options_.destroys_player && world_.is_alive(its_player)) world_.destroy(its_player);
+}
+
+void Server::admit(PlayerId player) {
+    Member* member = find(player);
+    if (!member) return;
+    member->seat.admit();
+    load_if_ready(player);
+}
+
+void Server::load_if_ready(PlayerId player) {
+    Member& member = members_[player.index()];
+    if (!member.seat.may_load(join_options_)) return;
+    member.seat.load(now_);
+    sender_.start_peer(member.peer);
+}
+
+void Server::advance_joins() {
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+        Member& member = members_[i];
+        const PlayerId player = member.id;
+        if (!player || member.seat.phase() != Phase::loading) continue;
+        switch (member.seat.step(join_options_, sender_.stats(member.peer).unjoined, now_)) {
+            case Seat::Step::wait:
+                break;
+            case Seat::Step::play:
+                finish_join(player);
+                break;
+            case Seat::Step::restart:
+                sender_.restart_peer(member.peer);
+                if (warn_) warn_(player, Warning::join_restarted);
+                break;
+            case Seat::Step::give_up:
+                host_.disconnect(player, net::DisconnectReason::kicked, "loading the world took too long",
+                                 now_);
+        }
+    }
+}
+
+/// The handler may disconnect the player.
+void Server::finish_join(PlayerId player) {
+    const ecs::Entity entity = join_ ? join_(player) : ecs::Entity{};
+    if (find(player)) {
+        set_player(player, entity);
+    } else if (join_options_.destroys_player && world_.is_alive(entity)) {
+        world_.destroy(entity);
+    }
+}
+
+Phase Server::phase(PlayerId player) const {
+    const Member* member = find(player);
+    return member ? member->seat.phase() : Phase::disconnected;
+}
+
+ecs::Entity Server::player(PlayerId player) const {
+    const Member* member = find(player);
+    return member && world_.is_alive(member->seat.player()) ? member->seat.player() : ecs::Entity{};
+}
+
+void Server::set_player(PlayerId player, ecs::Entity entity) {
+    Member* member = find(player);
+    if (!member || member->seat.phase() != Phase::playing) return;
+    member->seat.set_player(entity);
+    if (world_.is_alive(entity)) give(player, entity);
+    write_player(references_.to_net(entity), message_);
+    // Ordered: the last one counts. A full queue ends the connection: the client would never play.
+    if (host_.send_message(player, net::ordered_by(kPlayerKey), message_) == net::SendResult::queue_full)
+        host_.disconnect(player, net::DisconnectReason::kicked, "too many messages wait for it", now_);
+}
+
+void Server::send_now(PlayerId player, std::span<const ecs::Entity> entities) {
+    const Member* member = find(player);
+    for (const ecs::Entity entity : entities)
+        if (member && world_.is_alive(entity)) sender_.send_now(member->peer, entity);
 }
 
 void Server::on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
@@ -155,6 +237,10 @@ void Server::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     }
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed))
         return take_typed(peer, channel, message.subspan(1));
+    if (message.size() == 1 && message[0] == static_cast<std::byte>(MessageKind::ready)) {
+        members_[peer.index()].seat.set_ready();
+        return load_if_ready(peer);
+    }
     if (!read_rebase(message, [&](std::uint32_t slot) { sender_.rebase(member->peer, slot); }))
         host_.disconnect(peer, net::DisconnectReason::protocol_error, "unknown message", now_);
 }

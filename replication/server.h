@@ -12,6 +12,7 @@
 #include "../net/host.h"
 #include "message.h"
 #include "play/message_intake.h"
+#include "play/seat.h"
 #include "play/typed_messages.h"
 #include "play/uplink.h"
 #include "send/sender.h"
@@ -22,6 +23,7 @@ struct ServerOptions {
     net::HostConfig host;  // set protocol_id, key and a new seed; schema_hash is overwritten
     SenderOptions sender;  // set tick_hz
     MessageLimits messages;
+    JoinOptions join;
     Tick first_tick = 1;  // number of the first tick()
     // Of the random numbers that server and clients compute alike. Every client learns it.
     std::uint64_t random_seed = 0;
@@ -30,6 +32,7 @@ struct ServerOptions {
 /// What a server tells the game of a player, before it has to disconnect the player.
 enum class Warning : std::uint8_t {
     messages_deferred,  // the player sends more messages than MessageLimits allow
+    join_restarted,     // loading took JoinOptions::timeout, and begins anew
 };
 
 /// Callbacks of the game. They are called by the functions of host(), and by tick(), poll(), resend() and
@@ -42,6 +45,7 @@ public:
     /// address is proven. Admission::hello is written by the library (message.h), and has no data of the
     /// game.
     virtual bool on_admit(const net::Admission&, std::string& /*refusal*/) { return true; }
+    /// A client connected. See Server::on_join() for when the player plays.
     virtual void on_join(net::PeerId) {}
     /// Called exactly once for each on_join, unless the server is destroyed first. The text may contain bytes
     /// from the client.
@@ -106,12 +110,13 @@ public:
             queued += host_.send_message(player, how, message_) == net::SendResult::queued;
         return queued;
     }
-    /// Sends to all players. Returns for how many of them the message was queued.
+    /// Sends to all players that play. Returns for how many of them the message was queued.
     template <class T>
     std::size_t send_all(const T& message, const net::Delivery& how = net::Channel::reliable) {
         std::size_t queued = 0;
         write_typed(message, how);
         for_each_peer([&](PlayerId player) {
+            if (phase(player) != Phase::playing) return;
             queued += host_.send_message(player, how, message_) == net::SendResult::queued;
         });
         return queued;
@@ -135,6 +140,28 @@ public:
 
     /// Ends the connection with DisconnectReason::kicked; no effect if the peer is not connected.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
+
+    /// Sets the function that is called once for each player that begins to play: its client has everything
+    /// that replicated when it began to load. It returns the entity of the player, which has the tag
+    /// Replicated, and which give() then gives to the player; or null. tick() calls it, outside of hooks and
+    /// queries. The function may send messages to the player, and disconnect it.
+    void on_join(std::function<ecs::Entity(PlayerId)> handler) { join_ = std::move(handler); }
+    /// Sets the function that is called when a player leaves that on_join() was called for. player() still
+    /// works in it. Afterwards the entity is destroyed, see JoinOptions.
+    void on_leave(std::function<void(PlayerId)> handler) { leave_ = std::move(handler); }
+    /// Lets a player load, if JoinOptions::waits_for_admit, as soon as its client gave the go-ahead. Until
+    /// then the client gets messages, but no state. Call it at any time after ServerListener::on_join().
+    void admit(PlayerId player);
+    Phase phase(PlayerId player) const;
+    /// The entity of a player that plays; null if it has none, or if the entity is dead.
+    ecs::Entity player(PlayerId player) const;
+    /// Replaces the entity of a player that plays, and gives it to the player. The former one stays. No
+    /// effect on other players.
+    void set_player(PlayerId player, ecs::Entity entity);
+    /// In the next tick() sends a record of each of these entities to the player, even if nothing changed. It
+    /// is sent again if it is lost. Entities that do not replicate are ignored. No effect if the player is
+    /// not connected.
+    void send_now(PlayerId player, std::span<const ecs::Entity> entities);
 
     /// Returns the net id of a living entity with the tag Replicated, also before the first tick() that sends
     /// it. For other living entities returns the net id that their StableKey reserves, or 0.
@@ -172,6 +199,7 @@ private:
         std::uint32_t max_slots = 0;
         ComponentNumbers numbers;
         MessageIntake intake;
+        Seat seat;
     };
 
     /// The references in messages of one player.
@@ -207,9 +235,13 @@ private:
     void take_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message);
     void handle_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message);
     void handle_deferred();
+    void load_if_ready(PlayerId player);
+    void advance_joins();
+    void finish_join(PlayerId player);
     void report_too_large();
     void mark_owned(ecs::Entity entity, bool is_owned);
     const Member* find(net::PeerId peer) const;
+    Member* find(net::PeerId peer) { return const_cast<Member*>(std::as_const(*this).find(peer)); }
 
     ecs::World& world_;
     const Schema& schema_;
@@ -228,6 +260,9 @@ private:
     TypedMessages::Message read_;   // the message that is handled
     MessageIntake::Item deferred_;  // the same
     std::function<void(PlayerId, Warning)> warn_;
+    JoinOptions join_options_;
+    std::function<ecs::Entity(PlayerId)> join_;
+    std::function<void(PlayerId)> leave_;
 };
 
 }  // namespace shoal::replication

@@ -45,6 +45,7 @@ void PeerView::close(std::uint32_t index, Despawn reason) {
     Slot& slot = slots_[index];
     assert(slot.has_entity());
     set_pending_id(slot.entry, 0);
+    stop_awaiting(index);
     slot.entry = (kGone + static_cast<std::uint32_t>(reason)) & kNone;
     if (slot.was_sent) return pend(index);
     unpend(index);
@@ -151,11 +152,32 @@ void PeerView::settle(SentRecord record, std::uint64_t number, Tick tick, bool d
         std::erase_if(forced_, [&](const Forced& forced) {
             return forced.slot == index && !is_newer(forced.tick, tick);
         });
+        stop_awaiting(index);
     }
 }
 
+void PeerView::await_all() {
+    awaited_.assign(slots_.size() / 64, 0);
+    awaited_count_ = 0;
+    for (std::uint32_t index = 0; index < slots_.size(); ++index) {
+        if (!slots_[index].has_entity() || slots_[index].has_acked) continue;
+        awaited_[index / 64] |= std::uint64_t{1} << (index % 64);
+        awaited_count_ += 1;
+    }
+    if (awaited_count_ == 0) awaited_ = {};
+}
+
+void PeerView::stop_awaiting(std::uint32_t index) {
+    if (index / 64 >= awaited_.size() || (awaited_[index / 64] >> (index % 64) & 1) == 0) return;
+    awaited_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+    awaited_count_ -= 1;
+    if (awaited_count_ == 0) awaited_ = {};
+}
+
 bool PeerView::is_consistent() const {
-    std::uint32_t used = 0, pending = 0;
+    std::uint32_t used = 0, pending = 0, awaited = 0;
+    for (const std::uint64_t word : awaited_) awaited += static_cast<std::uint32_t>(std::popcount(word));
+    if (awaited != awaited_count_) return false;
     std::size_t queued = 0;
     for (std::uint32_t index = 0; index < slots_.size(); ++index) {
         const Slot& slot = slots_[index];

@@ -104,6 +104,11 @@ public:
     /// Returns whether force() asked for a newer record than the peer acknowledged.
     bool is_forced(std::uint32_t slot) const;
 
+    /// Counts the entities that have a slot now and that the peer did not acknowledge, from now on.
+    void await_all();
+    /// How many of those counted by await_all() are still there and not acknowledged.
+    std::uint32_t awaited_count() const { return awaited_count_; }
+
     /// Full records of this entry name a pending id of the peer; 0: none any more.
     void set_pending_id(std::uint32_t entry, std::uint32_t id);
     std::uint32_t pending_id(std::uint32_t entry) const;
@@ -128,6 +133,7 @@ private:
     static std::uint16_t low(std::uint64_t number) { return static_cast<std::uint16_t>(number); }
     static void start_generation(Slot& slot);
     void free(std::uint32_t slot);
+    void stop_awaiting(std::uint32_t slot);
 
     std::uint32_t max_slots_;
     const ComponentNumbers* numbers_;
@@ -147,6 +153,8 @@ private:
         std::uint32_t id;
     };
     std::vector<Pending> pending_ids_;
+    std::vector<std::uint64_t> awaited_;  // one bit per slot; empty if awaited_count_ is 0
+    std::uint32_t awaited_count_ = 0;
     std::uint32_t used_count_ = 0;
     std::uint32_t pending_count_ = 0;
 };

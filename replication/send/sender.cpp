@@ -43,7 +43,7 @@ void Sender::update(Tick tick) {
             state(viewer.peer).view.set_cluster(viewer.slot, shadow_[entry].cluster);
     change_views();
     for (Peer peer = 0; peer < peers_.size(); ++peer) {
-        if (!peers_[peer]) continue;
+        if (!peers_[peer] || state(peer).is_held) continue;
         if (state(peer).stats.waiting != 0) give_slots(peer);
         for (const std::uint32_t entry : shadow_.opened()) open_entry(peer, entry);
     }
@@ -82,9 +82,23 @@ Sender::Peer Sender::add_peer(const PeerOptions& options) {
     peers_[peer] =
         std::make_unique<PeerState>(std::min(options.max_slots, PeerView::kMaxSlots), share(options.numbers));
     state(peer).last_sent = state(peer).last_change = tick_;
+    state(peer).is_held = true;
+    if (!options.is_held) start_peer(peer);
+    return peer;
+}
+
+void Sender::start_peer(Peer peer) {
+    if (!std::exchange(state(peer).is_held, false)) return;
     for (std::uint32_t entry = 0; entry < shadow_.index_count(); ++entry)
         if (shadow_[entry].entity) open_entry(peer, entry);
-    return peer;
+    state(peer).view.await_all();
+}
+
+void Sender::restart_peer(Peer index) {
+    PeerState& peer = state(index);
+    for (std::uint32_t slot = 0; slot < peer.view.slot_count(); ++slot) peer.view.rebase(slot);
+    peer.view.await_all();
+    peer.last_change = tick_;
 }
 
 /// Returns one table for all peers with equal numbers, which then get the same bits.
@@ -205,7 +219,8 @@ void Sender::request_marker(Peer peer) {
 
 bool Sender::is_settled(Peer index) const {
     const PeerState& peer = *peers_[index];
-    return peer.view.pending_count() == 0 && peer.stats.waiting == 0 && peer.flight.is_settled(tick_);
+    const bool has_all = peer.view.pending_count() == 0 && peer.stats.waiting == 0;
+    return peer.is_held || (has_all && peer.flight.is_settled(tick_));
 }
 
 Sender::PeerStats Sender::stats(Peer index) const {
@@ -213,6 +228,7 @@ Sender::PeerStats Sender::stats(Peer index) const {
     PeerStats stats = peer.stats;
     stats.pending = peer.view.pending_count();
     stats.slots = peer.view.used_count();
+    stats.unjoined = peer.view.awaited_count();
     return stats;
 }
 
@@ -273,7 +289,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
                                           std::span<std::byte> room, bool may_be_large) {
     assert(room.size() >= kMaxHeaderBytes);
     PeerState& peer = state(index);
-    if (!updated_) return {};
+    if (!updated_ || peer.is_held) return {};
     if (may_be_large) peer.large.reset();
     const bool heartbeat = tick_ - peer.last_sent >= heartbeat_ticks_;
     if (peer.view.queue().empty() && !peer.wants_marker && !heartbeat) return {};
@@ -330,7 +346,7 @@ bool Sender::is_consistent() const {
             if (new_owners_.empty() && peer.view[slot].is_owner != (owner_of(entry) == index)) return false;
             open += 1;
         }
-        if (open + peer.stats.waiting != shadow_.open_count()) return false;
+        if (!peer.is_held && open + peer.stats.waiting != shadow_.open_count()) return false;
         if (!peer.view.is_consistent() || !peer.flight.is_consistent()) return false;
         pairs += open;
     }

@@ -30,6 +30,7 @@ struct PeerOptions {
     /// What the peer can take. Entities without a slot wait until despawn records of others are acknowledged.
     std::uint32_t max_slots = 65'536;  // >= 1; more than PeerView::kMaxSlots count as that
     ComponentNumbers numbers = {};     // of its schema, see Schema::numbers_in()
+    bool is_held = false;              // the peer gets nothing before start_peer()
 };
 
 /// Not thread-safe.
@@ -46,9 +47,10 @@ public:
         // Clusters that needed more than the largest payload, so that their entities did not arrive together.
         // A cluster counts once for each tick.
         std::uint64_t parted_clusters = 0;
-        std::uint32_t pending = 0;  // entity slots with something to send
-        std::uint32_t slots = 0;    // entity slots in use
-        std::uint32_t waiting = 0;  // entities that wait for a slot
+        std::uint32_t pending = 0;   // entity slots with something to send
+        std::uint32_t slots = 0;     // entity slots in use
+        std::uint32_t waiting = 0;   // entities that wait for a slot
+        std::uint32_t unjoined = 0;  // see start_peer()
     };
 
     /// World and schema must outlive the sender. A schema with an error stops the program.
@@ -61,6 +63,11 @@ public:
     /// Adds a peer that has no entities yet.
     Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
+    /// Gives a held peer all entities. PeerStats::unjoined is the number of those that it did not acknowledge
+    /// yet, less those that are destroyed and those that got no slot.
+    void start_peer(Peer peer);
+    /// Forgets what a peer acknowledged: it gets all entities again, and PeerStats::unjoined counts them.
+    void restart_peer(Peer peer);
 
     /// Sets the owner of a living entity with the sender's tag; nothing: the entity has no owner. The
     /// former owner becomes one of the others. What they see changes with the next update(). Ownership ends
@@ -145,6 +152,7 @@ private:
         ViewClasses groups;    // from the next update() on
         // Packet number of the newest large payload. Its fate may be known.
         std::optional<std::uint64_t> large;
+        bool is_held = false;
         bool wants_marker = true;  // send a completion marker, even if there are no records
         PeerStats stats;
     };

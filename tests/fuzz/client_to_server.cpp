@@ -209,6 +209,7 @@ public:
             for (const shoal::ecs::Entity entity : shout.about) CHECK(!entity || world_.is_alive(entity));
             handled_ += 1;
         });
+        server_.on_join([this](PlayerId) { return world_.spawn(Replicated{}, Place{}); });
         server_.on<Pile>([this](PlayerId, const Pile& pile) {
             CHECK(pile.rows.size() <= 40);
             handled_ += 1;
@@ -258,6 +259,7 @@ private:
         const std::uint32_t before = attendance_.present;
         (void)client_.connect(kHost, hello, now_);
         for (int i = 0; i < 4; ++i) tick(20ms, 0);
+        if (how < 192) say(0, {static_cast<std::byte>(MessageKind::ready)});
         if (!is_hello) CHECK(attendance_.present <= before && !client_.is_connected(client_.server()));
     }
 
@@ -313,15 +315,17 @@ private:
         const bool is_rebase = exact.size() >= 5 && exact.size() % 4 == 1 &&
                                exact[0] == static_cast<std::byte>(MessageKind::rebase);
         const bool is_typed = is_typed_message(exact);
+        const bool is_ready = exact == Payload{static_cast<std::byte>(MessageKind::ready)};
         said_typed_ += is_typed;
-        has_lied_ = has_lied_ || (!is_game && !is_rebase && !is_typed);
+        has_lied_ = has_lied_ || (!is_game && !is_rebase && !is_typed && !is_ready);
         using shoal::net::Channel;
         constexpr Channel kChannels[] = {Channel::reliable, Channel::unreliable, Channel::sequenced};
         const Channel channel = kChannels[op / 16 % 3];
         said_games_ += is_game;
         const auto sent = client_.send_message(client_.server(), channel, exact);
         if (sent != shoal::net::SendResult::queued) return;
-        if (!is_game && !is_rebase && !is_typed && channel == Channel::reliable) {  // the connection ends
+        const bool is_known = is_game || is_rebase || is_typed || is_ready;
+        if (!is_known && channel == Channel::reliable) {  // the connection ends
             tick(100ms, 0);
             // A client whose connection timed out did not send the message.
             if (attendance_.present > 0 && !client_.is_connected(client_.server())) return;
@@ -363,6 +367,8 @@ private:
             peers += 1;
             const Sender::PeerStats stats = server_.peer_stats(peer);
             CHECK(stats.pending <= stats.slots && stats.slots <= most_slots_);
+            CHECK(stats.unjoined <= stats.slots);
+            if (server_.phase(peer) == Phase::waiting) CHECK(stats.slots == 0);
         });
         CHECK(peers == attendance_.present);
         CHECK(attendance_.messages <= said_games_);

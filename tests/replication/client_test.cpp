@@ -92,7 +92,8 @@ TEST(Client, Rule04ARefusedPayloadIsNotAcknowledgedAndARebaseIsRequested) {
     EXPECT_EQ(player.client.stats().payloads_withheld, 1u);
     const std::vector<std::byte> rebase = {std::byte{1}, std::byte{44}, std::byte{1}, std::byte{0},
                                            std::byte{0}};
-    EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{rebase}));
+    const std::vector<std::byte> ready = {std::byte{7}};
+    EXPECT_EQ(server.messages, (std::vector<std::vector<std::byte>>{ready, rebase}));
     EXPECT_TRUE(player.client.receiver().rebases().empty());
 }
 

@@ -88,7 +88,7 @@ struct Orders {
 
 int messages = 0;
 
-#include "readme/replication/joining_leaving_messages_1.inc"
+#include "readme/replication/listeners_1.inc"
 struct Hat {
     int size = 0;
 };
@@ -160,6 +160,7 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
 #include "readme/replication/what_replicates_1.inc"
     int explosions = 0;
 #include "readme/replication/on_the_client_1.inc"
+#include "readme/replication/joining_1.inc"
     client.connect(at_server);
     net::Time now{0};
     const auto run = [&](int ticks) {
@@ -174,8 +175,10 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     ecs::Query<const Position, ecs::Without<Wolf>> ships(mirror);
     ecs::Query<const Health, ecs::With<Wolf>> wolves(mirror);
     run(50);
+    EXPECT_EQ(client.phase(), Phase::playing);
+    EXPECT_EQ(mirror.get<Health>(client.player()).points, 100);
     EXPECT_EQ(game.ship_of.size(), 1u);
-    EXPECT_EQ(ships.count(), 1u);
+    EXPECT_EQ(ships.count(), 2u) << "of the listener, and of on_join()";
     EXPECT_EQ(wolves.count(), 1u);
     world.destroy(wolf);
     EXPECT_EQ(client.send_message(net::Channel::reliable, {}), net::SendResult::queued);
