@@ -30,9 +30,12 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
       listener_(listener),
       receiver_(world, schema, with_hash_seed(options)),
       mine_(world),
+      actions_(world, schema, receiver_),
       endpoint_(with_schema(options.net, schema), *this, sink),
       typed_(schema, references_),
-      ready_at_once_(options.is_ready_at_once) {}
+      ready_at_once_(options.is_ready_at_once) {
+    uplink_.set(Section::actions, &actions_.section());
+}
 
 void Client::connect(const net::Address& server) {
     target_ = server;
@@ -54,6 +57,7 @@ void Client::start_connecting(net::Time now) {
     failure_.clear();
     welcome_.reset();
     queue_.clear();
+    actions_.reset();
     receiver_.reset();
     ready_ = Ready::no;
     player_.reset();
@@ -83,9 +87,15 @@ void Client::update(net::Time now) {
     now_ = now;
     if (target_) start_connecting(now);
     endpoint_.update(now);
+    bool is_correct = actions_.take_answers();
     receiver_.apply();
     is_playing_ = is_playing_ || (player_ && (*player_ == 0 || receiver_.entity(*player_)));
+    actions_.set_player(phase() == Phase::playing, player(), receiver_.newest_tick().value_or(0) + 1);
     queue_.deliver(now);
+    is_correct = actions_.update(now) && is_correct;
+    if (!is_correct)
+        endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::protocol_error,
+                             "malformed message about actions", now);
     send_ready();
     send_rebases();
     endpoint_.flush(now);
@@ -157,6 +167,7 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
             endpoint_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed message", now_);
         return;
     }
+    actions_.receive(message);
     if (const std::optional<Welcome> welcome = read_welcome(message)) welcome_ = welcome;
     if (const std::optional<NetId> player = read_player(message)) player_ = player;
     if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::game)) return;

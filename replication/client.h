@@ -10,6 +10,7 @@
 #include "../ecs/query.h"
 #include "../net/client.h"
 #include "message.h"
+#include "play/client_actions.h"
 #include "play/message_queue.h"
 #include "play/seat.h"
 #include "play/typed_messages.h"
@@ -87,6 +88,43 @@ public:
     }
     const MessageStats& message_stats() const { return typed_.stats(); }
 
+    /// Does an action: mutates this client's world at once, calls the handlers, and sends the action to the
+    /// server, in order. Returns what the mutation returns. If the server rejects it, all its changes are
+    /// undone, and so are those of later actions that are not independent(). Inside of a query or hook the
+    /// action waits for the next update(), and a default value is returned; so it is if the client does not
+    /// play, or if 256 actions have no answer (action_stats().refused).
+    template <class T>
+    auto act(T action) {
+        using Result = decltype(finish_act(actions_, action));
+        if (actions_.begin(schema_.require_struct<T>(StructKind::action), &action))
+            return finish_act(actions_, action);
+        return Result();
+    }
+    /// Adds a handler of a type of actions: those of this client, when it does them, and those of others,
+    /// when the server did them. It must not be added in a handler.
+    template <class T, std::invocable<const T&, const Call&> Fn>
+    void on(Fn handler) {
+        actions_.on(schema_.require_struct<T>(StructKind::action),
+                    [fn = std::move(handler)](const void* action, const Call& call) {
+                        fn(*static_cast<const T*>(action), call);
+                    });
+    }
+    /// Adds a handler of this client's actions that were rejected, with the reason. Everything is undone
+    /// then. The text comes from the server.
+    template <class T, std::invocable<const T&, std::string_view> Fn>
+    void on_rejected(Fn handler) {
+        actions_.on_rejected(schema_.require_struct<T>(StructKind::action),
+                             [fn = std::move(handler)](const void* action, std::string_view why) {
+                                 fn(*static_cast<const T*>(action), why);
+                             });
+    }
+    /// Asks the action's validator, on this client's world, for example to grey out a button. Empty: allowed.
+    template <class T>
+    std::string why_not(const T& action) const {
+        return actions_.why_not(schema_.require_struct<T>(StructKind::action), &action);
+    }
+    const ClientActions::Stats& action_stats() const { return actions_.stats(); }
+
     /// Tells the server that this client can take the world now. Once for each connection, when
     /// is_connected(); no effect at other times. Needed only without ClientOptions::is_ready_at_once.
     void ready();
@@ -148,6 +186,7 @@ private:
     ClientListener* listener_;
     Receiver receiver_;
     mutable ecs::Query<ecs::With<Mine>> mine_;
+    ClientActions actions_;
     UplinkWriter uplink_;
     net::Client endpoint_;
     std::string failure_;

@@ -15,6 +15,7 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
 }
 
 constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // of player messages
+constexpr std::uint32_t kActionKey = 0xffff'fffd;  // of messages about actions
 
 std::uint32_t tick_us(double tick_hz) {
     return static_cast<std::uint32_t>(std::clamp(std::round(1e6 / tick_hz), 1.0, 4e9));
@@ -33,13 +34,18 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       next_tick_(options.first_tick),
       limits_(options.messages),
       typed_(schema, references_),
-      join_options_(options.join) {}
+      join_options_(options.join),
+      actions_(world, schema, sender_, *this, options.actions, options.sender.tick_hz) {
+    if (!schema.structs(StructKind::action).empty()) uplink_.set(Section::actions, &actions_);
+}
 
 Tick Server::tick(net::Time now) {
     now_ = now;
     host_.update(now);
     handle_deferred();
     advance_joins();
+    actions_.run(next_tick_);
+    actions_.finish();
     sender_.update(next_tick_);
     report_too_large();
     host_.flush(now);
@@ -147,6 +153,7 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
     if (leave_ && member->seat.phase() == Phase::playing) leave_(peer);
     std::vector<ecs::Entity> owned;
     sender_.for_each_owned(member->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
+    actions_.remove_player(peer);
     sender_.remove_peer(member->peer);
     members_[peer.index()] = {};
     for (const ecs::Entity entity : owned)
@@ -215,6 +222,7 @@ void Server::set_player(PlayerId player, ecs::Entity entity) {
     Member* member = find(player);
     if (!member || member->seat.phase() != Phase::playing) return;
     member->seat.set_player(entity);
+    actions_.add_player(player, member->peer);
     if (world_.is_alive(entity)) give(player, entity);
     write_player(references_.to_net(entity), message_);
     // Ordered: the last one counts. A full queue ends the connection: the client would never play.
@@ -226,6 +234,14 @@ void Server::send_now(PlayerId player, std::span<const ecs::Entity> entities) {
     const Member* member = find(player);
     for (const ecs::Entity entity : entities)
         if (member && world_.is_alive(entity)) sender_.send_now(member->peer, entity);
+}
+
+net::SendResult Server::send_reliable(net::PeerId player, std::span<const std::byte> message) {
+    return host_.send_message(player, net::ordered_by(kActionKey), message);
+}
+
+void Server::disconnect_player(net::PeerId player, std::string_view why) {
+    host_.disconnect(player, net::DisconnectReason::kicked, why, now_);
 }
 
 void Server::on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {

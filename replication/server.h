@@ -13,6 +13,7 @@
 #include "message.h"
 #include "play/message_intake.h"
 #include "play/seat.h"
+#include "play/server_actions.h"
 #include "play/typed_messages.h"
 #include "play/uplink.h"
 #include "send/sender.h"
@@ -24,6 +25,7 @@ struct ServerOptions {
     SenderOptions sender;  // set tick_hz
     MessageLimits messages;
     JoinOptions join;
+    ActionLimits actions;
     Tick first_tick = 1;  // number of the first tick()
     // Of the random numbers that server and clients compute alike. Every client learns it.
     std::uint64_t random_seed = 0;
@@ -65,7 +67,7 @@ public:
 ///     net::receive_all(socket, server.host(), now);
 ///     my_simulation_step(world);
 ///     server.tick(now);
-class Server final : private net::Handler {
+class Server final : private net::Handler, private ServerActions::Host {
 public:
     /// World, schema, sink and listener must outlive the server. A schema with an error stops the program.
     Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
@@ -137,6 +139,27 @@ public:
         const Member* member = find(player);
         return member ? member->intake.waiting() : 0;
     }
+
+    /// The server itself does an action: checks nothing, mutates, and tells all players. Returns what the
+    /// mutation returns. Call it outside of mutations.
+    template <class T>
+    auto act(T action) {
+        actions_.begin(schema_.require_struct<T>(StructKind::action), &action, next_tick_);
+        return finish_act(actions_, action);
+    }
+    /// Adds a handler of a type of actions, which runs after the mutation. Set it before the first tick.
+    template <class T, std::invocable<const T&, const Call&> Fn>
+    void on(Fn handler) {
+        actions_.on(schema_.require_struct<T>(StructKind::action),
+                    [fn = std::move(handler)](const void* action, const Call& call) {
+                        fn(*static_cast<const T*>(action), call);
+                    });
+    }
+    /// Adds a function that learns of each action, also of rejected ones, for example to write a log.
+    void on_action(ServerActions::Observer observer) { actions_.observe(std::move(observer)); }
+    /// All zero for an unknown player. See also actions_waiting().
+    ServerActions::Stats action_stats(PlayerId player) const { return actions_.stats(player); }
+    std::size_t actions_waiting(PlayerId player) const { return actions_.waiting(player); }
 
     /// Ends the connection with DisconnectReason::kicked; no effect if the peer is not connected.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
@@ -227,6 +250,11 @@ private:
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                     net::Time now) override;
 
+    net::SendResult send_reliable(net::PeerId player, std::span<const std::byte> message) override;
+    void disconnect_player(net::PeerId player, std::string_view why) override;
+    void give_entity(net::PeerId player, ecs::Entity entity) override { give(player, entity); }
+    ecs::Entity player_entity(net::PeerId player) const override { return this->player(player); }
+
     template <class T>
     void write_typed(const T& message, const net::Delivery& how) {
         message_ = {static_cast<std::byte>(MessageKind::typed), static_cast<std::byte>(stream_of(how))};
@@ -263,6 +291,7 @@ private:
     JoinOptions join_options_;
     std::function<ecs::Entity(PlayerId)> join_;
     std::function<void(PlayerId)> leave_;
+    ServerActions actions_;
 };
 
 }  // namespace shoal::replication

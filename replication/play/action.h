@@ -14,6 +14,7 @@
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "../../ecs/world.h"
@@ -86,6 +87,21 @@ ActionOps action_ops() {
     if constexpr (HasMutation<T>)
         ops.mutate = [](const void* action, Act& act) { static_cast<const T*>(action)->mutate(act); };
     return ops;
+}
+
+/// Runs the mutation of an action that `actions` began, and returns what it returns.
+template <class Actions, class T>
+auto finish_act(Actions& actions, const T& action) {
+    if constexpr (!HasMutation<T>) {
+        actions.end(&action);
+    } else if constexpr (std::is_void_v<decltype(action.mutate(actions.act()))>) {
+        action.mutate(actions.act());
+        actions.end(&action);
+    } else {
+        auto result = action.mutate(actions.act());
+        actions.end(&action);
+        return result;
+    }
 }
 
 template <std::default_initializable T, ActionOption<T>... Options>

@@ -11,6 +11,8 @@ namespace {
 
 // Records and `gone` messages of pending entities may come after their result.
 constexpr std::size_t kMostSettled = 256;
+constexpr std::size_t kMostEvents = 4096;
+constexpr net::Duration kMostWait = std::chrono::milliseconds(500);
 
 ActionStream stream_of(const SchemaStruct& type) {
     return type.is_independent ? ActionStream::independent : ActionStream::ordered;
@@ -149,7 +151,55 @@ void ClientActions::run_waiting() {
     }
 }
 
-bool ClientActions::receive_results(std::span<const std::byte> message) {
+void ClientActions::receive(std::span<const std::byte> message) {
+    if (message.empty()) return;
+    const auto kind = static_cast<MessageKind>(message[0]);
+    if (kind == MessageKind::action_event) {
+        ActionEvent event;
+        if (events_.size() >= kMostEvents || !read_event(schema_, message, event)) {
+            is_broken_ = true;
+        } else {
+            events_.push_back({std::move(event), std::nullopt});
+        }
+    } else if (kind == MessageKind::action_results || kind == MessageKind::pending_gone) {
+        answers_.emplace_back(message.begin(), message.end());
+    }
+}
+
+bool ClientActions::take_answers() {
+    for (const std::vector<std::byte>& answer : answers_)
+        if (!use_results(answer) && !use_gone(answer)) is_broken_ = true;
+    answers_.clear();
+    return !is_broken_;
+}
+
+bool ClientActions::update(net::Time now) {
+    overlay_.end_accepted();
+    while (!events_.empty()) {
+        Event& front = events_.front();
+        if (!front.since) front.since = now;
+        const bool is_complete = this->is_complete(front.event);
+        if (!is_complete && now - *front.since < kMostWait) break;
+        const ActionEvent event = std::move(front.event);
+        events_.pop_front();
+        StructValue value(type(event.type));
+        codec_.restore(type(event.type), event.words, value.get());
+        fire(event.type, value.get(), {receiver_.entity(event.player), false, event.tick, !is_complete});
+    }
+    run_waiting();
+    return !is_broken_;
+}
+
+/// Whether all entities that an event names are there.
+bool ClientActions::is_complete(const ActionEvent& event) const {
+    bool is_complete = event.player == 0 || receiver_.entity(event.player);
+    const ComponentLayout& layout = type(event.type).layout;
+    layout.for_each_reference(event.words.data(), event.words.data() + layout.lanes().size(),
+                              [&](NetId net_id) { is_complete = is_complete && receiver_.entity(net_id); });
+    return is_complete;
+}
+
+bool ClientActions::use_results(std::span<const std::byte> message) {
     const std::optional<ActionResults> read = read_results(message);
     if (!read) return false;
     for (const ActionResult& result : read->results)
@@ -184,7 +234,7 @@ void ClientActions::settle_pending(PendingId id, NetId net_id) {
     settled_.erase(settled_.begin());
 }
 
-bool ClientActions::receive_gone(std::span<const std::byte> message) {
+bool ClientActions::use_gone(std::span<const std::byte> message) {
     const std::optional<std::vector<PendingId>> ids = read_gone(message);
     if (!ids) return false;
     for (const PendingId id : *ids)
@@ -232,15 +282,6 @@ void ClientActions::tell_rejected(const ActionRecord& record, std::string_view w
     for (const RejectHandler& handler : types_[record.type].reject_handlers) handler(value.get(), why);
 }
 
-bool ClientActions::receive_event(std::span<const std::byte> message) {
-    ActionEvent event;
-    if (!read_event(schema_, message, event)) return false;
-    StructValue value(type(event.type));
-    codec_.restore(type(event.type), event.words, value.get());
-    fire(event.type, value.get(), {receiver_.entity(event.player), false, event.tick});
-    return true;
-}
-
 void ClientActions::fire(std::size_t number, const void* action, const Call& call) {
     for (const Handler& handler : types_[number].handlers) handler(action, call);
 }
@@ -261,7 +302,9 @@ void ClientActions::reset() {
     for (const Settled& settled : settled_) receiver_.forget_expected(settled.id);
     settled_.clear();
     waiting_.clear();
-    is_playing_ = false;
+    answers_.clear();
+    events_.clear();
+    is_broken_ = is_playing_ = false;
 }
 
 }  // namespace shoal::replication

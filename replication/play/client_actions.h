@@ -2,6 +2,7 @@
 // The actions of a client: does them at once, sends them to the server, and undoes what the server rejects.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@ struct Call {
     ecs::Entity player;    // the entity of the player; null if the server did it, or the entity is not known
     bool is_mine = false;  // on a client: this client's player did it
     Tick tick = 0;         // of the server; of a client's own action, as far as the client knows
+    bool is_late = false;  // on a client: an entity that the action names did not arrive in time, and is null
 };
 
 /// Not thread-safe.
@@ -66,15 +68,15 @@ public:
     /// The mutation has run.
     void end(const void* action);
 
-    /// Does the actions that were called inside of loops and hooks.
-    void run_waiting();
-
-    /// Uses a message of the server. Returns false if no correct server sends it.
-    bool receive_results(std::span<const std::byte> message);
-    bool receive_event(std::span<const std::byte> message);
-    bool receive_gone(std::span<const std::byte> message);
-    /// Ends what the server has confirmed. Call it after the receiver's apply().
-    void after_apply() { overlay_.end_accepted(); }
+    /// Takes a message of the server that is about actions; ignores others. update() uses it.
+    void receive(std::span<const std::byte> message);
+    /// Uses the server's answers. Call it before the receiver's apply(). Returns false if no correct server
+    /// sent them: end the connection.
+    [[nodiscard]] bool take_answers();
+    /// Ends what the server has confirmed, tells of the actions of others, and does those that waited. Call
+    /// it after the receiver's apply(). An event that names entities which are not there yet waits for at
+    /// most 500 ms, with those behind it. Returns false if no correct server sent the events.
+    [[nodiscard]] bool update(net::Time now);
 
     /// Asks the validator, on this client's world. Empty if the action is allowed.
     std::string why_not(std::size_t type, const void* action) const;
@@ -113,6 +115,10 @@ private:
 
     const SchemaStruct& type(std::size_t number) const { return schema_.structs(StructKind::action)[number]; }
     void start(std::size_t type);
+    void run_waiting();
+    bool use_results(std::span<const std::byte> message);
+    bool use_gone(std::span<const std::byte> message);
+    bool is_complete(const ActionEvent& event) const;
     void undo_pending(std::uint32_t sequence);
     void note_changes(Overlay::Key key, ActionRecord& record);
     bool accept(const ActionResult& result, Tick tick);
@@ -131,6 +137,13 @@ private:
     std::vector<Pending> pending_;  // in the order of their creation
     std::vector<Settled> settled_;  // the oldest first
     std::vector<Waiting> waiting_;
+    std::vector<std::vector<std::byte>> answers_;  // messages for take_answers()
+    struct Event {
+        ActionEvent event;
+        std::optional<net::Time> since;  // when update() met it first
+    };
+    std::deque<Event> events_;
+    bool is_broken_ = false;            // the server sent something malformed
     std::vector<ecs::Entity> created_;  // by the mutation that runs
     ecs::Hook created_hook_;
     PendingId next_pending_ = pending_after(kFirstPending);

@@ -29,6 +29,7 @@ ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& se
 }
 
 void ServerActions::add_player(net::PeerId id, Sender::Peer peer) {
+    if (find(id)) return;
     if (id.index() >= players_.size()) players_.resize(id.index() + std::size_t{1});
     players_[id.index()] = std::make_unique<Player>();
     Player& player = *players_[id.index()];

@@ -72,6 +72,7 @@ public:
     ServerActions(const ServerActions&) = delete;
     ServerActions& operator=(const ServerActions&) = delete;
 
+    /// No effect if the player was added before.
     void add_player(net::PeerId player, Sender::Peer peer);
     void remove_player(net::PeerId player);
 

@@ -187,18 +187,14 @@ private:
         });
         for (const std::uint32_t slot : client.receiver.rebases()) sender.rebase(client.peer, slot);
         client.receiver.drop_rebases(client.receiver.rebases().size());
-        take_due(client.messages, [&](const Bytes& message) {
-            EXPECT_TRUE(client.actions.receive_results(message.bytes) ||
-                        client.actions.receive_event(message.bytes) ||
-                        client.actions.receive_gone(message.bytes));
-        });
+        take_due(client.messages, [&](const Bytes& message) { client.actions.receive(message.bytes); });
     }
     void update(Client& client) {
+        EXPECT_TRUE(client.actions.take_answers());
         client.receiver.apply();
-        client.actions.after_apply();
         client.actions.set_player(client.kicked.empty(), replica(client, client.player_entity),
                                   client.receiver.newest_tick().value_or(0) + 1);
-        client.actions.run_waiting();
+        EXPECT_TRUE(client.actions.update(net::Time(std::chrono::milliseconds(16) * now)));
         std::byte room[1160];
         if (const std::size_t size = client.uplink.write(client.next_up, room))
             client.up.push_back({client.next_up++, arrival(), loses(), {room, room + size}});
