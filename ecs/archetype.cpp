@@ -26,7 +26,7 @@ std::uint64_t hash_of(std::span<const ComponentId> components) {
 constexpr std::uint32_t kSmallBytes = 64;
 
 template <std::size_t size>
-void copy(std::byte* to, const std::byte* from) {
+inline void copy(std::byte* to, const std::byte* from) {
     struct {
         std::byte bytes[size];
     } value;
@@ -34,20 +34,39 @@ void copy(std::byte* to, const std::byte* from) {
     std::memcpy(to, &value, size);
 }
 
-/// Copies at most kSmallBytes. The addresses may be equal. A value of 8 bytes or more is copied in pieces of
-/// 8 or 16 bytes, of which the last one may overlap the one before it.
-inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) {
-    if (size >= 8 && size <= 16) {
-        copy<8>(to, from);
-        copy<8>(to + size - 8, from + size - 8);
-    } else if (size == 4) {
-        copy<4>(to, from);
-    } else if (size > 16) {
-        for (std::size_t at = 0; at < size - 16; at += 16) copy<16>(to + at, from + at);
-        copy<16>(to + size - 16, from + size - 16);
-    } else {
-        for (std::size_t at = 0; at < size; ++at) to[at] = from[at];
+inline void copy_pieces(std::byte* to, const std::byte* from, std::size_t size) {
+    for (; size >= 16; size -= 16, to += 16, from += 16) copy<16>(to, from);
+    for (; size >= 4; size -= 4, to += 4, from += 4) copy<4>(to, from);
+    for (; size != 0; --size) *to++ = *from++;
+}
+
+template <std::size_t size>
+inline void shift(std::byte* to, std::byte* gap, const std::byte* filler) {
+    copy<size>(to, gap);
+    copy<size>(gap, filler);
+}
+
+/// Copies a small value from `gap` to `to`, and another one from `filler` to `gap`. The addresses may be
+/// equal. No byte is copied twice: to load bytes that overlapping stores have just written is slow.
+inline void shift_value(std::byte* to, std::byte* gap, const std::byte* filler, std::size_t size) {
+    switch (size) {
+        case 4:
+            return shift<4>(to, gap, filler);
+        case 8:
+            return shift<8>(to, gap, filler);
+        case 12:
+            shift<8>(to, gap, filler);
+            return shift<4>(to + 8, gap + 8, filler + 8);
+        case 16:
+            return shift<16>(to, gap, filler);
+        default:
+            copy_pieces(to, gap, size);
+            copy_pieces(gap, filler, size);
     }
+}
+
+inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) {
+    shift_value(to, to, from, size);
 }
 
 }  // namespace
@@ -82,12 +101,18 @@ inline void Column::close_gap(std::uint32_t last, std::uint32_t row) {
     relocate_value(data_ + offset(last), data_ + offset(row));
 }
 
+/// As close_gap(), for a small value. The row may be the last one.
+inline void Column::close_gap_small(std::uint32_t last, std::uint32_t row) {
+    raise_stamp(last, row);
+    copy_small(data_ + offset(row), data_ + offset(last), size_);
+}
+
 /// Copies a small value from `row` to `to`, and the last value to `row`.
 inline void Column::shift_small(std::uint32_t row, std::uint32_t last, std::byte* to) {
     raise_stamp(last, row);
     std::byte* const gap = data_ + offset(row);
-    copy_small(to, gap, size_);
-    copy_small(gap, data_ + offset(last), size_);
+    const std::byte* const filler = data_ + offset(last);
+    shift_value(to, gap, filler, size_);
 }
 
 inline void Column::destroy(std::uint32_t row) {
@@ -153,7 +178,7 @@ Entity Archetype::remove(std::uint32_t row) {
     const std::uint32_t last = size_ - 1;
     for (Column& column : columns_) {
         if (is_small_) {
-            column.shift_small(row, last, column.data_ + column.offset(row));
+            column.close_gap_small(last, row);
         } else {
             column.destroy(row);
             if (row != last) column.close_gap(last, row);
@@ -184,26 +209,48 @@ Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uin
     return close_gap(row);
 }
 
-Entity Archetype::move_small(Entity entity, std::uint32_t row, Archetype& to, const Column& single,
-                             std::uint64_t tick) {
-    assert(row < size() && entities_[row] == entity);
-    assert(is_small_);
-    assert(columns_.size() == to.columns_.size() + 1 || columns_.size() + 1 == to.columns_.size());
-    const std::uint32_t to_row = to.append(entity);
-    const std::uint32_t last = size_ - 1;
-    Column* there = to.columns_.data();
-    for (Column& column : columns_) {
-        std::byte* target = column.data_ + column.offset(row);
-        if (&column != &single) {
-            if (there == &single) ++there;
-            assert(there->id_ == column.id_);
-            target = there->data_ + column.offset(to_row);
-            there->wrote(to_row, tick);
-            ++there;
-        }
-        column.shift_small(row, last, target);
+/// Moves the row from step.without to step.with or back. All but the columns of step.without, which both
+/// archetypes have, is done first: so few variables are in use in the loop that registers hold them.
+template <bool is_added>
+inline void Archetype::move_small(const Step& step, Entity entity, std::uint32_t row, const void* value,
+                                  std::uint64_t tick, EntityTable& places) {
+    Archetype& from = is_added ? *step.without : *step.with;
+    Archetype& to = is_added ? *step.with : *step.without;
+    assert(row < from.size() && from.entities_[row] == entity);
+    assert(step.with->is_small_ && step.without->is_small_);
+    const std::uint32_t to_row = to.append(entity), last = --from.size_;
+    const Entity moved = from.entities_[last];
+    from.entities_[row] = moved;
+    places.move_to(moved, row);  // if this is the same entity, the next line stores its place
+    places.move_to(entity, {to.index_, to_row});
+    Column* const single = step.column;
+    if (is_added) {
+        single->wrote(to_row, tick);
+        copy_small(single->data_ + single->offset(to_row), static_cast<const std::byte*>(value),
+                   single->size_);
+    } else {
+        single->close_gap_small(last, row);
     }
-    return close_gap(row);
+    Column* with = step.with->columns_.data();
+    for (Column& without : step.without->columns_) {
+        if (with == single) ++with;
+        assert(with->id_ == without.id_);
+        Column& source = is_added ? without : *with;
+        Column& target = is_added ? *with : without;
+        target.wrote(to_row, tick);
+        source.shift_small(row, last, target.data_ + target.offset(to_row));
+        ++with;
+    }
+}
+
+void Archetype::add_small(const Step& step, Entity entity, std::uint32_t row, const void* value,
+                          std::uint64_t tick, EntityTable& places) {
+    move_small<true>(step, entity, row, value, tick, places);
+}
+
+void Archetype::remove_small(const Step& step, Entity entity, std::uint32_t row, std::uint64_t tick,
+                             EntityTable& places) {
+    move_small<false>(step, entity, row, nullptr, tick, places);
 }
 
 Archetype::Edge& Archetype::find_edge(ComponentId id) {

@@ -56,6 +56,7 @@ private:
     void relocate_by_type(std::byte* from, std::byte* to) const;
     void raise_stamp(std::uint32_t last, std::uint32_t row);
     void close_gap(std::uint32_t last, std::uint32_t row);
+    void close_gap_small(std::uint32_t last, std::uint32_t row);
     void shift_small(std::uint32_t row, std::uint32_t last, std::byte* to);
     void destroy(std::uint32_t row);
     void grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
@@ -132,12 +133,17 @@ public:
     /// with `tick`, because the row is new to a query that matches only `to`.
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
-    /// As move(), for small values and archetypes that differ in one component, whose column is `single`. It
-    /// calls no function for a value, so its variables stay in registers.
-    Entity move_small(Entity entity, std::uint32_t row, Archetype& to, const Column& single,
-                      std::uint64_t tick);
     /// Whether all values are small: at most 64 bytes, moved by memcpy and without a destructor.
     bool is_small() const { return is_small_; }
+
+    /// As move(), along a step of small archetypes: add_small() moves the row from step.without to step.with
+    /// and gives it a copy of `value`, which is ignored for a tag; remove_small() moves it back. They stamp
+    /// all values, and store the places of both moved rows in `places`. They are fast because they call no
+    /// other function: their variables stay in registers.
+    static void add_small(const Step& step, Entity entity, std::uint32_t row, const void* value,
+                          std::uint64_t tick, EntityTable& places);
+    static void remove_small(const Step& step, Entity entity, std::uint32_t row, std::uint64_t tick,
+                             EntityTable& places);
 
     /// The archetypes that a row moves to when it gets (`with`) or loses (`without`) the component. Null
     /// until ArchetypeGraph first needs them.
@@ -159,6 +165,9 @@ public:
 private:
     friend class ArchetypeList;
 
+    template <bool is_added>
+    static void move_small(const Step& step, Entity entity, std::uint32_t row, const void* value,
+                           std::uint64_t tick, EntityTable& places);
     Edge& find_edge(ComponentId id);
     void grow(std::uint32_t rows);
     Entity close_gap(std::uint32_t row);

@@ -54,7 +54,8 @@ const Step& ArchetypeGraph::find_step(std::uint32_t archetype, ComponentId id) {
     const bool has_it = from.has(id);
     Archetype& without = has_it ? after(from, {&id, 1}, {}) : from;
     Archetype& with = has_it ? from : after(from, {}, {&id, 1});
-    return components_[id].last_step = {without.index(), with.index(), &without, &with, with.find(id)};
+    return components_[id].last_step = {without.index(), with.index(),  &without,
+                                        &with,           with.find(id), with.is_small()};
 }
 
 Archetype& ArchetypeGraph::find_after(Archetype& from, std::span<const ComponentId> removed,

@@ -259,6 +259,7 @@ struct Step {
     Archetype* without = nullptr;
     Archetype* with = nullptr;
     Column* column = nullptr;  // of the component, in `with`
+    bool is_small = false;     // see Archetype::is_small(), for both archetypes
 };
 
 /// A component that is registered in one world, with its hooks and columns. Its address does not change.

@@ -20,27 +20,29 @@ bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
 
 }  // namespace
 
-/// Moves the entity's row from `from` to `to`, and returns the new row. `single` is the column that only one
-/// of the two archetypes has; null if they differ in several.
-inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to,
-                                       const Column* single) {
+/// Moves the entity's row from `from` to `to`, and returns the new row.
+inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to) {
     const std::uint32_t to_row = to.size();
     moving_ = entity;  // destructors and moves of its values may call operations on the entity
-    const Entity moved = single != nullptr && from.is_small()
-                             ? from.move_small(entity, row, to, *single, world_.tick())
-                             : from.move(entity, row, to, world_.tick());
-    if (moved) entities_.move_to(moved, row);
+    if (const Entity moved = from.move(entity, row, to, world_.tick())) entities_.move_to(moved, row);
     entities_.move_to(entity, {to.index(), to_row});
     moving_ = {};
     return to_row;
 }
 
-void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value) {
+void Mutator::add_slow(Entity entity, EntityTable::Place place, const KnownComponent& component,
+                       void* value) {
+    if (component.column(place.archetype) != nullptr) return;
     const World::Deferral deferral(world_);
     const Step& step = archetypes_.step_with(place.archetype, component);
-    const std::uint32_t row = move_row(entity, place.row, *step.without, *step.with, step.column);
-    step.column->wrote(row, world_.tick());
-    if (step.column->has_values()) component.construct(step.column->at(row), value);
+    std::uint32_t row = step.with->size();
+    if (step.is_small) {
+        Archetype::add_small(step, entity, place.row, value, world_.tick(), entities_);
+    } else {
+        move_row(entity, place.row, *step.without, *step.with);
+        step.column->wrote(row, world_.tick());
+        if (step.column->has_values()) component.construct(step.column->at(row), value);
+    }
     hooks_.fire(world_, HookKind::add, *step.with, *step.column, row, 1);
 }
 
@@ -161,19 +163,24 @@ inline void Mutator::fire_remove(Entity entity, const Column& column, std::uint3
 void Mutator::remove(Entity entity, ComponentId id) {
     const EntityTable::Place place = entities_.place(entity);
     if (!archetypes_.cell(place, id)) return;
-    if (!id.is_pair()) return remove(entity, place, components_[id]);
+    if (!id.is_pair()) return remove_slow(entity, place, components_[id]);
     const World::Deferral deferral(world_);
     Archetype& from = archetypes_[place.archetype];
     fire_removes(from, place.row, {&id, 1});
     move_row(entity, place.row, from, archetypes_.after(from, {&id, 1}, {}));
 }
 
-void Mutator::remove(Entity entity, EntityTable::Place place, const KnownComponent& component) {
+void Mutator::remove_slow(Entity entity, EntityTable::Place place, const KnownComponent& component) {
+    const Column* const column = component.column(place.archetype);
+    if (column == nullptr) return;
     const World::Deferral deferral(world_);
-    if (component.has_hook(HookKind::remove))
-        fire_remove(entity, *component.column(place.archetype), place.row, {&component.id, 1});
+    if (component.has_hook(HookKind::remove)) fire_remove(entity, *column, place.row, {&component.id, 1});
     const Step& step = archetypes_.step_without(place.archetype, component);
-    move_row(entity, place.row, *step.with, *step.without, step.column);
+    if (step.is_small) {
+        Archetype::remove_small(step, entity, place.row, world_.tick(), entities_);
+    } else {
+        move_row(entity, place.row, *step.with, *step.without);
+    }
 }
 
 void Mutator::remove(Entity entity, std::span<const ComponentId> ids) {

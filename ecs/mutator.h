@@ -41,14 +41,30 @@ public:
 
     void spawn(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
-    /// Adds one component. Requires that the entity lacks it.
-    void add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value);
+    /// Adds one component, if the entity lacks it. Not for pairs. `tick` is the world's.
+    void add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value,
+             std::uint64_t tick) {
+        const Step& step = component.last_step;
+        if (step.index_without == place.archetype && step.is_small && !component.has_hook(HookKind::add)) {
+            Archetype::add_small(step, entity, place.row, value, tick, entities_);
+        } else {
+            add_slow(entity, place, component, value);
+        }
+    }
 
     /// Removes components. Those that the entity lacks are ignored.
     void remove(Entity entity, std::span<const ComponentId> ids);
     void remove(Entity entity, ComponentId id);
-    /// Removes one component. Requires that the entity has it.
-    void remove(Entity entity, EntityTable::Place place, const KnownComponent& component);
+    /// Removes one component, if the entity has it. Not for pairs. `tick` is the world's.
+    void remove(Entity entity, EntityTable::Place place, const KnownComponent& component,
+                std::uint64_t tick) {
+        const Step& step = component.last_step;
+        if (step.index_with == place.archetype && step.is_small && !component.has_hook(HookKind::remove)) {
+            Archetype::remove_small(step, entity, place.row, tick, entities_);
+        } else {
+            remove_slow(entity, place, component);
+        }
+    }
 
     /// Destroys the entity. Before it, destroys all entities with a destroy_with_target pair to it, and those
     /// with such a pair to them, and so on.
@@ -85,8 +101,9 @@ private:
     void destroy_with_hooks(Entity entity);
     void release(Entity entity, EntityTable::Place place);
     std::vector<Entity> cascade(Entity root);
-    std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to,
-                           const Column* single = nullptr);
+    void add_slow(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value);
+    void remove_slow(Entity entity, EntityTable::Place place, const KnownComponent& component);
+    std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to);
 
     World& world_;
     EntityTable& entities_;

@@ -125,13 +125,21 @@ void World::set_id(Entity entity, ComponentId id, void* value) {
 }
 
 /// Slow path of set() for one component. Not for pairs.
+void World::set_slow(Entity entity, const TypeTag& tag, void* value) {
+    set_slow(entity, components_.known(tag), value);
+}
+
 void World::set_slow(Entity entity, const KnownComponent& component, void* value) {
-    const EntityTable::Place place = entities_.place(entity);
-    Column* const column = component.column(place.archetype);
-    if (column == nullptr && locks_ == 0 && place.has_row()) {
-        mutator_.add(entity, place, component, value);
-    } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
-        overwrite(entity, {column, place.row}, value);
+    const EntityTable::Place* const place = entities_.find(entity);
+    if (locks_ != 0 || place == nullptr || component.column(place->archetype) != nullptr)
+        return overwrite_or_queue(entity, component, value);
+    mutator_.add(entity, *place, component, value, tick_);
+}
+
+void World::overwrite_or_queue(Entity entity, const KnownComponent& component, void* value) {
+    const Cell found = cell(entity, component);
+    if (found && found.column->has_values() && may_write_at_once(entity)) {
+        overwrite(entity, found, value);
     } else {
         set(entity, {&component.id, 1}, {&value, 1});
     }
@@ -162,22 +170,22 @@ void World::add(Entity entity, ComponentId id, void* value) {
     } else if (id.is_pair()) {
         mutator_.set(entity, {&id, 1}, {&value, 1});
     } else {
-        mutator_.add(entity, entities_.place(entity), components_[id], value);
+        mutator_.add(entity, entities_.place(entity), components_[id], value, tick_);
     }
 }
 
 /// Adds one component if the entity lacks it. Not for pairs.
 void World::add(Entity entity, const KnownComponent& component, void* value) {
-    const EntityTable::Place place = entities_.place(entity);
-    if (locks_ != 0 || !place.has_row()) return add(entity, component.id, value);
-    if (component.column(place.archetype) == nullptr) mutator_.add(entity, place, component, value);
+    const EntityTable::Place* const place = entities_.find(entity);
+    if (locks_ != 0 || place == nullptr) return add(entity, component.id, value);
+    mutator_.add(entity, *place, component, value, tick_);
 }
 
 /// Removes one component. Not for pairs.
 void World::remove(Entity entity, const KnownComponent& component) {
-    const EntityTable::Place place = entities_.place(entity);
-    if (locks_ != 0 || !place.has_row()) return remove(entity, {&component.id, 1});
-    if (component.column(place.archetype) != nullptr) mutator_.remove(entity, place, component);
+    const EntityTable::Place* const place = entities_.find(entity);
+    if (locks_ != 0 || place == nullptr) return remove(entity, {&component.id, 1});
+    mutator_.remove(entity, *place, component, tick_);
 }
 
 void World::remove(Entity entity, std::span<const ComponentId> ids) {

@@ -251,16 +251,16 @@ template <class T>
 void World::set_one(Entity entity, T&& value) {
     if constexpr (Value<T> && std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
         const KnownComponent* const component = components_.cached(type_tag<T>);
-        const Cell found = component != nullptr ? cell(entity, *component) : Cell{};
-        if (found && locks_ == 0) {
-            T& place = found.template value<T>();
-            place = std::move(value);
-            found.column->wrote(found.row, tick_);
-            if (found.column->type().has_hook(HookKind::change)) report_write(*found.column, &place, entity);
-            return;
-        }
+        if (component == nullptr) return set_slow(entity, type_tag<T>, &value);
+        const Cell found = cell(entity, *component);
+        if (!found || locks_ != 0) return set_slow(entity, *component, &value);
+        T& place = found.template value<T>();
+        place = std::move(value);
+        found.column->wrote(found.row, tick_);
+        if (found.column->type().has_hook(HookKind::change)) report_write(*found.column, &place, entity);
+    } else {
+        set_slow(entity, type_tag<T>, &value);
     }
-    set_slow(entity, type_tag<T>, &value);
 }
 
 template <Key K>

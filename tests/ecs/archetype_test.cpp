@@ -137,12 +137,30 @@ TEST_F(ArchetypeTest, SmallValuesOfEverySizeAreMoved) {
         SCOPED_TRACE(testing::Message() << "size " << size);
         const ComponentId ids[] = {table.add({"kept", size}), table.add({"other", size})};
         Archetype one(0, {ids, 1}, table), both(1, ids, table);
+        const Step step{0, 1, &one, &both, &both.column(1), both.is_small()};
+        EXPECT_EQ(both.is_small(), size <= 64);
+        EntityTable places;
+        const auto append = [&] {
+            const Entity entity = places.take();
+            places.move_to(entity, {1, both.append(entity)});
+        };
         const auto move = [&](Archetype& from, std::uint32_t row, Archetype& to) {
             const Entity entity = from.entities()[row];
-            EXPECT_EQ(from.is_small(), size <= 64);
-            const Entity moved = from.is_small() ? from.move_small(entity, row, to, both.column(1), 1)
-                                                 : from.move(entity, row, to, 1);
-            EXPECT_EQ(moved, row < from.size() ? from.entities()[row] : Entity{});
+            if (!step.is_small) {
+                from.move(entity, row, to, 1);
+            } else if (&from == &both) {
+                Archetype::remove_small(step, entity, row, 1, places);
+            } else {
+                const auto value = value_of(entity, size, 1);
+                Archetype::add_small(step, entity, row, value.data(), 1, places);
+            }
+        };
+        const auto expect_places = [&](const Archetype& archetype) {
+            for (std::uint32_t row = 0; step.is_small && row < archetype.size(); ++row) {
+                const EntityTable::Place place = places.place(archetype.entities()[row]);
+                EXPECT_EQ(place.archetype, archetype.index());
+                EXPECT_EQ(place.row, row);
+            }
         };
         const auto fill = [&](Archetype& archetype, std::uint32_t row, std::uint32_t column) {
             const auto bytes = value_of(archetype.entities()[row], size, column);
@@ -156,7 +174,7 @@ TEST_F(ArchetypeTest, SmallValuesOfEverySizeAreMoved) {
                 }
         };
         for (std::uint32_t row = 0; row < 4; ++row) {
-            both.append(Entity{row, 1});
+            append();
             fill(both, row, 0);
             fill(both, row, 1);
         }
@@ -164,12 +182,16 @@ TEST_F(ArchetypeTest, SmallValuesOfEverySizeAreMoved) {
             move(both, row, one);
             expect_values(one);
             expect_values(both);
+            expect_places(one);
+            expect_places(both);
         }
         for (const std::uint32_t row : {1u, 1u}) {
             move(one, row, both);
-            fill(both, both.size() - 1, 1);
+            if (!step.is_small) fill(both, both.size() - 1, 1);
             expect_values(one);
             expect_values(both);
+            expect_places(one);
+            expect_places(both);
         }
         EXPECT_EQ(both.remove(0), both.entities()[0]);
         expect_values(both);
