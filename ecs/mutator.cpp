@@ -30,12 +30,10 @@ inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archety
     return to_row;
 }
 
-void Mutator::add_slow(Entity entity, EntityTable::Place place, const KnownComponent& component,
-                       void* value) {
-    if (component.column(place.archetype) != nullptr) return;
+void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value) {
     const World::Deferral deferral(world_);
     const Step& step = archetypes_.step_with(place.archetype, component);
-    std::uint32_t row = step.with->size();
+    const std::uint32_t row = step.with->size();
     if (step.is_small) {
         Archetype::add_small(step, entity, place.row, value, world_.tick(), entities_);
     } else {
@@ -163,18 +161,17 @@ inline void Mutator::fire_remove(Entity entity, const Column& column, std::uint3
 void Mutator::remove(Entity entity, ComponentId id) {
     const EntityTable::Place place = entities_.place(entity);
     if (!archetypes_.cell(place, id)) return;
-    if (!id.is_pair()) return remove_slow(entity, place, components_[id]);
+    if (!id.is_pair()) return remove(entity, place, components_[id]);
     const World::Deferral deferral(world_);
     Archetype& from = archetypes_[place.archetype];
     fire_removes(from, place.row, {&id, 1});
     move_row(entity, place.row, from, archetypes_.after(from, {&id, 1}, {}));
 }
 
-void Mutator::remove_slow(Entity entity, EntityTable::Place place, const KnownComponent& component) {
-    const Column* const column = component.column(place.archetype);
-    if (column == nullptr) return;
+void Mutator::remove(Entity entity, EntityTable::Place place, const KnownComponent& component) {
     const World::Deferral deferral(world_);
-    if (component.has_hook(HookKind::remove)) fire_remove(entity, *column, place.row, {&component.id, 1});
+    if (component.has_hook(HookKind::remove))
+        fire_remove(entity, *component.column(place.archetype), place.row, {&component.id, 1});
     const Step& step = archetypes_.step_without(place.archetype, component);
     if (step.is_small) {
         Archetype::remove_small(step, entity, place.row, world_.tick(), entities_);

@@ -41,29 +41,32 @@ public:
 
     void spawn(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
-    /// Adds one component, if the entity lacks it. Not for pairs. `tick` is the world's.
-    void add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value,
-             std::uint64_t tick) {
+    /// Adds one component. Requires that the entity lacks it. Not for pairs.
+    void add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value);
+    /// Fast path of add(), with the world's tick. Returns false and does nothing if the entity does not take
+    /// the component's last step, values are not small, or add hooks are connected.
+    bool add_fast(Entity entity, EntityTable::Place place, const KnownComponent& component, const void* value,
+                  std::uint64_t tick) {
         const Step& step = component.last_step;
-        if (step.index_without == place.archetype && step.is_small && !component.has_hook(HookKind::add)) {
-            Archetype::add_small(step, entity, place.row, value, tick, entities_);
-        } else {
-            add_slow(entity, place, component, value);
-        }
+        if (step.index_without != place.archetype || !step.is_small || component.has_hook(HookKind::add))
+            return false;
+        Archetype::add_small(step, entity, place.row, value, tick, entities_);
+        return true;
     }
 
     /// Removes components. Those that the entity lacks are ignored.
     void remove(Entity entity, std::span<const ComponentId> ids);
     void remove(Entity entity, ComponentId id);
-    /// Removes one component, if the entity has it. Not for pairs. `tick` is the world's.
-    void remove(Entity entity, EntityTable::Place place, const KnownComponent& component,
-                std::uint64_t tick) {
+    /// Removes one component. Requires that the entity has it. Not for pairs.
+    void remove(Entity entity, EntityTable::Place place, const KnownComponent& component);
+    /// Fast path of remove(), see add_fast().
+    bool remove_fast(Entity entity, EntityTable::Place place, const KnownComponent& component,
+                     std::uint64_t tick) {
         const Step& step = component.last_step;
-        if (step.index_with == place.archetype && step.is_small && !component.has_hook(HookKind::remove)) {
-            Archetype::remove_small(step, entity, place.row, tick, entities_);
-        } else {
-            remove_slow(entity, place, component);
-        }
+        if (step.index_with != place.archetype || !step.is_small || component.has_hook(HookKind::remove))
+            return false;
+        Archetype::remove_small(step, entity, place.row, tick, entities_);
+        return true;
     }
 
     /// Destroys the entity. Before it, destroys all entities with a destroy_with_target pair to it, and those
@@ -101,8 +104,6 @@ private:
     void destroy_with_hooks(Entity entity);
     void release(Entity entity, EntityTable::Place place);
     std::vector<Entity> cascade(Entity root);
-    void add_slow(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value);
-    void remove_slow(Entity entity, EntityTable::Place place, const KnownComponent& component);
     std::uint32_t move_row(Entity entity, std::uint32_t row, Archetype& from, Archetype& to);
 
     World& world_;

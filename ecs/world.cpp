@@ -120,26 +120,30 @@ void World::set_id(Entity entity, ComponentId id, void* value) {
     if (id.is_pair() || !is_alive(entity)) {
         set(entity, {&id, 1}, {&value, 1});
     } else if (require_values(entity, "set", {&id, 1}, {&value, 1})) {
-        set_slow(entity, components_[id], value);
+        set_slow(entity, entities_.find(entity), components_[id], value);
     }
 }
 
 /// Slow path of set() for one component. Not for pairs.
 void World::set_slow(Entity entity, const TypeTag& tag, void* value) {
-    set_slow(entity, components_.known(tag), value);
+    set_slow(entity, entities_.find(entity), components_.known(tag), value);
 }
 
-void World::set_slow(Entity entity, const KnownComponent& component, void* value) {
-    const EntityTable::Place* const place = entities_.find(entity);
-    if (locks_ != 0 || place == nullptr || component.column(place->archetype) != nullptr)
-        return overwrite_or_queue(entity, component, value);
-    mutator_.add(entity, *place, component, value, tick_);
+/// `place` is the place of the entity; null if it has none.
+void World::set_slow(Entity entity, const EntityTable::Place* place, const KnownComponent& component,
+                     void* value) {
+    if (locks_ == 0 && place != nullptr && mutator_.add_fast(entity, *place, component, value, tick_)) return;
+    set_any(entity, component, value);
 }
 
-void World::overwrite_or_queue(Entity entity, const KnownComponent& component, void* value) {
-    const Cell found = cell(entity, component);
-    if (found && found.column->has_values() && may_write_at_once(entity)) {
-        overwrite(entity, found, value);
+/// As set_slow(), for any step and with any hooks.
+void World::set_any(Entity entity, const KnownComponent& component, void* value) {
+    const EntityTable::Place place = entities_.place(entity);
+    Column* const column = component.column(place.archetype);
+    if (column == nullptr && locks_ == 0 && place.has_row()) {
+        mutator_.add(entity, place, component, value);
+    } else if (column != nullptr && column->has_values() && may_write_at_once(entity)) {
+        overwrite(entity, {column, place.row}, value);
     } else {
         set(entity, {&component.id, 1}, {&value, 1});
     }
@@ -170,7 +174,7 @@ void World::add(Entity entity, ComponentId id, void* value) {
     } else if (id.is_pair()) {
         mutator_.set(entity, {&id, 1}, {&value, 1});
     } else {
-        mutator_.add(entity, entities_.place(entity), components_[id], value, tick_);
+        mutator_.add(entity, entities_.place(entity), components_[id], value);
     }
 }
 
@@ -178,14 +182,16 @@ void World::add(Entity entity, ComponentId id, void* value) {
 void World::add(Entity entity, const KnownComponent& component, void* value) {
     const EntityTable::Place* const place = entities_.find(entity);
     if (locks_ != 0 || place == nullptr) return add(entity, component.id, value);
-    mutator_.add(entity, *place, component, value, tick_);
+    if (mutator_.add_fast(entity, *place, component, value, tick_)) return;
+    if (component.column(place->archetype) == nullptr) mutator_.add(entity, *place, component, value);
 }
 
 /// Removes one component. Not for pairs.
 void World::remove(Entity entity, const KnownComponent& component) {
     const EntityTable::Place* const place = entities_.find(entity);
     if (locks_ != 0 || place == nullptr) return remove(entity, {&component.id, 1});
-    mutator_.remove(entity, *place, component, tick_);
+    if (mutator_.remove_fast(entity, *place, component, tick_)) return;
+    if (component.column(place->archetype) != nullptr) mutator_.remove(entity, *place, component);
 }
 
 void World::remove(Entity entity, std::span<const ComponentId> ids) {

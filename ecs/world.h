@@ -430,10 +430,11 @@ private:
     void add(Entity entity, const KnownComponent& component, void* value);
     void remove(Entity entity, const KnownComponent& component);
     void overwrite(Entity entity, const Cell& cell, void* value);
-    void overwrite_or_queue(Entity entity, const KnownComponent& component, void* value);
     void set_id(Entity entity, ComponentId id, void* value);
     void set_slow(Entity entity, const TypeTag& tag, void* value);
-    void set_slow(Entity entity, const KnownComponent& component, void* value);
+    void set_slow(Entity entity, const EntityTable::Place* place, const KnownComponent& component,
+                  void* value);
+    void set_any(Entity entity, const KnownComponent& component, void* value);
     Writable writable_slow(Entity entity, const char* operation, ComponentId id, const Cell& found);
     [[noreturn]] void stop(std::string_view operation, std::string_view component, Entity entity) const;
 

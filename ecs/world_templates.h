@@ -252,12 +252,14 @@ void World::set_one(Entity entity, T&& value) {
     if constexpr (Value<T> && std::is_trivially_copyable_v<T> && std::is_move_assignable_v<T>) {
         const KnownComponent* const component = components_.cached(type_tag<T>);
         if (component == nullptr) return set_slow(entity, type_tag<T>, &value);
-        const Cell found = cell(entity, *component);
-        if (!found || locks_ != 0) return set_slow(entity, *component, &value);
-        T& place = found.template value<T>();
-        place = std::move(value);
-        found.column->wrote(found.row, tick_);
-        if (found.column->type().has_hook(HookKind::change)) report_write(*found.column, &place, entity);
+        const EntityTable::Place* const place = entities_.find(entity);
+        Column* const column = place != nullptr ? component->column(place->archetype) : nullptr;
+        if (column == nullptr || locks_ != 0) return set_slow(entity, place, *component, &value);
+        const std::uint32_t row = place->row;
+        T& target = column->template value<T>(row);
+        target = std::move(value);
+        column->wrote(row, tick_);
+        if (component->has_hook(HookKind::change)) report_write(*column, &target, entity);
     } else {
         set_slow(entity, type_tag<T>, &value);
     }
