@@ -205,11 +205,15 @@ void Mutator::report_destruction(Entity entity) {
         hooks_.fire(world_, HookKind::remove, archetype, column, place.row, 1, Removal::entity);
 }
 
+/// Whether hooks are called when an entity in this archetype is destroyed that is no target.
+inline bool Mutator::calls_hooks(const Archetype& archetype) const {
+    bool has_hooks = hooks_.has_on_destroy();
+    for (const Column& column : archetype.columns()) has_hooks |= column.type().has_hook(HookKind::remove);
+    return has_hooks;
+}
+
 inline void Mutator::destroy_one(Entity entity, EntityTable::Place place, bool is_target) {
-    bool has_hooks = is_target || hooks_.has_on_destroy();
-    for (const Column& column : archetypes_[place.archetype].columns())
-        has_hooks |= column.type().has_hook(HookKind::remove);
-    if (has_hooks) return destroy_with_hooks(entity);
+    if (is_target || calls_hooks(archetypes_[place.archetype])) return destroy_with_hooks(entity);
     dying_ = entity;
     release(entity, place);
     dying_ = {};
@@ -233,8 +237,11 @@ inline void Mutator::release(Entity entity, EntityTable::Place place) {
 }
 
 void Mutator::destroy(Entity entity, EntityTable::Place place) {
-    const World::Deferral deferral(world_);
-    if (!components_.pairs().is_target(entity)) return destroy_one(entity, place, false);
+    const bool is_target = components_.pairs().is_target(entity);
+    const Archetype& archetype = archetypes_[place.archetype];
+    if (!is_target && archetype.is_small() && !calls_hooks(archetype)) return release(entity, place);
+    const World::Deferral deferral(world_);  // hooks or destructors are called
+    if (!is_target) return destroy_one(entity, place, false);
     for (const Entity doomed : cascade(entity)) destroy_one(doomed, entities_.place(doomed), true);
 }
 

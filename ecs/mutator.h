@@ -100,6 +100,7 @@ private:
     void fire_remove(Entity entity, const Column& column, std::uint32_t row,
                      std::span<const ComponentId> ids);
     void report_destruction(Entity entity);
+    bool calls_hooks(const Archetype& archetype) const;
     void destroy_one(Entity entity, EntityTable::Place place, bool is_target);
     void destroy_with_hooks(Entity entity);
     void release(Entity entity, EntityTable::Place place);
