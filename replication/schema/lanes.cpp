@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 namespace shoal::replication {
 namespace {
