@@ -16,6 +16,7 @@
 #include "ecs/query.h"
 #include "net/socket/bad_network.h"
 #include "replication/client.h"
+#include "replication/play/action.h"
 #include "replication/server.h"
 #include "tests/net/support/server_key.h"
 #include "tests/sim/session.h"
@@ -88,6 +89,7 @@ struct Orders {
 
 int messages = 0;
 
+#include "readme/replication/actions_1.inc"
 #include "readme/replication/listeners_1.inc"
 struct Hat {
     int size = 0;
@@ -159,8 +161,8 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
 
 #include "readme/replication/what_replicates_1.inc"
     int explosions = 0;
-#include "readme/replication/on_the_client_1.inc"
 #include "readme/replication/joining_1.inc"
+#include "readme/replication/on_the_client_1.inc"
     client.connect(at_server);
     net::Time now{0};
     const auto run = [&](int ticks) {
@@ -208,6 +210,32 @@ TEST(Readme, MessagesReachEveryClient) {
 #include "readme/replication/messages_2.inc"
     for (int tick = 0; tick < 50; ++tick) session.step();
     EXPECT_EQ(logged, "ahoy");
+}
+
+TEST(Readme, ActionsRunOnBothSides) {
+    Schema schema;
+    schema.component<Position>("position");
+    describe_actions(schema);
+    ASSERT_EQ(schema.error(), "");
+    sim::Session session(schema, {}, 1);
+    Server& server = session.server();
+    Client& client = session.guests()[0]->client;
+    server.on_join([&](PlayerId) { return session.world().spawn(Position{1, 2}, Cargo{3}, Replicated{}); });
+    std::vector<std::string> logged;
+    const auto log = [&](const std::string& text, ecs::Entity) { logged.push_back(text); };
+    for (int tick = 0; tick < 50; ++tick) session.step();
+    ASSERT_EQ(client.phase(), Phase::playing);
+    const ecs::World& mirror = session.guests()[0]->world;
+#include "readme/replication/actions_2.inc"
+    EXPECT_EQ(mirror.get<Cargo>(client.player()).crates, 1);
+    EXPECT_EQ(logged, std::vector<std::string>{"splash"});
+    for (int tick = 0; tick < 50; ++tick) session.step();
+    EXPECT_NE(client.receiver().net_id(crate), 0u);
+    EXPECT_EQ(mirror.get<Position>(crate).y, 2);
+    client.act(Drop{2});
+    for (int tick = 0; tick < 50; ++tick) session.step();
+    EXPECT_EQ(logged.back(), "not that many crates");
+    EXPECT_EQ(mirror.get<Cargo>(client.player()).crates, 1);
 }
 
 TEST(Readme, PairsAndSingletonsReachTheClient) {
