@@ -252,7 +252,8 @@ void RateController::grow(Time now, double length_s) {
 bool RateController::must_drain(Time now, bool was_used, const ConnectionStats& stats) const {
     if (!round_trips_.is_high() || now < wait_until_) return false;
     if (!was_high_ && !(is_starting_ && was_used && round_trips_.is_high(2))) return false;
-    return was_used || standing_rounds_ >= kStandsLong || is_queue_growing(now, stats);
+    if (was_used) return true;
+    return delivered_lately() > kMinRate && (standing_rounds_ >= kStandsLong || is_queue_growing(now, stats));
 }
 
 void RateController::begin_drain(bool is_second, Time now, const ConnectionStats& stats) {
@@ -354,9 +355,10 @@ void RateController::watch_loss(Time now, const ConnectionStats& stats) {
     const UsualLoss::Verdict verdict = loss_.update(now, stats.rtt, can_try);
     if (verdict == UsualLoss::Verdict::suspicion) {
         rate_before_trial_ = rate_;
-        if (best() == 0) return loss_.abandon(now);
         const float delivered = best() * (1 - loss_.usual());
-        set_rate(kTrialCut * std::min({rate_, delivered, loss_.delivered_rate()}));
+        const float cut = kTrialCut * std::min({rate_, delivered, loss_.delivered_rate()});
+        if (cut < kMinRate) return loss_.abandon(now);
+        set_rate(cut);
     } else if (verdict == UsualLoss::Verdict::harmless) {
         set_rate(std::max(rate_, rate_before_trial_));
     } else if (verdict == UsualLoss::Verdict::congestion) {

@@ -166,6 +166,22 @@ TEST(RateController, Rule34AShortDelayDoesNotCutAGameThatSendsLessThanItsRate) {
     }
 }
 
+// A drain cannot lower the rate of a game that sends less than the lowest rate, so it would prove nothing.
+TEST(RateController, Rule34ADelayDoesNotCutAGameThatSendsLittle) {
+    for (int i = 0; i < 20; ++i) {
+        Sender sender({});
+        sender.demand = 1'000;
+        sender.run(5s);
+        for (int delay = 0; delay < 8; ++delay) {
+            sender.path.foreign = 150ms;
+            sender.run(1s + i * 150ms);
+            sender.path.foreign = Duration(0);
+            sender.run(2500ms);
+        }
+        EXPECT_EQ(sender.stats.rate, 32'000) << "delays of " << seconds(1s + i * 150ms) << " s";
+    }
+}
+
 // With jitter of more than twice the round trip the verdicts are random, but the cuts must not accumulate.
 TEST(RateController, WideJitterDoesNotPreventTheWantedRate) {
     for (const std::uint32_t seed : {1u, 2u, 3u, 4u}) {

@@ -325,6 +325,32 @@ TEST(Rate, APartitionOpensTheBreakerAndTheRateReturnsAfterIt) {
     }
 }
 
+// A trial cannot lower the rate of a game that sends less than the lowest rate. So a loss that ends during a
+// trial must not end the start, which makes the rate grow fast when the game sends more.
+TEST(Rate, ALargePayloadArrivesSoonAfterSilencesWithLoss) {
+    LinkConfig path;
+    path.latency = 25ms;
+    for (int i = 0; i < 12; ++i) {
+        Flows flows(path, 16'667us);
+        flows.wanted[0] = 1'000;
+        flows.run(5s + i * 100ms);
+        for (int silence = 0; silence < 8; ++silence) {
+            LinkConfig bad = path;
+            for (const double loss : {1.0, 0.2, 0.0}) {
+                bad.loss = loss;
+                flows.world.down.set_config(bad);
+                flows.run(loss == 0.2 ? 3s + i * 100ms : 2500ms);
+            }
+        }
+        flows.wanted[0] = 100'000;
+        const std::uint64_t before = flows.stats().bytes_delivered;
+        const Time began = flows.world.now;
+        while (flows.stats().bytes_delivered < before + 20'000 && flows.world.now < began + 20s)
+            flows.world.step(flows.tick);
+        EXPECT_LE(flows.world.now - began, 1500ms) << "run " << i << "; at 4 kB/s it would take 5 s";
+    }
+}
+
 // If the IP address changes, the path is another one and is measured anew. If only the port changes, it is
 // the same path.
 TEST(Rate, AnotherNetworkIsMeasuredAnew) {
