@@ -148,9 +148,10 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
     if (!path.is_proven(from)) {
         const bool is_overdue = peer.connection.is_ack_overdue(now);
         const std::uint32_t id = peer.connection_id;
-        if (packet.kind == PacketKind::echo &&
-            is_cookie_valid(gate_.cookie_key(), from, id, packet.challenge.number, now)) {
-            if (path.prove(from, is_overdue, now)) peer.connection.ping(now);
+        if (packet.kind == PacketKind::echo && packet.challenge.number != 0) {
+            if (is_cookie_valid(gate_.cookie_key(), from, id, packet.challenge.number, now) &&
+                path.prove(from, is_overdue, now))
+                peer.connection.ping(now);
         } else if (const auto room = path.wants_challenge(from, bytes, is_overdue, entropy_.next(), now)) {
             const Challenge challenge{make_cookie(gate_.cookie_key(), from, id, now),
                                       gate_.reset_token(id, from)};

@@ -38,6 +38,10 @@ public:
     /// in which no packet could cause a challenge, the limit is higher: up to kSavedSlices times as many in
     /// one slice. If such packets become more frequent, the limit may be exceeded in one slice.
     static constexpr double kMaxChallenges = 3;
+    /// The same while an ack is overdue: the client may be at one of the unproven addresses, among copies of
+    /// its packets from many addresses of an attacker. Five slices of it are fewer than the 64 packets by
+    /// which the challenge of the client may be overtaken.
+    static constexpr double kMaxChallengesOverdue = 12;
     static constexpr Duration kChallengeSlice = std::chrono::milliseconds(100);
     static constexpr std::int64_t kSavedSlices = 5;
     /// Size of a challenge without reset token: kind, packet number, unpredictable number, tag.
@@ -96,7 +100,8 @@ public:
         received_ += bytes;
         if (received_ < kMinChallengeBytes) return 0;
         if (now - slice_ >= kChallengeSlice) {
-            allowed_ = kMaxChallenges * double(std::min((now - slice_) / kChallengeSlice, kSavedSlices));
+            const double most = is_ack_overdue ? kMaxChallengesOverdue : kMaxChallenges;
+            allowed_ = most * double(std::min((now - slice_) / kChallengeSlice, kSavedSlices));
             asked_before_ = std::exchange(asked_, 0);
             slice_ = now;
         }

@@ -83,7 +83,7 @@ TEST(Attacks, RacingFromOneAddressAfterTheOtherDoesNotCutThePlayerOff) {
 }
 
 TEST(Attacks, RacingFromSeveralAddressesAtOnceDoesNotCutThePlayerOff) {
-    for (const int addresses : {2, 3, 6}) {
+    for (const int addresses : {2, 3, 6, 30}) {
         for (const Racer::Relay relay : Racer::kRelays) {
             SCOPED_TRACE(testing::Message() << addresses << " addresses, relay " << int(relay));
             Battle battle(39);
@@ -110,6 +110,29 @@ TEST(Attacks, APlayerThatMovesWhileItsPacketsAreRacedIsNotCutOff) {
     }
 }
 
+// The server must challenge the player's address among those of all the copies. While the player waits, it
+// sends one packet in a second.
+TEST(Attacks, APlayerThatMovesWhileItsPacketsAreRacedFromManyAddressesIsNotCutOff) {
+    for (const int addresses : {20, 30}) {
+        for (const Duration round_trip : {2ms, 50ms, 200ms}) {
+            for (const Racer::Relay relay : Racer::kRelays) {
+                for (const std::uint64_t seed : {1u, 3u, 4u}) {
+                    SCOPED_TRACE(testing::Message()
+                                 << addresses << " addresses, round trip " << ms(round_trip) << " ms, relay "
+                                 << int(relay) << ", seed " << seed);
+                    Battle battle(seed);
+                    Player& player = battle.enter_and_wait(round_trip);
+                    battle.add<Racer>(player, Racer::Plan{.relay = relay, .addresses = addresses});
+                    battle.run(3s);
+                    player.move(Address::ipv4(10, 2, 0, 1, 5000));
+                    battle.run(10s);
+                    expect_undisturbed(player, 5s);
+                }
+            }
+        }
+    }
+}
+
 TEST(Attacks, RacingSinceTheFirstPacketDoesNotKeepTheNewcomerOut) {
     for (const Duration round_trip : {2ms, 50ms, 600ms}) {
         for (const Racer::Relay relay : Racer::kRelays) {
@@ -129,7 +152,7 @@ TEST(Attacks, RacingSinceTheFirstPacketDoesNotKeepTheNewcomerOut) {
 TEST(Attacks, RacingARelayedHandshakeDoesNotCutTheNewcomerOff) {
     for (const Duration round_trip : {2ms, 50ms, 200ms}) {
         for (const Racer::Relay relay : Racer::kRelays) {
-            for (const int addresses : {1, 3, 6}) {
+            for (const int addresses : {1, 3, 6, 20, 30}) {
                 SCOPED_TRACE(testing::Message() << "round trip " << ms(round_trip) << " ms, relay "
                                                 << int(relay) << ", " << addresses << " addresses");
                 Battle battle(15);
@@ -139,9 +162,9 @@ TEST(Attacks, RacingARelayedHandshakeDoesNotCutTheNewcomerOff) {
                 plan.relay = relay;
                 plan.addresses = addresses;
                 battle.add<Racer>(player, plan);
-                battle.run(8s);
+                battle.run(addresses > 6 ? 12s : 8s);
                 EXPECT_TRUE(relayer.has_answer);
-                expect_undisturbed(player, 1500ms + 4 * round_trip);
+                expect_undisturbed(player, addresses > 6 ? 5s : 1500ms + 4 * round_trip);
             }
         }
     }

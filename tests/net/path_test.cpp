@@ -42,16 +42,35 @@ TEST(Path, PacketsGoToTheProvenAddressUntilAnotherIsProven) {
 }
 
 TEST(Path, OnlyAFewChallengesAreSentInAHundredMilliseconds) {
-    Path path(kHome, 0s);
-    std::mt19937_64 random(1);
-    int challenges = 0, first = 0;
-    for (int i = 0; i < 100'000; ++i) {
-        const bool is_challenged = path.wants_challenge(mallory(i), kLong, false, random(), 1s + i * 100us);
-        challenges += is_challenged;
-        first += is_challenged && i < 1000;
+    for (const bool is_overdue : {false, true}) {
+        Path path(kHome, 0s);
+        std::mt19937_64 random(1);
+        int challenges = 0, first = 0;
+        for (int i = 0; i < 100'000; ++i) {
+            const bool is_challenged =
+                path.wants_challenge(mallory(i), kLong, is_overdue, random(), 1s + i * 100us);
+            challenges += is_challenged;
+            first += is_challenged && i < 1000;
+        }
+        const int more = is_overdue ? 4 : 1;
+        EXPECT_LE(first, more * 100) << "before the number of candidates is known";
+        EXPECT_NEAR(challenges - first, more * 297, more * 60);
     }
-    EXPECT_LE(first, 100) << "before the number of candidates is known";
-    EXPECT_NEAR(challenges - first, 297, 60);
+}
+
+// The attacker sends each packet from 30 addresses before the client's own copy arrives.
+TEST(Path, WhileAnAckIsOverdueAClientAmongThirtyCopiesIsChallengedSoon) {
+    for (const Duration later : {0ms, 100ms}) {
+        Path path(kHome, 0s);
+        std::mt19937_64 random(2);
+        int challenges = 0;
+        for (int packet = 0; packet < 100; ++packet) {
+            const Time now = 1s + packet * 1s;
+            for (int i = 0; i < 30; ++i) path.wants_challenge(mallory(i), kLong, true, random(), now);
+            challenges += path.wants_challenge(kElsewhere, kLong, true, random(), now + later) > 0;
+        }
+        EXPECT_GE(challenges, 30) << "of 100 packets, " << later.count() << " us later";
+    }
 }
 
 // Pings and acks are shorter than a challenge: several of them allow one.
