@@ -39,6 +39,37 @@ TEST(Attacks, APlayerWhoseProcessEndedReplacesItsOldPeer) {
     EXPECT_EQ(battle.at_server.ends[0].first, DisconnectReason::replaced);
 }
 
+/// After a player's process ended, sends its last packet again and again, from the player's address.
+class Repeater : public Attack {
+public:
+    explicit Repeater(const Player& victim) : victim_(victim) {}
+    void see(Battle& battle, const Sighting& sighting) override {
+        if (victim_.is_alive() && sighting.from == victim_.address && sighting.to == battle.server)
+            last_ = sighting.bytes;
+    }
+    void step(Battle& battle) override {
+        if (!victim_.is_alive()) battle.inject(victim_.address, battle.server, last_, kOwnLatency);
+    }
+
+private:
+    const Player& victim_;
+    Bytes last_;
+};
+
+TEST(Attacks, CopiesOfOldPacketsDoNotKeepThePeerOfAnEndedProcess) {
+    Battle battle(2);
+    Player& old = battle.enter_and_wait(50ms);
+    battle.add<Repeater>(old);
+    battle.run(500ms);
+    old.die();
+    battle.run(3s);
+    Player& player = battle.enter_and_wait(PlayerPath{50ms, 0}, old.address);
+    battle.run(1s);
+    expect_undisturbed(player, 1s);
+    ASSERT_EQ(battle.at_server.ends.size(), 1u);
+    EXPECT_EQ(battle.at_server.ends[0].first, DisconnectReason::replaced);
+}
+
 TEST(Attacks, RacingEveryPacketDoesNotCutThePlayerOff) {
     for (const Duration round_trip : {2ms, 20ms, 100ms, 600ms}) {
         for (const Racer::Relay relay : Racer::kRelays) {

@@ -164,6 +164,14 @@ TEST(Connection, PacketsTooOldToAcknowledgeAreStale) {
     EXPECT_EQ(hand.connection.stats().drops[Drop::stale], 1u);
 }
 
+TEST(Connection, EachSecondPacketIsAcknowledgedInTheNextFlush) {
+    Hand hand;
+    hand.feed(1, {8, 'a'});
+    hand.feed(2, {8, 'b'});
+    hand.connection.flush(hand.now);
+    EXPECT_EQ(hand.wire.sent.size(), 1u);
+}
+
 // The sender learns of a loss without delay.
 TEST(Connection, AGapInTheNumbersIsAcknowledgedAtOnce) {
     Hand hand;

@@ -173,6 +173,8 @@ TEST(Handshake, ContentsOfClientHelloAndVerdictAreChecked) {
     EXPECT_FALSE(with(14, 0, 0x80)) << "the first packet number exceeds 2^62";
     for (std::size_t size = 0; size < bytes.size(); ++size)
         EXPECT_FALSE(read(std::span(bytes).first(size), hello));
+    write(ClientHello{1, 1ull << 62, {}, {}}, bytes);
+    EXPECT_TRUE(read(bytes, hello)) << "the first packet number is 2^62";
 
     Verdict verdict;
     verdict.is_accepted = true;

@@ -494,6 +494,39 @@ TEST(Host, ARestartedClientReplacesItsFormerPeer) {
     EXPECT_EQ(world.host->peer_count(), 1u);
 }
 
+TEST(Host, APeerIsReplacedAlsoAfterAnotherPeerAtItsAddressLeft) {
+    World world;
+    world.add_host(host_config());
+    Client& first = world.add_client(client_config(1)).client;
+    first.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    world.add_client(client_config(2)).client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    const PeerId second = world.server.newest;
+    first.disconnect(first.server(), DisconnectReason::closed, {}, world.now);
+    world.run(500ms);
+    world.remove_clients();
+    world.run(2s);
+    world.add_client(client_config(3)).client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    ASSERT_TRUE(world.server.disconnects.contains(second));
+    EXPECT_EQ(world.server.disconnects.at(second).first, DisconnectReason::replaced);
+}
+
+TEST(Host, APeerIsNotReplacedBeforeTwoKeepAliveIntervals) {
+    World world;
+    world.add_host(host_config());
+    world.add_client(client_config(1)).client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    const PeerId before = world.server.newest;
+    world.remove_clients();
+    world.run(1500ms);
+    world.add_client(client_config(2)).client.connect(world.server_address, {}, world.now);
+    world.run(100ms);
+    EXPECT_TRUE(world.host->is_connected(before));
+    EXPECT_EQ(world.host->peer_count(), 2u);
+}
+
 // A cookie proves that a client receives at an address, but others may receive there, too.
 TEST(Host, ANewcomerDoesNotEndALiveConnectionAtItsAddress) {
     World world;
@@ -580,6 +613,23 @@ TEST(Host, TheOutputOfAllPeersTogetherIsLimited) {
     EXPECT_TRUE(is_told);
     EXPECT_LE(all, 1'100'000u) << "acks and pings may exceed the limit";
     EXPECT_GE(all, 900'000u);
+}
+
+// Between two ticks more is earned than the limit allows in 50 ms.
+TEST(Host, ALowLimitIsUsedInFullWithRareTicks) {
+    World world;
+    HostConfig config = host_config();
+    config.max_bytes_per_second = 4'000;
+    world.add_host(config);
+    world.add_client(client_config()).client.connect(world.server_address, {}, world.now);
+    world.run(500ms);
+    world.server.source = [](PeerId, PayloadTurn& turn) { return fill(turn); };
+    world.run(5s, 500ms);
+    const std::uint64_t before = world.host->stats(world.server.newest).bytes_sent;
+    world.run(20s, 500ms);
+    const std::uint64_t sent = world.host->stats(world.server.newest).bytes_sent - before;
+    EXPECT_GE(sent, 72'000u);
+    EXPECT_LE(sent, 88'000u);
 }
 
 TEST(Host, ShutDownIsReportedToEveryPeer) {

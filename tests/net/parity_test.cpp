@@ -119,6 +119,32 @@ TEST(Parity, AParityOfTwoKnownMessagesIsIgnored) {
     EXPECT_EQ(pair.heard, numbered(6));
 }
 
+// Only a peer that breaks the rules sends this.
+TEST(Parity, AParityOfAnotherSizeThanTheKnownMessageRestoresNothing) {
+    ParityPair pair(0.05);
+    const auto send_one = [&](std::uint64_t id, bool is_parity, std::string_view text) {
+        std::array<std::byte, 100> buffer;
+        ByteWriter out(buffer);
+        out.u8(std::to_integer<std::uint8_t>(kMessagesFlag));
+        net::Run run;
+        run.channel = Channel::reliable;
+        run.is_parity = is_parity;
+        run.is_last = run.fills_packet = true;
+        run.id_bytes = 1;
+        run.distance = is_parity ? 0 : 1;
+        run.size = static_cast<std::uint16_t>(text.size());
+        run.first_id = id;
+        write_run(out, run);
+        out.bytes(as_bytes(text));
+        ASSERT_TRUE(pair.arrive(out.written()));
+    };
+    send_one(2, true, "12345");
+    send_one(1, false, "abc");
+    EXPECT_EQ(pair.heard, std::vector<std::string>{"abc"});
+    send_one(2, false, "def");
+    EXPECT_EQ(pair.heard, (std::vector<std::string>{"abc", "def"}));
+}
+
 TEST(Parity, MessagesWithoutAPossibleParityAreRepeated) {
     ParityPair pair(0.05);
     for (int i = 0; i < 6; ++i) {

@@ -85,6 +85,13 @@ TEST(Path, SeveralShortPacketsAllowOneChallenge) {
     EXPECT_GE(allowed, paid - 50);
 }
 
+TEST(Path, ASilentAddressStaysUntilAnotherIsProven) {
+    Path path(kHome, 0s);
+    path.heard(kElsewhere, true, 10s);
+    EXPECT_EQ(in_use(path, 10s), std::vector{kHome});
+    EXPECT_TRUE(path.is_proven(kHome));
+}
+
 TEST(Path, AllAddressesInUseGetEveryPacket) {
     Path path(kHome, 0s);
     path.prove(kMallory, false, 1s);

@@ -144,6 +144,24 @@ TEST(Reset, RestartIsNoticedAfterMovesToo) {
     EXPECT_EQ(test.player->recorder.last_reason, DisconnectReason::server_restarted);
 }
 
+// The numbers of the server's packets begin anew with each connection.
+TEST(Reset, RestartIsNoticedAfterAMoveInTheSecondConnection) {
+    Restart test;
+    test.world.run(20s);
+    test.player->move(Address::ipv4(10, 0, 0, 1, 5001));
+    test.world.run(2s);
+    test.client().disconnect(test.client().server(), DisconnectReason::closed, {}, test.world.now);
+    test.world.run(1s);
+    test.player->recorder.disconnects.clear();
+    test.client().connect(test.world.server_address, {}, test.world.now);
+    test.world.run(500ms);
+    test.player->move(Address::ipv4(10, 0, 7, 7, 9));
+    test.world.run(2s);
+    test.restart();
+    test.player->send("anyone?", test.world.now);
+    EXPECT_LE(test.time_to_notice(), 120ms);
+}
+
 // An insecure server, or one with another key, cannot make a valid reset. A client whose address changed
 // meanwhile has no token for it.
 TEST(Reset, ARestartWithAnotherKeyOrAddressEndsByTimeout) {

@@ -184,6 +184,15 @@ TEST(Scheduler, CreditIsLostWhenNothingWaits) {
 }
 
 // Goal: a message that fits in no packet for a long time does not get unlimited credit.
+// Each packet carries all that waits, so nobody owes anything to the next message.
+TEST(Scheduler, AFewMessagesInEachPacketDoNotReduceThePayloads) {
+    Load load;
+    for (int i = 0; i < 200; ++i) {
+        load.push(Weight::normal, 50);
+        EXPECT_GE(load.packet(1000).payload, 1000u) << i;
+    }
+}
+
 TEST(Scheduler, CreditIsBounded) {
     Load load;
     load.push(Weight::urgent, 1000);

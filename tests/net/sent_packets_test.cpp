@@ -329,6 +329,33 @@ TEST(SentPackets, Rule33TimeoutsBackOffAndAreBounded) {
     EXPECT_EQ(sent.retransmission_timeout(stats), 3s);
 }
 
+TEST(SentPackets, AMoveEndsTheBackoffOfTimeouts) {
+    SentPackets sent(1, 32);
+    ConnectionStats stats;
+    const Duration first = sent.retransmission_timeout(stats);
+    sent.sent_tracked({}, 1, 1s, stats);
+    sent.update(10s, stats);
+    ASSERT_EQ(sent.retransmission_timeout(stats), 2 * first);
+    sent.restart(stats);
+    EXPECT_EQ(sent.retransmission_timeout(stats), first);
+}
+
+// The smoothed round trip follows a sudden rise only slowly.
+TEST(SentPackets, AnOvertakenPacketIsWaitedForAsLongAsTheNewestRoundTrip) {
+    SentPackets sent(1, 32);
+    ConnectionStats stats;
+    sent.sent_tracked({}, 1, 1s, stats);
+    sent.acknowledge(acks_of(1, ~0ull), 1s + 100ms, stats);
+    sent.sent_tracked({}, 1, 2s, stats);
+    sent.sent_tracked({}, 1, 2s, stats);
+    sent.acknowledge(acks_of(3, ~1ull), 2s + 300ms, stats);
+    ASSERT_LT(stats.rtt, 200ms);
+    sent.update(2s + 330ms, stats);
+    EXPECT_EQ(stats.packets_lost, 0u);
+    sent.update(2s + 338ms, stats);
+    EXPECT_EQ(stats.packets_lost, 1u) << "an eighth of a round trip later";
+}
+
 // The round trip of a packet sent before a move is, at least in part, that of the former path.
 TEST(SentPackets, PacketsFromBeforeAMoveAreNotMeasured) {
     SentPackets sent(1, 32);
@@ -396,6 +423,31 @@ TEST(SentPackets, ReorderedPacketsAreWaitedForAfterTheFirst) {
     EXPECT_EQ(stats.packets_lost, 1u);
     pair(21s);
     EXPECT_EQ(stats.packets_lost, 2u);
+}
+
+TEST(SentPackets, ALongWaitForReorderedPacketsIsForgotten) {
+    SentPackets sent(1, 32);
+    ConnectionStats stats;
+    // Sends two packets. The second is acknowledged after 100 ms, the first after `later`, or never.
+    const auto send_two = [&](Time at, Duration later) {
+        const auto newest = static_cast<std::uint16_t>(sent.next_number() + 1);
+        sent.sent_tracked({}, 1, at, stats);
+        sent.sent_tracked({}, 1, at, stats);
+        sent.acknowledge(acks_of(newest, ~1ull), at + 100ms, stats);
+        sent.update(at + later - 1ms, stats);
+        Acks late = acks_of(newest, ~0ull);
+        late.delay = later - 100ms;
+        sent.acknowledge(late, at + later, stats);
+    };
+    send_two(1s, 300ms);
+    send_two(21s, 130ms);
+    ASSERT_EQ(stats.late_acks, 2u);
+    const std::uint64_t lost = stats.packets_lost;
+    sent.sent_tracked({}, 1, 22s, stats);
+    sent.sent_tracked({}, 1, 22s, stats);
+    sent.acknowledge(acks_of(static_cast<std::uint16_t>(sent.next_number() - 1), ~1ull), 22s + 100ms, stats);
+    sent.update(22s + 140ms, stats);
+    EXPECT_EQ(stats.packets_lost, lost + 1) << "it has waited as long as the newest late packet";
 }
 
 TEST(SentPackets, AckDelayIsNotRoundTripTime) {
