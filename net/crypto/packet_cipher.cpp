@@ -1,6 +1,5 @@
 #include "packet_cipher.h"
 
-#include <algorithm>
 #include <cassert>
 
 #include "../bytes.h"
@@ -87,8 +86,9 @@ bool PacketCipher::open_with(const Key& key, std::uint64_t number, std::span<std
 bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byte> packet,
                         std::size_t header_bytes, Time now, Duration linger) {
     if (!receive_ || packet.size() < header_bytes + tag_bytes()) return false;
-    // A packet of the other phase has the former key if its number is below all numbers received under the
-    // present key, else the next key.
+    // A packet of the other phase has the former key if its number is below that of the packet that made the
+    // present key the present one, else the next key: numbers under the next key are higher than all of
+    // these.
     const bool is_other = is_sealed_ && key_phase != receive_phase_;
     const bool is_former = is_other && number < receive_first_;
     const std::optional<Key>& key = is_former ? former_ : is_other ? next_ : receive_;
@@ -96,7 +96,6 @@ bool PacketCipher::open(std::uint64_t number, bool key_phase, std::span<std::byt
         if (++forgeries_ >= kMaxForgeries) forget_receive_keys();
         return false;
     }
-    if (!is_other) receive_first_ = std::min(receive_first_, number);
     if (!is_other || is_former) return true;
     former_ = receive_;
     receive_ = next_;

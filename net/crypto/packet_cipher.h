@@ -62,7 +62,7 @@ private:
     std::uint64_t protocol_id_;
     std::optional<Key> send_, receive_, former_, next_;
     std::uint64_t send_first_;         // first number sent under the present key
-    std::uint64_t receive_first_ = 0;  // smallest number received under the present key
+    std::uint64_t receive_first_ = 0;  // number of the packet that made receive_ the present key
     std::uint64_t forgeries_ = 0;      // packets with a bad tag since receive_ became the present key
     Time send_since_;
     Time former_until_{0};
