@@ -88,7 +88,7 @@ Binding::Binding(ecs::World& world, const Schema& schema) : world_(world), shape
         const ComponentIndex index = static_cast<ComponentIndex>(ids_.size());
         ids_.push_back(component.bind(world));
         const std::align_val_t align{component.align};
-        memory_.push_back(component.is_tag ? nullptr : ::operator new(component.size, align));
+        memory_.push_back(component.construct ? ::operator new(component.size, align) : nullptr);
         if (!component.pairs) continue;
         component.construct(memory_.back());
         relations_.push_back(index);

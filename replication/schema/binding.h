@@ -123,8 +123,8 @@ private:
     ecs::World& world_;
     ShapeTable shapes_;
     std::vector<ecs::ComponentId> ids_;
-    // By ComponentIndex: memory for one value, not constructed; null for a tag. For a relation: a constructed
-    // vector of PairRow.
+    // By ComponentIndex: memory for one value, not constructed; null for a component of an empty type. For a
+    // relation: a constructed vector of PairRow.
     std::vector<void*> memory_;
     std::vector<ComponentIndex> relations_, destroying_;
 

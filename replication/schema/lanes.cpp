@@ -417,8 +417,17 @@ std::string misfit_of(Leaf leaf) {
 std::string ComponentLayout::finish() {
     lanes_.clear();
     groups_.clear();
-    for (Leaf& leaf : leaves_)
+    presses_.clear();
+    is_rounded_.clear();
+    for (Leaf& leaf : leaves_) {
+        const std::size_t first = lanes_.size();
+        if (leaf.is_press) presses_.push_back(static_cast<std::uint32_t>(first));
         if (std::string error = append_lanes(leaf, lanes_); !error.empty()) return error;
+        const bool is_float = leaf.type == FieldType::f32 || leaf.type == FieldType::f64;
+        for (std::size_t i = first; i < lanes_.size(); ++i)
+            is_rounded_.push_back(is_float && leaf.codec.kind != FieldCodec::Kind::automatic &&
+                                  lanes_[i].kind == LaneKind::quantity);
+    }
     has_children_ = has_maps_ = false;
     for (Part& part : parts_) part.children.clear();
     for (std::uint32_t i = 0; i < parts_.size(); ++i) {

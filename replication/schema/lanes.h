@@ -56,6 +56,7 @@ struct Leaf {
     double steps = 0;                // of quantised(): the greatest lane
     std::uint32_t scalars = 1;       // how many neighbouring scalars of this type it stands for
     std::uint32_t lane_count = 1;    // of a part's leaf
+    bool is_press = false;           // the field is a Press
 };
 
 /// Returns why the leaf's codec does not fit its type, or an empty text if it fits. Does not check `scalars`.
@@ -142,6 +143,12 @@ public:
     const std::vector<Lane>& lanes() const { return lanes_; }
     const std::vector<LaneGroup>& groups() const { return groups_; }
     const std::vector<Part>& parts() const { return parts_; }
+    /// The scalar fields outside of parts.
+    const std::vector<Leaf>& leaves() const { return leaves_; }
+    /// Whether a lane is a float that was rounded: two machines may compute neighbouring values of it.
+    bool is_rounded(std::size_t lane) const { return is_rounded_[lane]; }
+    /// Indices of the lanes that are fields of type Press.
+    const std::vector<std::uint32_t>& presses() const { return presses_; }
     bool has_references() const { return has_references_; }
     /// Whether it has lanes, but no parts and no references.
     bool has_only_lanes() const { return has_only_lanes_; }
@@ -208,6 +215,8 @@ private:
     std::vector<Lane> lanes_;
     std::vector<LaneGroup> groups_;
     std::vector<Part> parts_;
+    std::vector<std::uint32_t> presses_;
+    std::vector<bool> is_rounded_;  // by lane
     std::uint32_t piece_count_ = 0;
     bool has_references_ = false;
     bool has_only_lanes_ = false;

@@ -11,7 +11,8 @@ namespace {
 
 // Hash, signature and summary are specified in ../WIRE.md.
 constexpr std::size_t kSummaryEntryBytes = 8;
-constexpr std::uint64_t kFirstStructKind = 3;   // in a signature; components have 0 to 2
+constexpr std::uint64_t kFirstStructKind = 3;                      // in a signature; components have 0 to 2
+constexpr std::uint64_t kQuantisedAuthority = 0x7175616e74697365;  // "quantise"
 constexpr std::size_t kMaxSummaryEntries = 73;  // 585 bytes fit into a hello, even with a connect token
 static_assert(kMaxOptionalComponents <= kMaxSummaryEntries);
 
@@ -116,11 +117,14 @@ void Schema::add(SchemaComponent component) {
         stop(error_);
     }
     if (const std::string error = finish(component); !error.empty()) fail(component.name, error);
+    if (component.role == Role::predicted && !component.layout.parts().empty())
+        fail(component.name, "is predicted(): it can hold neither strings, vectors, optionals nor maps");
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
     if (component.type == &detail::type_address<Replicated>)
         fail(component.name, "is the tag Replicated, which says what replicates and does not itself");
     if (component.type == &detail::type_address<Mine> && component.viewers != to_owner())
         fail(component.name, "is the tag Mine, which needs to_owner()");
+    if (component.type == &detail::type_address<Mine> && std::exchange(implies_mine_, false)) return;
     for (const SchemaComponent& other : components_) {
         if (other.name == component.name) {
             fail(component.name, "is declared twice");
@@ -155,6 +159,13 @@ void Schema::add(StructKind kind, SchemaStruct added) {
                  what);
         }
     }
+    if (kind == StructKind::input && !all.empty()) fail(added.name, "is the second one of the schema", what);
+    if (kind == StructKind::input && added.layout.empty()) fail(added.name, "holds nothing", what);
+    if (kind == StructKind::input && added.max_bits > kMaxInputBits)
+        fail(added.name,
+             "can take " + std::to_string(added.max_bits) + " bits, and an input at most " +
+                 std::to_string(kMaxInputBits),
+             what);
     if (all.size() == kMaxStructs) fail(added.name, "is one too many for a schema", what);
     added.signature = signature_of(added, kFirstStructKind + static_cast<std::uint64_t>(kind));
     const auto place =
@@ -228,6 +239,7 @@ std::uint64_t Schema::hash() const {
         hash.mix(one.id);
         hash.mix(one.signature);
     });
+    if (is_authority_quantised_) hash.mix(kQuantisedAuthority);
     return hash.value();
 }
 
@@ -309,6 +321,10 @@ std::string Schema::explain(std::string_view text) const {
         replace(name_id(full_name(kind, one)), quoted(kind, one));
     });
     return out;
+}
+
+void Schema::quantise_authority() {
+    is_authority_quantised_ = true;
 }
 
 void Schema::use() const {

@@ -18,6 +18,7 @@
 // if Replicate names their parts (walk.h). Fields without a codec keep their exact value, but strings,
 // vectors and maps are cut to a default length.
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <new>
@@ -33,6 +34,7 @@
 #include "lanes.h"
 #include "options.h"
 #include "pairs.h"
+#include "press.h"
 #include "stable_key.h"
 #include "view_class.h"
 #include "walk.h"
@@ -254,7 +256,7 @@ struct SchemaType {
 
 /// One component or tag of the schema.
 struct SchemaComponent : SchemaType {
-    bool is_tag = false;
+    bool is_tag = false;  // only its presence replicates
     bool is_optional = false;
     PairOps pairs;  // of a relation, whose value is a vector of PairRow
     // Of a singleton: its entity in a world, and how another entity becomes it. Null for others.
@@ -275,6 +277,8 @@ constexpr std::string_view kind_name(StructKind kind) {
     return kNames[static_cast<std::size_t>(kind)];
 }
 inline constexpr std::size_t kMaxStructs = 256;  // of one kind in a schema
+/// Greatest size of an input, in bits. Each packet of a client has those of several ticks.
+inline constexpr std::size_t kMaxInputBits = 1024;
 
 class Act;
 
@@ -325,6 +329,19 @@ public:
     template <std::default_initializable T, ActionOption<T>... Options>
     void action(std::string_view name, const Options&... options);
 
+    /// Declares what a player holds and presses in one tick, see Client::input(). A schema has at most one
+    /// input. It also declares a component of the same name and type, which only the owner of an entity gets,
+    /// and without its value: the library sets the value on both sides. If T is declared as a component
+    /// before, that one replicates instead. The tag Mine is declared, too.
+    template <std::default_initializable T, CodecOption<T>... Options>
+    void input(std::string_view name, const Options&... options);
+
+    /// After each step of the game, the predicted components that changed become what clients get of them:
+    /// rounded to the steps of their codecs, on the server and on clients. So both compute the next step from
+    /// the same numbers, and a client's prediction is wrong only if something else than its player acted.
+    void quantise_authority();
+    bool is_authority_quantised() const { return is_authority_quantised_; }
+
     /// Makes a declared component, tag, relation or singleton optional: a peer whose schema lacks it, or has
     /// it in another form, can play on without it. Schemas have at most kMaxOptionalComponents.
     template <class T>
@@ -361,6 +378,15 @@ public:
     template <class T>
     std::size_t find() const {
         return find(&detail::type_address<T>);
+    }
+
+    /// The component that holds the input on the entities of players. Requires that the schema has an input.
+    std::size_t input_component() const { return find(structs(StructKind::input)[0].type); }
+
+    /// Whether clients compute some components ahead of the server.
+    bool predicts() const {
+        return std::any_of(components_.begin(), components_.end(),
+                           [](const SchemaComponent& one) { return one.role == Role::predicted; });
     }
 
     /// The messages, inputs or actions, in the order of their ids. The index of one is its number in packets.
@@ -415,6 +441,8 @@ private:
     std::vector<SchemaComponent> components_;
     std::array<std::vector<SchemaStruct>, kStructKinds> structs_;  // by StructKind
     std::string error_;
+    bool is_authority_quantised_ = false;
+    bool implies_mine_ = false;  // input() declared the tag Mine
     mutable bool is_used_ = false;
 };
 
@@ -515,6 +543,30 @@ void Schema::add_struct(StructKind kind, std::string_view name, const ActionOps&
 template <std::default_initializable T, CodecOption<T>... Options>
 void Schema::message(std::string_view name, const Options&... options) {
     add_struct<T>(StructKind::message, name, {}, options...);
+}
+
+template <std::default_initializable T, CodecOption<T>... Options>
+void Schema::input(std::string_view name, const Options&... options) {
+    static_assert(ecs::Value<T> && std::is_copy_assignable_v<T>, "an input is a copyable struct with fields");
+    if (find<Mine>() == kMaxComponents) {
+        tag<Mine>("mine", to_owner());
+        implies_mine_ = true;
+    }
+    if (find<T>() == kMaxComponents) {
+        SchemaComponent component;
+        component.name = name;
+        component.id = name_id(name);
+        component.is_tag = true;
+        component.viewers = to_owner();
+        component.type = &detail::type_address<T>;
+        component.size = sizeof(T);
+        component.align = alignof(T);
+        component.construct = [](void* at) { ::new (at) T{}; };
+        component.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
+        component.bind = [](ecs::World& world) { return world.component<T>(); };
+        add(std::move(component));
+    }
+    add_struct<T>(StructKind::input, name, {}, options...);
 }
 
 template <ecs::Tag T>

@@ -83,6 +83,15 @@ bool LayoutSink::scalar(const ScalarType& type, std::size_t offset) {
     return add_leaf(to, type, offset, range ? range->codec : row.codec, trail_);
 }
 
+bool LayoutSink::press(std::size_t offset) {
+    if (rows_.back().part != Part::kNone)
+        return trail_.refuse(ecs::type_name<Press>(), "it is in a string, vector, optional or map");
+    Leaf leaf{FieldType::u8, false, static_cast<std::uint32_t>(offset), bounded(0, Press::kMost)};
+    leaf.is_press = true;
+    leaves.push_back(leaf);
+    return true;
+}
+
 bool LayoutSink::enter(const SequenceType& type, std::size_t offset) {
     if (rows_.size() > max_nesting_)
         return trail_.refuse(type.name, max_nesting_ == kMaxNesting ? kTooDeep : kInPair);

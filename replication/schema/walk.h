@@ -24,6 +24,7 @@
 #include "../../ecs/entity.h"
 #include "fields.h"
 #include "lanes.h"
+#include "press.h"
 
 namespace shoal::replication {
 
@@ -338,7 +339,9 @@ bool walk_element(const Element& element, Sink& sink) {
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);
-    if constexpr (Customised<T>) {
+    if constexpr (std::same_as<T, Press>) {
+        return sink.press(offset);
+    } else if constexpr (Customised<T>) {
         return walk_parts(object, base, sink);
     } else if constexpr (is_scalar<T>) {
         return sink.scalar({field_type<T>(), std::is_enum_v<T>, ecs::type_name<T>()}, offset);
@@ -423,6 +426,7 @@ public:
     Trail& trail() { return trail_; }
     /// Returns false if the scalar cannot replicate.
     bool scalar(const ScalarType& type, std::size_t offset);
+    bool press(std::size_t offset);
     /// The scalars and sequences that follow, until leave(), are in the elements of this sequence. Returns
     /// false if it cannot replicate.
     bool enter(const SequenceType& type, std::size_t offset);

@@ -1,0 +1,71 @@
+#include "input_buffer.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::replication {
+
+InputBuffer::InputBuffer(const SchemaStruct& type, std::span<const std::uint32_t> neutral, Tick patience)
+    : type_(type),
+      neutral_(neutral.begin(), neutral.end()),
+      last_(neutral_),
+      out_(neutral_),
+      patience_(patience),
+      waiting_(type.layout.presses().size()) {
+    assert(patience >= 1 && patience <= kBehind);
+}
+
+void InputBuffer::insert(Tick tick, std::span<const std::uint32_t> words, Tick next) {
+    const auto ahead = static_cast<std::int32_t>(tick - next);
+    if (ahead >= static_cast<std::int32_t>(kAhead)) {
+        stats_.early += 1;
+        return;
+    }
+    if (ahead < -static_cast<std::int32_t>(kBehind))
+        return;  // sent again before its ack arrived, or very late
+    Slot& slot = this->slot(tick);
+    if (slot.is_held && slot.tick == tick) return;
+    slot.tick = tick;
+    slot.is_held = true;
+    slot.words.assign(words.begin(), words.end());
+    if (ahead >= 0) return;
+    stats_.late += 1;
+    join_presses(words, next - tick <= patience_);
+}
+
+void InputBuffer::join_presses(std::span<const std::uint32_t> words, bool is_in_time) {
+    const std::vector<std::uint32_t>& presses = type_.layout.presses();
+    for (std::size_t i = 0; i < presses.size(); ++i) {
+        const std::uint32_t count = words[presses[i]];
+        const std::uint32_t taken =
+            is_in_time ? std::min<std::uint32_t>(count, kMostWaiting - waiting_[i]) : 0;
+        waiting_[i] = static_cast<std::uint8_t>(waiting_[i] + taken);
+        stats_.joined_presses += taken;
+        stats_.dropped_presses += count - taken;
+    }
+}
+
+std::span<const std::uint32_t> InputBuffer::take(Tick tick) {
+    const std::vector<std::uint32_t>& presses = type_.layout.presses();
+    const Slot& slot = this->slot(tick);
+    if (slot.is_held && slot.tick == tick) {
+        stats_.in_time += 1;
+        age_ = 0;
+        last_ = slot.words;
+        out_ = last_;
+    } else {
+        if (age_) *age_ += *age_ != 0xffffffff;
+        const bool repeats = age_ && *age_ <= patience_;
+        if (age_) (repeats ? stats_.repeated : stats_.neutral) += 1;
+        out_ = repeats ? last_ : neutral_;
+        for (const std::uint32_t press : presses) out_[press] = 0;
+    }
+    for (std::size_t i = 0; i < presses.size(); ++i) {
+        const std::uint32_t all = out_[presses[i]] + waiting_[i];
+        out_[presses[i]] = std::min<std::uint32_t>(all, Press::kMost);
+        waiting_[i] = static_cast<std::uint8_t>(all - out_[presses[i]]);
+    }
+    return out_;
+}
+
+}  // namespace shoal::replication

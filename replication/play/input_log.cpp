@@ -1,0 +1,104 @@
+#include "input_log.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "../codec/codec.h"
+
+namespace shoal::replication {
+
+// The format is specified in ../WIRE.md.
+
+InputLog::InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neutral)
+    : type_(type),
+      neutral_(neutral.begin(), neutral.end()),
+      held_(neutral_),
+      waiting_(type.layout.presses().size()) {}
+
+void InputLog::hold(std::span<const std::uint32_t> words) {
+    is_in_use_ = true;
+    held_.assign(words.begin(), words.end());
+    const std::vector<std::uint32_t>& presses = type_.layout.presses();
+    for (std::size_t i = 0; i < presses.size(); ++i)
+        waiting_[i] = std::min(waiting_[i] + held_[presses[i]], kMostWaiting);
+}
+
+void InputLog::record(Tick tick) {
+    assert(count_ == 0 || is_newer(tick, newest_));
+    if (count_ != 0 && tick != newest_ + 1) count_ = unacknowledged_ = 0;
+    std::vector<std::uint32_t>& words = words_[tick % kKept];
+    words = held_;
+    const std::vector<std::uint32_t>& presses = type_.layout.presses();
+    for (std::size_t i = 0; i < presses.size(); ++i) {
+        words[presses[i]] = std::min<std::uint32_t>(waiting_[i], Press::kMost);
+        waiting_[i] -= words[presses[i]];
+    }
+    newest_ = tick;
+    count_ = std::min<std::uint32_t>(count_ + 1, kKept);
+    unacknowledged_ = std::min(unacknowledged_ + 1, count_);
+    is_sent_ = false;
+}
+
+std::span<const std::uint32_t> InputLog::at(Tick tick) const {
+    if (newest_ - tick >= count_) return {};
+    return words_[tick % kKept];
+}
+
+void InputLog::reset() {
+    held_ = neutral_;
+    std::fill(waiting_.begin(), waiting_.end(), 0);
+    count_ = unacknowledged_ = 0;
+    is_in_use_ = parity_ = false;
+    is_sent_ = true;
+    packets_.fill({});
+}
+
+void InputLog::write(std::uint32_t count, BitWriter& out) const {
+    out.write(newest_ % (Tick{1} << InputSection::kTickBits), InputSection::kTickBits);
+    out.write(count - 1, InputSection::kCountBits);
+    out.write_bool(parity_);
+    std::span<const std::uint32_t> before = neutral_;
+    for (std::uint32_t i = count; i-- > 0;) {
+        const std::span<const std::uint32_t> words = at(newest_ - i);
+        write_value(type_.layout, before, words, out);
+        before = words;
+    }
+}
+
+bool InputLog::write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) {
+    if (is_sent_) return false;
+    std::uint32_t count = std::clamp<std::uint32_t>(unacknowledged_, 1, kMostSent);
+    for (; count > 0; count /= 2) {
+        bits_.clear();
+        write(count, bits_);
+        if (bits_.bit_count() <= room_bits) break;
+    }
+    if (count == 0) return false;
+    out.append(bits_, 0, bits_.bit_count());
+    packets_[packet % kPackets] = {packet, newest_};
+    is_sent_ = true;
+    return true;
+}
+
+void InputLog::on_fate(std::uint64_t packet, bool delivered) {
+    const Packet& sent = packets_[packet % kPackets];
+    if (!delivered || sent.number != packet || packet == 0) return;
+    // The packet had all older ones that were not acknowledged, too, but for those that are late anyway.
+    const auto newer = static_cast<std::int32_t>(newest_ - sent.newest);
+    if (newer >= 0) unacknowledged_ = std::min(unacknowledged_, static_cast<std::uint32_t>(newer));
+}
+
+bool InputSection::read(const SchemaStruct& type, std::span<const std::uint32_t> neutral, BitReader& in) {
+    newest = in.read(kTickBits);
+    count = in.read(kCountBits) + 1;
+    parity = in.read_bool();
+    if (words.size() < count) words.resize(count);
+    std::span<const std::uint32_t> before = neutral;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        if (!read_value(type.layout, before, in, words[i])) return false;
+        before = words[i];
+    }
+    return in.ok();
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,128 @@
+#include "lead_meter.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shoal::replication {
+
+LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)) {
+    samples_.reserve(kSamples);
+    jitter_ms_.reserve(kSamples);
+    late_.reserve(kMostLateNoted);
+}
+
+void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, bool parity, net::Time now) {
+    if (parity != parity_) {
+        parity_ = parity;
+        // As if the packets since the last sample had never been.
+        const std::uint64_t gap = number > newest_sample() ? number - newest_sample() - 1 : 0;
+        for (Sample& sample : samples_) {
+            sample.margin_ms += pending_ms_.value_or(0);
+            sample.number += gap;
+        }
+        pending_ms_.reset();
+    }
+    if (number > newest_number_) {
+        if (number == newest_number_ + 1)
+            ticks_per_packet_ = std::clamp<Tick>(newest - newest_tick_, 1, kMostTicksPerPacket);
+        newest_number_ = number;
+        newest_tick_ = newest;
+    }
+    // The packet has the first chance of its oldest new input.
+    const double margin_ms = Timeline::ms(margin) - (ticks_per_packet_ - 1) * tick_ms_;
+    late_in_a_row_ = margin_ms < 0 ? late_in_a_row_ + 1 : 0;
+    if (late_in_a_row_ == kLateInARow) rebase();
+    // While the client shifts, margins say nothing about the path.
+    if (pending_ms_ && late_in_a_row_ < kLateInARow) return;
+    const Sample sample{margin_ms, now, number};
+    if (samples_.size() < kSamples) {
+        samples_.push_back(sample);
+    } else {
+        samples_[next_] = sample;
+    }
+    next_ = (next_ + 1) % kSamples;
+}
+
+std::uint64_t LeadMeter::newest_sample() const {
+    std::uint64_t newest = 0;
+    for (const Sample& sample : samples_) newest = std::max(newest, sample.number);
+    return newest;
+}
+
+/// The path has become longer: what was measured before says nothing any more.
+void LeadMeter::rebase() {
+    samples_.clear();
+    next_ = 0;
+    late_.clear();
+    pending_ms_.reset();
+    last_shift_ = net::Time{0};
+}
+
+void LeadMeter::note_late(net::Time now) {
+    if (pending_ms_) return;  // the client is on its way
+    if (late_.size() == kMostLateNoted) late_.erase(late_.begin());
+    late_.push_back(now);
+}
+
+/// The greatest margin of the last two seconds; if the last half second is worse by more than a tick, its
+/// greatest margin.
+double LeadMeter::margin_ms(net::Time now) const {
+    double all = -1e9, recent = -1e9;
+    std::size_t recent_count = 0;
+    for (const Sample& sample : samples_) {
+        if (now - sample.at > kWindow) continue;
+        all = std::max(all, sample.margin_ms);
+        if (now - sample.at > kWindow / 4) continue;
+        recent = std::max(recent, sample.margin_ms);
+        ++recent_count;
+    }
+    return recent_count >= kLateInARow && recent < all - tick_ms_ ? recent : all;
+}
+
+/// Returns whether at most kMostLate of the inputs are late: an input is also in the packets after its own.
+bool LeadMeter::is_late_risk_low(double margin_ms, double loss) const {
+    double risk = 1;
+    for (double left = margin_ms; risk > kMostLate; left -= ticks_per_packet_ * tick_ms_) {
+        if (left < 0) return false;  // later packets are always late
+        const auto later = jitter_ms_.end() - std::upper_bound(jitter_ms_.begin(), jitter_ms_.end(), left);
+        const double share = static_cast<double>(later) / static_cast<double>(jitter_ms_.size());
+        risk *= loss + (1 - loss) * share;
+    }
+    return true;
+}
+
+/// Returns the least margin with which few enough inputs are late.
+double LeadMeter::wanted_ms(double margin_ms, net::Time now) {
+    std::erase_if(late_, [&](net::Time at) { return now - at > kLateWindow; });
+    if (samples_.size() >= kFewSamples) {
+        jitter_ms_.clear();
+        std::uint64_t oldest = newest_number_;
+        for (const Sample& sample : samples_) {
+            jitter_ms_.push_back(std::max(0.0, margin_ms - sample.margin_ms));
+            oldest = std::min(oldest, sample.number);
+        }
+        std::sort(jitter_ms_.begin(), jitter_ms_.end());
+        const double sent = static_cast<double>(newest_sample() - oldest) + 1;
+        const double loss = std::clamp(1 - static_cast<double>(samples_.size()) / sent, 0.0, 0.5);
+        double wanted = 0;
+        while (wanted < 1'000 && !is_late_risk_low(wanted, loss)) wanted += tick_ms_ / 8;
+        last_wanted_ms_ = wanted;
+    }
+    return std::max(last_wanted_ms_, tick_ms_ / 2) + tick_ms_ / 2 * static_cast<double>(late_.size());
+}
+
+std::optional<net::Duration> LeadMeter::take_shift(net::Time now) {
+    const bool is_urgent = late_in_a_row_ >= kLateInARow;
+    if (pending_ms_ || samples_.empty() || (!is_urgent && samples_.size() < kFewSamples)) return std::nullopt;
+    if (is_urgent && samples_.size() < 2) return std::nullopt;
+    if (!is_urgent && now - last_shift_ < kWindow / 4) return std::nullopt;
+    const double margin = margin_ms(now);
+    const double shift = wanted_ms(margin, now) - margin;
+    const bool is_too_late = shift > tick_ms_ / 4, is_too_early = shift < -tick_ms_;
+    if (!is_too_late && !(is_too_early && now - last_shift_ > kWindow)) return std::nullopt;
+    last_shift_ = now;
+    pending_ms_ = std::clamp(shift, -1'000.0, 1'000.0);
+    return Timeline::from_ms(*pending_ms_);
+}
+
+}  // namespace shoal::replication

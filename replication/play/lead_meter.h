@@ -1,0 +1,66 @@
+#pragma once
+// Measures on the server how early the inputs of one player arrive, and decides by how much the player's
+// client should be further ahead.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "timeline.h"
+
+namespace shoal::replication {
+
+/// The margin of a packet is the time from its arrival until its newest tick begins; it is negative if the
+/// packet is late. Not thread-safe.
+class LeadMeter {
+public:
+    /// `tick`: time between two ticks, > 0.
+    explicit LeadMeter(net::Duration tick);
+
+    /// Packet `number` of the client arrived, with inputs up to tick `newest`. `parity`: see InputClock.
+    void add(std::uint64_t number, Tick newest, net::Duration margin, bool parity, net::Time now);
+    /// An input arrived after its tick.
+    void note_late(net::Time now);
+
+    /// Returns the shift to ask the client for; nothing if there is none now.
+    std::optional<net::Duration> take_shift(net::Time now);
+
+    /// The share of inputs that may be late.
+    static constexpr double kMostLate = 1e-4;
+
+private:
+    static constexpr std::size_t kSamples = 256, kFewSamples = 32;
+    static constexpr std::size_t kLateInARow = 4;  // then the path has changed
+    static constexpr net::Duration kWindow = std::chrono::seconds(2);
+    static constexpr net::Duration kLateWindow = std::chrono::seconds(10);
+    static constexpr std::size_t kMostLateNoted = 16;
+    static constexpr Tick kMostTicksPerPacket = 8;
+
+    struct Sample {
+        double margin_ms = 0;
+        net::Time at{0};
+        std::uint64_t number = 0;
+    };
+
+    std::uint64_t newest_sample() const;
+    void rebase();
+    double margin_ms(net::Time now) const;
+    double wanted_ms(double margin_ms, net::Time now);
+    bool is_late_risk_low(double margin_ms, double loss) const;
+
+    double tick_ms_;
+    std::vector<Sample> samples_;  // a ring of the last kSamples
+    std::size_t next_ = 0;         // where the next sample goes
+    std::vector<net::Time> late_;
+    std::vector<double> jitter_ms_;  // of the samples, ascending; of the last wanted_ms()
+    double last_wanted_ms_ = 0;      // used while there are few samples
+    std::size_t late_in_a_row_ = 0;
+    std::uint64_t newest_number_ = 0;  // of the packet with the newest inputs
+    Tick newest_tick_ = 0;
+    std::uint32_t ticks_per_packet_ = 1;  // more if the client's frames are longer than a tick
+    bool parity_ = false;
+    std::optional<double> pending_ms_;  // the shift that the client was asked for, and has not fulfilled
+    net::Time last_shift_{0};
+};
+
+}  // namespace shoal::replication

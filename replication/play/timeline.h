@@ -1,0 +1,68 @@
+#pragma once
+// When the ticks of a server happen, on the clock of the one who observes them.
+
+#include <array>
+#include <cstdint>
+
+#include "../../net/endpoint.h"
+#include "../schema/image.h"
+
+namespace shoal::replication {
+
+/// Learns from observations that come late by an amount which varies: the earliest of the last two seconds
+/// counts. If all observations of the last half second are later than that by more than a tick, they count
+/// alone. A few observations after a pause say nothing against the earlier ones: those of a queue are late.
+/// Not thread-safe.
+class Timeline {
+public:
+    /// `tick`: time between two ticks, > 0.
+    explicit Timeline(net::Duration tick) : tick_ms_(ms(tick)) {}
+
+    /// Observes that `tick` has begun. Ticks may come in any order, less than 2^31 apart.
+    void add(Tick tick, net::Time now);
+
+    bool is_empty() const { return is_empty_; }
+
+    /// The number of the tick that runs at `now`, with a fraction, counted from the first tick that was
+    /// observed. Requires !is_empty().
+    double position(net::Time now) const { return (ms(now - first_time_) + offset_ms_) / tick_ms_; }
+    /// Returns how many ticks after the first one `tick` is, less than 2^31 from the newest one.
+    std::int64_t unwrapped(Tick tick) const {
+        return newest_ + static_cast<std::int32_t>(tick - (first_tick_ + static_cast<Tick>(newest_)));
+    }
+    /// Returns the number of the tick that is so many ticks after the first one.
+    Tick wrapped(std::int64_t ticks) const { return first_tick_ + static_cast<Tick>(ticks); }
+    /// The time at which `tick` begins, or began.
+    net::Time time_of(Tick tick) const {
+        return first_time_ + from_ms(static_cast<double>(unwrapped(tick)) * tick_ms_ - offset_ms_);
+    }
+
+    static double ms(net::Duration duration) {
+        return std::chrono::duration<double, std::milli>(duration).count();
+    }
+    static net::Duration from_ms(double ms) {
+        return std::chrono::duration_cast<net::Duration>(std::chrono::duration<double, std::milli>(ms));
+    }
+
+private:
+    static constexpr std::int64_t kBucketMs = 100;
+    static constexpr std::size_t kBuckets = 20;      // two seconds
+    static constexpr std::size_t kNewest = 5;        // half a second
+    static constexpr std::uint32_t kFewSamples = 8;  // say nothing against the older ones
+
+    struct Bucket {
+        std::int64_t number = -1;  // time / kBucketMs; -1: empty
+        double offset_ms = 0;      // the greatest
+        std::uint32_t samples = 0;
+    };
+
+    double tick_ms_;
+    bool is_empty_ = true;
+    Tick first_tick_ = 0;
+    net::Time first_time_{0};
+    std::int64_t newest_ = 0;  // the newest tick, counted from first_tick_
+    double offset_ms_ = 0;  // of `tick`: time since the first tick by its number, less the time that passed
+    std::array<Bucket, kBuckets> buckets_{};
+};
+
+}  // namespace shoal::replication

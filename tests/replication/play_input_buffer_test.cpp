@@ -1,0 +1,110 @@
+#include "replication/play/input_buffer.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/replication/support/tiller.h"
+
+namespace shoal::replication {
+namespace {
+
+constexpr Tick kPatience = 15;
+
+struct Desk : TillerWords {
+    void insert(Tick tick, const Tiller& tiller) { buffer.insert(tick, of(tiller), next); }
+    Tiller take() { return from(buffer.take(next++)); }
+
+    InputBuffer buffer{type, neutral, kPatience};
+    Tick next = 100;
+};
+
+TEST(InputBuffer, GivesEachTickItsInput) {
+    Desk desk;
+    desk.insert(101, {1, 0, false, false});
+    desk.insert(100, {-1, 1, true, false});
+    const Tiller first = desk.take();
+    EXPECT_EQ(first.x, -1);
+    EXPECT_EQ(first.y, 1);
+    EXPECT_EQ(first.dash.count, 1);
+    EXPECT_EQ(desk.buffer.age(), 0u);
+    EXPECT_EQ(desk.take().x, 1);
+    EXPECT_EQ(desk.buffer.stats().in_time, 2u);
+}
+
+TEST(InputBuffer, BeforeTheFirstInputTheInputIsNeutral) {
+    Desk desk;
+    EXPECT_EQ(desk.take().x, 0);
+    EXPECT_EQ(desk.buffer.age(), std::nullopt);
+    EXPECT_EQ(desk.buffer.stats().repeated + desk.buffer.stats().neutral, 0u);
+}
+
+TEST(InputBuffer, Trap03AMissingInputRepeatsTheValuesButNotThePresses) {
+    Desk desk;
+    desk.insert(100, {1, -1, true, true});
+    EXPECT_TRUE(desk.take().dash);
+    for (Tick missing = 1; missing <= kPatience; ++missing) {
+        const Tiller repeated = desk.take();
+        EXPECT_EQ(repeated.x, 1);
+        EXPECT_EQ(repeated.y, -1);
+        EXPECT_FALSE(repeated.dash || repeated.jump);
+        EXPECT_EQ(desk.buffer.age(), missing);
+    }
+    EXPECT_EQ(desk.take().x, 0) << "neutral after some time";
+    EXPECT_EQ(desk.buffer.stats().repeated, kPatience);
+    EXPECT_EQ(desk.buffer.stats().neutral, 1u);
+}
+
+TEST(InputBuffer, Trap04AJumpThatArrivesLateIsInTheNextTickOnce) {
+    Desk desk;
+    desk.insert(100, {1, 0, false, false});
+    desk.take();
+    desk.take();  // 101 is missing
+    for (int copy = 0; copy < 3; ++copy) desk.insert(101, {-1, 0, false, true});
+    const Tiller next = desk.take();
+    EXPECT_EQ(next.x, 1) << "the values of a late input are dropped";
+    EXPECT_EQ(next.jump.count, 1);
+    EXPECT_FALSE(desk.take().jump);
+    EXPECT_EQ(desk.buffer.stats().late, 1u);
+    EXPECT_EQ(desk.buffer.stats().joined_presses, 1u);
+}
+
+TEST(InputBuffer, PressesThatAreTooLateAreDroppedAndCounted) {
+    Desk desk;
+    for (Tick i = 0; i < kPatience + 1; ++i) desk.take();
+    desk.insert(100, {0, 0, true, true});
+    EXPECT_FALSE(desk.take().dash);
+    EXPECT_EQ(desk.buffer.stats().dropped_presses, 2u);
+}
+
+TEST(InputBuffer, ATickGetsAtMostThreePressesAndTheOthersWait) {
+    Desk desk;
+    Tiller often;
+    often.dash.count = 3;
+    for (int i = 0; i < 3; ++i) desk.take();
+    for (Tick tick = 100; tick < 103; ++tick) desk.insert(tick, often);
+    desk.insert(103, often);
+    EXPECT_EQ(desk.take().dash.count, 3) << "its own";
+    EXPECT_EQ(desk.take().dash.count, 3);
+    EXPECT_EQ(desk.take().dash.count, 3);
+    EXPECT_EQ(desk.take().dash.count, 2) << "eight waited at most";
+    EXPECT_EQ(desk.take().dash.count, 0);
+    EXPECT_EQ(desk.buffer.stats().joined_presses, 8u);
+    EXPECT_EQ(desk.buffer.stats().dropped_presses, 1u);
+}
+
+TEST(InputBuffer, Trap06InputsOfFarTicksAreDroppedAndTicksMayWrap) {
+    Desk desk;
+    desk.next = 0xffff'fffe;
+    desk.insert(0xffff'fffe + InputBuffer::kAhead, {1, 0, false, false});
+    desk.insert(desk.next + 0x7fff'ffff, {1, 0, false, false});
+    EXPECT_EQ(desk.buffer.stats().early, 2u);
+    desk.insert(desk.next + 0x8000'0000, {1, 0, false, false});
+    desk.insert(desk.next - 65, {1, 0, false, false});
+    EXPECT_EQ(desk.buffer.stats().late, 0u);
+    for (Tick i = 0; i < 4; ++i)
+        desk.insert(0xffff'fffe + i, {static_cast<std::int8_t>(i % 2), 0, false, false});
+    for (Tick i = 0; i < 4; ++i) EXPECT_EQ(desk.take().x, static_cast<int>(i % 2));
+    EXPECT_EQ(desk.buffer.stats().in_time, 4u);
+}
+
+}  // namespace
+}  // namespace shoal::replication

@@ -1,0 +1,194 @@
+#include "replication/play/input_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "replication/play/lead_meter.h"
+
+namespace shoal::replication {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr net::Duration kTick = 16'667us;
+
+TEST(Timeline, TakesTheEarliestObservations) {
+    std::mt19937 random(1);
+    Timeline timeline(kTick);
+    const net::Time start = 50s;
+    for (Tick tick = 0; tick < 200; ++tick)
+        timeline.add(0xffff'ff90 + tick, start + tick * kTick + std::chrono::milliseconds(random() % 30));
+    EXPECT_NEAR(Timeline::ms(timeline.time_of(0xffff'ff90 + 250) - (start + 250 * kTick)), 0, 1.5);
+    EXPECT_NEAR(timeline.position(start + 300 * kTick), 300, 0.1);
+    EXPECT_EQ(timeline.wrapped(0x80), 0x10u);
+}
+
+TEST(Timeline, FollowsAPathThatBecomesLongerWithinHalfASecond) {
+    Timeline timeline(kTick);
+    Tick tick = 0;
+    for (; tick < 200; ++tick) timeline.add(tick, tick * kTick);
+    for (; tick < 240; ++tick) timeline.add(tick, tick * kTick + 100ms);
+    EXPECT_NEAR(timeline.position(300 * kTick), 300 - 6, 0.1);
+}
+
+TEST(Timeline, AQueueOfLateObservationsSaysNothing) {
+    Timeline timeline(kTick);
+    for (Tick tick = 0; tick < 200; ++tick) timeline.add(tick, tick * kTick);
+    for (Tick tick = 200; tick < 260; ++tick) timeline.add(tick, 600 * kTick);  // after a pause
+    EXPECT_NEAR(timeline.position(601 * kTick), 601, 0.1);
+}
+
+/// A clock that hears each tick of a server at once.
+struct Clock {
+    InputClock::Advance step(net::Duration frame) {
+        now += frame;
+        for (; (heard + 1) * kTick <= now; ++heard) clock.hear(heard + 1, (heard + 1) * kTick);
+        return clock.advance(now, 40ms, 5ms);
+    }
+    InputClock clock{kTick};
+    net::Time now{0};
+    Tick heard = 0;
+};
+
+TEST(InputClock, StartsAheadByTheRoundTripAndItsVariationAndTwoTicks) {
+    Clock clock;
+    const InputClock::Advance start = clock.step(20ms);
+    EXPECT_TRUE(start.is_set);
+    EXPECT_EQ(start.count, 1u);
+    EXPECT_EQ(start.first, 6u) << "1.2 + 60 / 16.7 + 2";
+    EXPECT_NEAR(Timeline::ms(clock.clock.lead(clock.now)), 60 + 2 * 16.667, 0.1);
+}
+
+TEST(InputClock, EachTickBeginsOnce) {
+    Clock clock;
+    Tick next = clock.step(20ms).first + 1;
+    std::mt19937 random(2);
+    for (int frame = 0; frame < 1'000; ++frame) {
+        const InputClock::Advance advance = clock.step(std::chrono::milliseconds(1 + random() % 60));
+        EXPECT_FALSE(advance.is_set);
+        EXPECT_TRUE(advance.count == 0 || advance.first == next);
+        next += advance.count;
+        EXPECT_EQ(clock.clock.tick(), next - 1);
+        EXPECT_GE(clock.clock.fraction(), 0);
+        EXPECT_LT(clock.clock.fraction(), 1);
+    }
+}
+
+TEST(InputClock, AShiftChangesTheRateWithinItsLimits) {
+    for (const auto shift : {50ms, -50ms}) {
+        Clock clock;
+        clock.step(20ms);
+        const double before = Timeline::ms(clock.clock.lead(clock.now));
+        clock.clock.shift(shift);
+        double last = before;
+        int frames = 0;
+        for (; !clock.clock.parity(); ++frames) {
+            clock.step(10ms);
+            const double lead = Timeline::ms(clock.clock.lead(clock.now));
+            EXPECT_LE(lead - last, 0.802);
+            EXPECT_GE(lead - last, -0.302);
+            last = lead;
+            ASSERT_LT(frames, 1'000);
+        }
+        EXPECT_NEAR(last - before, Timeline::ms(shift), 0.2);
+    }
+}
+
+TEST(InputClock, Trap09ALargeShiftForwardIsDoneAtOnceAndNoneGoesBack) {
+    Clock clock;
+    clock.step(20ms);
+    const Tick before = clock.clock.tick();
+    clock.clock.shift(150ms);
+    const InputClock::Advance jump = clock.step(10ms);
+    EXPECT_EQ(jump.first, before + 1) << "no tick is left out";
+    EXPECT_NEAR(jump.count, 10, 1);
+    EXPECT_TRUE(clock.clock.parity());
+    clock.clock.shift(-400ms);
+    Tick last = clock.clock.tick();
+    for (int frame = 0; frame < 1'000; ++frame) {
+        clock.step(10ms);
+        EXPECT_GE(static_cast<std::int32_t>(clock.clock.tick() - last), 0);
+        last = clock.clock.tick();
+    }
+    EXPECT_FALSE(clock.clock.parity());
+}
+
+TEST(InputClock, Trap08AfterAPauseTheClockIsSetOnceAndOneTickBegins) {
+    Clock clock;
+    clock.step(20ms);
+    const double lead = Timeline::ms(clock.clock.lead(clock.now));
+    const InputClock::Advance set = clock.step(10s);
+    EXPECT_TRUE(set.is_set);
+    EXPECT_EQ(set.count, 1u);
+    EXPECT_NEAR(Timeline::ms(clock.clock.lead(clock.now)), lead, 0.1);
+    const InputClock::Advance next = clock.step(kTick);
+    EXPECT_FALSE(next.is_set);
+    EXPECT_EQ(next.first, set.first + 1);
+}
+
+/// Packets of a client that arrive with jitter at a server; the meter steers the client.
+struct Steered {
+    explicit Steered(std::uint32_t seed) : random(seed) {}
+    /// Sends `count` packets. Returns how many inputs were late, redundancy included.
+    int run(int count, double jitter_ms, double loss) {
+        int late = 0;
+        for (int i = 0; i < count; ++i) {
+            ++number;
+            now += kTick;
+            const bool is_lost = std::uniform_real_distribution<>(0, 1)(random) < loss;
+            const double delay = std::uniform_real_distribution<>(0, jitter_ms)(random);
+            if (!is_lost) {
+                for (int back = 0; back <= lost_in_a_row; ++back)
+                    late += margin_ms - delay - back * 16.667 < 0;
+                meter.add(number, static_cast<Tick>(number), Timeline::from_ms(margin_ms - delay), parity,
+                          now);
+            }
+            lost_in_a_row = is_lost ? lost_in_a_row + 1 : 0;
+            if (const auto shift = meter.take_shift(now)) {
+                margin_ms += Timeline::ms(*shift);
+                parity = !parity;
+                ++shifts;
+            }
+        }
+        return late;
+    }
+    LeadMeter meter{kTick};
+    std::mt19937 random;
+    net::Time now{1s};
+    std::uint64_t number = 0;
+    double margin_ms = 100;  // of a packet without delay
+    bool parity = false;
+    int lost_in_a_row = 0, shifts = 0;
+};
+
+TEST(LeadMeter, APathWithoutJitterNeedsLittleLead) {
+    Steered steered(1);
+    steered.run(600, 0.1, 0);
+    EXPECT_GT(steered.margin_ms, 4);
+    EXPECT_LT(steered.margin_ms, 30);
+    const int shifts = steered.shifts;
+    EXPECT_EQ(steered.run(6'000, 0.1, 0), 0);
+    EXPECT_LE(steered.shifts - shifts, 2) << "it settles";
+}
+
+TEST(LeadMeter, JitterAndLossAreCoveredByMarginAndRepetition) {
+    Steered steered(2);
+    steered.run(1'000, 30, 0.05);
+    EXPECT_GT(steered.margin_ms, 30);
+    EXPECT_LT(steered.margin_ms, 100);
+    EXPECT_LE(steered.run(100'000, 30, 0.05), 10) << "at most 1 in 10,000";
+}
+
+TEST(LeadMeter, ALongerPathIsNoticedAfterAFewPackets) {
+    Steered steered(3);
+    steered.run(1'000, 10, 0);
+    steered.margin_ms -= 150;
+    const int shifts = steered.shifts;
+    EXPECT_LE(steered.run(60, 10, 0), 8);
+    EXPECT_GT(steered.shifts, shifts);
+    EXPECT_LT(steered.margin_ms, 80) << "late inputs of the change do not raise the lead for long";
+}
+
+}  // namespace
+}  // namespace shoal::replication

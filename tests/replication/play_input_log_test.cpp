@@ -1,0 +1,196 @@
+#include "replication/play/input_log.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/replication/support/tiller.h"
+
+namespace shoal::replication {
+namespace {
+
+struct LogDesk : TillerWords {
+    void frame(const Tiller& tiller) { log.hold(of(tiller)); }
+    Tiller record() {
+        log.record(next);
+        return from(log.at(next++));
+    }
+    /// Returns the section of the next packet; empty if there is none.
+    std::vector<std::byte> write(std::size_t room_bits = 8'000) {
+        BitWriter out;
+        if (!log.write_section(++packet, room_bits, out)) return {};
+        EXPECT_LE(out.bit_count(), room_bits);
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        bits = out.bit_count();
+        return bytes;
+    }
+    InputSection read(std::span<const std::byte> bytes) {
+        InputSection section;
+        BitReader in(bytes);
+        EXPECT_TRUE(section.read(type, neutral, in));
+        EXPECT_TRUE(in.at_padding());
+        return section;
+    }
+
+    InputLog log{type, neutral};
+    Tick next = 5'000;
+    std::uint64_t packet = 0;
+    std::size_t bits = 0;
+};
+
+TEST(InputLog, Trap01APressOfOneFrameIsInExactlyOneTick) {
+    LogDesk desk;
+    desk.frame({1, 0, false, false});
+    desk.frame({1, 0, true, false});
+    desk.frame({-1, 0, false, false});
+    const Tiller tick = desk.record();
+    EXPECT_EQ(tick.x, -1) << "the last frame's values";
+    EXPECT_EQ(tick.dash.count, 1);
+    EXPECT_FALSE(desk.record().dash);
+}
+
+TEST(InputLog, Trap02OfSeveralTicksInAFrameTheFirstHasThePress) {
+    LogDesk desk;
+    desk.frame({1, 0, true, false});
+    EXPECT_TRUE(desk.record().dash);
+    for (int i = 0; i < 2; ++i) {
+        const Tiller tick = desk.record();
+        EXPECT_EQ(tick.x, 1);
+        EXPECT_FALSE(tick.dash);
+    }
+}
+
+TEST(InputLog, PressesOfATickAddUpToThreeAndTheOthersWait) {
+    LogDesk desk;
+    for (int i = 0; i < 5; ++i) desk.frame({0, 0, true, i == 0});
+    const Tiller first = desk.record();
+    EXPECT_EQ(first.dash.count, 3);
+    EXPECT_EQ(first.jump.count, 1);
+    EXPECT_EQ(desk.record().dash.count, 2);
+    EXPECT_EQ(desk.record().dash.count, 0);
+}
+
+TEST(InputLog, SendsAllInputsThatAreNotAcknowledged) {
+    LogDesk desk;
+    EXPECT_TRUE(desk.write().empty()) << "nothing recorded";
+    std::vector<std::vector<std::uint32_t>> expected;
+    std::mt19937 random(1);
+    for (int i = 0; i < 10; ++i) {
+        desk.frame({static_cast<std::int8_t>(random() % 3 - 1), 1, random() % 2 == 0, false});
+        expected.push_back(desk.of(desk.record()));
+        const InputSection section = desk.read(desk.write());
+        EXPECT_TRUE(desk.write().empty()) << "said in this update";
+        ASSERT_EQ(section.count, expected.size());
+        EXPECT_EQ(section.newest_near(desk.next + 500), desk.next - 1);
+        for (std::size_t n = 0; n < expected.size(); ++n) EXPECT_EQ(section.words[n], expected[n]);
+    }
+    desk.log.on_fate(18, false);
+    desk.log.on_fate(14, true);
+    desk.log.on_fate(500, true);  // another section's
+    desk.record();
+    EXPECT_EQ(desk.read(desk.write()).count, 4u) << "packet 14 had the first seven inputs";
+}
+
+TEST(InputLog, SendsAtMostThirtyTwoInputsAndWhatFits) {
+    LogDesk desk;
+    for (int i = 0; i < 50; ++i) {
+        desk.frame({static_cast<std::int8_t>(i % 3 - 1), 0, false, false});
+        desk.record();
+    }
+    EXPECT_EQ(desk.read(desk.write()).count, 32u);
+    desk.record();
+    const InputSection section = desk.read(desk.write(100));
+    EXPECT_LT(section.count, 32u);
+    EXPECT_EQ(section.newest_near(desk.next), desk.next - 1);
+    desk.record();
+    EXPECT_TRUE(desk.write(10).empty());
+}
+
+TEST(InputLog, AnUnchangedInputTakesABit) {
+    LogDesk desk;
+    for (int i = 0; i < 9; ++i) desk.record();
+    desk.write();
+    EXPECT_EQ(desk.bits, 12 + 5 + 1 + 9u);
+}
+
+TEST(InputLog, AfterASkippedTickTheEarlierInputsAreForgotten) {
+    LogDesk desk;
+    desk.record();
+    desk.next += 3;
+    desk.record();
+    EXPECT_TRUE(desk.log.at(desk.next - 5).empty());
+    EXPECT_TRUE(desk.log.at(desk.next - 2).empty());
+    EXPECT_FALSE(desk.log.at(desk.next - 1).empty());
+    EXPECT_TRUE(desk.log.at(desk.next).empty());
+    EXPECT_EQ(desk.read(desk.write()).count, 1u);
+}
+
+TEST(InputLog, TruncatedSectionsAreRefused) {
+    LogDesk desk;
+    for (int i = 0; i < 5; ++i) {
+        desk.frame({static_cast<std::int8_t>(i % 3 - 1), 0, true, false});
+        desk.record();
+    }
+    const std::vector<std::byte> bytes = desk.write();
+    InputSection section;
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+        const std::vector<std::byte> prefix(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+        BitReader in(prefix);
+        EXPECT_FALSE(section.read(desk.type, desk.neutral, in)) << "size " << size;
+    }
+}
+
+TEST(InputLog, Trap06TheNearestTickWithTheLowBitsIsMeant) {
+    InputSection section;
+    section.newest = 5;
+    EXPECT_EQ(section.newest_near(4'000), 4'101u);
+    EXPECT_EQ(section.newest_near(0xffff'fff0), 5u);
+    section.newest = 4'090;
+    EXPECT_EQ(section.newest_near(3), 0xffff'fffau);
+}
+
+TEST(SchemaInput, DeclaresItsComponentForTheOwner) {
+    const Schema schema = tiller_schema();
+    EXPECT_EQ(schema.error(), "");
+    const SchemaComponent& component = schema.components()[schema.input_component()];
+    EXPECT_EQ(component.name, "tiller");
+    EXPECT_EQ(component.viewers, to_owner());
+    EXPECT_TRUE(component.layout.empty());
+    EXPECT_NE(schema.find<Mine>(), kMaxComponents);
+    EXPECT_EQ(schema.structs(StructKind::input)[0].layout.presses(), (std::vector<std::uint32_t>{2, 3}));
+}
+
+struct Rudder {
+    float angle = 0;
+};
+struct Mirror {
+    std::vector<Tiller> copies;
+};
+struct Essay {
+    std::string text;
+};
+
+TEST(SchemaInput, Mistakes) {
+    Schema two = tiller_schema();
+    two.input<Rudder>("rudder");
+    EXPECT_EQ(two.error(), "input 'rudder' is the second one of the schema");
+    Schema large;
+    large.input<Essay>("essay", max_length(1'000));
+    EXPECT_NE(large.error().find("and an input at most 1024"), std::string::npos) << large.error();
+    Schema nested;
+    nested.component<Mirror>("mirror");
+    EXPECT_NE(nested.error().find("in a string, vector"), std::string::npos) << nested.error();
+    Schema parts;
+    parts.component<Essay>("essay", predicted());
+    EXPECT_NE(parts.error().find("is predicted()"), std::string::npos) << parts.error();
+}
+
+TEST(SchemaInput, QuantisedAuthorityCountsInTheHash) {
+    Schema with = tiller_schema(), without = tiller_schema();
+    with.quantise_authority();
+    EXPECT_NE(with.hash(), without.hash());
+}
+
+}  // namespace
+}  // namespace shoal::replication
