@@ -1,6 +1,8 @@
 #include "client.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -31,9 +33,11 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
       receiver_(world, schema, with_hash_seed(options)),
       mine_(world),
       actions_(world, schema, receiver_),
+      predictor_(world, schema, receiver_, references_, options.max_lead),
       endpoint_(with_schema(options.net, schema), *this, sink),
       typed_(schema, references_),
       ready_at_once_(options.is_ready_at_once) {
+    uplink_.set(Section::inputs, predictor_.inputs());
     uplink_.set(Section::actions, &actions_.section());
 }
 
@@ -58,6 +62,7 @@ void Client::start_connecting(net::Time now) {
     welcome_.reset();
     queue_.clear();
     actions_.reset();
+    predictor_.reset();
     receiver_.reset();
     ready_ = Ready::no;
     player_.reset();
@@ -89,8 +94,11 @@ void Client::update(net::Time now) {
     endpoint_.update(now);
     bool is_correct = actions_.take_answers();
     receiver_.apply();
+    predictor_.update(now, stats().rtt, stats().jitter);
     is_playing_ = is_playing_ || (player_ && (*player_ == 0 || receiver_.entity(*player_)));
-    actions_.set_player(phase() == Phase::playing, player(), receiver_.newest_tick().value_or(0) + 1);
+    // An action counts for the next tick of this client.
+    const Tick now_at = predictor_.tick().value_or(receiver_.newest_tick().value_or(0));
+    actions_.set_player(phase() == Phase::playing, player(), now_at + 1);
     queue_.deliver(now);
     is_correct = actions_.update(now) && is_correct;
     if (!is_correct)
@@ -99,6 +107,12 @@ void Client::update(net::Time now) {
     send_ready();
     send_rebases();
     endpoint_.flush(now);
+}
+
+void Client::require_input(std::size_t index) const {
+    if (index < schema_.structs(StructKind::input).size()) return;
+    std::fprintf(stderr, "shoal: this type is not the input of the schema\n");
+    std::abort();
 }
 
 void Client::ready() {
@@ -158,7 +172,9 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
     if (verdict == Receiver::Verdict::too_many)
         endpoint_.disconnect(peer, net::DisconnectReason::protocol_error,
                              "more entities or versions than this client takes", now);
-    return verdict == Receiver::Verdict::accepted;
+    if (verdict != Receiver::Verdict::accepted) return false;
+    if (const std::optional<Tick> tick = receiver_.tick_of(number)) predictor_.hear(*tick, now);
+    return true;
 }
 
 void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
@@ -168,7 +184,11 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
         return;
     }
     actions_.receive(message);
-    if (const std::optional<Welcome> welcome = read_welcome(message)) welcome_ = welcome;
+    if (const std::optional<Welcome> welcome = read_welcome(message)) {
+        welcome_ = welcome;
+        predictor_.start(std::chrono::microseconds(welcome->tick_us), welcome->random_seed);
+    }
+    if (const std::optional<net::Duration> shift = read_shift(message)) predictor_.shift(*shift);
     if (const std::optional<NetId> player = read_player(message)) player_ = player;
     if (message.empty() || message[0] != static_cast<std::byte>(MessageKind::game)) return;
     if (listener_) listener_->on_message(channel, message.subspan(1));

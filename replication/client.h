@@ -12,6 +12,7 @@
 #include "message.h"
 #include "play/client_actions.h"
 #include "play/message_queue.h"
+#include "play/predictor.h"
 #include "play/seat.h"
 #include "play/typed_messages.h"
 #include "play/uplink.h"
@@ -23,6 +24,9 @@ struct ClientOptions {
     net::ClientConfig net;  // set protocol_id, server_key and a new seed; schema_hash is overwritten
     ReceiverOptions receiver;
     bool is_ready_at_once = true;  // false: the client gets no state before ready()
+    // While the inputs have to be this much ahead of the server's state or more, the own entities are not
+    // predicted, but shown as the server says.
+    net::Duration max_lead = std::chrono::milliseconds(500);
 };
 
 /// Callbacks of the game. They are called in endpoint().receive(), update() and disconnect(). They may send
@@ -87,6 +91,22 @@ public:
         typed_.set_handler<T>(std::move(handler));
     }
     const MessageStats& message_stats() const { return typed_.stats(); }
+    /// What the player does now: a value of the schema's input. Call it once per frame, before update(). The
+    /// values count for the ticks that begin until the next call; each Press is in one tick.
+    template <class T>
+    void input(const T& input) {
+        require_input(schema_.find_struct<T>(StructKind::input));
+        predictor_.hold(&input);
+    }
+    /// Sets the function that computes a tick from the one before. update() calls it for the entities that
+    /// this client owns, for each new tick, and for ticks whose result was not what the server says.
+    void on_step(OnStep fn) { predictor_.set_on_step(std::move(fn)); }
+    /// The tick for which the newest input is, ahead of the server; nothing before the first.
+    std::optional<Tick> predicted_tick() const { return predictor_.tick(); }
+    /// Whether the own entities are computed ahead of the server; false if ClientOptions::max_lead is
+    /// exceeded.
+    bool is_predicting() const { return predictor_.is_predicting(); }
+    const PredictionStats& prediction_stats() const { return predictor_.stats(); }
 
     /// Does an action: mutates this client's world at once, calls the handlers, and sends the action to the
     /// server, in order. Returns what the mutation returns. If the server rejects it, all its changes are
@@ -178,6 +198,7 @@ private:
         const Receiver& receiver_;
     };
 
+    void require_input(std::size_t index) const;
     void start_connecting(net::Time now);
     void send_ready();
     void send_rebases();
@@ -188,6 +209,8 @@ private:
     mutable ecs::Query<ecs::With<Mine>> mine_;
     ClientActions actions_;
     UplinkWriter uplink_;
+    References references_{receiver_};
+    Predictor predictor_;
     net::Client endpoint_;
     std::string failure_;
     std::optional<Welcome> welcome_;
@@ -195,7 +218,6 @@ private:
     std::optional<net::ClientToken> token_;  // to connect to target_ with
     std::vector<std::byte> message_;
     net::Time now_{0};  // argument of the last update()
-    References references_{receiver_};
     TypedMessages typed_;
     MessageQueue queue_{typed_, receiver_};
     bool ready_at_once_;

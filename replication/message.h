@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../net/bytes.h"
+#include "../net/endpoint.h"
 #include "history/net_ids.h"
 
 namespace shoal::replication {
@@ -23,6 +24,7 @@ enum class MessageKind : std::uint8_t {
     pending_gone = 6,    // from the server, reliable: pending entities whose server's entities ended
     ready = 7,           // from a client, reliable: its go-ahead; the server can send state now
     player = 8,          // from the server, reliable: the client plays, and this is its player's entity
+    shift = 16,          // from the server, reliable: the client's inputs should be so much earlier
 };
 
 /// What a client needs to know of the server beside its state.
@@ -38,6 +40,10 @@ std::optional<Welcome> read_welcome(std::span<const std::byte> message);
 void write_player(NetId net_id, std::vector<std::byte>& message);
 /// Returns nothing if the message is none, or malformed.
 std::optional<NetId> read_player(std::span<const std::byte> message);
+
+std::vector<std::byte> write_shift(net::Duration shift);
+/// Returns nothing if the message is none, or malformed.
+std::optional<net::Duration> read_shift(std::span<const std::byte> message);
 
 /// Makes `message` a rebase message for these entity slots, at least one.
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message);

@@ -16,6 +16,7 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
 
 constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // of player messages
 constexpr std::uint32_t kActionKey = 0xffff'fffd;  // of messages about actions
+constexpr std::uint32_t kShiftKey = 0xffff'fffc;   // of shift messages
 
 std::uint32_t tick_us(double tick_hz) {
     return static_cast<std::uint32_t>(std::clamp(std::round(1e6 / tick_hz), 1.0, 4e9));
@@ -30,6 +31,9 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       listener_(listener),
       welcome_{tick_us(options.sender.tick_hz), options.random_seed},
       sender_(world, schema, options.sender),
+      queries_(world),
+      predicted_(world, schema, references_),
+      to_round_(world),
       host_(with_schema(options.host, schema), *this, sink),
       next_tick_(options.first_tick),
       limits_(options.messages),
@@ -37,6 +41,11 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       join_options_(options.join),
       actions_(world, schema, sender_, *this, options.actions, options.sender.tick_hz) {
     if (!schema.structs(StructKind::action).empty()) uplink_.set(Section::actions, &actions_);
+    if (schema.is_authority_quantised()) predicted_.watch(to_round_);
+    if (schema.structs(StructKind::input).empty()) return;
+    inputs_ =
+        std::make_unique<ServerInputs>(world, schema, sender_, std::chrono::microseconds(welcome_.tick_us));
+    uplink_.set(Section::inputs, inputs_.get());
 }
 
 Tick Server::tick(net::Time now) {
@@ -45,11 +54,25 @@ Tick Server::tick(net::Time now) {
     handle_deferred();
     advance_joins();
     actions_.run(next_tick_);
+    step(now);
     actions_.finish();
     sender_.update(next_tick_);
     report_too_large();
     host_.flush(now);
     return next_tick_++;
+}
+
+void Server::step(net::Time now) {
+    if (inputs_) {
+        inputs_->apply(next_tick_, now);
+        inputs_->take_shifts(now, [&](net::PeerId player, net::Duration shift) {
+            // If the queue is full, the next shift does what this one should.
+            static_cast<void>(host_.send_message(player, net::ordered_by(kShiftKey), write_shift(shift)));
+        });
+    }
+    const Step::Context context{queries_, references_, welcome_.random_seed, false};
+    if (on_step_) on_step_(Step(next_tick_, static_cast<float>(welcome_.tick_us) * 1e-6f, true, context));
+    predicted_.round_changes(to_round_, sender_.shadow().tag());
 }
 
 void Server::report_too_large() {
@@ -141,6 +164,7 @@ void Server::on_connected(net::PeerId peer) {
     member.peer =
         sender_.add_peer({.max_slots = member.max_slots, .numbers = member.numbers, .is_held = true});
     member.seat.connect();
+    if (inputs_) inputs_->add_player(peer, member.peer);
     // A new connection has room for it.
     static_cast<void>(host_.send_message(peer, net::unordered(), write_welcome(welcome_)));
     if (listener_) listener_->on_join(peer);
@@ -154,10 +178,13 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
     std::vector<ecs::Entity> owned;
     sender_.for_each_owned(member->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
     actions_.remove_player(peer);
+    if (inputs_) inputs_->remove_player(peer);
     sender_.remove_peer(member->peer);
     members_[peer.index()] = {};
-    for (const ecs::Entity entity : owned)
+    for (const ecs::Entity entity : owned) {
         if (world_.is_alive(entity)) mark_owned(entity, false);
+        if (inputs_ && world_.is_alive(entity)) inputs_->make_neutral(entity);
+    }
     if (listener_) listener_->on_leave(peer, reason, text);
     if (join_options_.destroys_player && world_.is_alive(its_player)) world_.destroy(its_player);
 }

@@ -12,8 +12,11 @@
 #include "../net/host.h"
 #include "message.h"
 #include "play/message_intake.h"
+#include "play/predicted_values.h"
 #include "play/seat.h"
 #include "play/server_actions.h"
+#include "play/server_inputs.h"
+#include "play/step.h"
 #include "play/typed_messages.h"
 #include "play/uplink.h"
 #include "send/sender.h"
@@ -77,8 +80,21 @@ public:
     net::Host& host() { return host_; }
     const net::Host& host() const { return host_; }
 
-    /// Ends a tick: sends the changes of the world, as far as each peer's rate allows. Returns the tick's
-    /// number.
+    /// Sets the function that computes a tick from the one before. tick() calls it, after it wrote the inputs
+    /// of the tick to the entities of their players, see Schema::input().
+    void on_step(OnStep fn) { on_step_ = std::move(fn); }
+    /// Ticks since the newest input of a player that came in time; 0: that of the current tick did. Nothing
+    /// before the first one. An input that is missing is replaced by the one before, without its presses, for
+    /// 250 ms; then by T{}.
+    std::optional<Tick> input_age(net::PeerId player) const {
+        return inputs_ ? inputs_->age(player) : std::nullopt;
+    }
+    InputStats input_stats(net::PeerId player) const {
+        return inputs_ ? inputs_->stats(player) : InputStats{};
+    }
+
+    /// Ends a tick: runs the step function, and sends the changes of the world, as far as each peer's rate
+    /// allows. Returns the tick's number.
     Tick tick(net::Time now);
 
     /// Runs timers, and sends acks, messages, and the state that the rate did not allow before. Call it
@@ -266,6 +282,7 @@ private:
     void load_if_ready(PlayerId player);
     void advance_joins();
     void finish_join(PlayerId player);
+    void step(net::Time now);
     void report_too_large();
     void mark_owned(ecs::Entity entity, bool is_owned);
     const Member* find(net::PeerId peer) const;
@@ -276,14 +293,19 @@ private:
     ServerListener* listener_;
     Welcome welcome_;
     Sender sender_;
+    References references_{*this};
     UplinkReader uplink_;
+    std::unique_ptr<ServerInputs> inputs_;  // null: the schema has no input
+    OnStep on_step_;
+    StepQueries queries_;
+    PredictedValues predicted_;
+    ecs::ChangeCollector to_round_;  // watches something only if the authority is quantised
     net::Host host_;
     Tick next_tick_;
     net::Time now_{0};             // argument of the last tick(), poll() or resend()
     std::vector<Member> members_;  // by PeerId::index()
     std::vector<std::byte> message_;
     MessageLimits limits_;
-    References references_{*this};
     TypedMessages typed_;
     TypedMessages::Message read_;   // the message that is handled
     MessageIntake::Item deferred_;  // the same

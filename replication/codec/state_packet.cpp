@@ -9,6 +9,15 @@ namespace shoal::replication {
 // The format is specified in ../WIRE.md.
 namespace {
 
+/// Codes which packets a Complete or Group needs.
+template <Coder C, class Needed>
+void code_needed(C& coder, Needed& needed) {
+    needed.distance = coder.golomb(needed.distance, 2);
+    if (needed.distance > kMaxPacketDistance) coder.fail();
+    if (needed.distance > 0) needed.others = coder.golomb(needed.others, 0);
+    if (needed.others > needed.distance) coder.fail();
+}
+
 template <Coder C>
 void code_state_header(C& coder, StateHeader& header) {
     if (coder.flag(header.anchor.has_value())) {
@@ -23,11 +32,12 @@ void code_state_header(C& coder, StateHeader& header) {
     if (coder.flag(header.complete.has_value())) {
         if (!header.complete) header.complete = StateHeader::Complete{};
         StateHeader::Complete& complete = *header.complete;
-        complete.distance = coder.golomb(complete.distance, 2);
-        if (complete.distance > kMaxPacketDistance) coder.fail();
-        if (complete.distance > 0) complete.others = coder.golomb(complete.others, 0);
-        if (complete.others > complete.distance) coder.fail();
+        code_needed(coder, complete);
         complete.quiet = coder.golomb(complete.quiet, 0);
+        header.group = StateHeader::Group{complete.distance, complete.others};
+    } else if (header.predicts && coder.flag(header.group.has_value())) {
+        if (!header.group) header.group = StateHeader::Group{};
+        code_needed(coder, *header.group);
     }
     header.record_count = coder.golomb(header.record_count, 3);
 }
@@ -103,8 +113,9 @@ std::size_t write_state_header(StateHeader header, BitWriter* out) {
     return out->bit_count() - before;
 }
 
-StateHeader read_state_header(BitReader& in) {
+StateHeader read_state_header(BitReader& in, bool predicts) {
     StateHeader header;
+    header.predicts = predicts;
     BitDecoder decoder(in);
     code_state_header(decoder, header);
     return header;

@@ -37,6 +37,15 @@ struct StateHeader {
     };
     std::optional<Complete> complete;
 
+    /// After this packet the receiver has the entities that it owns as of this tick, if it accepted this
+    /// packet and the other ones, as in Complete. A completion marker implies it.
+    struct Group {
+        std::uint32_t distance = 0;
+        std::uint32_t others = 0;
+    };
+    std::optional<Group> group;
+    bool predicts = false;  // of the schema, see Schema::predicts(): only then `group` is written
+
     std::uint32_t record_count = 0;
 };
 
@@ -103,8 +112,8 @@ private:
 /// Writes a header and returns its size in bits. If `out` is null, the function only counts the bits.
 std::size_t write_state_header(StateHeader header, BitWriter* out);
 
-/// Reads a header. If it has an anchor, StateHeader::tick stays 0: the caller knows the anchor's tick, and
-/// adds the anchor's age.
-StateHeader read_state_header(BitReader& in);
+/// Reads a header; `predicts`: see StateHeader. If it has an anchor, StateHeader::tick stays 0: the caller
+/// knows the anchor's tick, and adds the anchor's age.
+StateHeader read_state_header(BitReader& in, bool predicts = false);
 
 }  // namespace shoal::replication

@@ -4,11 +4,17 @@
 
 namespace shoal::replication {
 
-void Completion::insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker) {
+void Completion::insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker,
+                        const std::optional<StateHeader::Group>& group) {
     assert(number != 0);
     Packet& packet = packets_[number % kSize];
     if (packet.number < number) packet = {number, tick};
     if (!newest_tick_ || is_newer(tick, *newest_tick_)) newest_tick_ = tick;
+    if (group && group->distance < number)
+        if (GroupMarker& known = groups_[number % groups_.size()]; known.last < number)
+            known = {tick, number - group->distance, number,
+                     std::uint64_t{group->distance} + 1 - group->others};
+    check_groups();
     if (!marker || marker->distance >= number) return;
     assert(marker->distance <= kMaxPacketDistance && marker->others <= marker->distance);
     const bool is_newest =
@@ -27,11 +33,26 @@ std::optional<Tick> Completion::tick_of(std::uint64_t number) const {
 std::optional<Completion::Complete> Completion::complete() const {
     if (!marker_ || newest_tick_ != marker_->tick) return std::nullopt;
     assert(marker_->first != 0);  // the number of entries that are not in use
-    std::uint64_t count = 0;
-    for (std::uint64_t number = marker_->first; number <= marker_->last; ++number)
-        count += packets_[number % kSize].number == number;
-    if (count != marker_->count) return std::nullopt;
+    if (!has_all(marker_->first, marker_->last, marker_->count)) return std::nullopt;
     return Complete{marker_->tick - marker_->quiet, marker_->tick};
+}
+
+/// Returns whether `count` packets arrived of those from `first` to `last`.
+bool Completion::has_all(std::uint64_t first, std::uint64_t last, std::uint64_t count) const {
+    std::uint64_t found = 0;
+    for (std::uint64_t number = first; number <= last; ++number)
+        found += packets_[number % kSize].number == number;
+    return found == count;
+}
+
+void Completion::check_groups() {
+    for (GroupMarker& marker : groups_) {
+        if (marker.last == 0) continue;
+        const bool is_newer_tick = !group_complete_ || is_newer(marker.tick, *group_complete_);
+        const bool is_complete = is_newer_tick && has_all(marker.first, marker.last, marker.count);
+        if (is_complete) group_complete_ = marker.tick;
+        if (is_complete || !is_newer_tick) marker.last = 0;
+    }
 }
 
 bool Completion::is_consistent() const {

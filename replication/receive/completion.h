@@ -20,8 +20,9 @@ public:
     };
 
     /// Adds an accepted state packet, in any order. Requires number >= 1, and each number at most once. A
-    /// `marker` that needs a packet number below 1 is ignored: no correct sender writes it.
-    void insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker);
+    /// `marker` or `group` that needs a packet number below 1 is ignored: no correct sender writes it.
+    void insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker,
+                const std::optional<StateHeader::Group>& group = {});
 
     /// Returns the tick of an accepted packet. Returns nothing if the packet was not accepted, or is more
     /// than 1,023 numbers older than the newest.
@@ -33,6 +34,9 @@ public:
     /// The ticks at which everything has arrived. Nothing if newest_tick() has no completion marker, or if a
     /// packet that the marker needs is missing.
     std::optional<Complete> complete() const;
+
+    /// The newest tick as of which the client has all entities that it owns; nothing before the first.
+    std::optional<Tick> group_complete() const { return group_complete_; }
 
     /// For tests: each packet is where tick_of() finds it, and the marker needs possible packets.
     bool is_consistent() const;
@@ -51,8 +55,19 @@ private:
         std::uint64_t count;        // how many of these packets carry state
     };
 
+    /// A group marker that may be waiting for packets.
+    struct GroupMarker {
+        Tick tick = 0;
+        std::uint64_t first = 0, last = 0, count = 0;  // last 0: not in use
+    };
+
+    bool has_all(std::uint64_t first, std::uint64_t last, std::uint64_t count) const;
+    void check_groups();
+
     std::array<Packet, kSize> packets_{};  // by number modulo kSize
     std::optional<Tick> newest_tick_;
+    std::array<GroupMarker, 16> groups_{};  // the newest ones, by packet number
+    std::optional<Tick> group_complete_;
     std::optional<Marker> marker_;  // of the newest tick that has one; of several, that of the newest packet
 };
 

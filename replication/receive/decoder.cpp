@@ -31,7 +31,7 @@ Decoder::Verdict Decoder::receive(std::uint64_t number, std::span<const std::byt
 
 Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte> payload) {
     BitReader in(payload);
-    const StateHeader header = read_state_header(in);
+    const StateHeader header = read_state_header(in, binding_.schema().predicts());
     Tick tick = header.tick;
     std::optional<Tick> baseline;
     if (header.anchor && in.ok()) {
@@ -46,7 +46,7 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
     for (const bool despawns : {true, false})  // a key may be despawned in one slot, and be back in another
         for (const Staged& staged : staged_)
             if ((staged.header.kind == RecordKind::despawn) == despawns) commit(staged, tick);
-    completion_.insert(number, tick, header.complete);
+    completion_.insert(number, tick, header.complete, header.predicts ? header.group : std::nullopt);
     forget_old_tick(tick);
     return Verdict::accepted;
 }

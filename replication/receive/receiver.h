@@ -91,6 +91,13 @@ public:
     /// Tick of the newest payload accepted; nothing before the first.
     std::optional<Tick> newest_tick() const { return decoder_.completion().newest_tick(); }
 
+    /// Tick of an accepted payload, by the number of its packet; nothing for others, and for old ones.
+    std::optional<Tick> tick_of(std::uint64_t number) const { return decoder_.completion().tick_of(number); }
+
+    /// The newest tick as of which all entities that this client owns have arrived, see Replicas. Nothing
+    /// before the first, or if the schema predicts nothing.
+    std::optional<Tick> group_complete() const { return decoder_.completion().group_complete(); }
+
     /// Returns the replica of a net id; null if there is none, or the game destroyed it. The net id of a key
     /// also finds the game's entity that had the key at the last apply(), before it is a replica.
     ecs::Entity entity(NetId net_id) const { return replicas_.entity(net_id); }
@@ -134,6 +141,14 @@ public:
     std::optional<Version> at(NetId net_id, Tick tick) const {
         const std::uint32_t index = replicas_.ids().find(net_id);
         return index == Replicas::kNone ? std::nullopt : replicas_[index].versions.at(tick);
+    }
+
+    /// The version of the entity with this net id that the world shows, except for what is held; nothing if
+    /// there is none. Valid as that of at().
+    std::optional<Version> shown(NetId net_id) const {
+        const std::uint32_t index = replicas_.ids().find(net_id);
+        if (index == Replicas::kNone || !replicas_[index].applied) return std::nullopt;
+        return replicas_[index].versions.find(*replicas_[index].applied);
     }
 
     /// Calls fn(slot, net_id, tick, image) for each version kept; for tests and tools.

@@ -117,8 +117,10 @@ void Schema::add(SchemaComponent component) {
         stop(error_);
     }
     if (const std::string error = finish(component); !error.empty()) fail(component.name, error);
-    if (component.role == Role::predicted && !component.layout.parts().empty())
-        fail(component.name, "is predicted(): it can hold neither strings, vectors, optionals nor maps");
+    const bool has_parts = !component.layout.parts().empty();
+    if (component.role == Role::predicted && (has_parts || component.layout.has_references()))
+        fail(component.name,
+             "is predicted(): it can hold neither entities, strings, vectors, optionals nor maps");
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
     if (component.type == &detail::type_address<Replicated>)
         fail(component.name, "is the tag Replicated, which says what replicates and does not itself");

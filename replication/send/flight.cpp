@@ -64,6 +64,16 @@ std::optional<StateHeader::Complete> Flight::marker(std::uint64_t number, Tick q
                                  static_cast<std::uint32_t>(distance - with_state), quiet};
 }
 
+std::optional<StateHeader::Group> Flight::group(std::uint64_t number, std::uint64_t oldest) const {
+    const std::uint64_t distance = number - oldest;
+    if (distance > kMaxPacketDistance) return std::nullopt;
+    std::uint64_t with_state = 0;
+    for (std::size_t i = packets_.size(); i-- > 0 && packets_[i].number >= oldest;)
+        with_state += packets_[i].number < number;
+    return StateHeader::Group{static_cast<std::uint32_t>(distance),
+                              static_cast<std::uint32_t>(distance - with_state)};
+}
+
 void Flight::send_marker(std::uint64_t number, const StateHeader::Complete& marker) {
     assert(!packets_.empty() && packets_[packets_.size() - 1].number == number);
     marker_number_ = number;

@@ -46,6 +46,9 @@ public:
     /// the newest record of a slot. The peer is complete once it has all state packets from X to `number`.
     /// Returns nothing if X is more than kMaxPacketDistance numbers back. `quiet`: see StateHeader::Complete.
     std::optional<StateHeader::Complete> marker(std::uint64_t number, Tick quiet) const;
+    /// Returns a group marker for packet `number`, if the packets from `oldest` on are needed. Nothing if it
+    /// is more than kMaxPacketDistance numbers back.
+    std::optional<StateHeader::Group> group(std::uint64_t number, std::uint64_t oldest) const;
     /// Packet `number`, the last one begun, carries this marker.
     void send_marker(std::uint64_t number, const StateHeader::Complete& marker);
     /// Returns whether a marker for this tick was sent.

@@ -26,13 +26,24 @@ std::uint32_t PeerView::open(std::uint32_t entry, bool is_owner) {
     const std::uint32_t index = static_cast<std::uint32_t>(first_free_word_ * 64 + bit);
     Slot& slot = slots_[index];
     slot.entry = entry & kNone;
-    slot.is_owner = is_owner;
+    slot.is_owner = 0;
+    set_owner(index, is_owner);
     slot.was_sent = 0;
     slot.in_flight = 0;
     start_generation(slot);
     used_count_ += 1;
     pend(index);
     return index;
+}
+
+void PeerView::set_owner(std::uint32_t index, bool is_owner) {
+    if (slots_[index].is_owner == is_owner) return;
+    slots_[index].is_owner = is_owner;
+    if (is_owner) {
+        owned_.push_back(index);
+    } else {
+        std::erase(owned_, index);
+    }
 }
 
 void PeerView::start_generation(Slot& slot) {
@@ -46,6 +57,7 @@ void PeerView::close(std::uint32_t index, Despawn reason) {
     assert(slot.has_entity());
     set_pending_id(slot.entry, 0);
     stop_awaiting(index);
+    set_owner(index, false);
     slot.entry = (kGone + static_cast<std::uint32_t>(reason)) & kNone;
     if (slot.was_sent) return pend(index);
     unpend(index);
@@ -179,8 +191,11 @@ bool PeerView::is_consistent() const {
     for (const std::uint64_t word : awaited_) awaited += static_cast<std::uint32_t>(std::popcount(word));
     if (awaited != awaited_count_) return false;
     std::size_t queued = 0;
+    std::size_t owned = 0;
     for (std::uint32_t index = 0; index < slots_.size(); ++index) {
         const Slot& slot = slots_[index];
+        owned += slot.is_owner;
+        if (slot.is_owner && std::find(owned_.begin(), owned_.end(), index) == owned_.end()) return false;
         if (is_free(index) != (slot.entry == kNone)) return false;
         if (is_free(index) && (slot.is_pending || index / 64 < first_free_word_)) return false;
         if (slot.is_pending && !slot.is_queued) return false;
@@ -196,7 +211,7 @@ bool PeerView::is_consistent() const {
     }
     for (std::uint32_t index = 0; index < slots_.size(); ++index)
         if (is_free(index) && clusters_.cluster_of(index)) return false;
-    if (!clusters_.is_consistent()) return false;
+    if (!clusters_.is_consistent() || owned != owned_.size()) return false;
     return used == used_count_ && pending == pending_count_ && queued == queue_.size();
 }
 

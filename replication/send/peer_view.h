@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "../../net/fifo.h"
@@ -80,7 +81,9 @@ public:
     /// What the peer gets of the entity of a slot.
     View shown(std::uint32_t slot) const { return {view_classes(slot), numbers_}; }
     /// Set the view classes. Call rebase() for slots whose entities look different now.
-    void set_owner(std::uint32_t slot, bool is_owner) { slots_[slot].is_owner = is_owner; }
+    void set_owner(std::uint32_t slot, bool is_owner);
+    /// The slots of the entities that the peer owns.
+    std::span<const std::uint32_t> owned() const { return owned_; }
     void set_groups(ViewClasses groups) { groups_ = groups; }
     ViewClasses groups() const { return groups_; }
     /// Moves the slot into the cluster with this id; nothing: into none. It stays there until it is free.
@@ -141,6 +144,7 @@ private:
     std::vector<Slot> slots_;
     std::vector<std::uint64_t> free_slots_;  // one bit per slot; 1: free
     std::size_t first_free_word_ = 0;        // no word below it has a free slot
+    std::vector<std::uint32_t> owned_;
     net::Fifo<std::uint32_t> queue_;
     ClusterSlots clusters_;
     struct Forced {

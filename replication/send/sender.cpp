@@ -11,6 +11,7 @@ namespace shoal::replication {
 namespace {
 
 constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payload with one record
+constexpr double kPlayHeartbeatS = 0.1;
 static_assert(kMaxEntityBytes + kMaxHeaderBytes <= net::kMaxLargePayloadBytes);
 
 std::uint32_t ticks_of(double seconds, double tick_hz) {
@@ -23,6 +24,8 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
     : history_ticks_(ticks_of(options.history_s, options.tick_hz)),
       max_history_ticks_(ticks_of(options.max_history_s, options.tick_hz)),
       heartbeat_ticks_(ticks_of(options.heartbeat_s, options.tick_hz)),
+      play_heartbeat_ticks_(std::min(heartbeat_ticks_, ticks_of(kPlayHeartbeatS, options.tick_hz))),
+      predicts_(schema.predicts()),
       shadow_(world, schema, history_ticks_, options.tag),
       writer_(shadow_) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
@@ -291,7 +294,10 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     PeerState& peer = state(index);
     if (!updated_ || peer.is_held) return {};
     if (may_be_large) peer.large.reset();
-    const bool heartbeat = tick_ - peer.last_sent >= heartbeat_ticks_;
+    // A client that predicts learns soon that its entities did not move.
+    const bool is_predicting = predicts_ && !peer.view.owned().empty();
+    const bool heartbeat =
+        tick_ - peer.last_sent >= (is_predicting ? play_heartbeat_ticks_ : heartbeat_ticks_);
     if (peer.view.queue().empty() && !peer.wants_marker && !heartbeat) return {};
     const std::size_t room_bits = std::min(capacity, room.size()) * 8;
     const Tick quiet = tick_ - peer.last_change;
@@ -299,6 +305,9 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     header.tick = tick_;
     header.anchor = peer.flight.anchor(number, tick_);
     header.complete = peer.flight.marker(number, quiet);
+    header.predicts = predicts_;
+    // Room for the longest one. A marker has more bits than what replaces it below.
+    header.group = StateHeader::Group{kMaxPacketDistance, kMaxPacketDistance};
     const std::size_t most_bytes = may_be_large ? net::kMaxLargePayloadBytes : room.size();
     writer_.gather(peer.view, header, {room_bits, most_bytes * 8, peer.large});
     peer.stats.parted_clusters += writer_.parted_count();
@@ -310,6 +319,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     commit(peer, number, count);
     // After commit() the marker may need fewer packets. It never has more bits than fit() counted for it.
     header.complete = is_last() && header.complete ? peer.flight.marker(number, quiet) : std::nullopt;
+    header.group = group_marker(peer, number);
     if (header.complete) peer.flight.send_marker(number, *header.complete);
     peer.wants_marker = !header.complete;
     peer.last_sent = tick_;
@@ -317,6 +327,18 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     if (payload.size() > room.size()) peer.large = number;
     peer.stats.state_bytes += payload.size();
     return payload;
+}
+
+/// Returns which packets the peer needs to have the entities that it owns as of this tick. Nothing if some of
+/// their changes wait.
+std::optional<StateHeader::Group> Sender::group_marker(const PeerState& peer, std::uint64_t number) const {
+    std::uint64_t oldest = number;
+    for (const std::uint32_t slot : peer.view.owned()) {
+        if (peer.view[slot].is_pending) return std::nullopt;
+        const std::uint64_t distance = static_cast<std::uint16_t>(number - peer.view[slot].packet);
+        if (peer.view[slot].in_flight) oldest = std::min(oldest, number - distance);
+    }
+    return peer.flight.group(number, oldest);
 }
 
 /// Notes that packet `number` carries the first `count` candidates.

@@ -179,11 +179,13 @@ private:
     void close_entry(std::uint32_t entry);
     void open_entry(Peer peer, std::uint32_t entry);
     void give_slots(Peer peer);
+    std::optional<StateHeader::Group> group_marker(const PeerState& peer, std::uint64_t number) const;
     void commit(PeerState& peer, std::uint64_t number, std::size_t count);
     PeerState& state(Peer peer) { return *peers_[peer]; }
 
     // The times of the options, in ticks.
-    std::uint32_t history_ticks_, max_history_ticks_, heartbeat_ticks_;
+    std::uint32_t history_ticks_, max_history_ticks_, heartbeat_ticks_, play_heartbeat_ticks_;
+    bool predicts_;  // see Schema::predicts()
     Shadow shadow_;
     Audience audience_;
     std::vector<Owner> owners_;                      // by entry; those at the end may be missing

@@ -45,6 +45,39 @@ TEST(Completion, Rule09PacketsWithoutStateAreNotNeeded) {
     EXPECT_TRUE(completion.complete());
 }
 
+using Group = StateHeader::Group;
+
+TEST(Completion, AGroupIsCompleteWhenAllItsPacketsArrived) {
+    Completion completion;
+    EXPECT_FALSE(completion.group_complete());
+    completion.insert(5, 10, {}, Group{2, 1});  // 5, and one of 3 and 4
+    EXPECT_FALSE(completion.group_complete());
+    completion.insert(6, 11, {}, {});
+    EXPECT_FALSE(completion.group_complete());
+    completion.insert(3, 8, {}, {});
+    EXPECT_EQ(completion.group_complete(), 10u);
+    completion.insert(7, 12, {}, Group{0, 0});
+    EXPECT_EQ(completion.group_complete(), 12u);
+    EXPECT_TRUE(completion.is_consistent());
+}
+
+TEST(Completion, Trap11AnOlderTickAfterANewerOneIsIgnored) {
+    Completion completion;
+    completion.insert(9, 20, {}, Group{0, 0});
+    completion.insert(8, 19, {}, Group{0, 0});
+    EXPECT_EQ(completion.group_complete(), 20u);
+    completion.insert(5, 16, {}, Group{1, 0});
+    completion.insert(4, 15, {}, {});
+    EXPECT_EQ(completion.group_complete(), 20u);
+}
+
+TEST(Completion, AGroupThatNeedsPacketsBeforeTheFirstIsIgnored) {
+    Completion completion;
+    completion.insert(2, 10, {}, Group{2, 0});
+    completion.insert(1, 9, {}, Group{1, 1});
+    EXPECT_FALSE(completion.group_complete());
+}
+
 TEST(Completion, Rule09AMarkerThatNeedsPacketsBeforeTheFirstIsIgnoredWhateverItCounts) {
     for (const std::uint64_t number : {1u, 2u, 3u, 200u, 255u})
         for (std::uint32_t distance = 0; distance <= kMaxPacketDistance; ++distance)

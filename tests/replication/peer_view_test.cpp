@@ -21,6 +21,19 @@ TEST(PeerView, ANewSlotIsPendingAndNothingWasSent) {
     EXPECT_EQ(view.queue()[0], slot);
 }
 
+TEST(PeerView, KnowsTheSlotsOfTheEntitiesThatThePeerOwns) {
+    PeerView view(8);
+    const std::uint32_t a = view.open(1, true), b = view.open(2), c = view.open(3, true);
+    const auto owned = [&] { return std::vector<std::uint32_t>(view.owned().begin(), view.owned().end()); };
+    EXPECT_EQ(owned(), (std::vector<std::uint32_t>{a, c}));
+    view.set_owner(b, true);
+    view.set_owner(a, false);
+    EXPECT_EQ(owned(), (std::vector<std::uint32_t>{c, b}));
+    view.close(c, Despawn::destroyed);
+    EXPECT_EQ(owned(), (std::vector<std::uint32_t>{b}));
+    EXPECT_TRUE(view.is_consistent());
+}
+
 TEST(PeerView, IsFullAtTheGivenNumberOfSlots) {
     for (const std::uint32_t most : {1u, 63u, 64u, 65u, 200u}) {
         PeerView view(most);

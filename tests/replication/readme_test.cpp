@@ -423,5 +423,32 @@ TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
     EXPECT_EQ(server.owner(ship), net::PeerId{});
 }
 
+#include "readme/replication/playing_1.inc"
+
+TEST(Readme, Playing) {
+    Schema schema;
+    describe_play(schema);
+    sim::Session session(schema, {}, 1);
+    ecs::World& world = session.world();
+    Server& server = session.server();
+    Client& client = session.guests()[0]->client;
+    const bool key_is_pressed = false;
+    for (int i = 0; i < 20; ++i) session.step();
+    net::PeerId player;
+    server.for_each_peer([&](net::PeerId peer) { player = peer; });
+#include "readme/replication/playing_2.inc"
+    for (int i = 0; i < 120; ++i) session.step();
+    EXPECT_TRUE(client.is_predicting());
+    EXPECT_EQ(server.input_age(player), 0u);
+    const Place& ahead = session.guests()[0]->world.get<Place>(client.mine().at(0));
+    ecs::Query<const Place>(world).each([&](const Place& place) {
+        EXPECT_GT(place.x, 5);
+        EXPECT_GT(ahead.x, place.x);
+        EXPECT_LT(ahead.x, place.x + 2);
+        EXPECT_EQ(place.y, 0);
+    });
+    EXPECT_EQ(client.prediction_stats().mispredictions, 0u);
+}
+
 }  // namespace
 }  // namespace shoal::replication

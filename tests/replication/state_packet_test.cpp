@@ -32,6 +32,32 @@ std::vector<StateHeader> headers() {
     return all;
 }
 
+TEST(StateHeader, OfASchemaThatPredictsHasAGroupMarkerUnlessItIsImplied) {
+    for (const StateHeader& plain : headers())
+        for (const std::uint32_t distance : {0u, 1u, 255u, 999u}) {
+            const std::size_t without = write_state_header(plain, nullptr);
+            StateHeader header = plain;
+            header.predicts = true;
+            header.group.reset();
+            if (distance <= kMaxPacketDistance) header.group = StateHeader::Group{distance, distance / 2};
+            BitWriter out;
+            const std::size_t bits = write_state_header(header, &out);
+            const unsigned needed = distance > kMaxPacketDistance ? 0
+                                    : distance == 0               ? golomb_bits(0, 2)
+                                                    : golomb_bits(distance, 2) + golomb_bits(distance / 2, 0);
+            EXPECT_EQ(bits, without + (header.complete ? 0 : 1 + needed));
+            const auto bytes = bytes_of(out);
+            BitReader in(bytes);
+            const StateHeader read = read_state_header(in, true);
+            ASSERT_TRUE(in.at_padding());
+            EXPECT_EQ(read.record_count, header.record_count);
+            ASSERT_EQ(read.group.has_value(), header.complete || header.group);
+            if (!read.group) continue;
+            EXPECT_EQ(read.group->distance, header.complete ? header.complete->distance : distance);
+            EXPECT_EQ(read.group->others, header.complete ? header.complete->others : distance / 2);
+        }
+}
+
 TEST(StateHeader, IsReadBackAndTakesTheStatedNumberOfBits) {
     for (const StateHeader& header : headers()) {
         BitWriter out;

@@ -1,0 +1,124 @@
+#include "predicted_values.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+namespace shoal::replication {
+namespace {
+
+constexpr std::uint32_t kWordBits = 32;
+
+bool is_nan(const Leaf& leaf, const void* value) {
+    const auto* const at = static_cast<const std::byte*>(value) + leaf.offset;
+    for (std::uint32_t i = 0; i < leaf.scalars; ++i) {
+        if (leaf.type == FieldType::f32) {
+            float number;
+            std::memcpy(&number, at + i * sizeof number, sizeof number);
+            if (std::isnan(number)) return true;
+        } else if (leaf.type == FieldType::f64) {
+            double number;
+            std::memcpy(&number, at + i * sizeof number, sizeof number);
+            if (std::isnan(number)) return true;
+        }
+    }
+    return false;
+}
+
+bool is_nan_lane(std::uint32_t lane) {
+    return (lane & 0x7fff'ffff) > 0x7f80'0000;
+}
+
+}  // namespace
+
+PredictedValues::PredictedValues(ecs::World& world, const Schema& schema, EntityMap& map)
+    : world_(world), schema_(schema), map_(map) {
+    for (std::size_t i = 0; i < schema.components().size(); ++i) {
+        const SchemaComponent& component = schema.components()[i];
+        if (component.role != Role::predicted) continue;
+        const auto lanes = static_cast<std::uint32_t>(component.layout.lanes().size());
+        components_.push_back({static_cast<ComponentIndex>(i), component.bind(world), 0, lanes});
+    }
+    row_words_ = (components_.size() + kWordBits - 1) / kWordBits;
+    for (Component& component : components_) {
+        component.first_lane = static_cast<std::uint32_t>(row_words_);
+        row_words_ += component.lane_count;
+    }
+}
+
+/// Returns how many fields have a number that is NaN.
+std::uint32_t PredictedValues::capture(const Component& component, void* value, std::uint32_t* lanes) {
+    std::uint32_t nans = 0;
+    for (const Leaf& leaf : layout(component).leaves()) nans += is_nan(leaf, value);
+    layout(component).quantise(value, map_, lanes, parts_, misfits_);
+    if (schema_.is_authority_quantised()) layout(component).restore(lanes, nullptr, map_, value);
+    return nans;
+}
+
+std::uint32_t PredictedValues::capture(ecs::Entity entity, std::span<std::uint32_t> row) {
+    assert(row.size() == row_words_);
+    std::uint32_t nans = 0;
+    std::fill(row.begin(), row.end(), 0);
+    for (std::size_t i = 0; i < components_.size(); ++i) {
+        // No hook: the step that changed the value called it.
+        void* const value = const_cast<void*>(world_.try_get(entity, components_[i].id));
+        if (!value) continue;
+        row[i / kWordBits] |= 1u << i % kWordBits;
+        nans += capture(components_[i], value, row.data() + components_[i].first_lane);
+    }
+    return nans;
+}
+
+void PredictedValues::capture(const Image& image, std::span<std::uint32_t> row) const {
+    assert(row.size() == row_words_);
+    std::fill(row.begin(), row.end(), 0);
+    if (!image.shape) return;
+    for (std::size_t i = 0; i < components_.size(); ++i) {
+        const std::uint32_t position = image.shape->find(components_[i].index);
+        if (position == Shape::kAbsent) continue;
+        row[i / kWordBits] |= 1u << i % kWordBits;
+        std::copy_n(image.lanes(position), components_[i].lane_count, row.data() + components_[i].first_lane);
+    }
+}
+
+std::uint32_t PredictedValues::difference(std::span<const std::uint32_t> a,
+                                          std::span<const std::uint32_t> b) const {
+    assert(a.size() == row_words_ && b.size() == row_words_);
+    if (std::equal(a.begin(), a.end(), b.begin())) return 0;
+    const std::uint32_t tolerance = schema_.is_authority_quantised() ? 0 : 1;
+    std::uint32_t greatest = 0;
+    for (std::size_t i = 0; i < components_.size(); ++i) {
+        if (((a[i / kWordBits] ^ b[i / kWordBits]) >> i % kWordBits & 1) != 0) return kOther;
+        const ComponentLayout& layout = this->layout(components_[i]);
+        for (std::uint32_t n = 0; n < components_[i].lane_count; ++n) {
+            const std::uint32_t x = a[components_[i].first_lane + n], y = b[components_[i].first_lane + n];
+            if (x == y) continue;
+            if (layout.lanes()[n].kind == LaneKind::real && is_nan_lane(x) && is_nan_lane(y)) continue;
+            if (!layout.is_rounded(n)) return kOther;
+            const std::uint32_t steps = x < y ? y - x : x - y;
+            if (steps > tolerance) greatest = std::max(greatest, steps);
+        }
+    }
+    return greatest;
+}
+
+void PredictedValues::watch(ecs::ChangeCollector& changes) const {
+    for (const Component& component : components_) changes.watch(component.id);
+}
+
+void PredictedValues::round_changes(ecs::ChangeCollector& changes, ecs::ComponentId tag) {
+    for (const ecs::ChangeCollector::Change change : changes.changes()) {
+        if (!world_.has(change.entity, tag)) continue;
+        change.for_each([&](std::uint32_t watch) {
+            const Component& component = components_[watch];
+            void* const value = const_cast<void*>(world_.try_get(change.entity, component.id));
+            if (!value) return;
+            lanes_.resize(component.lane_count);
+            capture(component, value, lanes_.data());
+        });
+    }
+    changes.clear();
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,64 @@
+#pragma once
+// The predicted components of entities, as lanes.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "../../ecs/change_collector.h"
+#include "../../ecs/world.h"
+#include "../schema/image.h"
+#include "../schema/schema.h"
+
+namespace shoal::replication {
+
+/// Reads and compares the predicted components of entities in one world. A row describes one entity at one
+/// tick: which predicted components it has, and their lanes. Not thread-safe.
+class PredictedValues {
+public:
+    struct Component {
+        ComponentIndex index;
+        ecs::ComponentId id;
+        std::uint32_t first_lane;  // in a row
+        std::uint32_t lane_count;
+    };
+
+    /// The arguments must outlive this object. `map` translates references.
+    PredictedValues(ecs::World& world, const Schema& schema, EntityMap& map);
+
+    std::span<const Component> components() const { return components_; }
+    /// Number of words of a row.
+    std::size_t row_words() const { return row_words_; }
+
+    /// Fills a row with the values of a living entity. If the schema says so, the values become what the row
+    /// says (see Schema::quantise_authority()), without change hooks. Returns how many numbers were NaN.
+    std::uint32_t capture(ecs::Entity entity, std::span<std::uint32_t> row);
+    /// Fills a row with what an image says.
+    void capture(const Image& image, std::span<std::uint32_t> row) const;
+
+    /// Returns the greatest difference of two numbers that are compared by their lanes, in steps; 0 if the
+    /// rows are equal, as far as a client can predict. Other differences count as kOther.
+    std::uint32_t difference(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b) const;
+    static constexpr std::uint32_t kOther = 0xffffffff;
+
+    /// Rounds the predicted components that changed since the last call, of entities with this tag.
+    void round_changes(ecs::ChangeCollector& changes, ecs::ComponentId tag);
+    /// Watches what round_changes() needs.
+    void watch(ecs::ChangeCollector& changes) const;
+
+private:
+    std::uint32_t capture(const Component& component, void* value, std::uint32_t* lanes);
+    const ComponentLayout& layout(const Component& component) const {
+        return schema_.components()[component.index].layout;
+    }
+
+    ecs::World& world_;
+    const Schema& schema_;
+    EntityMap& map_;
+    std::vector<Component> components_;
+    std::size_t row_words_ = 0;
+    std::vector<std::uint32_t> lanes_, parts_;
+    ComponentLayout::Misfits misfits_;
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,222 @@
+#include "predictor.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::replication {
+
+Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, EntityMap& map,
+                     net::Duration max_lead)
+    : world_(world),
+      receiver_(receiver),
+      map_(map),
+      max_lead_(max_lead),
+      queries_(world),
+      values_(world, schema, map),
+      mine_(world) {
+    for (const PredictedValues::Component& component : values_.components()) held_.push_back(component.index);
+    row_.resize(values_.row_words());
+    if (schema.structs(StructKind::input).empty()) return;
+    type_ = &schema.structs(StructKind::input)[0];
+    const std::size_t index = schema.input_component();
+    component_ = schema.components()[index].bind(world);
+    if (!schema.components()[index].is_tag) held_.push_back(static_cast<ComponentIndex>(index));
+    codec_ = std::make_unique<StructCodec>(map);
+    value_ = std::make_unique<StructValue>(*type_);
+    codec_->quantise(*type_, value_->get(), neutral_);
+    log_ = std::make_unique<InputLog>(*type_, neutral_);
+}
+
+Predictor::~Predictor() = default;
+
+void Predictor::start(net::Duration tick, std::uint64_t random_seed) {
+    clock_.emplace(tick);
+    tick_ = tick;
+    seed_ = random_seed;
+}
+
+void Predictor::reset() {
+    clock_.reset();
+    if (log_) log_->reset();
+    members_.clear();  // their replicas end
+    last_.reset();
+    checked_.reset();
+    nan_until_.reset();
+    must_restore_ = is_predicting_ = false;
+}
+
+void Predictor::hold(const void* input) {
+    codec_->quantise(*type_, input, words_);
+    log_->hold(words_);
+}
+
+std::optional<Tick> Predictor::tick() const {
+    return clock_ && clock_->is_running() ? std::optional(clock_->tick()) : std::nullopt;
+}
+
+void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) {
+    if (!clock_ || !log_ || !log_->is_in_use()) return;
+    const InputClock::Advance ticks = clock_->advance(now, rtt, rtt_var);
+    if (!clock_->is_running()) return;
+    log_->set_parity(clock_->parity());
+    if (ticks.is_set) {
+        must_restore_ = true;
+        for (Member& member : members_) member.first.reset();
+    }
+    is_predicting_ = on_step_ && !held_.empty() && clock_->lead(now) <= max_lead_;
+    if (is_predicting_) {
+        find_group();
+        reconcile();
+    } else {
+        stop();
+    }
+    for (std::uint32_t i = 0; i < ticks.count; ++i) {
+        log_->record(ticks.first + i);
+        run(ticks.first + i, true);
+    }
+}
+
+void Predictor::stop() {
+    for (Member& member : members_) leave(member);
+    members_.clear();
+    must_restore_ = true;
+}
+
+/// The group changes with the tag Mine, which comes with the other components of its record.
+void Predictor::find_group() {
+    for (Member& member : members_) member.is_found = false;
+    mine_.each([&](ecs::Entity entity) {
+        const auto known = std::find_if(members_.begin(), members_.end(),
+                                        [&](const Member& member) { return member.entity == entity; });
+        if (known != members_.end()) {
+            known->is_found = true;
+            return;
+        }
+        const NetId net_id = receiver_.net_id(entity);
+        const std::optional<Version> shown = net_id != 0 ? receiver_.shown(net_id) : std::nullopt;
+        if (!shown) return;
+        Member member{entity, net_id, shown->tick, true, false, {}, {}};
+        member.rows.resize(values_.row_words() * kKept);
+        members_.push_back(std::move(member));
+        must_restore_ = true;
+    });
+    for (Member& member : members_)
+        if (!member.is_found) leave(member);
+    std::erase_if(members_, [](const Member& member) { return !member.is_found; });
+    for (const Member& member : members_)
+        for (const ComponentIndex component : held_) receiver_.hold(member.entity, component);
+}
+
+/// The entity shows what the server says again.
+void Predictor::leave(Member& member) {
+    if (!world_.is_alive(member.entity)) return;
+    for (const ComponentIndex component : held_) receiver_.release(member.entity, component);
+    if (world_.is_alive(member.entity)) world_.remove<Predicted>(member.entity);
+}
+
+/// Compares the newest tick as of which the whole group has arrived with what was predicted for it.
+void Predictor::reconcile() {
+    const std::optional<Tick> complete = receiver_.group_complete();
+    if (!complete || !last_ || members_.empty()) return;
+    const Tick tick = *complete;
+    if (checked_ && (is_newer(*checked_, tick) || (tick == *checked_ && !must_restore_))) return;
+    if (is_newer(tick, *last_) || *last_ - tick >= kKept) return;
+    if (!find_images(tick)) return;
+    checked_ = tick;
+    if (nan_until_ && is_newer(*nan_until_, tick)) return;
+    nan_until_.reset();
+    if (must_restore_ || is_wrong(tick)) restore(tick);
+    must_restore_ = false;
+}
+
+/// Finds what the members were at a tick. Returns false if one did not belong to the group yet.
+bool Predictor::find_images(Tick tick) {
+    images_.clear();
+    for (const Member& member : members_) {
+        if (is_newer(member.since, tick)) return false;
+        const std::optional<Version> version = receiver_.at(member.net_id, tick);
+        if (!version) return false;
+        images_.push_back(version->image);
+    }
+    return true;
+}
+
+bool Predictor::is_wrong(Tick tick) {
+    bool is_wrong = false;
+    stats_.checks += 1;
+    std::uint32_t error = 0;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+        Member& member = members_[i];
+        if (!member.first || is_newer(*member.first, tick)) {
+            is_wrong = true;  // there is nothing to compare with
+            continue;
+        }
+        values_.capture(images_[i], row_);
+        error = std::max(error, values_.difference(row(member, tick), row_));
+    }
+    if (error == 0) return is_wrong;
+    stats_.mispredictions += 1;
+    stats_.last_error = error;
+    return true;
+}
+
+/// Puts the whole group back to a tick, and runs the ticks since then again.
+void Predictor::restore(Tick tick) {
+    {
+        const ecs::World::DelayHooks delay(world_);
+        for (std::size_t i = 0; i < members_.size(); ++i) {
+            Member& member = members_[i];
+            for (const PredictedValues::Component& component : values_.components())
+                if (world_.is_alive(member.entity))
+                    receiver_.show(member.entity, images_[i], component.index);
+        }
+    }
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+        Member& member = members_[i];
+        if (!world_.is_alive(member.entity)) continue;
+        values_.capture(images_[i], row(member, tick));
+        member.first = tick;
+        if (!member.is_active) world_.add<Predicted>(member.entity);
+        member.is_active = true;
+    }
+    const std::uint64_t nans = stats_.nans;
+    for (Tick next = tick + 1; !is_newer(next, *last_); ++next) {
+        stats_.resimulated += 1;
+        run(next, false);
+    }
+    // It would be wrong again: one restore in a round trip is enough.
+    if (stats_.nans != nans) nan_until_ = *last_;
+}
+
+void Predictor::run(Tick tick, bool is_new) {
+    if (is_new) {
+        last_ = tick;
+        stats_.ticks += 1;
+    }
+    if (!is_predicting_) return;
+    std::span<const std::uint32_t> input = log_->at(tick);
+    if (input.empty()) input = neutral_;
+    for (const Member& member : members_)
+        if (member.is_active && world_.has(member.entity, component_)) write_input(member.entity, input);
+    const float seconds = std::chrono::duration<float>(tick_).count();
+    const Step::Context context{queries_, map_, seed_, true};
+    on_step_(Step(tick, seconds, is_new, context));
+    for (Member& member : members_) {
+        if (!member.is_active || !world_.is_alive(member.entity)) continue;
+        stats_.nans += values_.capture(member.entity, row(member, tick));
+        if (!member.first) member.first = tick;
+        if (tick - *member.first >= kKept) member.first = tick - (kKept - 1);
+    }
+}
+
+/// Without change hooks if the value is the same.
+void Predictor::write_input(ecs::Entity entity, std::span<const std::uint32_t> words) {
+    world_.patch(entity, component_, [&](void* value) {
+        codec_->quantise(*type_, value, words_);
+        if (std::equal(words.begin(), words.end(), words_.begin(), words_.end())) return false;
+        codec_->restore(*type_, words, value);
+        return true;
+    });
+}
+
+}  // namespace shoal::replication

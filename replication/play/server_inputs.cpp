@@ -1,0 +1,108 @@
+#include "server_inputs.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::replication {
+namespace {
+
+Tick patience_of(net::Duration patience, net::Duration tick) {
+    return std::clamp<Tick>(static_cast<Tick>(patience / tick), 1, InputBuffer::kBehind);
+}
+
+}  // namespace
+
+ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, const Sender& sender, net::Duration tick)
+    : world_(world),
+      sender_(sender),
+      type_(schema.structs(StructKind::input)[0]),
+      seen_by_(sender),
+      codec_(seen_by_),
+      value_(type_),
+      component_(schema.components()[schema.input_component()].bind(world)),
+      with_input_(world, std::array{ecs::QueryCore::Term{component_, ecs::QueryCore::Use::with}}),
+      tick_(tick),
+      timeline_(tick) {
+    codec_.quantise(type_, value_.get(), neutral_);
+}
+
+void ServerInputs::add_player(net::PeerId player, Sender::Peer peer) {
+    if (player.index() >= players_.size()) players_.resize(player.index() + std::size_t{1});
+    if (peer >= by_peer_.size()) by_peer_.resize(peer + std::size_t{1}, kNobody);
+    by_peer_[peer] = player.index();
+    players_[player.index()] = {player, peer,
+                                std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_)),
+                                std::make_unique<LeadMeter>(tick_), neutral_};
+}
+
+void ServerInputs::remove_player(net::PeerId id) {
+    Player* const player = find(id);
+    if (!player) return;
+    by_peer_[player->peer] = kNobody;
+    *player = {};
+}
+
+bool ServerInputs::read_section(net::PeerId, std::uint64_t packet, BitReader& in) {
+    packet_ = packet;
+    return section_.read(type_, neutral_, in);
+}
+
+void ServerInputs::commit_section(net::PeerId id, net::Time now) {
+    Player* const player = find(id);
+    if (!player || timeline_.is_empty()) return;
+    const Tick newest = section_.newest_near(next_);
+    const std::uint64_t late = player->buffer->stats().late;
+    for (std::uint32_t i = 0; i < section_.count; ++i)
+        player->buffer->insert(newest - (section_.count - 1 - i), section_.words[i], next_);
+    for (std::uint64_t i = late; i < player->buffer->stats().late; ++i) player->lead->note_late(now);
+    // While the server itself is behind, packets wait in its socket.
+    if (now > timeline_.time_of(next_) + tick_) return;
+    player->lead->add(packet_, newest, timeline_.time_of(newest) - now, section_.parity, now);
+}
+
+void ServerInputs::apply(Tick tick, net::Time now) {
+    timeline_.add(tick, now);
+    next_ = tick + 1;
+    for (Player& player : players_) {
+        if (!player.id) continue;
+        player.input = player.buffer->take(tick);
+    }
+    entities_.clear();
+    for (std::size_t i = 0, count = with_input_.refresh(); i < count; ++i) {
+        const std::span<const ecs::Entity> rows = with_input_.match(i).archetype->entities();
+        entities_.insert(entities_.end(), rows.begin(), rows.end());
+    }
+    for (const ecs::Entity entity : entities_) {
+        const std::optional<Sender::Peer> owner = sender_.owner(entity);
+        if (!owner || *owner >= by_peer_.size() || by_peer_[*owner] == kNobody) continue;
+        const Player& player = players_[by_peer_[*owner]];
+        seen_by_.peer = *owner;
+        if (player.buffer->age()) write(entity, player.input);
+    }
+}
+
+void ServerInputs::make_neutral(ecs::Entity entity) {
+    if (world_.has(entity, component_)) write(entity, neutral_);
+}
+
+/// Without change hooks if the value is the same.
+void ServerInputs::write(ecs::Entity entity, std::span<const std::uint32_t> words) {
+    world_.patch(entity, component_, [&](void* value) {
+        codec_.quantise(type_, value, words_);
+        if (std::equal(words.begin(), words.end(), words_.begin(), words_.end())) return false;
+        codec_.restore(type_, words, value);
+        return true;
+    });
+}
+
+std::optional<Tick> ServerInputs::age(net::PeerId id) const {
+    const Player* const player = const_cast<ServerInputs*>(this)->find(id);
+    return player ? player->buffer->age() : std::nullopt;
+}
+
+InputStats ServerInputs::stats(net::PeerId id) const {
+    const Player* const player = const_cast<ServerInputs*>(this)->find(id);
+    return player ? player->buffer->stats() : InputStats{};
+}
+
+}  // namespace shoal::replication

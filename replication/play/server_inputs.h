@@ -1,0 +1,104 @@
+#pragma once
+// The inputs of all players on a server.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "../../ecs/query.h"
+#include "../send/sender.h"
+#include "input_buffer.h"
+#include "input_log.h"
+#include "lead_meter.h"
+#include "struct_codec.h"
+#include "timeline.h"
+#include "uplink.h"
+
+namespace shoal::replication {
+
+/// Reads the sections of inputs, and writes the inputs of a tick to the entities of their players. Not
+/// thread-safe.
+class ServerInputs final : public SectionReader {
+public:
+    /// The schema has an input. The arguments must outlive this object.
+    ServerInputs(ecs::World& world, const Schema& schema, const Sender& sender, net::Duration tick);
+
+    void add_player(net::PeerId player, Sender::Peer peer);
+    void remove_player(net::PeerId player);
+
+    bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
+    void commit_section(net::PeerId player, net::Time now) override;
+
+    /// Writes the inputs of a tick to the input components of the entities that players own. Call it once for
+    /// each tick, in order.
+    void apply(Tick tick, net::Time now);
+    /// Sets the entity's input component, if it has one, to T{}.
+    void make_neutral(ecs::Entity entity);
+
+    /// Calls fn(player, shift) for each player whose client should change its lead now.
+    template <class Fn>
+    void take_shifts(net::Time now, Fn&& fn) {
+        for (Player& player : players_)
+            if (player.id)
+                if (const auto shift = player.lead->take_shift(now)) fn(player.id, *shift);
+    }
+
+    /// See InputBuffer. Nothing, or all zero, for unknown players.
+    std::optional<Tick> age(net::PeerId player) const;
+    InputStats stats(net::PeerId player) const;
+
+private:
+    /// Entities as one player sees them: an input can name no other.
+    class SeenBy final : public EntityMap {
+    public:
+        explicit SeenBy(const Sender& sender) : sender_(sender) {}
+        std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }
+        ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity_seen_by(peer, net_id); }
+        Sender::Peer peer = 0;
+
+    private:
+        const Sender& sender_;
+    };
+
+    struct Player {
+        net::PeerId id;  // none: the place is free
+        Sender::Peer peer = 0;
+        std::unique_ptr<InputBuffer> buffer;
+        std::unique_ptr<LeadMeter> lead;
+        std::span<const std::uint32_t> input;  // of the tick at work
+    };
+
+    Player* find(net::PeerId player) {
+        const bool is_known =
+            player && player.index() < players_.size() && players_[player.index()].id == player;
+        return is_known ? &players_[player.index()] : nullptr;
+    }
+    void write(ecs::Entity entity, std::span<const std::uint32_t> words);
+
+    static constexpr net::Duration kPatience = std::chrono::milliseconds(250);
+    static constexpr std::uint32_t kNobody = 0xffffffff;
+
+    ecs::World& world_;
+    const Sender& sender_;
+    const SchemaStruct& type_;
+    SeenBy seen_by_;
+    StructCodec codec_;
+    StructValue value_;
+    ecs::ComponentId component_;
+    ecs::QueryCore with_input_;
+    net::Duration tick_;
+    Timeline timeline_;  // of the server's own ticks
+    Tick next_ = 0;      // of the next apply()
+    std::vector<std::uint32_t> neutral_, words_;
+    std::vector<Player> players_;         // by PeerId::index()
+    std::vector<std::uint32_t> by_peer_;  // by Sender::Peer: index in players_, or kNobody
+    std::vector<ecs::Entity> entities_;
+
+    // Of the payload that is read.
+    InputSection section_;
+    std::uint64_t packet_ = 0;
+};
+
+}  // namespace shoal::replication

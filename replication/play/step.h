@@ -1,0 +1,85 @@
+#pragma once
+// One step of the game's simulation, as server and clients run it.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "../../ecs/query.h"
+#include "../schema/image.h"
+#include "../schema/schema.h"
+
+namespace shoal::replication {
+
+/// A client's entity has this tag while the client predicts it.
+struct Predicted {};
+
+/// The queries of steps, made when they are used first. Must not outlive its world.
+class StepQueries {
+public:
+    explicit StepQueries(ecs::World& world) : world_(world) {}
+
+    template <class... Terms>
+    ecs::Query<Terms...>& get() {
+        std::unique_ptr<Any>& found = queries_[&detail::type_address<void(Terms...)>];
+        if (!found) found = std::make_unique<Held<Terms...>>(world_);
+        return static_cast<Held<Terms...>&>(*found).query;
+    }
+
+private:
+    struct Any {
+        virtual ~Any() = default;
+    };
+    template <class... Terms>
+    struct Held final : Any {
+        explicit Held(ecs::World& world) : query(world) {}
+        ecs::Query<Terms...> query;
+    };
+
+    ecs::World& world_;
+    std::unordered_map<const void*, std::unique_ptr<Any>> queries_;  // by the address of a type
+};
+
+/// What a step function gets. It may read inputs, predicted components and what never changes. It may write
+/// predicted components. It must not spawn, destroy or send: a client runs it again for ticks in the past
+/// when the server's state differs from its own.
+class Step {
+public:
+    struct Context {
+        StepQueries& queries;
+        EntityMap& map;
+        std::uint64_t seed;   // see Welcome::random_seed
+        bool only_predicted;  // on a client
+    };
+    Step(Tick of_tick, float seconds, bool runs_first, const Context& context)
+        : tick(of_tick), dt(seconds), is_new(runs_first), context_(context) {}
+
+    Tick tick;
+    float dt;     // time between two ticks, in seconds
+    bool is_new;  // false on a client that runs this tick again: start no effects
+
+    /// Calls fn for each entity with these components, with arguments as in ecs::Query::each(). A client
+    /// visits only the entities that it predicts.
+    template <class... Terms, class Fn>
+    void each(Fn&& fn) const {
+        if (context_.only_predicted) {
+            context_.queries.get<Terms..., ecs::With<Predicted>>().each(fn);
+        } else {
+            context_.queries.get<Terms...>().each(fn);
+        }
+    }
+
+    /// A random number for an entity that replicates: the same on server and client, and in each run of the
+    /// tick. `salt` makes several of them. Players can compute these numbers, too.
+    std::uint64_t random(ecs::Entity entity, std::uint32_t salt = 0) const;
+
+private:
+    const Context& context_;
+};
+
+/// A step function of the game.
+using OnStep = std::function<void(const Step&)>;
+
+}  // namespace shoal::replication
