@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace shoal::replication {
 
@@ -13,6 +14,7 @@ Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver
       max_lead_(max_lead),
       queries_(world),
       values_(world, schema, map),
+      smoothing_(world, schema),
       mine_(world) {
     for (const PredictedValues::Component& component : values_.components()) held_.push_back(component.index);
     row_.resize(values_.row_words());
@@ -59,6 +61,8 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
     const InputClock::Advance ticks = clock_->advance(now, rtt, rtt_var);
     if (!clock_->is_running()) return;
     log_->set_parity(clock_->parity());
+    const net::Duration passed = now - std::exchange(updated_, now);
+    for (Member& member : members_) smoothing_.decay(member.shown, passed);
     if (ticks.is_set) {
         must_restore_ = true;
         for (Member& member : members_) member.first.reset();
@@ -70,10 +74,17 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
     } else {
         stop();
     }
+    // When the clock jumps, what is shown does not.
+    const bool jumps = ticks.is_set || ticks.count >= kJump;
+    for (Member& member : members_)
+        if (jumps) smoothing_.begin_jump(member.shown, fraction_);
     for (std::uint32_t i = 0; i < ticks.count; ++i) {
         log_->record(ticks.first + i);
         run(ticks.first + i, true);
     }
+    fraction_ = clock_->fraction();
+    for (Member& member : members_)
+        if (jumps) smoothing_.end_jump(member.shown, fraction_);
 }
 
 void Predictor::stop() {
@@ -95,7 +106,11 @@ void Predictor::find_group() {
         const NetId net_id = receiver_.net_id(entity);
         const std::optional<Version> shown = net_id != 0 ? receiver_.shown(net_id) : std::nullopt;
         if (!shown) return;
-        Member member{entity, net_id, shown->tick, true, false, {}, {}};
+        Member member;
+        member.entity = entity;
+        member.net_id = net_id;
+        member.since = shown->tick;
+        member.is_found = true;
         member.rows.resize(values_.row_words() * kKept);
         members_.push_back(std::move(member));
         must_restore_ = true;
@@ -162,6 +177,7 @@ bool Predictor::is_wrong(Tick tick) {
 
 /// Puts the whole group back to a tick, and runs the ticks since then again.
 void Predictor::restore(Tick tick) {
+    for (Member& member : members_) smoothing_.begin_jump(member.shown, fraction_);
     {
         const ecs::World::DelayHooks delay(world_);
         for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -184,8 +200,27 @@ void Predictor::restore(Tick tick) {
         stats_.resimulated += 1;
         run(next, false);
     }
+    for (Member& member : members_) {
+        smoothing_.end_jump(member.shown, fraction_);
+        if (std::exchange(member.has_teleported, false)) {
+            smoothing_.forget(member.shown);
+            smoothing_.take_tick(member.entity, member.shown);
+        }
+    }
     // It would be wrong again: one restore in a round trip is enough.
     if (stats_.nans != nans) nan_until_ = *last_;
+}
+
+bool Predictor::show(ecs::Entity entity, const void* type, void* value) const {
+    const auto found = std::find_if(members_.begin(), members_.end(),
+                                    [&](const Member& member) { return member.entity == entity; });
+    if (found == members_.end() || !found->is_active) return false;
+    smoothing_.show(found->shown, fraction_, type, value);
+    return true;
+}
+
+void Predictor::note_teleport(ecs::Entity entity) {
+    for (Member& member : members_) member.has_teleported |= member.entity == entity;
 }
 
 void Predictor::run(Tick tick, bool is_new) {
@@ -204,6 +239,7 @@ void Predictor::run(Tick tick, bool is_new) {
     for (Member& member : members_) {
         if (!member.is_active || !world_.is_alive(member.entity)) continue;
         stats_.nans += values_.capture(member.entity, row(member, tick));
+        smoothing_.take_tick(member.entity, member.shown);
         if (!member.first) member.first = tick;
         if (tick - *member.first >= kKept) member.first = tick - (kKept - 1);
     }

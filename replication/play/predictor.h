@@ -13,6 +13,7 @@
 #include "input_clock.h"
 #include "input_log.h"
 #include "predicted_values.h"
+#include "smoothing.h"
 #include "step.h"
 #include "struct_codec.h"
 
@@ -69,10 +70,17 @@ public:
     /// Whether entities are computed ahead. False before the first input, and while the lead is too great.
     bool is_predicting() const { return is_predicting_; }
     const PredictionStats& stats() const { return stats_; }
+    /// Changes the value of a component of this C++ type (detail::type_address), which the world has, to what
+    /// is to be shown now. Returns false, without effect, if the entity is not predicted.
+    bool show(ecs::Entity entity, const void* type, void* value) const;
+    /// The server moved an own entity by a teleport: the next correction is shown as a jump.
+    void note_teleport(ecs::Entity entity);
     /// Null if the schema has no input.
     InputLog* inputs() { return log_.get(); }
 
 private:
+    static constexpr std::uint32_t kJump = 6;  // so many ticks in one update are shown as a jump would be
+
     struct Member {
         ecs::Entity entity;
         NetId net_id = 0;
@@ -81,6 +89,8 @@ private:
         bool is_active = false;           // it was restored once, and is simulated since
         std::optional<Tick> first;        // oldest tick in `rows`
         std::vector<std::uint32_t> rows;  // of the last kKept ticks, by tick
+        Smoothing::Entity shown;
+        bool has_teleported = false;
     };
 
     std::span<std::uint32_t> row(Member& member, Tick tick) {
@@ -104,6 +114,9 @@ private:
     OnStep on_step_;
     StepQueries queries_;
     PredictedValues values_;
+    Smoothing smoothing_;
+    net::Time updated_{0};
+    double fraction_ = 0;               // of the newest tick, as of the last update()
     std::vector<ComponentIndex> held_;  // of the group: predicted, and the input if it replicates
     ecs::Query<ecs::With<Mine>> mine_;
 
