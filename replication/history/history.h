@@ -83,6 +83,8 @@ public:
     std::optional<Version> oldest() const;
     std::optional<Version> newest() const;
 
+    /// Returns how many versions are not newer than `tick`.
+    std::uint32_t count_until(Tick tick) const;
     /// Returns the version with exactly this tick.
     std::optional<Version> find(Tick tick) const;
     /// Returns the newest version whose tick is not after `tick`.
@@ -114,7 +116,6 @@ private:
     VersionPool::Stored& stored(std::uint32_t index) const {
         return ring_[(first_ + index) & (capacity_ - 1)];
     }
-    std::uint32_t count_until(Tick tick) const;
     void grow(VersionPool& pool);
 
     VersionPool* pool_ = nullptr;          // null: no version was added since clear()
@@ -141,7 +142,6 @@ inline std::optional<Version> History::newest() const {
     return empty() ? std::nullopt : std::optional((*this)[count_ - 1]);
 }
 
-/// Returns how many versions are not newer than `tick`.
 inline std::uint32_t History::count_until(Tick tick) const {
     std::uint32_t count = count_;
     while (count > 0 && is_newer(stored(count - 1).tick, tick)) --count;

@@ -1,5 +1,6 @@
 #include "replicas.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "../codec/state_packet.h"
@@ -36,9 +37,25 @@ void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::opt
         replica.next_late_floor = replica.floor;
         replica.next_since = tick;
     }
+    if (!replica.versions.empty()) {
+        const Tick gap = tick - replica.versions.newest()->tick;
+        const float ticks = static_cast<float>(gap);
+        if (gap <= long_gap_)
+            replica.mean_gap =
+                replica.mean_gap == 0 ? ticks : replica.mean_gap + (ticks - replica.mean_gap) / 8;
+    }
     replica.versions.push(tick, image, pool_);
     drop_old_versions(replica);
     touch(index);
+}
+
+std::optional<Version> Replicas::due(std::uint32_t index) const {
+    const Replica& replica = rows_[index];
+    if (!is_delayed(replica)) return replica.versions.newest();
+    // Its newest version may have been shown, before the replica became one that is delayed.
+    if (replica.applied && !is_newer(*render_tick_, *replica.applied))
+        return replica.versions.find(*replica.applied);
+    return replica.versions.at(*render_tick_);
 }
 
 void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
@@ -49,17 +66,53 @@ void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
 }
 
 /// Keeps what the sender can still name: the newest baseline and newer versions, and, while there is room,
-/// the baselines of packets that arrive late.
+/// the baselines of packets that arrive late. Keeps what is shown now and later.
 void Replicas::drop_old_versions(Replica& replica) {
     assert(!replica.versions.empty());
     const Tick shown = replica.applied.value_or(replica.versions.newest()->tick);
-    replica.versions.drop_replaced(replica.late_floor, shown);
+    const bool is_behind = is_delayed(replica) && is_newer(replica.late_floor, *render_tick_);
+    replica.versions.drop_replaced(is_behind ? *render_tick_ : replica.late_floor, shown);
     if (replica.versions.size() >= max_versions_) replica.versions.drop_replaced(replica.floor, shown);
 }
 
-void Replicas::close(std::uint32_t index, Despawn reason) {
+void Replicas::close(std::uint32_t index, Despawn reason, Tick tick) {
+    Replica& replica = rows_[index];
+    assert(replica.slot != kNone && !replica.ends);
+    if (!is_delayed(replica) || !is_newer(tick, *render_tick_)) return end(index, reason, tick);
+    replica.ends = tick;
+    replica.end_reason = reason;
+    touch(index);
+}
+
+void Replicas::end_due() {
+    for (const std::uint32_t index : dirty_) {
+        const Replica& replica = rows_[index];
+        if (!replica.ends || (render_tick_ && is_newer(*replica.ends, *render_tick_))) continue;
+        end(index, replica.end_reason, *replica.ends);
+    }
+}
+
+void Replicas::reset() {
+    for (std::uint32_t index = 0; index < rows_.size(); ++index)
+        if (rows_[index].slot != kNone)
+            end(index, rows_[index].ends ? rows_[index].end_reason : Despawn::left, 0);
+    render_tick_.reset();
+    newest_shown_.reset();
+}
+
+std::size_t Replicas::ending_count() const {
+    const auto ends = [](const Replica& replica) { return replica.ends.has_value(); };
+    return static_cast<std::size_t>(std::count_if(rows_.begin(), rows_.end(), ends));
+}
+
+void Replicas::note_shown(Tick tick) {
+    if (!newest_shown_ || is_newer(tick, *newest_shown_)) newest_shown_ = tick;
+}
+
+void Replicas::end(std::uint32_t index, Despawn reason, Tick tick) {
     Replica& replica = rows_[index];
     assert(replica.slot != kNone);
+    note_shown(tick);
     const NetIds::Row row = ids_[index];
     ids_.release(index);
     if (reason == Despawn::destroyed && !NetIds::is_reserved(row.net_id)) destroyed_.insert(row.net_id);
@@ -89,13 +142,25 @@ void Replicas::touch(std::uint32_t index) {
 }
 
 void Replicas::clear_dirty() {
-    for (const std::uint32_t index : dirty_) rows_[index].is_dirty = rows_[index].refers_to_changed = false;
-    dirty_.clear();
+    std::erase_if(dirty_, [this](std::uint32_t index) {
+        Replica& replica = rows_[index];
+        replica.refers_to_changed = false;
+        replica.is_dirty = replica.slot != kNone && waits(replica);
+        return !replica.is_dirty;
+    });
 }
 
-void Replicas::set_applied(std::uint32_t index) {
+/// Returns whether an open replica has a version or an end that was not due yet.
+bool Replicas::waits(const Replica& replica) const {
+    if (replica.ends) return true;
+    return is_delayed(replica) && !replica.is_suppressed &&
+           is_newer(replica.versions.newest()->tick, *render_tick_);
+}
+
+void Replicas::set_applied(std::uint32_t index, Tick tick) {
     assert(rows_[index].slot != kNone);
-    rows_[index].applied = rows_[index].versions.newest()->tick;
+    rows_[index].applied = tick;
+    note_shown(tick);
     drop_old_versions(rows_[index]);
 }
 
@@ -171,7 +236,7 @@ bool Replicas::is_consistent() const {
         const bool is_open = replica.slot != kNone;
         if (is_open != (ids_[index].net_id != 0) || is_open == replica.versions.empty()) return false;
         if (replica.is_dirty != is_dirty[index] || !replica.versions.is_consistent()) return false;
-        if (replica.versions.size() > max_versions_) return false;
+        if (replica.versions.size() > max_versions_ || (replica.ends && !replica.is_dirty)) return false;
         if (replica.applied && !replica.versions.find(*replica.applied)) return false;
         const ecs::Entity entity = ids_[index].entity;
         if (world_.is_alive(entity) && ids_.find(entity) != index) return false;

@@ -17,14 +17,15 @@
 
 namespace shoal::replication {
 
-/// A replica is open while it has an entity slot. Its index is that of its row in ids(). Not thread-safe.
+/// A replica is open from its first record until end(). Its index is that of its row in ids(). Not
+/// thread-safe.
 class Replicas final : public EntityMap {
 public:
     static constexpr std::uint32_t kNone = NetIds::kNone;
 
     struct Replica {
         History versions;             // not empty while the replica is open, except between bind() and push()
-        std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is closed
+        std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is not open
         Tick floor = 0;               // no newer record is based on a version older than this tick
         Tick late_floor = 0;          // the same for records that arrive at most kLateTicks late
         Tick next_late_floor = 0;     // replaces late_floor kLateTicks or more after next_since
@@ -33,10 +34,13 @@ public:
         bool is_suppressed = false;   // the game destroyed the entity
         bool has_died = false;        // see set_died()
         bool is_local = false;        // the game spawned the entity, with a StableKey
-        bool refers_to_changed = false;  // an entity that it refers to appeared or disappeared
-        bool is_dirty = false;           // the index is in dirty()
-        std::uint32_t pending = 0;       // what the full record called the entity; 0: nothing. See expect()
-        bool is_adopted = false;         // it took the place of an expected entity
+        bool refers_to_changed = false;           // an entity that it refers to appeared or disappeared
+        bool is_dirty = false;                    // the index is in dirty()
+        std::optional<Tick> ends;                 // tick of a despawn record that the world does not show yet
+        Despawn end_reason = Despawn::destroyed;  // if it ends
+        float mean_gap = 0;         // mean of ticks between its last versions, without long gaps; 0: unknown
+        std::uint32_t pending = 0;  // what the full record called the entity; 0: nothing. See expect()
+        bool is_adopted = false;    // it took the place of an expected entity
         // Ascending: the components that this client decides at present, see Applier::hold().
         std::vector<ComponentIndex> held;
     };
@@ -64,6 +68,21 @@ public:
     /// Opens a replica if the net id is unknown: it has no entity and no version yet. Returns the index.
     std::uint32_t bind(NetId net_id, std::uint32_t slot, Tick tick);
 
+    /// From now on, replicas with Shape::is_delayed are shown as of this tick, the others as of their newest
+    /// version. Nothing: all replicas are shown as of their newest version. The tick must not go back.
+    void set_render_tick(std::optional<Tick> tick) { render_tick_ = tick; }
+    const std::optional<Tick>& render_tick() const { return render_tick_; }
+    /// Returns whether an open replica is shown as of render_tick(). One that this client spawned before the
+    /// server did is not: it has been shown for long.
+    bool is_delayed(const Replica& replica) const {
+        return render_tick_ && replica.pending == 0 && replica.versions.newest()->image.shape->is_delayed;
+    }
+    /// Returns the version of an open replica that the world should show. Returns nothing if all are newer
+    /// than render_tick(), and the world does not have it yet.
+    std::optional<Version> due(std::uint32_t index) const;
+    /// Pauses of more ticks between two versions do not count for Replica::mean_gap.
+    void set_long_gap(Tick ticks) { long_gap_ = ticks; }
+
     /// Adds a version newer than all others. `baseline` is the tick of the version that its delta is based
     /// on; nothing for a full record.
     void push(std::uint32_t index, Tick tick, const Image& image, std::optional<Tick> baseline);
@@ -74,8 +93,19 @@ public:
     /// Returns whether the replica has max_versions.
     bool is_crowded(std::uint32_t index) const { return rows_[index].versions.size() >= max_versions_; }
 
+    /// A despawn record of this tick says that the replica ends. If the replica is shown as of an earlier
+    /// tick, it stays until end_due(), and its slot may describe another replica.
+    void close(std::uint32_t index, Despawn reason, Tick tick);
     /// Forgets the net id and the versions. Adds the replica to gone() if the world may have its entity.
-    void close(std::uint32_t index, Despawn reason);
+    void end(std::uint32_t index, Despawn reason, Tick tick);
+    /// Ends the closed replicas that are not shown any more as of render_tick().
+    void end_due();
+    /// Ends all replicas, and forgets the render tick.
+    void reset();
+    /// Number of replicas that wait for end_due().
+    std::size_t ending_count() const;
+    /// The newest tick of what was written to the world or ended; nothing before the first.
+    const std::optional<Tick>& newest_shown() const { return newest_shown_; }
 
     /// The replica whose full record names this pending id shall be this entity, which the game spawned
     /// before. If the entity is dead then, the replica is suppressed. Replaces what was expected for the id.
@@ -87,10 +117,11 @@ public:
     /// The replicas that apply() must write to the world, in the order of touch(). Some may be closed.
     std::span<const std::uint32_t> dirty() const { return dirty_; }
     void touch(std::uint32_t index);
-    /// Call it when the newest versions of all dirty replicas were written.
+    /// Call it when the versions due() of all dirty replicas were written. Those with newer versions stay in
+    /// dirty().
     void clear_dirty();
-    /// The newest version was written to the world.
-    void set_applied(std::uint32_t index);
+    /// The version of this tick was written to the world.
+    void set_applied(std::uint32_t index, Tick tick);
     /// Forgets the entity, which dies with the target of a pair. The replica has no entity until has_died is
     /// false again.
     void set_died(std::uint32_t index);
@@ -148,6 +179,8 @@ private:
     ecs::Entity to_entity(std::uint32_t net_id) override { return entity(net_id); }
 
     void drop_old_versions(Replica& replica);
+    bool waits(const Replica& replica) const;
+    void note_shown(Tick tick);
 
     ecs::World& world_;
     std::uint32_t max_versions_;
@@ -159,6 +192,8 @@ private:
     std::unordered_map<std::uint32_t, ecs::Entity> expected_;  // by pending id
     std::vector<std::uint32_t> dirty_;
     std::vector<Gone> gone_;
+    std::optional<Tick> render_tick_, newest_shown_;
+    Tick long_gap_ = 15;
 };
 
 }  // namespace shoal::replication

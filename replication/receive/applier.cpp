@@ -25,6 +25,7 @@ Applier::Applier(Binding& binding, Replicas& replicas, BucketHash hash)
 
 void Applier::apply() {
     assert(!binding_.world().is_deferring());
+    replicas_.end_due();
     const bool dead_left = destroy_gone();
     follow_keys();
     if (!binding_.destroying_relations().empty()) end_late_parts();
@@ -99,10 +100,10 @@ void Applier::detach_sources(Dying first) {
     }
 }
 
-/// A replica whose newest version has the pair dies if the server destroyed the target: its despawn record is
-/// on the way. If the server gave it another target before, a newer version is on the way: see revive(). Any
-/// other replica only loses the pair. So do entities of the game, which could not be created again, and
-/// sources of a target with a key, which another target may have now.
+/// A replica whose versions have the pair, now and later, dies if the server destroyed the target: its
+/// despawn record is on the way. If the server gave it another target before, a newer version is on the way:
+/// see revive(). Any other replica only loses the pair. So do entities of the game, which could not be
+/// created again, and sources of a target with a key, which another target may have now.
 void Applier::detach_source(ecs::Entity source, ComponentIndex relation, const Dying& dying) {
     ecs::World& world = binding_.world();
     if (!world.is_alive(source)) return;
@@ -118,7 +119,10 @@ void Applier::detach_source(ecs::Entity source, ComponentIndex relation, const D
     }
     const bool can_die =
         dying.is_destroyed && !replicas_[index].is_local && !NetIds::is_reserved(dying.net_id);
-    if (can_die && binding_.has_pair(replicas_[index].versions.newest()->image, relation, dying.net_id)) {
+    const auto has_pair = [&](const Version& version) {
+        return binding_.has_pair(version.image, relation, dying.net_id);
+    };
+    if (can_die && has_pair(*replicas_[index].versions.newest()) && has_pair(*replicas_.due(index))) {
         dying_.push_back({source, replicas_.ids()[index].net_id, true});
         die(index);
     } else {
@@ -157,7 +161,9 @@ void Applier::end_late_parts() {
             const std::uint32_t index = replicas_.dirty()[i];
             const NetIds::Row row = replicas_.ids()[index];
             const bool is_known = row.net_id != 0 && !replicas_[index].has_died;
-            if (!is_known || is_of_the_game(index) || !belongs_to_dead(index)) continue;
+            if (!is_known || is_of_the_game(index)) continue;
+            const std::optional<Version> due = replicas_.due(index);
+            if (!due || due->tick == replicas_[index].applied || !belongs_to_dead(index)) continue;
             if (row.entity) detach_sources({row.entity, row.net_id, true});
             die(index);
             is_changing = true;
@@ -173,7 +179,7 @@ bool Applier::is_of_the_game(std::uint32_t index) const {
     return NetIds::is_reserved(row.net_id) && replicas_.local(row.net_id);
 }
 
-/// A replica that died with its target comes back when its newest version has other targets. The replicas
+/// A replica that died with its target comes back when the version to show has other targets. The replicas
 /// that died with it come back, too.
 void Applier::revive() {
     const auto has_died = [&](std::uint32_t index) { return replicas_[index].has_died; };
@@ -195,10 +201,12 @@ void Applier::revive() {
     });
 }
 
-/// Returns whether the newest version belongs to a target that is dead, or that the server destroyed. One
+/// Returns whether the version to show belongs to a target that is dead, or that the server destroyed. One
 /// with a key does not count: see detach_source().
 bool Applier::belongs_to_dead(std::uint32_t index) const {
-    const std::span<const std::uint32_t> wholes = binding_.wholes(replicas_[index].versions.newest()->image);
+    const std::optional<Version> due = replicas_.due(index);
+    const std::span<const std::uint32_t> wholes =
+        binding_.wholes((due ? due : replicas_[index].versions.newest())->image);
     return std::any_of(wholes.begin(), wholes.end(), [&](NetId target) {
         if (NetIds::is_reserved(target)) return false;
         const std::uint32_t known = replicas_.ids().find(target);
@@ -239,7 +247,7 @@ void Applier::create_new() {
     for (const std::uint32_t index : replicas_.dirty()) {
         const NetIds::Row& row = replicas_.ids()[index];
         if (row.net_id == 0 || row.entity) continue;  // closed, or not new
-        if (replicas_[index].has_died || replicas_[index].is_suppressed) continue;
+        if (replicas_[index].has_died || replicas_[index].is_suppressed || !replicas_.due(index)) continue;
         changed_ids_.push_back(row.net_id);
         if (const std::optional<ecs::Entity> expected = replicas_.expected(index)) {
             adopt(index, *expected);
@@ -280,30 +288,40 @@ void Applier::mark_referrers() {
     }
 }
 
+/// Returns the version that the world is to get in this apply(), if any.
+std::optional<Version> Applier::news_of(std::uint32_t index) const {
+    const Replicas::Replica& replica = replicas_[index];
+    if (!replicas_.ids()[index].entity) return std::nullopt;  // ended, or not in the world
+    const std::optional<Version> due = replicas_.due(index);
+    return due && (due->tick != replica.applied || replica.refers_to_changed) ? due : std::nullopt;
+}
+
 void Applier::write(std::uint32_t index) {
     Replicas::Replica& replica = replicas_[index];
     const ecs::Entity entity = replicas_.ids()[index].entity;
-    if (!entity || replica.is_suppressed) return;  // closed, or not in the world
+    const std::optional<Version> now = news_of(index);
+    if (!now || replica.is_suppressed) return;
     if (!binding_.world().is_alive(entity)) {
         replica.is_suppressed = true;
         suppressed_ += 1;
         return;
     }
-    const Image now = replica.versions.newest()->image;
-    binding_.restore(entity, now, shown_image(replica), replicas_, replica.refers_to_changed, replica.held);
+    binding_.restore(entity, now->image, shown_image(replica), replicas_, replica.refers_to_changed,
+                     replica.held);
 }
 
 void Applier::finish(std::uint32_t index) {
     const Replicas::Replica& replica = replicas_[index];
     const ecs::Entity entity = replicas_.ids()[index].entity;
-    if (!entity) return;  // closed
-    const Image now = replica.versions.newest()->image;
+    const std::optional<Version> now = news_of(index);
+    if (!now) return;
     if ((replica.is_local || replica.is_adopted) && !replica.applied)
-        binding_.remove_others(entity, now, replicas_);
-    binding_.finish(entity, now, shown_image(replica), replicas_, replica.refers_to_changed, replica.held);
+        binding_.remove_others(entity, now->image, replicas_);
+    binding_.finish(entity, now->image, shown_image(replica), replicas_, replica.refers_to_changed,
+                    replica.held);
     references_.clear(index);
-    binding_.for_each_reference(now, [&](NetId net_id) { references_.add(net_id, index); });
-    replicas_.set_applied(index);
+    binding_.for_each_reference(now->image, [&](NetId net_id) { references_.add(net_id, index); });
+    replicas_.set_applied(index, now->tick);
 }
 
 bool Applier::restore(ecs::Entity entity) {

@@ -1,7 +1,8 @@
 #pragma once
-// Changes the world to what the newest versions of the replicas say.
+// Changes the world to what the versions of the replicas say: the newest ones, or those of a render tick.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "../history/reference_index.h"
@@ -18,9 +19,9 @@ public:
     Applier(const Applier&) = delete;
     Applier& operator=(const Applier&) = delete;
 
-    /// Destroys the entities of closed replicas. Then creates those of new ones, or takes the game's entities
-    /// that have their keys. Then writes all values, calls the add and change hooks, and then removes
-    /// components. Call it outside of hooks and queries.
+    /// Shows the versions that are due, see Replicas::due(): destroys the entities of ended replicas. Then
+    /// creates those of new ones, or takes the game's entities that have their keys. Then writes all values,
+    /// calls the add and change hooks, and then removes components. Call it outside of hooks and queries.
     void apply();
 
     /// Writes to a replica all values of the version that the world has, and removes the components and pairs
@@ -71,6 +72,7 @@ private:
     void create_new();
     void adopt(std::uint32_t index, ecs::Entity entity);
     void mark_referrers();
+    std::optional<Version> news_of(std::uint32_t index) const;
     void write(std::uint32_t index);
     void finish(std::uint32_t index);
     void free_archetypes();

@@ -1,6 +1,7 @@
 #include "decoder.h"
 
 #include <cassert>
+#include <utility>
 
 #include "../codec/codec.h"
 
@@ -135,7 +136,7 @@ void Decoder::commit(const Staged& staged, Tick tick) {
     slot.last_tick = tick;
     slot.is_rebasing = false;
     if (header.kind == RecordKind::despawn)
-        return close(slot, header.reason == Despawn::frozen ? Despawn::left : header.reason);
+        return close(slot, header.reason == Despawn::frozen ? Despawn::left : header.reason, tick);
     if (header.kind == RecordKind::full) bind(header, tick);
     assert(slot.replica != Replicas::kNone);
     const bool is_delta = header.kind == RecordKind::delta;
@@ -162,8 +163,8 @@ void Decoder::keep_overtaken(const RecordHeader& header, Tick tick, const Image&
     replicas_.insert(replica, tick, image);
 }
 
-void Decoder::close(Slot& slot, Despawn reason) {
-    if (slot.replica != Replicas::kNone) replicas_.close(slot.replica, reason);
+void Decoder::close(Slot& slot, Despawn reason, Tick tick) {
+    if (slot.replica != Replicas::kNone) replicas_.close(slot.replica, reason, tick);
     slot.replica = Replicas::kNone;
 }
 
@@ -174,10 +175,13 @@ void Decoder::bind(const RecordHeader& header, Tick tick) {
     Slot& slot = slots_[header.slot];
     const std::uint32_t known = replicas_.ids().find(header.net_id);
     if (known != Replicas::kNone && known == slot.replica) return;
-    close(slot, Despawn::destroyed);
-    if (known != Replicas::kNone) {
+    close(slot, Despawn::destroyed, tick);
+    if (known != Replicas::kNone && replicas_[known].ends) {
+        replicas_.end(known, replicas_[known].end_reason, *replicas_[known].ends);
+    } else if (known != Replicas::kNone) {
         Slot& former = slots_[replicas_[known].slot];
-        if (NetIds::is_reserved(header.net_id)) close(former, Despawn::left);
+        if (NetIds::is_reserved(header.net_id))
+            replicas_.end(std::exchange(former.replica, Replicas::kNone), Despawn::left, tick);
         former.replica = Replicas::kNone;
     }
     slot.replica = replicas_.bind(header.net_id, header.slot, tick);
@@ -191,7 +195,7 @@ Decoder::Slot& Decoder::obtain(std::uint32_t slot) {
 }
 
 void Decoder::reset() {
-    for (Slot& slot : slots_) close(slot, Despawn::left);
+    replicas_.reset();
     slots_.clear();
     completion_ = {};
     rebases_.clear();
@@ -213,7 +217,7 @@ bool Decoder::is_consistent() const {
         if (replicas_[replica].versions.newest()->tick != *slots_[slot].last_tick) return false;
         ++open;
     }
-    return open == replicas_.ids().size() && completion_.is_consistent();
+    return open + replicas_.ending_count() == replicas_.ids().size() && completion_.is_consistent();
 }
 
 }  // namespace shoal::replication

@@ -23,6 +23,9 @@ struct ReceiverOptions {
     // Of the hash tables. Keep it secret, so that a hostile server cannot cause collisions. A Client chooses
     // it if it is 0.
     std::uint64_t hash_seed = 0;
+    // Whether a Client shows entities that have a component with a Display (component_options.h) later than
+    // they arrive, so that their values can be mixed between two versions.
+    bool interpolate = true;
     OnLocalWrite on_local_write = {};  // to find mistakes of the game; costs time for each write
 };
 
@@ -102,7 +105,7 @@ private:
     void commit(const Staged& staged, Tick tick);
     bool is_overtaken(const RecordHeader& header, Tick tick) const;
     void keep_overtaken(const RecordHeader& header, Tick tick, const Image& image);
-    void close(Slot& slot, Despawn reason);
+    void close(Slot& slot, Despawn reason, Tick tick);
     void forget_old_tick(Tick now);
     void bind(const RecordHeader& header, Tick tick);
     Slot& obtain(std::uint32_t slot);

@@ -10,10 +10,27 @@ Receiver::Receiver(ecs::World& world, const Schema& schema, const ReceiverOption
       applier_(binding_, replicas_, BucketHash(options.hash_seed)),
       local_writes_(binding_, replicas_, options_.on_local_write) {}
 
-void Receiver::apply() {
+void Receiver::apply_until(std::optional<Tick> render_tick) {
     const LocalWrites::Pause pause(local_writes_);
+    replicas_.set_render_tick(render_tick);
     applier_.apply();
-    complete_ = decoder_.completion().complete();
+    complete_ = render_tick ? shown_complete(*render_tick) : decoder_.completion().complete();
+}
+
+/// Of the ticks that were complete when their packets arrived, returns the newest that is not after the
+/// render tick, if the world shows nothing newer.
+std::optional<Receiver::Complete> Receiver::shown_complete(Tick render_tick) {
+    const std::optional<Complete> newest = decoder_.completion().complete();
+    const auto at = [this](std::size_t n) -> Complete& { return completes_[n % kCompletes]; };
+    if (newest && (complete_count_ == 0 || at(complete_count_ - 1) != *newest))
+        at(complete_count_++) = *newest;
+    const std::optional<Tick> shown = replicas_.newest_shown();
+    for (std::size_t n = complete_count_; n > 0 && n + kCompletes > complete_count_; --n) {
+        if (is_newer(at(n - 1).tick, render_tick)) continue;
+        if (shown && is_newer(*shown, at(n - 1).tick)) return std::nullopt;
+        return at(n - 1);
+    }
+    return std::nullopt;
 }
 
 bool Receiver::restore(ecs::Entity entity) {
@@ -57,6 +74,7 @@ void Receiver::reset() {
     decoder_.reset();
     applier_.reset();
     complete_.reset();
+    complete_count_ = 0;
 }
 
 bool Receiver::is_consistent() const {

@@ -2,6 +2,8 @@
 // Applies the records of a Sender to a world. receive() decodes and checks a payload before it is
 // acknowledged; apply() changes the world.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -49,7 +51,11 @@ public:
     /// hooks see every replica with all values of the same call, and references translated to this world's
     /// entities. Only the remove hooks of replicas that end, and of their pairs, run before values are
     /// written. Call it outside of hooks and queries.
-    void apply();
+    void apply() { apply_until(std::nullopt); }
+    /// The same, but entities with a component that has a Display (component_options.h) are shown as they
+    /// were at this tick: spawned, changed and destroyed no earlier than it. The tick must not be older than
+    /// in the last call.
+    void apply(Tick render_tick) { apply_until(render_tick); }
 
     /// Undoes what the game did to the components of the schema, and to the pairs, of a replica: it becomes
     /// what the last apply() made of it. Components that are not in the schema stay. All components of the
@@ -85,7 +91,9 @@ public:
 
     /// The ticks at which the replicas equal what this client sees of the sender's entities (see Complete),
     /// as of the last apply(). Nothing if there is no completion marker yet, if a packet that the marker
-    /// needs is missing, or if a payload of a newer tick than the marker's has arrived.
+    /// needs is missing, or if a payload of a newer tick than the marker's has arrived. After apply(Tick) it
+    /// is about what the world shows: nothing if entities were changed after the last complete tick up to the
+    /// render tick, or are shown as of a newer one.
     std::optional<Complete> complete() const { return complete_; }
 
     /// Tick of the newest payload accepted; nothing before the first.
@@ -161,10 +169,22 @@ public:
         });
     }
 
+    /// The replicas with all their versions; for the library itself.
+    Replicas& replicas() { return replicas_; }
+    /// Tick of the payload of an accepted packet; nothing if the packet is old.
+    std::optional<Tick> tick_of(std::uint64_t number) const { return decoder_.completion().tick_of(number); }
+    /// See Replicas::set_long_gap().
+    void set_long_gap(Tick ticks) { replicas_.set_long_gap(ticks); }
+
     /// For tests: all parts are consistent.
     bool is_consistent() const;
 
 private:
+    void apply_until(std::optional<Tick> render_tick);
+    std::optional<Complete> shown_complete(Tick render_tick);
+
+    static constexpr std::size_t kCompletes = 64;  // of more ticks than a render time is late
+
     ReceiverOptions options_;
     Binding binding_;
     Replicas replicas_;
@@ -172,6 +192,8 @@ private:
     Applier applier_;
     LocalWrites local_writes_;
     std::optional<Complete> complete_;
+    std::array<Complete, kCompletes> completes_{};  // the newest that were found, in turn
+    std::size_t complete_count_ = 0;
 };
 
 }  // namespace shoal::replication

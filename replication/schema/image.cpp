@@ -20,6 +20,7 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
     if (const auto found = shapes_.find(components); found != shapes_.end()) return found->second.get();
     auto shape = std::make_unique<Shape>();
     shape->components.assign(components.begin(), components.end());
+    bool is_displayed = false, is_mine = false, is_predicted = false;
     for (const ComponentIndex index : components) {
         const ComponentLayout& layout = schema_.components()[index].layout;
         shape->lanes.push_back(shape->lane_words);
@@ -28,7 +29,11 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->has_pairs = shape->has_pairs || schema_.components()[index].pairs;
         shape->has_optional = shape->has_optional || schema_.components()[index].is_optional;
         if (schema_.components()[index].viewers != to_everyone()) shape->is_restricted = true;
+        is_displayed = is_displayed || schema_.components()[index].display.kind != Display::Kind::step;
+        is_mine = is_mine || schema_.components()[index].type == &detail::type_address<Mine>;
+        is_predicted = is_predicted || schema_.components()[index].role == Role::predicted;
     }
+    shape->is_delayed = is_displayed && !(is_mine && is_predicted);
     bytes_ += bytes_of(*shape);
     const std::span<const ComponentIndex> key = shape->components;
     return shapes_.emplace(key, std::move(shape)).first->second.get();

@@ -35,6 +35,7 @@ struct Shape {
     bool has_pairs = false;
     bool has_optional = false;
     bool is_restricted = false;  // not everyone sees all components
+    bool is_delayed = false;     // a client that interpolates shows it at the render time
     // Used by a VersionPool: how many versions have this shape, and a number for it while there are some.
     mutable std::uint32_t versions = 0;
     mutable std::uint32_t pool_index = 0;

@@ -21,7 +21,7 @@ protected:
     /// What apply() does with a replica.
     void apply(std::uint32_t index) {
         if (!replicas.ids()[index].entity) replicas.set_entity(index, world.spawn());
-        replicas.set_applied(index);
+        replicas.set_applied(index, replicas[index].versions.newest()->tick);
         replicas.clear_dirty();
     }
     std::vector<Tick> ticks(std::uint32_t index) const {
@@ -77,13 +77,13 @@ TEST_F(ReplicasTest, Rule29InAnotherSlotOlderVersionsAreNoBaselinesAnyMore) {
 
 TEST_F(ReplicasTest, AClosedReplicaIsGoneOnlyIfTheWorldMayHaveItsEntity) {
     const std::uint32_t unseen = open(7, 3, 10);
-    replicas.close(unseen, Despawn::destroyed);
+    replicas.close(unseen, Despawn::destroyed, 2);
     EXPECT_TRUE(replicas.gone().empty());
     EXPECT_EQ(open(8, 3, 11), unseen) << "the index is used again at once";
     EXPECT_EQ(replicas.dirty().size(), 1u);
     apply(unseen);
     const ecs::Entity entity = replicas.entity(8);
-    replicas.close(unseen, Despawn::destroyed);
+    replicas.close(unseen, Despawn::destroyed, 2);
     EXPECT_FALSE(replicas.entity(8));
     EXPECT_TRUE(world.is_alive(entity)) << "apply() destroys it";
     ASSERT_EQ(replicas.gone().size(), 1u);
