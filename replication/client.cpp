@@ -31,6 +31,7 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
     : schema_(schema),
       listener_(listener),
       receiver_(world, schema, with_hash_seed(options)),
+      presentation_(world, schema, receiver_),
       mine_(world),
       actions_(world, schema, receiver_),
       predictor_(world, schema, receiver_, references_, options.max_lead),
@@ -64,6 +65,7 @@ void Client::start_connecting(net::Time now) {
     actions_.reset();
     predictor_.reset();
     receiver_.reset();
+    presentation_.reset();
     ready_ = Ready::no;
     player_.reset();
     is_playing_ = false;
@@ -93,7 +95,7 @@ void Client::update(net::Time now) {
     if (target_) start_connecting(now);
     endpoint_.update(now);
     bool is_correct = actions_.take_answers();
-    receiver_.apply();
+    presentation_.apply(now);
     predictor_.update(now, stats().rtt, stats().jitter);
     is_playing_ = is_playing_ || (player_ && (*player_ == 0 || receiver_.entity(*player_)));
     // An action counts for the next tick of this client.
@@ -174,6 +176,7 @@ bool Client::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
                              "more entities or versions than this client takes", now);
     if (verdict != Receiver::Verdict::accepted) return false;
     if (const std::optional<Tick> tick = receiver_.tick_of(number)) predictor_.hear(*tick, now);
+    presentation_.receive(number, stats().packets_received, now);
     return true;
 }
 
@@ -187,6 +190,7 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     if (const std::optional<Welcome> welcome = read_welcome(message)) {
         welcome_ = welcome;
         predictor_.start(std::chrono::microseconds(welcome->tick_us), welcome->random_seed);
+        presentation_.start(welcome->tick_us);
     }
     if (const std::optional<net::Duration> shift = read_shift(message)) predictor_.shift(*shift);
     if (const std::optional<NetId> player = read_player(message)) player_ = player;

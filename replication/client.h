@@ -13,6 +13,7 @@
 #include "play/client_actions.h"
 #include "play/message_queue.h"
 #include "play/predictor.h"
+#include "play/presentation.h"
 #include "play/seat.h"
 #include "play/typed_messages.h"
 #include "play/uplink.h"
@@ -66,8 +67,8 @@ public:
     net::Client& endpoint() { return endpoint_; }
     const net::Client& endpoint() const { return endpoint_; }
 
-    /// Applies received state to the world and sends what is due. Call it at least every 20 ms, outside of
-    /// hooks and queries.
+    /// Applies received state to the world and sends what is due. Entities that have a component with a
+    /// Display are shown as of render_time(). Call it at least every 20 ms, outside of hooks and queries.
     void update(net::Time now);
 
     /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
@@ -168,6 +169,35 @@ public:
     /// Undoes what the game did to a replica, see Receiver::restore().
     bool restore(ecs::Entity entity) { return receiver_.restore(entity); }
 
+    /// The time of the server that the world shows, for entities that have a component with a Display.
+    /// Nothing if there are none, if ReceiverOptions::interpolate is false, or before the first state.
+    std::optional<RenderTime> render_time() const { return presentation_.time(); }
+    /// Returns the component of an entity as it is to be drawn: mixed from the versions around render_time(),
+    /// or, for entities and components that are not mixed, as it is in the world. Returns nothing if the
+    /// entity does not have the component.
+    template <class T>
+    std::optional<T> sample(ecs::Entity entity) const {
+        std::optional<T> shown = presentation_.sample<T>(entity);
+        if (shown) predictor_.show(entity, &detail::type_address<T>, &*shown);
+        return shown;
+    }
+    /// Calls fn(Entity, const T&) with sample() of each entity that has a T. Structural changes are queued
+    /// meanwhile.
+    template <class T, class Fn>
+    void each_shown(Fn&& fn) {
+        presentation_.each_shown<T>([&](ecs::Entity entity, const T& value) {
+            T shown = value;
+            predictor_.show(entity, &detail::type_address<T>, &shown);
+            fn(entity, std::as_const(shown));
+        });
+    }
+    /// Returns the component in the newest version received of a replica; nothing if it has none. The world
+    /// may show an older version.
+    template <class T>
+    std::optional<T> authoritative(ecs::Entity entity) const {
+        return presentation_.authoritative<T>(entity);
+    }
+
     /// The entities that the server gave to this client, see Server::give(). Requires that the schema has
     /// the tag Mine.
     std::vector<ecs::Entity> mine() const;
@@ -206,6 +236,7 @@ private:
     const Schema& schema_;
     ClientListener* listener_;
     Receiver receiver_;
+    Presentation presentation_;
     mutable ecs::Query<ecs::With<Mine>> mine_;
     ClientActions actions_;
     UplinkWriter uplink_;

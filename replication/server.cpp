@@ -120,6 +120,12 @@ void Server::mark_owned(ecs::Entity entity, bool is_owned) {
     }
 }
 
+void Server::teleport(ecs::Entity entity) {
+    if (schema_.find<Teleports>() == kMaxComponents) return;
+    const Teleports* const before = world_.try_get<Teleports>(entity);
+    world_.set(entity, Teleports{static_cast<std::uint8_t>(((before ? before->count : 0) + 1) % 4)});
+}
+
 net::PeerId Server::owner(ecs::Entity entity) const {
     const std::optional<Sender::Peer> owner = sender_.owner(entity);
     for (const Member& member : members_)

@@ -213,6 +213,9 @@ public:
     bool give(net::PeerId peer, ecs::Entity entity);
     /// Returns {} if the entity has no owner.
     net::PeerId owner(ecs::Entity entity) const;
+    /// Says that a living entity was moved to another place without travelling there: clients that
+    /// interpolate show it jump. No effect if no component of the schema has a Display.
+    void teleport(ecs::Entity entity);
     /// Sets the groups in which a peer is, from the next tick() on: to_group(), or several with |; {} for
     /// none. No effect if the peer is not connected.
     void set_groups(net::PeerId peer, ViewClasses groups);

@@ -171,8 +171,6 @@ public:
 
     /// The replicas with all their versions; for the library itself.
     Replicas& replicas() { return replicas_; }
-    /// Tick of the payload of an accepted packet; nothing if the packet is old.
-    std::optional<Tick> tick_of(std::uint64_t number) const { return decoder_.completion().tick_of(number); }
     /// See Replicas::set_long_gap().
     void set_long_gap(Tick ticks) { replicas_.set_long_gap(ticks); }
 

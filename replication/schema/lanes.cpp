@@ -482,9 +482,13 @@ void ComponentLayout::quantise_parts(const void* value, EntityMap& map, std::vec
         PartQuantiser(parts_, part, map, parts, misfits, stack ? *stack : own_stack).quantise(value);
 }
 
+void ComponentLayout::restore_leaves(const std::uint32_t* lanes, EntityMap& map, void* value) const {
+    for (const Leaf& leaf : leaves_) lanes = restore_leaf(leaf, lanes, map, value);
+}
+
 void ComponentLayout::restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map,
                               void* value, PointerStack* stack) const {
-    for (const Leaf& leaf : leaves_) lanes = restore_leaf(leaf, lanes, map, value);
+    restore_leaves(lanes, map, value);
     if (has_children_ || has_maps_) {
         assert(lengths_match(parts));
         PointerStack own_stack;

@@ -176,6 +176,8 @@ public:
     /// Writes the value of a pair in place. `row` has the lanes of an element of the first part, which is a
     /// target and `value_offset` bytes behind its start the value.
     void restore_pair(const std::uint32_t* row, std::size_t value_offset, EntityMap& map, void* value) const;
+    /// As restore(), but writes only the fields outside of parts. `value` may be plain memory.
+    void restore_leaves(const std::uint32_t* lanes, EntityMap& map, void* value) const;
 
     /// Whether each part has as many elements as the lengths in the elements of its parent say.
     bool lengths_match(const std::uint32_t* parts) const { return !has_children_ || sums_match(parts); }

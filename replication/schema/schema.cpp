@@ -97,6 +97,19 @@ std::string hex_id(std::uint32_t id) {
     return std::string(text, 9);
 }
 
+/// Returns why a component cannot be shown as its Display says, or an empty text.
+std::string display_error(const SchemaComponent& component) {
+    if (component.display.kind == Display::Kind::step) return {};
+    std::size_t floats = 0;
+    for (const Leaf& leaf : component.layout.leaves())
+        if (leaf.type == FieldType::f32 || leaf.type == FieldType::f64) floats += leaf.scalars;
+    if (component.pairs || floats == 0)
+        return "has no floats or doubles to mix: it can be shown only in steps";
+    if (component.display.kind == Display::Kind::slerp && floats % 4 != 0)
+        return "is shown with slerp(), which needs four floats for each rotation";
+    return {};
+}
+
 }  // namespace
 
 /// Computes what follows from the layout. Returns what is wrong with the codecs, or an empty text.
@@ -122,6 +135,7 @@ void Schema::add(SchemaComponent component) {
         fail(component.name,
              "is predicted(): it can hold neither entities, strings, vectors, optionals nor maps");
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
+    if (const std::string error = display_error(component); !error.empty()) fail(component.name, error);
     if (component.type == &detail::type_address<Replicated>)
         fail(component.name, "is the tag Replicated, which says what replicates and does not itself");
     if (component.type == &detail::type_address<Mine> && component.viewers != to_owner())
@@ -143,6 +157,12 @@ void Schema::add(SchemaComponent component) {
                                  std::to_string(kMaxEntityBytes) +
                                  ": make it smaller, with max_length() or another codec");
     insert(std::move(component));
+}
+
+void Schema::add_teleports() {
+    if (find<Teleports>() != kMaxComponents) return;
+    component<Teleports>("shoal.teleports", bounded(0, 3));
+    optional<Teleports>();
 }
 
 void Schema::add(StructKind kind, SchemaStruct added) {

@@ -57,6 +57,12 @@ struct Replica {
     Despawn reason = Despawn::destroyed;  // also if the client's game destroys the replica
 };
 
+/// How often the server moved an entity to a place that it did not travel to, see Server::teleport(). A
+/// schema has this component, as an optional one, if another component has a Display.
+struct Teleports {
+    std::uint8_t count = 0;  // modulo 4
+};
+
 template <class T>
 struct Field;
 
@@ -415,6 +421,7 @@ private:
     template <class T, class... Options>
     void add_struct(StructKind kind, std::string_view name, const ActionOps& ops, const Options&... options);
     void add(SchemaComponent component);
+    void add_teleports();
     void add(StructKind kind, SchemaStruct added);
     std::size_t find_struct(StructKind kind, const void* type) const;
     /// Calls fn(StructKind, const SchemaStruct&) for each.
@@ -489,6 +496,7 @@ void Schema::component(std::string_view name, const Options&... options) {
         tag<T>(name, all.viewers);
     } else {
         add(describe_component(name, all));
+        if (all.display.kind != Display::Kind::step) add_teleports();
     }
 }
 

@@ -77,6 +77,13 @@ struct Sound {
     int number = 0;
 };
 
+struct Course {
+    float radians = 0;
+};
+struct Turn {
+    float x = 0, y = 0, z = 0, w = 1;
+};
+
 struct Ammunition {
     int shots = 0;
 };
@@ -96,6 +103,7 @@ struct Hat {
 };
 #include "readme/replication/messages_1.inc"
 #include "readme/replication/pairs_and_singletons_1.inc"
+#include "readme/replication/smooth_movement_1.inc"
 #include "readme/replication/the_schema_1.inc"
 #include "readme/replication/the_schema_2.inc"
 #include "readme/replication/two_servers_with_one_world_1.inc"
@@ -133,6 +141,27 @@ TEST(Readme, AClientOfVersionOneFitsVersionTwo) {
     EXPECT_EQ(second.error(), "");
     EXPECT_EQ(first.hash(), second.hash());
     EXPECT_TRUE(second.numbers_in(first.summary()));
+}
+
+TEST(Readme, AClientShowsMovementSmoothly) {
+    Schema schema;
+    describe_moves(schema);
+    ASSERT_EQ(schema.error(), "");
+    sim::Session session(schema, {}, 1);
+    const ecs::Entity entity = session.world().spawn(Position{1, 2}, Replicated{});
+    for (int i = 0; i < 100; ++i) {
+        session.world().patch<Position>(entity, [](Position& at) { at.x += 0.1f; });
+        session.step();
+    }
+    Client& client = session.guests()[0]->client;
+    const ecs::Entity ship = client.receiver().entity(session.server().sender().net_id(entity));
+    std::vector<float> drawn;
+    const auto draw = [&](const Position& at) { drawn.push_back(at.x); };
+#include "readme/replication/smooth_movement_2.inc"
+    ASSERT_EQ(drawn.size(), 1u);
+    ASSERT_TRUE(eye && newest);
+    EXPECT_EQ(drawn[0], eye->x);
+    EXPECT_LT(eye->x, newest->x);
 }
 
 TEST(Readme, ReplicateNamesThePartsOfAType) {

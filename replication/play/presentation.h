@@ -1,0 +1,102 @@
+#pragma once
+// What a client shows, and when: its world at the render time, and values between two versions.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "../../ecs/query.h"
+#include "../receive/receiver.h"
+#include "interpolator.h"
+#include "render_clock.h"
+
+namespace shoal::replication {
+
+/// One per client; not thread-safe. If no component has a Display, or ReceiverOptions::interpolate is false,
+/// apply() shows the newest versions, and sample() what the world has.
+class Presentation {
+public:
+    /// The arguments must outlive the presentation.
+    Presentation(ecs::World& world, const Schema& schema, Receiver& receiver);
+
+    /// For a new connection.
+    void reset();
+    /// The server told the length of its ticks.
+    void start(std::uint32_t tick_us);
+    /// A state payload was accepted. `packets_received`: packets of the connection so far, with this one.
+    void receive(std::uint64_t number, std::uint64_t packets_received, net::Time now);
+    /// Applies what is due to the world.
+    void apply(net::Time now);
+
+    /// Nothing if apply() shows the newest versions, or before the first state.
+    std::optional<RenderTime> time() const { return clock_ ? clock_->time() : std::nullopt; }
+    const std::optional<RenderClock>& clock() const { return clock_; }
+
+    template <class T>
+    std::optional<T> sample(ecs::Entity entity) const;
+    template <class T, class Fn>
+    void each_shown(Fn&& fn);
+    template <class T>
+    std::optional<T> authoritative(ecs::Entity entity) const;
+
+private:
+    struct AnyQuery {
+        virtual ~AnyQuery() = default;
+    };
+    template <class T>
+    struct QueryOf final : AnyQuery {
+        explicit QueryOf(ecs::World& world) : query(world) {}
+        ecs::Query<const T> query;
+    };
+
+    ecs::World& world_;
+    const Schema& schema_;
+    Receiver& receiver_;
+    Interpolator interpolator_;
+    std::optional<RenderClock> clock_;
+    // Of the newest payload.
+    std::uint64_t newest_number_ = 0, received_then_ = 0;
+    net::Time arrival_{0};
+    std::vector<std::pair<const void*, std::unique_ptr<AnyQuery>>> queries_;  // by detail::type_address
+};
+
+template <class T>
+std::optional<T> Presentation::sample(ecs::Entity entity) const {
+    const T* const in_world = world_.try_get<T>(entity);
+    if (!in_world) return std::nullopt;
+    std::optional<T> shown(*in_world);
+    interpolator_.mix(entity, &detail::type_address<T>, &*shown);
+    return shown;
+}
+
+template <class T, class Fn>
+void Presentation::each_shown(Fn&& fn) {
+    const void* const type = &detail::type_address<T>;
+    std::size_t at = 0;
+    while (at < queries_.size() && queries_[at].first != type) ++at;
+    if (at == queries_.size()) queries_.emplace_back(type, std::make_unique<QueryOf<T>>(world_));
+    static_cast<QueryOf<T>&>(*queries_[at].second).query.each([&](ecs::Entity entity, const T& in_world) {
+        T shown = in_world;
+        interpolator_.mix(entity, type, &shown);
+        fn(entity, std::as_const(shown));
+    });
+}
+
+template <class T>
+std::optional<T> Presentation::authoritative(ecs::Entity entity) const {
+    Replicas& replicas = receiver_.replicas();
+    const std::uint32_t index = replicas.ids().find(entity);
+    if (index == Replicas::kNone || !world_.is_alive(entity)) return std::nullopt;
+    const Image image = replicas[index].versions.newest()->image;
+    for (ImageCursor value(schema_, image); !value.at_end(); value.next()) {
+        if (schema_.components()[value.component()].type != &detail::type_address<T>) continue;
+        std::optional<T> newest(std::in_place);
+        value.layout().restore(value.lanes(), value.parts(), replicas, &*newest);
+        return newest;
+    }
+    return std::nullopt;
+}
+
+}  // namespace shoal::replication
