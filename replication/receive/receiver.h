@@ -171,6 +171,7 @@ public:
 
     /// The replicas with all their versions; for the library itself.
     Replicas& replicas() { return replicas_; }
+    const Replicas& replicas() const { return replicas_; }
     /// See Replicas::set_long_gap().
     void set_long_gap(Tick ticks) { replicas_.set_long_gap(ticks); }
 

@@ -337,8 +337,8 @@ public:
 
 }  // namespace
 
-void describe(replication::Schema& schema) {
-    schema.component<Position>("position", quantised(-64, 64, kSpaceStep));
+void describe(replication::Schema& schema, const replication::Display& display) {
+    schema.component<Position>("position", quantised(-64, 64, kSpaceStep), display);
     schema.component<Velocity>("velocity", field(&Velocity::dx, quantised(-20, 20, kSpeedStep)),
                                field(&Velocity::dy, quantised(-20, 20, kSpeedStep)));
     schema.component<Health>("health", field(&Health::points, bounded(-5, 200)));

@@ -96,7 +96,8 @@ struct Secret {
 inline constexpr std::uint32_t kMaxName = 12, kMaxItems = 6, kMaxMembers = 5, kMaxMotto = 10,
                                kMaxHold = 30'000;
 
-void describe(replication::Schema& schema);
+/// `display`: of Position.
+void describe(replication::Schema& schema, const replication::Display& display = {});
 
 class Random {
 public:

@@ -109,6 +109,7 @@ std::string Player::step(net::Time now, std::uint32_t frame, const History& hist
         wants_in_ = true;
         checked_.clear();
         newest_.clear();
+        written_.clear();
         destroyed_.clear();
         has_checked_ = false;
     }
@@ -182,9 +183,8 @@ void Player::check_versions(const History& history) {
         const Snapshot* truth = history.at(net_id, tick);
         if (!truth) return fail(where.str() + " does not exist on the server");
         Snapshot held = snapshot_of(schema_, image);
-        const auto [newest, is_first] = newest_.try_emplace(net_id);
-        if (is_first || replication::is_newer(tick, newest->second.tick))
-            newest->second = {tick, held, false};
+        const auto [newest, is_first] = newest_.try_emplace(net_id, tick);
+        if (is_first || replication::is_newer(tick, newest->second)) newest->second = tick;
         for (std::uint64_t& name : held.references)
             if (!history.at(static_cast<std::uint32_t>(name), tick)) name = 0;
         if (held != *truth)
@@ -203,22 +203,33 @@ bool Player::was_checked(std::uint32_t slot, std::uint32_t net_id, replication::
     return false;
 }
 
-/// Compares a replica with its newest version. A reference to an entity that is no replica must be null.
+/// Returns the version that the world should show; nothing if the client knows none.
+std::optional<replication::Version> Player::due(std::uint32_t net_id) const {
+    const replication::Replicas& replicas = client_.receiver().replicas();
+    const std::uint32_t index = replicas.ids().find(net_id);
+    if (index == replication::Replicas::kNone) return std::nullopt;
+    return replicas.due(index);
+}
+
+/// Compares a replica with the version that is due. A reference to an entity that is no replica must be null.
 /// Returns the difference, or nothing.
-std::string Player::compare_to_newest(ecs::Entity entity, std::uint64_t which) const {
+std::string Player::compare_to_due(ecs::Entity entity, std::uint64_t which) const {
     const replication::Receiver& receiver = client_.receiver();
     const std::uint32_t net_id = receiver.net_id(entity);
-    const auto newest = newest_.find(net_id);
-    if (newest == newest_.end()) return "net id " + std::to_string(net_id) + " has no version";
-    Snapshot should = newest->second.snapshot;
+    const std::optional<replication::Version> version = due(net_id);
+    if (!version) return "net id " + std::to_string(net_id) + " has no version";
+    // With a render time, a replica can come and end between two checks of versions.
+    if (const auto newest = newest_.find(net_id);
+        !client_.render_time() && (newest == newest_.end() || newest->second != version->tick))
+        return "the newest version of net id " + std::to_string(net_id) + " is not due";
+    Snapshot should = snapshot_of(schema_, version->image);
     for (std::uint64_t& name : should.references)
         if (!receiver.entity(static_cast<std::uint32_t>(name))) name = 0;
     const NameOf name_of = [&](ecs::Entity target) -> std::uint64_t { return receiver.net_id(target); };
     const Snapshot is = snapshot_of(world_, ids_, entity, name_of, which);
     if (is == should) return {};
-    return "net id " + std::to_string(net_id) + " differs from its version " +
-           std::to_string(newest->second.tick) + "\n  world:  " + is.to_string() +
-           "\n  version:" + should.to_string();
+    return "net id " + std::to_string(net_id) + " differs from its version " + std::to_string(version->tick) +
+           "\n  world:  " + is.to_string() + "\n  version:" + should.to_string();
 }
 
 /// Checks, in a hook, that a replica has all values of this update(). Components that leave it are removed
@@ -226,20 +237,25 @@ std::string Player::compare_to_newest(ecs::Entity entity, std::uint64_t which) c
 void Player::check_neighbour(ecs::Entity entity) {
     if (!neighbours_.insert(entity).second) return;
     neighbours_checked_ += 1;
-    const auto newest = newest_.find(client_.receiver().net_id(entity));
-    const std::uint64_t which = newest == newest_.end() ? 0 : newest->second.snapshot.components;
-    if (std::string what = compare_to_newest(entity, which); !what.empty()) fail("in a hook " + what);
+    const std::optional<replication::Version> version = due(client_.receiver().net_id(entity));
+    const std::uint64_t which = version ? snapshot_of(schema_, version->image).components : 0;
+    if (std::string what = compare_to_due(entity, which); !what.empty()) fail("in a hook " + what);
 }
 
-/// Checks that each replica equals its newest version, whether the client is complete or not.
+/// Checks that each replica equals its version that is due, whether the client is complete or not.
 void Player::check_replicas() {
     neighbours_.clear();
     client_.receiver().for_each_entity([&](std::uint32_t net_id, ecs::Entity entity) {
-        bool& is_written = newest_[net_id].is_written;
-        if (is_written) return;
-        is_written = true;
+        const std::optional<replication::Version> version = due(net_id);
+        if (!version) return fail("a replica without a version that is due");
+        if (client_.render_time() && version->image.shape->is_delayed &&
+            replication::is_newer(version->tick, client_.render_time()->tick) && !written_.contains(net_id))
+            fail("a replica is shown before its tick");
+        std::optional<replication::Tick>& written = written_[net_id];
+        if (written == version->tick) return;
+        written = version->tick;
         replicas_checked_ += 1;
-        if (std::string what = compare_to_newest(entity, ~std::uint64_t{0}); !what.empty()) fail(what);
+        if (std::string what = compare_to_due(entity, ~std::uint64_t{0}); !what.empty()) fail(what);
     });
 }
 

@@ -105,7 +105,8 @@ private:
     void check_versions(const History& history);
     bool was_checked(std::uint32_t slot, std::uint32_t net_id, replication::Tick tick);
     void check_told();
-    std::string compare_to_newest(ecs::Entity entity, std::uint64_t which) const;
+    std::optional<replication::Version> due(std::uint32_t net_id) const;
+    std::string compare_to_due(ecs::Entity entity, std::uint64_t which) const;
     void check_neighbour(ecs::Entity entity);
     void check_replicas();
     void check_complete(const History& history);
@@ -149,14 +150,11 @@ private:
     };
     std::vector<Checked> checked_, checking_;  // versions kept at the last check; at this one
     std::size_t next_checked_ = 0;             // in checked_
-    struct Newest {
-        replication::Tick tick = 0;
-        Snapshot snapshot;
-        bool is_written = false;  // check_replicas() found it in the world
-    };
-    std::unordered_map<std::uint32_t, Newest> newest_;  // by net id: the newest version
-    std::set<ecs::Entity> neighbours_;                  // that check_neighbour() saw in this step
-    std::set<std::uint32_t> destroyed_;                 // net ids, of this connection
+    std::unordered_map<std::uint32_t, replication::Tick> newest_;  // by net id: the newest version
+    // By net id: the version that check_replicas() found in the world.
+    std::unordered_map<std::uint32_t, std::optional<replication::Tick>> written_;
+    std::set<ecs::Entity> neighbours_;   // that check_neighbour() saw in this step
+    std::set<std::uint32_t> destroyed_;  // net ids, of this connection
     std::uint64_t destroyed_count_ = 0;
     bool has_checked_ = false;
     replication::Tick complete_checked_ = 0;

@@ -46,9 +46,9 @@ net::Seed net_seed(std::uint64_t number) {
     return seed;
 }
 
-replication::Schema game_schema() {
+replication::Schema game_schema(bool interpolates) {
     replication::Schema schema;
-    describe(schema);
+    describe(schema, interpolates ? replication::linear() : replication::Display{});
     return schema;
 }
 
@@ -158,7 +158,7 @@ Simulation::Simulation(const Plan& plan)
     : plan_(plan),
       random_(plan.seed ^ 0xabcdef),
       frame_(static_cast<net::Duration::rep>(1e6 / plan.tick_hz)),
-      schema_(game_schema()),
+      schema_(game_schema(plan.interpolates)),
       ids_(bind_game(world_)),
       director_(world_, plan.seed + 17, plan.style),
       sink_(*this),
@@ -263,7 +263,8 @@ void Simulation::rest() {
         step(false);
         for (const auto& player : players_)
             if (std::string what = player->step(now_, ++frame, history_); !what.empty()) fail(what);
-        settled = server_.is_settled() && has_everyone_heard_all() && is_everyone_complete();
+        settled = server_.is_settled() && has_everyone_heard_all() && is_everyone_complete() &&
+                  (!plan_.interpolates || is_everyone_complete_at(server_.current_tick()));
     }
     if (!problem_.empty()) return;
     if (!settled)
@@ -377,6 +378,11 @@ bool Simulation::is_everyone_complete() const {
     for (const auto& player : players_)
         if (!player->is_complete(history_.last_change())) return false;
     return true;
+}
+
+bool Simulation::is_everyone_complete_at(replication::Tick tick) const {
+    return std::all_of(players_.begin(), players_.end(),
+                       [&](const auto& player) { return player->is_complete_at(tick); });
 }
 
 Simulation::Totals Simulation::totals() const {

@@ -26,6 +26,7 @@ struct Plan {
     std::uint32_t keeps = ~0u;  // most entities that are left at the beginning of that time
     double kicks = 0.002;       // chance per tick that the server disconnects a player
     double crashes = 0;         // chance per tick that a new player takes the place and address of another
+    bool interpolates = false;  // clients show entities with a Position as of their render time
     bool is_quiet = false;      // see make_quiet()
     bool is_reordered = false;  // see make_reordered()
     Director::Style style;
@@ -84,6 +85,7 @@ private:
     void exchange();
     void record(replication::Tick tick);
     bool is_everyone_complete() const;
+    bool is_everyone_complete_at(replication::Tick tick) const;
     void rest();
     void check_quiet();
     void fail(const std::string& what);

@@ -68,5 +68,22 @@ TEST(Simulation, EveryVersionOfAClientIsTheServersAndAllClientsConverge) {
     RecordProperty("complete_checks", std::to_string(sum.complete_checks));
 }
 
+// As above, but clients show entities that have a Position as of their render time: each replica equals the
+// version that is due, and complete() speaks of the worlds that are shown.
+TEST(Simulation, ClientsThatInterpolateShowEachVersionWhenItIsDue) {
+    Simulation::Totals sum;
+    for (const std::uint64_t seed : seeds_to_run("SHOAL_SHOWN_SEEDS", 60)) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ": SHOAL_SHOWN_SEEDS=" << seed << ":1");
+        Plan plan = plan_of(seed);
+        plan.interpolates = true;
+        Simulation simulation(plan);
+        EXPECT_EQ(simulation.run(), "");
+        sum.replicas_checked += simulation.totals().replicas_checked;
+        sum.complete_checks += simulation.totals().complete_checks;
+    }
+    RecordProperty("replicas_checked", std::to_string(sum.replicas_checked));
+    RecordProperty("complete_checks", std::to_string(sum.complete_checks));
+}
+
 }  // namespace
 }  // namespace shoal::sim
