@@ -4,12 +4,17 @@
 #include <cassert>
 
 namespace shoal::demo {
+namespace {
+
+constexpr double kLeap = 10;  // a larger distance is shown as a jump
+
+}  // namespace
 
 replication::Schema arena_schema(GameVersion version) {
     using namespace replication;
     Schema schema;
     schema.component<Position>("position", field(&Position::x, quantised(0, kArenaWidth, 0.05)),
-                               field(&Position::y, quantised(0, kArenaHeight, 0.05)));
+                               field(&Position::y, quantised(0, kArenaHeight, 0.05)), linear(kLeap));
     schema.component<Health>("health", bounded(0, 100));
     schema.component<Name>("name", field(&Name::text, max_length(kMaxNameBytes)));
     schema.component<Meals>("meals", to_owner());

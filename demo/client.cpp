@@ -110,6 +110,12 @@ public:
         next_steer_ = net::Time(0);
     }
 
+    /// Calls fn(entity, position) for each entity, with the position to draw it at.
+    template <class Fn>
+    void each_shown(Fn&& fn) {
+        client_.each_shown<Position>(fn);
+    }
+
     ecs::World& world() { return world_; }
     /// Null while the player has none.
     ecs::Entity own_creature() const {
@@ -133,6 +139,8 @@ private:
         options.net.protocol_id = kProtocolId;
         options.net.seed = fresh_seed();
         options.net.server_key = from.server_key;
+        // The log is of each complete tick. A world that is shown smoothly is seldom that of one tick.
+        options.receiver.interpolate = from.hash_log.empty();
         if (from.insecure) options.net.security = net::Security::insecure;
         return options;
     }
@@ -208,7 +216,7 @@ public:
         }
         if (now < next_frame_) return true;
         next_frame_ = std::max(next_frame_ + kFrame, now);
-        view_.follow(std::chrono::duration<float>(kFrame).count());
+        game.each_shown([this](ecs::Entity entity, const Position& at) { view_.move(entity, at); });
         const Terminal::Size size = terminal_.size();
         screen_.resize(size.columns, size.rows);
         view_.draw(screen_, game.own_creature(), game.has_joined() ? status : "connecting ...");

@@ -12,7 +12,6 @@ constexpr Style kSea{.ink = 152, .paper = 17};
 constexpr Style kBar{.ink = 231, .paper = 24};
 constexpr Style kReef{.ink = 72, .paper = 17};
 constexpr std::uint8_t kBloodPaper = 88, kHurtInk = 245, kOwnInk = 226, kOwnPaper = 22;
-constexpr float kLeap = 10;  // a larger distance is drawn as a jump
 
 int cell_of(float at, float size, int cells) {
     return static_cast<int>(at / size * static_cast<float>(cells - 1) + 0.5f);
@@ -33,16 +32,13 @@ void draw_bar(Screen& screen, int row, std::string_view text) {
 
 }  // namespace
 
-void View::follow(float dt_s) {
-    new_.each([&](ecs::Entity entity, const Position& at) { world_.set(entity, Drawn{at.x, at.y}); });
-    const float share = 1 - std::exp(-15 * dt_s);
-    moving_.each([&](const Position& at, Drawn& drawn) {
-        const float dx = at.x - drawn.x, dy = at.y - drawn.y;
-        if (std::abs(dx) > 0.1f) drawn.faces_left = dx < 0;
-        const float step = std::abs(dx) + std::abs(dy) > kLeap ? 1 : share;
-        drawn.x += dx * step;
-        drawn.y += dy * step;
-    });
+void View::move(ecs::Entity entity, const Position& at) {
+    Drawn drawn{at.x, at.y};
+    if (const Drawn* before = world_.try_get<Drawn>(entity)) {
+        const float dx = at.x - before->x;
+        drawn.faces_left = std::abs(dx) < 0.01f ? before->faces_left : dx < 0;
+    }
+    world_.set(entity, drawn);
 }
 
 void View::draw(Screen& screen, ecs::Entity own, std::string_view status) {

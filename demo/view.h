@@ -11,16 +11,15 @@
 
 namespace shoal::demo {
 
-/// Draws a world with the arena's components. Adds a component to each creature: the place where it is drawn,
-/// which moves smoothly towards the replicated Position.
+/// Draws a world with the arena's components. Adds a component to each creature: where it is drawn, and which
+/// way it faces.
 class View {
 public:
     /// The world must outlive the view.
-    explicit View(ecs::World& world)
-        : world_(world), new_(world), moving_(world), hunts_(world), reefs_(world) {}
+    explicit View(ecs::World& world) : world_(world), hunts_(world), reefs_(world) {}
 
-    /// Moves the drawn places. Call it once per frame; `dt_s` is the time since the last frame.
-    void follow(float dt_s);
+    /// Sets where an entity is drawn. Call it in each frame for each entity with a Position.
+    void move(ecs::Entity entity, const Position& at);
 
     /// Draws the whole screen: a line about the creature `own` and the clock, the arena, and a line `status`.
     void draw(Screen& screen, ecs::Entity own, std::string_view status);
@@ -42,8 +41,6 @@ private:
     std::string describe(ecs::Entity own);
 
     ecs::World& world_;
-    ecs::Query<const Position, ecs::Without<Drawn>> new_;
-    ecs::Query<const Position, Drawn> moving_;
     ecs::Query<const Target, const Name> hunts_;
     ecs::Query<const Position, const Reef> reefs_;
     std::vector<ecs::Entity> hunted_;  // in this frame
