@@ -54,8 +54,7 @@ public:
         }
         session_.step();
         for (std::uint32_t cluster = 0; cluster < sizes_.size(); ++cluster) record(cluster);
-        for (std::size_t crew = 0; crew < kCrews; ++crew)
-            for (std::uint32_t cluster = 0; cluster < sizes_.size(); ++cluster) check(crew, cluster);
+        for (std::size_t crew = 0; crew < kCrews; ++crew) check(crew);
     }
 
     void heal() { session_.set_link({}); }
@@ -120,14 +119,19 @@ private:
         truth_[cluster].push_back(std::move(values));
     }
 
-    void check(std::size_t crew, std::uint32_t cluster) {
+    void check(std::size_t crew) {
         ecs::World& world = session_.guests()[crew]->world;
         const auto& receiver = session_.guests()[crew]->client.receiver();
-        Values values;
+        std::vector<Values> values(sizes_.size());
         receiver.for_each_entity([&](replication::NetId net_id, ecs::Entity entity) {
             const Berth& berth = world.get<Berth>(entity);
-            if (berth.cluster == cluster) values[net_id] = berth.value;
+            if (berth.cluster < values.size()) values[berth.cluster][net_id] = berth.value;
         });
+        for (std::uint32_t cluster = 0; cluster < sizes_.size(); ++cluster)
+            check(crew, cluster, values[cluster]);
+    }
+
+    void check(std::size_t crew, std::uint32_t cluster, const Values& values) {
         Shown& shown = shown_[crew][cluster];
         const auto& truth = truth_[cluster];
         if (truth[shown.index] == values) return;
