@@ -114,6 +114,20 @@ TEST(HeldComponents, EndWithTheReplica) {
         << "the slot is used again, without the hold";
 }
 
+TEST(HeldComponents, DoNotPassToAnotherEntityOfTheReplica) {
+    Holding holding;
+    Pair& pair = holding.pair;
+    const ecs::Entity door = pair.world.spawn(at(1), StableKey{7}, Replicated{});
+    pair.exchange();
+    ASSERT_TRUE(pair.receiver.hold(pair.replica(door), holding.index<Position>()));
+    const ecs::Entity loaded = pair.mirror.spawn(at(50), StableKey{7});
+    pair.exchange();
+    ASSERT_EQ(pair.replica(door), loaded) << "the game's entity takes the place of the first one";
+    pair.world.set(door, at(2));
+    pair.exchange();
+    EXPECT_EQ(pair.mirror.get<Position>(loaded).x, 2);
+}
+
 // Goal: whatever the client does to held components and the server to its own, after the last release the
 // replica is the server's entity again.
 TEST(HeldComponents, ReleasedOnesAreTheServersWhateverHappenedBefore) {
