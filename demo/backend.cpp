@@ -2,7 +2,7 @@
 
 #include "arena.h"
 #include "flags.h"
-#include "key_file.h"
+#include "net/socket/key_file.h"
 #include "process.h"
 
 #include <array>
@@ -39,14 +39,14 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     if (outcome == Flags::Outcome::bad) return fail("backend", flags.error(), 2);
     const auto server = net::Address::parse(options.server, kDefaultPort);
     if (!server) return fail("backend", "--server needs ADDRESS:PORT, not '" + options.server + "'", 2);
-    const auto [key, why] = load_or_make_private_key(beside(argv0, kBackendKeyFile));
+    const auto [key, why] = net::load_or_make_private_key(beside(argv0, kBackendKeyFile));
     if (!key) return fail("backend", why, 1);
 
     std::optional<net::PublicKey> server_key = net::parse_public_key(options.key);
     if (!options.key.empty() && !server_key)
         return fail("backend", "--key needs 64 hexadecimal digits, not '" + options.key + "'", 2);
     if (!server_key) {
-        const auto [own, why_not] = load_or_make_private_key(beside(argv0, kServerKeyFile));
+        const auto [own, why_not] = net::load_or_make_private_key(beside(argv0, kServerKeyFile));
         if (!own) return fail("backend", why_not, 1);
         server_key = net::public_key(*own);
     }

@@ -3,9 +3,9 @@
 #include "replication/client.h"
 #include "flags.h"
 #include "hash_log.h"
-#include "key_file.h"
 #include "message.h"
 #include "net/socket/bad_network.h"
+#include "net/socket/key_file.h"
 #include "process.h"
 #include "terminal.h"
 #include "view.h"
@@ -299,7 +299,7 @@ int exit_code(const Options& options, const Game& game) {
 /// Sets the token or the server's key. Returns one line that says why this failed, or nothing.
 std::string find_key(Options& options, std::string_view argv0) {
     if (!options.token_file.empty()) {
-        auto [token, why] = read_token(options.token_file);
+        auto [token, why] = net::read_token(options.token_file);
         options.token = std::move(token);
         return why;
     }
@@ -309,7 +309,7 @@ std::string find_key(Options& options, std::string_view argv0) {
         options.server_key = *key;
         return {};
     }
-    const auto [key, why] = read_public_key(beside(argv0, "server.pub"));
+    const auto [key, why] = net::read_public_key(beside(argv0, "server.pub"));
     if (!key) return why + "; a server on another machine prints the argument of --key";
     options.server_key = *key;
     return {};

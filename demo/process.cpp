@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 namespace shoal::demo {
 namespace {
@@ -55,6 +56,10 @@ bool should_stop() {
 void wait(const net::Socket& socket, net::Time deadline) {
     const net::Time left = deadline - now();
     if (left > net::Time(0)) net::wait_readable(socket, left);
+}
+
+std::string beside(std::string_view argv0, std::string_view name) {
+    return (std::filesystem::path(argv0).parent_path() / name).string();
 }
 
 int fail(std::string_view program, std::string_view why, int exit_code) {

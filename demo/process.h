@@ -1,6 +1,7 @@
 #pragma once
 // What a program needs from the operating system: time, signals, random bytes, standard error.
 
+#include <string>
 #include <string_view>
 
 #include "net/crypto/entropy.h"
@@ -24,6 +25,12 @@ bool should_stop();
 
 /// Returns when a datagram arrives, a signal arrives, or at `deadline`.
 void wait(const net::Socket& socket, net::Time deadline);
+
+inline constexpr std::string_view kBackendKeyFile = "backend.key";  // shared by backend and servers
+inline constexpr std::string_view kServerKeyFile = "server.key";
+
+/// Returns the path of file `name` in the folder of the program that was started as `argv0`.
+std::string beside(std::string_view argv0, std::string_view name);
 
 /// Prints one line to standard error, and returns `exit_code`. The text may come from the network.
 int fail(std::string_view program, std::string_view why, int exit_code);

@@ -3,7 +3,7 @@
 #include "replication/server.h"
 #include "flags.h"
 #include "hash_log.h"
-#include "key_file.h"
+#include "net/socket/key_file.h"
 #include "players.h"
 #include "process.h"
 
@@ -164,7 +164,7 @@ void finish(net::Socket& socket, replication::Server& server, bool is_complete) 
 
 /// Sets options.token_config. Returns one line that says why this failed, or nothing.
 std::string find_backend_key(Options& options, const net::Address& reached_at, std::string_view argv0) {
-    auto [key, why] = load_or_make_private_key(beside(argv0, kBackendKeyFile));
+    auto [key, why] = net::load_or_make_private_key(beside(argv0, kBackendKeyFile));
     if (!key) return why;
     const auto up_s =
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(now()).count());
@@ -177,11 +177,11 @@ std::string find_backend_key(Options& options, const net::Address& reached_at, s
 /// Sets options.key from the file beside the program, and writes the public key to the file that clients
 /// read. Returns one line that says why this failed, or nothing.
 std::string find_key(Options& options, std::string_view argv0) {
-    auto [key, why] = load_or_make_private_key(beside(argv0, kServerKeyFile));
+    auto [key, why] = net::load_or_make_private_key(beside(argv0, kServerKeyFile));
     if (!key) return why;
     options.key = *key;
     const std::string path = beside(argv0, "server.pub");
-    return write_public_key(path, net::public_key(options.key)) ? "" : "cannot write " + path;
+    return net::write_public_key(path, net::public_key(options.key)) ? "" : "cannot write " + path;
 }
 
 void print_start(const Options& options, const net::Address& address) {

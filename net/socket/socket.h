@@ -1,5 +1,5 @@
 #pragma once
-// A non-blocking UDP socket. Only socket.cpp and system_random.cpp call the operating system.
+// A non-blocking UDP socket. Only the sources of this folder call the operating system.
 
 #include <array>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "demo/key_file.h"
+#include "net/socket/key_file.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace shoal::demo {
+namespace shoal::net {
 namespace {
 
 /// An empty folder. The destructor removes it.
@@ -40,15 +40,14 @@ TEST(KeyFile, FirstStartMakesAKeyThatOnlyItsOwnerCanReadAndLaterStartsReuseIt) {
     EXPECT_EQ(folder.files(), 1u);
     const auto again = load_or_make_private_key(folder.file("server.key"));
     ASSERT_TRUE(again.key);
-    EXPECT_EQ(net::public_key(*again.key), net::public_key(*made.key));
+    EXPECT_EQ(public_key(*again.key), public_key(*made.key));
     const Folder other;
-    EXPECT_NE(net::public_key(*load_or_make_private_key(other.file("server.key")).key),
-              net::public_key(*made.key));
+    EXPECT_NE(public_key(*load_or_make_private_key(other.file("server.key")).key), public_key(*made.key));
 }
 
 TEST(KeyFile, PublicKeyIsReadAsItWasWritten) {
     const Folder folder;
-    const net::PublicKey key = net::public_key(*load_or_make_private_key(folder.file("server.key")).key);
+    const PublicKey key = public_key(*load_or_make_private_key(folder.file("server.key")).key);
     ASSERT_TRUE(write_public_key(folder.file("server.pub"), key));
     EXPECT_EQ(read_public_key(folder.file("server.pub")).key, key);
     EXPECT_FALSE(write_public_key(folder.file("none/server.pub"), key));
@@ -80,27 +79,21 @@ TEST(KeyFile, ErrorsNameTheFileInOneLine) {
 
 TEST(KeyFile, TokenIsReadAsTheBackendPrintedIt) {
     const Folder folder;
-    const std::array servers = {net::Address::ipv4(127, 0, 0, 1, 40000)};
-    const net::TokenRequest request{.protocol_id = 1,
-                                    .client_id = 7,
-                                    .expires_s = 60,
-                                    .servers = servers,
-                                    .claims = {},
-                                    .server_key = {std::byte(1)}};
-    const auto issued =
-        net::issue_token(request, *load_or_make_private_key(folder.file(kBackendKeyFile)).key, {});
+    const std::array servers = {Address::ipv4(127, 0, 0, 1, 40000)};
+    const TokenRequest request{.protocol_id = 1,
+                               .client_id = 7,
+                               .expires_s = 60,
+                               .servers = servers,
+                               .claims = {},
+                               .server_key = {std::byte(1)}};
+    const auto issued = issue_token(request, *load_or_make_private_key(folder.file("backend.key")).key, {});
     ASSERT_TRUE(issued);
-    const auto [token, why] = read_token(folder.write("token", net::to_text(*issued) + "\n"));
+    const auto [token, why] = read_token(folder.write("token", to_text(*issued) + "\n"));
     ASSERT_TRUE(token) << why;
     EXPECT_EQ(token->sealed, issued->sealed);
     EXPECT_EQ(token->servers, issued->servers);
     EXPECT_EQ(token->server_key, issued->server_key);
 }
 
-TEST(KeyFile, IsInTheFolderOfTheProgram) {
-    EXPECT_EQ(beside("build/demo/server", "server.key"), "build/demo/server.key");
-    EXPECT_EQ(beside("server", "server.key"), "server.key");
-}
-
 }  // namespace
-}  // namespace shoal::demo
+}  // namespace shoal::net

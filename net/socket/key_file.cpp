@@ -15,9 +15,10 @@
 #include <fstream>
 #include <iostream>
 
-#include "process.h"
+#include "../crypto/entropy.h"
+#include "system_random.h"
 
-namespace shoal::demo {
+namespace shoal::net {
 namespace {
 
 /// Returns the first line of a file. Returns nothing if the file cannot be read; errno says why.
@@ -46,11 +47,11 @@ int process_id() {
 }
 #else
 int open_private(const char* path) {
-    return open(path, O_WRONLY | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
+    return ::open(path, O_WRONLY | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
 }
 bool write_and_close(int file, const std::string& line) {
-    const bool is_written = write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-    return close(file) == 0 && is_written;
+    const bool is_written = ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    return ::close(file) == 0 && is_written;
 }
 int process_id() {
     return getpid();
@@ -77,43 +78,41 @@ bool create_private(const std::string& path, const std::string& line) {
 
 }  // namespace
 
-std::string beside(std::string_view argv0, std::string_view name) {
-    return (std::filesystem::path(argv0).parent_path() / name).string();
-}
-
-KeyOrWhy<net::Key> load_or_make_private_key(const std::string& path) {
+KeyOrWhy<Key> load_or_make_private_key(const std::string& path) {
     std::optional<std::string> line = read_line(path);
     if (!line && errno == ENOENT) {
-        const net::Key made(fresh_seed());
-        if (!create_private(path, net::to_secret_text(made) + "\n") && !std::filesystem::exists(path))
+        Seed random{};
+        if (!fill_random(random)) return {{}, "the system has no random bytes"};
+        const Key made(random);
+        if (!create_private(path, to_secret_text(made) + "\n") && !std::filesystem::exists(path))
             return {{}, cannot("write", path)};
         line = read_line(path);  // of this program, or of another one that was faster
     }
     if (!line) return {{}, cannot("read", path)};
-    const std::optional<net::Key> key = net::parse_private_key(*line);
+    const std::optional<Key> key = parse_private_key(*line);
     if (!key) return {{}, path + " holds no key: one line of 64 hexadecimal digits"};
     return {key, {}};
 }
 
-bool write_public_key(const std::string& path, const net::PublicKey& key) {
+bool write_public_key(const std::string& path, const PublicKey& key) {
     const std::string draft = draft_of(path);
     std::ofstream file(draft, std::ios::binary);  // clients on other systems read it too
-    file << net::to_text(key) << "\n";
+    file << to_text(key) << "\n";
     file.close();
     std::error_code error;
     if (file.good()) std::filesystem::rename(draft, path, error);
     return file.good() && !error;
 }
 
-KeyOrWhy<net::PublicKey> read_public_key(const std::string& path) {
+KeyOrWhy<PublicKey> read_public_key(const std::string& path) {
     const std::optional<std::string> line = read_line(path);
     if (!line) return {{}, cannot("read", path)};
-    const std::optional<net::PublicKey> key = net::parse_public_key(*line);
+    const std::optional<PublicKey> key = parse_public_key(*line);
     if (!key) return {{}, path + " holds no key: one line of 64 hexadecimal digits"};
     return {key, {}};
 }
 
-KeyOrWhy<net::ClientToken> read_token(const std::string& path) {
+KeyOrWhy<ClientToken> read_token(const std::string& path) {
     std::optional<std::string> line;
     if (path == "-") {
         std::getline(std::cin, line.emplace());
@@ -121,9 +120,9 @@ KeyOrWhy<net::ClientToken> read_token(const std::string& path) {
         line = read_line(path);
     }
     if (!line) return {{}, cannot("read", path)};
-    std::optional<net::ClientToken> token = net::parse_client_token(*line);
+    std::optional<ClientToken> token = parse_client_token(*line);
     if (!token) return {{}, path + " holds no token: one line from the backend"};
     return {std::move(token), {}};
 }
 
-}  // namespace shoal::demo
+}  // namespace shoal::net

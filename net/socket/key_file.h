@@ -1,0 +1,29 @@
+#pragma once
+// Reads and writes the files with keys and tokens.
+
+#include <optional>
+#include <string>
+
+#include "../handshake/server_key.h"
+#include "../handshake/token.h"
+
+namespace shoal::net {
+
+/// A key or token, or one line that says why there is none.
+template <class T>
+struct KeyOrWhy {
+    std::optional<T> key;
+    std::string why;
+};
+
+/// Reads the private key. If the file does not exist, makes a key and a file that only its owner can read.
+KeyOrWhy<Key> load_or_make_private_key(const std::string& path);
+
+/// Returns false if the file cannot be written.
+bool write_public_key(const std::string& path, const PublicKey& key);
+KeyOrWhy<PublicKey> read_public_key(const std::string& path);
+
+/// Reads what the backend printed, from a file or, if the path is "-", from standard input.
+KeyOrWhy<ClientToken> read_token(const std::string& path);
+
+}  // namespace shoal::net
