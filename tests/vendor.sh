@@ -80,12 +80,12 @@ END
 else
     echo "vendor: no cmake here"
 fi
-./server > key.txt & server=$!
+./server & server=$!
 for _ in $(seq 100); do
-    [ -s key.txt ] && break
+    [ -s server.pub ] && break
     sleep 0.1
 done
-timeout 20 ./client "$(cat key.txt)" > seen.txt 2>&1 & client=$!
+timeout 20 ./client > seen.txt 2>&1 & client=$!
 for _ in $(seq 100); do
     [ "$(sort -u seen.txt 2>/dev/null | grep -c '^fish at ')" -ge 5 ] && break
     kill -0 "$client" 2>/dev/null || break

@@ -15,6 +15,7 @@
 
 #include "ecs/query.h"
 #include "net/socket/bad_network.h"
+#include "net/socket/system_random.h"
 #include "replication/client.h"
 #include "replication/play/action.h"
 #include "replication/server.h"
@@ -221,6 +222,38 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     run(1);
     EXPECT_EQ(game.ship_of.size(), 0u);
     EXPECT_EQ(world.size(), 0u);
+}
+
+net::Key my_private_key;
+net::PublicKey known_public_key;
+int simulated = 0;
+void simulate() {
+    simulated += 1;
+}
+void stop(std::string_view why) {
+    FAIL() << why;
+}
+#include "readme/replication/your_own_loop_1.inc"
+
+TEST(Readme, AnOwnLoopServesAClient) {
+    my_private_key = net::server_key();
+    known_public_key = net::public_key(my_private_key);
+    net::Result<net::Socket> at_server = net::Socket::open(net::Address::ipv4(127, 0, 0, 1, 0));
+    net::Result<net::Socket> at_client = net::Socket::open(net::Address::ipv4(127, 0, 0, 1, 0));
+    ASSERT_TRUE(at_server && at_client);
+    Schema schema;
+    ecs::World world, mirror;
+    Server server(world, schema, at_server.value(), server_options());
+    Client client(mirror, schema, at_client.value(), client_options());
+    client.connect(at_server.value().local_address().value());
+    net::Time now{0};
+    for (int i = 0; i < 1'000 && client.phase() != Phase::playing; ++i) {
+        now += std::chrono::milliseconds(20);
+        tick(at_server.value(), server, now);
+        frame(at_client.value(), client, now);
+    }
+    EXPECT_EQ(client.phase(), Phase::playing);
+    EXPECT_GT(simulated, 0);
 }
 
 TEST(Readme, MessagesReachEveryClient) {

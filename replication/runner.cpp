@@ -1,0 +1,178 @@
+#include "runner.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "../net/socket/key_file.h"
+#include "../net/socket/system_random.h"
+
+namespace shoal::replication {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr net::Duration kPollPeriod = 10ms;  // acks do not wait for the next tick
+constexpr net::Duration kMostCaughtUp = 1s;
+constexpr net::Duration kSettling = 2s;     // most time in which clients get the last tick
+constexpr net::Duration kGoodbyes = 300ms;  // more than disconnect packets are repeated for
+constexpr std::uint16_t kDefaultPort = 40'000;
+
+net::Time now() {
+    return std::chrono::duration_cast<net::Time>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+net::Duration period_of(double hz) {
+    assert(hz > 0);
+    return std::chrono::duration_cast<net::Duration>(std::chrono::duration<double>(1 / hz));
+}
+
+void wait(const RunnerSocket& socket, net::Time until) {
+    const net::Duration left = until - now();
+    if (left > 0us) net::wait_readable(*socket.socket, left);
+}
+
+/// Opens a socket on all addresses. Returns why it cannot, or nothing.
+std::string open(RunnerSocket& socket, std::uint16_t port) {
+    net::Result<net::Socket> opened = net::Socket::open(net::Address::any(port));
+    if (!opened && opened.error() == net::NetError::unsupported)
+        opened = net::Socket::open(net::Address::any_ipv4(port));
+    if (!opened)
+        return "cannot open UDP port " + std::to_string(port) + ": " +
+               std::string(net::describe(opened.error()));
+    socket.socket.emplace(std::move(opened.value()));
+    return {};
+}
+
+/// Prints one line. The text may come from the network.
+int fail(std::string text) {
+    for (char& c : text)
+        if (c < ' ' || c > '~') c = '?';
+    std::fprintf(stderr, "%s\n", text.c_str());
+    return 1;
+}
+
+/// Sets the keys of the options. Returns why it cannot, or nothing.
+std::string find_keys(const std::string& key_file, ServerOptions& options) {
+    std::uint64_t random = 0;
+    if (!net::fill_random(options.host.seed) ||
+        !net::fill_random(std::as_writable_bytes(std::span(&random, 1))))
+        return "the system has no random bytes";
+    options.random_seed = random;
+    if (options.host.security == net::Security::insecure) return {};
+    const std::string path = std::filesystem::path(key_file).replace_extension(".pub").string();
+    if (path == key_file) return "the key file " + key_file + " needs another extension than .pub";
+    auto [key, why] = net::load_or_make_private_key(key_file);
+    if (!key) return why;
+    options.host.key = *key;
+    return net::write_public_key(path, net::public_key(*key)) ? "" : "cannot write " + path;
+}
+
+}  // namespace
+
+ServerRunner::ServerRunner(ecs::World& world, const Schema& schema, const ServerRunnerOptions& options,
+                           ServerListener* listener)
+    : schema_(schema), period_(period_of(options.tick_hz)), error_(open(socket_, options.port)) {
+    ServerOptions of_server = options.server;
+    of_server.sender.tick_hz = options.tick_hz;
+    if (error_.empty()) error_ = find_keys(options.key_file, of_server);
+    server_ = std::make_unique<Server>(world, schema_, socket_, of_server, listener);
+}
+
+std::optional<net::Address> ServerRunner::address() const {
+    if (!error_.empty()) return std::nullopt;
+    net::Result<net::Address> local = socket_.socket->local_address();
+    return local ? std::optional(local.value()) : std::nullopt;
+}
+
+int ServerRunner::run(const std::function<bool()>& each_tick) {
+    if (!error_.empty()) return fail(error_);
+    for (net::Time next = now(); !is_stopped_; next += period_) {
+        serve_until(next);
+        if (each_tick && !each_tick()) break;
+        const net::Time time = now();
+        net::receive_all(*socket_.socket, server_->host(), time);
+        server_->tick(time);
+        next = std::max(next, time - kMostCaughtUp);
+    }
+    say_farewell();
+    return 0;
+}
+
+void ServerRunner::serve_until(net::Time time) {
+    while (!is_stopped_ && now() < time) {
+        wait(socket_, std::min(time, now() + kPollPeriod));
+        net::receive_all(*socket_.socket, server_->host(), now());
+        server_->poll(now());
+    }
+}
+
+void ServerRunner::say_farewell() {
+    const auto serve = [&](net::Time end, auto&& is_done, auto&& step) {
+        while (!is_done() && now() < end) {
+            step();
+            wait(socket_, now() + kPollPeriod);
+            net::receive_all(*socket_.socket, server_->host(), now());
+        }
+    };
+    serve(
+        now() + kSettling, [&] { return server_->is_settled(); }, [&] { server_->resend(now()); });
+    server_->host().shut_down("the server ends", now());
+    serve(
+        now() + kGoodbyes, [&] { return server_->host().is_idle(); }, [&] { server_->poll(now()); });
+}
+
+ClientRunner::ClientRunner(ecs::World& world, const Schema& schema, const ClientRunnerOptions& options,
+                           ClientListener* listener)
+    : schema_(schema), period_(period_of(options.frame_hz)), error_(open(socket_, 0)) {
+    ClientOptions of_client = options.client;
+    if (error_.empty() && !net::fill_random(of_client.net.seed)) error_ = "the system has no random bytes";
+    if (error_.empty() && of_client.net.security == net::Security::sealed) {
+        const auto [key, why] = net::read_public_key(options.key_file);
+        if (key) of_client.net.server_key = *key;
+        error_ = why;
+    }
+    if (error_.empty()) {
+        net::Result<std::vector<net::Address>> found = net::resolve(options.server, kDefaultPort);
+        if (found) {
+            at_server_ = found.value().front();
+        } else {
+            error_ = "no address of the server '" + options.server +
+                     "': " + std::string(net::describe(found.error()));
+        }
+    }
+    client_ = std::make_unique<Client>(world, schema_, socket_, of_client, listener);
+}
+
+int ClientRunner::run(const std::function<bool()>& each_frame) {
+    if (!error_.empty()) return fail(error_);
+    client_->connect(*at_server_);
+    for (net::Time next = now(); !is_stopped_;) {
+        net::receive_all(*socket_.socket, client_->endpoint(), now());
+        client_->update(now());
+        if (!client_->failure().empty()) return fail(client_->failure());
+        if (now() >= next) {
+            if (each_frame && !each_frame()) break;
+            next = std::max(next + period_, now() - period_);
+        }
+        wait(socket_, std::min(next, now() + kPollPeriod));
+    }
+    say_farewell();
+    return 0;
+}
+
+void ClientRunner::say_farewell() {
+    client_->disconnect(now());
+    for (const net::Time end = now() + kGoodbyes; !client_->endpoint().is_idle() && now() < end;) {
+        client_->update(now());
+        wait(socket_, now() + kPollPeriod);
+        net::receive_all(*socket_.socket, client_->endpoint(), now());
+    }
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,104 @@
+#pragma once
+// Runs a server or a client in a program of its own: owns the socket, reads the key files and the clock, and
+// contains the loop. Only this file of the library and net/socket/network_thread.h wait or read a clock.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "../net/socket/socket.h"
+#include "client.h"
+#include "server.h"
+
+namespace shoal::replication {
+
+struct ServerRunnerOptions {
+    std::uint16_t port = 40'000;  // UDP, on all addresses; 0 picks a free one
+    /// The server's private key. If the file does not exist, it is made, readable only by its owner. The
+    /// public key is written beside it, with the extension .pub: clients need this file.
+    std::string key_file = "server.key";
+    double tick_hz = 60;  // ticks per second; > 0
+    /// The rest. The runner sets host.key, host.seed, random_seed and sender.tick_hz.
+    ServerOptions server = {};
+};
+
+struct ClientRunnerOptions {
+    std::string server = "127.0.0.1:40000";  // host:port; the port may be missing
+    std::string key_file = "server.pub";     // the server's public key
+    double frame_hz = 60;                    // calls of each_frame per second; > 0
+    /// The rest. The runner sets net.server_key and net.seed.
+    ClientOptions client = {};
+};
+
+/// A socket that may be missing: datagrams are dropped then.
+class RunnerSocket final : public net::Sink {
+public:
+    void send(const net::Address& to, std::span<const std::byte> datagram) override {
+        if (socket) socket->send(to, datagram);
+    }
+    std::optional<net::Socket> socket;
+};
+
+/// Errors of the set-up are kept until run(). Not thread-safe, but for stop().
+class ServerRunner {
+public:
+    /// World and listener must outlive the runner.
+    ServerRunner(ecs::World& world, const Schema& schema, const ServerRunnerOptions& options,
+                 ServerListener* listener = nullptr);
+
+    Server& server() { return *server_; }
+    /// What went wrong in the set-up, in one line; empty: nothing.
+    const std::string& error() const { return error_; }
+    /// With the port that was chosen; nothing if there is an error.
+    std::optional<net::Address> address() const;
+
+    /// In each tick calls each_tick(), where the game changes the world, and then Server::tick(). Ends when
+    /// each_tick() returns false, or after stop(): then waits until each client has the last tick, at most 2
+    /// s, and disconnects them. Returns the exit code of the program: 0, or 1 after printing error(). After a
+    /// pause the missed ticks run at once, those of more than a second are left out.
+    int run(const std::function<bool()>& each_tick = nullptr);
+    /// Ends run(). May be called by another thread, and by a signal handler.
+    void stop() { is_stopped_ = true; }
+
+private:
+    void serve_until(net::Time time);
+    void say_farewell();
+
+    Schema schema_;
+    net::Duration period_;
+    RunnerSocket socket_;
+    std::string error_;
+    std::unique_ptr<Server> server_;
+    std::atomic<bool> is_stopped_ = false;
+};
+
+/// As ServerRunner, for a client.
+class ClientRunner {
+public:
+    ClientRunner(ecs::World& world, const Schema& schema, const ClientRunnerOptions& options,
+                 ClientListener* listener = nullptr);
+
+    Client& client() { return *client_; }
+    const std::string& error() const { return error_; }
+
+    /// Connects. In each frame calls Client::update() and then each_frame(). Ends when each_frame() returns
+    /// false or after stop(): then disconnects, and returns 0. Ends also if there is an error or the
+    /// connection ends: then prints why, and returns 1.
+    int run(const std::function<bool()>& each_frame = nullptr);
+    void stop() { is_stopped_ = true; }
+
+private:
+    void say_farewell();
+
+    Schema schema_;
+    net::Duration period_;
+    RunnerSocket socket_;
+    std::string error_;
+    std::optional<net::Address> at_server_;
+    std::unique_ptr<Client> client_;
+    std::atomic<bool> is_stopped_ = false;
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,136 @@
+#include "replication/runner.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "ecs/query.h"
+
+namespace shoal::replication {
+namespace {
+
+struct Steps {
+    int count = 0;
+};
+
+Schema steps_schema() {
+    Schema schema;
+    schema.component<Steps>("steps");
+    return schema;
+}
+
+/// An empty folder. The destructor removes it.
+struct RunnerFolder {
+    RunnerFolder() {
+        std::string name = (std::filesystem::temp_directory_path() / "shoal_runner_XXXXXX").string();
+        path = mkdtemp(name.data());
+    }
+    ~RunnerFolder() { std::filesystem::remove_all(path); }
+    std::string file(const char* name) const { return (path / name).string(); }
+    std::filesystem::path path;
+};
+
+// Over a real socket: a server in a thread, and a client that joins, plays, and leaves.
+TEST(Runner, AClientPlaysUntilItLeavesAndTheServerUntilItIsStopped) {
+    const RunnerFolder folder;
+    ecs::World world, mirror;
+    ServerRunner server(world, steps_schema(),
+                        {.port = 0, .key_file = folder.file("server.key"), .tick_hz = 100});
+    ASSERT_EQ(server.error(), "");
+    ASSERT_TRUE(server.address());
+    int joined = 0, left = 0, ticks = 0;
+    server.server().on_join([&](PlayerId) {
+        joined += 1;
+        return world.spawn(Steps{1}, Replicated{});
+    });
+    server.server().on_leave([&](PlayerId) { left += 1; });
+    ecs::Query<Steps> all(world);
+    int code = -1;
+    std::thread thread([&] {
+        code = server.run([&] {
+            ticks += 1;
+            all.each([](Steps& steps) { steps.count += 1; });
+            return true;
+        });
+    });
+    ClientRunner client(mirror, steps_schema(),
+                        {.server = "127.0.0.1:" + std::to_string(server.address()->port),
+                         .key_file = folder.file("server.pub"),
+                         .frame_hz = 100});
+    EXPECT_EQ(client.error(), "");
+    int frames = 0;
+    const int client_code = client.run([&] {
+        const ecs::Entity player = client.client().player();
+        return ++frames < 2'000 && (!player || mirror.get<Steps>(player).count < 20);
+    });
+    EXPECT_EQ(client_code, 0);
+    EXPECT_LT(frames, 2'000);
+    EXPECT_EQ(client.client().phase(), Phase::disconnected);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    server.stop();
+    thread.join();
+    EXPECT_EQ(code, 0);
+    EXPECT_EQ(joined, 1);
+    EXPECT_EQ(left, 1);
+    EXPECT_GT(ticks, 20);
+    EXPECT_EQ(world.size(), 0u);
+}
+
+TEST(Runner, AClientSaysWhyTheServerEnded) {
+    const RunnerFolder folder;
+    ecs::World world, mirror;
+    ServerRunner server(world, steps_schema(),
+                        {.port = 0, .key_file = folder.file("server.key"), .tick_hz = 100});
+    ASSERT_EQ(server.error(), "");
+    std::thread thread([&] {
+        int ticks_with_player = 0, ticks = 0;
+        server.run([&] {
+            server.server().for_each_peer([&](PlayerId) { ticks_with_player += 1; });
+            return ticks_with_player < 10 && ++ticks < 2'000;
+        });
+    });
+    ClientRunner client(mirror, steps_schema(),
+                        {.server = "127.0.0.1:" + std::to_string(server.address()->port),
+                         .key_file = folder.file("server.pub")});
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(client.run(), 1);
+    thread.join();
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("the server ends"), std::string::npos);
+}
+
+TEST(Runner, ErrorsAreOneLineThatNamesTheCause) {
+    const RunnerFolder folder;
+    ecs::World world;
+    const auto expect_error = [](auto& runner, const std::string& cause) {
+        EXPECT_NE(runner.error().find(cause), std::string::npos) << runner.error();
+        EXPECT_EQ(runner.error().find('\n'), std::string::npos);
+        testing::internal::CaptureStderr();
+        EXPECT_EQ(runner.run(), 1);
+        EXPECT_EQ(testing::internal::GetCapturedStderr(), runner.error() + "\n");
+    };
+    ServerRunner first(world, steps_schema(), {.port = 0, .key_file = folder.file("server.key")});
+    ASSERT_TRUE(first.address());
+    const std::uint16_t port = first.address()->port;
+    ServerRunner second(world, steps_schema(), {.port = port, .key_file = folder.file("server.key")});
+    expect_error(second, std::to_string(port));
+    ServerRunner no_folder(world, steps_schema(), {.port = 0, .key_file = folder.file("none/server.key")});
+    expect_error(no_folder, "none/server.key");
+    EXPECT_FALSE(no_folder.address());
+    ServerRunner same_file(world, steps_schema(), {.port = 0, .key_file = folder.file("server.pub")});
+    expect_error(same_file, "server.pub");
+    ClientRunner no_key(world, steps_schema(), {.key_file = folder.file("missing.pub")});
+    expect_error(no_key, "missing.pub");
+    std::ofstream(folder.file("bad.pub")) << "hello\n";
+    ClientRunner bad_key(world, steps_schema(), {.key_file = folder.file("bad.pub")});
+    expect_error(bad_key, "bad.pub");
+    ClientRunner no_server(world, steps_schema(),
+                           {.server = "1.2.3.4:99999", .key_file = folder.file("server.pub")});
+    expect_error(no_server, "1.2.3.4:99999");
+}
+
+}  // namespace
+}  // namespace shoal::replication
