@@ -7,6 +7,7 @@
 
 #include "replication/world_hash.h"
 #include "tests/sim/show.h"
+#include "tests/support/allocations.h"
 
 namespace shoal::sim {
 namespace {
@@ -346,6 +347,30 @@ TEST(Interpolation, ACompleteTickIsThatOfTheServer) {
     };
     show.run(20'000);
     EXPECT_GT(complete, 500);
+}
+
+TEST(Interpolation, AllocatesNothingPerTick) {
+    Show show({40, 10, 0.05}, 6);
+    std::vector<ecs::Entity> ships;
+    for (int i = 0; i < 50; ++i)
+        ships.push_back(show.world.spawn(Place{}, Heading{}, Rotation{}, Replicated{}));
+    show.on_tick = [&](Tick tick) {
+        for (const ecs::Entity ship : ships) show.world.set(ship, Place{static_cast<float>(tick % 400), 0});
+    };
+    double sum = 0;
+    std::uint64_t of_client = 0;
+    show.on_frame = [&] {
+        const std::uint64_t before = test::allocations();
+        show.client.update(show.now);
+        show.client.each_shown<Place>(
+            [&](ecs::Entity, const Place& at) { sum += static_cast<double>(at.x); });
+        of_client += test::allocations() - before;
+    };
+    show.run(20'000);
+    of_client = 0;
+    show.run(5000);
+    EXPECT_EQ(of_client, 0u);
+    EXPECT_NE(sum, 0);
 }
 
 TEST(Interpolation, ANewConnectionStartsAnew) {

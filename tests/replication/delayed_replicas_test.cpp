@@ -1,0 +1,311 @@
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication {
+namespace {
+
+struct Place {
+    float x = 0;
+};
+struct Score {
+    std::int32_t points = 0;
+};
+struct Aim {
+    ecs::Entity target;
+};
+struct PartOf {
+    static constexpr auto relation = ecs::exclusive | ecs::destroy_with_target;
+};
+
+Schema schema_to_delay() {
+    Schema schema;
+    schema.component<Place>("place", linear(), predicted());
+    schema.component<Score>("score");
+    schema.component<Aim>("aim");
+    schema.pair<PartOf>("part_of");
+    schema.tag<Mine>("mine", to_owner());
+    return schema;
+}
+
+/// The receiver shows a tick that is `delay` ticks before that of the sender.
+struct Delayed {
+    explicit Delayed(Tick first_tick = 1, const ReceiverOptions& options = {})
+        : pair({}, options, first_tick, 1, schema_to_delay()) {}
+
+    /// A tick whose packets all arrive. The receiver applies what is due.
+    void step() {
+        pair.forward_rebases();
+        pair.tick();
+        while (const std::optional<SentPacket> packet = pair.encode()) pair.deliver(*packet);
+        pair.receiver.apply(shown());
+        EXPECT_TRUE(pair.receiver.is_consistent());
+    }
+    void steps(Tick count) {
+        while (count-- > 0) step();
+    }
+    Tick shown() const { return pair.next_tick - 1 - delay; }
+    ecs::Entity replica(NetId id) const { return pair.receiver.entity(id); }
+    NetId id_of(ecs::Entity entity) const { return pair.sender.net_id(entity); }
+
+    Pair pair;
+    Tick delay = 5;
+};
+
+TEST(DelayedReplicas, AppearChangeAndEndAtTheirTicks) {
+    for (const Tick first : {1u, 0u - 8}) {
+        Delayed d(first);
+        const ecs::Entity ship = d.pair.spawn(Place{1});
+        d.step();
+        const NetId id = d.id_of(ship);
+        d.steps(4);
+        EXPECT_FALSE(d.replica(id)) << "not yet";
+        d.step();
+        ASSERT_TRUE(d.replica(id));
+        d.pair.world.set(ship, Place{2});
+        d.steps(5);
+        EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(id)).x, 1);
+        d.step();
+        EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(id)).x, 2);
+        d.pair.world.destroy(ship);
+        d.steps(5);
+        EXPECT_TRUE(d.pair.mirror.is_alive(d.replica(id)));
+        d.step();
+        EXPECT_FALSE(d.replica(id));
+        EXPECT_EQ(d.pair.receiver.entity_count(), 0u);
+    }
+}
+
+TEST(DelayedReplicas, EntitiesWithoutADisplayAreShownAtOnce) {
+    Delayed d;
+    const ecs::Entity score = d.pair.spawn(Score{1});
+    d.step();
+    EXPECT_EQ(d.pair.mirror.get<Score>(d.replica(d.id_of(score))).points, 1);
+    const NetId id = d.id_of(score);
+    d.pair.world.destroy(score);
+    d.step();
+    EXPECT_FALSE(d.replica(id));
+}
+
+TEST(DelayedReplicas, WhatAClientPlaysIsShownAtOnce) {
+    Delayed d;
+    const ecs::Entity ship = d.pair.spawn(Place{1}, Mine{});
+    d.pair.sender.set_owner(ship, d.pair.peer);
+    d.step();
+    ASSERT_TRUE(d.replica(d.id_of(ship)));
+    d.pair.world.set(ship, Place{2});
+    d.step();
+    EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(d.id_of(ship))).x, 2);
+    // It does not go back when somebody else plays it.
+    d.pair.world.remove<Mine>(ship);
+    d.pair.sender.set_owner(ship, std::nullopt);
+    d.pair.world.set(ship, Place{3});
+    d.step();
+    EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(d.id_of(ship))).x, 2);
+    d.steps(5);
+    EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(d.id_of(ship))).x, 3);
+}
+
+TEST(DelayedReplicas, AnEndingReplicaStaysWhileItsSlotDescribesAnother) {
+    Delayed d;
+    d.delay = 8;
+    const ecs::Entity first = d.pair.spawn(Place{1});
+    d.steps(10);
+    const NetId first_id = d.id_of(first);
+    d.pair.world.destroy(first);
+    d.steps(2);  // the despawn record is acknowledged
+    const ecs::Entity second = d.pair.spawn(Place{2});
+    d.step();
+    const NetId second_id = d.id_of(second);
+    EXPECT_TRUE(d.pair.mirror.is_alive(d.replica(first_id)));
+    bool had_both = false;
+    for (int i = 0; i < 8; ++i) {
+        d.step();
+        had_both |= d.replica(first_id) && d.replica(second_id);
+    }
+    EXPECT_FALSE(had_both) << "they never lived at the same time";
+    EXPECT_FALSE(d.replica(first_id));
+    EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(second_id)).x, 2);
+}
+
+TEST(DelayedReplicas, AShortLifeBetweenTwoShownTicksIsNotShown) {
+    Delayed d;
+    d.steps(3);
+    int spawned = 0;
+    const ecs::Hook hook =
+        d.pair.mirror.on_add<Replica>([&](ecs::World&, ecs::Entity, const Replica&) { ++spawned; });
+    const ecs::Entity shot = d.pair.spawn(Place{1});
+    for (int i = 0; i < 2; ++i) {
+        d.pair.tick();
+        while (const std::optional<SentPacket> packet = d.pair.encode()) d.pair.deliver(*packet);
+        if (i == 0) d.pair.world.destroy(shot);
+    }
+    d.pair.receiver.apply(d.pair.next_tick + 5);
+    EXPECT_EQ(spawned, 0);
+    EXPECT_TRUE(d.pair.receiver.is_consistent());
+    EXPECT_EQ(d.pair.mirror.size(), 0u);
+}
+
+TEST(DelayedReplicas, AnEntityWithAKeyCanReturnBeforeItsEndIsShown) {
+    Delayed d;
+    const ecs::Entity door = d.pair.spawn(Place{1}, StableKey{7});
+    d.steps(8);
+    const NetId id = d.id_of(door);
+    const ecs::Entity shown = d.replica(id);
+    ASSERT_TRUE(shown);
+    d.pair.world.destroy(door);
+    d.steps(2);
+    EXPECT_EQ(d.replica(id), shown);
+    const ecs::Entity other = d.pair.spawn(Place{2}, StableKey{7});
+    d.steps(8);
+    EXPECT_EQ(d.id_of(other), id);
+    EXPECT_FALSE(d.pair.mirror.is_alive(shown));
+    EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(id)).x, 2);
+    EXPECT_EQ(d.pair.receiver.entity_count(), 1u);
+}
+
+TEST(DelayedReplicas, PartsEndWithTheirWhole) {
+    Delayed d;
+    const ecs::Entity tank = d.pair.spawn(Place{1}), turret = d.pair.spawn(Place{2}),
+                      flag = d.pair.spawn(Score{3});
+    d.pair.world.add(turret, ecs::to<PartOf>(tank));
+    d.pair.world.add(flag, ecs::to<PartOf>(turret));
+    d.steps(8);
+    const ecs::Entity shown_tank = d.replica(d.id_of(tank)), shown_turret = d.replica(d.id_of(turret)),
+                      shown_flag = d.replica(d.id_of(flag));
+    EXPECT_EQ(d.pair.mirror.target<PartOf>(shown_turret), shown_tank);
+    EXPECT_EQ(d.pair.mirror.target<PartOf>(shown_flag), shown_turret);
+    d.pair.world.destroy(tank);
+    d.steps(5);
+    EXPECT_TRUE(d.pair.mirror.is_alive(shown_tank));
+    EXPECT_TRUE(d.pair.mirror.is_alive(shown_turret));
+    EXPECT_FALSE(d.pair.mirror.is_alive(shown_flag)) << "it is shown as of the newest tick";
+    d.step();
+    EXPECT_EQ(d.pair.mirror.size(), 0u);
+}
+
+TEST(DelayedReplicas, APartThatChangedItsWholeSurvivesTheEndOfTheFirst) {
+    Delayed d;
+    const ecs::Entity tank = d.pair.spawn(Place{1}), truck = d.pair.spawn(Place{2}),
+                      gun = d.pair.spawn(Place{3});
+    d.pair.world.add(gun, ecs::to<PartOf>(tank));
+    d.steps(8);
+    const ecs::Entity shown = d.replica(d.id_of(gun));
+    d.pair.world.add(gun, ecs::to<PartOf>(truck));
+    d.step();
+    d.pair.world.destroy(tank);
+    d.steps(8);
+    EXPECT_EQ(d.replica(d.id_of(gun)), shown);
+    EXPECT_EQ(d.pair.mirror.target<PartOf>(shown), d.replica(d.id_of(truck)));
+}
+
+TEST(DelayedReplicas, ReferencesAreFilledInWhenTheirTargetIsShown) {
+    Delayed d;
+    const ecs::Entity gun = d.pair.spawn(Aim{});
+    d.steps(8);
+    const ecs::Entity ship = d.pair.spawn(Place{1});
+    d.pair.world.set(gun, Aim{ship});
+    d.step();
+    const NetId id = d.id_of(ship);
+    const auto aim = [&] { return d.pair.mirror.get<Aim>(d.replica(d.id_of(gun))).target; };
+    EXPECT_FALSE(aim()) << "the gun is shown at once, the ship later";
+    d.steps(5);
+    EXPECT_EQ(aim(), d.replica(id));
+    EXPECT_TRUE(aim());
+    d.pair.world.destroy(ship);
+    d.pair.world.set(gun, Aim{});
+    d.steps(6);
+    EXPECT_FALSE(aim());
+}
+
+TEST(DelayedReplicas, ANewConnectionEndsThemAll) {
+    Delayed d;
+    const ecs::Entity first = d.pair.spawn(Place{1});
+    d.pair.spawn(Place{2});
+    d.steps(8);
+    d.pair.world.destroy(first);
+    d.pair.spawn(Place{3});
+    d.steps(2);
+    EXPECT_EQ(d.pair.mirror.size(), 2u);
+    d.pair.receiver.reset();
+    EXPECT_EQ(d.pair.mirror.size(), 0u);
+    EXPECT_TRUE(d.pair.receiver.is_consistent());
+}
+
+TEST(DelayedReplicas, VersionsAreKeptUntilTheyAreShown) {
+    Delayed d;
+    d.delay = 60;
+    const ecs::Entity ship = d.pair.spawn(Place{0});
+    d.steps(1);
+    const NetId id = d.id_of(ship);
+    for (int i = 1; i < 300; ++i) {
+        d.pair.world.set(ship, Place{static_cast<float>(i)});
+        d.step();
+        if (i < 60) continue;
+        ASSERT_EQ(d.pair.mirror.get<Place>(d.replica(id)).x, static_cast<float>(i - 60));
+    }
+}
+
+TEST(DelayedReplicas, AClientThatSleepsKeepsNoMoreVersionsThanItsLimit) {
+    ReceiverOptions options;
+    options.max_versions = 16;
+    Delayed d(1, options);
+    const ecs::Entity ship = d.pair.spawn(Place{0});
+    d.steps(8);
+    const NetId id = d.id_of(ship);
+    for (int i = 1; i < 100; ++i) {  // no apply()
+        d.pair.world.set(ship, Place{static_cast<float>(i)});
+        d.pair.tick();
+        while (const std::optional<SentPacket> packet = d.pair.encode()) d.pair.deliver(*packet);
+    }
+    EXPECT_LE(d.pair.receiver.replicas()[d.pair.receiver.replicas().ids().find(id)].versions.size(), 16u);
+    d.steps(10);
+    EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(id)).x, 99);
+    EXPECT_EQ(d.pair.receiver.stats().refused_packets, 0u);
+}
+
+TEST(DelayedReplicas, AReplicaThatTheGameDestroyedStaysSuppressed) {
+    Delayed d;
+    const ecs::Entity ship = d.pair.spawn(Place{0});
+    d.steps(8);
+    d.pair.mirror.destroy(d.replica(d.id_of(ship)));
+    d.pair.world.set(ship, Place{1});
+    d.steps(8);
+    d.pair.world.set(ship, Place{2});
+    d.steps(8);
+    EXPECT_EQ(d.pair.receiver.stats().suppressed, 1u);
+    EXPECT_EQ(d.pair.mirror.size(), 0u);
+    d.pair.world.destroy(ship);
+    d.steps(8);
+    EXPECT_EQ(d.pair.receiver.stats().suppressed, 1u);
+}
+
+TEST(Displays, NeedNumbersToMix) {
+    const auto error_of = [](auto describe) {
+        Schema schema;
+        describe(schema);
+        return schema.error();
+    };
+    EXPECT_NE(error_of([](Schema& s) { s.component<Score>("score", linear()); }).find("no floats"),
+              std::string::npos);
+    EXPECT_NE(error_of([](Schema& s) { s.component<Place>("place", slerp()); }).find("four floats"),
+              std::string::npos);
+    EXPECT_EQ(error_of([](Schema& s) { s.component<Place>("place", angular()); }), "");
+}
+
+TEST(Displays, AddAnOptionalComponentThatCountsTeleports) {
+    Schema plain, shown;
+    plain.component<Place>("place");
+    shown.component<Place>("place", linear());
+    EXPECT_EQ(plain.components().size(), 1u);
+    EXPECT_EQ(shown.components().size(), 2u);
+    EXPECT_EQ(plain.hash(), shown.hash()) << "a client without displays can play";
+    EXPECT_TRUE(shown.numbers_in(plain.summary()));
+    EXPECT_TRUE(plain.numbers_in(shown.summary()));
+}
+
+}  // namespace
+}  // namespace shoal::replication
