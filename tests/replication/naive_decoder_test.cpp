@@ -508,11 +508,11 @@ TEST(NaiveStateDecoder, ReadsTypedMessages) {
         EXPECT_TRUE(bits.ok()) << bits.why();
         return std::pair(component.name, naive_words({{0, value_read}}));
     };
-    using Words = std::vector<std::uint32_t>;
-    EXPECT_EQ(read(Chatter{"hi", 0.5f}), std::pair(std::string("chatter"), Words{2, 2, 'h', 'i'}));
-    EXPECT_EQ(read(Chatter{}), std::pair(std::string("chatter"), Words{0, 0}));
-    EXPECT_EQ(read(Nod{}), std::pair(std::string("nod"), Words{}));
-    EXPECT_EQ(read(sim::Position{1, 50, 100}), std::pair(std::string("position"), Words{2, 100, 200}));
+    using Numbers = std::vector<std::uint32_t>;
+    EXPECT_EQ(read(Chatter{"hi", 0.5f}), std::pair(std::string("chatter"), Numbers{2, 2, 'h', 'i'}));
+    EXPECT_EQ(read(Chatter{}), std::pair(std::string("chatter"), Numbers{0, 0}));
+    EXPECT_EQ(read(Nod{}), std::pair(std::string("nod"), Numbers{}));
+    EXPECT_EQ(read(sim::Position{1, 50, 100}), std::pair(std::string("position"), Numbers{2, 100, 200}));
 }
 
 TEST(NaiveStateDecoder, WritesTheHelloOfAClient) {
