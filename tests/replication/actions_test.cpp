@@ -11,7 +11,7 @@
 #include "ecs/query.h"
 #include "tests/replication/support/stage.h"
 
-namespace shoal::replication {
+namespace shoal::replication::actions_test {
 namespace {
 
 struct Place {
@@ -540,4 +540,4 @@ TEST(ActionRace, AtRestEveryClientEqualsTheServer) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::actions_test

@@ -5,7 +5,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::delayed_replicas_test {
 namespace {
 
 struct Place {
@@ -308,4 +308,4 @@ TEST(Displays, AddAnOptionalComponentThatCountsTeleports) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::delayed_replicas_test

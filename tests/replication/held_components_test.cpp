@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::held_components_test {
 namespace {
 
 using sim::Health;
@@ -14,11 +14,11 @@ using sim::Name;
 using sim::Position;
 using sim::Wolf;
 
-struct Stalks {
+struct Hunts {
     static constexpr auto relation = ecs::exclusive;
     std::int32_t rank = 0;
 };
-struct Remembers {
+struct Knows {
     static constexpr auto relation = ecs::many;
 };
 
@@ -28,8 +28,8 @@ Schema schema_to_hold() {
     schema.component<Health>("health");
     schema.component<Name>("name");
     schema.tag<Wolf>("wolf");
-    schema.pair<Stalks>("hunts");
-    schema.pair<Remembers>("knows");
+    schema.pair<Hunts>("hunts");
+    schema.pair<Knows>("knows");
     return schema;
 }
 
@@ -156,14 +156,14 @@ TEST(HeldComponents, ReleasedOnesAreTheServersWhateverHappenedBefore) {
                     if (world.has<Wolf>(cat)) return static_cast<void>(world.remove<Wolf>(cat));
                     return static_cast<void>(world.add<Wolf>(cat));
                 case 6:
-                    return static_cast<void>(world.set(cat, ecs::to<Stalks>(other),
-                                                       Stalks{static_cast<std::int32_t>(random() % 9)}));
+                    return static_cast<void>(world.set(cat, ecs::to<Hunts>(other),
+                                                       Hunts{static_cast<std::int32_t>(random() % 9)}));
                 case 7:
-                    return static_cast<void>(world.remove(cat, ecs::to<Stalks>(world.target<Stalks>(cat))));
+                    return static_cast<void>(world.remove(cat, ecs::to<Hunts>(world.target<Hunts>(cat))));
                 default:
-                    if (world.has(cat, ecs::to<Remembers>(other)))
-                        return static_cast<void>(world.remove(cat, ecs::to<Remembers>(other)));
-                    return static_cast<void>(world.add(cat, ecs::to<Remembers>(other)));
+                    if (world.has(cat, ecs::to<Knows>(other)))
+                        return static_cast<void>(world.remove(cat, ecs::to<Knows>(other)));
+                    return static_cast<void>(world.add(cat, ecs::to<Knows>(other)));
             }
         };
         pair.exchange();
@@ -192,4 +192,4 @@ TEST(HeldComponents, ReleasedOnesAreTheServersWhateverHappenedBefore) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::held_components_test

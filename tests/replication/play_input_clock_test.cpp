@@ -6,7 +6,7 @@
 
 #include "replication/play/lead_meter.h"
 
-namespace shoal::replication {
+namespace shoal::replication::play_input_clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -191,4 +191,4 @@ TEST(LeadMeter, ALongerPathIsNoticedAfterAFewPackets) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::play_input_clock_test

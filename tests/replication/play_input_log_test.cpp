@@ -6,7 +6,7 @@
 
 #include "tests/replication/support/tiller.h"
 
-namespace shoal::replication {
+namespace shoal::replication::play_input_log_test {
 namespace {
 
 struct LogDesk : TillerWords {
@@ -193,4 +193,4 @@ TEST(SchemaInput, QuantisedAuthorityCountsInTheHash) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::play_input_log_test

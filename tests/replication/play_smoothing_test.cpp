@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace shoal::replication {
+namespace shoal::replication::play_smoothing_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -93,4 +93,4 @@ TEST(Smoothing, Trap18NanLeavesNoError) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::play_smoothing_test

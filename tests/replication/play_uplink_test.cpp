@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace shoal::replication {
+namespace shoal::replication::play_uplink_test {
 namespace {
 
 /// Sends one number in 12 bits; the greatest value is malformed.
@@ -112,4 +112,4 @@ TEST(PlayUplink, FatesReachEverySection) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::play_uplink_test

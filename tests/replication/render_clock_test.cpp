@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace shoal::replication {
+namespace shoal::replication::render_clock_test {
 namespace {
 
 /// A server that sends a payload in every tick, and a client that draws frames, with a path between them.
@@ -256,4 +256,4 @@ TEST(RenderClock, FollowsAServerWhoseClockIsFasterOrSlower) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::render_clock_test

@@ -10,7 +10,7 @@
 
 #include "ecs/query.h"
 
-namespace shoal::replication {
+namespace shoal::replication::runner_test {
 namespace {
 
 struct Steps {
@@ -133,4 +133,4 @@ TEST(Runner, ErrorsAreOneLineThatNamesTheCause) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::runner_test

@@ -8,7 +8,7 @@
 
 #include "replication/codec/codec.h"
 
-namespace shoal::replication {
+namespace shoal::replication::struct_codec_test {
 namespace {
 
 struct Talk {
@@ -17,7 +17,7 @@ struct Talk {
     float loudness = 0;
     std::vector<std::uint16_t> to;
 };
-struct Bow {};
+struct Nod {};
 
 /// Entity n has the net id n + 1000.
 struct ShiftedIds final : EntityMap {
@@ -31,7 +31,7 @@ Schema talk_schema() {
     Schema schema;
     schema.message<Talk>("talk", field(&Talk::loudness, quantised(0, 1, 0.25)),
                          field(&Talk::text, max_length(20)));
-    schema.message<Bow>("bow");
+    schema.message<Nod>("nod");
     return schema;
 }
 
@@ -104,7 +104,7 @@ TEST(StructCodec, TruncatedBytesAreRefused) {
 TEST(StructCodec, AStructWithoutFieldsTakesNoBits) {
     const Schema schema = talk_schema();
     const SchemaStruct& type =
-        schema.structs(StructKind::message)[schema.find_struct<Bow>(StructKind::message)];
+        schema.structs(StructKind::message)[schema.find_struct<Nod>(StructKind::message)];
     BitWriter bits;
     write_value(type.layout, {}, {}, bits);
     EXPECT_EQ(bits.bit_count(), 0u);
@@ -129,7 +129,7 @@ TEST(SchemaStructs, MistakesNameTheKindAndTheName) {
     EXPECT_EQ(twice.error(), "message 'say' is of a type that is declared already, as 'talk'");
     Schema one_name;
     one_name.message<Talk>("talk");
-    one_name.message<Bow>("talk");
+    one_name.message<Nod>("talk");
     EXPECT_EQ(one_name.error(), "message 'talk' has the name of another, or one with the same hash: 'talk'");
 }
 
@@ -155,4 +155,4 @@ TEST(ComponentOptions, ComeInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::struct_codec_test

@@ -14,7 +14,7 @@
 #include "replication/play/message_queue.h"
 #include "tests/sim/session.h"
 
-namespace shoal::replication {
+namespace shoal::replication::typed_messages_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -487,4 +487,4 @@ TEST(SchemaStructs, ADifferenceIsNamed) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::typed_messages_test

@@ -12,7 +12,7 @@
 #include "tests/sim/seeds.h"
 #include "tests/sim/session.h"
 
-namespace shoal::sim {
+namespace shoal::sim::actions_test {
 namespace {
 
 using replication::Act;
@@ -155,4 +155,4 @@ TEST(ActionsSimulation, EachRunsOnceInOrderAndAllWorldsAgree) {
 }
 
 }  // namespace
-}  // namespace shoal::sim
+}  // namespace shoal::sim::actions_test

@@ -9,7 +9,7 @@
 #include "tests/sim/show.h"
 #include "tests/support/allocations.h"
 
-namespace shoal::sim {
+namespace shoal::sim::interpolation_test {
 namespace {
 
 using replication::Replicated;
@@ -398,4 +398,4 @@ TEST(Interpolation, TicksWrapAround) {
 }
 
 }  // namespace
-}  // namespace shoal::sim
+}  // namespace shoal::sim::interpolation_test

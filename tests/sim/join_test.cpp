@@ -10,7 +10,7 @@
 #include "tests/sim/seeds.h"
 #include "tests/sim/session.h"
 
-namespace shoal::sim {
+namespace shoal::sim::join_test {
 namespace {
 
 struct Badge {
@@ -125,4 +125,4 @@ TEST(Join, AClientThatPlaysHasTheWorldAndItsPlayer) {
 }
 
 }  // namespace
-}  // namespace shoal::sim
+}  // namespace shoal::sim::join_test

@@ -11,7 +11,7 @@
 #include "tests/sim/seeds.h"
 #include "tests/sim/session.h"
 
-namespace shoal::sim {
+namespace shoal::sim::messages_test {
 namespace {
 
 struct Tag {
@@ -151,4 +151,4 @@ TEST(Messages, EachArrivesOnceInOrderWithTheRightEntities) {
 }
 
 }  // namespace
-}  // namespace shoal::sim
+}  // namespace shoal::sim::messages_test

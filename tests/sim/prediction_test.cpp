@@ -8,7 +8,7 @@
 #include "tests/sim/play_session.h"
 #include "tests/sim/seeds.h"
 
-namespace shoal::sim {
+namespace shoal::sim::prediction_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -418,4 +418,4 @@ TEST(Prediction, RandomNumbersOfAStepAreEqualOnBothSides) {
 }
 
 }  // namespace
-}  // namespace shoal::sim
+}  // namespace shoal::sim::prediction_test
