@@ -73,7 +73,7 @@ endef
 FORCE:
 
 # Slow models are optimised even with sanitizers.
-slow_sources := $(if $(filter sanitize,$(config)),$(addprefix tests/,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test replication/naive_decoder_test replication/naive_village_test))
+slow_sources := $(if $(filter sanitize,$(config)),$(addprefix tests/,ecs/support/race net/naive_decoder_test net/attacker_test net/ack_window_test))
 alone := $(slow_sources:%=%.cpp) net/crypto/primitives.cpp tests/net/crypto_test.cpp tests/net/crypto_portable_test.cpp
 alone += $(wildcard tests/*/readme_test.cpp)
 library_folders := $(patsubst %/,%,$(sort $(dir $(wildcard $(foreach folder,ecs net replication,$(folder)/*.cpp $(folder)/*/*.cpp)))))
@@ -162,9 +162,10 @@ $(fuzz_support): private CXXFLAGS += -DLLVMFuzzerTestOneInput=fuzz_$(basename $(
 endif
 
 # Most tests take longer to compile than to run, so they are compiled with little optimisation and a
-# precompiled header. The exceptions contain slow models.
+# precompiled header. The exceptions contain slow models or the simulated worlds and networks of many tests.
 test_level := $(if $(filter sanitize,$(config)),-O0,-O1)
 slow_models := $(slow_sources:%=$(out)/%.o)
+slow_models += $(if $(filter sanitize,$(config)),$(out)/tests/sim/unit-all.o $(net_support))
 quick_tests := $(filter-out $(slow_models),$(tests) $(test_shared) $(ecs_support) $(net_support) $(fuzz_support))
 prelude := $(out)/tests/prelude.h
 $(quick_tests): | $(prelude).gch
