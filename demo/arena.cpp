@@ -28,6 +28,8 @@ replication::Schema arena_schema(GameVersion version) {
     schema.tag<Player>("player");
     schema.tag<Pilot>("pilot");
     schema.pair<Follows>("follows", field(&Follows::angle, angle(8)));
+    schema.message<Chat>("chat", field(&Chat::name, max_length(kMaxNameBytes)),
+                         field(&Chat::text, max_length(kMaxChatBytes)));
     if (version == GameVersion::second) {
         schema.component<Colour>("colour");
         schema.optional<Colour>();

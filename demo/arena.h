@@ -9,7 +9,7 @@
 
 namespace shoal::demo {
 
-inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3032;  // change it when message.h changes
+inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3033;  // change it when message.h changes
 inline constexpr std::uint16_t kDefaultPort = 40'000;
 inline constexpr float kArenaWidth = 160, kArenaHeight = 80;
 inline constexpr std::uint32_t kMaxNameBytes = 16;
@@ -62,6 +62,12 @@ inline constexpr std::uint32_t kReefs = 5;
 struct Clock {
     double elapsed_s = 0;  // time simulated so far
 };
+
+/// A message: what a player says. The server sets the name, and passes it on to all players.
+struct Chat {
+    std::string name, text;
+};
+inline constexpr std::uint32_t kMaxChatBytes = 60;
 
 // The species.
 struct Minnow {};  // swims in schools, flees pikes

@@ -19,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr net::Duration kTextStays = 8s;  // what a player said
 constexpr net::Duration kFrame = 33ms;
 constexpr net::Duration kLongestWait = 10ms;  // Client::update() is needed every 20 ms
 
@@ -34,7 +35,7 @@ struct Options {
 Flags make_flags(Options& options) {
     Flags flags(
         "usage: client [flags]\nShows the arena of a server, and steers a creature in it.\n"
-        "W A S D or arrows steer, space stops, q quits.\n");
+        "W A S D or arrows steer, space stops, Enter says something, q quits.\n");
     flags.text("--connect", options.connect, "HOST:PORT of the server (127.0.0.1:40000, or the token's)");
     flags.text("--name", options.name, "of your creature, at most 16 letters (guest)");
     flags.real("--seconds", options.seconds, 0, 100'000, "leaves after this time; 0: when stopped (0)");
@@ -80,6 +81,10 @@ public:
           schema_(arena_schema(options.is_old ? GameVersion::first : GameVersion::second)),
           client_(world_, schema_, sink, client_options(options), this) {
         load_reefs(world_);
+        client_.on<Chat>([this](const Chat& chat, const replication::MessageInfo&) {
+            heard_ = printable(chat.name + ": " + chat.text);
+            heard_until_ = now() + kTextStays;
+        });
     }
 
     bool open_log(const std::string& path) { return log_.open(path); }
@@ -114,6 +119,25 @@ public:
     template <class Fn>
     void each_shown(Fn&& fn) {
         client_.each_shown<Position>(fn);
+    }
+
+    void say(const std::string& text) {
+        static_cast<void>(client_.send(Chat{{}, text}));  // not sent: the queue is full
+    }
+    /// What a player said last, for some seconds; else how far the client has come in joining; else `status`.
+    std::string news(const std::string& status, net::Time now) const {
+        if (now < heard_until_) return heard_;
+        switch (client_.phase()) {
+            case replication::Phase::disconnected:
+                return "connecting ...";
+            case replication::Phase::waiting:
+                return "waiting for the server ...";
+            case replication::Phase::loading:
+                return "loading ...";
+            case replication::Phase::playing:
+                break;
+        }
+        return status;
     }
 
     ecs::World& world() { return world_; }
@@ -167,6 +191,8 @@ private:
     net::ConnectionStats stats_;
     Direction direction_ = Direction::none;
     net::Time next_steer_{0};
+    std::string heard_;  // what a player said last
+    net::Time heard_until_{0};
     std::optional<net::Time> joined_at_;
     std::optional<net::DisconnectReason> end_;
 };
@@ -208,8 +234,16 @@ public:
 
     /// Returns false if the user quits.
     bool update(Game& game, const std::string& status, net::Time now) {
-        for (const Key key : terminal_.keys()) {
+        if (line_ && terminal_.read_line(*line_, kMaxChatBytes)) {
+            if (!line_->empty()) game.say(*line_);
+            line_.reset();
+        }
+        for (const Key key : line_ ? std::vector<Key>() : terminal_.keys()) {
             if (key == Key::quit) return false;
+            if (key == Key::talk) {
+                line_.emplace();
+                break;
+            }
             constexpr std::array kDirections = {Direction::up, Direction::down, Direction::left,
                                                 Direction::right, Direction::none};
             game.steer(kDirections[static_cast<std::size_t>(key)]);
@@ -219,7 +253,7 @@ public:
         game.each_shown([this](ecs::Entity entity, const Position& at) { view_.move(entity, at); });
         const Terminal::Size size = terminal_.size();
         screen_.resize(size.columns, size.rows);
-        view_.draw(screen_, game.own_creature(), game.has_joined() ? status : "connecting ...");
+        view_.draw(screen_, game.own_creature(), line_ ? "say: " + *line_ + "_" : game.news(status, now));
         terminal_.write(screen_.update());
         return true;
     }
@@ -228,6 +262,7 @@ private:
     Terminal terminal_;
     Screen screen_;
     View view_;
+    std::optional<std::string> line_;  // that the user types
     net::Time next_frame_{0};
 };
 
@@ -247,7 +282,7 @@ bool run(const Options& options, net::Socket& socket, net::BadNetwork& network, 
         const bool is_new_second = status.sample(game, time);
         if (display && !display->update(game, status.line(game), time)) break;
         if (!display && is_new_second) {
-            std::printf("%s\n", game.has_joined() ? status.line(game).c_str() : "connecting ...");
+            std::printf("%s\n", game.news(status.line(game), time).c_str());
             std::fflush(stdout);
         }
         wait(socket, network.next_due(time + kLongestWait));

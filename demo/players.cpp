@@ -4,6 +4,14 @@
 
 namespace shoal::demo {
 
+void Players::listen(replication::Server& server) {
+    server.on<Chat>([this, &server](replication::PlayerId player, const Chat& chat) {
+        const auto seat = std::ranges::find(players_, player, &Seat::peer);
+        if (seat == players_.end() || seat->name.empty() || chat.text.empty()) return;
+        server.send_all(Chat{seat->name, printable(chat.text)});
+    });
+}
+
 void Players::step() {
     for (Seat& seat : players_) {
         if (seat.has_left) {

@@ -14,6 +14,9 @@ public:
     /// World and simulation must outlive it.
     Players(ecs::World& world, Simulation& simulation) : world_(world), simulation_(simulation) {}
 
+    /// Passes on what players with a name say. Call it once, before the first tick.
+    void listen(replication::Server& server);
+
     /// Spawns a creature for each player with a name and without a living creature, steers the creatures, and
     /// destroys those of players who left. Only this function changes the world, not the callbacks.
     void step();

@@ -87,7 +87,9 @@ private:
 struct Game {
     Game(const Options& options, net::Sink& sink)
         : simulation(world, static_cast<std::uint32_t>(options.entities), options.seed),
-          server(world, schema, sink, server_options(options), &players) {}
+          server(world, schema, sink, server_options(options), &players) {
+        players.listen(server);
+    }
 
     static replication::ServerOptions server_options(const Options& options) {
         replication::ServerOptions out;

@@ -38,6 +38,9 @@ std::optional<Key> key_of(char letter) {
         case 'q':
         case 'Q':
             return Key::quit;
+        case '\n':
+        case '\r':
+            return Key::talk;
         default:
             return std::nullopt;
     }
@@ -67,9 +70,27 @@ std::vector<Key> take_keys(std::string& input) {
             at = is_sequence ? end + 1 : end;
         }
         if (key) keys.push_back(*key);
+        if (key == Key::talk) break;
     }
     input.erase(0, at);
     return keys;
+}
+
+bool take_line(std::string& input, std::string& line, std::size_t max_bytes) {
+    std::size_t at = 0;
+    bool has_ended = false;
+    while (at < input.size() && !has_ended) {
+        const char c = input[at++];
+        has_ended = c == '\n' || c == '\r' || c == '\x1b';
+        if (c == '\x1b') {  // an arrow key is an escape sequence, too: the rest of it must not steer
+            line.clear();
+            at = input.size();
+        }
+        if ((c == '\x7f' || c == '\b') && !line.empty()) line.pop_back();
+        if (c >= ' ' && c <= '~' && line.size() < max_bytes) line += c;
+    }
+    input.erase(0, at);
+    return has_ended;
 }
 
 #ifdef _WIN32
@@ -203,6 +224,11 @@ Terminal::Size Terminal::size() const {
 std::vector<Key> Terminal::keys() {
     system_->read(input_);
     return take_keys(input_);
+}
+
+bool Terminal::read_line(std::string& line, std::size_t max_bytes) {
+    system_->read(input_);
+    return take_line(input_, line, max_bytes);
 }
 
 void Terminal::write(std::string_view bytes) {

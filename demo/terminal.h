@@ -10,10 +10,15 @@
 
 namespace shoal::demo {
 
-enum class Key : std::uint8_t { up, down, left, right, stop, quit };
+enum class Key : std::uint8_t { up, down, left, right, stop, quit, talk };
 
-/// Removes the keys from `input` and returns them. An incomplete escape sequence stays in `input`.
+/// Removes the keys from `input` and returns them. An incomplete escape sequence stays in `input`, and so
+/// does what comes after Key::talk: it belongs to a line of text.
 std::vector<Key> take_keys(std::string& input);
+
+/// Moves a line of text from `input` to the end of `line`, until Enter. Backspace removes a character, Escape
+/// the whole line. Returns whether the line has ended. Other characters than printable ASCII are left out.
+bool take_line(std::string& input, std::string& line, std::size_t max_bytes);
 
 class Terminal {
 public:
@@ -34,6 +39,8 @@ public:
 
     /// Returns the keys pressed since the last call.
     std::vector<Key> keys();
+    /// See take_line().
+    bool read_line(std::string& line, std::size_t max_bytes);
     void write(std::string_view bytes);
 
 private:

@@ -54,6 +54,7 @@ struct Match {
                                with_protocol(replication::ClientOptions{}, 2)};
 
     explicit Match(GameVersion of_client = GameVersion::second) : client_schema(arena_schema(of_client)) {
+        players.listen(server);
         client.connect(server_address);
         run(10);
     }
@@ -133,6 +134,20 @@ TEST(Players, SeeTheClockOfTheServer) {
         ASSERT_NE(shown, nullptr);
         ASSERT_NEAR(shown->elapsed_s, match.world.singleton<Clock>().elapsed_s, 0.051);
     }
+}
+
+TEST(Players, HearWhatPlayersWithANameSay) {
+    Match match;
+    std::vector<std::string> heard;
+    match.client.on<Chat>([&](const Chat& chat, const replication::MessageInfo&) {
+        heard.push_back(chat.name + ": " + chat.text);
+    });
+    EXPECT_EQ(match.client.send(Chat{"Dory", "nobody knows me"}), net::SendResult::queued);
+    match.say(write_name("Nemo"));
+    EXPECT_EQ(match.client.send(Chat{"Dory", "a\x1b[2Jb"}), net::SendResult::queued);
+    EXPECT_EQ(match.client.send(Chat{}), net::SendResult::queued);
+    match.run(5);
+    EXPECT_EQ(heard, std::vector<std::string>{"Nemo: a?[2Jb"}) << "the name is that of the server";
 }
 
 TEST(Players, InvalidMessagesAreIgnored) {

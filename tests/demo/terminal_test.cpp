@@ -21,6 +21,22 @@ TEST(Terminal, ReadsLettersAndArrows) {
     EXPECT_EQ(take_all("\x1bOA"), std::vector<Key>{Key::up});
 }
 
+TEST(Terminal, EnterOpensALineOfText) {
+    std::string input = "w\nhew\x7flloq";
+    EXPECT_EQ(take_keys(input), (std::vector<Key>{Key::up, Key::talk}));
+    std::string line;
+    EXPECT_FALSE(take_line(input, line, 7));
+    EXPECT_EQ(line, "helloq");
+    input = "\b, \x01world\nq";
+    EXPECT_TRUE(take_line(input, line, 7));
+    EXPECT_EQ(line, "hello, ");
+    EXPECT_EQ(input, "q") << "a key again";
+    input = "no\x1b[Aw";
+    EXPECT_TRUE(take_line(input, line, 7));
+    EXPECT_EQ(line, "");
+    EXPECT_EQ(input, "");
+}
+
 TEST(Terminal, SkipsOtherSequences) {
     EXPECT_EQ(take_all("\x1b[15~w\x1b[1;5Cw\xc3\xa4x"), (std::vector<Key>{Key::up, Key::up}));
     EXPECT_EQ(take_all("\x1bw"), std::vector<Key>{Key::up});
