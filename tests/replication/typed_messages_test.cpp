@@ -13,6 +13,7 @@
 #include "replication/play/message_intake.h"
 #include "replication/play/message_queue.h"
 #include "tests/sim/session.h"
+#include "tests/support/allocations.h"
 
 namespace shoal::replication::typed_messages_test {
 namespace {
@@ -164,6 +165,30 @@ TEST(Message, AReferenceThatTheServerDoesNotKnowIsNull) {
     EXPECT_EQ(meeting.server().send_all(Saying{"dead", ship, {}}), 1u);
     meeting.run(10);
     EXPECT_TRUE(heard.empty());
+}
+
+// Goal: messages allocate nothing in steady state. The texts fit into their strings.
+TEST(Message, AllocatesNothingInSteadyState) {
+    Meeting meeting(1);
+    std::uint64_t heard = 0;
+    meeting.client().on<Saying>([&](const Saying&, const MessageInfo&) { heard += 1; });
+    meeting.server().on<Beep>([&](PlayerId, const Beep&) { heard += 1; });
+    const ecs::Entity ship = meeting.session.world().spawn(Spot{1}, Replicated{});
+    const Saying saying{"hello", ship, {ship}};
+    const auto talk = [&](int ticks) {
+        for (int i = 0; i < ticks; ++i) {
+            EXPECT_EQ(meeting.server().send_all(saying), 1u);
+            if (i % 2 == 0) {
+                EXPECT_EQ(meeting.client().send(Beep{3}), net::SendResult::queued);
+            }
+            meeting.run(1);
+        }
+    };
+    talk(1'200);
+    const std::size_t before = test::allocations();
+    talk(200);
+    EXPECT_EQ(test::allocations() - before, 0u);
+    EXPECT_GT(heard, 2'000u);
 }
 
 TEST(Message, WithoutAHandlerIsCounted) {
