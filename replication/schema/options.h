@@ -15,11 +15,13 @@ struct Display {
         angular,  // each number is an angle in radians, and takes the shorter way
         slerp,    // each four numbers are a rotation as a quaternion, and take the shorter way
     } kind = Kind::step;
-    double cut = 0;  // a number that jumps further is not mixed; 0: no limit
+    double cut = 0;  // the component is not mixed if one of its numbers jumps further; 0: no limit
 
     bool operator==(const Display&) const = default;
 };
-/// Requires that the component has floats or doubles. Its other fields are shown as those of step().
+/// These functions require that the component has floats or doubles outside of strings, vectors, optionals
+/// and maps. Its other fields are those of the older version. Three numbers with unit_vector() stay of
+/// length 1.
 constexpr Display linear(double cut = 0) {
     return {Display::Kind::linear, cut};
 }
