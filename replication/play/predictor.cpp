@@ -19,6 +19,13 @@ Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver
     for (const PredictedValues::Component& component : values_.components()) held_.push_back(component.index);
     row_.resize(values_.row_words());
     if (schema.structs(StructKind::input).empty()) return;
+    if (schema.find<Teleports>() != kMaxComponents) {
+        const auto note = [this](ecs::World&, ecs::Entity entity, const Teleports&) {
+            note_teleport(entity);
+        };
+        first_teleport_ = world.on_add<Teleports>(note);
+        teleport_ = world.on_change<Teleports>(note);
+    }
     type_ = &schema.structs(StructKind::input)[0];
     const std::size_t index = schema.input_component();
     component_ = schema.components()[index].bind(world);
@@ -219,6 +226,7 @@ bool Predictor::show(ecs::Entity entity, const void* type, void* value) const {
     return true;
 }
 
+/// The next correction of the entity is shown as a jump.
 void Predictor::note_teleport(ecs::Entity entity) {
     for (Member& member : members_) member.has_teleported |= member.entity == entity;
 }

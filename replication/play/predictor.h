@@ -73,8 +73,6 @@ public:
     /// Changes the value of a component of this C++ type (detail::type_address), which the world has, to what
     /// is to be shown now. Returns false, without effect, if the entity is not predicted.
     bool show(ecs::Entity entity, const void* type, void* value) const;
-    /// The server moved an own entity by a teleport: the next correction is shown as a jump.
-    void note_teleport(ecs::Entity entity);
     /// Null if the schema has no input.
     InputLog* inputs() { return log_.get(); }
 
@@ -97,6 +95,7 @@ private:
         const std::size_t words = values_.row_words();
         return std::span(member.rows).subspan(tick % kKept * words, words);
     }
+    void note_teleport(ecs::Entity entity);
     void find_group();
     void leave(Member& member);
     void stop();
@@ -127,6 +126,8 @@ private:
     std::unique_ptr<StructValue> value_;
     std::unique_ptr<InputLog> log_;
     std::vector<std::uint32_t> words_, neutral_;
+
+    ecs::Hook first_teleport_, teleport_;  // on Teleports, which the server's records change
 
     std::optional<InputClock> clock_;
     net::Duration tick_{0};

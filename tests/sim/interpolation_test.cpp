@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "replication/world_hash.h"
+#include "tests/sim/play_session.h"
 #include "tests/sim/show.h"
 #include "tests/support/allocations.h"
 
@@ -261,6 +262,28 @@ TEST(Interpolation, Trap42AShotAppearsWhereItsShipIsAndEndsWhereItHits) {
     show.run(20'000);
     EXPECT_GE(appeared, 15);
     EXPECT_GE(ended, 15);
+}
+
+// A client predicts its own ship. The correction after a teleport is not shown over some time.
+TEST(Interpolation, Trap17ATeleportOfTheOwnShipIsShownAsAJump) {
+    net::LinkConfig link;
+    link.latency = std::chrono::milliseconds(40);
+    PlaySession session(play_schema(), link, 1);
+    PlaySession::Player& player = *session.players[0];
+    player.on_frame = [](PlaySession::Player& of) { of.client.input(Helm{}); };
+    session.run(std::chrono::seconds(4));
+    ASSERT_TRUE(player.client.is_predicting());
+    for (const float goal : {10.0f, -10.0f, 10.0f}) {
+        session.world.set(session.ship(player), Spot{goal, 0});
+        session.server.teleport(session.ship(player));
+        for (int i = 0; i < 100; ++i) {
+            session.run(std::chrono::milliseconds(8));
+            const float x = player.client.sample<Spot>(session.replica(player))->x;
+            EXPECT_TRUE(std::abs(x) < 0.1f || std::abs(std::abs(x) - 10) < 0.1f) << x;
+        }
+        EXPECT_NEAR(static_cast<double>(player.client.sample<Spot>(session.replica(player))->x),
+                    static_cast<double>(goal), 0.1);
+    }
 }
 
 TEST(Interpolation, AnotherVehicleIsATeleport) {
