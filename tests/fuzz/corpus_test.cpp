@@ -14,7 +14,8 @@
 
 using Fuzzer = int(const std::uint8_t* data, std::size_t size);
 // LLVMFuzzerTestOneInput of the file of this name; see the Makefile.
-extern "C" Fuzzer fuzz_client_to_server, fuzz_ecs, fuzz_net_raw, fuzz_net_sealed, fuzz_receiver, fuzz_token;
+extern "C" Fuzzer fuzz_client_to_server, fuzz_ecs, fuzz_net_raw, fuzz_net_sealed, fuzz_receiver, fuzz_token,
+    fuzz_uplink;
 
 namespace {
 
@@ -59,4 +60,7 @@ TEST(FuzzCorpus, HoldsForReceiver) {
 }
 TEST(FuzzCorpus, HoldsForTokens) {
     run("token", fuzz_token);
+}
+TEST(FuzzCorpus, HoldsForUplink) {
+    run("uplink", fuzz_uplink);
 }
