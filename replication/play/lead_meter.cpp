@@ -23,8 +23,10 @@ void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, boo
         pending_ms_.reset();
     }
     if (number > newest_number_) {
-        if (number == newest_number_ + 1)
+        if (number == newest_number_ + 1) {
             ticks_per_packet_ = std::clamp<Tick>(newest - newest_tick_, 1, kMostTicksPerPacket);
+            mean_ticks_per_packet_ += (ticks_per_packet_ - mean_ticks_per_packet_) / 16;
+        }
         newest_number_ = number;
         newest_tick_ = newest;
     }
@@ -82,7 +84,7 @@ double LeadMeter::margin_ms(net::Time now) const {
 /// Returns whether at most kMostLate of the inputs are late: an input is also in the packets after its own.
 bool LeadMeter::is_late_risk_low(double margin_ms, double loss) const {
     double risk = 1;
-    for (double left = margin_ms; risk > kMostLate; left -= ticks_per_packet_ * tick_ms_) {
+    for (double left = margin_ms; risk > kMostLate; left -= mean_ticks_per_packet_ * tick_ms_) {
         if (left < 0) return false;  // later packets are always late
         const auto later = jitter_ms_.end() - std::upper_bound(jitter_ms_.begin(), jitter_ms_.end(), left);
         const double share = static_cast<double>(later) / static_cast<double>(jitter_ms_.size());

@@ -57,7 +57,8 @@ private:
     std::size_t late_in_a_row_ = 0;
     std::uint64_t newest_number_ = 0;  // of the packet with the newest inputs
     Tick newest_tick_ = 0;
-    std::uint32_t ticks_per_packet_ = 1;  // more if the client's frames are longer than a tick
+    std::uint32_t ticks_per_packet_ = 1;  // of the last packet; more if frames are longer than a tick
+    double mean_ticks_per_packet_ = 1;
     bool parity_ = false;
     std::optional<double> pending_ms_;  // the shift that the client was asked for, and has not fulfilled
     net::Time last_shift_{0};

@@ -2,8 +2,6 @@
 // A server and some players who steer, over a simulated network. Server ticks and the frames of each client
 // have times of their own.
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
