@@ -39,6 +39,7 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
       typed_(schema, references_),
       ready_at_once_(options.is_ready_at_once) {
     uplink_.set(Section::inputs, predictor_.inputs());
+    presentation_.set_predictor(&predictor_);
     uplink_.set(Section::actions, &actions_.section());
 }
 

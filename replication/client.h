@@ -177,19 +177,13 @@ public:
     /// entity does not have the component.
     template <class T>
     std::optional<T> sample(ecs::Entity entity) const {
-        std::optional<T> shown = presentation_.sample<T>(entity);
-        if (shown) predictor_.show(entity, &detail::type_address<T>, &*shown);
-        return shown;
+        return presentation_.sample<T>(entity);
     }
     /// Calls fn(Entity, const T&) with sample() of each entity that has a T. Structural changes are queued
     /// meanwhile.
     template <class T, class Fn>
     void each_shown(Fn&& fn) {
-        presentation_.each_shown<T>([&](ecs::Entity entity, const T& value) {
-            T shown = value;
-            predictor_.show(entity, &detail::type_address<T>, &shown);
-            fn(entity, std::as_const(shown));
-        });
+        presentation_.each_shown<T>(fn);
     }
     /// Returns the component in the newest version received of a replica; nothing if it has none. The world
     /// may show an older version.

@@ -18,14 +18,9 @@ Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver
       mine_(world) {
     for (const PredictedValues::Component& component : values_.components()) held_.push_back(component.index);
     row_.resize(values_.row_words());
+    if (const std::size_t found = schema.find<Teleports>(); found != kMaxComponents)
+        teleports_ = static_cast<ComponentIndex>(found);
     if (schema.structs(StructKind::input).empty()) return;
-    if (schema.find<Teleports>() != kMaxComponents) {
-        const auto note = [this](ecs::World&, ecs::Entity entity, const Teleports&) {
-            note_teleport(entity);
-        };
-        first_teleport_ = world.on_add<Teleports>(note);
-        teleport_ = world.on_change<Teleports>(note);
-    }
     type_ = &schema.structs(StructKind::input)[0];
     const std::size_t index = schema.input_component();
     component_ = schema.components()[index].bind(world);
@@ -145,6 +140,10 @@ void Predictor::reconcile() {
     if (is_newer(tick, *last_) || *last_ - tick >= kKept) return;
     if (!find_images(tick)) return;
     checked_ = tick;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+        const std::uint32_t now = teleports(images_[i]);
+        members_[i].has_teleported = std::exchange(members_[i].teleports, now).value_or(now) != now;
+    }
     if (nan_until_ && is_newer(*nan_until_, tick)) return;
     nan_until_.reset();
     if (must_restore_ || is_wrong(tick)) restore(tick);
@@ -161,6 +160,11 @@ bool Predictor::find_images(Tick tick) {
         images_.push_back(version->image);
     }
     return true;
+}
+
+std::uint32_t Predictor::teleports(const Image& image) const {
+    const std::uint32_t position = image.shape->find(teleports_);
+    return position == Shape::kAbsent ? 0 : *image.lanes(position);
 }
 
 bool Predictor::is_wrong(Tick tick) {
@@ -224,11 +228,6 @@ bool Predictor::show(ecs::Entity entity, const void* type, void* value) const {
     if (found == members_.end() || !found->is_active) return false;
     smoothing_.show(found->shown, fraction_, type, value);
     return true;
-}
-
-/// The next correction of the entity is shown as a jump.
-void Predictor::note_teleport(ecs::Entity entity) {
-    for (Member& member : members_) member.has_teleported |= member.entity == entity;
 }
 
 void Predictor::run(Tick tick, bool is_new) {

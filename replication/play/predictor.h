@@ -88,6 +88,7 @@ private:
         std::optional<Tick> first;        // oldest tick in `rows`
         std::vector<std::uint32_t> rows;  // of the last kKept ticks, by tick
         Smoothing::Entity shown;
+        std::optional<std::uint32_t> teleports;  // their count, see Teleports, as of the last check
         bool has_teleported = false;
     };
 
@@ -95,12 +96,12 @@ private:
         const std::size_t words = values_.row_words();
         return std::span(member.rows).subspan(tick % kKept * words, words);
     }
-    void note_teleport(ecs::Entity entity);
     void find_group();
     void leave(Member& member);
     void stop();
     void reconcile();
     bool find_images(Tick tick);
+    std::uint32_t teleports(const Image& image) const;
     bool is_wrong(Tick tick);
     void restore(Tick tick);
     void run(Tick tick, bool is_new);
@@ -114,6 +115,7 @@ private:
     StepQueries queries_;
     PredictedValues values_;
     Smoothing smoothing_;
+    ComponentIndex teleports_ = kUnknownComponent;
     net::Time updated_{0};
     double fraction_ = 0;               // of the newest tick, as of the last update()
     std::vector<ComponentIndex> held_;  // of the group: predicted, and the input if it replicates
@@ -127,7 +129,6 @@ private:
     std::unique_ptr<InputLog> log_;
     std::vector<std::uint32_t> words_, neutral_;
 
-    ecs::Hook first_teleport_, teleport_;  // on Teleports, which the server's records change
 
     std::optional<InputClock> clock_;
     net::Duration tick_{0};

@@ -10,6 +10,7 @@
 #include "../../ecs/query.h"
 #include "../receive/receiver.h"
 #include "interpolator.h"
+#include "predictor.h"
 #include "render_clock.h"
 
 namespace shoal::replication {
@@ -21,6 +22,8 @@ public:
     /// The arguments must outlive the presentation.
     Presentation(ecs::World& world, const Schema& schema, Receiver& receiver);
 
+    /// What it predicts is shown as it says. It must outlive the presentation.
+    void set_predictor(const Predictor* predictor) { predictor_ = predictor; }
     /// For a new connection.
     void reset();
     /// The server told the length of its ticks.
@@ -42,6 +45,10 @@ public:
     std::optional<T> authoritative(ecs::Entity entity) const;
 
 private:
+    void mix(ecs::Entity entity, const void* type, void* value) const {
+        if (!predictor_ || !predictor_->show(entity, type, value)) interpolator_.mix(entity, type, value);
+    }
+
     struct AnyQuery {
         virtual ~AnyQuery() = default;
     };
@@ -55,6 +62,7 @@ private:
     const Schema& schema_;
     Receiver& receiver_;
     Interpolator interpolator_;
+    const Predictor* predictor_ = nullptr;
     std::optional<RenderClock> clock_;
     // Of the newest payload.
     std::uint64_t newest_number_ = 0, received_then_ = 0;
@@ -67,7 +75,7 @@ std::optional<T> Presentation::sample(ecs::Entity entity) const {
     const T* const in_world = world_.try_get<T>(entity);
     if (!in_world) return std::nullopt;
     std::optional<T> shown(*in_world);
-    interpolator_.mix(entity, &detail::type_address<T>, &*shown);
+    mix(entity, &detail::type_address<T>, &*shown);
     return shown;
 }
 
@@ -79,7 +87,7 @@ void Presentation::each_shown(Fn&& fn) {
     if (at == queries_.size()) queries_.emplace_back(type, std::make_unique<QueryOf<T>>(world_));
     static_cast<QueryOf<T>&>(*queries_[at].second).query.each([&](ecs::Entity entity, const T& in_world) {
         T shown = in_world;
-        interpolator_.mix(entity, type, &shown);
+        mix(entity, type, &shown);
         fn(entity, std::as_const(shown));
     });
 }

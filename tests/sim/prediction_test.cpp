@@ -344,6 +344,50 @@ TEST(Prediction, Trap15AJumpThatIsComputedAgainMakesOneSound) {
     EXPECT_GT(runs, sounds);
 }
 
+// Goal: a correction is shown over some time, a teleport at once. Method: the server moves the ship by 3
+// units, as a push or as a teleport; the greatest step between two frames tells.
+TEST(Prediction, Trap17ACorrectionIsSmoothAndATeleportIsNot) {
+    for (const bool is_teleport : {false, true}) {
+        Sailing sailing(steady(50ms));
+        sailing.rest();
+        Player& player = sailing.player();
+        const auto shown = [&] { return player.client.sample<Spot>(sailing.replica(player))->x; };
+        const float before = shown();
+        sailing.push(3);
+        if (is_teleport) sailing.server.teleport(sailing.ship(player));
+        float last = before, greatest = 0;
+        for (int frame = 0; frame < 120; ++frame) {
+            sailing.run(16'667us);
+            greatest = std::max(greatest, std::abs(shown() - last));
+            last = shown();
+        }
+        EXPECT_NEAR(std::abs(last - before), 3, 0.1);
+        EXPECT_EQ(sailing.stats().mispredictions, 1u);
+        if (is_teleport) {
+            EXPECT_NEAR(greatest, 3, 0.1);
+        } else {
+            EXPECT_LT(greatest, 0.7);
+        }
+    }
+}
+
+// Goal: what is shown of a steady ship moves evenly, although frames and ticks differ.
+TEST(Prediction, APredictedShipIsShownBetweenItsTicks) {
+    Sailing sailing(far_away());
+    Player& player = sailing.player();
+    player.frame = 7ms;
+    sailing.rest();
+    player.on_frame = [](Player& of) { of.client.input(Helm{1, 0, false}); };
+    sailing.run(1s);
+    float last = player.client.sample<Spot>(sailing.replica(player))->x;
+    for (int frame = 0; frame < 100; ++frame) {
+        sailing.run(7ms);
+        const float now = player.client.sample<Spot>(sailing.replica(player))->x;
+        EXPECT_NEAR(now - last, 8 * 0.007, 0.02);
+        last = now;
+    }
+}
+
 TEST(Prediction, Trap18NanIsCountedAndDoesNotRestoreEachTick) {
     replication::Schema schema;
     schema.component<Spot>("spot", replication::predicted());
