@@ -129,10 +129,10 @@ void Replicas::end(std::uint32_t index, Despawn reason, Tick tick) {
     replica.is_dirty = is_dirty;  // the index stays in dirty_
 }
 
-std::optional<ecs::Entity> Replicas::expected(std::uint32_t index) const {
-    if (rows_[index].pending == 0) return std::nullopt;
+const Replicas::Expected* Replicas::expected(std::uint32_t index) const {
+    if (rows_[index].pending == 0) return nullptr;
     const auto found = expected_.find(rows_[index].pending);
-    return found == expected_.end() ? std::nullopt : std::optional(found->second);
+    return found == expected_.end() ? nullptr : &found->second;
 }
 
 void Replicas::touch(std::uint32_t index) {

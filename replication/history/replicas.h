@@ -108,11 +108,18 @@ public:
     const std::optional<Tick>& newest_shown() const { return newest_shown_; }
 
     /// The replica whose full record names this pending id shall be this entity, which the game spawned
-    /// before. If the entity is dead then, the replica is suppressed. Replaces what was expected for the id.
-    void expect(std::uint32_t pending, ecs::Entity entity) { expected_[pending] = entity; }
+    /// before. It holds these components then, ascending, see Applier::hold(). If the entity is dead then,
+    /// the replica is suppressed. Replaces what was expected for the id.
+    void expect(std::uint32_t pending, ecs::Entity entity, std::span<const ComponentIndex> held) {
+        expected_[pending] = {entity, {held.begin(), held.end()}};
+    }
     void forget_expected(std::uint32_t pending) { expected_.erase(pending); }
-    /// Returns nothing if no entity is expected for the replica.
-    std::optional<ecs::Entity> expected(std::uint32_t index) const;
+    struct Expected {
+        ecs::Entity entity;
+        std::vector<ComponentIndex> held;
+    };
+    /// Returns null if no entity is expected for the replica.
+    const Expected* expected(std::uint32_t index) const;
 
     /// The replicas that apply() must write to the world, in the order of touch(). Some may be closed.
     std::span<const std::uint32_t> dirty() const { return dirty_; }
@@ -188,8 +195,8 @@ private:
     DestroyedIds destroyed_;
     KeyedEntities keys_;
     VersionPool pool_;
-    std::vector<Replica> rows_;                                // by index in ids_
-    std::unordered_map<std::uint32_t, ecs::Entity> expected_;  // by pending id
+    std::vector<Replica> rows_;                             // by index in ids_
+    std::unordered_map<std::uint32_t, Expected> expected_;  // by pending id
     std::vector<std::uint32_t> dirty_;
     std::vector<Gone> gone_;
     std::optional<Tick> render_tick_, newest_shown_;

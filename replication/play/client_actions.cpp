@@ -112,7 +112,8 @@ void ClientActions::end(const void* action) {
     if (record.created > 0) record.first_pending = next_pending_;
     for (const ecs::Entity entity : created_) {
         pending_.push_back({next_pending_, entity, key.sequence});
-        receiver_.expect(next_pending_, entity);
+        receiver_.expect(next_pending_, entity,
+                         on_pending_ ? on_pending_(entity) : std::span<const ComponentIndex>());
         next_pending_ = pending_after(next_pending_);
     }
     queue_.add(stream, std::move(record));

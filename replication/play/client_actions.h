@@ -56,6 +56,11 @@ public:
         types_[type].reject_handlers.push_back(std::move(handler));
     }
 
+    /// Sets the function that learns of each entity which an action spawned ahead of the server. It returns
+    /// the components that the entity holds when it becomes a replica, ascending.
+    using OnPending = std::function<std::span<const ComponentIndex>(ecs::Entity)>;
+    void on_pending(OnPending fn) { on_pending_ = std::move(fn); }
+
     /// May the client act, and as whom.
     void set_player(bool is_playing, ecs::Entity player, Tick next_tick);
 
@@ -147,6 +152,7 @@ private:
     std::vector<ecs::Entity> created_;  // by the mutation that runs
     ecs::Hook created_hook_;
     PendingId next_pending_ = pending_after(kFirstPending);
+    OnPending on_pending_;
     bool is_playing_ = false;
     ecs::Entity player_;
     Tick next_tick_ = 0;

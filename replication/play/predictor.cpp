@@ -70,6 +70,7 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
         for (Member& member : members_) member.first.reset();
     }
     is_predicting_ = on_step_ && !held_.empty() && clock_->lead(now) <= max_lead_;
+    find_pending();
     if (is_predicting_) {
         find_group();
         reconcile();
@@ -92,7 +93,57 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
 void Predictor::stop() {
     for (Member& member : members_) leave(member);
     members_.clear();
+    set_predicted(pending_, false);
     must_restore_ = true;
+}
+
+std::span<const ComponentIndex> Predictor::add_pending(ecs::Entity entity) {
+    if (!is_predicting_) return {};
+    pending_.push_back(entity);
+    world_.add<Predicted>(entity);
+    return held_;
+}
+
+/// A pending entity that became a replica of this player joins the group. Until the group is complete as of
+/// its first version, it goes on from where it is.
+void Predictor::find_pending() {
+    std::erase_if(pending_, [&](ecs::Entity entity) {
+        if (!world_.is_alive(entity)) return true;
+        if (receiver_.net_id(entity) == 0) return false;
+        if (is_predicting_ && world_.has<Mine>(entity)) {
+            join(entity, true);
+        } else {
+            for (const ComponentIndex component : held_) receiver_.release(entity, component);
+            if (world_.is_alive(entity)) world_.remove<Predicted>(entity);
+        }
+        return true;
+    });
+}
+
+void Predictor::join(ecs::Entity entity, bool is_active) {
+    const NetId net_id = receiver_.net_id(entity);
+    const std::optional<Version> shown = net_id != 0 ? receiver_.shown(net_id) : std::nullopt;
+    if (!shown) return;
+    Member member;
+    member.entity = entity;
+    member.net_id = net_id;
+    member.since = shown->tick;
+    member.is_found = true;
+    member.is_active = is_active;
+    member.rows.resize(values_.row_words() * kKept);
+    members_.push_back(std::move(member));
+    must_restore_ = true;
+}
+
+void Predictor::set_predicted(std::span<const ecs::Entity> entities, bool is_predicted) {
+    for (const ecs::Entity entity : entities) {
+        if (!world_.is_alive(entity)) continue;
+        if (is_predicted) {
+            world_.add<Predicted>(entity);
+        } else {
+            world_.remove<Predicted>(entity);
+        }
+    }
 }
 
 /// The group changes with the tag Mine, which comes with the other components of its record.
@@ -105,17 +156,7 @@ void Predictor::find_group() {
             known->is_found = true;
             return;
         }
-        const NetId net_id = receiver_.net_id(entity);
-        const std::optional<Version> shown = net_id != 0 ? receiver_.shown(net_id) : std::nullopt;
-        if (!shown) return;
-        Member member;
-        member.entity = entity;
-        member.net_id = net_id;
-        member.since = shown->tick;
-        member.is_found = true;
-        member.rows.resize(values_.row_words() * kKept);
-        members_.push_back(std::move(member));
-        must_restore_ = true;
+        join(entity, false);
     });
     for (Member& member : members_)
         if (!member.is_found) leave(member);
@@ -207,10 +248,12 @@ void Predictor::restore(Tick tick) {
         member.is_active = true;
     }
     const std::uint64_t nans = stats_.nans;
+    set_predicted(pending_, false);
     for (Tick next = tick + 1; !is_newer(next, *last_); ++next) {
         stats_.resimulated += 1;
         run(next, false);
     }
+    set_predicted(pending_, true);
     for (Member& member : members_) {
         smoothing_.end_jump(member.shown, fraction_);
         if (std::exchange(member.has_teleported, false)) {

@@ -67,6 +67,10 @@ public:
 
     /// The tick that the newest input is for; nothing before the first one.
     std::optional<Tick> tick() const;
+    /// The client just spawned this entity ahead of the server. Its steps run from the next new tick on. They
+    /// do not run again before it belongs to the group, because nothing of the server corrects it. Returns
+    /// the components that it has to hold when it becomes a replica.
+    std::span<const ComponentIndex> add_pending(ecs::Entity entity);
     /// Whether entities are computed ahead. False before the first input, and while the lead is too great.
     bool is_predicting() const { return is_predicting_; }
     const PredictionStats& stats() const { return stats_; }
@@ -98,6 +102,9 @@ private:
     }
     void find_group();
     void leave(Member& member);
+    void join(ecs::Entity entity, bool is_active);
+    void find_pending();
+    void set_predicted(std::span<const ecs::Entity> entities, bool is_predicted);
     void stop();
     void reconcile();
     bool find_images(Tick tick);
@@ -129,16 +136,16 @@ private:
     std::unique_ptr<InputLog> log_;
     std::vector<std::uint32_t> words_, neutral_;
 
-
     std::optional<InputClock> clock_;
     net::Duration tick_{0};
     std::uint64_t seed_ = 0;
     std::optional<Tick> last_;  // the newest tick that was run
     std::vector<Member> members_;
-    std::vector<Image> images_;       // of the members, at the tick that is looked at
-    std::vector<std::uint32_t> row_;  // of an image
-    std::optional<Tick> checked_;     // the last tick whose result was compared
-    std::optional<Tick> nan_until_;   // no restore before this tick is complete
+    std::vector<ecs::Entity> pending_;  // see add_pending(); not replicas yet
+    std::vector<Image> images_;         // of the members, at the tick that is looked at
+    std::vector<std::uint32_t> row_;    // of an image
+    std::optional<Tick> checked_;       // the last tick whose result was compared
+    std::optional<Tick> nan_until_;     // no restore before this tick is complete
     bool must_restore_ = false, is_predicting_ = false;
     PredictionStats stats_;
 };

@@ -249,7 +249,7 @@ void Applier::create_new() {
         if (row.net_id == 0 || row.entity) continue;  // closed, or not new
         if (replicas_[index].has_died || replicas_[index].is_suppressed || !replicas_.due(index)) continue;
         changed_ids_.push_back(row.net_id);
-        if (const std::optional<ecs::Entity> expected = replicas_.expected(index)) {
+        if (const Replicas::Expected* const expected = replicas_.expected(index)) {
             adopt(index, *expected);
         } else if (!NetIds::is_reserved(row.net_id)) {
             replicas_.set_entity(index, world.spawn(Replica{}));
@@ -263,16 +263,17 @@ void Applier::create_new() {
 }
 
 /// The entity that the client spawned ahead of the server becomes the replica.
-void Applier::adopt(std::uint32_t index, ecs::Entity entity) {
+void Applier::adopt(std::uint32_t index, const Replicas::Expected& expected) {
     ecs::World& world = binding_.world();
-    if (!world.is_alive(entity)) {
+    if (!world.is_alive(expected.entity)) {
         replicas_[index].is_suppressed = true;
         suppressed_ += 1;
         return;
     }
-    world.set(entity, Replica{});
-    replicas_.set_entity(index, entity);
+    world.set(expected.entity, Replica{});
+    replicas_.set_entity(index, expected.entity);
     replicas_[index].is_adopted = true;
+    replicas_[index].held = expected.held;
 }
 
 /// Marks the replicas that refer to entities that appeared or disappeared, so that their references are

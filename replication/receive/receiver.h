@@ -83,7 +83,9 @@ public:
     std::optional<Tick> shown_tick(ecs::Entity entity) const;
 
     /// See Replicas::expect().
-    void expect(std::uint32_t pending, ecs::Entity entity) { replicas_.expect(pending, entity); }
+    void expect(std::uint32_t pending, ecs::Entity entity, std::span<const ComponentIndex> held = {}) {
+        replicas_.expect(pending, entity, held);
+    }
     void forget_expected(std::uint32_t pending) { replicas_.forget_expected(pending); }
 
     /// Translates references between the world and net ids.

@@ -4,7 +4,10 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
+#include "ecs/query.h"
+#include "replication/play/action.h"
 #include "tests/sim/play_session.h"
 #include "tests/sim/seeds.h"
 
@@ -13,6 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using replication::Step;
+using replication::Tick;
 using Player = PlaySession::Player;
 
 /// 150 ms for a round trip and its jitter of 30 ms, without the waits for ticks and frames.
@@ -129,6 +133,74 @@ TEST(Prediction, AfterAnyDisturbanceTheClientEqualsTheServerAtRest) {
         sailing.rest();
         EXPECT_TRUE(sailing.agrees(sailing.player()));
         EXPECT_TRUE(sailing.player().client.is_predicting());
+    }
+}
+
+struct Shell {
+    std::uint32_t number = 0;
+};
+struct Launch {
+    std::uint32_t number = 0;
+    ecs::Entity mutate(replication::Act& act) const {
+        return act.spawn(act.world.get<Spot>(act.player), Speed{30, 0}, Shell{number});
+    }
+};
+
+// Goal: a shell that a player launches flies at once, and goes on without a jump when it becomes the
+// server's. Method: the player rests and launches shells, and is corrected meanwhile; each shell moves by its
+// speed in each tick, from its first one on.
+TEST(Prediction, Trap12AShellFliesFromItsBirthOnAndDoesNotJumpWhenTheServerHasIt) {
+    for (const std::uint64_t seed : kind_seeds(4)) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        replication::Schema schema = play_schema();
+        schema.component<Shell>("shell");
+        schema.action<Launch>("launch", replication::at_most(100));
+        net::LinkConfig link = steady(50ms);
+        link.loss = seed % 2 == 0 ? 0.1 : 0;
+        PlaySession session(schema, link, 1, seed);
+        Player& player = *session.players[0];
+        session.server.on_step(sail);
+        session.run(4s);
+        session.server.set_player(session.server.owner(session.ship(player)), session.ship(player));
+        player.on_frame = [](Player& of) { of.client.input(Helm{}); };
+        session.run(2s);
+        ASSERT_EQ(player.client.phase(), replication::Phase::playing);
+        struct Flight {
+            float last = 0;
+            Tick tick = 0;
+            int ticks = 0;
+        };
+        std::map<std::uint32_t, Flight> flights;
+        std::uint32_t launched = 0;
+        player.on_frame = [&](Player& of) {
+            of.client.input(Helm{});
+            if (of.presses++ % 20 == 0 && launched < 12) {
+                const ecs::Entity shell = of.client.act(Launch{++launched});
+                ASSERT_TRUE(of.world.is_alive(shell));
+                flights[launched] = {of.world.get<Spot>(shell).x, *of.client.predicted_tick(), 0};
+            }
+        };
+        ecs::Query<const Spot, const Shell> shells(player.world);
+        const float step = 30 * 0.016667f;
+        for (int i = 0; i < 400; ++i) {
+            session.run(16ms);
+            std::map<std::uint32_t, int> seen;
+            const Tick tick = *player.client.predicted_tick();
+            shells.each([&](const Spot& spot, const Shell& shell) {
+                EXPECT_EQ(++seen[shell.number], 1) << "a duplicate";
+                Flight& flight = flights[shell.number];
+                if (spot.x < 49) {
+                    EXPECT_NEAR(spot.x - flight.last, step * static_cast<float>(tick - flight.tick), 0.2)
+                        << "shell " << shell.number;
+                    flight.ticks += static_cast<int>(tick - flight.tick);
+                }
+                flight.last = spot.x;
+                flight.tick = tick;
+            });
+        }
+        EXPECT_EQ(launched, 12u);
+        for (const auto& [number, flight] : flights) EXPECT_GT(flight.ticks, 40) << "shell " << number;
+        EXPECT_EQ(player.client.action_stats().accepted, 12u);
     }
 }
 
