@@ -25,16 +25,25 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
 
 }  // namespace
 
-std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map) {
+void WorldHash::mix_value(std::uint64_t& hash, const ImageCursor& value) const {
+    const SchemaComponent& component = binding_.schema().components()[value.component()];
+    if (component.viewers != to_everyone() || component.is_optional) return;
+    hash = mix(hash, component.id);
+    for (std::size_t i = 0; i < component.layout.lanes().size(); ++i) hash = mix(hash, value.lanes()[i]);
+    for (std::size_t i = 0; i < value.part_words(); ++i) hash = mix(hash, value.parts()[i]);
+}
+
+std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map,
+                                   const Image& shown, std::span<const ComponentIndex> held) {
     std::uint64_t hash = mix(0, net_id);
     const Image image = binding_.capture(entity, {}, map).image;
-    for (ImageCursor value(binding_.schema(), image); !value.at_end(); value.next()) {
-        const SchemaComponent& component = binding_.schema().components()[value.component()];
-        if (component.viewers != to_everyone() || component.is_optional) continue;
-        hash = mix(hash, component.id);
-        for (std::size_t i = 0; i < component.layout.lanes().size(); ++i) hash = mix(hash, value.lanes()[i]);
-        for (std::size_t i = 0; i < value.part_words(); ++i) hash = mix(hash, value.parts()[i]);
+    ImageCursor value(binding_.schema(), image), confirmed(binding_.schema(), shown);
+    for (const ComponentIndex component : held) {
+        for (; !value.at_end() && value.component() < component; value.next()) mix_value(hash, value);
+        if (!value.at_end() && value.component() == component) value.next();
+        if (confirmed.seek(component)) mix_value(hash, confirmed);
     }
+    for (; !value.at_end(); value.next()) mix_value(hash, value);
     return hash;
 }
 
@@ -55,7 +64,8 @@ WorldHash::Sum WorldHash::of_client(const Receiver& receiver) {
     binding_.shapes().drop_unused();
     Sum sum;
     receiver.for_each_entity([&](std::uint32_t net_id, ecs::Entity entity) {
-        sum.hash += of_entity(net_id, entity, map);
+        const std::optional<Version> shown = receiver.shown(net_id);
+        sum.hash += of_entity(net_id, entity, map, shown ? shown->image : Image{}, receiver.held(net_id));
         sum.entities += 1;
     });
     return sum;

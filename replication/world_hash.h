@@ -27,11 +27,15 @@ public:
     /// Hash of all entities that `shadow` replicates. Their net ids come from `shadow`: call Shadow::update()
     /// first.
     Sum of_server(const Shadow& shadow);
-    /// Hash of all replicas of `receiver`.
+    /// Hash of all replicas of `receiver`. A component that the client holds, for example because it predicts
+    /// it, counts as what the server said of it.
     Sum of_client(const Receiver& receiver);
 
 private:
-    std::uint64_t of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map);
+    void mix_value(std::uint64_t& hash, const ImageCursor& value) const;
+    /// `held` components, ascending, are those of `shown`.
+    std::uint64_t of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map, const Image& shown = {},
+                            std::span<const ComponentIndex> held = {});
 
     Binding binding_;
 };

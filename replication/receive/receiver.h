@@ -153,6 +153,12 @@ public:
         return index == Replicas::kNone ? std::nullopt : replicas_[index].versions.at(tick);
     }
 
+    /// The components that the client holds of the entity with this net id, ascending.
+    std::span<const ComponentIndex> held(NetId net_id) const {
+        const std::uint32_t index = replicas_.ids().find(net_id);
+        if (index == Replicas::kNone) return {};
+        return replicas_[index].held;
+    }
     /// The version of the entity with this net id that the world shows, except for what is held; nothing if
     /// there is none. Valid as that of at().
     std::optional<Version> shown(NetId net_id) const {

@@ -64,6 +64,27 @@ TEST(HeldComponents, StayAsTheClientWroteThemUntilTheyAreReleased) {
     EXPECT_EQ(pair.mirror.get<Position>(replica).x, 3);
 }
 
+TEST(HeldComponents, CountInAHashAsWhatTheServerSaid) {
+    Holding holding;
+    Pair& pair = holding.pair;
+    const ecs::Entity cat = pair.spawn(at(1), Health{10}, Name{"cat"}), dog = pair.spawn(at(2), Health{3});
+    pair.exchange();
+    for (const ecs::Entity entity : {cat, dog}) {
+        pair.receiver.hold(pair.replica(entity), holding.index<Position>());
+        pair.receiver.hold(pair.replica(entity), holding.index<Name>());
+    }
+    pair.mirror.set(pair.replica(cat), at(50));
+    pair.mirror.remove<Position>(pair.replica(dog));
+    pair.mirror.set(pair.replica(dog), Name{"dog"});
+    EXPECT_TRUE(pair.worlds_are_equal());
+    pair.world.set(cat, at(4));
+    pair.world.remove<Name>(cat);
+    pair.exchange();
+    EXPECT_TRUE(pair.worlds_are_equal());
+    pair.mirror.set(pair.replica(cat), Health{99});
+    EXPECT_FALSE(pair.worlds_are_equal()) << "not held";
+}
+
 TEST(HeldComponents, CanBeAbsentOnOneSide) {
     Holding holding;
     Pair& pair = holding.pair;
