@@ -10,6 +10,7 @@
 #include "replication/play/action.h"
 #include "tests/sim/play_session.h"
 #include "tests/sim/seeds.h"
+#include "tests/support/allocations.h"
 
 namespace shoal::sim::prediction_test {
 namespace {
@@ -510,6 +511,24 @@ TEST(Prediction, ANewConnectionBeginsAnew) {
     EXPECT_TRUE(sailing.player().client.is_predicting());
     sailing.rest();
     EXPECT_TRUE(sailing.agrees(sailing.player()));
+}
+
+// Goal: inputs, steps and corrections need no memory in the steady state.
+TEST(Prediction, TicksAndCorrectionsAllocateNothing) {
+    net::LinkConfig link = far_away();
+    Sailing sailing(link, 4);
+    sailing.push(2);
+    sailing.run(20s);
+    std::size_t least = ~std::size_t{0};
+    for (int i = 0; i < 10; ++i) {
+        sailing.world.patch<Spot>(sailing.ship(sailing.player()),
+                                  [](Spot& spot) { spot.x += spot.x > 0 ? -2 : 2; });
+        const std::size_t before = test::allocations();
+        sailing.run(1s);
+        least = std::min(least, test::allocations() - before);
+    }
+    EXPECT_EQ(least, 0u);
+    EXPECT_GE(sailing.stats().mispredictions, 9u);
 }
 
 TEST(Prediction, RandomNumbersOfAStepAreEqualOnBothSides) {
