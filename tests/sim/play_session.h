@@ -71,11 +71,11 @@ public:
     };
 
     PlaySession(replication::Schema schema, const net::LinkConfig& link, std::size_t count,
-                std::uint64_t seed = 1)
+                std::uint64_t seed = 1, std::uint64_t bytes_per_second = 0)
         : schema_(std::move(schema)),
           network_(link, seed),
           random(static_cast<std::uint32_t>(seed)),
-          server(world, schema_, network_.at(at_server_), server_options(), &listener_) {
+          server(world, schema_, network_.at(at_server_), server_options(bytes_per_second), &listener_) {
         for (std::size_t i = 0; i < count; ++i) {
             replication::ClientOptions options;
             options.net.protocol_id = 5;
@@ -114,6 +114,11 @@ public:
 
     void set_link(const net::LinkConfig& link) {
         network_.in(at_server_).set_config(link);
+        for (const auto& player : players) network_.in(player->address).set_config(link);
+    }
+
+    /// Only the paths to the players.
+    void set_downlink(const net::LinkConfig& link) {
         for (const auto& player : players) network_.in(player->address).set_config(link);
     }
 
@@ -176,8 +181,9 @@ private:
         std::memcpy(seed.data(), &number, sizeof number);
         return seed;
     }
-    static replication::ServerOptions server_options() {
+    static replication::ServerOptions server_options(std::uint64_t bytes_per_second) {
         replication::ServerOptions options;
+        if (bytes_per_second != 0) options.host.connection.max_bytes_per_second = bytes_per_second;
         options.host.protocol_id = 5;
         options.host.seed = seed_of(1);
         give_key(options.host);
