@@ -4,6 +4,18 @@
 #include <cassert>
 
 namespace shoal::replication {
+namespace {
+
+/// Everyone who is not the owner is one of the others: their groups need not be named, and the owner can be in
+/// a group.
+ViewClasses viewers_of_value(const Schema& schema, ComponentIndex index) {
+    const SchemaComponent& component = schema.components()[index];
+    if (component.role != Role::owner) return component.viewers;
+    if (overlap(component.viewers, to_others())) return to_others();
+    return component.viewers & to_all_groups();
+}
+
+}  // namespace
 
 std::uint32_t Shape::search(ComponentIndex component) const {
     const auto found = std::lower_bound(components.begin(), components.end(), component);
@@ -28,12 +40,14 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->has_references = shape->has_references || layout.has_references();
         shape->has_pairs = shape->has_pairs || schema_.components()[index].pairs;
         shape->has_optional = shape->has_optional || schema_.components()[index].is_optional;
+        shape->has_owned = shape->has_owned || schema_.components()[index].role == Role::owner;
         if (schema_.components()[index].viewers != to_everyone()) shape->is_restricted = true;
         is_displayed = is_displayed || schema_.components()[index].display.kind != Display::Kind::step;
         is_mine = is_mine || schema_.components()[index].type == &detail::type_address<Mine>;
         is_predicted = is_predicted || schema_.components()[index].role == Role::predicted;
     }
     shape->is_delayed = is_displayed && !(is_mine && is_predicted);
+    shape->is_restricted = shape->is_restricted || shape->has_owned;
     bytes_ += bytes_of(*shape);
     const std::span<const ComponentIndex> key = shape->components;
     return shapes_.emplace(key, std::move(shape)).first->second.get();
@@ -78,7 +92,7 @@ ViewClasses viewers_of_change(const Schema& schema, const Image& before, const I
             add(value.component());
             value.next();
         } else {
-            if (!same_value(old, value)) add(value.component());
+            if (!same_value(old, value)) viewers = viewers | viewers_of_value(schema, value.component());
             old.next();
             value.next();
         }
@@ -102,6 +116,25 @@ Image visible_part(const Image& image, const View& view, ShapeTable& shapes,
         if (is_visible(value.component()))
             words.insert(words.end(), value.parts(), value.parts() + value.part_words());
     return {shapes.shape({visible, count}), words};
+}
+
+Image keep_owned(const Schema& schema, const Image& before, const Image& now,
+                 std::vector<std::uint32_t>& words) {
+    words.clear();
+    const auto for_each = [&](auto&& append) {
+        ImageCursor old(schema, before);
+        for (ImageCursor value(schema, now); !value.at_end(); value.next()) {
+            const bool is_owned = schema.components()[value.component()].role == Role::owner;
+            append(is_owned && old.seek(value.component()) ? old : value);
+        }
+    };
+    for_each([&](const ImageCursor& value) {
+        words.insert(words.end(), value.lanes(), value.lanes() + value.layout().lanes().size());
+    });
+    for_each([&](const ImageCursor& value) {
+        words.insert(words.end(), value.parts(), value.parts() + value.part_words());
+    });
+    return {now.shape, words};
 }
 
 }  // namespace shoal::replication

@@ -34,8 +34,9 @@ struct Shape {
     bool has_references = false;
     bool has_pairs = false;
     bool has_optional = false;
-    bool is_restricted = false;  // not everyone sees all components
     bool is_delayed = false;     // a client that interpolates shows it at the render time
+    bool has_owned = false;      // it has a component with from_owner()
+    bool is_restricted = false;  // not everyone gets all components
     // Used by a VersionPool: how many versions have this shape, and a number for it while there are some.
     mutable std::uint32_t versions = 0;
     mutable std::uint32_t pool_index = 0;
@@ -140,7 +141,8 @@ private:
 /// Returns whether two cursors at the same component have equal values.
 bool same_value(const ImageCursor& a, const ImageCursor& b);
 
-/// Returns who sees that an image was replaced by another one.
+/// Returns who sees that an image was replaced by another one. An owner does not see new values of components
+/// with from_owner().
 ViewClasses viewers_of_change(const Schema& schema, const Image& before, const Image& now);
 
 /// What a peer gets of an entity.
@@ -152,11 +154,18 @@ struct View {
         return overlap(schema.components()[component].viewers, classes) &&
                (!numbers || (*numbers)[component] != kUnknownComponent);
     }
+    /// Whether it is the view of an entity's owner.
+    bool is_owner() const { return overlap(classes, to_owner()) && !overlap(classes, to_others()); }
     bool operator==(const View&) const = default;
 };
 
 /// Returns the part of an image that `view` shows. Its shape is one of `shapes`, its words are in `words`.
 Image visible_part(const Image& image, const View& view, ShapeTable& shapes,
                    std::vector<std::uint32_t>& words);
+
+/// Returns `now` with the values that `before` has of components with from_owner(), as far as both have them.
+/// The words are in `words`, which must not be those of an argument.
+Image keep_owned(const Schema& schema, const Image& before, const Image& now,
+                 std::vector<std::uint32_t>& words);
 
 }  // namespace shoal::replication

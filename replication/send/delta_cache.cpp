@@ -37,6 +37,8 @@ DeltaCache::Delta DeltaCache::get(std::uint32_t entry, const std::optional<Versi
         if (baseline) from = visible_part(from, view, visible_shapes_, baseline_words_);
         to = visible_part(to, view, visible_shapes_, visible_words_);
     }
+    if (baseline && view.is_owner() && from.shape->has_owned)
+        to = keep_owned(shadow_.schema(), from, to, kept_words_);
     const Delta delta = encode(from, to, view.numbers);
     items_.push_back({entry, !baseline, view, baseline ? baseline->tick : 0, delta, first});
     first = static_cast<std::uint32_t>(items_.size() - 1);

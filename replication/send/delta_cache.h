@@ -50,7 +50,7 @@ private:
 
     const Shadow& shadow_;
     ShapeTable visible_shapes_;
-    std::vector<std::uint32_t> visible_words_, baseline_words_;
+    std::vector<std::uint32_t> visible_words_, baseline_words_, kept_words_;
     BitWriter bits_;
     std::vector<Item> items_;
     // By entry: its first item. Not cleared with items_: valid only if items_ has an item there, and this
