@@ -34,6 +34,7 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
       presentation_(world, schema, receiver_),
       mine_(world),
       actions_(world, schema, receiver_),
+      owned_(world, schema, receiver_),
       predictor_(world, schema, receiver_, references_, options.max_lead),
       endpoint_(with_schema(options.net, schema), *this, sink),
       typed_(schema, references_),
@@ -42,6 +43,7 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
     presentation_.set_predictor(&predictor_);
     uplink_.set(Section::actions, &actions_.section());
     actions_.on_pending([this](ecs::Entity entity) { return predictor_.add_pending(entity); });
+    uplink_.set(Section::owned_state, &owned_);
 }
 
 void Client::connect(const net::Address& server) {
@@ -68,6 +70,7 @@ void Client::start_connecting(net::Time now) {
     predictor_.reset();
     receiver_.reset();
     presentation_.reset();
+    owned_.reset();
     ready_ = Ready::no;
     player_.reset();
     is_playing_ = false;
@@ -108,6 +111,7 @@ void Client::update(net::Time now) {
     if (!is_correct)
         endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::protocol_error,
                              "malformed message about actions", now);
+    owned_.update();
     send_ready();
     send_rebases();
     endpoint_.flush(now);
@@ -189,6 +193,7 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
         return;
     }
     actions_.receive(message);
+    if (owned_.receive(message)) return;
     if (const std::optional<Welcome> welcome = read_welcome(message)) {
         welcome_ = welcome;
         predictor_.start(std::chrono::microseconds(welcome->tick_us), welcome->random_seed);

@@ -1,9 +1,11 @@
 #pragma once
 // Keeps a copy of the server's world: a Receiver with a net::Client.
 
+#include <cassert>
 #include <concepts>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "message.h"
 #include "play/client_actions.h"
 #include "play/message_queue.h"
+#include "play/owned_writer.h"
 #include "play/predictor.h"
 #include "play/presentation.h"
 #include "play/seat.h"
@@ -156,6 +159,18 @@ public:
     /// there is none.
     ecs::Entity player() const;
 
+    /// Sets the function that is called when the server did not take what the game wrote to a component with
+    /// from_owner() of an entity that this client owns. The component has the server's value again, unless
+    /// the game wrote a newer one, which is on its way. `why` is what the server's check said; it may contain
+    /// any bytes. It is called in update() and endpoint().receive(), and may change the world.
+    template <class T, std::invocable<ecs::Entity, std::string_view> Fn>
+    void on_refused(Fn handler) {
+        const std::size_t index = schema_.find<T>();
+        assert(index != kMaxComponents && schema_.components()[index].role == Role::owner);
+        owned_.on_refused(static_cast<ComponentIndex>(index), std::move(handler));
+    }
+    const OwnedWriter::Stats& owned_stats() const { return owned_.stats(); }
+
     bool is_connected() const { return endpoint_.is_connected(endpoint_.server()); }
     /// Why the last connection ended or could not be made. Empty until then; connect() empties it again. The
     /// text may contain bytes from the server.
@@ -233,6 +248,7 @@ private:
     Presentation presentation_;
     mutable ecs::Query<ecs::With<Mine>> mine_;
     ClientActions actions_;
+    OwnedWriter owned_;
     UplinkWriter uplink_;
     References references_{receiver_};
     Predictor predictor_;

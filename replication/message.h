@@ -24,6 +24,7 @@ enum class MessageKind : std::uint8_t {
     pending_gone = 6,    // from the server, reliable: pending entities whose server's entities ended
     ready = 7,           // from a client, reliable: its go-ahead; the server can send state now
     player = 8,          // from the server, reliable: the client plays, and this is its player's entity
+    refused_value = 12,  // from the server, reliable: it did not take a value, see play/owned_wire.h
     shift = 16,          // from the server, reliable: the client's inputs should be so much earlier
 };
 

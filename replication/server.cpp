@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "message.h"
@@ -34,6 +36,8 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       queries_(world),
       predicted_(world, schema, references_),
       to_round_(world),
+      owned_(world, schema, sender_,
+             [this](PlayerId player, std::span<const std::byte> message) { send_or_end(player, message); }),
       host_(with_schema(options.host, schema), *this, sink),
       next_tick_(options.first_tick),
       limits_(options.messages),
@@ -41,6 +45,7 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       join_options_(options.join),
       actions_(world, schema, sender_, *this, options.actions, options.sender.tick_hz) {
     if (!schema.structs(StructKind::action).empty()) uplink_.set(Section::actions, &actions_);
+    uplink_.set(Section::owned_state, &owned_);
     if (schema.is_authority_quantised()) predicted_.watch(to_round_);
     if (schema.structs(StructKind::input).empty()) return;
     inputs_ =
@@ -169,6 +174,7 @@ void Server::on_connected(net::PeerId peer) {
     member.id = peer;
     member.peer =
         sender_.add_peer({.max_slots = member.max_slots, .numbers = member.numbers, .is_held = true});
+    owned_.add_player(peer, member.peer);
     member.seat.connect();
     if (inputs_) inputs_->add_player(peer, member.peer);
     // A new connection has room for it.
@@ -185,6 +191,7 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
     sender_.for_each_owned(member->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
     actions_.remove_player(peer);
     if (inputs_) inputs_->remove_player(peer);
+    owned_.remove_player(peer);
     sender_.remove_peer(member->peer);
     members_[peer.index()] = {};
     for (const ecs::Entity entity : owned) {
@@ -338,9 +345,26 @@ void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
 
 bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
-    if (uplink_.read(peer, number, payload, now)) return true;
-    host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
-    return false;
+    if (!uplink_.read(peer, number, payload, now)) {
+        host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
+        return false;
+    }
+    if (owned_.is_flood(peer))
+        host_.disconnect(peer, net::DisconnectReason::kicked, "too many values were refused", now);
+    return true;
+}
+
+ComponentIndex Server::owned_component(std::size_t index) const {
+    if (index < schema_.components().size() && schema_.components()[index].role == Role::owner)
+        return static_cast<ComponentIndex>(index);
+    std::fprintf(stderr, "shoal: this type is not a component with from_owner()\n");
+    std::abort();
+}
+
+/// A client that misses the message would never be right again.
+void Server::send_or_end(PlayerId player, std::span<const std::byte> message) {
+    if (host_.send_message(player, net::Channel::reliable, message) == net::SendResult::queue_full)
+        host_.disconnect(player, net::DisconnectReason::kicked, "too many messages wait for it", now_);
 }
 
 bool Server::on_admit(const net::Admission& admission, std::string& refusal) {

@@ -12,6 +12,7 @@
 #include "../net/host.h"
 #include "message.h"
 #include "play/message_intake.h"
+#include "play/owned_reader.h"
 #include "play/predicted_values.h"
 #include "play/seat.h"
 #include "play/server_actions.h"
@@ -176,6 +177,17 @@ public:
     /// All zero for an unknown player. See also actions_waiting().
     ServerActions::Stats action_stats(PlayerId player) const { return actions_.stats(player); }
     std::size_t actions_waiting(PlayerId player) const { return actions_.waiting(player); }
+    /// Sets the function that decides whether a value that a player's client gave to a component with
+    /// from_owner() is taken: it returns an empty text, or why not. Without one, all values within the ranges
+    /// of the codecs are taken. It is called in host().receive(), and may change the world.
+    template <class T, std::invocable<PlayerId, ecs::Entity, const T&> Fn>
+    void check(Fn fn) {
+        owned_.check(owned_component(schema_.find<T>()),
+                     [fn = std::move(fn)](PlayerId player, ecs::Entity entity, const void* value) {
+                         return std::string(fn(player, entity, *static_cast<const T*>(value)));
+                     });
+    }
+    OwnedReader::Stats owned_stats(PlayerId player) const { return owned_.stats(player); }
 
     /// Ends the connection with DisconnectReason::kicked; no effect if the peer is not connected.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
@@ -288,6 +300,8 @@ private:
     void step(net::Time now);
     void report_too_large();
     void mark_owned(ecs::Entity entity, bool is_owned);
+    ComponentIndex owned_component(std::size_t index) const;
+    void send_or_end(PlayerId player, std::span<const std::byte> message);
     const Member* find(net::PeerId peer) const;
     Member* find(net::PeerId peer) { return const_cast<Member*>(std::as_const(*this).find(peer)); }
 
@@ -303,6 +317,7 @@ private:
     StepQueries queries_;
     PredictedValues predicted_;
     ecs::ChangeCollector to_round_;  // watches something only if the authority is quantised
+    OwnedReader owned_;
     net::Host host_;
     Tick next_tick_;
     net::Time now_{0};             // argument of the last tick(), poll() or resend()

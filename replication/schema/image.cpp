@@ -6,8 +6,8 @@
 namespace shoal::replication {
 namespace {
 
-/// Everyone who is not the owner is one of the others: their groups need not be named, and the owner can be in
-/// a group.
+/// Everyone who is not the owner is one of the others: their groups need not be named, and the owner can be
+/// in a group.
 ViewClasses viewers_of_value(const Schema& schema, ComponentIndex index) {
     const SchemaComponent& component = schema.components()[index];
     if (component.role != Role::owner) return component.viewers;

@@ -41,6 +41,7 @@ enum class Role : std::uint8_t {
 constexpr Role predicted() {
     return Role::predicted;
 }
+/// The owner's client writes it, see OwnedWriter. Needs the tag Mine in the schema.
 constexpr Role from_owner() {
     return Role::owner;
 }

@@ -156,6 +156,9 @@ void Schema::add(SchemaComponent component) {
         fail(component.name, "can take " + std::to_string(bytes) + " bytes, and an entity at most " +
                                  std::to_string(kMaxEntityBytes) +
                                  ": make it smaller, with max_length() or another codec");
+    if (component.role == Role::owner && component.max_bits > kMaxOwnedBits)
+        fail(component.name, "can take " + std::to_string(component.max_bits) +
+                                 " bits, and one with from_owner() at most " + std::to_string(kMaxOwnedBits));
     insert(std::move(component));
 }
 
@@ -226,6 +229,7 @@ void Schema::make_optional(const void* type, std::string_view type_name) {
     }
     if (components_.size() - required_count() == kMaxOptionalComponents)
         fail(component.name, "is one too many optional component");
+    if (component.role == Role::owner) fail(component.name, "is from_owner(): it cannot be optional");
     components_.erase(components_.begin() + static_cast<std::ptrdiff_t>(index));
     component.is_optional = true;
     insert(std::move(component));
@@ -351,6 +355,9 @@ void Schema::quantise_authority() {
 
 void Schema::use() const {
     if (!error_.empty()) stop(error_);
+    for (const SchemaComponent& component : components_)
+        if (component.role == Role::owner && find<Mine>() == kMaxComponents)
+            stop("component '" + component.name + "' is from_owner(), which needs the tag Mine");
     is_used_ = true;
 }
 

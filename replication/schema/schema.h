@@ -116,6 +116,8 @@ Field<T> inner_fields(Member T::*member, const Inner&... inner) {
 /// Greatest size of a full record without its header: what one entity can hold. A payload of several packets
 /// has room for one record of this size and all headers.
 inline constexpr std::size_t kMaxEntityBytes = 32'000;
+/// Greatest size of a component with from_owner(), in bits: a packet of a client must have room for it.
+inline constexpr std::size_t kMaxOwnedBits = 7200;
 inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
 
 inline constexpr std::size_t kMaxOptionalComponents = 64;

@@ -485,6 +485,35 @@ TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
     EXPECT_EQ(server.owner(ship), net::PeerId{});
 }
 
+#include "readme/replication/what_a_player_decides_itself_1.inc"
+
+TEST(Readme, APlayersOwnValuesAreChecked) {
+    Schema schema;
+    describe_callsigns(schema);
+    sim::Session session(schema, {}, 2);
+    Server& server = session.server();
+    Client& client = session.guests()[0]->client;
+    ecs::World& mirror = session.guests()[0]->world;
+    std::string printed;
+    const auto print = [&](std::string_view text) { printed = text; };
+#include "readme/replication/what_a_player_decides_itself_2.inc"
+    for (int i = 0; i < 50; ++i) session.step();
+    const ecs::Entity ship = session.world().spawn(Replicated{}, Callsign{});
+    server.for_each_peer([&](net::PeerId peer) {
+        if (server.host().address(peer) == session.guests()[0]->address) server.give(peer, ship);
+    });
+    for (int i = 0; i < 50; ++i) session.step();
+    const ecs::Entity me = client.mine().at(0);
+#include "readme/replication/what_a_player_decides_itself_3.inc"
+    for (int i = 0; i < 50; ++i) session.step();
+    EXPECT_EQ(session.world().get<Callsign>(ship).text, "Ann");
+    session.expect_agreement(1);
+    mirror.set(me, Callsign{""});
+    for (int i = 0; i < 50; ++i) session.step();
+    EXPECT_EQ(printed, "a callsign needs a letter");
+    session.expect_agreement(1);
+}
+
 #include "readme/replication/playing_1.inc"
 
 TEST(Readme, Playing) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "replication/client.h"
@@ -75,8 +76,8 @@ public:
         Client client;
     };
 
-    explicit Link(const ServerOptions& options = default_options())
-        : server(world, schema, wire, options, &listener) {}
+    explicit Link(const ServerOptions& options = default_options(), Schema described = game_schema())
+        : schema(std::move(described)), server(world, schema, wire, options, &listener) {}
 
     static ServerOptions default_options() {
         ServerOptions options;
@@ -122,7 +123,7 @@ public:
         return a.hash == b.hash && a.entities == b.entities;
     }
 
-    Schema schema = game_schema();
+    Schema schema;
     ecs::World world;
     net::Time now{std::chrono::seconds(100)};
     std::deque<Datagram> under_way;

@@ -1,6 +1,6 @@
 #pragma once
-// A server and clients with actions, without connections: payloads and messages wait in queues, from which
-// the test loses and delays some.
+// A server and clients with actions and state that clients own, without connections: payloads and messages
+// wait in queues, from which the test loses and delays some.
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "replication/play/client_actions.h"
+#include "replication/play/owned_reader.h"
+#include "replication/play/owned_writer.h"
 #include "replication/play/server_actions.h"
 #include "replication/play/uplink.h"
 #include "replication/receive/receiver.h"
@@ -30,8 +32,13 @@ public:
     };
     struct Client {
         Client(const Schema& schema, Sender::Peer peer_, net::PeerId id_)
-            : receiver(world, schema), actions(world, schema, receiver), peer(peer_), id(id_) {
+            : receiver(world, schema),
+              actions(world, schema, receiver),
+              owned(world, schema, receiver),
+              peer(peer_),
+              id(id_) {
             uplink.set(Section::actions, &actions.section());
+            uplink.set(Section::owned_state, &owned);
         }
         template <class T>
         void act(T action) {
@@ -46,6 +53,7 @@ public:
         ecs::World world;
         Receiver receiver;
         ClientActions actions;
+        OwnedWriter owned;
         UplinkWriter uplink;
         Sender::Peer peer;
         net::PeerId id;
@@ -59,8 +67,13 @@ public:
         : schema(std::move(described)),
           sender(world, schema),
           actions(world, schema, sender, *this, limits, 60),
+          owned(world, schema, sender,
+                [this](net::PeerId id, std::span<const std::byte> message) {
+                    EXPECT_EQ(send_reliable(id, message), net::SendResult::queued);
+                }),
           random(seed) {
         uplink.set(Section::actions, &actions);
+        uplink.set(Section::owned_state, &owned);
     }
 
     Client& add_client(ecs::Entity player_entity = {}) {
@@ -70,6 +83,7 @@ public:
         clients.back()->of = &schema;
         clients.back()->player_entity = player_entity;
         actions.add_player(id, clients.back()->peer);
+        owned.add_player(id, clients.back()->peer);
         return *clients.back();
     }
 
@@ -89,6 +103,15 @@ public:
     }
     void run(int steps) {
         for (int i = 0; i < steps; ++i) step();
+    }
+    /// As Server::give(); null: to nobody.
+    void give(Client* client, ecs::Entity entity) {
+        sender.set_owner(entity, client ? std::optional(client->peer) : std::nullopt);
+        if (client) {
+            world.add<Mine>(entity);
+        } else {
+            world.remove<Mine>(entity);
+        }
     }
     /// Without faults, until everything that is under way has arrived and was answered.
     void settle(int steps = 60) {
@@ -110,6 +133,7 @@ public:
     ecs::World world;
     Sender sender;
     ServerActions actions;
+    OwnedReader owned;
     UplinkReader uplink;
     std::vector<std::unique_ptr<Client>> clients;
     std::function<void()> on_step;
@@ -121,6 +145,7 @@ public:
     bool queue_is_full = false;  // of messages to clients
 
 private:
+    net::Time time() const { return net::Time{std::chrono::microseconds(16'667) * now}; }
     bool loses() { return static_cast<double>(random() % 1000) < loss * 1000; }
     int arrival() { return now + 1 + static_cast<int>(random() % static_cast<unsigned>(most_delay)); }
     Client* find(net::PeerId id) const {
@@ -162,7 +187,7 @@ private:
     void receive_up(Client& client) {
         take_due(client.up, [&](const Bytes& packet) {
             if (!packet.is_lost && client.kicked.empty()) {
-                EXPECT_TRUE(uplink.read(client.id, packet.number, packet.bytes, {}));
+                EXPECT_TRUE(uplink.read(client.id, packet.number, packet.bytes, time()));
             }
             client.uplink.on_fate(packet.number, !packet.is_lost);
         });
@@ -187,7 +212,10 @@ private:
         });
         for (const std::uint32_t slot : client.receiver.rebases()) sender.rebase(client.peer, slot);
         client.receiver.drop_rebases(client.receiver.rebases().size());
-        take_due(client.messages, [&](const Bytes& message) { client.actions.receive(message.bytes); });
+        take_due(client.messages, [&](const Bytes& message) {
+            client.actions.receive(message.bytes);
+            static_cast<void>(client.owned.receive(message.bytes));
+        });
     }
     void update(Client& client) {
         EXPECT_TRUE(client.actions.take_answers());
@@ -195,6 +223,8 @@ private:
         client.actions.set_player(client.kicked.empty(), replica(client, client.player_entity),
                                   client.receiver.newest_tick().value_or(0) + 1);
         EXPECT_TRUE(client.actions.update(net::Time(std::chrono::milliseconds(16) * now)));
+        client.owned.update();
+        EXPECT_TRUE(client.owned.is_consistent());
         std::byte room[1160];
         if (const std::size_t size = client.uplink.write(client.next_up, room))
             client.up.push_back({client.next_up++, arrival(), loses(), {room, room + size}});

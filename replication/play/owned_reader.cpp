@@ -1,0 +1,143 @@
+#include "owned_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "../codec/codec.h"
+
+namespace shoal::replication {
+namespace {
+
+constexpr double kRefusalsPerSecond = 20;
+constexpr double kMostRefusals = 3 * kRefusalsPerSecond;
+
+constexpr std::size_t kFewNewest = 64;
+
+}  // namespace
+
+OwnedReader::OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, Send send)
+    : world_(world),
+      schema_(schema),
+      sender_(sender),
+      send_(std::move(send)),
+      codec_(*this),
+      checks_(schema.components().size()) {
+    for (const SchemaComponent& component : schema.components()) {
+        const bool is_owned = component.role == Role::owner;
+        ids_.push_back(is_owned ? component.bind(world) : ecs::ComponentId{});
+        values_.push_back(is_owned ? std::make_unique<StructValue>(component) : nullptr);
+    }
+}
+
+void OwnedReader::add_player(PlayerId player, Sender::Peer peer) {
+    if (player.index() >= players_.size()) players_.resize(player.index() + std::size_t{1});
+    auto added = std::make_unique<Player>();
+    added->id = player;
+    added->peer = peer;
+    added->most_newest = kFewNewest;
+    added->refusals_left = kMostRefusals;
+    players_[player.index()] = std::move(added);
+}
+
+void OwnedReader::remove_player(PlayerId player) {
+    if (find(player)) players_[player.index()].reset();
+}
+
+OwnedReader::Player* OwnedReader::find(PlayerId player) const {
+    if (player.index() >= players_.size()) return nullptr;
+    Player* const found = players_[player.index()].get();
+    return found && found->id == player ? found : nullptr;
+}
+
+bool OwnedReader::is_flood(PlayerId player) const {
+    const Player* const found = find(player);
+    return found && found->refusals_left < 1;
+}
+
+OwnedReader::Stats OwnedReader::stats(PlayerId player) const {
+    const Player* const found = find(player);
+    return found ? found->stats : Stats{};
+}
+
+// The format is specified in ../WIRE.md.
+
+bool OwnedReader::read_section(PlayerId, std::uint64_t packet, BitReader& in) {
+    packet_ = packet;
+    given_count_ = 0;
+    const std::uint32_t more = in.read_golomb(kOwnedCountOrder);
+    if (more >= kMaxOwnedValues) return false;
+    NetId net_id = 0;
+    for (std::uint32_t i = 0; i <= more; ++i) {
+        net_id = i == 0 ? in.read(32) : net_id + unzigzag(in.read_golomb(kOwnedNetIdOrder));
+        const std::uint32_t component = in.read_golomb(kOwnedComponentOrder);
+        if (component >= values_.size() || !values_[component]) return false;
+        if (given_count_ == given_.size()) given_.emplace_back();
+        Given& given = given_[given_count_++];
+        given.net_id = net_id;
+        given.component = static_cast<ComponentIndex>(component);
+        if (!read_value(schema_.components()[component].layout, {}, in, given.words) || !in.ok())
+            return false;
+    }
+    return true;
+}
+
+void OwnedReader::commit_section(PlayerId id, net::Time now) {
+    for (std::size_t i = 0; i < given_count_; ++i) {
+        Player* const player = find(id);  // a check may disconnect it
+        if (!player) return;
+        const double passed_s = std::chrono::duration<double>(now - player->earned_until).count();
+        player->earned_until = now;
+        player->refusals_left =
+            std::min(kMostRefusals, player->refusals_left + std::max(0.0, passed_s) * kRefusalsPerSecond);
+        if (is_flood(id)) return;
+        judge(*player, given_[i]);
+    }
+}
+
+bool OwnedReader::owns(const Player& player, NetId net_id) const {
+    const ecs::Entity entity = sender_.entity_seen_by(player.peer, net_id);
+    return entity && sender_.owner(entity) == player.peer;
+}
+
+void OwnedReader::judge(Player& player, const Given& given) {
+    const ecs::ComponentId id = ids_[given.component];
+    const ecs::Entity entity = sender_.entity(given.net_id);
+    if (!owns(player, given.net_id) || !world_.has(entity, id)) return void(player.stats.ignored += 1);
+    std::uint64_t& newest = player.newest[{given.net_id, given.component}];
+    if (packet_ <= newest) return void(player.stats.outdated += 1);
+    newest = packet_;
+    forget_former(player);
+    reader_ = player.peer;
+    const SchemaComponent& component = schema_.components()[given.component];
+    if (checks_[given.component]) {
+        void* const value = values_[given.component]->get();
+        codec_.restore(component, given.words, value);
+        const PlayerId player_id = player.id;
+        const std::string why = checks_[given.component](player_id, entity, value);
+        Player* const still = find(player_id);  // the check may disconnect it
+        if (!still) return;
+        if (!why.empty()) return refuse(*still, given, why);
+    }
+    if (world_.patch(entity, id, [&](void* at) { codec_.restore(component, given.words, at); }))
+        player.stats.taken += 1;
+}
+
+void OwnedReader::refuse(Player& player, const Given& given, std::string_view why) {
+    player.stats.refused += 1;
+    player.refusals_left -= 1;
+    OwnedRefusal refusal{packet_, given.net_id, given.component, std::string(why), {}};
+    const ecs::Entity entity = sender_.entity(given.net_id);
+    const void* const value = world_.try_get(entity, ids_[given.component]);
+    if (!value) return;  // the check removed it
+    codec_.quantise(schema_.components()[given.component], value, refusal.words);
+    send_(player.id, write_refusal(schema_, refusal));
+}
+
+/// Keeps `newest` small.
+void OwnedReader::forget_former(Player& player) const {
+    if (player.newest.size() <= player.most_newest) return;
+    std::erase_if(player.newest, [&](const auto& one) { return !owns(player, one.first.net_id); });
+    player.most_newest = std::max(kFewNewest, 2 * player.newest.size());
+}
+
+}  // namespace shoal::replication

@@ -1,0 +1,103 @@
+#pragma once
+// On the server: takes the values of components with from_owner() that clients send for their entities.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../../net/endpoint.h"
+#include "../send/sender.h"
+#include "owned_wire.h"
+#include "player_id.h"
+#include "struct_codec.h"
+#include "uplink.h"
+
+namespace shoal::replication {
+
+/// Not thread-safe.
+class OwnedReader final : public SectionReader, private EntityMap {
+public:
+    struct Stats {
+        std::uint64_t taken = 0;
+        std::uint64_t refused = 0;  // by a check
+        // The player does not own the entity (any more), or the entity does not have the component.
+        std::uint64_t ignored = 0;
+        std::uint64_t outdated = 0;  // a newer value came first
+    };
+
+    /// Sends a reliable message to a player.
+    using Send = std::function<void(PlayerId, std::span<const std::byte>)>;
+    /// The arguments must outlive this object.
+    OwnedReader(ecs::World& world, const Schema& schema, Sender& sender, Send send);
+    OwnedReader(const OwnedReader&) = delete;
+    OwnedReader& operator=(const OwnedReader&) = delete;
+
+    void add_player(PlayerId player, Sender::Peer peer);
+    void remove_player(PlayerId player);
+
+    /// Returns why a value is refused, at most kMaxRefusalBytes; an empty text to take it.
+    using Check = std::function<std::string(PlayerId, ecs::Entity, const void* value)>;
+    void check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
+
+    /// Whether the player had so many values refused that no correct game causes it: more than 20 a second
+    /// for 3 seconds. Its values have no effect then.
+    bool is_flood(PlayerId player) const;
+    /// All zero for an unknown player.
+    Stats stats(PlayerId player) const;
+
+    bool read_section(PlayerId player, std::uint64_t packet, BitReader& in) override;
+    void commit_section(PlayerId player, net::Time now) override;
+
+private:
+    struct Key {
+        NetId net_id;
+        ComponentIndex component;
+        auto operator<=>(const Key&) const = default;
+    };
+    struct Player {
+        PlayerId id;
+        Sender::Peer peer = 0;
+        std::map<Key, std::uint64_t> newest;  // by value: the packet that had the newest one
+        std::size_t most_newest = 0;          // with more, those of entities it does not own are forgotten
+        double refusals_left = 0;
+        net::Time earned_until{0};
+        Stats stats;
+    };
+    struct Given {
+        NetId net_id = 0;
+        ComponentIndex component = 0;
+        std::vector<std::uint32_t> words;
+    };
+
+    std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }
+    ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity_seen_by(reader_, net_id); }
+
+    Player* find(PlayerId player) const;
+    void judge(Player& player, const Given& given);
+    void refuse(Player& player, const Given& given, std::string_view why);
+    void forget_former(Player& player) const;
+    bool owns(const Player& player, NetId net_id) const;
+
+    ecs::World& world_;
+    const Schema& schema_;
+    Sender& sender_;
+    Send send_;
+    StructCodec codec_;
+    std::vector<ecs::ComponentId> ids_;                 // by component; of those with from_owner()
+    std::vector<std::unique_ptr<StructValue>> values_;  // by component; null for the others
+    std::vector<Check> checks_;                         // by component
+    std::vector<std::unique_ptr<Player>> players_;      // by PlayerId::index(); null: none
+
+    // Of the payload that is read.
+    Sender::Peer reader_ = 0;
+    std::uint64_t packet_ = 0;
+    std::vector<Given> given_;
+    std::size_t given_count_ = 0;
+};
+
+}  // namespace shoal::replication
