@@ -190,12 +190,13 @@ void ServerActions::reject(Player& player, ActionStream stream, std::string why)
 void ServerActions::name_created(Player& player, const ActionRecord& record, ActionResult& result) {
     for (std::uint32_t i = 0; i < record.created; ++i) {
         const bool exists = i < created_.size() && replicates(created_[i]);
-        result.created.push_back(exists ? sender_.assign_net_id(created_[i]) : 0);
+        const NetId net_id = exists ? sender_.assign_net_id(created_[i]) : 0;
+        result.created.push_back(net_id);
         if (!exists) continue;
         const PendingId id = pending_after(record.first_pending, i);
-        sender_.set_pending_id(player.peer, created_[i], id - kFirstPending);
-        player.named.push_back({id, created_[i]});
-        player.outstanding.push_back({id, created_[i]});
+        sender_.set_pending_id(player.peer, net_id, id - kFirstPending);
+        player.named.push_back({id, created_[i], net_id});
+        player.outstanding.push_back({id, created_[i], net_id});
         if (player.named.size() > kMostNamed) player.named.pop_front();
     }
 }
@@ -260,12 +261,10 @@ void ServerActions::finish(Player& player) {
     if (!player.results.empty()) send(player, write_results(player.results, tick_));
     std::vector<PendingId> gone;
     std::erase_if(player.outstanding, [&](const Named& named) {
-        if (!replicates(named.entity)) {
-            gone.push_back(named.id);
-            return true;
-        }
-        if (!sender_.has_acknowledged(player.peer, named.entity)) return false;
-        sender_.set_pending_id(player.peer, named.entity, 0);
+        const bool is_gone = !replicates(named.entity);
+        if (is_gone) gone.push_back(named.id);
+        if (!is_gone && !sender_.has_acknowledged(player.peer, named.entity)) return false;
+        sender_.set_pending_id(player.peer, named.net_id, 0);
         return true;
     });
     if (!gone.empty()) send(player, write_gone(gone));

@@ -106,6 +106,7 @@ private:
     struct Named {
         PendingId id;
         ecs::Entity entity;
+        NetId net_id;
     };
     struct Player {
         net::PeerId id;

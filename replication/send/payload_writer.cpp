@@ -156,7 +156,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
         candidate.header.kind = RecordKind::full;
         candidate.delta = deltas_.get(slot.entry, std::nullopt, shown);
     }
-    if (candidate.header.kind == RecordKind::full) candidate.header.pending = view.pending_id(slot.entry);
+    if (candidate.header.kind == RecordKind::full) candidate.header.pending = view.pending_id(entry.net_id);
     return true;
 }
 

@@ -55,7 +55,6 @@ void PeerView::start_generation(Slot& slot) {
 void PeerView::close(std::uint32_t index, Despawn reason) {
     Slot& slot = slots_[index];
     assert(slot.has_entity());
-    set_pending_id(slot.entry, 0);
     stop_awaiting(index);
     set_owner(index, false);
     slot.entry = (kGone + static_cast<std::uint32_t>(reason)) & kNone;
@@ -115,14 +114,14 @@ bool PeerView::is_forced(std::uint32_t index) const {
     });
 }
 
-void PeerView::set_pending_id(std::uint32_t entry, std::uint32_t id) {
-    std::erase_if(pending_ids_, [&](const Pending& pending) { return pending.entry == entry; });
-    if (id != 0) pending_ids_.push_back({entry, id});
+void PeerView::set_pending_id(NetId net_id, std::uint32_t id) {
+    std::erase_if(pending_ids_, [&](const Pending& pending) { return pending.net_id == net_id; });
+    if (id != 0) pending_ids_.push_back({net_id, id});
 }
 
-std::uint32_t PeerView::pending_id(std::uint32_t entry) const {
+std::uint32_t PeerView::pending_id(NetId net_id) const {
     for (const Pending& pending : pending_ids_)
-        if (pending.entry == entry) return pending.id;
+        if (pending.net_id == net_id) return pending.id;
     return 0;
 }
 

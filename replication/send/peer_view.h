@@ -112,9 +112,9 @@ public:
     /// How many of those counted by await_all() are still there and not acknowledged.
     std::uint32_t awaited_count() const { return awaited_count_; }
 
-    /// Full records of this entry name a pending id of the peer; 0: none any more.
-    void set_pending_id(std::uint32_t entry, std::uint32_t id);
-    std::uint32_t pending_id(std::uint32_t entry) const;
+    /// Full records with this net id name a pending id of the peer; 0: none any more.
+    void set_pending_id(NetId net_id, std::uint32_t id);
+    std::uint32_t pending_id(NetId net_id) const;
 
     /// Notes that packet `number` carries a record of the slot, with its state at `tick`. Not pending any
     /// more.
@@ -153,7 +153,7 @@ private:
     };
     std::vector<Forced> forced_;
     struct Pending {
-        std::uint32_t entry;
+        NetId net_id;
         std::uint32_t id;
     };
     std::vector<Pending> pending_ids_;

@@ -176,11 +176,6 @@ bool Sender::has_acknowledged(Peer peer, ecs::Entity entity) const {
     return slot && peers_[peer]->view[*slot].has_acked;
 }
 
-void Sender::set_pending_id(Peer peer, ecs::Entity entity, std::uint32_t id) {
-    const std::uint32_t entry = id == 0 ? shadow_.index_of(entity) : shadow_.assign_index(entity);
-    if (entry != Shadow::kNone) state(peer).view.set_pending_id(entry, id);
-}
-
 void Sender::change_view(PeerState& peer, std::uint32_t slot) {
     if (!is_restricted(peer.view[slot].entry)) return;
     peer.view.rebase(slot);

@@ -106,9 +106,11 @@ public:
     void send_now(Peer peer, ecs::Entity entity) { to_send_.push_back({peer, entity}); }
     /// Returns whether the peer acknowledged a record of the entity.
     bool has_acknowledged(Peer peer, ecs::Entity entity) const;
-    /// Full records of the entity for this peer name a pending id; 0: none any more. Requires a living entity
-    /// with the sender's tag, unless the id is 0.
-    void set_pending_id(Peer peer, ecs::Entity entity, std::uint32_t id);
+    /// Full records with this net id, which assign_net_id() returned, name a pending id of the peer; 0: none
+    /// any more.
+    void set_pending_id(Peer peer, NetId net_id, std::uint32_t id) {
+        state(peer).view.set_pending_id(net_id, id);
+    }
 
     /// Makes encode() write a completion marker for tick(), even if nothing changed. No effect if a marker
     /// for this tick was sent to the peer already.

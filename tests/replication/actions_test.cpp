@@ -420,6 +420,27 @@ TEST(Actions, TheServersOwnReachAll) {
     EXPECT_TRUE(stage.is_equal(client));
 }
 
+TEST(Actions, TheNextEntityDoesNotTakeThePlaceOfOneThatTheServerDestroyedAtOnce) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    int made = 0;
+    stage.on_step = [&] {
+        ecs::Query<const Place> places(stage.world);
+        places.each([&](ecs::Entity entity, const Place& place) {
+            made += place.x == 4;
+            if (place.x == 4) stage.world.destroy(entity);
+        });
+    };
+    client.act(Make{4, 0});
+    stage.run(10);
+    EXPECT_EQ(made, 1);
+    const ecs::Entity next = stage.world.spawn(Place{5}, Replicated{});
+    stage.settle();
+    EXPECT_TRUE(stage.replica(client, next));
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
 /// Draws actions of several clients over a bad network, and notes what the server does.
 class ActionRace {
 public:
