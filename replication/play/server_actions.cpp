@@ -154,7 +154,7 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
     ActionResult& result = player.results.emplace_back();
     result.stream = stream;
     result.sequence = player.inbox.sequence(stream);
-    name_created(player, record, result);
+    if (!player.has_left) name_created(player, record, result);
     player.inbox.pop(stream);
     fire(record.type, value.get(), &player);
 }

@@ -441,6 +441,18 @@ TEST(Actions, TheNextEntityDoesNotTakeThePlaceOfOneThatTheServerDestroyedAtOnce)
     EXPECT_TRUE(stage.is_equal(client));
 }
 
+TEST(Actions, APlayerThatItsActionDisconnectsLeaves) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    stage.actions.observe([&](const ActionReport&) { stage.kick(client, "by an observer"); });
+    client.act(Make{4, 0});
+    client.act(Make{5, 0});
+    stage.run(5);
+    EXPECT_EQ(client.kicked, "by an observer");
+    EXPECT_EQ(stage.actions.waiting(client.id), 0u);
+}
+
 /// Draws actions of several clients over a bad network, and notes what the server does.
 class ActionRace {
 public:

@@ -96,6 +96,7 @@ public:
         actions.finish();
         sender.update(next_tick++);
         for (const auto& client : clients) {
+            if (!client->kicked.empty()) continue;
             send_down(*client);
             receive_down(*client);
             update(*client);
@@ -118,6 +119,13 @@ public:
         loss = 0;
         most_delay = 1;
         run(steps);
+    }
+    /// Ends the connection of a client on the server.
+    void kick(Client& client, std::string_view why) {
+        if (!client.kicked.empty()) return;
+        client.kicked = why;
+        actions.remove_player(client.id);
+        sender.remove_peer(client.peer);
     }
     bool is_equal(Client& client) {
         WorldHash ours(world, schema), theirs(client.world, schema);
@@ -164,11 +172,10 @@ private:
         return net::SendResult::queued;
     }
     void disconnect_player(net::PeerId id, std::string_view why) override {
-        find(id)->kicked = why;
-        actions.remove_player(id);
+        kick(*find(id), why);
     }
     void give_entity(net::PeerId id, ecs::Entity entity) override {
-        sender.set_owner(entity, find(id)->peer);
+        if (find(id)->kicked.empty()) sender.set_owner(entity, find(id)->peer);
     }
     ecs::Entity player_entity(net::PeerId id) const override { return find(id)->player_entity; }
 
