@@ -176,12 +176,12 @@ bool ClientActions::take_answers() {
 
 bool ClientActions::update(net::Time now) {
     overlay_.end_accepted();
+    for (auto event = events_.rbegin(); event != events_.rend() && !event->since; ++event) event->since = now;
     while (!events_.empty()) {
-        Event& front = events_.front();
-        if (!front.since) front.since = now;
+        const Event& front = events_.front();
         const bool is_complete = this->is_complete(front.event);
         if (!is_complete && now - *front.since < kMostWait) break;
-        const ActionEvent event = std::move(front.event);
+        const ActionEvent event = std::move(events_.front().event);
         events_.pop_front();
         StructValue value(type(event.type));
         codec_.restore(type(event.type), event.words, value.get());
@@ -191,12 +191,13 @@ bool ClientActions::update(net::Time now) {
     return !is_broken_;
 }
 
-/// Whether all entities that an event names are there.
+/// Whether no entity that an event names can still appear.
 bool ClientActions::is_complete(const ActionEvent& event) const {
-    bool is_complete = event.player == 0 || receiver_.entity(event.player);
+    bool is_complete = event.player == 0 || !receiver_.may_appear(event.player);
     const ComponentLayout& layout = type(event.type).layout;
-    layout.for_each_reference(event.words.data(), event.words.data() + layout.lanes().size(),
-                              [&](NetId net_id) { is_complete = is_complete && receiver_.entity(net_id); });
+    layout.for_each_reference(
+        event.words.data(), event.words.data() + layout.lanes().size(),
+        [&](NetId net_id) { is_complete = is_complete && !receiver_.may_appear(net_id); });
     return is_complete;
 }
 

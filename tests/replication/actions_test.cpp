@@ -453,6 +453,39 @@ TEST(Actions, APlayerThatItsActionDisconnectsLeaves) {
     EXPECT_EQ(stage.actions.waiting(client.id), 0u);
 }
 
+TEST(Actions, EventsWaitForAnEntityTogetherAndNotOneAfterTheOther) {
+    Stage stage(stage_schema());
+    const ecs::Entity hidden = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& actor = stage.add_client();
+    Stage::Client& other = stage.add_client();
+    stage.run(5);
+    stage.queue_is_full = false;
+    int heard = 0;
+    other.actions.on(type_of<Push>(stage), [&](const void*, const Call& call) { heard += call.is_late; });
+    const ecs::Entity target = stage.replica(actor, hidden);
+    other.receiver.reset();  // knows no entity, as if their records were still on the way
+    stage.on_step = [&] {
+        for (auto& packet : other.down) packet.is_lost = true;
+    };
+    for (int i = 0; i < 10; ++i) actor.act(Push{target, 1, 0});
+    stage.run(50);  // 800 ms
+    EXPECT_EQ(heard, 10);
+}
+
+TEST(Actions, EventsDoNotWaitForAReplicaThatTheGameDestroyed) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& actor = stage.add_client();
+    Stage::Client& other = stage.add_client();
+    stage.run(5);
+    int heard = 0;
+    other.actions.on(type_of<Push>(stage), [&](const void*, const Call&) { ++heard; });
+    other.world.destroy(stage.replica(other, box));
+    actor.act(Push{stage.replica(actor, box), 1, 0});
+    stage.run(5);
+    EXPECT_EQ(heard, 1);
+}
+
 /// Draws actions of several clients over a bad network, and notes what the server does.
 class ActionRace {
 public:
