@@ -228,8 +228,7 @@ void ClientActions::settle_pending(PendingId id, NetId net_id) {
     if (found == pending_.end()) return;
     const ecs::Entity entity = found->entity;
     pending_.erase(found);
-    const bool is_replica = receiver_.net_id(entity) != 0;
-    if (net_id == 0 && !is_replica && world_.is_alive(entity)) world_.destroy(entity);
+    if (net_id == 0) destroy_unless_replica(entity);
     settled_.push_back({id, entity});
     if (settled_.size() <= kMostSettled) return;
     receiver_.forget_expected(settled_.front().id);
@@ -241,9 +240,12 @@ bool ClientActions::use_gone(std::span<const std::byte> message) {
     if (!ids) return false;
     for (const PendingId id : *ids)
         for (const Settled& settled : settled_)
-            if (settled.id == id && receiver_.net_id(settled.entity) == 0 && world_.is_alive(settled.entity))
-                world_.destroy(settled.entity);
+            if (settled.id == id) destroy_unless_replica(settled.entity);
     return true;
+}
+
+void ClientActions::destroy_unless_replica(ecs::Entity entity) {
+    if (receiver_.net_id(entity) == 0 && world_.is_alive(entity)) world_.destroy(entity);
 }
 
 bool ClientActions::reject(const ActionResult& result) {
@@ -301,7 +303,10 @@ void ClientActions::reset() {
     overlay_.reset();
     queue_.reset();
     undo_pending(pending_.empty() ? 0 : pending_.front().sequence);
-    for (const Settled& settled : settled_) receiver_.forget_expected(settled.id);
+    for (const Settled& settled : settled_) {
+        receiver_.forget_expected(settled.id);
+        destroy_unless_replica(settled.entity);
+    }
     settled_.clear();
     waiting_.clear();
     answers_.clear();

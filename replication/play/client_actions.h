@@ -86,7 +86,8 @@ public:
     /// Asks the validator, on this client's world. Empty if the action is allowed.
     std::string why_not(std::size_t type, const void* action) const;
 
-    /// For a new connection: undoes what has no answer, without calls of handlers.
+    /// For a new connection: undoes what has no answer, without calls of handlers, and destroys the accepted
+    /// entities whose records did not arrive. Call it before the receiver's reset().
     void reset();
 
     const Stats& stats() const { return stats_; }
@@ -125,6 +126,7 @@ private:
     bool use_gone(std::span<const std::byte> message);
     bool is_complete(const ActionEvent& event) const;
     void undo_pending(std::uint32_t sequence);
+    void destroy_unless_replica(ecs::Entity entity);
     void note_changes(Overlay::Key key, ActionRecord& record);
     bool accept(const ActionResult& result, Tick tick);
     bool reject(const ActionResult& result);

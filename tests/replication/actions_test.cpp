@@ -486,6 +486,23 @@ TEST(Actions, EventsDoNotWaitForAReplicaThatTheGameDestroyed) {
     EXPECT_EQ(heard, 1);
 }
 
+TEST(Actions, AnAcceptedEntityWhoseRecordIsMissingEndsWithTheConnection) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    client.act(Make{4, 0});
+    for (int i = 0; i < 10 && client.actions.stats().accepted == 0; ++i) {
+        stage.step();
+        for (auto& packet : client.down) packet.is_lost = true;
+    }
+    ASSERT_EQ(client.actions.stats().accepted, 1u);
+    ecs::Query<const Place> places(client.world);
+    ASSERT_EQ(places.count(), 1u);
+    client.actions.reset();
+    client.receiver.reset();
+    EXPECT_EQ(places.count(), 0u);
+}
+
 /// Draws actions of several clients over a bad network, and notes what the server does.
 class ActionRace {
 public:
