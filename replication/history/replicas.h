@@ -109,7 +109,7 @@ public:
 
     /// The replica whose full record names this pending id shall be this entity, which the game spawned
     /// before. It holds these components then, ascending, see Applier::hold(). If the entity is dead then,
-    /// the replica is suppressed. Replaces what was expected for the id.
+    /// the replica is suppressed. Counts for one replica. Replaces what was expected for the id.
     void expect(std::uint32_t pending, ecs::Entity entity, std::span<const ComponentIndex> held) {
         expected_[pending] = {entity, {held.begin(), held.end()}};
     }

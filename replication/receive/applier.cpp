@@ -249,8 +249,8 @@ void Applier::create_new() {
         if (row.net_id == 0 || row.entity) continue;  // closed, or not new
         if (replicas_[index].has_died || replicas_[index].is_suppressed || !replicas_.due(index)) continue;
         changed_ids_.push_back(row.net_id);
-        if (const Replicas::Expected* const expected = replicas_.expected(index)) {
-            adopt(index, *expected);
+        if (replicas_.expected(index)) {
+            adopt(index);
         } else if (!NetIds::is_reserved(row.net_id)) {
             replicas_.set_entity(index, world.spawn(Replica{}));
         } else if (const ecs::Entity local = replicas_.local(row.net_id)) {
@@ -263,8 +263,10 @@ void Applier::create_new() {
 }
 
 /// The entity that the client spawned ahead of the server becomes the replica.
-void Applier::adopt(std::uint32_t index, const Replicas::Expected& expected) {
+void Applier::adopt(std::uint32_t index) {
     ecs::World& world = binding_.world();
+    const Replicas::Expected expected = *replicas_.expected(index);
+    replicas_.forget_expected(replicas_[index].pending);  // it is expected once
     if (!world.is_alive(expected.entity)) {
         replicas_[index].is_suppressed = true;
         suppressed_ += 1;

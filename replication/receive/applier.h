@@ -70,7 +70,7 @@ private:
     bool is_of_the_game(std::uint32_t index) const;
     bool belongs_to_dead(std::uint32_t index) const;
     void create_new();
-    void adopt(std::uint32_t index, const Replicas::Expected& expected);
+    void adopt(std::uint32_t index);
     void mark_referrers();
     std::optional<Version> news_of(std::uint32_t index) const;
     void write(std::uint32_t index);

@@ -24,6 +24,9 @@ struct Stunned {};
 struct Holds {
     static constexpr auto relation = ecs::many;
 };
+struct PartOf {
+    static constexpr auto relation = ecs::exclusive | ecs::destroy_with_target;
+};
 struct Secret {
     int number = 0;
 };  // of the client alone
@@ -107,6 +110,7 @@ Schema stage_schema() {
     schema.component<Strength>("strength", bounded(0, 100));
     schema.tag<Stunned>("stunned");
     schema.pair<Holds>("holds");
+    schema.pair<PartOf>("part_of");
     schema.action<Push>("push", at_most(1000));
     schema.action<Make>("make", at_most(1000));
     schema.action<Hurt>("hurt", at_most(1000));
@@ -501,6 +505,46 @@ TEST(Actions, AnAcceptedEntityWhoseRecordIsMissingEndsWithTheConnection) {
     client.actions.reset();
     client.receiver.reset();
     EXPECT_EQ(places.count(), 0u);
+}
+
+TEST(Actions, APendingEntityBecomesOneReplicaAlsoIfAHostileServerNamesItTwice) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    const ecs::Entity spawned = client.world.spawn(Place{1});
+    client.receiver.expect(kFirstPending | 7u, spawned);
+    const ecs::Entity a = stage.world.spawn(Place{1}, Replicated{}),
+                      b = stage.world.spawn(Place{2}, Replicated{});
+    stage.sender.set_pending_id(client.peer, stage.sender.assign_net_id(a), 7);
+    stage.sender.set_pending_id(client.peer, stage.sender.assign_net_id(b), 7);
+    stage.settle(10);
+    EXPECT_NE(stage.replica(client, a), stage.replica(client, b));
+    EXPECT_TRUE(stage.is_equal(client));
+    EXPECT_TRUE(client.receiver.is_consistent());
+}
+
+TEST(Actions, APendingPartThatDiedWithItsWholeComesBackAsAnotherEntity) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    const ecs::Entity first = stage.world.spawn(Place{1}, Replicated{}),
+                      second = stage.world.spawn(Place{2}, Replicated{});
+    stage.run(5);
+    client.receiver.expect(kFirstPending | 7u, client.world.spawn(Place{3}));
+    const ecs::Entity part = stage.world.spawn(Place{3}, Replicated{});
+    stage.world.add(part, ecs::to<PartOf>(first));
+    stage.sender.set_pending_id(client.peer, stage.sender.assign_net_id(part), 7);
+    stage.run(5);
+    ASSERT_TRUE(stage.replica(client, part));
+    stage.world.add(part, ecs::to<PartOf>(second));
+    stage.loss = 1;
+    stage.step();
+    stage.loss = 0;
+    stage.world.destroy(first);
+    stage.step();
+    stage.step();
+    EXPECT_FALSE(stage.replica(client, part)) << "died with its whole";
+    stage.settle();
+    EXPECT_TRUE(stage.replica(client, part));
+    EXPECT_TRUE(stage.is_equal(client));
 }
 
 /// Draws actions of several clients over a bad network, and notes what the server does.
