@@ -60,13 +60,20 @@ void ActionQueue::reset() {
     sent_.clear();
 }
 
-/// Returns the actions that the next payload has: those that fit, if there is something to send.
-std::span<const ActionRecord> ActionQueue::run_of(const Stream& stream, std::size_t room_bits) const {
+/// Returns the actions that the next payload has, if there is something to send: those that fit into the
+/// share. The first one may take all of the room. Takes their bits from the room.
+std::span<const ActionRecord> ActionQueue::run_of(const Stream& stream, std::size_t share_bits,
+                                                  std::size_t& room_bits) const {
     if (stream.copies == 0) return {};
     const std::span<const ActionRecord> all =
         std::span(stream.waiting).subspan(stream.received - stream.first);
-    std::size_t bits = 0, count = 0;
-    while (count < all.size() && (bits += measure_action(schema_, all[count])) <= room_bits) ++count;
+    std::size_t taken = 0, count = 0;
+    for (; count < all.size(); ++count) {
+        const std::size_t bits = taken + measure_action(schema_, all[count]);
+        if (bits > (count == 0 ? room_bits : std::min(share_bits, room_bits))) break;
+        taken = bits;
+    }
+    room_bits -= taken;
     return all.first(count);
 }
 
@@ -74,8 +81,10 @@ bool ActionQueue::write_section(std::uint64_t packet, std::size_t room_bits, Bit
     Sent sent{packet, {}, at(ActionStream::ordered).epoch};
     std::array<std::span<const ActionRecord>, kActionStreams> runs;
     bool is_empty = true;
+    std::size_t left_bits = room_bits - std::min(room_bits, kActionStreams);
+    const std::size_t share_bits = left_bits / kActionStreams;
     for (std::size_t i = 0; i < kActionStreams; ++i) {
-        runs[i] = run_of(streams_[i], room_bits / kActionStreams - 1);
+        runs[i] = run_of(streams_[i], share_bits, left_bits);
         sent.end[i] = streams_[i].received + static_cast<std::uint32_t>(runs[i].size());
         is_empty = is_empty && runs[i].empty();
     }

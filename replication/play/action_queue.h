@@ -64,7 +64,8 @@ private:
 
     Stream& at(ActionStream stream) { return streams_[static_cast<std::size_t>(stream)]; }
     const Stream& at(ActionStream stream) const { return streams_[static_cast<std::size_t>(stream)]; }
-    std::span<const ActionRecord> run_of(const Stream& stream, std::size_t room_bits) const;
+    std::span<const ActionRecord> run_of(const Stream& stream, std::size_t share_bits,
+                                         std::size_t& room_bits) const;
 
     const Schema& schema_;
     std::array<Stream, kActionStreams> streams_;

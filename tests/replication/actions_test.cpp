@@ -103,6 +103,10 @@ struct Shout {
     std::uint32_t number = 0;
     std::string validate(const Act&) const { return text == "!" ? "too loud" : ""; }
 };
+struct Speech {
+    std::string text;
+    std::uint32_t number = 0;
+};
 
 Schema stage_schema() {
     Schema schema;
@@ -118,6 +122,7 @@ Schema stage_schema() {
     schema.action<Hold>("hold", at_most(1000));
     schema.action<Stumble>("stumble", at_most(1000));
     schema.action<Shout>("shout", at_most(1000), independent());
+    schema.action<Speech>("speech", field(&Speech::text, max_length(500)));
     return schema;
 }
 
@@ -545,6 +550,31 @@ TEST(Actions, APendingPartThatDiedWithItsWholeComesBackAsAnotherEntity) {
     stage.settle();
     EXPECT_TRUE(stage.replica(client, part));
     EXPECT_TRUE(stage.is_equal(client));
+}
+
+TEST(Actions, AnActionOfTheGreatestSizeIsSent) {
+    Stage stage(stage_schema());
+    ActionQueue queue(stage.schema);
+    std::vector<NetId> touched(kMaxTouched, 0xffff'ffffu);
+    std::vector<std::uint32_t> words{0, 500};  // `number`, and the length of the text
+    for (int i = 0; i < 500; ++i) words.push_back(static_cast<std::uint32_t>(i * 89 % 251));
+    queue.add(ActionStream::ordered,
+              {static_cast<std::uint8_t>(type_of<Speech>(stage)), 1, 0, kMaxCreated, touched, words});
+    BitWriter out;
+    EXPECT_TRUE(queue.write_section(1, std::size_t{net::kMaxPayloadBytes} * 8 - kSections, out));
+    EXPECT_LE(out.bit_count(), std::size_t{net::kMaxPayloadBytes} * 8 - kSections);
+}
+
+TEST(Actions, AreNotSentWithoutRoom) {
+    Stage stage(stage_schema());
+    ActionQueue queue(stage.schema);
+    queue.add(ActionStream::ordered,
+              {static_cast<std::uint8_t>(type_of<Push>(stage)), 1, 0, 0, {}, {0, 0, 0}});
+    for (std::size_t room = 0; room < 40; ++room) {
+        BitWriter out;
+        EXPECT_FALSE(queue.write_section(1, room, out)) << room;
+        EXPECT_EQ(out.bit_count(), 0u);
+    }
 }
 
 /// Draws actions of several clients over a bad network, and notes what the server does.
