@@ -212,7 +212,7 @@ struct Arguments<List<Chosen...>, Term, Rest...>
 ///
 /// The function takes one argument per term, in order: T&, const T&, Mut<T>, const T*, T* or const
 /// Targets<R>&. It may take the Entity before these. With, Without and Changed have no argument. Rows are
-/// visited in blocks of kBlockRows; change hooks are called after the last row of each. If the function
+/// visited in blocks of kBlockRows; change hooks are called after the last row of each block. If the function
 /// connects a change hook, this hook may also be called for rows that were visited before.
 template <class... Terms>
 class Query {

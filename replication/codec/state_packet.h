@@ -62,7 +62,7 @@ struct RecordHeader {
     std::uint32_t net_id = 0;   // of a full record
     std::uint32_t pending = 0;  // of a full record: the pending id, less kFirstPending, that the client gave
                                 // to the entity which it spawned ahead of the server; 0: none
-    Despawn reason = Despawn::destroyed;  // of a despawn record
+    Despawn reason = Despawn::destroyed;  // used only by a despawn record
 };
 
 /// The record headers of one payload, in order; their slots must rise.

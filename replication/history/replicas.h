@@ -27,7 +27,7 @@ public:
         History versions;             // not empty while the replica is open, except between bind() and push()
         std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is not open
         Tick floor = 0;               // no newer record is based on a version older than this tick
-        Tick late_floor = 0;          // the same for records that arrive at most kLateTicks late
+        Tick late_floor = 0;          // as floor, for records that arrive at most kLateTicks late
         Tick next_late_floor = 0;     // replaces late_floor kLateTicks or more after next_since
         Tick next_since = 0;          // tick at which next_late_floor was the floor
         std::optional<Tick> applied;  // tick of the version that was written to the world last

@@ -3,7 +3,7 @@
 //
 //     struct Shoot {
 //         Velocity aim;
-//         std::string validate(const Act& act) const;  // on the server: why not; empty if it is allowed
+//         std::string validate(const Act& act) const;  // on the server: why it is rejected; empty: allowed
 //         ecs::Entity mutate(Act& act) const;          // on the player's client at once, later on the server
 //     };
 //     schema.action<Shoot>("shoot", at_most(10));
@@ -34,13 +34,14 @@ public:
     ecs::World& world;
     ecs::Entity player;     // the entity of the player who acts; null if the server acts
     net::PeerId who;        // on the server: the player; empty if the server acts, and on a client
-    Tick tick = 0;          // of the step that comes next
-    Tick late_ticks = 0;    // on the server: how many ticks after its own the action runs
-    bool is_server = true;  // false: a client runs it ahead of the server
+    Tick tick = 0;          // tick of the next step of the game
+    Tick late_ticks = 0;    // on the server: ticks between the tick that the action was called for and now
+    bool is_server = true;  // false: a client runs the action ahead of the server
 
-    /// Spawns an entity with the tag Replicated, which the player owns. On a client it is pending: it becomes
-    /// the replica of the server's entity, with the same handle, or is destroyed if the server has none.
-    /// Entities that the mutation spawns otherwise are the same if they have the tag Replicated.
+    /// Spawns an entity with the tag Replicated, which the player owns. On a client the entity is pending: it
+    /// becomes the replica of the entity that the server spawns, with the same handle. If the server spawns
+    /// none, it is destroyed. An entity that the mutation spawns without this function is treated the same if
+    /// it has the tag Replicated.
     template <class... Values>
     ecs::Entity spawn(Values&&... values) {
         return world.spawn(std::forward<Values>(values)..., Replicated{});
@@ -54,8 +55,9 @@ public:
     }
     const std::vector<ecs::Entity>& destroyed() const { return destroyed_; }
 
-    /// The action cannot be done: the server rejects it. What the mutation changed before stays on the
-    /// server; on the client it is undone. The first reason counts; it must not be empty.
+    /// Rejects the action, because it cannot be done. On the server the changes that the mutation already
+    /// made stay; on the client they are undone. `why` must not be empty. After the first call others have no
+    /// effect.
     void fail(std::string_view why) {
         assert(!why.empty());
         if (why_not_.empty()) why_not_ = why;
@@ -89,7 +91,7 @@ ActionOps action_ops() {
     return ops;
 }
 
-/// Runs the mutation of an action that `actions` began, and returns what it returns.
+/// Runs the mutation of an action that `actions` began, and returns the result of mutate().
 template <class Actions, class T>
 auto finish_act(Actions& actions, const T& action) {
     if constexpr (!HasMutation<T>) {

@@ -13,33 +13,36 @@ namespace shoal::replication {
 /// Takes each action once, in the order of its stream. Not thread-safe.
 class ActionInbox {
 public:
-    /// Decodes a section of a payload, without another effect. Any bits are safe: returns false if no correct
-    /// client writes them.
+    /// Decodes a section of a payload, without another effect. Returns false if the bits are invalid. Any
+    /// bits are safe.
     bool read(const Schema& schema, BitReader& in);
-    /// Takes the new actions of the last read(). Returns false if more than kMaxWaitingActions wait then; the
-    /// newest are missing.
+    /// Adds the new actions of the last read() to waiting(). Returns false if a stream would then have more
+    /// than kMaxWaitingActions; its newest actions are not added.
     bool commit();
 
-    /// The actions of a stream that wait, the oldest first.
+    /// The actions of a stream that have arrived and did not run, the oldest first.
     const std::deque<ActionRecord>& waiting(ActionStream stream) const { return at(stream).waiting; }
-    /// Sequence number of the oldest action that waits. Requires that one does.
+    /// Sequence number of the oldest action in waiting(stream). Requires that waiting(stream) is not empty.
     std::uint32_t sequence(ActionStream stream) const {
         return at(stream).next - static_cast<std::uint32_t>(at(stream).waiting.size());
     }
-    /// The oldest action ran, or was rejected in the independent stream.
+    /// Removes the oldest action of a stream, after it ran, or after it was rejected in the independent
+    /// stream.
     void pop(ActionStream stream) { at(stream).waiting.pop_front(); }
-    /// The oldest action of the ordered stream was rejected: ignores all later ones that the client called
-    /// without knowing of it. Returns how many of them waited.
+    /// Removes the oldest action of the ordered stream, after it was rejected. Also removes or ignores all
+    /// later actions that the client called before it knew of the rejection. Returns the number of removed
+    /// later actions.
     std::size_t reject();
 
-    /// Actions that arrived again, or after the rejection of an earlier one.
+    /// Number of actions that were ignored because they had arrived before, or because an earlier action was
+    /// rejected.
     std::uint64_t ignored() const { return ignored_; }
 
 private:
     struct Stream {
         std::deque<ActionRecord> waiting;
         std::uint32_t next = 0;  // sequence number of the next action to come
-        std::uint8_t epoch = 0;  // how many actions were rejected with all later ones
+        std::uint8_t epoch = 0;  // number of calls of reject(), modulo 256
     };
     struct Staged {
         std::vector<ActionRecord> records;

@@ -6,7 +6,8 @@
 namespace shoal::replication {
 namespace {
 
-// A small action is in three payloads, so that the loss of one or two costs it no round trip.
+// A small action is sent in three payloads, so that the loss of one or two of them does not delay it by a
+// round trip.
 constexpr std::uint32_t kCopies = 3;
 constexpr std::size_t kSmallBits = 64 * 8;
 
@@ -48,7 +49,7 @@ std::vector<ActionRecord> ActionQueue::drop() {
     assert(!ordered.waiting.empty());
     std::vector<ActionRecord> dropped;
     dropped.swap(ordered.waiting);
-    ordered.first += 1;  // the server goes on after the action that it rejected
+    ordered.first += 1;  // the next action gets the number after the rejected action
     ordered.received = ordered.first;
     ordered.epoch = static_cast<std::uint8_t>(ordered.epoch + 1);
     ordered.copies = 0;

@@ -12,8 +12,8 @@
 
 namespace shoal::replication {
 
-/// Each payload has all actions that are not known to have arrived, from the oldest on. So the server has
-/// everything up to the newest action in a payload that was delivered. Not thread-safe.
+/// Each payload contains the actions that are not known to have arrived, beginning with the oldest. So if a
+/// payload is delivered, the server has its actions and all earlier actions. Not thread-safe.
 class ActionQueue final : public SectionWriter {
 public:
     explicit ActionQueue(const Schema& schema) : schema_(schema) {}
@@ -24,23 +24,23 @@ public:
     std::uint32_t next(ActionStream stream) const {
         return at(stream).first + static_cast<std::uint32_t>(at(stream).waiting.size());
     }
-    /// Sequence number of the oldest action without an answer, or of the next one.
+    /// Sequence number of the oldest action without an answer. If there is none, the same as next().
     std::uint32_t first(ActionStream stream) const { return at(stream).first; }
     /// Number of actions without an answer, in both streams.
     std::size_t size() const;
 
-    /// Requires !is_full(stream), and that the arguments have at most kMaxActionBytes.
+    /// Appends an action. Requires !is_full(stream), and that the arguments have at most kMaxActionBytes.
     void add(ActionStream stream, ActionRecord record);
 
-    /// Returns the oldest action without an answer if its sequence number has these lower bits, else null.
+    /// Returns the oldest action without an answer if its sequence number has these lower 16 bits, else null.
     const ActionRecord* front(ActionStream stream, std::uint32_t low_sequence) const;
-    /// The server accepted the oldest action of a stream, or rejected it, if the stream is independent.
+    /// Removes the oldest action of a stream, after the server accepted it. In the independent stream also
+    /// after the server rejected it.
     void pop(ActionStream stream);
-    /// The server rejected the oldest action of the ordered stream: forgets all actions of the stream, and
-    /// returns them.
+    /// Removes and returns all actions of the ordered stream, after the server rejected the oldest of them.
     std::vector<ActionRecord> drop();
 
-    /// For a new connection.
+    /// Removes all actions, for a new connection.
     void reset();
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
@@ -51,15 +51,17 @@ public:
 private:
     struct Stream {
         std::vector<ActionRecord> waiting;
-        std::uint32_t first = 0;     // sequence number of the first in `waiting`
-        std::uint32_t received = 0;  // sequence number of the first that is not known to have arrived
-        std::uint32_t copies = 0;    // in so many more payloads, unless one is delivered before
-        std::uint8_t epoch = 0;      // how many of its actions were rejected with all later ones
+        std::uint32_t first = 0;     // sequence number of the first action in `waiting`
+        std::uint32_t received = 0;  // sequence number of the first action that is not known to have arrived
+        std::uint32_t copies =
+            0;                   // number of payloads that still repeat the actions, unless one is delivered
+        std::uint8_t epoch = 0;  // number of calls of drop(), modulo 256
     };
     struct Sent {
         std::uint64_t packet;
-        std::array<std::uint32_t, kActionStreams> end;  // sequence number after the last in the packet
-        std::uint8_t epoch;                             // of the ordered stream
+        std::array<std::uint32_t, kActionStreams>
+            end;             // 1 + sequence number of the last action in the packet
+        std::uint8_t epoch;  // epoch of the ordered stream
     };
 
     Stream& at(ActionStream stream) { return streams_[static_cast<std::size_t>(stream)]; }
@@ -69,7 +71,7 @@ private:
 
     const Schema& schema_;
     std::array<Stream, kActionStreams> streams_;
-    net::Fifo<Sent> sent_;  // packets whose fate is open, the oldest first
+    net::Fifo<Sent> sent_;  // packets in flight, the oldest first
 };
 
 }  // namespace shoal::replication

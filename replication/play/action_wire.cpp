@@ -80,7 +80,7 @@ bool read_actions(const Schema& schema, std::uint32_t expected, BitReader& in,
 std::size_t measure_action(const Schema& schema, const ActionRecord& record) {
     BitWriter out;
     write_actions(schema, {0, 0, {&record, 1}}, out);
-    return out.bit_count() + 64;  // in a longer run its tick and the count take more
+    return out.bit_count() + 64;  // in a run of several actions the tick and the count can take more bits
 }
 
 std::vector<std::byte> write_event(const Schema& schema, const ActionEvent& event) {

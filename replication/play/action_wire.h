@@ -15,56 +15,56 @@
 
 namespace shoal::replication {
 
-/// Actions of one player are numbered in two streams. A rejection ends all later actions of the ordered
-/// stream that the client called without knowing of it; the actions of the independent stream do not depend
-/// on each other.
+/// The actions of one player are numbered in two streams. If an action of the ordered stream is rejected, the
+/// later actions of this stream that the client called before it knew of the rejection are dropped. The
+/// actions of the independent stream do not depend on each other.
 enum class ActionStream : std::uint8_t { ordered, independent };
 inline constexpr std::size_t kActionStreams = 2;
 
-inline constexpr std::size_t kMaxActionBytes = 512;       // of the arguments of one action
-inline constexpr std::uint32_t kMaxTouched = 32;          // entities that one action touches
-inline constexpr std::uint32_t kMaxCreated = 32;          // entities that one action creates
-inline constexpr std::uint32_t kMaxWaitingActions = 256;  // of one player
-inline constexpr std::size_t kMaxVerdictBytes = 64;       // of the reason of a rejection; longer ones are cut
+inline constexpr std::size_t kMaxActionBytes = 512;       // size of the arguments of one action
+inline constexpr std::uint32_t kMaxTouched = 32;          // existing entities that one action changes
+inline constexpr std::uint32_t kMaxCreated = 32;          // entities that one action spawns
+inline constexpr std::uint32_t kMaxWaitingActions = 256;  // actions without an answer, per player and stream
+inline constexpr std::size_t kMaxVerdictBytes = 64;       // size of a reason to reject; a longer one is cut
 
-/// An action as the server gets it.
+/// An action as a client sends it to the server.
 struct ActionRecord {
-    std::uint8_t type = 0;        // its number among the schema's actions
-    Tick tick = 0;                // of the client's step that followed the call
-    PendingId first_pending = 0;  // of the first entity that it created, if it created some
-    std::uint32_t created = 0;
-    std::vector<NetId> touched;        // entities whose components the client changed ahead of the server
+    std::uint8_t type = 0;        // number of the action in the schema
+    Tick tick = 0;                // tick of the client's first step after the call
+    PendingId first_pending = 0;  // id of the first entity that the client spawned; unused if created is 0
+    std::uint32_t created = 0;    // number of entities that the client spawned; their ids are consecutive
+    std::vector<NetId> touched;   // entities whose components the client changed ahead of the server
     std::vector<std::uint32_t> words;  // the quantised arguments
 };
 
 /// A run of actions of one stream.
 struct ActionRun {
-    std::uint32_t first = 0;  // sequence number of the first one
-    std::uint8_t epoch = 0;   // of the ordered stream: how many rejections the client knew of
+    std::uint32_t first = 0;  // sequence number of the first action
+    std::uint8_t epoch = 0;   // in the ordered stream: number of rejections that the client knew, modulo 256
     std::span<const ActionRecord> records;
 };
 
 /// Writes a run that is not empty.
 void write_actions(const Schema& schema, const ActionRun& run, BitWriter& out);
-/// Reads what write_actions() wrote. `expected` is near the sequence number of the first action. The run
-/// refers to `records`. Any bits are safe: returns false if they are invalid or exceed a limit.
+/// Reads the bits of write_actions(). `expected` is near the sequence number of the first action. The run
+/// refers to `records`. Returns false if the bits are invalid or exceed a limit. Any bits are safe.
 bool read_actions(const Schema& schema, std::uint32_t expected, BitReader& in,
                   std::vector<ActionRecord>& records, ActionRun& run);
 /// Returns the greatest number of bits that a run of this action takes.
 std::size_t measure_action(const Schema& schema, const ActionRecord& record);
 
-/// What became of an action.
+/// The server's answer to an action.
 struct ActionResult {
     ActionStream stream = ActionStream::ordered;
     std::uint32_t sequence = 0;
     bool is_accepted = true;
-    // Accepted: for each entity that the client created, its net id; 0 if the server did not create it, or
+    // If accepted: for each entity that the client spawned, its net id; 0 if the server did not spawn it, or
     // destroyed it in the same tick.
     std::vector<NetId> created;
-    std::string why_not;  // rejected; at most kMaxVerdictBytes, of any bytes
+    std::string why_not;  // if rejected: the reason; at most kMaxVerdictBytes, any bytes
 };
 
-/// Somebody else did an action.
+/// An action of the server or of another player, as the server reports it to a client.
 struct ActionEvent {
     Tick tick = 0;
     NetId player = 0;  // net id of the player's entity; 0: the server did it
@@ -72,10 +72,11 @@ struct ActionEvent {
     std::vector<std::uint32_t> words;
 };
 std::vector<std::byte> write_event(const Schema& schema, const ActionEvent& event);
-/// Returns false if the message is none, or malformed.
+/// Returns false if the message is no event, or malformed.
 bool read_event(const Schema& schema, std::span<const std::byte> message, ActionEvent& event);
 
-/// Entities that were named in results and ended before the client acknowledged a record of them.
+/// A message that lists entities which have a net id in an earlier result, and were destroyed before the
+/// client acknowledged a record of them.
 std::vector<std::byte> write_gone(std::span<const PendingId> ids);
 std::optional<std::vector<PendingId>> read_gone(std::span<const std::byte> message);
 
@@ -83,9 +84,9 @@ std::optional<std::vector<PendingId>> read_gone(std::span<const std::byte> messa
 std::vector<std::byte> write_results(std::span<const ActionResult> results, Tick tick);
 struct ActionResults {
     Tick tick = 0;
-    std::vector<ActionResult> results;  // with the lower 16 bits of their sequence numbers
+    std::vector<ActionResult> results;  // `sequence` has only the lower 16 bits
 };
-/// Returns nothing if the message is none, or malformed.
+/// Returns nothing if the message has no results, or is malformed.
 std::optional<ActionResults> read_results(std::span<const std::byte> message);
 
 }  // namespace shoal::replication

@@ -9,7 +9,7 @@
 namespace shoal::replication {
 namespace {
 
-// Records and `gone` messages of pending entities may come after their result.
+// The full record of a pending entity, or the message `pending_gone`, may arrive after the action's result.
 constexpr std::size_t kMostSettled = 256;
 constexpr std::size_t kMostEvents = 4096;
 constexpr net::Duration kMostWait = std::chrono::milliseconds(500);
@@ -121,8 +121,8 @@ void ClientActions::end(const void* action) {
     fire(type_, action, {player_, true, next_tick_});
 }
 
-/// Notes what the mutation changed of replicas. Components that the server does not decide must not be
-/// written.
+/// Adds the replicas that the mutation changed to the overlay and to the record. Requires that no predicted
+/// component changed.
 void ClientActions::note_changes(Overlay::Key key, ActionRecord& record) {
     for (const ecs::ChangeCollector::Change change : changes_->changes()) {
         if (!receiver_.shown_tick(change.entity)) continue;
@@ -221,7 +221,8 @@ bool ClientActions::accept(const ActionResult& result, Tick tick) {
     return true;
 }
 
-/// The server named the entity: it is a replica already, or becomes one, or there is none.
+/// Ends the wait of a pending entity for the answer. If the server has no such entity (net_id 0), destroys
+/// it. Otherwise the entity is a replica, or becomes one when its full record arrives.
 void ClientActions::settle_pending(PendingId id, NetId net_id) {
     const auto found = std::find_if(pending_.begin(), pending_.end(),
                                     [&](const Pending& pending) { return pending.id == id; });
@@ -269,7 +270,7 @@ bool ClientActions::reject(const ActionResult& result) {
     return true;
 }
 
-/// Destroys what the actions from this sequence number on created, the newest first.
+/// Destroys the entities that the actions from this sequence number on spawned, the newest first.
 void ClientActions::undo_pending(std::uint32_t sequence) {
     while (!pending_.empty() && static_cast<std::int32_t>(pending_.back().sequence - sequence) >= 0) {
         const Pending pending = pending_.back();

@@ -24,7 +24,7 @@ namespace shoal::replication {
 struct Call {
     ecs::Entity player;    // the entity of the player; null if the server did it, or the entity is not known
     bool is_mine = false;  // on a client: this client's player did it
-    Tick tick = 0;         // of the server; of a client's own action, as far as the client knows
+    Tick tick = 0;         // tick at which the server did it; for a client's own action an estimate
     bool is_late = false;  // on a client: an entity that the action names did not arrive in time, and is null
 };
 
@@ -32,12 +32,12 @@ struct Call {
 class ClientActions final : private EntityMap {
 public:
     struct Stats {
-        std::uint64_t done = 0;        // sent to the server
-        std::uint64_t accepted = 0;    // by the server
-        std::uint64_t rejected = 0;    // by the server, or because the mutation failed here
-        std::uint64_t dropped = 0;     // came after one that was rejected, see independent()
+        std::uint64_t done = 0;        // done here and queued for the server
+        std::uint64_t accepted = 0;    // accepted by the server
+        std::uint64_t rejected = 0;    // rejected by the server, or the mutation failed on the client
+        std::uint64_t dropped = 0;     // undone because an earlier action was rejected, see independent()
         std::uint64_t refused = 0;     // not done at all: not playing, too many without an answer, too large
-        std::uint64_t bad_writes = 0;  // of mutations to components that are not the server's: undone
+        std::uint64_t bad_writes = 0;  // predicted components that a mutation wrote: a mistake of the game
     };
 
     /// The arguments must outlive this object.
@@ -56,34 +56,36 @@ public:
         types_[type].reject_handlers.push_back(std::move(handler));
     }
 
-    /// Sets the function that learns of each entity which an action spawned ahead of the server. It returns
-    /// the components that the entity holds when it becomes a replica, ascending.
+    /// Sets the function that is called for each entity that an action spawned ahead of the server. It returns
+    /// the components that this client decides when the entity becomes a replica, ascending.
     using OnPending = std::function<std::span<const ComponentIndex>(ecs::Entity)>;
     void on_pending(OnPending fn) { on_pending_ = std::move(fn); }
 
-    /// May the client act, and as whom.
+    /// Sets whether the client may act, the entity that acts, and the tick of the game's next step.
     void set_player(bool is_playing, ecs::Entity player, Tick next_tick);
 
-    /// Begins an action: quantises the fields of `action` in place. Returns false, with nothing to end(), if
-    /// the action is not done now: it is refused, or waits because the world is inside of a loop or hook.
-    /// Then run_waiting() does it.
+    /// Begins an action: quantises the fields of `action` in place. Returns false if the action does not run
+    /// now; then do not call end(). Either the action is refused, or a query or hook of the world is running
+    /// and a later update() does the action.
     bool begin(std::size_t type, void* action);
     /// The argument of the mutation, between begin() and end().
     Act& act() { return *act_; }
-    /// The mutation has run.
+    /// Ends an action, after its mutation has run: sends it to the server, or undoes it if it failed.
     void end(const void* action);
 
-    /// Takes a message of the server that is about actions; ignores others. update() uses it.
+    /// Keeps a message of the server about actions, until take_answers() or update() uses it. Ignores other
+    /// messages.
     void receive(std::span<const std::byte> message);
-    /// Uses the server's answers. Call it before the receiver's apply(). Returns false if no correct server
-    /// sent them: end the connection.
+    /// Uses the server's answers. Call it before the receiver's apply(). Returns false if an answer is
+    /// malformed: end the connection.
     [[nodiscard]] bool take_answers();
-    /// Ends what the server has confirmed, tells of the actions of others, and does those that waited. Call
-    /// it after the receiver's apply(). An event that names entities which are not there yet waits for at
-    /// most 500 ms, with those behind it. Returns false if no correct server sent the events.
+    /// Ends the overlay of confirmed actions, calls the handlers for actions of other players, and does the
+    /// waiting actions of this client. Call it after the receiver's apply(). If an action of another player
+    /// names entities that have not arrived, it waits for them for at most 500 ms, and later ones wait, too.
+    /// Returns false if a message is malformed: end the connection.
     [[nodiscard]] bool update(net::Time now);
 
-    /// Asks the validator, on this client's world. Empty if the action is allowed.
+    /// Calls the validator with this client's world. Returns the reason against the action; empty: allowed.
     std::string why_not(std::size_t type, const void* action) const;
 
     /// For a new connection: undoes what has no answer, without calls of handlers, and destroys the accepted
@@ -100,13 +102,14 @@ private:
         std::vector<Handler> handlers;
         std::vector<RejectHandler> reject_handlers;
     };
-    /// An entity that the client spawned, and the server has not.
+    /// An entity that the client spawned in an action without an answer.
     struct Pending {
         PendingId id;
         ecs::Entity entity;
-        std::uint32_t sequence;  // of its action, in the ordered stream
+        std::uint32_t sequence;  // sequence number of the action, in the ordered stream
     };
-    /// One that the server answered. The receiver still knows its id.
+    /// An entity that the client spawned in an action that the server answered. The receiver still knows its
+    /// id.
     struct Settled {
         PendingId id;
         ecs::Entity entity;
@@ -140,18 +143,18 @@ private:
     StructCodec codec_;
     ActionQueue queue_;
     Overlay overlay_;
-    std::vector<Type> types_;       // by number
+    std::vector<Type> types_;       // by the number of the action in the schema
     std::vector<Pending> pending_;  // in the order of their creation
     std::vector<Settled> settled_;  // the oldest first
     std::vector<Waiting> waiting_;
     std::vector<std::vector<std::byte>> answers_;  // messages for take_answers()
     struct Event {
         ActionEvent event;
-        std::optional<net::Time> since;  // when update() met it first
+        std::optional<net::Time> since;  // time of the first update() that found it
     };
     std::deque<Event> events_;
     bool is_broken_ = false;            // the server sent something malformed
-    std::vector<ecs::Entity> created_;  // by the mutation that runs
+    std::vector<ecs::Entity> created_;  // entities that the running mutation spawned
     ecs::Hook created_hook_;
     PendingId next_pending_ = pending_after(kFirstPending);
     OnPending on_pending_;
@@ -159,7 +162,7 @@ private:
     ecs::Entity player_;
     Tick next_tick_ = 0;
 
-    // Of the action that runs.
+    // Between begin() and end(): the running action.
     std::optional<Act> act_;
     std::optional<ecs::ChangeCollector> changes_;
     std::size_t type_ = 0;

@@ -24,7 +24,8 @@ bool MessageIntake::take(const MessageLimits& limits, net::Time now, Item& item)
     return true;
 }
 
-/// A message needs one unused message and any unused byte. Returns false if there is none.
+/// Takes one message and its bytes from what the rates allow. Returns false, and takes nothing, if less than
+/// one message or no byte is left.
 bool MessageIntake::pay(const MessageLimits& limits, std::size_t bytes, net::Time now) {
     const double elapsed_s = std::chrono::duration<double>(now - paid_until_).count();
     const double seconds = std::exchange(is_new_, false) ? limits.burst_s : elapsed_s;

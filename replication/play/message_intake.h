@@ -1,5 +1,5 @@
 #pragma once
-// Limits how many messages a server handles of one player: further ones wait.
+// Limits the rate at which a server handles the messages of one player. Messages above the rate wait.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace shoal::replication {
 
-/// Limits of the typed messages of each player. Messages over the rate wait, in order. A player is
-/// disconnected if too many wait, or if some wait without a break for max_wait.
+/// Limits of the typed messages of each player. Messages above the rate wait, in order. A player is
+/// disconnected if too many messages wait, or if there have been waiting messages at all times of max_wait.
 struct MessageLimits {
     double messages_per_s = 50;       // > 0
     double bytes_per_s = 16'000;      // > 0
-    double burst_s = 2;               // so much of the rates at once; messages_per_s *
-                                      // burst_s >= 1
+    double burst_s = 2;               // a player who was silent may send what the rates allow in this
+                                      // time at once; messages_per_s * burst_s >= 1
     std::uint32_t max_waiting = 256;  // messages
     std::uint32_t max_waiting_bytes = 64 * 1024;
     net::Duration max_wait = std::chrono::seconds(3);
@@ -29,10 +29,11 @@ public:
         net::Channel channel = net::Channel::reliable;
         std::vector<std::byte> bytes;
     };
-    /// deliver: now. wait: the message was copied. flood: disconnect the player.
+    /// deliver: deliver the message now. wait: the message was copied, and take() returns it later. flood:
+    /// disconnect the player.
     enum class Verdict : std::uint8_t { deliver, wait, flood };
 
-    /// A message arrived. `bytes` are those of the packet.
+    /// Call it when a message arrives. `bytes` is the message; it may refer to the packet.
     Verdict arrive(const MessageLimits& limits, net::Channel channel, std::span<const std::byte> bytes,
                    net::Time now);
     /// Moves the next message that need not wait any longer to `item`. Returns false if there is none.
@@ -50,9 +51,9 @@ private:
 
     std::vector<Item> waiting_;
     std::size_t waiting_bytes_ = 0;
-    net::Time since_{0};  // since then messages wait
-    // Unused messages and bytes of the rates, up to paid_until_. The bytes are negative after a large
-    // message.
+    net::Time since_{0};  // start of the time during which there always were waiting messages
+    // Messages and bytes that the rates allowed until paid_until_ and that were not used. bytes_ is negative
+    // after a large message.
     double messages_ = 0, bytes_ = 0;
     net::Time paid_until_{0};
     bool is_new_ = true;

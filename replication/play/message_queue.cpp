@@ -49,7 +49,7 @@ void MessageQueue::deliver_all() {
     deliver_until(std::nullopt);
 }
 
-/// Without a time no message waits any longer.
+/// If `now` is empty, delivers all messages, also those that wait.
 void MessageQueue::deliver_until(std::optional<net::Time> now) {
     if (is_delivering_) return;
     is_delivering_ = true;

@@ -1,5 +1,5 @@
 #pragma once
-// The messages that a client got and did not handle yet. They wait for the entities that they name.
+// The messages that a client received and has not delivered. They wait for the entities that they name.
 
 #include <cstdint>
 #include <optional>
@@ -14,21 +14,21 @@ namespace shoal::replication {
 /// Not thread-safe.
 class MessageQueue {
 public:
-    /// For so long a message waits for entities.
+    /// Longest time that a message waits for entities.
     static constexpr net::Duration kPatience = std::chrono::milliseconds(500);
     static constexpr std::size_t kMaxMessages = 1'024;
-    static constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // of all messages together
+    static constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // 32-bit words of all messages together
 
     /// Both must outlive the queue.
     MessageQueue(TypedMessages& messages, const Receiver& receiver)
         : messages_(messages), receiver_(receiver) {}
 
-    /// Takes a message without its first byte. Returns false, and only counts it, if it is malformed. If the
-    /// queue is full, all messages are delivered first.
+    /// Adds a message. `bytes` is the message without its first byte. Returns false, and only counts the
+    /// message, if it is malformed. If the queue is full, all its messages are delivered first.
     bool add(std::span<const std::byte> bytes, net::Channel channel);
 
-    /// Delivers, in the order of arrival, what need not wait: for an entity, or for an earlier message of its
-    /// stream. Handlers may change the world. No effect in a handler.
+    /// Delivers messages in the order of arrival, except those that wait for an entity or for an earlier
+    /// message of their stream. Handlers may change the world. A call in a handler has no effect.
     void deliver(net::Time now);
     /// Delivers all messages.
     void deliver_all();
@@ -42,7 +42,7 @@ private:
         TypedMessages::Message message;
         net::Channel channel = net::Channel::reliable;
         std::uint8_t stream = 0;
-        std::optional<net::Time> since;  // when it could not be delivered first
+        std::optional<net::Time> since;  // time of the first deliver() that did not deliver the message
     };
 
     bool is_ordered(const Waiting& waiting) const;
@@ -53,8 +53,8 @@ private:
     TypedMessages& messages_;
     const Receiver& receiver_;
     std::vector<Waiting> waiting_;
-    std::vector<Waiting> spare_;  // handled ones, whose memory is used again
-    std::size_t words_ = 0;       // of all that wait
+    std::vector<Waiting> spare_;  // delivered messages, whose memory is used again
+    std::size_t words_ = 0;       // 32-bit words of all messages in waiting_
     bool is_delivering_ = false;
 };
 

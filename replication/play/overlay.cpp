@@ -34,13 +34,15 @@ void Overlay::end_accepted() {
     end([&](const Entry& entry) { return is_over(entry); });
 }
 
-/// Whether the server's version with the action's effects is in the world, or the replica has ended.
+/// Returns whether the world has the server's version with the action's effects, or the replica was
+/// destroyed.
 bool Overlay::is_over(const Entry& entry) const {
     const std::optional<Tick> shown = receiver_.shown_tick(entry.entity);
     return !shown || (entry.is_accepted && !is_newer(entry.tick, *shown));
 }
 
-/// Removes entries. The world gets the newest entry that is left for a component, or else the server's value.
+/// Removes the entries for which `ends` is true. The world then shows the newest remaining entry of each
+/// component, or else the server's value.
 template <class Ends>
 void Overlay::end(Ends&& ends) {
     if (std::none_of(entries_.begin(), entries_.end(), ends)) return;

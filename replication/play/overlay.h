@@ -10,8 +10,9 @@
 
 namespace shoal::replication {
 
-/// Values that lie over those of the server, one for each component of a replica that an action wrote, added
-/// or removed. The newest one of a component is in the world. Records change only what lies below. Not
+/// Values that the client's actions wrote, which the world shows instead of the server's values. There is an
+/// entry for each action and each component of a replica that the action wrote, added or removed. If a
+/// component has several entries, the world shows the newest. Records change only the server's values. Not
 /// thread-safe.
 class Overlay {
 public:
@@ -30,17 +31,19 @@ public:
         bool operator==(const Key&) const = default;
     };
 
-    /// Notes that an action just changed a component of a replica, with the value that it has now. No effect
-    /// if the entity is no replica.
+    /// Adds an entry for a component that an action has just changed, with the component's present value. No
+    /// effect if the entity is no replica.
     void add(Key action, ecs::Entity entity, ComponentIndex component);
 
-    /// The server did the action at this tick. Its values end when the world has the server's entities of
-    /// this tick or a newer one, see end_accepted().
+    /// Notes that the server did the action at this tick. end_accepted() removes the action's entries once
+    /// the world has the server's values of this tick or a newer one.
     void accept(Key action, Tick tick);
-    /// Undoes an action: the world gets the values that lie below.
+    /// Removes the entries of an action. The world then shows the newest older entries or the server's
+    /// values.
     void undo(Key action);
     /// Undoes the actions of the ordered stream from this sequence number on.
     void undo_from(std::uint32_t sequence);
+    /// Removes the entries of accepted actions that the world no longer needs, see accept().
     void end_accepted();
 
     /// Forgets everything, for a new connection. The world keeps what it has.
@@ -61,7 +64,7 @@ private:
         ecs::Entity entity;
         ComponentIndex component = 0;
         bool is_accepted = false;
-        Tick tick = 0;  // if accepted: when the server did it
+        Tick tick = 0;  // if accepted: the tick at which the server did the action
         Receiver::Value value;
     };
 
@@ -72,7 +75,7 @@ private:
 
     Receiver& receiver_;
     std::vector<Entry> entries_;  // the oldest first
-    std::vector<Entry> ended_;    // of the current call
+    std::vector<Entry> ended_;    // entries that the current call removed
 };
 
 }  // namespace shoal::replication

@@ -1,5 +1,5 @@
 #pragma once
-// Names a player in the game's code.
+// The id of a player in the game's code.
 
 #include "../../net/endpoint.h"
 

@@ -9,10 +9,10 @@ namespace {
 
 constexpr double kQuantile = 0.98;
 constexpr double kCatchUpUs = 1e6;      // an error of the delay is corrected in about this time
-constexpr double kMostRate = 0.05;      // the render time runs at most so much faster or slower
-constexpr double kLargeErrorUs = 5e5;   // is corrected at once
-constexpr double kSettlingUs = 1e6;     // after the first payload all errors are corrected at once
-constexpr double kLongGapUs = 250'000;  // between two payloads: the server had nothing to send
+constexpr double kMostRate = 0.05;      // the render time runs at most by this fraction faster or slower
+constexpr double kLargeErrorUs = 5e5;   // a larger error is corrected at once
+constexpr double kSettlingUs = 1e6;     // time after the first payload in which errors are corrected at once
+constexpr double kLongGapUs = 250'000;  // longer between two payloads: the server had nothing to send
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void RenderClock::receive(Tick tick, net::Time arrival, bool is_gapless) {
     const std::int64_t arrival_us = (arrival - epoch_).count();
     const double lead_before = lead_us_;
     add_lead(static_cast<double>(number) * tick_us_ - static_cast<double>(arrival_us), arrival_us);
-    // After a pause of this client or of the path, what was measured before is useless.
+    // After a pause of this client or of the path, earlier measurements are useless.
     const bool is_restart = is_first || std::abs(lead_us_ - lead_before) > kLargeErrorUs;
     if (is_restart) need_count_ = 0;
     if (is_first || number <= newest_) return;
@@ -45,14 +45,14 @@ void RenderClock::receive(Tick tick, net::Time arrival, bool is_gapless) {
         if (gap > 2 * regular) gap = regular;
     }
     if (is_restart) return;
-    // Of payloads that arrive together the first one has waited longest.
+    // If several payloads arrive together, the first of them has waited longest.
     if (need_count_ > 0 && arrival == need_arrival_) return;
     need_arrival_ = arrival;
     add_need(static_cast<double>(arrival_us) - (static_cast<double>(number) - gap) * tick_us_);
 }
 
-/// A lead that is less than the greatest one of 2 s counts if all of the last 0.5 s are less, by more than
-/// chance.
+/// The lead is the greatest of the last 2 s. The greatest of the last 0.5 s replaces it if it is less by more
+/// than chance explains.
 void RenderClock::add_lead(double lead_us, std::int64_t arrival_us) {
     const std::int64_t now = std::max<std::int64_t>(0, arrival_us / kSpanUs);
     Span& span = spans_[static_cast<std::size_t>(now) % kSpans];

@@ -1,6 +1,6 @@
 #pragma once
-// The time of the server that a client shows: late enough that the state for it has usually arrived, and
-// never going back.
+// The server's time that a client shows. It is so far in the past that the state of this time has usually
+// arrived. It never decreases.
 
 #include <array>
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 namespace shoal::replication {
 
-/// A time of the server.
+/// A point of the server's time, between two ticks.
 struct RenderTime {
     Tick tick = 0;
-    float fraction = 0;  // of a tick, in [0, 1): how much of the time until the next tick has passed
+    float fraction = 0;  // in [0, 1): the part of the time from `tick` to the next tick that has passed
 };
 
 /// Computes the render time of a client from the arrivals of state payloads. One per connection; not
 /// thread-safe.
 ///
-/// The delay covers 98 % of the last 256 payloads: had it been less, a payload would have come after the
-/// time that the one before it could show. A payload that came late because the server had nothing to send
-/// does not count as late.
+/// The delay is long enough for 98 % of the last 256 payloads: each of them arrived before the render time
+/// went past the state that had arrived before it. A payload that came late because the server had nothing to
+/// send does not count as late.
 class RenderClock {
 public:
     static constexpr net::Duration kMaxDelay{250'000};
@@ -31,31 +31,33 @@ public:
     /// `tick_us`: the length of a tick, in microseconds; >= 1.
     explicit RenderClock(std::uint32_t tick_us);
 
-    /// A payload with the state of `tick` arrived, in any order. `is_gapless`: all packets that the server
-    /// sent between this one and the newest one before it have arrived, too.
+    /// Call it when a payload with the state of `tick` arrives. Payloads may arrive in any order.
+    /// `is_gapless`: all packets that the server sent between the newest earlier packet and this packet have
+    /// arrived.
     void receive(Tick tick, net::Time arrival, bool is_gapless);
 
     /// Moves the render time on. Times must not decrease.
     void update(net::Time now);
 
-    /// As of the last update(); nothing before the first payload.
+    /// The render time at the last update(). Empty before the first payload.
     const std::optional<RenderTime>& time() const { return time_; }
 
-    /// How long after the least delayed payloads the client shows their ticks, as of the last update().
+    /// Time from the arrival of the least delayed payloads until the client shows their ticks, at the last
+    /// update().
     net::Duration delay() const { return net::Duration(static_cast<std::int64_t>(delay_us_)); }
-    /// The delay that the latest payloads need. delay() follows it by at most 5 % of the time passed.
+    /// The delay that the latest payloads need. delay() approaches it by at most 5 % of the time that passes.
     net::Duration wanted_delay() const { return net::Duration(static_cast<std::int64_t>(wanted_us_)); }
 
 private:
     static constexpr std::size_t kNeeds = 256;
-    static constexpr std::size_t kSpans = 20;       // of the arrivals: 2 s
-    static constexpr std::size_t kRecentSpans = 5;  // 0.5 s
+    static constexpr std::size_t kSpans = 20;       // spans of kSpanUs that are kept: 2 s
+    static constexpr std::size_t kRecentSpans = 5;  // the newest of them: 0.5 s
     static constexpr std::int64_t kSpanUs = 100'000;
     static constexpr std::uint32_t kFewArrivals = 10;
 
-    /// What arrived in 100 ms.
+    /// The payloads that arrived within 100 ms.
     struct Span {
-        std::int64_t number = -1;  // of the span, from the first arrival on; -1: none
+        std::int64_t number = -1;  // number of the span; 0 begins at the first arrival; -1: unused
         double lead_us = 0;        // greatest of (time of the tick - arrival)
         std::uint32_t arrivals = 0;
     };
@@ -67,13 +69,13 @@ private:
     bool is_started_ = false;
     net::Time epoch_{0};       // the first arrival; times in microseconds count from it
     Tick first_ = 0;           // the first tick; times of the server count from it
-    std::int64_t newest_ = 0;  // newest tick, from first_ on
-    double interval_ = 1;      // mean of ticks between two payloads of the server
+    std::int64_t newest_ = 0;  // newest tick, relative to first_
+    double interval_ = 1;      // mean number of ticks from one payload of the server to the next
     std::array<Span, kSpans> spans_{};
-    double lead_us_ = 0;                  // of the least delayed payloads: time of their ticks - arrival
+    double lead_us_ = 0;                  // time of the tick - arrival, for the least delayed payloads
     std::array<double, kNeeds> needs_{};  // arrival - time of the newest tick that could be shown until then
     std::size_t need_count_ = 0;
-    net::Time need_arrival_{0};  // of the last one
+    net::Time need_arrival_{0};  // arrival of the payload of the newest need
     double need_us_ = 0;         // 0.98 quantile of needs_
     double shown_us_ = 0;        // the render time
     double delay_us_ = 0, wanted_us_ = 0;

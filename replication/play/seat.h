@@ -1,5 +1,5 @@
 #pragma once
-// A player's place on a server, and how the player comes to play.
+// The state of a player on a server: from the connection, over loading the world, to playing.
 
 #include <cstdint>
 
@@ -10,14 +10,14 @@ namespace shoal::replication {
 
 enum class Phase : std::uint8_t {
     disconnected,
-    waiting,  // for the client's go-ahead, and for Server::admit(); the client gets no state
+    waiting,  // until the client is ready and, if required, Server::admit() was called; gets no state
     loading,  // the client gets the world
     playing,
 };
 
 struct JoinOptions {
     bool waits_for_admit = false;                      // see Server::admit()
-    net::Duration timeout = std::chrono::seconds(30);  // of loading; then it begins anew, once; > 0
+    net::Duration timeout = std::chrono::seconds(30);  // longest loading; then it starts again, once; > 0
     bool destroys_player = true;  // when a player leaves, destroy the entity that on_join() returned
 };
 
@@ -38,8 +38,8 @@ public:
         phase_ = Phase::loading;
         since_ = now;
     }
-    /// Call it in each tick while the player is loading. `unacked`: how many entities of the world it still
-    /// lacks.
+    /// Call it in each tick while the player is loading. `unacked`: number of entities of the world that the
+    /// client has not acknowledged.
     Step step(const JoinOptions& options, std::uint32_t unacked, net::Time now);
 
     /// The entity of a player that plays; null if there is none. It may be dead.
@@ -49,7 +49,7 @@ public:
 private:
     Phase phase_ = Phase::disconnected;
     bool is_ready_ = false, is_admitted_ = false, was_restarted_ = false;
-    net::Time since_{0};  // loading
+    net::Time since_{0};  // when loading began
     ecs::Entity player_;
 };
 

@@ -7,7 +7,7 @@ namespace shoal::replication {
 namespace {
 
 constexpr std::size_t kMostNamed = 256;
-constexpr std::int32_t kMostAheadTicks = 64;  // an action for a later tick runs at once
+constexpr std::int32_t kMostAheadTicks = 64;  // an action for a tick further in the future runs at once
 constexpr double kRejectionSeconds = 3;
 
 }  // namespace
@@ -185,8 +185,8 @@ void ServerActions::reject(Player& player, ActionStream stream, std::string why)
     }
 }
 
-/// The n-th entity that the client spawned is the n-th of the server. finish() replaces the index by a net
-/// id.
+/// Pairs the n-th entity that the client spawned with the n-th entity that the server spawned. finish()
+/// replaces the index by a net id.
 void ServerActions::name_created(Player& player, const ActionRecord& record, ActionResult& result) {
     for (std::uint32_t i = 0; i < record.created; ++i) {
         const bool exists = i < created_.size() && replicates(created_[i]);
@@ -205,7 +205,7 @@ bool ServerActions::replicates(ecs::Entity entity) const {
     return world_.is_alive(entity) && world_.has<Replicated>(entity);
 }
 
-/// Calls the handlers, and tells all players but the actor.
+/// Calls the handlers, and sends an event to all players except the actor.
 void ServerActions::fire(std::size_t number, const void* action, const Player* actor) {
     const ecs::Entity entity = actor ? host_.player_entity(actor->id) : ecs::Entity{};
     for (const Handler& handler : handlers_[number]) handler(action, {entity, false, tick_});
@@ -271,7 +271,8 @@ void ServerActions::finish(Player& player) {
     player.results.clear();
 }
 
-/// Results are never lost: one that finds no room is sent in a later tick, before newer ones.
+/// Sends results. They are never lost: a message that finds no room is sent in a later tick, before newer
+/// messages.
 void ServerActions::send(Player& player, std::vector<std::byte> message) {
     if (player.unsent.empty() && host_.send_reliable(player.id, message) == net::SendResult::queued) return;
     player.unsent.push_back(std::move(message));

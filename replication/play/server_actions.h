@@ -1,5 +1,5 @@
 #pragma once
-// The actions of players on the server: checks and does them, and tells everyone.
+// The actions of players on the server: checks and does them, and reports them to the players.
 
 #include <array>
 #include <cstdint>
@@ -23,21 +23,21 @@ namespace shoal::replication {
 
 /// Limits of one player's actions.
 struct ActionLimits {
-    double per_second = 60;             // more wait, in order; > 0
-    double burst = 120;                 // so many may come at once; >= 1
-    double rejections_per_second = 20;  // with more, over 3 seconds, the player is disconnected; > 0
+    double per_second = 60;             // actions above this rate wait, in order; > 0
+    double burst = 120;                 // actions that may run at once after a pause; >= 1
+    double rejections_per_second = 20;  // above this mean over 3 seconds the player is disconnected; > 0
 };
 
 /// What an observer learns of one action, after it ran or was rejected. Valid during the call.
 struct ActionReport {
     Tick tick = 0;
-    Tick late_ticks = 0;  // after the tick for which the player called it
-    net::PeerId player;   // empty: the server did it
+    Tick late_ticks = 0;  // ticks between the tick that the player called it for, and `tick`
+    net::PeerId player;   // empty: the server did the action
     std::string_view name;
     std::size_t type = 0;          // its number in the schema
     const void* action = nullptr;  // the struct; its type is that of the schema's action `type`
     bool is_accepted = false;
-    std::string_view why_not;  // rejected
+    std::string_view why_not;  // reason of the rejection; empty if accepted
 };
 
 /// Not thread-safe.
@@ -60,8 +60,8 @@ public:
     struct Stats {
         std::uint64_t accepted = 0;
         std::uint64_t rejected = 0;
-        std::uint64_t dropped = 0;      // waited when an earlier action was rejected
-        std::uint64_t ignored = 0;      // arrived again, or after the rejection of an earlier one
+        std::uint64_t dropped = 0;      // removed while they waited, because an earlier action was rejected
+        std::uint64_t ignored = 0;      // had arrived before, or arrived after an earlier action was rejected
         std::uint64_t deferred = 0;     // how often an action waited for a tick because of the limits
         std::uint64_t lost_events = 0;  // the queue of messages to a client was full
     };
@@ -82,7 +82,7 @@ public:
     void on(std::size_t type, Handler handler) { handlers_[type].push_back(std::move(handler)); }
     void observe(Observer observer) { observers_.push_back(std::move(observer)); }
 
-    /// Does the actions that are due at a tick, those of each player in their order.
+    /// Does the actions that are due at a tick. The actions of one player run in the order of their stream.
     void run(Tick tick);
     /// Sends the results of the tick. Call it after the last change of the world in this tick, and before the
     /// sender's update().
@@ -91,11 +91,12 @@ public:
     /// Begins an action of the server, quantising its fields in place, as ClientActions::begin().
     void begin(std::size_t type, void* action, Tick tick);
     Act& act() { return *act_; }
-    /// The mutation has run. Tells everyone, unless it failed. Returns whether it did not fail.
+    /// Ends an action of the server, after its mutation has run, and reports it to all players. If the
+    /// mutation failed, returns false and reports nothing.
     bool end(const void* action);
 
     Stats stats(net::PeerId player) const;
-    /// How many actions of a player wait.
+    /// Number of actions of a player that have arrived and did not run.
     std::size_t waiting(net::PeerId player) const;
 
     bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
@@ -110,12 +111,13 @@ private:
     };
     struct Player {
         net::PeerId id;
-        bool has_left = false;  // during run() or finish(), which then removes the player
+        bool has_left =
+            false;  // the player left during run() or finish(), which removes the player at its end
         Sender::Peer peer = 0;
         ActionInbox inbox;
         std::deque<Named> named;                     // the newest ones: later actions can refer to them
-        std::vector<Named> outstanding;              // the client has not acknowledged a record of these
-        std::vector<ActionResult> results;           // of this tick
+        std::vector<Named> outstanding;              // entities of which no record was acknowledged yet
+        std::vector<ActionResult> results;           // results of this tick
         std::vector<std::vector<std::byte>> unsent;  // messages that found no room, the oldest first
         double tokens = 0, rejection_tokens = 0;
         std::vector<double> type_tokens;  // by type
@@ -151,12 +153,12 @@ private:
     std::vector<std::vector<Handler>> handlers_;  // by type
     std::vector<Observer> observers_;
     std::vector<std::unique_ptr<Player>> players_;  // by PeerId::index(); null: none
-    std::vector<ecs::Entity> created_;              // by the mutation that runs
+    std::vector<ecs::Entity> created_;              // entities that the running mutation spawned
     ecs::Hook created_hook_;
     Tick tick_ = 0;
     bool is_running_ = false;  // in run() or finish()
 
-    // Of the action that runs.
+    // Between start() and the end of an action: the running action.
     std::optional<Act> act_;
     const Player* actor_ = nullptr;
     std::size_t type_ = 0;

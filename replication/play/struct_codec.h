@@ -10,7 +10,7 @@
 
 namespace shoal::replication {
 
-/// Memory for one value of a type of the schema; it has a value as long as it lives.
+/// Owns one value of a type of the schema. The constructor makes the value, the destructor destroys it.
 class StructValue {
 public:
     explicit StructValue(const SchemaType& type);
@@ -36,7 +36,7 @@ public:
     /// Writes every field of the existing object `value`. `words` must come from quantise() or read_value().
     void restore(const SchemaType& type, std::span<const std::uint32_t> words, void* value);
 
-    /// How many numbers did not fit their codecs.
+    /// Counts the numbers that did not fit their codecs.
     const ComponentLayout::Misfits& misfits() const { return misfits_; }
 
 private:

@@ -26,17 +26,17 @@ struct MessageInfo {
 
 /// What happened to typed messages since the server or client was made.
 struct MessageStats {
-    std::uint64_t delivered = 0;   // to handlers
-    std::uint64_t unhandled = 0;   // there was no handler for their type
+    std::uint64_t delivered = 0;   // messages given to a handler
+    std::uint64_t unhandled = 0;   // messages of a type without a handler
     std::uint64_t malformed = 0;   // each ended a connection
-    std::uint64_t late = 0;        // client, of those delivered or unhandled: see MessageInfo
-    std::uint64_t superseded = 0;  // client: sequenced ones that waited for an entity when a newer one came
-    std::uint64_t deferred = 0;    // server: those that waited because of MessageLimits
+    std::uint64_t late = 0;        // client: messages with MessageInfo::is_late; counted above, too
+    std::uint64_t superseded = 0;  // client: sequenced messages replaced by a newer one while they waited
+    std::uint64_t deferred = 0;    // server: messages that waited because of MessageLimits
     std::uint64_t floods = 0;      // server: players that were disconnected because of MessageLimits
 };
 
-/// The order in which a client gets messages of one channel. Messages of one stream keep their order; 0: the
-/// message is in no order. Different keys of reliable messages can share a stream.
+/// Returns the stream of a message within its channel. A client gets the messages of one stream in their
+/// order; stream 0 has no order. Several keys of reliable messages can share a stream.
 constexpr std::uint8_t stream_of(const net::Delivery& how) {
     if (how.channel == net::Channel::sequenced) return static_cast<std::uint8_t>(how.key);
     if (how.channel == net::Channel::unreliable || how.key == net::Delivery::kNoKey) return 0;
@@ -52,7 +52,7 @@ public:
         std::vector<std::uint32_t> words;
     };
 
-    /// Schema and map must outlive it. The map translates references.
+    /// Schema and map must outlive this object. The map translates references.
     TypedMessages(const Schema& schema, EntityMap& map) : schema_(schema), codec_(map) {
         types_.resize(types().size());
     }
@@ -67,13 +67,14 @@ public:
         };
     }
 
-    /// Appends the bits of a message, in whole bytes.
+    /// Appends a message, padded to full bytes.
     template <class T>
     void write(const T& value, std::vector<std::byte>& out) {
         write(schema_.require_struct<T>(StructKind::message), &value, out);
     }
 
-    /// Reads what write() wrote. Any bytes are safe: returns false, and counts them, if they are malformed.
+    /// Reads the bytes of write(). Returns false, and counts the message as malformed, if they are invalid.
+    /// Any bytes are safe.
     bool read(std::span<const std::byte> bytes, Message& message);
 
     /// Calls the handler of the message's type, if there is one. A handler must not call deliver().
@@ -94,7 +95,7 @@ private:
 
     const Schema& schema_;
     StructCodec codec_;
-    std::vector<Type> types_;  // as types(), once a handler is set
+    std::vector<Type> types_;  // by the index in types()
     std::vector<std::uint32_t> words_;
     BitWriter bits_;
     MessageStats stats_;

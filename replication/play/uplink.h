@@ -1,5 +1,5 @@
 #pragma once
-// The state payloads of clients: what each of them sends up to the server. WIRE.md specifies their bits.
+// The state payloads that clients send to the server. WIRE.md specifies their bits.
 
 #include <array>
 #include <cstddef>
@@ -11,29 +11,30 @@
 
 namespace shoal::replication {
 
-/// The sections of a payload, in their order there. Each may be missing.
+/// The sections of a client's payload, in the order of the payload. Each may be missing.
 enum class Section : std::uint8_t { inputs, actions, owned_state };
 inline constexpr std::size_t kSections = 3;
 
-/// Writes one section on a client.
+/// The interface of what writes one section of a client's payloads.
 class SectionWriter {
 public:
     virtual ~SectionWriter() = default;
 
-    /// Appends what is best to send now, at most `room_bits` bits, and returns true. Returns false, without
-    /// effect, if there is nothing to send now. Called several times in one update, as long as any section
-    /// has something to send; the packet number rises with each call.
+    /// Appends at most `room_bits` bits, the most urgent first, and returns true. Returns false, without
+    /// effect, if there is nothing to send now. In one update this is called again for further packets, as
+    /// long as any section has something to send. `packet` is the packet number; it rises with each call.
     virtual bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) = 0;
 
-    /// The fate of a packet. The section may have written nothing in it. At the end of the connection all
-    /// packets whose fate is open are lost.
+    /// Called once for each packet, also if this section wrote nothing into it. When the connection ends, all
+    /// packets in flight are reported as lost.
     virtual void on_fate(std::uint64_t packet, bool delivered) = 0;
 };
 
 /// Puts the sections of a client into payloads. Not thread-safe.
 class UplinkWriter {
 public:
-    /// Null: the section is always missing. The writer must outlive this object.
+    /// Sets the writer of a section. Null: the section is always missing. The writer must outlive this
+    /// object.
     void set(Section section, SectionWriter* writer) { writers_[static_cast<std::size_t>(section)] = writer; }
 
     /// Writes a payload into `room` and returns its size in bytes; 0 if there is nothing to send.
@@ -45,26 +46,27 @@ private:
     BitWriter payload_, section_;
 };
 
-/// Reads one section on the server, for all clients.
+/// The interface of what reads one section on the server, for all clients.
 class SectionReader {
 public:
     virtual ~SectionReader() = default;
 
-    /// Decodes the section without any effect that a caller can see. Any bits are safe: returns false if no
-    /// correct client writes them. Bits past the end read as zero, see BitReader.
+    /// Decodes the section without any effect that a caller can see. Returns false if the bits are invalid.
+    /// Any bits are safe. Bits past the end read as zero, see BitReader.
     virtual bool read_section(net::PeerId peer, std::uint64_t packet, BitReader& in) = 0;
 
-    /// Uses what the last read_section() decoded: the rest of the payload is correct, too.
+    /// Uses the section that the last read_section() decoded. Called only if the whole payload is valid.
     virtual void commit_section(net::PeerId peer, net::Time now) = 0;
 };
 
-/// Takes the payloads of clients apart. Not thread-safe.
+/// Splits the payloads of clients into sections. Not thread-safe.
 class UplinkReader {
 public:
-    /// Null: payloads with this section are refused. The reader must outlive this object.
+    /// Sets the reader of a section. Null: payloads with this section are invalid. The reader must outlive
+    /// this object.
     void set(Section section, SectionReader* reader) { readers_[static_cast<std::size_t>(section)] = reader; }
 
-    /// Reads a payload. Returns false, without effect, if no correct client writes it: disconnect the client.
+    /// Reads a payload. Returns false, without effect, if it is invalid: disconnect the client.
     [[nodiscard]] bool read(net::PeerId peer, std::uint64_t packet, std::span<const std::byte> payload,
                             net::Time now);
 

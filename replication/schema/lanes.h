@@ -173,8 +173,8 @@ public:
     void restore(const std::uint32_t* lanes, const std::uint32_t* parts, EntityMap& map, void* value,
                  PointerStack* stack = nullptr) const;
 
-    /// Writes the value of a pair in place. `row` has the lanes of an element of the first part, which is a
-    /// target and `value_offset` bytes behind its start the value.
+    /// Writes the value of a pair in place. `row` has the lanes of one element of the first part: a struct
+    /// with the target first, and the value `value_offset` bytes after the start.
     void restore_pair(const std::uint32_t* row, std::size_t value_offset, EntityMap& map, void* value) const;
     /// As restore(), but writes only the fields outside of parts. `value` may be plain memory.
     void restore_leaves(const std::uint32_t* lanes, EntityMap& map, void* value) const;
