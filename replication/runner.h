@@ -20,7 +20,7 @@ struct ServerRunnerOptions {
     /// public key is written beside it, with the extension .pub: clients need this file.
     std::string key_file = "server.key";
     double tick_hz = 60;  // ticks per second; > 0
-    /// The rest. The runner sets host.key, host.seed, random_seed and sender.tick_hz.
+    /// All other options. The runner itself sets host.key, host.seed, random_seed and sender.tick_hz.
     ServerOptions server = {};
 };
 
@@ -28,11 +28,11 @@ struct ClientRunnerOptions {
     std::string server = "127.0.0.1:40000";  // host:port; the port may be missing
     std::string key_file = "server.pub";     // the server's public key
     double frame_hz = 60;                    // calls of each_frame per second; > 0
-    /// The rest. The runner sets net.server_key and net.seed.
+    /// All other options. The runner itself sets net.server_key and net.seed.
     ClientOptions client = {};
 };
 
-/// A socket that may be missing: datagrams are dropped then.
+/// Sends through a socket if there is one. Otherwise drops datagrams.
 class RunnerSocket final : public net::Sink {
 public:
     void send(const net::Address& to, std::span<const std::byte> datagram) override {
@@ -41,7 +41,7 @@ public:
     std::optional<net::Socket> socket;
 };
 
-/// Errors of the set-up are kept until run(). Not thread-safe, but for stop().
+/// If the set-up fails, error() says why and run() returns at once. Not thread-safe, except stop().
 class ServerRunner {
 public:
     /// World and listener must outlive the runner.
@@ -49,15 +49,15 @@ public:
                  ServerListener* listener = nullptr);
 
     Server& server() { return *server_; }
-    /// What went wrong in the set-up, in one line; empty: nothing.
+    /// The error of the set-up, in one line. Empty if there is none.
     const std::string& error() const { return error_; }
-    /// With the port that was chosen; nothing if there is an error.
+    /// The address of the socket, with its port. Empty if there is an error.
     std::optional<net::Address> address() const;
 
     /// In each tick calls each_tick(), where the game changes the world, and then Server::tick(). Ends when
-    /// each_tick() returns false, or after stop(): then waits until each client has the last tick, at most 2
-    /// s, and disconnects them. Returns the exit code of the program: 0, or 1 after printing error(). After a
-    /// pause the missed ticks run at once, those of more than a second are left out.
+    /// each_tick() returns false, or after stop(). At the end it waits until each client has the last tick,
+    /// at most 2 s, and then disconnects all clients. Returns the exit code of the program: 0, or 1 after
+    /// printing error(). After a pause it runs the missed ticks at once, but at most those of one second.
     int run(const std::function<bool()>& each_tick = nullptr);
     /// Ends run(). May be called by another thread, and by a signal handler.
     void stop() { is_stopped_ = true; }
@@ -83,9 +83,9 @@ public:
     Client& client() { return *client_; }
     const std::string& error() const { return error_; }
 
-    /// Connects. In each frame calls Client::update() and then each_frame(). Ends when each_frame() returns
-    /// false or after stop(): then disconnects, and returns 0. Ends also if there is an error or the
-    /// connection ends: then prints why, and returns 1.
+    /// Connects. In each frame calls Client::update() and then each_frame(). When each_frame() returns false,
+    /// or after stop(), disconnects and returns 0. If there is an error, or the connection ends, prints the
+    /// reason and returns 1.
     int run(const std::function<bool()>& each_frame = nullptr);
     void stop() { is_stopped_ = true; }
 

@@ -84,7 +84,7 @@ enum class [[nodiscard]] TokenError : std::uint8_t{
     other_protocol,  // for another game; authentic, as in all cases below
     other_server,   expired,
     used,          // this server accepted the token before
-    history_full,  // no room to remember it: TokenHistory is full
+    history_full,  // TokenHistory has no room to remember the token
 };
 std::string_view describe(TokenError error);
 

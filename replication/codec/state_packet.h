@@ -58,9 +58,9 @@ enum class RecordKind : std::uint8_t {
 struct RecordHeader {
     std::uint32_t slot = 0;
     RecordKind kind = RecordKind::delta;
-    Tick baseline = 0;          // of a delta
-    std::uint32_t net_id = 0;   // of a full record
-    std::uint32_t pending = 0;  // of a full record: the pending id, less kFirstPending, that the client gave
+    Tick baseline = 0;          // used only by a delta
+    std::uint32_t net_id = 0;   // used only by a full record
+    std::uint32_t pending = 0;  // used only by a full record: the client's pending id minus kFirstPending
                                 // to the entity which it spawned ahead of the server; 0: none
     Despawn reason = Despawn::destroyed;  // used only by a despawn record
 };

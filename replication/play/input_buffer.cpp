@@ -22,7 +22,7 @@ void InputBuffer::insert(Tick tick, std::span<const std::uint32_t> words, Tick n
         return;
     }
     if (ahead < -static_cast<std::int32_t>(kBehind))
-        return;  // sent again before its ack arrived, or very late
+        return;  // a repeat that the client sent before the ack reached it, or a very late input
     Slot& slot = this->slot(tick);
     if (slot.is_held && slot.tick == tick) return;
     slot.tick = tick;

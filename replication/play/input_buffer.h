@@ -12,40 +12,41 @@
 
 namespace shoal::replication {
 
-/// What became of the inputs of a player.
+/// Counts what happened to the inputs of a player.
 struct InputStats {
-    std::uint64_t in_time = 0;          // used at their ticks
-    std::uint64_t late = 0;             // arrived after their ticks: the values were dropped
-    std::uint64_t early = 0;            // dropped, because their ticks were too far ahead
-    std::uint64_t repeated = 0;         // ticks whose input was missing, and which used the last values
+    std::uint64_t in_time = 0;          // inputs used at their ticks
+    std::uint64_t late = 0;             // inputs that arrived after their ticks: the values were dropped
+    std::uint64_t early = 0;            // inputs dropped because their ticks were too far in the future
+    std::uint64_t repeated = 0;         // ticks without an input that used the values of an earlier input
     std::uint64_t neutral = 0;          // ticks that used T{}, because inputs were missing for longer
-    std::uint64_t joined_presses = 0;   // presses of late inputs that a later input got
-    std::uint64_t dropped_presses = 0;  // too late, or too many at once
+    std::uint64_t joined_presses = 0;   // presses of late inputs that were added to a later input
+    std::uint64_t dropped_presses = 0;  // presses of late inputs that were too old or too many
 };
 
 /// Holds the words of inputs, see StructCodec. Not thread-safe.
 class InputBuffer {
 public:
-    static constexpr Tick kAhead = 64;   // inputs of so many ticks ahead are kept
-    static constexpr Tick kBehind = 64;  // for so many ticks the buffer knows which inputs it got
+    static constexpr Tick kAhead = 64;   // an input this many ticks or more in the future is dropped
+    static constexpr Tick kBehind = 64;  // an input is recognised as a duplicate for this many ticks
 
-    /// `neutral`: the words of T{}. `patience`: for so many ticks values are repeated, and presses that come
-    /// late still count; 1 to kBehind. The type must outlive the buffer.
+    /// `neutral`: the words of T{}. `patience`: the number of ticks for which the last values are used when
+    /// inputs are missing, and for which the presses of a late input still count; 1 to kBehind. The type must
+    /// outlive the buffer.
     InputBuffer(const SchemaStruct& type, std::span<const std::uint32_t> neutral, Tick patience);
 
-    /// Adds an input. `next`: the tick of the next take(). Inputs may come in any order, and several times.
+    /// Adds an input. `next`: the tick of the next take(). Inputs may arrive in any order and repeatedly.
     void insert(Tick tick, std::span<const std::uint32_t> words, Tick next);
 
     /// Returns the input for a tick. Valid until the next call. Call it once for each tick, in order.
     std::span<const std::uint32_t> take(Tick tick);
 
-    /// Ticks since the newest input that was in time for its tick, as of the last take(); 0: that of this
-    /// tick was. Nothing before the first one.
+    /// Number of ticks from the newest input that was used at its tick to the last take(). 0: the last take()
+    /// had its input. Empty before the first such input.
     std::optional<Tick> age() const { return age_; }
     const InputStats& stats() const { return stats_; }
 
 private:
-    static constexpr std::uint8_t kMostWaiting = 8;  // presses of one field
+    static constexpr std::uint8_t kMostWaiting = 8;  // waiting presses of one field
 
     struct Slot {
         Tick tick = 0;
@@ -60,7 +61,7 @@ private:
     std::vector<std::uint32_t> neutral_, last_, out_;
     Tick patience_;
     std::array<Slot, kAhead + kBehind> slots_;
-    std::vector<std::uint8_t> waiting_;  // presses that join the next input, one number per Press
+    std::vector<std::uint8_t> waiting_;  // presses to add to the next input: a number for each Press field
     std::optional<Tick> age_;
     InputStats stats_;
 };

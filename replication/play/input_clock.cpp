@@ -26,7 +26,7 @@ InputClock::Advance InputClock::advance(net::Time now, net::Duration rtt, net::D
     return {timeline_.wrapped(before + 1), static_cast<std::uint32_t>(tick_ - before), false};
 }
 
-/// Moves P on by the time that passed, and by a part of the shift.
+/// Advances P by the time that passed and by a part of the shift.
 void InputClock::pass(double passed_ms) {
     const double wanted = std::max(std::abs(shift_ms_) / kShiftMs, kLeast);
     double change_ms = std::clamp(std::copysign(wanted, shift_ms_), kSlowest, kFastest) * passed_ms;

@@ -83,7 +83,7 @@ bool InputLog::write_section(std::uint64_t packet, std::size_t room_bits, BitWri
 void InputLog::on_fate(std::uint64_t packet, bool delivered) {
     const Packet& sent = packets_[packet % kPackets];
     if (!delivered || sent.number != packet || packet == 0) return;
-    // The packet had all older ones that were not acknowledged, too, but for those that are late anyway.
+    // The packet also contained all older inputs without an ack, except inputs that would be late anyway.
     const auto newer = static_cast<std::int32_t>(newest_ - sent.newest);
     if (newer >= 0) unacknowledged_ = std::min(unacknowledged_, static_cast<std::uint32_t>(newer));
 }

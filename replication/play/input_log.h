@@ -1,5 +1,6 @@
 #pragma once
-// The inputs of a client's player: those of recent ticks, to be sent and to be simulated again.
+// The inputs of a client's player for recent ticks. The client sends them to the server, and uses them when
+// it computes a tick again.
 
 #include <array>
 #include <cstdint>
@@ -13,42 +14,43 @@
 
 namespace shoal::replication {
 
-/// Holds the words of inputs, see StructCodec. Writes the section of inputs: all that are not acknowledged,
-/// each as the difference to the one before. Not thread-safe.
+/// Holds the words of inputs, see StructCodec. Writes the section `inputs` of a payload: all inputs that are
+/// not acknowledged, each as the difference to the input before it. Not thread-safe.
 class InputLog final : public SectionWriter {
 public:
-    static constexpr Tick kKept = 64;               // ticks
+    static constexpr Tick kKept = 64;               // ticks whose inputs are kept
     static constexpr std::uint32_t kMostSent = 32;  // inputs in one packet
 
     /// `neutral`: the words of T{}. The type must outlive the log.
     InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neutral);
 
-    /// Takes what the player does now. The values are held until the next call; presses are added up.
+    /// Sets what the player does now. The values stay in use until the next call. Presses are added to those
+    /// of earlier calls.
     void hold(std::span<const std::uint32_t> words);
-    /// Whether hold() was called since reset().
+    /// Returns whether hold() was called since reset().
     bool is_in_use() const { return is_in_use_; }
 
-    /// Makes what is held the input of a tick, with at most Press::kMost presses of each kind; more wait for
-    /// the next tick. The tick is newer than that of the last call. If it is not the next one, the inputs
-    /// before are forgotten.
+    /// Stores the present values and presses as the input of a tick. The input has at most Press::kMost
+    /// presses of each Press field; further presses wait for the next tick. Requires that the tick is newer
+    /// than that of the last call. If ticks in between are missing, all earlier inputs are dropped.
     void record(Tick tick);
-    /// Returns the input of a tick; empty if it was not recorded, or forgotten.
+    /// Returns the input of a tick. Returns an empty span if the input was not recorded or was dropped.
     std::span<const std::uint32_t> at(Tick tick) const;
-    /// Tick of the newest input recorded; nothing if there is none.
+    /// Tick of the newest recorded input. Empty if there is none.
     std::optional<Tick> newest() const { return count_ == 0 ? std::nullopt : std::optional(newest_); }
 
     /// See InputClock::parity().
     void set_parity(bool parity) { parity_ = parity; }
 
-    /// Forgets everything, for a new connection.
+    /// Drops all inputs, for a new connection.
     void reset();
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
     void on_fate(std::uint64_t packet, bool delivered) override;
 
 private:
-    static constexpr std::uint32_t kMostWaiting = 32;  // presses of one field
-    static constexpr std::size_t kPackets = 256;       // whose fates may be open
+    static constexpr std::uint32_t kMostWaiting = 32;  // waiting presses of one field
+    static constexpr std::size_t kPackets = 256;       // largest number of packets in flight
 
     struct Packet {
         std::uint64_t number = 0;  // 0: none
@@ -59,11 +61,11 @@ private:
 
     const SchemaStruct& type_;
     std::vector<std::uint32_t> neutral_, held_;
-    std::vector<std::uint32_t> waiting_;  // presses that no tick got yet, one number per Press
+    std::vector<std::uint32_t> waiting_;  // presses that are in no input yet: a number for each Press field
     std::array<std::vector<std::uint32_t>, kKept> words_;  // by tick
-    std::uint32_t count_ = 0;                              // of inputs kept, up to newest_
+    std::uint32_t count_ = 0;                              // number of inputs kept; the last is newest_
     Tick newest_ = 0;
-    std::uint32_t unacknowledged_ = 0;  // of the newest inputs
+    std::uint32_t unacknowledged_ = 0;  // number of inputs without an ack: the newest ones
     bool is_in_use_ = false, is_sent_ = true, parity_ = false;
     std::array<Packet, kPackets> packets_{};  // by number
     BitWriter bits_;
@@ -79,7 +81,7 @@ struct InputSection {
     static constexpr unsigned kTickBits = 12;
     static constexpr unsigned kCountBits = 5;
 
-    /// Replaces this section. Returns false if no correct client writes these bits.
+    /// Replaces this section by the one that `in` contains. Returns false if the bits are invalid.
     bool read(const SchemaStruct& type, std::span<const std::uint32_t> neutral, BitReader& in);
     /// Returns the newest tick: the one nearest to `expected` with these low bits.
     Tick newest_near(Tick expected) const {

@@ -30,7 +30,7 @@ void store_number(void* object, std::uint32_t offset, bool is_double, double num
     }
 }
 
-/// The target of an exclusive relation; 0: none.
+/// Returns the net id of the target of an exclusive relation. Returns 0 if there is none.
 std::uint32_t target_of(const Schema& schema, const Image& image, ComponentIndex relation) {
     if (!image.shape->has_pairs) return 0;
     ImageCursor value(schema, image);
@@ -96,7 +96,7 @@ void Interpolator::mix(ecs::Entity entity, const void* type, void* value) const 
     }
 }
 
-/// Returns false if the version in the world is shown as it is.
+/// Finds the two versions to mix. Returns false if the version in the world is to be shown unchanged.
 bool Interpolator::find_mix(const Replicas::Replica& replica, Mix& mix) const {
     if (!replica.applied || !replicas_.is_delayed(replica)) return false;
     const History& versions = replica.versions;

@@ -1,5 +1,5 @@
 #pragma once
-// What a client shows of a replica between two of its versions.
+// Computes the values that a client shows of a replica between two versions.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,12 +13,14 @@ namespace shoal::replication {
 
 /// Mixes the two versions around the render time, for components with a Display. Not thread-safe.
 ///
-/// A replica's interval is the mean time between its last versions. Up to two intervals between two versions
-/// are mixed as a whole. After a longer time the entity stood still, and is shown moving during the last
-/// interval before the newer version. Versions are not mixed across a teleport, and if the entity got another
-/// target of an exclusive destroy_with_target relation in between: its place may be relative to the target's.
+/// A replica's interval is the mean time between its last versions. If two versions are at most two intervals
+/// apart, the values change during the whole time between them. If they are further apart, the entity stood
+/// still for a time: the values change only during the last interval before the newer version. Two versions
+/// are not mixed if there was a teleport between them. They are not mixed either if the target of an
+/// exclusive destroy_with_target relation changed: the entity's place may be relative to this target.
 ///
-/// While state of the render time is missing, the last change goes on, for at most two intervals or 100 ms.
+/// While the state of the render time is missing, the values continue to change as they did last, for at most
+/// two intervals and at most 100 ms.
 class Interpolator {
 public:
     static constexpr net::Duration kMaxExtrapolation{100'000};
@@ -29,25 +31,25 @@ public:
     /// Whether the schema has a component with a Display.
     bool is_needed() const { return !shown_.empty(); }
 
-    /// The length of a tick, in microseconds; >= 1. Call it before the first set_time().
+    /// Sets the length of a tick, in microseconds; >= 1. Call it before the first set_time().
     void set_tick_us(std::uint32_t tick_us);
-    /// `time` is shown from now on. `newest` is the tick of the newest payload.
+    /// Sets the render time. `newest` is the tick of the newest payload.
     void set_time(const RenderTime& time, Tick newest);
 
-    /// `value` is the component of this C++ type that the world has. Changes its numbers to those at the
-    /// time to show. No effect if the component is not one to mix.
+    /// Changes the numbers of `value` to those at the render time. `value` is a copy of the entity's
+    /// component of this C++ type. No effect if the component has no Display.
     void mix(ecs::Entity entity, const void* type, void* value) const;
 
 private:
     struct Number {
-        std::uint32_t offset;  // in the component
+        std::uint32_t offset;  // in the component, in bytes
         bool is_double;
     };
     struct Shown {
         const void* type;
         ComponentIndex component;
         std::vector<Number> numbers;
-        std::vector<std::size_t> directions;  // first numbers of those that are three of a unit vector
+        std::vector<std::size_t> directions;  // for each unit vector: the index of its first number
     };
     /// The result is `from` + (`to` - `from`) * weight.
     struct Mix {

@@ -14,7 +14,7 @@ LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)) {
 void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, bool parity, net::Time now) {
     if (parity != parity_) {
         parity_ = parity;
-        // As if the packets since the last sample had never been.
+        // Ignores the packets since the last sample: moves all numbers, so that no number is missing.
         const std::uint64_t gap = number > newest_sample() ? number - newest_sample() - 1 : 0;
         for (Sample& sample : samples_) {
             sample.margin_ms += pending_ms_.value_or(0);
@@ -30,11 +30,11 @@ void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, boo
         newest_number_ = number;
         newest_tick_ = newest;
     }
-    // The packet has the first chance of its oldest new input.
+    // Of the new inputs in this packet the oldest one is needed first.
     const double margin_ms = Timeline::ms(margin) - (ticks_per_packet_ - 1) * tick_ms_;
     late_in_a_row_ = margin_ms < 0 ? late_in_a_row_ + 1 : 0;
     if (late_in_a_row_ == kLateInARow) rebase();
-    // While the client shifts, margins say nothing about the path.
+    // While the client changes its lead, margins do not measure the path.
     if (pending_ms_ && late_in_a_row_ < kLateInARow) return;
     const Sample sample{margin_ms, now, number};
     if (samples_.size() < kSamples) {
@@ -51,7 +51,7 @@ std::uint64_t LeadMeter::newest_sample() const {
     return newest;
 }
 
-/// The path has become longer: what was measured before says nothing any more.
+/// Drops all measurements, because the path has become longer.
 void LeadMeter::rebase() {
     samples_.clear();
     next_ = 0;
@@ -61,13 +61,13 @@ void LeadMeter::rebase() {
 }
 
 void LeadMeter::note_late(net::Time now) {
-    if (pending_ms_) return;  // the client is on its way
+    if (pending_ms_) return;  // the client is still changing its lead
     if (late_.size() == kMostLateNoted) late_.erase(late_.begin());
     late_.push_back(now);
 }
 
-/// The greatest margin of the last two seconds; if the last half second is worse by more than a tick, its
-/// greatest margin.
+/// Returns the greatest margin of the last two seconds. If the greatest margin of the last half second is
+/// less by more than a tick, returns this one instead.
 double LeadMeter::margin_ms(net::Time now) const {
     double all = -1e9, recent = -1e9;
     std::size_t recent_count = 0;
@@ -81,7 +81,8 @@ double LeadMeter::margin_ms(net::Time now) const {
     return recent_count >= kLateInARow && recent < all - tick_ms_ ? recent : all;
 }
 
-/// Returns whether at most kMostLate of the inputs are late: an input is also in the packets after its own.
+/// Returns whether at most the fraction kMostLate of inputs would be late. An input is late only if its own
+/// packet and all packets that repeat it are late or lost.
 bool LeadMeter::is_late_risk_low(double margin_ms, double loss) const {
     double risk = 1;
     for (double left = margin_ms; risk > kMostLate; left -= mean_ticks_per_packet_ * tick_ms_) {
@@ -93,7 +94,7 @@ bool LeadMeter::is_late_risk_low(double margin_ms, double loss) const {
     return true;
 }
 
-/// Returns the least margin with which few enough inputs are late.
+/// Returns the least margin for which is_late_risk_low() holds.
 double LeadMeter::wanted_ms(double margin_ms, net::Time now) {
     std::erase_if(late_, [&](net::Time at) { return now - at > kLateWindow; });
     if (samples_.size() >= kFewSamples) {

@@ -10,27 +10,28 @@
 
 namespace shoal::replication {
 
-/// The margin of a packet is the time from its arrival until its newest tick begins; it is negative if the
-/// packet is late. Not thread-safe.
+/// The margin of a packet is the time from its arrival until the tick of its newest input begins. It is
+/// negative if the packet is late. Not thread-safe.
 class LeadMeter {
 public:
     /// `tick`: time between two ticks, > 0.
     explicit LeadMeter(net::Duration tick);
 
-    /// Packet `number` of the client arrived, with inputs up to tick `newest`. `parity`: see InputClock.
+    /// Call it when packet `number` of the client arrives, with inputs up to tick `newest`. `parity`: see
+    /// InputClock.
     void add(std::uint64_t number, Tick newest, net::Duration margin, bool parity, net::Time now);
-    /// An input arrived after its tick.
+    /// Call it when an input arrives after its tick.
     void note_late(net::Time now);
 
-    /// Returns the shift to ask the client for; nothing if there is none now.
+    /// Returns by how much the client should change its lead. Returns nothing if it should not now.
     std::optional<net::Duration> take_shift(net::Time now);
 
-    /// The share of inputs that may be late.
+    /// The fraction of inputs that may be late.
     static constexpr double kMostLate = 1e-4;
 
 private:
     static constexpr std::size_t kSamples = 256, kFewSamples = 32;
-    static constexpr std::size_t kLateInARow = 4;  // then the path has changed
+    static constexpr std::size_t kLateInARow = 4;  // after so many late packets the path has changed
     static constexpr net::Duration kWindow = std::chrono::seconds(2);
     static constexpr net::Duration kLateWindow = std::chrono::seconds(10);
     static constexpr std::size_t kMostLateNoted = 16;
@@ -50,14 +51,15 @@ private:
 
     double tick_ms_;
     std::vector<Sample> samples_;  // a ring of the last kSamples
-    std::size_t next_ = 0;         // where the next sample goes
+    std::size_t next_ = 0;         // index for the next sample
     std::vector<net::Time> late_;
-    std::vector<double> jitter_ms_;  // of the samples, ascending; of the last wanted_ms()
+    std::vector<double> jitter_ms_;  // jitter of the samples at the last wanted_ms(), ascending
     double last_wanted_ms_ = 0;      // used while there are few samples
     std::size_t late_in_a_row_ = 0;
-    std::uint64_t newest_number_ = 0;  // of the packet with the newest inputs
+    std::uint64_t newest_number_ = 0;  // number of the packet with the newest inputs
     Tick newest_tick_ = 0;
-    std::uint32_t ticks_per_packet_ = 1;  // of the last packet; more if frames are longer than a tick
+    std::uint32_t ticks_per_packet_ =
+        1;  // new ticks in the last packet; > 1 if frames are longer than a tick
     double mean_ticks_per_packet_ = 1;
     bool parity_ = false;
     std::optional<double> pending_ms_;  // the shift that the client was asked for, and has not fulfilled

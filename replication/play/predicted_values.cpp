@@ -61,7 +61,7 @@ std::uint32_t PredictedValues::capture(ecs::Entity entity, std::span<std::uint32
     std::uint32_t nans = 0;
     std::fill(row.begin(), row.end(), 0);
     for (std::size_t i = 0; i < components_.size(); ++i) {
-        // No hook: the step that changed the value called it.
+        // No change hook: it was called when the step changed the value.
         void* const value = const_cast<void*>(world_.try_get(entity, components_[i].id));
         if (!value) continue;
         row[i / kWordBits] |= 1u << i % kWordBits;

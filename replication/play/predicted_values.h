@@ -19,7 +19,7 @@ public:
     struct Component {
         ComponentIndex index;
         ecs::ComponentId id;
-        std::uint32_t first_lane;  // in a row
+        std::uint32_t first_lane;  // index of the component's first lane in a row
         std::uint32_t lane_count;
     };
 
@@ -27,23 +27,25 @@ public:
     PredictedValues(ecs::World& world, const Schema& schema, EntityMap& map);
 
     std::span<const Component> components() const { return components_; }
-    /// Number of words of a row.
+    /// Size of a row, in 32-bit words.
     std::size_t row_words() const { return row_words_; }
 
-    /// Fills a row with the values of a living entity. If the schema says so, the values become what the row
-    /// says (see Schema::quantise_authority()), without change hooks. Returns how many numbers were NaN.
+    /// Fills a row with the quantised values of a living entity. With Schema::quantise_authority() also
+    /// rounds the entity's values to those in the row, without change hooks. Returns how many numbers were
+    /// NaN.
     std::uint32_t capture(ecs::Entity entity, std::span<std::uint32_t> row);
-    /// Fills a row with what an image says.
+    /// Fills a row with the values of an image.
     void capture(const Image& image, std::span<std::uint32_t> row) const;
 
-    /// Returns the greatest difference of two numbers that are compared by their lanes, in steps; 0 if the
-    /// rows are equal, as far as a client can predict. Other differences count as kOther.
+    /// Compares two rows. Returns 0 if they are equal, as far as a client can predict. Otherwise returns the
+    /// greatest difference of a number, in steps of its codec, or kOther if a difference cannot be counted in
+    /// steps.
     std::uint32_t difference(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b) const;
     static constexpr std::uint32_t kOther = 0xffffffff;
 
-    /// Rounds the predicted components that changed since the last call, of entities with this tag.
+    /// Rounds the predicted components that changed since the last call, for entities with this tag.
     void round_changes(ecs::ChangeCollector& changes, ecs::ComponentId tag);
-    /// Watches what round_changes() needs.
+    /// Makes `changes` watch the components that round_changes() needs.
     void watch(ecs::ChangeCollector& changes) const;
 
 private:

@@ -77,7 +77,7 @@ void Predictor::update(net::Time now, net::Duration rtt, net::Duration rtt_var) 
     } else {
         stop();
     }
-    // When the clock jumps, what is shown does not.
+    // If the clock jumps, the shown values must not jump.
     const bool jumps = ticks.is_set || ticks.count >= kJump;
     for (Member& member : members_)
         if (jumps) smoothing_.begin_jump(member.shown, fraction_);
@@ -104,8 +104,8 @@ std::span<const ComponentIndex> Predictor::add_pending(ecs::Entity entity) {
     return held_;
 }
 
-/// A pending entity that became a replica of this player joins the group. Until the group is complete as of
-/// its first version, it goes on from where it is.
+/// Adds pending entities that became replicas of this player to the group. Until the group is complete as of
+/// their first version, they continue from their predicted values.
 void Predictor::find_pending() {
     std::erase_if(pending_, [&](ecs::Entity entity) {
         if (!world_.is_alive(entity)) return true;
@@ -146,7 +146,7 @@ void Predictor::set_predicted(std::span<const ecs::Entity> entities, bool is_pre
     }
 }
 
-/// The group changes with the tag Mine, which comes with the other components of its record.
+/// Updates the members to the entities that have the tag Mine now.
 void Predictor::find_group() {
     for (Member& member : members_) member.is_found = false;
     mine_.each([&](ecs::Entity entity) {
@@ -165,14 +165,15 @@ void Predictor::find_group() {
         for (const ComponentIndex component : held_) receiver_.hold(member.entity, component);
 }
 
-/// The entity shows what the server says again.
+/// Ends the prediction of an entity: it shows the server's values again.
 void Predictor::leave(Member& member) {
     if (!world_.is_alive(member.entity)) return;
     for (const ComponentIndex component : held_) receiver_.release(member.entity, component);
     if (world_.is_alive(member.entity)) world_.remove<Predicted>(member.entity);
 }
 
-/// Compares the newest tick as of which the whole group has arrived with what was predicted for it.
+/// Finds the newest tick for which the state of the whole group has arrived, and compares this state with the
+/// prediction.
 void Predictor::reconcile() {
     const std::optional<Tick> complete = receiver_.group_complete();
     if (!complete || !last_ || members_.empty()) return;
@@ -191,7 +192,7 @@ void Predictor::reconcile() {
     must_restore_ = false;
 }
 
-/// Finds what the members were at a tick. Returns false if one did not belong to the group yet.
+/// Finds the images of the members at a tick. Returns false if a member did not belong to the group yet.
 bool Predictor::find_images(Tick tick) {
     images_.clear();
     for (const Member& member : members_) {
@@ -227,7 +228,7 @@ bool Predictor::is_wrong(Tick tick) {
     return true;
 }
 
-/// Puts the whole group back to a tick, and runs the ticks since then again.
+/// Sets the whole group to the server's state of a tick, and runs the ticks after it again.
 void Predictor::restore(Tick tick) {
     for (Member& member : members_) smoothing_.begin_jump(member.shown, fraction_);
     {
@@ -261,7 +262,7 @@ void Predictor::restore(Tick tick) {
             smoothing_.take_tick(member.entity, member.shown);
         }
     }
-    // It would be wrong again: one restore in a round trip is enough.
+    // A restore at once would give a NaN again: one restore per round trip is enough.
     if (stats_.nans != nans) nan_until_ = *last_;
 }
 

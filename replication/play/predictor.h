@@ -1,5 +1,5 @@
 #pragma once
-// A client's side of the game's time: its player's inputs, and the entities that it computes ahead of the
+// Prediction on a client: the inputs of its player, and the entities that the client computes ahead of the
 // server.
 
 #include <cstdint>
@@ -22,21 +22,21 @@ namespace shoal::replication {
 struct PredictionStats {
     std::uint64_t ticks = 0;           // steps run for the first time
     std::uint64_t checks = 0;          // ticks whose result was compared with the server's
-    std::uint64_t mispredictions = 0;  // of them: how often they differed
+    std::uint64_t mispredictions = 0;  // checks whose results differed
     std::uint64_t resimulated = 0;     // steps run again
-    std::uint64_t nans = 0;            // numbers that a step left as NaN
-    std::uint32_t last_error = 0;  // of the last misprediction: greatest difference in steps of a codec, or
-                                   // PredictedValues::kOther
+    std::uint64_t nans = 0;            // numbers that were NaN after a step
+    std::uint32_t last_error = 0;      // the last misprediction's greatest difference in steps of a codec, or
+                                       // PredictedValues::kOther
 };
 
-/// Owns the clock P, the input log, and the history of what this client predicted. The group are the entities
-/// with the tag Mine. Not thread-safe.
+/// Owns the input clock, the input log, and the values that this client predicted for recent ticks. In this
+/// file, the group is the set of entities with the tag Mine. Not thread-safe.
 class Predictor {
 public:
     static constexpr Tick kKept = InputLog::kKept;  // ticks that can be simulated again
 
-    /// The arguments must outlive this object. `map` translates references. `max_lead`: with more, nothing is
-    /// predicted.
+    /// The arguments must outlive this object. `map` translates references. `max_lead`: while the lead is
+    /// greater, nothing is predicted.
     Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, EntityMap& map,
               net::Duration max_lead);
     ~Predictor();
@@ -45,12 +45,12 @@ public:
 
     void set_on_step(OnStep on_step) { on_step_ = std::move(on_step); }
 
-    /// The server says how long its ticks are.
+    /// Call it when the server has sent the length of its ticks.
     void start(net::Duration tick, std::uint64_t random_seed);
-    /// Forgets everything, before a new connection.
+    /// Drops all inputs and predictions, before a new connection.
     void reset();
 
-    /// A payload of this tick was accepted.
+    /// Call it when a payload of this tick was accepted.
     void hear(Tick tick, net::Time now) {
         if (clock_) clock_->hear(tick, now);
     }
@@ -61,38 +61,39 @@ public:
     /// Takes an input: a value of the schema's input type.
     void hold(const void* input);
 
-    /// Corrects what was predicted, and runs the ticks that begin. Call it after the receiver applied its
-    /// news.
+    /// Corrects wrong predictions, and runs the ticks that begin. Call it after Receiver::apply().
     void update(net::Time now, net::Duration rtt, net::Duration rtt_var);
 
-    /// The tick that the newest input is for; nothing before the first one.
+    /// The tick of the newest input. Empty before the first input.
     std::optional<Tick> tick() const;
-    /// The client just spawned this entity ahead of the server. Its steps run from the next new tick on. They
-    /// do not run again before it belongs to the group, because nothing of the server corrects it. Returns
-    /// the components that it has to hold when it becomes a replica.
+    /// Call it when the client has spawned this entity ahead of the server. Steps compute the entity from the
+    /// next new tick on. Ticks that are computed again do not change it before it belongs to the group,
+    /// because no state of the server corrects it. Returns the components to hold, see Applier::hold(), when
+    /// the entity becomes a replica.
     std::span<const ComponentIndex> add_pending(ecs::Entity entity);
-    /// Whether entities are computed ahead. False before the first input, and while the lead is too great.
+    /// Returns whether entities are predicted. False before the first input, and while the lead is greater
+    /// than max_lead.
     bool is_predicting() const { return is_predicting_; }
     const PredictionStats& stats() const { return stats_; }
-    /// Changes the value of a component of this C++ type (detail::type_address), which the world has, to what
-    /// is to be shown now. Returns false, without effect, if the entity is not predicted.
+    /// Changes `value` to what is to be shown now. `value` is a copy of the entity's component of this C++
+    /// type (detail::type_address). Returns false, without effect, if the entity is not predicted.
     bool show(ecs::Entity entity, const void* type, void* value) const;
     /// Null if the schema has no input.
     InputLog* inputs() { return log_.get(); }
 
 private:
-    static constexpr std::uint32_t kJump = 6;  // so many ticks in one update are shown as a jump would be
+    static constexpr std::uint32_t kJump = 6;  // this many ticks in one update are smoothed like a correction
 
     struct Member {
         ecs::Entity entity;
         NetId net_id = 0;
         Tick since = 0;                   // it belongs to the group from this tick on
-        bool is_found = false;            // the tag is still there
-        bool is_active = false;           // it was restored once, and is simulated since
+        bool is_found = false;            // the entity still has the tag
+        bool is_active = false;           // the entity was restored once, and has been simulated since then
         std::optional<Tick> first;        // oldest tick in `rows`
-        std::vector<std::uint32_t> rows;  // of the last kKept ticks, by tick
+        std::vector<std::uint32_t> rows;  // a row for each of the last kKept ticks, by tick
         Smoothing::Entity shown;
-        std::optional<std::uint32_t> teleports;  // their count, see Teleports, as of the last check
+        std::optional<std::uint32_t> teleports;  // the entity's teleport count at the last check
         bool has_teleported = false;
     };
 
@@ -124,11 +125,11 @@ private:
     Smoothing smoothing_;
     ComponentIndex teleports_ = kUnknownComponent;
     net::Time updated_{0};
-    double fraction_ = 0;               // of the newest tick, as of the last update()
-    std::vector<ComponentIndex> held_;  // of the group: predicted, and the input if it replicates
+    double fraction_ = 0;               // at the last update(): the part of the newest tick that has passed
+    std::vector<ComponentIndex> held_;  // predicted components, and the input component if it replicates
     ecs::Query<ecs::With<Mine>> mine_;
 
-    // Of the schema's input; null if it has none.
+    // For the schema's input type; null if the schema has none.
     const SchemaStruct* type_ = nullptr;
     ecs::ComponentId component_{};
     std::unique_ptr<StructCodec> codec_;
@@ -141,11 +142,11 @@ private:
     std::uint64_t seed_ = 0;
     std::optional<Tick> last_;  // the newest tick that was run
     std::vector<Member> members_;
-    std::vector<ecs::Entity> pending_;  // see add_pending(); not replicas yet
-    std::vector<Image> images_;         // of the members, at the tick that is looked at
-    std::vector<std::uint32_t> row_;    // of an image
-    std::optional<Tick> checked_;       // the last tick whose result was compared
-    std::optional<Tick> nan_until_;     // no restore before this tick is complete
+    std::vector<ecs::Entity> pending_;  // entities of add_pending() that are not replicas yet
+    std::vector<Image> images_;         // found by find_images(): one for each member
+    std::vector<std::uint32_t> row_;    // scratch: the row of an image
+    std::optional<Tick> checked_;       // the last tick whose result was compared with the server's
+    std::optional<Tick> nan_until_;     // after a NaN: nothing is restored before this tick is complete
     bool must_restore_ = false, is_predicting_ = false;
     PredictionStats stats_;
 };

@@ -33,7 +33,7 @@ void Presentation::receive(std::uint64_t number, std::uint64_t packets_received,
 void Presentation::apply(net::Time now) {
     if (!interpolator_.is_needed() || !receiver_.options().interpolate) return receiver_.apply();
     if (clock_) clock_->update(now);
-    if (!time()) return;  // the first state comes soon after the length of a tick
+    if (!time()) return;  // the length of a tick, or the first state payload, has not arrived yet
     interpolator_.set_time(*time(), *receiver_.newest_tick());
     receiver_.apply(time()->tick);
 }

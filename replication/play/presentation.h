@@ -1,5 +1,5 @@
 #pragma once
-// What a client shows, and when: its world at the render time, and values between two versions.
+// What a client shows at which time: its world at the render time, and values between two versions.
 
 #include <cstdint>
 #include <memory>
@@ -16,24 +16,26 @@
 namespace shoal::replication {
 
 /// One per client; not thread-safe. If no component has a Display, or ReceiverOptions::interpolate is false,
-/// apply() shows the newest versions, and sample() what the world has.
+/// apply() writes the newest versions to the world, and sample() returns the values in the world.
 class Presentation {
 public:
     /// The arguments must outlive the presentation.
     Presentation(ecs::World& world, const Schema& schema, Receiver& receiver);
 
-    /// What it predicts is shown as it says. It must outlive the presentation.
+    /// Sets the predictor, whose values are shown for entities that it predicts; may be null. It must outlive
+    /// the presentation.
     void set_predictor(const Predictor* predictor) { predictor_ = predictor; }
-    /// For a new connection.
+    /// Prepares for a new connection.
     void reset();
-    /// The server told the length of its ticks.
+    /// Call it when the server has sent the length of its ticks, in microseconds.
     void start(std::uint32_t tick_us);
-    /// A state payload was accepted. `packets_received`: packets of the connection so far, with this one.
+    /// Call it when a state payload was accepted. `number`: its packet number. `packets_received`: number of
+    /// packets that the connection has received, including this one.
     void receive(std::uint64_t number, std::uint64_t packets_received, net::Time now);
-    /// Applies what is due to the world.
+    /// Writes the versions to show now to the world.
     void apply(net::Time now);
 
-    /// Nothing if apply() shows the newest versions, or before the first state.
+    /// The render time. Empty if apply() shows the newest versions, or before the first state.
     std::optional<RenderTime> time() const { return clock_ ? clock_->time() : std::nullopt; }
     const std::optional<RenderClock>& clock() const { return clock_; }
 

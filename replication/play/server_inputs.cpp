@@ -55,7 +55,8 @@ void ServerInputs::commit_section(net::PeerId id, net::Time now) {
     for (std::uint32_t i = 0; i < section_.count; ++i)
         player->buffer->insert(newest - (section_.count - 1 - i), section_.words[i], next_);
     for (std::uint64_t i = late; i < player->buffer->stats().late; ++i) player->lead->note_late(now);
-    // While the server itself is behind, packets wait in its socket.
+    // If the server runs its ticks late, packets wait in its socket: their margins say nothing about the
+    // path.
     if (now > timeline_.time_of(next_) + tick_) return;
     player->lead->add(packet_, newest, timeline_.time_of(newest) - now, section_.parity, now);
 }

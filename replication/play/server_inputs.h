@@ -18,11 +18,12 @@
 
 namespace shoal::replication {
 
-/// Reads the sections of inputs, and writes the inputs of a tick to the entities of their players. Not
-/// thread-safe.
+/// Reads the section `inputs` of payloads, and writes the inputs of a tick to the entities of their players.
+/// Not thread-safe.
 class ServerInputs final : public SectionReader {
 public:
-    /// The schema has an input. The arguments must outlive this object.
+    /// Requires that the schema has an input. The arguments must outlive this object. `tick`: time between
+    /// two ticks.
     ServerInputs(ecs::World& world, const Schema& schema, const Sender& sender, net::Duration tick);
 
     void add_player(net::PeerId player, Sender::Peer peer);
@@ -45,12 +46,13 @@ public:
                 if (const auto shift = player.lead->take_shift(now)) fn(player.id, *shift);
     }
 
-    /// See InputBuffer. Nothing, or all zero, for unknown players.
+    /// See InputBuffer. For an unknown player age() is empty and stats() are all zero.
     std::optional<Tick> age(net::PeerId player) const;
     InputStats stats(net::PeerId player) const;
 
 private:
-    /// Entities as one player sees them: an input can name no other.
+    /// Translates the references in the inputs of one player. A reference to an entity that this player does
+    /// not see becomes null.
     class SeenBy final : public EntityMap {
     public:
         explicit SeenBy(const Sender& sender) : sender_(sender) {}
@@ -63,11 +65,11 @@ private:
     };
 
     struct Player {
-        net::PeerId id;  // none: the place is free
+        net::PeerId id;  // empty: no player has this index
         Sender::Peer peer = 0;
         std::unique_ptr<InputBuffer> buffer;
         std::unique_ptr<LeadMeter> lead;
-        std::span<const std::uint32_t> input;  // of the tick at work
+        std::span<const std::uint32_t> input;  // the input for the tick that apply() handles
     };
 
     Player* find(net::PeerId player) {
@@ -89,14 +91,14 @@ private:
     ecs::ComponentId component_;
     ecs::QueryCore with_input_;
     net::Duration tick_;
-    Timeline timeline_;  // of the server's own ticks
-    Tick next_ = 0;      // of the next apply()
+    Timeline timeline_;  // times of the server's own ticks
+    Tick next_ = 0;      // tick of the next apply()
     std::vector<std::uint32_t> neutral_, words_;
     std::vector<Player> players_;         // by PeerId::index()
     std::vector<std::uint32_t> by_peer_;  // by Sender::Peer: index in players_, or kNobody
     std::vector<ecs::Entity> entities_;
 
-    // Of the payload that is read.
+    // From read_section(), for commit_section().
     InputSection section_;
     std::uint64_t packet_ = 0;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// How a client shows an entity that it predicts: between its last two ticks, and without the jumps that
-// corrections make.
+// How a client shows an entity that it predicts: between the entity's last two ticks, and without a jump
+// after a correction.
 
 #include <cstdint>
 #include <vector>
@@ -11,8 +11,9 @@
 
 namespace shoal::replication {
 
-/// Shows the numbers of predicted components with the Display linear(). After a correction, the difference to
-/// what was shown before is shown too, and shrinks to a third in kDecay. Not thread-safe.
+/// Computes the shown numbers of predicted components with the Display linear(). After a correction, the old
+/// shown value minus the new value is the error. It is added to the shown value, and shrinks to about a third
+/// in each kDecay. Not thread-safe.
 class Smoothing {
 public:
     static constexpr net::Duration kDecay = std::chrono::milliseconds(100);
@@ -20,37 +21,37 @@ public:
     /// World and schema must outlive this object.
     Smoothing(ecs::World& world, const Schema& schema);
 
-    /// What is shown of one entity.
+    /// What is needed to show one entity.
     struct Entity {
-        std::vector<double> previous, current;  // values of the last two ticks, by number
-        std::vector<double> error;              // is added
-        std::vector<double> before;             // what was shown before a correction
-        bool is_new = true;                     // no tick was taken yet
+        std::vector<double> previous, current;  // values of the last two ticks, by index of the number
+        std::vector<double> error;              // added to the shown values
+        std::vector<double> before;             // shown values before a correction
+        bool is_new = true;                     // take_tick() was not called yet
     };
 
-    /// Takes the values of a tick that was computed.
+    /// Takes the values of the tick that was just computed from the world.
     void take_tick(ecs::Entity entity, Entity& shown) const;
-    /// Call these around a correction, or around ticks that were computed at once. `fraction`: how much of
-    /// the newest tick has passed.
+    /// Call begin_jump() before and end_jump() after a correction, or after several ticks computed in one
+    /// update. `fraction`: the part of the newest tick that has passed, in [0, 1].
     void begin_jump(Entity& shown, double fraction) const;
     void end_jump(Entity& shown, double fraction) const;
-    /// Shows the next values as they are.
+    /// Drops the error and the earlier values: the next values are shown unchanged.
     void forget(Entity& shown) const;
     void decay(Entity& shown, net::Duration passed) const;
 
-    /// Changes the numbers of a value of the component with this C++ type to what is shown.
+    /// Changes the numbers of `value` to the shown numbers. `value` is a component of this C++ type.
     void show(const Entity& shown, double fraction, const void* type, void* value) const;
 
 private:
     struct Number {
-        std::uint32_t offset;  // in the component
+        std::uint32_t offset;  // in the component, in bytes
         bool is_double;
-        double cut;  // a greater error is not shown; 0: no limit
+        double cut;  // a greater error is dropped, so that the jump is shown; 0: no limit
     };
     struct Component {
         const void* type;
         ecs::ComponentId id;
-        std::size_t first = 0;  // of its numbers
+        std::size_t first = 0;  // index of the component's first number
         std::vector<Number> numbers;
     };
 
@@ -60,7 +61,7 @@ private:
 
     ecs::World& world_;
     std::vector<Component> components_;
-    std::size_t count_ = 0;  // of all numbers
+    std::size_t count_ = 0;  // number of all numbers
 };
 
 }  // namespace shoal::replication

@@ -16,7 +16,7 @@ namespace shoal::replication {
 /// A client's entity has this tag while the client predicts it.
 struct Predicted {};
 
-/// The queries of steps, made when they are used first. Must not outlive its world.
+/// The queries that step functions use, each made at its first use. Must not outlive the world.
 class StepQueries {
 public:
     explicit StepQueries(ecs::World& world) : world_(world) {}
@@ -42,23 +42,23 @@ private:
     std::unordered_map<const void*, std::unique_ptr<Any>> queries_;  // by the address of a type
 };
 
-/// What a step function gets. It may read inputs, predicted components and what never changes. It may write
-/// predicted components. It must not spawn, destroy or send: a client runs it again for ticks in the past
-/// when the server's state differs from its own.
+/// The argument of a step function. The function may read inputs, predicted components and values that never
+/// change. It may write predicted components. It must not spawn, destroy or send, because a client runs it
+/// again for ticks in the past when the server's state differs from the client's.
 class Step {
 public:
     struct Context {
         StepQueries& queries;
         EntityMap& map;
         std::uint64_t seed;   // see Welcome::random_seed
-        bool only_predicted;  // on a client
+        bool only_predicted;  // each() visits only entities with the tag Predicted: on a client
     };
     Step(Tick of_tick, float seconds, bool runs_first, const Context& context)
         : tick(of_tick), dt(seconds), is_new(runs_first), context_(context) {}
 
     Tick tick;
     float dt;     // time between two ticks, in seconds
-    bool is_new;  // false on a client that runs this tick again: start no effects
+    bool is_new;  // false: a client runs this tick again; then do not start sounds or other effects
 
     /// Calls fn for each entity with these components, with arguments as in ecs::Query::each(). A client
     /// visits only the entities that it predicts.
@@ -71,8 +71,8 @@ public:
         }
     }
 
-    /// A random number for an entity that replicates: the same on server and client, and in each run of the
-    /// tick. `salt` makes several of them. Players can compute these numbers, too.
+    /// Returns a random number for an entity that replicates. Server and client get the same number, in each
+    /// run of this tick. Another `salt` gives another number. Players can compute these numbers in advance.
     std::uint64_t random(ecs::Entity entity, std::uint32_t salt = 0) const;
 
 private:

@@ -1,5 +1,5 @@
 #pragma once
-// When the ticks of a server happen, on the clock of the one who observes them.
+// Estimates when the ticks of a server happen, on the clock of the observer.
 
 #include <array>
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace shoal::replication {
 
-/// Learns from observations that come late by an amount which varies: the earliest of the last two seconds
-/// counts. If all observations of the last half second are later than that by more than a tick, they count
-/// alone. A few observations after a pause say nothing against the earlier ones: those of a queue are late.
-/// Not thread-safe.
+/// Observations are late by an amount that varies. The estimate uses the least late observation of the last
+/// two seconds. If all observations of the last half second are later than it by more than a tick, the
+/// estimate uses only them. A few observations after a pause are not enough for this, because packets that
+/// waited in a queue are late. Not thread-safe.
 class Timeline {
 public:
     /// `tick`: time between two ticks, > 0.
@@ -23,14 +23,15 @@ public:
 
     bool is_empty() const { return is_empty_; }
 
-    /// The number of the tick that runs at `now`, with a fraction, counted from the first tick that was
-    /// observed. Requires !is_empty().
+    /// Returns how many ticks after the first observed tick the server is at `now`, with a fraction. Requires
+    /// !is_empty().
     double position(net::Time now) const { return (ms(now - first_time_) + offset_ms_) / tick_ms_; }
-    /// Returns how many ticks after the first one `tick` is, less than 2^31 from the newest one.
+    /// Returns how many ticks after the first observed tick `tick` is. Requires that it is less than 2^31
+    /// ticks from the newest observed tick.
     std::int64_t unwrapped(Tick tick) const {
         return newest_ + static_cast<std::int32_t>(tick - (first_tick_ + static_cast<Tick>(newest_)));
     }
-    /// Returns the number of the tick that is so many ticks after the first one.
+    /// Inverse of unwrapped(): returns the tick that is `ticks` ticks after the first observed tick.
     Tick wrapped(std::int64_t ticks) const { return first_tick_ + static_cast<Tick>(ticks); }
     /// The time at which `tick` begins, or began.
     net::Time time_of(Tick tick) const {
@@ -48,11 +49,11 @@ private:
     static constexpr std::int64_t kBucketMs = 100;
     static constexpr std::size_t kBuckets = 20;      // two seconds
     static constexpr std::size_t kNewest = 5;        // half a second
-    static constexpr std::uint32_t kFewSamples = 8;  // say nothing against the older ones
+    static constexpr std::uint32_t kFewSamples = 8;  // so few samples do not replace the older samples
 
     struct Bucket {
         std::int64_t number = -1;  // time / kBucketMs; -1: empty
-        double offset_ms = 0;      // the greatest
+        double offset_ms = 0;      // the greatest offset of the samples
         std::uint32_t samples = 0;
     };
 
@@ -61,7 +62,8 @@ private:
     Tick first_tick_ = 0;
     net::Time first_time_{0};
     std::int64_t newest_ = 0;  // the newest tick, counted from first_tick_
-    double offset_ms_ = 0;  // of `tick`: time since the first tick by its number, less the time that passed
+    double offset_ms_ =
+        0;  // of the best sample: its ticks since the first one, as time, minus the time since then
     std::array<Bucket, kBuckets> buckets_{};
 };
 

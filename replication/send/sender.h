@@ -41,8 +41,8 @@ public:
 
     struct PeerStats {
         std::uint64_t records_sent = 0;
-        std::uint64_t full_records = 0;   // of records_sent: full records
-        std::uint64_t empty_records = 0;  // of records_sent: deltas without changes
+        std::uint64_t full_records = 0;   // full records; also counted in records_sent
+        std::uint64_t empty_records = 0;  // deltas without changes; also counted in records_sent
         std::uint64_t state_bytes = 0;    // sum of all payload sizes
         // Clusters that needed more than the largest payload, so that their entities did not arrive together.
         // A cluster counts once for each tick.
