@@ -220,8 +220,9 @@ public:
 
     /// Makes the peer the owner of a living entity with the tag Replicated. From the next tick() on the owner
     /// sees the components with to_owner(), see view_class.h. If the schema has the tag Mine, the entity gets
-    /// it. Ownership ends when the entity stops replicating, or the peer leaves. `peer` may be {}: nobody is
-    /// the owner then. Returns false, without effect, for other entities, or if the peer is not connected.
+    /// it. Ownership ends when the entity stops replicating, or the peer leaves. If `peer` is {}, the entity
+    /// has no owner. Returns false, without effect, if the entity is dead or does not have the tag, or if the
+    /// peer is not connected.
     bool give(net::PeerId peer, ecs::Entity entity);
     /// Returns {} if the entity has no owner.
     net::PeerId owner(ecs::Entity entity) const;

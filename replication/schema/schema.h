@@ -267,7 +267,8 @@ struct SchemaComponent : SchemaType {
     bool is_tag = false;  // only its presence replicates
     bool is_optional = false;
     PairOps pairs;  // of a relation, whose value is a vector of PairRow
-    // Of a singleton: its entity in a world, and how another entity becomes it. Null for others.
+    // For a singleton: finds its entity in a world, and makes another entity the singleton's entity. Null for
+    // other components.
     ecs::Entity (*singleton)(const ecs::World& world) = nullptr;
     void (*adopt)(ecs::World& world, ecs::Entity entity) = nullptr;
     // Not part of the signature, because they have no effect on the bytes of the state:
