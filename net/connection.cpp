@@ -147,8 +147,8 @@ void Connection::apply(const Packet& packet, Time now) {
     report_fates(now);
     const bool has_room = inbox_.has_room(packet);
     for (std::size_t i = 0; i < packet.message_count && is_open_; ++i) {
-        // Without room for all messages, takes only the next reliable one and those that are not reliable.
-        // The sender repeats the others.
+        // Without room for all messages, takes only unreliable and sequenced messages and the next reliable
+        // message. The sender repeats the messages that are not taken.
         if (has_room || inbox_.is_next(packet.frames[i])) {
             deliver(packet, packet.frames[i]);
         } else {

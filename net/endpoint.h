@@ -124,7 +124,8 @@ std::string_view describe(DisconnectReason reason);
 
 /// The fate of one payload.
 struct PacketFate {
-    std::uint64_t number = 0;  // of the packet that carried the payload, or of the first of several packets
+    std::uint64_t number =
+        0;  // number of the packet with the payload, or of the first packet if there are several
     bool delivered = false;
     /// Delivered: time from sending the packet to its ack, less the peer's ack delay; of several packets, the
     /// time of the one acknowledged last. Lost: 0.

@@ -11,9 +11,9 @@ namespace shoal::net {
 /// The index of no item; also marks the end of a list.
 constexpr std::uint32_t kNoIndex = 0xFFFF'FFFF;
 
-/// T must have a member `std::uint32_t next`. It belongs to the user while the item is taken, and to the pool
-/// while the item is free. References are valid until the next take(), an index until its release(). A pool
-/// never shrinks.
+/// T must have a member `std::uint32_t next`. This member belongs to the user while the item is taken, and to
+/// the pool while the item is free. A reference to an item is valid until the next take(), an index until its
+/// release(). A pool never shrinks.
 template <class T>
 class IndexPool {
 public:

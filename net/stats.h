@@ -68,7 +68,7 @@ struct ConnectionStats {
     std::uint64_t packets_received = 0, bytes_received = 0;  // authentic packets, neither duplicate nor stale
     std::uint64_t packets_delivered = 0, bytes_delivered = 0;
     std::uint64_t packets_lost = 0, bytes_lost = 0;
-    std::uint64_t bytes_in_flight = 0;  // of packets that want an ack, not yet acknowledged or lost
+    std::uint64_t bytes_in_flight = 0;  // bytes of packets that want an ack and are not acknowledged or lost
     std::uint64_t late_acks = 0;        // acks of packets that were reported lost
     /// Payloads received but not acknowledged: the handler refused them, or messages_refused counted messages
     /// of the same packet.

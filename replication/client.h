@@ -87,36 +87,37 @@ public:
         return endpoint_.send_message(endpoint_.server(), how, message_);
     }
     /// Sets the handler of a type of messages. update() calls it, after it has changed the world;
-    /// disconnect() and receive() may call it, too. A message that names an entity which is not there yet
-    /// waits for at most 500 ms, and so do reliable messages behind it, except those of other keys. Set it
-    /// before the first message, and not in a handler.
+    /// disconnect() and receive() may call it, too. A message that names an entity which has not arrived yet
+    /// waits for at most 500 ms. Later reliable messages with the same key wait, too. Set the handler before
+    /// the first message, and not in a handler.
     template <class T, std::invocable<const T&, const MessageInfo&> Fn>
     void on(Fn handler) {
         typed_.set_handler<T>(std::move(handler));
     }
     const MessageStats& message_stats() const { return typed_.stats(); }
-    /// What the player does now: a value of the schema's input. Call it once per frame, before update(). The
-    /// values count for the ticks that begin until the next call; each Press is in one tick.
+    /// Sets what the player does now: a value of the schema's input type. Call it once per frame, before
+    /// update(). The values are used for all ticks that begin before the next call; each Press is used in one
+    /// tick only.
     template <class T>
     void input(const T& input) {
         require_input(schema_.find_struct<T>(StructKind::input));
         predictor_.hold(&input);
     }
-    /// Sets the function that computes a tick from the one before. update() calls it for the entities that
-    /// this client owns, for each new tick, and for ticks whose result was not what the server says.
+    /// Sets the function that computes a tick from the tick before it. update() calls it for the entities
+    /// that this client owns: for each new tick, and again for earlier ticks if the server's state differs.
     void on_step(OnStep fn) { predictor_.set_on_step(std::move(fn)); }
-    /// The tick for which the newest input is, ahead of the server; nothing before the first.
+    /// The tick of the newest input, which is ahead of the server. Empty before the first input.
     std::optional<Tick> predicted_tick() const { return predictor_.tick(); }
-    /// Whether the own entities are computed ahead of the server; false if ClientOptions::max_lead is
-    /// exceeded.
+    /// Returns whether this client's own entities are computed ahead of the server. False while the lead
+    /// exceeds ClientOptions::max_lead.
     bool is_predicting() const { return predictor_.is_predicting(); }
     const PredictionStats& prediction_stats() const { return predictor_.stats(); }
 
     /// Does an action: mutates this client's world at once, calls the handlers, and sends the action to the
-    /// server, in order. Returns what the mutation returns. If the server rejects it, all its changes are
-    /// undone, and so are those of later actions that are not independent(). Inside of a query or hook the
-    /// action waits for the next update(), and a default value is returned; so it is if the client does not
-    /// play, or if 256 actions have no answer (action_stats().refused).
+    /// server, in order. Returns the result of the mutation. If the server rejects the action, the changes of
+    /// the action are undone, and those of later actions that are not independent(). Inside a query or hook,
+    /// the action waits for the next update(). If the client does not play, or if 256 actions have no answer,
+    /// nothing happens (action_stats().refused). In both cases a default value is returned.
     template <class T>
     auto act(T action) {
         using Result = decltype(finish_act(actions_, action));
@@ -124,8 +125,8 @@ public:
             return finish_act(actions_, action);
         return Result();
     }
-    /// Adds a handler of a type of actions: those of this client, when it does them, and those of others,
-    /// when the server did them. It must not be added in a handler.
+    /// Adds a handler for a type of actions. It is called when this client does such an action, and when
+    /// another player or the server did one. Do not add it in a handler.
     template <class T, std::invocable<const T&, const Call&> Fn>
     void on(Fn handler) {
         actions_.on(schema_.require_struct<T>(StructKind::action),
@@ -133,8 +134,8 @@ public:
                         fn(*static_cast<const T*>(action), call);
                     });
     }
-    /// Adds a handler of this client's actions that were rejected, with the reason. Everything is undone
-    /// then. The text comes from the server.
+    /// Adds a handler for rejected actions of this client. It gets the action and the reason, after all
+    /// changes of the action were undone. The text comes from the server.
     template <class T, std::invocable<const T&, std::string_view> Fn>
     void on_rejected(Fn handler) {
         actions_.on_rejected(schema_.require_struct<T>(StructKind::action),
@@ -142,7 +143,8 @@ public:
                                  fn(*static_cast<const T*>(action), why);
                              });
     }
-    /// Asks the action's validator, on this client's world, for example to grey out a button. Empty: allowed.
+    /// Calls the action's validator with this client's world, for example to disable a button. Returns the
+    /// reason against the action. Empty: the action is allowed.
     template <class T>
     std::string why_not(const T& action) const {
         return actions_.why_not(schema_.require_struct<T>(StructKind::action), &action);
@@ -263,7 +265,7 @@ private:
     MessageQueue queue_{typed_, receiver_};
     bool ready_at_once_;
     enum class Ready : std::uint8_t { no, to_send, sent } ready_ = Ready::no;
-    std::optional<NetId> player_;  // net id of the player's entity; 0: it has none; nothing: still joining
+    std::optional<NetId> player_;  // net id of the player's entity; 0: no entity; empty: still joining
     bool is_playing_ = false;
 };
 

@@ -31,14 +31,14 @@ struct ServerOptions {
     JoinOptions join;
     ActionLimits actions;
     Tick first_tick = 1;  // number of the first tick()
-    // Of the random numbers that server and clients compute alike. Every client learns it.
+    // Seed of Step::random(), which gives the same numbers on server and clients. It is sent to every client.
     std::uint64_t random_seed = 0;
 };
 
-/// What a server tells the game of a player, before it has to disconnect the player.
+/// Warnings about a player, given to the game before the server has to disconnect the player.
 enum class Warning : std::uint8_t {
     messages_deferred,  // the player sends more messages than MessageLimits allow
-    join_restarted,     // loading took JoinOptions::timeout, and begins anew
+    join_restarted,     // loading took JoinOptions::timeout, and starts again
 };
 
 /// Callbacks of the game. They are called by the functions of host(), and by tick(), poll(), resend() and

@@ -75,15 +75,15 @@ std::optional<Drop> read(std::span<const std::byte> datagram, Reset& packet);
 /// The client's data, encrypted for the server. After read() the spans are views into `bytes`.
 struct ClientHello {
     std::uint64_t schema_hash = 0;
-    std::uint64_t first_packet_number = 0;  // of the client's packets; 1 to 2^62
+    std::uint64_t first_packet_number = 0;  // number of the client's first packet; 1 to 2^62
     std::span<const std::byte> token;       // sealed connect token; empty: none
-    std::span<const std::byte> hello;       // at most kMaxHelloBytes; with a token, what fits beside it
+    std::span<const std::byte> hello;  // at most kMaxHelloBytes, and with a token only the rest of the room
 };
 /// The server's decision.
 struct Verdict {
     bool is_accepted = false;
     // If accepted:
-    std::uint64_t first_packet_number = 0;  // of the server's packets; 1 to 2^62
+    std::uint64_t first_packet_number = 0;  // number of the server's first packet; 1 to 2^62
     std::uint32_t connection_id = 0;
     ResetToken reset_token{};
     // If refused:

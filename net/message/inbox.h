@@ -40,16 +40,17 @@ public:
         return frame.channel != Channel::reliable || (frame.id == base_ && !frame.is_parity);
     }
 
-    /// now: deliver this message. whole: deliver whole(), which this piece completes. kept: it waits for
-    /// other messages or pieces. known: it arrived before. outdated: a newer sequenced message of its key
-    /// arrived.
+    /// now: deliver this message. whole: this piece completes a message; deliver whole(). kept: the message
+    /// or piece waits for others. known: it arrived before. outdated: a newer sequenced message of its key
+    /// arrived before it.
     enum class Arrival : std::uint8_t { now, whole, kept, known, outdated };
     /// Takes a message. If it is reliable and not known, call take_ready() afterwards until it returns
     /// nothing, and deliver each result. Requires plausible(packet).
     Arrival arrive(const Packet& packet, const Frame& frame);
-    /// The last complete message of several pieces. Valid until the next one is complete.
+    /// The last complete message of several pieces. Valid until the next such message is complete.
     std::span<const std::byte> whole() const { return whole_; }
-    /// Returns the next message that need not wait any longer, in `buffer` or whole(); or nothing.
+    /// Returns the next message that need not wait any longer. Its bytes are in `buffer` or whole(). Returns
+    /// nothing if there is none.
     std::optional<std::span<const std::byte>> take_ready(std::span<std::byte, kMaxMessageBytes> buffer);
 
     std::uint32_t waiting_bytes() const { return waiting_bytes_; }

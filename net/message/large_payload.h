@@ -58,10 +58,10 @@ private:
     bool is_open_ = false;
     std::uint64_t number_ = 0;
     std::vector<std::byte> bytes_;
-    std::size_t left_ = 0;             // how many of bytes_ were sent at least once
-    std::vector<Sent> fragments_;      // by index: those that were sent
-    std::uint32_t unacked_ = 0;        // how many of them are not acknowledged
-    std::vector<std::uint8_t> again_;  // indices of those that were lost, to be sent again in this order
+    std::size_t left_ = 0;             // number of bytes, from the start, that were sent at least once
+    std::vector<Sent> fragments_;      // the fragments that were sent, by index
+    std::uint32_t unacked_ = 0;        // number of sent fragments that are not acknowledged
+    std::vector<std::uint8_t> again_;  // indices of lost fragments, to be sent again in this order
 };
 
 /// Receiving half of one connection. Puts together the newest payload; memory grows with the bytes that

@@ -91,8 +91,8 @@ private:
     /// A reliable message keeps its entry until it and every message with a lower id are delivered; its bytes
     /// are freed at delivery. Each piece of a large message is an entry; ids of pieces are consecutive.
     struct Message {
-        std::uint64_t id = 0;  // of a reliable message; 0: no id yet
-        Time last_sent{0};     // of a reliable message
+        std::uint64_t id = 0;  // only for a reliable message; 0: no id yet
+        Time last_sent{0};     // only for a reliable message
         std::uint32_t bytes;   // handle of the bytes in store_
         std::uint32_t next;    // next message in its queue
         std::uint32_t key;
@@ -102,7 +102,7 @@ private:
         Channel channel;
         Weight weight;
         std::uint8_t losses = 0;  // how often the message was lost, with all its copies; at most 255
-        std::uint8_t copies = 0;  // packets in flight that carry it
+        std::uint8_t copies = 0;  // number of packets in flight that carry the message
         bool is_delivered = false;
         bool has_parity = false;  // a parity was sent: the message is not repeated until it was lost twice
     };
@@ -110,9 +110,9 @@ private:
     /// next message of the key need not wait for it.
     struct Newest {
         std::uint32_t key = 0;
-        std::uint32_t unsent = 0;  // how many messages and pieces of the key have no id yet
+        std::uint32_t unsent = 0;  // number of messages and pieces of the key without an id
         std::uint64_t id = 0;      // newest id of a message of the key; 0: none
-        Weight weight{};           // of the key's messages that have no id yet
+        Weight weight{};           // weight of the key's messages without an id
     };
     /// The queues of a weight, in order of precedence; the last two alternate.
     enum Place : std::uint8_t { lost_twice, lost_once, unsent_reliable, unsent_unreliable, kPlaces };

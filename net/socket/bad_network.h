@@ -73,7 +73,7 @@ private:
 
     LinkConfig config_;
     LinkStats stats_;
-    std::vector<Datagram> heap_;  // a heap of count_ datagrams; those behind it keep their memory for reuse
+    std::vector<Datagram> heap_;  // a heap of the first count_ items; the rest are kept to reuse their memory
     std::size_t count_ = 0;
     std::uint64_t random_state_;
     std::uint64_t next_order_ = 0;

@@ -68,19 +68,19 @@ public:
     /// Opens a replica if the net id is unknown: it has no entity and no version yet. Returns the index.
     std::uint32_t bind(NetId net_id, std::uint32_t slot, Tick tick);
 
-    /// From now on, replicas with Shape::is_delayed are shown as of this tick, the others as of their newest
-    /// version. Nothing: all replicas are shown as of their newest version. The tick must not go back.
+    /// From now on, replicas with Shape::is_delayed are shown as of this tick, all other replicas as of their
+    /// newest version. Empty: all replicas are shown as of their newest version. The tick must not decrease.
     void set_render_tick(std::optional<Tick> tick) { render_tick_ = tick; }
     const std::optional<Tick>& render_tick() const { return render_tick_; }
-    /// Returns whether an open replica is shown as of render_tick(). One that this client spawned before the
-    /// server did is not: it has been shown for long.
+    /// Returns whether an open replica is shown as of render_tick(). False for a replica that this client
+    /// spawned ahead of the server: it has been shown since then.
     bool is_delayed(const Replica& replica) const {
         return render_tick_ && replica.pending == 0 && replica.versions.newest()->image.shape->is_delayed;
     }
-    /// Returns the version of an open replica that the world should show. Returns nothing if all are newer
-    /// than render_tick(), and the world does not have it yet.
+    /// Returns the version of an open replica that the world should show. Returns nothing if all its versions
+    /// are newer than render_tick() and the world does not have the replica yet.
     std::optional<Version> due(std::uint32_t index) const;
-    /// Pauses of more ticks between two versions do not count for Replica::mean_gap.
+    /// Sets the longest time between two versions, in ticks, that counts for Replica::mean_gap.
     void set_long_gap(Tick ticks) { long_gap_ = ticks; }
 
     /// Adds a version newer than all others. `baseline` is the tick of the version that its delta is based
@@ -93,10 +93,11 @@ public:
     /// Returns whether the replica has max_versions.
     bool is_crowded(std::uint32_t index) const { return rows_[index].versions.size() >= max_versions_; }
 
-    /// A despawn record of this tick says that the replica ends. If the replica is shown as of an earlier
-    /// tick, it stays until end_due(), and its slot may describe another replica.
+    /// Ends a replica because of a despawn record of this tick. If the world shows the replica as of an
+    /// earlier tick, the replica stays until end_due(), but another replica can already use its slot.
     void close(std::uint32_t index, Despawn reason, Tick tick);
-    /// Forgets the net id and the versions. Adds the replica to gone() if the world may have its entity.
+    /// Ends a replica at once: removes its net id and versions. Adds the replica to gone() if the world may
+    /// have its entity.
     void end(std::uint32_t index, Despawn reason, Tick tick);
     /// Ends the closed replicas that are not shown any more as of render_tick().
     void end_due();
@@ -104,7 +105,7 @@ public:
     void reset();
     /// Number of replicas that wait for end_due().
     std::size_t ending_count() const;
-    /// The newest tick of what was written to the world or ended; nothing before the first.
+    /// The newest tick at which a version was written to the world or a replica ended. Empty at first.
     const std::optional<Tick>& newest_shown() const { return newest_shown_; }
 
     /// The replica whose full record names this pending id shall be this entity, which the game spawned
@@ -124,10 +125,9 @@ public:
     /// The replicas that apply() must write to the world, in the order of touch(). Some may be closed.
     std::span<const std::uint32_t> dirty() const { return dirty_; }
     void touch(std::uint32_t index);
-    /// Call it when the versions due() of all dirty replicas were written. Those with newer versions stay in
-    /// dirty().
+    /// Call it after due() of all dirty replicas was written. Replicas with newer versions stay in dirty().
     void clear_dirty();
-    /// The version of this tick was written to the world.
+    /// Notes that the version of this tick was written to the world.
     void set_applied(std::uint32_t index, Tick tick);
     /// Forgets the entity, which dies with the target of a pair. The replica has no entity until has_died is
     /// false again.

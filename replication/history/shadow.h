@@ -59,7 +59,8 @@ public:
     std::span<const std::uint32_t> changed() const { return changed_; }
     std::span<const std::uint32_t> closed() const { return closed_; }
 
-    /// Entries open before the last update() that it found in another cluster, or no longer in one.
+    /// Entries whose entity left its cluster, or moved to another one, before the last update(). Does not
+    /// contain entries that this update() opened.
     std::span<const std::uint32_t> moved() const { return moved_; }
 
     /// An entity whose full record would exceed kMaxEntityBytes. The shadow keeps its last version that did
@@ -67,8 +68,8 @@ public:
     /// destroy_with_target and has lost it since.
     struct TooLarge {
         ecs::Entity entity;
-        std::size_t bytes = 0;       // of the full record
-        ComponentIndex largest = 0;  // the component that takes most
+        std::size_t bytes = 0;       // size of the full record
+        ComponentIndex largest = 0;  // the component that takes most bytes of it
     };
     /// Entities that became too large in the last update().
     std::span<const TooLarge> too_large() const { return too_large_; }
@@ -159,12 +160,12 @@ private:
     std::uint32_t cluster_watch_;  // watch index of Cluster
 
     std::vector<Entry> entries_;
-    NetIds ids_;  // of the entries, by index; also those that assign() gave
+    NetIds ids_;  // net ids of the entries, by index; and net ids from assign() of entities without an entry
     std::uint32_t open_count_ = 0;
-    std::size_t destroyed_seen_ = 0;       // of changes_.destroyed(): those that lost their net ids
+    std::size_t destroyed_seen_ = 0;  // number of entities in changes_.destroyed() without a net id by now
     std::vector<std::uint32_t> to_close_;  // entries whose net id was released since the last update()
     std::vector<ecs::Entity> to_open_;     // entities that get entries in this update()
-    std::vector<std::uint32_t> assigned_;  // by assign() since the last update()
+    std::vector<std::uint32_t> assigned_;  // net ids from assign() since the last update()
     ReferenceIndex references_;  // entity index of a target, replicated or not -> entries that refer to it
 
     VersionPool pool_;

@@ -20,8 +20,8 @@ struct ReceiverOptions {
     std::uint32_t max_slots = 65'536;  // >= 1; entity slots: one per entity or unacknowledged despawn
     std::size_t max_version_bytes = std::size_t{256} << 20;  // memory for all versions and their shapes
     std::uint32_t max_versions = 256;  // >= 4; versions kept per entity; use twice the round trip in ticks
-    // Of the hash tables. Keep it secret, so that a hostile server cannot cause collisions. A Client chooses
-    // it if it is 0.
+    // Seed of the hash tables. Keep it secret, so that a hostile server cannot cause collisions. 0: a Client
+    // chooses a seed.
     std::uint64_t hash_seed = 0;
     // Whether a Client shows entities that have a component with a Display (component_options.h) later than
     // they arrive, so that their values can be mixed between two versions.
@@ -32,19 +32,19 @@ struct ReceiverOptions {
 /// Opens and closes replicas, and adds their versions. Not thread-safe.
 class Decoder {
 public:
-    /// What the caller does with the packet. No record was used, unless it was accepted.
+    /// What the caller must do with the packet. If it is not accepted, none of its records was used.
     enum class [[nodiscard]] Verdict : std::uint8_t{
         accepted,   // acknowledge the packet
         refused,    // do not acknowledge it: the anchor or a baseline is missing, or max_versions is reached
         too_many,   // disconnect: a slot is not below max_slots, or versions and shapes exceed
                     // max_version_bytes
-        malformed,  // disconnect: no correct sender writes this payload
+        malformed,  // disconnect: the payload is invalid
     };
 
     struct Stats {
-        std::uint64_t records = 0;          // that were used
-        std::uint64_t stale_records = 0;    // arrived after a record of the same or a newer tick: not shown,
-                                            // but perhaps kept as a baseline
+        std::uint64_t records = 0;          // records that were used
+        std::uint64_t stale_records = 0;    // records that arrived after one of the same or a newer tick of
+                                            // their entity: not shown, but perhaps kept as a baseline
         std::uint64_t refused_packets = 0;  // a baseline was missing, or a limit was reached
         std::uint64_t malformed_packets = 0;
         std::uint64_t rebases = 0;  // how often a full record was requested

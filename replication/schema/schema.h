@@ -317,9 +317,10 @@ public:
     template <ecs::Tag T>
     void tag(std::string_view name, ViewClasses viewers = to_everyone());
 
-    /// Declares a relation. The pairs of a source replicate as one component: those whose targets replicate.
-    /// Options as for a component; the codec for all is max_length(), the greatest number of targets of one
-    /// source. The first ones in the order of net ids replicate if there are more.
+    /// Declares a relation. All pairs of a source replicate together, as one component. A pair replicates if
+    /// its target replicates. Options as for a component; max_length(), as the codec for the component, is
+    /// the greatest number of targets of one source. If a source has more targets, those with the lowest net
+    /// ids replicate.
     template <ecs::Relation R, ComponentOption<R>... Options>
     void pair(std::string_view name, const Options&... options);
 

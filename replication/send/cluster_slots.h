@@ -16,7 +16,7 @@ namespace shoal::replication {
 /// clusters.
 class ClusterSlots {
 public:
-    /// Moves a slot into the cluster with this id; nothing: into none.
+    /// Moves a slot into the cluster with this id. Empty: the slot is in no cluster.
     void put(std::uint32_t slot, std::optional<std::uint32_t> cluster);
 
     /// Returns the id of the slot's cluster.

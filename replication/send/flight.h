@@ -46,15 +46,15 @@ public:
     /// the newest record of a slot. The peer is complete once it has all state packets from X to `number`.
     /// Returns nothing if X is more than kMaxPacketDistance numbers back. `quiet`: see StateHeader::Complete.
     std::optional<StateHeader::Complete> marker(std::uint64_t number, Tick quiet) const;
-    /// Returns a group marker for packet `number`, if the packets from `oldest` on are needed. Nothing if it
-    /// is more than kMaxPacketDistance numbers back.
+    /// Returns a group marker for packet `number` that names the packets from `oldest` on. Returns nothing if
+    /// `oldest` is more than kMaxPacketDistance numbers back.
     std::optional<StateHeader::Group> group(std::uint64_t number, std::uint64_t oldest) const;
-    /// Packet `number`, the last one begun, carries this marker.
+    /// Notes that packet `number`, the last one begun, carries this completion marker.
     void send_marker(std::uint64_t number, const StateHeader::Complete& marker);
-    /// Returns whether a marker for this tick was sent.
+    /// Returns whether a completion marker for this tick was sent.
     bool has_marker(Tick tick) const { return marker_number_ != 0 && marker_tick_ == tick; }
-    /// Returns whether a packet that the last marker needs was lost, and no state packet is in flight. A new
-    /// marker then needs only its own packet.
+    /// Returns whether a packet that the last completion marker names was lost, and no state packet is in
+    /// flight. A new completion marker then names only its own packet.
     bool needs_marker() const { return packets_.empty() && marker_missing_ != 0; }
 
     /// Returns whether the peer acknowledged the newest record of each slot, and a marker for this tick with

@@ -14,15 +14,16 @@
 
 namespace shoal::replication {
 
-/// A record in a packet: what its fate needs to be told to the right slot.
+/// A record in a packet: what PeerView::settle() needs when the packet is delivered or lost.
 struct SentRecord {
     std::uint32_t slot : 21;
-    std::uint32_t generation : 10;  // of the slot, when the record was sent
+    std::uint32_t generation : 10;  // generation of the slot when the record was sent
     std::uint32_t is_despawn : 1;
 };
 static_assert(sizeof(SentRecord) == 4);
 
-/// Takes 16 bytes for a slot, and 4 while it is in the queue.
+/// Which version of each entity one peer has acknowledged, and which entities wait for a record. Takes 16
+/// bytes per slot, and 4 more while the slot is in the queue.
 class PeerView {
 public:
     static constexpr std::uint32_t kMaxSlots = 1u << 21;
@@ -71,8 +72,7 @@ public:
     /// Makes the next record of the slot a despawn record, because its entity is gone. If no record of the
     /// entity was sent, the slot is free instead.
     void close(std::uint32_t slot, Despawn reason);
-    /// Makes the next record of the slot a full one. No effect if it is one anyway, or if the slot has no
-    /// entity.
+    /// Makes the next record of the slot a full record. No effect if the slot has no entity.
     void rebase(std::uint32_t slot);
     /// The view classes in which the peer is, for the entity of a slot.
     ViewClasses view_classes(std::uint32_t slot) const {
@@ -86,7 +86,8 @@ public:
     std::span<const std::uint32_t> owned() const { return owned_; }
     void set_groups(ViewClasses groups) { groups_ = groups; }
     ViewClasses groups() const { return groups_; }
-    /// Moves the slot into the cluster with this id; nothing: into none. It stays there until it is free.
+    /// Moves the slot into the cluster with this id, until the slot is free. Empty: the slot is in no
+    /// cluster.
     void set_cluster(std::uint32_t slot, std::optional<std::uint32_t> cluster) {
         clusters_.put(slot, cluster);
     }
@@ -96,37 +97,39 @@ public:
     }
     const ClusterSlots& clusters() const { return clusters_; }
     ClusterSlots& clusters() { return clusters_; }
-    /// Marks the slot as pending. If it was not, it waits behind all slots that are.
+    /// Marks the slot as pending. If it was not pending, it is added to the end of the queue.
     void pend(std::uint32_t slot);
     /// Marks the slot as not pending.
     void unpend(std::uint32_t slot);
 
-    /// The peer shall acknowledge a record of the slot's entity with this tick or a newer one, even if it is
-    /// empty. The slot is pending. Requires that the slot has an entity.
+    /// Keeps the slot pending until the peer acknowledges a record with this tick or a newer one. The record
+    /// can be an empty delta. Requires that the slot has an entity.
     void force(std::uint32_t slot, Tick tick);
     /// Returns whether force() asked for a newer record than the peer acknowledged.
     bool is_forced(std::uint32_t slot) const;
 
-    /// Counts the entities that have a slot now and that the peer did not acknowledge, from now on.
+    /// Starts the count of awaited_count(): the entities that have a slot now and that the peer has not
+    /// acknowledged.
     void await_all();
-    /// How many of those counted by await_all() are still there and not acknowledged.
+    /// Number of the entities counted by await_all() that still have their slot and are still not
+    /// acknowledged.
     std::uint32_t awaited_count() const { return awaited_count_; }
 
     /// Full records with this net id name a pending id of the peer; 0: none any more.
     void set_pending_id(NetId net_id, std::uint32_t id);
     std::uint32_t pending_id(NetId net_id) const;
 
-    /// Notes that packet `number` carries a record of the slot, with its state at `tick`. Not pending any
-    /// more.
+    /// Notes that packet `number` carries a record of the slot, with its state at `tick`. The slot is not
+    /// pending any more.
     SentRecord send(std::uint32_t slot, std::uint64_t number, Tick tick);
     /// Notes the fate of a record in packet `number`, sent at `tick`.
     void settle(SentRecord record, std::uint64_t number, Tick tick, bool delivered);
 
-    /// The slots that were pending, the longest wait first. Those that are not pending any more are to be
-    /// skipped.
+    /// The queue of slots, the longest wait first. It can contain slots that are not pending any more: skip
+    /// them.
     const net::Fifo<std::uint32_t>& queue() const { return queue_; }
-    /// Removes those of the first `count` slots of the queue that are not pending any more. The others keep
-    /// their places.
+    /// Checks the first `count` slots of the queue, and removes the slots that are not pending any more. The
+    /// order of the queue does not change.
     void drop_front(std::size_t count);
 
     /// For tests: slots, counters and the queue agree with each other.

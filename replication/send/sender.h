@@ -63,15 +63,18 @@ public:
     /// Adds a peer that has no entities yet.
     Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
-    /// Gives a held peer all entities. PeerStats::unjoined is the number of those that it did not acknowledge
-    /// yet, less those that are destroyed and those that got no slot.
+    /// Begins to send all entities to a peer that was added with PeerOptions::is_held. PeerStats::unjoined is
+    /// the number of entities that the peer has not acknowledged since. Entities that were destroyed or that
+    /// got no slot do not count.
     void start_peer(Peer peer);
-    /// Forgets what a peer acknowledged: it gets all entities again, and PeerStats::unjoined counts them.
+    /// Forgets what a peer acknowledged. The peer gets all entities again, and PeerStats::unjoined counts
+    /// them.
     void restart_peer(Peer peer);
 
-    /// Sets the owner of a living entity with the sender's tag; nothing: the entity has no owner. The
-    /// former owner becomes one of the others. What they see changes with the next update(). Ownership ends
-    /// when the entity stops replicating. Returns false, without effect, for other entities.
+    /// Sets the owner of a living entity with the sender's tag. If `owner` is empty, the entity has no owner.
+    /// The former owner then has the view class of the other peers. What the peers see changes with the next
+    /// update(). Ownership ends when the entity stops replicating. Returns false, without effect, if the
+    /// entity is dead or lacks the tag.
     bool set_owner(ecs::Entity entity, std::optional<Peer> owner);
     /// Returns nothing if the entity has no owner.
     std::optional<Peer> owner(ecs::Entity entity) const;
@@ -101,8 +104,8 @@ public:
     /// Makes the next record of `slot` a full one, because the peer requested it. Any slot number is safe.
     void rebase(Peer peer, std::uint32_t slot);
 
-    /// The peer gets a record of the entity as of the next update(), even if nothing changed. No effect if it
-    /// does not see the entity then.
+    /// Sends the peer a record of the entity as of the next update(), even if nothing changed. No effect if
+    /// the peer does not see the entity at that time.
     void send_now(Peer peer, ecs::Entity entity) { to_send_.push_back({peer, entity}); }
     /// Returns whether the peer acknowledged a record of the entity.
     bool has_acknowledged(Peer peer, ecs::Entity entity) const;
