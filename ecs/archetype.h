@@ -186,7 +186,7 @@ private:
     // Maintained by the ArchetypeList.
     std::uint64_t serial_ = 0;
     std::uint64_t hash_ = 0;
-    Archetype* next_ = nullptr;   // in the same bucket
+    Archetype* next_ = nullptr;   // next archetype in the same bucket
     Archetype* older_ = nullptr;  // by serial
     Archetype* newer_ = nullptr;
 };

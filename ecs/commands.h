@@ -33,7 +33,7 @@ public:
         Entity entity;  // null for destroy_all and the kinds after it
         std::span<const ComponentId> components;
         std::span<void* const> values;     // one per component; null for tags
-        std::span<const Entity> entities;  // of destroy_all, added and changed
+        std::span<const Entity> entities;  // for destroy_all, added and changed
         std::uint32_t earlier = 0;         // previous command for the entity index: 1 + position; 0: none
     };
 

@@ -175,7 +175,7 @@ inline constexpr char library_mark = 0;
 /// Describes a C++ type, the same for all worlds. Each world gives the type an id of its own.
 struct TypeTag {
     std::string_view name;
-    std::uint32_t hash;   // of the name
+    std::uint32_t hash;   // hash of the name
     const char* library;  // &library_mark of the library that made the tag
     bool is_shared;       // the name means the same type in every shared library of the program
     std::uint32_t size;
@@ -258,7 +258,7 @@ struct Step {
     std::uint32_t index_with = kNone;
     Archetype* without = nullptr;
     Archetype* with = nullptr;
-    Column* column = nullptr;  // of the component, in `with`
+    Column* column = nullptr;  // the component's column in `with`
     bool is_small = false;     // see Archetype::is_small(), for both archetypes
 };
 

@@ -21,7 +21,7 @@ class HookTable;
 /// Why a component is removed.
 enum class Removal : std::uint8_t {
     component,  // an operation removes it, or the target of the pair is destroyed; the entity stays alive
-    entity,     // its entity is being destroyed
+    entity,     // the entity is being destroyed
     world,      // the world is being destroyed
 };
 
@@ -74,7 +74,7 @@ struct HookCall {
     World& world;
     std::span<const Entity> entities;
     const void* values;    // array, one per entity; null for tags and on_destroy
-    const Column* column;  // of the component; null for on_destroy
+    const Column* column;  // the component's column; null for on_destroy
     Removal reason;
 };
 
@@ -141,7 +141,7 @@ private:
     std::vector<std::uint32_t> dirty_lists_;  // index of the list of each subscriber that sweep() must erase
     bool is_closed_ = false;
     static constexpr std::uint64_t kHeld = ~std::uint64_t{0};
-    std::uint64_t running_serial_ = 0;  // of the running function; idle_serial_ if none runs
+    std::uint64_t running_serial_ = 0;  // serial of the running function; idle_serial_ if none runs
     std::uint64_t idle_serial_ = 0;     // kHeld while hooks are held, else 0
     bool is_disconnected_ = false;      // the running function was disconnected
 };

@@ -79,8 +79,8 @@ public:
     Entity dying() const { return dying_; }
     /// The entity whose remove hooks run now, if it stays alive; else null.
     Entity losing() const { return removing_.entity; }
-    /// The ids that the operation removes from losing(), which may lack some of them. Empty if losing() is
-    /// null.
+    /// The ids that the operation removes from losing(). The entity may lack some of them. Empty if losing()
+    /// is null.
     std::span<const ComponentId> lost() const { return removing_.ids; }
     /// The entity whose row is moving between archetypes; null if there is none.
     Entity moving() const { return moving_; }

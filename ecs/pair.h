@@ -44,7 +44,7 @@ public:
         // Slot of the target's next pair, or kNone; kDead after the target's death. If this slot is free: the
         // next free slot, or kNone.
         std::uint32_t next;
-        std::vector<Archetype*> archetypes;  // those whose entities have the pair
+        std::vector<Archetype*> archetypes;  // archetypes whose entities have the pair
     };
 
     /// The pair's id; adds the pair if it is new. Requires a living target.

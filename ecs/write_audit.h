@@ -26,7 +26,7 @@ public:
     struct Missed {
         Entity entity;
         ComponentId component;  // or relation
-        std::string_view name;  // of the component; valid as long as the world
+        std::string_view name;  // name of the component; valid as long as the world
     };
 
     /// Hashes one value of `size` bytes. The result must not depend on the address of the value.

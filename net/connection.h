@@ -48,8 +48,8 @@ struct Session {
     Address address;                       // the peer's first address; proven
     std::optional<std::uint32_t> send_id;  // connection id, written into each packet; client only
     bool receive_id = false;               // arriving packets carry a connection id; server only
-    std::uint64_t send_first = 1;          // of this side: first packet number and first reliable id
-    std::uint64_t receive_first = 1;       // of the other side: first packet number and first reliable id
+    std::uint64_t send_first = 1;          // first packet number and first reliable id of this side
+    std::uint64_t receive_first = 1;       // first packet number and first reliable id of the other side
     std::uint64_t salt = 0;                // secret; decides which packet numbers are skipped; 0: none
 };
 

@@ -22,8 +22,9 @@ using Duration = std::chrono::microseconds;
 using Time = Duration;
 
 constexpr std::size_t kMaxDatagramBytes = 1200;  // fits every common path without fragmentation
-constexpr std::size_t kMaxMessageBytes = 1000;   // of an unreliable or sequenced message
-constexpr std::size_t kMaxReliableBytes = 256 * kMaxMessageBytes;  // of a reliable message, sent in pieces
+constexpr std::size_t kMaxMessageBytes = 1000;   // size of an unreliable or sequenced message
+constexpr std::size_t kMaxReliableBytes =
+    256 * kMaxMessageBytes;                     // size of a reliable message, which is sent in pieces
 constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
 constexpr std::size_t kMinPayloadBytes = 600;   // PayloadTurn::share is at least this much
 /// Largest state payload, sent in several packets. Those that get lost are sent again.
@@ -36,7 +37,8 @@ constexpr std::size_t kMaxTokenHelloBytes = 632;
 /// Says whether packets are encrypted. Both sides of a connection must use the same value.
 enum class Security : std::uint8_t {
     sealed,    // encrypted, and only the owner of the server's private key can answer
-    insecure,  // for debugging: not encrypted; a tag detects damage, and forgery by those who see no packets
+    insecure,  // for debugging: not encrypted; a tag detects damage, and forgery by attackers who see no
+               // packets
 };
 
 /// Names a connection of one endpoint, by the index of its peer slot and a generation. Each new connection in

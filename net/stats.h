@@ -76,10 +76,10 @@ struct ConnectionStats {
     std::uint64_t payloads_superseded = 0;  // incomplete large payloads dropped for a newer one
     std::uint64_t fragments_outdated = 0;   // fragments of superseded or complete payloads; not acknowledged
 
-    std::uint64_t messages_received = 0;    // messages passed to the handler
-    std::uint64_t messages_sent = 0;        // each piece and each repeat counts as one
-    std::uint64_t messages_repeated = 0;    // of messages_sent: repeats, in advance or after a loss. A parity
-                                            // counts too: it replaces the repeats of two messages
+    std::uint64_t messages_received = 0;  // messages passed to the handler
+    std::uint64_t messages_sent = 0;      // each piece and each repeat counts as one
+    std::uint64_t messages_repeated = 0;  // repeats, in advance or after a loss; part of messages_sent. A
+                                          // parity counts too: it replaces the repeats of two messages
     std::uint64_t messages_duplicated = 0;  // reliable messages or pieces that arrived again
     std::uint64_t messages_outdated = 0;    // sequenced messages that arrived after a newer one: dropped
     /// Reliable messages dropped because their packet has a message id too far ahead of the delivered ones.

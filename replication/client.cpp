@@ -76,7 +76,7 @@ void Client::start_connecting(net::Time now) {
     is_playing_ = false;
     const std::vector<std::byte> summary = schema_.summary();
     const std::vector<std::byte> hello = write_hello({receiver_.options().max_slots, summary});
-    if (token) {  // with a token a hello has less room, but this one always fits
+    if (token) {  // beside a token there is less room for a hello, but this hello always fits
         endpoint_.connect(server, *token, hello, now);
     } else {
         endpoint_.connect(server, hello, now);

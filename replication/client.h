@@ -258,7 +258,7 @@ private:
     std::string failure_;
     std::optional<Welcome> welcome_;
     std::optional<net::Address> target_;     // the next update() connects to it
-    std::optional<net::ClientToken> token_;  // to connect to target_ with
+    std::optional<net::ClientToken> token_;  // the token for target_
     std::vector<std::byte> message_;
     net::Time now_{0};  // argument of the last update()
     TypedMessages typed_;

@@ -19,10 +19,10 @@ enum class MessageKind : std::uint8_t {
     rebase = 1,          // from a client, reliable: it needs full records of some entity slots
     welcome = 2,         // from the server, reliable: the first message to each client
     typed = 3,           // a message of the schema, see play/typed_messages.h
-    action_results = 4,  // from the server, reliable: what became of the client's actions
-    action_event = 5,    // from the server, reliable: somebody else did an action
-    pending_gone = 6,    // from the server, reliable: pending entities whose server's entities ended
-    ready = 7,           // from a client, reliable: its go-ahead; the server can send state now
+    action_results = 4,  // from the server, reliable: the answers to the client's actions
+    action_event = 5,    // from the server, reliable: the server or another player did an action
+    pending_gone = 6,    // from the server, reliable: pending entities that were destroyed on the server
+    ready = 7,           // from a client, reliable: the server can send state now
     player = 8,          // from the server, reliable: the client plays, and this is its player's entity
     refused_value = 12,  // from the server, reliable: it did not take a value, see play/owned_wire.h
     shift = 16,          // from the server, reliable: the client's inputs should be so much earlier

@@ -16,9 +16,9 @@ net::HostConfig with_schema(net::HostConfig config, const Schema& schema) {
     return config;
 }
 
-constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // of player messages
-constexpr std::uint32_t kActionKey = 0xffff'fffd;  // of messages about actions
-constexpr std::uint32_t kShiftKey = 0xffff'fffc;   // of shift messages
+constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // message key of player messages
+constexpr std::uint32_t kActionKey = 0xffff'fffd;  // message key of messages about actions
+constexpr std::uint32_t kShiftKey = 0xffff'fffc;   // message key of shift messages
 
 std::uint32_t tick_us(double tick_hz) {
     return static_cast<std::uint32_t>(std::clamp(std::round(1e6 / tick_hz), 1.0, 4e9));

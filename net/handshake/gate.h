@@ -99,7 +99,7 @@ private:
         std::uint64_t attempt = 0;  // hash of the connect packet (address, nonce, ephemeral key)
         std::uint64_t token = 0;    // hash of the connect token's id; 0: no token
         std::uint64_t home = 0;     // hash_of() the client's proven address
-        Networks networks;          // of the address that the client connected from
+        Networks networks;          // networks of the address that the client connected from
     };
     struct Attempt;
 
@@ -132,7 +132,7 @@ private:
     Key reset_key_;
     SipKey secret_;  // key of cookies, and of hashes that strangers must not guess
     std::optional<TokenHistory> history_;
-    TokenContents token_;  // of the connect being checked; a member, so that its buffer is reused
+    TokenContents token_;  // contents of the token that is checked now; a member, to reuse its buffer
     AttemptLimit attempt_limit_;
     Time resets_since_{0};
     std::uint32_t resets_ = 0;  // resets sent since resets_since_

@@ -105,7 +105,7 @@ private:
     bool was_accepted_ = false;         // payload number_ was complete, and the handler accepted it
     bool has_last_ = false;             // the last fragment arrived, so sizes_ does not grow any more
     std::vector<std::uint16_t> sizes_;  // by fragment index, up to the highest that arrived; 0: not arrived
-    std::vector<std::byte> bytes_;      // of the fragments that arrived, in the order of their indices
+    std::vector<std::byte> bytes_;      // bytes of the fragments that arrived, in the order of their indices
 };
 
 }  // namespace shoal::net

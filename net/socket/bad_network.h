@@ -41,7 +41,7 @@ public:
         Address to;
         std::vector<std::byte> bytes;
         Time due{0};
-        std::uint64_t order = 0;  // of datagrams due at the same time the lowest comes first
+        std::uint64_t order = 0;  // among datagrams due at the same time, the lowest is delivered first
     };
 
     LinkConditioner(const LinkConfig& config, std::uint64_t seed) : config_(config), random_state_(seed) {}

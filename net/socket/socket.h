@@ -34,7 +34,8 @@ struct SocketStats {
     std::uint64_t send_repeats = 0;
 
     std::uint64_t received = 0, bytes_received = 0;  // returned by receive()
-    std::uint64_t receive_cut = 0;  // of `received`: longer than the buffer; Linux and Windows only
+    std::uint64_t receive_cut =
+        0;  // datagrams longer than the buffer, also counted in `received`; only on Linux and Windows
     // Errors that receive() skipped: an earlier datagram met a closed port or no host (ICMP).
     std::uint64_t receive_errors = 0;
     std::uint64_t receive_failed = 0;  // calls that failed for any other reason

@@ -44,7 +44,7 @@ struct StateHeader {
         std::uint32_t others = 0;
     };
     std::optional<Group> group;
-    bool predicts = false;  // of the schema, see Schema::predicts(): only then `group` is written
+    bool predicts = false;  // Schema::predicts() of the schema: if false, `group` is not written
 
     std::uint32_t record_count = 0;
 };

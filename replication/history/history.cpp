@@ -9,10 +9,10 @@ namespace shoal::replication {
 namespace {
 
 constexpr std::uint32_t kFirstChunks = 4;     // 1 MiB; memory that is not used yet takes no pages
-constexpr std::uint32_t kMostChunks = 256;    // in one allocation: 64 MiB
+constexpr std::uint32_t kMostChunks = 256;    // most chunks in one allocation: 64 MiB
 constexpr std::uint32_t kAllChunks = 0x8000;  // 8 GiB: a block's number has 31 bits
 constexpr std::uint32_t kFirstCapacity = 2;   // versions
-constexpr std::size_t kStoredWords = 3;       // of a version in a ring
+constexpr std::size_t kStoredWords = 3;       // size of a version in a ring
 
 /// Blocks of a class have the same size: up to 8 words exactly as many as asked for, then four sizes between
 /// two powers of two, so that at most a fifth is not used.
@@ -162,7 +162,7 @@ void History::drop_replaced(Tick tick, Tick kept) {
     if (count_ < 2 || is_newer(stored(1).tick, tick)) return;
     std::uint32_t until = 2;  // versions that are not newer than `tick`
     while (until < count_ && !is_newer(stored(until).tick, tick)) ++until;
-    std::uint32_t first = until;  // those that stay move up to here
+    std::uint32_t first = until;  // the versions that stay move up to here
     std::uint32_t replaced = 0;   // view classes
     for (std::uint32_t index = until; index-- > 0;) {
         const VersionPool::Stored version = stored(index);

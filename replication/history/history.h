@@ -63,7 +63,7 @@ private:
     std::uint32_t chunk_ = 0;             // the chunk that is being used up
     std::uint32_t chunk_left_ = 0;        // words left at its end
     std::uint32_t free_[kClasses] = {};   // by size class: 1 + a free block, whose first word is 1 + the next
-    std::vector<const Shape*> shapes_{nullptr};  // those with versions; 0: no shape
+    std::vector<const Shape*> shapes_{nullptr};  // shapes with versions, by number; 0: no shape
     std::vector<std::uint32_t> free_shapes_;
     std::size_t in_use_ = 0;
     std::size_t words_in_use_ = 0;
@@ -121,7 +121,7 @@ private:
     VersionPool* pool_ = nullptr;          // null: no version was added since clear()
     VersionPool::Stored* ring_ = nullptr;  // the versions, in memory of the pool
     std::uint32_t block_ = 0;              // the ring's
-    std::uint32_t capacity_ = 0;           // of the ring, in versions: a power of two
+    std::uint32_t capacity_ = 0;           // capacity of the ring, in versions: a power of two
     std::uint32_t first_ = 0;              // where the oldest version is in the ring, modulo capacity_
     std::uint32_t count_ = 0;
 };

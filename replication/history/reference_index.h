@@ -40,7 +40,7 @@ private:
     struct Link {
         std::uint32_t target, referrer;
         std::uint32_t next_in_bucket, previous_in_bucket;  // previous: kNone at the bucket's head
-        std::uint32_t next_of_referrer;                    // of a free link: the next free link
+        std::uint32_t next_of_referrer;                    // in a free link: the next free link
     };
 
     std::size_t bucket(std::uint32_t target) const { return hash_(target, buckets_.size()); }

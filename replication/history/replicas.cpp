@@ -186,7 +186,7 @@ void Replicas::unset_entity(std::uint32_t index) {
     ids_.adopt(ids_[index].net_id, {});
     replica.applied.reset();
     replica.is_suppressed = replica.is_local = false;
-    replica.held.clear();  // it was about the former entity
+    replica.held.clear();  // these components belonged to the former entity
     touch(index);
 }
 

@@ -33,7 +33,7 @@ public:
 
     ecs::World& world;
     ecs::Entity player;     // the entity of the player who acts; null if the server acts
-    net::PeerId who;        // on the server: the player; empty if the server acts, and on a client
+    net::PeerId who;        // on the server: the player; empty if the server itself acts, and on a client
     Tick tick = 0;          // tick of the next step of the game
     Tick late_ticks = 0;    // on the server: ticks between the tick that the action was called for and now
     bool is_server = true;  // false: a client runs the action ahead of the server
@@ -67,7 +67,7 @@ public:
 
 private:
     std::string why_not_;
-    std::vector<ecs::Entity> destroyed_;  // on a client
+    std::vector<ecs::Entity> destroyed_;  // used only on a client
 };
 
 template <class T>

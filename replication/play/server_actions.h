@@ -34,7 +34,7 @@ struct ActionReport {
     Tick late_ticks = 0;  // ticks between the tick that the player called it for, and `tick`
     net::PeerId player;   // empty: the server did the action
     std::string_view name;
-    std::size_t type = 0;          // its number in the schema
+    std::size_t type = 0;          // number of the action in the schema
     const void* action = nullptr;  // the struct; its type is that of the schema's action `type`
     bool is_accepted = false;
     std::string_view why_not;  // reason of the rejection; empty if accepted

@@ -47,14 +47,15 @@ public:
     /// Number of replicas that the game destroyed; each is counted when its next record is applied.
     std::uint64_t suppressed() const { return suppressed_; }
 
-    /// For tests: the known references are those of the versions that the world has.
+    /// For tests: returns whether the known references equal the references in the versions that the world
+    /// has.
     bool is_consistent() const;
 
 private:
     struct Dying {
         ecs::Entity target;
         NetId net_id;       // 0: not a replica
-        bool is_destroyed;  // on the server
+        bool is_destroyed;  // the server destroyed the entity
     };
 
     bool destroy_gone();
@@ -83,12 +84,12 @@ private:
     ReferenceIndex references_;             // net id -> replicas whose version in the world refers to it
     std::vector<NetId> changed_ids_;        // net ids that appeared or disappeared in this apply()
     std::vector<std::uint32_t> referrers_;  // the replicas that refer to changed_ids_
-    std::vector<Dying> dying_;              // of detach_sources()
+    std::vector<Dying> dying_;              // scratch of detach_sources()
     std::vector<ecs::Entity> sources_;
     std::vector<ecs::Entity> died_with_target_;  // entities that end_dead() destroys
     std::vector<std::uint32_t> dead_;            // the replicas that have died
     std::uint64_t suppressed_ = 0;
-    std::uint32_t most_archetypes_ = 512;  // with more, free_archetypes() frees those without entities
+    std::uint32_t most_archetypes_ = 512;  // above this, free_archetypes() frees archetypes without entities
 };
 
 }  // namespace shoal::replication

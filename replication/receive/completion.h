@@ -68,7 +68,8 @@ private:
     std::optional<Tick> newest_tick_;
     std::array<GroupMarker, 16> groups_{};  // the newest ones, by packet number
     std::optional<Tick> group_complete_;
-    std::optional<Marker> marker_;  // of the newest tick that has one; of several, that of the newest packet
+    std::optional<Marker> marker_;  // marker of the newest tick with a marker; if the tick has several, that
+                                    // of the newest packet
 };
 
 }  // namespace shoal::replication

@@ -26,7 +26,7 @@ struct ReceiverOptions {
     // Whether a Client shows entities that have a component with a Display (component_options.h) later than
     // they arrive, so that their values can be mixed between two versions.
     bool interpolate = true;
-    OnLocalWrite on_local_write = {};  // to find mistakes of the game; costs time for each write
+    OnLocalWrite on_local_write = {};  // use it to find mistakes of the game; costs time for each write
 };
 
 /// Opens and closes replicas, and adds their versions. Not thread-safe.
@@ -86,7 +86,7 @@ public:
 private:
     struct Slot {
         std::uint32_t replica = Replicas::kNone;
-        std::optional<Tick> last_tick;  // of the newest record; kept when the slot is closed
+        std::optional<Tick> last_tick;  // tick of the newest record; kept when the slot is closed
         bool is_rebasing = false;       // a full record was requested, and no record was used since
         bool is_listed = false;         // the slot is in rebases_
     };
@@ -113,7 +113,7 @@ private:
     Binding& binding_;
     Replicas& replicas_;
     ReceiverOptions options_;
-    std::vector<Slot> slots_;           // those above the highest that was used are missing
+    std::vector<Slot> slots_;           // slots above the highest one that was used are missing
     std::uint32_t next_to_forget_ = 0;  // slot that forget_old_tick() looks at next
     Completion completion_;
     std::vector<std::uint32_t> rebases_;

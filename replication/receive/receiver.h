@@ -190,7 +190,7 @@ private:
     void apply_until(std::optional<Tick> render_tick);
     std::optional<Complete> shown_complete(Tick render_tick);
 
-    static constexpr std::size_t kCompletes = 64;  // of more ticks than a render time is late
+    static constexpr std::size_t kCompletes = 64;  // covers more ticks than the delay of the render time
 
     ReceiverOptions options_;
     Binding binding_;

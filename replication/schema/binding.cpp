@@ -180,7 +180,7 @@ Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& 
     targets_.clear();
     for (const ComponentIndex relation : relations_)
         if (references && shape->find(relation) == Shape::kAbsent)
-            gather_pairs(entity, relation, map);  // for targets_
+            gather_pairs(entity, relation, map);  // fills targets_
     TargetRecorder recorder(map, targets_);
     ImageCursor before(schema(), request.before);
     auto changed = request.changed.begin();

@@ -132,7 +132,7 @@ private:
     std::vector<ComponentIndex> components_;
     std::vector<ecs::ComponentId> added_ids_;
     std::vector<void*> added_values_;
-    std::vector<std::uint32_t> words_, parts_;  // of the image captured
+    std::vector<std::uint32_t> words_, parts_;  // words of the captured image
     std::vector<ecs::Entity> targets_;
     std::vector<std::uint32_t> wholes_;
     PointerStack stack_;

@@ -18,8 +18,8 @@ struct FieldCodec {
         smallest_three,
     } kind = Kind::automatic;
     double min = 0, max = 0;
-    double step = 0;  // of fixed_point(), angle(), unit_vector() and smallest_three(): their number of bits
-    std::uint32_t max_length = 0;  // of the string or vector; 0: the default
+    double step = 0;  // for fixed_point(), angle(), unit_vector() and smallest_three(): the number of bits
+    std::uint32_t max_length = 0;  // greatest length of the string or vector; 0: the default
 
     /// Returns this codec for the elements of a vector, which has at most `length` elements.
     constexpr FieldCodec up_to(std::uint32_t length) const {

@@ -148,7 +148,7 @@ ViewClasses viewers_of_change(const Schema& schema, const Image& before, const I
 /// What a peer gets of an entity.
 struct View {
     ViewClasses classes = to_everyone();
-    const ComponentNumbers* numbers = nullptr;  // of the peer's schema; null: it is the same
+    const ComponentNumbers* numbers = nullptr;  // numbers in the peer's schema; null: the same as here
 
     bool shows(const Schema& schema, ComponentIndex component) const {
         return overlap(schema.components()[component].viewers, classes) &&

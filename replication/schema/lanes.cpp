@@ -357,7 +357,7 @@ private:
     private:
         PartRestorer& from_;
         const std::uint32_t part_;
-        const std::uint32_t* words_ = nullptr;  // of the entry
+        const std::uint32_t* words_ = nullptr;  // words of the entry
     };
 
     /// Returns the words of the part's next element.

@@ -52,10 +52,10 @@ struct Leaf {
     bool is_enum = false;
     std::uint32_t offset = 0;  // bytes from the start of the component or element
     FieldCodec codec;
-    std::int64_t low = 0, high = 0;  // of bounded(): its range
-    double steps = 0;                // of quantised(): the greatest lane
+    std::int64_t low = 0, high = 0;  // range of bounded()
+    double steps = 0;                // greatest lane of quantised()
     std::uint32_t scalars = 1;       // how many neighbouring scalars of this type it stands for
-    std::uint32_t lane_count = 1;    // of a part's leaf
+    std::uint32_t lane_count = 1;    // only for a leaf of a part
     bool is_press = false;           // the field is a Press
 };
 

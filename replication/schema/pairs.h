@@ -29,9 +29,9 @@ struct PairOps {
     /// order of these net ids. Appends the other targets to `unknown`.
     void (*gather)(ecs::World& world, ecs::Entity source, EntityMap& map, std::vector<ecs::Entity>& unknown,
                    void* rows) = nullptr;
-    std::size_t value_offset = 0;  // in a row; 0: the relation has no value
+    std::size_t value_offset = 0;  // offset in a row, in bytes; 0: the relation has no value
     bool is_exclusive = false;
-    bool destroys_source = false;  // with its target
+    bool destroys_source = false;  // the source is destroyed with the target
 
     explicit operator bool() const { return gather != nullptr; }
 };

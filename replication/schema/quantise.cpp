@@ -199,7 +199,7 @@ void quantise_three(const Leaf& leaf, Quaternion q, std::uint32_t* lanes, std::u
 
 struct Limits {
     std::string_view name;
-    unsigned min, max;  // of the codec's number of bits
+    unsigned min, max;  // range of the codec's number of bits
 };
 
 Limits limits_of(const Leaf& leaf) {

@@ -44,9 +44,9 @@ namespace shoal::replication {
 /// An entity is replicated while it has this tag.
 struct Replicated {};
 
-/// Why a replica ends.
+/// The reason why a client destroys a replica.
 enum class Despawn : std::uint8_t {
-    destroyed,  // on the server
+    destroyed,  // the entity was destroyed on the server
     left,       // the entity does not replicate to this client any more, or the connection ended
     frozen,     // reserved: no sender uses it; a client treats it as `left`
 };
@@ -191,7 +191,7 @@ struct Options {
     }
 
     std::vector<CodecRange> ranges;
-    FieldCodec all;  // of the other fields
+    FieldCodec all;  // the codec of all fields without a codec in `ranges`
     ViewClasses viewers = to_everyone();
     Display display;
     Role role = Role::server;
@@ -256,7 +256,7 @@ struct SchemaType {
     std::uint32_t signature = 0;        // hash of the layout; equal if both sides encode the type alike
     ComponentLayout layout;             // empty for a tag, and for a struct without fields
     std::uint32_t max_bits = 0;         // greatest number of bits that a value takes without a baseline
-    std::uint32_t size = 0, align = 1;  // of the C++ type, in bytes
+    std::uint32_t size = 0, align = 1;  // size and alignment of the C++ type, in bytes
     const void* type = nullptr;         // identifies the C++ type in this program
     void (*construct)(void* at) = nullptr;
     void (*destroy)(void* value) = nullptr;
@@ -266,7 +266,7 @@ struct SchemaType {
 struct SchemaComponent : SchemaType {
     bool is_tag = false;  // only its presence replicates
     bool is_optional = false;
-    PairOps pairs;  // of a relation, whose value is a vector of PairRow
+    PairOps pairs;  // only for a relation, whose value is a vector of PairRow
     // For a singleton: finds its entity in a world, and makes another entity the singleton's entity. Null for
     // other components.
     ecs::Entity (*singleton)(const ecs::World& world) = nullptr;
@@ -285,7 +285,7 @@ constexpr std::string_view kind_name(StructKind kind) {
     constexpr std::string_view kNames[kStructKinds] = {"message", "input", "action"};
     return kNames[static_cast<std::size_t>(kind)];
 }
-inline constexpr std::size_t kMaxStructs = 256;  // of one kind in a schema
+inline constexpr std::size_t kMaxStructs = 256;  // most structs of one kind in a schema
 /// Greatest size of an input, in bits. Each packet of a client has those of several ticks.
 inline constexpr std::size_t kMaxInputBits = 1024;
 

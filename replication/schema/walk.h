@@ -225,7 +225,7 @@ struct SequenceType {
     std::string_view name;
     SequenceOps ops;
     std::size_t stride;
-    std::uint32_t value_offset = 0;  // of a map
+    std::uint32_t value_offset = 0;  // only for a map
 };
 
 /// Which field a walk has reached, and the first mistake that it found.
@@ -406,7 +406,7 @@ struct CodecRange {
     std::size_t offset, size;
     std::string_view type;
     FieldCodec codec;
-    std::vector<CodecRange> elements;  // of the fields of the elements
+    std::vector<CodecRange> elements;  // codecs of the fields of the elements
     bool used = false;
 };
 
@@ -443,7 +443,7 @@ private:
     struct Row {
         std::uint32_t part;  // index; kNone: the component
         std::vector<CodecRange>* ranges;
-        FieldCodec codec;  // of fields without a range
+        FieldCodec codec;  // codec of the fields without a range
     };
 
     const std::size_t max_nesting_;

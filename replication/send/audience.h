@@ -14,7 +14,7 @@ class Audience {
 public:
     struct Viewer {
         std::uint32_t peer;
-        std::uint32_t slot;  // of the entity, in the view of this peer
+        std::uint32_t slot;  // slot of the entity in the view of this peer
     };
 
     /// Makes room for entities below `entry_count`. Entities are named by their index in the shadow.

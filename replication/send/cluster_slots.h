@@ -46,7 +46,7 @@ private:
 
     struct Place {
         std::uint32_t cluster = 0;
-        std::uint32_t position = kNowhere;  // in the slots of the cluster; kNowhere: in no cluster
+        std::uint32_t position = kNowhere;  // position in the slots of the cluster; kNowhere: in no cluster
     };
     struct Slots {
         std::vector<std::uint32_t> slots;

@@ -16,19 +16,19 @@ class DeltaCache {
 public:
     /// An entity's newest image, encoded against a baseline.
     struct Delta {
-        std::size_t offset = 0, bits = 0;  // in this cache
+        std::size_t offset = 0, bits = 0;  // position in this cache
         bool is_empty = false;             // the newest image equals the baseline
     };
 
     /// The shadow must outlive the cache.
     explicit DeltaCache(const Shadow& shadow);
 
-    /// Forgets everything. To be called after each update of the shadow.
+    /// Removes all deltas. Call it after each update of the shadow.
     void clear();
 
-    /// Returns the newest image of an entry, encoded against one of its versions; against nothing if
-    /// there is no baseline. Contains what `view` shows; its numbers must live until clear(). Valid until
-    /// clear().
+    /// Returns the newest image of an entry, as `view` shows it, encoded against a version of the entry.
+    /// Without a baseline it is encoded for a full record. Valid until clear(). `view.numbers` must live as
+    /// long.
     Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {});
 
     /// Writes the bits of a delta of this cache.
@@ -39,8 +39,8 @@ private:
 
     struct Item {
         std::uint32_t entry;
-        bool is_full;   // encoded against nothing
-        View view;      // that of everyone, if both images are the same to everyone
+        bool is_full;   // encoded without a baseline
+        View view;      // View of everyone if both images look the same to everyone
         Tick baseline;  // tick of the version that it is encoded against
         Delta delta;
         std::uint32_t next;  // item of the same entry, or kNone

@@ -70,7 +70,7 @@ private:
         Tick tick;
         std::uint32_t record_count;
         std::uint32_t newest_count;  // how many of its records are the newest of their slot
-        bool settled;                // its fate is known
+        bool settled;                // the packet was delivered or lost
         bool delivered;
     };
 
@@ -78,7 +78,7 @@ private:
     void note_fate(Packet& packet, bool delivered);
 
     net::Fifo<Packet> packets_;        // by number, from the oldest one in flight on
-    net::Fifo<SentRecord> records_;    // of all packets, in the same order
+    net::Fifo<SentRecord> records_;    // records of all packets, in the same order
     std::uint64_t anchor_number_ = 0;  // 0: no state packet was acknowledged
     Tick anchor_tick_ = 0;
     // The newest completion marker. It holds once all state packets from marker_first_ to marker_number_

@@ -21,7 +21,7 @@ public:
     struct Candidate {
         RecordHeader header;
         DeltaCache::Delta delta;   // unless it is a despawn record
-        std::size_t position = 0;  // in the queue of the view; of all records of a cluster the same
+        std::size_t position = 0;  // in the queue of the view; the same for all records of a cluster
         bool joins = false;        // the record belongs to the same cluster as the one before
     };
 
@@ -33,9 +33,10 @@ public:
 
     /// What may be gathered.
     struct Room {
-        std::size_t bits;       // of the payload
-        std::size_t most_bits;  // that a record or cluster may need alone; those that need more wait
-        // Number of a large payload that is on its way. What is in it waits: nothing overtakes it.
+        std::size_t bits;       // size of the payload
+        std::size_t most_bits;  // most bits of one record or cluster; one that needs more waits
+        // Packet number of a large payload that is on its way. The entities in it wait: no other record of
+        // them is sent before its fate is known.
         std::optional<std::uint64_t> large = {};
     };
 
@@ -79,7 +80,7 @@ private:
     DeltaCache deltas_;
     Tick tick_ = 0;
     std::vector<Candidate> candidates_;  // the longest wait first
-    std::size_t delta_bits_ = 0;         // of all candidates
+    std::size_t delta_bits_ = 0;         // bits of the deltas of all candidates
     std::uint32_t parted_count_ = 0;
     std::vector<std::uint64_t> by_slot_;  // slot and index in candidates_, ordered by slot
     BitWriter bits_;

@@ -20,7 +20,7 @@ namespace shoal::replication {
 struct SenderOptions {
     double tick_hz = 60.0;       // ticks per second, to convert the times below to ticks; > 0
     double history_s = 0.6;      // how long a version can be a baseline after it was replaced; > 0
-    double max_history_s = 4.0;  // as long as that if a peer's acks take long; at least history_s
+    double max_history_s = 4.0;  // limit if a peer's acks take long; at least history_s
     double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
     // The tag of the entities that this sender replicates; none of the schema. Null: Replicated.
     ecs::ComponentId tag = {};
@@ -29,7 +29,7 @@ struct SenderOptions {
 struct PeerOptions {
     /// What the peer can take. Entities without a slot wait until despawn records of others are acknowledged.
     std::uint32_t max_slots = 65'536;  // >= 1; more than PeerView::kMaxSlots count as that
-    ComponentNumbers numbers = {};     // of its schema, see Schema::numbers_in()
+    ComponentNumbers numbers = {};     // numbers in the peer's schema, see Schema::numbers_in()
     bool is_held = false;              // the peer gets nothing before start_peer()
 };
 
@@ -154,7 +154,7 @@ private:
         std::uint32_t next_waiting = 0;  // index in the shadow where give_slots() continues
         Tick last_sent = 0;
         Tick last_change = 0;  // tick of the newest change that the peer sees
-        ViewClasses groups;    // from the next update() on
+        ViewClasses groups;    // valid from the next update() on
         // Packet number of the newest large payload. Its fate may be known.
         std::optional<std::uint64_t> large;
         bool is_held = false;
