@@ -10,7 +10,7 @@ namespace shoal::replication {
 namespace {
 
 // The full record of a pending entity, or the message `pending_gone`, may arrive after the action's result.
-constexpr std::size_t kMostSettled = 256;
+constexpr std::size_t kMostSettled = 1024;
 constexpr std::size_t kMostEvents = 4096;
 constexpr net::Duration kMostWait = std::chrono::milliseconds(500);
 
@@ -232,8 +232,12 @@ void ClientActions::settle_pending(PendingId id, NetId net_id) {
     if (net_id == 0) destroy_unless_replica(entity);
     settled_.push_back({id, entity});
     if (settled_.size() <= kMostSettled) return;
-    receiver_.forget_expected(settled_.front().id);
+    std::erase_if(settled_, [&](const Settled& settled) { return receiver_.net_id(settled.entity) != 0; });
+    if (settled_.size() <= kMostSettled) return;
+    const Settled oldest = settled_.front();
     settled_.erase(settled_.begin());
+    receiver_.forget_expected(oldest.id);
+    destroy_unless_replica(oldest.entity);  // its record spawns another one
 }
 
 bool ClientActions::use_gone(std::span<const std::byte> message) {

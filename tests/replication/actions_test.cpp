@@ -512,6 +512,26 @@ TEST(Actions, AnAcceptedEntityWhoseRecordIsMissingEndsWithTheConnection) {
     EXPECT_EQ(places.count(), 0u);
 }
 
+TEST(Actions, ManyEntitiesWhoseRecordsAreLateAreThereOnce) {
+    for (const std::uint32_t in_a_step : {5u, 12u}) {
+        SCOPED_TRACE(testing::Message() << in_a_step << " in a step");
+        Stage stage(stage_schema());
+        Stage::Client& client = stage.add_client();
+        stage.run(5);
+        for (int step = 0; step < 100; ++step) {
+            for (std::uint32_t i = 0; i < in_a_step; ++i) client.act(Make{4, 0});
+            stage.step();
+            for (auto& packet : client.down) packet.is_lost = true;
+        }
+        stage.settle();
+        ecs::Query<const Place> ours(stage.world), theirs(client.world);
+        EXPECT_EQ(client.actions.stats().accepted, 100 * in_a_step);
+        EXPECT_EQ(ours.count(), 100 * in_a_step);
+        EXPECT_EQ(theirs.count(), 100 * in_a_step);
+        EXPECT_TRUE(stage.is_equal(client));
+    }
+}
+
 TEST(Actions, APendingEntityBecomesOneReplicaAlsoIfAHostileServerNamesItTwice) {
     Stage stage(stage_schema());
     Stage::Client& client = stage.add_client();
