@@ -42,7 +42,7 @@ void Predictor::start(net::Duration tick, std::uint64_t random_seed) {
 void Predictor::reset() {
     clock_.reset();
     if (log_) log_->reset();
-    members_.clear();  // the replicas of the members end, too
+    stop();  // an entity that the game loaded outlives its replica
     last_.reset();
     checked_.reset();
     nan_until_.reset();

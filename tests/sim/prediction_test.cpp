@@ -540,6 +540,21 @@ TEST(Prediction, TicksAndCorrectionsAllocateNothing) {
     EXPECT_GE(sailing.stats().mispredictions, 9u);
 }
 
+TEST(Prediction, AnOwnEntityThatTheGameLoadedIsNotPredictedInTheNextConnection) {
+    Sailing sailing(steady(20ms));
+    Player& player = sailing.player();
+    const ecs::Entity loaded = player.world.spawn(replication::StableKey{3});
+    const ecs::Entity there = sailing.world.spawn(Spot{}, Speed{}, Dashes{}, Helm{},
+                                                  replication::StableKey{3}, replication::Replicated{});
+    sailing.server.give(sailing.server.owner(sailing.ship(player)), there);
+    sailing.run(1s);
+    ASSERT_TRUE(player.world.has<replication::Predicted>(loaded));
+    player.client.connect(sailing.at_server());
+    sailing.run(1s);
+    ASSERT_TRUE(player.client.is_predicting());
+    EXPECT_FALSE(player.world.has<replication::Predicted>(loaded));
+}
+
 TEST(Prediction, RandomNumbersOfAStepAreEqualOnBothSides) {
     replication::Schema schema;
     schema.component<Spot>("spot", replication::predicted());
