@@ -22,7 +22,7 @@ InputClock::Advance InputClock::advance(net::Time now, net::Duration rtt, net::D
     const std::int64_t before = tick_;
     tick_ = std::max(tick_, static_cast<std::int64_t>(std::floor(position_)));
     if (tick_ == before) return {};
-    if (starts || is_pause) return {tick(), 1, true};
+    if (starts || is_pause || tick_ - before > kMostTicks) return {tick(), 1, true};
     return {timeline_.wrapped(before + 1), static_cast<std::uint32_t>(tick_ - before), false};
 }
 

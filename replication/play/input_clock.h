@@ -25,7 +25,8 @@ public:
         bool is_set = false;  // the ticks before `first` were skipped
     };
     /// Moves P to `now`. The first call after hear() starts the clock with a lead computed from `rtt` and
-    /// `rtt_var`. After a pause of more than kPause P jumps, and the ticks in between are skipped.
+    /// `rtt_var`. After a pause of more than kPause, or if more than kMostTicks begin at once, P jumps, and
+    /// the ticks in between are skipped.
     Advance advance(net::Time now, net::Duration rtt, net::Duration rtt_var);
 
     /// Starts a shift: changes the lead by `by`, gradually unless the change is large. Positive: more lead.
@@ -47,6 +48,7 @@ public:
 
     static constexpr net::Duration kPause = std::chrono::milliseconds(250);
     static constexpr net::Duration kSetForward = std::chrono::milliseconds(100);
+    static constexpr std::int64_t kMostTicks = 64;  // in one update
 
 private:
     void pass(double passed_ms);

@@ -51,6 +51,17 @@ struct Clock {
     Tick heard = 0;
 };
 
+TEST(InputClock, SkipsTicksIfMoreThan64BeginAtOnce) {
+    InputClock clock(1us);  // a hostile server says so
+    clock.hear(5, 1s);
+    EXPECT_EQ(clock.advance(1s, 40ms, 5ms).count, 1u);
+    EXPECT_EQ(clock.advance(1s + 64us, 40ms, 5ms).count, 64u);
+    const InputClock::Advance skipped = clock.advance(1s + 64us + 65us, 40ms, 5ms);
+    EXPECT_EQ(skipped.count, 1u);
+    EXPECT_TRUE(skipped.is_set);
+    EXPECT_EQ(skipped.first, clock.tick());
+}
+
 TEST(InputClock, StartsAheadByTheRoundTripAndItsVariationAndTwoTicks) {
     Clock clock;
     const InputClock::Advance start = clock.step(20ms);
