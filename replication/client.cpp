@@ -194,7 +194,7 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     }
     actions_.receive(message);
     if (owned_.receive(message)) return;
-    if (const std::optional<Welcome> welcome = read_welcome(message)) {
+    if (const std::optional<Welcome> welcome = read_welcome(message); welcome && !welcome_) {
         welcome_ = welcome;
         predictor_.start(std::chrono::microseconds(welcome->tick_us), welcome->random_seed);
         presentation_.start(welcome->tick_us);

@@ -122,6 +122,18 @@ TEST(Client, ARebaseRequestWaitsWhileTheMessageQueueIsFull) {
     EXPECT_EQ(std::count(server.messages.begin(), server.messages.end(), rebase), 1);
 }
 
+TEST(Client, IgnoresASecondWelcomeOfOneConnection) {
+    Link link;
+    Link::Player& player = link.add();
+    link.run(20);
+    ASSERT_TRUE(player.client.welcome());
+    const std::uint32_t tick_us = player.client.welcome()->tick_us;
+    static_cast<void>(
+        link.server.host().send_message(link.listener.last, net::unordered(), write_welcome({1, 7})));
+    link.run(5);
+    EXPECT_EQ(player.client.welcome()->tick_us, tick_us);
+}
+
 TEST(Client, LearnsTheLengthOfATickAndTheRandomSeed) {
     ServerOptions options = Link::default_options();
     options.sender.tick_hz = 50;
