@@ -31,9 +31,9 @@ void Audience::remove(std::uint32_t entry, std::uint32_t peer) {
     viewers.erase(at);
 }
 
-bool Audience::has(std::uint32_t entry, std::uint32_t peer) const {
+std::optional<std::uint32_t> Audience::slot(std::uint32_t entry, std::uint32_t peer) const {
     const auto at = position(viewers_[entry], peer);
-    return at != viewers_[entry].end() && at->peer == peer;
+    return at != viewers_[entry].end() && at->peer == peer ? std::optional(at->slot) : std::nullopt;
 }
 
 std::size_t Audience::size() const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,7 +33,9 @@ public:
     void remove(std::uint32_t entry, std::uint32_t peer);
     /// Removes all viewers of an entity. Keeps their memory for the next entity of this index.
     void clear(std::uint32_t entry) { viewers_[entry].clear(); }
-    bool has(std::uint32_t entry, std::uint32_t peer) const;
+    bool has(std::uint32_t entry, std::uint32_t peer) const { return slot(entry, peer).has_value(); }
+    /// Returns the slot that a peer has for an entity, if it has one.
+    std::optional<std::uint32_t> slot(std::uint32_t entry, std::uint32_t peer) const;
 
     /// Number of pairs.
     std::size_t size() const;

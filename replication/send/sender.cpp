@@ -156,10 +156,7 @@ void Sender::change_views() {
 
 std::optional<std::uint32_t> Sender::slot_of(Peer peer, ecs::Entity entity) const {
     const std::uint32_t entry = shadow_.index_of(entity);
-    if (entry >= audience_.entry_count()) return std::nullopt;
-    for (const Audience::Viewer viewer : audience_.of(entry))
-        if (viewer.peer == peer) return viewer.slot;
-    return std::nullopt;
+    return entry < audience_.entry_count() ? audience_.slot(entry, peer) : std::nullopt;
 }
 
 void Sender::force_records() {
@@ -197,10 +194,7 @@ std::optional<Sender::Peer> Sender::owner(ecs::Entity entity) const {
 
 ecs::Entity Sender::entity_seen_by(Peer peer, NetId net_id) const {
     const ecs::Entity entity = shadow_.entity_of(net_id);
-    const std::uint32_t entry = shadow_.index_of(entity);
-    const bool is_seen =
-        entry != Shadow::kNone && entry < audience_.entry_count() && audience_.has(entry, peer);
-    return is_seen ? entity : ecs::Entity{};
+    return slot_of(peer, entity) ? entity : ecs::Entity{};
 }
 
 void Sender::set_groups(Peer peer, ViewClasses groups) {
