@@ -10,6 +10,7 @@
 
 #include "../../net/fifo.h"
 #include "../codec/state_packet.h"
+#include "../history/net_ids.h"
 #include "cluster_slots.h"
 
 namespace shoal::replication {
