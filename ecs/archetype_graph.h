@@ -24,8 +24,8 @@ struct Cell {
     }
 };
 
-/// The archetypes of a world, created when first needed. The steps from each archetype to those with one
-/// component more or less are stored, so that each step is looked up only once.
+/// The archetypes of a world, created when first needed. A step leads from an archetype to an archetype with
+/// one component more or less. Steps are stored, so that each is looked up only once.
 class ArchetypeGraph : public ArchetypeList {
 public:
     /// Creates the archetype without components, at index 0.

@@ -287,8 +287,8 @@ struct KnownComponent : ComponentType {
     std::vector<Column*> columns;         // by archetype index; null if the archetype lacks the component
 };
 
-/// A small hash map from the addresses of static objects to numbers. The caller passes the hashes: those of
-/// types are computed at compile time.
+/// A small hash map from the addresses of static objects to numbers. The caller passes the hash of each
+/// address. For types the hash is computed at compile time.
 class AddressMap {
 public:
     static constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;

@@ -48,8 +48,8 @@ public:
         }
     }
 
-    /// Reports an earlier event to the hooks, for those of the entities that still have the component. One
-    /// call for each run of consecutive rows.
+    /// Reports an earlier event to the hooks. Skips entities that do not have the component any more. Calls
+    /// the hooks once for each run of consecutive rows.
     void report(World& world, HookKind kind, std::span<const Entity> entities, ComponentId id);
 
     /// Begins or ends a delay; delays may overlap. Add and change events are queued until the last one ends.

@@ -44,7 +44,7 @@ void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent&
     hooks_.fire(world_, HookKind::add, *step.with, *step.column, row, 1);
 }
 
-/// Returns the pairs that an entity in `from` loses when it gets those pairs of `ids` that are exclusive.
+/// Returns the pairs that an entity in `from` loses because `ids` has other pairs of an exclusive relation.
 std::span<const ComponentId> Mutator::replaced_by(std::span<const ComponentId> ids, const Archetype& from) {
     bool is_any = false;
     if (from.pairs().empty()) return {};

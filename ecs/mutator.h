@@ -69,8 +69,8 @@ public:
         return true;
     }
 
-    /// Destroys the entity. Before it, destroys all entities with a destroy_with_target pair to it, and those
-    /// with such a pair to them, and so on.
+    /// Destroys the entity. Before this, destroys all entities with a destroy_with_target pair to it, and in
+    /// the same way the sources of these entities, and so on.
     void destroy(Entity entity, EntityTable::Place place);
     /// Destroys entities in order. Skips an entity that is dead when its turn comes.
     void destroy_all(std::span<const Entity> entities);

@@ -205,7 +205,7 @@ struct Arguments<List<Chosen...>, Term, Rest...>
 }  // namespace detail
 
 /// A query checks each archetype once, when the archetype appears. It must not outlive its world. Iterations
-/// may be nested, also those of one query.
+/// may be nested, also iterations of the same query.
 ///
 ///     Query<Position, const Velocity, Optional<const Wind>, Without<Frozen>> moving{world};
 ///     moving.each([](Position& p, const Velocity& v, const Wind* w) { ... });

@@ -58,9 +58,10 @@ struct ConnectionStats {
     double loss = 0;  // lost part of the packets, 0..1; average over about the last 64, at first over all
 
     double rate = 0;  // bytes per second that may be sent
-    /// Estimated delay in the queue of the path: the smallest round trip of the last round, less the round
-    /// trip without a queue. That is the smallest one of the last 10 to 20 s, or a longer one that the
-    /// connection accepted as normal. A round is a measuring interval of 100 ms or more (RATE.md).
+    /// Estimated delay in the queue of the path: the smallest round trip of the last round, minus the round
+    /// trip without a queue. The round trip without a queue is the smallest of the last 10 to 20 s, or a
+    /// longer one that the connection accepted as normal. A round is a measuring interval of 100 ms or more
+    /// (RATE.md).
     std::chrono::microseconds queue_delay{0};
     RateLimit rate_limit = RateLimit::application;
 
@@ -76,10 +77,10 @@ struct ConnectionStats {
     std::uint64_t payloads_superseded = 0;  // incomplete large payloads dropped for a newer one
     std::uint64_t fragments_outdated = 0;   // fragments of superseded or complete payloads; not acknowledged
 
-    std::uint64_t messages_received = 0;  // messages passed to the handler
-    std::uint64_t messages_sent = 0;      // each piece and each repeat counts as one
-    std::uint64_t messages_repeated = 0;  // repeats, in advance or after a loss; part of messages_sent. A
-                                          // parity counts too: it replaces the repeats of two messages
+    std::uint64_t messages_received = 0;    // messages passed to the handler
+    std::uint64_t messages_sent = 0;        // each piece and each repeat counts as one
+    std::uint64_t messages_repeated = 0;    // repeats, in advance or after a loss; part of messages_sent. A
+                                            // parity counts too: it replaces the repeats of two messages
     std::uint64_t messages_duplicated = 0;  // reliable messages or pieces that arrived again
     std::uint64_t messages_outdated = 0;    // sequenced messages that arrived after a newer one: dropped
     /// Reliable messages dropped because their packet has a message id too far ahead of the delivered ones.

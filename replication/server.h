@@ -111,8 +111,8 @@ public:
     /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
     net::SendResult send_message(net::PeerId peer, net::Delivery how, std::span<const std::byte> message);
     /// Sends a message of the schema. An entity in it arrives as the client's replica; see MessageInfo if the
-    /// client does not have it yet. An entity that does not replicate arrives as null. The size limits are
-    /// those of net::Endpoint::send_message, less two bytes.
+    /// client does not have it yet. An entity that does not replicate arrives as null. The greatest size is
+    /// that of net::Endpoint::send_message, less two bytes.
     template <class T>
     net::SendResult send(PlayerId player, const T& message,
                          const net::Delivery& how = net::Channel::reliable) {

@@ -58,8 +58,8 @@ inline Nonce nonce_from(std::uint64_t number) {
 void seal(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
           std::span<std::byte> text, std::span<std::byte, kTagBytes> tag);
 
-/// Decrypts `text` in place. Returns false, leaving `text` unchanged, if any bit of the arguments differs
-/// from those of seal().
+/// Decrypts `text` in place. Returns false, leaving `text` unchanged, if any bit of an argument differs from
+/// the argument or result of seal().
 [[nodiscard]] bool open(const Key& key, const Nonce& nonce, std::span<const std::byte> associated,
                         std::span<std::byte> text, std::span<const std::byte, kTagBytes> tag);
 

@@ -29,7 +29,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-// The system tells the local address that a datagram came to, and can send from a chosen local address.
+// The system reports the local address that a datagram came to, and can send from a chosen local address.
 #if defined(IP_PKTINFO) && defined(IPV6_RECVPKTINFO)
 #define SHOAL_HAS_LOCAL_ADDRESSES
 #endif
@@ -202,7 +202,7 @@ struct Envelope {
             is_ipv4 ? offsetof(in_pktinfo, ipi_spec_dst) : offsetof(in6_pktinfo, ipi6_addr);
         std::memcpy(CMSG_DATA(item) + at, ip.data(), is_ipv4 ? 4 : 16);
     }
-    /// Returns the local address that the datagram came to; zeros if the system does not tell.
+    /// Returns the local address that the datagram came to. Returns zeros if the system does not report it.
     LocalIp destination() {
         LocalIp ip{};
         const cmsghdr* const item = CMSG_FIRSTHDR(&message);

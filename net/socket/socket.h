@@ -88,7 +88,7 @@ private:
 
     std::intptr_t handle_ = kNone;
     Address::Family family_ = Address::Family::none;
-    // Null unless the socket is bound to a wildcard and the system tells the local address of a datagram.
+    // Null unless the socket is bound to a wildcard and the system reports the local address of a datagram.
     std::unique_ptr<LocalAddresses> local_;
     SocketStats stats_;
 };

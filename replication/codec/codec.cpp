@@ -114,8 +114,8 @@ void code_rising(C& coder, IndexList& list, unsigned count_order, std::size_t li
     }
 }
 
-/// Codes the set of components of an image, as its difference to `from` unless `from` is null. `numbers` are
-/// those that the reader uses; null if they are the indices in the schema.
+/// Codes the set of components of an image, as its difference to `from` unless `from` is null. `numbers`: the
+/// component numbers that the reader uses; null if they are the indices in the schema.
 template <Coder C>
 void code_shape(C& coder, const Schema& schema, const Shape* from, Target<C>& image,
                 const ComponentNumbers* numbers) {

@@ -32,7 +32,7 @@ struct StateHeader {
     /// carried state.
     struct Complete {
         std::uint32_t distance = 0;  // 0 to kMaxPacketDistance
-        std::uint32_t others = 0;    // how many of those `distance` packet numbers carried no state
+        std::uint32_t others = 0;    // number of packets without state among the `distance` packets
         Tick quiet = 0;              // ticks since the last change that the peer sees
     };
     std::optional<Complete> complete;

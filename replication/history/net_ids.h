@@ -17,7 +17,7 @@ namespace shoal::replication {
 using NetId = std::uint32_t;
 
 /// A table with one row per net id. The index of a row is a small number, so that other tables can have rows
-/// for the same entities. A sender allocates net ids, a client adopts those of its sender. Nothing is
+/// for the same entities. A sender allocates net ids; a client adopts its sender's net ids. No memory is
 /// allocated once the tables have grown to the number of entities. Not thread-safe.
 class NetIds {
 public:

@@ -138,8 +138,8 @@ public:
     bool was_destroyed(NetId net_id) const { return destroyed_.contains(net_id); }
     void forget_destroyed() { destroyed_.clear(); }
 
-    /// The replicas that were closed since clear_gone(). Their entities must be destroyed, except those that
-    /// stay. Their indices are not used again before clear_gone().
+    /// The replicas that ended since clear_gone(). Their entities must be destroyed, except entities that the
+    /// game loaded itself. The indices of the replicas are not used again before clear_gone().
     std::span<const Gone> gone() const { return gone_; }
     void clear_gone();
 

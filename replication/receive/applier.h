@@ -19,9 +19,10 @@ public:
     Applier(const Applier&) = delete;
     Applier& operator=(const Applier&) = delete;
 
-    /// Shows the versions that are due, see Replicas::due(): destroys the entities of ended replicas. Then
-    /// creates those of new ones, or takes the game's entities that have their keys. Then writes all values,
-    /// calls the add and change hooks, and then removes components. Call it outside of hooks and queries.
+    /// Writes the versions that are due to the world, see Replicas::due(). First destroys the entities of
+    /// ended replicas. Then gives each new replica an entity: the game's entity with its stable key, or a new
+    /// entity. Then writes all values, calls the add and change hooks, and at last removes components. Call
+    /// it outside of hooks and queries.
     void apply();
 
     /// Writes to a replica all values of the version that the world has, and removes the components and pairs

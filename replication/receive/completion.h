@@ -35,10 +35,12 @@ public:
     /// packet that the marker needs is missing.
     std::optional<Complete> complete() const;
 
-    /// The newest tick as of which the client has all entities that it owns; nothing before the first.
+    /// The newest tick as of which the client has all entities that it owns. Empty before the first such
+    /// tick.
     std::optional<Tick> group_complete() const { return group_complete_; }
 
-    /// For tests: each packet is where tick_of() finds it, and the marker needs possible packets.
+    /// For tests: each packet is where tick_of() finds it, and the marker names packet numbers that can
+    /// exist.
     bool is_consistent() const;
 
 private:

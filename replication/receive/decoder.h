@@ -23,7 +23,7 @@ struct ReceiverOptions {
     // Seed of the hash tables. Keep it secret, so that a hostile server cannot cause collisions. 0: a Client
     // chooses a seed.
     std::uint64_t hash_seed = 0;
-    // Whether a Client shows entities that have a component with a Display (component_options.h) later than
+    // Whether a Client shows entities that have a component with a Display (options.h) later than
     // they arrive, so that their values can be mixed between two versions.
     bool interpolate = true;
     OnLocalWrite on_local_write = {};  // use it to find mistakes of the game; costs time for each write

@@ -26,7 +26,7 @@ public:
 
     std::uint64_t count() const { return count_; }
 
-    /// While one exists, writes are those of the library.
+    /// While a Pause exists, writes to the world are the library's and do not count.
     class Pause {
     public:
         explicit Pause(LocalWrites& writes) : writes_(writes) { writes_.pauses_ += 1; }

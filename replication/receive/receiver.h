@@ -30,7 +30,7 @@ public:
 
     struct Stats : Decoder::Stats {
         std::uint64_t suppressed = 0;    // replicas that the game destroyed; counted at their next record
-        std::uint64_t local_writes = 0;  // told to ReceiverOptions::on_local_write; 0 without it
+        std::uint64_t local_writes = 0;  // calls of ReceiverOptions::on_local_write; 0 without it
         std::uint64_t refused_keys = 0;  // keys of the game that another entity had, or over kMaxStableKey
     };
 
@@ -52,19 +52,19 @@ public:
     /// entities. Only the remove hooks of replicas that end, and of their pairs, run before values are
     /// written. Call it outside of hooks and queries.
     void apply() { apply_until(std::nullopt); }
-    /// The same, but entities with a component that has a Display (component_options.h) are shown as they
-    /// were at this tick: spawned, changed and destroyed no earlier than it. The tick must not be older than
-    /// in the last call.
+    /// As apply(), but entities with a component that has a Display (options.h) are shown as they were at
+    /// this tick: they are not spawned, changed or destroyed before it. The tick must not be older than in
+    /// the last call.
     void apply(Tick render_tick) { apply_until(render_tick); }
 
-    /// Undoes what the game did to the components of the schema, and to the pairs, of a replica: it becomes
-    /// what the last apply() made of it. Components that are not in the schema stay. All components of the
-    /// schema are written, with their hooks. Returns false, without effect, if the entity is no living
-    /// replica. References and pairs to replicas that receive() closed since the last apply() are left out.
-    /// Call it outside of hooks and queries.
+    /// Undoes what the game did to the components of the schema, and to the pairs, of a replica: they become
+    /// equal to the server's as of the last apply(). Components that are not in the schema stay. All
+    /// components of the schema are written, with their hooks. Returns false, without effect, if the entity
+    /// is no living replica. References and pairs to replicas that receive() closed since the last apply()
+    /// are left out. Call it outside of hooks and queries.
     bool restore(ecs::Entity entity);
 
-    /// See Applier. What they write does not count as the game's write.
+    /// The functions of Applier with these names. Their writes do not count as writes of the game.
     bool hold(ecs::Entity entity, ComponentIndex component) { return applier_.hold(entity, component); }
     bool release(ecs::Entity entity, ComponentIndex component);
     bool show(ecs::Entity entity, const Image& image, ComponentIndex component);

@@ -57,7 +57,7 @@ public:
     const ComponentLayout::Misfits& misfits() const { return misfits_; }
 
     /// Writes to a living entity the components of `now` that differ from `before`: changed ones in place,
-    /// then all new ones in one operation; makes new singletons those of the world. Components that the
+    /// then all new ones in one operation. A new singleton becomes the world's singleton. Components that the
     /// entity lost in the meantime count as new. `before` has no shape if nothing was written yet. If
     /// `references_changed`, components with references are written although their lanes are equal, because
     /// `map` translates them differently now. Components and pairs that `now` does not have stay, and the
@@ -84,7 +84,7 @@ public:
     /// The relations with destroy_with_target.
     std::span<const ComponentIndex> destroying_relations() const { return destroying_; }
 
-    /// Removes the pairs of `now` with the target of this net id, which was `target` until now, except those
+    /// Removes the pairs of `now` with the target of this net id, which was `target` until now. Keeps pairs
     /// of relations in `held`. A hook of the removal may destroy either entity.
     void remove_pairs_to(ecs::Entity source, const Image& now, ecs::Entity target, std::uint32_t net_id,
                          std::span<const ComponentIndex> held);

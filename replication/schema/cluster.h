@@ -5,8 +5,8 @@
 
 namespace shoal::replication {
 
-/// Replicated entities with the same id are a cluster: clients get what changed on them in one apply(), or
-/// nothing of it. So a client's replicas of a cluster are always those of one tick. Entities join with
+/// Replicated entities with the same id are a cluster. A client gets all changes of a cluster in one apply(),
+/// or none of them. So a client's replicas of a cluster always show the same tick. Entities join with
 /// world.set(entity, Cluster{id}) and leave with world.remove<Cluster>(entity). Any id is legal. Only the
 /// server reads the component; it needs no place in the schema.
 struct Cluster {

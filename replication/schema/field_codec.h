@@ -73,8 +73,8 @@ constexpr FieldCodec angle(unsigned bits) {
     return {FieldCodec::Kind::angle, 0, 0, static_cast<double>(bits), 0};
 }
 /// Three neighbouring floats (or doubles) x, y, z that are a direction, as two numbers of `bits` bits.
-/// Restored with length 1. misfits() counts vectors whose length is not 1, with a tolerance of 1%; those
-/// without a direction (of length 0, not finite) become (0, 0, 1). Requires 2 to 16 bits.
+/// Restored with length 1. misfits() counts vectors whose length is not 1, with a tolerance of 1%. Vectors
+/// without a direction (of length 0, or not finite) become (0, 0, 1). Requires 2 to 16 bits.
 constexpr FieldCodec unit_vector(unsigned bits) {
     return {FieldCodec::Kind::unit_vector, 0, 0, static_cast<double>(bits), 0};
 }

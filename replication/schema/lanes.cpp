@@ -401,7 +401,7 @@ private:
     const std::size_t first_;
 };
 
-/// The lane that tells the length of a sequence inside an element.
+/// The lane with the length of a sequence inside an element.
 Lane length_lane(std::uint32_t max_length) {
     return bounded_lane(max_length == 1 ? LaneKind::symbol : LaneKind::quantity, max_length);
 }

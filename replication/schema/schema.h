@@ -122,8 +122,8 @@ inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
 
 inline constexpr std::size_t kMaxOptionalComponents = 64;
 
-/// Index of a component in Schema::components(): those that are not optional, then the optional ones, both in
-/// the order of name_id().
+/// Index of a component in Schema::components(). Optional components come after all other components; within
+/// each of the two groups, the order is that of name_id().
 using ComponentIndex = std::uint16_t;
 
 /// By ComponentIndex: the component's index in the schema of a peer, or kUnknownComponent. Empty if the peer
@@ -330,7 +330,7 @@ public:
     void singleton(std::string_view name, const Options&... options);
 
     /// Declares a struct that is sent by itself, see Server::send(). Its fields may be those of a component;
-    /// options are codecs. Names of messages, inputs and actions are apart from those of components.
+    /// options are codecs. It may have the same name as a component, an input or an action.
     template <std::default_initializable T, CodecOption<T>... Options>
     void message(std::string_view name, const Options&... options);
 

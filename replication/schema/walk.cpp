@@ -16,7 +16,7 @@ bool continues_leaf(std::vector<Leaf>& leaves, const Leaf& scalar) {
     return true;
 }
 
-/// Appends a leaf. Returns false if its codec does not fit, after it told the trail why.
+/// Appends a leaf. If its codec does not fit, adds the reason to the trail and returns false.
 bool add_leaf(std::vector<Leaf>& leaves, const ScalarType& type, std::size_t offset, const FieldCodec& codec,
               Trail& trail) {
     Leaf leaf{type.type, type.is_enum, static_cast<std::uint32_t>(offset), codec};

@@ -1,6 +1,6 @@
 #pragma once
-// Finds the scalars, strings, vectors, optionals and maps of a component, level by level: those of an
-// aggregate by its fields, those of other types by the parts that Replicate names.
+// Finds the scalars, strings, vectors, optionals and maps of a component, level by level. In an aggregate it
+// visits the fields, in another type the parts that Replicate names.
 
 #include <algorithm>
 #include <array>
@@ -334,8 +334,8 @@ bool walk_element(const Element& element, Sink& sink) {
 }
 
 /// Visits an object of the component: passes each scalar and sequence to `sink`, with its offset from
-/// `base`. Returns false if a field cannot replicate, after it told the sink's trail why. The object must not
-/// be const.
+/// `base`. If a field cannot replicate, adds the reason to the sink's trail and returns false. The object
+/// must not be const.
 template <class T, class Sink>
 bool walk(const T& object, const std::byte* base, Sink& sink) {
     const std::size_t offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&object) - base);

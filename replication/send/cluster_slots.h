@@ -12,8 +12,8 @@
 
 namespace shoal::replication {
 
-/// Takes no memory before a slot is in a cluster; then 8 bytes for each slot, and 4 more for those in
-/// clusters.
+/// Takes no memory until a slot is put into a cluster. From then on takes 8 bytes for each slot, and 4 more
+/// for each slot in a cluster.
 class ClusterSlots {
 public:
     /// Moves a slot into the cluster with this id. Empty: the slot is in no cluster.
@@ -55,7 +55,7 @@ private:
         Tick excess_tick = 0;
     };
 
-    std::vector<Place> places_;  // by slot; those at the end may be missing
+    std::vector<Place> places_;  // by slot; shorter if the last slots were never in a cluster
     std::unordered_map<std::uint32_t, Slots> clusters_;
     std::uint64_t round_ = 0;
 };

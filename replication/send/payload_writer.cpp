@@ -109,9 +109,9 @@ void PayloadWriter::add(std::uint32_t index, PeerView& view, std::size_t positio
     delta_bits_ += candidate.delta.bits;
 }
 
-/// Adds the records of a cluster that the peer may not have: those that are pending, and those in flight,
-/// because their packets can still get lost. Adds none if nothing that was pending is to be sent. Returns
-/// false if the records surely need more than `most_bits`; then some are missing.
+/// Adds the records of a cluster that the peer may not have. These are the pending records, and the records
+/// in flight, whose packets can still get lost. Adds none if no pending record is to be sent. Returns false
+/// if the records surely need more than `most_bits`; then some were not added.
 bool PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t most_bits,
                                 std::size_t position) {
     const std::size_t first = candidates_.size(), bits_before = delta_bits_;
@@ -160,7 +160,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     return true;
 }
 
-/// Returns the size in bits of a payload with those of the first `count` candidates that are in `keys`.
+/// Returns the size in bits of a payload with the candidates in `keys` that are among the first `count`.
 std::size_t PayloadWriter::measure(const StateHeader& header, std::span<const std::uint64_t> keys,
                                    std::size_t count) const {
     std::size_t bits = write_state_header(header, nullptr);

@@ -193,7 +193,7 @@ private:
     bool predicts_;  // see Schema::predicts()
     Shadow shadow_;
     Audience audience_;
-    std::vector<Owner> owners_;                      // by entry; those at the end may be missing
+    std::vector<Owner> owners_;  // by entry; shorter if the last entries never had an owner
     std::vector<std::unique_ptr<PeerState>> peers_;  // null: the number is not in use
     struct ToSend {
         Peer peer;
