@@ -28,7 +28,7 @@ public:
     ComponentId hook_id() const { return type_->id; }
     Entity target() const { return target_; }
 
-    /// Whether the component has values; false for a tag.
+    /// Returns whether the component has values; false for a tag.
     bool has_values() const { return size_ != 0; }
 
     /// The value in a row; null for a tag.
@@ -133,7 +133,7 @@ public:
     /// with `tick`, because the row is new to a query that matches only `to`.
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
-    /// Whether all values are small: at most 64 bytes, moved by memcpy and without a destructor.
+    /// Returns whether all values are small: at most 64 bytes, moved by memcpy and without a destructor.
     bool is_small() const { return is_small_; }
 
     /// As move(), along a step of small archetypes: add_small() moves the row from step.without to step.with

@@ -81,7 +81,7 @@ private:
                           std::span<const ComponentId> added);
 
     ComponentTable& components_;
-    AddressMap packs_;                 // from the address of a pack to the index of its archetype
+    AddressMap packs_;                 // from the `pack` argument of of() to the index of its archetype
     std::vector<ComponentId> wanted_;  // scratch of find_after()
 };
 

@@ -107,7 +107,7 @@ public:
 private:
     Change change(std::size_t at) const { return {entities_[at], {bits_.data() + at * words_, words_}}; }
 
-    /// Whether entities_ has an entity with this index.
+    /// Returns whether entities_ has an entity with this index.
     bool is_entered(std::uint32_t index) const {
         if (index >= at_.size()) return false;
         // at_ may hold an old position: not less than count_, or now used by another entity. Both conditions

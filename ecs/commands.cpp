@@ -76,7 +76,8 @@ CommandQueue::Fate CommandQueue::fate(Entity entity, ComponentId id, bool has_it
     return is_removed ? Fate::removed : Fate::untouched;
 }
 
-/// Whether adding `got` removes `lost`: true if they are different pairs of the same exclusive relation.
+/// Returns whether adding `got` removes `lost`: true if they are different pairs of the same exclusive
+/// relation.
 bool CommandQueue::excludes(ComponentId got, ComponentId lost) const {
     return got.is_pair() && got != lost && table_.type_of(got) == table_.type_of(lost) &&
            includes(table_[got].relation, exclusive);

@@ -55,8 +55,8 @@ public:
     void drop() { ++dropped_; }
     std::uint64_t dropped() const { return dropped_; }
 
-    /// Whether a command for this entity, or for a dead entity with the same index, is queued. Commands for
-    /// several entities are not considered.
+    /// Returns whether a command for this entity, or for a dead entity with the same index, is queued.
+    /// Commands for several entities are not considered.
     bool has(Entity entity) const { return entity.index < newest_.size() && newest_[entity.index] != 0; }
 
     enum class Fate : std::uint8_t { untouched, queued, removed };

@@ -133,7 +133,7 @@ inline constexpr bool is_type_key<TypeKey<T>> = true;
 template <class T>
 concept Key = std::is_same_v<T, ComponentId> || is_pair_key<T> || is_type_key<T>;
 
-/// Whether a call names its component only once: by the template argument T or by a key, not by both.
+/// True if a call names its component only once: by the template argument T or by a key, not by both.
 template <class T, class K>
 inline constexpr bool is_named_once = std::is_void_v<T> || is_type_key<K>;
 
@@ -274,7 +274,7 @@ struct KnownComponent : ComponentType {
     /// For ArchetypeList, which maintains `columns`.
     void set_column(std::uint32_t archetype, Column* column);
 
-    /// Whether hooks of this kind are connected.
+    /// Returns whether hooks of this kind are connected.
     bool has_hook(HookKind kind) const { return !hooks[static_cast<std::size_t>(kind)].empty(); }
 
     /// For ArchetypeGraph: the step of the last entity that got or lost the component. The next entity often
@@ -359,8 +359,8 @@ public:
         return pair != nullptr ? pair->relation : ComponentId{};
     }
 
-    /// Whether an entity can have the id now: a component that is not a relation, or a pair with a living
-    /// target.
+    /// Returns whether an entity can have the id now: a component that is not a relation, or a pair with a
+    /// living target.
     bool is_addable(ComponentId id) const {
         if (id.is_pair()) return pairs_.is_current(id);
         return id.value < types_.size() && !types_[id.value]->is_relation();

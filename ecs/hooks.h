@@ -45,7 +45,7 @@ public:
     /// Leaves the function connected until its world ends.
     void release();
 
-    /// Whether a function is connected by this handle.
+    /// Returns whether a function is connected by this handle.
     explicit operator bool() const;
 
 private:
@@ -103,10 +103,10 @@ public:
     /// Requires that no function runs.
     void clear();
 
-    /// Whether a hook runs now.
+    /// Returns whether a hook runs now.
     bool is_running() const { return must_wait() && running_serial_ != kHeld; }
 
-    /// Whether add and change events must be queued: a hook runs, or hooks are held.
+    /// Returns whether add and change events must be queued: a hook runs, or hooks are held.
     bool must_wait() const { return running_serial_ != 0; }
 
     /// Begins or ends a time in which hooks are held: must_wait() is true then; run() is not affected.

@@ -13,7 +13,7 @@ bool contains(std::span<const ComponentId> ids, ComponentId id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-/// Whether ids[i] also occurs before `i`.
+/// Returns whether ids[i] also occurs before `i`.
 bool is_repeated(std::span<const ComponentId> ids, std::size_t i) {
     return contains(ids.first(i), ids[i]);
 }
@@ -205,7 +205,7 @@ void Mutator::report_destruction(Entity entity) {
         hooks_.fire(world_, HookKind::remove, archetype, column, place.row, 1, Removal::entity);
 }
 
-/// Whether hooks are called when an entity in this archetype is destroyed that is no target.
+/// Returns whether hooks are called when an entity in this archetype is destroyed that is no target.
 inline bool Mutator::calls_hooks(const Archetype& archetype) const {
     bool has_hooks = hooks_.has_on_destroy();
     for (const Column& column : archetype.columns()) has_hooks |= column.type().has_hook(HookKind::remove);

@@ -15,7 +15,7 @@ class Archetype;
 /// registration. A pair's id is invalid once its target is dead.
 struct ComponentId {
     std::uint32_t value = 0xFFFF'FFFF;  // default: none
-    // Of a component: 0. Of a pair: 1 for the first pair with this value, 2 for the second, and so on.
+    // 0 for a component. For a pair: 1 for the first pair with this value, 2 for the second, and so on.
     std::uint32_t generation = 0;
 
     bool is_pair() const { return generation != 0; }
@@ -58,7 +58,7 @@ public:
     const Pair* find(ComponentId id) const { return holds(id) ? &pairs_[slot_of(id)] : nullptr; }
     Pair* find(ComponentId id) { return holds(id) ? &pairs_[slot_of(id)] : nullptr; }
 
-    /// Whether the id is that of a pair with a living target.
+    /// Returns whether the id is that of a pair with a living target.
     bool is_current(ComponentId id) const { return holds(id) && pairs_[slot_of(id)].next != kDead; }
 
     bool is_target(Entity entity) const { return first_of(entity) != kNone; }

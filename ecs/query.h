@@ -82,7 +82,7 @@ public:
 
     void destroy_all();
 
-    /// Whether the block's stamp of any Changed term is later than `tick`.
+    /// Returns whether the block's stamp of any Changed term is later than `tick`.
     bool is_changed(const Match& match, std::uint32_t block, std::uint64_t tick) const;
 
     /// Stamps the term's column in the block that starts at row `first`. Returns whether the column's
@@ -93,7 +93,7 @@ public:
         column->wrote(first, world_.tick_);
         return column->type().has_hook(HookKind::change);
     }
-    /// Whether any component that the query writes in this archetype has change hooks.
+    /// Returns whether any component that the query writes in this archetype has change hooks.
     bool has_change_hooks(const Match& match) const;
     /// Stamps all blocks for the terms that write, and calls the change hooks. Requires that the query has no
     /// write_some term.

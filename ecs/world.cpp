@@ -270,7 +270,8 @@ bool World::require_values(Entity entity, const char* operation, std::span<const
     return false;
 }
 
-/// Whether an operation on the entity is queued or in progress, so that later ones must be queued behind it.
+/// Returns whether an operation on the entity is queued or in progress, so that later ones must be queued
+/// behind it.
 bool World::is_busy(Entity entity) const {
     if (commands_.has(entity)) return true;
     return entity &&

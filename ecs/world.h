@@ -92,7 +92,7 @@ public:
 
     bool is_alive(Entity entity) const { return entities_.is_alive(entity); }
 
-    /// Whether hooks of the entity's own destruction are running. It is alive until they have run.
+    /// Returns whether hooks of the entity's own destruction are running. It is alive until they have run.
     bool is_dying(Entity entity) const { return entity && mutator_.dying() == entity; }
 
     /// Number of living entities, including those whose spawn is queued.
@@ -339,7 +339,7 @@ public:
     /// Dead entities in a destroy_all() are not counted.
     std::uint64_t dropped_commands() const { return commands_.dropped(); }
 
-    /// Whether entities, rows, columns, archetypes and pairs agree with each other; for tests.
+    /// Returns whether entities, rows, columns, archetypes and pairs agree with each other; for tests.
     bool is_consistent() const;
 
 private:

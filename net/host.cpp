@@ -13,7 +13,7 @@ constexpr double kSavedAllowance_s = 0.05;
 
 struct Host::Peer {
     std::uint32_t connection_id;
-    Time heard;    // when its last fresh authentic packet arrived
+    Time heard;    // when the peer's last fresh authentic packet arrived
     Address home;  // proven address; replaced when the peer has left it
     Connection connection;
 

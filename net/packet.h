@@ -61,7 +61,7 @@ struct Acks {
 /// One message of a decoded packet. Not initialised, because a Packet has many frames.
 struct Frame {
     std::uint64_t id;        // reliable only
-    std::uint16_t offset;    // where its bytes begin in Packet::datagram
+    std::uint16_t offset;    // where the message's bytes begin in Packet::datagram
     std::uint16_t size;      // bytes
     std::uint16_t distance;  // reliable: deliver after the message of id `id - distance`; 0: at once
     Channel channel;

@@ -38,7 +38,7 @@ public:
     /// in which no packet could cause a challenge, the limit is higher: up to kSavedSlices times as many in
     /// one slice. If such packets become more frequent, the limit may be exceeded in one slice.
     static constexpr double kMaxChallenges = 3;
-    /// The same while an ack is overdue: the client may be at one of the unproven addresses, among copies of
+    /// As above, while an ack is overdue: the client may be at one of the unproven addresses, among copies of
     /// its packets from many addresses of an attacker. Five slices of it are fewer than the 64 packets by
     /// which the challenge of the client may be overtaken.
     static constexpr double kMaxChallengesOverdue = 12;
@@ -124,7 +124,7 @@ public:
 private:
     struct Place {
         Address address;
-        Time heard, proven;  // time of its last packet; time of its proof
+        Time heard, proven;  // time of the last packet from the address; time of the address's proof
     };
     std::vector<Place> places_;       // the proven addresses; address() is the first
     Address candidate_;               // the last unproven address from which a packet came

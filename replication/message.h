@@ -28,22 +28,22 @@ enum class MessageKind : std::uint8_t {
     shift = 16,          // from the server, reliable: the client's inputs should be so much earlier
 };
 
-/// What a client needs to know of the server beside its state.
+/// Facts about the server that a client needs, sent once.
 struct Welcome {
     std::uint32_t tick_us = 0;      // time between two ticks, in microseconds; >= 1
     std::uint64_t random_seed = 0;  // see ServerOptions
 };
 std::vector<std::byte> write_welcome(const Welcome& welcome);
-/// Returns nothing if the message is none, or malformed.
+/// Returns nothing if the message has another kind, or is malformed.
 std::optional<Welcome> read_welcome(std::span<const std::byte> message);
 
 /// Makes `message` a player message; 0: the player has no entity.
 void write_player(NetId net_id, std::vector<std::byte>& message);
-/// Returns nothing if the message is none, or malformed.
+/// Returns nothing if the message has another kind, or is malformed.
 std::optional<NetId> read_player(std::span<const std::byte> message);
 
 std::vector<std::byte> write_shift(net::Duration shift);
-/// Returns nothing if the message is none, or malformed.
+/// Returns nothing if the message has another kind, or is malformed.
 std::optional<net::Duration> read_shift(std::span<const std::byte> message);
 
 /// Makes `message` a rebase message for these entity slots, at least one.
@@ -58,7 +58,7 @@ bool read_rebase(std::span<const std::byte> message, Fn&& fn) {
     return true;
 }
 
-/// What a client says in its connection request.
+/// The data in a client's connection request.
 struct Hello {
     std::uint32_t max_slots = 0;         // >= 1; the number of entity slots that the client can take
     std::span<const std::byte> summary;  // Schema::summary()

@@ -250,7 +250,7 @@ private:
     struct Member {
         net::PeerId id;
         Sender::Peer peer = 0;
-        // Of the client that on_admit() let in last; it may not connect.
+        // From the last client that on_admit() admitted; this client may fail to connect.
         std::uint32_t max_slots = 0;
         ComponentNumbers numbers;
         MessageIntake intake;

@@ -227,7 +227,7 @@ bool Inbox::is_consistent() const {
     if (!add(ready_, State::waiting, waiting)) return false;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         const Slot& slot = slots_[i];
-        if (slot.state == State::delivered) continue;  // its lists are not used any more
+        if (slot.state == State::delivered) continue;  // the slot's lists are not used any more
         if (!add(slot.waiters, State::waiting, waiting)) return false;
         if (!add(slot.pieces, State::delivered, pieces)) return false;
         ids_waiting += slot.state == State::waiting;

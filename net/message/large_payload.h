@@ -95,7 +95,7 @@ public:
     bool is_consistent() const;
 
 private:
-    /// Whether this fragment of the open payload arrived before.
+    /// Returns whether this fragment of the open payload arrived before.
     bool is_known(const Fragment& fragment) const {
         return fragment.index < sizes_.size() && sizes_[fragment.index] != 0;
     }

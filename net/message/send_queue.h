@@ -46,7 +46,7 @@ public:
     };
     /// The messages of one weight that can be sent now.
     struct Waiting {
-        std::size_t bytes = 0;          // estimate of their bytes, heads included; 0: none can be sent
+        std::size_t bytes = 0;          // estimated bytes of the messages, with heads; 0: none can be sent
         std::size_t first = 0;          // upper estimate for the first message, head included
         bool needs_own_packet = false;  // the first message needs a packet without payload
         explicit operator bool() const { return bytes > 0; }

@@ -30,7 +30,8 @@ struct SocketStats {
     std::uint64_t send_forbidden = 0;        // dropped: a firewall, or a broadcast address
     std::uint64_t send_too_large = 0;        // dropped: larger than the interface allows
     std::uint64_t send_failed = 0;           // dropped: anything else
-    // Of `sent`: datagrams tried twice, because the first try reported an error of an earlier datagram.
+    // Datagrams of `sent` that were tried twice, because the first try reported an error of an earlier
+    // datagram.
     std::uint64_t send_repeats = 0;
 
     std::uint64_t received = 0, bytes_received = 0;  // returned by receive()

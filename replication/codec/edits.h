@@ -26,7 +26,7 @@ struct Edit {
     };
     std::uint32_t kept = 0;
     Kind kind = Kind::change;
-    // Of fresh and copy. True: the elements replace the same number of elements of the baseline. False: they
+    // For fresh and copy. True: the elements replace the same number of elements of the baseline. False: they
     // are inserted.
     bool in_place = false;
     std::uint32_t count = 1;

@@ -43,7 +43,7 @@ private:
         Tick tick;
         std::uint32_t shape : 24;   // index in shapes_
         std::uint32_t viewers : 8;  // Version::viewers
-        std::uint32_t block;        // the words; after their number, if kHasSize is set
+        std::uint32_t block;        // block of the words; with kHasSize the number of words comes first
     };
 
     /// A block's number has the chunk in its upper 16 bits, and the first word in the chunk below.
@@ -61,7 +61,7 @@ private:
     std::vector<std::uint32_t*> chunks_;  // parts of memory_
     std::uint32_t next_chunk_ = 0;        // the first chunk that was not used yet
     std::uint32_t chunk_ = 0;             // the chunk that is being used up
-    std::uint32_t chunk_left_ = 0;        // words left at its end
+    std::uint32_t chunk_left_ = 0;        // unused words at the end of the newest chunk
     std::uint32_t free_[kClasses] = {};   // by size class: 1 + a free block, whose first word is 1 + the next
     std::vector<const Shape*> shapes_{nullptr};  // shapes with versions, by number; 0: no shape
     std::vector<std::uint32_t> free_shapes_;

@@ -38,9 +38,9 @@ public:
     /// A net id that got or lost an entity.
     struct Change {
         NetId net_id;
-        ecs::Entity former;  // what it lost, perhaps dead; null: it got one
+        ecs::Entity former;  // the entity that it lost, perhaps dead; null: it had no entity before
     };
-    /// Those of the last update().
+    /// The changes that the last update() found.
     std::span<const Change> changed() const { return changed_; }
 
     /// Returns null if no entity had the key of this net id at the last update(). The entity may be dead.

@@ -25,7 +25,7 @@ public:
 
     struct Replica {
         History versions;             // not empty while the replica is open, except between bind() and push()
-        std::uint32_t slot = kNone;   // the entity slot that describes it; kNone: the replica is not open
+        std::uint32_t slot = kNone;   // entity slot of the replica's records; kNone: the replica is not open
         Tick floor = 0;               // no newer record is based on a version older than this tick
         Tick late_floor = 0;          // as floor, for records that arrive at most kLateTicks late
         Tick next_late_floor = 0;     // replaces late_floor kLateTicks or more after next_since
@@ -34,13 +34,13 @@ public:
         bool is_suppressed = false;   // the game destroyed the entity
         bool has_died = false;        // see set_died()
         bool is_local = false;        // the game spawned the entity, with a StableKey
-        bool refers_to_changed = false;           // an entity that it refers to appeared or disappeared
+        bool refers_to_changed = false;           // an entity that this one refers to appeared or disappeared
         bool is_dirty = false;                    // the index is in dirty()
         std::optional<Tick> ends;                 // tick of a despawn record that the world does not show yet
-        Despawn end_reason = Despawn::destroyed;  // if it ends
-        float mean_gap = 0;         // mean of ticks between its last versions, without long gaps; 0: unknown
+        Despawn end_reason = Despawn::destroyed;  // the reason, if `ends`
+        float mean_gap = 0;  // mean number of ticks between the last versions, without long gaps; 0: unknown
         std::uint32_t pending = 0;  // what the full record called the entity; 0: nothing. See expect()
-        bool is_adopted = false;    // it took the place of an expected entity
+        bool is_adopted = false;    // the replica took over an expected entity
         // Ascending: the components that this client decides at present, see Applier::hold().
         std::vector<ComponentIndex> held;
     };
@@ -134,7 +134,7 @@ public:
     void set_died(std::uint32_t index);
     /// Makes was_destroyed() work.
     void remember_destroyed() { destroyed_.enable(); }
-    /// Whether the server destroyed the entity with this net id lately. False for reserved net ids.
+    /// Returns whether the server destroyed the entity with this net id lately. False for reserved net ids.
     bool was_destroyed(NetId net_id) const { return destroyed_.contains(net_id); }
     void forget_destroyed() { destroyed_.clear(); }
 

@@ -29,8 +29,8 @@ public:
     struct Entry {
         ecs::Entity entity;  // null: the entry is closed
         NetId net_id = 0;
-        Tick captured = 0;                    // tick of the last update() that quantised the entity
-        bool refers_to_changed = false;       // its references must be quantised again in this update()
+        Tick captured = 0;               // tick of the last update() that quantised the entity
+        bool refers_to_changed = false;  // the entity's references must be quantised again in this update()
         Despawn reason = Despawn::destroyed;  // why the entry was closed last
         bool is_too_large = false;  // the newest version is older than the entity's state: see TooLarge
         std::optional<std::uint32_t> cluster;  // id of the entity's Cluster, as of the last update()

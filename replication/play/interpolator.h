@@ -28,7 +28,7 @@ public:
     /// Schema and replicas must outlive the interpolator.
     Interpolator(const Schema& schema, Replicas& replicas);
 
-    /// Whether the schema has a component with a Display.
+    /// Returns whether the schema has a component with a Display.
     bool is_needed() const { return !shown_.empty(); }
 
     /// Sets the length of a tick, in microseconds; >= 1. Call it before the first set_time().

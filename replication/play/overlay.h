@@ -1,5 +1,5 @@
 #pragma once
-// What a client's actions changed in its world ahead of the server.
+// The changes that a client's actions made in its world ahead of the server.
 
 #include <cstdint>
 #include <vector>

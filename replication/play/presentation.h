@@ -66,7 +66,7 @@ private:
     Interpolator interpolator_;
     const Predictor* predictor_ = nullptr;
     std::optional<RenderClock> clock_;
-    // Of the newest payload.
+    // For the newest payload.
     std::uint64_t newest_number_ = 0, received_then_ = 0;
     net::Time arrival_{0};
     std::vector<std::pair<const void*, std::unique_ptr<AnyQuery>>> queries_;  // by detail::type_address

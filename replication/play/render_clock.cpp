@@ -41,7 +41,7 @@ void RenderClock::receive(Tick tick, net::Time arrival, bool is_gapless) {
     if (is_gapless) {
         const double regular = interval_;
         if (gap * tick_us_ < kLongGapUs) interval_ += std::clamp(gap - interval_, -1.0, 1.0) / 8;
-        // After a pause of the server the render time need not have waited for this payload.
+        // The server paused: the render time does not have to wait for such a late payload.
         if (gap > 2 * regular) gap = regular;
     }
     if (is_restart) return;

@@ -24,7 +24,7 @@ struct JoinOptions {
 /// Not thread-safe.
 class Seat {
 public:
-    /// What to do with a loading player.
+    /// What the server must do with a loading player.
     enum class Step : std::uint8_t { wait, play, restart, give_up };
 
     Phase phase() const { return phase_; }

@@ -28,7 +28,7 @@ struct ActionLimits {
     double rejections_per_second = 20;  // above this mean over 3 seconds the player is disconnected; > 0
 };
 
-/// What an observer learns of one action, after it ran or was rejected. Valid during the call.
+/// The argument of an observer, for one action that ran or was rejected. Valid during the call.
 struct ActionReport {
     Tick tick = 0;
     Tick late_ticks = 0;  // ticks between the tick that the player called it for, and `tick`
@@ -43,7 +43,7 @@ struct ActionReport {
 /// Not thread-safe.
 class ServerActions final : public SectionReader, private EntityMap {
 public:
-    /// What the actions need of the server.
+    /// The functions of the server that ServerActions calls.
     class Host {
     public:
         /// Sends a reliable message, after earlier ones.

@@ -114,7 +114,7 @@ void Applier::detach_source(ecs::Entity source, ComponentIndex relation, const D
         const auto is_source = [&](const Dying& other) { return other.target == source; };
         if (!replica && std::none_of(dying_.begin(), dying_.end(), is_source))
             dying_.push_back({source, 0, false});
-        if (replica && replica->reason != Despawn::destroyed) detach();  // it may stay
+        if (replica && replica->reason != Despawn::destroyed) detach();  // the source may stay
         return;
     }
     const bool can_die =
@@ -157,7 +157,7 @@ void Applier::end_late_parts() {
     bool is_changing = true;
     for (int pass = 0; pass < kMostPasses && is_changing; ++pass) {
         is_changing = false;
-        for (std::size_t i = 0; i < replicas_.dirty().size(); ++i) {  // die() adds to them
+        for (std::size_t i = 0; i < replicas_.dirty().size(); ++i) {  // die() adds to dirty()
             const std::uint32_t index = replicas_.dirty()[i];
             const NetIds::Row row = replicas_.ids()[index];
             const bool is_known = row.net_id != 0 && !replicas_[index].has_died;

@@ -13,7 +13,7 @@ namespace shoal::replication {
 /// One per connection; not thread-safe.
 class Completion {
 public:
-    /// What the client sees of the sender's entities did not change from tick `since` to tick `tick`.
+    /// A span of ticks: the state that the client sees did not change from tick `since` to tick `tick`.
     struct Complete {
         Tick since, tick;
         bool operator==(const Complete&) const = default;

@@ -119,7 +119,7 @@ private:
     std::vector<std::uint32_t> rebases_;
     Stats stats_;
 
-    // Of the current payload.
+    // Scratch for the current payload.
     std::vector<Staged> staged_;
     std::vector<std::uint32_t> staged_words_, words_;
 };

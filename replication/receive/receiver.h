@@ -146,7 +146,7 @@ public:
     }
     const ReceiverOptions& options() const { return options_; }
 
-    /// What the client knows of the entity with this net id at a tick: its newest version that is not after
+    /// Returns the state of the entity with this net id at a tick: its newest version that is not after
     /// it. The image is valid until the next receive() or apply().
     std::optional<Version> at(NetId net_id, Tick tick) const {
         const std::uint32_t index = replicas_.ids().find(net_id);

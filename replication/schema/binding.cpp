@@ -57,7 +57,7 @@ private:
     std::size_t count_, width_;
 };
 
-/// Whether the value of a pair refers to entities.
+/// Returns whether the value of a pair refers to entities.
 bool has_other_references(const Part& part) {
     return std::any_of(part.lanes.begin() + 1, part.lanes.end(),
                        [](const Lane& lane) { return lane.kind == LaneKind::reference; });
@@ -110,7 +110,7 @@ void* Binding::gather_pairs(ecs::Entity source, ComponentIndex relation, EntityM
     return memory_[relation];
 }
 
-/// Whether the entity's image has the component.
+/// Returns whether the entity's image has the component.
 bool Binding::has(ecs::Entity entity, ComponentIndex component, EntityMap& map) {
     if (!described(component).pairs) return world_.has(entity, ids_[component]);
     const auto pairs = world_.pairs_of(entity, ids_[component]);

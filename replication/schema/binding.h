@@ -31,13 +31,13 @@ public:
     /// has a net id.
     const Shape* present_shape(ecs::Entity entity, EntityMap& map);
 
-    /// What capture() is to do.
+    /// The work for capture().
     struct CaptureRequest {
         Image before;  // the last image of the entity; without a shape, all components are captured
         std::span<const ComponentIndex> changed;  // ascending: components to capture
         bool references_changed = false;          // capture all components with references, too
     };
-    /// What capture() found. Valid until the next call.
+    /// The result of capture(). Valid until the next call.
     struct Capture {
         Image image;
         bool has_targets = false;  // `targets` are all entities that the entity refers to; else they did not
@@ -128,7 +128,7 @@ private:
     std::vector<void*> memory_;
     std::vector<ComponentIndex> relations_, destroying_;
 
-    // Of the current call.
+    // Scratch of the current call.
     std::vector<ComponentIndex> components_;
     std::vector<ecs::ComponentId> added_ids_;
     std::vector<void*> added_values_;

@@ -38,7 +38,7 @@ struct FieldCodec {
 constexpr FieldCodec quantised(double min, double max, double step) {
     return {FieldCodec::Kind::quantised, min, max, step, 0};
 }
-/// The same with 2^bits - 1 steps from min to max. Requires 1 to 32 bits.
+/// As quantised(), with 2^bits - 1 steps from min to max. Requires 1 to 32 bits.
 constexpr FieldCodec quantised_bits(double min, double max, unsigned bits) {
     const bool fits = bits >= 1 && bits <= 32;
     const double steps = static_cast<double>((std::uint64_t{1} << (fits ? bits : 0)) - 1);

@@ -54,7 +54,7 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
 }
 
 std::size_t ShapeTable::bytes_of(const Shape& shape) {
-    constexpr std::size_t kNode = 64;  // of the map: its links, the key and the pointer
+    constexpr std::size_t kNode = 64;  // size of a node of the map: its links, the key and the pointer
     return kNode + sizeof(Shape) + shape.components.size() * (sizeof(ComponentIndex) + sizeof(std::uint32_t));
 }
 

@@ -54,7 +54,7 @@ struct Leaf {
     FieldCodec codec;
     std::int64_t low = 0, high = 0;  // range of bounded()
     double steps = 0;                // greatest lane of quantised()
-    std::uint32_t scalars = 1;       // how many neighbouring scalars of this type it stands for
+    std::uint32_t scalars = 1;       // number of neighbouring scalars of this type that the leaf stands for
     std::uint32_t lane_count = 1;    // only for a leaf of a part
     bool is_press = false;           // the field is a Press
 };
@@ -88,17 +88,17 @@ protected:
 /// Access to a string, vector, optional or map without its C++ type.
 struct SequenceOps {
     std::size_t (*size)(const void* sequence);
-    // Not of a map:
+    // Used unless the part is a map:
     const void* (*data)(const void* sequence) = nullptr;
     void* (*resize)(void* sequence, std::size_t count) = nullptr;  // returns the first element
-    // Of a map:
+    // Used only if the part is a map:
     /// Passes the first `count` entries, in the order of their keys.
     void (*read)(const void* map, std::size_t count, PointerStack& stack, EntryReader& reader) = nullptr;
     /// Writes `count` entries, and removes all others. Of several values with one key the last one stays.
     void (*write)(void* map, std::size_t count, PointerStack& stack, EntryWriter& writer) = nullptr;
 };
 
-/// So many strings, vectors, optionals and maps can be in one another.
+/// Greatest depth of strings, vectors, optionals and maps that contain one another.
 inline constexpr std::size_t kMaxNesting = 4;
 
 /// A string, vector, optional or map inside a component, or inside each element of another part: then it
@@ -145,18 +145,19 @@ public:
     const std::vector<Part>& parts() const { return parts_; }
     /// The scalar fields outside of parts.
     const std::vector<Leaf>& leaves() const { return leaves_; }
-    /// Whether a lane is a float that was rounded: two machines may compute neighbouring values of it.
+    /// Returns whether a lane is a float that was rounded: two machines may compute neighbouring values of
+    /// it.
     bool is_rounded(std::size_t lane) const { return is_rounded_[lane]; }
     /// Indices of the lanes that are fields of type Press.
     const std::vector<std::uint32_t>& presses() const { return presses_; }
     bool has_references() const { return has_references_; }
-    /// Whether it has lanes, but no parts and no references.
+    /// Returns whether it has lanes, but no parts and no references.
     bool has_only_lanes() const { return has_only_lanes_; }
     /// Number of groups and parts together.
     std::uint32_t piece_count() const { return piece_count_; }
     bool empty() const { return piece_count_ == 0; }
 
-    /// What does not fit the codecs of a component.
+    /// Counts the values that do not fit the codecs of a component.
     struct Misfits {
         std::uint64_t cut = 0;      // strings, vectors and maps longer than their max_length()
         std::uint64_t clamped = 0;  // numbers outside the range of their codec, and NaN
@@ -179,7 +180,7 @@ public:
     /// As restore(), but writes only the fields outside of parts. `value` may be plain memory.
     void restore_leaves(const std::uint32_t* lanes, EntityMap& map, void* value) const;
 
-    /// Whether each part has as many elements as the lengths in the elements of its parent say.
+    /// Returns whether each part has as many elements as the lengths in the elements of its parent say.
     bool lengths_match(const std::uint32_t* parts) const { return !has_children_ || sums_match(parts); }
 
     /// The number of words that the parts of one value take. These words begin at `parts`.

@@ -1,5 +1,5 @@
 #pragma once
-// What a declaration can say of a component beside its codecs: how clients show it, and who decides its
+// Options of a component beside its codecs: how clients show it, and who decides its
 // value.
 
 #include <cstdint>

@@ -193,7 +193,7 @@ void quantise_three(const Leaf& leaf, Quaternion q, std::uint32_t* lanes, std::u
     if (!normalise(q, clamped)) q = {0, 0, 0, 1};
     quantise_three_once(middle_of(leaf), q, lanes);
     // The restored greatest component can be up to two steps less than before, and another one the greatest.
-    // Then the other one is left out, and the steps of none change any more.
+    // Then the other component is left out, and no number of steps changes any more.
     quantise_three_once(middle_of(leaf), restore_three(leaf, lanes), lanes);
 }
 

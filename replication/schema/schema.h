@@ -278,7 +278,7 @@ struct SchemaComponent : SchemaType {
     ecs::ComponentId (*bind)(ecs::World& world) = nullptr;  // returns the component's id in a world
 };
 
-/// What a struct is for that travels by itself, not as a component of an entity.
+/// The purpose of a struct that is sent by itself, not as a component of an entity.
 enum class StructKind : std::uint8_t { message, input, action };
 inline constexpr std::size_t kStructKinds = 3;
 constexpr std::string_view kind_name(StructKind kind) {
@@ -299,7 +299,7 @@ struct ActionOps {
 
 /// A message, input or action of the schema.
 struct SchemaStruct : SchemaType {
-    // Of an action; not part of the signature:
+    // Used only for an action; not part of the signature:
     ActionOps ops;
     double per_second = 60;
     bool is_independent = false;
@@ -382,7 +382,7 @@ public:
     /// of its hash, if this schema has the name.
     std::string explain(std::string_view text) const;
 
-    /// In the order of ComponentIndex.
+    /// The components, by ComponentIndex.
     const std::vector<SchemaComponent>& components() const { return components_; }
     /// Returns the index of T in components(), or kMaxComponents if T is not declared.
     template <class T>
@@ -393,7 +393,7 @@ public:
     /// The component that holds the input on the entities of players. Requires that the schema has an input.
     std::size_t input_component() const { return find(structs(StructKind::input)[0].type); }
 
-    /// Whether clients compute some components ahead of the server.
+    /// Returns whether clients compute some components ahead of the server.
     bool predicts() const {
         return std::any_of(components_.begin(), components_.end(),
                            [](const SchemaComponent& one) { return one.role == Role::predicted; });

@@ -30,7 +30,8 @@ public:
 
     /// Begins a new round of visits.
     void start_visits() { round_ += 1; }
-    /// Returns whether the cluster was not visited in this round. Requires that the cluster has slots.
+    /// Marks the cluster as visited in this round. Returns false if it was marked before. Requires that the
+    /// cluster has slots.
     bool visit(std::uint32_t cluster);
     /// Notes that a payload of a tick needs more bits than this for the cluster.
     void note_excess(std::uint32_t cluster, std::size_t bits, Tick tick);

@@ -31,7 +31,7 @@ public:
     /// To be called after each update of the shadow, with its tick.
     void start_tick(Tick tick);
 
-    /// What may be gathered.
+    /// Limits for gather().
     struct Room {
         std::size_t bits;       // size of the payload
         std::size_t most_bits;  // most bits of one record or cluster; one that needs more waits

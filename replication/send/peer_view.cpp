@@ -86,8 +86,8 @@ void PeerView::pend(std::uint32_t index) {
     Slot& slot = slots_[index];
     if (slot.is_pending) return;
     pending_count_ += 1;
-    // It was sent before its turn, for example with its cluster: now others wait longer. No such slot is left
-    // after this, so the queue is rarely scanned.
+    // The slot was sent before its turn, for example with its cluster: now other slots wait longer. No such
+    // slot is left after this, so the queue is rarely scanned.
     if (slot.is_queued) drop_front(queue_.size());
     slot.is_pending = slot.is_queued = 1;
     queue_.push(index);

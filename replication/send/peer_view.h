@@ -79,7 +79,7 @@ public:
     ViewClasses view_classes(std::uint32_t slot) const {
         return groups_ | (slots_[slot].is_owner ? to_owner() : to_others());
     }
-    /// What the peer gets of the entity of a slot.
+    /// Returns the view of a slot's entity that the peer gets.
     View shown(std::uint32_t slot) const { return {view_classes(slot), numbers_}; }
     /// Set the view classes. Call rebase() for slots whose entities look different now.
     void set_owner(std::uint32_t slot, bool is_owner);

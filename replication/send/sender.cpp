@@ -306,7 +306,8 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     const auto is_last = [&] { return peer.view.pending_count() == 0 && peer.stats.waiting == 0; };
     if (count == 0 && !(is_last() && header.complete && (peer.wants_marker || heartbeat))) return {};
     commit(peer, number, count);
-    // After commit() the marker may need fewer packets. It never has more bits than fit() counted for it.
+    // After commit() the marker may name fewer packets. The marker never has more bits than fit() counted for
+    // it.
     header.complete = is_last() && header.complete ? peer.flight.marker(number, quiet) : std::nullopt;
     header.group = group_marker(peer, number);
     if (header.complete) peer.flight.send_marker(number, *header.complete);

@@ -27,7 +27,8 @@ struct SenderOptions {
 };
 
 struct PeerOptions {
-    /// What the peer can take. Entities without a slot wait until despawn records of others are acknowledged.
+    /// Number of entity slots of the peer. An entity without a slot waits until another entity's despawn
+    /// record is acknowledged.
     std::uint32_t max_slots = 65'536;  // >= 1; more than PeerView::kMaxSlots count as that
     ComponentNumbers numbers = {};     // numbers in the peer's schema, see Schema::numbers_in()
     bool is_held = false;              // the peer gets nothing before start_peer()
