@@ -161,10 +161,11 @@ public:
     /// there is none.
     ecs::Entity player() const;
 
-    /// Sets the function that is called when the server did not take what the game wrote to a component with
-    /// from_owner() of an entity that this client owns. The component has the server's value again, unless
-    /// the game wrote a newer one, which is on its way. `why` is what the server's check said; it may contain
-    /// any bytes. It is called in update() and endpoint().receive(), and may change the world.
+    /// Sets the function that is called when the server refused a value that the game wrote to a component
+    /// with from_owner() of an entity that this client owns. Before the call the component gets the server's
+    /// value again, unless the game has written a newer value, which is on its way. `why` is the result of
+    /// the server's check; it may contain any bytes. The function is called in update() and
+    /// endpoint().receive(), and may change the world.
     template <class T, std::invocable<ecs::Entity, std::string_view> Fn>
     void on_refused(Fn handler) {
         const std::size_t index = schema_.find<T>();

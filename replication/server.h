@@ -177,9 +177,10 @@ public:
     /// All zero for an unknown player. See also actions_waiting().
     ServerActions::Stats action_stats(PlayerId player) const { return actions_.stats(player); }
     std::size_t actions_waiting(PlayerId player) const { return actions_.waiting(player); }
-    /// Sets the function that decides whether a value that a player's client gave to a component with
-    /// from_owner() is taken: it returns an empty text, or why not. Without one, all values within the ranges
-    /// of the codecs are taken. It is called in host().receive(), and may change the world.
+    /// Sets the function that checks the values that a player's client sends for a component with
+    /// from_owner(). It returns an empty text to accept a value, or the reason to refuse it. Without a
+    /// function all values within the ranges of the codecs are accepted. It is called in host().receive(),
+    /// and may change the world.
     template <class T, std::invocable<PlayerId, ecs::Entity, const T&> Fn>
     void check(Fn fn) {
         owned_.check(owned_component(schema_.find<T>()),

@@ -83,7 +83,7 @@ bool OwnedReader::read_section(PlayerId, std::uint64_t packet, BitReader& in) {
 
 void OwnedReader::commit_section(PlayerId id, net::Time now) {
     for (std::size_t i = 0; i < given_count_; ++i) {
-        Player* const player = find(id);  // a check may disconnect it
+        Player* const player = find(id);  // a check may disconnect the player
         if (!player) return;
         const double passed_s = std::chrono::duration<double>(now - player->earned_until).count();
         player->earned_until = now;
@@ -114,7 +114,7 @@ void OwnedReader::judge(Player& player, const Given& given) {
         codec_.restore(component, given.words, value);
         const PlayerId player_id = player.id;
         const std::string why = checks_[given.component](player_id, entity, value);
-        Player* const still = find(player_id);  // the check may disconnect it
+        Player* const still = find(player_id);  // the check may disconnect the player
         if (!still) return;
         if (!why.empty()) return refuse(*still, given, why);
     }
@@ -128,12 +128,12 @@ void OwnedReader::refuse(Player& player, const Given& given, std::string_view wh
     OwnedRefusal refusal{packet_, given.net_id, given.component, std::string(why), {}};
     const ecs::Entity entity = sender_.entity(given.net_id);
     const void* const value = world_.try_get(entity, ids_[given.component]);
-    if (!value) return;  // the check removed it
+    if (!value) return;  // the check removed the component
     codec_.quantise(schema_.components()[given.component], value, refusal.words);
     send_(player.id, write_refusal(schema_, refusal));
 }
 
-/// Keeps `newest` small.
+/// Removes entries of `newest` for entities that the player does not own, if there are many.
 void OwnedReader::forget_former(Player& player) const {
     if (player.newest.size() <= player.most_newest) return;
     std::erase_if(player.newest, [&](const auto& one) { return !owns(player, one.first.net_id); });

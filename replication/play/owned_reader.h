@@ -1,5 +1,6 @@
 #pragma once
-// On the server: takes the values of components with from_owner() that clients send for their entities.
+// On the server: checks the values that clients send for components with from_owner(), and writes them to the
+// world.
 
 #include <cstdint>
 #include <functional>
@@ -23,11 +24,11 @@ namespace shoal::replication {
 class OwnedReader final : public SectionReader, private EntityMap {
 public:
     struct Stats {
-        std::uint64_t taken = 0;
-        std::uint64_t refused = 0;  // by a check
-        // The player does not own the entity (any more), or the entity does not have the component.
+        std::uint64_t taken = 0;    // values written to the world
+        std::uint64_t refused = 0;  // values refused by a check
+        // Values for which the player does not own the entity (any more), or the entity lacks the component.
         std::uint64_t ignored = 0;
-        std::uint64_t outdated = 0;  // a newer value came first
+        std::uint64_t outdated = 0;  // values that arrived after a newer value
     };
 
     /// Sends a reliable message to a player.
@@ -40,12 +41,13 @@ public:
     void add_player(PlayerId player, Sender::Peer peer);
     void remove_player(PlayerId player);
 
-    /// Returns why a value is refused, at most kMaxRefusalBytes; an empty text to take it.
+    /// Returns the reason to refuse a value, of which at most kMaxRefusalBytes are sent. Empty: the value is
+    /// accepted.
     using Check = std::function<std::string(PlayerId, ecs::Entity, const void* value)>;
     void check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
 
-    /// Whether the player had so many values refused that no correct game causes it: more than 20 a second
-    /// for 3 seconds. Its values have no effect then.
+    /// Returns whether too many values of the player were refused: more than 20 per second for 3 seconds.
+    /// Then further values of the player have no effect.
     bool is_flood(PlayerId player) const;
     /// All zero for an unknown player.
     Stats stats(PlayerId player) const;
@@ -62,8 +64,8 @@ private:
     struct Player {
         PlayerId id;
         Sender::Peer peer = 0;
-        std::map<Key, std::uint64_t> newest;  // by value: the packet that had the newest one
-        std::size_t most_newest = 0;          // with more, those of entities it does not own are forgotten
+        std::map<Key, std::uint64_t> newest;  // number of the packet with the newest value, by component
+        std::size_t most_newest = 0;          // above this size, entries of entities of others are removed
         double refusals_left = 0;
         net::Time earned_until{0};
         Stats stats;
@@ -88,12 +90,12 @@ private:
     Sender& sender_;
     Send send_;
     StructCodec codec_;
-    std::vector<ecs::ComponentId> ids_;                 // by component; of those with from_owner()
-    std::vector<std::unique_ptr<StructValue>> values_;  // by component; null for the others
+    std::vector<ecs::ComponentId> ids_;                 // by component; only if it has from_owner()
+    std::vector<std::unique_ptr<StructValue>> values_;  // by component; null without from_owner()
     std::vector<Check> checks_;                         // by component
     std::vector<std::unique_ptr<Player>> players_;      // by PlayerId::index(); null: none
 
-    // Of the payload that is read.
+    // From read_section(), for commit_section().
     Sender::Peer reader_ = 0;
     std::uint64_t packet_ = 0;
     std::vector<Given> given_;

@@ -1,5 +1,6 @@
 #pragma once
-// What the state that clients decide needs on the wire beside its values. WIRE.md specifies the bits.
+// The refusal of a value that a client sent for a component with from_owner(), and the limits of such values.
+// WIRE.md specifies the bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,20 +15,20 @@
 
 namespace shoal::replication {
 
-inline constexpr std::size_t kMaxOwnedValues = 256;  // in a payload
-inline constexpr std::size_t kMaxRefusalBytes = 64;  // of a reason; longer ones are cut
+inline constexpr std::size_t kMaxOwnedValues = 256;  // most values in one payload
+inline constexpr std::size_t kMaxRefusalBytes = 64;  // size of a reason; a longer one is cut
 inline constexpr unsigned kOwnedNetIdOrder = 2, kOwnedComponentOrder = 2, kOwnedCountOrder = 0;
 
-/// The server did not take a value of a client.
+/// The server refuses a value of a client.
 struct OwnedRefusal {
-    std::uint64_t packet = 0;  // that had the value
+    std::uint64_t packet = 0;  // number of the client's packet with the value
     std::uint32_t net_id = 0;
     ComponentIndex component = 0;
     std::string why;                   // may contain any bytes
     std::vector<std::uint32_t> words;  // the value that the server has
 };
 std::vector<std::byte> write_refusal(const Schema& schema, const OwnedRefusal& refusal);
-/// Returns nothing if the message is none, or malformed.
+/// Returns nothing if the message has another kind, or is malformed.
 std::optional<OwnedRefusal> read_refusal(const Schema& schema, std::span<const std::byte> message);
 
 }  // namespace shoal::replication

@@ -51,7 +51,7 @@ void OwnedWriter::update() {
     changes_.clear();
 }
 
-/// Whether a component is there is what the server says.
+/// Adds and removes values as the server adds and removes components of the entity.
 void OwnedWriter::follow_version(Owned& owned) {
     owned.shown = receiver_.shown_tick(owned.entity);
     const std::optional<Version> version = receiver_.at(owned.net_id, *owned.shown);
@@ -83,7 +83,7 @@ void OwnedWriter::hold(const Owned& owned, Value& value, const ImageCursor& imag
     value.words.insert(value.words.end(), image.parts(), image.parts() + image.part_words());
     // The client may not have an entity to which the value refers.
     if (image.layout().has_references()) capture(owned.entity, value);
-    look_at(owned.entity, value);  // hooks of the game may have written it
+    look_at(owned.entity, value);  // hooks of the game may have written the component
 }
 
 bool OwnedWriter::capture(ecs::Entity entity, Value& value) {
@@ -136,7 +136,7 @@ bool OwnedWriter::write_section(std::uint64_t packet, std::size_t room_bits, Bit
             value_.write_golomb(value.component, kOwnedComponentOrder);
             write_value(schema_.components()[value.component].layout, {}, value.words, value_);
             if (values_.bit_count() + value_.bit_count() > most_bits) {
-                next_ = at;  // it is the first one of the next section
+                next_ = at;  // this entity is the first of the next section
                 continue;
             }
             values_.append(value_, 0, value_.bit_count());
@@ -170,7 +170,7 @@ bool OwnedWriter::receive(std::span<const std::byte> message) {
     look_at(entity, *value);
     const bool is_told = value->first_packet != 0 && value->refused_packet >= value->first_packet;
     value->refused_packet = std::max(value->refused_packet, refusal->packet);
-    // Otherwise the server will judge a later packet, also if it has the same value.
+    // Otherwise the server checks the value of a later packet, even if this value is the same.
     if (!value->is_pending && value->last_packet <= refusal->packet) {
         value->words = refusal->words;
         receiver_.show(entity, refusal->component, Receiver::Value{true, refusal->words});

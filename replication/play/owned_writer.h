@@ -1,5 +1,6 @@
 #pragma once
-// On a client: finds what the game writes to components with from_owner(), and sends it to the server.
+// On a client: finds the values that the game writes to components with from_owner(), and sends them to the
+// server.
 
 #include <cstdint>
 #include <functional>
@@ -16,14 +17,14 @@
 
 namespace shoal::replication {
 
-/// While this client owns an entity (it has the tag Mine), records do not change such components, but for
-/// whether they are there. Sends the newest value of each component that is not known to have arrived. Not
-/// thread-safe.
+/// While this client owns an entity (it has the tag Mine), records can add and remove components with
+/// from_owner(), but do not change their values. Sends the newest value of such a component until an ack says
+/// that it arrived. Not thread-safe.
 class OwnedWriter final : public SectionWriter {
 public:
     struct Stats {
-        std::uint64_t sent = 0;     // values in payloads; again if a payload was lost
-        std::uint64_t refused = 0;  // values that the server did not take
+        std::uint64_t sent = 0;     // values in payloads; a value sent again counts again
+        std::uint64_t refused = 0;  // values that the server refused
     };
 
     /// The arguments must outlive this object. Their world must be the same.
@@ -31,18 +32,18 @@ public:
     OwnedWriter(const OwnedWriter&) = delete;
     OwnedWriter& operator=(const OwnedWriter&) = delete;
 
-    /// Called when the server did not take a value, after the component got the server's value again. But if
-    /// the game wrote a newer value in the meantime, that one stays.
+    /// Called when the server refused a value, after the server's value was restored. A newer value of the
+    /// game is not replaced by the server's.
     using Refused = std::function<void(ecs::Entity, std::string_view why)>;
     void on_refused(ComponentIndex component, Refused handler) { handlers_[component] = std::move(handler); }
 
-    /// Takes what changed since the last call: owners, and what the game wrote. Call it after each
-    /// Receiver::apply(), before the next one; outside of hooks and queries.
+    /// Finds the entities that this client owns now, and the values that the game wrote since the last call.
+    /// Call it once between two calls of Receiver::apply(), outside of hooks and queries.
     void update();
-    /// Uses a message of the server. Returns false, without effect, if it is not a refusal, or malformed.
-    /// Call it outside of hooks and queries.
+    /// Uses a refusal of the server. Returns false, without effect, if the message has another kind or is
+    /// malformed. Call it outside of hooks and queries.
     bool receive(std::span<const std::byte> message);
-    /// Forgets everything, for a new connection. Call it after Receiver::reset().
+    /// Removes all entities and values, for a new connection. Call it after Receiver::reset().
     void reset();
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
@@ -58,10 +59,10 @@ private:
     struct Value {
         ComponentIndex component = 0;
         bool is_pending = false;
-        std::uint64_t first_packet = 0;    // the first one with the value; 0: it was not sent
-        std::uint64_t last_packet = 0;     // the newest one, also with an earlier value; 0: none
-        std::uint64_t refused_packet = 0;  // the newest one whose value was refused
-        std::vector<std::uint32_t> words;  // that the world had last
+        std::uint64_t first_packet = 0;    // first packet with the present value; 0: it was not sent
+        std::uint64_t last_packet = 0;     // newest packet with any value of the component; 0: none
+        std::uint64_t refused_packet = 0;  // newest packet whose value was refused
+        std::vector<std::uint32_t> words;  // the value in the world at the last look
     };
     struct Owned {
         ecs::Entity entity;
@@ -81,13 +82,13 @@ private:
     ecs::World& world_;
     const Schema& schema_;
     Receiver& receiver_;
-    ecs::ChangeCollector changes_;  // of components_
+    ecs::ChangeCollector changes_;  // watches components_
     ecs::Query<ecs::With<Mine>> mine_;
-    std::vector<ComponentIndex> components_;  // those with from_owner(), ascending
+    std::vector<ComponentIndex> components_;  // components with from_owner(), ascending
     std::vector<Refused> handlers_;           // by component
     std::vector<Owned> owned_;                // by entity, ascending
     std::size_t pending_count_ = 0;
-    std::size_t next_ = 0;  // where in owned_ the next section begins
+    std::size_t next_ = 0;  // index in owned_ at which the next section begins
     Receiver::Value captured_;
     BitWriter value_, values_;
     Stats stats_;

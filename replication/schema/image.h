@@ -35,7 +35,7 @@ struct Shape {
     bool has_pairs = false;
     bool has_optional = false;
     bool is_delayed = false;     // a client that interpolates shows it at the render time
-    bool has_owned = false;      // it has a component with from_owner()
+    bool has_owned = false;      // the shape has a component with from_owner()
     bool is_restricted = false;  // not everyone gets all components
     // Used by a VersionPool: how many versions have this shape, and a number for it while there are some.
     mutable std::uint32_t versions = 0;
@@ -154,7 +154,7 @@ struct View {
         return overlap(schema.components()[component].viewers, classes) &&
                (!numbers || (*numbers)[component] != kUnknownComponent);
     }
-    /// Whether it is the view of an entity's owner.
+    /// Returns whether this is the view of an entity's owner.
     bool is_owner() const { return overlap(classes, to_owner()) && !overlap(classes, to_others()); }
     bool operator==(const View&) const = default;
 };
@@ -163,8 +163,8 @@ struct View {
 Image visible_part(const Image& image, const View& view, ShapeTable& shapes,
                    std::vector<std::uint32_t>& words);
 
-/// Returns `now` with the values that `before` has of components with from_owner(), as far as both have them.
-/// The words are in `words`, which must not be those of an argument.
+/// Returns `now`, but components with from_owner() that both images have get the values of `before`. The
+/// result refers to `words`, which must not be the words of an argument.
 Image keep_owned(const Schema& schema, const Image& before, const Image& now,
                  std::vector<std::uint32_t>& words);
 
