@@ -93,7 +93,7 @@ public:
     }
     bool read_bool() { return read(1) != 0; }
 
-    /// Reads a Golomb code of order k <= 31. Fails if it is not the code that write_golomb() writes.
+    /// Reads a Golomb code of order k <= 31. Fails if write_golomb() writes the value with another code.
     std::uint32_t read_golomb(unsigned k) {
         assert(k < 32);
         const std::uint64_t ahead = peek();

@@ -42,8 +42,8 @@ constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
 }
 
 /// Codes the lanes and parts of a component. Returns whether they differ from the baseline. `base` and
-/// `base_parts` are null if the baseline lacks the component. Lanes to be read into are equal to `base` or
-/// zero before.
+/// `base_parts` are null if the baseline lacks the component. A reader must set the lanes to those of `base`,
+/// or to zero, before the call.
 template <Coder C>
 [[gnu::always_inline]] inline bool code_component(C& coder, const ComponentLayout& layout,
                                                   const std::uint32_t* base, const std::uint32_t* base_parts,

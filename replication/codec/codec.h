@@ -12,17 +12,17 @@
 
 namespace shoal::replication {
 
-/// Writes the difference from `from` to `to`, or all of `to` if from.shape is null. `numbers` are those of
-/// the reader's schema, which knows all components of the images; null if it is the same. Returns whether
-/// the images differ.
+/// Writes the difference from `from` to `to`, or all of `to` if from.shape is null. `numbers`: the component
+/// numbers in the reader's schema, which must have all components of the images; null if it is the same
+/// schema. Returns whether the images differ.
 bool write_image(const Schema& schema, const Image& from, const Image& to, BitWriter& out,
                  const ComponentNumbers* numbers = nullptr);
 
 /// Returns the number of bits that write_image() writes.
 std::size_t measure_image(const Schema& schema, const Image& from, const Image& to);
 
-/// Reads what write_image wrote for the same `from`: fills `words` and returns the shape. Any bits are safe:
-/// returns null if they are invalid; in.ok() can be true or false then.
+/// Reads the bits of write_image() with the same `from`: fills `words` and returns the shape. Returns null if
+/// the bits are invalid; in.ok() can then be true or false. Any bits are safe.
 const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
                         std::vector<std::uint32_t>& words);
 
@@ -31,8 +31,8 @@ const Shape* read_image(ShapeTable& shapes, const Image& from, BitReader& in,
 void write_value(const ComponentLayout& layout, std::span<const std::uint32_t> from,
                  std::span<const std::uint32_t> to, BitWriter& out);
 
-/// Reads what write_value() wrote for the same `from`: fills `words`. Any bits are safe: returns false if
-/// they are invalid; in.ok() is false then.
+/// Reads the bits of write_value() with the same `from`: fills `words`. Returns false if the bits are
+/// invalid; in.ok() is then false. Any bits are safe.
 bool read_value(const ComponentLayout& layout, std::span<const std::uint32_t> from, BitReader& in,
                 std::vector<std::uint32_t>& words);
 

@@ -11,7 +11,7 @@ namespace {
 // Longer insertions and erasures are not recognised as such. In a part inside the elements of another one, an
 // insertion is often a whole string or vector.
 constexpr std::uint32_t kReach = 8, kInnerReach = 64;
-constexpr std::uint32_t kAhead = 4;  // so many pairs of elements are compared to judge an alignment
+constexpr std::uint32_t kAhead = 4;  // number of pairs of elements that are compared to judge an alignment
 constexpr std::uint32_t kSearches = 2048, kSearchesPerElement = 2;  // alignments that a search may judge
 constexpr std::uint32_t kAll = 0xffffffff;
 constexpr std::size_t kEditBits = 6;  // more, kept and count of an edit without kept elements

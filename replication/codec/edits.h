@@ -9,8 +9,8 @@
 
 namespace shoal::replication {
 
-/// How many elements of a part are kept from the start and from the end of the baseline's. Those between are
-/// new.
+/// How many elements of the baseline's part are kept, at its start and at its end. The elements between them
+/// are new.
 struct Splice {
     std::uint32_t prefix = 0, between = 0, suffix = 0;
 };

@@ -114,7 +114,7 @@ void code_element(C& coder, const Part& part, Word<C>* element) {
     for (const Lane& lane : part.lanes) code_lanes(coder, lane, {0, 1}, nullptr, element++);
 }
 
-/// Codes an element that differs from `old`. A reader's element is equal to `old` before.
+/// Codes an element that differs from `old`. A reader must copy `old` to the element before the call.
 template <Coder C>
 void code_changed_element(C& coder, const Part& part, const std::uint32_t* old, Word<C>* element) {
     for (std::uint32_t i = 0; i < part.lanes.size(); ++i)

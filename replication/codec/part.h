@@ -65,7 +65,7 @@ public:
         return element(words_[start_] - edit.produced());
     }
 
-    /// Keeps the elements of the baseline after the last edit. Returns false if they are too many.
+    /// Keeps all elements of the baseline after the last edit. Returns false if the part then has too many.
     bool finish() {
         copy(used_, old_count_ - used_);
         return words_[start_] <= part_.max_count;
@@ -94,7 +94,8 @@ private:
     std::uint32_t used_ = 0;   // elements of the baseline that edits kept, changed, left out or replaced
 };
 
-/// Codes a part as elements that are kept from the start and the end of the baseline's, and new ones between.
+/// Codes a part as elements kept from the start and the end of the baseline's part, and new elements between
+/// them.
 template <Coder C>
 void code_splice(C& coder, const Part& part, Splice splice, const std::uint32_t* base, Parts<C> parts) {
     if (base) {
@@ -144,7 +145,7 @@ void code_edit_elements(C& coder, const Part& part, const Edit& edit, const std:
             code_element(coder, part, element + n * width);
 }
 
-/// Codes a part as edits of the baseline's, with which it shares `suffix` elements at the end.
+/// Codes a part as edits of the baseline's part. Both have the same `suffix` last elements.
 template <Coder C>
 void code_edits(C& coder, const Part& part, std::uint32_t suffix, const std::uint32_t* base, Parts<C> parts) {
     auto edits = [&] {

@@ -9,7 +9,7 @@ namespace shoal::replication {
 // The format is specified in ../WIRE.md.
 namespace {
 
-/// Codes which packets a Complete or Group needs.
+/// Codes the packets that a completion or group marker names.
 template <Coder C, class Needed>
 void code_needed(C& coder, Needed& needed) {
     needed.distance = coder.golomb(needed.distance, 2);

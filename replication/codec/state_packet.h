@@ -37,8 +37,8 @@ struct StateHeader {
     };
     std::optional<Complete> complete;
 
-    /// After this packet the receiver has the entities that it owns as of this tick, if it accepted this
-    /// packet and the other ones, as in Complete. A completion marker implies it.
+    /// Group marker: as Complete, but only for the entities that the receiver owns. A completion marker
+    /// implies a group marker.
     struct Group {
         std::uint32_t distance = 0;
         std::uint32_t others = 0;

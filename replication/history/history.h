@@ -69,9 +69,9 @@ private:
     std::size_t words_in_use_ = 0;
 };
 
-/// The versions of one entity, ordered by tick. Their memory is that of a pool, which must be the same in all
-/// calls. Copies share it: call clear() of one of them before the last is destroyed, unless the pool is
-/// destroyed too.
+/// The versions of one entity, ordered by tick. They are in the memory of a pool, which must be the same in
+/// all calls. Copies of a history share this memory. Call clear() of one copy before the last copy is
+/// destroyed, unless the pool is destroyed too.
 class History {
 public:
     bool empty() const { return count_ == 0; }
@@ -104,8 +104,8 @@ public:
 
     /// Drops the versions that were replaced at `tick` or before, except the version with tick `kept`. For a
     /// view class, a version is replaced by the next version that this class sees. A version is dropped when
-    /// it is replaced for every class that sees it. So for how long a peer has a baseline does not depend on
-    /// changes that it does not see.
+    /// it is replaced for every class that sees it. So changes that a peer does not see do not shorten the
+    /// time for which the peer has a baseline.
     void drop_replaced(Tick tick, Tick kept);
     void clear();
 
@@ -120,7 +120,7 @@ private:
 
     VersionPool* pool_ = nullptr;          // null: no version was added since clear()
     VersionPool::Stored* ring_ = nullptr;  // the versions, in memory of the pool
-    std::uint32_t block_ = 0;              // the ring's
+    std::uint32_t block_ = 0;              // block of the ring
     std::uint32_t capacity_ = 0;           // capacity of the ring, in versions: a power of two
     std::uint32_t first_ = 0;              // where the oldest version is in the ring, modulo capacity_
     std::uint32_t count_ = 0;

@@ -24,7 +24,7 @@ public:
     KeyedEntities(const KeyedEntities&) = delete;
     KeyedEntities& operator=(const KeyedEntities&) = delete;
 
-    /// Takes the keys that were added, written or removed since the last call, but no new ones of entities
+    /// Takes the keys that were added, written or removed since the last call. Ignores new keys of entities
     /// for which is_excluded(entity) returns true. Call it outside of hooks and queries.
     template <class IsExcluded>
     void update(IsExcluded&& is_excluded) {

@@ -22,7 +22,7 @@ std::uint32_t Replicas::bind(NetId net_id, std::uint32_t slot, Tick tick) {
     Replica& replica = rows_[index];
     assert((known == kNone) == replica.versions.empty());
     replica.slot = slot;
-    // The records of a new slot are based on nothing older.
+    // No record of a new slot is based on an older version.
     replica.floor = replica.late_floor = replica.next_late_floor = replica.next_since = tick;
     return index;
 }

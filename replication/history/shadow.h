@@ -105,8 +105,8 @@ public:
         const ecs::Entity entity = ids_.entity(net_id);
         return world_.is_alive(entity) ? entity : ecs::Entity{};
     }
-    /// Returns the index of an entity's entry, also of one that assign() made and no update() opened; else
-    /// kNone.
+    /// Returns the index of an entity's entry, even if assign() made the entry and no update() has opened it.
+    /// Returns kNone if there is no entry.
     std::uint32_t index_of(ecs::Entity entity) const { return ids_.find(entity); }
     /// Returns the entity of an index; null if there is none.
     ecs::Entity entity(std::uint32_t index) const {
@@ -116,8 +116,8 @@ public:
     /// The tag of the entities that replicate.
     ecs::ComponentId tag() const { return tag_; }
 
-    /// How often a replicated entity got an ordinary net id, because another replicated entity has its key or
-    /// because the key is over kMaxStableKey. A debug build aborts instead.
+    /// Number of times that a replicated entity with a StableKey got an ordinary net id, because another
+    /// replicated entity has the key or because the key is over kMaxStableKey. A debug build aborts instead.
     std::uint64_t refused_keys() const { return refused_keys_; }
 
     /// How many values did not fit their codecs, in all updates. A value counts each time it is quantised.
@@ -182,8 +182,9 @@ private:
 
     std::uint64_t refused_keys_ = 0;
     std::vector<std::uint32_t> opened_, changed_, closed_, moved_;
-    std::vector<ComponentIndex> dirty_;     // changed components of the entity being captured, ascending
-    std::vector<std::uint32_t> referrers_;  // refer to entities with another net id than before; some closed
+    std::vector<ComponentIndex> dirty_;  // changed components of the entity being captured, ascending
+    std::vector<std::uint32_t>
+        referrers_;  // entries that refer to entities with a new net id; some are closed
     std::vector<TooLarge> too_large_;
     std::uint32_t too_large_count_ = 0;
 };

@@ -139,7 +139,7 @@ void Applier::die(std::uint32_t index) {
     if (row.entity) died_with_target_.push_back(row.entity);
 }
 
-/// The entity is no replica any more. `stays`: it is not destroyed.
+/// Makes an entity that is no replica any more an entity of the game if `stays` is true; else destroys it.
 void Applier::end(ecs::Entity entity, Despawn reason, bool stays) {
     ecs::World& world = binding_.world();
     if (Replica* replica = world.unsafe_raw_unmarked<Replica>(entity))
@@ -397,7 +397,7 @@ bool Applier::is_consistent() const {
         });
     for (std::uint32_t index = 0; index < replicas_.ids().index_count(); ++index) {
         const auto count = std::count(dead_.begin(), dead_.end(), index);
-        // Closed ones leave with the next apply().
+        // Closed replicas leave with the next apply().
         if (replicas_[index].has_died ? count != 1 : count > 0 && replicas_.gone().empty()) return false;
     }
     // apply() forgets the references of replicas that are gone.

@@ -31,14 +31,14 @@ public:
     bool restore(ecs::Entity entity);
 
     /// From now on the client decides this component of a replica: apply() and restore() leave it as it is.
-    /// Returns false, without effect, if the entity is no living replica. It ends with release(), or when the
-    /// replica ends.
+    /// Returns false, without effect, if the entity is no living replica. The hold ends with release(), or
+    /// when the replica ends.
     bool hold(ecs::Entity entity, ComponentIndex component);
-    /// Ends a hold(): makes the component what the version says that the world has, or removes it. Returns
-    /// false, without effect, if it is not held. Call it outside of hooks and queries.
+    /// Ends a hold(): sets the component to its value in the replica's version, or removes it if this version
+    /// lacks it. Returns false, without effect, if it is not held. Call it outside of hooks and queries.
     bool release(ecs::Entity entity, ComponentIndex component);
-    /// Makes a component of a replica what an image of it says, or removes it. Returns false, without effect,
-    /// if the entity is no living replica. Call it outside of hooks and queries.
+    /// Sets a component of a replica to its value in an image, or removes it if the image lacks it. Returns
+    /// false, without effect, if the entity is no living replica. Call it outside of hooks and queries.
     bool show(ecs::Entity entity, const Image& image, ComponentIndex component);
 
     /// Destroys the entities of gone replicas and forgets all references. Requires that all replicas are

@@ -20,7 +20,7 @@ public:
     };
 
     /// Adds an accepted state packet, in any order. Requires number >= 1, and each number at most once. A
-    /// `marker` or `group` that needs a packet number below 1 is ignored: no correct sender writes it.
+    /// `marker` or `group` that names a packet number below 1 is invalid, and is ignored.
     void insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker,
                 const std::optional<StateHeader::Group>& group = {});
 

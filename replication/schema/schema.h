@@ -286,7 +286,7 @@ constexpr std::string_view kind_name(StructKind kind) {
     return kNames[static_cast<std::size_t>(kind)];
 }
 inline constexpr std::size_t kMaxStructs = 256;  // most structs of one kind in a schema
-/// Greatest size of an input, in bits. Each packet of a client has those of several ticks.
+/// Greatest size of an input, in bits. Each packet of a client has the inputs of several ticks.
 inline constexpr std::size_t kMaxInputBits = 1024;
 
 class Act;
@@ -340,15 +340,15 @@ public:
     void action(std::string_view name, const Options&... options);
 
     /// Declares what a player holds and presses in one tick, see Client::input(). A schema has at most one
-    /// input. It also declares a component of the same name and type, which only the owner of an entity gets,
-    /// and without its value: the library sets the value on both sides. If T is declared as a component
-    /// before, that one replicates instead. The tag Mine is declared, too.
+    /// input. Also declares a component of the same name and type. Only the owner of an entity gets this
+    /// component, without its value: the library sets the value on both sides. If T was declared as a
+    /// component before, that declaration is used instead. The tag Mine is declared, too.
     template <std::default_initializable T, CodecOption<T>... Options>
     void input(std::string_view name, const Options&... options);
 
-    /// After each step of the game, the predicted components that changed become what clients get of them:
-    /// rounded to the steps of their codecs, on the server and on clients. So both compute the next step from
-    /// the same numbers, and a client's prediction is wrong only if something else than its player acted.
+    /// After each step of the game, rounds the predicted components that changed to the steps of their
+    /// codecs, on the server and on clients. So both compute the next step from the same numbers, and a
+    /// client's prediction is wrong only if something other than its player's inputs changed an entity.
     void quantise_authority();
     bool is_authority_quantised() const { return is_authority_quantised_; }
 
@@ -362,7 +362,8 @@ public:
     /// after the schema was given to a sender or receiver also stops the program.
     const std::string& error() const { return error_; }
 
-    /// Equal on both sides if they have the same components and encode them alike, but for optional ones.
+    /// Hash of the schema. Equal on both sides if they have the same components and encode them alike.
+    /// Optional components do not count.
     std::uint64_t hash() const;
 
     /// Describes the schema for difference() and numbers_in(): the number of optional components, and 8 bytes
@@ -374,8 +375,8 @@ public:
     std::optional<ComponentNumbers> numbers_in(std::span<const std::byte> peer_summary) const;
 
     /// For the server: returns a text that names a component, message, input or action in which this schema
-    /// differs from the client's, whose summary() is given; empty if none is found. One that the server does
-    /// not have is named by its hash, see explain(). Any bytes are safe.
+    /// differs from the client's, whose summary() is given; empty if none is found. If the server does not
+    /// have it, the text has its hash instead of its name, see explain(). Any bytes are safe.
     std::string difference(std::span<const std::byte> peer_summary) const;
 
     /// For the client. `text` is the result of the server's difference(). Returns `text` with a name instead
@@ -428,7 +429,7 @@ private:
     void add_teleports();
     void add(StructKind kind, SchemaStruct added);
     std::size_t find_struct(StructKind kind, const void* type) const;
-    /// Calls fn(StructKind, const SchemaStruct&) for each.
+    /// Calls fn(StructKind, const SchemaStruct&) for each message, input and action.
     template <class Fn>
     void for_each_struct(Fn&& fn) const {
         for (std::size_t kind = 0; kind < kStructKinds; ++kind)

@@ -5,7 +5,8 @@
 namespace shoal::replication::detail {
 namespace {
 
-/// Returns whether a scalar continues the last leaf, whose codec is for several scalars. Counts it.
+/// Returns whether a scalar continues the last leaf, whose codec is for several scalars. If so, counts the
+/// scalar.
 bool continues_leaf(std::vector<Leaf>& leaves, const Leaf& scalar) {
     if (leaves.empty() || leaves.back().scalars == scalars_of(leaves.back().codec.kind)) return false;
     Leaf& leaf = leaves.back();

@@ -235,9 +235,9 @@ public:
     void next_field() { steps_.back().field += 1; }
     void leave() { steps_.pop_back(); }
 
-    /// Notes that the field reached, of this type, cannot replicate. Returns false.
+    /// Notes that the present field, which has this type, cannot replicate. Returns false.
     bool refuse(std::string_view type, std::string_view why);
-    /// Notes that the codec of the field reached, of this type, does not fit. Returns false.
+    /// Notes that the codec of the present field, which has this type, does not fit. Returns false.
     bool refuse_codec(std::string_view type, std::string_view why);
 
     /// The mistake, as the rest of a sentence that begins with the component's name; empty: none.
@@ -417,8 +417,8 @@ std::string unused_codec(const std::vector<CodecRange>& ranges);
 /// Collects the leaves and parts of a component, with their codecs.
 class LayoutSink {
 public:
-    /// `codec`: for fields that have none in `ranges`. Refuses sequences that are in more than `max_nesting`
-    /// - 1 others.
+    /// `codec`: the codec of fields without one in `ranges`. Refuses sequences inside one another deeper than
+    /// `max_nesting`.
     LayoutSink(std::vector<CodecRange>& ranges, const FieldCodec& codec,
                std::size_t max_nesting = kMaxNesting)
         : max_nesting_(max_nesting), rows_{{Part::kNone, &ranges, codec}} {}

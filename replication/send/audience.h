@@ -39,7 +39,7 @@ public:
 
     /// Number of pairs.
     std::size_t size() const;
-    /// For tests: the viewers of each entity rise.
+    /// For tests: the viewers of each entity are in ascending order of their peers.
     bool is_consistent() const;
 
 private:

@@ -33,7 +33,7 @@ public:
     /// Marks the cluster as visited in this round. Returns false if it was marked before. Requires that the
     /// cluster has slots.
     bool visit(std::uint32_t cluster);
-    /// Notes that a payload of a tick needs more bits than this for the cluster.
+    /// Notes that the records of the cluster need more than `bits` bits in a payload of `tick`.
     void note_excess(std::uint32_t cluster, std::size_t bits, Tick tick);
     /// Returns whether it is noted that the cluster needs more bits in a payload of this tick. Requires that
     /// the cluster has slots.

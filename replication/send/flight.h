@@ -1,6 +1,6 @@
 #pragma once
-// The state packets of one peer whose fate is not known, with the records that they carry; and what follows
-// from the fates: the anchor and the completion markers.
+// The state packets in flight to one peer, with the records that they carry. Also the anchor and the
+// completion markers, which follow from the fates of packets.
 
 #include <cassert>
 #include <cstdint>

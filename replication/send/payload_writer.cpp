@@ -31,7 +31,7 @@ void PayloadWriter::start_tick(Tick tick) {
     deltas_.clear();
 }
 
-/// No payload with any of the candidates has more bits.
+/// Returns a number of bits that no payload with any of the candidates exceeds.
 std::size_t PayloadWriter::upper_bits() const {
     return kMaxHeaderBits + kMaxRecordBits * candidates_.size() + delta_bits_;
 }
@@ -144,8 +144,8 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     candidate.delta = deltas_.get(slot.entry, baseline, shown);
     // An empty delta: the peer acknowledged this state already. But it may also have a version that was sent
     // later, even if its packet was declared lost. So empty deltas are sent until one is acknowledged.
-    // So are they for a peer that does not know a component that changes, before the history forgets its
-    // baseline.
+    // Empty deltas are also sent if the peer's schema lacks a component that changes: the peer then gets a
+    // newer baseline before the history drops the present one.
     const Tick lasts = shown.numbers ? (tick_ - shadow_.horizon()) / 2 : kLongAgo;
     const bool is_known = candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < lasts;
     if (is_known && !view.is_forced(index)) return false;

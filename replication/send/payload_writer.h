@@ -28,7 +28,7 @@ public:
     /// The shadow must outlive the writer.
     explicit PayloadWriter(const Shadow& shadow);
 
-    /// To be called after each update of the shadow, with its tick.
+    /// Call it after each update of the shadow, with the tick of the update.
     void start_tick(Tick tick);
 
     /// Limits for gather().
@@ -50,7 +50,8 @@ public:
     /// the first one with its cluster. Returns 0 only if no record was gathered.
     std::size_t fit(const StateHeader& header, std::size_t room_bits);
 
-    /// Number of clusters that the last gather() was the first of this tick to part, as they are too large.
+    /// Number of clusters that the last gather() split because they are too large. Counts a cluster once per
+    /// tick.
     std::uint32_t parted_count() const { return parted_count_; }
 
     /// The records gathered; fit() counts from the front.
