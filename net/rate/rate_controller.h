@@ -48,8 +48,8 @@ public:
     bool may_send() const { return !is_broken_ && budget_.is_left(); }
     /// Returns whether a few small messages may be sent now.
     bool may_send_urgent() const { return !is_broken_ && budget_.is_left_for_urgent(); }
-    /// The breaker: no ack came for three timeouts while packets were in flight. Only pings are sent until an
-    /// ack comes: the other side may withhold acks of payloads and messages, but not of pings.
+    /// Returns true after no ack came for three timeouts while packets were in flight. Then only pings are
+    /// sent until an ack comes: the other side may withhold acks of payloads and messages, but not of pings.
     bool is_broken() const { return is_broken_; }
     /// Time without an ack while packets are in flight; 0 if none are.
     Duration silence(Time now, const ConnectionStats& stats) const {

@@ -79,12 +79,13 @@ private:
     const std::uint32_t *old_, *new_;  // first elements
     const std::uint32_t old_count_, new_count_;
     const std::uint32_t old_end_, new_end_;  // elements from here on are kept
-    const std::uint32_t reach_;  // an insertion or erasure of so many elements is recognised as such
-    std::uint32_t old_at_ = 0, new_at_ = 0;     // elements before were listed
-    std::uint32_t inserts_ = 0;                 // so many elements that follow are new
+    const std::uint32_t reach_;              // longest insertion or erasure, in elements, that is recognised
+    std::uint32_t old_at_ = 0,
+                  new_at_ = 0;   // index of the next element; the edits so far cover all earlier elements
+    std::uint32_t inserts_ = 0;  // number of new elements that follow
     std::uint32_t shift_budget_, copy_budget_;  // alignments that searches may still judge
     std::optional<Edit> decided_;               // the next edit, if it is known
-    std::optional<Edit> last_;                  // the edit before, if no element was kept since
+    std::optional<Edit> last_;                  // the previous edit, if no element was kept since then
 };
 
 }  // namespace shoal::replication

@@ -10,7 +10,7 @@ namespace shoal::replication {
 /// below.
 struct Display {
     enum class Kind : std::uint8_t {
-        step,     // the older version
+        step,     // the value of the older version is shown
         linear,   // each number of the component is mixed by itself
         angular,  // each number is an angle in radians, and takes the shorter way
         slerp,    // each four numbers are a rotation as a quaternion, and take the shorter way

@@ -116,7 +116,7 @@ public:
     /// acknowledged.
     std::uint32_t awaited_count() const { return awaited_count_; }
 
-    /// Full records with this net id name a pending id of the peer; 0: none any more.
+    /// Sets the pending id of the peer that full records with this net id contain. 0: no pending id any more.
     void set_pending_id(NetId net_id, std::uint32_t id);
     std::uint32_t pending_id(NetId net_id) const;
 

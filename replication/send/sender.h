@@ -110,8 +110,8 @@ public:
     void send_now(Peer peer, ecs::Entity entity) { to_send_.push_back({peer, entity}); }
     /// Returns whether the peer acknowledged a record of the entity.
     bool has_acknowledged(Peer peer, ecs::Entity entity) const;
-    /// Full records with this net id, which assign_net_id() returned, name a pending id of the peer; 0: none
-    /// any more.
+    /// Sets the pending id of the peer that full records with this net id contain. The net id comes from
+    /// assign_net_id(). 0: no pending id any more.
     void set_pending_id(Peer peer, NetId net_id, std::uint32_t id) {
         state(peer).view.set_pending_id(net_id, id);
     }
