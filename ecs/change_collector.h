@@ -18,7 +18,7 @@ namespace shoal::ecs {
 ///
 /// Collected since the last clear(), each entity once:
 ///  - changes(): living entities of which a watched component was added, written or removed. Each has one
-///    bit per watched component. A set bit does not tell which of the three happened; look up whether the
+///    bit per watched component. A set bit does not say which of the three happened; look up whether the
 ///    entity has the component now.
 ///  - destroyed(): entities that were destroyed. They are not in changes(), and are listed even if they were
 ///    created after the last clear().
@@ -95,7 +95,7 @@ public:
     /// The order is unspecified, but the same in each run of the program.
     Changes changes() const { return {*this}; }
 
-    /// In the order of their destruction.
+    /// The destroyed entities, in the order of their destruction.
     std::span<const Entity> destroyed() const { return destroyed_; }
 
     /// Empties changes() and destroyed(). Keeps the memory.

@@ -60,9 +60,10 @@ public:
     bool has(Entity entity) const { return entity.index < newest_.size() && newest_[entity.index] != 0; }
 
     enum class Fate : std::uint8_t { untouched, queued, removed };
-    /// What the queued commands do to a component of an entity. untouched: nothing. queued: they add or set
-    /// it; `value` then points to its last value, which lies in the queue. removed: they remove it or destroy
-    /// the entity. `has_it_now`: whether the entity has the component before the queue is applied.
+    /// Returns what the queued commands do to a component of an entity. untouched: nothing. queued: the
+    /// commands add or set the component; `value` then points to the last value in the queue. removed: the
+    /// commands remove the component or destroy the entity. `has_it_now`: the entity has the component before
+    /// the queue is applied.
     Fate fate(Entity entity, ComponentId id, bool has_it_now, void*& value) const;
 
     /// Takes the oldest command. Requires that there is one. Its spans are valid until finish().

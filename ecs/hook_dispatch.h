@@ -25,8 +25,8 @@ public:
           commands_(commands),
           delayed_(components) {}
 
-    /// Calls the hooks of one kind, if there are any, for `count` rows of one block from row `first`. To be
-    /// called after the rows got the component (add), or before they lose it (remove).
+    /// Calls the hooks of one kind, if there are any, for `count` rows of one block from row `first`. Call it
+    /// after the rows got the component (add), or before they lose it (remove).
     void fire(World& world, HookKind kind, const Archetype& archetype, const Column& column,
               std::uint32_t first, std::uint32_t count, Removal reason = Removal::component) {
         if (column.type().has_hook(kind))

@@ -39,7 +39,7 @@ public:
         if (anchor_ != nullptr) disconnect();
     }
 
-    /// The function is not called any more, not even for the other rows of an event that is being reported.
+    /// Disconnects the function. It is not called any more, not even for the other rows of the present event.
     void disconnect();
 
     /// Leaves the function connected until its world ends.

@@ -54,7 +54,7 @@ public:
         return true;
     }
 
-    /// Removes components. Those that the entity lacks are ignored.
+    /// Removes components. Ids of components that the entity lacks are ignored.
     void remove(Entity entity, std::span<const ComponentId> ids);
     void remove(Entity entity, ComponentId id);
     /// Removes one component. Requires that the entity has it. Not for pairs.

@@ -76,7 +76,7 @@ public:
     /// as returned by Path::wants_challenge(). The reset token is omitted if it does not fit.
     void challenge(const Address& to, const Challenge& challenge, std::size_t room, Time now);
     bool is_ack_overdue(Time now) const { return rate_.silence(now, stats_) >= sent_.answer_timeout(stats_); }
-    /// The path has changed: measures rate and round trip anew.
+    /// Call it when the path has changed: measures rate and round trip anew.
     void restart(Time now);
 
     /// Calls on_connected, once. Without this call close() does not call on_disconnected.
@@ -113,8 +113,8 @@ private:
     /// Sends a packet with messages or a payload. Returns false if there is nothing to send or the rate
     /// forbids it. `asks`: whether to ask the handler for a payload; set to false when the handler has none.
     bool send_contents(bool& asks, Time now);
-    /// Asks the handler for a payload, or takes the next fragment of a large one. If both have something,
-    /// they take turns.
+    /// Asks the handler for a payload, or takes the next fragment of a large payload. If there are both, they
+    /// take turns.
     void write_payload(Draft& draft, std::size_t share, bool& asks, Time now);
     void ask_for_payload(Draft& draft, std::size_t share, bool& asks, Time now);
     /// Sends a packet without messages and payload. A data packet contains at most acks, and `body` is empty.
@@ -130,8 +130,8 @@ private:
     void report_fates(Time now);
     void report(const std::optional<PacketFate>& fate);
     void deliver(const Packet& packet, const Frame& frame);
-    /// Gives the payload to the handler, a large one when its last missing fragment arrives. Returns false if
-    /// the ack must be withheld.
+    /// Gives the payload to the handler. Gives a large payload only when its last missing fragment arrives.
+    /// Returns false if the ack must be withheld.
     bool take_payload(const Packet& packet, Time now);
     void note_queued();
 

@@ -27,7 +27,7 @@ constexpr std::size_t kMaxReliableBytes =
     256 * kMaxMessageBytes;                     // size of a reliable message, which is sent in pieces
 constexpr std::size_t kMaxPayloadBytes = 1160;  // state payload of a packet without messages
 constexpr std::size_t kMinPayloadBytes = 600;   // PayloadTurn::share is at least this much
-/// Largest state payload, sent in several packets. Those that get lost are sent again.
+/// Largest state payload, sent in several packets. Lost packets of it are sent again.
 constexpr std::size_t kMaxLargePayloadBytes = 64 * 1024;
 constexpr std::size_t kMaxHelloBytes = 900;   // application data in a connection request
 constexpr std::size_t kMaxReasonBytes = 200;  // text of a refusal or disconnect; longer text is cut
@@ -129,8 +129,8 @@ struct PacketFate {
     std::uint64_t number =
         0;  // number of the packet with the payload, or of the first packet if there are several
     bool delivered = false;
-    /// Delivered: time from sending the packet to its ack, less the peer's ack delay; of several packets, the
-    /// time of the one acknowledged last. Lost: 0.
+    /// Delivered: time from sending the packet to its ack, minus the peer's ack delay. If there are several
+    /// packets, the time of the packet that was acknowledged last. Lost: 0.
     Duration rtt{0};
 };
 
@@ -174,7 +174,7 @@ class Handler {
 public:
     virtual ~Handler() = default;
 
-    /// The connection is open. This is the first call about the peer, except on_admit.
+    /// Called when the connection is open. This is the first call about the peer, except on_admit.
     virtual void on_connected(PeerId) {}
 
     /// The last call about this peer, exactly once, after the fates of all its payloads. A client that fails
@@ -194,7 +194,7 @@ public:
         return true;
     }
 
-    /// A message arrived. It has at most kMaxMessageBytes, or, if reliable, kMaxReliableBytes.
+    /// Called when a message arrives. It has at most kMaxMessageBytes, or, if reliable, kMaxReliableBytes.
     virtual void on_message(PeerId, Channel, std::span<const std::byte>) {}
 
     /// Called exactly once for each payload written: delivered when all its packets are acknowledged; lost

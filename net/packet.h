@@ -67,7 +67,7 @@ struct Frame {
     Channel channel;
     std::uint8_t key;  // sequenced only
     bool goes_on;      // reliable: a piece of a message; the next piece has the next id
-    bool is_parity;    // reliable: the bytes are those of messages id and id - 1, combined by exclusive or
+    bool is_parity;    // reliable: the bytes of messages id and id - 1, combined by exclusive or
 };
 
 /// Neighbouring messages of a packet that share one head. They have one channel and one size; if reliable,
@@ -168,8 +168,8 @@ std::size_t run_bytes(const Run& run);
 void write_run(ByteWriter& out, const Run& run);
 
 /// Reads the body, which follows the envelope. `datagram` is the decrypted packet without the tag. Returns
-/// false, with `packet` partly filled, if the body is malformed. Ids of reliable messages are expanded to
-/// those nearest to `expected_id`.
+/// false, with `packet` partly filled, if the body is malformed. Each id of a reliable message is expanded to
+/// the nearest id to `expected_id`.
 bool read_body(std::span<const std::byte> datagram, const Envelope& envelope, std::uint64_t expected_id,
                Packet& packet);
 

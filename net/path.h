@@ -32,7 +32,8 @@ public:
     /// An address is in use if packets came from it within this time. Any other address must be proven again,
     /// unless it is address().
     static constexpr Duration kInUse = std::chrono::seconds(2);
-    /// The other side has left an address that was silent for this time while packets came from another one.
+    /// If an address is silent for this time while packets come from another address, the other side is
+    /// believed to have left it.
     static constexpr Duration kLeft = std::chrono::milliseconds(200);
     /// Limit of the average number of challenges per kChallengeSlice, to all addresses together. After slices
     /// in which no packet could cause a challenge, the limit is higher: up to kSavedSlices times as many in

@@ -68,7 +68,7 @@ public:
     /// late acks, newest first, and then fates, by packet number.
     bool next_news(News& out);
 
-    /// The path has changed: forgets the round-trip time.
+    /// Call it when the path has changed: forgets the round-trip time.
     void restart(ConnectionStats& stats);
 
     /// Time from sending a packet until its ack is overdue. Computed from the smoothed round trip and its
