@@ -243,9 +243,9 @@ void SendQueue::take_repeats(Draft& draft, const Terms& terms) {
     }
 }
 
-/// Adds the parity of this message and the message with the id before: it protects two messages for the bytes
-/// of one. Returns false if there is no room. Also returns false unless both messages are in flight, and have
-/// the same size, distance 1 and no later pieces.
+/// Adds the parity of this message and the message with the previous id. The parity protects two messages and
+/// has the size of one. Returns false if there is no room. Also returns false unless both messages are in
+/// flight, and have the same size, distance 1 and no later pieces.
 bool SendQueue::take_parity(Draft& draft, Message& message) {
     const Message* const before = find(message.id - 1);
     if (!before || before->copies == 0 || before->size != message.size) return false;

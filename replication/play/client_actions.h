@@ -56,8 +56,8 @@ public:
         types_[type].reject_handlers.push_back(std::move(handler));
     }
 
-    /// Sets the function that is called for each entity that an action spawned ahead of the server. It returns
-    /// the components that this client decides when the entity becomes a replica, ascending.
+    /// Sets the function that is called for each entity that an action spawned ahead of the server. It
+    /// returns the components that this client decides when the entity becomes a replica, ascending.
     using OnPending = std::function<std::span<const ComponentIndex>(ecs::Entity)>;
     void on_pending(OnPending fn) { on_pending_ = std::move(fn); }
 

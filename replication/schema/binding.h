@@ -66,13 +66,14 @@ public:
     void restore(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
                  bool references_changed, std::span<const ComponentIndex> held = {});
 
-    /// Does what calls remove hooks: removes the components and pairs of `before` that `now` does not have,
-    /// and replaces the targets of exclusive relations. A hook may destroy the entity. `held`: see restore().
+    /// Makes the changes that restore() left out, because they call remove hooks: removes the components and
+    /// pairs of `before` that `now` does not have, and replaces the targets of exclusive relations. A hook
+    /// may destroy the entity. `held`: see restore().
     void finish(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
                 bool references_changed, std::span<const ComponentIndex> held = {});
 
-    /// Makes one component of a living entity what the image says, with its pairs if it is a relation: writes
-    /// it, or removes it if the image does not have it. A hook may destroy the entity.
+    /// Sets one component of a living entity to its value in the image, or removes it if the image does not
+    /// have it. For a relation, sets all its pairs. A hook may destroy the entity.
     void restore_component(ecs::Entity entity, const Image& image, ComponentIndex component, EntityMap& map);
 
     /// Returns whether the image has a pair of the relation with the target of this net id.
