@@ -83,7 +83,7 @@ private:
     /// never change: the sending thread may read old entries while the receiving thread adds new ones.
     struct LocalAddresses {
         std::uint8_t number_of(const decltype(Address::ip)& ip);
-        std::array<decltype(Address::ip), 255> ips{};  // ips[i] has the number Address::local = i + 1
+        std::array<decltype(Address::ip), 255> ips{};  // Address::local of ips[i] is i + 1
         std::uint8_t count = 0;
     };
 
