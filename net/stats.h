@@ -45,7 +45,7 @@ enum class RateLimit : std::uint8_t {
     network,      // the connection used up its rate, which is at most ConnectionOptions::max_bytes_per_second
     host,         // HostConfig::max_bytes_per_second was used up at the last flush
     packets,      // ConnectionConfig::max_open_packets are in flight
-    breaker,      // no ack came for three timeouts: only pings are sent until an ack comes
+    breaker,      // no ack came for long: only pings are sent until an ack comes
 };
 
 /// Counters and estimates of one connection. Bytes are those of whole datagrams, without IP and UDP headers

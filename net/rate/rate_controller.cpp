@@ -70,7 +70,7 @@ RateController::RateController(float first_rate, float max_rate, Time now)
 
 void RateController::update(Time now, Duration timeout, ConnectionStats& stats) {
     budget_.accrue(rate_, now);
-    if (!is_broken_ && stats.bytes_in_flight > 0 && now - last_news_ >= kBreakerTimeouts * timeout) {
+    if (!is_broken_ && silence(now, stats) >= kBreakerTimeouts * std::max(timeout, usual_silence_)) {
         is_broken_ = true;
         probe_interval_ = timeout;
     }
@@ -107,7 +107,8 @@ void RateController::on_news(const SentPackets::News& packet, Time now, const Co
             wait_until_ = std::max(wait_until_, now + stats.rtt + 2 * round_length(stats.rtt));
             was_high_ = false;
         }
-        usual_silence_ += (silence - usual_silence_) / 8;
+        usual_silence_ = is_broken_ ? std::min(silence, kMaxProbeInterval)
+                                    : usual_silence_ + (silence - usual_silence_) / 8;
         last_news_ = now;
     }
     if (is_broken_) start_anew(undrained_rate() / 2, now);
@@ -149,6 +150,7 @@ void RateController::start_anew(float rate, Time now) {
     fresh.loss_ = loss_;
     fresh.loss_.abandon(now);
     fresh.last_look_ = last_look_;
+    fresh.usual_silence_ = usual_silence_;
     *this = fresh;
 }
 

@@ -48,8 +48,9 @@ public:
     bool may_send() const { return !is_broken_ && budget_.is_left(); }
     /// Returns whether a few small messages may be sent now.
     bool may_send_urgent() const { return !is_broken_ && budget_.is_left_for_urgent(); }
-    /// Returns true after no ack came for three timeouts while packets were in flight. Then only pings are
-    /// sent until an ack comes: the other side may withhold acks of payloads and messages, but not of pings.
+    /// Returns true after no ack came for three timeouts, or for three times the usual time between acks if
+    /// that is longer, while packets were in flight. Then only pings are sent until an ack comes: the other
+    /// side may withhold acks of payloads and messages, but not of pings.
     bool is_broken() const { return is_broken_; }
     /// Time without an ack while packets are in flight; 0 if none are.
     Duration silence(Time now, const ConnectionStats& stats) const {
@@ -135,7 +136,7 @@ private:
     Time careful_until_{0};
 
     Time last_news_ = started_;  // latest time when an ack came or nothing was in flight
-    Duration usual_silence_{0};
+    Duration usual_silence_{0};  // smoothed time between acks while packets are in flight; 0: unknown
     Duration probe_interval_{0};
     bool is_broken_ = false;
     RateLimit denied_ = RateLimit::application;  // argument of the last on_denied() since update()

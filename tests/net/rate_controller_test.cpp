@@ -416,5 +416,27 @@ TEST(RateController, PeaksFromBeforeADropAreForgotten) {
     EXPECT_GE(sender.goodput, 0.85 * 60'000);
 }
 
+// Acks that come more rarely than timeouts end must not open the breaker again and again.
+TEST(RateController, RareAcksDoNotStarveAFreePath) {
+    for (const bool is_polled : {false, true}) {
+        for (const Duration interval : {50ms, 100ms, 250ms, 500ms}) {
+            for (const double demand : {20e3, 200e3, 1e6}) {
+                for (const Duration round_trip : {10ms, 50ms, 150ms}) {
+                    SCOPED_TRACE(testing::Message()
+                                 << "acks each " << interval.count() << " us, polled " << is_polled << ", "
+                                 << demand << " bytes/s, " << round_trip.count() << " us");
+                    Sender sender(
+                        {.round_trip = round_trip, .ack_interval = interval, .is_polled = is_polled});
+                    sender.demand = demand;
+                    sender.run(4s);
+                    sender.run(30s);
+                    EXPECT_GE(sender.goodput, 0.98 * demand);
+                    EXPECT_GE(sender.lowest_rate, demand);
+                }
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace shoal::net

@@ -30,10 +30,12 @@ struct PathConfig {
     Duration jitter{0};   // random addition up to this, uniform; the order is kept
     Duration foreign{0};  // delay added by the queue of another flow
     double loss = 0;
+    Duration ack_interval = kTick;  // time between the receiver's ticks
+    bool is_polled = false;         // the receiver reads its socket only in its ticks, so it knows no delay
 };
 
-/// A sender with a RateController, and an ideal receiver that acknowledges all packets at each of its ticks.
-/// Both tick at 60 Hz.
+/// A sender with a RateController, which ticks at 60 Hz, and an ideal receiver that acknowledges all packets
+/// at each of its ticks.
 class Sender {
 public:
     explicit Sender(const PathConfig& path_config, std::uint32_t seed = 1,
@@ -67,7 +69,8 @@ public:
         while (now < began + duration) step();
         EXPECT_GE(lowest_rate, RateController::kMinRate);
         EXPECT_LE(highest_rate, max_rate_);
-        EXPECT_LE(overdraft_, 1'200) << "more than the first burst, what the rate allowed and one packet";
+        // The rate between two ticks may be higher than in both.
+        EXPECT_LE(overdraft_, 1'300) << "more than the first burst, what the rate allowed and one packet";
         const auto got = static_cast<double>(stats.bytes_delivered - delivered);
         const auto missed = static_cast<double>(stats.bytes_lost - lost);
         goodput = got / seconds(now - began);
@@ -88,10 +91,8 @@ public:
         return *middle;
     }
     Duration queue_now() const {
-        double bytes = 0;
-        for (const Packet& packet : queue_) bytes += static_cast<double>(packet.bytes);
         return path.capacity == 0 ? Duration(0)
-                                  : Duration(static_cast<Duration::rep>(1e6 * bytes / path.capacity));
+                                  : Duration(static_cast<Duration::rep>(1e6 * queued_ / path.capacity));
     }
 
     PathConfig path;  // may be changed at any time
@@ -124,8 +125,6 @@ private:
         owed_ -= static_cast<double>(bytes);
         sent_ += static_cast<double>(bytes);
         packet.is_dropped = std::uniform_real_distribution<double>(0, 1)(random) < path.loss;
-        double waiting = 0;
-        for (const Packet& other : queue_) waiting += static_cast<double>(other.bytes);
         if (path.policer_bytes > 0) {
             tokens_ = std::min(path.policer_bytes, tokens_ + path.capacity * seconds(now - policed_));
             policed_ = now;
@@ -133,15 +132,17 @@ private:
                 packet.is_dropped = true;
             else
                 tokens_ -= static_cast<double>(bytes);
-        } else if (waiting + static_cast<double>(bytes) > path.queue_bytes) {
+        } else if (queued_ + static_cast<double>(bytes) > path.queue_bytes) {
             packet.is_dropped = true;
         }
         open_.push_back(packet);
         if (packet.is_dropped) return;
-        if (path.capacity > 0 && path.policer_bytes == 0)
+        if (path.capacity > 0 && path.policer_bytes == 0) {
             queue_.push_back(packet);
-        else
+            queued_ += static_cast<double>(bytes);
+        } else {
             travel(packet, now);
+        }
     }
     void move_queue() {
         while (!queue_.empty()) {
@@ -151,6 +152,7 @@ private:
             const Time done = std::max(link_free_, packet.sent) + Duration(takes);
             if (done > now) return;
             link_free_ = done;
+            queued_ -= static_cast<double>(packet.bytes);
             travel(packet, done);
             queue_.pop_front();
         }
@@ -166,11 +168,11 @@ private:
     /// Runs a tick of the receiver.
     void acknowledge() {
         const Time tick = next_ack_;
-        next_ack_ += kTick;
+        next_ack_ += path.ack_interval;
         Ack ack;
         for (; !travelling_.empty() && travelling_.front().arrives <= tick; travelling_.pop_front()) {
             ack.numbers.push_back(travelling_.front().number);
-            ack.delay = tick - travelling_.front().arrives;
+            if (!path.is_polled) ack.delay = tick - travelling_.front().arrives;
         }
         ack.arrives = tick + path.round_trip / 2;
         if (!ack.numbers.empty()) acks_.push_back(ack);
@@ -189,7 +191,8 @@ private:
                 open_.erase(packet);
             }
             // Three newer packets arrived.
-            for (auto packet = open_.begin(); packet != open_.end();) {
+            for (auto packet = open_.begin();
+                 packet != open_.end() && packet->number <= ack.numbers.back();) {
                 const bool is_lost = packet->is_dropped && packet->number + 3 <= ack.numbers.back();
                 if (is_lost) settle(*packet, false, Duration(0), false);
                 packet = is_lost ? open_.erase(packet) : packet + 1;
@@ -244,7 +247,7 @@ private:
     Time next_ack_ = kStart + 7ms;
     Time link_free_{0}, last_arrival_{0}, policed_ = kStart;
     std::uint64_t next_number_ = 1;
-    double owed_ = 0, tokens_ = 0;
+    double owed_ = 0, tokens_ = 0, queued_ = 0;
 };
 
 }  // namespace shoal::net
