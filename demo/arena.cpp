@@ -14,11 +14,13 @@ replication::Schema arena_schema(GameVersion version) {
     using namespace replication;
     Schema schema;
     schema.component<Position>("position", field(&Position::x, quantised(0, kArenaWidth, 0.05)),
-                               field(&Position::y, quantised(0, kArenaHeight, 0.05)), linear(kLeap));
+                               field(&Position::y, quantised(0, kArenaHeight, 0.05)), linear(kLeap),
+                               predicted());
+    schema.input<Steer>("steer", bounded(0, static_cast<int>(Direction::right)));
+    schema.quantise_authority();
     schema.component<Health>("health", bounded(0, 100));
     schema.component<Name>("name", field(&Name::text, max_length(kMaxNameBytes)));
     schema.component<Meals>("meals", to_owner());
-    schema.tag<Mine>("mine", to_owner());
     schema.component<Target>("target");
     schema.singleton<Clock>("clock", field(&Clock::elapsed_s, quantised(0, 1'000'000, 0.1)));
     schema.component<Reef>("reef", quantised(0, 100, 1));

@@ -9,7 +9,7 @@
 
 namespace shoal::demo {
 
-inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3033;  // change it when message.h changes
+inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3034;  // change it when message.h changes
 inline constexpr std::uint16_t kDefaultPort = 40'000;
 inline constexpr float kArenaWidth = 160, kArenaHeight = 80;
 inline constexpr std::uint32_t kMaxNameBytes = 16;
@@ -18,7 +18,7 @@ struct Position {
     float x = 0, y = 0;
 };
 
-/// Not in the schema: clients get positions only.
+/// Not in the schema: clients get positions only. The server's creatures have one, not the players'.
 struct Velocity {
     float x = 0, y = 0;  // per second
 };
@@ -29,6 +29,13 @@ struct Health {
 
 struct Name {
     std::string text;
+};
+
+enum class Direction : std::uint8_t { none, up, down, left, right };
+
+/// The input: where a player steers its creature.
+struct Steer {
+    Direction direction = Direction::none;
 };
 
 /// Of a player's creature. Programs of the first version of the game do not know it.

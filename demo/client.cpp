@@ -4,6 +4,7 @@
 #include "flags.h"
 #include "hash_log.h"
 #include "message.h"
+#include "moves.h"
 #include "net/socket/bad_network.h"
 #include "net/socket/key_file.h"
 #include "process.h"
@@ -81,6 +82,7 @@ public:
           schema_(arena_schema(options.is_old ? GameVersion::first : GameVersion::second)),
           client_(world_, schema_, sink, client_options(options), this) {
         load_reefs(world_);
+        client_.on_step(step_moves);
         client_.on<Chat>([this](const Chat& chat, const replication::MessageInfo&) {
             heard_ = printable(chat.name + ": " + chat.text);
             heard_until_ = now() + kTextStays;
@@ -104,16 +106,13 @@ public:
             if (log_.is_open()) update(now);  // after each datagram, to log each complete tick
     }
     void update(net::Time now) {
+        client_.input(Steer{direction_});
         client_.update(now);
         if (client_.is_connected()) stats_ = client_.stats();
-        if (client_.is_connected() && now >= next_steer_) send_steer(now);
         if (log_.is_open()) log_.write_complete(hash_, client_.receiver());
     }
 
-    void steer(Direction direction) {
-        direction_ = direction;
-        next_steer_ = net::Time(0);
-    }
+    void steer(Direction direction) { direction_ = direction; }
 
     /// Calls fn(entity, position) for each entity, with the position to draw it at.
     template <class Fn>
@@ -142,10 +141,7 @@ public:
 
     ecs::World& world() { return world_; }
     /// Null while the player has none.
-    ecs::Entity own_creature() const {
-        const std::vector<ecs::Entity> mine = client_.mine();
-        return mine.empty() ? ecs::Entity{} : mine.front();
-    }
+    ecs::Entity own_creature() const { return client_.player(); }
     /// Number of creatures whose Colour this client knows.
     std::uint32_t coloured_count() const { return coloured_.count(); }
     const replication::Receiver& receiver() const { return client_.receiver(); }
@@ -169,12 +165,6 @@ private:
         return options;
     }
 
-    /// Sent also if nothing changed: the client needs packets of its own to measure round trip and loss.
-    void send_steer(net::Time now) {
-        if (client_.send_message(net::latest_of(0), write_steer(direction_)) == net::SendResult::queued)
-            next_steer_ = now + 100ms;
-    }
-
     void on_join() override {
         joined_at_ = now();
         static_cast<void>(client_.send_message(net::Channel::reliable, write_name(name_)));  // queue is empty
@@ -190,7 +180,6 @@ private:
     HashLog log_;
     net::ConnectionStats stats_;
     Direction direction_ = Direction::none;
-    net::Time next_steer_{0};
     std::string heard_;  // what a player said last
     net::Time heard_until_{0};
     std::optional<net::Time> joined_at_;

@@ -12,24 +12,18 @@ void Players::listen(replication::Server& server) {
     });
 }
 
-void Players::step() {
+void Players::step(replication::Server& server) {
     for (Seat& seat : players_) {
         if (seat.has_left) {
             world_.destroy(seat.creature);
-        } else if (!seat.name.empty()) {
-            if (!world_.is_alive(seat.creature))
-                seat.creature = simulation_.spawn_player(seat.name);  // the first one, or the last one died
-            simulation_.steer(seat.creature, seat.direction);
+        } else if (!seat.name.empty() && !world_.is_alive(seat.creature) &&
+                   server.phase(seat.peer) == replication::Phase::playing) {
+            seat.creature = simulation_.spawn_player(seat.name);  // the first one, or the last one died
+            server.set_player(seat.peer, seat.creature);
         }
     }
     std::erase_if(players_, [](const Seat& seat) { return seat.has_left; });
     left_ = 0;
-}
-
-void Players::give_creatures(replication::Server& server) {
-    for (Seat& seat : players_)
-        if (!seat.has_left && seat.given != seat.creature && server.give(seat.peer, seat.creature))
-            seat.given = seat.creature;
 }
 
 void Players::on_leave(net::PeerId peer, net::DisconnectReason, std::string_view) {
@@ -41,7 +35,6 @@ void Players::on_leave(net::PeerId peer, net::DisconnectReason, std::string_view
 void Players::on_message(net::PeerId peer, net::Channel, std::span<const std::byte> message) {
     Seat& seat = *std::ranges::find(players_, peer, &Seat::peer);
     if (const auto name = read_name(message); name && seat.name.empty()) seat.name = *name;
-    if (const auto direction = read_steer(message)) seat.direction = *direction;
 }
 
 }  // namespace shoal::demo

@@ -17,12 +17,9 @@ public:
     /// Passes on what players with a name say. Call it once, before the first tick.
     void listen(replication::Server& server);
 
-    /// Spawns a creature for each player with a name and without a living creature, steers the creatures, and
-    /// destroys those of players who left. Only this function changes the world, not the callbacks.
-    void step();
-
-    /// Gives each player the new creature. Call it after step().
-    void give_creatures(replication::Server& server);
+    /// Gives a creature to each player who plays, has a name and has no living creature, and destroys the
+    /// creatures of players who left. Only this function changes the world, not the callbacks.
+    void step(replication::Server& server);
 
     std::size_t count() const { return players_.size() - left_; }
 
@@ -31,13 +28,11 @@ private:
         net::PeerId peer;
         bool has_left = false;
         std::string name;  // empty until the peer sent it
-        Direction direction = Direction::none;
         ecs::Entity creature;
-        ecs::Entity given;  // the creature that give_creatures() gave
     };
 
     void on_join(net::PeerId peer) override {
-        players_.push_back({.peer = peer, .name = {}, .creature = {}, .given = {}});
+        players_.push_back({.peer = peer, .name = {}, .creature = {}});
     }
     void on_leave(net::PeerId peer, net::DisconnectReason, std::string_view) override;
     void on_message(net::PeerId peer, net::Channel, std::span<const std::byte> message) override;

@@ -3,6 +3,7 @@
 #include "replication/server.h"
 #include "flags.h"
 #include "hash_log.h"
+#include "moves.h"
 #include "net/socket/key_file.h"
 #include "players.h"
 #include "process.h"
@@ -89,6 +90,9 @@ struct Game {
         : simulation(world, static_cast<std::uint32_t>(options.entities), options.seed),
           server(world, schema, sink, server_options(options), &players) {
         players.listen(server);
+        server.on_step([this](const replication::Step& step) {
+            if (!is_still) step_moves(step);
+        });
     }
 
     static replication::ServerOptions server_options(const Options& options) {
@@ -106,6 +110,7 @@ struct Game {
     replication::Schema schema = arena_schema();
     Simulation simulation;
     Players players{world, simulation};
+    bool is_still = false;  // at the end nothing moves, see --settle
     replication::Server server;
     replication::WorldHash hash{world, schema};
     ecs::Query<ecs::With<replication::Replicated>> replicated{world};
@@ -130,10 +135,10 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
             game.server.poll(time);
         }
         if (time < still) {
-            game.players.step();
-            game.players.give_creatures(game.server);
+            game.players.step(game.server);
             game.simulation.step(dt_s);
         }
+        game.is_still = time >= still;
         const replication::Tick tick = game.server.tick(time);
         if (log.is_open()) log.write(tick, game.hash.of_server(game.server.sender().shadow()));
         if (time >= next_status) {

@@ -1,5 +1,6 @@
 #include "simulation.h"
 
+#include "moves.h"
 #include "replication/schema/cluster.h"
 #include "replication/schema/schema.h"
 
@@ -10,8 +11,7 @@
 namespace shoal::demo {
 namespace {
 
-constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kPlayerSpeed = 14, kSchoolSpeed = 5,
-                kEscort = 18;
+constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kSchoolSpeed = 5, kEscort = 18;
 constexpr float kFear = 9;                     // a minnow flees from a pike that is nearer
 constexpr float kSight = 60;                   // a pike hunts prey that is nearer
 constexpr float kReach = 1.6f;                 // a bite reaches so far
@@ -36,11 +36,6 @@ void turn(Velocity& velocity, const Velocity& wish, float dt_s) {
     const float share = std::min(1.0f, 4 * dt_s);
     velocity.x += (wish.x - velocity.x) * share;
     velocity.y += (wish.y - velocity.y) * share;
-}
-
-Position moved(const Position& at, const Velocity& velocity, float dt_s) {
-    return {std::clamp(at.x + velocity.x * dt_s, 0.0f, kArenaWidth),
-            std::clamp(at.y + velocity.y * dt_s, 0.0f, kArenaHeight)};
 }
 
 }  // namespace
@@ -84,15 +79,10 @@ void Simulation::step(float dt_s) {
 ecs::Entity Simulation::spawn_player(const std::string& name) {
     constexpr std::array<std::uint8_t, 6> kInks = {213, 120, 75, 222, 203, 159};
     const ecs::Entity player = spawn(Player{}, anywhere(), name, 100);
+    world_.set(player, Steer{});
     world_.set(player, Meals{});
     world_.set(player, Colour{kInks[players_spawned_++ % kInks.size()]});
     return player;
-}
-
-void Simulation::steer(ecs::Entity player, Direction direction) {
-    constexpr std::array<Velocity, 5> kWays = {{{0, 0}, {0, -1}, {0, 1}, {-1, 0}, {1, 0}}};
-    const Velocity way = kWays[static_cast<std::size_t>(direction)];
-    world_.set(player, Velocity{way.x * kPlayerSpeed, way.y * kPlayerSpeed});
 }
 
 /// Returns the nearest of `sights`; null if none is nearer than `farthest`.
@@ -223,16 +213,12 @@ void Simulation::hunt(float dt_s) {
 }
 
 void Simulation::play(float dt_s) {
-    players_.each(
-        [&](ecs::Entity player, ecs::Mut<Position> at, const Velocity& velocity, ecs::Mut<Health> health) {
-            if (health.read().percent < 100 && chance(3 * dt_s)) health->percent += 1;
-            if (velocity.x == 0 && velocity.y == 0) return;
-            const Position next = moved(at.read(), velocity, dt_s);
-            at = next;
-            for (const Sight& sight : prey_)
-                if (distance(next, sight.at) < kReach && world_.has<Minnow>(sight.entity))
-                    bite(sight.entity, 100, player);
-        });
+    players_.each([&](ecs::Entity player, const Position& at, ecs::Mut<Health> health) {
+        if (health.read().percent < 100 && chance(3 * dt_s)) health->percent += 1;
+        for (const Sight& sight : prey_)
+            if (distance(at, sight.at) < kReach && world_.has<Minnow>(sight.entity))
+                bite(sight.entity, 100, player);
+    });
 }
 
 /// When a leader dies, its pilots lose the pair Follows. They choose the nearest leader here. Clients see a

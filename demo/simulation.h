@@ -1,6 +1,6 @@
 #pragma once
-// The rules of the game; used by the server only. Schools wander, pikes hunt, pilots follow, creatures are
-// born and die.
+// The rules of the game that only the server knows. Schools wander, pikes hunt, pilots follow, creatures are
+// born and die. The rules that clients know too are in moves.h.
 
 #include <array>
 #include <random>
@@ -9,7 +9,6 @@
 
 #include "arena.h"
 #include "ecs/query.h"
-#include "message.h"
 
 namespace shoal::demo {
 
@@ -21,11 +20,11 @@ public:
     /// later.
     Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t seed);
 
+    /// The players' creatures move in step_moves().
     void step(float dt_s);
 
     /// The creature of a player; it can die in any step.
     ecs::Entity spawn_player(const std::string& name);
-    void steer(ecs::Entity player, Direction direction);
 
 private:
     static constexpr std::size_t kSchools = 6;
@@ -71,7 +70,7 @@ private:
     ecs::Query<Position, Velocity, ecs::With<Minnow>> minnows_;
     ecs::Query<ecs::Mut<Position>, Velocity, ecs::With<Crab>> crabs_;
     ecs::Query<Position, Velocity, ecs::Mut<Health>, ecs::Optional<const Target>, ecs::With<Pike>> pikes_;
-    ecs::Query<ecs::Mut<Position>, const Velocity, ecs::Mut<Health>, ecs::With<Player>> players_;
+    ecs::Query<const Position, ecs::Mut<Health>, ecs::With<Player>> players_;
     ecs::Query<const Position, ecs::With<Pilot>, ecs::Without<Follows>> astray_;
     ecs::Query<Position, Velocity, ecs::Pair<Follows>> escorts_;
 

@@ -19,25 +19,20 @@ void refuse_prefixes(const std::vector<std::byte>& message, Read read) {
 
 TEST(Message, IsReadAsItWasWritten) {
     EXPECT_EQ(read_name(write_name("Nemo")), "Nemo");
-    EXPECT_EQ(read_steer(write_steer(Direction::left)), Direction::left);
 }
 
 TEST(Message, BytesAreFixed) {
-    EXPECT_EQ(write_steer(Direction::up), (std::vector<std::byte>{std::byte{'s'}, std::byte{1}}));
+    EXPECT_EQ(write_name("N"), (std::vector<std::byte>{std::byte{'n'}, std::byte{'N'}}));
 }
 
 TEST(Message, WrongLengthsAreRefused) {
-    refuse_prefixes(write_steer(Direction::up), read_steer);
     refuse_prefixes(write_name("N"), read_name);
     const std::vector<std::byte> longer(18, std::byte{'n'});
     EXPECT_FALSE(read_name(longer));
 }
 
-TEST(Message, WrongKindsAndDirectionsAreRefused) {
-    EXPECT_FALSE(read_steer(write_name("s")));
-    EXPECT_FALSE(read_name(write_steer(Direction::up)));
-    for (int direction = 5; direction < 256; ++direction)
-        EXPECT_FALSE(read_steer(std::vector<std::byte>{std::byte{'s'}, static_cast<std::byte>(direction)}));
+TEST(Message, WrongKindsAreRefused) {
+    EXPECT_FALSE(read_name(std::vector<std::byte>{std::byte{'s'}, std::byte{'N'}}));
 }
 
 TEST(Message, NamesAreCutAndMadePrintable) {

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
 
+#include "demo/message.h"
+#include "demo/moves.h"
 #include "replication/client.h"
 #include "tests/net/support/server_key.h"
 
@@ -29,6 +32,7 @@ Options with_protocol(Options options, std::uint8_t seed) {
             return options.net;
     }
     ();
+    if constexpr (requires { options.sender; }) options.sender.tick_hz = 30;
     config.protocol_id = kProtocolId;
     config.seed[0] = static_cast<std::byte>(seed);
     give_key(config);
@@ -53,17 +57,17 @@ struct Match {
     replication::Client client{replica, client_schema, to_server,
                                with_protocol(replication::ClientOptions{}, 2)};
 
+    Steer steer;  // the client's input
+
     explicit Match(GameVersion of_client = GameVersion::second) : client_schema(arena_schema(of_client)) {
         players.listen(server);
+        server.on_step(step_moves);
+        client.on_step(step_moves);
         client.connect(server_address);
         run(10);
     }
     /// The client's creature; null if it has none.
-    ecs::Entity own() {
-        const std::vector<ecs::Entity> mine = client.mine();
-        EXPECT_LE(mine.size(), 1u);
-        return mine.empty() ? ecs::Entity{} : mine[0];
-    }
+    ecs::Entity own() { return client.player(); }
     void say(std::span<const std::byte> message) {
         EXPECT_EQ(client.send_message(net::Channel::reliable, message), net::SendResult::queued);
         run(5);
@@ -73,14 +77,19 @@ struct Match {
             now += 33ms;
             for (; !to_server.datagrams.empty(); to_server.datagrams.pop_front())
                 server.host().receive(client_address, to_server.datagrams.front(), now);
-            players.step();
-            players.give_creatures(server);
+            players.step(server);
             simulation.step(1 / 30.0f);
             server.tick(now);
             for (; !to_client.datagrams.empty(); to_client.datagrams.pop_front())
                 client.endpoint().receive(server_address, to_client.datagrams.front(), now);
+            client.input(steer);
             client.update(now);
         }
+    }
+    net::PeerId peer() {
+        net::PeerId found;
+        server.for_each_peer([&](net::PeerId peer) { found = peer; });
+        return found;
     }
     std::uint32_t player_count() { return ecs::Query<ecs::With<Player>>(world).count(); }
 };
@@ -152,22 +161,30 @@ TEST(Players, HearWhatPlayersWithANameSay) {
 
 TEST(Players, InvalidMessagesAreIgnored) {
     Match match;
-    const std::vector<std::vector<std::byte>> messages = {{},
-                                                          {std::byte{'n'}},
-                                                          {std::byte{'s'}},
-                                                          {std::byte{'s'}, std::byte{200}},
-                                                          std::vector<std::byte>(900)};
+    const std::vector<std::vector<std::byte>> messages = {
+        {}, {std::byte{'n'}}, {std::byte{'s'}, std::byte{1}}, std::vector<std::byte>(900)};
     for (const auto& message : messages) match.say(message);
     EXPECT_EQ(match.player_count(), 0u);
     match.say(write_name("\x1b[2J"));
     match.say(write_name("Second"));
-    match.say(write_steer(Direction::left));
+    ASSERT_TRUE(match.own());
+    EXPECT_EQ(match.replica.get<Name>(match.own()).text, "?[2J");
+}
+
+TEST(Players, SeeTheirCreatureMoveBeforeTheServerMovesIt) {
+    Match match;
+    match.say(write_name("Nemo"));
+    match.run(30);
     const ecs::Entity own = match.own();
-    ASSERT_TRUE(own);
-    EXPECT_EQ(match.replica.get<Name>(own).text, "?[2J");
-    const float before = match.replica.get<Position>(own).x;
-    match.run(10);
-    EXPECT_LT(match.replica.get<Position>(own).x, before);
+    const auto server_position = [&] { return match.world.get<Position>(match.server.player(match.peer())); };
+    const Position before = server_position();
+    match.steer = {before.x > 80 ? Direction::left : Direction::right};
+    match.run(1);
+    EXPECT_NE(match.replica.get<Position>(own).x, before.x);
+    EXPECT_EQ(server_position().x, before.x);
+    match.run(20);
+    EXPECT_GT(std::abs(server_position().x - before.x), 5);
+    EXPECT_EQ(match.client.prediction_stats().mispredictions, 0u);
 }
 
 }  // namespace

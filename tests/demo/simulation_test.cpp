@@ -1,4 +1,5 @@
 #include "demo/simulation.h"
+#include "demo/moves.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +13,11 @@
 namespace shoal::demo {
 namespace {
 
+struct NoReferences final : replication::EntityMap {
+    std::uint32_t to_net(ecs::Entity) override { return 0; }
+    ecs::Entity to_entity(std::uint32_t) override { return {}; }
+};
+
 struct Life {
     ecs::World world;
     replication::Schema schema = arena_schema();
@@ -19,11 +25,14 @@ struct Life {
     replication::Sender sender{world, schema};
     replication::WorldHash hash{world, schema};
     replication::Tick tick = 0;
+    replication::StepQueries queries{world};
+    NoReferences map;
 
     Life(std::uint32_t creatures, std::uint64_t seed) : simulation(world, creatures, seed) {}
 
     replication::WorldHash::Sum step() {
         simulation.step(1 / 30.0f);
+        step_moves({tick, 1 / 30.0f, true, {queries, map, 0, false}});
         sender.update(++tick);
         return hash.of_server(sender.shadow());
     }
@@ -50,7 +59,7 @@ TEST(Simulation, CreaturesAreBornAndDieInsideTheArena) {
     std::uint32_t deaths = 0;
     const ecs::Hook hook = life.world.on_destroy([&](ecs::World&, ecs::Entity) { deaths += 1; });
     const ecs::Entity player = life.simulation.spawn_player("Nemo");
-    life.simulation.steer(player, Direction::right);
+    life.world.set(player, Steer{Direction::right});
     for (int i = 0; i < 3000; ++i) {
         const std::uint32_t entities = life.step().entities;
         ASSERT_GT(entities, 120u + kReefs);
@@ -73,10 +82,10 @@ TEST(Simulation, WorksWithAnyNumberOfCreatures) {
 TEST(Simulation, PlayersSwimWhereTheySteer) {
     Life life(0, 4);
     const ecs::Entity player = life.simulation.spawn_player("Nemo");
-    life.simulation.steer(player, Direction::up);
+    life.world.set(player, Steer{Direction::up});
     for (int i = 0; i < 300; ++i) life.step();
     EXPECT_EQ(life.world.get<Position>(player).y, 0);
-    life.simulation.steer(player, Direction::none);
+    life.world.set(player, Steer{});
     const Position before = life.world.get<Position>(player);
     life.step();
     EXPECT_EQ(life.world.get<Position>(player).x, before.x);
