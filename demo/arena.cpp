@@ -1,5 +1,7 @@
 #include "arena.h"
 
+#include "moves.h"
+
 #include <array>
 #include <cassert>
 
@@ -12,6 +14,7 @@ constexpr double kLeap = 10;  // a larger distance is shown as a jump
 
 replication::Schema arena_schema(GameVersion version) {
     using namespace replication;
+    const auto kAnyWay = bounded(static_cast<int>(Direction::up), static_cast<int>(Direction::right));
     Schema schema;
     schema.component<Position>("position", field(&Position::x, quantised(0, kArenaWidth, 0.05)),
                                field(&Position::y, quantised(0, kArenaHeight, 0.05)), linear(kLeap),
@@ -20,7 +23,10 @@ replication::Schema arena_schema(GameVersion version) {
     schema.quantise_authority();
     schema.component<Health>("health", bounded(0, 100));
     schema.component<Name>("name", field(&Name::text, max_length(kMaxNameBytes)));
-    schema.component<Meals>("meals", to_owner());
+    schema.component<Score>("score", bounded(0, 100'000));
+    schema.component<Ammo>("ammo", bounded(0, kMostBubbles), to_owner());
+    schema.component<Bubble>("bubble", kAnyWay);
+    schema.action<Shoot>("shoot", kAnyWay, at_most(10));
     schema.component<Target>("target");
     schema.singleton<Clock>("clock", field(&Clock::elapsed_s, quantised(0, 1'000'000, 0.1)));
     schema.component<Reef>("reef", quantised(0, 100, 1));

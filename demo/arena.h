@@ -13,6 +13,7 @@ inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3034;  // change it w
 inline constexpr std::uint16_t kDefaultPort = 40'000;
 inline constexpr float kArenaWidth = 160, kArenaHeight = 80;
 inline constexpr std::uint32_t kMaxNameBytes = 16;
+inline constexpr int kMostBubbles = 6;
 
 struct Position {
     float x = 0, y = 0;
@@ -43,9 +44,25 @@ struct Colour {
     std::uint8_t ink = 213;  // one of the 256 colours of a terminal
 };
 
-/// How much a player's creature ate. Only the player sees it.
-struct Meals {
-    int minnows = 0;
+/// What a player's creature ate and shot: a minnow counts 1, a pike 5, a player 10.
+struct Score {
+    int points = 0;
+};
+
+/// How many bubbles a player can shoot now. Only the player sees it.
+struct Ammo {
+    int bubbles = kMostBubbles;
+};
+
+/// A shot of a player.
+struct Bubble {
+    Direction direction = Direction::right;  // not none
+};
+
+/// Of a bubble; not in the schema.
+struct Flight {
+    ecs::Entity shooter;
+    float left_s = 1.5f;  // until it bursts
 };
 
 /// A pike has one while it hunts. The prey may die, or appear on a client later than the pike.

@@ -21,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr net::Duration kTextStays = 8s;  // what a player said
+constexpr net::Duration kReasonStays = 2s;
 constexpr net::Duration kFrame = 33ms;
 constexpr net::Duration kLongestWait = 10ms;  // Client::update() is needed every 20 ms
 
@@ -36,7 +37,7 @@ struct Options {
 Flags make_flags(Options& options) {
     Flags flags(
         "usage: client [flags]\nShows the arena of a server, and steers a creature in it.\n"
-        "W A S D or arrows steer, space stops, Enter says something, q quits.\n");
+        "W A S D or arrows steer, space stops, F shoots, Enter says something, q quits.\n");
     flags.text("--connect", options.connect, "HOST:PORT of the server (127.0.0.1:40000, or the token's)");
     flags.text("--name", options.name, "of your creature, at most 16 letters (guest)");
     flags.real("--seconds", options.seconds, 0, 100'000, "leaves after this time; 0: when stopped (0)");
@@ -84,8 +85,12 @@ public:
         load_reefs(world_);
         client_.on_step(step_moves);
         client_.on<Chat>([this](const Chat& chat, const replication::MessageInfo&) {
-            heard_ = printable(chat.name + ": " + chat.text);
-            heard_until_ = now() + kTextStays;
+            show(chat.name + ": " + chat.text, kTextStays);
+        });
+        client_.on_rejected<Shoot>([this](const Shoot&, std::string_view why) {
+            // The first reason stays: shots after a rejected one are rejected because of that one.
+            if (now() >= rejected_until_) show("no shot: " + std::string(why), kReasonStays);
+            rejected_until_ = now() + kReasonStays;
         });
     }
 
@@ -112,7 +117,12 @@ public:
         if (log_.is_open()) log_.write_complete(hash_, client_.receiver());
     }
 
-    void steer(Direction direction) { direction_ = direction; }
+    void steer(Direction direction) {
+        direction_ = direction;
+        if (direction != Direction::none) aim_ = direction;
+    }
+    /// Where the creature swims, or swam last.
+    void shoot() { client_.act(Shoot{aim_}); }
 
     /// Calls fn(entity, position) for each entity, with the position to draw it at.
     template <class Fn>
@@ -123,7 +133,8 @@ public:
     void say(const std::string& text) {
         static_cast<void>(client_.send(Chat{{}, text}));  // not sent: the queue is full
     }
-    /// What a player said last, for some seconds; else how far the client has come in joining; else `status`.
+    /// What a player said last or why a shot was rejected, for some seconds; else how far the client has come
+    /// in joining; else `status`.
     std::string news(const std::string& status, net::Time now) const {
         if (now < heard_until_) return heard_;
         switch (client_.phase()) {
@@ -147,6 +158,7 @@ public:
     const replication::Receiver& receiver() const { return client_.receiver(); }
     /// Of the connection; after its end the last ones.
     const net::ConnectionStats& stats() const { return stats_; }
+    std::uint64_t mispredictions() const { return client_.prediction_stats().mispredictions; }
     bool has_joined() const { return joined_at_.has_value(); }
     net::Time joined_at() const { return joined_at_.value_or(now()); }
     /// Why the connection ended; nothing before its end.
@@ -165,6 +177,11 @@ private:
         return options;
     }
 
+    void show(const std::string& text, net::Duration time) {
+        heard_ = printable(text);
+        heard_until_ = now() + time;
+    }
+
     void on_join() override {
         joined_at_ = now();
         static_cast<void>(client_.send_message(net::Channel::reliable, write_name(name_)));  // queue is empty
@@ -179,9 +196,9 @@ private:
     replication::WorldHash hash_{world_, schema_};
     HashLog log_;
     net::ConnectionStats stats_;
-    Direction direction_ = Direction::none;
-    std::string heard_;  // what a player said last
-    net::Time heard_until_{0};
+    Direction direction_ = Direction::none, aim_ = Direction::right;
+    std::string heard_;  // what a player said last, or why a shot was rejected
+    net::Time heard_until_{0}, rejected_until_{0};
     std::optional<net::Time> joined_at_;
     std::optional<net::DisconnectReason> end_;
 };
@@ -207,11 +224,12 @@ struct Status {
         std::array<char, 200> text;
         std::snprintf(text.data(), text.size(),
                       "entities=%u tick=%u rtt=%.1fms jitter=%.1fms loss=%.1f%% in=%.1fkB/s out=%.1fkB/s "
-                      "of %.0fkB/s repeats=%llu drops=%llu",
+                      "of %.0fkB/s repeats=%llu drops=%llu mispredictions=%llu",
                       game.receiver().entity_count(), game.receiver().newest_tick().value_or(0),
                       ms(stats.rtt), ms(stats.jitter), stats.loss * 100, in_kBps, out_kBps, stats.rate / 1000,
                       static_cast<unsigned long long>(stats.messages_repeated),
-                      static_cast<unsigned long long>(stats.drops.total()));
+                      static_cast<unsigned long long>(stats.drops.total()),
+                      static_cast<unsigned long long>(game.mispredictions()));
         return text.data();
     }
 };
@@ -232,6 +250,10 @@ public:
             if (key == Key::talk) {
                 line_.emplace();
                 break;
+            }
+            if (key == Key::shoot) {
+                game.shoot();
+                continue;
             }
             constexpr std::array kDirections = {Direction::up, Direction::down, Direction::left,
                                                 Direction::right, Direction::none};

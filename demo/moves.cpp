@@ -6,7 +6,7 @@
 namespace shoal::demo {
 namespace {
 
-constexpr float kPlayerSpeed = 14;
+constexpr float kPlayerSpeed = 14, kBubbleSpeed = 40;
 
 Velocity towards(Direction direction, float speed) {
     constexpr std::array<Velocity, 5> kWays = {{{0, 0}, {0, -1}, {0, 1}, {-1, 0}, {1, 0}}};
@@ -27,6 +27,24 @@ void step_moves(const replication::Step& step) {
         const Position next = moved(at.read(), towards(steer.direction, kPlayerSpeed), step.dt);
         at = next;
     });
+    step.each<Position, const Bubble>([&](Position& at, const Bubble& bubble) {
+        at = moved(at, towards(bubble.direction, kBubbleSpeed), step.dt);
+    });
+}
+
+std::string Shoot::validate(const replication::Act& act) const {
+    const Ammo* ammo = act.world.try_get<Ammo>(act.player);
+    if (ammo == nullptr) return "you have no creature";
+    return ammo->bubbles > 0 ? "" : "no bubbles left";
+}
+
+/// A client does not validate: it shows the bubble until the server rejects the shot.
+void Shoot::mutate(replication::Act& act) const {
+    const Position* at = act.world.try_get<Position>(act.player);
+    if (at == nullptr) return act.fail("you have no creature");
+    const Position mouth = moved(*at, towards(direction, 1), 1);
+    act.world.patch<Ammo>(act.player, [](Ammo& ammo) { ammo.bubbles = std::max(0, ammo.bubbles - 1); });
+    act.spawn(mouth, Bubble{direction}, Flight{act.player});
 }
 
 }  // namespace shoal::demo

@@ -15,6 +15,7 @@ constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kSchoolSpeed
 constexpr float kFear = 9;                     // a minnow flees from a pike that is nearer
 constexpr float kSight = 60;                   // a pike hunts prey that is nearer
 constexpr float kReach = 1.6f;                 // a bite reaches so far
+constexpr float kBurst = 2.5f;                 // a bubble hits what is nearer
 constexpr float kPasture = 12;                 // minnows that are nearer to a reef graze there
 constexpr float kGrowth = 4, kGrazing = 0.4f;  // percent of food per second; the latter for each minnow
 constexpr float kAside = 5;                    // distance of a pilot from its leader
@@ -49,6 +50,7 @@ Simulation::Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t
       crabs_(world),
       pikes_(world),
       players_(world),
+      bubbles_(world),
       astray_(world),
       escorts_(world) {
     const std::uint32_t crabs = creatures / 10;
@@ -72,6 +74,7 @@ void Simulation::step(float dt_s) {
     crawl(dt_s);
     hunt(dt_s);
     play(dt_s);
+    burst_bubbles(dt_s);
     escort(dt_s);
     bury_and_breed(dt_s);
 }
@@ -80,16 +83,18 @@ ecs::Entity Simulation::spawn_player(const std::string& name) {
     constexpr std::array<std::uint8_t, 6> kInks = {213, 120, 75, 222, 203, 159};
     const ecs::Entity player = spawn(Player{}, anywhere(), name, 100);
     world_.set(player, Steer{});
-    world_.set(player, Meals{});
+    world_.set(player, Score{});
+    world_.set(player, Ammo{});
     world_.set(player, Colour{kInks[players_spawned_++ % kInks.size()]});
     return player;
 }
 
-/// Returns the nearest of `sights`; null if none is nearer than `farthest`.
-ecs::Entity Simulation::nearest(const std::vector<Sight>& sights, const Position& from, float farthest) {
+/// Returns the nearest of `sights` but `except`; null if none is nearer than `farthest`.
+ecs::Entity Simulation::nearest(const std::vector<Sight>& sights, const Position& from, float farthest,
+                                ecs::Entity except) {
     ecs::Entity found;
     for (const Sight& sight : sights)
-        if (const float away = distance(from, sight.at); away < farthest) {
+        if (const float away = distance(from, sight.at); away < farthest && sight.entity != except) {
             farthest = away;
             found = sight.entity;
         }
@@ -213,11 +218,25 @@ void Simulation::hunt(float dt_s) {
 }
 
 void Simulation::play(float dt_s) {
-    players_.each([&](ecs::Entity player, const Position& at, ecs::Mut<Health> health) {
+    players_.each([&](ecs::Entity player, const Position& at, ecs::Mut<Health> health, ecs::Mut<Ammo> ammo) {
+        if (ammo.read().bubbles < kMostBubbles && chance(dt_s)) ammo->bubbles += 1;
         if (health.read().percent < 100 && chance(3 * dt_s)) health->percent += 1;
         for (const Sight& sight : prey_)
             if (distance(at, sight.at) < kReach && world_.has<Minnow>(sight.entity))
                 bite(sight.entity, 100, player);
+    });
+}
+
+/// A bubble bursts at the first creature but its shooter that it reaches, at a wall, or when its time is
+/// over.
+void Simulation::burst_bubbles(float dt_s) {
+    bubbles_.each([&](ecs::Entity bubble, const Position& at, Flight& flight) {
+        flight.left_s -= dt_s;
+        ecs::Entity hit = nearest(prey_, at, kBurst, flight.shooter);
+        if (!hit) hit = nearest(hunters_, at, kBurst);
+        const bool is_at_wall = at.x <= 0 || at.x >= kArenaWidth || at.y <= 0 || at.y >= kArenaHeight;
+        if (hit) bite(hit, world_.has<Minnow>(hit) ? 100 : 35, flight.shooter);
+        if (hit || is_at_wall || flight.left_s <= 0) dead_.push_back(bubble);
     });
 }
 
@@ -241,13 +260,16 @@ void Simulation::escort(float dt_s) {
 }
 
 void Simulation::bite(ecs::Entity prey, int damage, ecs::Entity hunter) {
+    if (world_.get<Health>(prey).percent <= 0) return;  // it died in this step
     int left = 0;
     world_.patch<Health>(
         prey, [&](Health& health) { left = health.percent = std::max(0, health.percent - damage); });
     if (left > 0) return;
     dead_.push_back(prey);
+    if (!world_.is_alive(hunter)) return;  // it shot a bubble before it died
+    const int worth = world_.has<Minnow>(prey) ? 1 : world_.has<Pike>(prey) ? 5 : 10;
     world_.patch<Health>(hunter, [](Health& health) { health.percent = std::min(100, health.percent + 15); });
-    world_.patch<Meals>(hunter, [](Meals& meals) { meals.minnows += 1; });  // no effect on pikes
+    world_.patch<Score>(hunter, [&](Score& score) { score.points += worth; });  // no effect on pikes
 }
 
 void Simulation::bury_and_breed(float dt_s) {

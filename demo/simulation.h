@@ -38,7 +38,8 @@ private:
         Position at;
     };
 
-    static ecs::Entity nearest(const std::vector<Sight>& sights, const Position& from, float farthest);
+    static ecs::Entity nearest(const std::vector<Sight>& sights, const Position& from, float farthest,
+                               ecs::Entity except = {});
     float uniform(float min, float max);
     bool chance(float probability) { return uniform(0, 1) < probability; }
     Position anywhere();
@@ -55,6 +56,7 @@ private:
     void crawl(float dt_s);
     void hunt(float dt_s);
     void play(float dt_s);
+    void burst_bubbles(float dt_s);
     void escort(float dt_s);
     void bite(ecs::Entity prey, int damage, ecs::Entity hunter);
     void bury_and_breed(float dt_s);
@@ -65,12 +67,15 @@ private:
     std::uint32_t wanted_minnows_ = 0, wanted_pikes_ = 0;
     std::array<School, kSchools> schools_;
 
-    ecs::Query<const Position, ecs::Without<Crab>, ecs::Without<Pilot>, ecs::Without<Reef>> fish_;
+    ecs::Query<const Position, ecs::Without<Crab>, ecs::Without<Pilot>, ecs::Without<Reef>,
+               ecs::Without<Bubble>>
+        fish_;
     ecs::Query<const Position, ecs::Mut<Reef>> reefs_;
     ecs::Query<Position, Velocity, ecs::With<Minnow>> minnows_;
     ecs::Query<ecs::Mut<Position>, Velocity, ecs::With<Crab>> crabs_;
     ecs::Query<Position, Velocity, ecs::Mut<Health>, ecs::Optional<const Target>, ecs::With<Pike>> pikes_;
-    ecs::Query<const Position, ecs::Mut<Health>, ecs::With<Player>> players_;
+    ecs::Query<const Position, ecs::Mut<Health>, ecs::Mut<Ammo>, ecs::With<Player>> players_;
+    ecs::Query<const Position, Flight, ecs::With<Bubble>> bubbles_;
     ecs::Query<const Position, ecs::With<Pilot>, ecs::Without<Follows>> astray_;
     ecs::Query<Position, Velocity, ecs::Pair<Follows>> escorts_;
 

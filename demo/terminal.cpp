@@ -35,6 +35,9 @@ std::optional<Key> key_of(char letter) {
             return Key::right;
         case ' ':
             return Key::stop;
+        case 'f':
+        case 'F':
+            return Key::shoot;
         case 'q':
         case 'Q':
             return Key::quit;

@@ -10,7 +10,7 @@
 
 namespace shoal::demo {
 
-enum class Key : std::uint8_t { up, down, left, right, stop, quit, talk };
+enum class Key : std::uint8_t { up, down, left, right, stop, quit, talk, shoot };
 
 /// Removes the keys from `input` and returns them. An incomplete escape sequence stays in `input`, and so
 /// does what comes after Key::talk: it belongs to a line of text.

@@ -11,6 +11,7 @@ namespace {
 constexpr Style kSea{.ink = 152, .paper = 17};
 constexpr Style kBar{.ink = 231, .paper = 24};
 constexpr Style kReef{.ink = 72, .paper = 17};
+constexpr Style kBubble{.ink = 231, .paper = 17, .bold = true};
 constexpr std::uint8_t kBloodPaper = 88, kHurtInk = 245, kOwnInk = 226, kOwnPaper = 22;
 
 int cell_of(float at, float size, int cells) {
@@ -52,6 +53,7 @@ void View::draw(Screen& screen, ecs::Entity own, std::string_view status) {
     draw_all<Pilot>(screen, {"=", "=", 229}, own);
     draw_all<Pike>(screen, {"<><", "><>", 209, true}, own);
     draw_all<Player>(screen, {"<@<", ">@>", 213, true}, own);
+    draw_bubbles(screen);
 
     draw_bar(screen, 0, describe(own));
     if (const Clock* clock = world_.try_get<Clock>(world_.singleton_entity<Clock>())) {
@@ -67,6 +69,13 @@ void View::draw_reefs(Screen& screen) {
         const int column = cell_of(at.x, kArenaWidth, screen.columns()) - static_cast<int>(body.size()) / 2;
         const int row = 1 + cell_of(at.y, kArenaHeight, screen.rows() - 2);
         screen.text(column, row, body, kReef);
+    });
+}
+
+void View::draw_bubbles(Screen& screen) {
+    ecs::Query<const Drawn, ecs::With<Bubble>>(world_).each([&](const Drawn& at) {
+        screen.put(cell_of(at.x, kArenaWidth, screen.columns()),
+                   1 + cell_of(at.y, kArenaHeight, screen.rows() - 2), 'o', kBubble);
     });
 }
 
@@ -86,8 +95,10 @@ void View::draw_all(Screen& screen, const Look& look, ecs::Entity own) {
         }
         if (entity == own) style.ink = kOwnInk, style.paper = kOwnPaper;
         if (std::ranges::find(hunted_, entity) != hunted_.end()) style.paper = kBloodPaper;
+        const Score* score = world_.try_get<Score>(entity);
         if (look.is_named)
-            screen.text(column + static_cast<int>(body.size()) + 1, row, name.text,
+            screen.text(column + static_cast<int>(body.size()) + 1, row,
+                        score ? name.text + " " + std::to_string(score->points) : name.text,
                         {style.ink, kSea.paper, entity == own});
         screen.text(column, row, body, style);
     });
@@ -98,7 +109,9 @@ std::string View::describe(ecs::Entity own) {
     const Health* health = world_.try_get<Health>(own);
     if (name == nullptr || health == nullptr) return "shoal";
     std::string out = name->text + "  health " + std::to_string(health->percent) + " %";
-    if (const Meals* meals = world_.try_get<Meals>(own)) out += "  ate " + std::to_string(meals->minnows);
+    if (const Score* score = world_.try_get<Score>(own)) out += "  score " + std::to_string(score->points);
+    if (const Ammo* ammo = world_.try_get<Ammo>(own))
+        out += "  bubbles " + std::string(static_cast<std::size_t>(std::clamp(ammo->bubbles, 0, 9)), 'o');
     const std::uint32_t escorts = world_.sources(ecs::to<Follows>(own)).size();
     if (escorts > 0) out += "  escorted by " + std::to_string(escorts);
     hunts_.each([&](const Target& target, const Name& hunter) {

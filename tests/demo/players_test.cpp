@@ -102,7 +102,8 @@ TEST(Players, GetACreatureWithTheirNameAndLoseItWhenTheyLeave) {
     const ecs::Entity own = match.own();
     ASSERT_TRUE(own);
     EXPECT_EQ(match.replica.get<Name>(own).text, "Nemo");
-    EXPECT_EQ(match.replica.get<Meals>(own).minnows, 0);
+    EXPECT_EQ(match.replica.get<Score>(own).points, 0);
+    EXPECT_EQ(match.replica.get<Ammo>(own).bubbles, kMostBubbles);
     EXPECT_TRUE(match.replica.has<Player>(own));
 
     match.client.disconnect(match.now);
@@ -133,6 +134,34 @@ TEST(Players, GetAnotherCreatureWhenTheirsDies) {
     EXPECT_EQ(match.player_count(), 1u);
     EXPECT_TRUE(match.own());
     EXPECT_NE(match.own(), first);
+}
+
+TEST(Players, ShootAsLongAsTheyHaveBubbles) {
+    Match match;
+    match.say(write_name("Nemo"));
+    match.run(30);
+    ecs::Query<const Position, const Bubble> shown(match.replica), real(match.world);
+    std::vector<std::string> rejected;
+    match.client.on_rejected<Shoot>([&](const Shoot&, std::string_view why) { rejected.emplace_back(why); });
+    const Direction aim =
+        match.replica.get<Position>(match.own()).x > 80 ? Direction::left : Direction::right;
+    match.client.act(Shoot{aim});
+    EXPECT_EQ(shown.count(), 1u) << "at once";
+    EXPECT_EQ(match.replica.get<Ammo>(match.own()).bubbles, kMostBubbles - 1);
+    match.run(10);
+    EXPECT_EQ(shown.count(), 1u);
+    EXPECT_EQ(real.count(), 1u);
+
+    match.world.set(match.server.player(match.peer()), Ammo{0});
+    match.run(2);
+    match.client.act(Shoot{aim});
+    EXPECT_EQ(shown.count(), 2u);
+    match.run(6);
+    EXPECT_EQ(shown.count(), 1u);
+    EXPECT_EQ(rejected, std::vector<std::string>{"no bubbles left"});
+    match.run(60);
+    EXPECT_EQ(shown.count() + real.count(), 0u) << "they burst";
+    EXPECT_EQ(match.client.prediction_stats().mispredictions, 0u);
 }
 
 TEST(Players, SeeTheClockOfTheServer) {

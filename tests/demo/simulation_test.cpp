@@ -91,6 +91,21 @@ TEST(Simulation, PlayersSwimWhereTheySteer) {
     EXPECT_EQ(life.world.get<Position>(player).x, before.x);
 }
 
+TEST(Simulation, BubblesHitAndCount) {
+    Life life(0, 4);
+    const ecs::Entity shooter = life.simulation.spawn_player("Nemo");
+    const Position at = life.world.get<Position>(shooter);
+    const float way = at.x > 80 ? -1 : 1;
+    const ecs::Entity pike = life.world.spawn(Position{at.x + way * 20, at.y}, Velocity{}, Health{30},
+                                              Name{"P"}, Pike{}, replication::Replicated{});
+    const ecs::Entity bubble =
+        life.world.spawn(at, Bubble{way < 0 ? Direction::left : Direction::right}, Flight{shooter});
+    for (int i = 0; i < 30 && life.world.is_alive(bubble); ++i) life.step();
+    EXPECT_FALSE(life.world.is_alive(pike));
+    EXPECT_FALSE(life.world.is_alive(bubble));
+    EXPECT_EQ(life.world.get<Score>(shooter).points, 5);
+}
+
 /// The leader that the simulation must choose, found by a search of all entities.
 ecs::Entity nearest_leader(ecs::World& world, ecs::Entity pilot) {
     std::map<float, ecs::Entity> by_distance;

@@ -14,8 +14,8 @@ std::vector<Key> take_all(std::string input) {
 }
 
 TEST(Terminal, ReadsLettersAndArrows) {
-    EXPECT_EQ(take_all("wasd q"),
-              (std::vector<Key>{Key::up, Key::left, Key::down, Key::right, Key::stop, Key::quit}));
+    EXPECT_EQ(take_all("wasd fq"), (std::vector<Key>{Key::up, Key::left, Key::down, Key::right, Key::stop,
+                                                     Key::shoot, Key::quit}));
     EXPECT_EQ(take_all("\x1b[A\x1b[B\x1b[C\x1b[D"),
               (std::vector<Key>{Key::up, Key::down, Key::right, Key::left}));
     EXPECT_EQ(take_all("\x1bOA"), std::vector<Key>{Key::up});
