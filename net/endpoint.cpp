@@ -12,7 +12,7 @@ constexpr std::string_view kDisconnectReasons[] = {
     "the server shut down",
     "kicked",
     "timed out",
-    "replaced by a newer connection from the same address",
+    "replaced by a newer connection of the same client",
     "protocol error",
     "the server does not answer",
     "refused: different protocol",

@@ -19,6 +19,15 @@ std::uint64_t OneTimeSeed::number() const {
     return load<std::uint64_t>(blake2s({&kLabel, 1}, key_->bytes()).data());
 }
 
+Key OneTimeSeed::secret() const {
+    if (is_missing()) return {};
+    constexpr std::byte kLabel{4};
+    Bytes32 hash = blake2s({&kLabel, 1}, key_->bytes());
+    const Key key(hash);
+    wipe(hash);
+    return key;
+}
+
 Key Entropy::next_key() {
     const auto derive = [this](std::byte label) {
         Bytes32 hash = blake2s({&label, 1}, state_.bytes());
