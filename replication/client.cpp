@@ -18,6 +18,13 @@ net::ClientConfig with_schema(net::ClientConfig config, const Schema& schema) {
     return config;
 }
 
+/// Whether the server has given the seat away, or never will give it back to this client.
+bool is_seat_gone(net::DisconnectReason reason) {
+    using enum net::DisconnectReason;
+    return reason == closed || reason == closed_by_peer || reason == shut_down || reason == kicked ||
+           reason == replaced || reason == protocol_error || reason == refused;
+}
+
 ReceiverOptions with_hash_seed(const ClientOptions& options) {
     ReceiverOptions of_receiver = options.receiver;
     if (of_receiver.hash_seed == 0) of_receiver.hash_seed = options.net.seed.number();
@@ -49,7 +56,20 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
 void Client::connect(const net::Address& server) {
     target_ = server;
     token_.reset();
+    to_use_.reset();
     failure_.clear();
+}
+
+void Client::connect(const net::Address& server, std::span<const std::byte> ticket) {
+    const std::optional<Ticket> to_use = Ticket::from(ticket);
+    connect(server);
+    to_use_ = to_use;
+}
+
+void Client::connect(const net::Address& server, const net::ClientToken& token,
+                     std::span<const std::byte> ticket) {
+    connect(server, ticket);
+    token_ = token;
 }
 
 void Client::connect(const net::Address& server, const net::ClientToken& token) {
@@ -58,24 +78,37 @@ void Client::connect(const net::Address& server, const net::ClientToken& token) 
 }
 
 void Client::start_connecting(net::Time now) {
+    // The server keeps the seat of a connection that was replaced.
     if (!endpoint_.is_idle())
-        endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
+        endpoint_.disconnect(endpoint_.server(),
+                             to_use_ ? net::DisconnectReason::replaced : net::DisconnectReason::closed, {},
+                             now);
     if (!target_) return;  // on_leave called disconnect()
     const net::Address server = *std::exchange(target_, std::nullopt);
     const std::optional<net::ClientToken> token = std::exchange(token_, std::nullopt);
+    const std::optional<Ticket> ticket = std::exchange(to_use_, std::nullopt);
     failure_.clear();
     welcome_.reset();
     queue_.clear();
-    actions_.reset();
-    predictor_.reset();
-    receiver_.reset();
-    presentation_.reset();
-    owned_.reset();
+    if (!ticket || ticket != ticket_) view_ = 0;
+    ticket_ = ticket;
+    if (view_ != 0) {
+        static_cast<void>(actions_.take_answers());  // update() takes the failure from it, too
+        predictor_.reconnect();
+        receiver_.reconnect();
+        presentation_.reconnect();
+        owned_.reconnect();
+    } else {
+        forget_world();
+    }
     ready_ = Ready::no;
     player_.reset();
     is_playing_ = false;
+    is_resuming_ = awaits_resumed_ = ticket.has_value();
     const std::vector<std::byte> summary = schema_.summary();
-    const std::vector<std::byte> hello = write_hello({receiver_.options().max_slots, summary});
+    Hello said{receiver_.options().max_slots, summary};
+    if (ticket) said.resumption = Resumption{*ticket, view_, actions_.first()};
+    const std::vector<std::byte> hello = write_hello(said);
     if (token) {  // beside a token there is less room for a hello, but this hello always fits
         endpoint_.connect(server, *token, hello, now);
     } else {
@@ -83,9 +116,35 @@ void Client::start_connecting(net::Time now) {
     }
 }
 
+void Client::forget_world() {
+    actions_.reset();
+    predictor_.reset();
+    receiver_.reset();
+    presentation_.reset();
+    owned_.reset();
+}
+
+/// The server took the ticket.
+void Client::resume(const Resumed& resumed) {
+    if (!std::exchange(awaits_resumed_, false)) return;
+    if (resumed.keeps && view_ != 0) return;
+    view_ = 0;
+    is_resuming_ = false;
+    forget_world();
+    actions_.reset(resumed.next_actions, resumed.epoch);
+    if (welcome_) start_clocks();
+    if (ready_at_once_) ready();
+}
+
+void Client::start_clocks() {
+    predictor_.start(std::chrono::microseconds(welcome_->tick_us), welcome_->random_seed);
+    presentation_.start(welcome_->tick_us);
+}
+
 void Client::disconnect(net::Time now) {
     target_.reset();
     token_.reset();
+    to_use_.reset();
     endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::closed, {}, now);
 }
 
@@ -103,6 +162,7 @@ void Client::update(net::Time now) {
     presentation_.apply(now);
     predictor_.update(now, stats().rtt, stats().jitter);
     is_playing_ = is_playing_ || (player_ && (*player_ == 0 || receiver_.entity(*player_)));
+    is_resuming_ = is_resuming_ && !is_playing_;
     // An action counts for the next tick of this client.
     const Tick now_at = predictor_.tick().value_or(receiver_.newest_tick().value_or(0));
     actions_.set_player(phase() == Phase::playing, player(), now_at + 1);
@@ -129,13 +189,14 @@ void Client::ready() {
 }
 
 void Client::send_ready() {
-    if (ready_ != Ready::to_send) return;
+    if (ready_ != Ready::to_send || awaits_resumed_) return;
     message_.assign(1, static_cast<std::byte>(MessageKind::ready));
     if (endpoint_.send_message(endpoint_.server(), net::unordered(), message_) == net::SendResult::queued)
         ready_ = Ready::sent;
 }
 
 Phase Client::phase() const {
+    if (is_resuming_) return Phase::resuming;
     if (!is_connected()) return Phase::disconnected;
     if (is_playing_) return Phase::playing;
     return receiver_.newest_tick() ? Phase::loading : Phase::waiting;
@@ -160,12 +221,14 @@ net::SendResult Client::send_message(net::Delivery how, std::span<const std::byt
 }
 
 void Client::on_connected(net::PeerId) {
-    if (ready_at_once_) ready();
+    if (ready_at_once_ && !is_resuming_) ready();
     if (listener_) listener_->on_join();
 }
 
 void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) {
     queue_.deliver_all();
+    is_resuming_ = awaits_resumed_ = false;
+    if (is_seat_gone(reason) && !to_use_) ticket_.reset();
     failure_ = net::describe(reason);
     if (!text.empty()) failure_ += ": " + schema_.explain(text);
     const std::string text_for_listener = failure_;  // on_leave may call connect(), which empties failure_
@@ -196,8 +259,12 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     if (owned_.receive(message)) return;
     if (const std::optional<Welcome> welcome = read_welcome(message); welcome && !welcome_) {
         welcome_ = welcome;
-        predictor_.start(std::chrono::microseconds(welcome->tick_us), welcome->random_seed);
-        presentation_.start(welcome->tick_us);
+        start_clocks();
+    }
+    if (const std::optional<Resumed> resumed = read_resumed(message)) resume(*resumed);
+    if (const std::optional<TicketMessage> next = read_ticket(message)) {
+        ticket_ = next->ticket;
+        view_ = next->view;
     }
     if (const std::optional<net::Duration> shift = read_shift(message)) predictor_.shift(*shift);
     if (const std::optional<NetId> player = read_player(message)) player_ = player;

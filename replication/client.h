@@ -63,7 +63,20 @@ public:
     void connect(const net::Address& server);
     /// Like connect(server), but with a connect token, see net::Client::connect.
     void connect(const net::Address& server, const net::ClientToken& token);
-    /// Ends the connection or the attempt to connect; no effect if there is none.
+    /// Like connect(server), but takes back the player's seat with a ticket, see ticket(). If this is the
+    /// client that got the ticket, the replicas stay, and actions without an answer are sent again; else it
+    /// loads the world. If the server refuses the ticket, the attempt fails, and ticket() is empty. An empty
+    /// ticket, or bytes that are none: as connect(server).
+    void connect(const net::Address& server, std::span<const std::byte> ticket);
+    void connect(const net::Address& server, const net::ClientToken& token,
+                 std::span<const std::byte> ticket);
+    /// What connect() needs to take back this player's seat, for JoinOptions::resume_time after the
+    /// connection was lost. Secret. It changes when the player comes back; keep the newest one, for example
+    /// in a file, to come back after a crash. Empty before the client plays, and when the seat is gone: it
+    /// disconnected, was disconnected, or the server refused the ticket. A client never reconnects by itself:
+    /// call connect(server, ticket()) in or after ClientListener::on_leave().
+    std::vector<std::byte> ticket() const { return ticket_ ? ticket_->bytes() : std::vector<std::byte>(); }
+    /// Ends the connection or the attempt to connect; no effect if there is none. The player leaves.
     void disconnect(net::Time now);
 
     /// Pass each datagram from the socket to endpoint().receive().
@@ -155,7 +168,7 @@ public:
     /// is_connected(); no effect at other times. Needed only without ClientOptions::is_ready_at_once.
     void ready();
     /// How far the client has come in joining. It plays when it has everything that replicated when it began
-    /// to load, and its player's entity.
+    /// to load, and its player's entity. Phase::resuming while it connects with a ticket.
     Phase phase() const;
     /// The replica of the player's entity, see Server::on_join(); null before the client plays, and while
     /// there is none.
@@ -223,6 +236,7 @@ private:
         uplink_.on_fate(fate.number, fate.delivered);
     }
     std::size_t write_payload(net::PeerId, net::PayloadTurn& turn) override {
+        if (awaits_resumed_) return 0;
         return uplink_.write(turn.packet_number, turn.room);
     }
     bool on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
@@ -242,6 +256,9 @@ private:
 
     void require_input(std::size_t index) const;
     void start_connecting(net::Time now);
+    void forget_world();
+    void resume(const Resumed& resumed);
+    void start_clocks();
     void send_ready();
     void send_rebases();
 
@@ -260,6 +277,11 @@ private:
     std::optional<Welcome> welcome_;
     std::optional<net::Address> target_;     // the next update() connects to it
     std::optional<net::ClientToken> token_;  // the token for target_
+    std::optional<Ticket> to_use_;           // the ticket for target_
+    std::optional<Ticket> ticket_;           // the newest one
+    std::uint32_t view_ = 0;                 // see Resumption
+    bool is_resuming_ = false;               // the attempt or connection has a ticket
+    bool awaits_resumed_ = false;            // true until the server's answer to it
     std::vector<std::byte> message_;
     net::Time now_{0};  // argument of the last update()
     TypedMessages typed_;

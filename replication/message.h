@@ -10,6 +10,7 @@
 #include "../net/bytes.h"
 #include "../net/endpoint.h"
 #include "history/net_ids.h"
+#include "play/ticket.h"
 
 namespace shoal::replication {
 
@@ -26,6 +27,8 @@ enum class MessageKind : std::uint8_t {
     player = 8,          // from the server, reliable: the client plays, and this is its player's entity
     refused_value = 12,  // from the server, reliable: it did not take a value, see play/owned_wire.h
     shift = 16,          // from the server, reliable: the client's inputs should be so much earlier
+    ticket = 24,         // from the server, reliable: with it a later connection gets the player's seat
+    resumed = 25,        // from the server, reliable: this connection did
 };
 
 /// Facts about the server that a client needs, sent once.
@@ -58,10 +61,24 @@ bool read_rebase(std::span<const std::byte> message, Fn&& fn) {
     return true;
 }
 
+/// `view`: see SeatKey::view.
+std::vector<std::byte> write_ticket(const Ticket& ticket, std::uint32_t view);
+struct TicketMessage {
+    Ticket ticket;
+    std::uint32_t view = 0;
+};
+/// Returns nothing if the message is none, or malformed.
+std::optional<TicketMessage> read_ticket(std::span<const std::byte> message);
+
+std::vector<std::byte> write_resumed(const Resumed& resumed);
+/// Returns nothing if the message is none, or malformed.
+std::optional<Resumed> read_resumed(std::span<const std::byte> message);
+
 /// The data in a client's connection request.
 struct Hello {
     std::uint32_t max_slots = 0;         // >= 1; the number of entity slots that the client can take
     std::span<const std::byte> summary;  // Schema::summary()
+    std::optional<Resumption> resumption = {};
 };
 std::vector<std::byte> write_hello(const Hello& hello);
 /// Returns nothing if the bytes are malformed. The result refers to `bytes`.

@@ -38,12 +38,15 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       to_round_(world),
       owned_(world, schema, sender_,
              [this](PlayerId player, std::span<const std::byte> message) { send_or_end(player, message); }),
+      entropy_(options.host.seed.secret()),
       host_(with_schema(options.host, schema), *this, sink),
       next_tick_(options.first_tick),
+      most_away_(std::max(options.host.max_peers, 1u)),
       limits_(options.messages),
       typed_(schema, references_),
       join_options_(options.join),
       actions_(world, schema, sender_, *this, options.actions, options.sender.tick_hz) {
+    if (join_options_.resume_time > net::Duration(0)) actions_.keep_results();
     if (!schema.structs(StructKind::action).empty()) uplink_.set(Section::actions, &actions_);
     uplink_.set(Section::owned_state, &owned_);
     if (schema.is_authority_quantised()) predicted_.watch(to_round_);
@@ -72,7 +75,8 @@ void Server::step(net::Time now) {
         inputs_->apply(next_tick_, now);
         inputs_->take_shifts(now, [&](net::PeerId player, net::Duration shift) {
             // If the queue is full, the next shift does what this one should.
-            static_cast<void>(host_.send_message(player, net::ordered_by(kShiftKey), write_shift(shift)));
+            static_cast<void>(
+                host_.send_message(connection(player), net::ordered_by(kShiftKey), write_shift(shift)));
         });
     }
     const Step::Context context{queries_, references_, welcome_.random_seed, false};
@@ -95,12 +99,12 @@ void Server::poll(net::Time now) {
 
 void Server::resend(net::Time now) {
     for (const Member& member : members_)
-        if (member.id) sender_.request_marker(member.peer);
+        if (member.connection) sender_.request_marker(member.peer);
     poll(now);
 }
 
 std::size_t Server::write_payload(net::PeerId peer, net::PayloadTurn& turn) {
-    const Member* member = find(peer);
+    const Member* member = find_connected(peer);
     if (!member) return 0;
     const auto payload =
         sender_.encode(member->peer, turn.packet_number, turn.share, turn.room, turn.may_be_large);
@@ -144,7 +148,7 @@ void Server::set_groups(net::PeerId peer, ViewClasses groups) {
 
 bool Server::is_settled() const {
     for (const Member& member : members_)
-        if (member.id && !sender_.is_settled(member.peer)) return false;
+        if (member.connection && !sender_.is_settled(member.peer)) return false;
     return true;
 }
 
@@ -152,11 +156,14 @@ net::SendResult Server::send_message(net::PeerId peer, net::Delivery how,
                                      std::span<const std::byte> message) {
     message_.assign(1, static_cast<std::byte>(MessageKind::game));
     message_.insert(message_.end(), message.begin(), message.end());
-    return host_.send_message(peer, how, message_);
+    return host_.send_message(connection(peer), how, message_);
 }
 
 void Server::disconnect(net::PeerId peer, std::string_view text, net::Time now) {
-    host_.disconnect(peer, net::DisconnectReason::kicked, text, now);
+    const Member* member = find(peer);
+    if (!member) return;
+    if (member->seat.phase() == Phase::away) return leave(peer, net::DisconnectReason::kicked, text);
+    host_.disconnect(member->connection, net::DisconnectReason::kicked, text, now);
 }
 
 Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
@@ -164,18 +171,35 @@ Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
     return member ? sender_.stats(member->peer) : Sender::PeerStats{};
 }
 
-const Server::Member* Server::find(net::PeerId peer) const {
-    if (!peer || peer.index() >= members_.size() || members_[peer.index()].id != peer) return nullptr;
-    return &members_[peer.index()];
+const Server::Member* Server::find(PlayerId player) const {
+    const auto place = places_.find(player);
+    return place == places_.end() ? nullptr : &members_[place->second];
+}
+
+const Server::Member* Server::find_connected(net::PeerId id) const {
+    if (!id || id.index() >= connections_.size() || connections_[id.index()].id != id) return nullptr;
+    return &members_[connections_[id.index()].member];
 }
 
 void Server::on_connected(net::PeerId peer) {
-    Member& member = members_[peer.index()];
-    member.id = peer;
+    Connection& connection = connections_[peer.index()];
+    if (connection.resumption) return take_back(peer);
+    if (find(peer))  // of 65,535 later connections with this index, one gets the same id
+        return host_.disconnect(peer, net::DisconnectReason::kicked, "try again", now_);
+    std::size_t place = 0;
+    while (place < members_.size() && members_[place].id) ++place;
+    if (place == members_.size()) members_.emplace_back();
+    places_[peer] = place;
+    connection.id = peer;
+    connection.member = place;
+    Member& member = members_[place];
+    member.id = member.connection = peer;
+    member.client_id = connection.client_id;
     member.peer =
-        sender_.add_peer({.max_slots = member.max_slots, .numbers = member.numbers, .is_held = true});
+        sender_.add_peer({.max_slots = connection.max_slots, .numbers = connection.numbers, .is_held = true});
     owned_.add_player(peer, member.peer);
     member.seat.connect();
+    member.key.issue(entropy_);
     if (inputs_) inputs_->add_player(peer, member.peer);
     // A new connection has room for it.
     static_cast<void>(host_.send_message(peer, net::unordered(), write_welcome(welcome_)));
@@ -183,22 +207,93 @@ void Server::on_connected(net::PeerId peer) {
 }
 
 void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
-    const Member* member = find(peer);
+    Member* member = find_connected(peer);
     if (!member) return;
+    connections_[peer.index()].id = member->connection = {};
+    const bool is_lost = reason == net::DisconnectReason::timed_out ||
+                         reason == net::DisconnectReason::replaced ||
+                         reason == net::DisconnectReason::exhausted;
+    if (is_lost && member->seat.has_joined() && join_options_.resume_time > net::Duration(0))
+        return go_away(member->id);
+    leave(member->id, reason, text);
+}
+
+/// The connection is lost, and the seat waits for the player.
+void Server::go_away(PlayerId player) {
+    std::size_t away = 0;
+    const Member* longest = nullptr;
+    for (const Member& other : members_) {
+        if (!other.id || other.seat.phase() != Phase::away) continue;
+        ++away;
+        if (!longest || other.seat.since() < longest->seat.since()) longest = &other;
+    }
+    if (away >= most_away_) leave(longest->id, net::DisconnectReason::timed_out, {});
+    Member* member = find(player);
+    if (!member) return;
+    const bool has_played = member->seat.phase() == Phase::playing;
+    member->seat.go_away(now_);
+    member->intake = {};
+    actions_.set_away(player);
+    if (away_ && has_played) away_(player);
+}
+
+/// A client proved with a ticket that a seat is its own.
+void Server::take_back(net::PeerId id) {
+    const Resumption resumption = *std::exchange(connections_[id.index()].resumption, std::nullopt);
+    const PlayerId player = resumption.ticket.seat;
+    const auto is_valid = [&] {
+        const Member* member = find(player);
+        return member && member->seat.has_joined() && member->key.accepts(resumption.ticket);
+    };
+    // The newest connection counts; the seat is away afterwards.
+    if (is_valid() && find(player)->connection)
+        host_.disconnect(find(player)->connection, net::DisconnectReason::replaced, {}, now_);
+    if (!is_valid() || find(player)->connection)
+        return host_.disconnect(id, net::DisconnectReason::kicked, "the ticket is not valid", now_);
+    Connection& connection = connections_[id.index()];
+    connection.id = id;
+    connection.member = places_.at(player);
+    Member& member = members_[connection.member];
+    member.connection = id;
+    member.key.use(resumption.ticket, entropy_);
+    const bool keeps = resumption.view == member.key.view;
+    Resumed resumed;
+    if (keeps) {
+        sender_.reconnect_peer(member.peer);
+    } else {
+        sender_.replace_peer(member.peer, {connection.max_slots, connection.numbers, true});
+        member.key.view = std::max(member.key.view + 1, 1u);
+        resumed = actions_.replace_client(player);
+    }
+    resumed.keeps = keeps;
+    if (inputs_) inputs_->reconnect(player);
+    owned_.reconnect(player);
+    member.seat.come_back(keeps, now_);
+    // A new connection has room for these.
+    static_cast<void>(host_.send_message(id, net::unordered(), write_welcome(welcome_)));
+    static_cast<void>(host_.send_message(id, net::unordered(), write_resumed(resumed)));
+    if (keeps) actions_.reconnect(player, resumption.first_actions);
+}
+
+void Server::leave(PlayerId player, net::DisconnectReason reason, std::string_view text) {
+    Member* member = find(player);
     const ecs::Entity its_player = member->seat.player();
-    if (leave_ && member->seat.phase() == Phase::playing) leave_(peer);
+    member->seat.leave();  // the handler may call disconnect()
+    if (leave_ && member->seat.has_joined()) leave_(player);
+    member = find(player);
     std::vector<ecs::Entity> owned;
     sender_.for_each_owned(member->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
-    actions_.remove_player(peer);
-    if (inputs_) inputs_->remove_player(peer);
-    owned_.remove_player(peer);
+    actions_.remove_player(player);
+    if (inputs_) inputs_->remove_player(player);
+    owned_.remove_player(player);
     sender_.remove_peer(member->peer);
-    members_[peer.index()] = {};
+    members_[places_.at(player)] = {};
+    places_.erase(player);
     for (const ecs::Entity entity : owned) {
         if (world_.is_alive(entity)) mark_owned(entity, false);
         if (inputs_ && world_.is_alive(entity)) inputs_->make_neutral(entity);
     }
-    if (listener_) listener_->on_leave(peer, reason, text);
+    if (listener_) listener_->on_leave(player, reason, text);
     if (join_options_.destroys_player && world_.is_alive(its_player)) world_.destroy(its_player);
 }
 
@@ -210,7 +305,7 @@ void Server::admit(PlayerId player) {
 }
 
 void Server::load_if_ready(PlayerId player) {
-    Member& member = members_[player.index()];
+    Member& member = *find(player);
     if (!member.seat.may_load(join_options_)) return;
     member.seat.load(now_);
     sender_.start_peer(member.peer);
@@ -220,20 +315,23 @@ void Server::advance_joins() {
     for (std::size_t i = 0; i < members_.size(); ++i) {
         Member& member = members_[i];
         const PlayerId player = member.id;
-        if (!player || member.seat.phase() != Phase::loading) continue;
+        if (player && member.seat.phase() == Phase::away && member.seat.is_overdue(join_options_, now_))
+            leave(player, net::DisconnectReason::timed_out, {});
+        if (!member.id || member.seat.phase() != Phase::loading) continue;
+        const bool has_joined = member.seat.has_joined();
         switch (member.seat.step(join_options_, sender_.stats(member.peer).unjoined, now_)) {
             case Seat::Step::wait:
                 break;
             case Seat::Step::play:
-                finish_join(player);
+                has_joined ? finish_return(player) : finish_join(player);
                 break;
             case Seat::Step::restart:
                 sender_.restart_peer(member.peer);
                 if (warn_) warn_(player, Warning::join_restarted);
                 break;
             case Seat::Step::give_up:
-                host_.disconnect(player, net::DisconnectReason::kicked, "loading the world took too long",
-                                 now_);
+                host_.disconnect(member.connection, net::DisconnectReason::kicked,
+                                 "loading the world took too long", now_);
         }
     }
 }
@@ -248,6 +346,11 @@ void Server::finish_join(PlayerId player) {
     }
 }
 
+void Server::finish_return(PlayerId player) {
+    send_player(*find(player));
+    if (back_ && find(player)) back_(player);
+}
+
 Phase Server::phase(PlayerId player) const {
     const Member* member = find(player);
     return member ? member->seat.phase() : Phase::disconnected;
@@ -260,14 +363,24 @@ ecs::Entity Server::player(PlayerId player) const {
 
 void Server::set_player(PlayerId player, ecs::Entity entity) {
     Member* member = find(player);
-    if (!member || member->seat.phase() != Phase::playing) return;
+    if (!member || !member->seat.has_joined()) return;
     member->seat.set_player(entity);
     actions_.add_player(player, member->peer);
     if (world_.is_alive(entity)) give(player, entity);
-    write_player(references_.to_net(entity), message_);
+    if (member->seat.phase() == Phase::playing) send_player(*member);
+}
+
+/// Tells a client that it plays, and the ticket for its next connection.
+void Server::send_player(const Member& member) {
+    const net::PeerId connection = member.connection;
+    const std::vector<std::byte> ticket = write_ticket({member.id, member.key.newest()}, member.key.view);
+    write_player(references_.to_net(member.seat.player()), message_);
     // Ordered: the last one counts. A full queue ends the connection: the client would never play.
-    if (host_.send_message(player, net::ordered_by(kPlayerKey), message_) == net::SendResult::queue_full)
-        host_.disconnect(player, net::DisconnectReason::kicked, "too many messages wait for it", now_);
+    net::SendResult sent = host_.send_message(connection, net::ordered_by(kPlayerKey), message_);
+    if (sent == net::SendResult::queued && join_options_.resume_time > net::Duration(0))
+        sent = host_.send_message(connection, net::ordered_by(kPlayerKey), ticket);
+    if (sent == net::SendResult::queue_full)
+        host_.disconnect(connection, net::DisconnectReason::kicked, "too many messages wait for it", now_);
 }
 
 void Server::send_now(PlayerId player, std::span<const ecs::Entity> entities) {
@@ -277,16 +390,17 @@ void Server::send_now(PlayerId player, std::span<const ecs::Entity> entities) {
 }
 
 net::SendResult Server::send_reliable(net::PeerId player, std::span<const std::byte> message) {
-    return host_.send_message(player, net::ordered_by(kActionKey), message);
+    return host_.send_message(connection(player), net::ordered_by(kActionKey), message);
 }
 
 void Server::disconnect_player(net::PeerId player, std::string_view why) {
-    host_.disconnect(player, net::DisconnectReason::kicked, why, now_);
+    disconnect(player, why, now_);
 }
 
-void Server::on_message(net::PeerId peer, net::Channel channel, std::span<const std::byte> message) {
-    const Member* member = find(peer);
+void Server::on_message(net::PeerId connection, net::Channel channel, std::span<const std::byte> message) {
+    Member* member = find_connected(connection);
     if (!member) return;
+    const PlayerId peer = member->id;
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::game)) {
         if (listener_) listener_->on_message(peer, channel, message.subspan(1));
         return;
@@ -294,15 +408,15 @@ void Server::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed))
         return take_typed(peer, channel, message.subspan(1));
     if (message.size() == 1 && message[0] == static_cast<std::byte>(MessageKind::ready)) {
-        members_[peer.index()].seat.set_ready();
+        member->seat.set_ready();
         return load_if_ready(peer);
     }
     if (!read_rebase(message, [&](std::uint32_t slot) { sender_.rebase(member->peer, slot); }))
-        host_.disconnect(peer, net::DisconnectReason::protocol_error, "unknown message", now_);
+        host_.disconnect(connection, net::DisconnectReason::protocol_error, "unknown message", now_);
 }
 
 void Server::take_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message) {
-    MessageIntake& intake = members_[player.index()].intake;
+    MessageIntake& intake = find(player)->intake;
     const bool was_waiting = intake.waiting() != 0;
     switch (intake.arrive(limits_, channel, message, now_)) {
         case MessageIntake::Verdict::deliver:
@@ -313,16 +427,17 @@ void Server::take_typed(PlayerId player, net::Channel channel, std::span<const s
             return;
         case MessageIntake::Verdict::flood:
             typed_.stats().floods += 1;
-            host_.disconnect(player, net::DisconnectReason::kicked, "too many messages", now_);
+            disconnect(player, "too many messages", now_);
     }
 }
 
 void Server::handle_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message) {
-    references_.reader = members_[player.index()].peer;
+    references_.reader = find(player)->peer;
     if (typed_.read(message, read_)) {
         typed_.deliver(read_, {player, channel, false});
     } else {
-        host_.disconnect(player, net::DisconnectReason::protocol_error, "malformed message", now_);
+        host_.disconnect(connection(player), net::DisconnectReason::protocol_error, "malformed message",
+                         now_);
     }
 }
 
@@ -335,21 +450,24 @@ void Server::handle_deferred() {
             handle_typed(player, deferred_.channel, deferred_.bytes);
         if (members_[i].id != player || !members_[i].intake.is_flood(limits_, now_)) continue;
         typed_.stats().floods += 1;
-        host_.disconnect(player, net::DisconnectReason::kicked, "too many messages", now_);
+        disconnect(player, "too many messages", now_);
     }
 }
 
 void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
-    if (const Member* member = find(peer)) sender_.on_fate(member->peer, fate.number, fate.delivered);
+    if (const Member* member = find_connected(peer))
+        sender_.on_fate(member->peer, fate.number, fate.delivered);
 }
 
 bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
-    if (!uplink_.read(peer, number, payload, now)) {
+    const Member* member = find_connected(peer);
+    if (!member || !uplink_.read(member->id, number, payload, now)) {
         host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
         return false;
     }
-    if (owned_.is_flood(peer))
+    member = find_connected(peer);  // a check may have disconnected it
+    if (member && owned_.is_flood(member->id))
         host_.disconnect(peer, net::DisconnectReason::kicked, "too many values were refused", now);
     return true;
 }
@@ -363,8 +481,9 @@ ComponentIndex Server::owned_component(std::size_t index) const {
 
 /// A client that misses the message would never be right again.
 void Server::send_or_end(PlayerId player, std::span<const std::byte> message) {
-    if (host_.send_message(player, net::Channel::reliable, message) == net::SendResult::queue_full)
-        host_.disconnect(player, net::DisconnectReason::kicked, "too many messages wait for it", now_);
+    if (host_.send_message(connection(player), net::Channel::reliable, message) ==
+        net::SendResult::queue_full)
+        disconnect(player, "too many messages wait for it", now_);
 }
 
 bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
@@ -379,10 +498,20 @@ bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
         refusal = "malformed hello";
         return false;
     }
+    if (hello->resumption) {
+        const Member* member = find(hello->resumption->ticket.seat);
+        const bool is_known = member && member->seat.has_joined() && member->client_id == admission.client_id;
+        if (!is_known || !member->key.accepts(hello->resumption->ticket)) {
+            refusal = "the ticket is not valid";
+            return false;
+        }
+    }
     const std::uint32_t index = admission.peer.index();
-    if (index >= members_.size()) members_.resize(index + std::size_t{1});
-    members_[index].max_slots = hello->max_slots;
-    members_[index].numbers = std::move(*numbers);
+    if (index >= connections_.size()) connections_.resize(index + std::size_t{1});
+    connections_[index].max_slots = hello->max_slots;
+    connections_[index].numbers = std::move(*numbers);
+    connections_[index].client_id = admission.client_id;
+    connections_[index].resumption = hello->resumption;
     return !listener_ || listener_->on_admit(admission, refusal);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "play/server_actions.h"
 #include "play/server_inputs.h"
 #include "play/step.h"
+#include "play/ticket.h"
 #include "play/typed_messages.h"
 #include "play/uplink.h"
 #include "send/sender.h"
@@ -51,10 +53,11 @@ public:
     /// address is proven. Admission::hello is written by the library (message.h), and has no data of the
     /// game.
     virtual bool on_admit(const net::Admission&, std::string& /*refusal*/) { return true; }
-    /// A client connected. See Server::on_join() for when the player plays.
+    /// A client without a ticket connected. See Server::on_join() for when the player plays.
     virtual void on_join(net::PeerId) {}
-    /// Called exactly once for each on_join, unless the server is destroyed first. The text may contain bytes
-    /// from the client.
+    /// Called exactly once for each on_join, unless the server is destroyed first. Not called while the
+    /// player is away, see Server::on_away(): then later, with DisconnectReason::timed_out. The text may
+    /// contain bytes from the client.
     virtual void on_leave(net::PeerId, net::DisconnectReason, std::string_view /*text*/) {}
     /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::PeerId, net::Channel, std::span<const std::byte>) {}
@@ -117,7 +120,7 @@ public:
     net::SendResult send(PlayerId player, const T& message,
                          const net::Delivery& how = net::Channel::reliable) {
         write_typed(message, how);
-        return host_.send_message(player, how, message_);
+        return host_.send_message(connection(player), how, message_);
     }
     /// Returns for how many of these players the message was queued.
     template <class T>
@@ -126,7 +129,7 @@ public:
         std::size_t queued = 0;
         write_typed(message, how);
         for (const PlayerId player : players)
-            queued += host_.send_message(player, how, message_) == net::SendResult::queued;
+            queued += host_.send_message(connection(player), how, message_) == net::SendResult::queued;
         return queued;
     }
     /// Sends to all players that play. Returns for how many of them the message was queued.
@@ -136,7 +139,7 @@ public:
         write_typed(message, how);
         for_each_peer([&](PlayerId player) {
             if (phase(player) != Phase::playing) return;
-            queued += host_.send_message(player, how, message_) == net::SendResult::queued;
+            queued += host_.send_message(connection(player), how, message_) == net::SendResult::queued;
         });
         return queued;
     }
@@ -190,7 +193,8 @@ public:
     }
     OwnedReader::Stats owned_stats(PlayerId player) const { return owned_.stats(player); }
 
-    /// Ends the connection with DisconnectReason::kicked; no effect if the peer is not connected.
+    /// Ends the connection with DisconnectReason::kicked. A player that is away leaves at once. No effect on
+    /// others.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 
     /// Sets the function that is called once for each player that begins to play: its client has everything
@@ -201,6 +205,23 @@ public:
     /// Sets the function that is called when a player leaves that on_join() was called for. player() still
     /// works in it. Afterwards the entity is destroyed, see JoinOptions.
     void on_leave(std::function<void(PlayerId)> handler) { leave_ = std::move(handler); }
+    /// Sets the function that is called when the connection of a player is lost that has played. The player
+    /// keeps its entities and groups, its inputs become T{}, and messages to it are not queued. If its client
+    /// comes back with its ticket (Client::ticket) within JoinOptions::resume_time, on_back() is called, else
+    /// on_leave(). A player that disconnects, or is disconnected, leaves at once. At most
+    /// HostConfig::max_peers players are away; then the one that is away longest leaves.
+    void on_away(std::function<void(PlayerId)> handler) { away_ = std::move(handler); }
+    /// Sets the function that is called when a player that was away plays again. tick() calls it, as
+    /// on_join(). The client lacks the messages and action events of the time between, also some that were
+    /// sent shortly before.
+    void on_back(std::function<void(PlayerId)> handler) { back_ = std::move(handler); }
+    /// The present connection of a player, for the functions of host(); empty if there is none. It is the
+    /// player's id until the player comes back on another one. So PlayerId::index() is no key for tables of
+    /// players: another player may have the same one.
+    net::PeerId connection(PlayerId player) const {
+        const Member* member = find(player);
+        return member ? member->connection : net::PeerId{};
+    }
     /// Lets a player load, if JoinOptions::waits_for_admit, as soon as its client gave the go-ahead. Until
     /// then the client gets messages, but no state. Call it at any time after ServerListener::on_join().
     void admit(PlayerId player);
@@ -240,22 +261,31 @@ public:
     /// All zero for an unknown peer.
     Sender::PeerStats peer_stats(net::PeerId peer) const;
 
-    /// Calls fn(net::PeerId) for each connected peer.
+    /// Calls fn(PlayerId) for each player that is connected.
     template <class Fn>
     void for_each_peer(Fn&& fn) const {
         for (const Member& member : members_)
-            if (member.id) fn(member.id);
+            if (member.connection) fn(member.id);
     }
 
 private:
     struct Member {
-        net::PeerId id;
+        PlayerId id;             // none: the place is free
+        net::PeerId connection;  // none: the player is away
         Sender::Peer peer = 0;
+        MessageIntake intake;
+        Seat seat;
+        SeatKey key;
+        std::uint64_t client_id = 0;  // of its connect token; 0: it had none
+    };
+    struct Connection {
+        net::PeerId id;  // none: there is none, or it has no player
+        std::size_t member = 0;
         // From the last client that on_admit() admitted; this client may fail to connect.
         std::uint32_t max_slots = 0;
         ComponentNumbers numbers;
-        MessageIntake intake;
-        Seat seat;
+        std::uint64_t client_id = 0;
+        std::optional<Resumption> resumption;
     };
 
     /// The references in messages of one player.
@@ -304,8 +334,18 @@ private:
     void mark_owned(ecs::Entity entity, bool is_owned);
     ComponentIndex owned_component(std::size_t index) const;
     void send_or_end(PlayerId player, std::span<const std::byte> message);
-    const Member* find(net::PeerId peer) const;
-    Member* find(net::PeerId peer) { return const_cast<Member*>(std::as_const(*this).find(peer)); }
+    void finish_return(PlayerId player);
+    void take_back(net::PeerId connection);
+    void send_player(const Member& member);
+    void go_away(PlayerId player);
+    void leave(PlayerId player, net::DisconnectReason reason, std::string_view text);
+    const Member* find(PlayerId player) const;
+    Member* find(PlayerId player) { return const_cast<Member*>(std::as_const(*this).find(player)); }
+    /// The player that has this connection.
+    const Member* find_connected(net::PeerId connection) const;
+    Member* find_connected(net::PeerId connection) {
+        return const_cast<Member*>(std::as_const(*this).find_connected(connection));
+    }
 
     ecs::World& world_;
     const Schema& schema_;
@@ -320,10 +360,14 @@ private:
     PredictedValues predicted_;
     ecs::ChangeCollector to_round_;  // watches something only if the authority is quantised
     OwnedReader owned_;
+    net::Entropy entropy_;  // of tickets; before host_, which takes the seed
     net::Host host_;
     Tick next_tick_;
-    net::Time now_{0};             // argument of the last tick(), poll() or resend()
-    std::vector<Member> members_;  // by PeerId::index()
+    net::Time now_{0};  // argument of the last tick(), poll() or resend()
+    std::vector<Member> members_;
+    std::unordered_map<PlayerId, std::size_t> places_;  // in members_
+    std::vector<Connection> connections_;               // by PeerId::index()
+    std::size_t most_away_;
     std::vector<std::byte> message_;
     MessageLimits limits_;
     TypedMessages typed_;
@@ -332,7 +376,7 @@ private:
     std::function<void(PlayerId, Warning)> warn_;
     JoinOptions join_options_;
     std::function<ecs::Entity(PlayerId)> join_;
-    std::function<void(PlayerId)> leave_;
+    std::function<void(PlayerId)> leave_, away_, back_;
     ServerActions actions_;
 };
 

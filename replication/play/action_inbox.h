@@ -33,6 +33,13 @@ public:
     /// later actions that the client called before it knew of the rejection. Returns the number of removed
     /// later actions.
     std::size_t reject();
+    /// Forgets the actions that wait, because their client did.
+    void forget_waiting() {
+        for (Stream& stream : streams_) stream.waiting.clear();
+    }
+    /// Sequence number of the next action to come.
+    std::uint32_t next(ActionStream stream) const { return at(stream).next; }
+    std::uint8_t epoch() const { return at(ActionStream::ordered).epoch; }
 
     /// Number of actions that were ignored because they had arrived before, or because an earlier action was
     /// rejected.

@@ -61,6 +61,12 @@ void ActionQueue::reset() {
     sent_.clear();
 }
 
+void ActionQueue::reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch) {
+    reset();
+    for (std::size_t i = 0; i < kActionStreams; ++i) streams_[i].first = streams_[i].received = next[i];
+    at(ActionStream::ordered).epoch = epoch;
+}
+
 /// Returns the actions that the next payload has, if there is something to send: those that fit into the
 /// share. The first one may take all of the room. Takes their bits from the room.
 std::span<const ActionRecord> ActionQueue::run_of(const Stream& stream, std::size_t share_bits,

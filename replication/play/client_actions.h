@@ -91,6 +91,15 @@ public:
     /// For a new connection: undoes what has no answer, without calls of handlers, and destroys the accepted
     /// entities whose records did not arrive. Call it before the receiver's reset().
     void reset();
+    /// The same, of a player whose earlier client did actions, see ActionQueue.
+    void reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch) {
+        reset();
+        queue_.reset(next, epoch);
+    }
+    /// Sequence numbers of the oldest actions without an answer, or of the next ones.
+    std::array<std::uint32_t, kActionStreams> first() const {
+        return {queue_.first(ActionStream::ordered), queue_.first(ActionStream::independent)};
+    }
 
     const Stats& stats() const { return stats_; }
     /// Number of actions that the server has not answered.

@@ -30,32 +30,33 @@ OwnedReader::OwnedReader(ecs::World& world, const Schema& schema, Sender& sender
 }
 
 void OwnedReader::add_player(PlayerId player, Sender::Peer peer) {
-    if (player.index() >= players_.size()) players_.resize(player.index() + std::size_t{1});
-    auto added = std::make_unique<Player>();
-    added->id = player;
-    added->peer = peer;
-    added->most_newest = kFewNewest;
-    added->refusals_left = kMostRefusals;
-    players_[player.index()] = std::move(added);
+    Player& added = players_[player];
+    added.id = player;
+    added.peer = peer;
+    added.most_newest = kFewNewest;
+    added.refusals_left = kMostRefusals;
 }
 
 void OwnedReader::remove_player(PlayerId player) {
-    if (find(player)) players_[player.index()].reset();
+    players_.erase(player);
 }
 
-OwnedReader::Player* OwnedReader::find(PlayerId player) const {
-    if (player.index() >= players_.size()) return nullptr;
-    Player* const found = players_[player.index()].get();
-    return found && found->id == player ? found : nullptr;
+void OwnedReader::reconnect(PlayerId player) {
+    if (Player* const found = find(player)) found->newest.clear();
+}
+
+OwnedReader::Player* OwnedReader::find(PlayerId player) {
+    const auto found = players_.find(player);
+    return found == players_.end() ? nullptr : &found->second;
 }
 
 bool OwnedReader::is_flood(PlayerId player) const {
-    const Player* const found = find(player);
+    const Player* const found = const_cast<OwnedReader*>(this)->find(player);
     return found && found->refusals_left < 1;
 }
 
 OwnedReader::Stats OwnedReader::stats(PlayerId player) const {
-    const Player* const found = find(player);
+    const Player* const found = const_cast<OwnedReader*>(this)->find(player);
     return found ? found->stats : Stats{};
 }
 

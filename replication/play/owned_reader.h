@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "../../net/endpoint.h"
@@ -40,6 +41,8 @@ public:
 
     void add_player(PlayerId player, Sender::Peer peer);
     void remove_player(PlayerId player);
+    /// The player has a new connection, with other packet numbers.
+    void reconnect(PlayerId player);
 
     /// Returns the reason to refuse a value, of which at most kMaxRefusalBytes are sent. Empty: the value is
     /// accepted.
@@ -79,7 +82,7 @@ private:
     std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }
     ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity_seen_by(reader_, net_id); }
 
-    Player* find(PlayerId player) const;
+    Player* find(PlayerId player);
     void judge(Player& player, const Given& given);
     void refuse(Player& player, const Given& given, std::string_view why);
     void forget_former(Player& player) const;
@@ -93,7 +96,7 @@ private:
     std::vector<ecs::ComponentId> ids_;                 // by component; only if it has from_owner()
     std::vector<std::unique_ptr<StructValue>> values_;  // by component; null without from_owner()
     std::vector<Check> checks_;                         // by component
-    std::vector<std::unique_ptr<Player>> players_;      // by PlayerId::index(); null: none
+    std::unordered_map<PlayerId, Player> players_;
 
     // From read_section(), for commit_section().
     Sender::Peer reader_ = 0;

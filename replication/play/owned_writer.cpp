@@ -182,6 +182,14 @@ bool OwnedWriter::receive(std::span<const std::byte> message) {
     return true;
 }
 
+void OwnedWriter::reconnect() {
+    for (Owned& owned : owned_)
+        for (Value& value : owned.values) {
+            if (value.last_packet != 0) set_pending(value, true);
+            value.first_packet = value.last_packet = value.refused_packet = 0;
+        }
+}
+
 void OwnedWriter::reset() {
     owned_.clear();
     changes_.clear();

@@ -43,6 +43,9 @@ public:
     /// Uses a refusal of the server. Returns false, without effect, if the message has another kind or is
     /// malformed. Call it outside of hooks and queries.
     bool receive(std::span<const std::byte> message);
+    /// For a new connection to a server that knows what this client has: sends all that it ever sent again,
+    /// because a refusal may be lost. Packet numbers begin anew.
+    void reconnect();
     /// Removes all entities and values, for a new connection. Call it after Receiver::reset().
     void reset();
 

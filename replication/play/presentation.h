@@ -27,6 +27,8 @@ public:
     void set_predictor(const Predictor* predictor) { predictor_ = predictor; }
     /// Prepares for a new connection.
     void reset();
+    /// Prepares for a new connection, but the replicas stay, and so does the time that they are shown at.
+    void reconnect() { newest_number_ = received_then_ = 0; }
     /// Call it when the server has sent the length of its ticks, in microseconds.
     void start(std::uint32_t tick_us);
     /// Call it when a state payload was accepted. `number`: its packet number. `packets_received`: number of

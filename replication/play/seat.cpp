@@ -9,11 +9,20 @@ Seat::Step Seat::step(const JoinOptions& options, std::uint32_t unacked, net::Ti
     assert(phase_ == Phase::loading && options.timeout > net::Duration(0));
     if (unacked == 0) {
         phase_ = Phase::playing;
+        has_joined_ = true;
         return Step::play;
     }
     if (now - since_ < options.timeout) return Step::wait;
     since_ = now;
     return std::exchange(was_restarted_, true) ? Step::give_up : Step::restart;
+}
+
+void Seat::come_back(bool keeps, net::Time now) {
+    assert(phase_ == Phase::away);
+    is_admitted_ = true;
+    is_ready_ = was_restarted_ = false;
+    phase_ = Phase::waiting;
+    if (keeps) load(now);
 }
 
 }  // namespace shoal::replication

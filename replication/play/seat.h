@@ -13,12 +13,16 @@ enum class Phase : std::uint8_t {
     waiting,  // until the client is ready and, if required, Server::admit() was called; gets no state
     loading,  // the client gets the world
     playing,
+    away,      // server: the connection was lost, and the seat waits for the player, see JoinOptions
+    resuming,  // client: connects with a ticket, or got its seat back and plays soon
 };
 
 struct JoinOptions {
     bool waits_for_admit = false;                      // see Server::admit()
     net::Duration timeout = std::chrono::seconds(30);  // longest loading; then it starts again, once; > 0
     bool destroys_player = true;  // when a player leaves, destroy the entity that on_join() returned
+    // A player whose connection is lost keeps the seat for this time, see Server::on_away(). 0: it leaves.
+    net::Duration resume_time = std::chrono::seconds(30);
 };
 
 /// Not thread-safe.
@@ -42,14 +46,33 @@ public:
     /// client has not acknowledged.
     Step step(const JoinOptions& options, std::uint32_t unacked, net::Time now);
 
-    /// The entity of a player that plays; null if there is none. It may be dead.
+    /// The player plays, or will again when it comes back.
+    bool has_joined() const { return has_joined_; }
+    /// The connection was lost. Requires has_joined().
+    void go_away(net::Time now) {
+        phase_ = Phase::away;
+        since_ = now;
+    }
+    /// A new connection has the seat. `keeps`: its client has the world, and plays again with the next
+    /// step(). Else it joins as at first, but needs no Server::admit().
+    void come_back(bool keeps, net::Time now);
+    /// Requires that the player is away.
+    bool is_overdue(const JoinOptions& options, net::Time now) const {
+        return now - since_ >= options.resume_time;
+    }
+    net::Time since() const { return since_; }
+    /// The player is about to leave.
+    void leave() { phase_ = Phase::disconnected; }
+
+    /// The entity of a player that has joined; null if there is none. It may be dead.
     ecs::Entity player() const { return player_; }
     void set_player(ecs::Entity entity) { player_ = entity; }
 
 private:
     Phase phase_ = Phase::disconnected;
     bool is_ready_ = false, is_admitted_ = false, was_restarted_ = false;
-    net::Time since_{0};  // when loading began
+    bool has_joined_ = false;
+    net::Time since_{0};  // when loading began, or the connection was lost
     ecs::Entity player_;
 };
 

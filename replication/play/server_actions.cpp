@@ -30,9 +30,12 @@ ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& se
 
 void ServerActions::add_player(net::PeerId id, Sender::Peer peer) {
     if (find(id)) return;
-    if (id.index() >= players_.size()) players_.resize(id.index() + std::size_t{1});
-    players_[id.index()] = std::make_unique<Player>();
-    Player& player = *players_[id.index()];
+    std::size_t place = 0;
+    while (place < players_.size() && players_[place]) ++place;
+    if (place == players_.size()) players_.emplace_back();
+    players_[place] = std::make_unique<Player>();
+    places_[id] = place;
+    Player& player = *players_[place];
     player.id = id;
     player.peer = peer;
     player.tokens = limits_.burst;
@@ -45,7 +48,8 @@ void ServerActions::remove_player(net::PeerId id) {
     Player* const player = find(id);
     if (!player) return;
     player->has_left = true;
-    if (!is_running_) players_[id.index()].reset();
+    if (!is_running_) players_[places_.at(id)].reset();
+    places_.erase(id);
 }
 
 void ServerActions::remove_those_who_left() {
@@ -55,9 +59,8 @@ void ServerActions::remove_those_who_left() {
 }
 
 ServerActions::Player* ServerActions::find(net::PeerId id) const {
-    const bool is_known = id && id.index() < players_.size() && players_[id.index()];
-    const bool is_there = is_known && players_[id.index()]->id == id && !players_[id.index()]->has_left;
-    return is_there ? players_[id.index()].get() : nullptr;
+    const auto place = places_.find(id);
+    return place == places_.end() ? nullptr : players_[place->second].get();
 }
 
 /// Translates a reference in an action of actor_.
@@ -214,7 +217,7 @@ void ServerActions::fire(std::size_t number, const void* action, const Player* a
     codec_.quantise(type(number), action, event.words);
     const std::vector<std::byte> message = write_event(schema_, event);
     for (const auto& player : players_)
-        if (player && player.get() != actor && !player->has_left &&
+        if (player && player.get() != actor && !player->has_left && !player->is_away &&
             host_.send_reliable(player->id, message) != net::SendResult::queued)
             player->stats.lost_events += 1;
 }
@@ -255,9 +258,7 @@ void ServerActions::finish(Player& player) {
     while (!player.unsent.empty() &&
            host_.send_reliable(player.id, player.unsent.front()) == net::SendResult::queued)
         player.unsent.erase(player.unsent.begin());
-    for (ActionResult& result : player.results)
-        for (NetId& net_id : result.created)
-            if (net_id != 0 && !replicates(sender_.entity(net_id))) net_id = 0;
+    for (ActionResult& result : player.results) forget_gone(result);
     if (!player.results.empty()) send(player, write_results(player.results, tick_));
     std::vector<PendingId> gone;
     std::erase_if(player.outstanding, [&](const Named& named) {
@@ -268,12 +269,78 @@ void ServerActions::finish(Player& player) {
         return true;
     });
     if (!gone.empty()) send(player, write_gone(gone));
+    if (keeps_results_) keep(player);
+    for (const PendingId id : gone)
+        if (keeps_results_) player.kept_gone.push_back(id);
+    while (player.kept_gone.size() > kMostNamed) player.kept_gone.pop_front();
     player.results.clear();
+}
+
+/// An entity that does not exist any more has no net id.
+void ServerActions::forget_gone(ActionResult& result) const {
+    for (NetId& net_id : result.created)
+        if (net_id != 0 && !replicates(sender_.entity(net_id))) net_id = 0;
+}
+
+/// A client has at most kMaxWaitingActions without an answer in each stream.
+void ServerActions::keep(Player& player) {
+    for (ActionResult& result : player.results) {
+        std::deque<KeptResult>& kept = player.kept[static_cast<std::size_t>(result.stream)];
+        kept.push_back({tick_, std::move(result)});
+        if (kept.size() > kMaxWaitingActions) kept.pop_front();
+    }
+}
+
+void ServerActions::set_away(net::PeerId id) {
+    if (Player* const player = find(id)) player->is_away = true;
+}
+
+void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kActionStreams>& first) {
+    Player* const player = find(id);
+    if (!player) return;
+    player->is_away = false;
+    player->unsent.clear();
+    for (std::size_t stream = 0; stream < kActionStreams; ++stream) {
+        std::vector<ActionResult> of_one_tick;
+        Tick tick = 0;
+        const auto flush = [&] {
+            if (!of_one_tick.empty()) send(*player, write_results(of_one_tick, tick));
+            of_one_tick.clear();
+        };
+        for (KeptResult& kept : player->kept[stream]) {
+            if (static_cast<std::int32_t>(kept.result.sequence - first[stream]) < 0) continue;
+            if (kept.tick != tick) flush();
+            tick = kept.tick;
+            forget_gone(kept.result);
+            of_one_tick.push_back(kept.result);
+        }
+        flush();
+    }
+    if (!player->kept_gone.empty())
+        send(*player, write_gone(std::vector<PendingId>(player->kept_gone.begin(), player->kept_gone.end())));
+}
+
+Resumed ServerActions::replace_client(net::PeerId id) {
+    Resumed resumed;
+    Player* const player = find(id);
+    if (!player) return resumed;
+    player->is_away = false;
+    player->unsent.clear();
+    player->named.clear();
+    player->outstanding.clear();
+    for (auto& kept : player->kept) kept.clear();
+    player->kept_gone.clear();
+    player->inbox.forget_waiting();
+    resumed.next_actions = {player->inbox.next(ActionStream::ordered),
+                            player->inbox.next(ActionStream::independent)};
+    resumed.epoch = player->inbox.epoch();
+    return resumed;
 }
 
 /// Sends results. They are never lost: a message that finds no room is sent in a later tick, before newer
 /// messages.
 void ServerActions::send(Player& player, std::vector<std::byte> message) {
+    if (player.is_away) return;  // reconnect() sends it
     if (player.unsent.empty() && host_.send_reliable(player.id, message) == net::SendResult::queued) return;
     player.unsent.push_back(std::move(message));
     if (player.unsent.size() > kMaxWaitingActions)

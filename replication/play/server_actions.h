@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "../../net/endpoint.h"
@@ -17,6 +18,7 @@
 #include "action_inbox.h"
 #include "client_actions.h"
 #include "struct_codec.h"
+#include "ticket.h"
 #include "uplink.h"
 
 namespace shoal::replication {
@@ -76,6 +78,18 @@ public:
     void add_player(net::PeerId player, Sender::Peer peer);
     void remove_player(net::PeerId player);
 
+    /// Keeps the last results of each player, so that reconnect() can send them again. Off at first.
+    void keep_results() { keeps_results_ = true; }
+    /// The connection was lost: nothing is sent until the player has another one. Actions that came before
+    /// still run.
+    void set_away(net::PeerId player);
+    /// The player has a new connection, and its client still has its actions. Sends again what became of
+    /// those from these sequence numbers on.
+    void reconnect(net::PeerId player, const std::array<std::uint32_t, kActionStreams>& first);
+    /// The player has a new connection, and its client forgot its actions. Those that wait are dropped.
+    /// Returns how the client goes on.
+    Resumed replace_client(net::PeerId player);
+
     using Handler = std::function<void(const void* action, const Call& call)>;
     using Observer = std::function<void(const ActionReport& report)>;
     /// `type`: number of the action in the schema.
@@ -109,6 +123,10 @@ private:
         ecs::Entity entity;
         NetId net_id;
     };
+    struct KeptResult {
+        Tick tick;
+        ActionResult result;
+    };
     struct Player {
         net::PeerId id;
         bool has_left =
@@ -119,6 +137,9 @@ private:
         std::vector<Named> outstanding;              // entities of which no record was acknowledged yet
         std::vector<ActionResult> results;           // results of this tick
         std::vector<std::vector<std::byte>> unsent;  // messages that found no room, the oldest first
+        bool is_away = false;
+        std::array<std::deque<KeptResult>, kActionStreams> kept;  // the newest results
+        std::deque<PendingId> kept_gone;                          // the newest ids that were told gone
         double tokens = 0, rejection_tokens = 0;
         std::vector<double> type_tokens;  // by type
         Stats stats;
@@ -139,6 +160,8 @@ private:
     void fire(std::size_t type, const void* action, const Player* actor);
     void report(const ActionReport& report) const;
     void finish(Player& player);
+    void forget_gone(ActionResult& result) const;
+    void keep(Player& player);
     void send(Player& player, std::vector<std::byte> message);
     bool replicates(ecs::Entity entity) const;
     void remove_those_who_left();
@@ -152,8 +175,10 @@ private:
     StructCodec codec_;
     std::vector<std::vector<Handler>> handlers_;  // by type
     std::vector<Observer> observers_;
-    std::vector<std::unique_ptr<Player>> players_;  // by PeerId::index(); null: none
-    std::vector<ecs::Entity> created_;              // entities that the running mutation spawned
+    bool keeps_results_ = false;
+    std::vector<std::unique_ptr<Player>> players_;         // null: the place is free
+    std::unordered_map<net::PeerId, std::size_t> places_;  // in players_
+    std::vector<ecs::Entity> created_;                     // entities that the running mutation spawned
     ecs::Hook created_hook_;
     Tick tick_ = 0;
     bool is_running_ = false;  // in run() or finish()

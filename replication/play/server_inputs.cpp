@@ -27,12 +27,19 @@ ServerInputs::ServerInputs(ecs::World& world, const Schema& schema, const Sender
 }
 
 void ServerInputs::add_player(net::PeerId player, Sender::Peer peer) {
-    if (player.index() >= players_.size()) players_.resize(player.index() + std::size_t{1});
+    std::uint32_t place = 0;
+    while (place < players_.size() && players_[place].id) ++place;
+    if (place == players_.size()) players_.emplace_back();
     if (peer >= by_peer_.size()) by_peer_.resize(peer + std::size_t{1}, kNobody);
-    by_peer_[peer] = player.index();
-    players_[player.index()] = {player, peer,
-                                std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_)),
-                                std::make_unique<LeadMeter>(tick_), neutral_};
+    by_peer_[peer] = place;
+    places_[player] = place;
+    players_[place] = {player, peer,
+                       std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_)),
+                       std::make_unique<LeadMeter>(tick_), neutral_};
+}
+
+void ServerInputs::reconnect(net::PeerId id) {
+    if (Player* const player = find(id)) player->lead = std::make_unique<LeadMeter>(tick_);
 }
 
 void ServerInputs::remove_player(net::PeerId id) {
@@ -40,6 +47,7 @@ void ServerInputs::remove_player(net::PeerId id) {
     if (!player) return;
     by_peer_[player->peer] = kNobody;
     *player = {};
+    places_.erase(id);
 }
 
 bool ServerInputs::read_section(net::PeerId, std::uint64_t packet, BitReader& in) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "../../ecs/query.h"
@@ -28,6 +29,8 @@ public:
 
     void add_player(net::PeerId player, Sender::Peer peer);
     void remove_player(net::PeerId player);
+    /// The player has a new connection, with other packet numbers and another lead.
+    void reconnect(net::PeerId player);
 
     bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
     void commit_section(net::PeerId player, net::Time now) override;
@@ -73,9 +76,8 @@ private:
     };
 
     Player* find(net::PeerId player) {
-        const bool is_known =
-            player && player.index() < players_.size() && players_[player.index()].id == player;
-        return is_known ? &players_[player.index()] : nullptr;
+        const auto place = places_.find(player);
+        return place == places_.end() ? nullptr : &players_[place->second];
     }
     void write(ecs::Entity entity, std::span<const std::uint32_t> words);
 
@@ -94,8 +96,9 @@ private:
     Timeline timeline_;  // times of the server's own ticks
     Tick next_ = 0;      // tick of the next apply()
     std::vector<std::uint32_t> neutral_, words_;
-    std::vector<Player> players_;         // by PeerId::index()
-    std::vector<std::uint32_t> by_peer_;  // by Sender::Peer: index in players_, or kNobody
+    std::vector<Player> players_;
+    std::unordered_map<net::PeerId, std::uint32_t> places_;  // in players_
+    std::vector<std::uint32_t> by_peer_;                     // by Sender::Peer: index in players_, or kNobody
     std::vector<ecs::Entity> entities_;
 
     // From read_section(), for commit_section().

@@ -24,6 +24,12 @@ void Completion::insert(std::uint64_t number, Tick tick, const std::optional<Sta
                          std::uint64_t{marker->distance} + 1 - marker->others};
 }
 
+void Completion::reconnect() {
+    packets_ = {};
+    groups_ = {};
+    marker_.reset();
+}
+
 std::optional<Tick> Completion::tick_of(std::uint64_t number) const {
     const Packet& packet = packets_[number % kSize];
     if (number == 0 || packet.number != number) return std::nullopt;

@@ -24,6 +24,9 @@ public:
     void insert(std::uint64_t number, Tick tick, const std::optional<StateHeader::Complete>& marker,
                 const std::optional<StateHeader::Group>& group = {});
 
+    /// A new connection begins, with new packet numbers; the client keeps its state.
+    void reconnect();
+
     /// Returns the tick of an accepted packet. Returns nothing if the packet was not accepted, or is more
     /// than 1,023 numbers older than the newest.
     std::optional<Tick> tick_of(std::uint64_t number) const;

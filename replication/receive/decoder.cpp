@@ -194,6 +194,12 @@ Decoder::Slot& Decoder::obtain(std::uint32_t slot) {
     return slots_[slot];
 }
 
+void Decoder::reconnect() {
+    completion_.reconnect();
+    rebases_.clear();
+    for (Slot& slot : slots_) slot.is_rebasing = slot.is_listed = false;  // the requests may be lost
+}
+
 void Decoder::reset() {
     replicas_.reset();
     slots_.clear();

@@ -137,6 +137,9 @@ public:
     std::span<const std::uint32_t> rebases() const { return decoder_.rebases(); }
     void drop_rebases(std::size_t count) { decoder_.drop_rebases(count); }
 
+    /// For a new connection to a sender that still knows what this receiver has: forgets packet numbers only.
+    void reconnect() { decoder_.reconnect(); }
+
     /// Destroys all replicas and forgets all versions and packets, for a new connection. The entities that
     /// the game spawned with a StableKey stay, and only lose the component Replica.
     void reset();

@@ -82,12 +82,31 @@ Sender::Peer Sender::add_peer(const PeerOptions& options) {
     Peer peer = 0;
     while (peer < peers_.size() && peers_[peer]) ++peer;
     if (peer == peers_.size()) peers_.emplace_back();
+    make_peer(peer, options);
+    return peer;
+}
+
+void Sender::make_peer(Peer peer, const PeerOptions& options) {
     peers_[peer] =
         std::make_unique<PeerState>(std::min(options.max_slots, PeerView::kMaxSlots), share(options.numbers));
     state(peer).last_sent = state(peer).last_change = tick_;
     state(peer).is_held = true;
     if (!options.is_held) start_peer(peer);
-    return peer;
+}
+
+void Sender::reconnect_peer(Peer index) {
+    PeerState& peer = state(index);
+    assert(peer.flight.empty());
+    peer.flight = {};
+    peer.large.reset();
+    peer.wants_marker = true;
+}
+
+void Sender::replace_peer(Peer peer, const PeerOptions& options) {
+    const ViewClasses groups = state(peer).groups;
+    leave_audience(peer);
+    make_peer(peer, options);
+    state(peer).groups = groups;
 }
 
 void Sender::start_peer(Peer peer) {
@@ -114,14 +133,18 @@ std::shared_ptr<const ComponentNumbers> Sender::share(const ComponentNumbers& nu
 
 void Sender::remove_peer(Peer peer) {
     assert(peers_[peer]);
+    leave_audience(peer);
+    for (Owner& owner : owners_)
+        if (owner.peer == peer) owner = {};
+    peers_[peer].reset();
+}
+
+void Sender::leave_audience(Peer peer) {
     // Another table of numbers could get the same address in this tick.
     if (state(peer).numbers) writer_.start_tick(tick_);
     const PeerView& view = state(peer).view;
     for (std::uint32_t slot = 0; slot < view.slot_count(); ++slot)
         if (view[slot].has_entity()) audience_.remove(view[slot].entry, peer);
-    for (Owner& owner : owners_)
-        if (owner.peer == peer) owner = {};
-    peers_[peer].reset();
 }
 
 bool Sender::set_owner(ecs::Entity entity, std::optional<Peer> owner) {

@@ -68,6 +68,12 @@ public:
     /// the number of entities that the peer has not acknowledged since. Entities that were destroyed or that
     /// got no slot do not count.
     void start_peer(Peer peer);
+    /// The peer has a new connection: packet numbers begin anew. Requires that the fates of all packets of
+    /// the former one were reported. What the peer acknowledged stays, and what was sent without an answer
+    /// counts as lost, so it is sent again, also if the peer has it.
+    void reconnect_peer(Peer peer);
+    /// The same, but the peer has nothing any more. What it owns, and its groups, stay.
+    void replace_peer(Peer peer, const PeerOptions& options);
     /// Forgets what a peer acknowledged. The peer gets all entities again, and PeerStats::unjoined counts
     /// them.
     void restart_peer(Peer peer);
@@ -172,6 +178,8 @@ private:
 
     std::uint32_t history_ticks(Tick tick) const;
     std::shared_ptr<const ComponentNumbers> share(const ComponentNumbers& numbers) const;
+    void make_peer(Peer peer, const PeerOptions& options);
+    void leave_audience(Peer peer);
     void pass_on_change(std::uint32_t entry);
     std::optional<std::uint32_t> slot_of(Peer peer, ecs::Entity entity) const;
     void force_records();

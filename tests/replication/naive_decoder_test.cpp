@@ -518,6 +518,7 @@ TEST(NaiveStateDecoder, ReadsTypedMessages) {
 TEST(NaiveStateDecoder, WritesTheHelloOfAClient) {
     std::vector<std::byte> hello;
     naive::put_number(hello, 0x01020304);
+    hello.push_back(std::byte{0});
     const std::vector<std::byte> summary = naive::summary_of(game_by_hand());
     hello.insert(hello.end(), summary.begin(), summary.end());
     EXPECT_EQ(write_hello({0x01020304, game_schema().summary()}), hello);

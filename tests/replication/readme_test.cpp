@@ -192,6 +192,12 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
 #include "readme/replication/what_replicates_1.inc"
     int explosions = 0;
 #include "readme/replication/joining_1.inc"
+    std::string shown;
+    const auto show = [&](PlayerId player, const char* what) {
+        EXPECT_TRUE(server.player(player));
+        shown += what;
+    };
+#include "readme/replication/coming_back_1.inc"
 #include "readme/replication/on_the_client_1.inc"
     client.connect(at_server);
     net::Time now{0};
@@ -218,6 +224,17 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
     EXPECT_EQ(wolves.count(), 0u);
     EXPECT_EQ(explosions, 1);
     EXPECT_EQ(messages, 1);
+    const ecs::Entity mine = client.player();
+    for (int ticks = 0; ticks < 510; ++ticks) {  // no datagram arrives for ten seconds
+        now += std::chrono::milliseconds(20);
+        server.tick(now);
+        client.update(now);
+    }
+    EXPECT_EQ(shown, "lost its connection");
+#include "readme/replication/coming_back_2.inc"
+    run(50);
+    EXPECT_EQ(shown, "lost its connectionis back");
+    EXPECT_EQ(client.player(), mine);
     client.disconnect(now);
     run(1);
     EXPECT_EQ(game.ship_of.size(), 0u);

@@ -36,16 +36,16 @@ public:
           network_(link, seed),
           server_(world_, schema, network_.at(at_server_), server_options(options)) {
         for (std::size_t i = 0; i < guest_count; ++i) {
-            replication::ClientOptions of_guest;
-            of_guest.net.protocol_id = 5;
-            of_guest.net.seed = seed_of(10 + i);
-            give_key(of_guest.net);
-            const auto host = static_cast<std::uint8_t>(10 + i);
-            guests_.push_back(std::make_unique<Visitor>(net::Address::ipv4(10, 0, 0, host, 5000),
-                                                        i < of_guests.size() ? *of_guests[i] : schema,
-                                                        network_, of_guest));
+            guests_.push_back(make_guest(i < of_guests.size() ? *of_guests[i] : schema));
             guests_.back()->client.connect(at_server_);
         }
+    }
+
+    /// The process of a guest ends without a word, and another one with the server's schema is there, at
+    /// another address. It does not connect yet.
+    Visitor& restart(std::size_t guest) {
+        guests_[guest] = make_guest(schema_);
+        return *guests_[guest];
     }
 
     ecs::World& world() { return world_; }
@@ -96,6 +96,15 @@ public:
     }
 
 private:
+    std::unique_ptr<Visitor> make_guest(const replication::Schema& schema) {
+        const std::size_t number = made_++;
+        replication::ClientOptions options;
+        options.net.protocol_id = 5;
+        options.net.seed = seed_of(10 + number);
+        give_key(options.net);
+        const auto at = net::Address::ipv4(10, 0, 0, static_cast<std::uint8_t>(10 + number), 5000);
+        return std::make_unique<Visitor>(at, schema, network_, options);
+    }
     static net::Seed seed_of(std::uint64_t number) {
         net::Seed seed{};
         std::memcpy(seed.data(), &number, sizeof number);
@@ -121,6 +130,7 @@ private:
     ecs::World world_;
     replication::Server server_;
     std::vector<std::unique_ptr<Visitor>> guests_;
+    std::size_t made_ = 0;           // guests, also those that ended
     replication::Tick changed_ = 0;  // the last tick in which an entity changed
     net::Time now_{std::chrono::seconds(100)};
 };

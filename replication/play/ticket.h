@@ -1,0 +1,67 @@
+#pragma once
+// Proves that a new connection belongs to a player who was here before.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "../../net/crypto/entropy.h"
+#include "action_wire.h"
+#include "player_id.h"
+
+namespace shoal::replication {
+
+/// Secret: whoever has it can take the player's seat.
+struct Ticket {
+    PlayerId seat;
+    std::array<std::byte, 16> secret{};
+
+    bool operator==(const Ticket&) const = default;
+
+    static constexpr std::size_t kBytes = 20;
+    std::vector<std::byte> bytes() const;
+    /// Returns nothing if the bytes are not those of a ticket.
+    static std::optional<Ticket> from(std::span<const std::byte> bytes);
+};
+
+/// How a client with a ticket asks for its seat.
+struct Resumption {
+    Ticket ticket;
+    // Which of the server's views of this player the client still has; 0: none. See SeatKey::view.
+    std::uint32_t view = 0;
+    std::array<std::uint32_t, kActionStreams>
+        first_actions{};  // sequence numbers of the first without answer
+};
+
+/// What the server answers to it.
+struct Resumed {
+    bool keeps = false;  // what the client has of the world counts; else it begins from nothing
+    std::array<std::uint32_t, kActionStreams> next_actions{};  // sequence numbers, if it does not keep
+    std::uint8_t epoch = 0;                                    // of the ordered stream, the same
+};
+
+/// The tickets of one seat that are valid: the newest one, and the one that was used last, because the client
+/// may not have received the newest. Not thread-safe.
+class SeatKey {
+public:
+    /// The first ticket.
+    void issue(net::Entropy& entropy) { newest_ = used_ = new_secret(entropy); }
+    /// Takes the same time for each wrong secret.
+    bool accepts(const Ticket& ticket) const;
+    /// A connection proved a ticket that is accepted: there is a newer one now.
+    void use(const Ticket& ticket, net::Entropy& entropy);
+    const std::array<std::byte, 16>& newest() const { return newest_; }
+
+    /// Numbers what the server knows of its client's state. Changes when the server begins from nothing.
+    std::uint32_t view = 1;
+
+private:
+    static std::array<std::byte, 16> new_secret(net::Entropy& entropy);
+
+    std::array<std::byte, 16> newest_{}, used_{};
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,496 @@
+// Players that lose their connection and come back to their seats.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "replication/play/ticket.h"
+#include "tests/replication/support/link.h"
+
+namespace shoal::replication {
+namespace {
+
+using namespace std::chrono_literals;
+using sim::Position;
+
+ServerOptions short_timeouts() {
+    ServerOptions options = Link::default_options();
+    options.host.connection.timeout = 1s;
+    options.join.resume_time = 5s;
+    return options;
+}
+
+/// A server that notes what its players do.
+struct Bay {
+    explicit Bay(const ServerOptions& options = short_timeouts()) : link(options) {
+        link.server.on_join([this](PlayerId player) {
+            note("join", player);
+            return link.world.spawn(Position{9, 0, 0}, Replicated{});
+        });
+        link.server.on_leave([this](PlayerId player) {
+            EXPECT_TRUE(link.server.player(player));
+            link.server.disconnect(player, "it leaves anyway", link.now);
+            note("leave", player);
+        });
+        link.server.on_away([this](PlayerId player) {
+            EXPECT_EQ(link.server.phase(player), Phase::away);
+            note("away", player);
+        });
+        link.server.on_back([this](PlayerId player) {
+            EXPECT_EQ(link.server.phase(player), Phase::playing);
+            note("back", player);
+        });
+    }
+    void note(const char* what, PlayerId player) {
+        notes += (notes.empty() ? "" : " ") + std::string(what);
+        id = player;
+    }
+    Link::Player& add() {
+        ClientOptions options;
+        options.net.connection.timeout = 1s;
+        return link.add(link.schema, options);
+    }
+    /// Cuts all connections, until both sides notice.
+    void cut(int ticks = 90) {
+        link.is_cut = true;
+        link.under_way.clear();
+        link.run(ticks);
+        link.is_cut = false;
+        link.under_way.clear();
+    }
+    void connect(Link::Player& player, std::span<const std::byte> ticket) {
+        player.client.connect(link.wire.address, ticket);
+    }
+    void connect(Link::Player& player) { connect(player, player.client.ticket()); }
+
+    Link link;
+    std::string notes;
+    PlayerId id;
+};
+
+TEST(SeatKey, AcceptsTheNewestTicketAndTheOneThatWasUsedLast) {
+    net::Entropy entropy(seed_of(3));
+    SeatKey key;
+    EXPECT_EQ(Ticket::kBytes, Ticket{}.bytes().size());
+    key.issue(entropy);
+    const Ticket first{PlayerId{7}, key.newest()};
+    EXPECT_EQ(Ticket::from(first.bytes()), first);
+    EXPECT_FALSE(Ticket::from(std::vector<std::byte>(19, std::byte{1})));
+    EXPECT_FALSE(Ticket::from(Ticket{}.bytes())) << "nobody's";
+    EXPECT_TRUE(key.accepts(first));
+    EXPECT_FALSE(key.accepts({PlayerId{7}, {}}));
+    key.use(first, entropy);
+    const Ticket second{PlayerId{7}, key.newest()};
+    EXPECT_NE(first, second);
+    EXPECT_TRUE(key.accepts(first)) << "the client may not have the second one";
+    EXPECT_TRUE(key.accepts(second));
+    key.use(first, entropy);
+    EXPECT_TRUE(key.accepts(first));
+    EXPECT_FALSE(key.accepts(second)) << "there is a newer one";
+    const Ticket third{PlayerId{7}, key.newest()};
+    key.use(third, entropy);
+    EXPECT_FALSE(key.accepts(first));
+    EXPECT_TRUE(key.accepts(third));
+}
+
+TEST(Resume, MessagesAndHellosHaveTheseBytes) {
+    Ticket ticket{PlayerId{0x04030201}, {}};
+    for (std::size_t i = 0; i < ticket.secret.size(); ++i) ticket.secret[i] = std::byte(16 + i);
+    const std::vector<std::byte> message = write_ticket(ticket, 0x0807);
+    EXPECT_EQ(message.size(), 25u);
+    EXPECT_EQ(message[0], std::byte{24});
+    EXPECT_EQ(message[1], std::byte{1});
+    EXPECT_EQ(message[5], std::byte{16});
+    EXPECT_EQ(message[21], std::byte{7});
+    ASSERT_TRUE(read_ticket(message));
+    EXPECT_EQ(read_ticket(message)->ticket, ticket);
+    EXPECT_EQ(read_ticket(message)->view, 0x0807u);
+    const std::vector<std::byte> resumed = write_resumed({true, {0x0201, 0x0403}, 5});
+    const std::vector<std::byte> expected = {std::byte{25}, std::byte{1}, std::byte{1}, std::byte{2},
+                                             std::byte{0},  std::byte{0}, std::byte{3}, std::byte{4},
+                                             std::byte{0},  std::byte{0}, std::byte{5}};
+    EXPECT_EQ(resumed, expected);
+    ASSERT_TRUE(read_resumed(resumed));
+    EXPECT_EQ(read_resumed(resumed)->epoch, 5);
+    const std::byte summary[] = {std::byte{99}, std::byte{98}};
+    const std::vector<std::byte> hello = write_hello({8, summary, Resumption{ticket, 6, {11, 12}}});
+    EXPECT_EQ(hello.size(), 5u + 32u + 2u);
+    const std::optional<Hello> read = read_hello(hello);
+    ASSERT_TRUE(read && read->resumption);
+    EXPECT_EQ(read->max_slots, 8u);
+    EXPECT_EQ(read->resumption->ticket, ticket);
+    EXPECT_EQ(read->resumption->view, 6u);
+    EXPECT_EQ(read->resumption->first_actions[1], 12u);
+    EXPECT_EQ(read->summary.size(), 2u);
+    for (std::size_t size = 0; size < hello.size(); ++size) {
+        const std::vector<std::byte> part(hello.begin(), hello.begin() + static_cast<std::ptrdiff_t>(size));
+        EXPECT_EQ(read_hello(part).has_value(), size >= 37) << size;
+        EXPECT_FALSE(read_ticket(std::span(message).first(std::min(size, message.size() - 1))));
+        EXPECT_FALSE(read_resumed(std::span(resumed).first(std::min(size, resumed.size() - 1))));
+    }
+    std::vector<std::byte> bad = hello;
+    bad[4] = std::byte{2};
+    EXPECT_FALSE(read_hello(bad));
+    bad = resumed;
+    bad[1] = std::byte{2};
+    EXPECT_FALSE(read_resumed(bad));
+}
+
+TEST(Resume, TheLargestHelloFitsBesideAConnectToken) {
+    const std::vector<std::byte> summary(585);
+    EXPECT_LE(write_hello({8, summary, Resumption{}}).size(), net::kMaxTokenHelloBytes);
+}
+
+TEST(Resume, AClientThatKeptItsWorldGetsADelta) {
+    Bay bay;
+    Link& link = bay.link;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 300; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
+    Link::Player& player = bay.add();
+    EXPECT_TRUE(player.client.ticket().empty());
+    link.run(60);
+    ASSERT_EQ(player.client.phase(), Phase::playing);
+    const std::vector<std::byte> ticket = player.client.ticket();
+    ASSERT_FALSE(ticket.empty());
+    const PlayerId id = bay.id;
+    const ecs::Entity ours = player.client.player();
+    const auto before = link.server.peer_stats(id);
+    EXPECT_EQ(link.server.connection(id), id);
+
+    bay.cut();
+    EXPECT_EQ(bay.notes, "join away");
+    EXPECT_EQ(player.client.phase(), Phase::disconnected);
+    EXPECT_EQ(player.client.ticket(), ticket) << "it is kept";
+    EXPECT_EQ(link.server.phase(id), Phase::away);
+    EXPECT_FALSE(link.server.connection(id));
+    EXPECT_TRUE(link.server.player(id)) << "its entity stays";
+    EXPECT_EQ(link.server.owner(link.server.player(id)), id);
+    EXPECT_EQ(link.server.send_message(id, net::Channel::reliable, {}), net::SendResult::not_connected);
+    int peers = 0;
+    link.server.for_each_peer([&](PlayerId) { ++peers; });
+    EXPECT_EQ(peers, 0);
+    EXPECT_TRUE(link.server.is_settled());
+    link.world.set(entities[5], Position{8, 8, 8});
+    link.world.destroy(entities[6]);
+    entities[6] = link.world.spawn(Replicated{}, Position{7, 7, 7});
+    link.run(10);
+
+    bay.connect(player);
+    player.client.update(link.now);
+    EXPECT_EQ(player.client.phase(), Phase::resuming);
+    link.run(60);
+    EXPECT_EQ(player.client.phase(), Phase::playing);
+    EXPECT_EQ(bay.notes, "join away back");
+    EXPECT_EQ(bay.id, id) << "the same player";
+    EXPECT_EQ(player.client.player(), ours) << "the same replica";
+    EXPECT_NE(link.server.connection(id), id);
+    EXPECT_NE(player.client.ticket(), ticket);
+    EXPECT_TRUE(link.is_equal(player));
+    EXPECT_LE(link.server.peer_stats(id).full_records, before.full_records + 1) << "only the new entity";
+    EXPECT_EQ(player.client.receiver().stats().refused_packets, 0u);
+    EXPECT_TRUE(player.client.receiver().complete());
+    EXPECT_TRUE(link.server.sender().is_consistent());
+    EXPECT_TRUE(player.client.receiver().is_consistent());
+    EXPECT_EQ(link.listener.joins, 1);
+    EXPECT_EQ(link.listener.leaves, 0);
+    // A second time, and messages arrive.
+    bay.cut();
+    bay.connect(player);
+    link.run(60);
+    EXPECT_EQ(bay.notes, "join away back away back");
+    EXPECT_EQ(link.server.send_message(id, net::Channel::reliable, {}), net::SendResult::queued);
+    EXPECT_EQ(player.client.send_message(net::Channel::reliable, {}), net::SendResult::queued);
+    link.run(5);
+    EXPECT_EQ(player.listener.messages.size(), 1u);
+    EXPECT_EQ(link.listener.last, id) << "the handler gets the player's id";
+    link.server.disconnect(id, "enough", link.now);
+    link.run(5);
+    EXPECT_EQ(bay.notes, "join away back away back leave");
+    EXPECT_TRUE(player.client.ticket().empty());
+    EXPECT_EQ(link.server.phase(id), Phase::disconnected);
+}
+
+// Trap 47: the server does not know what the client got last.
+TEST(Resume, Trap47DeltasDecodeAfterAcksWereLostWithTheConnection) {
+    Bay bay;
+    Link& link = bay.link;
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 40; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
+    Link::Player& player = bay.add();
+    link.run(60);
+    ASSERT_EQ(player.client.phase(), Phase::playing);
+    for (int round = 0; round < 5; ++round) {
+        // The server's packets arrive, the client's do not. A changes to B, and back to A.
+        for (int tick = 0; tick < 6; ++tick) {
+            const float x = tick % 2 == 0 ? 20 : 1;
+            for (std::size_t i = 0; i < 20; ++i) link.world.set(entities[i], Position{x, 2, 3});
+            if (tick == 2) link.world.destroy(entities[20 + static_cast<std::size_t>(round)]);
+            link.now += std::chrono::microseconds(16'667);
+            link.server.tick(link.now);
+            link.exchange();
+            player.client.update(link.now);
+            link.under_way.clear();
+        }
+        bay.connect(player);
+        for (int tick = 0; tick < 120 && player.client.phase() != Phase::playing; ++tick) link.step();
+        ASSERT_EQ(player.client.phase(), Phase::playing);
+        link.run(30);
+        EXPECT_TRUE(link.is_equal(player)) << "round " << round;
+        EXPECT_TRUE(link.server.sender().is_consistent());
+        EXPECT_TRUE(player.client.receiver().is_consistent());
+    }
+    EXPECT_EQ(player.client.receiver().stats().refused_packets, 0u);
+    EXPECT_EQ(player.client.receiver().stats().malformed_packets, 0u);
+    EXPECT_EQ(bay.notes, "join away back away back away back away back away back");
+}
+
+// Trap 49, without actions.
+TEST(Resume, Trap49AnotherProcessGetsASnapshotAndTheNewestConnectionWins) {
+    Bay bay;
+    Link& link = bay.link;
+    for (int i = 0; i < 100; ++i) link.world.spawn(Replicated{}, Position{1, 2, 3});
+    Link::Player& first = bay.add();
+    link.run(60);
+    const std::vector<std::byte> ticket = first.client.ticket();
+    const PlayerId id = bay.id;
+    const ecs::Entity ship = link.server.player(id);
+    const ecs::Entity gift = link.world.spawn(Replicated{}, Position{4, 4, 4});
+    EXPECT_TRUE(link.server.give(id, gift));
+    link.run(5);
+    Link::Player& second = bay.add();
+    bay.connect(second, ticket);
+    std::vector<Phase> phases;
+    for (int i = 0; i < 60; ++i) {
+        link.step();
+        if (phases.empty() || phases.back() != second.client.phase()) phases.push_back(second.client.phase());
+    }
+    EXPECT_EQ(phases.front(), Phase::resuming);
+    EXPECT_EQ(phases.back(), Phase::playing);
+    EXPECT_EQ(bay.notes, "join away back");
+    EXPECT_EQ(bay.id, id);
+    EXPECT_FALSE(first.client.is_connected());
+    EXPECT_NE(first.client.failure().find("replaced"), std::string::npos) << first.client.failure();
+    EXPECT_TRUE(first.client.ticket().empty()) << "the two do not fight for the seat";
+    EXPECT_TRUE(link.is_equal(second));
+    EXPECT_EQ(link.server.player(id), ship);
+    EXPECT_EQ(link.server.owner(gift), id);
+    EXPECT_EQ(second.client.player(), second.client.receiver().entity(link.server.assign_net_id(ship)));
+    // The first one still has a world, but of another view: it loads anew, and keeps nothing.
+    bay.connect(first, ticket);
+    link.run(60);
+    EXPECT_EQ(first.client.phase(), Phase::playing) << first.client.failure();
+    EXPECT_TRUE(link.is_equal(first));
+    EXPECT_FALSE(second.client.is_connected());
+    EXPECT_EQ(first.client.receiver().stats().malformed_packets, 0u);
+    EXPECT_TRUE(link.server.sender().is_consistent());
+    EXPECT_EQ(link.listener.joins, 1);
+}
+
+TEST(Resume, TwoProcessesWithOneTicketDoNotMixTheirViews) {
+    Bay bay;
+    Link& link = bay.link;
+    for (int i = 0; i < 50; ++i) link.world.spawn(Replicated{}, Position{1, 2, 3});
+    Link::Player& first = bay.add();
+    link.run(60);
+    const std::vector<std::byte> ticket = first.client.ticket();
+    bay.cut();
+    ASSERT_FALSE(first.client.is_connected());
+    ASSERT_EQ(first.client.ticket(), ticket);
+    Link::Player& second = bay.add();
+    bay.connect(second, ticket);
+    link.run(40);
+    ASSERT_EQ(second.client.phase(), Phase::playing);
+    // The ticket that was used last still works, but the world of the first client does not count any more.
+    bay.connect(first, ticket);
+    link.run(60);
+    EXPECT_EQ(first.client.phase(), Phase::playing);
+    EXPECT_TRUE(link.is_equal(first));
+    EXPECT_EQ(link.server.peer_stats(bay.id).full_records, 51u) << "a snapshot";
+    EXPECT_EQ(first.client.receiver().stats().refused_packets, 0u);
+}
+
+TEST(Resume, Trap48AGuessedOrOldTicketIsRefusedAndTheSeatLivesOn) {
+    Bay bay;
+    Link& link = bay.link;
+    Link::Player& player = bay.add();
+    link.run(40);
+    const std::vector<std::byte> old = player.client.ticket();
+    const PlayerId id = bay.id;
+    for (int i = 0; i < 2; ++i) {  // the second new connection uses a newer ticket
+        bay.connect(player);
+        link.run(40);
+        ASSERT_EQ(player.client.phase(), Phase::playing);
+    }
+    const std::string before = bay.notes;
+    const net::PeerId connection = link.server.connection(id);
+    std::vector<std::byte> guessed = player.client.ticket();
+    guessed[19] ^= std::byte{1};
+    std::vector<std::byte> of_nobody = player.client.ticket();
+    of_nobody[0] ^= std::byte{1};
+    for (const auto& ticket : {old, guessed, of_nobody}) {
+        Link::Player& thief = bay.add();
+        bay.connect(thief, ticket);
+        link.run(20);
+        EXPECT_FALSE(thief.client.is_connected());
+        EXPECT_NE(thief.client.failure().find("the ticket is not valid"), std::string::npos)
+            << thief.client.failure();
+        EXPECT_TRUE(thief.client.ticket().empty());
+        EXPECT_EQ(link.server.connection(id), connection);
+        // Without a ticket it joins as anyone.
+        thief.client.connect(link.wire.address, thief.client.ticket());
+        link.run(20);
+        EXPECT_EQ(thief.client.phase(), Phase::playing);
+        EXPECT_NE(bay.id, id);
+        thief.client.disconnect(link.now);
+        link.run(20);
+    }
+    EXPECT_EQ(bay.notes, before + " join leave join leave join leave");
+    EXPECT_EQ(player.client.phase(), Phase::playing);
+    EXPECT_TRUE(link.is_equal(player));
+}
+
+TEST(Resume, APlayerThatDoesNotComeBackLeaves) {
+    Bay bay;
+    Link& link = bay.link;
+    Link::Player& player = bay.add();
+    link.run(40);
+    const PlayerId id = bay.id;
+    const ecs::Entity ship = link.server.player(id);
+    bay.cut(5 * 60);
+    EXPECT_EQ(bay.notes, "join away");
+    bay.cut(2 * 60);
+    EXPECT_EQ(bay.notes, "join away leave");
+    EXPECT_FALSE(link.world.is_alive(ship));
+    EXPECT_EQ(link.listener.leaves, 1);
+    EXPECT_EQ(link.server.phase(id), Phase::disconnected);
+    bay.connect(player);
+    link.run(40);
+    EXPECT_FALSE(player.client.is_connected());
+    EXPECT_EQ(bay.notes, "join away leave");
+    EXPECT_TRUE(link.server.sender().is_consistent());
+}
+
+TEST(Resume, OnlyALostConnectionKeepsTheSeat) {
+    Bay bay;
+    Link& link = bay.link;
+    Link::Player& player = bay.add();
+    link.run(40);
+    ASSERT_FALSE(player.client.ticket().empty());
+    player.client.disconnect(link.now);
+    link.run(5);
+    EXPECT_EQ(bay.notes, "join leave");
+    EXPECT_TRUE(player.client.ticket().empty());
+    // The game can end the wait.
+    Link::Player& other = bay.add();
+    link.run(40);
+    bay.cut();
+    EXPECT_EQ(bay.notes, "join leave join away");
+    link.server.disconnect(bay.id, "gone", link.now);
+    EXPECT_EQ(bay.notes, "join leave join away leave");
+    bay.connect(other);
+    link.run(40);
+    EXPECT_FALSE(other.client.is_connected());
+}
+
+TEST(Resume, WithoutAResumeTimeALostPlayerLeaves) {
+    ServerOptions options = short_timeouts();
+    options.join.resume_time = {};
+    Bay bay(options);
+    Link::Player& player = bay.add();
+    bay.link.run(40);
+    EXPECT_EQ(player.client.phase(), Phase::playing);
+    EXPECT_TRUE(player.client.ticket().empty());
+    bay.cut();
+    EXPECT_EQ(bay.notes, "join leave");
+}
+
+TEST(Resume, APlayerThatHasNotPlayedYetLeaves) {
+    Bay bay;
+    ClientOptions options;
+    options.is_ready_at_once = false;
+    bay.link.add(bay.link.schema, options);
+    bay.link.run(20);
+    ASSERT_EQ(bay.link.listener.joins, 1);
+    bay.cut();
+    EXPECT_EQ(bay.notes, "");
+    EXPECT_EQ(bay.link.listener.leaves, 1);
+}
+
+TEST(Resume, TheOneThatIsAwayLongestMakesRoom) {
+    ServerOptions options = short_timeouts();
+    options.host.max_peers = 2;
+    Bay bay(options);
+    for (int i = 0; i < 3; ++i) {
+        bay.add();
+        bay.link.run(40);
+        bay.cut();
+        bay.link.players.pop_back();
+    }
+    EXPECT_EQ(bay.notes, "join away join away join leave away");
+}
+
+TEST(Resume, APlayerMayGetAnotherEntityWhileItIsAway) {
+    Bay bay;
+    Link& link = bay.link;
+    Link::Player& player = bay.add();
+    link.run(40);
+    const PlayerId id = bay.id;
+    bay.cut();
+    const ecs::Entity ship = link.world.spawn(Position{3, 3, 3}, Replicated{});
+    link.server.set_player(id, ship);
+    EXPECT_EQ(link.server.player(id), ship);
+    link.run(5);
+    bay.connect(player);
+    link.run(40);
+    EXPECT_EQ(player.client.phase(), Phase::playing);
+    ASSERT_TRUE(player.client.player());
+    EXPECT_EQ(player.world.get<Position>(player.client.player()).x, 3);
+}
+
+struct Ensign {
+    std::string text;
+};
+
+// A refusal that is lost with the connection would leave the client with a value that only it has.
+TEST(Resume, AValueOfTheOwnerIsJudgedAgainIfTheRefusalMayBeLost) {
+    Schema schema;
+    schema.component<Ensign>("ensign", max_length(16), from_owner());
+    schema.tag<Mine>("mine", to_owner());
+    Link link(short_timeouts(), std::move(schema));
+    ecs::Entity ship;
+    link.server.on_join([&](PlayerId) { return ship = link.world.spawn(Ensign{"red"}, Replicated{}); });
+    link.server.check<Ensign>([](PlayerId, ecs::Entity, const Ensign& ensign) {
+        return std::string(ensign.text == "black" ? "no pirates" : "");
+    });
+    Link::Player& player = link.add();
+    link.run(40);
+    ASSERT_TRUE(player.client.player());
+    player.world.set(player.client.player(), Ensign{"blue"});
+    link.run(10);
+    EXPECT_EQ(link.world.get<Ensign>(ship).text, "blue");
+    player.world.set(player.client.player(), Ensign{"black"});
+    player.client.update(link.now);
+    while (!link.under_way.empty()) {  // it arrives, and the answers do not
+        const Link::Datagram datagram = link.under_way.front();
+        link.under_way.pop_front();
+        if (datagram.to == link.wire.address)
+            link.server.host().receive(datagram.from, datagram.bytes, link.now);
+    }
+    link.now += 17ms;
+    link.server.tick(link.now);
+    link.under_way.clear();
+    EXPECT_EQ(player.world.get<Ensign>(player.client.player()).text, "black");
+    player.client.connect(link.wire.address, player.client.ticket());
+    link.run(60);
+    ASSERT_EQ(player.client.phase(), Phase::playing);
+    EXPECT_EQ(link.world.get<Ensign>(ship).text, "blue");
+    EXPECT_EQ(player.world.get<Ensign>(player.client.player()).text, "blue");
+    player.world.set(player.client.player(), Ensign{"white"});
+    link.run(10);
+    EXPECT_EQ(link.world.get<Ensign>(ship).text, "white");
+}
+
+}  // namespace
+}  // namespace shoal::replication
