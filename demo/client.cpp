@@ -144,7 +144,10 @@ public:
                 return "waiting for the server ...";
             case replication::Phase::loading:
                 return "loading ...";
+            case replication::Phase::resuming:
+                return "coming back ...";
             case replication::Phase::playing:
+            case replication::Phase::away:  // only on a server
                 break;
         }
         return status;

@@ -39,6 +39,8 @@ std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, Ent
     const Image image = binding_.capture(entity, {}, map).image;
     ImageCursor value(binding_.schema(), image), confirmed(binding_.schema(), shown);
     for (const ComponentIndex component : held) {
+        // What the client decides itself is on the server as it is here.
+        if (binding_.schema().components()[component].role == Role::owner) continue;
         for (; !value.at_end() && value.component() < component; value.next()) mix_value(hash, value);
         if (!value.at_end() && value.component() == component) value.next();
         if (confirmed.seek(component)) mix_value(hash, confirmed);

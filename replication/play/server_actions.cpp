@@ -304,7 +304,7 @@ void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kA
         std::vector<ActionResult> of_one_tick;
         Tick tick = 0;
         const auto flush = [&] {
-            if (!of_one_tick.empty()) send(*player, write_results(of_one_tick, tick));
+            if (!of_one_tick.empty()) player->unsent.push_back(write_results(of_one_tick, tick));
             of_one_tick.clear();
         };
         for (KeptResult& kept : player->kept[stream]) {
@@ -317,7 +317,8 @@ void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kA
         flush();
     }
     if (!player->kept_gone.empty())
-        send(*player, write_gone(std::vector<PendingId>(player->kept_gone.begin(), player->kept_gone.end())));
+        player->unsent.push_back(
+            write_gone(std::vector<PendingId>(player->kept_gone.begin(), player->kept_gone.end())));
 }
 
 Resumed ServerActions::replace_client(net::PeerId id) {

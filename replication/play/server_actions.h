@@ -83,8 +83,8 @@ public:
     /// The connection was lost: nothing is sent until the player has another one. Actions that came before
     /// still run.
     void set_away(net::PeerId player);
-    /// The player has a new connection, and its client still has its actions. Sends again what became of
-    /// those from these sequence numbers on.
+    /// The player has a new connection, and its client still has its actions. finish() sends
+    /// again what became of those from these sequence numbers on.
     void reconnect(net::PeerId player, const std::array<std::uint32_t, kActionStreams>& first);
     /// The player has a new connection, and its client forgot its actions. Those that wait are dropped.
     /// Returns how the client goes on.

@@ -697,7 +697,8 @@ TEST(Host, AClientCannotDisconnectWithAnyReason) {
         player.client.disconnect(player.client.server(), DisconnectReason(reason), "words", world.now);
         world.run(100ms);
         const bool may_say = DisconnectReason(reason) == DisconnectReason::protocol_error ||
-                             DisconnectReason(reason) == DisconnectReason::exhausted;
+                             DisconnectReason(reason) == DisconnectReason::exhausted ||
+                             DisconnectReason(reason) == DisconnectReason::replaced;
         EXPECT_EQ(world.server.last_reason,
                   may_say ? DisconnectReason(reason) : DisconnectReason::closed_by_peer);
         EXPECT_EQ(world.server.last_text, "words");

@@ -13,7 +13,7 @@
 #include "tests/replication/support/link.h"
 #include "tests/replication/support/stage.h"
 
-namespace shoal::replication {
+namespace shoal::replication::owned_state_test {
 namespace {
 
 struct Banner {
@@ -411,4 +411,4 @@ TEST(OwnedState, ServerAndClientTalkAboutIt) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::owned_state_test

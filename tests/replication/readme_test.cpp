@@ -299,14 +299,14 @@ TEST(Readme, ActionsRunOnBothSides) {
     sim::Session session(schema, {}, 1);
     Server& server = session.server();
     Client& client = session.guests()[0]->client;
-    server.on_join([&](PlayerId) { return session.world().spawn(Position{1, 2}, Cargo{3}, Replicated{}); });
+    server.on_join([&](PlayerId) { return session.world().spawn(Position{1, 2}, Freight{3}, Replicated{}); });
     std::vector<std::string> logged;
     const auto log = [&](const std::string& text, ecs::Entity) { logged.push_back(text); };
     for (int tick = 0; tick < 50; ++tick) session.step();
     ASSERT_EQ(client.phase(), Phase::playing);
     const ecs::World& mirror = session.guests()[0]->world;
 #include "readme/replication/actions_2.inc"
-    EXPECT_EQ(mirror.get<Cargo>(client.player()).crates, 1);
+    EXPECT_EQ(mirror.get<Freight>(client.player()).crates, 1);
     EXPECT_EQ(logged, std::vector<std::string>{"splash"});
     for (int tick = 0; tick < 50; ++tick) session.step();
     EXPECT_NE(client.receiver().net_id(crate), 0u);
@@ -314,7 +314,7 @@ TEST(Readme, ActionsRunOnBothSides) {
     client.act(Drop{2});
     for (int tick = 0; tick < 50; ++tick) session.step();
     EXPECT_EQ(logged.back(), "not that many crates");
-    EXPECT_EQ(mirror.get<Cargo>(client.player()).crates, 1);
+    EXPECT_EQ(mirror.get<Freight>(client.player()).crates, 1);
 }
 
 TEST(Readme, PairsAndSingletonsReachTheClient) {

@@ -9,7 +9,7 @@
 #include "replication/play/ticket.h"
 #include "tests/replication/support/link.h"
 
-namespace shoal::replication {
+namespace shoal::replication::resume_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -291,7 +291,8 @@ TEST(Resume, Trap49AnotherProcessGetsASnapshotAndTheNewestConnectionWins) {
 TEST(Resume, TwoProcessesWithOneTicketDoNotMixTheirViews) {
     Bay bay;
     Link& link = bay.link;
-    for (int i = 0; i < 50; ++i) link.world.spawn(Replicated{}, Position{1, 2, 3});
+    std::vector<ecs::Entity> entities;
+    for (int i = 0; i < 50; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
     Link::Player& first = bay.add();
     link.run(60);
     const std::vector<std::byte> ticket = first.client.ticket();
@@ -302,6 +303,10 @@ TEST(Resume, TwoProcessesWithOneTicketDoNotMixTheirViews) {
     bay.connect(second, ticket);
     link.run(40);
     ASSERT_EQ(second.client.phase(), Phase::playing);
+    link.world.set(entities[5], Position{8, 8, 8});  // only the second one acknowledges this
+    link.world.destroy(entities[6]);
+    link.world.spawn(Replicated{}, Position{7, 7, 7});
+    link.run(20);
     // The ticket that was used last still works, but the world of the first client does not count any more.
     bay.connect(first, ticket);
     link.run(60);
@@ -493,4 +498,4 @@ TEST(Resume, AValueOfTheOwnerIsJudgedAgainIfTheRefusalMayBeLost) {
 }
 
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::resume_test

@@ -10,7 +10,7 @@
 #include "tests/sim/seeds.h"
 #include "tests/sim/session.h"
 
-namespace shoal::sim {
+namespace shoal::sim::owned_state_test {
 namespace {
 
 struct Heading {
@@ -90,4 +90,4 @@ TEST(OwnedStateSim, WorldsAgreeAfterABadNetwork) {
 }
 
 }  // namespace
-}  // namespace shoal::sim
+}  // namespace shoal::sim::owned_state_test

@@ -14,7 +14,7 @@
 #include "tests/sim/seeds.h"
 #include "tests/sim/session.h"
 
-namespace shoal::sim {
+namespace shoal::sim::resume_test {
 namespace {
 
 using replication::Act;
@@ -218,4 +218,4 @@ TEST(ResumeSimulation, InputsAndPredictionGoOn) {
 }
 
 }  // namespace
-}  // namespace shoal::sim
+}  // namespace shoal::sim::resume_test
