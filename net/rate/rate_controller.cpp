@@ -80,8 +80,13 @@ void RateController::update(Time now, Duration timeout, ConnectionStats& stats) 
     const Duration floor = round_trips_.floor();
     const Duration length = round_length(floor > Duration(0) ? floor : stats.rtt);
     const bool is_round_over = now / length != round_.began / length && now - round_.began >= length / 2;
-    if (is_round_over && round_.acks >= kRoundAcks) end_round(now, stats);
-    if (is_round_over && round_.acks == 0) round_ = {.began = now};
+    // If acks are rare, a round lasts from one ack to another, so that its length is that in which the acked
+    // bytes were delivered. Before the first ack of packets sent in this round, the length means nothing.
+    const bool is_first_ack_due = stats.rtt == Duration(0) || last_news_ > round_.began;
+    const bool waits_for_ack = stats.bytes_in_flight > 0 && usual_silence_ > kRound;
+    const bool has_news = std::exchange(has_news_, false);
+    if (is_round_over && round_.acks >= kRoundAcks && (has_news || !waits_for_ack)) end_round(now, stats);
+    if (is_round_over && round_.acks == 0 && (is_first_ack_due || !waits_for_ack)) round_ = {.began = now};
     stats.rate = rate_;
     stats.queue_delay = round_trips_.queue();
     const RateLimit denied = std::exchange(denied_, RateLimit::application);
@@ -103,12 +108,13 @@ void RateController::on_news(const SentPackets::News& packet, Time now, const Co
     if (!packet.fate.delivered) return loss_.on_lost(packet.sent, packet.bytes);
     const Duration silence = now - last_news_;
     if (silence != Duration(0)) {
-        if (silence >= std::max<Duration>(kLongSilence, 4 * usual_silence_)) {
+        const bool is_first = usual_silence_ == Duration(0);
+        if (!is_first && silence >= std::max<Duration>(kLongSilence, 4 * usual_silence_)) {
             wait_until_ = std::max(wait_until_, now + stats.rtt + 2 * round_length(stats.rtt));
             was_high_ = false;
         }
-        usual_silence_ = is_broken_ ? std::min(silence, kMaxProbeInterval)
-                                    : usual_silence_ + (silence - usual_silence_) / 8;
+        usual_silence_ = is_first || is_broken_ ? std::min(silence, kMaxProbeInterval)
+                                                : usual_silence_ + (silence - usual_silence_) / 8;
         last_news_ = now;
     }
     if (is_broken_) start_anew(undrained_rate() / 2, now);
@@ -116,6 +122,7 @@ void RateController::on_news(const SentPackets::News& packet, Time now, const Co
     loss_.on_delivered(packet.sent, packet.bytes, packet.is_late);
     round_.delivered += static_cast<float>(packet.bytes);
     round_.acks += 1;
+    has_news_ = true;
     round_trips_.sample(packet.fate.rtt, packet.measures);
     if (drain_.state != Drain::State::none) {
         if (packet.sent < std::min(drain_.ends, drain_.began + kSeenAfter)) return;
@@ -123,7 +130,8 @@ void RateController::on_news(const SentPackets::News& packet, Time now, const Co
         if (packet.sent >= drain_.ends && drain_.acks < kVerdictAcks) drain_.acks += 1;
     } else if (is_starting_ && !loss_.is_trial() && (round_.ran_out || was_used_)) {
         const double grown =
-            rate_ + kStartGain * packet.bytes / Seconds(std::max<Duration>(stats.rtt, kRound)).count();
+            rate_ + kStartGain * packet.bytes /
+                        Seconds(std::max<Duration>({stats.rtt, kRound, usual_silence_})).count();
         const float delivered = *std::max_element(delivered_.begin(), delivered_.end());
         const double most = delivered > 0 ? std::max(rate_, kStartLead * delivered) : max_rate_;
         set_rate(std::min(grown, most));

@@ -139,6 +139,7 @@ private:
     Duration usual_silence_{0};  // smoothed time between acks while packets are in flight; 0: unknown
     Duration probe_interval_{0};
     bool is_broken_ = false;
+    bool has_news_ = false;                      // an ack came since the last update()
     RateLimit denied_ = RateLimit::application;  // argument of the last on_denied() since update()
 };
 

@@ -416,6 +416,32 @@ TEST(RateController, PeaksFromBeforeADropAreForgotten) {
     EXPECT_GE(sender.goodput, 0.85 * 60'000);
 }
 
+// Acks that come more rarely than rounds end must not make the delivered rate look higher than it is.
+TEST(RateController, RareAcksDoNotLetTheQueueGrow) {
+    for (const bool is_polled : {false, true}) {
+        for (const Duration interval : {50ms, 100ms, 250ms, 500ms}) {
+            for (const double capacity : {20e3, 200e3, 2e6}) {
+                for (const Duration round_trip : {10ms, 50ms, 150ms}) {
+                    SCOPED_TRACE(testing::Message()
+                                 << "acks each " << interval.count() << " us, polled " << is_polled << ", "
+                                 << capacity << " bytes/s, " << round_trip.count() << " us");
+                    Sender sender({.capacity = capacity,
+                                   .round_trip = round_trip,
+                                   .ack_interval = interval,
+                                   .is_polled = is_polled});
+                    sender.run(10s);
+                    EXPECT_LE(sender.worst_queue, 5s) << "the queue of the start";
+                    sender.run(20s);
+                    sender.run(60s);
+                    EXPECT_LE(sender.median_queue(), 2 * (round_trip + interval));
+                    EXPECT_LE(sender.worst_queue, 1s);
+                    EXPECT_GE(sender.goodput, 0.85 * capacity);
+                }
+            }
+        }
+    }
+}
+
 // Acks that come more rarely than timeouts end must not open the breaker again and again.
 TEST(RateController, RareAcksDoNotStarveAFreePath) {
     for (const bool is_polled : {false, true}) {

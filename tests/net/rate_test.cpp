@@ -121,6 +121,45 @@ TEST(Rate, FillsTheBottleneckAndKeepsItsQueueShort) {
     }
 }
 
+// A client that runs four times per second or less acknowledges rarely, and reads its socket rarely. The
+// queue of the bottleneck may have any length.
+TEST(Rate, AClientThatRunsRarelyDoesNotLetTheQueueGrow) {
+    for (const Duration interval : {100ms, 250ms, 500ms}) {
+        for (const std::uint64_t rate : {20'000u, 200'000u}) {
+            for (const Duration one_way : {5ms, 25ms, 75ms}) {
+                SCOPED_TRACE(testing::Message() << "each " << interval.count() << " us, " << rate
+                                                << " bytes/s, " << one_way.count() << " us");
+                Flows flows(bottleneck(rate, one_way, 1000s), 16'667us);
+                flows.world.client_tick = interval;
+                flows.wanted[0] = kBulk;
+                flows.run(10s);
+                EXPECT_LE(flows.queue(1), 5s) << "the queue of the start";
+                flows.run(20s);
+                const double got = flows.run(30s);
+                EXPECT_LE(flows.queue(0.5), 2 * (2 * one_way + interval));
+                EXPECT_LE(flows.queue(1), 1500ms);
+                EXPECT_GE(got, 0.85 * static_cast<double>(rate));
+            }
+        }
+    }
+}
+
+TEST(Rate, AClientThatRunsRarelyGetsWhatAFreePathCarries) {
+    for (const Duration interval : {100ms, 250ms, 500ms}) {
+        for (const Duration one_way : {5ms, 25ms, 75ms}) {
+            SCOPED_TRACE(testing::Message()
+                         << "each " << interval.count() << " us, " << one_way.count() << " us");
+            LinkConfig link;
+            link.latency = one_way;
+            Flows flows(link, 16'667us);
+            flows.world.client_tick = interval;
+            flows.wanted[0] = 200'000;
+            flows.run(4s);
+            EXPECT_GE(flows.run(30s), 0.98 * 200'000);
+        }
+    }
+}
+
 // The queue is too short to be seen as delay. Loss shows the capacity; a lower rate reduces most of it.
 TEST(Rate, ShallowQueueIsFoundByLoss) {
     for (const std::uint64_t rate : {200'000u, 2'000'000u}) {

@@ -211,10 +211,12 @@ public:
     /// Delivers datagrams, then updates and flushes all endpoints.
     void step(Duration tick = 10ms) {
         now += tick;
+        const bool is_turn_of_clients = now >= next_client_tick_;
+        if (is_turn_of_clients) next_client_tick_ = now + client_tick;
         while (up.pop(now, incoming_)) {
             if (host) host->receive(incoming_.from, incoming_.bytes, now);
         }
-        while (down.pop(now, incoming_)) {
+        while (is_turn_of_clients && down.pop(now, incoming_)) {
             for (const auto& player : players) {
                 if (player->address == incoming_.to)
                     player->client.receive(incoming_.from, incoming_.bytes, now);
@@ -226,6 +228,7 @@ public:
             host->flush(now);
         }
         for (const auto& player : players) {
+            if (!is_turn_of_clients) break;
             player->client.update(now);
             player->client.flush(now);
             EXPECT_TRUE(player->client.is_consistent());
@@ -237,6 +240,7 @@ public:
     }
 
     Time now = 1000s;
+    Duration client_tick{0};  // time between the turns of the clients; 0: they have one in each step
     std::function<void()> server_tick;  // called between update and flush
     LinkConditioner up, down;
     Address server_address = Address::ipv4(10, 0, 0, 100, 7777);
@@ -254,6 +258,7 @@ private:
     };
     Down host_sink{*this};
     LinkConditioner::Datagram incoming_;
+    Time next_client_tick_{0};
 };
 
 /// A config for sealed connections; see insecure().
