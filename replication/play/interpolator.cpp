@@ -1,71 +1,8 @@
 #include "interpolator.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <numbers>
 
 namespace shoal::replication {
-namespace {
-
-double load_number(const void* object, std::uint32_t offset, bool is_double) {
-    const std::byte* const at = static_cast<const std::byte*>(object) + offset;
-    if (is_double) {
-        double number;
-        std::memcpy(&number, at, sizeof number);
-        return number;
-    }
-    float number;
-    std::memcpy(&number, at, sizeof number);
-    return static_cast<double>(number);
-}
-
-void store_number(void* object, std::uint32_t offset, bool is_double, double number) {
-    std::byte* const at = static_cast<std::byte*>(object) + offset;
-    if (is_double) {
-        std::memcpy(at, &number, sizeof number);
-    } else {
-        const float single = static_cast<float>(number);
-        std::memcpy(at, &single, sizeof single);
-    }
-}
-
-/// Returns the net id of the target of an exclusive relation. Returns 0 if there is none.
-std::uint32_t target_of(const Schema& schema, const Image& image, ComponentIndex relation) {
-    if (!image.shape->has_pairs) return 0;
-    ImageCursor value(schema, image);
-    return value.seek(relation) && value.parts()[0] != 0 ? value.parts()[1] : 0;
-}
-
-}  // namespace
-
-Interpolator::Interpolator(const Schema& schema, Replicas& replicas) : schema_(schema), replicas_(replicas) {
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < schema.components().size(); ++i) {
-        const SchemaComponent& component = schema.components()[i];
-        const auto index = static_cast<ComponentIndex>(i);
-        if (component.type == &detail::type_address<Teleports>) teleports_ = index;
-        if (component.pairs.is_exclusive && component.pairs.destroys_source) parents_.push_back(index);
-        if (component.display.kind == Display::Kind::step) continue;
-        Shown shown{component.type, index, {}, {}};
-        for (const Leaf& leaf : component.layout.leaves()) {
-            const bool is_double = leaf.type == FieldType::f64;
-            if (!is_double && leaf.type != FieldType::f32) continue;
-            if (leaf.codec.kind == FieldCodec::Kind::unit_vector)
-                shown.directions.push_back(shown.numbers.size());
-            for (std::uint32_t n = 0; n < leaf.scalars; ++n)
-                shown.numbers.push_back({leaf.offset + n * (is_double ? 8 : 4), is_double});
-        }
-        shown_.push_back(std::move(shown));
-        bytes = std::max<std::size_t>(bytes, component.size);
-    }
-    from_.resize(bytes);
-    to_.resize(bytes);
-}
-
-void Interpolator::set_tick_us(std::uint32_t tick_us) {
-    most_extrapolated_ = static_cast<float>(kMaxExtrapolation.count()) / static_cast<float>(tick_us);
-}
 
 void Interpolator::set_time(const RenderTime& time, Tick newest) {
     time_ = time;
@@ -73,130 +10,22 @@ void Interpolator::set_time(const RenderTime& time, Tick newest) {
 }
 
 void Interpolator::mix(ecs::Entity entity, const void* type, void* value) const {
-    const auto shown =
-        std::find_if(shown_.begin(), shown_.end(), [&](const Shown& known) { return known.type == type; });
-    if (shown == shown_.end()) return;
+    ComponentIndex component = 0;
+    if (!mixer_.shows(type, component)) return;
     const std::uint32_t index = replicas_.ids().find(entity);
     if (index == Replicas::kNone) return;
     const Replicas::Replica& replica = replicas_[index];
     const std::vector<ComponentIndex>& held = replica.held;
-    if (!held.empty() && std::binary_search(held.begin(), held.end(), shown->component)) return;
-    Mix found;
-    if (!find_mix(replica, found)) return;
-    const std::uint32_t from = found.from.shape->find(shown->component);
-    const std::uint32_t to = found.to.shape->find(shown->component);
-    if (from == Shape::kAbsent || to == Shape::kAbsent || !is_one_journey(found.from, found.to)) return;
-    const ComponentLayout& layout = schema_.components()[shown->component].layout;
-    layout.restore_leaves(found.from.lanes(from), replicas_, from_.data());
-    layout.restore_leaves(found.to.lanes(to), replicas_, to_.data());
-    if (schema_.components()[shown->component].display.kind == Display::Kind::slerp) {
-        mix_rotations(*shown, found.weight, value);
-    } else {
-        mix_numbers(*shown, found.weight, value);
-    }
-}
-
-/// Finds the two versions to mix. Returns false if the version in the world is to be shown unchanged.
-bool Interpolator::find_mix(const Replicas::Replica& replica, Mix& mix) const {
-    if (!replica.applied || !replicas_.is_delayed(replica)) return false;
+    if (!held.empty() && std::binary_search(held.begin(), held.end(), component)) return;
+    if (!replica.applied || !replicas_.is_delayed(replica)) return;
     const History& versions = replica.versions;
     const std::uint32_t count = versions.count_until(time_.tick);
-    if (count == 0) return false;
-    const Version shown = versions[count - 1];
-    if (shown.tick != *replica.applied) return false;
-    const float passed = static_cast<float>(time_.tick - shown.tick) + time_.fraction;
-    const float interval = replica.mean_gap == 0 ? 1 : replica.mean_gap;
-    if (count < versions.size()) {
-        const Version next = versions[count];
-        const float gap = static_cast<float>(next.tick - shown.tick);
-        const float journey = gap <= 2 * interval ? gap : interval;
-        mix = {shown.image, next.image, (passed - (gap - journey)) / journey};
-        return mix.weight > 0;
-    }
-    // Otherwise it has stopped.
-    const bool is_late = static_cast<float>(newest_ - shown.tick) < std::round(interval);
-    if (count < 2 || replica.ends || !is_late) return false;
-    const Version before = versions[count - 2];
-    const float gap = static_cast<float>(shown.tick - before.tick);
-    if (gap > 2 * interval) return false;
-    mix = {before.image, shown.image, 1 + std::min({passed, 2 * interval, most_extrapolated_}) / gap};
-    return mix.weight > 1;
-}
-
-bool Interpolator::is_one_journey(const Image& a, const Image& b) const {
-    const auto teleports = [this](const Image& image) {
-        const std::uint32_t position = image.shape->find(teleports_);
-        return position == Shape::kAbsent ? 0 : *image.lanes(position);
-    };
-    if (teleports(a) != teleports(b)) return false;
-    if (!a.shape->has_pairs && !b.shape->has_pairs) return true;
-    return std::all_of(parents_.begin(), parents_.end(), [&](ComponentIndex relation) {
-        return target_of(schema_, a, relation) == target_of(schema_, b, relation);
-    });
-}
-
-void Interpolator::mix_numbers(const Shown& shown, float weight, void* value) const {
-    const Display& display = schema_.components()[shown.component].display;
-    const double share = static_cast<double>(weight);
-    const auto from = [&](const Number& n) { return load_number(from_.data(), n.offset, n.is_double); };
-    const auto to = [&](const Number& n) { return load_number(to_.data(), n.offset, n.is_double); };
-    if (display.cut > 0)
-        for (const Number& n : shown.numbers)
-            if (std::abs(to(n) - from(n)) > display.cut) return;
-    for (const Number& n : shown.numbers) {
-        if (display.kind == Display::Kind::angular) {
-            constexpr double kTurn = 2 * std::numbers::pi;
-            const double turn = std::remainder(to(n) - from(n), kTurn);
-            store_number(value, n.offset, n.is_double, std::remainder(from(n) + turn * share, kTurn));
-        } else {
-            store_number(value, n.offset, n.is_double, from(n) + (to(n) - from(n)) * share);
-        }
-    }
-    for (const std::size_t first : shown.directions) {
-        double square = 0;
-        for (std::size_t i = first; i < first + 3; ++i) {
-            const Number& n = shown.numbers[i];
-            square += std::pow(load_number(value, n.offset, n.is_double), 2);
-        }
-        if (!(square > 0)) continue;
-        for (std::size_t i = first; i < first + 3; ++i) {
-            const Number& n = shown.numbers[i];
-            store_number(value, n.offset, n.is_double,
-                         load_number(value, n.offset, n.is_double) / std::sqrt(square));
-        }
-    }
-}
-
-/// Source: Shoemake, "Animating rotation with quaternion curves", 1985.
-void Interpolator::mix_rotations(const Shown& shown, float weight, void* value) const {
-    const double share = static_cast<double>(weight);
-    for (std::size_t first = 0; first + 4 <= shown.numbers.size(); first += 4) {
-        double a[4], b[4], dot = 0;
-        for (std::size_t i = 0; i < 4; ++i) {
-            const Number& n = shown.numbers[first + i];
-            a[i] = load_number(from_.data(), n.offset, n.is_double);
-            b[i] = load_number(to_.data(), n.offset, n.is_double);
-            dot += a[i] * b[i];
-        }
-        double of_a = 1 - share, of_b = share;
-        const double cosine = std::min(std::abs(dot), 1.0);
-        if (cosine < 0.9995) {
-            const double angle = std::acos(cosine), sine = std::sin(angle);
-            of_a = std::sin(of_a * angle) / sine;
-            of_b = std::sin(of_b * angle) / sine;
-        }
-        if (dot < 0) of_b = -of_b;  // q and -q are the same rotation
-        double mixed[4], square = 0;
-        for (std::size_t i = 0; i < 4; ++i) {
-            mixed[i] = a[i] * of_a + b[i] * of_b;
-            square += mixed[i] * mixed[i];
-        }
-        if (!(square > 0)) continue;
-        for (std::size_t i = 0; i < 4; ++i) {
-            const Number& n = shown.numbers[first + i];
-            store_number(value, n.offset, n.is_double, mixed[i] / std::sqrt(square));
-        }
-    }
+    if (count == 0 || versions[count - 1].tick != *replica.applied) return;
+    Mixer::Around around{versions[count - 1], {}, {}, replica.mean_gap, newest_, replica.ends.has_value()};
+    if (count < versions.size()) around.next = versions[count];
+    if (count > 1) around.before = versions[count - 2];
+    Mixer::Mix found;
+    if (mixer_.find(around, time_, found)) mixer_.mix(component, found, replicas_, value);
 }
 
 }  // namespace shoal::replication
