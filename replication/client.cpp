@@ -1,12 +1,14 @@
 #include "client.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "message.h"
+#include "play/rewind.h"
 
 namespace shoal::replication {
 namespace {
@@ -161,6 +163,7 @@ void Client::update(net::Time now) {
     bool is_correct = actions_.take_answers();
     presentation_.apply(now);
     predictor_.update(now, stats().rtt, stats().jitter);
+    state_lag();
     is_playing_ = is_playing_ || (player_ && (*player_ == 0 || receiver_.entity(*player_)));
     is_resuming_ = is_resuming_ && !is_playing_;
     // An action counts for the next tick of this client.
@@ -181,6 +184,17 @@ void Client::require_input(std::size_t index) const {
     if (index < schema_.structs(StructKind::input).size()) return;
     std::fprintf(stderr, "shoal: this type is not the input of the schema\n");
     std::abort();
+}
+
+/// Tells the server what the player sees.
+void Client::state_lag() {
+    const std::optional<RenderTime> time = presentation_.time();
+    if (!predictor_.inputs() || !predictor_.tick()) return;
+    if (!time) return predictor_.inputs()->set_lag(std::nullopt);
+    const float ticks =
+        static_cast<float>(static_cast<std::int32_t>(*predictor_.tick() - time->tick)) - time->fraction;
+    predictor_.inputs()->set_lag(
+        static_cast<std::uint32_t>(std::lround(std::max(ticks, 0.0f) * Rewind::kPerTick)));
 }
 
 void Client::ready() {

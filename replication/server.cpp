@@ -20,6 +20,11 @@ constexpr std::uint32_t kPlayerKey = 0xffff'fffe;  // message key of player mess
 constexpr std::uint32_t kActionKey = 0xffff'fffd;  // message key of messages about actions
 constexpr std::uint32_t kShiftKey = 0xffff'fffc;   // message key of shift messages
 
+SenderOptions with_deliveries(SenderOptions options, const Schema& schema) {
+    options.keeps_deliveries = options.keeps_deliveries || !schema.structs(StructKind::input).empty();
+    return options;
+}
+
 std::uint32_t tick_us(double tick_hz) {
     return static_cast<std::uint32_t>(std::clamp(std::round(1e6 / tick_hz), 1.0, 4e9));
 }
@@ -32,12 +37,14 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
       schema_(schema),
       listener_(listener),
       welcome_{tick_us(options.sender.tick_hz), options.random_seed},
-      sender_(world, schema, options.sender),
+      sender_(world, schema, with_deliveries(options.sender, schema)),
       queries_(world),
       predicted_(world, schema, references_),
       to_round_(world),
       owned_(world, schema, sender_,
              [this](PlayerId player, std::span<const std::byte> message) { send_or_end(player, message); }),
+      rewind_(world, schema, sender_, welcome_.tick_us,
+              static_cast<Tick>(std::ceil(options.max_rewind_s * options.sender.tick_hz))),
       entropy_(options.host.seed.secret()),
       host_(with_schema(options.host, schema), *this, sink),
       next_tick_(options.first_tick),
@@ -73,6 +80,8 @@ Tick Server::tick(net::Time now) {
 void Server::step(net::Time now) {
     if (inputs_) {
         inputs_->apply(next_tick_, now);
+        for_each_peer(
+            [&](PlayerId player) { rewind_.set_time(player, next_tick_, inputs_->lag(player, next_tick_)); });
         inputs_->take_shifts(now, [&](net::PeerId player, net::Duration shift) {
             // If the queue is full, the next shift does what this one should.
             static_cast<void>(
@@ -198,6 +207,7 @@ void Server::on_connected(net::PeerId peer) {
     member.peer =
         sender_.add_peer({.max_slots = connection.max_slots, .numbers = connection.numbers, .is_held = true});
     owned_.add_player(peer, member.peer);
+    rewind_.add_player(peer, member.peer);
     member.seat.connect();
     member.key.issue(entropy_);
     if (inputs_) inputs_->add_player(peer, member.peer);
@@ -268,6 +278,7 @@ void Server::take_back(net::PeerId id) {
     resumed.keeps = keeps;
     if (inputs_) inputs_->reconnect(player);
     owned_.reconnect(player);
+    rewind_.add_player(player, member.peer);
     member.seat.come_back(keeps, now_);
     // A new connection has room for these.
     static_cast<void>(host_.send_message(id, net::unordered(), write_welcome(welcome_)));
@@ -286,6 +297,7 @@ void Server::leave(PlayerId player, net::DisconnectReason reason, std::string_vi
     actions_.remove_player(player);
     if (inputs_) inputs_->remove_player(player);
     owned_.remove_player(player);
+    rewind_.remove_player(player);
     sender_.remove_peer(member->peer);
     members_[places_.at(player)] = {};
     places_.erase(player);

@@ -15,6 +15,7 @@
 #include "play/message_intake.h"
 #include "play/owned_reader.h"
 #include "play/predicted_values.h"
+#include "play/rewind.h"
 #include "play/seat.h"
 #include "play/server_actions.h"
 #include "play/server_inputs.h"
@@ -35,6 +36,7 @@ struct ServerOptions {
     Tick first_tick = 1;  // number of the first tick()
     // Seed of Step::random(), which gives the same numbers on server and clients. It is sent to every client.
     std::uint64_t random_seed = 0;
+    double max_rewind_s = 0.4;  // so far back a player can see; at most SenderOptions::history_s; > 0
 };
 
 /// Warnings about a player, given to the game before the server has to disconnect the player.
@@ -180,6 +182,13 @@ public:
     /// All zero for an unknown player. See also actions_waiting().
     ServerActions::Stats action_stats(PlayerId player) const { return actions_.stats(player); }
     std::size_t actions_waiting(PlayerId player) const { return actions_.waiting(player); }
+    /// Returns what the player's client showed when it made the player's input for this tick. Call it in the
+    /// functions that tick() calls. Requires that the schema has an input. For an unknown player, nothing is
+    /// in the Past.
+    Past seen_by(PlayerId player) const { return rewind_.seen_by(player); }
+    /// All zero for an unknown player.
+    RewindStats rewind_stats(PlayerId player) const { return rewind_.stats(player); }
+
     /// Sets the function that checks the values that a player's client sends for a component with
     /// from_owner(). It returns an empty text to accept a value, or the reason to refuse it. Without a
     /// function all values within the ranges of the codecs are accepted. It is called in host().receive(),
@@ -360,6 +369,7 @@ private:
     PredictedValues predicted_;
     ecs::ChangeCollector to_round_;  // watches something only if the authority is quantised
     OwnedReader owned_;
+    Rewind rewind_;
     net::Entropy entropy_;  // of tickets; before host_, which takes the seed
     net::Host host_;
     Tick next_tick_;

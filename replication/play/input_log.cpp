@@ -49,6 +49,7 @@ void InputLog::reset() {
     std::fill(waiting_.begin(), waiting_.end(), 0);
     count_ = unacknowledged_ = 0;
     is_in_use_ = parity_ = false;
+    lag_.reset();
     is_sent_ = true;
     packets_.fill({});
 }
@@ -57,6 +58,9 @@ void InputLog::write(std::uint32_t count, BitWriter& out) const {
     out.write(newest_ % (Tick{1} << InputSection::kTickBits), InputSection::kTickBits);
     out.write(count - 1, InputSection::kCountBits);
     out.write_bool(parity_);
+    out.write_bool(lag_.has_value());
+    constexpr std::uint32_t kMostLag = (1u << InputSection::kLagBits) - 1;
+    if (lag_) out.write(std::min(*lag_, kMostLag), InputSection::kLagBits);
     std::span<const std::uint32_t> before = neutral_;
     for (std::uint32_t i = count; i-- > 0;) {
         const std::span<const std::uint32_t> words = at(newest_ - i);
@@ -92,6 +96,8 @@ bool InputSection::read(const SchemaStruct& type, std::span<const std::uint32_t>
     newest = in.read(kTickBits);
     count = in.read(kCountBits) + 1;
     parity = in.read_bool();
+    lag.reset();
+    if (in.read_bool()) lag = in.read(kLagBits);
     if (words.size() < count) words.resize(count);
     std::span<const std::uint32_t> before = neutral;
     for (std::uint32_t i = 0; i < count; ++i) {

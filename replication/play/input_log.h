@@ -42,6 +42,10 @@ public:
     /// See InputClock::parity().
     void set_parity(bool parity) { parity_ = parity; }
 
+    /// How far the time that the client shows is behind the newest input, in 1/16 of a tick; nothing: it
+    /// shows the newest versions.
+    void set_lag(std::optional<std::uint32_t> lag) { lag_ = lag; }
+
     /// Drops all inputs, for a new connection.
     void reset();
 
@@ -67,6 +71,7 @@ private:
     Tick newest_ = 0;
     std::uint32_t unacknowledged_ = 0;  // number of inputs without an ack: the newest ones
     bool is_in_use_ = false, is_sent_ = true, parity_ = false;
+    std::optional<std::uint32_t> lag_;
     std::array<Packet, kPackets> packets_{};  // by number
     BitWriter bits_;
 };
@@ -76,10 +81,12 @@ struct InputSection {
     std::uint32_t newest = 0;  // the low kTickBits bits of the newest tick
     std::uint32_t count = 0;   // 1 to InputLog::kMostSent
     bool parity = false;
+    std::optional<std::uint32_t> lag;               // see InputLog::set_lag()
     std::vector<std::vector<std::uint32_t>> words;  // the first `count`, the oldest first
 
     static constexpr unsigned kTickBits = 12;
     static constexpr unsigned kCountBits = 5;
+    static constexpr unsigned kLagBits = 11;
 
     /// Replaces this section by the one that `in` contains. Returns false if the bits are invalid.
     bool read(const SchemaStruct& type, std::span<const std::uint32_t> neutral, BitReader& in);

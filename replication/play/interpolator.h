@@ -1,5 +1,5 @@
 #pragma once
-// What a client shows of a replica between two of its versions.
+// Computes the values that a client shows of a replica between two versions.
 
 #include <cstdint>
 
@@ -16,16 +16,16 @@ public:
     /// Schema and replicas must outlive the interpolator.
     Interpolator(const Schema& schema, Replicas& replicas) : mixer_(schema), replicas_(replicas) {}
 
-    /// Whether the schema has a component with a Display.
+    /// Returns whether the schema has a component with a Display.
     bool is_needed() const { return mixer_.is_needed(); }
 
-    /// The length of a tick, in microseconds; >= 1. Call it before the first set_time().
+    /// Sets the length of a tick, in microseconds; >= 1. Call it before the first set_time().
     void set_tick_us(std::uint32_t tick_us) { mixer_.set_tick_us(tick_us); }
-    /// `time` is shown from now on. `newest` is the tick of the newest payload.
+    /// Sets the render time. `newest` is the tick of the newest payload.
     void set_time(const RenderTime& time, Tick newest);
 
-    /// `value` is the component of this C++ type that the world has. Changes its numbers to those at the
-    /// time to show. No effect if the component is not one to mix.
+    /// Changes the numbers of `value` to those at the render time. `value` is a copy of the entity's
+    /// component of this C++ type. No effect if the component has no Display.
     void mix(ecs::Entity entity, const void* type, void* value) const;
 
 private:

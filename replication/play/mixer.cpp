@@ -31,7 +31,7 @@ void store_number(void* object, std::uint32_t offset, bool is_double, double num
     }
 }
 
-/// The target of an exclusive relation; 0: none.
+/// Returns the net id of the target of an exclusive relation. Returns 0 if there is none.
 std::uint32_t target_of(const Schema& schema, const Image& image, ComponentIndex relation) {
     if (!image.shape->has_pairs) return 0;
     ImageCursor value(schema, image);

@@ -14,12 +14,14 @@ namespace shoal::replication {
 
 /// Mixes components with a Display. Not thread-safe.
 ///
-/// An entity's interval is the mean time between its last versions. Up to two intervals between two versions
-/// are mixed as a whole. After a longer time the entity stood still, and is shown moving during the last
-/// interval before the newer version. Versions are not mixed across a teleport, and if the entity got another
-/// target of an exclusive destroy_with_target relation in between: its place may be relative to the target's.
+/// An entity's interval is the mean time between its last versions. If two versions are at most two intervals
+/// apart, the values change during the whole time between them. If they are further apart, the entity stood
+/// still for a time: the values change only during the last interval before the newer version. Two versions
+/// are not mixed if there was a teleport between them. They are not mixed either if the target of an
+/// exclusive destroy_with_target relation changed: the entity's place may be relative to this target.
 ///
-/// While state of the render time is missing, the last change goes on, for at most two intervals or 100 ms.
+/// While the state of the time to show is missing, the values continue to change as they did last, for at
+/// most two intervals and at most 100 ms.
 class Mixer {
 public:
     static constexpr net::Duration kMaxExtrapolation{100'000};
@@ -27,9 +29,9 @@ public:
     /// The schema must outlive the mixer.
     explicit Mixer(const Schema& schema);
 
-    /// Whether the schema has a component with a Display.
+    /// Returns whether the schema has a component with a Display.
     bool is_needed() const { return !shown_.empty(); }
-    /// The length of a tick, in microseconds; >= 1. Call it before the first find().
+    /// Sets the length of a tick, in microseconds; >= 1. Call it before the first find().
     void set_tick_us(std::uint32_t tick_us);
 
     /// The versions around a time to show.
@@ -46,10 +48,10 @@ public:
         Image from, to;
         float weight = 0;
     };
-    /// Returns false if the version `shown` is shown as it is.
+    /// Finds the two images to mix. Returns false if the version `shown` is to be shown unchanged.
     bool find(const Around& around, const RenderTime& time, Mix& mix) const;
 
-    /// Whether components of this C++ type have a Display. If so, sets `component` to their index.
+    /// Returns whether components of this C++ type have a Display. If so, sets `component` to their index.
     bool shows(const void* type, ComponentIndex& component) const;
     /// Changes the numbers of `value`, a component for which shows() is true. No effect if the images are not
     /// to be mixed. `map` translates the references in them.
@@ -57,14 +59,14 @@ public:
 
 private:
     struct Number {
-        std::uint32_t offset;  // in the component
+        std::uint32_t offset;  // in the component, in bytes
         bool is_double;
     };
     struct Shown {
         const void* type;
         ComponentIndex component;
         std::vector<Number> numbers;
-        std::vector<std::size_t> directions;  // first numbers of those that are three of a unit vector
+        std::vector<std::size_t> directions;  // for each unit vector: the index of its first number
     };
 
     bool is_one_journey(const Image& a, const Image& b) const;

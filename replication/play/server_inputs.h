@@ -1,6 +1,7 @@
 #pragma once
 // The inputs of all players on a server.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,6 +50,9 @@ public:
                 if (const auto shift = player.lead->take_shift(now)) fn(player.id, *shift);
     }
 
+    /// The lag of the last input for which one was stated, of those for `tick` and before: see
+    /// InputLog::set_lag().
+    std::optional<std::uint32_t> lag(net::PeerId player, Tick tick) const;
     /// See InputBuffer. For an unknown player age() is empty and stats() are all zero.
     std::optional<Tick> age(net::PeerId player) const;
     InputStats stats(net::PeerId player) const;
@@ -73,6 +77,9 @@ private:
         std::unique_ptr<InputBuffer> buffer;
         std::unique_ptr<LeadMeter> lead;
         std::span<const std::uint32_t> input;  // the input for the tick that apply() handles
+        // By tick modulo their number, of the ticks up to lags_until.
+        std::array<std::optional<std::uint32_t>, InputLog::kKept> lags{};
+        std::optional<Tick> lags_until;
     };
 
     Player* find(net::PeerId player) {

@@ -42,6 +42,11 @@ public:
     /// none, or if it is more than kMaxPacketDistance numbers back.
     std::optional<StateHeader::Anchor> anchor(std::uint64_t number, Tick tick) const;
 
+    /// The tick of the newest acknowledged packet; nothing if there is none.
+    std::optional<Tick> newest_delivered() const {
+        return anchor_number_ == 0 ? std::nullopt : std::optional(anchor_tick_);
+    }
+
     /// Returns a completion marker for packet `number`. Packet X is the oldest packet in flight that carries
     /// the newest record of a slot. The peer is complete once it has all state packets from X to `number`.
     /// Returns nothing if X is more than kMaxPacketDistance numbers back. `quiet`: see StateHeader::Complete.

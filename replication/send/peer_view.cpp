@@ -27,6 +27,10 @@ std::uint32_t PeerView::open(std::uint32_t entry, bool is_owner) {
     Slot& slot = slots_[index];
     slot.entry = entry & kNone;
     slot.is_owner = 0;
+    if (long_gap_ != 0) {
+        deliveries_.resize(slots_.size());
+        deliveries_[index] = {};
+    }
     set_owner(index, is_owner);
     slot.was_sent = 0;
     slot.in_flight = 0;
@@ -152,6 +156,7 @@ void PeerView::settle(SentRecord record, std::uint64_t number, Tick tick, bool d
     const bool is_newest = slot.in_flight && slot.packet == low(number);
     if (is_newest) slot.in_flight = 0;
     if (slot.generation != record.generation) return;
+    if (long_gap_ != 0 && delivered && !record.is_despawn) deliveries_[index].add(tick, long_gap_);
     if (!delivered) {
         if (is_newest) pend(index);
     } else if (record.is_despawn) {

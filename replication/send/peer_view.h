@@ -12,6 +12,7 @@
 #include "../codec/state_packet.h"
 #include "../history/net_ids.h"
 #include "cluster_slots.h"
+#include "deliveries.h"
 
 namespace shoal::replication {
 
@@ -133,6 +134,11 @@ public:
     /// order of the queue does not change.
     void drop_front(std::size_t count);
 
+    /// From now on deliveries() knows what settle() reports. `long_gap`: see Deliveries::add().
+    void keep_deliveries(Tick long_gap) { long_gap_ = long_gap; }
+    /// The records of the slot's entity that were acknowledged. Requires keep_deliveries().
+    const Deliveries& deliveries(std::uint32_t slot) const { return deliveries_[slot]; }
+
     /// For tests: slots, counters and the queue agree with each other.
     bool is_consistent() const;
 
@@ -143,6 +149,8 @@ private:
     void stop_awaiting(std::uint32_t slot);
 
     std::uint32_t max_slots_;
+    Tick long_gap_ = 0;                   // 0: no deliveries are kept
+    std::vector<Deliveries> deliveries_;  // by slot
     const ComponentNumbers* numbers_;
     ViewClasses groups_;
     std::vector<Slot> slots_;

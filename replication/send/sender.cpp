@@ -14,6 +14,8 @@ constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payl
 constexpr double kPlayHeartbeatS = 0.1;
 static_assert(kMaxEntityBytes + kMaxHeaderBytes <= net::kMaxLargePayloadBytes);
 
+constexpr double kLongGap_s = 0.25;  // as on clients that interpolate
+
 std::uint32_t ticks_of(double seconds, double tick_hz) {
     return static_cast<std::uint32_t>(std::max(1.0, std::ceil(seconds * tick_hz)));
 }
@@ -25,6 +27,7 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       max_history_ticks_(ticks_of(options.max_history_s, options.tick_hz)),
       heartbeat_ticks_(ticks_of(options.heartbeat_s, options.tick_hz)),
       play_heartbeat_ticks_(std::min(heartbeat_ticks_, ticks_of(kPlayHeartbeatS, options.tick_hz))),
+      long_gap_(options.keeps_deliveries ? ticks_of(kLongGap_s, options.tick_hz) : 0),
       predicts_(schema.predicts()),
       shadow_(world, schema, history_ticks_, options.tag),
       writer_(shadow_) {
@@ -89,6 +92,7 @@ Sender::Peer Sender::add_peer(const PeerOptions& options) {
 void Sender::make_peer(Peer peer, const PeerOptions& options) {
     peers_[peer] =
         std::make_unique<PeerState>(std::min(options.max_slots, PeerView::kMaxSlots), share(options.numbers));
+    if (long_gap_ != 0) state(peer).view.keep_deliveries(long_gap_);
     state(peer).last_sent = state(peer).last_change = tick_;
     state(peer).is_held = true;
     if (!options.is_held) start_peer(peer);

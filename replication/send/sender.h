@@ -24,6 +24,8 @@ struct SenderOptions {
     double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
     // The tag of the entities that this sender replicates; none of the schema. Null: Replicated.
     ecs::ComponentId tag = {};
+    // Whether PeerView::deliveries() are kept, which takes 24 bytes for each slot.
+    bool keeps_deliveries = false;
 };
 
 struct PeerOptions {
@@ -130,6 +132,11 @@ public:
     /// tick().
     bool is_settled(Peer peer) const;
 
+    /// The slot in which a peer has the entity.
+    std::optional<std::uint32_t> slot_of(Peer peer, ecs::Entity entity) const;
+    /// The tick of the newest payload that the peer acknowledged.
+    std::optional<Tick> newest_delivered(Peer peer) const { return peers_[peer]->flight.newest_delivered(); }
+
     PeerStats stats(Peer peer) const;
     const PeerView& view(Peer peer) const { return peers_[peer]->view; }
     const Shadow& shadow() const { return shadow_; }
@@ -181,7 +188,6 @@ private:
     void make_peer(Peer peer, const PeerOptions& options);
     void leave_audience(Peer peer);
     void pass_on_change(std::uint32_t entry);
-    std::optional<std::uint32_t> slot_of(Peer peer, ecs::Entity entity) const;
     void force_records();
     void change_views();
     void change_view(PeerState& peer, std::uint32_t slot);
@@ -199,6 +205,7 @@ private:
 
     // The times of the options, in ticks.
     std::uint32_t history_ticks_, max_history_ticks_, heartbeat_ticks_, play_heartbeat_ticks_;
+    Tick long_gap_;  // 0: no deliveries are kept
     bool predicts_;  // see Schema::predicts()
     Shadow shadow_;
     Audience audience_;

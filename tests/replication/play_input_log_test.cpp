@@ -111,7 +111,7 @@ TEST(InputLog, AnUnchangedInputTakesABit) {
     LogDesk desk;
     for (int i = 0; i < 9; ++i) desk.record();
     desk.write();
-    EXPECT_EQ(desk.bits, 12 + 5 + 1 + 9u);
+    EXPECT_EQ(desk.bits, 12 + 5 + 1 + 1 + 9u);
 }
 
 TEST(InputLog, AfterASkippedTickTheEarlierInputsAreForgotten) {

@@ -558,5 +558,21 @@ TEST(Readme, Playing) {
     EXPECT_EQ(client.prediction_stats().mispredictions, 0u);
 }
 
+TEST(Readme, WhatAPlayerSaw) {
+    Schema schema;
+    describe_play(schema);
+    sim::Session session(schema, {}, 1);
+    Server& server = session.server();
+    for (int i = 0; i < 50; ++i) session.step();
+    net::PeerId shooter;
+    server.for_each_peer([&](net::PeerId peer) { shooter = peer; });
+    const ecs::Entity target = session.world().spawn(Replicated{}, Place{5, 0});
+    const float aimed_at = 5;
+    int hits = 0;
+#include "readme/replication/what_a_player_saw_1.inc"
+    for (int i = 0; i < 50; ++i) session.step();
+    EXPECT_GT(hits, 30);
+}
+
 }  // namespace
 }  // namespace shoal::replication

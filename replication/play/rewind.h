@@ -1,0 +1,97 @@
+#pragma once
+// What a player saw when it decided what its input says: lag compensation on the server.
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "../send/sender.h"
+#include "mixer.h"
+#include "player_id.h"
+
+namespace shoal::replication {
+
+class Past;
+
+struct RewindStats {
+    // Ticks in which a player claimed a time beyond the limits, which was replaced by the nearest allowed
+    // one. A correct client does so only while packets are lost, if it shows more than the newest state.
+    std::uint64_t breaches = 0;
+};
+
+/// Knows the render time of each player. Not thread-safe.
+class Rewind final : private EntityMap {
+public:
+    /// The arguments must outlive this object. `tick_us` >= 1. `max_ticks`: nobody sees further back.
+    Rewind(const ecs::World& world, const Schema& schema, const Sender& sender, std::uint32_t tick_us,
+           Tick max_ticks);
+
+    /// Also for a player that comes back with a new connection.
+    void add_player(PlayerId player, Sender::Peer peer);
+    void remove_player(PlayerId player);
+
+    /// How a lag is stated: in 1/16 of a tick.
+    static constexpr std::uint32_t kPerTick = 16;
+
+    /// The player's input for `tick`, which is at work, was made when the client showed the time that lies
+    /// `lag` before it; nothing: it shows the newest versions. Call it at most once per tick.
+    void set_time(PlayerId player, Tick tick, std::optional<std::uint32_t> lag);
+
+    /// See Server::seen_by().
+    Past seen_by(PlayerId player) const;
+    RewindStats stats(PlayerId player) const;
+
+private:
+    friend class Past;
+
+    struct Player {
+        Sender::Peer peer = 0;
+        std::optional<RenderTime> time;
+        std::optional<Tick> tick;  // of the last set_time() with a lag
+        double least_lag = 0;      // as of `tick`: so fast the time may run
+        RewindStats stats;
+    };
+
+    const Player* find(PlayerId player) const;
+    /// Returns false if the player did not have the component.
+    bool read(const Player& player, ecs::Entity entity, ComponentIndex component, void* value) const;
+    std::optional<Version> version(ecs::Entity entity, std::optional<Tick> tick) const;
+
+    std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }
+    ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity(net_id); }
+
+    const ecs::World& world_;
+    const Schema& schema_;
+    const Sender& sender_;
+    Mixer mixer_;
+    Tick max_ticks_;
+    std::unordered_map<PlayerId, Player> players_;
+};
+
+/// What one player saw, at the time that its client showed. Valid until the next tick.
+class Past {
+public:
+    Past(const Rewind& rewind, const Rewind::Player* player) : rewind_(rewind), player_(player) {}
+
+    /// The component as the player's client showed it, mixed if it has a Display. Nothing if the client did
+    /// not have the entity or the component then, or if the component does not replicate to it. What the
+    /// player owns is not rewound: its client shows it ahead.
+    template <class T>
+    std::optional<T> get(ecs::Entity entity) const {
+        const T* const now = rewind_.world_.template try_get<T>(entity);
+        if (!player_) return std::nullopt;
+        std::optional<T> value = now ? std::optional<T>(*now) : std::optional<T>(std::in_place);
+        if (rewind_.sender_.owner(entity) == player_->peer) return now ? value : std::nullopt;
+        const std::size_t component = rewind_.schema_.template find<T>();
+        if (component == kMaxComponents) return std::nullopt;
+        if (!rewind_.read(*player_, entity, static_cast<ComponentIndex>(component), &*value))
+            return std::nullopt;
+        return value;
+    }
+
+private:
+    const Rewind& rewind_;
+    const Rewind::Player* player_;
+};
+
+}  // namespace shoal::replication

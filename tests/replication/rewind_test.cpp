@@ -1,0 +1,144 @@
+#include "replication/play/rewind.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <vector>
+
+namespace shoal::replication {
+namespace {
+
+struct Whereabouts {
+    float x = 0;
+};
+struct Private {
+    int number = 0;
+};
+
+Schema rewind_schema() {
+    Schema schema;
+    schema.component<Whereabouts>("whereabouts", linear());
+    schema.component<Private>("private", to_owner());
+    return schema;
+}
+
+/// Two players who see an entity that moves by one unit per tick. Packets to the second one arrive.
+struct Shooting {
+    Shooting() {
+        for (std::uint32_t i = 0; i < 2; ++i) {
+            peers.push_back(sender.add_peer());
+            ids.push_back(PlayerId{(1u << 16) | i});
+            rewind.add_player(ids[i], peers[i]);
+        }
+    }
+    void tick(bool reaches_first) {
+        world.set(target, Whereabouts{static_cast<float>(now)});
+        sender.update(now++);
+        std::byte room[1300];
+        for (std::size_t i = 0; i < 2; ++i) {
+            const std::uint64_t first = number;
+            while (!sender.encode(peers[i], number, 1100, room).empty()) ++number;
+            for (std::uint64_t sent = first; sent < number; ++sent)
+                sender.on_fate(peers[i], sent, i == 1 || reaches_first);
+        }
+    }
+    std::optional<float> sees(std::size_t player, std::optional<double> time) {
+        std::optional<std::uint32_t> lag;
+        if (time) lag = static_cast<std::uint32_t>((static_cast<double>(now) - *time) * Rewind::kPerTick);
+        rewind.set_time(ids[player], now, lag);
+        const auto seen = rewind.seen_by(ids[player]).get<Whereabouts>(target);
+        return seen ? std::optional(seen->x) : std::nullopt;
+    }
+
+    const Schema schema = rewind_schema();
+    ecs::World world;
+    Sender sender{world, schema, {.keeps_deliveries = true}};
+    Rewind rewind{world, schema, sender, 16'667, 24};
+    std::vector<Sender::Peer> peers;
+    std::vector<PlayerId> ids;
+    ecs::Entity target = world.spawn(Replicated{}, Whereabouts{}, Private{3});
+    Tick now = 1;
+    std::uint64_t number = 1;
+};
+
+TEST(Rewind, Trap43AVersionThatTheShooterDidNotGetIsNotUsed) {
+    Shooting shooting;
+    for (int i = 1; i <= 20; ++i) shooting.tick(i != 15 && i != 16 && i != 17);
+    shooting.world.set(shooting.target, Whereabouts{100});
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 15.5), 15.5f);
+    // The first player holds 14, then goes to 18 within its usual interval, one tick.
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 15.5), 14);
+    shooting.now += 1;
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 16.5), 14) << "a mean gap of one tick: 18 comes within the last one";
+    shooting.now += 1;
+    EXPECT_GT(*shooting.sees(0, 17.5), 14);
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 0u);
+}
+
+TEST(Rewind, Trap44ATimeThatNobodyCanSeeIsClampedAndCounted) {
+    Shooting shooting;
+    for (int i = 1; i <= 60; ++i) shooting.tick(i <= 58);
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 60.0), 58) << "newer than the newest acknowledged state";
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 1u);
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 2.0), 61 - 24) << "too old";
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 1u);
+    // Back at 37; a jump to 55 in 5 ticks is too fast, and so is one that never was stated.
+    for (int i = 0; i < 5; ++i) shooting.tick(true);
+    EXPECT_NEAR(*shooting.sees(1, 55.0), 37 + 2 + 5 * 1.1, 0.1);
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 2u);
+    EXPECT_NEAR(*shooting.sees(1, 44.0), 44, 0.1);
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[1]).breaches, 2u);
+}
+
+TEST(Rewind, WhatThePlayerDidNotHaveIsAbsent) {
+    Shooting shooting;
+    for (int i = 1; i <= 30; ++i) shooting.tick(i > 20);
+    EXPECT_EQ(shooting.sees(0, 19.0), std::nullopt);
+    shooting.now += 1;
+    EXPECT_TRUE(shooting.sees(0, 22.0));
+    const Past past = shooting.rewind.seen_by(shooting.ids[0]);
+    EXPECT_FALSE(past.get<Private>(shooting.target)) << "only its owner sees it";
+    EXPECT_FALSE(past.get<Whereabouts>({}));
+    EXPECT_FALSE(shooting.rewind.seen_by({}).get<Whereabouts>(shooting.target));
+    EXPECT_FLOAT_EQ(*shooting.sees(0, std::nullopt), 30) << "a client that does not interpolate";
+    shooting.sender.set_owner(shooting.target, shooting.peers[0]);
+    shooting.world.set(shooting.target, Whereabouts{50});
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 25.0), 50) << "its own entity is not rewound";
+    EXPECT_EQ(past.get<Private>(shooting.target)->number, 3);
+}
+
+// Goal: Deliveries equal a set that never forgets, as far as 64 ticks back and to the newest one before.
+TEST(Deliveries, MatchASet) {
+    for (std::uint32_t seed = 1; seed <= 50; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937 random(seed);
+        Deliveries deliveries;
+        std::set<std::int64_t> model;  // distance to the origin
+        const Tick origin = 0xffffff00;
+        std::int64_t head = 0;
+        for (int i = 0; i < 2000; ++i) {
+            head += random() % 50 == 0 ? random() % 150 : random() % 4;
+            const std::int64_t tick = head - static_cast<std::int64_t>(random() % 5);
+            deliveries.add(origin + static_cast<Tick>(tick), 15);
+            model.insert(tick);
+            const std::int64_t newest = *model.rbegin();
+            ASSERT_EQ(deliveries.newest(), origin + static_cast<Tick>(newest));
+            const std::int64_t asked = newest + 2 - static_cast<std::int64_t>(random() % 60);
+            auto after = model.upper_bound(asked);
+            const auto next = deliveries.after(origin + static_cast<Tick>(asked));
+            ASSERT_EQ(next.has_value(), after != model.end());
+            if (next) {
+                ASSERT_EQ(*next, origin + static_cast<Tick>(*after));
+            }
+            const auto at = deliveries.at(origin + static_cast<Tick>(asked));
+            if (at && after != model.begin()) {
+                ASSERT_EQ(*at, origin + static_cast<Tick>(*--after));
+            }
+            ASSERT_TRUE(at || after == model.begin());
+        }
+    }
+}
+
+}  // namespace
+}  // namespace shoal::replication

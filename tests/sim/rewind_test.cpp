@@ -1,0 +1,77 @@
+// What the server says that a player saw, over a bad network.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "tests/sim/play_session.h"
+
+namespace shoal::sim {
+namespace {
+
+// Goal: when the server runs the input of a tick, its Past is what the client sampled when it made this
+// input. Method: a target moves along a circle and stands still now and then; after each frame the client
+// notes its sample for its newest input.
+TEST(Rewind, APastIsWhatTheClientShowed) {
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        net::LinkConfig link;
+        link.latency = std::chrono::milliseconds(40);
+        link.spread = std::chrono::milliseconds(20);
+        link.loss = 0.05;
+        PlaySession session(play_schema(), link, 2, seed);
+        const ecs::Entity target = session.world.spawn(Spot{}, replication::Replicated{});
+        std::vector<std::map<replication::Tick, Spot>> shown(2);
+        for (std::size_t i = 0; i < 2; ++i) {
+            const auto wander = PlaySession::wander(seed * 10 + i);
+            session.players[i]->on_frame = [&, i, wander](PlaySession::Player& player) mutable {
+                const ecs::Entity replica =
+                    player.client.receiver().entity(session.server.sender().net_id(target));
+                const std::optional<Spot> spot = replica ? player.client.sample<Spot>(replica) : std::nullopt;
+                const std::optional<replication::Tick> tick = player.client.predicted_tick();
+                if (spot && tick) shown[i].emplace(*tick, *spot);
+                wander(player);
+            };
+        }
+        int compared = 0, equal = 0;
+        double present_error = 0;
+        session.server.on_step([&](const replication::Step& step) {
+            sail(step);
+            const double seconds = static_cast<double>(step.tick) / 60;
+            if (step.tick % 200 < 150)
+                session.world.set(target, Spot{static_cast<float>(20 * std::cos(seconds)),
+                                               static_cast<float>(20 * std::sin(seconds))});
+            session.server.for_each_peer([&](replication::PlayerId id) {
+                const auto& address = session.server.host().address(id);
+                const std::size_t i = address == session.players[0]->address ? 0 : 1;
+                const auto known = shown[i].find(step.tick);
+                if (known == shown[i].end() || step.tick < 400) return;
+                const std::optional<Spot> past = session.server.seen_by(id).get<Spot>(target);
+                ASSERT_TRUE(past);
+                const Spot now = session.world.get<Spot>(target);
+                const auto error = [&](const Spot& spot) {
+                    return std::hypot(static_cast<double>(spot.x - known->second.x),
+                                      static_cast<double>(spot.y - known->second.y));
+                };
+                compared += 1;
+                // A sixteenth of a tick at 20 units a second, and a step of the codec.
+                equal += error(*past) <= 20.0 / 60 / 16 + 0.011;
+                EXPECT_LT(error(*past), 4);
+                present_error += error(now);
+                const ecs::Entity own = session.ship(*session.players[i]);
+                EXPECT_EQ(session.server.seen_by(id).get<Spot>(own)->x, session.world.get<Spot>(own).x);
+            });
+        });
+        session.run(std::chrono::seconds(40));
+        EXPECT_GT(compared, 3000);
+        EXPECT_GT(equal, compared * 96 / 100);
+        EXPECT_GT(present_error / compared, 1.5) << "without lag compensation";
+        session.server.for_each_peer(
+            [&](replication::PlayerId id) { EXPECT_LT(session.server.rewind_stats(id).breaches, 150u) << "of 2,400 ticks: while packets are lost"; });
+    }
+}
+
+}  // namespace
+}  // namespace shoal::sim
