@@ -38,6 +38,7 @@ replication::Schema arena_schema(GameVersion version) {
     schema.pair<Follows>("follows", field(&Follows::angle, angle(8)));
     schema.message<Chat>("chat", field(&Chat::name, max_length(kMaxNameBytes)),
                          field(&Chat::text, max_length(kMaxChatBytes)));
+    schema.message<Checksum>("checksum");
     if (version == GameVersion::second) {
         schema.component<Colour>("colour");
         schema.optional<Colour>();

@@ -93,6 +93,13 @@ struct Chat {
 };
 inline constexpr std::uint32_t kMaxChatBytes = 60;
 
+/// A message: what the server's world was at a tick, see WorldCheck.
+struct Checksum {
+    std::uint32_t tick = 0, entities = 0;
+    std::uint64_t hash = 0;
+    bool operator==(const Checksum&) const = default;
+};
+
 // The species.
 struct Minnow {};  // swims in schools, flees pikes
 struct Crab {};    // crawls on the ground

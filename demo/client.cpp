@@ -10,10 +10,14 @@
 #include "process.h"
 #include "terminal.h"
 #include "view.h"
+#include "world_check.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <memory>
 #include <optional>
+#include <random>
 
 namespace shoal::demo {
 namespace {
@@ -28,7 +32,7 @@ constexpr net::Duration kLongestWait = 10ms;  // Client::update() is needed ever
 struct Options {
     std::string connect, name = "guest", hash_log, key, token_file;
     double seconds = 0, latency_ms = 0, jitter_ms = 0, loss = 0, duplicate = 0, reorder = 0, corrupt = 0;
-    std::uint64_t seed = random_number();
+    std::uint64_t seed = random_number(), bots = 0;
     bool headless = false, insecure = false, is_old = false;
     net::PublicKey server_key{};
     std::optional<net::ClientToken> token;
@@ -49,6 +53,8 @@ Flags make_flags(Options& options) {
     flags.toggle("--insecure", options.insecure, "does not encrypt packets; the server needs --insecure too");
     flags.toggle("--old", options.is_old, "plays as the first version of the game, without players' colours");
     flags.toggle("--headless", options.headless, "prints a status line every second, and draws nothing");
+    flags.whole("--bots", options.bots, 0, 1000,
+                "plays this number of creatures at random, draws nothing, and compares their worlds (0)");
     flags.real("--latency-ms", options.latency_ms, 0, 10'000,
                "simulates a bad network; delay in each direction (0)");
     flags.real("--jitter-ms", options.jitter_ms, 0, 10'000, "  greatest difference from that delay (0)");
@@ -81,11 +87,15 @@ public:
     Game(const Options& options, net::Sink& sink)
         : name_(options.name),
           schema_(arena_schema(options.is_old ? GameVersion::first : GameVersion::second)),
-          client_(world_, schema_, sink, client_options(options), this) {
+          client_(world_, schema_, sink, client_options(options), this),
+          is_checked_(options.bots > 0) {
         load_reefs(world_);
         client_.on_step(step_moves);
         client_.on<Chat>([this](const Chat& chat, const replication::MessageInfo&) {
             show(chat.name + ": " + chat.text, kTextStays);
+        });
+        client_.on<Checksum>([this](const Checksum& server, const replication::MessageInfo&) {
+            if (is_checked_) check_.hear(server);
         });
         client_.on_rejected<Shoot>([this](const Shoot&, std::string_view why) {
             // The first reason stays: shots after a rejected one are rejected because of that one.
@@ -108,13 +118,14 @@ public:
 
     void receive_all(net::Socket& socket, net::BadNetwork& network, net::Time now) {
         while (network.receive_all(socket, client_.endpoint(), now, 1) > 0)
-            if (log_.is_open()) update(now);  // after each datagram, to log each complete tick
+            if (log_.is_open() || is_checked_) update(now);  // after each datagram, to see each complete tick
     }
     void update(net::Time now) {
         client_.input(Steer{direction_});
         client_.update(now);
         if (client_.is_connected()) stats_ = client_.stats();
         if (log_.is_open()) log_.write_complete(hash_, client_.receiver());
+        if (is_checked_) check_.note(hash_, client_.receiver());
     }
 
     void steer(Direction direction) {
@@ -161,6 +172,8 @@ public:
     const replication::Receiver& receiver() const { return client_.receiver(); }
     /// Of the connection; after its end the last ones.
     const net::ConnectionStats& stats() const { return stats_; }
+    const replication::ClientActions::Stats& action_stats() const { return client_.action_stats(); }
+    const WorldCheck& check() const { return check_; }
     std::uint64_t mispredictions() const { return client_.prediction_stats().mispredictions; }
     bool has_joined() const { return joined_at_.has_value(); }
     net::Time joined_at() const { return joined_at_.value_or(now()); }
@@ -174,8 +187,8 @@ private:
         options.net.protocol_id = kProtocolId;
         options.net.seed = fresh_seed();
         options.net.server_key = from.server_key;
-        // The log is of each complete tick. A world that is shown smoothly is seldom that of one tick.
-        options.receiver.interpolate = from.hash_log.empty();
+        // Hashes are of complete ticks. A world that is shown smoothly is seldom that of one tick.
+        options.receiver.interpolate = from.hash_log.empty() && from.bots == 0;
         if (from.insecure) options.net.security = net::Security::insecure;
         return options;
     }
@@ -198,6 +211,8 @@ private:
     replication::Client client_;
     replication::WorldHash hash_{world_, schema_};
     HashLog log_;
+    WorldCheck check_;
+    bool is_checked_;
     net::ConnectionStats stats_;
     Direction direction_ = Direction::none, aim_ = Direction::right;
     std::string heard_;  // what a player said last, or why a shot was rejected
@@ -224,7 +239,7 @@ struct Status {
     std::string line(const Game& game) const {
         const net::ConnectionStats& stats = game.stats();
         const auto ms = [](net::Duration time) { return static_cast<double>(time.count()) / 1000; };
-        std::array<char, 200> text;
+        std::array<char, 300> text;
         std::snprintf(text.data(), text.size(),
                       "entities=%u tick=%u rtt=%.1fms jitter=%.1fms loss=%.1f%% in=%.1fkB/s out=%.1fkB/s "
                       "of %.0fkB/s repeats=%llu drops=%llu mispredictions=%llu",
@@ -316,6 +331,124 @@ void leave(const Options& options, net::Socket& socket, net::BadNetwork& network
     }
 }
 
+/// Many clients in one program, each with a socket and a bad network of its own. Their players do anything.
+class Bots {
+public:
+    /// Returns false if there are not enough sockets.
+    bool connect(const Options& options, const net::Address& local, const net::Address& server) {
+        for (std::uint64_t i = 0; i < options.bots; ++i) {
+            auto socket = net::Socket::open(local);
+            if (!socket) return false;
+            Options own = options;
+            own.name = "bot" + std::to_string(i);
+            own.seed += i;
+            bots_.push_back(std::make_unique<Bot>(own, std::move(socket.value())));
+            bots_.back()->game.connect(server, {});
+        }
+        return true;
+    }
+
+    /// Plays until the time is over or all connections have ended. In the last second the players rest.
+    void play(double seconds) {
+        const net::Time end = seconds > 0 ? now() + microseconds(seconds * 1000) : net::Time::max();
+        const auto plays = [](const auto& bot) { return !bot->game.end(); };
+        while (!should_stop() && now() < end && std::ranges::any_of(bots_, plays)) {
+            serve();
+            const bool is_resting = now() > end - 1s;
+            for (const auto& bot : bots_) {
+                if (is_resting) bot->game.steer(Direction::none);
+                if (!is_resting && now() >= bot->next_move) move(*bot);
+            }
+        }
+    }
+
+    /// Prints the sums of all bots. Returns an empty text, or what went wrong.
+    std::string report() const {
+        std::uint64_t actions = 0, rejected = 0, mispredictions = 0, checks = 0, divergences = 0, lost = 0,
+                      unchecked = 0;
+        for (const auto& bot : bots_) {
+            const Game& game = bot->game;
+            actions += game.action_stats().done;
+            rejected += game.action_stats().rejected + game.action_stats().dropped;
+            mispredictions += game.mispredictions();
+            checks += game.check().compared();
+            divergences += game.check().divergences();
+            lost += !game.has_joined() || (game.end() && game.end() != net::DisconnectReason::shut_down);
+            unchecked += game.check().compared() == 0;
+        }
+        const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+        std::printf(
+            "bots=%zu actions=%llu rejected=%llu mispredictions=%llu checks=%llu divergences=%llu "
+            "lost=%llu\n",
+            bots_.size(), number(actions), number(rejected), number(mispredictions), number(checks),
+            number(divergences), number(lost));
+        if (divergences > 0) return "worlds differ from the server's";
+        if (lost > 0) return std::to_string(lost) + " bots could not join or lost the server";
+        if (unchecked > 0) return std::to_string(unchecked) + " bots never compared their worlds";
+        return {};
+    }
+
+    void leave(const Options& options) {
+        for (const auto& bot : bots_)
+            if (!bot->game.end()) bot->game.leave(now());
+        const net::Time last = now() + 300ms + microseconds(options.latency_ms + options.jitter_ms);
+        while (now() < last) serve();
+    }
+
+private:
+    struct Bot {
+        Bot(const Options& options, net::Socket&& own_socket)
+            : socket(std::move(own_socket)),
+              network(socket, link_config(options), options.seed),
+              game(options, network),
+              random(options.seed) {}
+
+        net::Socket socket;
+        net::BadNetwork network;
+        Game game;
+        std::mt19937_64 random;
+        net::Time next_move{0};
+    };
+
+    /// Serves the network of all bots, and then waits.
+    void serve() {
+        net::Time next = now() + kLongestWait / 2;
+        for (const auto& bot : bots_) {
+            const net::Time time = now();
+            bot->game.receive_all(bot->socket, bot->network, time);
+            bot->game.update(time);
+            bot->network.flush(time);
+            next = bot->network.next_due(next);
+        }
+        wait(bots_.front()->socket, next);
+    }
+
+    static void move(Bot& bot) {
+        const auto below = [&](std::uint64_t limit) { return bot.random() % limit; };
+        bot.next_move = now() + std::chrono::milliseconds(50 + below(400));
+        const std::uint64_t choice = below(100);
+        if (choice < 50) {
+            bot.game.steer(static_cast<Direction>(below(5)));
+        } else if (choice < 97) {
+            bot.game.shoot();
+        } else {
+            bot.game.say("blub");
+        }
+    }
+
+    std::vector<std::unique_ptr<Bot>> bots_;
+};
+
+int run_bots(const Options& options, const net::Address& local, const net::Address& server) {
+    Bots bots;
+    catch_signals();
+    if (!bots.connect(options, local, server)) return fail("client", "cannot open so many sockets", 1);
+    bots.play(options.seconds);
+    const std::string why = bots.report();
+    bots.leave(options);
+    return why.empty() ? 0 : fail("client", why, 1);
+}
+
 void print_summary(const Options& options, const Game& game, net::Time left_at) {
     const double stay_s = std::max(0.001, std::chrono::duration<double>(left_at - game.joined_at()).count());
     const net::ConnectionStats& stats = game.stats();
@@ -373,6 +506,8 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     if (options.name.size() > kMaxNameBytes) return fail("client", "--name has at most 16 letters", 2);
     if (options.insecure + !options.key.empty() + !options.token_file.empty() > 1)
         return fail("client", "--key, --token and --insecure cannot be combined", 2);
+    if (options.bots > 0 && (!options.token_file.empty() || !options.hash_log.empty()))
+        return fail("client", "--bots cannot be combined with --token or --hash-log", 2);
     if (!options.insecure) {
         if (const std::string why = find_key(options, argv0); !why.empty())
             return fail("client", why, options.key.empty() ? 1 : 2);
@@ -384,8 +519,10 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
         return fail("client", "--connect needs HOST:PORT, not '" + options.connect + "'", 2);
     if (!addresses) return fail("client", "cannot find " + options.connect, 1);
     const net::Address server = preferred(addresses.value());
-    auto socket = net::Socket::open(server.family == net::Address::Family::ipv4 ? net::Address::any_ipv4(0)
-                                                                                : net::Address::any(0));
+    const net::Address local =
+        server.family == net::Address::Family::ipv4 ? net::Address::any_ipv4(0) : net::Address::any(0);
+    if (options.bots > 0) return run_bots(options, local, server);
+    auto socket = net::Socket::open(local);
     if (!socket)
         return fail("client", "cannot open a socket: " + std::string(net::describe(socket.error())), 1);
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs a server, a client over a bad network, one of an older version and one that joins late, then compares their hash logs.
+# Runs a server, a client over a bad network, one of an older version, one that joins late, and one with several bots.
+# Then compares their hash logs; the bots compare their worlds themselves.
 # usage: demo.sh FOLDER_OF_BINARIES
 set -u
 bin=$1
@@ -34,7 +35,7 @@ for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     sleep 0.1
 done
 [ -n "$port" ] || give_up "the server did not start"
-echo "a server, a client with 5 % loss and 50 +- 10 ms in each direction, an old and a late client: 8 seconds"
+echo "a server, a client with 5 % loss and 50 +- 10 ms in each direction, an old and a late client, 3 bots: 8 seconds"
 
 "$bin/client" --connect "127.0.0.1:$port" --name lossy --headless --hash-log "$dir/lossy.log" \
     --loss 0.05 --latency-ms 50 --jitter-ms 10 >"$dir/lossy.out" 2>"$dir/lossy.err" &
@@ -44,6 +45,10 @@ children="$children $lossy"
     >"$dir/old.out" 2>"$dir/old.err" &
 old=$!
 children="$children $old"
+"$bin/client" --connect "127.0.0.1:$port" --bots 3 --seconds 6 --loss 0.05 --latency-ms 75 \
+    >"$dir/bots.out" 2>"$dir/bots.err" &
+bots=$!
+children="$children $bots"
 sleep 2.5
 "$bin/client" --connect "127.0.0.1:$port" --name late --headless --hash-log "$dir/late.log" \
     >"$dir/late.out" 2>"$dir/late.err" &
@@ -77,6 +82,8 @@ wait $server || give_up "the server failed"
 wait $lossy || give_up "the lossy client failed"
 wait $late || give_up "the late client failed"
 wait $old || give_up "the client of the first version failed"
+wait $bots || give_up "the bots failed: $(cat "$dir/bots.out")"
+cat "$dir/bots.out"
 grep -q '^summary .* coloured=0 ' "$dir/old.out" || give_up "the first version of the game knows colours"
 grep -q '^summary .* coloured=[1-9]' "$dir/late.out" || give_up "a client does not know the players' colours"
 children=

@@ -7,6 +7,7 @@
 #include "net/socket/key_file.h"
 #include "players.h"
 #include "process.h"
+#include "world_check.h"
 
 #include <unistd.h>
 
@@ -140,7 +141,12 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
         }
         game.is_still = time >= still;
         const replication::Tick tick = game.server.tick(time);
-        if (log.is_open()) log.write(tick, game.hash.of_server(game.server.sender().shadow()));
+        const bool is_checked = tick % WorldCheck::kEvery == 0;
+        if (log.is_open() || is_checked) {
+            const replication::WorldHash::Sum sum = game.hash.of_server(game.server.sender().shadow());
+            if (log.is_open()) log.write(tick, sum);
+            if (is_checked) game.server.send_all(WorldCheck::checksum(tick, sum));
+        }
         if (time >= next_status) {
             status.print(game.server, game.players.count(), game.replicated.count(), time);
             next_status += 1s;

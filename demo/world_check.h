@@ -1,0 +1,40 @@
+#pragma once
+// Compares the world of a client with the server's while both run: the server sends a hash of its world every
+// second, and the client compares the hash of its own world at the same tick.
+
+#include <array>
+
+#include "arena.h"
+#include "replication/world_hash.h"
+
+namespace shoal::demo {
+
+class WorldCheck {
+public:
+    static constexpr replication::Tick kEvery = 30;  // the server sends a checksum of each 30th tick
+
+    static Checksum checksum(replication::Tick tick, const replication::WorldHash::Sum& sum) {
+        return {tick, sum.entities, sum.hash};
+    }
+
+    /// Call it after each datagram: the next one may end a tick's completeness. Requires that the client
+    /// shows the newest state at once.
+    void note(replication::WorldHash& hash, const replication::Receiver& receiver);
+    /// What the server sent, before or after the client was complete as of that tick.
+    void hear(const Checksum& server);
+
+    std::uint64_t compared() const { return compared_; }
+    std::uint64_t divergences() const { return divergences_; }  // of those compared
+
+private:
+    struct Pair {
+        Checksum server, client;
+    };
+    Pair& pair(replication::Tick tick) { return pairs_[tick / kEvery % pairs_.size()]; }
+    void compare(const Pair& pair);
+
+    std::array<Pair, 8> pairs_{};  // of the last ticks that are compared
+    std::uint64_t compared_ = 0, divergences_ = 0;
+};
+
+}  // namespace shoal::demo
