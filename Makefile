@@ -1,6 +1,6 @@
 # make                         builds library objects and the demo, optimised, in build/
 # make lib                     builds the three libraries as one file, build/libshoal.a
-# make demo                    runs a server and two clients, one over a bad network; compares their worlds
+# make demo                    runs a server, clients and bots, some over a bad network; compares their worlds
 # make test [config=sanitize]  runs all tests; only=ecs: only tests/ecs; only=ecs/world: only its files whose
 #                              name begins with world; config=tsan: with the thread sanitizer; with
 #                              config=release also tests/vendor.sh

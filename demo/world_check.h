@@ -1,6 +1,6 @@
 #pragma once
-// Compares the world of a client with the server's while both run: the server sends a hash of its world every
-// second, and the client compares the hash of its own world at the same tick.
+// Compares the world of a client with the server's while both run: the server sends a hash of its world three
+// times a second, and the client compares the hash of its own world at the same tick.
 
 #include <array>
 
@@ -11,7 +11,7 @@ namespace shoal::demo {
 
 class WorldCheck {
 public:
-    static constexpr replication::Tick kEvery = 30;  // the server sends a checksum of each 30th tick
+    static constexpr replication::Tick kEvery = 10;  // the server sends a checksum of each 10th tick
 
     static Checksum checksum(replication::Tick tick, const replication::WorldHash::Sum& sum) {
         return {tick, sum.entities, sum.hash};
@@ -33,7 +33,7 @@ private:
     Pair& pair(replication::Tick tick) { return pairs_[tick / kEvery % pairs_.size()]; }
     void compare(const Pair& pair);
 
-    std::array<Pair, 8> pairs_{};  // of the last ticks that are compared
+    std::array<Pair, 16> pairs_{};  // of the last ticks that are compared
     std::uint64_t compared_ = 0, divergences_ = 0;
 };
 
