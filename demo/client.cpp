@@ -174,7 +174,7 @@ public:
     const net::ConnectionStats& stats() const { return stats_; }
     const replication::ClientActions::Stats& action_stats() const { return client_.action_stats(); }
     const WorldCheck& check() const { return check_; }
-    std::uint64_t mispredictions() const { return client_.prediction_stats().mispredictions; }
+    const replication::PredictionStats& prediction_stats() const { return client_.prediction_stats(); }
     bool has_joined() const { return joined_at_.has_value(); }
     net::Time joined_at() const { return joined_at_.value_or(now()); }
     /// Why the connection ended; nothing before its end.
@@ -187,6 +187,7 @@ private:
         options.net.protocol_id = kProtocolId;
         options.net.seed = fresh_seed();
         options.net.server_key = from.server_key;
+        options.max_lead = 1s;  // a client that has just joined over a long path begins with a large lead
         // Hashes are of complete ticks. A world that is shown smoothly is seldom that of one tick.
         options.receiver.interpolate = from.hash_log.empty() && from.bots == 0;
         if (from.insecure) options.net.security = net::Security::insecure;
@@ -247,7 +248,7 @@ struct Status {
                       ms(stats.rtt), ms(stats.jitter), stats.loss * 100, in_kBps, out_kBps, stats.rate / 1000,
                       static_cast<unsigned long long>(stats.messages_repeated),
                       static_cast<unsigned long long>(stats.drops.total()),
-                      static_cast<unsigned long long>(game.mispredictions()));
+                      static_cast<unsigned long long>(game.prediction_stats().mispredictions));
         return text.data();
     }
 };
@@ -364,13 +365,14 @@ public:
 
     /// Prints the sums of all bots. Returns an empty text, or what went wrong.
     std::string report() const {
-        std::uint64_t actions = 0, rejected = 0, mispredictions = 0, checks = 0, divergences = 0, lost = 0,
-                      unchecked = 0;
+        std::uint64_t actions = 0, rejected = 0, predictions = 0, mispredictions = 0, checks = 0,
+                      divergences = 0, lost = 0, unchecked = 0;
         for (const auto& bot : bots_) {
             const Game& game = bot->game;
             actions += game.action_stats().done;
             rejected += game.action_stats().rejected + game.action_stats().dropped;
-            mispredictions += game.mispredictions();
+            predictions += game.prediction_stats().checks;
+            mispredictions += game.prediction_stats().mispredictions;
             checks += game.check().compared();
             divergences += game.check().divergences();
             lost += !game.has_joined() || (game.end() && game.end() != net::DisconnectReason::shut_down);
@@ -378,10 +380,11 @@ public:
         }
         const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
         std::printf(
-            "bots=%zu actions=%llu rejected=%llu mispredictions=%llu checks=%llu divergences=%llu "
+            "bots=%zu actions=%llu rejected=%llu mispredictions=%llu predictions=%llu checks=%llu "
+            "divergences=%llu "
             "lost=%llu\n",
-            bots_.size(), number(actions), number(rejected), number(mispredictions), number(checks),
-            number(divergences), number(lost));
+            bots_.size(), number(actions), number(rejected), number(mispredictions), number(predictions),
+            number(checks), number(divergences), number(lost));
         if (divergences > 0) return "worlds differ from the server's";
         if (lost > 0) return std::to_string(lost) + " bots could not join or lost the server";
         if (unchecked > 0) return std::to_string(unchecked) + " bots never compared their worlds";
