@@ -3,8 +3,8 @@
 // call the same functions.
 
 #include "arena.h"
-#include "replication/play/action.h"
-#include "replication/play/step.h"
+#include "replication/action/action.h"
+#include "replication/predict/step.h"
 
 namespace shoal::demo {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "message.h"
-#include "play/rewind.h"
+#include "show/rewind.h"
 
 namespace shoal::replication {
 namespace {

@@ -11,16 +11,16 @@
 
 #include "../ecs/query.h"
 #include "../net/client.h"
+#include "action/client_actions.h"
 #include "message.h"
-#include "play/client_actions.h"
-#include "play/message_queue.h"
+#include "message/message_queue.h"
+#include "message/typed_messages.h"
 #include "play/owned_writer.h"
-#include "play/predictor.h"
-#include "play/presentation.h"
 #include "play/seat.h"
-#include "play/typed_messages.h"
 #include "play/uplink.h"
+#include "predict/predictor.h"
 #include "receive/receiver.h"
+#include "show/presentation.h"
 
 namespace shoal::replication {
 

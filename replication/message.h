@@ -19,7 +19,7 @@ enum class MessageKind : std::uint8_t {
     game = 0,            // the bytes that follow are the game's
     rebase = 1,          // from a client, reliable: it needs full records of some entity slots
     welcome = 2,         // from the server, reliable: the first message to each client
-    typed = 3,           // a message of the schema, see play/typed_messages.h
+    typed = 3,           // a message of the schema, see message/typed_messages.h
     action_results = 4,  // from the server, reliable: the answers to the client's actions
     action_event = 5,    // from the server, reliable: the server or another player did an action
     pending_gone = 6,    // from the server, reliable: pending entities that were destroyed on the server

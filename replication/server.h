@@ -11,19 +11,19 @@
 #include <vector>
 
 #include "../net/host.h"
+#include "action/server_actions.h"
 #include "message.h"
-#include "play/message_intake.h"
+#include "message/message_intake.h"
+#include "message/typed_messages.h"
 #include "play/owned_reader.h"
-#include "play/predicted_values.h"
-#include "play/rewind.h"
 #include "play/seat.h"
-#include "play/server_actions.h"
-#include "play/server_inputs.h"
-#include "play/step.h"
 #include "play/ticket.h"
-#include "play/typed_messages.h"
 #include "play/uplink.h"
+#include "predict/predicted_values.h"
+#include "predict/server_inputs.h"
+#include "predict/step.h"
 #include "send/sender.h"
+#include "show/rewind.h"
 
 namespace shoal::replication {
 

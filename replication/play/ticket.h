@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../../net/crypto/entropy.h"
-#include "action_wire.h"
+#include "../action/action_wire.h"
 #include "player_id.h"
 
 namespace shoal::replication {

@@ -291,7 +291,7 @@ inline constexpr std::size_t kMaxInputBits = 1024;
 
 class Act;
 
-/// Does an action without its C++ type; see play/action.h.
+/// Does an action without its C++ type; see action/action.h.
 struct ActionOps {
     std::string (*validate)(const void* action, const Act& act) = nullptr;  // null: always allowed
     void (*mutate)(const void* action, Act& act) = nullptr;                 // null: changes nothing
@@ -334,7 +334,7 @@ public:
     template <std::default_initializable T, CodecOption<T>... Options>
     void message(std::string_view name, const Options&... options);
 
-    /// Declares an action, see play/action.h, which must be included. Options: codecs, at_most() and
+    /// Declares an action, see action/action.h, which must be included. Options: codecs, at_most() and
     /// independent().
     template <std::default_initializable T, ActionOption<T>... Options>
     void action(std::string_view name, const Options&... options);

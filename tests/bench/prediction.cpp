@@ -18,8 +18,8 @@
 #include <ctime>
 #include <vector>
 
-#include "replication/play/input_log.h"
 #include "replication/play/struct_codec.h"
+#include "replication/predict/input_log.h"
 #include "tests/sim/play_session.h"
 
 namespace {

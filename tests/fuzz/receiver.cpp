@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "replication/play/message_queue.h"
+#include "replication/message/message_queue.h"
 #include "tests/fuzz/replication_parts.h"
 
 using namespace shoal::replication;

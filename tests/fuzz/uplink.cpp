@@ -6,8 +6,8 @@
 #include <chrono>
 #include <optional>
 
-#include "replication/play/input_log.h"
-#include "replication/play/server_inputs.h"
+#include "replication/predict/input_log.h"
+#include "replication/predict/server_inputs.h"
 #include "tests/fuzz/replication_parts.h"
 
 using namespace shoal::replication;

@@ -1,4 +1,4 @@
-#include "replication/play/client_actions.h"
+#include "replication/action/client_actions.h"
 
 #include <gtest/gtest.h>
 

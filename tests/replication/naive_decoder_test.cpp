@@ -14,7 +14,7 @@
 
 #include "replication/codec/codec.h"
 #include "replication/message.h"
-#include "replication/play/typed_messages.h"
+#include "replication/message/typed_messages.h"
 #include "tests/replication/support/naive_race.h"
 #include "tests/replication/support/records.h"
 

@@ -1,4 +1,4 @@
-#include "replication/play/input_buffer.h"
+#include "replication/predict/input_buffer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "replication/play/input_clock.h"
+#include "replication/predict/input_clock.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "replication/play/lead_meter.h"
+#include "replication/predict/lead_meter.h"
 
 namespace shoal::replication::play_input_clock_test {
 namespace {

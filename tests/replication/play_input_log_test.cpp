@@ -1,4 +1,4 @@
-#include "replication/play/input_log.h"
+#include "replication/predict/input_log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "replication/play/smoothing.h"
+#include "replication/predict/smoothing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "replication/play/render_clock.h"
+#include "replication/show/render_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "replication/play/rewind.h"
+#include "replication/show/rewind.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "replication/play/typed_messages.h"
+#include "replication/message/typed_messages.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "replication/play/message_intake.h"
-#include "replication/play/message_queue.h"
+#include "replication/message/message_intake.h"
+#include "replication/message/message_queue.h"
 #include "tests/sim/session.h"
 #include "tests/support/allocations.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "ecs/query.h"
-#include "replication/play/action.h"
+#include "replication/action/action.h"
 #include "tests/sim/play_session.h"
 #include "tests/sim/seeds.h"
 #include "tests/support/allocations.h"

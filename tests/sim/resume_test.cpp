@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ecs/query.h"
-#include "replication/play/action.h"
+#include "replication/action/action.h"
 #include "tests/sim/game.h"
 #include "tests/sim/play_session.h"
 #include "tests/sim/seeds.h"

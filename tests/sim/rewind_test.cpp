@@ -68,8 +68,10 @@ TEST(Rewind, APastIsWhatTheClientShowed) {
         EXPECT_GT(compared, 3000);
         EXPECT_GT(equal, compared * 96 / 100);
         EXPECT_GT(present_error / compared, 1.5) << "without lag compensation";
-        session.server.for_each_peer(
-            [&](replication::PlayerId id) { EXPECT_LT(session.server.rewind_stats(id).breaches, 150u) << "of 2,400 ticks: while packets are lost"; });
+        session.server.for_each_peer([&](replication::PlayerId id) {
+            EXPECT_LT(session.server.rewind_stats(id).breaches, 150u)
+                << "of 2,400 ticks: while packets are lost";
+        });
     }
 }
 

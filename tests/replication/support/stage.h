@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "replication/play/client_actions.h"
+#include "replication/action/client_actions.h"
+#include "replication/action/server_actions.h"
 #include "replication/play/owned_reader.h"
 #include "replication/play/owned_writer.h"
-#include "replication/play/server_actions.h"
 #include "replication/play/uplink.h"
 #include "replication/receive/receiver.h"
 #include "replication/send/sender.h"

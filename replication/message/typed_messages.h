@@ -11,8 +11,8 @@
 
 #include "../../net/endpoint.h"
 #include "../codec/bits.h"
-#include "player_id.h"
-#include "struct_codec.h"
+#include "../play/player_id.h"
+#include "../play/struct_codec.h"
 
 namespace shoal::replication {
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "../play/uplink.h"
 #include "../schema/image.h"
 #include "../schema/schema.h"
-#include "uplink.h"
 
 namespace shoal::replication {
 

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "../../ecs/query.h"
+#include "../play/struct_codec.h"
 #include "../receive/receiver.h"
 #include "input_clock.h"
 #include "input_log.h"
 #include "predicted_values.h"
 #include "smoothing.h"
 #include "step.h"
-#include "struct_codec.h"
 
 namespace shoal::replication {
 

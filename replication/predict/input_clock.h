@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "timeline.h"
+#include "../show/timeline.h"
 
 namespace shoal::replication {
 

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "../../net/endpoint.h"
+#include "../play/struct_codec.h"
+#include "../play/ticket.h"
+#include "../play/uplink.h"
 #include "../send/sender.h"
 #include "action.h"
 #include "action_inbox.h"
 #include "client_actions.h"
-#include "struct_codec.h"
-#include "ticket.h"
-#include "uplink.h"
 
 namespace shoal::replication {
 

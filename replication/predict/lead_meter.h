@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "timeline.h"
+#include "../show/timeline.h"
 
 namespace shoal::replication {
 

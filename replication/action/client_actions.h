@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "../../ecs/change_collector.h"
+#include "../play/struct_codec.h"
 #include "../receive/receiver.h"
 #include "action.h"
 #include "action_queue.h"
 #include "overlay.h"
-#include "struct_codec.h"
 
 namespace shoal::replication {
 

@@ -33,9 +33,13 @@ void ServerInputs::add_player(net::PeerId player, Sender::Peer peer) {
     if (peer >= by_peer_.size()) by_peer_.resize(peer + std::size_t{1}, kNobody);
     by_peer_[peer] = place;
     places_[player] = place;
-    players_[place] = {player, peer,
+    players_[place] = {player,
+                       peer,
                        std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_)),
-                       std::make_unique<LeadMeter>(tick_), neutral_, {}, {}};
+                       std::make_unique<LeadMeter>(tick_),
+                       neutral_,
+                       {},
+                       {}};
 }
 
 void ServerInputs::reconnect(net::PeerId id) {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "../../ecs/query.h"
+#include "../predict/predictor.h"
 #include "../receive/receiver.h"
 #include "interpolator.h"
-#include "predictor.h"
 #include "render_clock.h"
 
 namespace shoal::replication {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <unordered_map>
 
+#include "../play/player_id.h"
 #include "../send/sender.h"
 #include "mixer.h"
-#include "player_id.h"
 
 namespace shoal::replication {
 

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "../../ecs/query.h"
+#include "../play/struct_codec.h"
+#include "../play/uplink.h"
 #include "../send/sender.h"
+#include "../show/timeline.h"
 #include "input_buffer.h"
 #include "input_log.h"
 #include "lead_meter.h"
-#include "struct_codec.h"
-#include "timeline.h"
-#include "uplink.h"
 
 namespace shoal::replication {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "../../net/fifo.h"
+#include "../play/uplink.h"
 #include "action_wire.h"
-#include "uplink.h"
 
 namespace shoal::replication {
 
