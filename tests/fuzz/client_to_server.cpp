@@ -233,6 +233,7 @@ private:
         ServerOptions options;
         options.host = shoal::net::fuzz::fuzz_config<shoal::net::HostConfig>(false, 1);
         options.host.connection.timeout = 5s;
+        options.join.resume_time = 0s;  // a player whose connection times out leaves at once
         return options;
     }
     static shoal::net::ClientConfig client_config(const Schema& schema, unsigned choice) {
