@@ -18,6 +18,7 @@ using sim::Position;
 ServerOptions short_timeouts() {
     ServerOptions options = Link::default_options();
     options.host.connection.timeout = 1s;
+    options.host.connection.keep_alive = 250ms;
     options.join.resume_time = 5s;
     return options;
 }
@@ -50,6 +51,7 @@ struct Bay {
     Link::Player& add() {
         ClientOptions options;
         options.net.connection.timeout = 1s;
+        options.net.connection.keep_alive = 250ms;
         return link.add(link.schema, options);
     }
     /// Cuts all connections, until both sides notice.
