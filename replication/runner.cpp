@@ -81,6 +81,10 @@ ServerRunner::ServerRunner(ecs::World& world, const Schema& schema, const Server
     ServerOptions of_server = options.server;
     of_server.sender.tick_hz = options.tick_hz;
     if (error_.empty()) error_ = find_keys(options.key_file, of_server);
+    if (!error_.empty()) {  // the server never runs, but the game can prepare it
+        of_server.host.security = net::Security::insecure;
+        of_server.host.seed = net::Seed{std::byte(1)};
+    }
     server_ = std::make_unique<Server>(world, schema_, socket_, of_server, listener);
 }
 

@@ -11,7 +11,7 @@ std::vector<std::byte> write_refusal(const Schema& schema, const OwnedRefusal& r
     const std::string_view why = std::string_view(refusal.why).substr(0, kMaxRefusalBytes);
     BitWriter out;
     out.write(static_cast<std::uint64_t>(MessageKind::refused_value), 8);
-    out.write(refusal.packet, 32);
+    out.write(refusal.packet & 0xffff'ffff, 32);
     out.write(refusal.packet >> 32, 32);
     out.write(refusal.net_id, 32);
     out.write(refusal.component, 16);

@@ -38,6 +38,7 @@ struct Push {
     std::uint32_t number = 0;
     std::string validate(const Act&) const { return by == 13 ? "thirteen" : ""; }
     void mutate(Act& act) const {
+        if (!act.world.is_alive(target)) return;
         act.world.patch<Place>(target, [&](Place& place) { place.x += by; });
     }
 };
@@ -52,7 +53,7 @@ struct Hurt {
     ecs::Entity target;
     std::uint32_t number = 0;
     void mutate(Act& act) const {
-        const Strength* strength = act.world.try_get<Strength>(target);
+        const Strength* strength = act.world.is_alive(target) ? act.world.try_get<Strength>(target) : nullptr;
         if (!strength) return;
         if (strength->points <= 1) return act.destroy(target);
         act.world.patch<Strength>(target, [](Strength& s) { s.points -= 1; });
@@ -94,7 +95,7 @@ struct Stumble {
     ecs::Entity target;
     std::uint32_t number = 0;
     void mutate(Act& act) const {
-        act.world.patch<Place>(target, [](Place& place) { place.x += 1; });
+        if (act.world.is_alive(target)) act.world.patch<Place>(target, [](Place& place) { place.x += 1; });
         if (act.is_server) act.fail("stumbled");
     }
 };
