@@ -60,7 +60,10 @@ std::optional<Version> Replicas::due(std::uint32_t index) const {
 
 void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
     assert(rows_[index].slot != kNone);
-    if (is_crowded(index)) return;
+    if (is_crowded(index)) {
+        note_missing(rows_[index]);
+        return;
+    }
     rows_[index].versions.insert(tick, image, pool_);
     drop_old_versions(rows_[index]);
 }
@@ -72,7 +75,15 @@ void Replicas::drop_old_versions(Replica& replica) {
     const Tick shown = replica.applied.value_or(replica.versions.newest()->tick);
     const bool is_behind = is_delayed(replica) && is_newer(replica.late_floor, *render_tick_);
     replica.versions.drop_replaced(is_behind ? *render_tick_ : replica.late_floor, shown);
-    if (replica.versions.size() >= max_versions_) replica.versions.drop_replaced(replica.floor, shown);
+    if (replica.versions.size() < max_versions_) return;
+    note_missing(replica);
+    replica.versions.drop_replaced(replica.floor, shown);
+}
+
+/// A version that is to be shown later is not kept, because there are too many: until its newest version is
+/// shown, the replica may differ from the server's entity.
+void Replicas::note_missing(const Replica& replica) {
+    if (is_delayed(replica)) note_shown(replica.versions.newest()->tick);
 }
 
 void Replicas::close(std::uint32_t index, Despawn reason, Tick tick) {

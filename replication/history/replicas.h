@@ -186,6 +186,7 @@ private:
     ecs::Entity to_entity(std::uint32_t net_id) override { return entity(net_id); }
 
     void drop_old_versions(Replica& replica);
+    void note_missing(const Replica& replica);
     bool waits(const Replica& replica) const;
     void note_shown(Tick tick);
 
