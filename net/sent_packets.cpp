@@ -39,7 +39,6 @@ SentPackets::SentPackets(std::uint64_t first, std::uint32_t capacity)
       newest_acked_(first - 1) {
     assert(first >= 1);
     assert(std::has_single_bit(capacity));
-    news_.reserve(slots_.size() / 2);  // usually enough for the news of one ack
 }
 
 bool SentPackets::has_room() const {
@@ -52,7 +51,7 @@ void SentPackets::sent_tracked(const Content& content, std::size_t bytes, Time n
     while (slots_[index(next_)].state == State::open && slots_.size() < capacity_) {
         const std::size_t size = std::min<std::size_t>(slots_.size() * 4, capacity_);
         const std::vector<Slot> former = std::exchange(slots_, std::vector<Slot>(size));
-        news_.reserve(size / 2);
+        news_.reserve(size / 2);  // usually enough for the news of one ack
         for (const Slot& slot : former)
             if (slot.number != 0) slots_[index(slot.number)] = slot;
     }
