@@ -42,10 +42,10 @@ public:
         for (std::size_t i = 0; i < width; ++i) buffer_[size_ + i] = std::byte(value >> (8 * i) & 0xFF);
         size_ += width;
     }
-    void u8(std::uint64_t value) { uint(value, 1); }
-    void u16(std::uint64_t value) { uint(value, 2); }
-    void u32(std::uint64_t value) { uint(value, 4); }
-    void u64(std::uint64_t value) { uint(value, 8); }
+    void u8(std::uint64_t value) { store(claim(1).data(), static_cast<std::uint8_t>(value)); }
+    void u16(std::uint64_t value) { store(claim(2).data(), static_cast<std::uint16_t>(value)); }
+    void u32(std::uint64_t value) { store(claim(4).data(), static_cast<std::uint32_t>(value)); }
+    void u64(std::uint64_t value) { store(claim(8).data(), value); }
 
     void bytes(std::span<const std::byte> source) {
         const std::span<std::byte> target = claim(source.size());
@@ -91,10 +91,10 @@ public:
         for (std::size_t i = 0; i < source.size(); ++i) value |= std::uint64_t(source[i]) << (8 * i);
         return value;
     }
-    std::uint8_t u8() { return static_cast<std::uint8_t>(uint(1)); }
-    std::uint16_t u16() { return static_cast<std::uint16_t>(uint(2)); }
-    std::uint32_t u32() { return static_cast<std::uint32_t>(uint(4)); }
-    std::uint64_t u64() { return uint(8); }
+    std::uint8_t u8() { return word<std::uint8_t>(); }
+    std::uint16_t u16() { return word<std::uint16_t>(); }
+    std::uint32_t u32() { return word<std::uint32_t>(); }
+    std::uint64_t u64() { return word<std::uint64_t>(); }
 
     /// Returns a view of the next `size` bytes, or an empty span if fewer remain.
     std::span<const std::byte> bytes(std::size_t size) {
@@ -112,6 +112,12 @@ public:
     std::size_t remaining() const { return buffer_.size() - position_; }
 
 private:
+    template <class Word>
+    Word word() {
+        const std::span<const std::byte> source = bytes(sizeof(Word));
+        return source.empty() ? Word(0) : load<Word>(source.data());
+    }
+
     std::span<const std::byte> buffer_;
     std::size_t position_ = 0;
     bool ok_ = true;

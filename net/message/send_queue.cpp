@@ -122,7 +122,7 @@ inline std::uint32_t SendQueue::first_of(Weight weight, Place place) const {
     return can_go ? first : kNone;
 }
 
-SendQueue::Waiting SendQueue::waiting(Weight weight) const {
+SendQueue::Waiting SendQueue::waiting_messages(Weight weight) const {
     if (weight == Weight::normal && is_held_up())
         return {waiting_bytes_[0] + waiting_bytes_[1], kMaxMessageBytes + kLargestHeadBytes, true};
     if (waiting_bytes_[std::size_t(weight)] == 0) return {};
@@ -130,8 +130,9 @@ SendQueue::Waiting SendQueue::waiting(Weight weight) const {
         const std::uint32_t index = first_of(weight, place);
         if (index == kNone) continue;
         const std::size_t first = messages_[index].size + kLargestHeadBytes;
-        const bool is_window_full =
-            queue(weight, unsent_reliable).first != kNone && first_of(weight, unsent_reliable) == kNone;
+        const bool is_window_full = place != unsent_reliable &&
+                                    queue(weight, unsent_reliable).first != kNone &&
+                                    first_of(weight, unsent_reliable) == kNone;
         return {is_window_full ? first : waiting_bytes_[std::size_t(weight)], first, place == lost_twice};
     }
     return {};
@@ -147,13 +148,14 @@ bool SendQueue::has_repeats(const Terms& terms) const {
 /// half of the reliable window is used, and a bulk message was lost or only a part of its pieces was sent.
 /// The window cannot advance beyond an undelivered message, so it would soon be full.
 bool SendQueue::is_held_up() const {
+    if (waiting_bytes_[std::size_t(Weight::bulk)] == 0) return false;
     if (queue(Weight::bulk, lost_twice).first != kNone) return true;
     if (sent_.size() < kReliableWindow / 2 && window_bytes_ < kReliableWindowBytes / 2) return false;
     const std::uint32_t unsent = queue(Weight::bulk, unsent_reliable).first;
     return queue(Weight::bulk, lost_once).first != kNone || (unsent != kNone && messages_[unsent].id != 0);
 }
 
-bool SendQueue::take(Draft& draft, Weight weight, const Terms& terms) {
+bool SendQueue::take_message(Draft& draft, Weight weight, const Terms& terms) {
     if (weight != Weight::normal || !is_held_up()) return take_next(draft, weight, terms);
     bulk_turn_ = !bulk_turn_;
     return take_next(draft, bulk_turn_ ? Weight::bulk : Weight::normal, terms) ||

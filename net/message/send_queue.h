@@ -53,7 +53,7 @@ public:
     };
     /// While bulk messages hold up other messages (is_held_up()), the result for Weight::normal also counts
     /// the bulk messages. Then `first` is the size of the largest message, and `needs_own_packet` is true.
-    Waiting waiting(Weight weight) const;
+    Waiting waiting(Weight weight) const { return queued_ == 0 ? Waiting{} : waiting_messages(weight); }
     /// Returns whether to send a packet for repeats alone. Normally repeats are added to other packets; true
     /// if a message waits for its repeat and was sent 20 ms ago or earlier.
     bool has_repeats(const Terms& terms) const;
@@ -61,7 +61,9 @@ public:
     /// The messages chosen for one packet.
     class Draft;
     /// Moves the next message of this weight from its queue into the draft, or returns false.
-    bool take(Draft& draft, Weight weight, const Terms& terms);
+    bool take(Draft& draft, Weight weight, const Terms& terms) {
+        return queued_ > 0 && take_message(draft, weight, terms);
+    }
     /// Adds repeats of messages in flight to the draft, within the limit of set_repeat_share().
     void take_repeats(Draft& draft, const Terms& terms);
     /// Writes the draft. Returns the argument for on_fate(), which must be called once when the packet's fate
@@ -138,7 +140,9 @@ private:
     void enqueue(std::uint32_t index, Place place);
     std::array<Place, kPlaces> places_in_turn() const;
     std::uint32_t first_of(Weight weight, Place place) const;
+    Waiting waiting_messages(Weight weight) const;
     bool is_held_up() const;
+    bool take_message(Draft& draft, Weight weight, const Terms& terms);
     bool take_next(Draft& draft, Weight weight, const Terms& terms);
     bool window_has_room(const Message& message) const;
     void assign_ids(std::uint32_t index, Newest* entry);
