@@ -27,7 +27,8 @@ namespace shoal::replication {
 /// The argument of validators and mutations.
 class Act {
 public:
-    explicit Act(ecs::World& in) : world(in) {}
+    /// `tag`: see SenderOptions; null: Replicated.
+    explicit Act(ecs::World& in, ecs::ComponentId tag = {}) : world(in), tag_(tag) {}
     Act(const Act&) = delete;
     Act& operator=(const Act&) = delete;
 
@@ -38,13 +39,17 @@ public:
     Tick late_ticks = 0;    // on the server: ticks between the tick that the action was called for and now
     bool is_server = true;  // false: a client runs the action ahead of the server
 
-    /// Spawns an entity with the tag Replicated, which the player owns. On a client the entity is pending: it
-    /// becomes the replica of the entity that the server spawns, with the same handle. If the server spawns
-    /// none, it is destroyed. An entity that the mutation spawns without this function is treated the same if
-    /// it has the tag Replicated.
+    /// Spawns an entity with the tag Replicated, which the player owns. On a server with SenderOptions::tag
+    /// the entity has that tag instead. On a client the entity is pending: it becomes the replica of the
+    /// entity that the server spawns, with the same handle. If the server spawns none, it is destroyed. An
+    /// entity that the mutation spawns without this function is treated the same if it has the tag.
     template <class... Values>
     ecs::Entity spawn(Values&&... values) {
-        return world.spawn(std::forward<Values>(values)..., Replicated{});
+        if (!tag_ || tag_ == world.component<Replicated>())
+            return world.spawn(std::forward<Values>(values)..., Replicated{});
+        const ecs::Entity entity = world.spawn(std::forward<Values>(values)...);
+        world.add(entity, tag_, nullptr);
+        return entity;
     }
 
     /// Destroys an entity. On a client the entity only loses the components of the schema until the server
@@ -66,6 +71,7 @@ public:
     const std::string& why_not() const { return why_not_; }
 
 private:
+    ecs::ComponentId tag_;
     std::string why_not_;
     std::vector<ecs::Entity> destroyed_;  // used only on a client
 };

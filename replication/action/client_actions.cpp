@@ -37,7 +37,10 @@ ClientActions::ClientActions(ecs::World& world, const Schema& schema, Receiver& 
 std::uint32_t ClientActions::to_net(ecs::Entity entity) {
     for (const Pending& pending : pending_)
         if (pending.entity == entity) return pending.id;
-    return receiver_.net_id(entity);
+    if (const NetId net_id = receiver_.net_id(entity)) return net_id;
+    for (const Settled& settled : settled_)  // accepted, and the record has not arrived
+        if (settled.entity == entity) return settled.id;
+    return 0;
 }
 
 ecs::Entity ClientActions::to_entity(std::uint32_t id) {

@@ -23,9 +23,10 @@ ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& se
       codec_(*this),
       handlers_(schema.structs(StructKind::action).size()) {
     if (handlers_.empty()) return;
-    created_hook_ = world.on_add<Replicated>([this](ecs::World&, ecs::Entity entity) {
-        if (act_) created_.push_back(entity);
-    });
+    created_hook_ = world.on(ecs::HookKind::add, sender.shadow().tag(),
+                             [this](ecs::World&, std::span<const ecs::Entity> entities, const void*) {
+                                 if (act_) created_.insert(created_.end(), entities.begin(), entities.end());
+                             });
 }
 
 void ServerActions::add_player(net::PeerId id, Sender::Peer peer) {
@@ -63,10 +64,10 @@ ServerActions::Player* ServerActions::find(net::PeerId id) const {
     return place == places_.end() ? nullptr : players_[place->second].get();
 }
 
-/// Translates a reference in an action of actor_.
+/// Translates a reference in an action of actor_, or of the server.
 ecs::Entity ServerActions::to_entity(std::uint32_t id) {
-    if (!is_pending(id)) return sender_.entity(id);
-    if (!actor_) return {};
+    if (!actor_) return sender_.entity(id);
+    if (!is_pending(id)) return sender_.entity_seen_by(actor_->peer, id);
     for (const Named& named : actor_->named)
         if (named.id == id) return world_.is_alive(named.entity) ? named.entity : ecs::Entity{};
     return {};
@@ -150,7 +151,8 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
     for (const ecs::Entity entity : created_)
         if (replicates(entity)) host_.give_entity(player.id, entity);
     for (const NetId net_id : record.touched)
-        if (const ecs::Entity entity = sender_.entity(net_id)) sender_.send_now(player.peer, entity);
+        if (const ecs::Entity entity = sender_.entity_seen_by(player.peer, net_id))
+            sender_.send_now(player.peer, entity);
     report({tick_, late_ticks, player.id, what.name, record.type, value.get(), why.empty(), why});
     if (!why.empty()) return reject(player, stream, std::move(why));
     player.stats.accepted += 1;
@@ -165,7 +167,7 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
 void ServerActions::start(std::size_t number, const Player* player, Tick late_ticks) {
     created_.clear();
     type_ = number;
-    act_.emplace(world_);
+    act_.emplace(world_, sender_.shadow().tag());
     act_->tick = tick_;
     act_->late_ticks = late_ticks;
     if (!player) return;
@@ -205,7 +207,7 @@ void ServerActions::name_created(Player& player, const ActionRecord& record, Act
 }
 
 bool ServerActions::replicates(ecs::Entity entity) const {
-    return world_.is_alive(entity) && world_.has<Replicated>(entity);
+    return world_.is_alive(entity) && world_.has(entity, sender_.shadow().tag());
 }
 
 /// Calls the handlers, and sends an event to all players except the actor.

@@ -253,11 +253,7 @@ TEST(Actions, Trap19APendingEntityBecomesTheServersWithTheSameHandle) {
         Stage::Client& client = stage.add_client();
         stage.run(5);
         if (order == 1) stage.queue_is_full = true;  // the record comes first
-        ecs::Entity made;
-        Make make{4, 0};
-        ASSERT_TRUE(client.actions.begin(type_of<Make>(stage), &make));
-        made = make.mutate(client.actions.act());
-        client.actions.end(&make);
+        const ecs::Entity made = client.make(Make{4, 0});
         ASSERT_TRUE(client.world.is_alive(made));
         client.world.set(made, Secret{5});
         client.act(Push{made, 2, 0});      // refers to it before the server knows it
@@ -363,10 +359,7 @@ TEST(Actions, Trap31APendingEntityThatTheClientDestroysDoesNotComeBack) {
         Stage stage(stage_schema());
         Stage::Client& client = stage.add_client();
         stage.run(5);
-        Make make{4, 0};
-        ASSERT_TRUE(client.actions.begin(type_of<Make>(stage), &make));
-        const ecs::Entity made = make.mutate(client.actions.act());
-        client.actions.end(&make);
+        const ecs::Entity made = client.make(Make{4, 0});
         if (is_late) stage.step();
         client.world.destroy(made);
         stage.settle();
@@ -494,6 +487,58 @@ TEST(Actions, EventsDoNotWaitForAReplicaThatTheGameDestroyed) {
     actor.act(Push{stage.replica(actor, box), 1, 0});
     stage.run(5);
     EXPECT_EQ(heard, 1);
+}
+
+TEST(Actions, AReferenceToAnEntityThatThePlayerWasNotSentIsNull) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    const ecs::Entity own = client.world.spawn(Place{0}, StableKey{17});
+    stage.run(5);
+    client.act(Push{own, 5, 0});
+    stage.step();
+    const ecs::Entity door = stage.world.spawn(Place{1}, StableKey{17}, Replicated{});
+    EXPECT_EQ(stage.sender.assign_net_id(door), client.receiver.net_id(own));
+    stage.step();
+    EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
+    EXPECT_EQ(stage.world.get<Place>(door).x, 1) << "the player cannot know it yet";
+    stage.settle();
+    client.act(Push{own, 5, 0});
+    stage.settle();
+    EXPECT_EQ(stage.world.get<Place>(door).x, 6);
+}
+
+struct ForCameras {};
+
+TEST(Actions, AServerWithATagOfItsOwnSpawnsWithThisTag) {
+    Stage stage(stage_schema(), 1, {1000, 1000, 1000},
+                [](ecs::World& world) { return world.component<ForCameras>(); });
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity made = client.make(Make{4, 0});
+    client.act(Push{made, 2, 0});
+    stage.settle();
+    EXPECT_NE(client.receiver.net_id(made), 0u) << "the same handle is the replica";
+    ecs::Query<const Place, ecs::With<ForCameras>, ecs::Without<Replicated>> on_server(stage.world);
+    EXPECT_EQ(on_server.count(), 1u);
+    on_server.each([](ecs::Entity, const Place& place) { EXPECT_EQ(place.x, 6); });
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
+TEST(Actions, AnActionMayNameAnAcceptedEntityWhoseRecordIsMissing) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity made = client.make(Make{4, 0});
+    for (int i = 0; i < 10 && client.actions.stats().accepted == 0; ++i) {
+        stage.step();
+        for (auto& packet : client.down) packet.is_lost = true;
+    }
+    ASSERT_EQ(client.actions.stats().accepted, 1u);
+    ASSERT_EQ(client.receiver.net_id(made), 0u);
+    client.act(Push{made, 2, 0});
+    stage.settle();
+    EXPECT_EQ(client.world.get<Place>(made).x, 6);
+    EXPECT_TRUE(stage.is_equal(client));
 }
 
 TEST(Actions, AnAcceptedEntityWhoseRecordIsMissingEndsWithTheConnection) {

@@ -47,6 +47,14 @@ public:
             if constexpr (HasMutation<T>) action.mutate(actions.act());
             actions.end(&action);
         }
+        /// Does an action that spawns an entity, and returns the entity.
+        template <class T>
+        ecs::Entity make(T action) {
+            if (!actions.begin(schema().template find_struct<T>(StructKind::action), &action)) return {};
+            const ecs::Entity made = action.mutate(actions.act());
+            actions.end(&action);
+            return made;
+        }
         const Schema& schema() const { return *of; }
 
         const Schema* of = nullptr;
@@ -63,9 +71,10 @@ public:
         std::string kicked;
     };
 
-    explicit Stage(Schema described, std::uint32_t seed = 1, ActionLimits limits = {1000, 1000, 1000})
+    explicit Stage(Schema described, std::uint32_t seed = 1, ActionLimits limits = {1000, 1000, 1000},
+                   const std::function<ecs::ComponentId(ecs::World&)>& tag = {})
         : schema(std::move(described)),
-          sender(world, schema),
+          sender(world, schema, {.tag = tag ? tag(world) : ecs::ComponentId{}}),
           actions(world, schema, sender, *this, limits, 60),
           owned(world, schema, sender,
                 [this](net::PeerId id, std::span<const std::byte> message) {
