@@ -87,7 +87,8 @@ std::vector<std::byte> write_event(const Schema& schema, const ActionEvent& even
     BitWriter out;
     out.write(static_cast<std::uint64_t>(MessageKind::action_event), 8);
     out.write(event.tick, 32);
-    out.write(event.player, 32);
+    out.write(event.who.value, 32);
+    if (event.who) out.write(event.player, 32);
     out.write_golomb(event.type, kTypeOrder);
     write_value(schema.structs(StructKind::action)[event.type].layout, {}, event.words, out);
     return to_bytes(out);
@@ -97,7 +98,8 @@ bool read_event(const Schema& schema, std::span<const std::byte> message, Action
     BitReader in(message);
     if (in.read(8) != static_cast<std::uint32_t>(MessageKind::action_event)) return false;
     event.tick = in.read(32);
-    event.player = in.read(32);
+    event.who = {in.read(32)};
+    event.player = event.who ? in.read(32) : 0;
     const std::uint32_t type = in.read_golomb(kTypeOrder);
     const std::vector<SchemaStruct>& actions = schema.structs(StructKind::action);
     if (type >= actions.size()) return false;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../../net/endpoint.h"
 #include "../codec/bits.h"
 #include "../history/net_ids.h"
 #include "../schema/image.h"
@@ -67,7 +68,8 @@ struct ActionResult {
 /// An action of the server or of another player, as the server reports it to a client.
 struct ActionEvent {
     Tick tick = 0;
-    NetId player = 0;  // net id of the player's entity; 0: the server did it
+    net::PeerId who;   // the player who did it; empty: the server did it
+    NetId player = 0;  // net id of the player's entity; 0: there is none any more, or the server did it
     std::uint8_t type = 0;
     std::vector<std::uint32_t> words;
 };

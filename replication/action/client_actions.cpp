@@ -121,7 +121,7 @@ void ClientActions::end(const void* action) {
     }
     queue_.add(stream, std::move(record));
     stats_.done += 1;
-    fire(type_, action, {player_, true, next_tick_});
+    fire(type_, action, {player_, {}, true, next_tick_});
 }
 
 /// Adds the replicas that the mutation changed to the overlay and to the record. Requires that no predicted
@@ -188,7 +188,8 @@ bool ClientActions::update(net::Time now) {
         events_.pop_front();
         StructValue value(type(event.type));
         codec_.restore(type(event.type), event.words, value.get());
-        fire(event.type, value.get(), {receiver_.entity(event.player), false, event.tick, !is_complete});
+        fire(event.type, value.get(),
+             {receiver_.entity(event.player), event.who, false, event.tick, !is_complete});
     }
     run_waiting();
     return !is_broken_;

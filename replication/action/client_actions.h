@@ -22,7 +22,9 @@ namespace shoal::replication {
 
 /// Who did an action; the second argument of its handlers.
 struct Call {
-    ecs::Entity player;    // the entity of the player; null if the server did it, or the entity is not known
+    ecs::Entity player;    // the entity of the player; null if the server did it, if the action destroyed
+                           // the entity, or if it is not known
+    net::PeerId who;       // the player; empty if the server did it, and for a client's own action
     bool is_mine = false;  // on a client: this client's player did the action
     Tick tick = 0;         // tick at which the server did it; for a client's own action an estimate
     bool is_late = false;  // on a client: an entity that the action names did not arrive in time, and is null

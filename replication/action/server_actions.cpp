@@ -142,26 +142,24 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
     const auto ahead = static_cast<std::int32_t>(record.tick - tick_);
     const Tick late_ticks = ahead < 0 ? tick_ - record.tick : 0;
     start(record.type, &player, late_ticks);
+    const ecs::Entity entity = act_->player;
     std::string why = what.ops.validate ? what.ops.validate(value.get(), *act_) : std::string();
     if (why.empty() && what.ops.mutate) {
         what.ops.mutate(value.get(), *act_);
         why = act_->why_not();
     }
     act_.reset();
-    for (const ecs::Entity entity : created_)
-        if (replicates(entity)) host_.give_entity(player.id, entity);
-    for (const NetId net_id : record.touched)
-        if (const ecs::Entity entity = sender_.entity_seen_by(player.peer, net_id))
-            sender_.send_now(player.peer, entity);
+    // The functions of the game that are called from here on may do actions of the server.
+    const std::vector<ecs::Entity> created = std::exchange(created_, {});
+    for (const ecs::Entity spawned : created)
+        if (replicates(spawned)) host_.give_entity(player.id, spawned);
+    if (!player.has_left)
+        for (const NetId net_id : record.touched)
+            if (const ecs::Entity touched = sender_.entity_seen_by(player.peer, net_id))
+                sender_.send_now(player.peer, touched);
+    why.empty() ? accept(player, stream, record, created) : reject(player, stream, why);
     report({tick_, late_ticks, player.id, what.name, record.type, value.get(), why.empty(), why});
-    if (!why.empty()) return reject(player, stream, std::move(why));
-    player.stats.accepted += 1;
-    ActionResult& result = player.results.emplace_back();
-    result.stream = stream;
-    result.sequence = player.inbox.sequence(stream);
-    if (!player.has_left) name_created(player, record, result);
-    player.inbox.pop(stream);
-    fire(record.type, value.get(), &player);
+    if (why.empty()) fire(record.type, value.get(), player.id, entity);
 }
 
 void ServerActions::start(std::size_t number, const Player* player, Tick late_ticks) {
@@ -175,12 +173,22 @@ void ServerActions::start(std::size_t number, const Player* player, Tick late_ti
     act_->player = host_.player_entity(player->id);
 }
 
-void ServerActions::reject(Player& player, ActionStream stream, std::string why) {
+void ServerActions::accept(Player& player, ActionStream stream, const ActionRecord& record,
+                           std::span<const ecs::Entity> created) {
+    player.stats.accepted += 1;
+    ActionResult& result = player.results.emplace_back();
+    result.stream = stream;
+    result.sequence = player.inbox.sequence(stream);
+    if (!player.has_left) name_created(player, record, created, result);
+    player.inbox.pop(stream);
+}
+
+void ServerActions::reject(Player& player, ActionStream stream, const std::string& why) {
     ActionResult& result = player.results.emplace_back();
     result.stream = stream;
     result.sequence = player.inbox.sequence(stream);
     result.is_accepted = false;
-    result.why_not = std::move(why);
+    result.why_not = why;
     player.stats.rejected += 1;
     player.rejection_tokens -= 1;
     if (stream == ActionStream::independent) {
@@ -192,16 +200,17 @@ void ServerActions::reject(Player& player, ActionStream stream, std::string why)
 
 /// Pairs the n-th entity that the client spawned with the n-th entity that the server spawned. finish()
 /// replaces the index by a net id.
-void ServerActions::name_created(Player& player, const ActionRecord& record, ActionResult& result) {
+void ServerActions::name_created(Player& player, const ActionRecord& record,
+                                 std::span<const ecs::Entity> created, ActionResult& result) {
     for (std::uint32_t i = 0; i < record.created; ++i) {
-        const bool exists = i < created_.size() && replicates(created_[i]);
-        const NetId net_id = exists ? sender_.assign_net_id(created_[i]) : 0;
+        const bool exists = i < created.size() && replicates(created[i]);
+        const NetId net_id = exists ? sender_.assign_net_id(created[i]) : 0;
         result.created.push_back(net_id);
         if (!exists) continue;
         const PendingId id = pending_after(record.first_pending, i);
         sender_.set_pending_id(player.peer, net_id, id - kFirstPending);
-        player.named.push_back({id, created_[i], net_id});
-        player.outstanding.push_back({id, created_[i], net_id});
+        player.named.push_back({id, created[i], net_id});
+        player.outstanding.push_back({id, created[i], net_id});
         if (player.named.size() > kMostNamed) player.named.pop_front();
     }
 }
@@ -210,16 +219,17 @@ bool ServerActions::replicates(ecs::Entity entity) const {
     return world_.is_alive(entity) && world_.has(entity, sender_.shadow().tag());
 }
 
-/// Calls the handlers, and sends an event to all players except the actor.
-void ServerActions::fire(std::size_t number, const void* action, const Player* actor) {
-    const ecs::Entity entity = actor ? host_.player_entity(actor->id) : ecs::Entity{};
-    for (const Handler& handler : handlers_[number]) handler(action, {entity, false, tick_});
+/// Calls the handlers, and sends an event to all players except the one who acted. `entity`: of that player,
+/// when the action began; it may be dead.
+void ServerActions::fire(std::size_t number, const void* action, net::PeerId who, ecs::Entity entity) {
+    const auto living = [&] { return world_.is_alive(entity) ? entity : ecs::Entity{}; };
+    for (const Handler& handler : handlers_[number]) handler(action, {living(), who, false, tick_});
     ActionEvent event{
-        tick_, entity ? sender_.assign_net_id(entity) : 0, static_cast<std::uint8_t>(number), {}};
+        tick_, who, living() ? sender_.assign_net_id(entity) : 0, static_cast<std::uint8_t>(number), {}};
     codec_.quantise(type(number), action, event.words);
     const std::vector<std::byte> message = write_event(schema_, event);
     for (const auto& player : players_)
-        if (player && player.get() != actor && !player->has_left && !player->is_away &&
+        if (player && player->id != who && !player->has_left && !player->is_away &&
             host_.send_reliable(player->id, message) != net::SendResult::queued)
             player->stats.lost_events += 1;
 }
@@ -241,9 +251,10 @@ void ServerActions::begin(std::size_t number, void* action, Tick tick) {
 
 bool ServerActions::end(const void* action) {
     const std::string why = act_->why_not();
+    const std::size_t number = type_;  // the functions of the game may do other actions
     act_.reset();
-    report({tick_, 0, {}, type(type_).name, type_, action, why.empty(), why});
-    if (why.empty()) fire(type_, action, nullptr);
+    report({tick_, 0, {}, type(number).name, number, action, why.empty(), why});
+    if (why.empty()) fire(number, action, {}, {});
     return why.empty();
 }
 

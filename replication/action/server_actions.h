@@ -154,10 +154,13 @@ private:
     bool take_tokens(Player& player, std::size_t type) const;
     void run_stream(Player& player, ActionStream stream);
     void run_one(Player& player, ActionStream stream, const ActionRecord& record);
-    void reject(Player& player, ActionStream stream, std::string why);
+    void accept(Player& player, ActionStream stream, const ActionRecord& record,
+                std::span<const ecs::Entity> created);
+    void reject(Player& player, ActionStream stream, const std::string& why);
     void start(std::size_t type, const Player* player, Tick late_ticks);
-    void name_created(Player& player, const ActionRecord& record, ActionResult& result);
-    void fire(std::size_t type, const void* action, const Player* actor);
+    void name_created(Player& player, const ActionRecord& record, std::span<const ecs::Entity> created,
+                      ActionResult& result);
+    void fire(std::size_t type, const void* action, net::PeerId who, ecs::Entity entity);
     void report(const ActionReport& report) const;
     void finish(Player& player);
     void forget_gone(ActionResult& result) const;

@@ -108,6 +108,11 @@ struct Speech {
     std::string text;
     std::uint32_t number = 0;
 };
+/// Destroys the player's own entity.
+struct Perish {
+    std::uint32_t number = 0;
+    void mutate(Act& act) const { act.destroy(act.player); }
+};
 
 Schema stage_schema() {
     Schema schema;
@@ -124,6 +129,7 @@ Schema stage_schema() {
     schema.action<Stumble>("stumble", at_most(1000));
     schema.action<Shout>("shout", at_most(1000), independent());
     schema.action<Speech>("speech", field(&Speech::text, max_length(500)));
+    schema.action<Perish>("perish");
     return schema;
 }
 
@@ -420,6 +426,71 @@ TEST(Actions, TheServersOwnReachAll) {
     EXPECT_EQ(stage.world.get<Place>(box).x, 7);
     stage.settle();
     EXPECT_EQ(heard, 7);
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
+TEST(Actions, APlayerWhoseEntityTheActionDestroyedIsNamed) {
+    for (const std::string_view destroyer : {"mutation", "observer", "handler"}) {
+        SCOPED_TRACE(destroyer);
+        Stage stage(stage_schema());
+        const ecs::Entity me = stage.world.spawn(Place{1}, Replicated{});
+        Stage::Client& actor = stage.add_client(me);
+        Stage::Client& other = stage.add_client();
+        stage.run(5);
+        const std::size_t type = destroyer == "mutation" ? type_of<Perish>(stage) : type_of<Shout>(stage);
+        if (destroyer == "observer")
+            stage.actions.observe([&](const ActionReport&) { stage.world.destroy(me); });
+        if (destroyer == "handler")
+            stage.actions.on(type, [&](const void*, const Call& call) {
+                EXPECT_EQ(call.player, me);
+                stage.world.destroy(me);
+            });
+        int heard = 0;
+        const auto hear = [&](const void*, const Call& call) {
+            EXPECT_EQ(call.who, actor.id);
+            EXPECT_FALSE(call.player);
+            heard += 1;
+        };
+        stage.actions.on(type, hear);
+        other.actions.on(type, hear);
+        destroyer == "mutation" ? actor.act(Perish{}) : actor.act(Shout{"oh", 0});
+        stage.settle();
+        EXPECT_EQ(heard, 2);
+        EXPECT_TRUE(stage.is_equal(other));
+    }
+}
+
+TEST(Actions, AnObserverMayActAsTheServer) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const auto make = [&] {
+        Make another{9, 0};
+        stage.actions.begin(type_of<Make>(stage), &another, stage.next_tick);
+        another.mutate(stage.actions.act());
+        EXPECT_TRUE(stage.actions.end(&another));
+    };
+    stage.actions.observe([&](const ActionReport& report) {
+        if (report.type == type_of<Push>(stage) || report.player) make();
+    });
+    std::vector<std::string> heard;
+    client.actions.on(type_of<Push>(stage), [&](const void* action, const Call&) {
+        heard.push_back("push " + std::to_string(static_cast<const Push*>(action)->by));
+    });
+    client.actions.on(type_of<Make>(stage), [&](const void* action, const Call& call) {
+        if (!call.is_mine) heard.push_back("make " + std::to_string(static_cast<const Make*>(action)->x));
+    });
+    const ecs::Entity made = client.make(Make{4, 0});
+    stage.settle();
+    EXPECT_EQ(stage.world.get<Place>(stage.sender.entity(client.receiver.net_id(made))).x, 4)
+        << "not the server's entity";
+    Push push{box, 7, 0};
+    stage.actions.begin(type_of<Push>(stage), &push, stage.next_tick);
+    push.mutate(stage.actions.act());
+    EXPECT_TRUE(stage.actions.end(&push));
+    stage.settle();
+    EXPECT_EQ(heard, (std::vector<std::string>{"make 9", "make 9", "push 7"}));
     EXPECT_TRUE(stage.is_equal(client));
 }
 
