@@ -228,10 +228,8 @@ void ServerActions::fire(std::size_t number, const void* action, net::PeerId who
         tick_, who, living() ? sender_.assign_net_id(entity) : 0, static_cast<std::uint8_t>(number), {}};
     codec_.quantise(type(number), action, event.words);
     const std::vector<std::byte> message = write_event(schema_, event);
-    for (const auto& player : players_)
-        if (player && player->id != who && !player->has_left && !player->is_away &&
-            host_.send_reliable(player->id, message) != net::SendResult::queued)
-            player->stats.lost_events += 1;
+    for (std::size_t i = 0; i < players_.size(); ++i)  // a player that send() disconnects may be erased
+        if (players_[i] && players_[i]->id != who) send(*players_[i], message);
 }
 
 void ServerActions::report(const ActionReport& report) const {
@@ -269,10 +267,13 @@ void ServerActions::finish() {
 
 void ServerActions::finish(Player& player) {
     while (!player.unsent.empty() &&
-           host_.send_reliable(player.id, player.unsent.front()) == net::SendResult::queued)
-        player.unsent.erase(player.unsent.begin());
+           host_.send_reliable(player.id, player.unsent.front()) == net::SendResult::queued) {
+        player.unsent_bytes -= player.unsent.front().size();
+        player.unsent.pop_front();
+    }
     for (ActionResult& result : player.results) forget_gone(result);
     if (!player.results.empty()) send(player, write_results(player.results, tick_));
+    if (player.has_left) return;
     std::vector<PendingId> gone;
     std::erase_if(player.outstanding, [&](const Named& named) {
         const bool is_gone = !replicates(named.entity);
@@ -312,12 +313,12 @@ void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kA
     Player* const player = find(id);
     if (!player) return;
     player->is_away = false;
-    player->unsent.clear();
+    forget_unsent(*player);
     for (std::size_t stream = 0; stream < kActionStreams; ++stream) {
         std::vector<ActionResult> of_one_tick;
         Tick tick = 0;
         const auto flush = [&] {
-            if (!of_one_tick.empty()) player->unsent.push_back(write_results(of_one_tick, tick));
+            if (!of_one_tick.empty()) add_unsent(*player, write_results(of_one_tick, tick));
             of_one_tick.clear();
         };
         for (KeptResult& kept : player->kept[stream]) {
@@ -330,8 +331,8 @@ void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kA
         flush();
     }
     if (!player->kept_gone.empty())
-        player->unsent.push_back(
-            write_gone(std::vector<PendingId>(player->kept_gone.begin(), player->kept_gone.end())));
+        add_unsent(*player,
+                   write_gone(std::vector<PendingId>(player->kept_gone.begin(), player->kept_gone.end())));
 }
 
 Resumed ServerActions::replace_client(net::PeerId id) {
@@ -339,7 +340,7 @@ Resumed ServerActions::replace_client(net::PeerId id) {
     Player* const player = find(id);
     if (!player) return resumed;
     player->is_away = false;
-    player->unsent.clear();
+    forget_unsent(*player);
     player->named.clear();
     player->outstanding.clear();
     for (auto& kept : player->kept) kept.clear();
@@ -351,14 +352,24 @@ Resumed ServerActions::replace_client(net::PeerId id) {
     return resumed;
 }
 
-/// Sends results. They are never lost: a message that finds no room is sent in a later tick, before newer
-/// messages.
+/// Sends a result or an event. None is lost while the player is connected: a message that finds no room is
+/// sent in a later tick, before newer messages. The player may be erased during the call.
 void ServerActions::send(Player& player, std::vector<std::byte> message) {
-    if (player.is_away) return;  // reconnect() sends it
+    if (player.has_left || player.is_away) return;  // reconnect() sends the results
     if (player.unsent.empty() && host_.send_reliable(player.id, message) == net::SendResult::queued) return;
+    add_unsent(player, std::move(message));
+    if (player.unsent_bytes > kMaxUnsentBytes)
+        host_.disconnect_player(player.id, "too many results and events of actions wait for it");
+}
+
+void ServerActions::add_unsent(Player& player, std::vector<std::byte> message) {
+    player.unsent_bytes += message.size();
     player.unsent.push_back(std::move(message));
-    if (player.unsent.size() > kMaxWaitingActions)
-        host_.disconnect_player(player.id, "the client does not take the results of its actions");
+}
+
+void ServerActions::forget_unsent(Player& player) {
+    player.unsent.clear();
+    player.unsent_bytes = 0;
 }
 
 ServerActions::Stats ServerActions::stats(net::PeerId id) const {

@@ -62,11 +62,14 @@ public:
     struct Stats {
         std::uint64_t accepted = 0;
         std::uint64_t rejected = 0;
-        std::uint64_t dropped = 0;      // removed while they waited, because an earlier action was rejected
-        std::uint64_t ignored = 0;      // had arrived before, or arrived after an earlier action was rejected
-        std::uint64_t deferred = 0;     // how often an action waited for a tick because of the limits
-        std::uint64_t lost_events = 0;  // the queue of messages to a client was full
+        std::uint64_t dropped = 0;   // removed while they waited, because an earlier action was rejected
+        std::uint64_t ignored = 0;   // had arrived before, or arrived after an earlier action was rejected
+        std::uint64_t deferred = 0;  // how often an action waited for a tick because of the limits
     };
+
+    /// While the connection's queue of messages to a player is full, results and events wait here. If they
+    /// take more bytes, the player is disconnected.
+    static constexpr std::size_t kMaxUnsentBytes = 256 * 1024;
 
     /// The arguments must outlive this object.
     ServerActions(ecs::World& world, const Schema& schema, Sender& sender, Host& host,
@@ -133,10 +136,11 @@ private:
             false;  // the player left during run() or finish(), which removes the player at its end
         Sender::Peer peer = 0;
         ActionInbox inbox;
-        std::deque<Named> named;                     // the newest ones: later actions can refer to them
-        std::vector<Named> outstanding;              // entities of which no record was acknowledged yet
-        std::vector<ActionResult> results;           // results of this tick
-        std::vector<std::vector<std::byte>> unsent;  // messages that found no room, the oldest first
+        std::deque<Named> named;                    // the newest ones: later actions can refer to them
+        std::vector<Named> outstanding;             // entities of which no record was acknowledged yet
+        std::vector<ActionResult> results;          // results of this tick
+        std::deque<std::vector<std::byte>> unsent;  // messages that found no room, the oldest first
+        std::size_t unsent_bytes = 0;               // of all of them
         bool is_away = false;
         std::array<std::deque<KeptResult>, kActionStreams> kept;  // the newest results
         std::deque<PendingId> kept_gone;                          // the newest ids that were told gone
@@ -166,6 +170,8 @@ private:
     void forget_gone(ActionResult& result) const;
     void keep(Player& player);
     void send(Player& player, std::vector<std::byte> message);
+    static void add_unsent(Player& player, std::vector<std::byte> message);
+    static void forget_unsent(Player& player);
     bool replicates(ecs::Entity entity) const;
     void remove_those_who_left();
 

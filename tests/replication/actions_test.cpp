@@ -429,6 +429,73 @@ TEST(Actions, TheServersOwnReachAll) {
     EXPECT_TRUE(stage.is_equal(client));
 }
 
+TEST(Actions, EventsWaitWhileTheQueueToAClientIsFull) {
+    Stage stage(stage_schema());
+    Stage::Client& actor = stage.add_client();
+    Stage::Client& other = stage.add_client();
+    stage.run(5);
+    std::vector<std::uint32_t> heard;
+    other.actions.on(type_of<Shout>(stage), [&](const void* action, const Call&) {
+        heard.push_back(static_cast<const Shout*>(action)->number);
+    });
+    std::vector<std::uint32_t> expected;
+    for (std::uint32_t i = 0; i < 60; ++i) {
+        stage.queue_is_full = i % 20 >= 4;
+        actor.act(Shout{"hey", i});
+        expected.push_back(i);
+        stage.step();
+    }
+    EXPECT_LT(heard.size(), 50u);
+    stage.queue_is_full = false;
+    stage.settle();
+    EXPECT_EQ(heard, expected) << "each once and in order";
+}
+
+TEST(Actions, AClientForWhichTooManyEventsWaitIsDisconnectedWithAReason) {
+    Stage stage(stage_schema());
+    Stage::Client& slow = stage.add_client();
+    stage.run(5);
+    stage.queue_is_full = true;
+    const std::size_t bytes = 500;
+    std::size_t sent = 0;
+    while (slow.kicked.empty() && sent < 2 * ServerActions::kMaxUnsentBytes) {
+        for (int i = 0; i < 10; ++i) {
+            Speech speech{std::string(bytes, 'a'), 0};
+            stage.actions.begin(type_of<Speech>(stage), &speech, stage.next_tick);
+            EXPECT_TRUE(stage.actions.end(&speech));
+            sent += bytes;
+        }
+        stage.step();
+    }
+    EXPECT_EQ(slow.kicked, "too many results and events of actions wait for it");
+    EXPECT_GT(sent, ServerActions::kMaxUnsentBytes * 9 / 10);
+}
+
+TEST(Actions, APlayerThatAResultDisconnectsLeaves) {
+    Stage stage(stage_schema());
+    Stage::Client& slow = stage.add_client();
+    stage.run(5);
+    stage.queue_is_full = true;
+    std::vector<std::uint32_t> words{0, 485};  // `number`, and the length of the text
+    words.resize(2 + 485, 'a');
+    const std::size_t bytes =
+        write_event(stage.schema, {1, {}, 0, static_cast<std::uint8_t>(type_of<Speech>(stage)), words})
+            .size();
+    for (std::size_t sent = 0; sent + bytes < ServerActions::kMaxUnsentBytes; sent += bytes) {
+        Speech speech{std::string(485, 'a'), 0};
+        stage.actions.begin(type_of<Speech>(stage), &speech, stage.next_tick);
+        EXPECT_TRUE(stage.actions.end(&speech));
+    }
+    EXPECT_EQ(slow.kicked, "");
+    stage.on_step = [&] { ecs::Query<const Place>(stage.world).destroy_all(); };
+    for (int step = 0; step < 250 && slow.kicked.empty(); ++step) {
+        static_cast<void>(slow.make(Make{1, 0}));
+        stage.step();
+        for (auto& packet : slow.down) packet.is_lost = true;
+    }
+    EXPECT_EQ(slow.kicked, "too many results and events of actions wait for it");
+}
+
 TEST(Actions, APlayerWhoseEntityTheActionDestroyedIsNamed) {
     for (const std::string_view destroyer : {"mutation", "observer", "handler"}) {
         SCOPED_TRACE(destroyer);
