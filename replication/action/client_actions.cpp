@@ -12,7 +12,6 @@ namespace {
 // The full record of a pending entity, or the message `pending_gone`, may arrive after the action's result.
 constexpr std::size_t kMostSettled = 1024;
 constexpr std::size_t kMostEvents = 4096;
-constexpr net::Duration kMostWait = std::chrono::milliseconds(500);
 
 ActionStream stream_of(const SchemaStruct& type) {
     return type.is_independent ? ActionStream::independent : ActionStream::ordered;
@@ -163,7 +162,7 @@ void ClientActions::receive(std::span<const std::byte> message) {
         if (events_.size() >= kMostEvents || !read_event(schema_, message, event)) {
             is_broken_ = true;
         } else {
-            events_.push_back({std::move(event), std::nullopt});
+            events_.push_back({std::move(event), {}});
         }
     } else if (kind == MessageKind::action_results || kind == MessageKind::pending_gone) {
         answers_.emplace_back(message.begin(), message.end());
@@ -179,30 +178,25 @@ bool ClientActions::take_answers() {
 
 bool ClientActions::update(net::Time now) {
     overlay_.end_accepted();
-    for (auto event = events_.rbegin(); event != events_.rend() && !event->since; ++event) event->since = now;
+    for (Event& event : events_) event.wait.begin(now);
     while (!events_.empty()) {
         const Event& front = events_.front();
-        const bool is_complete = this->is_complete(front.event);
-        if (!is_complete && now - *front.since < kMostWait) break;
+        const bool is_late = lacks_entity(front.event);
+        if (is_late && !front.wait.is_over(now)) break;
         const ActionEvent event = std::move(events_.front().event);
         events_.pop_front();
         StructValue value(type(event.type));
         codec_.restore(type(event.type), event.words, value.get());
         fire(event.type, value.get(),
-             {receiver_.entity(event.player), event.who, false, event.tick, !is_complete});
+             {receiver_.entity(event.player), event.who, false, event.tick, is_late});
     }
     run_waiting();
     return !is_broken_;
 }
 
-/// Whether no entity that an event names can still appear.
-bool ClientActions::is_complete(const ActionEvent& event) const {
-    bool is_complete = event.player == 0 || !receiver_.may_appear(event.player);
-    const ComponentLayout& layout = type(event.type).layout;
-    layout.for_each_reference(
-        event.words.data(), event.words.data() + layout.lanes().size(),
-        [&](NetId net_id) { is_complete = is_complete && !receiver_.may_appear(net_id); });
-    return is_complete;
+bool ClientActions::lacks_entity(const ActionEvent& event) const {
+    return (event.player != 0 && receiver_.may_appear(event.player)) ||
+           replication::lacks_entity(receiver_, type(event.type).layout, event.words);
 }
 
 bool ClientActions::use_results(std::span<const std::byte> message) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../../ecs/change_collector.h"
+#include "../message/entity_wait.h"
 #include "../play/struct_codec.h"
 #include "../receive/receiver.h"
 #include "action.h"
@@ -138,7 +139,7 @@ private:
     void run_waiting();
     bool use_results(std::span<const std::byte> message);
     bool use_gone(std::span<const std::byte> message);
-    bool is_complete(const ActionEvent& event) const;
+    bool lacks_entity(const ActionEvent& event) const;
     void undo_pending(std::uint32_t sequence);
     void destroy_unless_replica(ecs::Entity entity);
     void note_changes(Overlay::Key key, ActionRecord& record);
@@ -161,7 +162,7 @@ private:
     std::vector<std::vector<std::byte>> answers_;  // messages for take_answers()
     struct Event {
         ActionEvent event;
-        std::optional<net::Time> since;  // time of the first update() that found it
+        EntityWait wait;
     };
     std::deque<Event> events_;
     bool is_broken_ = false;            // the server sent something malformed

@@ -25,7 +25,7 @@ bool MessageQueue::add(std::span<const std::byte> bytes, net::Channel channel) {
     const auto stream = std::to_integer<std::uint8_t>(bytes[0]);
     waiting.channel = channel;
     waiting.stream = stream;
-    waiting.since.reset();
+    waiting.wait = {};
     if (waiting_.size() >= kMaxMessages || words_ + waiting.message.words.size() > kMaxWords) deliver_all();
     if (channel == net::Channel::sequenced) {
         const auto outdated = std::remove_if(waiting_.begin(), waiting_.end(), [&](Waiting& other) {
@@ -57,12 +57,12 @@ void MessageQueue::deliver_until(std::optional<net::Time> now) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
         Waiting waiting = std::move(waiting_[i]);
-        const bool is_late = lacks_entity(waiting.message);
-        const bool is_patient = now && (!waiting.since || *now - *waiting.since < kPatience);
+        const ComponentLayout& layout = messages_.types()[waiting.message.type].layout;
+        const bool is_late = lacks_entity(receiver_, layout, waiting.message.words);
         const bool is_behind = is_ordered(waiting) && blocked[waiting.stream];
-        if (now && (is_behind || (is_late && is_patient))) {
+        if (now) waiting.wait.begin(*now);
+        if (now && (is_behind || (is_late && !waiting.wait.is_over(*now)))) {
             if (is_ordered(waiting)) blocked.set(waiting.stream);
-            if (!waiting.since) waiting.since = now;
             waiting_[kept++] = std::move(waiting);
             continue;
         }
@@ -81,15 +81,6 @@ void MessageQueue::clear() {
 /// Sequenced messages of one stream do not wait for each other: the newer one replaces the older one.
 bool MessageQueue::is_ordered(const Waiting& waiting) const {
     return waiting.channel == net::Channel::reliable && waiting.stream != 0;
-}
-
-bool MessageQueue::lacks_entity(const TypedMessages::Message& message) const {
-    const ComponentLayout& layout = messages_.types()[message.type].layout;
-    if (!layout.has_references()) return false;
-    bool lacks = false;
-    layout.for_each_reference(message.words.data(), message.words.data() + layout.lanes().size(),
-                              [&](NetId net_id) { lacks = lacks || receiver_.may_appear(net_id); });
-    return lacks;
 }
 
 void MessageQueue::recycle(Waiting& waiting) {

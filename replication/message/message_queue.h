@@ -7,6 +7,7 @@
 
 #include "../../net/endpoint.h"
 #include "../receive/receiver.h"
+#include "entity_wait.h"
 #include "typed_messages.h"
 
 namespace shoal::replication {
@@ -14,8 +15,6 @@ namespace shoal::replication {
 /// Not thread-safe.
 class MessageQueue {
 public:
-    /// Longest time that a message waits for entities.
-    static constexpr net::Duration kPatience = std::chrono::milliseconds(500);
     static constexpr std::size_t kMaxMessages = 1'024;
     static constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // 32-bit words of all messages together
 
@@ -42,11 +41,10 @@ private:
         TypedMessages::Message message;
         net::Channel channel = net::Channel::reliable;
         std::uint8_t stream = 0;
-        std::optional<net::Time> since;  // time of the first deliver() that did not deliver the message
+        EntityWait wait;
     };
 
     bool is_ordered(const Waiting& waiting) const;
-    bool lacks_entity(const TypedMessages::Message& message) const;
     void deliver_until(std::optional<net::Time> now);
     void recycle(Waiting& waiting);
 

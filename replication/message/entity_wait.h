@@ -1,0 +1,41 @@
+#pragma once
+// What a client does with a message or an event that names entities which have not arrived: it waits for
+// them.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "../../net/endpoint.h"
+#include "../receive/receiver.h"
+#include "../schema/lanes.h"
+
+namespace shoal::replication {
+
+/// Returns whether an entity that a struct names can still appear in the world. `words`: see StructCodec.
+inline bool lacks_entity(const Receiver& receiver, const ComponentLayout& layout,
+                         std::span<const std::uint32_t> words) {
+    if (!layout.has_references()) return false;
+    bool lacks = false;
+    layout.for_each_reference(words.data(), words.data() + layout.lanes().size(),
+                              [&](NetId net_id) { lacks = lacks || receiver.may_appear(net_id); });
+    return lacks;
+}
+
+/// The time that one message or event has waited.
+class EntityWait {
+public:
+    static constexpr net::Duration kLongest = std::chrono::milliseconds(500);
+
+    /// Begins the wait. Later calls have no effect.
+    void begin(net::Time now) {
+        if (!since_) since_ = now;
+    }
+    /// Requires begin().
+    bool is_over(net::Time now) const { return now - *since_ >= kLongest; }
+
+private:
+    std::optional<net::Time> since_;
+};
+
+}  // namespace shoal::replication
