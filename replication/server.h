@@ -203,7 +203,8 @@ public:
     OwnedReader::Stats owned_stats(PlayerId player) const { return owned_.stats(player); }
 
     /// Ends the connection with DisconnectReason::kicked. A player that is away leaves at once. No effect on
-    /// others.
+    /// others. Messages of this player that were not handled yet are dropped, also those behind the message
+    /// whose handler calls this; messages of other players are handled as ever. Actions likewise.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 
     /// Sets the function that is called once for each player that begins to play: its client has everything

@@ -51,6 +51,7 @@ void MessageQueue::deliver_all() {
 
 /// If `now` is empty, delivers all messages, also those that wait.
 void MessageQueue::deliver_until(std::optional<net::Time> now) {
+    is_all_wanted_ = !now && is_delivering_;
     if (is_delivering_) return;
     is_delivering_ = true;
     std::bitset<256> blocked;
@@ -71,6 +72,7 @@ void MessageQueue::deliver_until(std::optional<net::Time> now) {
     }
     waiting_.resize(kept);
     is_delivering_ = false;
+    if (is_all_wanted_) deliver_until(std::nullopt);
 }
 
 void MessageQueue::clear() {

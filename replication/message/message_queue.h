@@ -29,7 +29,8 @@ public:
     /// Delivers messages in the order of arrival, except those that wait for an entity or for an earlier
     /// message of their stream. Handlers may change the world. A call in a handler has no effect.
     void deliver(net::Time now);
-    /// Delivers all messages.
+    /// Delivers all messages. If a handler calls it, they are delivered after the messages that the present
+    /// call delivers.
     void deliver_all();
     /// Drops all messages. Do not call it in a handler.
     void clear();
@@ -54,6 +55,7 @@ private:
     std::vector<Waiting> spare_;  // delivered messages, whose memory is used again
     std::size_t words_ = 0;       // 32-bit words of all messages in waiting_
     bool is_delivering_ = false;
+    bool is_all_wanted_ = false;  // a handler called deliver_all()
 };
 
 }  // namespace shoal::replication

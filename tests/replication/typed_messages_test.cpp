@@ -498,6 +498,56 @@ TEST(Message, ThatWaitsIsDeliveredWhenTheConnectionEnds) {
     EXPECT_EQ(heard, 3);
 }
 
+TEST(Message, ThatWaitsIsDeliveredWhenAHandlerDisconnects) {
+    Meeting meeting(1);
+    std::vector<std::string> heard;
+    meeting.client().on<Saying>([&](const Saying& said, const MessageInfo&) {
+        heard.push_back(said.text);
+        if (said.text == "end") meeting.client().disconnect(meeting.session.now());
+    });
+    // The entity is destroyed before the first record of it: its message and the one behind it wait.
+    const ecs::Entity ship = meeting.session.world().spawn(Spot{7}, Replicated{});
+    EXPECT_EQ(meeting.server().send_all(Saying{"ship", ship, {}}), 1u);
+    EXPECT_EQ(meeting.server().send_all(Saying{"behind", {}, {}}), 1u);
+    meeting.session.world().destroy(ship);
+    meeting.run(3);
+    EXPECT_EQ(meeting.server().send_all(Saying{"end", {}, {}}, net::unordered()), 1u);
+    EXPECT_EQ(meeting.server().send_all(Saying{"last", {}, {}}, net::unordered()), 1u);
+    meeting.run(3);
+    EXPECT_FALSE(meeting.client().is_connected());
+    EXPECT_EQ(heard, (std::vector<std::string>{"end", "last", "ship", "behind"}));
+}
+
+// Goal: a disconnect in a handler ends what waits of this player, and of nobody else.
+TEST(Message, ADisconnectInAHandlerDropsTheMessagesOfThisPlayerOnly) {
+    ServerOptions options;
+    options.messages.messages_per_s = 10;
+    options.messages.burst_s = 0.1;
+    Meeting meeting(3, options);
+    std::vector<std::pair<PlayerId, int>> heard;
+    const auto count = [&](PlayerId player) {
+        return std::count_if(heard.begin(), heard.end(),
+                             [&](const auto& one) { return one.first == player; });
+    };
+    meeting.server().on<Beep>([&](PlayerId from, const Beep& beep) {
+        heard.push_back({from, beep.pitch});
+        if (from != meeting.players[1] || beep.pitch != 2) return;
+        // Itself, and a player whose messages are handled before its own in a tick.
+        meeting.server().disconnect(from, "two beeps are enough", meeting.session.now());
+        meeting.server().disconnect(meeting.players[0], "you, too", meeting.session.now());
+    });
+    for (std::uint8_t i = 0; i < 10; ++i)
+        for (std::size_t client = 0; client < 3; ++client)
+            EXPECT_EQ(meeting.client(client).send(Beep{i}), net::SendResult::queued);
+    meeting.run(120);
+    EXPECT_EQ(count(meeting.players[1]), 3);
+    EXPECT_LE(count(meeting.players[0]), 3);
+    EXPECT_EQ(count(meeting.players[2]), 10) << "each message of the others, once";
+    EXPECT_TRUE(std::is_sorted(heard.begin(), heard.end(),
+                               [](const auto& a, const auto& b) { return a.second < b.second; }));
+    EXPECT_EQ(meeting.server().message_stats().delivered, heard.size());
+}
+
 TEST(SchemaStructs, ADifferenceIsNamed) {
     Schema server, same, other, fewer;
     for (Schema* schema : {&server, &same, &other, &fewer}) schema->component<Spot>("beep");
