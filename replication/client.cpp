@@ -170,7 +170,8 @@ void Client::update(net::Time now) {
     const Tick now_at = predictor_.tick().value_or(receiver_.newest_tick().value_or(0));
     actions_.set_player(phase() == Phase::playing, player(), now_at + 1);
     queue_.deliver(now);
-    is_correct = actions_.update(now) && is_correct;
+    const std::optional<RenderTime> time = presentation_.time();
+    is_correct = actions_.update(now, time ? std::optional(time->tick) : std::nullopt) && is_correct;
     if (!is_correct)
         endpoint_.disconnect(endpoint_.server(), net::DisconnectReason::protocol_error,
                              "malformed message about actions", now);
@@ -241,6 +242,7 @@ void Client::on_connected(net::PeerId) {
 
 void Client::on_disconnected(net::PeerId, net::DisconnectReason reason, std::string_view text) {
     queue_.deliver_all();
+    actions_.fire_all();
     is_resuming_ = awaits_resumed_ = false;
     if (is_seat_gone(reason) && !to_use_) ticket_.reset();
     failure_ = net::describe(reason);

@@ -76,7 +76,8 @@ public:
     /// disconnected, was disconnected, or the server refused the ticket. A client never reconnects by itself:
     /// call connect(server, ticket()) in or after ClientListener::on_leave().
     std::vector<std::byte> ticket() const { return ticket_ ? ticket_->bytes() : std::vector<std::byte>(); }
-    /// Ends the connection or the attempt to connect; no effect if there is none. The player leaves.
+    /// Ends the connection or the attempt to connect; no effect if there is none. The player leaves. Messages
+    /// and events that wait are delivered now; if a handler of a message calls this, after the handler.
     void disconnect(net::Time now);
 
     /// Pass each datagram from the socket to endpoint().receive().
@@ -139,7 +140,9 @@ public:
         return Result();
     }
     /// Adds a handler for a type of actions. It is called when this client does such an action, and when
-    /// another player or the server did one. Do not add it in a handler.
+    /// another player or the server did one: in update() when render_time() reaches the tick of the action,
+    /// but at most 500 ms after its event has arrived. receive() and disconnect() may call it, too. Do not
+    /// add it in a handler.
     template <class T, std::invocable<const T&, const Call&> Fn>
     void on(Fn handler) {
         actions_.on(schema_.require_struct<T>(StructKind::action),

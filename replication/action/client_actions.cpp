@@ -159,9 +159,10 @@ void ClientActions::receive(std::span<const std::byte> message) {
     const auto kind = static_cast<MessageKind>(message[0]);
     if (kind == MessageKind::action_event) {
         ActionEvent event;
-        if (events_.size() >= kMostEvents || !read_event(schema_, message, event)) {
+        if (!read_event(schema_, message, event)) {
             is_broken_ = true;
         } else {
+            if (events_.size() >= kMostEvents) fire_all();
             events_.push_back({std::move(event), {}});
         }
     } else if (kind == MessageKind::action_results || kind == MessageKind::pending_gone) {
@@ -176,22 +177,30 @@ bool ClientActions::take_answers() {
     return !is_broken_;
 }
 
-bool ClientActions::update(net::Time now) {
+bool ClientActions::update(net::Time now, std::optional<Tick> render_tick) {
     overlay_.end_accepted();
     for (Event& event : events_) event.wait.begin(now);
     while (!events_.empty()) {
-        const Event& front = events_.front();
-        const bool is_late = lacks_entity(front.event);
-        if (is_late && !front.wait.is_over(now)) break;
-        const ActionEvent event = std::move(events_.front().event);
-        events_.pop_front();
-        StructValue value(type(event.type));
-        codec_.restore(type(event.type), event.words, value.get());
-        fire(event.type, value.get(),
-             {receiver_.entity(event.player), event.who, false, event.tick, is_late});
+        const Event& first = events_.front();
+        const bool is_early = render_tick && is_newer(first.event.tick, *render_tick);
+        if ((is_early || lacks_entity(first.event)) && !first.wait.is_over(now)) break;
+        fire_first();
     }
     run_waiting();
     return !is_broken_;
+}
+
+void ClientActions::fire_all() {
+    while (!events_.empty()) fire_first();
+}
+
+void ClientActions::fire_first() {
+    const ActionEvent event = std::move(events_.front().event);
+    events_.pop_front();
+    const bool is_late = lacks_entity(event);
+    StructValue value(type(event.type));
+    codec_.restore(type(event.type), event.words, value.get());
+    fire(event.type, value.get(), {receiver_.entity(event.player), event.who, false, event.tick, is_late});
 }
 
 bool ClientActions::lacks_entity(const ActionEvent& event) const {

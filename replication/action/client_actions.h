@@ -83,10 +83,13 @@ public:
     /// malformed: end the connection.
     [[nodiscard]] bool take_answers();
     /// Ends the overlay of confirmed actions, calls the handlers for actions of other players, and does the
-    /// waiting actions of this client. Call it after the receiver's apply(). If an action of another player
-    /// names entities that have not arrived, it waits for them for at most 500 ms, and later ones wait, too.
-    /// Returns false if a message is malformed: end the connection.
-    [[nodiscard]] bool update(net::Time now);
+    /// waiting actions of this client. Call it after the receiver's apply(). `render_tick`: its argument;
+    /// empty: it had none. The event of an action of another player waits until the render tick is the tick
+    /// of the action, and until the entities that it names are there, at most 500 ms. Later events wait
+    /// behind it. Returns false if a message is malformed: end the connection.
+    [[nodiscard]] bool update(net::Time now, std::optional<Tick> render_tick);
+    /// Calls the handlers for the events that wait.
+    void fire_all();
 
     /// Calls the validator with this client's world. Returns the reason against the action; empty: allowed.
     std::string why_not(std::size_t type, const void* action) const;
@@ -140,6 +143,7 @@ private:
     bool use_results(std::span<const std::byte> message);
     bool use_gone(std::span<const std::byte> message);
     bool lacks_entity(const ActionEvent& event) const;
+    void fire_first();
     void undo_pending(std::uint32_t sequence);
     void destroy_unless_replica(ecs::Entity entity);
     void note_changes(Overlay::Key key, ActionRecord& record);

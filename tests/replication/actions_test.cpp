@@ -613,6 +613,48 @@ TEST(Actions, EventsWaitForAnEntityTogetherAndNotOneAfterTheOther) {
     EXPECT_EQ(heard, 10);
 }
 
+TEST(Actions, AnEventFiresWhenTheRenderTickReachesItsTick) {
+    for (const Tick delay : {0u, 1u, 7u, 20u, 100u}) {
+        SCOPED_TRACE(testing::Message() << "delay " << delay);
+        Stage stage(stage_schema());
+        stage.world.spawn(Place{1}, Replicated{});
+        Stage::Client& actor = stage.add_client();
+        Stage::Client& other = stage.add_client();
+        other.delay = delay;
+        stage.run(5);
+        stage.on_step = [&] { ecs::Query<Place>(stage.world).each([](Place& place) { place.x += 1; }); };
+        int heard = 0, heard_here = 0;
+        actor.actions.on(type_of<Shout>(stage), [&](const void*, const Call&) { heard_here += 1; });
+        other.actions.on(type_of<Shout>(stage), [&](const void*, const Call& call) {
+            heard += 1;
+            EXPECT_FALSE(call.is_late) << "no entity is missing";
+            // 100 ticks are 1600 ms: the event waits for 500.
+            EXPECT_NEAR(*other.receiver.newest_tick() - call.tick, std::min(delay, 500u / 16 + 1), 1);
+        });
+        actor.act(Shout{"hey", 0});
+        EXPECT_EQ(heard_here, 1) << "one's own at once";
+        stage.run(50);
+        EXPECT_EQ(heard, 1);
+    }
+}
+
+TEST(Actions, EventsThatWaitFireWhenTooManyDo) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    std::uint32_t heard = 0;
+    client.actions.on(type_of<Shout>(stage), [&](const void* action, const Call&) {
+        EXPECT_EQ(static_cast<const Shout*>(action)->number, heard);
+        heard += 1;
+    });
+    for (std::uint32_t i = 0; i < 5'000; ++i)
+        client.actions.receive(
+            write_event(stage.schema, {7, {}, 0, static_cast<std::uint8_t>(type_of<Shout>(stage)), {i, 0}}));
+    EXPECT_EQ(heard, 4'096u);
+    client.actions.fire_all();
+    EXPECT_EQ(heard, 5'000u);
+    EXPECT_TRUE(client.actions.take_answers());
+}
+
 TEST(Actions, EventsDoNotWaitForAReplicaThatTheGameDestroyed) {
     Stage stage(stage_schema());
     const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});

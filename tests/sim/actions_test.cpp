@@ -154,5 +154,47 @@ TEST(ActionsSimulation, EachRunsOnceInOrderAndAllWorldsAgree) {
     EXPECT_GT(rejected, 50u);
 }
 
+// Goal: the handlers for the actions of others run at the render time: the world then has the versions of the
+// action's tick. Method: an entity says the server's tick in each tick.
+TEST(ActionsSimulation, OthersHearAnActionWhenTheirScreenShowsItsTick) {
+    for (const std::uint64_t seed : kind_seeds(4)) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", SHOAL_KIND_SEEDS=" << seed << ":1");
+        Random random(seed);
+        replication::Schema schema;
+        schema.component<Position>("position", replication::linear());
+        schema.action<Cheer>("cheer", replication::independent(), replication::at_most(1000));
+        net::LinkConfig link;
+        link.latency = std::chrono::milliseconds(random.below(100));
+        link.jitter = std::chrono::milliseconds(random.below(30));
+        link.loss = random.below(2) * 0.05;
+        Session session(schema, link, 2, seed);
+        const ecs::Entity clock = session.world().spawn(Position{}, replication::Replicated{});
+        session.server().on_step([&](const replication::Step& step) {
+            session.world().set(clock, Position{static_cast<float>(step.tick), 0, 0});
+        });
+        std::uint32_t heard = 0, punctual = 0, called = 0;
+        for (const auto& guest : session.guests()) {
+            replication::Client& client = guest->client;
+            client.on<Cheer>([&](const Cheer&, const Call& call) {
+                if (call.is_mine) return;
+                const ecs::Entity replica = client.receiver().entity(session.server().assign_net_id(clock));
+                const float shown = guest->world.get<Position>(replica).x - static_cast<float>(call.tick);
+                EXPECT_FALSE(replication::is_newer(call.tick, client.render_time()->tick));
+                heard += 1;
+                punctual += shown >= -1 && shown <= 2;  // the version of this tick may be lost
+            });
+        }
+        for (int tick = 0; tick < 300; ++tick) session.step();
+        for (int tick = 0; tick < 600; ++tick) {
+            for (const auto& guest : session.guests())
+                if (random.chance(0.1)) guest->client.act(Cheer{"yes", ++called});
+            session.step();
+        }
+        for (int tick = 0; tick < 60; ++tick) session.step();
+        EXPECT_EQ(heard, called);
+        EXPECT_GT(punctual, heard * 9 / 10);
+    }
+}
+
 }  // namespace
 }  // namespace shoal::sim::actions_test

@@ -65,6 +65,7 @@ public:
         UplinkWriter uplink;
         Sender::Peer peer;
         net::PeerId id;
+        Tick delay = 0;  // of its render tick; 0: it has none
         std::uint64_t next_up = 1, next_down = 1;
         std::deque<Bytes> up, down, messages;
         ecs::Entity player_entity;  // on the server
@@ -233,10 +234,13 @@ private:
     }
     void update(Client& client) {
         EXPECT_TRUE(client.actions.take_answers());
-        client.receiver.apply();
+        std::optional<Tick> render_tick;
+        if (client.delay != 0 && client.receiver.newest_tick())
+            render_tick = *client.receiver.newest_tick() - client.delay;
+        render_tick ? client.receiver.apply(*render_tick) : client.receiver.apply();
         client.actions.set_player(client.kicked.empty(), replica(client, client.player_entity),
                                   client.receiver.newest_tick().value_or(0) + 1);
-        EXPECT_TRUE(client.actions.update(net::Time(std::chrono::milliseconds(16) * now)));
+        EXPECT_TRUE(client.actions.update(net::Time(std::chrono::milliseconds(16) * now), render_tick));
         client.owned.update();
         EXPECT_TRUE(client.owned.is_consistent());
         std::byte room[1160];
