@@ -5,7 +5,7 @@
 
 namespace shoal::replication {
 
-LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)) {
+LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)), last_wanted_ms_(2 * tick_ms_) {
     samples_.reserve(kSamples);
     jitter_ms_.reserve(kSamples);
     late_.reserve(kMostLateNoted);
@@ -51,10 +51,13 @@ std::uint64_t LeadMeter::newest_sample() const {
     return newest;
 }
 
-/// Drops all measurements, because the path has become longer.
+/// Drops the measurements of a path that has become longer: all but those of the late packets before this
+/// one.
 void LeadMeter::rebase() {
-    samples_.clear();
-    next_ = 0;
+    std::rotate(samples_.begin(), samples_.begin() + static_cast<std::ptrdiff_t>(next_), samples_.end());
+    const std::size_t kept = pending_ms_ ? 0 : std::min(samples_.size(), kLateInARow - 1);
+    samples_.erase(samples_.begin(), samples_.end() - static_cast<std::ptrdiff_t>(kept));
+    next_ = kept;
     late_.clear();
     pending_ms_.reset();
     last_shift_ = net::Time{0};

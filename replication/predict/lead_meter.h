@@ -54,7 +54,7 @@ private:
     std::size_t next_ = 0;         // index for the next sample
     std::vector<net::Time> late_;
     std::vector<double> jitter_ms_;  // jitter of the samples at the last wanted_ms(), ascending
-    double last_wanted_ms_ = 0;      // used while there are few samples
+    double last_wanted_ms_;          // used while there are few samples
     std::size_t late_in_a_row_ = 0;
     std::uint64_t newest_number_ = 0;  // number of the packet with the newest inputs
     Tick newest_tick_ = 0;

@@ -191,6 +191,18 @@ TEST(LeadMeter, JitterAndLossAreCoveredByMarginAndRepetition) {
     EXPECT_LE(steered.run(100'000, 30, 0.05), 10) << "at most 1 in 10,000";
 }
 
+// Goal: a client whose first lead is much too small gets a larger one soon, although some packets are in
+// time.
+TEST(LeadMeter, ALeadThatIsTooSmallIsMeasuredWithTheLatePackets) {
+    int late = 0;
+    for (std::uint32_t seed = 1; seed <= 100; ++seed) {
+        Steered steered(seed);
+        steered.margin_ms = 15;
+        late += steered.run(300, 60, 0);
+    }
+    EXPECT_LE(late, 17 * 100);
+}
+
 TEST(LeadMeter, ALongerPathIsNoticedAfterAFewPackets) {
     Steered steered(3);
     steered.run(1'000, 10, 0);
