@@ -187,7 +187,6 @@ private:
         options.net.protocol_id = kProtocolId;
         options.net.seed = fresh_seed();
         options.net.server_key = from.server_key;
-        options.max_lead = 1s;  // a client that has just joined over a long path begins with a large lead
         // Hashes are of complete ticks. A world that is shown smoothly is seldom that of one tick.
         options.receiver.interpolate = from.hash_log.empty() && from.bots == 0;
         if (from.insecure) options.net.security = net::Security::insecure;

@@ -10,7 +10,9 @@ InputClock::Advance InputClock::advance(net::Time now, net::Duration rtt, net::D
     const bool starts = !is_running_, is_pause = !starts && now - last_ > kPause;
     if (starts) {
         is_running_ = true;
-        position_ = timeline_.position(now) + Timeline::ms(rtt + 4 * rtt_var) / tick_ms_ + 2;
+        // Before there are several samples, the variation is only half of the first one.
+        const net::Duration lead = rtt + std::min(4 * rtt_var, rtt / 4);
+        position_ = timeline_.position(now) + Timeline::ms(lead) / tick_ms_ + 2;
         tick_ = static_cast<std::int64_t>(std::floor(position_)) - 1;
     } else if (is_pause) {
         position_ = std::max(position_, timeline_.position(now) + lead_ticks_);
@@ -30,13 +32,13 @@ InputClock::Advance InputClock::advance(net::Time now, net::Duration rtt, net::D
 void InputClock::pass(double passed_ms) {
     const double wanted = std::max(std::abs(shift_ms_) / kShiftMs, kLeast);
     double change_ms = std::clamp(std::copysign(wanted, shift_ms_), kSlowest, kFastest) * passed_ms;
-    if (shift_ms_ > Timeline::ms(kSetForward)) change_ms = shift_ms_;
+    if (is_first_shift_ || shift_ms_ > Timeline::ms(kSetForward)) change_ms = std::max(shift_ms_, -passed_ms);
     if (shift_ms_ < -Timeline::ms(kPause)) change_ms = -passed_ms;  // waits
     if (std::abs(change_ms) > std::abs(shift_ms_)) change_ms = shift_ms_;
     shift_ms_ -= change_ms;
     position_ += (passed_ms + change_ms) / tick_ms_;
     if (shift_ms_ != 0 || !is_shifting_) return;
-    is_shifting_ = false;
+    is_shifting_ = is_first_shift_ = false;
     parity_ = !parity_;
 }
 

@@ -29,8 +29,9 @@ public:
     /// the ticks in between are skipped.
     Advance advance(net::Time now, net::Duration rtt, net::Duration rtt_var);
 
-    /// Starts a shift: changes the lead by `by`, gradually unless the change is large. Positive: more lead.
-    /// Replaces the rest of an earlier shift.
+    /// Starts a shift: changes the lead by `by`, gradually unless the change is large. The first shift
+    /// corrects the guess, and is done as fast as possible. Positive: more lead. Replaces the rest of an
+    /// earlier shift.
     void shift(net::Duration by);
     /// Number of finished shifts, modulo 2.
     bool parity() const { return parity_; }
@@ -59,7 +60,7 @@ private:
 
     Timeline timeline_;
     double tick_ms_;
-    bool is_running_ = false, parity_ = false, is_shifting_ = false;
+    bool is_running_ = false, parity_ = false, is_shifting_ = false, is_first_shift_ = true;
     net::Time last_{0};      // argument of the last advance()
     double position_ = 0;    // P, counted from the timeline's first tick
     std::int64_t tick_ = 0;  // position_ rounded down

@@ -41,10 +41,10 @@ TEST(Timeline, AQueueOfLateObservationsSaysNothing) {
 
 /// A clock that hears each tick of a server at once.
 struct Clock {
-    InputClock::Advance step(net::Duration frame) {
+    InputClock::Advance step(net::Duration frame, net::Duration rtt_var = 5ms) {
         now += frame;
         for (; (heard + 1) * kTick <= now; ++heard) clock.hear(heard + 1, (heard + 1) * kTick);
-        return clock.advance(now, 40ms, 5ms);
+        return clock.advance(now, 40ms, rtt_var);
     }
     InputClock clock{kTick};
     net::Time now{0};
@@ -64,11 +64,36 @@ TEST(InputClock, SkipsTicksIfMoreThan64BeginAtOnce) {
 
 TEST(InputClock, StartsAheadByTheRoundTripAndItsVariationAndTwoTicks) {
     Clock clock;
-    const InputClock::Advance start = clock.step(20ms);
+    const InputClock::Advance start = clock.step(20ms, 2ms);
     EXPECT_TRUE(start.is_set);
     EXPECT_EQ(start.count, 1u);
-    EXPECT_EQ(start.first, 6u) << "1.2 + 60 / 16.7 + 2";
-    EXPECT_NEAR(Timeline::ms(clock.clock.lead(clock.now)), 60 + 2 * 16.667, 0.1);
+    EXPECT_EQ(start.first, 6u) << "1.2 + 48 / 16.7 + 2";
+    EXPECT_NEAR(Timeline::ms(clock.clock.lead(clock.now)), 48 + 2 * 16.667, 0.1);
+}
+
+// Goal: the variation before there are samples of it does not make the lead a multiple of the round trip.
+TEST(InputClock, StartsAheadByAtMostAQuarterOfTheRoundTripForItsVariation) {
+    Clock clock;
+    clock.step(20ms, 20ms);
+    EXPECT_NEAR(Timeline::ms(clock.clock.lead(clock.now)), 50 + 2 * 16.667, 0.1);
+}
+
+TEST(InputClock, TheFirstShiftIsDoneAtOnceButNeverGoesBack) {
+    for (const net::Duration shift : {60ms, -60ms}) {
+        Clock clock;
+        clock.step(20ms);
+        const double before = Timeline::ms(clock.clock.lead(clock.now));
+        clock.clock.shift(shift);
+        for (int frame = 0; frame < 6; ++frame) {
+            const Tick tick = clock.clock.tick();
+            clock.step(10ms);
+            EXPECT_FALSE(is_newer(tick, clock.clock.tick()));
+            EXPECT_TRUE(clock.clock.parity() || shift < 0ms);
+        }
+        clock.step(10ms);
+        EXPECT_TRUE(clock.clock.parity());
+        EXPECT_NEAR(Timeline::ms(clock.clock.lead(clock.now)) - before, Timeline::ms(shift), 0.2);
+    }
 }
 
 TEST(InputClock, EachTickBeginsOnce) {
@@ -90,11 +115,14 @@ TEST(InputClock, AShiftChangesTheRateWithinItsLimits) {
     for (const auto shift : {50ms, -50ms}) {
         Clock clock;
         clock.step(20ms);
+        clock.clock.shift(0ms);
+        clock.step(10ms);
+        ASSERT_TRUE(clock.clock.parity()) << "the first shift is over";
         const double before = Timeline::ms(clock.clock.lead(clock.now));
         clock.clock.shift(shift);
         double last = before;
         int frames = 0;
-        for (; !clock.clock.parity(); ++frames) {
+        for (; clock.clock.parity(); ++frames) {
             clock.step(10ms);
             const double lead = Timeline::ms(clock.clock.lead(clock.now));
             EXPECT_LE(lead - last, 0.802);

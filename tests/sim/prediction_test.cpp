@@ -97,6 +97,33 @@ TEST(Prediction, ADeterministicMoverIsNeverMispredicted) {
     }
 }
 
+// Goal: a player predicts within a second after its ship is there, and few inputs are late meanwhile. Method:
+// joins over paths with 150 and 300 ms for a round trip, one of them with a jitter of 30 ms.
+TEST(Prediction, APlayerPredictsSoonAfterItsShipIsThere) {
+    net::LinkConfig jittery;
+    jittery.latency = 45ms;
+    jittery.jitter = 60ms;
+    jittery.loss = 0.05;
+    for (const net::LinkConfig& link : {jittery, steady(150ms)}) {
+        std::uint64_t late = 0;
+        for (const std::uint64_t seed : kind_seeds(10)) {
+            SCOPED_TRACE(testing::Message() << "latency " << link.latency.count() << " us, seed " << seed);
+            PlaySession session(play_schema(), link, 1, seed);
+            Player& player = *session.players[0];
+            player.on_frame = PlaySession::wander(seed);
+            for (int i = 0; i < 500 && !session.replica(player); ++i) session.run(10ms);
+            ASSERT_TRUE(session.replica(player));
+            session.run(1s);
+            EXPECT_TRUE(player.client.is_predicting());
+            EXPECT_TRUE(player.world.has<replication::Predicted>(session.replica(player)));
+            session.run(3s);
+            late += session.input_stats(player).late;
+            EXPECT_LE(session.input_stats(player).late, 30u);
+        }
+        EXPECT_LE(late, 40u) << "of 10 players, in 4 seconds";
+    }
+}
+
 // Goal: at rest the client has the server's values, whatever happened before. Method: disturb, then let go.
 TEST(Prediction, AfterAnyDisturbanceTheClientEqualsTheServerAtRest) {
     for (const std::uint64_t seed : kind_seeds(6)) {
