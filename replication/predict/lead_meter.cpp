@@ -1,13 +1,14 @@
 #include "lead_meter.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <utility>
 
 namespace shoal::replication {
 
 LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)), last_wanted_ms_(2 * tick_ms_) {
     samples_.reserve(kSamples);
-    jitter_ms_.reserve(kSamples);
+    margins_ms_.reserve(kSamples);
     late_.reserve(kMostLateNoted);
 }
 
@@ -15,11 +16,16 @@ void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, boo
     if (parity != parity_) {
         parity_ = parity;
         // Ignores the packets since the last sample: moves all numbers, so that no number is missing.
-        const std::uint64_t gap = number > newest_sample() ? number - newest_sample() - 1 : 0;
+        const std::uint64_t gap = number > newest_sample_ ? number - newest_sample_ - 1 : 0;
+        const double shift_ms = pending_ms_.value_or(0);
         for (Sample& sample : samples_) {
-            sample.margin_ms += pending_ms_.value_or(0);
+            sample.margin_ms += shift_ms;
             sample.number += gap;
         }
+        for (double& known : margins_ms_) known += shift_ms;
+        of_window_.margin_ms += shift_ms;
+        recent_.margin_ms += shift_ms;
+        if (!samples_.empty()) newest_sample_ += gap;
         pending_ms_.reset();
     }
     if (number > newest_number_) {
@@ -36,28 +42,40 @@ void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, boo
     if (late_in_a_row_ == kLateInARow) rebase();
     // While the client changes its lead, margins do not measure the path.
     if (pending_ms_ && late_in_a_row_ < kLateInARow) return;
-    const Sample sample{margin_ms, now, number};
+    insert({margin_ms, now, number});
+}
+
+void LeadMeter::insert(const Sample& sample) {
     if (samples_.size() < kSamples) {
         samples_.push_back(sample);
     } else {
-        samples_[next_] = sample;
+        const Sample oldest = std::exchange(samples_[next_], sample);
+        margins_ms_.erase(std::lower_bound(margins_ms_.begin(), margins_ms_.end(), oldest.margin_ms));
+        for (Best* const best : {&of_window_, &recent_})
+            if (best->at == oldest.at) best->is_known = false;
     }
     next_ = (next_ + 1) % kSamples;
-}
-
-std::uint64_t LeadMeter::newest_sample() const {
-    std::uint64_t newest = 0;
-    for (const Sample& sample : samples_) newest = std::max(newest, sample.number);
-    return newest;
+    newest_sample_ = std::max(newest_sample_, sample.number);
+    margins_ms_.insert(std::upper_bound(margins_ms_.begin(), margins_ms_.end(), sample.margin_ms),
+                       sample.margin_ms);
+    for (Best* const best : {&of_window_, &recent_})
+        if (sample.margin_ms >= best->margin_ms) *best = {best->span, sample.margin_ms, sample.at, true};
 }
 
 /// Drops the measurements of a path that has become longer: all but those of the late packets before this
 /// one.
 void LeadMeter::rebase() {
     std::rotate(samples_.begin(), samples_.begin() + static_cast<std::ptrdiff_t>(next_), samples_.end());
-    const std::size_t kept = pending_ms_ ? 0 : std::min(samples_.size(), kLateInARow - 1);
-    samples_.erase(samples_.begin(), samples_.end() - static_cast<std::ptrdiff_t>(kept));
-    next_ = kept;
+    const std::size_t count = pending_ms_ ? 0 : std::min(samples_.size(), kLateInARow - 1);
+    std::array<Sample, kLateInARow> kept;
+    std::copy(samples_.end() - static_cast<std::ptrdiff_t>(count), samples_.end(), kept.begin());
+    samples_.clear();
+    margins_ms_.clear();
+    newest_sample_ = 0;
+    next_ = 0;
+    of_window_ = {of_window_.span};
+    recent_ = {recent_.span};
+    for (std::size_t i = 0; i < count; ++i) insert(kept[i]);
     late_.clear();
     pending_ms_.reset();
     last_shift_ = net::Time{0};
@@ -69,50 +87,64 @@ void LeadMeter::note_late(net::Time now) {
     late_.push_back(now);
 }
 
+/// Returns the greatest margin of the samples of a span of time. Searches only if the greatest one known is
+/// older.
+double LeadMeter::greatest_ms(Best& best, net::Time now) const {
+    if (best.is_known && now - best.at <= best.span) return best.margin_ms;
+    best = {best.span};
+    for (std::size_t age = 1; age <= samples_.size(); ++age) {
+        const Sample& sample = samples_[(next_ + kSamples - age) % kSamples];
+        if (now - sample.at > best.span) break;
+        if (sample.margin_ms > best.margin_ms) best = {best.span, sample.margin_ms, sample.at, true};
+    }
+    return best.margin_ms;
+}
+
 /// Returns the greatest margin of the last two seconds. If the greatest margin of the last half second is
 /// less by more than a tick, returns this one instead.
-double LeadMeter::margin_ms(net::Time now) const {
-    double all = -1e9, recent = -1e9;
-    std::size_t recent_count = 0;
-    for (const Sample& sample : samples_) {
-        if (now - sample.at > kWindow) continue;
-        all = std::max(all, sample.margin_ms);
-        if (now - sample.at > kWindow / 4) continue;
-        recent = std::max(recent, sample.margin_ms);
-        ++recent_count;
-    }
-    return recent_count >= kLateInARow && recent < all - tick_ms_ ? recent : all;
+double LeadMeter::margin_ms(net::Time now) {
+    const double all = greatest_ms(of_window_, now), recent = greatest_ms(recent_, now);
+    if (samples_.size() < kLateInARow) return all;
+    const Sample& few_ago = samples_[(next_ + kSamples - kLateInARow) % kSamples];
+    return now - few_ago.at <= recent_.span && recent < all - tick_ms_ ? recent : all;
 }
 
 /// Returns whether at most the fraction kMostLate of inputs would be late. An input is late only if its own
 /// packet and all packets that repeat it are late or lost.
-bool LeadMeter::is_late_risk_low(double margin_ms, double loss) const {
+bool LeadMeter::is_late_risk_low(double wanted_ms, double margin_ms, double loss) const {
     double risk = 1;
-    for (double left = margin_ms; risk > kMostLate; left -= mean_ticks_per_packet_ * tick_ms_) {
+    for (double left = wanted_ms; risk > kMostLate; left -= mean_ticks_per_packet_ * tick_ms_) {
         if (left < 0) return false;  // later packets are always late
-        const auto later = jitter_ms_.end() - std::upper_bound(jitter_ms_.begin(), jitter_ms_.end(), left);
-        const double share = static_cast<double>(later) / static_cast<double>(jitter_ms_.size());
+        const auto later =
+            std::lower_bound(margins_ms_.begin(), margins_ms_.end(), margin_ms - left) - margins_ms_.begin();
+        const double share = static_cast<double>(later) / static_cast<double>(margins_ms_.size());
         risk *= loss + (1 - loss) * share;
     }
     return true;
 }
 
-/// Returns the least margin for which is_late_risk_low() holds.
+/// Returns the fraction of packets that are missing between the oldest and the newest sample.
+double LeadMeter::loss() const {
+    std::uint64_t oldest = newest_number_;
+    const std::size_t first = samples_.size() < kSamples ? 0 : next_;
+    for (std::size_t i = 0; i < std::min(samples_.size(), kMostReordered + 1); ++i)
+        oldest = std::min(oldest, samples_[(first + i) % kSamples].number);
+    const double sent = static_cast<double>(newest_sample_ - oldest) + 1;
+    return std::clamp(1 - static_cast<double>(samples_.size()) / sent, 0.0, 0.5);
+}
+
+/// Returns the least margin for which is_late_risk_low() holds. `margin_ms`: the margin of a packet that the
+/// path did not delay. The search begins at the last result, which is seldom far away.
 double LeadMeter::wanted_ms(double margin_ms, net::Time now) {
     std::erase_if(late_, [&](net::Time at) { return now - at > kLateWindow; });
     if (samples_.size() >= kFewSamples) {
-        jitter_ms_.clear();
-        std::uint64_t oldest = newest_number_;
-        for (const Sample& sample : samples_) {
-            jitter_ms_.push_back(std::max(0.0, margin_ms - sample.margin_ms));
-            oldest = std::min(oldest, sample.number);
-        }
-        std::sort(jitter_ms_.begin(), jitter_ms_.end());
-        const double sent = static_cast<double>(newest_sample() - oldest) + 1;
-        const double loss = std::clamp(1 - static_cast<double>(samples_.size()) / sent, 0.0, 0.5);
-        double wanted = 0;
-        while (wanted < 1'000 && !is_late_risk_low(wanted, loss)) wanted += tick_ms_ / 8;
-        last_wanted_ms_ = wanted;
+        const double loss = this->loss(), step_ms = tick_ms_ / 8;
+        const auto is_enough = [&](std::uint32_t steps) {
+            return steps * step_ms >= kMostWantedMs || is_late_risk_low(steps * step_ms, margin_ms, loss);
+        };
+        while (!is_enough(wanted_steps_)) ++wanted_steps_;
+        while (wanted_steps_ > 0 && is_enough(wanted_steps_ - 1)) --wanted_steps_;
+        last_wanted_ms_ = wanted_steps_ * step_ms;
     }
     return std::max(last_wanted_ms_, tick_ms_ / 2) + tick_ms_ / 2 * static_cast<double>(late_.size());
 }
@@ -129,6 +161,17 @@ std::optional<net::Duration> LeadMeter::take_shift(net::Time now) {
     last_shift_ = now;
     pending_ms_ = std::clamp(shift, -1'000.0, 1'000.0);
     return Timeline::from_ms(*pending_ms_);
+}
+
+bool LeadMeter::is_consistent() const {
+    std::vector<double> margins_ms;
+    std::uint64_t newest = 0;
+    for (const Sample& sample : samples_) {
+        margins_ms.push_back(sample.margin_ms);
+        newest = std::max(newest, sample.number);
+    }
+    std::sort(margins_ms.begin(), margins_ms.end());
+    return margins_ms == margins_ms_ && newest == newest_sample_;
 }
 
 }  // namespace shoal::replication

@@ -26,6 +26,9 @@ public:
     /// Returns by how much the client should change its lead. Returns nothing if it should not now.
     std::optional<net::Duration> take_shift(net::Time now);
 
+    /// For tests: the samples agree with what is derived from them.
+    bool is_consistent() const;
+
     /// The fraction of inputs that may be late.
     static constexpr double kMostLate = 1e-4;
 
@@ -36,6 +39,8 @@ private:
     static constexpr net::Duration kLateWindow = std::chrono::seconds(10);
     static constexpr std::size_t kMostLateNoted = 16;
     static constexpr Tick kMostTicksPerPacket = 8;
+    static constexpr std::size_t kMostReordered = 32;  // a packet that more packets overtook is dropped
+    static constexpr double kMostWantedMs = 1'000;
 
     struct Sample {
         double margin_ms = 0;
@@ -43,18 +48,31 @@ private:
         std::uint64_t number = 0;
     };
 
-    std::uint64_t newest_sample() const;
+    /// The sample with the greatest margin of a span of time.
+    struct Best {
+        net::Duration span;
+        double margin_ms = -1e9;  // no sample of the span has a greater one
+        net::Time at{0};
+        bool is_known = false;  // the sample exists
+    };
+
+    void insert(const Sample& sample);
     void rebase();
-    double margin_ms(net::Time now) const;
+    double greatest_ms(Best& best, net::Time now) const;
+    double margin_ms(net::Time now);
+    double loss() const;
     double wanted_ms(double margin_ms, net::Time now);
-    bool is_late_risk_low(double margin_ms, double loss) const;
+    bool is_late_risk_low(double wanted_ms, double margin_ms, double loss) const;
 
     double tick_ms_;
-    std::vector<Sample> samples_;  // a ring of the last kSamples
-    std::size_t next_ = 0;         // index for the next sample
+    std::vector<Sample> samples_;      // a ring of the last kSamples
+    std::size_t next_ = 0;             // index for the next sample
+    std::vector<double> margins_ms_;   // margins of the samples, ascending
+    std::uint64_t newest_sample_ = 0;  // greatest number of a sample
+    Best of_window_{kWindow}, recent_{kWindow / 4};
     std::vector<net::Time> late_;
-    std::vector<double> jitter_ms_;  // jitter of the samples at the last wanted_ms(), ascending
-    double last_wanted_ms_;          // used while there are few samples
+    std::uint32_t wanted_steps_ = 0;  // result of the last search in wanted_ms()
+    double last_wanted_ms_;           // used while there are few samples
     std::size_t late_in_a_row_ = 0;
     std::uint64_t newest_number_ = 0;  // number of the packet with the newest inputs
     Tick newest_tick_ = 0;
