@@ -42,25 +42,39 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
     delta_bits_ = 0;
     parted_count_ = 0;
     view.clusters().start_visits();
-    for (std::size_t position = 0; position < view.queue().size(); ++position) {
-        if (delta_bits_ + kMinRecordBits * candidates_.size() > room.bits) break;
-        const std::uint32_t index = view.queue()[position];
+    using Queue = PeerView::Queue;
+    const std::size_t rest = gather_from({Queue::owned, 0}, room.bits / 2, view, header, room);
+    gather_from({Queue::other, 0}, room.bits, view, header, room);
+    gather_from({Queue::owned, rest}, room.bits, view, header, room);
+    if (view.pending_count() == 0) view.tidy();
+    if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
+}
+
+/// Gathers from a queue until all candidates surely need more than `room_bits`. Returns the position where it
+/// ended.
+std::size_t PayloadWriter::gather_from(Place first, std::size_t room_bits, PeerView& view,
+                                       const StateHeader& header, const Room& room) {
+    const net::Fifo<std::uint32_t>& queue = view.queue(first.queue);
+    std::size_t position = first.position;
+    for (; position < queue.size(); ++position) {
+        if (delta_bits_ + kMinRecordBits * candidates_.size() > room_bits) break;
+        const std::uint32_t index = queue[position];
+        const Place place{first.queue, position};
         if (!view[index].is_pending) continue;
         if (const std::optional<std::uint32_t> cluster = view.clusters().cluster_of(index))
-            if (gather_cluster(*cluster, view, header, room, position)) continue;
+            if (gather_cluster(*cluster, view, header, room, place)) continue;
         if (room.large && view.is_in(index, *room.large)) continue;
-        const std::size_t first = candidates_.size();
-        add(index, view, position);
-        if (upper_bits() > room.most_bits && !fit_alone(header, first, room.most_bits)) drop_from(first);
+        const std::size_t before = candidates_.size();
+        add(index, view, place);
+        if (upper_bits() > room.most_bits && !fit_alone(header, before, room.most_bits)) drop_from(before);
     }
-    if (view.pending_count() == 0) view.drop_front(view.queue().size());
-    if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
+    return position;
 }
 
 /// Gathers a cluster, or nothing if it must wait. Returns false if it is too large for any payload, so that
 /// its slots count as single ones.
 bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header,
-                                   const Room& room, std::size_t position) {
+                                   const Room& room, Place place) {
     ClusterSlots& clusters = view.clusters();
     if (clusters.exceeds(cluster, kMostBits, tick_)) return false;
     if (!clusters.visit(cluster) || clusters.exceeds(cluster, room.most_bits, tick_)) return true;
@@ -68,7 +82,7 @@ bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const 
     const auto is_in_large = [&](std::uint32_t slot) { return view.is_in(slot, *room.large); };
     if (room.large && std::any_of(slots.begin(), slots.end(), is_in_large)) return true;
     const std::size_t first = candidates_.size();
-    if (add_cluster(slots, view, room.most_bits, position) && fit_alone(header, first, room.most_bits))
+    if (add_cluster(slots, view, room.most_bits, place) && fit_alone(header, first, room.most_bits))
         return true;
     drop_from(first);
     clusters.note_excess(cluster, room.most_bits, tick_);
@@ -98,13 +112,14 @@ void PayloadWriter::drop_from(std::size_t first) {
 }
 
 /// Adds the next record of a slot, if there is something to send.
-void PayloadWriter::add(std::uint32_t index, PeerView& view, std::size_t position) {
+void PayloadWriter::add(std::uint32_t index, PeerView& view, Place place) {
     Candidate& candidate = candidates_.emplace_back();
     if (!prepare(index, view, candidate)) {
         candidates_.pop_back();
         return view.unpend(index);
     }
-    candidate.position = position;
+    candidate.queue = place.queue;
+    candidate.position = place.position;
     by_slot_.push_back(std::uint64_t{index} << 32 | (candidates_.size() - 1));
     delta_bits_ += candidate.delta.bits;
 }
@@ -113,11 +128,11 @@ void PayloadWriter::add(std::uint32_t index, PeerView& view, std::size_t positio
 /// in flight, whose packets can still get lost. Adds none if no pending record is to be sent. Returns false
 /// if the records surely need more than `most_bits`; then some were not added.
 bool PayloadWriter::add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t most_bits,
-                                std::size_t position) {
+                                Place place) {
     const std::size_t first = candidates_.size(), bits_before = delta_bits_;
     for (const std::uint32_t slot : slots) {
         if (!view[slot].is_pending && !view[slot].in_flight) continue;
-        add(slot, view, position);
+        add(slot, view, place);
         const std::size_t header_bits = kMinRecordBits * (candidates_.size() - first);
         if (delta_bits_ - bits_before + header_bits > most_bits) return false;
     }

@@ -20,9 +20,10 @@ public:
     /// A record that may be written into the payload.
     struct Candidate {
         RecordHeader header;
-        DeltaCache::Delta delta;   // unless it is a despawn record
-        std::size_t position = 0;  // in the queue of the view; the same for all records of a cluster
-        bool joins = false;        // the record belongs to the same cluster as the one before
+        DeltaCache::Delta delta;                         // unless it is a despawn record
+        PeerView::Queue queue = PeerView::Queue::other;  // where the slot waited, or a slot of its cluster
+        std::size_t position = 0;                        // in this queue
+        bool joins = false;  // the record belongs to the same cluster as the one before
     };
 
     /// The shadow must outlive the writer.
@@ -40,10 +41,11 @@ public:
         std::optional<std::uint64_t> large = {};
     };
 
-    /// Gathers pending records of a peer, the longest wait first, until they surely need more than room.bits.
-    /// A pending record of a cluster brings along all records of the cluster that the peer did not
-    /// acknowledge. If a cluster would not fit the largest payload with this header, its records are gathered
-    /// one by one. Slots with nothing to send stop being pending.
+    /// Gathers pending records of a peer until they surely need more than room.bits: those of entities that
+    /// the peer owns until they need half of it, then the others, and then the rest. Within each queue the
+    /// longest wait is first. A pending record of a cluster brings along all records of the cluster that the
+    /// peer did not acknowledge. If a cluster would not fit the largest payload with this header, its records
+    /// are gathered one by one. Slots with nothing to send stop being pending.
     void gather(PeerView& view, const StateHeader& header, const Room& room);
 
     /// Returns how many of the gathered records, from the front, fit `room_bits` with this header; at least
@@ -63,11 +65,19 @@ public:
     std::span<const std::byte> write(const StateHeader& header, std::span<std::byte> room);
 
 private:
+    /// A slot in a queue of a view.
+    struct Place {
+        PeerView::Queue queue;
+        std::size_t position;
+    };
+
+    std::size_t gather_from(Place first, std::size_t room_bits, PeerView& view, const StateHeader& header,
+                            const Room& room);
     bool gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header, const Room& room,
-                        std::size_t position);
-    void add(std::uint32_t index, PeerView& view, std::size_t position);
+                        Place place);
+    void add(std::uint32_t index, PeerView& view, Place place);
     bool add_cluster(std::span<const std::uint32_t> slots, PeerView& view, std::size_t most_bits,
-                     std::size_t position);
+                     Place place);
     std::size_t upper_bits() const;
     bool fit_alone(const StateHeader& header, std::size_t first, std::size_t most_bits);
     void drop_from(std::size_t first);
@@ -80,7 +90,7 @@ private:
     const Shadow& shadow_;
     DeltaCache deltas_;
     Tick tick_ = 0;
-    std::vector<Candidate> candidates_;  // the longest wait first
+    std::vector<Candidate> candidates_;  // in the order of gather()
     std::size_t delta_bits_ = 0;         // bits of the deltas of all candidates
     std::uint32_t parted_count_ = 0;
     std::vector<std::uint64_t> by_slot_;  // slot and index in candidates_, ordered by slot

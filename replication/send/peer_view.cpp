@@ -9,7 +9,7 @@ namespace shoal::replication {
 PeerView::PeerView(std::uint32_t max_slots, const ComponentNumbers* numbers)
     : max_slots_(max_slots), numbers_(numbers) {
     assert(max_slots > 0 && max_slots <= kMaxSlots);
-    queue_.reserve(kExpectedRecords);
+    queues_[static_cast<std::size_t>(Queue::other)].reserve(kExpectedRecords);
 }
 
 std::uint32_t PeerView::open(std::uint32_t entry, bool is_owner) {
@@ -48,6 +48,9 @@ void PeerView::set_owner(std::uint32_t index, bool is_owner) {
     } else {
         std::erase(owned_, index);
     }
+    if (!slots_[index].is_pending) return;
+    unpend(index);
+    pend(index);  // in the other queue
 }
 
 void PeerView::start_generation(Slot& slot) {
@@ -92,15 +95,15 @@ void PeerView::pend(std::uint32_t index) {
     pending_count_ += 1;
     // The slot was sent before its turn, for example with its cluster: now other slots wait longer. No such
     // slot is left after this, so the queue is rarely scanned.
-    if (slot.is_queued) drop_front(queue_.size());
+    if (slot.is_queued) tidy();
     slot.is_pending = slot.is_queued = 1;
-    queue_.push(index);
+    queues_[static_cast<std::size_t>(slot.is_owner ? Queue::owned : Queue::other)].push(index);
 }
 
 void PeerView::unpend(std::uint32_t index) {
     Slot& slot = slots_[index];
     if (!slot.is_pending) return;
-    slot.is_pending = 0;  // the slot leaves the queue when it reaches the front
+    slot.is_pending = 0;  // the slot leaves its queue when it reaches the front
     pending_count_ -= 1;
 }
 
@@ -129,14 +132,19 @@ std::uint32_t PeerView::pending_id(NetId net_id) const {
     return 0;
 }
 
-void PeerView::drop_front(std::size_t count) {
+void PeerView::drop_front(Queue which, std::size_t count) {
+    net::Fifo<std::uint32_t>& queue = queues_[static_cast<std::size_t>(which)];
     std::size_t left = count;
     for (std::size_t i = count; i-- > 0;) {
-        const std::uint32_t index = queue_[i];
+        const std::uint32_t index = queue[i];
         slots_[index].is_queued = slots_[index].is_pending;
-        if (slots_[index].is_pending) queue_[--left] = index;
+        if (slots_[index].is_pending) queue[--left] = index;
     }
-    queue_.pop(left);
+    queue.pop(left);
+}
+
+void PeerView::tidy() {
+    for (const Queue which : {Queue::owned, Queue::other}) drop_front(which, queue(which).size());
 }
 
 SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick) {
@@ -209,14 +217,18 @@ bool PeerView::is_consistent() const {
         queued += slot.is_queued;
     }
     std::vector<bool> is_seen(slots_.size());
-    for (std::size_t i = 0; i < queue_.size(); ++i) {
-        if (!slots_[queue_[i]].is_queued || is_seen[queue_[i]]) return false;
-        is_seen[queue_[i]] = true;
+    std::size_t in_queues = 0;
+    for (const net::Fifo<std::uint32_t>& queue : queues_) {
+        in_queues += queue.size();
+        for (std::size_t i = 0; i < queue.size(); ++i) {
+            if (!slots_[queue[i]].is_queued || is_seen[queue[i]]) return false;
+            is_seen[queue[i]] = true;
+        }
     }
     for (std::uint32_t index = 0; index < slots_.size(); ++index)
         if (is_free(index) && clusters_.cluster_of(index)) return false;
     if (!clusters_.is_consistent() || owned != owned_.size()) return false;
-    return used == used_count_ && pending == pending_count_ && queued == queue_.size();
+    return used == used_count_ && pending == pending_count_ && queued == in_queues;
 }
 
 }  // namespace shoal::replication

@@ -1,7 +1,8 @@
 #pragma once
-// What one peer sees: a slot for each entity, with what the peer acknowledged of it, and the queue of slots
+// What one peer sees: a slot for each entity, with what the peer acknowledged of it, and the queues of slots
 // that have something to send.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,7 +26,7 @@ struct SentRecord {
 static_assert(sizeof(SentRecord) == 4);
 
 /// Which version of each entity one peer has acknowledged, and which entities wait for a record. Takes 16
-/// bytes per slot, and 4 more while the slot is in the queue.
+/// bytes per slot, and 4 more while the slot is in a queue.
 class PeerView {
 public:
     static constexpr std::uint32_t kMaxSlots = 1u << 21;
@@ -45,7 +46,7 @@ public:
         // says nothing about this one. A generation lasts for at least one packet.
         std::uint16_t generation : 10 = 0;
         std::uint16_t is_pending : 1 = 0;  // there is something to send
-        std::uint16_t is_queued : 1 = 0;   // the slot is in the queue
+        std::uint16_t is_queued : 1 = 0;   // the slot is in a queue
         std::uint16_t was_sent : 1 = 0;    // the peer may have a version of the entity
         std::uint16_t has_acked : 1 = 0;   // the peer acknowledged a version of this generation
         std::uint16_t is_fresh : 1 = 0;    // no record of this generation was sent
@@ -99,7 +100,7 @@ public:
     }
     const ClusterSlots& clusters() const { return clusters_; }
     ClusterSlots& clusters() { return clusters_; }
-    /// Marks the slot as pending. If it was not pending, it is added to the end of the queue.
+    /// Marks the slot as pending. If it was not pending, it is added to the end of its queue.
     void pend(std::uint32_t slot);
     /// Marks the slot as not pending.
     void unpend(std::uint32_t slot);
@@ -127,19 +128,29 @@ public:
     /// Notes the fate of a record in packet `number`, sent at `tick`.
     void settle(SentRecord record, std::uint64_t number, Tick tick, bool delivered);
 
-    /// The queue of slots, the longest wait first. It can contain slots that are not pending any more: skip
+    /// Which slots wait in a queue.
+    enum class Queue : std::uint8_t {
+        owned,  // the peer owned the entity when the slot became pending
+        other,
+    };
+    static constexpr std::size_t kQueues = 2;
+    /// A queue of slots, the longest wait first. It can contain slots that are not pending any more: skip
     /// them.
-    const net::Fifo<std::uint32_t>& queue() const { return queue_; }
-    /// Checks the first `count` slots of the queue, and removes the slots that are not pending any more. The
+    const net::Fifo<std::uint32_t>& queue(Queue which) const {
+        return queues_[static_cast<std::size_t>(which)];
+    }
+    /// Checks the first `count` slots of a queue, and removes the slots that are not pending any more. The
     /// order of the queue does not change.
-    void drop_front(std::size_t count);
+    void drop_front(Queue which, std::size_t count);
+    /// Removes the slots that are not pending any more from all queues.
+    void tidy();
 
     /// From now on deliveries() knows what settle() reports. `long_gap`: see Deliveries::add().
     void keep_deliveries(Tick long_gap) { long_gap_ = long_gap; }
     /// The records of the slot's entity that were acknowledged. Requires keep_deliveries().
     const Deliveries& deliveries(std::uint32_t slot) const { return deliveries_[slot]; }
 
-    /// For tests: slots, counters and the queue agree with each other.
+    /// For tests: slots, counters and the queues agree with each other.
     bool is_consistent() const;
 
 private:
@@ -157,7 +168,7 @@ private:
     std::vector<std::uint64_t> free_slots_;  // one bit per slot; 1: free
     std::size_t first_free_word_ = 0;        // no word below it has a free slot
     std::vector<std::uint32_t> owned_;
-    net::Fifo<std::uint32_t> queue_;
+    std::array<net::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
     ClusterSlots clusters_;
     struct Forced {
         std::uint32_t slot;

@@ -1,6 +1,7 @@
 #include "sender.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <utility>
@@ -314,7 +315,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     const bool is_predicting = predicts_ && !peer.view.owned().empty();
     const bool heartbeat =
         tick_ - peer.last_sent >= (is_predicting ? play_heartbeat_ticks_ : heartbeat_ticks_);
-    if (peer.view.queue().empty() && !peer.wants_marker && !heartbeat) return {};
+    if (peer.view.pending_count() == 0 && !peer.wants_marker && !heartbeat) return {};
     const std::size_t room_bits = std::min(capacity, room.size()) * 8;
     const Tick quiet = tick_ - peer.last_change;
     StateHeader header;
@@ -361,7 +362,9 @@ std::optional<StateHeader::Group> Sender::group_marker(const PeerState& peer, st
 /// Notes that packet `number` carries the first `count` candidates.
 void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
     peer.flight.begin(number, tick_);
+    std::array<std::size_t, PeerView::kQueues> done{};
     for (const PayloadWriter::Candidate& candidate : writer_.candidates().first(count)) {
+        done[static_cast<std::size_t>(candidate.queue)] = candidate.position + 1;
         const PeerView::Slot& slot = peer.view[candidate.header.slot];
         if (slot.in_flight) peer.flight.overtake(slot.packet);
         peer.flight.add(peer.view.send(candidate.header.slot, number, tick_));
@@ -369,7 +372,8 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
         peer.stats.full_records += candidate.header.kind == RecordKind::full;
         peer.stats.empty_records += candidate.delta.is_empty;
     }
-    if (count > 0) peer.view.drop_front(writer_.candidates()[count - 1].position + 1);
+    for (std::size_t which = 0; which < done.size(); ++which)
+        peer.view.drop_front(static_cast<PeerView::Queue>(which), done[which]);
 }
 
 bool Sender::is_consistent() const {

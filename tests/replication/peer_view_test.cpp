@@ -18,7 +18,7 @@ TEST(PeerView, ANewSlotIsPendingAndNothingWasSent) {
     EXPECT_TRUE(view[slot].is_pending && view[slot].is_fresh);
     EXPECT_FALSE(view[slot].was_sent || view[slot].has_acked || view[slot].in_flight);
     EXPECT_EQ(view.pending_count(), 1u);
-    EXPECT_EQ(view.queue()[0], slot);
+    EXPECT_EQ(view.queue(PeerView::Queue::other)[0], slot);
 }
 
 TEST(PeerView, KnowsTheSlotsOfTheEntitiesThatThePeerOwns) {
@@ -143,13 +143,14 @@ public:
     explicit ViewRace(unsigned seed) : engine_(seed), number_(65'000 + seed), view_(150) {}
 
     void step() {
-        const std::uint32_t what = random() % 10;
+        const std::uint32_t what = random() % 11;
         if (what < 2) open();
+        if (what == 10) give();
         if (what == 2) change();
         if (what == 3) close();
         if (what == 4) rebase();
         if (what >= 5 && what < 7) send();
-        if (what >= 7) settle();
+        if (what >= 7 && what < 10) settle();
         tick_ += random() % 2;
     }
     void compare() const {
@@ -168,12 +169,17 @@ public:
             pending += slot.is_pending;
         }
         ASSERT_EQ(view_.pending_count(), pending);
-        int since = 0;
-        for (std::size_t i = 0; i < view_.queue().size(); ++i) {
-            const std::uint32_t index = view_.queue()[i];
-            if (!view_[index].is_pending) continue;
-            ASSERT_GT(slots_.at(index).since, since) << "the longest wait first";
-            since = slots_.at(index).since;
+        for (const PeerView::Queue which : {PeerView::Queue::owned, PeerView::Queue::other}) {
+            int since = 0;
+            for (std::size_t i = 0; i < view_.queue(which).size(); ++i) {
+                const std::uint32_t index = view_.queue(which)[i];
+                if (!view_[index].is_pending) continue;
+                ASSERT_GT(slots_.at(index).since, since) << "the longest wait first";
+                since = slots_.at(index).since;
+                if (view_[index].has_entity()) {
+                    ASSERT_EQ(view_[index].is_owner != 0, which == PeerView::Queue::owned);
+                }
+            }
         }
     }
 
@@ -187,7 +193,7 @@ private:
     void open() {
         if (view_.is_full()) return;
         const std::uint32_t entry = random() % 1'000;
-        const std::uint32_t index = view_.open(entry);
+        const std::uint32_t index = view_.open(entry, random() % 4 == 0);
         ASSERT_EQ(slots_.count(index), 0u);
         slots_[index] = {};
         slots_[index].entry = entry;
@@ -204,11 +210,20 @@ private:
         pend(slots_[index]);
         view_.pend(index);
     }
+    void give() {
+        if (slots_.empty()) return;
+        const std::uint32_t index = any();
+        const bool is_owner = random() % 2 == 0;
+        if (slots_[index].is_closed || view_[index].is_owner == is_owner) return;
+        view_.set_owner(index, is_owner);
+        if (slots_[index].is_pending) slots_[index].since = ++pended_;
+    }
     void close() {
         if (slots_.empty()) return;
         const std::uint32_t index = any();
         ModelSlot& slot = slots_[index];
         if (slot.is_closed) return;
+        if (view_[index].is_owner && slot.is_pending) slot.since = ++pended_;  // it waits with the others
         view_.close(index, Despawn::destroyed);
         slot.is_closed = true;
         pend(slot);
@@ -236,7 +251,9 @@ private:
             slot.newest = packet.number;
         }
         flight_.push_back(packet);
-        while (!view_.queue().empty() && !view_[view_.queue()[0]].is_pending) view_.drop_front(1);
+        for (const PeerView::Queue which : {PeerView::Queue::owned, PeerView::Queue::other})
+            while (!view_.queue(which).empty() && !view_[view_.queue(which)[0]].is_pending)
+                view_.drop_front(which, 1);
     }
     void settle() {
         if (flight_.empty()) return;

@@ -356,6 +356,59 @@ TEST(Sender, ANewPeerGetsEverythingAndARemovedOneLeavesNoState) {
     }
 }
 
+// Goal: what the player steers is as new as the budget allows. Method: everything changes in each tick, and a
+// packet has room for a few records.
+TEST(Sender, WithATightBudgetOwnedEntitiesAreNeverOlderThanOthers) {
+    ecs::World world;
+    const Schema schema = game_schema();
+    Sender sender(world, schema);
+    const Sender::Peer peer = sender.add_peer();
+    std::vector<ecs::Entity> all;
+    for (int i = 0; i < 100; ++i) all.push_back(world.spawn(at(static_cast<float>(i)), Replicated{}));
+    const std::vector<ecs::Entity> owned{all[90], all[50], all[7]};
+    for (const ecs::Entity entity : owned) sender.set_owner(entity, peer);
+    std::byte room[1300];
+    std::uint64_t number = 0;
+    for (Tick tick = 1; tick <= 300; ++tick) {
+        for (const ecs::Entity entity : all) world.set(entity, at(static_cast<float>(tick) / 8));
+        sender.update(tick);
+        ASSERT_FALSE(sender.encode(peer, ++number, 60, room).empty());
+        sender.on_fate(peer, number, tick % 7 != 0);
+        for (const ecs::Entity entity : owned)
+            ASSERT_EQ(sender.view(peer)[*sender.slot_of(peer, entity)].sent, tick);
+        ASSERT_TRUE(sender.is_consistent());
+    }
+    for (const ecs::Entity entity : all)
+        EXPECT_LT(300 - sender.view(peer)[*sender.slot_of(peer, entity)].sent, 40u) << "others come, too";
+}
+
+// Goal: a player that owns more than a packet has room for still sees the others.
+TEST(Sender, ManyOwnedEntitiesLeaveHalfOfTheBudgetToOthers) {
+    ecs::World world;
+    const Schema schema = game_schema();
+    Sender sender(world, schema);
+    const Sender::Peer peer = sender.add_peer();
+    std::vector<ecs::Entity> owned, others;
+    for (int i = 0; i < 200; ++i) {
+        owned.push_back(world.spawn(at(static_cast<float>(i)), Replicated{}));
+        sender.set_owner(owned.back(), peer);
+        if (i % 10 == 0) others.push_back(world.spawn(at(static_cast<float>(i)), Replicated{}));
+    }
+    std::byte room[1300];
+    for (Tick tick = 1; tick <= 300; ++tick) {
+        for (const ecs::Entity entity : owned) world.set(entity, at(static_cast<float>(tick) / 8));
+        for (const ecs::Entity entity : others) world.set(entity, at(static_cast<float>(tick) / 8));
+        sender.update(tick);
+        ASSERT_FALSE(sender.encode(peer, tick, 150, room).empty());
+        sender.on_fate(peer, tick, true);
+    }
+    for (const ecs::Entity entity : owned)
+        EXPECT_LT(300 - sender.view(peer)[*sender.slot_of(peer, entity)].sent, 40u);
+    for (const ecs::Entity entity : others)
+        EXPECT_LT(300 - sender.view(peer)[*sender.slot_of(peer, entity)].sent, 10u);
+    EXPECT_TRUE(sender.is_consistent());
+}
+
 struct ForCameras {};
 
 // Each sender replicates the entities with its tag, with net ids of its own; the schema's singleton gets
