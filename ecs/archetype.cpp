@@ -212,8 +212,8 @@ Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uin
 /// Moves the row from step.without to step.with or back. All but the columns of step.without, which both
 /// archetypes have, is done first: so few variables are in use in the loop that registers hold them.
 template <bool is_added>
-inline void Archetype::move_small(const Step& step, Entity entity, std::uint32_t row, const void* value,
-                                  std::uint64_t tick, EntityTable& places) {
+inline void Archetype::move_small(const ArchetypeStep& step, Entity entity, std::uint32_t row,
+                                  const void* value, std::uint64_t tick, EntityTable& places) {
     Archetype& from = is_added ? *step.without : *step.with;
     Archetype& to = is_added ? *step.with : *step.without;
     assert(row < from.size() && from.entities_[row] == entity);
@@ -243,12 +243,12 @@ inline void Archetype::move_small(const Step& step, Entity entity, std::uint32_t
     }
 }
 
-void Archetype::add_small(const Step& step, Entity entity, std::uint32_t row, const void* value,
+void Archetype::add_small(const ArchetypeStep& step, Entity entity, std::uint32_t row, const void* value,
                           std::uint64_t tick, EntityTable& places) {
     move_small<true>(step, entity, row, value, tick, places);
 }
 
-void Archetype::remove_small(const Step& step, Entity entity, std::uint32_t row, std::uint64_t tick,
+void Archetype::remove_small(const ArchetypeStep& step, Entity entity, std::uint32_t row, std::uint64_t tick,
                              EntityTable& places) {
     move_small<false>(step, entity, row, nullptr, tick, places);
 }

@@ -140,9 +140,9 @@ public:
     /// and gives it a copy of `value`, which is ignored for a tag; remove_small() moves it back. They stamp
     /// all values, and store the places of both moved rows in `places`. They are fast because they call no
     /// other function: their variables stay in registers.
-    static void add_small(const Step& step, Entity entity, std::uint32_t row, const void* value,
+    static void add_small(const ArchetypeStep& step, Entity entity, std::uint32_t row, const void* value,
                           std::uint64_t tick, EntityTable& places);
-    static void remove_small(const Step& step, Entity entity, std::uint32_t row, std::uint64_t tick,
+    static void remove_small(const ArchetypeStep& step, Entity entity, std::uint32_t row, std::uint64_t tick,
                              EntityTable& places);
 
     /// The archetypes that a row moves to when it gets (`with`) or loses (`without`) the component. Null
@@ -166,7 +166,7 @@ private:
     friend class ArchetypeList;
 
     template <bool is_added>
-    static void move_small(const Step& step, Entity entity, std::uint32_t row, const void* value,
+    static void move_small(const ArchetypeStep& step, Entity entity, std::uint32_t row, const void* value,
                            std::uint64_t tick, EntityTable& places);
     Edge& find_edge(ComponentId id);
     void grow(std::uint32_t rows);

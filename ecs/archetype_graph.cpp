@@ -48,8 +48,8 @@ Archetype& ArchetypeGraph::after(Archetype& from, std::span<const ComponentId> r
 }
 
 /// Finds the two archetypes that differ only in the component `id` and of which one is `archetype`; adds the
-/// other one if it does not exist. The returned Step is the component's last_step.
-const Step& ArchetypeGraph::find_step(std::uint32_t archetype, ComponentId id) {
+/// other one if it does not exist. The returned ArchetypeStep is the component's last_step.
+const ArchetypeStep& ArchetypeGraph::find_step(std::uint32_t archetype, ComponentId id) {
     Archetype& from = (*this)[archetype];
     const bool has_it = from.has(id);
     Archetype& without = has_it ? after(from, {&id, 1}, {}) : from;

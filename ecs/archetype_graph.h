@@ -49,15 +49,15 @@ public:
 
     /// The step that adds a component to the entities of the archetype with this index. The archetype must
     /// lack the component. Valid until the next structural change.
-    const Step& step_with(std::uint32_t archetype, const KnownComponent& component) {
-        const Step& last = component.last_step;
+    const ArchetypeStep& step_with(std::uint32_t archetype, const KnownComponent& component) {
+        const ArchetypeStep& last = component.last_step;
         return last.index_without == archetype ? last : find_step(archetype, component.id);
     }
 
     /// The step that removes a component from entities of the archetype with this index, which has it.
     /// Valid until the next structural change.
-    const Step& step_without(std::uint32_t archetype, const KnownComponent& component) {
-        const Step& last = component.last_step;
+    const ArchetypeStep& step_without(std::uint32_t archetype, const KnownComponent& component) {
+        const ArchetypeStep& last = component.last_step;
         return last.index_with == archetype ? last : find_step(archetype, component.id);
     }
 
@@ -76,7 +76,7 @@ public:
 
 private:
     void free(Archetype& archetype);
-    const Step& find_step(std::uint32_t archetype, ComponentId id);
+    const ArchetypeStep& find_step(std::uint32_t archetype, ComponentId id);
     Archetype& find_after(Archetype& from, std::span<const ComponentId> removed,
                           std::span<const ComponentId> added);
 

@@ -251,7 +251,7 @@ struct Subscriber {
 using SubscriberList = std::vector<Subscriber>;
 
 /// Two archetypes of which one has a component more than the other.
-struct Step {
+struct ArchetypeStep {
     static constexpr std::uint32_t kNone = 0xFFFF'FFFD;  // no archetype has this index
 
     std::uint32_t index_without = kNone;
@@ -280,7 +280,7 @@ struct KnownComponent : ComponentType {
     /// For ArchetypeGraph: the step of the last entity that got or lost the component. The next entity often
     /// takes the same step, so the processor predicts the branch and uses the step before it has read which
     /// archetype the entity is in.
-    Step last_step;
+    ArchetypeStep last_step;
 
     std::array<SubscriberList, 3> hooks;  // by kind
     std::uint32_t column_count = 0;       // columns.size()

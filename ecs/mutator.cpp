@@ -32,7 +32,7 @@ inline std::uint32_t Mutator::move_row(Entity entity, std::uint32_t row, Archety
 
 void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value) {
     const World::Deferral deferral(world_);
-    const Step& step = archetypes_.step_with(place.archetype, component);
+    const ArchetypeStep& step = archetypes_.step_with(place.archetype, component);
     const std::uint32_t row = step.with->size();
     if (step.is_small) {
         Archetype::add_small(step, entity, place.row, value, world_.tick(), entities_);
@@ -172,7 +172,7 @@ void Mutator::remove(Entity entity, EntityTable::Place place, const KnownCompone
     const World::Deferral deferral(world_);
     if (component.has_hook(HookKind::remove))
         fire_remove(entity, *component.column(place.archetype), place.row, {&component.id, 1});
-    const Step& step = archetypes_.step_without(place.archetype, component);
+    const ArchetypeStep& step = archetypes_.step_without(place.archetype, component);
     if (step.is_small) {
         Archetype::remove_small(step, entity, place.row, world_.tick(), entities_);
     } else {

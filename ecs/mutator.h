@@ -47,7 +47,7 @@ public:
     /// the component's last step, values are not small, or add hooks are connected.
     bool add_fast(Entity entity, EntityTable::Place place, const KnownComponent& component, const void* value,
                   std::uint64_t tick) {
-        const Step& step = component.last_step;
+        const ArchetypeStep& step = component.last_step;
         if (step.index_without != place.archetype || !step.is_small || component.has_hook(HookKind::add))
             return false;
         Archetype::add_small(step, entity, place.row, value, tick, entities_);
@@ -62,7 +62,7 @@ public:
     /// Fast path of remove(), see add_fast().
     bool remove_fast(Entity entity, EntityTable::Place place, const KnownComponent& component,
                      std::uint64_t tick) {
-        const Step& step = component.last_step;
+        const ArchetypeStep& step = component.last_step;
         if (step.index_with != place.archetype || !step.is_small || component.has_hook(HookKind::remove))
             return false;
         Archetype::remove_small(step, entity, place.row, tick, entities_);

@@ -393,7 +393,7 @@ bool World::is_consistent(const Archetype& archetype) const {
 
 /// Checks the step that the component stores.
 bool World::is_consistent(const KnownComponent& component) const {
-    const Step& step = component.last_step;
+    const ArchetypeStep& step = component.last_step;
     if (step.with == nullptr) return true;
     if (archetypes_.at(step.index_with) != step.with) return false;
     if (archetypes_.at(step.index_without) != step.without) return false;

@@ -137,7 +137,7 @@ TEST_F(ArchetypeTest, SmallValuesOfEverySizeAreMoved) {
         SCOPED_TRACE(testing::Message() << "size " << size);
         const ComponentId ids[] = {table.add({"kept", size}), table.add({"other", size})};
         Archetype one(0, {ids, 1}, table), both(1, ids, table);
-        const Step step{0, 1, &one, &both, &both.column(1), both.is_small()};
+        const ArchetypeStep step{0, 1, &one, &both, &both.column(1), both.is_small()};
         EXPECT_EQ(both.is_small(), size <= 64);
         EntityTable places;
         const auto append = [&] {
