@@ -25,28 +25,31 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
 
 }  // namespace
 
-void WorldHash::mix_value(std::uint64_t& hash, const ImageCursor& value) const {
+void WorldHash::mix_value(Sum& sum, const ImageCursor& value) const {
     const SchemaComponent& component = binding_.schema().components()[value.component()];
     if (component.viewers != to_everyone() || component.is_optional) return;
-    hash = mix(hash, component.id);
+    sum.hash = mix(sum.hash, component.id);
+    std::uint64_t& hash = component.role == Role::owner ? sum.owned_hash : sum.hash;
     for (std::size_t i = 0; i < component.layout.lanes().size(); ++i) hash = mix(hash, value.lanes()[i]);
     for (std::size_t i = 0; i < value.part_words(); ++i) hash = mix(hash, value.parts()[i]);
 }
 
-std::uint64_t WorldHash::of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map,
-                                   const Image& shown, std::span<const ComponentIndex> held) {
-    std::uint64_t hash = mix(0, net_id);
+void WorldHash::add_entity(Sum& sum, std::uint32_t net_id, ecs::Entity entity, EntityMap& map,
+                           const Image& shown, std::span<const ComponentIndex> held) {
+    Sum one{mix(0, net_id), mix(0, net_id), 1};
     const Image image = binding_.capture(entity, {}, map).image;
     ImageCursor value(binding_.schema(), image), confirmed(binding_.schema(), shown);
     for (const ComponentIndex component : held) {
-        // What the client decides itself is on the server as it is here.
+        // What the client decides itself will be on the server as it is here.
         if (binding_.schema().components()[component].role == Role::owner) continue;
-        for (; !value.at_end() && value.component() < component; value.next()) mix_value(hash, value);
+        for (; !value.at_end() && value.component() < component; value.next()) mix_value(one, value);
         if (!value.at_end() && value.component() == component) value.next();
-        if (confirmed.seek(component)) mix_value(hash, confirmed);
+        if (confirmed.seek(component)) mix_value(one, confirmed);
     }
-    for (; !value.at_end(); value.next()) mix_value(hash, value);
-    return hash;
+    for (; !value.at_end(); value.next()) mix_value(one, value);
+    sum.hash += one.hash;
+    sum.owned_hash += one.owned_hash;
+    sum.entities += one.entities;
 }
 
 WorldHash::Sum WorldHash::of_server(const Shadow& shadow) {
@@ -55,8 +58,7 @@ WorldHash::Sum WorldHash::of_server(const Shadow& shadow) {
     Sum sum;
     binding_.world().each_entity([&](ecs::Entity entity) {
         if (!binding_.world().has(entity, shadow.tag())) return;
-        sum.hash += of_entity(shadow.net_id(entity), entity, map);
-        sum.entities += 1;
+        add_entity(sum, shadow.net_id(entity), entity, map);
     });
     return sum;
 }
@@ -67,8 +69,7 @@ WorldHash::Sum WorldHash::of_client(const Receiver& receiver) {
     Sum sum;
     receiver.for_each_entity([&](std::uint32_t net_id, ecs::Entity entity) {
         const std::optional<Version> shown = receiver.shown(net_id);
-        sum.hash += of_entity(net_id, entity, map, shown ? shown->image : Image{}, receiver.held(net_id));
-        sum.entities += 1;
+        add_entity(sum, net_id, entity, map, shown ? shown->image : Image{}, receiver.held(net_id));
     });
     return sum;
 }

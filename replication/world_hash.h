@@ -20,8 +20,12 @@ public:
     WorldHash(ecs::World& world, const Schema& schema) : binding_(world, schema) {}
 
     struct Sum {
-        std::uint64_t hash = 0;  // does not depend on the order of entities
+        std::uint64_t hash = 0;  // does not depend on the order of entities; without the values in owned_hash
+        // Of the values of components with from_owner(). They are the same on both sides once all values that
+        // the client wrote have reached the server.
+        std::uint64_t owned_hash = 0;
         std::uint32_t entities = 0;
+        bool operator==(const Sum&) const = default;
     };
 
     /// Hash of all entities that `shadow` replicates. Their net ids come from `shadow`: call Shadow::update()
@@ -32,10 +36,10 @@ public:
     Sum of_client(const Receiver& receiver);
 
 private:
-    void mix_value(std::uint64_t& hash, const ImageCursor& value) const;
+    void mix_value(Sum& sum, const ImageCursor& value) const;
     /// `held` components, ascending, are those of `shown`.
-    std::uint64_t of_entity(std::uint32_t net_id, ecs::Entity entity, EntityMap& map, const Image& shown = {},
-                            std::span<const ComponentIndex> held = {});
+    void add_entity(Sum& sum, std::uint32_t net_id, ecs::Entity entity, EntityMap& map,
+                    const Image& shown = {}, std::span<const ComponentIndex> held = {});
 
     Binding binding_;
 };

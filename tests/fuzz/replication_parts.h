@@ -269,7 +269,7 @@ inline void check_new_client_converges(Origin& origin, const Schema& schema, ecs
     CHECK(receiver.complete().has_value());
     const WorldHash::Sum sent = WorldHash(origin.world, origin.schema).of_server(origin.sender.shadow());
     const WorldHash::Sum received = WorldHash(world, schema).of_client(receiver);
-    CHECK(sent.entities == received.entities && sent.hash == received.hash);
+    CHECK(sent == received);
     origin.sender.remove_peer(peer);
 }
 

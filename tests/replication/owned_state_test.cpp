@@ -88,6 +88,25 @@ TEST(OwnedState, WhatTheOwnerWritesReachesTheServerAndTheOthers) {
     EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).taken, 2u);
 }
 
+TEST(OwnedState, ValuesUnderWayAreNotInTheHashOfATick) {
+    Harbour harbour;
+    Stage& stage = harbour.stage;
+    WorldHash server(stage.world, stage.schema), client(harbour.first.world, stage.schema);
+    const auto ours = [&] { return server.of_server(stage.sender.shadow()); };
+    const auto theirs = [&] { return client.of_client(harbour.first.receiver); };
+    ASSERT_EQ(ours(), theirs());
+    harbour.write(harbour.first, "Ann");
+    EXPECT_EQ(ours().hash, theirs().hash);
+    EXPECT_NE(ours().owned_hash, theirs().owned_hash);
+    stage.run(6);
+    EXPECT_EQ(ours(), theirs());
+    stage.world.remove<Banner>(harbour.ship);
+    stage.run(1);
+    const WorldHash::Sum without = ours();
+    stage.world.set(harbour.ship, Banner{"Ann"});
+    EXPECT_NE(ours().hash, without.hash) << "whether it is there";
+}
+
 TEST(OwnedState, WhatAHookWritesWhenTheEntityArrivesIsSent) {
     Harbour harbour;
     const ecs::Hook hook = harbour.second.world.on_add<Mine>(

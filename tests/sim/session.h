@@ -89,6 +89,7 @@ public:
             const auto sum = theirs.of_client(guest->client.receiver());
             EXPECT_EQ(sum.entities, entities);
             EXPECT_EQ(sum.hash, expected.hash);
+            EXPECT_EQ(sum.owned_hash, expected.owned_hash);
             EXPECT_TRUE(guest->client.receiver().is_consistent());
             EXPECT_EQ(guest->client.receiver().stats().malformed_packets, 0u);
         }

@@ -139,9 +139,7 @@ public:
     }
     bool is_equal(Client& client) {
         WorldHash ours(world, schema), theirs(client.world, schema);
-        const auto a = ours.of_server(sender.shadow());
-        const auto b = theirs.of_client(client.receiver);
-        return a.hash == b.hash && a.entities == b.entities;
+        return ours.of_server(sender.shadow()) == theirs.of_client(client.receiver);
     }
     ecs::Entity replica(Client& client, ecs::Entity entity) const {
         return client.receiver.entity(sender.net_id(entity));
