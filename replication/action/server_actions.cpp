@@ -30,7 +30,7 @@ ServerActions::ServerActions(ecs::World& world, const Schema& schema, Sender& se
 }
 
 void ServerActions::add_player(net::PeerId id, Sender::Peer peer) {
-    if (find(id)) return;
+    if (handlers_.empty() || find(id)) return;  // without actions there is nothing to do for a player
     std::size_t place = 0;
     while (place < players_.size() && players_[place]) ++place;
     if (place == players_.size()) players_.emplace_back();
