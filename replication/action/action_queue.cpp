@@ -88,12 +88,15 @@ bool ActionQueue::write_section(std::uint64_t packet, std::size_t room_bits, Bit
     Sent sent{packet, {}, at(ActionStream::ordered).epoch};
     std::array<std::span<const ActionRecord>, kActionStreams> runs;
     bool is_empty = true;
+    lacked_room_ = false;
     std::size_t left_bits = room_bits - std::min(room_bits, kActionStreams);
     const std::size_t share_bits = left_bits / kActionStreams;
     for (std::size_t i = 0; i < kActionStreams; ++i) {
         runs[i] = run_of(streams_[i], share_bits, left_bits);
         sent.end[i] = streams_[i].received + static_cast<std::uint32_t>(runs[i].size());
         is_empty = is_empty && runs[i].empty();
+        const bool has_new = streams_[i].received - streams_[i].first < streams_[i].waiting.size();
+        lacked_room_ = lacked_room_ || (streams_[i].copies > 0 && has_new && runs[i].empty());
     }
     if (is_empty) return false;
     for (std::size_t i = 0; i < kActionStreams; ++i) {

@@ -47,6 +47,7 @@ public:
     void reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch);
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
+    bool lacked_room() const override { return lacked_room_; }
     void on_fate(std::uint64_t packet, bool delivered) override;
 
     bool is_consistent() const;
@@ -75,6 +76,7 @@ private:
     const Schema& schema_;
     std::array<Stream, kActionStreams> streams_;
     net::Fifo<Sent> sent_;  // packets in flight, the oldest first
+    bool lacked_room_ = false;
 };
 
 }  // namespace shoal::replication

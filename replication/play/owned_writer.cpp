@@ -116,6 +116,7 @@ OwnedWriter::Value* OwnedWriter::find(ecs::Entity entity, ComponentIndex compone
 // The format is specified in ../WIRE.md.
 
 bool OwnedWriter::write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) {
+    lacked_room_ = false;
     if (pending_count_ == 0) return false;
     values_.clear();
     std::uint32_t count = 0;
@@ -137,6 +138,7 @@ bool OwnedWriter::write_section(std::uint64_t packet, std::size_t room_bits, Bit
             write_value(schema_.components()[value.component].layout, {}, value.words, value_);
             if (values_.bit_count() + value_.bit_count() > most_bits) {
                 next_ = at;  // this entity is the first of the next section
+                lacked_room_ = lacked_room_ || value_.bit_count() > most_bits;
                 continue;
             }
             values_.append(value_, 0, value_.bit_count());

@@ -50,6 +50,7 @@ public:
     void reset();
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
+    bool lacked_room() const override { return lacked_room_; }
     void on_fate(std::uint64_t packet, bool delivered) override;
 
     const Stats& stats() const { return stats_; }
@@ -92,6 +93,7 @@ private:
     std::vector<Owned> owned_;                // by entity, ascending
     std::size_t pending_count_ = 0;
     std::size_t next_ = 0;  // index in owned_ at which the next section begins
+    bool lacked_room_ = false;
     Receiver::Value captured_;
     BitWriter value_, values_;
     Stats stats_;

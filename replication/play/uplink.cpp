@@ -5,22 +5,31 @@ namespace shoal::replication {
 // The format is specified in ../WIRE.md.
 
 std::size_t UplinkWriter::write(std::uint64_t packet, std::span<std::byte> room) {
-    payload_.clear();
-    bool is_empty = true;
-    for (std::size_t i = 0; i < kSections; ++i) {
-        const std::size_t used = payload_.bit_count() + (kSections - i);
-        section_.clear();
-        const bool is_present =
-            writers_[i] && writers_[i]->write_section(packet, room.size() * 8 - used, section_);
-        payload_.write_bool(is_present);
-        if (!is_present) continue;
-        payload_.append(section_, 0, section_.bit_count());
-        is_empty = false;
+    std::array<bool, kSections> is_present{};
+    std::size_t used_bits = kSections;  // one bit for each section says whether it is there
+    for (std::size_t turn = 0; turn < kSections; ++turn) {
+        const std::size_t i = (first_ + turn) % kSections;
+        sections_[i].clear();
+        is_present[i] =
+            writers_[i] && writers_[i]->write_section(packet, room.size() * 8 - used_bits, sections_[i]);
+        used_bits += is_present[i] ? sections_[i].bit_count() : 0;
     }
-    if (is_empty) return 0;
+    std::size_t turn = 1;
+    while (turn < kSections && !lacked_room((first_ + turn) % kSections)) ++turn;
+    first_ = turn < kSections ? (first_ + turn) % kSections : 0;
+    if (used_bits == kSections) return 0;
+    payload_.clear();
+    for (std::size_t i = 0; i < kSections; ++i) {
+        payload_.write_bool(is_present[i]);
+        if (is_present[i]) payload_.append(sections_[i], 0, sections_[i].bit_count());
+    }
     assert(payload_.byte_count() <= room.size());
     payload_.copy_to(room);
     return payload_.byte_count();
+}
+
+bool UplinkWriter::lacked_room(std::size_t section) const {
+    return writers_[section] && writers_[section]->lacked_room();
 }
 
 void UplinkWriter::on_fate(std::uint64_t packet, bool delivered) {

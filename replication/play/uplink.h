@@ -24,13 +24,17 @@ public:
     /// effect, if there is nothing to send now. In one update this is called again for further packets, as
     /// long as any section has something to send. `packet` is the packet number; it rises with each call.
     virtual bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) = 0;
+    /// Returns whether the room of the last write_section() was too small for what was to be sent first.
+    virtual bool lacked_room() const = 0;
 
     /// Called once for each packet, also if this section wrote nothing into it. When the connection ends, all
     /// packets in flight are reported as lost.
     virtual void on_fate(std::uint64_t packet, bool delivered) = 0;
 };
 
-/// Puts the sections of a client into payloads. Not thread-safe.
+/// Puts the sections of a client into payloads. The inputs may use all the room, and each section after them
+/// what is left. A section that lacked room may use all of it in the next payload, so none waits for ever.
+/// Not thread-safe.
 class UplinkWriter {
 public:
     /// Sets the writer of a section. Null: the section is always missing. The writer must outlive this
@@ -42,8 +46,12 @@ public:
     void on_fate(std::uint64_t packet, bool delivered);
 
 private:
+    bool lacked_room(std::size_t section) const;
+
     std::array<SectionWriter*, kSections> writers_{};
-    BitWriter payload_, section_;
+    std::size_t first_ = 0;  // the section that may use all the room of the next payload
+    std::array<BitWriter, kSections> sections_;
+    BitWriter payload_;
 };
 
 /// The interface of what reads one section on the server, for all clients.

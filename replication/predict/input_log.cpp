@@ -70,6 +70,7 @@ void InputLog::write(std::uint32_t count, BitWriter& out) const {
 }
 
 bool InputLog::write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) {
+    lacked_room_ = false;
     if (is_sent_) return false;
     std::uint32_t count = std::clamp<std::uint32_t>(unacknowledged_, 1, kMostSent);
     for (; count > 0; count /= 2) {
@@ -77,7 +78,8 @@ bool InputLog::write_section(std::uint64_t packet, std::size_t room_bits, BitWri
         write(count, bits_);
         if (bits_.bit_count() <= room_bits) break;
     }
-    if (count == 0) return false;
+    lacked_room_ = count == 0;
+    if (lacked_room_) return false;
     out.append(bits_, 0, bits_.bit_count());
     packets_[packet % kPackets] = {packet, newest_};
     is_sent_ = true;

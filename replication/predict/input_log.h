@@ -50,6 +50,7 @@ public:
     void reset();
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
+    bool lacked_room() const override { return lacked_room_; }
     void on_fate(std::uint64_t packet, bool delivered) override;
 
 private:
@@ -70,7 +71,7 @@ private:
     std::uint32_t count_ = 0;                              // number of inputs kept; the last is newest_
     Tick newest_ = 0;
     std::uint32_t unacknowledged_ = 0;  // number of inputs without an ack: the newest ones
-    bool is_in_use_ = false, is_sent_ = true, parity_ = false;
+    bool is_in_use_ = false, is_sent_ = true, parity_ = false, lacked_room_ = false;
     std::optional<std::uint32_t> lag_;
     std::array<Packet, kPackets> packets_{};  // by number
     BitWriter bits_;

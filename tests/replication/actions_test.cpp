@@ -807,7 +807,10 @@ TEST(Actions, AnActionOfTheGreatestSizeIsSent) {
     queue.add(ActionStream::ordered,
               {static_cast<std::uint8_t>(type_of<Speech>(stage)), 1, 0, kMaxCreated, touched, words});
     BitWriter out;
+    EXPECT_FALSE(queue.write_section(1, 2'000, out));
+    EXPECT_TRUE(queue.lacked_room());
     EXPECT_TRUE(queue.write_section(1, std::size_t{net::kMaxPayloadBytes} * 8 - kSections, out));
+    EXPECT_FALSE(queue.lacked_room());
     EXPECT_LE(out.bit_count(), std::size_t{net::kMaxPayloadBytes} * 8 - kSections);
 }
 
@@ -819,6 +822,7 @@ TEST(Actions, AreNotSentWithoutRoom) {
     for (std::size_t room = 0; room < 40; ++room) {
         BitWriter out;
         EXPECT_FALSE(queue.write_section(1, room, out)) << room;
+        EXPECT_TRUE(queue.lacked_room());
         EXPECT_EQ(out.bit_count(), 0u);
     }
 }

@@ -14,11 +14,12 @@ class NumberWriter final : public SectionWriter {
 public:
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override {
         rooms.push_back(room_bits);
-        if (!next) return false;
+        if (!next || room_bits < 12) return false;
         out.write(*std::exchange(next, std::nullopt), 12);
         written.push_back(packet);
         return true;
     }
+    bool lacked_room() const override { return next.has_value(); }
     void on_fate(std::uint64_t packet, bool delivered) override { fates.push_back({packet, delivered}); }
 
     std::optional<std::uint32_t> next;
@@ -78,6 +79,51 @@ TEST(PlayUplink, ASectionMayUseTheRoomThatTheOnesBeforeLeft) {
     EXPECT_EQ(uplink.write().size(), 4u);
     EXPECT_EQ(uplink.inputs.rooms, (std::vector<std::size_t>{797}));
     EXPECT_EQ(uplink.owned.rooms, (std::vector<std::size_t>{785}));
+}
+
+/// Has blocks of one size to send.
+class BlockWriter final : public SectionWriter {
+public:
+    explicit BlockWriter(std::size_t bits) : bits_(bits) {}
+    bool write_section(std::uint64_t, std::size_t room_bits, BitWriter& out) override {
+        lacked_room_ = waiting > 0 && room_bits < bits_;
+        if (waiting == 0 || lacked_room_) return false;
+        for (std::size_t i = 0; i < bits_; ++i) out.write(0, 1);
+        waiting -= 1;
+        sent += 1;
+        return true;
+    }
+    bool lacked_room() const override { return lacked_room_; }
+    void on_fate(std::uint64_t, bool) override {}
+
+    int waiting = 0, sent = 0;
+
+private:
+    std::size_t bits_;
+    bool lacked_room_ = false;
+};
+
+TEST(PlayUplink, NoSectionWaitsForEver) {
+    BlockWriter inputs(6'000), actions(5'000), owned(7'000);  // only one of them fits
+    UplinkWriter writer;
+    writer.set(Section::inputs, &inputs);
+    writer.set(Section::actions, &actions);
+    writer.set(Section::owned_state, &owned);
+    std::vector<std::byte> room(net::kMaxPayloadBytes);
+    actions.waiting = owned.waiting = 100;
+    for (std::uint64_t packet = 1; packet <= 30; ++packet) {
+        inputs.waiting = 1;
+        EXPECT_GT(writer.write(packet, room), 600u);
+    }
+    EXPECT_EQ(inputs.sent, 10);
+    EXPECT_EQ(actions.sent, 10);
+    EXPECT_EQ(owned.sent, 10);
+    actions.waiting = owned.waiting = 0;
+    for (std::uint64_t packet = 31; packet <= 40; ++packet) {
+        inputs.waiting = 1;
+        EXPECT_GT(writer.write(packet, room), 600u);
+    }
+    EXPECT_EQ(inputs.sent, 20) << "nobody else lacks room";
 }
 
 TEST(PlayUplink, NothingOfAMalformedPayloadIsUsed) {
