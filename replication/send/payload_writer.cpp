@@ -163,7 +163,7 @@ bool PayloadWriter::prepare(std::uint32_t index, const PeerView& view, Candidate
     // newer baseline before the history drops the present one.
     const Tick lasts = shown.numbers ? (tick_ - shadow_.horizon()) / 2 : kLongAgo;
     const bool is_known = candidate.delta.is_empty && slot.sent == slot.acked && tick_ - slot.acked < lasts;
-    if (is_known && !view.is_forced(index)) return false;
+    if (is_known && !slot.is_forced) return false;
     candidate.header.kind = baseline ? RecordKind::delta : RecordKind::full;
     candidate.header.baseline = slot.acked;
     candidate.header.net_id = entry.net_id;

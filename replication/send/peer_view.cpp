@@ -27,6 +27,7 @@ std::uint32_t PeerView::open(std::uint32_t entry, bool is_owner) {
     Slot& slot = slots_[index];
     slot.entry = entry & kNone;
     slot.is_owner = 0;
+    slot.is_forced = 0;
     if (long_gap_ != 0) {
         deliveries_.resize(slots_.size());
         deliveries_[index] = {};
@@ -75,7 +76,6 @@ void PeerView::free(std::uint32_t index) {
     slots_[index].entry = kNone;
     slots_[index].in_flight = 0;  // the despawn record may be in a later packet, too
     clusters_.put(index, std::nullopt);
-    std::erase_if(forced_, [&](const Forced& forced) { return forced.slot == index; });
     free_slots_[index / 64] |= std::uint64_t{1} << (index % 64);
     first_free_word_ = std::min<std::size_t>(first_free_word_, index / 64);
     used_count_ -= 1;
@@ -107,18 +107,10 @@ void PeerView::unpend(std::uint32_t index) {
     pending_count_ -= 1;
 }
 
-void PeerView::force(std::uint32_t index, Tick tick) {
+void PeerView::force(std::uint32_t index) {
     assert(slots_[index].has_entity());
-    std::erase_if(forced_, [&](const Forced& forced) { return forced.slot == index; });
-    forced_.push_back({index, tick});
+    slots_[index].is_forced = 1;
     pend(index);
-}
-
-bool PeerView::is_forced(std::uint32_t index) const {
-    const Slot& slot = slots_[index];
-    return std::any_of(forced_.begin(), forced_.end(), [&](const Forced& forced) {
-        return forced.slot == index && (!slot.has_acked || is_newer(forced.tick, slot.acked));
-    });
 }
 
 void PeerView::set_pending_id(NetId net_id, std::uint32_t id) {
@@ -154,6 +146,7 @@ SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick) 
     slot.packet = low(number);
     slot.was_sent = slot.in_flight = 1;
     slot.is_fresh = 0;
+    slot.is_forced = 0;
     unpend(index);
     return {index & (kMaxSlots - 1), slot.generation, !slot.has_entity()};
 }
@@ -173,9 +166,6 @@ void PeerView::settle(SentRecord record, std::uint64_t number, Tick tick, bool d
     } else if (!slot.has_acked || is_newer(tick, slot.acked)) {
         slot.acked = tick;
         slot.has_acked = 1;
-        std::erase_if(forced_, [&](const Forced& forced) {
-            return forced.slot == index && !is_newer(forced.tick, tick);
-        });
         stop_awaiting(index);
     }
 }

@@ -30,16 +30,17 @@ static_assert(sizeof(SentRecord) == 4);
 class PeerView {
 public:
     static constexpr std::uint32_t kMaxSlots = 1u << 21;
-    static constexpr std::uint32_t kNone = 0x7fffffff;
+    static constexpr std::uint32_t kNone = 0x3fffffff;
     /// In place of an entry: the entity is gone, and the lowest bits say why (Despawn).
-    static constexpr std::uint32_t kGone = 0x7ffffff0;
+    static constexpr std::uint32_t kGone = 0x3ffffff0;
 
     struct Slot {
         // Index in the shadow; kGone and up: no entity; kNone: the slot is free.
-        std::uint32_t entry : 31 = kNone;
-        std::uint32_t is_owner : 1 = 0;  // the peer owns the entity
-        Tick acked = 0;                  // tick of the newest version acknowledged, if has_acked
-        Tick sent = 0;                   // tick of the newest version sent, if was_sent
+        std::uint32_t entry : 30 = kNone;
+        std::uint32_t is_owner : 1 = 0;   // the peer owns the entity
+        std::uint32_t is_forced : 1 = 0;  // the next record is sent even if it is an empty delta
+        Tick acked = 0;                   // tick of the newest version acknowledged, if has_acked
+        Tick sent = 0;                    // tick of the newest version sent, if was_sent
         std::uint16_t packet =
             0;  // low bits of the number of the packet with the newest record, if in_flight
         // Rises when the slot is opened or rebased, and wraps. The fate of a record of an earlier generation
@@ -105,11 +106,9 @@ public:
     /// Marks the slot as not pending.
     void unpend(std::uint32_t slot);
 
-    /// Keeps the slot pending until the peer acknowledges a record with this tick or a newer one. The record
-    /// can be an empty delta. Requires that the slot has an entity.
-    void force(std::uint32_t slot, Tick tick);
-    /// Returns whether force() asked for a newer record than the peer acknowledged.
-    bool is_forced(std::uint32_t slot) const;
+    /// Makes the slot pending until a record of it is sent, which can be an empty delta. Requires that the
+    /// slot has an entity.
+    void force(std::uint32_t slot);
 
     /// Starts the count of awaited_count(): the entities that have a slot now and that the peer has not
     /// acknowledged.
@@ -170,11 +169,6 @@ private:
     std::vector<std::uint32_t> owned_;
     std::array<net::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
     ClusterSlots clusters_;
-    struct Forced {
-        std::uint32_t slot;
-        Tick tick;
-    };
-    std::vector<Forced> forced_;
     struct Pending {
         NetId net_id;
         std::uint32_t id;

@@ -191,7 +191,7 @@ void Sender::force_records() {
     for (const ToSend& wanted : to_send_) {
         if (wanted.peer >= peers_.size() || !peers_[wanted.peer]) continue;
         if (const std::optional<std::uint32_t> slot = slot_of(wanted.peer, wanted.entity))
-            state(wanted.peer).view.force(*slot, tick_);
+            state(wanted.peer).view.force(*slot);
     }
     to_send_.clear();
 }

@@ -34,6 +34,26 @@ TEST(PeerView, KnowsTheSlotsOfTheEntitiesThatThePeerOwns) {
     EXPECT_TRUE(view.is_consistent());
 }
 
+TEST(PeerView, Rule16AForcedSlotIsPendingUntilARecordIsSent) {
+    PeerView view(8);
+    const std::uint32_t slot = view.open(1);
+    view.settle(view.send(slot, 1, 10), 1, 10, true);
+    EXPECT_FALSE(view[slot].is_forced || view[slot].is_pending);
+    view.force(slot);
+    EXPECT_TRUE(view[slot].is_forced && view[slot].is_pending);
+    const SentRecord record = view.send(slot, 2, 11);
+    EXPECT_FALSE(view[slot].is_forced || view[slot].is_pending);
+    view.settle(record, 2, 11, false);
+    EXPECT_TRUE(view[slot].is_pending) << "it was lost";
+    view.force(slot);
+    view.close(slot, Despawn::destroyed);
+    const SentRecord despawn = view.send(slot, 3, 12);
+    view.settle(despawn, 3, 12, true);
+    ASSERT_EQ(view.open(2), slot);
+    EXPECT_FALSE(view[slot].is_forced);
+    EXPECT_TRUE(view.is_consistent());
+}
+
 TEST(PeerView, IsFullAtTheGivenNumberOfSlots) {
     for (const std::uint32_t most : {1u, 63u, 64u, 65u, 200u}) {
         PeerView view(most);
