@@ -136,6 +136,8 @@ void Predictor::join(ecs::Entity entity, bool is_active) {
     member.is_found = true;
     member.is_active = is_active;
     member.rows.resize(values_.row_words() * kKept);
+    if (entity.index >= places_.size()) places_.resize(entity.index + std::size_t{1});
+    places_[entity.index] = static_cast<std::uint32_t>(members_.size());
     members_.push_back(std::move(member));
     must_restore_ = true;
 }
@@ -151,21 +153,23 @@ void Predictor::set_predicted(std::span<const ecs::Entity> entities, bool is_pre
     }
 }
 
+std::size_t Predictor::find(ecs::Entity entity) const {
+    const std::size_t place = entity.index < places_.size() ? places_[entity.index] : members_.size();
+    return place < members_.size() && members_[place].entity == entity ? place : members_.size();
+}
+
 /// Updates the members to the entities that have the tag Mine now.
 void Predictor::find_group() {
     for (Member& member : members_) member.is_found = false;
     mine_.each([&](ecs::Entity entity) {
-        const auto known = std::find_if(members_.begin(), members_.end(),
-                                        [&](const Member& member) { return member.entity == entity; });
-        if (known != members_.end()) {
-            known->is_found = true;
-            return;
-        }
-        join(entity, false);
+        const std::size_t place = find(entity);
+        if (place == members_.size()) join(entity, false);
+        if (place < members_.size()) members_[place].is_found = true;
     });
     for (Member& member : members_)
         if (!member.is_found) leave(member);
-    std::erase_if(members_, [](const Member& member) { return !member.is_found; });
+    if (std::erase_if(members_, [](const Member& member) { return !member.is_found; }) > 0)
+        for (std::uint32_t i = 0; i < members_.size(); ++i) places_[members_[i].entity.index] = i;
     for (const Member& member : members_)
         for (const ComponentIndex component : held_) receiver_.hold(member.entity, component);
 }
@@ -272,10 +276,9 @@ void Predictor::restore(Tick tick) {
 }
 
 bool Predictor::show(ecs::Entity entity, const void* type, void* value) const {
-    const auto found = std::find_if(members_.begin(), members_.end(),
-                                    [&](const Member& member) { return member.entity == entity; });
-    if (found == members_.end() || !found->is_active) return false;
-    smoothing_.show(found->shown, fraction_, type, value);
+    const std::size_t place = find(entity);
+    if (place == members_.size() || !members_[place].is_active) return false;
+    smoothing_.show(members_[place].shown, fraction_, type, value);
     return true;
 }
 

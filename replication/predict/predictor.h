@@ -103,6 +103,8 @@ private:
         const std::size_t words = values_.row_words();
         return std::span(member.rows).subspan(tick % kKept * words, words);
     }
+    /// Returns the entity's index in members_; members_.size() if it is not a member.
+    std::size_t find(ecs::Entity entity) const;
     void find_group();
     void leave(Member& member);
     void join(ecs::Entity entity, bool is_active);
@@ -144,11 +146,12 @@ private:
     std::uint64_t seed_ = 0;
     std::optional<Tick> last_;  // the newest tick that was run
     std::vector<Member> members_;
-    std::vector<ecs::Entity> pending_;  // entities of add_pending() that are not replicas yet
-    std::vector<Image> images_;         // found by find_images(): one for each member
-    std::vector<std::uint32_t> row_;    // scratch: the row of an image
-    std::optional<Tick> checked_;       // the last tick whose result was compared with the server's
-    std::optional<Tick> nan_until_;     // after a NaN: nothing is restored before this tick is complete
+    std::vector<std::uint32_t> places_;  // by index of an entity: index in members_ if it is a member
+    std::vector<ecs::Entity> pending_;   // entities of add_pending() that are not replicas yet
+    std::vector<Image> images_;          // found by find_images(): one for each member
+    std::vector<std::uint32_t> row_;     // scratch: the row of an image
+    std::optional<Tick> checked_;        // the last tick whose result was compared with the server's
+    std::optional<Tick> nan_until_;      // after a NaN: nothing is restored before this tick is complete
     bool must_restore_ = false, is_predicting_ = false;
     PredictionStats stats_;
 };
