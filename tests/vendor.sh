@@ -1,16 +1,16 @@
 #!/bin/sh
 # Copies the three library folders into an empty folder, and compiles them with the README's Makefile, without -I,
-# exceptions, RTTI and warnings. Builds the README's server and client with them, also with CMake if it is
-# installed, and checks that the client sees a moving fish. Then builds the two programs of net/README.md with
-# net/ alone, without warnings, and checks that they exchange a message.
+# exceptions, RTTI and warnings. Builds the README's smallest game with them, also with CMake if it is installed, and
+# checks that the client sees a moving fish. Builds the README's whole game, too, and checks what two players see.
+# Builds the two programs of net/README.md with net/ alone, and checks that they exchange a message.
 # usage: tests/vendor.sh FOLDER (its contents are deleted)
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:?usage: tests/vendor.sh FOLDER}
 compiler=${CXX:-g++}
 jobs=$(nproc 2> /dev/null || echo 2)
-server= alone=
-stop() { [ -z "$server$alone" ] || kill $server $alone 2> /dev/null; }
+server= alone= whole=
+stop() { [ -z "$server$alone$whole" ] || kill $server $alone $whole 2> /dev/null; }
 trap stop EXIT
 fail() { echo "vendor: FAILED: $1"; exit 1; }
 
@@ -20,7 +20,7 @@ sh "$root/tests/snippets.sh" "$root/README.md" snippets "$root/tests/vendor.sh" 
 mv snippets/the_smallest_game_1.inc game.h
 mv snippets/the_smallest_game_2.inc server.cpp
 mv snippets/the_smallest_game_3.inc client.cpp
-port=$((20000 + $$ % 19999))  # neither it nor the next is the documented port, which a demo may use
+port=$((20000 + $$ % 19998))  # neither it nor the next two are the documented port, which a demo may use
 for program in server client; do
     sed "s/40000/$port/" "$program.cpp" > moved && mv moved "$program.cpp"
 done
@@ -61,6 +61,41 @@ net_alone() {
 }
 mkdir alone && cp -r net alone && net_alone & alone=$!
 
+# The README's whole game, with a screen that plays a script.
+play_whole_game() {
+    alone=
+    trap stop EXIT
+    for program in server client; do
+        sed "s/40000/$((port + 2))/" whole/$program.cpp > whole/moved && mv whole/moved whole/$program.cpp
+        build -I. whole/$program.o
+        $compiler whole/$program.o libshoal.a -o whole/$program || fail "the whole game's $program does not link"
+    done
+    cd whole || fail "no folder of its own for the whole game"
+    timeout 60 ./server > log.txt 2>&1 & server=$!
+    for _ in $(seq 100); do
+        [ -s server.pub ] && break
+        sleep 0.1
+    done
+    SHOOTER=yes timeout 30 ./client 127.0.0.1:$((port + 2)) > ann.txt 2>&1 & whole=$!
+    timeout 30 ./client 127.0.0.1:$((port + 2)) > guest.txt 2>&1 || fail "the guest: $(cat guest.txt log.txt)"
+    wait $whole || fail "the shooter: $(cat ann.txt log.txt)"
+    kill "$server"
+    server= whole=
+    for line in bang 'sees \.' 'out of ammunition' '1 hits' 'Ann: ahoy'; do
+        grep -q "^$line\$" ann.txt || fail "the shooter has no line '$line': $(cat ann.txt)"
+    done
+    for line in '(bang)' 'sees \.' 'sees 2' 'a name needs a letter' 'Ann: ahoy'; do
+        grep -q "^$line\$" guest.txt || fail "the other player has no line '$line': $(cat guest.txt)"
+    done
+    if grep -q '^bang$\|ammunition' guest.txt; then fail "the other player shot: $(cat guest.txt)"; fi
+}
+mkdir whole
+mv snippets/a_whole_game_1.inc whole/game.h
+mv snippets/a_whole_game_2.inc whole/server.cpp
+mv snippets/a_whole_game_3.inc whole/client.cpp
+cp "$root/tests/support/scripted_screen.h" whole/screen.h
+play_whole_game & whole=$!
+
 build -I. client
 # The command of the README, with the library from above.
 line=$(grep '^g++ .* -o server$' "$root/README.md" | sed "s|^g++|$compiler|; s/-O2/-O0/; s|ecs/\*.*replication/\*/\*\.cpp|libshoal.a|")
@@ -97,4 +132,6 @@ kill "$server"; wait "$server" 2>/dev/null; server=
 
 wait "$alone" || exit 1
 alone=
+wait "$whole" || exit 1
+whole=
 echo "vendor: passed"
