@@ -2,6 +2,7 @@
 
 #include "moves.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 
@@ -22,11 +23,16 @@ replication::Schema arena_schema(GameVersion version) {
     schema.input<Steer>("steer", bounded(0, static_cast<int>(Direction::right)));
     schema.quantise_authority();
     schema.component<Health>("health", bounded(0, 100));
-    schema.component<Name>("name", field(&Name::text, max_length(kMaxNameBytes)));
+    schema.component<Name>("name", max_length(kMaxNameBytes), from_owner());
     schema.component<Score>("score", bounded(0, 100'000));
-    schema.component<Ammo>("ammo", bounded(0, kMostBubbles), to_owner());
+    schema.component<Ammo>("ammo", bounded(0, std::max(kMostBubbles, kMostBaits)), to_owner());
     schema.component<Bubble>("bubble", kAnyWay);
+    schema.component<Bait>("bait", field(&Bait::direction, kAnyWay),
+                           field(&Bait::left, quantised(0, kLongestThrow, 0.05)), predicted());
     schema.action<Shoot>("shoot", kAnyWay, at_most(10));
+    schema.action<Throw>("throw", field(&Throw::direction, kAnyWay),
+                         field(&Throw::power, bounded(1, kMostPower)), at_most(10));
+    schema.action<Say>("say", max_length(kMaxSayBytes), at_most(2), independent());
     schema.component<Target>("target");
     schema.singleton<Clock>("clock", field(&Clock::elapsed_s, quantised(0, 1'000'000, 0.1)));
     schema.component<Reef>("reef", quantised(0, 100, 1));
@@ -36,8 +42,6 @@ replication::Schema arena_schema(GameVersion version) {
     schema.tag<Player>("player");
     schema.tag<Pilot>("pilot");
     schema.pair<Follows>("follows", field(&Follows::angle, angle(8)));
-    schema.message<Chat>("chat", field(&Chat::name, max_length(kMaxNameBytes)),
-                         field(&Chat::text, max_length(kMaxChatBytes)));
     schema.message<Checksum>("checksum");
     if (version == GameVersion::second) {
         schema.component<Colour>("colour");

@@ -9,11 +9,13 @@
 
 namespace shoal::demo {
 
-inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3034;  // change it when message.h changes
+inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3034;  // of this game
 inline constexpr std::uint16_t kDefaultPort = 40'000;
 inline constexpr float kArenaWidth = 160, kArenaHeight = 80;
 inline constexpr std::uint32_t kMaxNameBytes = 16;
-inline constexpr int kMostBubbles = 6;
+inline constexpr std::uint32_t kMaxSayBytes = 60;
+inline constexpr int kMostBubbles = 6, kMostBaits = 2;
+inline constexpr float kLongestThrow = 40;
 
 struct Position {
     float x = 0, y = 0;
@@ -28,6 +30,7 @@ struct Health {
     int percent = 100;
 };
 
+/// Of a player's creature, its client decides it.
 struct Name {
     std::string text;
 };
@@ -49,9 +52,9 @@ struct Score {
     int points = 0;
 };
 
-/// How many bubbles a player can shoot now. Only the player sees it.
+/// How many bubbles a player can shoot, and how many baits throw, now. Only the player sees it.
 struct Ammo {
-    int bubbles = kMostBubbles;
+    int bubbles = kMostBubbles, baits = kMostBaits;
 };
 
 /// A shot of a player.
@@ -59,10 +62,16 @@ struct Bubble {
     Direction direction = Direction::right;  // not none
 };
 
-/// Of a bubble; not in the schema.
+/// Thrown by a player. Minnows swim to it.
+struct Bait {
+    Direction direction = Direction::right;  // not none
+    float left = 0;                          // distance that it still flies
+};
+
+/// Of a bubble or bait; not in the schema.
 struct Flight {
     ecs::Entity shooter;
-    float left_s = 1.5f;  // until it bursts
+    float left_s = 1.5f;  // until it bursts, or is eaten
 };
 
 /// A pike has one while it hunts. The prey may die, or appear on a client later than the pike.
@@ -86,12 +95,6 @@ inline constexpr std::uint32_t kReefs = 5;
 struct Clock {
     double elapsed_s = 0;  // time simulated so far
 };
-
-/// A message: what a player says. The server sets the name, and passes it on to all players.
-struct Chat {
-    std::string name, text;
-};
-inline constexpr std::uint32_t kMaxChatBytes = 60;
 
 /// A message: what the server's world was at a tick, see WorldCheck.
 struct Checksum {

@@ -3,12 +3,12 @@
 #include "replication/client.h"
 #include "flags.h"
 #include "hash_log.h"
-#include "message.h"
 #include "moves.h"
 #include "net/socket/bad_network.h"
 #include "net/socket/key_file.h"
 #include "process.h"
 #include "terminal.h"
+#include "text.h"
 #include "view.h"
 #include "world_check.h"
 
@@ -33,7 +33,7 @@ struct Options {
     std::string connect, name = "guest", hash_log, key, token_file;
     double seconds = 0, latency_ms = 0, jitter_ms = 0, loss = 0, duplicate = 0, reorder = 0, corrupt = 0;
     std::uint64_t seed = random_number(), bots = 0;
-    bool headless = false, insecure = false, is_old = false;
+    bool headless = false, insecure = false, is_old = false, floods = false;
     net::PublicKey server_key{};
     std::optional<net::ClientToken> token;
 };
@@ -41,7 +41,8 @@ struct Options {
 Flags make_flags(Options& options) {
     Flags flags(
         "usage: client [flags]\nShows the arena of a server, and steers a creature in it.\n"
-        "W A S D or arrows steer, space stops, F shoots, Enter says something, q quits.\n");
+        "W A S D or arrows steer, space stops, F shoots, 1 to 5 throw bait, Enter says something,\n"
+        "q quits.\n");
     flags.text("--connect", options.connect, "HOST:PORT of the server (127.0.0.1:40000, or the token's)");
     flags.text("--name", options.name, "of your creature, at most 16 letters (guest)");
     flags.real("--seconds", options.seconds, 0, 100'000, "leaves after this time; 0: when stopped (0)");
@@ -55,6 +56,8 @@ Flags make_flags(Options& options) {
     flags.toggle("--headless", options.headless, "prints a status line every second, and draws nothing");
     flags.whole("--bots", options.bots, 0, 1000,
                 "plays this number of creatures at random, draws nothing, and compares their worlds (0)");
+    flags.toggle("--flood", options.floods,
+                 "the bots send messages as fast as they can; the server kicks them for that");
     flags.real("--latency-ms", options.latency_ms, 0, 10'000,
                "simulates a bad network; delay in each direction (0)");
     flags.real("--jitter-ms", options.jitter_ms, 0, 10'000, "  greatest difference from that delay (0)");
@@ -85,23 +88,27 @@ net::LinkConfig link_config(const Options& options) {
 class Game final : private replication::ClientListener {
 public:
     Game(const Options& options, net::Sink& sink)
-        : name_(options.name),
+        : name_(printable(options.name)),
           schema_(arena_schema(options.is_old ? GameVersion::first : GameVersion::second)),
           client_(world_, schema_, sink, client_options(options), this),
           is_checked_(options.bots > 0) {
         load_reefs(world_);
         client_.on_step(step_moves);
-        client_.on<Chat>([this](const Chat& chat, const replication::MessageInfo&) {
-            show(chat.name + ": " + chat.text, kTextStays);
+        client_.on<Say>([this](const Say& say, const replication::Call& call) {
+            const Name* name = world_.try_get<Name>(call.player);
+            show((name ? name->text : "somebody") + ": " + say.text, kTextStays);
         });
         client_.on<Checksum>([this](const Checksum& server, const replication::MessageInfo&) {
             if (is_checked_) check_.hear(server);
         });
-        client_.on_rejected<Shoot>([this](const Shoot&, std::string_view why) {
-            // The first reason stays: shots after a rejected one are rejected because of that one.
-            if (now() >= rejected_until_) show("no shot: " + std::string(why), kReasonStays);
-            rejected_until_ = now() + kReasonStays;
-        });
+        client_.on_rejected<Shoot>(
+            [this](const Shoot&, std::string_view why) { show_rejected("no shot", why); });
+        client_.on_rejected<Throw>(
+            [this](const Throw&, std::string_view why) { show_rejected("no throw", why); });
+        client_.on_rejected<Say>(
+            [this](const Say&, std::string_view why) { show_rejected("nobody hears you", why); });
+        client_.on_refused<Name>(
+            [this](ecs::Entity, std::string_view why) { show_rejected("another name, please", why); });
     }
 
     bool open_log(const std::string& path) { return log_.open(path); }
@@ -123,6 +130,10 @@ public:
     void update(net::Time now) {
         client_.input(Steer{direction_});
         client_.update(now);
+        if (own_creature() != named_) {  // the first one, or the last one died
+            named_ = own_creature();
+            if (named_) world_.set(named_, Name{name_});
+        }
         if (client_.is_connected()) stats_ = client_.stats();
         if (log_.is_open()) log_.write_complete(hash_, client_.receiver());
         if (is_checked_) check_.note(hash_, client_.receiver());
@@ -134,6 +145,7 @@ public:
     }
     /// Where the creature swims, or swam last.
     void shoot() { client_.act(Shoot{aim_}); }
+    void throw_bait(int power) { client_.act(Throw{aim_, power}); }
 
     /// Calls fn(entity, position) for each entity, with the position to draw it at.
     template <class Fn>
@@ -141,11 +153,14 @@ public:
         client_.each_shown<Position>(fn);
     }
 
-    void say(const std::string& text) {
-        static_cast<void>(client_.send(Chat{{}, text}));  // not sent: the queue is full
+    void say(const std::string& text) { client_.act(Say{text}); }
+    /// Sends as many messages as the queue takes. The server has no use for them.
+    void flood() {
+        while (client_.send(Checksum{}) == net::SendResult::queued) {
+        }
     }
-    /// What a player said last or why a shot was rejected, for some seconds; else how far the client has come
-    /// in joining; else `status`.
+    /// What a player said last or why an action was rejected, for some seconds; else how far the client has
+    /// come in joining; else `status`.
     std::string news(const std::string& status, net::Time now) const {
         if (now < heard_until_) return heard_;
         switch (client_.phase()) {
@@ -197,14 +212,17 @@ private:
         heard_ = printable(text);
         heard_until_ = now() + time;
     }
-
-    void on_join() override {
-        joined_at_ = now();
-        static_cast<void>(client_.send_message(net::Channel::reliable, write_name(name_)));  // queue is empty
+    /// The first reason stays: actions after a rejected one are rejected because of that one.
+    void show_rejected(const std::string& what, std::string_view why) {
+        if (now() >= rejected_until_) show(what + ": " + std::string(why), kReasonStays);
+        rejected_until_ = now() + kReasonStays;
     }
+
+    void on_join() override { joined_at_ = now(); }
     void on_leave(net::DisconnectReason reason, std::string_view) override { end_ = reason; }
 
     std::string name_;
+    ecs::Entity named_;  // the creature that has the name
     ecs::World world_;
     mutable ecs::Query<ecs::With<Colour>> coloured_{world_};
     replication::Schema schema_;
@@ -215,7 +233,7 @@ private:
     bool is_checked_;
     net::ConnectionStats stats_;
     Direction direction_ = Direction::none, aim_ = Direction::right;
-    std::string heard_;  // what a player said last, or why a shot was rejected
+    std::string heard_;  // what a player said last, or why an action was rejected
     net::Time heard_until_{0}, rejected_until_{0};
     std::optional<net::Time> joined_at_;
     std::optional<net::DisconnectReason> end_;
@@ -259,7 +277,7 @@ public:
 
     /// Returns false if the user quits.
     bool update(Game& game, const std::string& status, net::Time now) {
-        if (line_ && terminal_.read_line(*line_, kMaxChatBytes)) {
+        if (line_ && terminal_.read_line(*line_, kMaxSayBytes)) {
             if (!line_->empty()) game.say(*line_);
             line_.reset();
         }
@@ -271,6 +289,10 @@ public:
             }
             if (key == Key::shoot) {
                 game.shoot();
+                continue;
+            }
+            if (key >= Key::throw_1) {
+                game.throw_bait(1 + static_cast<int>(key) - static_cast<int>(Key::throw_1));
                 continue;
             }
             constexpr std::array kDirections = {Direction::up, Direction::down, Direction::left,
@@ -349,13 +371,14 @@ public:
     }
 
     /// Plays until the time is over or all connections have ended. In the last second the players rest.
-    void play(double seconds) {
+    void play(double seconds, bool floods) {
         const net::Time end = seconds > 0 ? now() + microseconds(seconds * 1000) : net::Time::max();
         const auto plays = [](const auto& bot) { return !bot->game.end(); };
         while (!should_stop() && now() < end && std::ranges::any_of(bots_, plays)) {
             serve();
             const bool is_resting = now() > end - 1s;
             for (const auto& bot : bots_) {
+                if (floods && bot->game.has_joined() && now() > bot->game.joined_at() + 1s) bot->game.flood();
                 if (is_resting) bot->game.steer(Direction::none);
                 if (!is_resting && now() >= bot->next_move) move(*bot);
             }
@@ -366,6 +389,7 @@ public:
     std::string report() const {
         std::uint64_t actions = 0, rejected = 0, predictions = 0, mispredictions = 0, checks = 0,
                       divergences = 0, lost = 0, unchecked = 0;
+        std::string why_lost;
         for (const auto& bot : bots_) {
             const Game& game = bot->game;
             actions += game.action_stats().done;
@@ -374,7 +398,10 @@ public:
             mispredictions += game.prediction_stats().mispredictions;
             checks += game.check().compared();
             divergences += game.check().divergences();
-            lost += !game.has_joined() || (game.end() && game.end() != net::DisconnectReason::shut_down);
+            if (!game.has_joined() || (game.end() && game.end() != net::DisconnectReason::shut_down)) {
+                lost += 1;
+                if (!game.end_text().empty()) why_lost = ": " + game.end_text();
+            }
             unchecked += game.check().compared() == 0;
         }
         const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
@@ -385,7 +412,7 @@ public:
             bots_.size(), number(actions), number(rejected), number(mispredictions), number(predictions),
             number(checks), number(divergences), number(lost));
         if (divergences > 0) return "worlds differ from the server's";
-        if (lost > 0) return std::to_string(lost) + " bots could not join or lost the server";
+        if (lost > 0) return std::to_string(lost) + " bots could not join or lost the server" + why_lost;
         if (unchecked > 0) return std::to_string(unchecked) + " bots never compared their worlds";
         return {};
     }
@@ -431,8 +458,10 @@ private:
         const std::uint64_t choice = below(100);
         if (choice < 50) {
             bot.game.steer(static_cast<Direction>(below(5)));
-        } else if (choice < 97) {
+        } else if (choice < 92) {
             bot.game.shoot();
+        } else if (choice < 97) {
+            bot.game.throw_bait(1 + static_cast<int>(below(kMostPower)));
         } else {
             bot.game.say("blub");
         }
@@ -445,7 +474,7 @@ int run_bots(const Options& options, const net::Address& local, const net::Addre
     Bots bots;
     catch_signals();
     if (!bots.connect(options, local, server)) return fail("client", "cannot open so many sockets", 1);
-    bots.play(options.seconds);
+    bots.play(options.seconds, options.floods);
     const std::string why = bots.report();
     bots.leave(options);
     return why.empty() ? 0 : fail("client", why, 1);
@@ -508,6 +537,7 @@ int main(std::string_view argv0, std::span<const char* const> arguments) {
     if (options.name.size() > kMaxNameBytes) return fail("client", "--name has at most 16 letters", 2);
     if (options.insecure + !options.key.empty() + !options.token_file.empty() > 1)
         return fail("client", "--key, --token and --insecure cannot be combined", 2);
+    if (options.floods && options.bots == 0) return fail("client", "--flood needs --bots", 2);
     if (options.bots > 0 && (!options.token_file.empty() || !options.hash_log.empty()))
         return fail("client", "--bots cannot be combined with --token or --hash-log", 2);
     if (!options.insecure) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a server, a client over a bad network, one of an older version, one that joins late, and one with several bots.
-# Then compares their hash logs; the bots compare their worlds themselves.
+# Runs a server, a client over a bad network, one of an older version, one that joins late, one with several bots,
+# and one that floods the server. Then compares their hash logs; the bots compare their worlds themselves.
 # usage: demo.sh FOLDER_OF_BINARIES
 set -u
 bin=$1
@@ -54,6 +54,13 @@ sleep 2.5
     >"$dir/late.out" 2>"$dir/late.err" &
 late=$!
 children="$children $late"
+
+# A client that floods the server is kicked, and the others play on.
+if "$bin/client" --connect "127.0.0.1:$port" --bots 1 --flood --seconds 4 >"$dir/flood.out" 2>"$dir/flood.err"; then
+    give_up "a client that floods the server stays"
+fi
+grep -q 'lost the server: kicked: too many messages' "$dir/flood.err" || give_up "a flooding client does not know why it was kicked"
+grep -q '^kicked bot0: too many messages' "$dir/server.out" || give_up "the server does not say who was kicked"
 
 # A client that expects another key must not join, and must say why.
 if "$bin/client" --connect "127.0.0.1:$port" --key "$(printf '%064d' 11)" --headless \

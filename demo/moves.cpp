@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "text.h"
+
 namespace shoal::demo {
 namespace {
 
-constexpr float kPlayerSpeed = 14, kBubbleSpeed = 40;
+constexpr float kPlayerSpeed = 14, kBubbleSpeed = 40, kBaitSpeed = 30;
+constexpr float kBaitLasts_s = 10;
 
 Velocity towards(Direction direction, float speed) {
     constexpr std::array<Velocity, 5> kWays = {{{0, 0}, {0, -1}, {0, 1}, {-1, 0}, {1, 0}}};
@@ -30,6 +33,12 @@ void step_moves(const replication::Step& step) {
     step.each<Position, const Bubble>([&](Position& at, const Bubble& bubble) {
         at = moved(at, towards(bubble.direction, kBubbleSpeed), step.dt);
     });
+    step.each<ecs::Mut<Position>, ecs::Mut<Bait>>([&](ecs::Mut<Position> at, ecs::Mut<Bait> bait) {
+        if (bait.read().left <= 0) return;
+        const float way = std::min(bait.read().left, kBaitSpeed * step.dt);
+        at = moved(at.read(), towards(bait.read().direction, way), 1);
+        bait->left -= way;
+    });
 }
 
 std::string Shoot::validate(const replication::Act& act) const {
@@ -45,6 +54,25 @@ void Shoot::mutate(replication::Act& act) const {
     const Position mouth = moved(*at, towards(direction, 1), 1);
     act.world.patch<Ammo>(act.player, [](Ammo& ammo) { ammo.bubbles = std::max(0, ammo.bubbles - 1); });
     act.spawn(mouth, Bubble{direction}, Flight{act.player});
+}
+
+std::string Throw::validate(const replication::Act& act) const {
+    const Ammo* ammo = act.world.try_get<Ammo>(act.player);
+    if (ammo == nullptr) return "you have no creature";
+    return ammo->baits > 0 ? "" : "no bait left";
+}
+
+void Throw::mutate(replication::Act& act) const {
+    const Position* at = act.world.try_get<Position>(act.player);
+    if (at == nullptr) return act.fail("you have no creature");
+    const Position hand = *at;
+    act.world.patch<Ammo>(act.player, [](Ammo& ammo) { ammo.baits = std::max(0, ammo.baits - 1); });
+    const float distance = kLongestThrow * static_cast<float>(power) / kMostPower;
+    act.spawn(hand, Bait{direction, distance}, Flight{act.player, kBaitLasts_s});
+}
+
+std::string Say::validate(const replication::Act&) const {
+    return !text.empty() && is_printable(text) ? "" : "you can say printable letters";
 }
 
 }  // namespace shoal::demo

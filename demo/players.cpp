@@ -2,39 +2,49 @@
 
 #include <algorithm>
 
+#include "text.h"
+
 namespace shoal::demo {
 
 void Players::listen(replication::Server& server) {
-    server.on<Chat>([this, &server](replication::PlayerId player, const Chat& chat) {
-        const auto seat = std::ranges::find(players_, player, &Seat::peer);
-        if (seat == players_.end() || seat->name.empty() || chat.text.empty()) return;
-        server.send_all(Chat{seat->name, printable(chat.text)});
+    server.on_join([this](replication::PlayerId player) {
+        players_.push_back({player, "guest"});
+        return simulation_.spawn_player(players_.back().name);
+    });
+    server.check<Name>([this](replication::PlayerId player, ecs::Entity, const Name& name) -> std::string {
+        if (name.text.empty() || !is_printable(name.text)) return "a name has 1 to 16 printable letters";
+        if (Seat* const seat = find(player)) seat->name = name.text;
+        return "";
+    });
+    server.on_warning([this](replication::PlayerId player, replication::Warning warning) {
+        complaints_.push_back(name_of(player) + (warning == replication::Warning::messages_deferred
+                                                     ? " sends too many messages"
+                                                     : " takes too long to load"));
+    });
+    simulation_.set_seen_by([&server](ecs::Entity bubble, ecs::Entity entity) {
+        return server.seen_by(server.owner(bubble)).get<Position>(entity);
     });
 }
 
 void Players::step(replication::Server& server) {
-    for (Seat& seat : players_) {
-        if (seat.has_left) {
-            world_.destroy(seat.creature);
-        } else if (!seat.name.empty() && !world_.is_alive(seat.creature) &&
-                   server.phase(seat.peer) == replication::Phase::playing) {
-            seat.creature = simulation_.spawn_player(seat.name);  // the first one, or the last one died
-            server.set_player(seat.peer, seat.creature);
-        }
-    }
-    std::erase_if(players_, [](const Seat& seat) { return seat.has_left; });
-    left_ = 0;
+    for (const Seat& seat : players_)
+        if (!server.player(seat.id)) server.set_player(seat.id, simulation_.spawn_player(seat.name));
 }
 
-void Players::on_leave(net::PeerId peer, net::DisconnectReason, std::string_view) {
-    std::ranges::find(players_, peer, &Seat::peer)->has_left = true;
-    left_ += 1;
+void Players::on_leave(net::PeerId player, net::DisconnectReason reason, std::string_view text) {
+    if (reason == net::DisconnectReason::kicked)
+        complaints_.push_back("kicked " + name_of(player) + ": " + printable(text));
+    std::erase_if(players_, [&](const Seat& seat) { return seat.id == player; });
 }
 
-/// Ignores bytes that are not a valid message.
-void Players::on_message(net::PeerId peer, net::Channel, std::span<const std::byte> message) {
-    Seat& seat = *std::ranges::find(players_, peer, &Seat::peer);
-    if (const auto name = read_name(message); name && seat.name.empty()) seat.name = *name;
+Players::Seat* Players::find(replication::PlayerId player) {
+    const auto seat = std::ranges::find(players_, player, &Seat::id);
+    return seat == players_.end() ? nullptr : &*seat;
+}
+
+std::string Players::name_of(replication::PlayerId player) {
+    const Seat* const seat = find(player);
+    return seat ? seat->name : "somebody who joins";
 }
 
 }  // namespace shoal::demo

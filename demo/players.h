@@ -2,6 +2,8 @@
 // The players of the server, and the creature of each.
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "replication/server.h"
@@ -11,36 +13,33 @@ namespace shoal::demo {
 
 class Players final : public replication::ServerListener {
 public:
-    /// World and simulation must outlive it.
-    Players(ecs::World& world, Simulation& simulation) : world_(world), simulation_(simulation) {}
+    /// The simulation must outlive it.
+    explicit Players(Simulation& simulation) : simulation_(simulation) {}
 
-    /// Passes on what players with a name say. Call it once, before the first tick.
+    /// Gives a creature to each player who begins to play, checks the names of creatures, and lets bubbles
+    /// hit what their shooters see. Call it once, before the first tick.
     void listen(replication::Server& server);
 
-    /// Gives a creature to each player who plays, has a name and has no living creature, and destroys the
-    /// creatures of players who left. Only this function changes the world, not the callbacks.
+    /// Gives another creature to each player whose creature died.
     void step(replication::Server& server);
 
-    std::size_t count() const { return players_.size() - left_; }
+    std::size_t count() const { return players_.size(); }
+    /// One line about each player that misbehaved since the last call.
+    std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
 private:
     struct Seat {
-        net::PeerId peer;
-        bool has_left = false;
-        std::string name;  // empty until the peer sent it
-        ecs::Entity creature;
+        replication::PlayerId id;
+        std::string name;  // the last one that was valid
     };
 
-    void on_join(net::PeerId peer) override {
-        players_.push_back({.peer = peer, .name = {}, .creature = {}});
-    }
-    void on_leave(net::PeerId peer, net::DisconnectReason, std::string_view) override;
-    void on_message(net::PeerId peer, net::Channel, std::span<const std::byte> message) override;
+    void on_leave(net::PeerId player, net::DisconnectReason reason, std::string_view text) override;
+    Seat* find(replication::PlayerId player);
+    std::string name_of(replication::PlayerId player);
 
-    ecs::World& world_;
     Simulation& simulation_;
     std::vector<Seat> players_;
-    std::size_t left_ = 0;  // of players_: those that have left
+    std::vector<std::string> complaints_;
 };
 
 }  // namespace shoal::demo

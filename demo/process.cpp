@@ -1,7 +1,7 @@
 #include "process.h"
 
-#include "message.h"
 #include "net/socket/system_random.h"
+#include "text.h"
 
 #include <chrono>
 #include <csignal>

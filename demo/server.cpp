@@ -75,6 +75,12 @@ public:
         last_length_ = length;
     }
 
+    /// Prints a line above the status line.
+    void say(const std::string& line) {
+        std::printf("%s%-*s\n", in_place_ ? "\r" : "", in_place_ ? last_length_ : 0, line.c_str());
+        std::fflush(stdout);
+    }
+
     void finish() const {
         if (in_place_) std::printf("\n");
     }
@@ -92,7 +98,9 @@ struct Game {
           server(world, schema, sink, server_options(options), &players) {
         players.listen(server);
         server.on_step([this](const replication::Step& step) {
-            if (!is_still) step_moves(step);
+            if (is_still) return;
+            step_moves(step);
+            simulation.step(step.dt);
         });
     }
 
@@ -110,7 +118,7 @@ struct Game {
     ecs::World world;
     replication::Schema schema = arena_schema();
     Simulation simulation;
-    Players players{world, simulation};
+    Players players{simulation};
     bool is_still = false;  // at the end nothing moves, see --settle
     replication::Server server;
     replication::WorldHash hash{world, schema};
@@ -124,7 +132,6 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
     const net::Time end = options.seconds > 0 ? start + seconds(options.seconds) : net::Time::max();
     const net::Time still = end - seconds(options.seconds > 0 ? options.settle : 0);
     const net::Duration period = seconds(1.0 / static_cast<double>(options.rate));
-    const float dt_s = 1 / static_cast<float>(options.rate);
     net::Time next_tick = start, next_status = start + 1s;
 
     while (!should_stop() && next_tick < end) {
@@ -135,11 +142,8 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
             net::receive_all(socket, game.server.host(), time);
             game.server.poll(time);
         }
-        if (time < still) {
-            game.players.step(game.server);
-            game.simulation.step(dt_s);
-        }
         game.is_still = time >= still;
+        if (!game.is_still) game.players.step(game.server);
         const replication::Tick tick = game.server.tick(time);
         const bool is_checked = tick % WorldCheck::kEvery == 0;
         if (log.is_open() || is_checked) {
@@ -147,6 +151,7 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
             if (log.is_open()) log.write(tick, sum);
             if (is_checked) game.server.send_all(WorldCheck::checksum(tick, sum));
         }
+        for (const std::string& complaint : game.players.take_complaints()) status.say(complaint);
         if (time >= next_status) {
             status.print(game.server, game.players.count(), game.replicated.count(), time);
             next_status += 1s;

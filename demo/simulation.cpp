@@ -16,6 +16,7 @@ constexpr float kFear = 9;                     // a minnow flees from a pike tha
 constexpr float kSight = 60;                   // a pike hunts prey that is nearer
 constexpr float kReach = 1.6f;                 // a bite reaches so far
 constexpr float kBurst = 2.5f;                 // a bubble hits what is nearer
+constexpr float kScent = 30;                   // minnows swim to a bait that is nearer
 constexpr float kPasture = 12;                 // minnows that are nearer to a reef graze there
 constexpr float kGrowth = 4, kGrazing = 0.4f;  // percent of food per second; the latter for each minnow
 constexpr float kAside = 5;                    // distance of a pilot from its leader
@@ -51,6 +52,7 @@ Simulation::Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t
       pikes_(world),
       players_(world),
       bubbles_(world),
+      baits_(world),
       astray_(world),
       escorts_(world) {
     const std::uint32_t crabs = creatures / 10;
@@ -75,6 +77,7 @@ void Simulation::step(float dt_s) {
     hunt(dt_s);
     play(dt_s);
     burst_bubbles(dt_s);
+    use_up_baits(dt_s);
     escort(dt_s);
     bury_and_breed(dt_s);
 }
@@ -145,6 +148,8 @@ void Simulation::look_around() {
     prey_.clear();
     hunters_.clear();
     leaders_.clear();
+    food_.clear();
+    baits_.each([&](ecs::Entity bait, const Position& at, const Flight&) { food_.push_back({bait, at}); });
     fish_.each([&](ecs::Entity entity, const Position& at) {
         (world_.has<Pike>(entity) ? hunters_ : prey_).push_back({entity, at});
         if (!world_.has<Minnow>(entity)) leaders_.push_back({entity, at});
@@ -165,7 +170,8 @@ void Simulation::swim_in_schools(float dt_s) {
         const float angle = static_cast<float>(entity.index) * 2.4f + turned;
         const float radius = 2 + static_cast<float>(entity.index * 7 % 23) * 0.5f;
         const Position place{school.at.x + std::cos(angle) * radius, school.at.y + std::sin(angle) * radius};
-        Velocity wish = towards(at, place, kCruise);
+        const ecs::Entity bait = nearest(food_, at, kScent);
+        Velocity wish = towards(at, bait ? world_.get<Position>(bait) : place, kCruise);
         for (const Sight& hunter : hunters_)
             if (distance(at, hunter.at) < kFear) {
                 const Velocity flight = towards(hunter.at, at, 1);
@@ -220,6 +226,7 @@ void Simulation::hunt(float dt_s) {
 void Simulation::play(float dt_s) {
     players_.each([&](ecs::Entity player, const Position& at, ecs::Mut<Health> health, ecs::Mut<Ammo> ammo) {
         if (ammo.read().bubbles < kMostBubbles && chance(dt_s)) ammo->bubbles += 1;
+        if (ammo.read().baits < kMostBaits && chance(0.1f * dt_s)) ammo->baits += 1;
         if (health.read().percent < 100 && chance(3 * dt_s)) health->percent += 1;
         for (const Sight& sight : prey_)
             if (distance(at, sight.at) < kReach && world_.has<Minnow>(sight.entity))
@@ -227,16 +234,40 @@ void Simulation::play(float dt_s) {
     });
 }
 
+/// Returns the creature that its shooter sees nearest to a bubble; null if none is near enough to be hit.
+ecs::Entity Simulation::hit_by(ecs::Entity bubble, const Position& at, ecs::Entity shooter) const {
+    ecs::Entity hit;
+    float farthest = kBurst;
+    for (const std::vector<Sight>* sights : {&prey_, &hunters_})
+        for (const Sight& sight : *sights) {
+            if (sight.entity == shooter) continue;
+            const std::optional<Position> seen = seen_by_ ? seen_by_(bubble, sight.entity) : sight.at;
+            if (!seen || distance(at, *seen) >= farthest) continue;
+            farthest = distance(at, *seen);
+            hit = sight.entity;
+        }
+    return hit;
+}
+
 /// A bubble bursts at the first creature but its shooter that it reaches, at a wall, or when its time is
 /// over.
 void Simulation::burst_bubbles(float dt_s) {
     bubbles_.each([&](ecs::Entity bubble, const Position& at, Flight& flight) {
         flight.left_s -= dt_s;
-        ecs::Entity hit = nearest(prey_, at, kBurst, flight.shooter);
-        if (!hit) hit = nearest(hunters_, at, kBurst);
+        const ecs::Entity hit = hit_by(bubble, at, flight.shooter);
         const bool is_at_wall = at.x <= 0 || at.x >= kArenaWidth || at.y <= 0 || at.y >= kArenaHeight;
         if (hit) bite(hit, world_.has<Minnow>(hit) ? 100 : 35, flight.shooter);
         if (hit || is_at_wall || flight.left_s <= 0) dead_.push_back(bubble);
+    });
+}
+
+/// The more minnows eat of a bait, the sooner it is gone.
+void Simulation::use_up_baits(float dt_s) {
+    baits_.each([&](ecs::Entity bait, const Position& at, Flight& flight) {
+        flight.left_s -= dt_s;
+        for (const Sight& sight : prey_)
+            if (distance(at, sight.at) < kReach && world_.has<Minnow>(sight.entity)) flight.left_s -= dt_s;
+        if (flight.left_s <= 0) dead_.push_back(bait);
     });
 }
 

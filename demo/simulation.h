@@ -3,6 +3,8 @@
 // born and die. The rules that clients know too are in moves.h.
 
 #include <array>
+#include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,7 +22,12 @@ public:
     /// later.
     Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t seed);
 
-    /// The players' creatures move in step_moves().
+    /// Returns where the player who shot `bubble` saw an entity; nothing if it did not see it.
+    using SeenBy = std::function<std::optional<Position>(ecs::Entity bubble, ecs::Entity entity)>;
+    /// Sets what decides which creature a bubble hits. Without it players see where the creatures are.
+    void set_seen_by(SeenBy seen_by) { seen_by_ = std::move(seen_by); }
+
+    /// The players' creatures, bubbles and baits move in step_moves().
     void step(float dt_s);
 
     /// The creature of a player; it can die in any step.
@@ -40,6 +47,7 @@ private:
 
     static ecs::Entity nearest(const std::vector<Sight>& sights, const Position& from, float farthest,
                                ecs::Entity except = {});
+    ecs::Entity hit_by(ecs::Entity bubble, const Position& at, ecs::Entity shooter) const;
     float uniform(float min, float max);
     bool chance(float probability) { return uniform(0, 1) < probability; }
     Position anywhere();
@@ -57,18 +65,20 @@ private:
     void hunt(float dt_s);
     void play(float dt_s);
     void burst_bubbles(float dt_s);
+    void use_up_baits(float dt_s);
     void escort(float dt_s);
     void bite(ecs::Entity prey, int damage, ecs::Entity hunter);
     void bury_and_breed(float dt_s);
 
     ecs::World& world_;
+    SeenBy seen_by_;
     std::mt19937_64 random_;
     std::size_t players_spawned_ = 0;
     std::uint32_t wanted_minnows_ = 0, wanted_pikes_ = 0;
     std::array<School, kSchools> schools_;
 
     ecs::Query<const Position, ecs::Without<Crab>, ecs::Without<Pilot>, ecs::Without<Reef>,
-               ecs::Without<Bubble>>
+               ecs::Without<Bubble>, ecs::Without<Bait>>
         fish_;
     ecs::Query<const Position, ecs::Mut<Reef>> reefs_;
     ecs::Query<Position, Velocity, ecs::With<Minnow>> minnows_;
@@ -76,10 +86,11 @@ private:
     ecs::Query<Position, Velocity, ecs::Mut<Health>, ecs::Optional<const Target>, ecs::With<Pike>> pikes_;
     ecs::Query<const Position, ecs::Mut<Health>, ecs::Mut<Ammo>, ecs::With<Player>> players_;
     ecs::Query<const Position, Flight, ecs::With<Bubble>> bubbles_;
+    ecs::Query<const Position, Flight, ecs::With<Bait>> baits_;
     ecs::Query<const Position, ecs::With<Pilot>, ecs::Without<Follows>> astray_;
     ecs::Query<Position, Velocity, ecs::Pair<Follows>> escorts_;
 
-    std::vector<Sight> prey_, hunters_, leaders_;  // of this step
+    std::vector<Sight> prey_, hunters_, leaders_, food_;  // of this step
     std::vector<ecs::Entity> dead_;
 };
 

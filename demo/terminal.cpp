@@ -38,6 +38,12 @@ std::optional<Key> key_of(char letter) {
         case 'f':
         case 'F':
             return Key::shoot;
+        case '1':
+        case '2':
+        case '3':
+        case '4':
+        case '5':
+            return static_cast<Key>(static_cast<int>(Key::throw_1) + letter - '1');
         case 'q':
         case 'Q':
             return Key::quit;

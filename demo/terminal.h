@@ -10,7 +10,21 @@
 
 namespace shoal::demo {
 
-enum class Key : std::uint8_t { up, down, left, right, stop, quit, talk, shoot };
+enum class Key : std::uint8_t {
+    up,
+    down,
+    left,
+    right,
+    stop,
+    quit,
+    talk,
+    shoot,
+    throw_1,
+    throw_2,
+    throw_3,
+    throw_4,
+    throw_5
+};
 
 /// Removes the keys from `input` and returns them. An incomplete escape sequence stays in `input`, and so
 /// does what comes after Key::talk: it belongs to a line of text.

@@ -1,26 +1,25 @@
-#include "message.h"
+#include "text.h"
 
-#include "arena.h"
+#include <algorithm>
 
 namespace shoal::demo {
+namespace {
 
-std::vector<std::byte> write_name(std::string_view name) {
-    std::vector<std::byte> message{static_cast<std::byte>('n')};
-    for (const char c : name.substr(0, kMaxNameBytes)) message.push_back(static_cast<std::byte>(c));
-    return message;
+bool is_printable(char c) {
+    return c >= ' ' && c <= '~';
 }
 
-std::optional<std::string> read_name(std::span<const std::byte> message) {
-    if (message.size() < 2 || message.size() > 1 + kMaxNameBytes) return std::nullopt;
-    if (message[0] != static_cast<std::byte>('n')) return std::nullopt;
-    return printable({reinterpret_cast<const char*>(message.data()) + 1, message.size() - 1});
-}
+}  // namespace
 
 std::string printable(std::string_view text) {
     std::string out(text);
     for (char& c : out)
-        if (c < ' ' || c > '~') c = '?';
+        if (!is_printable(c)) c = '?';
     return out;
+}
+
+bool is_printable(std::string_view text) {
+    return std::ranges::all_of(text, [](char c) { return is_printable(c); });
 }
 
 }  // namespace shoal::demo

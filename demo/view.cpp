@@ -12,6 +12,7 @@ constexpr Style kSea{.ink = 152, .paper = 17};
 constexpr Style kBar{.ink = 231, .paper = 24};
 constexpr Style kReef{.ink = 72, .paper = 17};
 constexpr Style kBubble{.ink = 231, .paper = 17, .bold = true};
+constexpr Style kBait{.ink = 215, .paper = 17, .bold = true};
 constexpr std::uint8_t kBloodPaper = 88, kHurtInk = 245, kOwnInk = 226, kOwnPaper = 22;
 
 int cell_of(float at, float size, int cells) {
@@ -53,7 +54,7 @@ void View::draw(Screen& screen, ecs::Entity own, std::string_view status) {
     draw_all<Pilot>(screen, {"=", "=", 229}, own);
     draw_all<Pike>(screen, {"<><", "><>", 209, true}, own);
     draw_all<Player>(screen, {"<@<", ">@>", 213, true}, own);
-    draw_bubbles(screen);
+    draw_shots(screen);
 
     draw_bar(screen, 0, describe(own));
     if (const Clock* clock = world_.try_get<Clock>(world_.singleton_entity<Clock>())) {
@@ -72,11 +73,13 @@ void View::draw_reefs(Screen& screen) {
     });
 }
 
-void View::draw_bubbles(Screen& screen) {
-    ecs::Query<const Drawn, ecs::With<Bubble>>(world_).each([&](const Drawn& at) {
+void View::draw_shots(Screen& screen) {
+    const auto draw = [&](const Drawn& at, char glyph, const Style& style) {
         screen.put(cell_of(at.x, kArenaWidth, screen.columns()),
-                   1 + cell_of(at.y, kArenaHeight, screen.rows() - 2), 'o', kBubble);
-    });
+                   1 + cell_of(at.y, kArenaHeight, screen.rows() - 2), glyph, style);
+    };
+    ecs::Query<const Drawn, ecs::With<Bubble>>(world_).each([&](const Drawn& at) { draw(at, 'o', kBubble); });
+    ecs::Query<const Drawn, ecs::With<Bait>>(world_).each([&](const Drawn& at) { draw(at, '*', kBait); });
 }
 
 template <class Species>
@@ -110,8 +113,11 @@ std::string View::describe(ecs::Entity own) {
     if (name == nullptr || health == nullptr) return "shoal";
     std::string out = name->text + "  health " + std::to_string(health->percent) + " %";
     if (const Score* score = world_.try_get<Score>(own)) out += "  score " + std::to_string(score->points);
+    const auto row_of = [](int count, char glyph) {
+        return std::string(static_cast<std::size_t>(std::clamp(count, 0, 9)), glyph);
+    };
     if (const Ammo* ammo = world_.try_get<Ammo>(own))
-        out += "  bubbles " + std::string(static_cast<std::size_t>(std::clamp(ammo->bubbles, 0, 9)), 'o');
+        out += "  bubbles " + row_of(ammo->bubbles, 'o') + "  baits " + row_of(ammo->baits, '*');
     const std::uint32_t escorts = world_.sources(ecs::to<Follows>(own)).size();
     if (escorts > 0) out += "  escorted by " + std::to_string(escorts);
     hunts_.each([&](const Target& target, const Name& hunter) {

@@ -38,7 +38,7 @@ private:
     template <class Species>
     void draw_all(Screen& screen, const Look& look, ecs::Entity own);
     void draw_reefs(Screen& screen);
-    void draw_bubbles(Screen& screen);
+    void draw_shots(Screen& screen);
     std::string describe(ecs::Entity own);
 
     ecs::World& world_;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <deque>
 
-#include "demo/message.h"
 #include "demo/moves.h"
 #include "replication/client.h"
 #include "tests/net/support/server_key.h"
@@ -49,7 +48,7 @@ struct Match {
 
     ecs::World world;
     Simulation simulation{world, 0, 1};
-    Players players{world, simulation};
+    Players players{simulation};
     replication::Server server{world, schema, to_client, with_protocol(replication::ServerOptions{}, 1),
                                &players};
 
@@ -61,16 +60,23 @@ struct Match {
 
     explicit Match(GameVersion of_client = GameVersion::second) : client_schema(arena_schema(of_client)) {
         players.listen(server);
-        server.on_step(step_moves);
+        server.on_step([this](const replication::Step& step) {
+            step_moves(step);
+            simulation.step(step.dt);
+        });
         client.on_step(step_moves);
         client.connect(server_address);
         run(10);
     }
     /// The client's creature; null if it has none.
     ecs::Entity own() { return client.player(); }
-    void say(std::span<const std::byte> message) {
-        EXPECT_EQ(client.send_message(net::Channel::reliable, message), net::SendResult::queued);
+    void call_it(const std::string& name) {
+        replica.set(own(), Name{name});
         run(5);
+    }
+    std::string name() {
+        const Name* name = world.try_get<Name>(server.player(peer()));
+        return name ? name->text : "(none)";
     }
     void run(int ticks) {
         for (; ticks > 0; --ticks) {
@@ -78,7 +84,6 @@ struct Match {
             for (; !to_server.datagrams.empty(); to_server.datagrams.pop_front())
                 server.host().receive(client_address, to_server.datagrams.front(), now);
             players.step(server);
-            simulation.step(1 / 30.0f);
             server.tick(now);
             for (; !to_client.datagrams.empty(); to_client.datagrams.pop_front())
                 client.endpoint().receive(server_address, to_client.datagrams.front(), now);
@@ -94,17 +99,17 @@ struct Match {
     std::uint32_t player_count() { return ecs::Query<ecs::With<Player>>(world).count(); }
 };
 
-TEST(Players, GetACreatureWithTheirNameAndLoseItWhenTheyLeave) {
+TEST(Players, GetACreatureNameItAndLoseItWhenTheyLeave) {
     Match match;
     EXPECT_EQ(match.players.count(), 1u);
-    EXPECT_EQ(match.player_count(), 0u);  // no name yet
-    match.say(write_name("Nemo"));
     const ecs::Entity own = match.own();
     ASSERT_TRUE(own);
-    EXPECT_EQ(match.replica.get<Name>(own).text, "Nemo");
+    EXPECT_EQ(match.replica.get<Name>(own).text, "guest");
     EXPECT_EQ(match.replica.get<Score>(own).points, 0);
     EXPECT_EQ(match.replica.get<Ammo>(own).bubbles, kMostBubbles);
     EXPECT_TRUE(match.replica.has<Player>(own));
+    match.call_it("Nemo");
+    EXPECT_EQ(match.name(), "Nemo");
 
     match.client.disconnect(match.now);
     match.client.update(match.now);
@@ -116,16 +121,16 @@ TEST(Players, GetACreatureWithTheirNameAndLoseItWhenTheyLeave) {
 TEST(Players, OfTheFirstVersionPlayWithoutColours) {
     for (const GameVersion version : {GameVersion::first, GameVersion::second}) {
         Match match(version);
-        match.say(write_name("Nemo"));
         ASSERT_TRUE(match.own());
-        EXPECT_EQ(match.replica.get<Name>(match.own()).text, "Nemo");
+        match.call_it("Nemo");
+        EXPECT_EQ(match.name(), "Nemo");
         EXPECT_EQ(match.replica.has<Colour>(match.own()), version == GameVersion::second);
     }
 }
 
 TEST(Players, GetAnotherCreatureWhenTheirsDies) {
     Match match;
-    match.say(write_name("Nemo"));
+    match.call_it("Nemo");
     const ecs::Entity first = match.own();
     ecs::Query<const Position, ecs::With<Player>>(match.world).each([&](ecs::Entity player, const Position&) {
         match.world.destroy(player);
@@ -134,11 +139,11 @@ TEST(Players, GetAnotherCreatureWhenTheirsDies) {
     EXPECT_EQ(match.player_count(), 1u);
     EXPECT_TRUE(match.own());
     EXPECT_NE(match.own(), first);
+    EXPECT_EQ(match.replica.get<Name>(match.own()).text, "Nemo") << "as the one before";
 }
 
 TEST(Players, ShootAsLongAsTheyHaveBubbles) {
     Match match;
-    match.say(write_name("Nemo"));
     match.run(30);
     ecs::Query<const Position, const Bubble> shown(match.replica), real(match.world);
     std::vector<std::string> rejected;
@@ -174,35 +179,76 @@ TEST(Players, SeeTheClockOfTheServer) {
     }
 }
 
-TEST(Players, HearWhatPlayersWithANameSay) {
+TEST(Players, ThrowBaitAsLongAsTheyHaveSome) {
     Match match;
-    std::vector<std::string> heard;
-    match.client.on<Chat>([&](const Chat& chat, const replication::MessageInfo&) {
-        heard.push_back(chat.name + ": " + chat.text);
-    });
-    EXPECT_EQ(match.client.send(Chat{"Dory", "nobody knows me"}), net::SendResult::queued);
-    match.say(write_name("Nemo"));
-    EXPECT_EQ(match.client.send(Chat{"Dory", "a\x1b[2Jb"}), net::SendResult::queued);
-    EXPECT_EQ(match.client.send(Chat{}), net::SendResult::queued);
-    match.run(5);
-    EXPECT_EQ(heard, std::vector<std::string>{"Nemo: a?[2Jb"}) << "the name is that of the server";
+    match.run(30);
+    ecs::Query<const Position, const Bait> shown(match.replica), real(match.world);
+    std::vector<std::string> rejected;
+    match.client.on_rejected<Throw>([&](const Throw&, std::string_view why) { rejected.emplace_back(why); });
+    match.world.set(match.server.player(match.peer()), Ammo{0, 1});
+    match.run(10);
+    const Position from = match.replica.get<Position>(match.own());
+    const Direction aim = from.x > 80 ? Direction::left : Direction::right;
+    match.client.act(Throw{aim, 2});
+    match.client.act(Throw{aim, 2});
+    EXPECT_EQ(shown.count(), 2u) << "at once";
+    match.run(60);
+    EXPECT_EQ(rejected, std::vector<std::string>{"no bait left"});
+    ASSERT_EQ(real.count(), 1u);
+    ASSERT_EQ(shown.count(), 1u);
+    for (ecs::Query<const Position, const Bait>* baits : {&shown, &real})
+        baits->each([&](const Position& at, const Bait& bait) {
+            EXPECT_NEAR(std::abs(at.x - from.x), kLongestThrow * 2 / kMostPower, 0.1);
+            EXPECT_EQ(bait.left, 0);
+        });
+    EXPECT_EQ(match.client.prediction_stats().mispredictions, 0u);
 }
 
-TEST(Players, InvalidMessagesAreIgnored) {
+TEST(Players, HearWhatPlayersSay) {
     Match match;
-    const std::vector<std::vector<std::byte>> messages = {
-        {}, {std::byte{'n'}}, {std::byte{'s'}, std::byte{1}}, std::vector<std::byte>(900)};
-    for (const auto& message : messages) match.say(message);
+    std::vector<std::string> heard, rejected;
+    match.client.on<Say>([&](const Say& say, const replication::Call& call) {
+        heard.push_back(say.text);
+        EXPECT_EQ(call.player, match.own());
+    });
+    match.client.on_rejected<Say>([&](const Say&, std::string_view why) { rejected.emplace_back(why); });
+    const std::uint64_t accepted = match.server.action_stats(match.peer()).accepted;
+    for (const char* text : {"hello", "a\x1b[2Jb", ""}) match.client.act(Say{text});
+    match.run(90);
+    EXPECT_EQ(heard, (std::vector<std::string>{"hello", "a\x1b[2Jb", ""})) << "one's own texts at once";
+    EXPECT_EQ(match.server.action_stats(match.peer()).accepted, accepted + 1);
+    EXPECT_EQ(rejected, std::vector<std::string>(2, "you can say printable letters"));
+}
+
+TEST(Players, KeepTheirNameIfTheServerRefusesTheNextOne) {
+    Match match;
+    std::vector<std::string> refused;
+    match.client.on_refused<Name>([&](ecs::Entity, std::string_view why) { refused.emplace_back(why); });
+    match.call_it("Nemo");
+    match.call_it("\x1b[2J");
+    match.call_it("");
+    EXPECT_EQ(refused, std::vector<std::string>(2, "a name has 1 to 16 printable letters"));
+    EXPECT_EQ(match.name(), "Nemo");
+    EXPECT_EQ(match.replica.get<Name>(match.own()).text, "Nemo");
+}
+
+TEST(Players, WhoFloodAreWarnedAndKicked) {
+    Match match;
+    match.call_it("Nemo");
+    EXPECT_TRUE(match.players.take_complaints().empty());
+    for (int tick = 0; tick < 60 && match.players.count() == 1; ++tick) {
+        for (int i = 0; i < 20; ++i) static_cast<void>(match.client.send(Checksum{}));
+        match.run(1);
+    }
+    EXPECT_EQ(match.players.take_complaints(),
+              (std::vector<std::string>{"Nemo sends too many messages", "kicked Nemo: too many messages"}));
+    match.run(2);
+    EXPECT_EQ(match.client.failure(), "kicked: too many messages");
     EXPECT_EQ(match.player_count(), 0u);
-    match.say(write_name("\x1b[2J"));
-    match.say(write_name("Second"));
-    ASSERT_TRUE(match.own());
-    EXPECT_EQ(match.replica.get<Name>(match.own()).text, "?[2J");
 }
 
 TEST(Players, SeeTheirCreatureMoveBeforeTheServerMovesIt) {
     Match match;
-    match.say(write_name("Nemo"));
     match.run(30);
     const ecs::Entity own = match.own();
     const auto server_position = [&] { return match.world.get<Position>(match.server.player(match.peer())); };

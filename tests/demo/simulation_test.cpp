@@ -106,6 +106,41 @@ TEST(Simulation, BubblesHitAndCount) {
     EXPECT_EQ(life.world.get<Score>(shooter).points, 5);
 }
 
+TEST(Simulation, BubblesHitWhatTheirShooterSees) {
+    Life life(0, 4);
+    const ecs::Entity shooter = life.simulation.spawn_player("Nemo");
+    const ecs::Entity real = life.world.spawn(Position{80, 40}, Velocity{}, Health{100}, Name{"P"}, Pike{});
+    const ecs::Entity seen = life.world.spawn(Position{20, 20}, Velocity{}, Health{100}, Name{"Q"}, Pike{});
+    const ecs::Entity bubble = life.world.spawn(Position{80, 40}, Bubble{}, Flight{shooter});
+    life.simulation.set_seen_by([&](ecs::Entity shot, ecs::Entity entity) -> std::optional<Position> {
+        EXPECT_EQ(shot, bubble);
+        return entity == seen ? std::optional<Position>({81, 40}) : std::nullopt;
+    });
+    life.step();
+    EXPECT_FALSE(life.world.is_alive(bubble));
+    EXPECT_GT(life.world.get<Health>(real).percent, 90);
+    EXPECT_LT(life.world.get<Health>(seen).percent, 70);
+}
+
+TEST(Simulation, MinnowsSwimToBaitAndEatIt) {
+    const auto ticks_until_gone = [](int minnows) {
+        Life life(0, 4);
+        const ecs::Entity bait = life.world.spawn(Position{80, 40}, Bait{}, Flight{{}, 10});
+        std::vector<ecs::Entity> school;
+        for (int i = 0; i < minnows; ++i)
+            school.push_back(life.world.spawn(Position{60, 40}, Velocity{}, Health{}, Name{"m"}, Minnow{}));
+        int ticks = 0;
+        for (; life.world.is_alive(bait) && ticks < 1000; ++ticks) {
+            life.step();
+            if (ticks != 150) continue;
+            for (const ecs::Entity minnow : school) EXPECT_NEAR(life.world.get<Position>(minnow).x, 80, 3);
+        }
+        return ticks;
+    };
+    EXPECT_NEAR(ticks_until_gone(0), 300, 1);
+    EXPECT_LT(ticks_until_gone(1), 280);
+}
+
 /// The leader that the simulation must choose, found by a search of all entities.
 ecs::Entity nearest_leader(ecs::World& world, ecs::Entity pilot) {
     std::map<float, ecs::Entity> by_distance;

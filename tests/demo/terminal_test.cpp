@@ -19,6 +19,7 @@ TEST(Terminal, ReadsLettersAndArrows) {
     EXPECT_EQ(take_all("\x1b[A\x1b[B\x1b[C\x1b[D"),
               (std::vector<Key>{Key::up, Key::down, Key::right, Key::left}));
     EXPECT_EQ(take_all("\x1bOA"), std::vector<Key>{Key::up});
+    EXPECT_EQ(take_all("1560"), (std::vector<Key>{Key::throw_1, Key::throw_5}));
 }
 
 TEST(Terminal, EnterOpensALineOfText) {

@@ -42,12 +42,13 @@ TEST(View, ShowsNamesClockAndStatus) {
     scene.world.spawn(Position{10, 10}, Health{}, Name{"Gnash"}, Pike{});
     const ecs::Entity own = scene.world.spawn(Position{80, 40}, Health{70}, Name{"Nemo"}, Player{});
     scene.world.set(own, Score{12});
-    scene.world.set(own, Ammo{3});
+    scene.world.set(own, Ammo{3, 2});
     scene.world.spawn(Position{40, 70}, Bubble{});
     scene.world.spawn(Position{20, 70}, Health{}, Name{"Hunter"}, Target{own}, Pike{});
     const std::string shown = scene.draw(80, 24, own);
-    for (const char* text : {"01:02.3", "><> Gnash", ">@> Nemo 12",
-                             "Nemo  health 70 %  score 12  bubbles ooo  hunted by Hunter", "the status"})
+    for (const char* text :
+         {"01:02.3", "><> Gnash", ">@> Nemo 12",
+          "Nemo  health 70 %  score 12  bubbles ooo  baits **  hunted by Hunter", "the status"})
         EXPECT_NE(shown.find(text), std::string::npos) << text;
 }
 

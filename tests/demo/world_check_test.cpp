@@ -30,7 +30,7 @@ TEST(WorldCheck, FindsAWorldThatDiffers) {
         ASSERT_EQ(receiver.receive(number, payload), replication::Receiver::Verdict::accepted);
         sender.on_fate(peer, number, true);
         receiver.apply();
-        if (number == 115) ecs::Query<Name>(mirror).each([](Name& name) { name.text = "Other"; });
+        if (number == 115) ecs::Query<Health>(mirror).each([](Health& health) { health.percent = 1; });
         const bool is_late =
             number > 60;  // the server's checksum arrives before the client is complete, or later
         if (!is_late) check.hear(server);
