@@ -515,6 +515,24 @@ struct Stock {
 };
 
 // The order of an unordered_map's entries depends on its history. Words must not.
+struct Purse {
+    std::map<std::uint8_t, std::int32_t> coins;
+};
+
+TEST(Nested, AMapOfNumbersReplicatesWithoutOtherParts) {
+    Schema schema;
+    schema.component<Purse>("purse");
+    Pair pair({}, {}, 1, 1, schema);
+    const ecs::Entity entity = pair.spawn(Purse{{{1, 10}, {2, 20}, {5, 50}}});
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Purse>(entity).coins, pair.world.get<Purse>(entity).coins);
+    const std::int32_t* const kept = &pair.on_client<Purse>(entity).coins.at(5);
+    pair.world.set(entity, Purse{{{2, 21}, {5, 50}}});
+    pair.exchange();
+    EXPECT_EQ(pair.on_client<Purse>(entity).coins, pair.world.get<Purse>(entity).coins);
+    EXPECT_EQ(&pair.on_client<Purse>(entity).coins.at(5), kept) << "entries that stay keep their address";
+}
+
 TEST(Nested, EntriesOfMapsAreInTheOrderOfKeys) {
     Schema schema;
     schema.component<Stock>("stock");

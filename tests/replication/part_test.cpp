@@ -308,6 +308,19 @@ TEST(Part, AChangeCostsAboutWhatItChanges) {
               37 * 7 + 40u);
 }
 
+// An element becomes equal to another one of the baseline, from which it differs by little.
+TEST(Part, AChangeInPlaceIsPreferredToACopyThatCostsMore) {
+    PartCoder coder;
+    const std::size_t items = coder.find("items");
+    Elements from = forty_items();
+    from[20] = {from[19][0], from[19][1] + 1};
+    Elements to = from;
+    to[20] = from[19];
+    Elements other = from;  // no element of the baseline is equal to the new one
+    other[20][1] += 1;
+    EXPECT_EQ(coder.bits(items, from, to), coder.bits(items, from, other));
+}
+
 TEST(Part, TextsOfUsualChangesTakeAtMostOneBitMore) {
     PartCoder coder;
     const std::size_t text = coder.find("text");

@@ -167,6 +167,24 @@ TEST(Message, AReferenceThatTheServerDoesNotKnowIsNull) {
     EXPECT_TRUE(heard.empty());
 }
 
+TEST(Message, ReferencesAreThoseOfThePlayerThatSentTheMessage) {
+    ServerOptions options;
+    options.join.waits_for_admit = true;
+    Meeting meeting(2, options);
+    const PlayerId admitted = meeting.players[1];  // the other one sees no entity
+    const bool is_second = meeting.server().host().address(admitted) == meeting.session.guests()[1]->address;
+    const std::size_t guest = is_second ? 1 : 0;
+    meeting.server().admit(admitted);
+    const ecs::Entity ship = meeting.session.world().spawn(Spot{1}, Replicated{});
+    meeting.run(20);
+    std::vector<ecs::Entity> named;
+    meeting.server().on<Saying>([&](PlayerId, const Saying& said) { named.push_back(said.about); });
+    const ecs::Entity replica = meeting.replica(ship, guest);
+    EXPECT_EQ(meeting.client(guest).send(Saying{"ship", replica, {}}), net::SendResult::queued);
+    meeting.run(10);
+    EXPECT_EQ(named, std::vector{ship});
+}
+
 // Goal: messages allocate nothing in steady state. The texts fit into their strings.
 TEST(Message, AllocatesNothingInSteadyState) {
     Meeting meeting(1);
