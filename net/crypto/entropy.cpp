@@ -22,21 +22,13 @@ std::uint64_t OneTimeSeed::number() const {
 Key OneTimeSeed::secret() const {
     if (is_missing()) return {};
     constexpr std::byte kLabel{4};
-    Bytes32 hash = blake2s({&kLabel, 1}, key_->bytes());
-    const Key key(hash);
-    wipe(hash);
-    return key;
+    return derived_key(*key_, {&kLabel, 1});
 }
 
 Key Entropy::next_key() {
-    const auto derive = [this](std::byte label) {
-        Bytes32 hash = blake2s({&label, 1}, state_.bytes());
-        const Key key(hash);
-        wipe(hash);
-        return key;
-    };
-    const Key output = derive(std::byte(1));
-    state_ = derive(std::byte(2));
+    constexpr std::byte kOutput{1}, kState{2};
+    const Key output = derived_key(state_, {&kOutput, 1});
+    state_ = derived_key(state_, {&kState, 1});
     return output;
 }
 

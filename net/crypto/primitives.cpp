@@ -561,6 +561,12 @@ Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key
     return hash;
 }
 
+Key derived_key(const Key& from, std::span<const std::byte> purpose) {
+    Key key;
+    hash_parts(key.bytes(), from.bytes(), {purpose});
+    return key;
+}
+
 void hkdf(const Key& chaining_key, std::span<const std::byte> input, std::span<Key> outputs) {
     assert(outputs.size() == 2 || outputs.size() == 3);
     const Key temporary = hmac(chaining_key, input, {});

@@ -76,6 +76,8 @@ PublicKey x25519_public_key(const Key& private_key);
 
 /// With a `key` of 1 to 32 bytes the hash is a message authentication code.
 Bytes32 blake2s(std::span<const std::byte> bytes, std::span<const std::byte> key = {});
+/// The keyed hash of `purpose`, as a key that does not reveal `from`.
+Key derived_key(const Key& from, std::span<const std::byte> purpose);
 
 /// Noise's HKDF(chaining_key, input, outputs.size()); 2 or 3 outputs. An output may be the same object as
 /// `chaining_key`.

@@ -215,10 +215,7 @@ Key derive_reset_key(const Key& private_key, const PublicKey& public_key, std::u
     static constexpr std::string_view kLabel = "shoal reset";
     std::array<std::byte, kLabel.size() + sizeof(PublicKey) + 8> text;
     FieldWriter{ByteWriter(text)}(kLabel, public_key, server_id);
-    Bytes32 hash = blake2s(text, private_key.bytes());
-    const Key key(hash);
-    wipe(hash);
-    return key;
+    return derived_key(private_key, text);
 }
 
 ResetToken make_reset_token(const Key& reset_key, std::uint64_t protocol_id, std::uint32_t connection_id,
