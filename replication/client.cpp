@@ -51,6 +51,7 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
     uplink_.set(Section::inputs, predictor_.inputs());
     presentation_.set_predictor(&predictor_);
     uplink_.set(Section::actions, &actions_.section());
+    actions_.set_sight(&presentation_);
     actions_.on_pending([this](ecs::Entity entity) { return predictor_.add_pending(entity); });
     uplink_.set(Section::owned_state, &owned_);
 }

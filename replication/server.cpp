@@ -61,6 +61,7 @@ Server::Server(ecs::World& world, const Schema& schema, net::Sink& sink, const S
     inputs_ =
         std::make_unique<ServerInputs>(world, schema, sender_, std::chrono::microseconds(welcome_.tick_us));
     uplink_.set(Section::inputs, inputs_.get());
+    actions_.set_sight(&rewind_);
 }
 
 Tick Server::tick(net::Time now) {

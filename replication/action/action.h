@@ -12,6 +12,7 @@
 
 #include <cassert>
 #include <concepts>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -21,14 +22,16 @@
 #include "../../net/endpoint.h"
 #include "../schema/image.h"
 #include "../schema/schema.h"
+#include "../show/sight.h"
 
 namespace shoal::replication {
 
 /// The argument of validators and mutations.
 class Act {
 public:
-    /// `tag`: see SenderOptions; null: Replicated.
-    explicit Act(ecs::World& in, ecs::ComponentId tag = {}) : world(in), tag_(tag) {}
+    /// `tag`: see SenderOptions; null: Replicated. `sight`: for seen(); null: the world is what is seen.
+    explicit Act(ecs::World& in, ecs::ComponentId tag = {}, const Sight* sight = nullptr)
+        : world(in), tag_(tag), sight_(sight) {}
     Act(const Act&) = delete;
     Act& operator=(const Act&) = delete;
 
@@ -60,6 +63,21 @@ public:
     }
     const std::vector<ecs::Entity>& destroyed() const { return destroyed_; }
 
+    /// A component as the client of the player showed it when the action was called. On the client: what
+    /// Client::sample() returns. On the server, for lag compensation: what Server::seen_by() returns for the
+    /// input before the action; for an action that is late, or waited because of ActionLimits, for the newest
+    /// input. Returns nothing if the client did not show the component. If the server itself acts, or if the
+    /// schema has no input: the component in the server's world.
+    template <class T>
+    std::optional<T> seen(ecs::Entity entity) const {
+        const T* const now = world.try_get<T>(entity);
+        std::optional<T> value = now ? std::optional<T>(*now) : std::optional<T>(std::in_place);
+        const bool is_seen = sight_
+                                 ? sight_->see(who, entity, &detail::type_address<T>, now != nullptr, &*value)
+                                 : now != nullptr;
+        return is_seen ? value : std::nullopt;
+    }
+
     /// Rejects the action, because it cannot be done. On the server the changes that the mutation already
     /// made stay; on the client they are undone. `why` must not be empty. After the first call others have no
     /// effect.
@@ -72,6 +90,7 @@ public:
 
 private:
     ecs::ComponentId tag_;
+    const Sight* sight_;
     std::string why_not_;
     std::vector<ecs::Entity> destroyed_;  // used only on a client
 };

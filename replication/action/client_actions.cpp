@@ -82,7 +82,7 @@ void ClientActions::start(std::size_t number) {
     created_.clear();
     changes_.emplace(world_);
     for (const SchemaComponent& component : schema_.components()) changes_->watch(component.bind(world_));
-    act_.emplace(world_);
+    act_.emplace(world_, ecs::ComponentId{}, sight_);
     act_->player = player_;
     act_->tick = next_tick_;
     act_->is_server = false;
@@ -304,7 +304,7 @@ void ClientActions::fire(std::size_t number, const void* action, const Call& cal
 
 std::string ClientActions::why_not(std::size_t number, const void* action) const {
     if (!type(number).ops.validate) return {};
-    Act act(world_);
+    Act act(world_, {}, sight_);
     act.player = player_;
     act.tick = next_tick_;
     act.is_server = false;

@@ -64,6 +64,9 @@ public:
     using OnPending = std::function<std::span<const ComponentIndex>(ecs::Entity)>;
     void on_pending(OnPending fn) { on_pending_ = std::move(fn); }
 
+    /// Sets what answers Act::seen(). It must outlive this object.
+    void set_sight(const Sight* sight) { sight_ = sight; }
+
     /// Sets whether the client may act, the entity that acts, and the tick of the game's next step.
     void set_player(bool is_playing, ecs::Entity player, Tick next_tick);
 
@@ -174,6 +177,7 @@ private:
     ecs::Hook created_hook_;
     PendingId next_pending_ = pending_after(kFirstPending);
     OnPending on_pending_;
+    const Sight* sight_ = nullptr;
     bool is_playing_ = false;
     ecs::Entity player_;
     Tick next_tick_ = 0;

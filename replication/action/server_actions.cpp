@@ -165,7 +165,7 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
 void ServerActions::start(std::size_t number, const Player* player, Tick late_ticks) {
     created_.clear();
     type_ = number;
-    act_.emplace(world_, sender_.shadow().tag());
+    act_.emplace(world_, sender_.shadow().tag(), player ? sight_ : nullptr);
     act_->tick = tick_;
     act_->late_ticks = late_ticks;
     if (!player) return;

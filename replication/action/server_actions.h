@@ -99,6 +99,9 @@ public:
     void on(std::size_t type, Handler handler) { handlers_[type].push_back(std::move(handler)); }
     void observe(Observer observer) { observers_.push_back(std::move(observer)); }
 
+    /// Sets what answers Act::seen(). It must outlive this object.
+    void set_sight(const Sight* sight) { sight_ = sight; }
+
     /// Does the actions that are due at a tick. The actions of one player run in the order of their stream.
     void run(Tick tick);
     /// Sends the results of the tick. Call it after the last change of the world in this tick, and before the
@@ -184,6 +187,7 @@ private:
     StructCodec codec_;
     std::vector<std::vector<Handler>> handlers_;  // by type
     std::vector<Observer> observers_;
+    const Sight* sight_ = nullptr;
     bool keeps_results_ = false;
     std::vector<std::unique_ptr<Player>> players_;         // null: the place is free
     std::unordered_map<net::PeerId, std::size_t> places_;  // in players_

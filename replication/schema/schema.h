@@ -390,6 +390,8 @@ public:
     std::size_t find() const {
         return find(&detail::type_address<T>);
     }
+    /// The same by detail::type_address<T>.
+    std::size_t find(const void* type) const;
 
     /// The component that holds the input on the entities of players. Requires that the schema has an input.
     std::size_t input_component() const { return find(structs(StructKind::input)[0].type); }
@@ -437,7 +439,6 @@ private:
     }
     [[noreturn]] static void stop_missing(StructKind kind, std::string_view type_name);
     std::string finish(SchemaType& type) const;
-    std::size_t find(const void* type) const;
     SchemaComponent* added(const void* type);
     void insert(SchemaComponent component);
     void make_optional(const void* type, std::string_view type_name);

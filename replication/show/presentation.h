@@ -12,12 +12,13 @@
 #include "../receive/receiver.h"
 #include "interpolator.h"
 #include "render_clock.h"
+#include "sight.h"
 
 namespace shoal::replication {
 
 /// One per client; not thread-safe. If no component has a Display, or ReceiverOptions::interpolate is false,
 /// apply() writes the newest versions to the world, and sample() returns the values in the world.
-class Presentation {
+class Presentation final : public Sight {
 public:
     /// The arguments must outlive the presentation.
     Presentation(ecs::World& world, const Schema& schema, Receiver& receiver);
@@ -47,6 +48,12 @@ public:
     void each_shown(Fn&& fn);
     template <class T>
     std::optional<T> authoritative(ecs::Entity entity) const;
+
+    /// As sample(). The player is that of this client.
+    bool see(PlayerId, ecs::Entity entity, const void* type, bool is_there, void* value) const override {
+        if (is_there) mix(entity, type, value);
+        return is_there;
+    }
 
 private:
     void mix(ecs::Entity entity, const void* type, void* value) const {

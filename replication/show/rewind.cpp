@@ -71,6 +71,15 @@ std::optional<Version> Rewind::version(ecs::Entity entity, std::optional<Tick> t
     return version;
 }
 
+bool Rewind::see(const Player* player, ecs::Entity entity, const void* type, bool is_there,
+                 void* value) const {
+    if (!player) return false;
+    if (sender_.owner(entity) == player->peer) return is_there;
+    const std::size_t component = schema_.find(type);
+    return component != kMaxComponents &&
+           read(*player, entity, static_cast<ComponentIndex>(component), value);
+}
+
 bool Rewind::read(const Player& player, ecs::Entity entity, ComponentIndex component, void* value) const {
     const std::optional<std::uint32_t> slot = sender_.slot_of(player.peer, entity);
     if (!slot || !sender_.view(player.peer).shown(*slot).shows(schema_, component)) return false;

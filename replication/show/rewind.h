@@ -8,6 +8,7 @@
 #include "../play/player_id.h"
 #include "../send/sender.h"
 #include "mixer.h"
+#include "sight.h"
 
 namespace shoal::replication {
 
@@ -20,7 +21,7 @@ struct RewindStats {
 };
 
 /// Knows the render time of each player. Not thread-safe.
-class Rewind final : private EntityMap {
+class Rewind final : public Sight, private EntityMap {
 public:
     /// The arguments must outlive this object. `tick_us` >= 1. `max_ticks`: nobody sees further back.
     Rewind(const ecs::World& world, const Schema& schema, const Sender& sender, std::uint32_t tick_us,
@@ -39,6 +40,10 @@ public:
 
     /// See Server::seen_by().
     Past seen_by(PlayerId player) const;
+    bool see(PlayerId player, ecs::Entity entity, const void* type, bool is_there,
+             void* value) const override {
+        return see(find(player), entity, type, is_there, value);
+    }
     RewindStats stats(PlayerId player) const;
 
 private:
@@ -53,6 +58,7 @@ private:
     };
 
     const Player* find(PlayerId player) const;
+    bool see(const Player* player, ecs::Entity entity, const void* type, bool is_there, void* value) const;
     /// Returns false if the player did not have the component.
     bool read(const Player& player, ecs::Entity entity, ComponentIndex component, void* value) const;
     std::optional<Version> version(ecs::Entity entity, std::optional<Tick> tick) const;
@@ -79,14 +85,9 @@ public:
     template <class T>
     std::optional<T> get(ecs::Entity entity) const {
         const T* const now = rewind_.world_.template try_get<T>(entity);
-        if (!player_) return std::nullopt;
         std::optional<T> value = now ? std::optional<T>(*now) : std::optional<T>(std::in_place);
-        if (rewind_.sender_.owner(entity) == player_->peer) return now ? value : std::nullopt;
-        const std::size_t component = rewind_.schema_.template find<T>();
-        if (component == kMaxComponents) return std::nullopt;
-        if (!rewind_.read(*player_, entity, static_cast<ComponentIndex>(component), &*value))
-            return std::nullopt;
-        return value;
+        const bool is_seen = rewind_.see(player_, entity, &detail::type_address<T>, now != nullptr, &*value);
+        return is_seen ? value : std::nullopt;
     }
 
 private:

@@ -558,9 +558,12 @@ TEST(Readme, Playing) {
     EXPECT_EQ(client.prediction_stats().mispredictions, 0u);
 }
 
+#include "readme/replication/what_a_player_saw_2.inc"
+
 TEST(Readme, WhatAPlayerSaw) {
     Schema schema;
     describe_play(schema);
+    schema.action<Snap>("snap");
     sim::Session session(schema, {}, 1);
     Server& server = session.server();
     for (int i = 0; i < 50; ++i) session.step();
@@ -572,6 +575,14 @@ TEST(Readme, WhatAPlayerSaw) {
 #include "readme/replication/what_a_player_saw_1.inc"
     for (int i = 0; i < 50; ++i) session.step();
     EXPECT_GT(hits, 30);
+    Client& client = session.guests()[0]->client;
+    const ecs::Entity replica = client.receiver().entity(server.assign_net_id(target));
+    EXPECT_EQ(client.why_not(Snap{replica, 5}), "");
+    client.act(Snap{replica, 5});
+    client.act(Snap{replica, 8});
+    for (int i = 0; i < 20; ++i) session.step();
+    EXPECT_EQ(server.action_stats(shooter).accepted, 1u);
+    EXPECT_EQ(server.action_stats(shooter).rejected, 1u);
 }
 
 }  // namespace

@@ -4,12 +4,32 @@
 
 #include <cmath>
 #include <map>
+#include <string>
 #include <vector>
 
+#include "replication/action/action.h"
 #include "tests/sim/play_session.h"
 
-namespace shoal::sim {
+namespace shoal::sim::rewind_test {
 namespace {
+
+/// Looks at an entity, and notes what it sees on both sides.
+struct Look {
+    ecs::Entity target;
+    std::uint32_t number = 0;  // different for each
+
+    using Seen = std::map<std::uint32_t, Spot>;
+    static Seen& seen_here(bool is_server) {
+        static Seen on_client, on_server;
+        return is_server ? on_server : on_client;
+    }
+    std::string validate(const replication::Act& act) const {
+        return act.seen<Spot>(target) ? "" : "there is nothing";
+    }
+    void mutate(replication::Act& act) const {
+        if (act.late_ticks == 0) seen_here(act.is_server).emplace(number, *act.seen<Spot>(target));
+    }
+};
 
 // Goal: when the server runs the input of a tick, its Past is what the client sampled when it made this
 // input. Method: a target moves along a circle and stands still now and then; after each frame the client
@@ -75,5 +95,62 @@ TEST(Rewind, APastIsWhatTheClientShowed) {
     }
 }
 
+// Goal: an action sees on the server what it saw on the client, and what the client shows.
+TEST(Rewind, AnActionSeesTheSameOnBothSides) {
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        for (const bool is_server : {false, true}) Look::seen_here(is_server).clear();
+        net::LinkConfig link;
+        link.latency = std::chrono::milliseconds(40);
+        link.spread = std::chrono::milliseconds(20);
+        link.loss = 0.05;
+        replication::Schema schema = play_schema();
+        schema.action<Look>("look", replication::at_most(1000));
+        PlaySession session(std::move(schema), link, 2, seed);
+        const ecs::Entity target = session.world.spawn(Spot{}, replication::Replicated{});
+        session.server.on_step([&](const replication::Step& step) {
+            sail(step);
+            const double angle = static_cast<double>(step.tick) / 60;
+            session.world.set(target, Spot{static_cast<float>(20 * std::cos(angle)),
+                                           static_cast<float>(20 * std::sin(angle))});
+        });
+        std::map<std::uint32_t, Spot> present;
+        session.server.on_action([&](const replication::ActionReport& report) {
+            present.emplace(static_cast<const Look*>(report.action)->number, session.world.get<Spot>(target));
+        });
+        std::uint32_t number = 0;
+        for (std::size_t i = 0; i < 2; ++i)
+            session.players[i]->on_frame = [&](PlaySession::Player& player) {
+                player.client.input(Helm{});
+                const ecs::Entity replica =
+                    player.client.receiver().entity(session.server.sender().net_id(target));
+                if (!replica || session.now < net::Time(std::chrono::seconds(105)) ||
+                    session.random() % 8 != 0)
+                    return;
+                const Spot sampled = *player.client.sample<Spot>(replica);
+                player.client.act(Look{replica, ++number});
+                ASSERT_TRUE(Look::seen_here(false).contains(number));
+                EXPECT_EQ(Look::seen_here(false).at(number).x, sampled.x);
+                EXPECT_EQ(player.client.why_not(Look{replica, 0}), "");
+            };
+        session.run(std::chrono::seconds(25));
+        int compared = 0, equal = 0;
+        double present_error = 0;
+        for (const auto& [which, there] : Look::seen_here(true)) {
+            const Spot& here = Look::seen_here(false).at(which);
+            const auto error = [&](const Spot& spot) {
+                return std::hypot(static_cast<double>(spot.x - here.x), static_cast<double>(spot.y - here.y));
+            };
+            compared += 1;
+            equal += error(there) <= 20.0 / 60 / 16 + 0.011;
+            EXPECT_LT(error(there), 4);
+            present_error += error(present.at(which));
+        }
+        EXPECT_GT(compared, 200);
+        EXPECT_GT(equal, compared * 95 / 100);
+        EXPECT_GT(present_error / compared, 1.5) << "without lag compensation";
+    }
+}
+
 }  // namespace
-}  // namespace shoal::sim
+}  // namespace shoal::sim::rewind_test

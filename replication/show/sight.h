@@ -1,0 +1,21 @@
+#pragma once
+// The interface of what knows how a player's client shows the world, for Act::seen().
+
+#include "../../ecs/entity.h"
+#include "../play/player_id.h"
+
+namespace shoal::replication {
+
+class Sight {
+public:
+    /// Changes `value` to a component as the player's client shows it. `type`: detail::type_address of the
+    /// component. `is_there`: the world has the component, and `value` is a copy of it; else `value` is a
+    /// default value. Returns false if the client does not show the component.
+    virtual bool see(PlayerId player, ecs::Entity entity, const void* type, bool is_there,
+                     void* value) const = 0;
+
+protected:
+    ~Sight() = default;
+};
+
+}  // namespace shoal::replication
