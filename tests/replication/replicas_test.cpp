@@ -57,6 +57,19 @@ TEST_F(ReplicasTest, AnEntityIsKnownOnlyWhileTheWorldHasIt) {
     EXPECT_EQ(seen, 1);
 }
 
+// The server computes the same mean, see Deliveries.
+TEST_F(ReplicasTest, LongerGapsThanTheLongestDoNotCountForTheMean) {
+    replicas.set_long_gap(15);
+    const std::uint32_t index = open(7, 3, 10);
+    EXPECT_EQ(replicas[index].mean_gap, 0) << "unknown";
+    replicas.push(index, 20, image, std::nullopt);
+    EXPECT_FLOAT_EQ(replicas[index].mean_gap, 10);
+    replicas.push(index, 35, image, std::nullopt);
+    EXPECT_FLOAT_EQ(replicas[index].mean_gap, 10 + 5.0f / 8) << "15 counts";
+    replicas.push(index, 51, image, std::nullopt);
+    EXPECT_FLOAT_EQ(replicas[index].mean_gap, 10 + 5.0f / 8) << "16 does not";
+}
+
 TEST_F(ReplicasTest, Rule29AKnownNetIdKeepsItsEntityAndVersionsInAnotherSlot) {
     const std::uint32_t index = open(7, 3, 10);
     apply(index);

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
 #include <random>
 #include <set>
 #include <vector>
+
+#include "tests/sim/play_session.h"
 
 namespace shoal::replication {
 namespace {
@@ -106,6 +110,59 @@ TEST(Rewind, WhatThePlayerDidNotHaveIsAbsent) {
     shooting.world.set(shooting.target, Whereabouts{50});
     EXPECT_FLOAT_EQ(*shooting.sees(0, 25.0), 50) << "its own entity is not rewound";
     EXPECT_EQ(past.get<Private>(shooting.target)->number, 3);
+}
+
+// Goal: the past of a tick is what the client showed when it made the input of exactly this tick. Method:
+// frames and ticks have different lengths, so the lag of each input differs from that of the input before.
+TEST(Rewind, TheServerUsesTheLagOfTheInputOfItsTick) {
+    net::LinkConfig link;
+    link.latency = std::chrono::milliseconds(30);
+    sim::PlaySession session(sim::play_schema(), link, 1);
+    sim::PlaySession::Player& player = *session.players[0];
+    player.frame = std::chrono::milliseconds(10);
+    const ecs::Entity target = session.world.spawn(sim::Spot{}, Replicated{});
+    std::map<Tick, float> shown;
+    player.on_frame = [&](sim::PlaySession::Player& self) {
+        const ecs::Entity replica = self.client.receiver().entity(session.server.sender().net_id(target));
+        const auto spot = replica ? self.client.sample<sim::Spot>(replica) : std::nullopt;
+        const auto tick = self.client.predicted_tick();
+        if (spot && tick) shown.emplace(*tick, spot->x);
+        self.client.input(sim::Helm{});
+    };
+    int compared = 0, equal = 0;
+    session.server.on_step([&](const Step& step) {
+        const float per_tick = 0.5f, x = per_tick * static_cast<float>(step.tick % 190) - 47;
+        session.world.set(target, sim::Spot{x, 0});
+        session.server.for_each_peer([&](PlayerId id) {
+            const auto known = shown.find(step.tick);
+            const auto past = session.server.seen_by(id).get<sim::Spot>(target);
+            if (known == shown.end() || !past || step.tick < 120) return;
+            compared += 1;
+            equal += std::abs(past->x - known->second) <= per_tick / 16 + 0.011f;
+        });
+    });
+    session.run(std::chrono::seconds(10));
+    EXPECT_GT(compared, 400);
+    EXPECT_GT(equal, compared * 9 / 10);
+}
+
+TEST(Deliveries, Know64Ticks) {
+    Deliveries deliveries;
+    deliveries.add(99, 15);
+    deliveries.add(163, 15);
+    EXPECT_EQ(deliveries.at(162), 99u);
+    deliveries.add(100, 15);
+    EXPECT_EQ(deliveries.at(162), 100u);
+    EXPECT_EQ(deliveries.after(99), 100u);
+}
+
+// The client computes the same mean, see Replicas.
+TEST(Deliveries, LongerGapsThanTheLongestDoNotCountForTheMean) {
+    Deliveries deliveries;
+    for (const Tick tick : {10u, 20u, 35u}) deliveries.add(tick, 15);
+    EXPECT_FLOAT_EQ(deliveries.mean_gap(), 10 + 5.0f / 8) << "15 counts";
+    deliveries.add(51, 15);
+    EXPECT_FLOAT_EQ(deliveries.mean_gap(), 10 + 5.0f / 8) << "16 does not";
 }
 
 // Goal: Deliveries equal a set that never forgets, as far as 64 ticks back and to the newest one before.

@@ -7,6 +7,7 @@
 
 #include "replication/message.h"
 #include "tests/replication/support/link.h"
+#include "tests/sim/session.h"
 
 namespace shoal::replication {
 namespace {
@@ -286,6 +287,24 @@ struct Rogue final : net::Handler {
     std::vector<std::byte> to_send;
     std::string last_text;
 };
+
+struct Balloon {
+    float height = 0;
+};
+
+// The codec of the count has two bits and clamps.
+TEST(Server, TeleportsAreCountedModuloFour) {
+    Schema schema;
+    schema.component<Balloon>("balloon", linear());
+    sim::Session session(schema, {}, 1);
+    const ecs::Entity balloon = session.world().spawn(Balloon{}, Replicated{});
+    for (const int count : {1, 2, 3, 0, 1, 2}) {
+        session.server().teleport(balloon);
+        EXPECT_EQ(session.world().get<Teleports>(balloon).count, count);
+    }
+    session.converge(50);
+    EXPECT_EQ(session.server().sender().shadow().misfits(), ComponentLayout::Misfits{});
+}
 
 TEST(Server, AMalformedPayloadEndsTheConnectionWithAReason) {
     Link link;
