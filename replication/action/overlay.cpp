@@ -64,13 +64,6 @@ void Overlay::end(Ends&& ends) {
     ended_.clear();
 }
 
-bool Overlay::is_first(std::size_t index) const {
-    return std::none_of(
-        entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(index), [&](const Entry& other) {
-            return other.action == entries_[index].action && other.entity == entries_[index].entity;
-        });
-}
-
 bool Overlay::is_consistent() const {
     return entries_.size() <= kMaxEntries + kMaxTouched;
 }

@@ -49,13 +49,6 @@ public:
     /// Forgets everything, for a new connection. The world keeps what it has.
     void reset() { entries_.clear(); }
 
-    /// Calls fn(entity) for each entity that the action changed, once.
-    template <class Fn>
-    void for_each_touched(Key action, Fn&& fn) const {
-        for (std::size_t i = 0; i < entries_.size(); ++i)
-            if (entries_[i].action == action && is_first(i)) fn(entries_[i].entity);
-    }
-
     bool is_consistent() const;
 
 private:
@@ -68,7 +61,6 @@ private:
         Receiver::Value value;
     };
 
-    bool is_first(std::size_t index) const;
     bool is_over(const Entry& entry) const;
     template <class Ends>
     void end(Ends&& ends);
