@@ -191,8 +191,7 @@ void Client::require_input(std::size_t index) const {
 /// Tells the server what the player sees.
 void Client::state_lag() {
     const std::optional<RenderTime> time = presentation_.time();
-    if (!predictor_.inputs() || !predictor_.tick()) return;
-    if (!time) return predictor_.inputs()->set_lag(std::nullopt);
+    if (!predictor_.inputs() || !predictor_.tick() || !time) return;
     const float ticks =
         static_cast<float>(static_cast<std::int32_t>(*predictor_.tick() - time->tick)) - time->fraction;
     predictor_.inputs()->set_lag(

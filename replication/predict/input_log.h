@@ -42,9 +42,9 @@ public:
     /// See InputClock::parity().
     void set_parity(bool parity) { parity_ = parity; }
 
-    /// How far the time that the client shows is behind the newest input, in 1/16 of a tick; nothing: it
-    /// shows the newest versions.
-    void set_lag(std::optional<std::uint32_t> lag) { lag_ = lag; }
+    /// How far the time that the client shows is behind the newest input, in 1/16 of a tick. Without a call
+    /// since reset(), the client shows the newest versions.
+    void set_lag(std::uint32_t lag) { lag_ = lag; }
 
     /// Drops all inputs, for a new connection.
     void reset();
