@@ -22,6 +22,10 @@ std::uint64_t hash_of(std::span<const ComponentId> components) {
     return hash;
 }
 
+std::size_t block_count(std::uint32_t rows) {
+    return std::size_t{rows / kBlockRows} + (rows % kBlockRows != 0);
+}
+
 // Plain values up to this size are small: they are copied without a function call.
 constexpr std::uint32_t kSmallBytes = 64;
 
@@ -46,8 +50,8 @@ inline void shift(std::byte* to, std::byte* gap, const std::byte* filler) {
     copy<size>(gap, filler);
 }
 
-/// Copies a small value from `gap` to `to`, and another one from `filler` to `gap`. The addresses may be
-/// equal. No byte is copied twice: to load bytes that overlapping stores have just written is slow.
+/// Copies a small value from `gap` to `to`, and another one from `filler` to `gap`. No byte is copied twice:
+/// to load bytes that overlapping stores have just written is slow.
 inline void shift_value(std::byte* to, std::byte* gap, const std::byte* filler, std::size_t size) {
     switch (size) {
         case 4:
@@ -66,7 +70,19 @@ inline void shift_value(std::byte* to, std::byte* gap, const std::byte* filler, 
 }
 
 inline void copy_small(std::byte* to, const std::byte* from, std::size_t size) {
-    shift_value(to, to, from, size);
+    switch (size) {
+        case 4:
+            return copy<4>(to, from);
+        case 8:
+            return copy<8>(to, from);
+        case 12:
+            copy<8>(to, from);
+            return copy<4>(to + 8, from + 8);
+        case 16:
+            return copy<16>(to, from);
+        default:
+            copy_pieces(to, from, size);
+    }
 }
 
 }  // namespace
@@ -101,18 +117,17 @@ inline void Column::close_gap(std::uint32_t last, std::uint32_t row) {
     relocate_value(data_ + offset(last), data_ + offset(row));
 }
 
-/// As close_gap(), for a small value. The row may be the last one.
-inline void Column::close_gap_small(std::uint32_t last, std::uint32_t row) {
-    raise_stamp(last, row);
-    copy_small(data_ + offset(row), data_ + offset(last), size_);
-}
-
 /// Copies a small value from `row` to `to`, and the last value to `row`.
 inline void Column::shift_small(std::uint32_t row, std::uint32_t last, std::byte* to) {
     raise_stamp(last, row);
     std::byte* const gap = data_ + offset(row);
-    const std::byte* const filler = data_ + offset(last);
-    shift_value(to, gap, filler, size_);
+    shift_value(to, gap, data_ + offset(last), size_);
+}
+
+/// As close_gap(), for a small value.
+inline void Column::close_gap_small(std::uint32_t last, std::uint32_t row) {
+    raise_stamp(last, row);
+    copy_small(data_ + offset(row), data_ + offset(last), size_);
 }
 
 inline void Column::destroy(std::uint32_t row) {
@@ -121,18 +136,15 @@ inline void Column::destroy(std::uint32_t row) {
 
 void Column::grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity) {
     constexpr std::size_t kStamp = sizeof(std::uint64_t);
-    const auto blocks = [](std::uint32_t row_count) {
-        return std::size_t{row_count / kBlockRows} + (row_count % kBlockRows != 0);
-    };
     const std::size_t stamps_at = (offset(capacity) + kStamp - 1) / kStamp * kStamp;
     const std::align_val_t align{std::max<std::size_t>(type_->align, kStamp)};
-    auto* memory = static_cast<std::byte*>(::operator new(stamps_at + blocks(capacity) * kStamp, align));
+    auto* memory = static_cast<std::byte*>(::operator new(stamps_at + block_count(capacity) * kStamp, align));
     if (is_plain_ && rows != 0 && size_ != 0) std::memcpy(memory, data_, offset(rows));
     for (std::uint32_t row = 0; !is_plain_ && row < rows; ++row)
         relocate_value(data_ + offset(row), memory + offset(row));
     auto* stamps = reinterpret_cast<std::uint64_t*>(memory + stamps_at);
-    std::uninitialized_fill_n(std::uninitialized_copy_n(stamps_, blocks(old_capacity), stamps),
-                              blocks(capacity) - blocks(old_capacity), std::uint64_t{0});
+    std::uninitialized_fill_n(std::uninitialized_copy_n(stamps_, block_count(old_capacity), stamps),
+                              block_count(capacity) - block_count(old_capacity), std::uint64_t{0});
     free();
     data_ = size_ != 0 ? memory : nullptr;
     stamps_ = stamps;
@@ -173,16 +185,28 @@ Archetype::~Archetype() {
     ::operator delete(entities_);
 }
 
+/// Removes the last entity from entities(). If `row` is another row, stores this entity there and returns it;
+/// else returns null. The caller moves the values.
+inline Entity Archetype::close_gap(std::uint32_t row) {
+    const std::uint32_t last = --size_;
+    if (row == last) return {};
+    const std::uint64_t arrival = arrivals_[last / kBlockRows];
+    if (arrival > arrivals_[row / kBlockRows]) arrivals_[row / kBlockRows] = arrival;
+    return entities_[row] = entities_[last];
+}
+
 Entity Archetype::remove(std::uint32_t row) {
     assert(row < size());
+    if (is_small_) {
+        const Entity moved = close_gap(row);
+        if (moved)
+            for (Column& column : columns_) column.close_gap_small(size_, row);
+        return moved;
+    }
     const std::uint32_t last = size_ - 1;
     for (Column& column : columns_) {
-        if (is_small_) {
-            column.close_gap_small(last, row);
-        } else {
-            column.destroy(row);
-            if (row != last) column.close_gap(last, row);
-        }
+        column.destroy(row);
+        if (row != last) column.close_gap(last, row);
     }
     return close_gap(row);
 }
@@ -190,7 +214,7 @@ Entity Archetype::remove(std::uint32_t row) {
 Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick) {
     assert(row < size() && entities_[row] == entity);
     assert(this != &to);
-    const std::uint32_t to_row = to.append(entity);
+    const std::uint32_t to_row = to.append(entity, tick);
     const std::uint32_t last = size_ - 1;
     Column* there = to.columns_.data();
     const Column* const end = there + to.columns_.size();
@@ -198,8 +222,6 @@ Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uin
         while (there != end && there->id_ < column.id_) ++there;
         if (there != end && there->id_ == column.id_) {
             column.relocate_value(column.data_ + column.offset(row), there->data_ + column.offset(to_row));
-            // A query that matches only `to` has not visited this row: the stamp makes Changed<T> visit it.
-            there->wrote(to_row, tick);
             ++there;
         } else {
             column.destroy(row);
@@ -209,8 +231,8 @@ Entity Archetype::move(Entity entity, std::uint32_t row, Archetype& to, std::uin
     return close_gap(row);
 }
 
-/// Moves the row from step.without to step.with or back. All but the columns of step.without, which both
-/// archetypes have, is done first: so few variables are in use in the loop that registers hold them.
+/// Moves the row from step.without to step.with or back. One pass over the columns that both archetypes have
+/// moves the row and, if it was not the last one, fills the gap.
 template <bool is_added>
 inline void Archetype::move_small(const ArchetypeStep& step, Entity entity, std::uint32_t row,
                                   const void* value, std::uint64_t tick, EntityTable& places) {
@@ -218,28 +240,33 @@ inline void Archetype::move_small(const ArchetypeStep& step, Entity entity, std:
     Archetype& to = is_added ? *step.with : *step.without;
     assert(row < from.size() && from.entities_[row] == entity);
     assert(step.with->is_small_ && step.without->is_small_);
-    const std::uint32_t to_row = to.append(entity), last = --from.size_;
-    const Entity moved = from.entities_[last];
-    from.entities_[row] = moved;
-    places.move_to(moved, row);  // if this is the same entity, the next line stores its place
+    const std::uint32_t to_row = to.append(entity, tick);
     places.move_to(entity, {to.index_, to_row});
     Column* const single = step.column;
-    if (is_added) {
-        single->wrote(to_row, tick);
+    if (is_added)
         copy_small(single->data_ + single->offset(to_row), static_cast<const std::byte*>(value),
                    single->size_);
+    const auto for_each_shared = [&](auto move_value) {
+        Column* with = step.with->columns_.data();
+        for (Column& without : step.without->columns_) {
+            if (with == single) ++with;
+            assert(with->id_ == without.id_);
+            Column& source = is_added ? without : *with;
+            Column& target = is_added ? *with : without;
+            move_value(source, target.data_ + source.offset(to_row));
+            ++with;
+        }
+    };
+    const std::uint32_t last = from.size_ - 1;
+    if (const Entity moved = from.close_gap(row)) {
+        places.move_to(moved, row);
+        if (!is_added) single->close_gap_small(last, row);
+        for_each_shared(
+            [&](Column& source, std::byte* to_value) { source.shift_small(row, last, to_value); });
     } else {
-        single->close_gap_small(last, row);
-    }
-    Column* with = step.with->columns_.data();
-    for (Column& without : step.without->columns_) {
-        if (with == single) ++with;
-        assert(with->id_ == without.id_);
-        Column& source = is_added ? without : *with;
-        Column& target = is_added ? *with : without;
-        target.wrote(to_row, tick);
-        source.shift_small(row, last, target.data_ + target.offset(to_row));
-        ++with;
+        for_each_shared([&](Column& source, std::byte* to_value) {
+            copy_small(to_value, source.data_ + source.offset(row), source.size_);
+        });
     }
 }
 
@@ -295,19 +322,16 @@ const Column* Archetype::find(ComponentId id) const {
 void Archetype::grow(std::uint32_t rows) {
     const std::uint32_t capacity = std::max({rows, capacity_ * 2, kFirstCapacity});
     for (Column& column : columns_) column.grow(size(), capacity_, capacity);
-    auto* entities = static_cast<Entity*>(::operator new (std::size_t{capacity} * sizeof(Entity)));
+    const std::size_t blocks = block_count(capacity);
+    auto* entities =
+        static_cast<Entity*>(::operator new(capacity * sizeof(Entity) + blocks * sizeof(std::uint64_t)));
+    auto* arrivals = reinterpret_cast<std::uint64_t*>(entities + capacity);
     std::uninitialized_copy_n(entities_, size_, entities);
+    std::uninitialized_fill(std::uninitialized_copy_n(arrivals_, block_count(capacity_), arrivals),
+                            arrivals + blocks, std::uint64_t{0});
     ::operator delete(std::exchange(entities_, entities));
+    arrivals_ = arrivals;
     capacity_ = capacity;
-}
-
-/// Removes the last entity from entities(). If `row` is not the last row, the columns have the last row's
-/// values there already: stores the last entity at `row` and returns it. Else returns null.
-Entity Archetype::close_gap(std::uint32_t row) {
-    const Entity last = entities_[--size_];
-    if (row == size_) return {};
-    entities_[row] = last;
-    return last;
 }
 
 Archetype* ArchetypeList::find(std::span<const ComponentId> components) const {

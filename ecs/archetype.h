@@ -1,6 +1,7 @@
 #pragma once
 // All entities with the same set of components: one contiguous array per component.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -41,10 +42,8 @@ public:
         return *(reinterpret_cast<T*>(data_) + row);
     }
 
-    /// The tick of the last write to the block, or a later tick if a row was moved into the block.
-    std::uint64_t stamp(std::uint32_t block) const { return stamps_[block]; }
-
-    /// Stamps the block of `row` with `tick`, which must not be less than the previous stamp.
+    /// Stamps the block of `row` with `tick`, which must not be less than the previous stamp. See
+    /// Archetype::stamp().
     void wrote(std::uint32_t row, std::uint64_t tick) { stamps_[row / kBlockRows] = tick; }
 
 private:
@@ -62,8 +61,8 @@ private:
     void grow(std::uint32_t rows, std::uint32_t old_capacity, std::uint32_t capacity);
     void free();
 
-    std::byte* data_ = nullptr;  // the stamps follow the rows in the same allocation
-    std::uint64_t* stamps_ = nullptr;
+    std::byte* data_ = nullptr;        // the stamps follow the rows in the same allocation
+    std::uint64_t* stamps_ = nullptr;  // by block; writes only
     KnownComponent* type_ = nullptr;
     std::uint32_t size_ = 0;  // bytes of a value
     bool is_plain_ = true;    // values are moved by memcpy and need no destruction
@@ -115,11 +114,20 @@ public:
         if (rows > capacity_) grow(rows);
     }
 
-    /// Adds a last row and returns it. The caller must construct all values of the row.
-    std::uint32_t append(Entity entity) {
+    /// Adds a last row, stamps its block with `tick`, and returns it. The caller must construct all values of
+    /// the row.
+    std::uint32_t append(Entity entity, std::uint64_t tick) {
         if (size_ == capacity_) grow(size_ + 1);
         entities_[size_] = entity;
+        arrivals_[size_ / kBlockRows] = tick;
         return size_++;
+    }
+
+    /// The tick of the last write to the column in this block, or a later tick if a row was moved into the
+    /// block. A row that is new to the archetype counts as written: a query that matches only this archetype
+    /// has not visited it.
+    std::uint64_t stamp(const Column& column, std::uint32_t block) const {
+        return std::max(column.stamps_[block], arrivals_[block]);
     }
 
     /// Destroys the row's values and moves the last row into the gap. Returns the entity that is now at
@@ -129,17 +137,16 @@ public:
     /// Moves the row to a new last row of `to`, and the last row of this archetype into the gap. Returns the
     /// same as remove(). `entity` is the row's entity: the caller has it at hand, but its entry in entities()
     /// is rarely in the cache. Values of components that `to` lacks are destroyed. The caller must construct
-    /// and stamp the values of components that only `to` has. Values of components that both have are stamped
-    /// with `tick`, because the row is new to a query that matches only `to`.
+    /// the values of components that only `to` has.
     Entity move(Entity entity, std::uint32_t row, Archetype& to, std::uint64_t tick);
 
     /// Returns whether all values are small: at most 64 bytes, moved by memcpy and without a destructor.
     bool is_small() const { return is_small_; }
 
     /// As move(), along a step of small archetypes: add_small() moves the row from step.without to step.with
-    /// and gives it a copy of `value`, which is ignored for a tag; remove_small() moves it back. They stamp
-    /// all values, and store the places of both moved rows in `places`. They are fast because they call no
-    /// other function: their variables stay in registers.
+    /// and gives it a copy of `value`, which is ignored for a tag; remove_small() moves it back. They store
+    /// the places of both moved rows in `places`. They are fast because they call no other function: their
+    /// variables stay in registers.
     static void add_small(const ArchetypeStep& step, Entity entity, std::uint32_t row, const void* value,
                           std::uint64_t tick, EntityTable& places);
     static void remove_small(const ArchetypeStep& step, Entity entity, std::uint32_t row, std::uint64_t tick,
@@ -173,7 +180,8 @@ private:
     Entity close_gap(std::uint32_t row);
 
     std::vector<Column> columns_;
-    Entity* entities_ = nullptr;  // room for capacity_ entities, of which size_ are used
+    Entity* entities_ = nullptr;         // room for capacity_ entities, of which size_ are used
+    std::uint64_t* arrivals_ = nullptr;  // by block: when a row last came in; in the same allocation
     std::uint32_t size_ = 0;
     std::uint32_t capacity_ = 0;
     std::uint32_t index_;

@@ -38,7 +38,6 @@ void Mutator::add(Entity entity, EntityTable::Place place, const KnownComponent&
         Archetype::add_small(step, entity, place.row, value, world_.tick(), entities_);
     } else {
         move_row(entity, place.row, *step.without, *step.with);
-        step.column->wrote(row, world_.tick());
         if (step.column->has_values()) component.construct(step.column->at(row), value);
     }
     hooks_.fire(world_, HookKind::add, *step.with, *step.column, row, 1);
@@ -85,8 +84,6 @@ void Mutator::keep_possible(Possible& given) {
 void Mutator::complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count) {
     for (const std::uint32_t last = first + count; first < last; first += count) {
         count = std::min(last - first, kBlockRows - first % kBlockRows);
-        for (std::uint32_t column = 0; column < archetype.column_count(); ++column)
-            archetype.column(column).wrote(first, world_.tick());
         for (const Column& column : archetype.columns())
             hooks_.fire(world_, HookKind::add, archetype, column, first, count);
     }
@@ -97,7 +94,7 @@ void Mutator::spawn(Entity entity, std::span<const ComponentId> ids, std::span<v
     Possible given{ids, values};
     keep_possible(given);
     Archetype& archetype = archetypes_.after(archetypes_[0], {}, given.ids);
-    const std::uint32_t row = append(entity, archetype);
+    const std::uint32_t row = append(entity, archetype, world_.tick());
     for (std::size_t i = 0; i < given.ids.size(); ++i) {
         const ComponentId id = given.ids[i];
         if (components_[id].is_tag() || is_repeated(given.ids, i)) continue;

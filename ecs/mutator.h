@@ -28,15 +28,16 @@ public:
           hooks_(hooks),
           commands_(commands) {}
 
-    /// Adds a last row for an entity that has no row. The caller must construct its values.
-    std::uint32_t append(Entity entity, Archetype& archetype) {
-        const std::uint32_t row = archetype.append(entity);
+    /// Adds a last row, stamped with the world's tick, for an entity that has no row. The caller must
+    /// construct its values.
+    std::uint32_t append(Entity entity, Archetype& archetype, std::uint64_t tick) {
+        const std::uint32_t row = archetype.append(entity, tick);
         entities_.move_to(entity, {archetype.index(), row});
         return row;
     }
 
-    /// Stamps the `count` rows from `first`, whose values are all constructed, and calls their add hooks.
-    /// Requires that they are the last rows.
+    /// Calls the add hooks of the `count` rows from `first`, whose values are all constructed. Requires that
+    /// they are the last rows.
     void complete_spawn(Archetype& archetype, std::uint32_t first, std::uint32_t count);
 
     void spawn(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);

@@ -30,7 +30,8 @@ QueryCore::QueryCore(World& world, std::span<const Term> terms)
 
 bool QueryCore::is_changed(const Match& match, std::uint32_t block, std::uint64_t tick) const {
     for (std::size_t term = 0; term < terms_.size(); ++term)
-        if (terms_[term].use == Use::changed && match.columns[term]->stamp(block) > tick) return true;
+        if (terms_[term].use == Use::changed && match.archetype->stamp(*match.columns[term], block) > tick)
+            return true;
     return false;
 }
 

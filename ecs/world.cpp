@@ -68,7 +68,7 @@ Entity World::spawn_bare() {
     if (locks_ != 0) {
         commands_.push(CommandQueue::Kind::spawn, entity, {}, {});
     } else {
-        mutator_.append(entity, archetypes_[0]);
+        mutator_.append(entity, archetypes_[0], tick_);
     }
     return entity;
 }
@@ -386,7 +386,7 @@ bool World::is_consistent(const Archetype& archetype) const {
             return false;
         if (column != 0 && !(archetype.components()[column - 1] < id)) return false;
         for (std::uint32_t block = 0; block * kBlockRows < archetype.size(); ++block)
-            if (archetype.column(column).stamp(block) > tick_) return false;
+            if (archetype.stamp(archetype.column(column), block) > tick_) return false;
     }
     return true;
 }

@@ -161,7 +161,7 @@ Entity World::spawn_owned(Ts&&... values) {
 
 template <class... Ts>
 std::uint32_t World::append_row(Entity entity, Archetype& archetype, Ts&&... values) {
-    const std::uint32_t row = mutator_.append(entity, archetype);
+    const std::uint32_t row = mutator_.append(entity, archetype, tick_);
     const auto construct = [&]<class T>(T& value) {
         if constexpr (Value<T>) {
             Column* const column = components_.known(type_tag<T>).column(archetype.index());
@@ -195,7 +195,7 @@ std::vector<Entity> World::spawn_many(std::uint32_t count, Make make) {
     for (std::uint32_t i = 0; i < count; ++i)
         make(i, [&](Ts&&... values) {
             entities.push_back(entities_.take());
-            const std::uint32_t row = mutator_.append(entities.back(), archetype);
+            const std::uint32_t row = mutator_.append(entities.back(), archetype, tick_);
             std::size_t column = 0;
             (construct(columns[column++]->at(row), values), ...);
         });

@@ -60,7 +60,7 @@ TEST_F(ArchetypeTest, ValuesSurviveGrowthAtTheirAlignment) {
     const ComponentId ids[] = {counted, wide, self};
     Archetype archetype(0, ids, table);
     for (std::uint32_t row = 0; row < 3'000; ++row) {
-        ASSERT_EQ(archetype.append(Entity{row, 1}), row);
+        ASSERT_EQ(archetype.append(Entity{row, 1}, 1), row);
         make<Counted>(archetype, counted, row, static_cast<int>(row));
         make<Wide>(archetype, wide, row);
         ::new (archetype.column(2).at(row)) SelfReferential(static_cast<int>(row));
@@ -77,7 +77,7 @@ TEST_F(ArchetypeTest, RemoveMovesTheLastRowIntoTheGap) {
     const ComponentId ids[] = {counted};
     Archetype archetype(0, ids, table);
     for (std::uint32_t row = 0; row < 3; ++row) {
-        archetype.append(Entity{row, 1});
+        archetype.append(Entity{row, 1}, 1);
         make<Counted>(archetype, counted, row, static_cast<int>(row));
     }
     EXPECT_EQ(archetype.remove(0), (Entity{2, 1}));
@@ -92,7 +92,7 @@ TEST_F(ArchetypeTest, MoveKeepsSharedValuesAndDestroysTheOthers) {
     const ComponentId to_ids[] = {position, self};
     Archetype from(0, from_ids, table), to(1, to_ids, table);
     for (std::uint32_t row = 0; row < 2; ++row) {
-        from.append(Entity{row, 1});
+        from.append(Entity{row, 1}, 1);
         make<Position>(from, position, row, float(row), 5.0f);
         make<Counted>(from, counted, row, 1);
         ::new (from.column(2).at(row)) SelfReferential(10 + static_cast<int>(row));
@@ -112,15 +112,22 @@ TEST_F(ArchetypeTest, Rule25AMovedRowRaisesTheStampOfItsNewBlock) {
     const ComponentId to_ids[] = {position};
     Archetype from(0, from_ids, table), to(1, to_ids, table);
     for (std::uint32_t row = 0; row < kBlockRows + 1; ++row) {
-        from.append(Entity{row, 1});
+        from.append(Entity{row, 1}, 2);
         from.column(0).wrote(row, row < kBlockRows ? 3 : 8);
     }
     from.remove(0);  // the last row moves from the last block to the first
-    EXPECT_EQ(from.column(0).stamp(0), 8u);
+    EXPECT_EQ(from.stamp(from.column(0), 0), 8u);
+    EXPECT_EQ(from.stamp(from.column(1), 0), 2u);
     from.move(from.entities()[5], 5, to, 9);
-    EXPECT_EQ(to.column(0).stamp(0), 9u);
-    to.append(Entity{9, 1});
-    EXPECT_EQ(to.column(0).stamp(0), 9u);
+    EXPECT_EQ(to.stamp(to.column(0), 0), 9u);
+    EXPECT_EQ(from.stamp(from.column(1), 0), 2u);
+    for (std::uint32_t row = from.size(); row < kBlockRows; ++row) from.append(Entity{row, 2}, 9);
+    from.append(Entity{kBlockRows, 2}, 10);
+    EXPECT_EQ(from.stamp(from.column(1), 0), 9u);
+    EXPECT_EQ(from.stamp(from.column(1), 1), 10u);
+    from.remove(0);  // brings the tick at which it came
+    EXPECT_EQ(from.stamp(from.column(0), 0), 10u);
+    EXPECT_EQ(from.stamp(from.column(1), 0), 10u);
 }
 
 // Goal: moves of small values copy every byte of a value, and no byte beside it.
@@ -142,7 +149,7 @@ TEST_F(ArchetypeTest, SmallValuesOfEverySizeAreMoved) {
         EntityTable places;
         const auto append = [&] {
             const Entity entity = places.take();
-            places.move_to(entity, {1, both.append(entity)});
+            places.move_to(entity, {1, both.append(entity, 1)});
         };
         const auto move = [&](Archetype& from, std::uint32_t row, Archetype& to) {
             const Entity entity = from.entities()[row];

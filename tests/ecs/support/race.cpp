@@ -102,7 +102,7 @@ private:
             for (std::uint32_t row = 0; row < size; ++row) {
                 const ModelSide::Held& held = model_.being(table.rows[row]).has[column];
                 expect(held.component == component, "the model");
-                expect(values.stamp(row / kBlockRows) >= held.changed_at, "stamps");
+                expect(archetype.stamp(values, row / kBlockRows) >= held.changed_at, "stamps");
                 const void* at = world_.try_get(archetype.entities()[row], values.id());
                 if constexpr (std::is_empty_v<T>) {
                     expect(at == nullptr && world_.has(archetype.entities()[row], values.id()), "tags");
