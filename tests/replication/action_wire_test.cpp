@@ -47,11 +47,13 @@ void expect_only_whole(const std::vector<std::byte>& message, Read&& read) {
 
 TEST(ActionWire, AnEventIsReadBackAndOnlyAsAWhole) {
     const Schema schema = shove_schema();
-    const std::vector<std::byte> message = write_event(schema, {0xfffffffe, 70'000, 0, words_of(9)});
+    const std::vector<std::byte> message =
+        write_event(schema, {0xfffffffe, net::PeerId{0x10002}, 70'000, 0, words_of(9)});
     expect_only_whole(message, [&](std::span<const std::byte> bytes) {
         ActionEvent event;
         if (!read_event(schema, bytes, event)) return false;
         EXPECT_EQ(event.tick, 0xfffffffeu);
+        EXPECT_EQ(event.who, net::PeerId{0x10002});
         EXPECT_EQ(event.player, 70'000u);
         EXPECT_EQ(event.words, words_of(9));
         return true;
