@@ -367,6 +367,8 @@ TEST(OwnedState, AMalformedRefusalIsNone) {
     EXPECT_EQ(read->words, (std::vector<std::uint32_t>{2, 'h', 'i'}));
     for (std::size_t size = 0; size < message.size(); ++size)
         EXPECT_FALSE(read_refusal(schema, std::span(message).first(size)));
+    EXPECT_FALSE(read_refusal(schema, write_refusal(schema, {1, 7, Harbour::component<Cargo>(), "no", {5}})))
+        << "not a component of the owner";
     std::mt19937 random(1);
     for (int i = 0; i < 20'000; ++i) {
         std::vector<std::byte> bytes = message;

@@ -447,6 +447,19 @@ TEST(MessageQueue, Rule10AMessageAndThoseBehindItWaitForItsEntity) {
     EXPECT_EQ(test.messages.stats().late, 0u);
 }
 
+TEST(MessageQueue, Rule10AMessageWaitsForEachOfItsEntities) {
+    Waiting test;
+    const ecs::Entity known = test.world.spawn(Spot{1}, Replicated{});
+    test.send_state();
+    const ecs::Entity ship = test.world.spawn(Spot{2}, Replicated{});
+    std::vector<std::byte> bytes{std::byte{stream_of(net::unordered())}};
+    test.writer.write(Saying{"both", ship, {known}}, bytes);
+    EXPECT_TRUE(test.queue.add(bytes, net::unordered().channel));
+    EXPECT_EQ(test.after(0ms), Heard{});
+    test.send_state();
+    EXPECT_EQ(test.after(0ms), Heard{"both known"});
+}
+
 TEST(MessageQueue, Rule10AMessageIsLateAfterHalfASecondAndNotLost) {
     Waiting test;
     const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
