@@ -15,17 +15,14 @@ LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)), last_wa
 void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, bool parity, net::Time now) {
     if (parity != parity_) {
         parity_ = parity;
-        // Ignores the packets since the last sample: moves all numbers, so that no number is missing.
-        const std::uint64_t gap = number > newest_sample_ ? number - newest_sample_ - 1 : 0;
+        // The packets since the last sample were ignored.
+        const std::int64_t gap = static_cast<std::int64_t>(number - skipped_) - newest_sample_ - 1;
+        skipped_ += static_cast<std::uint64_t>(std::max<std::int64_t>(gap, 0));
         const double shift_ms = pending_ms_.value_or(0);
-        for (Sample& sample : samples_) {
-            sample.margin_ms += shift_ms;
-            sample.number += gap;
-        }
+        for (Sample& sample : samples_) sample.margin_ms += shift_ms;
         for (double& known : margins_ms_) known += shift_ms;
         of_window_.margin_ms += shift_ms;
         recent_.margin_ms += shift_ms;
-        if (!samples_.empty()) newest_sample_ += gap;
         pending_ms_.reset();
     }
     if (number > newest_number_) {
@@ -42,7 +39,7 @@ void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, boo
     if (late_in_a_row_ == kLateInARow) rebase();
     // While the client changes its lead, margins do not measure the path.
     if (pending_ms_ && late_in_a_row_ < kLateInARow) return;
-    insert({margin_ms, now, number});
+    insert({margin_ms, now, static_cast<std::int64_t>(number - skipped_)});
 }
 
 void LeadMeter::insert(const Sample& sample) {
@@ -125,7 +122,7 @@ bool LeadMeter::is_late_risk_low(double wanted_ms, double margin_ms, double loss
 
 /// Returns the fraction of packets that are missing between the oldest and the newest sample.
 double LeadMeter::loss() const {
-    std::uint64_t oldest = newest_number_;
+    std::int64_t oldest = newest_sample_;
     const std::size_t first = samples_.size() < kSamples ? 0 : next_;
     for (std::size_t i = 0; i < std::min(samples_.size(), kMostReordered + 1); ++i)
         oldest = std::min(oldest, samples_[(first + i) % kSamples].number);
@@ -154,6 +151,7 @@ std::optional<net::Duration> LeadMeter::take_shift(net::Time now) {
     if (pending_ms_ || samples_.empty() || (!is_urgent && samples_.size() < kFewSamples)) return std::nullopt;
     if (is_urgent && samples_.size() < 2) return std::nullopt;
     if (!is_urgent && now - last_shift_ < kWindow / 4) return std::nullopt;
+    if (now - samples_[(next_ + kSamples - 1) % kSamples].at > kWindow) return std::nullopt;
     const double margin = margin_ms(now);
     const double shift = wanted_ms(margin, now) - margin;
     const bool is_too_late = shift > tick_ms_ / 4, is_too_early = shift < -tick_ms_;
@@ -165,7 +163,7 @@ std::optional<net::Duration> LeadMeter::take_shift(net::Time now) {
 
 bool LeadMeter::is_consistent() const {
     std::vector<double> margins_ms;
-    std::uint64_t newest = 0;
+    std::int64_t newest = 0;
     for (const Sample& sample : samples_) {
         margins_ms.push_back(sample.margin_ms);
         newest = std::max(newest, sample.number);

@@ -20,6 +20,8 @@ public:
     /// Call it when packet `number` of the client arrives, with inputs up to tick `newest`. `parity`: see
     /// InputClock.
     void add(std::uint64_t number, Tick newest, net::Duration margin, bool parity, net::Time now);
+    /// Call it in place of add() if the packet's margin does not measure the path.
+    void skip() { skipped_ += 1; }
     /// Call it when an input arrives after its tick.
     void note_late(net::Time now);
 
@@ -45,7 +47,7 @@ private:
     struct Sample {
         double margin_ms = 0;
         net::Time at{0};
-        std::uint64_t number = 0;
+        std::int64_t number = 0;  // of the packets that were not skipped
     };
 
     /// The sample with the greatest margin of a span of time.
@@ -65,10 +67,11 @@ private:
     bool is_late_risk_low(double wanted_ms, double margin_ms, double loss) const;
 
     double tick_ms_;
-    std::vector<Sample> samples_;      // a ring of the last kSamples
-    std::size_t next_ = 0;             // index for the next sample
-    std::vector<double> margins_ms_;   // margins of the samples, ascending
-    std::uint64_t newest_sample_ = 0;  // greatest number of a sample
+    std::vector<Sample> samples_;     // a ring of the last kSamples
+    std::size_t next_ = 0;            // index for the next sample
+    std::vector<double> margins_ms_;  // margins of the samples, ascending
+    std::int64_t newest_sample_ = 0;  // greatest number of a sample
+    std::uint64_t skipped_ = 0;       // packets that say nothing about the path
     Best of_window_{kWindow}, recent_{kWindow / 4};
     std::vector<net::Time> late_;
     std::uint32_t wanted_steps_ = 0;  // result of the last search in wanted_ms()

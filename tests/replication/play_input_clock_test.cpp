@@ -232,6 +232,28 @@ TEST(LeadMeter, ALeadThatIsTooSmallIsMeasuredWithTheLatePackets) {
     EXPECT_LE(late, 17 * 100);
 }
 
+TEST(LeadMeter, Trap08AClientThatSendsNothingGetsNoShift) {
+    Steered steered(1);
+    steered.run(600, 10, 0);
+    for (int tick = 0; tick < 1'000; ++tick) {
+        steered.now += kTick;
+        EXPECT_FALSE(steered.meter.take_shift(steered.now));
+    }
+}
+
+TEST(LeadMeter, Trap07PacketsThatWaitedForTheServerAreNotLost) {
+    Steered steered(1);
+    steered.run(600, 0.1, 0);
+    const double before = steered.margin_ms;
+    for (int packet = 0; packet < 60; ++packet) {
+        ++steered.number;
+        steered.now += kTick;
+        steered.meter.skip();
+    }
+    steered.run(600, 0.1, 0);
+    EXPECT_NEAR(steered.margin_ms, before, 1);
+}
+
 TEST(LeadMeter, ALongerPathIsNoticedAfterAFewPackets) {
     Steered steered(3);
     steered.run(1'000, 10, 0);
