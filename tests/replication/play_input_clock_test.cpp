@@ -250,7 +250,7 @@ TEST(LeadMeter, Trap07PacketsThatWaitedForTheServerAreNotLost) {
         steered.now += kTick;
         steered.meter.skip();
     }
-    steered.run(600, 0.1, 0);
+    steered.run(100, 0.1, 0);
     EXPECT_NEAR(steered.margin_ms, before, 1);
 }
 
