@@ -3,33 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 
 namespace shoal::replication {
 namespace {
-
-double load_number(const void* object, std::uint32_t offset, bool is_double) {
-    const std::byte* const at = static_cast<const std::byte*>(object) + offset;
-    if (is_double) {
-        double number;
-        std::memcpy(&number, at, sizeof number);
-        return number;
-    }
-    float number;
-    std::memcpy(&number, at, sizeof number);
-    return static_cast<double>(number);
-}
-
-void store_number(void* object, std::uint32_t offset, bool is_double, double number) {
-    std::byte* const at = static_cast<std::byte*>(object) + offset;
-    if (is_double) {
-        std::memcpy(at, &number, sizeof number);
-    } else {
-        const float single = static_cast<float>(number);
-        std::memcpy(at, &single, sizeof single);
-    }
-}
 
 /// Returns the net id of the target of an exclusive relation. Returns 0 if there is none.
 std::uint32_t target_of(const Schema& schema, const Image& image, ComponentIndex relation) {
@@ -48,16 +25,7 @@ Mixer::Mixer(const Schema& schema) : schema_(schema) {
         if (component.type == &detail::type_address<Teleports>) teleports_ = index;
         if (component.pairs.is_exclusive && component.pairs.destroys_source) parents_.push_back(index);
         if (component.display.kind == Display::Kind::step) continue;
-        Shown shown{component.type, index, {}, {}};
-        for (const Leaf& leaf : component.layout.leaves()) {
-            const bool is_double = leaf.type == FieldType::f64;
-            if (!is_double && leaf.type != FieldType::f32) continue;
-            if (leaf.codec.kind == FieldCodec::Kind::unit_vector)
-                shown.directions.push_back(shown.numbers.size());
-            for (std::uint32_t n = 0; n < leaf.scalars; ++n)
-                shown.numbers.push_back({leaf.offset + n * (is_double ? 8 : 4), is_double});
-        }
-        shown_.push_back(std::move(shown));
+        shown_.push_back({component.type, index, Numbers(component.layout)});
         bytes = std::max<std::size_t>(bytes, component.size);
     }
     from_.resize(bytes);
@@ -126,44 +94,38 @@ bool Mixer::is_one_journey(const Image& a, const Image& b) const {
 void Mixer::mix_numbers(const Shown& shown, float weight, void* value) const {
     const Display& display = schema_.components()[shown.component].display;
     const double share = static_cast<double>(weight);
-    const auto from = [&](const Number& n) { return load_number(from_.data(), n.offset, n.is_double); };
-    const auto to = [&](const Number& n) { return load_number(to_.data(), n.offset, n.is_double); };
+    const std::vector<Number>& numbers = shown.numbers.all;
+    const auto from = [&](const Number& n) { return n.load(from_.data()); };
+    const auto to = [&](const Number& n) { return n.load(to_.data()); };
     if (display.cut > 0)
-        for (const Number& n : shown.numbers)
+        for (const Number& n : numbers)
             if (std::abs(to(n) - from(n)) > display.cut) return;
-    for (const Number& n : shown.numbers) {
+    for (const Number& n : numbers) {
         if (display.kind == Display::Kind::angular) {
             constexpr double kTurn = 2 * std::numbers::pi;
             const double turn = std::remainder(to(n) - from(n), kTurn);
-            store_number(value, n.offset, n.is_double, std::remainder(from(n) + turn * share, kTurn));
+            n.store(value, std::remainder(from(n) + turn * share, kTurn));
         } else {
-            store_number(value, n.offset, n.is_double, from(n) + (to(n) - from(n)) * share);
+            n.store(value, from(n) + (to(n) - from(n)) * share);
         }
     }
-    for (const std::size_t first : shown.directions) {
-        double square = 0;
-        for (std::size_t i = first; i < first + 3; ++i) {
-            const Number& n = shown.numbers[i];
-            square += std::pow(load_number(value, n.offset, n.is_double), 2);
-        }
-        if (!(square > 0)) continue;
-        for (std::size_t i = first; i < first + 3; ++i) {
-            const Number& n = shown.numbers[i];
-            store_number(value, n.offset, n.is_double,
-                         load_number(value, n.offset, n.is_double) / std::sqrt(square));
-        }
+    for (const std::size_t first : shown.numbers.directions) {
+        double direction[3];
+        for (std::size_t i = 0; i < 3; ++i) direction[i] = numbers[first + i].load(value);
+        if (!normalise(direction, 3)) continue;
+        for (std::size_t i = 0; i < 3; ++i) numbers[first + i].store(value, direction[i]);
     }
 }
 
 /// Source: Shoemake, "Animating rotation with quaternion curves", 1985.
 void Mixer::mix_rotations(const Shown& shown, float weight, void* value) const {
     const double share = static_cast<double>(weight);
-    for (std::size_t first = 0; first + 4 <= shown.numbers.size(); first += 4) {
+    const std::vector<Number>& numbers = shown.numbers.all;
+    for (std::size_t first = 0; first + 4 <= numbers.size(); first += 4) {
         double a[4], b[4], dot = 0;
         for (std::size_t i = 0; i < 4; ++i) {
-            const Number& n = shown.numbers[first + i];
-            a[i] = load_number(from_.data(), n.offset, n.is_double);
-            b[i] = load_number(to_.data(), n.offset, n.is_double);
+            a[i] = numbers[first + i].load(from_.data());
+            b[i] = numbers[first + i].load(to_.data());
             dot += a[i] * b[i];
         }
         double of_a = 1 - share, of_b = share;
@@ -174,16 +136,10 @@ void Mixer::mix_rotations(const Shown& shown, float weight, void* value) const {
             of_b = std::sin(of_b * angle) / sine;
         }
         if (dot < 0) of_b = -of_b;  // q and -q are the same rotation
-        double mixed[4], square = 0;
-        for (std::size_t i = 0; i < 4; ++i) {
-            mixed[i] = a[i] * of_a + b[i] * of_b;
-            square += mixed[i] * mixed[i];
-        }
-        if (!(square > 0)) continue;
-        for (std::size_t i = 0; i < 4; ++i) {
-            const Number& n = shown.numbers[first + i];
-            store_number(value, n.offset, n.is_double, mixed[i] / std::sqrt(square));
-        }
+        double mixed[4];
+        for (std::size_t i = 0; i < 4; ++i) mixed[i] = a[i] * of_a + b[i] * of_b;
+        if (!normalise(mixed, 4)) continue;
+        for (std::size_t i = 0; i < 4; ++i) numbers[first + i].store(value, mixed[i]);
     }
 }
 

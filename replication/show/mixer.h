@@ -8,6 +8,7 @@
 
 #include "../history/history.h"
 #include "../schema/schema.h"
+#include "number.h"
 #include "render_clock.h"
 
 namespace shoal::replication {
@@ -58,15 +59,10 @@ public:
     void mix(ComponentIndex component, const Mix& mix, EntityMap& map, void* value) const;
 
 private:
-    struct Number {
-        std::uint32_t offset;  // in the component, in bytes
-        bool is_double;
-    };
     struct Shown {
         const void* type;
         ComponentIndex component;
-        std::vector<Number> numbers;
-        std::vector<std::size_t> directions;  // for each unit vector: the index of its first number
+        Numbers numbers;
     };
 
     bool is_one_journey(const Image& a, const Image& b) const;

@@ -1,0 +1,31 @@
+#pragma once
+// The floating-point numbers of a component, which are mixed and smoothed.
+
+#include <cstdint>
+#include <vector>
+
+#include "../schema/schema.h"
+
+namespace shoal::replication {
+
+/// A float or double in a component.
+struct Number {
+    std::uint32_t offset;  // in the component, in bytes
+    bool is_double;
+
+    double load(const void* component) const;
+    void store(void* component, double number) const;
+};
+
+/// The floats and doubles of a component, in the order of its fields.
+struct Numbers {
+    explicit Numbers(const ComponentLayout& layout);
+
+    std::vector<Number> all;
+    std::vector<std::size_t> directions;  // for each unit vector: the index of its first number
+};
+
+/// Makes a vector of `size` numbers have the length 1. Returns false, without effect, if it has no length.
+bool normalise(double* numbers, std::size_t size);
+
+}  // namespace shoal::replication
