@@ -1,48 +1,43 @@
 #include "smoothing.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <numbers>
 
 namespace shoal::replication {
 namespace {
 
-double load(const void* value, std::uint32_t offset, bool is_double) {
-    const auto* const at = static_cast<const std::byte*>(value) + offset;
-    double wide = 0;
-    float narrow = 0;
-    if (is_double) {
-        std::memcpy(&wide, at, sizeof wide);
-        return wide;
-    }
-    std::memcpy(&narrow, at, sizeof narrow);
-    return static_cast<double>(narrow);
-}
-
-void store(void* value, std::uint32_t offset, bool is_double, double number) {
-    auto* const at = static_cast<std::byte*>(value) + offset;
-    const float narrow = static_cast<float>(number);
-    if (is_double) {
-        std::memcpy(at, &number, sizeof number);
-    } else {
-        std::memcpy(at, &narrow, sizeof narrow);
-    }
-}
+constexpr double kTurn = 2 * std::numbers::pi;
+constexpr std::size_t kOfRotation = 4;  // numbers of a quaternion
 
 }  // namespace
 
 Smoothing::Smoothing(ecs::World& world, const Schema& schema) : world_(world) {
     for (const SchemaComponent& component : schema.components()) {
-        if (component.role != Role::predicted || component.display.kind != Display::Kind::linear) continue;
-        Component out{component.type, component.bind(world), count_, {}};
-        for (const Leaf& leaf : component.layout.leaves()) {
-            const bool is_double = leaf.type == FieldType::f64;
-            if (!is_double && leaf.type != FieldType::f32) continue;
-            const std::uint32_t size = is_double ? sizeof(double) : sizeof(float);
-            for (std::uint32_t i = 0; i < leaf.scalars; ++i)
-                out.numbers.push_back({leaf.offset + i * size, is_double, component.display.cut});
+        if (component.role != Role::predicted || component.display.kind == Display::Kind::step) continue;
+        components_.push_back(
+            {component.type, component.bind(world), count_, component.display, Numbers(component.layout)});
+        count_ += components_.back().numbers.all.size();
+    }
+}
+
+/// Chooses those of the angles and quaternions with the same meaning that are nearest to the numbers `to`.
+/// Does the same to the differences `with`.
+void Smoothing::align(const Component& component, const std::vector<double>& to, std::vector<double>& numbers,
+                      std::vector<double>* with) {
+    const std::size_t end = component.first + component.numbers.all.size();
+    if (component.display.kind == Display::Kind::angular)
+        for (std::size_t i = component.first; i < end; ++i)
+            numbers[i] = to[i] + std::remainder(numbers[i] - to[i], kTurn);
+    if (component.display.kind != Display::Kind::slerp) return;
+    for (std::size_t first = component.first; first + kOfRotation <= end; first += kOfRotation) {
+        double dot = 0;
+        for (std::size_t i = first; i < first + kOfRotation; ++i) dot += to[i] * numbers[i];
+        if (!(dot < 0)) continue;  // q and -q are the same rotation
+        for (std::size_t i = first; i < first + kOfRotation; ++i) {
+            numbers[i] = -numbers[i];
+            if (with) (*with)[i] = -(*with)[i];
         }
-        count_ += out.numbers.size();
-        components_.push_back(std::move(out));
     }
 }
 
@@ -56,9 +51,9 @@ void Smoothing::take_tick(ecs::Entity entity, Entity& shown) const {
     shown.previous = shown.current;
     for (const Component& component : components_) {
         const void* const value = world_.try_get(entity, component.id);
-        for (std::size_t i = 0; i < component.numbers.size() && value; ++i)
-            shown.current[component.first + i] =
-                load(value, component.numbers[i].offset, component.numbers[i].is_double);
+        for (std::size_t i = 0; i < component.numbers.all.size() && value; ++i)
+            shown.current[component.first + i] = component.numbers.all[i].load(value);
+        align(component, shown.current, shown.previous, &shown.error);
     }
     if (shown.is_new) shown.previous = shown.current;
     shown.is_new = false;
@@ -71,14 +66,16 @@ void Smoothing::begin_jump(Entity& shown, double fraction) const {
 
 void Smoothing::end_jump(Entity& shown, double fraction) const {
     if (shown.is_new) return;
-    for (const Component& component : components_)
-        for (std::size_t i = 0; i < component.numbers.size(); ++i) {
-            const std::size_t at = component.first + i;
-            const double error = shown.before[at] - mixed(shown, at, fraction),
-                         cut = component.numbers[i].cut;
+    for (const Component& component : components_) {
+        const std::size_t end = component.first + component.numbers.all.size();
+        for (std::size_t i = component.first; i < end; ++i) shown.error[i] = mixed(shown, i, fraction);
+        align(component, shown.error, shown.before);
+        for (std::size_t i = component.first; i < end; ++i) {
+            const double error = shown.before[i] - shown.error[i], cut = component.display.cut;
             const bool is_shown = std::isfinite(error) && (cut == 0 || std::abs(error) <= cut);
-            shown.error[at] = is_shown ? error : 0;
+            shown.error[i] = is_shown ? error : 0;
         }
+    }
 }
 
 void Smoothing::forget(Entity& shown) const {
@@ -95,9 +92,18 @@ void Smoothing::show(const Entity& shown, double fraction, const void* type, voi
     if (shown.is_new) return;
     for (const Component& component : components_) {
         if (component.type != type) continue;
-        for (std::size_t i = 0; i < component.numbers.size(); ++i)
-            store(value, component.numbers[i].offset, component.numbers[i].is_double,
-                  mixed(shown, component.first + i, fraction) + shown.error[component.first + i]);
+        scratch_.clear();
+        for (std::size_t i = 0; i < component.numbers.all.size(); ++i) {
+            const std::size_t at = component.first + i;
+            const double number = mixed(shown, at, fraction) + shown.error[at];
+            const bool is_angle = component.display.kind == Display::Kind::angular;
+            scratch_.push_back(is_angle ? std::remainder(number, kTurn) : number);
+        }
+        for (const std::size_t first : component.numbers.directions) normalise(&scratch_[first], 3);
+        if (component.display.kind == Display::Kind::slerp)
+            for (std::size_t i = 0; i + kOfRotation <= scratch_.size(); i += kOfRotation)
+                normalise(&scratch_[i], kOfRotation);
+        for (std::size_t i = 0; i < scratch_.size(); ++i) component.numbers.all[i].store(value, scratch_[i]);
     }
 }
 

@@ -8,12 +8,13 @@
 #include "../../ecs/world.h"
 #include "../../net/endpoint.h"
 #include "../schema/schema.h"
+#include "../show/number.h"
 
 namespace shoal::replication {
 
-/// Computes the shown numbers of predicted components with the Display linear(). After a correction, the old
-/// shown value minus the new value is the error. It is added to the shown value, and shrinks to about a third
-/// in each kDecay. Not thread-safe.
+/// Computes the shown numbers of predicted components with a Display. After a correction, the old shown value
+/// minus the new value is the error. It is added to the shown value, and shrinks to about a third in each
+/// kDecay. Angles and rotations take the shorter way. Not thread-safe.
 class Smoothing {
 public:
     static constexpr net::Duration kDecay = std::chrono::milliseconds(100);
@@ -43,25 +44,24 @@ public:
     void show(const Entity& shown, double fraction, const void* type, void* value) const;
 
 private:
-    struct Number {
-        std::uint32_t offset;  // in the component, in bytes
-        bool is_double;
-        double cut;  // a greater error is dropped, so that the jump is shown; 0: no limit
-    };
     struct Component {
         const void* type;
         ecs::ComponentId id;
-        std::size_t first = 0;  // index of the component's first number
-        std::vector<Number> numbers;
+        std::size_t first;  // index of the component's first number
+        Display display;
+        Numbers numbers;
     };
 
     static double mixed(const Entity& shown, std::size_t number, double fraction) {
         return shown.previous[number] + (shown.current[number] - shown.previous[number]) * fraction;
     }
+    static void align(const Component& component, const std::vector<double>& to, std::vector<double>& numbers,
+                      std::vector<double>* with = nullptr);
 
     ecs::World& world_;
     std::vector<Component> components_;
-    std::size_t count_ = 0;  // number of all numbers
+    std::size_t count_ = 0;                // number of all numbers
+    mutable std::vector<double> scratch_;  // the numbers of a component
 };
 
 }  // namespace shoal::replication

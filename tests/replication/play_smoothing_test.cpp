@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace shoal::replication::play_smoothing_test {
 namespace {
@@ -67,6 +68,103 @@ TEST(Smoothing, ACorrectionIsShownOverSomeTime) {
     EXPECT_NEAR(shown.show(0.5).x, 16 - 5 / std::exp(1.0), 1e-5);
     shown.smoothing->decay(shown.shown, 2s);
     EXPECT_NEAR(shown.show(0.5).x, 16, 1e-5);
+}
+
+struct Vane {
+    double radians = 0;
+};
+struct Pose {
+    double x = 0, y = 0, z = 0, w = 1;
+};
+Pose turned(double radians, double sign = 1) {
+    return {0, 0, sign * std::sin(radians / 2), sign * std::cos(radians / 2)};
+}
+
+/// A vane and a pose that turn around the same axis.
+struct Turning {
+    Turning() {
+        schema.component<Vane>("vane", predicted(), angular());
+        schema.component<Pose>("pose", predicted(), slerp());
+        smoothing.emplace(world, schema);
+        ship = world.spawn(Vane{}, Pose{});
+    }
+    /// `sign`: of the quaternion.
+    void tick(double radians, double sign = 1) {
+        world.set(ship, Vane{std::remainder(radians, 2 * std::numbers::pi)});
+        world.set(ship, turned(radians, sign));
+        smoothing->take_tick(ship, shown);
+    }
+    void correct(double before, double now, double fraction, double sign = 1) {
+        smoothing->begin_jump(shown, fraction);
+        tick(before, sign);
+        tick(now, -sign);
+        smoothing->end_jump(shown, fraction);
+    }
+    /// Expects that both are shown turned so far.
+    void expect(double radians, double fraction, double tolerance) const {
+        Vane vane;
+        smoothing->show(shown, fraction, &detail::type_address<Vane>, &vane);
+        EXPECT_NEAR(std::remainder(vane.radians - radians, 2 * std::numbers::pi), 0, tolerance);
+        EXPECT_LE(std::abs(vane.radians), std::numbers::pi);
+        Pose pose;
+        smoothing->show(shown, fraction, &detail::type_address<Pose>, &pose);
+        EXPECT_NEAR(std::remainder(2 * std::atan2(pose.z, pose.w) - radians, 2 * std::numbers::pi), 0,
+                    tolerance);
+        EXPECT_NEAR(std::hypot(std::hypot(pose.x, pose.y), std::hypot(pose.z, pose.w)), 1, 1e-9);
+    }
+
+    ecs::World world;
+    Schema schema;
+    std::optional<Smoothing> smoothing;
+    Smoothing::Entity shown;
+    ecs::Entity ship;
+};
+
+// Angles on both sides of half a turn, and quaternions whose signs change.
+TEST(Smoothing, Trap40AnglesAndRotationsAreMixedTheShorterWay) {
+    Turning turning;
+    turning.tick(3.1);
+    turning.tick(3.2, -1);
+    turning.expect(3.1, 0, 1e-9);
+    turning.expect(3.15, 0.5, 1e-4);
+    turning.tick(3.3);
+    turning.expect(3.225, 0.25, 1e-4);
+}
+
+TEST(Smoothing, Trap40ACorrectionOfAnAngleOrRotationTakesTheShorterWayOverSomeTime) {
+    for (const double sign : {1.0, -1.0}) {
+        Turning turning;
+        turning.tick(3.0);
+        turning.tick(3.1);
+        turning.correct(3.4, 3.5, 0.5, sign);
+        turning.expect(3.05, 0.5, 1e-6);  // as before
+        turning.smoothing->decay(turning.shown, 100ms);
+        turning.expect(3.45 - 0.4 / std::exp(1.0), 0.5, 0.005);
+        turning.tick(3.6, sign);
+        turning.expect(3.55 - 0.4 / std::exp(1.0), 0.5, 0.005);
+        turning.smoothing->decay(turning.shown, 3s);
+        turning.expect(3.55, 0.5, 1e-4);
+    }
+}
+
+struct Beam {
+    float x = 1, y = 0, z = 0;
+};
+
+TEST(Smoothing, ADirectionStaysOfLengthOne) {
+    Schema schema;
+    schema.component<Beam>("beam", unit_vector(12), predicted(), linear());
+    ecs::World world;
+    const Smoothing smoothing(world, schema);
+    Smoothing::Entity shown;
+    const ecs::Entity ship = world.spawn(Beam{});
+    smoothing.take_tick(ship, shown);
+    world.set(ship, Beam{0, 1, 0});
+    smoothing.take_tick(ship, shown);
+    Beam beam;
+    smoothing.show(shown, 0.5, &detail::type_address<Beam>, &beam);
+    EXPECT_NEAR(beam.x, std::sqrt(0.5f), 1e-6f);
+    EXPECT_NEAR(beam.y, std::sqrt(0.5f), 1e-6f);
 }
 
 TEST(Smoothing, Trap17AGreatJumpOrATeleportIsShownAtOnce) {
