@@ -1,5 +1,7 @@
 #include "step.h"
 
+#include <cassert>
+
 namespace shoal::replication {
 namespace {
 
@@ -13,9 +15,14 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
 
 }  // namespace
 
+std::uint64_t Step::random(std::uint64_t of, std::uint32_t salt) const {
+    return mix(mix(mix(context_.seed, tick), of), salt);
+}
+
 std::uint64_t Step::random(ecs::Entity entity, std::uint32_t salt) const {
-    const std::uint64_t what = std::uint64_t{context_.map.to_net(entity)} << 32 | salt;
-    return mix(mix(context_.seed, tick), what);
+    const std::uint32_t net_id = context_.map.to_net(entity);
+    assert(net_id != 0 && "an entity that the server does not have yet: pass a number of the game");
+    return mix(mix(context_.seed, tick), std::uint64_t{net_id} << 32 | salt);
 }
 
 }  // namespace shoal::replication

@@ -71,8 +71,12 @@ public:
         }
     }
 
-    /// Returns a random number for an entity that replicates. Server and client get the same number, in each
-    /// run of this tick. Another `salt` gives another number. Players can compute these numbers in advance.
+    /// Returns a random number for a number of the game. Server and client get the same number, in each run
+    /// of this tick. Another `salt` gives another number. Players can compute these numbers in advance.
+    std::uint64_t random(std::uint64_t of, std::uint32_t salt = 0) const;
+    /// Returns a random number for an entity that replicates. Requires that the entity has a net id: a client
+    /// does not know the net id of an entity that it spawned ahead of the server. For such entities use the
+    /// function above with a number that the action wrote to a component.
     std::uint64_t random(ecs::Entity entity, std::uint32_t salt = 0) const;
 
 private:

@@ -232,6 +232,48 @@ TEST(Prediction, Trap12AShellFliesFromItsBirthOnAndDoesNotJumpWhenTheServerHasIt
     }
 }
 
+// Goal: a step may use random numbers for an entity that the client spawned ahead of the server. Method:
+// shells move at random, by their own numbers; client and server note the places of each shell, also before
+// the client knows the server's shell.
+TEST(Prediction, AShellMovesAtRandomAsOnTheServerFromItsBirthOn) {
+    replication::Schema schema = play_schema();
+    schema.component<Shell>("shell");
+    schema.action<Launch>("launch", replication::at_most(100));
+    PlaySession session(schema, steady(50ms), 1);
+    Player& player = *session.players[0];
+    using Places = std::map<std::pair<std::uint32_t, Tick>, float>;
+    Places here, there;
+    const auto fly = [](Places& places) {
+        return [&](const Step& step) {
+            sail(step);
+            step.each<Spot, const Shell>([&](Spot& spot, const Shell& shell) {
+                spot.y += static_cast<float>(step.random(shell.number) % 100) * 0.01f;
+                if (step.is_new) places[{shell.number, step.tick}] = spot.y;
+            });
+        };
+    };
+    session.server.on_step(fly(there));
+    player.client.on_step(fly(here));
+    player.on_frame = [](Player& of) { of.client.input(Helm{}); };
+    session.run(4s);
+    session.server.set_player(session.server.owner(session.ship(player)), session.ship(player));
+    session.run(2s);
+    for (std::uint32_t number = 1; number <= 5; ++number) {
+        ASSERT_TRUE(player.client.act(Launch{number}));
+        session.run(300ms);
+    }
+    session.run(500ms);
+    std::size_t compared = 0;
+    for (const auto& [key, y] : here) {
+        const auto found = there.find(key);
+        if (found == there.end()) continue;
+        compared += 1;
+        EXPECT_NEAR(y, found->second, 0.001) << "shell " << key.first << " at " << key.second;
+    }
+    EXPECT_GT(compared, 300u);
+    EXPECT_EQ(player.client.prediction_stats().mispredictions, 0u);
+}
+
 // Goal: the own ship moves at once. Method: the latency is much longer than two frames.
 TEST(Prediction, TheOwnShipReactsInTheFrameOfTheKey) {
     Sailing sailing(steady(75ms));
