@@ -32,15 +32,6 @@ replication::Schema report_schema() {
     return schema;
 }
 
-net::LinkConfig bad_link(Random& random) {
-    net::LinkConfig link;
-    link.latency = std::chrono::milliseconds(random.below(100));
-    link.jitter = std::chrono::milliseconds(random.below(40));
-    link.loss = random.below(3) * 0.1;
-    link.duplicate = 0.05;
-    return link;
-}
-
 /// Checks the messages that one side gets from another.
 struct Ear {
     void hear(const Report& report, bool is_late, std::uint32_t tag_here) {

@@ -34,11 +34,7 @@ TEST(OwnedStateSim, WorldsAgreeAfterABadNetwork) {
     for (const std::uint64_t seed : kind_seeds(10)) {
         SCOPED_TRACE(testing::Message() << "seed " << seed << ", SHOAL_KIND_SEEDS=" << seed << ":1");
         Random random(seed);
-        net::LinkConfig link;
-        link.latency = std::chrono::milliseconds(random.below(100));
-        link.jitter = std::chrono::milliseconds(random.below(40));
-        link.loss = random.below(3) * 0.1;
-        link.duplicate = 0.05;
+        const net::LinkConfig link = bad_link(random);
         const replication::Schema schema = heading_schema();
         Session session(schema, link, 2, seed);
         replication::Server& server = session.server();

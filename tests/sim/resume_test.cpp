@@ -3,122 +3,63 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-#include <string>
 #include <vector>
 
-#include "ecs/query.h"
-#include "replication/action/action.h"
-#include "tests/sim/game.h"
 #include "tests/sim/play_session.h"
 #include "tests/sim/seeds.h"
 #include "tests/sim/session.h"
+#include "tests/sim/shooters.h"
 
 namespace shoal::sim::resume_test {
 namespace {
 
-using replication::Act;
 using replication::Phase;
-
-struct Coins {
-    std::int32_t left = 0;
-};
-struct Treasure {  // a thing in the ground
-    std::uint32_t number = 0;
-};
-struct Bury {
-    std::uint32_t number = 0;
-    std::string validate(const Act& act) const {
-        const Coins* coins = act.world.try_get<Coins>(act.player);
-        return coins && coins->left > 0 ? "" : "no coins";
-    }
-    ecs::Entity mutate(Act& act) const {
-        act.world.patch<Coins>(act.player, [](Coins& coins) { coins.left -= 1; });
-        return act.spawn(Treasure{number});
-    }
-};
-struct Earn {
-    std::uint32_t number = 0;
-    void mutate(Act& act) const {
-        act.world.patch<Coins>(act.player, [](Coins& coins) { coins.left += 2; });
-    }
-};
-struct Whistle {
-    std::uint32_t number = 0;
-};
-
-replication::Schema treasure_schema() {
-    replication::Schema schema;
-    schema.component<Coins>("coins", replication::bounded(-100, 1000));
-    schema.component<Treasure>("treasure");
-    schema.component<Position>("position");
-    schema.action<Bury>("bury", replication::at_most(1000));
-    schema.action<Earn>("earn", replication::at_most(1000));
-    schema.action<Whistle>("whistle", replication::independent(), replication::at_most(1000));
-    return schema;
-}
-
-struct Diary {
-    std::map<std::uint32_t, int> ran;  // on the server: number of an action -> times
-    std::vector<std::uint32_t> order, whistles;
-};
+using shooters::Ammunition;
+using shooters::Calls;
+using shooters::count_shots;
+using shooters::Log;
+using shooters::lose_shots;
 
 // Goal: whatever happens to connections and processes, there is one seat for each player, each action runs at
-// most once and in order, no treasure exists on one side only, and at rest all worlds agree. A client that
+// most once and in order, no shot exists on one side only, and at rest all worlds agree. A client that
 // kept its process loses no action but by a rejection. Strangers with guessed tickets change nothing.
 TEST(ResumeSimulation, SeatsOutliveConnectionsAndProcesses) {
     std::uint32_t kept = 0, restarted = 0, lost = 0, ran = 0;
     for (const std::uint64_t seed : kind_seeds(12)) {
         SCOPED_TRACE(testing::Message() << "seed " << seed << ", SHOAL_KIND_SEEDS=" << seed << ":1");
         Random random(seed);
-        const replication::Schema schema = treasure_schema();
-        net::LinkConfig link;
-        link.latency = std::chrono::milliseconds(random.below(100));
-        link.jitter = std::chrono::milliseconds(random.below(40));
-        link.loss = random.below(3) * 0.1;
-        link.duplicate = 0.05;
-        replication::ServerOptions options;
-        options.actions = {1000, 1000, 1000};
+        const replication::Schema schema = shooters::schema();
+        const net::LinkConfig link = bad_link(random);
+        replication::ServerOptions options = shooters::options();
         options.host.connection.timeout = std::chrono::seconds(2);
         Session session(schema, link, 3, seed, {}, options);
         replication::Server& server = session.server();
         ecs::World& world = session.world();
-        std::map<replication::PlayerId, Diary> diaries;
+        Log log;
+        log.watch(server);
         std::uint32_t joins = 0, leaves = 0, aways = 0, backs = 0;
         server.on_join([&](replication::PlayerId) {
             ++joins;
-            return world.spawn(Coins{3}, replication::Replicated{});
+            return world.spawn(Ammunition{3}, replication::Replicated{});
         });
         server.on_leave([&](replication::PlayerId) { ++leaves; });
         server.on_away([&](replication::PlayerId) { ++aways; });
         server.on_back([&](replication::PlayerId) { ++backs; });
-        server.on_action([&](const replication::ActionReport& report) {
-            Diary& diary = diaries[report.player];
-            const std::uint32_t number = *static_cast<const std::uint32_t*>(report.action);
-            ++ran;
-            if (report.name == "whistle") return diary.whistles.push_back(number);
-            diary.ran[number] += 1;
-            diary.order.push_back(number);
-        });
         std::vector<ecs::Entity> things;
         for (int i = 0; i < 60; ++i) things.push_back(world.spawn(replication::Replicated{}, Position{}));
         for (int tick = 0; tick < 300; ++tick) session.step();
         ASSERT_EQ(joins, 3u);
-        std::vector<std::uint32_t> called(3), whistled(3);
-        std::vector<bool> has_crashed(3);
+        std::vector<Calls> calls(3);
+        bool has_crashed = false;
         for (int tick = 0; tick < 900; ++tick) {
             for (std::size_t i = 0; i < 3; ++i) {
                 replication::Client& client = session.guests()[i]->client;
-                if (client.phase() == Phase::playing) {
-                    if (random.chance(0.10)) client.act(Bury{++called[i]});
-                    if (random.chance(0.03)) client.act(Earn{++called[i]});
-                    if (random.chance(0.05)) client.act(Whistle{++whistled[i]});
-                }
+                calls[i].draw(client, random);
                 // A crash: another process, at another address, with the ticket that was kept.
                 if (random.chance(0.002) && !client.ticket().empty() && client.phase() == Phase::playing) {
                     const std::vector<std::byte> ticket = client.ticket();
                     session.restart(i).client.connect(session.at_server(), ticket);
-                    has_crashed[i] = true;
+                    has_crashed = true;
                     ++restarted;
                 } else if (random.chance(0.004) && client.phase() == Phase::playing) {
                     client.connect(session.at_server(), client.ticket());
@@ -139,12 +80,7 @@ TEST(ResumeSimulation, SeatsOutliveConnectionsAndProcesses) {
                     thing = world.spawn(replication::Replicated{}, Position{});
                 }
             }
-            ecs::Query<const Treasure> treasures(world);
-            if (random.chance(0.1)) {
-                ecs::Entity first;
-                treasures.each([&](ecs::Entity treasure, const Treasure&) { first = treasure; });
-                if (first) world.destroy(first);
-            }
+            lose_shots(world, random);
             session.step();
         }
         for (int tick = 0; tick < 900; ++tick) {
@@ -156,28 +92,20 @@ TEST(ResumeSimulation, SeatsOutliveConnectionsAndProcesses) {
         EXPECT_EQ(joins, 3u);
         EXPECT_EQ(leaves, 0u);
         EXPECT_EQ(aways, backs);
-        ecs::Query<const Treasure> on_server(world);
-        session.expect_agreement(on_server.count() + 63);
+        const std::uint32_t shots = count_shots(world);
+        session.expect_agreement(shots + 63);
         for (std::size_t i = 0; i < 3; ++i) {
             const replication::Client& client = session.guests()[i]->client;
             EXPECT_EQ(client.phase(), Phase::playing) << client.failure();
-            ecs::Query<const Treasure> seen(session.guests()[i]->world);
-            EXPECT_EQ(seen.count(), on_server.count()) << "a treasure that only one side has";
+            EXPECT_EQ(count_shots(session.guests()[i]->world), shots) << "a shot that only one side has";
             const replication::ClientActions::Stats& stats = client.action_stats();
             EXPECT_EQ(stats.accepted + stats.rejected + stats.dropped, stats.done) << "all have an answer";
         }
-        for (const auto& [player, diary] : diaries) {
-            for (const auto& [number, times] : diary.ran) EXPECT_EQ(times, 1) << "action " << number;
-            EXPECT_TRUE(std::is_sorted(diary.order.begin(), diary.order.end()));
-            EXPECT_TRUE(std::is_sorted(diary.whistles.begin(), diary.whistles.end()));
-        }
-        std::uint32_t uninterrupted = 0, whistles = 0, heard = 0;
-        for (std::size_t i = 0; i < 3; ++i) whistles += whistled[i];
-        for (const auto& [player, diary] : diaries)
-            heard += static_cast<std::uint32_t>(diary.whistles.size());
-        for (std::size_t i = 0; i < 3; ++i) uninterrupted += !has_crashed[i];
-        if (uninterrupted == 3) {
-            EXPECT_EQ(heard, whistles) << "no whistle is lost";
+        log.expect_order();
+        ran += log.accepted + log.rejected + log.cheers;
+        if (!has_crashed) {
+            EXPECT_EQ(log.cheers, calls[0].cheered + calls[1].cheered + calls[2].cheered)
+                << "no cheer is lost";
         }
     }
     EXPECT_GT(kept, 20u);

@@ -13,8 +13,19 @@
 #include "replication/server.h"
 #include "replication/world_hash.h"
 #include "tests/net/support/server_key.h"
+#include "tests/sim/game.h"
 
 namespace shoal::sim {
+
+/// A path that delays, loses and repeats packets.
+inline net::LinkConfig bad_link(Random& random) {
+    net::LinkConfig link;
+    link.latency = std::chrono::milliseconds(random.below(100));
+    link.jitter = std::chrono::milliseconds(random.below(40));
+    link.loss = random.below(3) * 0.1;
+    link.duplicate = 0.05;
+    return link;
+}
 
 class Session {
 public:
