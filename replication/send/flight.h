@@ -36,7 +36,7 @@ public:
     /// Notes the fate of packet `number`. Calls fn(record, tick) for each of its records. Ignores numbers of
     /// packets without state.
     template <class Fn>
-    void settle(std::uint64_t number, bool delivered, Fn&& fn);
+    void on_fate(std::uint64_t number, bool delivered, Fn&& fn);
 
     /// Returns the anchor for packet `number` of `tick`: the newest acknowledged packet. Nothing if there is
     /// none, or if it is more than kMaxPacketDistance numbers back.
@@ -95,7 +95,7 @@ private:
 };
 
 template <class Fn>
-void Flight::settle(std::uint64_t number, bool delivered, Fn&& fn) {
+void Flight::on_fate(std::uint64_t number, bool delivered, Fn&& fn) {
     const std::size_t index = find(number);
     if (index == packets_.size() || packets_[index].settled) return;
     std::size_t record = 0;

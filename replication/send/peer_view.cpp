@@ -151,7 +151,7 @@ SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick) 
     return {index & (kMaxSlots - 1), slot.generation, !slot.has_entity()};
 }
 
-void PeerView::settle(SentRecord record, std::uint64_t number, Tick tick, bool delivered) {
+void PeerView::on_fate(SentRecord record, std::uint64_t number, Tick tick, bool delivered) {
     const std::uint32_t index = record.slot;
     Slot& slot = slots_[index];
     const bool is_newest = slot.in_flight && slot.packet == low(number);

@@ -17,7 +17,7 @@
 
 namespace shoal::replication {
 
-/// A record in a packet: what PeerView::settle() needs when the packet is delivered or lost.
+/// A record in a packet: what PeerView::on_fate() needs when the packet is delivered or lost.
 struct SentRecord {
     std::uint32_t slot : 21;
     std::uint32_t generation : 10;  // generation of the slot when the record was sent
@@ -125,7 +125,7 @@ public:
     /// pending any more.
     SentRecord send(std::uint32_t slot, std::uint64_t number, Tick tick);
     /// Notes the fate of a record in packet `number`, sent at `tick`.
-    void settle(SentRecord record, std::uint64_t number, Tick tick, bool delivered);
+    void on_fate(SentRecord record, std::uint64_t number, Tick tick, bool delivered);
 
     /// Which slots wait in a queue.
     enum class Queue : std::uint8_t {
@@ -144,7 +144,7 @@ public:
     /// Removes the slots that are not pending any more from all queues.
     void tidy();
 
-    /// From now on deliveries() knows what settle() reports. `long_gap`: see Deliveries::add().
+    /// From now on deliveries() knows what on_fate() reports. `long_gap`: see Deliveries::add().
     void keep_deliveries(Tick long_gap) { long_gap_ = long_gap; }
     /// The records of the slot's entity that were acknowledged. Requires keep_deliveries().
     const Deliveries& deliveries(std::uint32_t slot) const { return deliveries_[slot]; }

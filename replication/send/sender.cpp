@@ -299,8 +299,8 @@ void Sender::give_slots(Peer index) {
 
 void Sender::on_fate(Peer index, std::uint64_t number, bool delivered) {
     PeerState& peer = state(index);
-    peer.flight.settle(number, delivered, [&](SentRecord record, Tick tick) {
-        peer.view.settle(record, number, tick, delivered);
+    peer.flight.on_fate(number, delivered, [&](SentRecord record, Tick tick) {
+        peer.view.on_fate(record, number, tick, delivered);
     });
     if (peer.flight.needs_marker()) peer.wants_marker = true;
 }
