@@ -244,6 +244,7 @@ void Server::go_away(PlayerId player) {
     const bool has_played = member->seat.phase() == Phase::playing;
     member->seat.go_away(now_);
     member->intake = {};
+    sender_.suspend_peer(member->peer);
     actions_.set_away(player);
     if (away_ && has_played) away_(player);
 }

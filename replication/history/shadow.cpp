@@ -322,9 +322,9 @@ void Shadow::forget_past(Tick tick) {
     }
 }
 
-bool Shadow::is_consistent() const {
+bool Shadow::is_consistent(std::size_t copies) const {
     std::uint32_t open = 0;
-    std::size_t versions = 0;
+    std::size_t versions = copies;
     for (std::uint32_t index = 0; index < entries_.size(); ++index) {
         const Entry& entry = entries_[index];
         const bool is_open = static_cast<bool>(entry.entity);

@@ -52,6 +52,17 @@ public:
     /// Sets for how long versions are kept, from the next update() on. Forgotten ones do not come back.
     void set_history(std::uint32_t history_ticks) { history_ticks_ = history_ticks; }
 
+    /// Calls fn(index) for each entry of which update(tick) would forget versions. An index can come twice.
+    template <class Fn>
+    void for_each_forgotten(Tick tick, Fn&& fn) const {
+        for (std::size_t i = 0; i < superseded_.size(); ++i) {
+            if (is_newer(superseded_[i].tick, tick - history_ticks_)) return;
+            fn(superseded_[i].index);
+        }
+    }
+    /// The memory of the versions, for copies of them.
+    VersionPool& pool() { return pool_; }
+
     /// Indices of the entries that the last update() opened (a new entity), changed (a new version) or
     /// closed. An entry that did not change for 2^29 ticks gets a new version of the same image. The next
     /// update() can use the index of a closed entry again.
@@ -124,7 +135,8 @@ public:
     const ComponentLayout::Misfits& misfits() const { return binding_.misfits(); }
 
     /// For tests: entries, their versions, and the tables that find an entry agree with each other.
-    bool is_consistent() const;
+    /// `copies`: number of versions in pool() that are not the shadow's.
+    bool is_consistent(std::size_t copies = 0) const;
 
 private:
     static constexpr std::uint32_t kTagWatch = 0;  // watch index of the tag; component i has i + 1

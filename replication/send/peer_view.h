@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "../../net/fifo.h"
 #include "../codec/state_packet.h"
+#include "../history/history.h"
 #include "../history/net_ids.h"
 #include "cluster_slots.h"
 #include "deliveries.h"
@@ -61,6 +63,9 @@ public:
 
     /// 1 <= max_slots <= kMaxSlots. `numbers` are those of the peer's schema; null: it is the same.
     explicit PeerView(std::uint32_t max_slots, const ComponentNumbers* numbers = nullptr);
+    ~PeerView();
+    PeerView(const PeerView&) = delete;
+    PeerView& operator=(const PeerView&) = delete;
 
     const Slot& operator[](std::uint32_t slot) const { return slots_[slot]; }
     /// Slots below this number have been used.
@@ -121,6 +126,15 @@ public:
     void set_pending_id(NetId net_id, std::uint32_t id);
     std::uint32_t pending_id(NetId net_id) const;
 
+    /// Keeps a copy of the version that the peer acknowledged, which the shadow is about to forget. The copy
+    /// is dropped when the peer acknowledges a newer version, and when the slot is rebased or closed.
+    void keep(std::uint32_t slot, const Version& version, VersionPool& pool);
+    /// Returns the copy, if there is one.
+    std::optional<Version> kept(std::uint32_t slot) const;
+    /// Number of copies, and roughly the memory that they take.
+    std::uint32_t kept_count() const { return static_cast<std::uint32_t>(kept_.size()); }
+    std::size_t kept_bytes() const { return kept_bytes_; }
+
     /// Notes that packet `number` carries a record of the slot, with its state at `tick`. The slot is not
     /// pending any more.
     SentRecord send(std::uint32_t slot, std::uint64_t number, Tick tick);
@@ -155,6 +169,7 @@ public:
 private:
     static std::uint16_t low(std::uint64_t number) { return static_cast<std::uint16_t>(number); }
     static void start_generation(Slot& slot);
+    void drop_kept(std::uint32_t slot);
     void free(std::uint32_t slot);
     void stop_awaiting(std::uint32_t slot);
 
@@ -174,6 +189,8 @@ private:
         std::uint32_t id;
     };
     std::vector<Pending> pending_ids_;
+    std::unordered_map<std::uint32_t, History> kept_;  // by slot; one version each
+    std::size_t kept_bytes_ = 0;
     std::vector<std::uint64_t> awaited_;  // one bit per slot; empty if awaited_count_ is 0
     std::uint32_t awaited_count_ = 0;
     std::uint32_t used_count_ = 0;

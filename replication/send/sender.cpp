@@ -31,6 +31,7 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       long_gap_(options.keeps_deliveries ? ticks_of(kLongGap_s, options.tick_hz) : 0),
       predicts_(schema.predicts()),
       shadow_(world, schema, history_ticks_, options.tag),
+      max_kept_bytes_(options.max_kept_bytes),
       writer_(shadow_) {
     assert(options.tick_hz > 0 && options.history_s > 0 && options.heartbeat_s > 0);
     assert(options.max_history_s >= options.history_s);
@@ -41,6 +42,7 @@ void Sender::update(Tick tick) {
     tick_ = tick;
     updated_ = true;
     shadow_.set_history(history_ticks(tick));
+    keep_acknowledged(tick);
     shadow_.update(tick);
     writer_.start_tick(tick);
     audience_.resize(shadow_.index_count());
@@ -79,6 +81,33 @@ std::uint32_t Sender::history_ticks(Tick tick) const {
     return std::min(most, max_history_ticks_);
 }
 
+/// Copies what the history is about to forget, for peers that have not acknowledged anything for a while.
+void Sender::keep_acknowledged(Tick tick) {
+    silent_.clear();
+    std::size_t bytes = 0;
+    for (Peer peer = 0; peer < peers_.size(); ++peer) {
+        if (!peers_[peer]) continue;
+        bytes += state(peer).view.kept_bytes();
+        const std::optional<Tick> since = state(peer).silent_since;
+        if (since && tick - *since >= history_ticks_ / 2) silent_.push_back(peer);
+    }
+    if (silent_.empty()) return;
+    shadow_.for_each_forgotten(tick, [&](std::uint32_t entry) {
+        for (const Peer peer : silent_) {
+            PeerView& view = state(peer).view;
+            const std::optional<std::uint32_t> slot =
+                entry < audience_.entry_count() ? audience_.slot(entry, peer) : std::nullopt;
+            if (!slot || !view[*slot].has_acked || bytes >= max_kept_bytes_ || view.kept(*slot)) continue;
+            const std::optional<Version> version =
+                shadow_.baseline(entry, view[*slot].acked, view.view_classes(*slot));
+            if (!version || version->tick == shadow_[entry].versions.newest()->tick) continue;
+            bytes -= view.kept_bytes();
+            view.keep(*slot, *version, shadow_.pool());
+            bytes += view.kept_bytes();
+        }
+    });
+}
+
 // Peers
 
 Sender::Peer Sender::add_peer(const PeerOptions& options) {
@@ -97,6 +126,10 @@ void Sender::make_peer(Peer peer, const PeerOptions& options) {
     state(peer).last_sent = state(peer).last_change = tick_;
     state(peer).is_held = true;
     if (!options.is_held) start_peer(peer);
+}
+
+void Sender::suspend_peer(Peer peer) {
+    state(peer).silent_since = tick_ - history_ticks_;
 }
 
 void Sender::reconnect_peer(Peer index) {
@@ -202,7 +235,8 @@ bool Sender::has_acknowledged(Peer peer, ecs::Entity entity) const {
 }
 
 void Sender::change_view(PeerState& peer, std::uint32_t slot) {
-    if (!is_restricted(peer.view[slot].entry)) return;
+    // A version that is kept may have been restricted, although those in the history are not.
+    if (!is_restricted(peer.view[slot].entry) && !peer.view.kept(slot)) return;
     peer.view.rebase(slot);
     peer.last_change = tick_;
 }
@@ -249,6 +283,7 @@ Sender::PeerStats Sender::stats(Peer index) const {
     stats.pending = peer.view.pending_count();
     stats.slots = peer.view.used_count();
     stats.unjoined = peer.view.awaited_count();
+    stats.kept = peer.view.kept_count();
     return stats;
 }
 
@@ -302,6 +337,7 @@ void Sender::on_fate(Peer index, std::uint64_t number, bool delivered) {
     peer.flight.on_fate(number, delivered, [&](SentRecord record, Tick tick) {
         peer.view.on_fate(record, number, tick, delivered);
     });
+    if (delivered) peer.silent_since = peer.flight.empty() ? std::nullopt : std::optional(tick_);
     if (peer.flight.needs_marker()) peer.wants_marker = true;
 }
 
@@ -362,6 +398,7 @@ std::optional<StateHeader::Group> Sender::group_marker(const PeerState& peer, st
 /// Notes that packet `number` carries the first `count` candidates.
 void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
     peer.flight.begin(number, tick_);
+    if (!peer.silent_since) peer.silent_since = tick_;
     std::array<std::size_t, PeerView::kQueues> done{};
     for (const PayloadWriter::Candidate& candidate : writer_.candidates().first(count)) {
         done[static_cast<std::size_t>(candidate.queue)] = candidate.position + 1;
@@ -377,7 +414,7 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
 }
 
 bool Sender::is_consistent() const {
-    std::size_t pairs = 0;
+    std::size_t pairs = 0, kept = 0;
     for (Peer index = 0; index < peers_.size(); ++index) {
         if (!peers_[index]) continue;
         const PeerState& peer = *peers_[index];
@@ -392,8 +429,9 @@ bool Sender::is_consistent() const {
         if (!peer.is_held && open + peer.stats.waiting != shadow_.open_count()) return false;
         if (!peer.view.is_consistent() || !peer.flight.is_consistent()) return false;
         pairs += open;
+        kept += peer.view.kept_count();
     }
-    return pairs == audience_.size() && audience_.is_consistent() && shadow_.is_consistent();
+    return pairs == audience_.size() && audience_.is_consistent() && shadow_.is_consistent(kept);
 }
 
 }  // namespace shoal::replication

@@ -21,7 +21,9 @@ struct SenderOptions {
     double tick_hz = 60.0;       // ticks per second, to convert the times below to ticks; > 0
     double history_s = 0.6;      // how long a version can be a baseline after it was replaced; > 0
     double max_history_s = 4.0;  // limit if a peer's acks take long; at least history_s
-    double heartbeat_s = 1.0;    // time between completion markers while nothing changes; > 0
+    // Memory for the versions that are kept for longer, because a peer without acks may still have them.
+    std::size_t max_kept_bytes = std::size_t{16} << 20;
+    double heartbeat_s = 1.0;  // time between completion markers while nothing changes; > 0
     // The tag of the entities that this sender replicates; none of the schema. Null: Replicated.
     ecs::ComponentId tag = {};
     // Whether PeerView::deliveries() are kept, which takes 24 bytes for each slot.
@@ -54,6 +56,7 @@ public:
         std::uint32_t slots = 0;     // entity slots in use
         std::uint32_t waiting = 0;   // entities that wait for a slot
         std::uint32_t unjoined = 0;  // see start_peer()
+        std::uint32_t kept = 0;      // versions that only this peer's acks keep, see SenderOptions
     };
 
     /// World and schema must outlive the sender. A schema with an error stops the program.
@@ -70,6 +73,9 @@ public:
     /// the number of entities that the peer has not acknowledged since. Entities that were destroyed or that
     /// got no slot do not count.
     void start_peer(Peer peer);
+    /// The peer has no connection at present. What it acknowledged is kept, see
+    /// SenderOptions::max_kept_bytes.
+    void suspend_peer(Peer peer);
     /// The peer has a new connection: packet numbers begin anew. Requires that the fates of all packets of
     /// the former one were reported. What the peer acknowledged stays, and what was sent without an answer
     /// counts as lost, so it is sent again, also if the peer has it.
@@ -167,6 +173,8 @@ private:
         Flight flight;
         std::uint32_t next_waiting = 0;  // index in the shadow where give_slots() continues
         Tick last_sent = 0;
+        // Since when the peer has acknowledged nothing, although it should have; nothing if all is answered.
+        std::optional<Tick> silent_since;
         Tick last_change = 0;  // tick of the newest change that the peer sees
         ViewClasses groups;    // valid from the next update() on
         // Packet number of the newest large payload. Its fate may be known.
@@ -184,6 +192,7 @@ private:
     };
 
     std::uint32_t history_ticks(Tick tick) const;
+    void keep_acknowledged(Tick tick);
     std::shared_ptr<const ComponentNumbers> share(const ComponentNumbers& numbers) const;
     void make_peer(Peer peer, const PeerOptions& options);
     void leave_audience(Peer peer);
@@ -217,6 +226,8 @@ private:
     };
     std::vector<ToSend> to_send_;            // by send_now() since the last update()
     std::vector<std::uint32_t> new_owners_;  // entries whose owner was set since the last update()
+    std::vector<Peer> silent_;               // scratch of keep_acknowledged()
+    std::size_t max_kept_bytes_;
     PayloadWriter writer_;
     Tick tick_ = 0;
     bool updated_ = false;
