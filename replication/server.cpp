@@ -253,14 +253,14 @@ void Server::go_away(PlayerId player) {
 void Server::take_back(net::PeerId id) {
     const Resumption resumption = *std::exchange(connections_[id.index()].resumption, std::nullopt);
     const PlayerId player = resumption.ticket.seat;
-    const auto is_valid = [&] {
-        const Member* member = find(player);
-        return member && member->seat.has_joined() && member->key.accepts(resumption.ticket);
-    };
-    // The newest connection counts; the seat is away afterwards.
-    if (is_valid() && find(player)->connection)
+    const std::uint64_t client_id = connections_[id.index()].client_id;
+    bool is_valid = check_ticket(resumption.ticket, client_id);
+    if (is_valid && find(player)->connection) {
+        // The newest connection counts; the seat is away afterwards, unless the game ends it.
         host_.disconnect(find(player)->connection, net::DisconnectReason::replaced, {}, now_);
-    if (!is_valid() || find(player)->connection)
+        is_valid = check_ticket(resumption.ticket, client_id);
+    }
+    if (!is_valid || find(player)->connection)
         return host_.disconnect(id, net::DisconnectReason::kicked, "the ticket is not valid", now_);
     Connection& connection = connections_[id.index()];
     connection.id = id;
@@ -268,6 +268,7 @@ void Server::take_back(net::PeerId id) {
     Member& member = members_[connection.member];
     member.connection = id;
     member.key.use(resumption.ticket, entropy_);
+    tickets_.used += 1;
     const bool keeps = resumption.view == member.key.view;
     Resumed resumed;
     if (keeps) {
@@ -286,6 +287,21 @@ void Server::take_back(net::PeerId id) {
     static_cast<void>(host_.send_message(id, net::unordered(), write_welcome(welcome_)));
     static_cast<void>(host_.send_message(id, net::unordered(), write_resumed(resumed)));
     if (keeps) actions_.reconnect(player, resumption.first_actions);
+}
+
+/// Returns whether a connection of this client id can take the ticket's seat. Counts why not.
+bool Server::check_ticket(const Ticket& ticket, std::uint64_t client_id) {
+    const Member* member = find(ticket.seat);
+    if (!member || !member->seat.has_joined()) {
+        tickets_.unknown_seats += 1;
+    } else if (!member->key.accepts(ticket)) {
+        (member->key.is_outdated(ticket) ? tickets_.outdated : tickets_.wrong_secrets) += 1;
+    } else if (member->client_id != client_id) {
+        tickets_.wrong_players += 1;
+    } else {
+        return true;
+    }
+    return false;
 }
 
 void Server::leave(PlayerId player, net::DisconnectReason reason, std::string_view text) {
@@ -512,13 +528,9 @@ bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
         refusal = "malformed hello";
         return false;
     }
-    if (hello->resumption) {
-        const Member* member = find(hello->resumption->ticket.seat);
-        const bool is_known = member && member->seat.has_joined() && member->client_id == admission.client_id;
-        if (!is_known || !member->key.accepts(hello->resumption->ticket)) {
-            refusal = "the ticket is not valid";
-            return false;
-        }
+    if (hello->resumption && !check_ticket(hello->resumption->ticket, admission.client_id)) {
+        refusal = "the ticket is not valid";
+        return false;
     }
     const std::uint32_t index = admission.peer.index();
     if (index >= connections_.size()) connections_.resize(index + std::size_t{1});

@@ -156,6 +156,8 @@ public:
     /// Sets the function that is called once each time a reason for a warning begins.
     void on_warning(std::function<void(PlayerId, Warning)> handler) { warn_ = std::move(handler); }
     const MessageStats& message_stats() const { return typed_.stats(); }
+    /// How players came back, and why tickets were refused, see Client::ticket().
+    const TicketStats& ticket_stats() const { return tickets_; }
     /// How many messages of a player wait because of MessageLimits.
     std::size_t messages_waiting(PlayerId player) const {
         const Member* member = find(player);
@@ -346,6 +348,7 @@ private:
     void send_or_end(PlayerId player, std::span<const std::byte> message);
     void finish_return(PlayerId player);
     void take_back(net::PeerId connection);
+    bool check_ticket(const Ticket& ticket, std::uint64_t client_id);
     void send_player(const Member& member);
     void go_away(PlayerId player);
     void leave(PlayerId player, net::DisconnectReason reason, std::string_view text);
@@ -385,6 +388,7 @@ private:
     TypedMessages::Message read_;   // the message that is handled
     MessageIntake::Item deferred_;  // the same
     std::function<void(PlayerId, Warning)> warn_;
+    TicketStats tickets_;
     JoinOptions join_options_;
     std::function<ecs::Entity(PlayerId)> join_;
     std::function<void(PlayerId)> leave_, away_, back_;

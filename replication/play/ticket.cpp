@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "../../net/bytes.h"
-
 namespace shoal::replication {
 
 std::vector<std::byte> Ticket::bytes() const {
@@ -30,6 +28,7 @@ bool SeatKey::accepts(const Ticket& ticket) const {
 }
 
 void SeatKey::use(const Ticket& ticket, net::Entropy& entropy) {
+    outdated_ = ticket.secret == used_ ? newest_ : used_;
     used_ = ticket.secret;
     newest_ = new_secret(entropy);
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "../../net/bytes.h"
 #include "../../net/crypto/entropy.h"
 #include "../action/action_wire.h"
 #include "player_id.h"
@@ -43,14 +44,29 @@ struct Resumed {
     std::uint8_t epoch = 0;                                    // of the ordered stream, the same
 };
 
+/// What a server did with the tickets that clients presented. One attempt to connect can be refused more than
+/// once.
+struct TicketStats {
+    std::uint64_t used = 0;  // players that came back
+    // Refused:
+    std::uint64_t unknown_seats = 0;  // the player left, did not come back in time, or was never here
+    std::uint64_t outdated = 0;       // the ticket worked before a newer one was used
+    std::uint64_t wrong_secrets = 0;  // guessed, or outdated for longer
+    std::uint64_t wrong_players = 0;  // the connect token is of another client id than the seat's
+};
+
 /// The tickets of one seat that are valid: the newest one, and the one that was used last, because the client
 /// may not have received the newest. Not thread-safe.
 class SeatKey {
 public:
     /// The first ticket.
-    void issue(net::Entropy& entropy) { newest_ = used_ = new_secret(entropy); }
+    void issue(net::Entropy& entropy) { newest_ = used_ = outdated_ = new_secret(entropy); }
     /// Takes the same time for each wrong secret.
     bool accepts(const Ticket& ticket) const;
+    /// Returns whether the ticket was the last one that stopped being valid.
+    bool is_outdated(const Ticket& ticket) const {
+        return net::equal_in_constant_time(ticket.secret, outdated_);
+    }
     /// A connection proved a ticket that is accepted: there is a newer one now.
     void use(const Ticket& ticket, net::Entropy& entropy);
     const std::array<std::byte, 16>& newest() const { return newest_; }
@@ -61,7 +77,7 @@ public:
 private:
     static std::array<std::byte, 16> new_secret(net::Entropy& entropy);
 
-    std::array<std::byte, 16> newest_{}, used_{};
+    std::array<std::byte, 16> newest_{}, used_{}, outdated_{};
 };
 
 }  // namespace shoal::replication
