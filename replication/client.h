@@ -74,7 +74,7 @@ public:
     /// connection was lost. Secret. It changes when the player comes back; keep the newest one, for example
     /// in a file, to come back after a crash. Empty before the client plays, and when the seat is gone: it
     /// disconnected, was disconnected, or the server refused the ticket. A client never reconnects by itself:
-    /// call connect(server, ticket()) in or after ClientListener::on_leave().
+    /// use Reconnect, or call connect(server, ticket()) in or after ClientListener::on_leave().
     std::vector<std::byte> ticket() const { return ticket_ ? ticket_->bytes() : std::vector<std::byte>(); }
     /// Ends the connection or the attempt to connect; no effect if there is none. The player leaves. Messages
     /// and events that wait are delivered now; if a handler of a message calls this, after the handler.

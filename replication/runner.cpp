@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -55,6 +57,15 @@ int fail(std::string text) {
         if (c < ' ' || c > '~') c = '?';
     std::fprintf(stderr, "%s\n", text.c_str());
     return 1;
+}
+
+/// Returns the bytes of a file, or of its beginning; none if it cannot be read.
+std::vector<std::byte> read_bytes(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    char bytes[Ticket::kBytes + 1];
+    file.read(bytes, sizeof bytes);
+    const std::span<const std::byte> read = std::as_bytes(std::span(bytes));
+    return {read.begin(), read.begin() + file.gcount()};
 }
 
 /// Sets the keys of the options. Returns why it cannot, or nothing.
@@ -133,7 +144,11 @@ void ServerRunner::say_farewell() {
 
 ClientRunner::ClientRunner(ecs::World& world, const Schema& schema, const ClientRunnerOptions& options,
                            ClientListener* listener)
-    : schema_(schema), period_(period_of(options.frame_hz)), error_(open(socket_, 0)) {
+    : schema_(schema),
+      period_(period_of(options.frame_hz)),
+      reconnect_(options.reconnect),
+      ticket_file_(options.ticket_file),
+      error_(open(socket_, 0)) {
     ClientOptions of_client = options.client;
     if (error_.empty() && !net::fill_random(of_client.net.seed)) error_ = "the system has no random bytes";
     if (error_.empty() && of_client.net.security == net::Security::sealed) {
@@ -155,11 +170,14 @@ ClientRunner::ClientRunner(ecs::World& world, const Schema& schema, const Client
 
 int ClientRunner::run(const std::function<bool()>& each_frame) {
     if (!error_.empty()) return fail(error_);
-    client_->connect(*at_server_);
+    Reconnect reconnect(*client_, reconnect_);
+    if (!ticket_file_.empty()) kept_ticket_ = read_bytes(ticket_file_);
+    reconnect.start(*at_server_, kept_ticket_);
     for (net::Time next = now(); !is_stopped_;) {
         net::receive_all(*socket_.socket, client_->endpoint(), now());
         client_->update(now());
-        if (!client_->failure().empty()) return fail(client_->failure());
+        keep_ticket();
+        if (!reconnect.update(now())) return fail(client_->failure());
         if (now() >= next) {
             if (each_frame && !each_frame()) break;
             next = std::max(next + period_, now() - period_);
@@ -170,8 +188,24 @@ int ClientRunner::run(const std::function<bool()>& each_frame) {
     return 0;
 }
 
+void ClientRunner::keep_ticket() {
+    if (ticket_file_.empty()) return;
+    const std::vector<std::byte> ticket = client_->ticket();
+    if (ticket == kept_ticket_) return;
+    kept_ticket_ = ticket;
+    std::error_code ignored;
+    if (ticket.empty()) {
+        std::filesystem::remove(ticket_file_, ignored);
+    } else if (!net::write_private(ticket_file_,
+                                   {reinterpret_cast<const char*>(ticket.data()), ticket.size()})) {
+        fail("cannot write " + ticket_file_);
+        ticket_file_.clear();
+    }
+}
+
 void ClientRunner::say_farewell() {
     client_->disconnect(now());
+    keep_ticket();
     for (const net::Time end = now() + kGoodbyes; !client_->endpoint().is_idle() && now() < end;) {
         client_->update(now());
         wait(socket_, now() + kPollPeriod);

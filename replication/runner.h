@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "../net/socket/socket.h"
 #include "client.h"
+#include "reconnect.h"
 #include "server.h"
 
 namespace shoal::replication {
@@ -28,6 +30,11 @@ struct ClientRunnerOptions {
     std::string server = "127.0.0.1:40000";  // host:port; the port may be missing
     std::string key_file = "server.pub";     // the server's public key
     double frame_hz = 60;                    // calls of each_frame per second; > 0
+    ReconnectOptions reconnect = {};         // what to do when the connection is lost
+    /// Where the ticket is kept while the player plays, readable only by its owner. If the program ends
+    /// without leaving, its next start takes the player's seat back. Each running client needs another file.
+    /// Empty: the ticket is not kept.
+    std::string ticket_file = {};
     /// All other options. The runner itself sets net.server_key and net.seed.
     ClientOptions client = {};
 };
@@ -81,19 +88,25 @@ public:
                  ClientListener* listener = nullptr);
 
     Client& client() { return *client_; }
+    const Client& client() const { return *client_; }
     const std::string& error() const { return error_; }
 
     /// Connects. In each frame calls Client::update() and then each_frame(). When each_frame() returns false,
-    /// or after stop(), disconnects and returns 0. If there is an error, or the connection ends, prints the
-    /// reason and returns 1.
+    /// or after stop(), disconnects and returns 0. If the connection is lost while the player plays, tries to
+    /// come back, see ReconnectOptions; Client::phase() is not Phase::playing meanwhile. If there is an
+    /// error, or the connection ends for good, prints the reason and returns 1.
     int run(const std::function<bool()>& each_frame = nullptr);
     void stop() { is_stopped_ = true; }
 
 private:
+    void keep_ticket();
     void say_farewell();
 
     Schema schema_;
     net::Duration period_;
+    ReconnectOptions reconnect_;
+    std::string ticket_file_;
+    std::vector<std::byte> kept_ticket_;  // what the file has
     RunnerSocket socket_;
     std::string error_;
     std::optional<net::Address> at_server_;

@@ -104,6 +104,18 @@ bool write_public_key(const std::string& path, const PublicKey& key) {
     return file.good() && !error;
 }
 
+bool write_private(const std::string& path, const std::string& bytes) {
+    const std::string draft = draft_of(path);
+    std::error_code ignored;
+    std::filesystem::remove(draft, ignored);  // of a program that ended in the middle of this
+    const int file = open_private(draft.c_str());
+    if (file < 0) return false;
+    std::error_code error = std::make_error_code(std::errc::io_error);
+    if (write_and_close(file, bytes)) std::filesystem::rename(draft, path, error);
+    if (error) std::filesystem::remove(draft, ignored);
+    return !error;
+}
+
 KeyOrWhy<PublicKey> read_public_key(const std::string& path) {
     const std::optional<std::string> line = read_line(path);
     if (!line) return {{}, cannot("read", path)};

@@ -23,6 +23,9 @@ KeyOrWhy<Key> load_or_make_private_key(const std::string& path);
 bool write_public_key(const std::string& path, const PublicKey& key);
 KeyOrWhy<PublicKey> read_public_key(const std::string& path);
 
+/// Makes a file that only its owner can read, or replaces it. Returns false if it cannot be written.
+bool write_private(const std::string& path, const std::string& bytes);
+
 /// Reads what the backend printed, from a file or, if the path is "-", from standard input.
 KeyOrWhy<ClientToken> read_token(const std::string& path);
 

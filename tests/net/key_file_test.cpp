@@ -77,6 +77,22 @@ TEST(KeyFile, ErrorsNameTheFileInOneLine) {
     expect_why(load_or_make_private_key(folder.path.string()).why, folder.path.string());
 }
 
+TEST(KeyFile, APrivateFileIsReplacedAndOnlyItsOwnerCanReadIt) {
+    const Folder folder;
+    const std::string path = folder.write("ticket", "a longer text that everyone can read");
+    folder.write("ticket." + std::to_string(getpid()), "what a program left that ended in the middle");
+    ASSERT_TRUE(write_private(path, "secret"));
+    std::ifstream file(path);
+    std::string text;
+    std::getline(file, text);
+    EXPECT_EQ(text, "secret");
+    struct stat status {};
+    ASSERT_EQ(stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777u, 0600u);
+    EXPECT_EQ(folder.files(), 1u);
+    EXPECT_FALSE(write_private(folder.file("none/ticket"), "secret"));
+}
+
 TEST(KeyFile, TokenIsReadAsTheBackendPrintedIt) {
     const Folder folder;
     const std::array servers = {Address::ipv4(127, 0, 0, 1, 40000)};

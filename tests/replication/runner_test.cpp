@@ -101,6 +101,97 @@ TEST(Runner, AClientSaysWhyTheServerEnded) {
     EXPECT_NE(testing::internal::GetCapturedStderr().find("the server ends"), std::string::npos);
 }
 
+/// A server in a thread, whose players count the ticks since they joined. It ends when a player has left.
+struct StepsServer {
+    explicit StepsServer(const RunnerFolder& folder)
+        : runner(world, steps_schema(), {.port = 0, .key_file = folder.file("server.key"), .tick_hz = 100}),
+          all(world) {
+        runner.server().on_join([this](PlayerId) {
+            joined += 1;
+            return world.spawn(Steps{1}, Replicated{});
+        });
+        runner.server().on_back([this](PlayerId) { back += 1; });
+        runner.server().on_leave([this](PlayerId) { left += 1; });
+        EXPECT_EQ(runner.error(), "");
+        thread = std::thread([this] {
+            int ticks = 0;
+            runner.run([&] {
+                all.each([](Steps& steps) { steps.count += 1; });
+                return left == 0 && ++ticks < 5'000;
+            });
+        });
+    }
+    std::string address() const { return "127.0.0.1:" + std::to_string(runner.address()->port); }
+
+    ecs::World world;
+    ServerRunner runner;
+    ecs::Query<Steps> all;
+    int joined = 0, back = 0, left = 0;
+    std::thread thread;
+};
+
+/// Returns the number of steps of the player's entity; 0 if it does not play.
+int steps_of(const ecs::World& world, const ClientRunner& runner) {
+    const ecs::Entity player = runner.client().player();
+    return player ? world.get<Steps>(player).count : 0;
+}
+
+TEST(Runner, AClientThatLosesItsConnectionComesBack) {
+    const RunnerFolder folder;
+    StepsServer server(folder);
+    ecs::World mirror;
+    ClientRunnerOptions options{.server = server.address(),
+                                .key_file = folder.file("server.pub"),
+                                .reconnect = {.pause = std::chrono::milliseconds(1)}};
+    options.client.net.connection.max_packets = 60;  // then each connection ends as exhausted
+    ClientRunner client(mirror, steps_schema(), options);
+    int frames = 0, connections = 0;
+    bool was_connected = false;
+    EXPECT_EQ(client.run([&] {
+        connections += client.client().is_connected() && !was_connected;
+        was_connected = client.client().is_connected();
+        return ++frames < 3'000 && (connections < 3 || steps_of(mirror, client) == 0);
+    }),
+              0);
+    server.thread.join();
+    EXPECT_EQ(connections, 3);
+    EXPECT_EQ(server.joined, 1);
+    EXPECT_EQ(server.back, 2);
+    EXPECT_EQ(server.left, 1);
+}
+
+// The first client hangs, as if its process had crashed. The second one is its next start.
+TEST(Runner, AnotherProcessTakesTheSeatBackWithTheTicketFile) {
+    const RunnerFolder folder;
+    StepsServer server(folder);
+    const ClientRunnerOptions options{.server = server.address(),
+                                      .key_file = folder.file("server.pub"),
+                                      .ticket_file = folder.file("ticket")};
+    std::ofstream(folder.file("ticket")) << "not a ticket, but a text of many bytes";
+    ecs::World mirror, second_mirror;
+    ClientRunner client(mirror, steps_schema(), options);
+    int frames = 0, code = -1;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(client.run([&] {
+        if (steps_of(mirror, client) < 20) return ++frames < 1'000;
+        EXPECT_EQ(std::filesystem::file_size(folder.file("ticket")), Ticket::kBytes);
+        EXPECT_EQ(std::filesystem::status(folder.file("ticket")).permissions(),
+                  std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+        ClientRunner second(second_mirror, steps_schema(), options);
+        code = second.run([&] { return ++frames < 1'000 && steps_of(second_mirror, second) == 0; });
+        return false;
+    }),
+              0);
+    testing::internal::GetCapturedStderr();
+    server.thread.join();
+    EXPECT_EQ(code, 0);
+    EXPECT_LT(frames, 1'000);
+    EXPECT_EQ(server.joined, 1);
+    EXPECT_EQ(server.back, 1);
+    EXPECT_EQ(server.left, 1);
+    EXPECT_FALSE(std::filesystem::exists(folder.file("ticket"))) << "the second one left";
+}
+
 TEST(Runner, ErrorsAreOneLineThatNamesTheCause) {
     const RunnerFolder folder;
     ecs::World world;

@@ -1,0 +1,34 @@
+#include "reconnect.h"
+
+#include <utility>
+#include <vector>
+
+namespace shoal::replication {
+
+void Reconnect::start(const net::Address& server, std::span<const std::byte> ticket) {
+    server_ = server;
+    may_join_anew_ = !ticket.empty();
+    client_.connect(server, ticket);
+}
+
+bool Reconnect::update(net::Time now) {
+    if (client_.is_connected()) {
+        lost_.reset();
+        may_join_anew_ = false;
+    }
+    if (client_.failure().empty()) return true;
+    const std::vector<std::byte> ticket = client_.ticket();
+    if (ticket.empty()) {
+        if (!std::exchange(may_join_anew_, false)) return false;
+        client_.connect(server_);
+        return true;
+    }
+    if (!lost_) lost_ = now;
+    if (now - *lost_ >= options_.time) return false;
+    if (now < next_) return true;
+    next_ = now + options_.pause;
+    client_.connect(server_, ticket);
+    return true;
+}
+
+}  // namespace shoal::replication

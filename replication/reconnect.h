@@ -1,0 +1,43 @@
+#pragma once
+// Brings a client that lost its connection back to its seat.
+
+#include <chrono>
+#include <optional>
+#include <span>
+
+#include "client.h"
+
+namespace shoal::replication {
+
+struct ReconnectOptions {
+    // For how long after the connection was lost new attempts begin. Use the server's
+    // JoinOptions::resume_time. 0: there are none.
+    net::Duration time = std::chrono::seconds(30);
+    net::Duration pause = std::chrono::seconds(1);  // least time from one attempt to the next
+};
+
+/// Calls Client::connect() again while the client has a ticket. Uses no clock. Not thread-safe. The client
+/// must outlive it.
+class Reconnect {
+public:
+    explicit Reconnect(Client& client, const ReconnectOptions& options = {})
+        : client_(client), options_(options) {}
+
+    /// Connects. `ticket`: that of an earlier process, or empty. If the server refuses it, the client joins
+    /// as a new player.
+    void start(const net::Address& server, std::span<const std::byte> ticket = {});
+
+    /// Call it after each Client::update(). Returns false when it has given up: the time is over, or the seat
+    /// is gone. Client::failure() says why the last attempt failed.
+    [[nodiscard]] bool update(net::Time now);
+
+private:
+    Client& client_;
+    ReconnectOptions options_;
+    net::Address server_;
+    bool may_join_anew_ = false;
+    std::optional<net::Time> lost_;  // when the connection was lost; nothing while there is one
+    net::Time next_{0};              // no attempt before
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,138 @@
+#include "replication/reconnect.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/replication/support/link.h"
+
+namespace shoal::replication::reconnect_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A server, and a client that comes back with a Reconnect.
+struct Ferry {
+    explicit Ferry(ServerOptions options = Link::default_options()) : link(shorten(options)) {
+        link.server.on_join([this](PlayerId) {
+            joins += 1;
+            return link.world.spawn(Replicated{}, sim::Position{1, 2, 3});
+        });
+        link.server.on_back([this](PlayerId) { backs += 1; });
+    }
+    static ServerOptions shorten(ServerOptions options) {
+        options.host.connection.timeout = 1s;
+        options.host.connection.keep_alive = 250ms;
+        options.join.resume_time = 5s;
+        return options;
+    }
+    static ClientOptions client_options() {
+        ClientOptions options;
+        options.net.connection.timeout = 1s;
+        options.net.connection.keep_alive = 250ms;
+        options.net.connect_timeout = 1s;
+        return options;
+    }
+    /// Returns whether the client has not given up after this time.
+    bool run(net::Duration time) {
+        for (const net::Time end = link.now + time; link.now < end;) {
+            link.step();
+            if (!reconnect.update(link.now)) return false;
+        }
+        return true;
+    }
+    void cut(bool is_cut) {
+        link.is_cut = is_cut;
+        link.under_way.clear();
+    }
+    Link link;
+    Link::Player& player = link.add(link.schema, client_options());
+    Reconnect reconnect{player.client, {.time = 5s}};
+    int joins = 0, backs = 0;
+};
+
+TEST(Reconnect, ALostConnectionComesBackToItsSeat) {
+    Ferry ferry;
+    ferry.reconnect.start(ferry.link.wire.address);
+    ASSERT_TRUE(ferry.run(1s));
+    ASSERT_EQ(ferry.player.client.phase(), Phase::playing);
+    for (int round = 1; round <= 3; ++round) {
+        ferry.cut(true);
+        ASSERT_TRUE(ferry.run(4s));
+        EXPECT_NE(ferry.player.client.phase(), Phase::playing);
+        EXPECT_EQ(ferry.player.world.size(), 1u) << "the game still shows the world";
+        ferry.cut(false);
+        ASSERT_TRUE(ferry.run(3s));
+        EXPECT_EQ(ferry.player.client.phase(), Phase::playing);
+        EXPECT_EQ(ferry.backs, round);
+        EXPECT_EQ(ferry.joins, 1);
+    }
+}
+
+TEST(Reconnect, GivesUpWhenTheTimeIsOver) {
+    Ferry ferry;
+    ferry.reconnect.start(ferry.link.wire.address);
+    ASSERT_TRUE(ferry.run(1s));
+    ferry.cut(true);
+    ASSERT_TRUE(ferry.run(5s));
+    EXPECT_FALSE(ferry.run(3s));
+    EXPECT_EQ(ferry.player.client.failure(), net::describe(net::DisconnectReason::unreachable));
+}
+
+TEST(Reconnect, GivesUpAtOnceIfTheSeatIsGone) {
+    Ferry ferry;
+    ferry.reconnect.start(ferry.link.wire.address);
+    ASSERT_TRUE(ferry.run(1s));
+    ferry.link.server.host().shut_down("the server ends", ferry.link.now);
+    EXPECT_FALSE(ferry.run(200ms));
+    EXPECT_NE(ferry.player.client.failure().find("the server ends"), std::string::npos);
+    // Without a ticket there is nothing to come back to.
+    Ferry alone;
+    alone.cut(true);
+    alone.reconnect.start(alone.link.wire.address);
+    EXPECT_TRUE(alone.run(900ms));
+    EXPECT_FALSE(alone.run(500ms));
+    // The game may leave without a try.
+    Ferry other;
+    other.reconnect.start(other.link.wire.address);
+    ASSERT_TRUE(other.run(1s));
+    other.link.server.disconnect(other.link.listener.last, "enough", other.link.now);
+    EXPECT_FALSE(other.run(200ms));
+}
+
+TEST(Reconnect, AFullServerIsAskedAgainAfterAPause) {
+    ServerOptions options = Link::default_options();
+    options.host.max_peers = 1;
+    Ferry ferry(options);
+    ferry.player.client.disconnect(ferry.link.now);
+    Link::Player& other = ferry.link.add(ferry.link.schema, Ferry::client_options());
+    ferry.link.run(20);
+    ASSERT_TRUE(other.client.is_connected());
+    ferry.reconnect.start(ferry.link.wire.address, Ticket{PlayerId{7}, {}}.bytes());
+    ASSERT_TRUE(ferry.run(3500ms));
+    EXPECT_FALSE(ferry.player.client.is_connected());
+    EXPECT_GE(ferry.player.listener.leaves, 3);
+    EXPECT_LE(ferry.player.listener.leaves, 5);
+    other.client.disconnect(ferry.link.now);
+    ASSERT_TRUE(ferry.run(2s));
+    EXPECT_EQ(ferry.player.client.phase(), Phase::playing) << ferry.player.client.failure();
+}
+
+TEST(Reconnect, AProcessThatStartsWithAnOldTicketJoinsAnew) {
+    Ferry ferry;
+    const std::vector<std::byte> old = Ticket{PlayerId{7}, {}}.bytes();
+    ferry.reconnect.start(ferry.link.wire.address, old);
+    ASSERT_TRUE(ferry.run(1s));
+    EXPECT_EQ(ferry.player.client.phase(), Phase::playing);
+    EXPECT_EQ(ferry.joins, 1);
+    EXPECT_NE(ferry.player.client.ticket(), old);
+    // Once only: a server that refuses everyone is not asked for ever.
+    Ferry closed;
+    closed.link.listener.says_no = "members only";
+    closed.reconnect.start(closed.link.wire.address, old);
+    EXPECT_FALSE(closed.run(1s));
+    EXPECT_NE(closed.player.client.failure().find("members only"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shoal::replication::reconnect_test
