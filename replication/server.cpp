@@ -126,16 +126,26 @@ bool Server::give(net::PeerId peer, ecs::Entity entity) {
     const Member* member = find(peer);
     if (peer && !member) return false;
     if (!sender_.set_owner(entity, member ? std::optional(member->peer) : std::nullopt)) return false;
-    mark_owned(entity, member != nullptr);
+    mark<Mine>(entity, member != nullptr);
     return true;
 }
 
-void Server::mark_owned(ecs::Entity entity, bool is_owned) {
-    if (schema_.find<Mine>() == kMaxComponents) return;
-    if (is_owned) {
-        world_.add<Mine>(entity);
+bool Server::predict(PlayerId player, ecs::Entity entity, bool is_predicted) {
+    const Member* member = find(player);
+    if (!member || !schema_.predicts() || !sender_.set_predictor(member->peer, entity, is_predicted))
+        return false;
+    mark<ToPredict>(entity, sender_.has_predictors(entity));
+    return true;
+}
+
+/// Gives an entity a tag of the schema, or takes it away.
+template <class Tag>
+void Server::mark(ecs::Entity entity, bool has_tag) {
+    if (schema_.find<Tag>() == kMaxComponents) return;
+    if (has_tag) {
+        world_.add<Tag>(entity);
     } else {
-        world_.remove<Mine>(entity);
+        world_.remove<Tag>(entity);
     }
 }
 
@@ -310,8 +320,9 @@ void Server::leave(PlayerId player, net::DisconnectReason reason, std::string_vi
     member->seat.leave();  // the handler may call disconnect()
     if (leave_ && member->seat.has_joined()) leave_(player);
     member = find(player);
-    std::vector<ecs::Entity> owned;
+    std::vector<ecs::Entity> owned, predicted;
     sender_.for_each_owned(member->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
+    sender_.for_each_predicted(member->peer, [&](ecs::Entity entity) { predicted.push_back(entity); });
     actions_.remove_player(player);
     if (inputs_) inputs_->remove_player(player);
     owned_.remove_player(player);
@@ -320,9 +331,11 @@ void Server::leave(PlayerId player, net::DisconnectReason reason, std::string_vi
     members_[places_.at(player)] = {};
     places_.erase(player);
     for (const ecs::Entity entity : owned) {
-        if (world_.is_alive(entity)) mark_owned(entity, false);
+        if (world_.is_alive(entity)) mark<Mine>(entity, false);
         if (inputs_ && world_.is_alive(entity)) inputs_->make_neutral(entity);
     }
+    for (const ecs::Entity entity : predicted)
+        if (world_.is_alive(entity)) mark<ToPredict>(entity, sender_.has_predictors(entity));
     if (listener_) listener_->on_leave(player, reason, text);
     if (join_options_.destroys_player && world_.is_alive(its_player)) world_.destroy(its_player);
 }

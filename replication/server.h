@@ -260,6 +260,12 @@ public:
     bool give(net::PeerId peer, ecs::Entity entity);
     /// Returns {} if the entity has no owner.
     net::PeerId owner(ecs::Entity entity) const;
+    /// Lets the player's client predict a living entity with the tag Replicated that the player does not own,
+    /// for example a ball that it pushes; `is_predicted` false: not any more. From the next tick() on, the
+    /// client computes the entity together with those of its player, see Client::on_step(). It ends when the
+    /// entity stops replicating, or the player leaves. Returns false, without effect, if the entity is dead
+    /// or does not have the tag, if there is no such player, or if the schema predicts nothing.
+    bool predict(PlayerId player, ecs::Entity entity, bool is_predicted = true);
     /// Says that a living entity was moved to another place without travelling there: clients that
     /// interpolate show it jump. No effect if no component of the schema has a Display.
     void teleport(ecs::Entity entity);
@@ -343,7 +349,8 @@ private:
     void finish_join(PlayerId player);
     void step(net::Time now);
     void report_too_large();
-    void mark_owned(ecs::Entity entity, bool is_owned);
+    template <class Tag>
+    void mark(ecs::Entity entity, bool has_tag);
     ComponentIndex owned_component(std::size_t index) const;
     void send_or_end(PlayerId player, std::span<const std::byte> message);
     void finish_return(PlayerId player);

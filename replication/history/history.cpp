@@ -96,7 +96,7 @@ VersionPool::Stored VersionPool::store(const Version& version) {
     const bool has_size = count != (image.shape ? image.shape->lane_words : 0);
     if (image.shape && image.shape->versions++ == 0) give_index(*image.shape);
     const std::uint32_t shape = image.shape ? image.shape->pool_index : 0;
-    Stored stored{version.tick, shape & 0xffffff, version.viewers.bits, allocate(count + has_size)};
+    Stored stored{version.tick, shape & 0x7fffff, version.viewers.bits & 0x1ffu, allocate(count + has_size)};
     std::uint32_t* to = words(stored.block);
     if (has_size) *to++ = static_cast<std::uint32_t>(count);
     std::copy(image.words.begin(), image.words.end(), to);

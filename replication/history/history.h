@@ -41,8 +41,8 @@ private:
     /// A version in a history.
     struct Stored {
         Tick tick;
-        std::uint32_t shape : 24;   // index in shapes_
-        std::uint32_t viewers : 8;  // Version::viewers
+        std::uint32_t shape : 23;   // index in shapes_
+        std::uint32_t viewers : 9;  // Version::viewers
         std::uint32_t block;        // block of the words; with kHasSize the number of words comes first
     };
 
@@ -131,7 +131,7 @@ inline Version VersionPool::load(const Stored& stored) const {
     const std::uint32_t* from = words(stored.block & ~kHasSize);
     std::size_t count = shape ? shape->lane_words : 0;
     if ((stored.block & kHasSize) != 0) count = *from++;
-    return {stored.tick, {shape, {from, count}}, {static_cast<std::uint8_t>(stored.viewers)}};
+    return {stored.tick, {shape, {from, count}}, {static_cast<std::uint16_t>(stored.viewers)}};
 }
 
 inline std::optional<Version> History::oldest() const {

@@ -15,7 +15,8 @@ Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver
       queries_(world),
       values_(world, schema, map),
       smoothing_(world, schema),
-      mine_(world) {
+      mine_(world),
+      to_predict_(world) {
     for (const PredictedValues::Component& component : values_.components()) held_.push_back(component.index);
     row_.resize(values_.row_words());
     if (const std::size_t found = schema.find<Teleports>(); found != kMaxComponents)
@@ -115,7 +116,8 @@ void Predictor::find_pending() {
     std::erase_if(pending_, [&](ecs::Entity entity) {
         if (!world_.is_alive(entity)) return true;
         if (receiver_.net_id(entity) == 0) return false;
-        if (is_predicting_ && world_.has<Mine>(entity)) {
+        const bool is_in_group = world_.has<Mine>(entity) || world_.has<ToPredict>(entity);
+        if (is_predicting_ && is_in_group) {
             join(entity, true);
         } else {
             for (const ComponentIndex component : held_) receiver_.release(entity, component);
@@ -158,14 +160,16 @@ std::size_t Predictor::find(ecs::Entity entity) const {
     return place < members_.size() && members_[place].entity == entity ? place : members_.size();
 }
 
-/// Updates the members to the entities that have the tag Mine now.
+/// Updates the members to the entities that have one of the tags now.
 void Predictor::find_group() {
     for (Member& member : members_) member.is_found = false;
-    mine_.each([&](ecs::Entity entity) {
+    const auto add = [&](ecs::Entity entity) {
         const std::size_t place = find(entity);
         if (place == members_.size()) join(entity, false);
         if (place < members_.size()) members_[place].is_found = true;
-    });
+    };
+    mine_.each(add);
+    to_predict_.each(add);
     for (Member& member : members_)
         if (!member.is_found) leave(member);
     if (std::erase_if(members_, [](const Member& member) { return !member.is_found; }) > 0)

@@ -30,7 +30,7 @@ struct PredictionStats {
 };
 
 /// Owns the input clock, the input log, and the values that this client predicted for recent ticks. In this
-/// file, the group is the set of entities with the tag Mine. Not thread-safe.
+/// file, the group is the set of entities with the tags Mine or ToPredict. Not thread-safe.
 class Predictor {
 public:
     static constexpr Tick kKept = InputLog::kKept;  // ticks that can be simulated again
@@ -132,6 +132,7 @@ private:
     double fraction_ = 0;               // at the last update(): the part of the newest tick that has passed
     std::vector<ComponentIndex> held_;  // predicted components, and the input component if it replicates
     ecs::Query<ecs::With<Mine>> mine_;
+    ecs::Query<ecs::With<ToPredict>> to_predict_;
 
     // For the schema's input type; null if the schema has none.
     const SchemaStruct* type_ = nullptr;

@@ -38,7 +38,7 @@ public:
     /// packet that the marker needs is missing.
     std::optional<Complete> complete() const;
 
-    /// The newest tick as of which the client has all entities that it owns. Empty before the first such
+    /// The newest tick as of which the client has all entities of its group. Empty before the first such
     /// tick.
     std::optional<Tick> group_complete() const { return group_complete_; }
 

@@ -104,7 +104,7 @@ public:
     /// Tick of an accepted payload, by the number of its packet; nothing for others, and for old ones.
     std::optional<Tick> tick_of(std::uint64_t number) const { return decoder_.completion().tick_of(number); }
 
-    /// The newest tick as of which all entities that this client owns have arrived, see Replicas. Nothing
+    /// The newest tick as of which all entities that this client owns or predicts have arrived. Nothing
     /// before the first, or if the schema predicts nothing.
     std::optional<Tick> group_complete() const { return decoder_.completion().group_complete(); }
 

@@ -6,13 +6,13 @@
 namespace shoal::replication {
 namespace {
 
-/// Everyone who is not the owner is one of the others: their groups need not be named, and the owner can be
-/// in a group.
+/// Everyone who is not the owner is one of the others: their other classes need not be named, and the owner
+/// can be in a group.
 ViewClasses viewers_of_value(const Schema& schema, ComponentIndex index) {
     const SchemaComponent& component = schema.components()[index];
     if (component.role != Role::owner) return component.viewers;
     if (overlap(component.viewers, to_others())) return to_others();
-    return component.viewers & to_all_groups();
+    return component.viewers & (to_all_groups() | to_predictors());
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
     if (const auto found = shapes_.find(components); found != shapes_.end()) return found->second.get();
     auto shape = std::make_unique<Shape>();
     shape->components.assign(components.begin(), components.end());
-    bool is_displayed = false, is_mine = false, is_predicted = false;
+    bool is_displayed = false, is_in_group = false, is_predicted = false;
     for (const ComponentIndex index : components) {
         const ComponentLayout& layout = schema_.components()[index].layout;
         shape->lanes.push_back(shape->lane_words);
@@ -43,10 +43,11 @@ const Shape* ShapeTable::shape(std::span<const ComponentIndex> components) {
         shape->has_owned = shape->has_owned || schema_.components()[index].role == Role::owner;
         if (schema_.components()[index].viewers != to_everyone()) shape->is_restricted = true;
         is_displayed = is_displayed || schema_.components()[index].display.kind != Display::Kind::step;
-        is_mine = is_mine || schema_.components()[index].type == &detail::type_address<Mine>;
+        is_in_group = is_in_group || schema_.components()[index].type == &detail::type_address<Mine> ||
+                      schema_.components()[index].type == &detail::type_address<ToPredict>;
         is_predicted = is_predicted || schema_.components()[index].role == Role::predicted;
     }
-    shape->is_delayed = is_displayed && !(is_mine && is_predicted);
+    shape->is_delayed = is_displayed && !(is_in_group && is_predicted);
     shape->is_restricted = shape->is_restricted || shape->has_owned;
     bytes_ += bytes_of(*shape);
     const std::span<const ComponentIndex> key = shape->components;

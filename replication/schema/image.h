@@ -65,7 +65,7 @@ public:
     void drop_unused();
 
     /// Greatest number of shapes.
-    static constexpr std::size_t kMaxShapes = 1u << 24;
+    static constexpr std::size_t kMaxShapes = 1u << 23;
 
     std::size_t size() const { return shapes_.size(); }
     /// The memory that the shapes take, roughly.

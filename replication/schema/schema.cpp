@@ -168,6 +168,12 @@ void Schema::add_teleports() {
     optional<Teleports>();
 }
 
+void Schema::add_to_predict() {
+    if (find<ToPredict>() != kMaxComponents) return;
+    tag<ToPredict>("shoal.to_predict", to_predictors());
+    optional<ToPredict>();
+}
+
 void Schema::add(StructKind kind, SchemaStruct added) {
     const std::string_view what = kind_name(kind);
     std::vector<SchemaStruct>& all = structs_[static_cast<std::size_t>(kind)];

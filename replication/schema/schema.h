@@ -429,6 +429,7 @@ private:
     void add_struct(StructKind kind, std::string_view name, const ActionOps& ops, const Options&... options);
     void add(SchemaComponent component);
     void add_teleports();
+    void add_to_predict();
     void add(StructKind kind, SchemaStruct added);
     std::size_t find_struct(StructKind kind, const void* type) const;
     /// Calls fn(StructKind, const SchemaStruct&) for each message, input and action.
@@ -503,6 +504,7 @@ void Schema::component(std::string_view name, const Options&... options) {
     } else {
         add(describe_component(name, all));
         if (all.display.kind != Display::Kind::step) add_teleports();
+        if (all.role == Role::predicted) add_to_predict();
     }
 }
 

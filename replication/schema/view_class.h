@@ -7,23 +7,24 @@
 namespace shoal::replication {
 
 /// A set of view classes. For each entity, a peer is either its owner or one of the others; a peer can also
-/// be in groups, for example a team. A component is sent to the peers that are in one of its view classes.
+/// be in groups, for example a team, and it may predict the entity. A component is sent to the peers that are
+/// in one of its view classes.
 struct ViewClasses {
-    std::uint8_t bits = 0;
+    std::uint16_t bits = 0;
 
     friend constexpr bool operator==(ViewClasses, ViewClasses) = default;
     friend constexpr ViewClasses operator&(ViewClasses a, ViewClasses b) {
-        return {static_cast<std::uint8_t>(a.bits & b.bits)};
+        return {static_cast<std::uint16_t>(a.bits & b.bits)};
     }
     friend constexpr ViewClasses operator|(ViewClasses a, ViewClasses b) {
-        return {static_cast<std::uint8_t>(a.bits | b.bits)};
+        return {static_cast<std::uint16_t>(a.bits | b.bits)};
     }
 };
 
 inline constexpr unsigned kMaxGroups = 6;
 
 constexpr ViewClasses to_everyone() {
-    return {0xff};
+    return {0x1ff};
 }
 constexpr ViewClasses to_all_groups() {
     return {0xfc};
@@ -39,7 +40,11 @@ constexpr ViewClasses to_others() {
 /// The peers in this group, see Server::set_groups(). Requires group < kMaxGroups.
 constexpr ViewClasses to_group(unsigned group) {
     assert(group < kMaxGroups);
-    return {static_cast<std::uint8_t>(4u << group)};
+    return {static_cast<std::uint16_t>(4u << group)};
+}
+/// The peers that predict the entity without owning it, see Server::predict().
+constexpr ViewClasses to_predictors() {
+    return {0x100};
 }
 
 /// Returns whether the sets have a view class in common.
@@ -50,5 +55,10 @@ constexpr bool overlap(ViewClasses a, ViewClasses b) {
 /// Tag of the entities that the server gave to this client. Declare it with
 /// schema.tag<Mine>("mine", to_owner()). On the server, every entity with an owner has it.
 struct Mine {};
+
+/// Tag of the entities that this client predicts although it does not own them. A schema with a component
+/// that is predicted() has this tag, as an optional one. On the server, every entity that a client predicts
+/// in this way has it.
+struct ToPredict {};
 
 }  // namespace shoal::replication

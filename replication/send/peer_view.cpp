@@ -24,7 +24,7 @@ PeerView::~PeerView() {
     for (auto& [slot, history] : kept_) history.clear();
 }
 
-std::uint32_t PeerView::open(std::uint32_t entry, bool is_owner) {
+std::uint32_t PeerView::open(std::uint32_t entry, Roles roles) {
     assert(!is_full() && entry < kGone);
     while (first_free_word_ < free_slots_.size() && free_slots_[first_free_word_] == 0) ++first_free_word_;
     if (first_free_word_ == free_slots_.size()) {
@@ -38,13 +38,13 @@ std::uint32_t PeerView::open(std::uint32_t entry, bool is_owner) {
     const std::uint32_t index = static_cast<std::uint32_t>(first_free_word_ * 64 + bit);
     Slot& slot = slots_[index];
     slot.entry = entry & kNone;
-    slot.is_owner = 0;
+    slot.is_owner = slot.is_predictor = 0;
     slot.is_forced = 0;
     if (long_gap_ != 0) {
         deliveries_.resize(slots_.size());
         deliveries_[index] = {};
     }
-    set_owner(index, is_owner);
+    set_roles(index, roles);
     slot.was_sent = 0;
     slot.in_flight = 0;
     start_generation(slot);
@@ -53,15 +53,18 @@ std::uint32_t PeerView::open(std::uint32_t entry, bool is_owner) {
     return index;
 }
 
-void PeerView::set_owner(std::uint32_t index, bool is_owner) {
-    if (slots_[index].is_owner == is_owner) return;
-    slots_[index].is_owner = is_owner;
-    if (is_owner) {
-        owned_.push_back(index);
+void PeerView::set_roles(std::uint32_t index, Roles roles) {
+    Slot& slot = slots_[index];
+    const bool was_in_group = slot.is_in_group();
+    slot.is_owner = roles.owns;
+    slot.is_predictor = roles.predicts;
+    if (slot.is_in_group() == was_in_group) return;
+    if (was_in_group) {
+        std::erase(group_, index);
     } else {
-        std::erase(owned_, index);
+        group_.push_back(index);
     }
-    if (!slots_[index].is_pending) return;
+    if (!slot.is_pending) return;
     unpend(index);
     pend(index);  // in the other queue
 }
@@ -77,7 +80,7 @@ void PeerView::close(std::uint32_t index, Despawn reason) {
     assert(slot.has_entity());
     stop_awaiting(index);
     drop_kept(index);
-    set_owner(index, false);
+    set_roles(index, {});
     slot.entry = (kGone + static_cast<std::uint32_t>(reason)) & kNone;
     if (slot.was_sent) return pend(index);
     unpend(index);
@@ -111,7 +114,7 @@ void PeerView::pend(std::uint32_t index) {
     // slot is left after this, so the queue is rarely scanned.
     if (slot.is_queued) tidy();
     slot.is_pending = slot.is_queued = 1;
-    queues_[static_cast<std::size_t>(slot.is_owner ? Queue::owned : Queue::other)].push(index);
+    queues_[static_cast<std::size_t>(slot.is_in_group() ? Queue::group : Queue::other)].push(index);
 }
 
 void PeerView::unpend(std::uint32_t index) {
@@ -150,7 +153,7 @@ void PeerView::drop_front(Queue which, std::size_t count) {
 }
 
 void PeerView::tidy() {
-    for (const Queue which : {Queue::owned, Queue::other}) drop_front(which, queue(which).size());
+    for (const Queue which : {Queue::group, Queue::other}) drop_front(which, queue(which).size());
 }
 
 SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick) {
@@ -227,11 +230,12 @@ bool PeerView::is_consistent() const {
     for (const std::uint64_t word : awaited_) awaited += static_cast<std::uint32_t>(std::popcount(word));
     if (awaited != awaited_count_) return false;
     std::size_t queued = 0;
-    std::size_t owned = 0;
+    std::size_t in_group = 0;
     for (std::uint32_t index = 0; index < slots_.size(); ++index) {
         const Slot& slot = slots_[index];
-        owned += slot.is_owner;
-        if (slot.is_owner && std::find(owned_.begin(), owned_.end(), index) == owned_.end()) return false;
+        in_group += slot.is_in_group();
+        if (slot.is_in_group() && std::find(group_.begin(), group_.end(), index) == group_.end())
+            return false;
         if (is_free(index) != (slot.entry == kNone)) return false;
         if (is_free(index) && (slot.is_pending || index / 64 < first_free_word_)) return false;
         if (slot.is_pending && !slot.is_queued) return false;
@@ -251,7 +255,7 @@ bool PeerView::is_consistent() const {
     }
     for (std::uint32_t index = 0; index < slots_.size(); ++index)
         if (is_free(index) && clusters_.cluster_of(index)) return false;
-    if (!clusters_.is_consistent() || owned != owned_.size()) return false;
+    if (!clusters_.is_consistent() || in_group != group_.size()) return false;
     return used == used_count_ && pending == pending_count_ && queued == in_queues;
 }
 

@@ -32,17 +32,26 @@ static_assert(sizeof(SentRecord) == 4);
 class PeerView {
 public:
     static constexpr std::uint32_t kMaxSlots = 1u << 21;
-    static constexpr std::uint32_t kNone = 0x3fffffff;
+    static constexpr std::uint32_t kNone = 0x1fffffff;
     /// In place of an entry: the entity is gone, and the lowest bits say why (Despawn).
-    static constexpr std::uint32_t kGone = 0x3ffffff0;
+    static constexpr std::uint32_t kGone = 0x1ffffff0;
+
+    /// What a peer does with an entity. Its group is the entities with which it does something.
+    struct Roles {
+        bool owns = false;
+        bool predicts = false;  // see Server::predict()
+
+        bool operator==(const Roles&) const = default;
+    };
 
     struct Slot {
         // Index in the shadow; kGone and up: no entity; kNone: the slot is free.
-        std::uint32_t entry : 30 = kNone;
-        std::uint32_t is_owner : 1 = 0;   // the peer owns the entity
-        std::uint32_t is_forced : 1 = 0;  // the next record is sent even if it is an empty delta
-        Tick acked = 0;                   // tick of the newest version acknowledged, if has_acked
-        Tick sent = 0;                    // tick of the newest version sent, if was_sent
+        std::uint32_t entry : 29 = kNone;
+        std::uint32_t is_owner : 1 = 0;      // Roles::owns
+        std::uint32_t is_predictor : 1 = 0;  // Roles::predicts
+        std::uint32_t is_forced : 1 = 0;     // the next record is sent even if it is an empty delta
+        Tick acked = 0;                      // tick of the newest version acknowledged, if has_acked
+        Tick sent = 0;                       // tick of the newest version sent, if was_sent
         std::uint16_t packet =
             0;  // low bits of the number of the packet with the newest record, if in_flight
         // Rises when the slot is opened or rebased, and wraps. The fate of a record of an earlier generation
@@ -56,6 +65,8 @@ public:
         std::uint16_t in_flight : 1 = 0;   // the fate of the newest record is not known
 
         bool has_entity() const { return entry < kGone; }
+        Roles roles() const { return {is_owner != 0, is_predictor != 0}; }
+        bool is_in_group() const { return is_owner || is_predictor; }
         /// Requires !has_entity(), and that the slot is not free.
         Despawn reason() const { return static_cast<Despawn>(entry - kGone); }
     };
@@ -77,7 +88,7 @@ public:
     bool is_free(std::uint32_t slot) const { return (free_slots_[slot / 64] >> (slot % 64) & 1) != 0; }
 
     /// Opens a slot for an entry of the shadow. The slot is pending. Requires !is_full().
-    std::uint32_t open(std::uint32_t entry, bool is_owner = false);
+    std::uint32_t open(std::uint32_t entry, Roles roles = {false, false});
     /// Makes the next record of the slot a despawn record, because its entity is gone. If no record of the
     /// entity was sent, the slot is free instead.
     void close(std::uint32_t slot, Despawn reason);
@@ -85,14 +96,15 @@ public:
     void rebase(std::uint32_t slot);
     /// The view classes in which the peer is, for the entity of a slot.
     ViewClasses view_classes(std::uint32_t slot) const {
-        return groups_ | (slots_[slot].is_owner ? to_owner() : to_others());
+        return groups_ | (slots_[slot].is_owner ? to_owner() : to_others()) |
+               (slots_[slot].is_predictor ? to_predictors() : ViewClasses{});
     }
     /// Returns the view of a slot's entity that the peer gets.
     View shown(std::uint32_t slot) const { return {view_classes(slot), numbers_}; }
     /// Set the view classes. Call rebase() for slots whose entities look different now.
-    void set_owner(std::uint32_t slot, bool is_owner);
-    /// The slots of the entities that the peer owns.
-    std::span<const std::uint32_t> owned() const { return owned_; }
+    void set_roles(std::uint32_t slot, Roles roles);
+    /// The slots of the entities that the peer owns or predicts.
+    std::span<const std::uint32_t> group() const { return group_; }
     void set_groups(ViewClasses groups) { groups_ = groups; }
     ViewClasses groups() const { return groups_; }
     /// Moves the slot into the cluster with this id, until the slot is free. Empty: the slot is in no
@@ -143,7 +155,7 @@ public:
 
     /// Which slots wait in a queue.
     enum class Queue : std::uint8_t {
-        owned,  // the peer owned the entity when the slot became pending
+        group,  // those of group()
         other,
     };
     static constexpr std::size_t kQueues = 2;
@@ -181,7 +193,7 @@ private:
     std::vector<Slot> slots_;
     std::vector<std::uint64_t> free_slots_;  // one bit per slot; 1: free
     std::size_t first_free_word_ = 0;        // no word below it has a free slot
-    std::vector<std::uint32_t> owned_;
+    std::vector<std::uint32_t> group_;
     std::array<net::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
     ClusterSlots clusters_;
     struct Pending {

@@ -119,9 +119,10 @@ Sender::Peer Sender::add_peer(const PeerOptions& options) {
     return peer;
 }
 
-void Sender::make_peer(Peer peer, const PeerOptions& options) {
+void Sender::make_peer(Peer peer, const PeerOptions& options, std::vector<Predicted> predicted) {
     peers_[peer] =
         std::make_unique<PeerState>(std::min(options.max_slots, PeerView::kMaxSlots), share(options.numbers));
+    state(peer).predicted = std::move(predicted);
     if (long_gap_ != 0) state(peer).view.keep_deliveries(long_gap_);
     state(peer).last_sent = state(peer).last_change = tick_;
     state(peer).is_held = true;
@@ -142,8 +143,9 @@ void Sender::reconnect_peer(Peer index) {
 
 void Sender::replace_peer(Peer peer, const PeerOptions& options) {
     const ViewClasses groups = state(peer).groups;
+    std::vector<Predicted> predicted = std::move(state(peer).predicted);
     leave_audience(peer);
-    make_peer(peer, options);
+    make_peer(peer, options, std::move(predicted));
     state(peer).groups = groups;
 }
 
@@ -190,23 +192,49 @@ bool Sender::set_owner(ecs::Entity entity, std::optional<Peer> owner) {
     if (entry == Shadow::kNone) return false;
     if (entry >= owners_.size()) owners_.resize(entry + std::size_t{1});
     owners_[entry] = {entity, owner.value_or(kNobody)};
-    new_owners_.push_back(entry);
+    new_roles_.push_back(entry);
     return true;
+}
+
+bool Sender::set_predictor(Peer index, ecs::Entity entity, bool is_predictor) {
+    const std::uint32_t entry = shadow_.assign_index(entity);
+    if (entry == Shadow::kNone) return false;
+    std::vector<Predicted>& predicted = state(index).predicted;
+    std::erase_if(predicted, [&](const Predicted& known) { return known.entry == entry; });
+    if (is_predictor) predicted.push_back({entry, entity});
+    new_roles_.push_back(entry);
+    return true;
+}
+
+bool Sender::is_predictor(Peer peer, ecs::Entity entity) const {
+    const std::vector<Predicted>& predicted = peers_[peer]->predicted;
+    return std::any_of(predicted.begin(), predicted.end(),
+                       [&](const Predicted& known) { return known.entity == entity; });
+}
+
+bool Sender::has_predictors(ecs::Entity entity) const {
+    for (Peer peer = 0; peer < peers_.size(); ++peer)
+        if (peers_[peer] && is_predictor(peer, entity)) return true;
+    return false;
+}
+
+PeerView::Roles Sender::roles(Peer peer, std::uint32_t entry) const {
+    return {owner_of(entry) == peer, is_predictor(peer, shadow_[entry].entity)};
 }
 
 /// Only in an update: a record with another view, but with the tick of one that the peer has, would be stale.
 void Sender::change_views() {
-    for (const std::uint32_t entry : new_owners_) {
+    for (const std::uint32_t entry : new_roles_) {
         if (entry >= audience_.entry_count()) continue;
         for (const Audience::Viewer viewer : audience_.of(entry)) {
             PeerState& peer = state(viewer.peer);
-            const bool is_owner = owner_of(entry) == viewer.peer;
-            if (peer.view[viewer.slot].is_owner == is_owner) continue;
-            peer.view.set_owner(viewer.slot, is_owner);
+            const PeerView::Roles roles = this->roles(viewer.peer, entry);
+            if (peer.view[viewer.slot].roles() == roles) continue;
+            peer.view.set_roles(viewer.slot, roles);
             change_view(peer, viewer.slot);
         }
     }
-    new_owners_.clear();
+    new_roles_.clear();
     for (const auto& peer : peers_) {
         if (!peer || peer->groups == peer->view.groups()) continue;
         peer->view.set_groups(peer->groups);
@@ -296,7 +324,7 @@ void Sender::open_entry(Peer peer, std::uint32_t entry) {
     if (view.is_full()) {
         state(peer).stats.waiting += 1;
     } else {
-        const std::uint32_t slot = view.open(entry, owner_of(entry) == peer);
+        const std::uint32_t slot = view.open(entry, roles(peer, entry));
         view.set_cluster(slot, shadow_[entry].cluster);
         audience_.add(entry, {peer, slot});
     }
@@ -307,6 +335,7 @@ void Sender::close_entry(std::uint32_t entry) {
     for (Peer peer = 0; peer < peers_.size(); ++peer) {
         if (!peers_[peer]) continue;
         state(peer).last_change = tick_;
+        std::erase_if(state(peer).predicted, [&](const Predicted& known) { return known.entry == entry; });
         if (state(peer).stats.waiting != 0 && !audience_.has(entry, peer)) state(peer).stats.waiting -= 1;
     }
     for (const Audience::Viewer viewer : audience_.of(entry))
@@ -348,7 +377,7 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     if (!updated_ || peer.is_held) return {};
     if (may_be_large) peer.large.reset();
     // A client that predicts learns soon that its entities did not move.
-    const bool is_predicting = predicts_ && !peer.view.owned().empty();
+    const bool is_predicting = predicts_ && !peer.view.group().empty();
     const bool heartbeat =
         tick_ - peer.last_sent >= (is_predicting ? play_heartbeat_ticks_ : heartbeat_ticks_);
     if (peer.view.pending_count() == 0 && !peer.wants_marker && !heartbeat) return {};
@@ -383,11 +412,11 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     return payload;
 }
 
-/// Returns which packets the peer needs to have the entities that it owns as of this tick. Nothing if some of
-/// their changes wait.
+/// Returns which packets the peer needs to have its group as of this tick. Nothing if some of its changes
+/// wait.
 std::optional<StateHeader::Group> Sender::group_marker(const PeerState& peer, std::uint64_t number) const {
     std::uint64_t oldest = number;
-    for (const std::uint32_t slot : peer.view.owned()) {
+    for (const std::uint32_t slot : peer.view.group()) {
         if (peer.view[slot].is_pending) return std::nullopt;
         const std::uint64_t distance = static_cast<std::uint16_t>(number - peer.view[slot].packet);
         if (peer.view[slot].in_flight) oldest = std::min(oldest, number - distance);
@@ -423,7 +452,7 @@ bool Sender::is_consistent() const {
             const std::uint32_t entry = peer.view[slot].entry;
             if (!peer.view[slot].has_entity()) continue;
             if (!shadow_[entry].entity || !audience_.has(entry, index)) return false;
-            if (new_owners_.empty() && peer.view[slot].is_owner != (owner_of(entry) == index)) return false;
+            if (new_roles_.empty() && peer.view[slot].roles() != roles(index, entry)) return false;
             open += 1;
         }
         if (!peer.is_held && open + peer.stats.waiting != shadow_.open_count()) return false;

@@ -80,7 +80,7 @@ public:
     /// the former one were reported. What the peer acknowledged stays, and what was sent without an answer
     /// counts as lost, so it is sent again, also if the peer has it.
     void reconnect_peer(Peer peer);
-    /// The same, but the peer has nothing any more. What it owns, and its groups, stay.
+    /// The same, but the peer has nothing any more. What it owns and predicts, and its groups, stay.
     void replace_peer(Peer peer, const PeerOptions& options);
     /// Forgets what a peer acknowledged. The peer gets all entities again, and PeerStats::unjoined counts
     /// them.
@@ -98,6 +98,17 @@ public:
     void for_each_owned(Peer peer, Fn&& fn) const {
         for (std::uint32_t entry = 0; entry < owners_.size(); ++entry)
             if (owner_of(entry) == peer) fn(owners_[entry].entity);
+    }
+    /// Makes the peer one of to_predictors() for a living entity with the sender's tag, or ends this. What
+    /// the peer sees changes with the next update(). It ends, too, when the entity stops replicating. Returns
+    /// false, without effect, if the entity is dead or lacks the tag.
+    bool set_predictor(Peer peer, ecs::Entity entity, bool is_predictor);
+    bool is_predictor(Peer peer, ecs::Entity entity) const;
+    bool has_predictors(ecs::Entity entity) const;
+    /// Calls fn(entity) for each entity that the peer predicts.
+    template <class Fn>
+    void for_each_predicted(Peer peer, Fn&& fn) const {
+        for (const Predicted& predicted : peers_[peer]->predicted) fn(predicted.entity);
     }
     /// Sets the groups of a peer from the next update() on: to_group(), or several with |; other view
     /// classes have no effect.
@@ -164,6 +175,11 @@ public:
     bool is_consistent() const;
 
 private:
+    /// An entity of for_each_predicted(). If it is not the entry's, it does not replicate any more.
+    struct Predicted {
+        std::uint32_t entry;
+        ecs::Entity entity;
+    };
     struct PeerState {
         PeerState(std::uint32_t max_slots, std::shared_ptr<const ComponentNumbers> of_peer)
             : view(max_slots, of_peer.get()), numbers(std::move(of_peer)) {}
@@ -177,6 +193,7 @@ private:
         std::optional<Tick> silent_since;
         Tick last_change = 0;  // tick of the newest change that the peer sees
         ViewClasses groups;    // valid from the next update() on
+        std::vector<Predicted> predicted;
         // Packet number of the newest large payload. Its fate may be known.
         std::optional<std::uint64_t> large;
         bool is_held = false;
@@ -194,13 +211,14 @@ private:
     std::uint32_t history_ticks(Tick tick) const;
     void keep_acknowledged(Tick tick);
     std::shared_ptr<const ComponentNumbers> share(const ComponentNumbers& numbers) const;
-    void make_peer(Peer peer, const PeerOptions& options);
+    void make_peer(Peer peer, const PeerOptions& options, std::vector<Predicted> predicted = {});
     void leave_audience(Peer peer);
     void pass_on_change(std::uint32_t entry);
     void force_records();
     void change_views();
     void change_view(PeerState& peer, std::uint32_t slot);
     bool is_restricted(std::uint32_t entry) const;
+    PeerView::Roles roles(Peer peer, std::uint32_t entry) const;
     Peer owner_of(std::uint32_t entry) const {
         const bool is_known = entry < owners_.size() && owners_[entry].entity == shadow_.entity(entry);
         return is_known ? owners_[entry].peer : kNobody;
@@ -225,7 +243,7 @@ private:
         ecs::Entity entity;
     };
     std::vector<ToSend> to_send_;            // by send_now() since the last update()
-    std::vector<std::uint32_t> new_owners_;  // entries whose owner was set since the last update()
+    std::vector<std::uint32_t> new_roles_;   // entries for which peers got other roles since then
     std::vector<Peer> silent_;               // scratch of keep_acknowledged()
     std::size_t max_kept_bytes_;
     PayloadWriter writer_;

@@ -74,7 +74,8 @@ std::optional<Version> Rewind::version(ecs::Entity entity, std::optional<Tick> t
 bool Rewind::see(const Player* player, ecs::Entity entity, const void* type, bool is_there,
                  void* value) const {
     if (!player) return false;
-    if (sender_.owner(entity) == player->peer) return is_there;
+    // Its client shows these entities ahead of the server.
+    if (sender_.owner(entity) == player->peer || sender_.is_predictor(player->peer, entity)) return is_there;
     const std::size_t component = schema_.find(type);
     return component != kMaxComponents &&
            read(*player, entity, static_cast<ComponentIndex>(component), value);

@@ -81,7 +81,7 @@ public:
 
     /// The component as the player's client showed it, mixed if it has a Display. Nothing if the client did
     /// not have the entity or the component then, or if the component does not replicate to it. What the
-    /// player owns is not rewound: its client shows it ahead.
+    /// player owns or predicts is not rewound: its client shows it ahead.
     template <class T>
     std::optional<T> get(ecs::Entity entity) const {
         const T* const now = rewind_.world_.template try_get<T>(entity);

@@ -21,16 +21,17 @@ TEST(PeerView, ANewSlotIsPendingAndNothingWasSent) {
     EXPECT_EQ(view.queue(PeerView::Queue::other)[0], slot);
 }
 
-TEST(PeerView, KnowsTheSlotsOfTheEntitiesThatThePeerOwns) {
+TEST(PeerView, KnowsTheSlotsOfTheGroup) {
     PeerView view(8);
-    const std::uint32_t a = view.open(1, true), b = view.open(2), c = view.open(3, true);
-    const auto owned = [&] { return std::vector<std::uint32_t>(view.owned().begin(), view.owned().end()); };
-    EXPECT_EQ(owned(), (std::vector<std::uint32_t>{a, c}));
-    view.set_owner(b, true);
-    view.set_owner(a, false);
-    EXPECT_EQ(owned(), (std::vector<std::uint32_t>{c, b}));
+    const std::uint32_t a = view.open(1, {.owns = true}), b = view.open(2),
+                        c = view.open(3, {.predicts = true});
+    const auto group = [&] { return std::vector<std::uint32_t>(view.group().begin(), view.group().end()); };
+    EXPECT_EQ(group(), (std::vector<std::uint32_t>{a, c}));
+    view.set_roles(b, {.owns = true});
+    view.set_roles(a, {});
+    EXPECT_EQ(group(), (std::vector<std::uint32_t>{c, b}));
     view.close(c, Despawn::destroyed);
-    EXPECT_EQ(owned(), (std::vector<std::uint32_t>{b}));
+    EXPECT_EQ(group(), (std::vector<std::uint32_t>{b}));
     EXPECT_TRUE(view.is_consistent());
 }
 
@@ -189,7 +190,7 @@ public:
             pending += slot.is_pending;
         }
         ASSERT_EQ(view_.pending_count(), pending);
-        for (const PeerView::Queue which : {PeerView::Queue::owned, PeerView::Queue::other}) {
+        for (const PeerView::Queue which : {PeerView::Queue::group, PeerView::Queue::other}) {
             int since = 0;
             for (std::size_t i = 0; i < view_.queue(which).size(); ++i) {
                 const std::uint32_t index = view_.queue(which)[i];
@@ -197,7 +198,7 @@ public:
                 ASSERT_GT(slots_.at(index).since, since) << "the longest wait first";
                 since = slots_.at(index).since;
                 if (view_[index].has_entity()) {
-                    ASSERT_EQ(view_[index].is_owner != 0, which == PeerView::Queue::owned);
+                    ASSERT_EQ(view_[index].is_owner != 0, which == PeerView::Queue::group);
                 }
             }
         }
@@ -213,7 +214,7 @@ private:
     void open() {
         if (view_.is_full()) return;
         const std::uint32_t entry = random() % 1'000;
-        const std::uint32_t index = view_.open(entry, random() % 4 == 0);
+        const std::uint32_t index = view_.open(entry, {.owns = random() % 4 == 0});
         ASSERT_EQ(slots_.count(index), 0u);
         slots_[index] = {};
         slots_[index].entry = entry;
@@ -235,7 +236,7 @@ private:
         const std::uint32_t index = any();
         const bool is_owner = random() % 2 == 0;
         if (slots_[index].is_closed || view_[index].is_owner == is_owner) return;
-        view_.set_owner(index, is_owner);
+        view_.set_roles(index, {.owns = is_owner});
         if (slots_[index].is_pending) slots_[index].since = ++pended_;
     }
     void close() {
@@ -271,7 +272,7 @@ private:
             slot.newest = packet.number;
         }
         flight_.push_back(packet);
-        for (const PeerView::Queue which : {PeerView::Queue::owned, PeerView::Queue::other})
+        for (const PeerView::Queue which : {PeerView::Queue::group, PeerView::Queue::other})
             while (!view_.queue(which).empty() && !view_[view_.queue(which)[0]].is_pending)
                 view_.drop_front(which, 1);
     }

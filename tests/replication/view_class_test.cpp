@@ -128,6 +128,43 @@ TEST(ViewClass, APeerThatTakesTheNumberOfALeftOneOwnsNothing) {
     EXPECT_EQ(sender.owner(entity), std::nullopt);
 }
 
+TEST(ViewClass, OnlyWhoPredictsAnEntityGetsAComponentForPredictors) {
+    Schema schema;
+    schema.component<Shown>("place", predicted());
+    schema.component<Hidden>("secret", to_predictors());
+    ecs::World world;
+    Sender sender(world, schema);
+    Viewer a(sender, schema), b(sender, schema);
+    const ecs::Entity ball = world.spawn(Shown{1}, Hidden{2}, ToPredict{}, Replicated{});
+    EXPECT_TRUE(sender.set_predictor(a.peer, ball, true));
+    const auto has_tag = [&](const Viewer& viewer) {
+        return viewer.world.has<ToPredict>(viewer.receiver.entity(sender.net_id(ball)));
+    };
+    auto tick = [&, now = Tick{0}]() mutable {
+        sender.update(++now);
+        a.exchange();
+        b.exchange();
+        EXPECT_TRUE(sender.is_consistent());
+    };
+    tick();
+    EXPECT_TRUE(a.see<Hidden>(ball) && has_tag(a));
+    EXPECT_FALSE(b.see<Hidden>(ball) || has_tag(b));
+    EXPECT_TRUE(b.see<Shown>(ball));
+    EXPECT_TRUE(sender.set_predictor(b.peer, ball, true));
+    EXPECT_TRUE(sender.set_predictor(a.peer, ball, false));
+    EXPECT_TRUE(a.see<Hidden>(ball)) << "not before the next tick";
+    tick();
+    EXPECT_FALSE(a.see<Hidden>(ball) || has_tag(a));
+    EXPECT_TRUE(b.see<Hidden>(ball) && has_tag(b));
+    world.remove<Replicated>(ball);
+    tick();
+    EXPECT_FALSE(sender.has_predictors(ball));
+    EXPECT_FALSE(sender.set_predictor(b.peer, ball, true)) << "it does not replicate";
+    world.add<Replicated>(ball);
+    tick();
+    EXPECT_FALSE(b.see<Hidden>(ball));
+}
+
 TEST(ViewClass, GroupsComeAndGo) {
     Schema schema;
     schema.component<Shown>("place");
