@@ -81,13 +81,24 @@ bool Rewind::see(const Player* player, ecs::Entity entity, const void* type, boo
            read(*player, entity, static_cast<ComponentIndex>(component), value);
 }
 
+/// Returns whether a client shows an entity of this shape at its render time, unless it is ahead of the
+/// server. The tag Mine in the shape may be that of another player.
+bool Rewind::is_displayed(const Shape& shape, const View& view) const {
+    return std::any_of(shape.components.begin(), shape.components.end(), [&](ComponentIndex component) {
+        return schema_.components()[component].display.kind != Display::Kind::step &&
+               view.shows(schema_, component);
+    });
+}
+
 bool Rewind::read(const Player& player, ecs::Entity entity, ComponentIndex component, void* value) const {
     const std::optional<std::uint32_t> slot = sender_.slot_of(player.peer, entity);
-    if (!slot || !sender_.view(player.peer).shown(*slot).shows(schema_, component)) return false;
+    if (!slot) return false;
+    const View view = sender_.view(player.peer).shown(*slot);
+    if (!view.shows(schema_, component)) return false;
     const Deliveries& had = sender_.view(player.peer).deliveries(*slot);
     const std::optional<Version> newest = had.empty() ? std::nullopt : version(entity, had.newest());
     if (!newest) return false;
-    const bool is_rewound = player.time && newest->image.shape->is_delayed;
+    const bool is_rewound = player.time && is_displayed(*newest->image.shape, view);
     const std::optional<Version> shown = is_rewound ? version(entity, had.at(player.time->tick)) : newest;
     if (!shown) return false;
     ImageCursor cursor(schema_, shown->image);

@@ -62,6 +62,7 @@ private:
     /// Returns false if the player did not have the component.
     bool read(const Player& player, ecs::Entity entity, ComponentIndex component, void* value) const;
     std::optional<Version> version(ecs::Entity entity, std::optional<Tick> tick) const;
+    bool is_displayed(const Shape& shape, const View& view) const;
 
     std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }
     ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity(net_id); }

@@ -22,8 +22,9 @@ struct Private {
 
 Schema rewind_schema() {
     Schema schema;
-    schema.component<Whereabouts>("whereabouts", linear());
+    schema.component<Whereabouts>("whereabouts", linear(), predicted());
     schema.component<Private>("private", to_owner());
+    schema.tag<Mine>("mine", to_owner());
     return schema;
 }
 
@@ -78,6 +79,19 @@ TEST(Rewind, Trap43AVersionThatTheShooterDidNotGetIsNotUsed) {
     shooting.now += 1;
     EXPECT_GT(*shooting.sees(0, 17.5), 14);
     EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 0u);
+}
+
+// Goal: a ship that another player steers is rewound. Its owner shows it ahead, but everyone else delayed.
+TEST(Rewind, AnEntityOfAnotherPlayerIsRewound) {
+    Shooting shooting;
+    shooting.sender.set_owner(shooting.target, shooting.peers[0]);
+    shooting.world.add<Mine>(shooting.target);
+    for (int i = 1; i <= 20; ++i) shooting.tick(true);
+    shooting.world.set(shooting.target, Whereabouts{100});
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 15.5), 15.5f);
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 15.5), 100) << "its own";
+    shooting.sender.set_predictor(shooting.peers[1], shooting.target, true);
+    EXPECT_FLOAT_EQ(*shooting.sees(1, 15.5), 100) << "it predicts the entity";
 }
 
 TEST(Rewind, Trap44ATimeThatNobodyCanSeeIsClampedAndCounted) {
