@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <numbers>
 
 namespace shoal::replication {
 namespace {
@@ -26,11 +28,67 @@ bool is_nan(const Leaf& leaf, const void* value) {
     return false;
 }
 
+template <class T>
+double load_as(const std::byte* at) {
+    T number;
+    std::memcpy(&number, at, sizeof number);
+    return static_cast<double>(number);
+}
+
+/// Returns the greatest difference between the numbers of a leaf; infinity if only one of two is NaN.
+double distance(const Leaf& leaf, const std::byte* a, const std::byte* b) {
+    double greatest = 0, greatest_sum = 0;
+    for (std::uint32_t i = 0; i < leaf.scalars; ++i) {
+        const double x = load_scalar(leaf, a, i), y = load_scalar(leaf, b, i);
+        if (std::isnan(x) && std::isnan(y)) continue;
+        double difference = std::abs(x - y);
+        if (x == y) difference = 0;  // both may be infinite
+        if (leaf.codec.kind == FieldCodec::Kind::angle)
+            difference = std::abs(std::remainder(difference, 2 * std::numbers::pi));
+        if (std::isnan(difference)) difference = std::numeric_limits<double>::infinity();
+        greatest = std::max(greatest, difference);
+        greatest_sum = std::max(greatest_sum, std::abs(x + y));
+    }
+    // q and -q are the same rotation.
+    const bool has_two_signs = leaf.codec.kind == FieldCodec::Kind::smallest_three;
+    return has_two_signs ? std::min(greatest, greatest_sum) : greatest;
+}
+
 bool is_nan_lane(std::uint32_t lane) {
     return (lane & 0x7fff'ffff) > 0x7f80'0000;
 }
 
 }  // namespace
+
+double load_scalar(const Leaf& leaf, const std::byte* value, std::uint32_t index) {
+    const auto at = [&](std::size_t size) { return value + leaf.offset + index * size; };
+    switch (leaf.type) {
+        case FieldType::boolean:
+        case FieldType::u8:
+            return load_as<std::uint8_t>(at(1));
+        case FieldType::i8:
+            return load_as<std::int8_t>(at(1));
+        case FieldType::u16:
+            return load_as<std::uint16_t>(at(2));
+        case FieldType::i16:
+            return load_as<std::int16_t>(at(2));
+        case FieldType::u32:
+            return load_as<std::uint32_t>(at(4));
+        case FieldType::i32:
+            return load_as<std::int32_t>(at(4));
+        case FieldType::u64:
+            return load_as<std::uint64_t>(at(8));
+        case FieldType::i64:
+            return load_as<std::int64_t>(at(8));
+        case FieldType::f32:
+            return load_as<float>(at(4));
+        case FieldType::f64:
+            return load_as<double>(at(8));
+        case FieldType::entity:
+            break;
+    }
+    return 0;  // predicted components have no references
+}
 
 PredictedValues::PredictedValues(ecs::World& world, const Schema& schema, EntityMap& map)
     : world_(world), schema_(schema), map_(map) {
@@ -44,6 +102,10 @@ PredictedValues::PredictedValues(ecs::World& world, const Schema& schema, Entity
     for (Component& component : components_) {
         component.first_lane = static_cast<std::uint32_t>(row_words_);
         row_words_ += component.lane_count;
+        const SchemaComponent& described = schema.components()[component.index];
+        if (described.tolerance)
+            for (std::vector<std::byte>& value : values_)
+                value.resize(std::max<std::size_t>(value.size(), described.size));
     }
 }
 
@@ -86,13 +148,19 @@ std::uint32_t PredictedValues::difference(std::span<const std::uint32_t> a,
                                           std::span<const std::uint32_t> b) const {
     assert(a.size() == row_words_ && b.size() == row_words_);
     if (std::equal(a.begin(), a.end(), b.begin())) return 0;
-    const std::uint32_t tolerance = schema_.is_authority_quantised() ? 0 : 1;
+    const std::uint32_t usual = schema_.is_authority_quantised() ? 0 : 1;
     std::uint32_t greatest = 0;
     for (std::size_t i = 0; i < components_.size(); ++i) {
         if (((a[i / kWordBits] ^ b[i / kWordBits]) >> i % kWordBits & 1) != 0) return kOther;
         const ComponentLayout& layout = this->layout(components_[i]);
+        const std::uint32_t *const of_a = a.data() + components_[i].first_lane, *const of_b =
+                                                                                    b.data() +
+                                                                                    components_[i].first_lane;
+        const bool has_tolerance = schema_.components()[components_[i].index].tolerance.has_value();
+        if (has_tolerance && is_tolerated(components_[i], of_a, of_b)) continue;
+        const std::uint32_t tolerance = has_tolerance ? 0 : usual;
         for (std::uint32_t n = 0; n < components_[i].lane_count; ++n) {
-            const std::uint32_t x = a[components_[i].first_lane + n], y = b[components_[i].first_lane + n];
+            const std::uint32_t x = of_a[n], y = of_b[n];
             if (x == y) continue;
             if (layout.lanes()[n].kind == LaneKind::real && is_nan_lane(x) && is_nan_lane(y)) continue;
             if (!layout.is_rounded(n)) return kOther;
@@ -101,6 +169,19 @@ std::uint32_t PredictedValues::difference(std::span<const std::uint32_t> a,
         }
     }
     return greatest;
+}
+
+/// Compares the lanes of a component that has a tolerance.
+bool PredictedValues::is_tolerated(const Component& component, const std::uint32_t* a,
+                                   const std::uint32_t* b) const {
+    if (std::equal(a, a + component.lane_count, b)) return true;
+    layout(component).restore_leaves(a, map_, values_[0].data());
+    layout(component).restore_leaves(b, map_, values_[1].data());
+    const double tolerance = *schema_.components()[component.index].tolerance;
+    const std::vector<Leaf>& leaves = layout(component).leaves();
+    return std::all_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) {
+        return distance(leaf, values_[0].data(), values_[1].data()) <= (is_number(leaf) ? tolerance : 0);
+    });
 }
 
 void PredictedValues::watch(ecs::ChangeCollector& changes) const {

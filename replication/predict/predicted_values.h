@@ -1,6 +1,7 @@
 #pragma once
 // The predicted components of entities, as lanes.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,6 +12,10 @@
 #include "../schema/schema.h"
 
 namespace shoal::replication {
+
+/// Returns scalar `index` of a leaf as a double. `value` is the component. Integers of more than 53 bits are
+/// rounded. Returns 0 for an entity.
+double load_scalar(const Leaf& leaf, const std::byte* value, std::uint32_t index);
 
 /// Reads and compares the predicted components of entities in one world. A row describes one entity at one
 /// tick: which predicted components it has, and their lanes. Not thread-safe.
@@ -37,9 +42,9 @@ public:
     /// Fills a row with the values of an image.
     void capture(const Image& image, std::span<std::uint32_t> row) const;
 
-    /// Compares two rows. Returns 0 if they are equal, as far as a client can predict. Otherwise returns the
-    /// greatest difference of a number, in steps of its codec, or kOther if a difference cannot be counted in
-    /// steps.
+    /// Compares two rows. Returns 0 if they are equal within the tolerances of the components, see
+    /// predicted(). Otherwise returns the greatest difference of a number, in steps of its codec, or kOther
+    /// if a difference cannot be counted in steps.
     std::uint32_t difference(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b) const;
     static constexpr std::uint32_t kOther = 0xffffffff;
 
@@ -50,6 +55,7 @@ public:
 
 private:
     std::uint32_t capture(const Component& component, void* value, std::uint32_t* lanes);
+    bool is_tolerated(const Component& component, const std::uint32_t* a, const std::uint32_t* b) const;
     const ComponentLayout& layout(const Component& component) const {
         return schema_.components()[component.index].layout;
     }
@@ -60,6 +66,7 @@ private:
     std::vector<Component> components_;
     std::size_t row_words_ = 0;
     std::vector<std::uint32_t> lanes_, parts_;
+    mutable std::vector<std::byte> values_[2];  // the fields of two components that are compared
     ComponentLayout::Misfits misfits_;
 };
 

@@ -59,6 +59,11 @@ struct Leaf {
     bool is_press = false;           // the field is a Press
 };
 
+/// Returns whether the values of the leaf can be subtracted: not those of bools, enums and entities.
+inline bool is_number(const Leaf& leaf) {
+    return leaf.type != FieldType::boolean && leaf.type != FieldType::entity && !leaf.is_enum;
+}
+
 /// Returns why the leaf's codec does not fit its type, or an empty text if it fits. Does not check `scalars`.
 std::string misfit_of(Leaf leaf);
 

@@ -41,6 +41,18 @@ enum class Role : std::uint8_t {
 constexpr Role predicted() {
     return Role::predicted;
 }
+/// How far a predicted component may be off before its client is corrected.
+struct Tolerance {
+    double difference = 0;
+};
+/// As predicted(), but a client's result is not corrected while none of the component's numbers differs from
+/// the server's by more than `tolerance`, in the units of the component; >= 0. Angles with the codec angle()
+/// are compared the shorter way, and rotations with smallest_three() up to their sign. Bools and enums must
+/// be equal. Without a tolerance, rounded numbers may differ by one step of their codec, and by nothing with
+/// Schema::quantise_authority(); others must be equal.
+constexpr Tolerance predicted(double tolerance) {
+    return {tolerance};
+}
 /// The owner's client writes it, see OwnedWriter. Needs the tag Mine in the schema.
 constexpr Role from_owner() {
     return Role::owner;

@@ -1,6 +1,7 @@
 #include "schema.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -110,6 +111,16 @@ std::string display_error(const SchemaComponent& component) {
     return {};
 }
 
+/// Returns why a component cannot have its tolerance, or an empty text.
+std::string tolerance_error(const SchemaComponent& component) {
+    if (!component.tolerance) return {};
+    if (!(*component.tolerance >= 0) || !std::isfinite(*component.tolerance))
+        return "has a tolerance that is not a number of 0 or more";
+    const std::vector<Leaf>& leaves = component.layout.leaves();
+    const bool has_numbers = std::any_of(leaves.begin(), leaves.end(), is_number);
+    return has_numbers ? std::string() : "has a tolerance, but no numbers";
+}
+
 }  // namespace
 
 /// Computes what follows from the layout. Returns what is wrong with the codecs, or an empty text.
@@ -134,6 +145,7 @@ void Schema::add(SchemaComponent component) {
     if (component.role == Role::predicted && (has_parts || component.layout.has_references()))
         fail(component.name,
              "is predicted(): it can hold neither entities, strings, vectors, optionals nor maps");
+    if (const std::string error = tolerance_error(component); !error.empty()) fail(component.name, error);
     if (!component.is_tag && component.layout.empty()) fail(component.name, "holds nothing to replicate");
     if (const std::string error = display_error(component); !error.empty()) fail(component.name, error);
     if (component.type == &detail::type_address<Replicated>)

@@ -163,8 +163,13 @@ concept ActionOption =
 
 /// An option in the declaration of a component.
 template <class Option, class T>
-concept ComponentOption = CodecOption<Option, T> || std::same_as<Option, ViewClasses> ||
-    std::same_as<Option, Display> || std::same_as<Option, Role>;
+concept ComponentOption =
+    CodecOption<Option, T> || std::same_as<Option, ViewClasses> || std::same_as<Option, Display> ||
+    std::same_as<Option, Role> || std::same_as<Option, Tolerance>;
+
+/// Writes to `out` the value at the part `t` of the way from `a` to `b`. All are values of one C++ type;
+/// `out` is neither `a` nor `b`.
+using MixValues = std::function<void(const void* a, const void* b, float t, void* out)>;
 
 namespace detail {
 
@@ -189,12 +194,17 @@ struct Options {
         has_two_roles = has_two_roles || (role != Role::server && given != role);
         role = given;
     }
+    void take(const Tolerance& given) {
+        take(Role::predicted);
+        tolerance = given.difference;
+    }
 
     std::vector<CodecRange> ranges;
     FieldCodec all;  // the codec of all fields without a codec in `ranges`
     ViewClasses viewers = to_everyone();
     Display display;
     Role role = Role::server;
+    std::optional<double> tolerance;
     bool has_two_roles = false;
     double per_second = 60;
     bool is_independent = false;
@@ -275,6 +285,7 @@ struct SchemaComponent : SchemaType {
     ViewClasses viewers = to_everyone();
     Display display;
     Role role = Role::server;
+    std::optional<double> tolerance;                        // see predicted(); empty: the default
     ecs::ComponentId (*bind)(ecs::World& world) = nullptr;  // returns the component's id in a world
 };
 
@@ -490,6 +501,7 @@ SchemaComponent Schema::describe_component(std::string_view name, const detail::
     out.viewers = options.viewers;
     out.display = options.display;
     out.role = options.role;
+    out.tolerance = options.tolerance;
     return out;
 }
 

@@ -756,6 +756,33 @@ TEST(Prediction, AnOwnEntityThatTheGameLoadedIsNotPredictedInTheNextConnection) 
     EXPECT_FALSE(player.world.has<replication::Predicted>(loaded));
 }
 
+// Goal: a client keeps its own result while it is near enough. Method: the server pushes the ship by less and
+// by more than the tolerance.
+TEST(Prediction, AResultWithinTheToleranceIsNotCorrected) {
+    replication::Schema schema;
+    schema.component<Spot>("spot", replication::predicted(0.5), replication::linear());
+    schema.component<Speed>("speed", replication::predicted());
+    schema.component<Dashes>("dashes", replication::predicted());
+    schema.input<Helm>("helm", replication::bounded(-1, 1));
+    PlaySession session(std::move(schema), steady(50ms), 1);
+    Player& player = *session.players[0];
+    player.on_frame = [](Player& of) { of.client.input(Helm{}); };
+    session.run(4s);
+    const auto push = [&](float by) {
+        session.world.patch<Spot>(session.ship(player), [&](Spot& spot) { spot.x += by; });
+        session.run(1s);
+        return player.client.prediction_stats().mispredictions;
+    };
+    const auto error = [&] {
+        return session.world.get<Spot>(session.ship(player)).x -
+               player.world.get<Spot>(session.replica(player)).x;
+    };
+    EXPECT_EQ(push(0.4f), 0u);
+    EXPECT_FLOAT_EQ(error(), 0.4f);
+    EXPECT_EQ(push(0.2f), 1u);
+    EXPECT_EQ(error(), 0);
+}
+
 TEST(Prediction, RandomNumbersOfAStepAreEqualOnBothSides) {
     replication::Schema schema;
     schema.component<Spot>("spot", replication::predicted());
