@@ -31,6 +31,11 @@ struct ClientOptions {
     // While the inputs have to be this much ahead of the server's state or more, the own entities are not
     // predicted, but shown as the server says.
     net::Duration max_lead = std::chrono::milliseconds(500);
+    // For debug builds: in each n-th tick checks that the step function computes the same tick twice alike,
+    // and writes only what it may write; 0: never. The function is called for each mistake that is found, in
+    // update(). It must not change the world. See StepCheck.
+    Tick check_every = 0;
+    OnStepFault on_step_fault = {};
 };
 
 /// Callbacks of the game. They are called in endpoint().receive(), update() and disconnect(). They may send

@@ -9,6 +9,7 @@ namespace shoal::replication {
 Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver, EntityMap& map,
                      net::Duration max_lead)
     : world_(world),
+      schema_(schema),
       receiver_(receiver),
       map_(map),
       max_lead_(max_lead),
@@ -33,6 +34,12 @@ Predictor::Predictor(ecs::World& world, const Schema& schema, Receiver& receiver
 }
 
 Predictor::~Predictor() = default;
+
+void Predictor::check_steps(Tick every, OnStepFault on_fault) {
+    check_.reset();
+    if (every != 0 && on_fault)
+        check_ = std::make_unique<StepCheck>(world_, schema_, every, std::move(on_fault));
+}
 
 void Predictor::start(net::Duration tick, std::uint64_t random_seed) {
     clock_.emplace(tick);
@@ -298,7 +305,12 @@ void Predictor::run(Tick tick, bool is_new) {
         if (member.is_active && world_.has(member.entity, component_)) write_input(member.entity, input);
     const float seconds = std::chrono::duration<float>(tick_).count();
     const Step::Context context{queries_, map_, seed_, true};
-    on_step_(Step(tick, seconds, is_new, context));
+    const auto step = [&](bool is_first) { on_step_(Step(tick, seconds, is_first, context)); };
+    if (is_new && check_ && check_->is_due(tick)) {
+        check_->run(tick, step);
+    } else {
+        step(is_new);
+    }
     for (Member& member : members_) {
         if (!member.is_active || !world_.is_alive(member.entity)) continue;
         stats_.nans += values_.capture(member.entity, row(member, tick));

@@ -16,6 +16,7 @@
 #include "predicted_values.h"
 #include "smoothing.h"
 #include "step.h"
+#include "step_check.h"
 
 namespace shoal::replication {
 
@@ -44,6 +45,8 @@ public:
     Predictor& operator=(const Predictor&) = delete;
 
     void set_on_step(OnStep on_step) { on_step_ = std::move(on_step); }
+    /// Checks the step function in each `every`-th tick from now on; 0: never. See StepCheck.
+    void check_steps(Tick every, OnStepFault on_fault);
 
     /// Call it when the server has sent the length of its ticks.
     void start(net::Duration tick, std::uint64_t random_seed);
@@ -120,11 +123,13 @@ private:
     void write_input(ecs::Entity entity, std::span<const std::uint32_t> words);
 
     ecs::World& world_;
+    const Schema& schema_;
     Receiver& receiver_;
     EntityMap& map_;
     net::Duration max_lead_;
     OnStep on_step_;
     StepQueries queries_;
+    std::unique_ptr<StepCheck> check_;  // null: steps are not checked
     PredictedValues values_;
     Smoothing smoothing_;
     ComponentIndex teleports_ = kUnknownComponent;

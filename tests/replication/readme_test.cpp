@@ -558,6 +558,22 @@ TEST(Readme, Playing) {
     EXPECT_EQ(client.prediction_stats().mispredictions, 0u);
 }
 
+TEST(Readme, StepsAreChecked) {
+    Schema schema;
+    describe_play(schema);
+    EXPECT_EQ(schema.error(), "");
+    ClientOptions options;
+    std::string logged;
+    const auto log = [&](const std::string& text) { logged += text; };
+#include "readme/replication/playing_3.inc"
+    ecs::World world;
+    const ecs::Entity ship = world.spawn(Place{}, Predicted{});
+    StepCheck check(world, schema, options.check_every, options.on_step_fault);
+    float runs = 0;
+    check.run(10, [&](bool) { world.set(ship, Place{++runs, 0}); });
+    EXPECT_EQ(logged, "place is wrong: {1, 0}, then {2, 0}");
+}
+
 #include "readme/replication/what_a_player_saw_2.inc"
 
 TEST(Readme, WhatAPlayerSaw) {

@@ -71,13 +71,14 @@ public:
     };
 
     PlaySession(replication::Schema schema, const net::LinkConfig& link, std::size_t count,
-                std::uint64_t seed = 1, std::uint64_t bytes_per_second = 0)
+                std::uint64_t seed = 1, std::uint64_t bytes_per_second = 0,
+                const replication::ClientOptions& client_options = {})
         : schema_(std::move(schema)),
           network_(link, seed),
           random(static_cast<std::uint32_t>(seed)),
           server(world, schema_, network_.at(at_server_), server_options(bytes_per_second), &listener_) {
         for (std::size_t i = 0; i < count; ++i) {
-            replication::ClientOptions options;
+            replication::ClientOptions options = client_options;
             options.net.protocol_id = 5;
             options.net.seed = seed_of(10 + i);
             give_key(options.net);

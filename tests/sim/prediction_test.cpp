@@ -756,6 +756,35 @@ TEST(Prediction, AnOwnEntityThatTheGameLoadedIsNotPredictedInTheNextConnection) 
     EXPECT_FALSE(player.world.has<replication::Predicted>(loaded));
 }
 
+// Goal: the checks of steps find nothing in a correct game, change nothing, and name what is wrong in
+// another. Method: every tick is checked, also those with shells that the client spawned ahead.
+TEST(Prediction, Trap16StepsAreCheckedInAGameAndNamedIfTheyAreWrong) {
+    std::vector<std::string> faults;
+    replication::ClientOptions options;
+    options.check_every = 1;
+    options.on_step_fault = [&](const replication::StepFault& fault) {
+        faults.push_back(std::string(fault.component) + " " + fault.first + " " + fault.second);
+    };
+    PlaySession session(play_schema(), steady(50ms), 1, 1, 0, options);
+    Player& player = *session.players[0];
+    player.on_frame = PlaySession::wander(1);
+    session.run(10s);
+    EXPECT_EQ(faults, std::vector<std::string>{});
+    EXPECT_GT(player.client.prediction_stats().checks, 300u);
+    EXPECT_EQ(player.client.prediction_stats().mispredictions, 0u);
+
+    player.on_frame = [](Player& of) { of.client.input(Helm{}); };
+    session.run(2s);
+    std::uint32_t runs = 0;
+    player.client.on_step([&](const Step& step) {
+        sail(step);
+        step.each<Dashes>([&](Dashes& dashes) { dashes.count = ++runs; });
+    });
+    session.run(100ms);
+    ASSERT_FALSE(faults.empty());
+    EXPECT_EQ(faults[0], "dashes {1} {2}");
+}
+
 // Goal: a client keeps its own result while it is near enough. Method: the server pushes the ship by less and
 // by more than the tolerance.
 TEST(Prediction, AResultWithinTheToleranceIsNotCorrected) {

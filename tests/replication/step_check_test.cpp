@@ -1,0 +1,153 @@
+#include "replication/predict/step_check.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace shoal::replication::step_check_test {
+namespace {
+
+struct Place {
+    float x = 0;
+    std::int32_t lap = 0;
+};
+struct Boost {
+    float power = 1;
+};
+struct Purse {
+    int coins = 0;
+};
+struct Footsteps {  // not in the schema
+    int count = 0;
+};
+
+Schema checked_schema() {
+    Schema schema;
+    schema.component<Place>("place", field(&Place::x, quantised(-50, 50, 0.5)), predicted());
+    schema.component<Boost>("boost", predicted());
+    schema.component<Purse>("purse");
+    return schema;
+}
+
+/// A step function runs in a world with an entity that the client predicts, and one that it does not.
+struct Checked {
+    /// Runs one tick, and returns the faults as texts.
+    std::vector<std::string> run(const std::function<void(bool)>& step) {
+        faults.clear();
+        check.run(7, step);
+        std::vector<std::string> texts;
+        for (const StepFault& fault : faults) {
+            EXPECT_EQ(fault.tick, 7u);
+            const std::string who = fault.entity == ours ? "ours" : fault.entity == other ? "other" : "new";
+            const char* const kinds[] = {"write", "destroy", "difference"};
+            texts.push_back(std::string(kinds[static_cast<int>(fault.kind)]) + " " + who + " " +
+                            names[&fault - faults.data()] + fault.first + fault.second);
+        }
+        return texts;
+    }
+
+    Schema schema = checked_schema();
+    ecs::World world;
+    ecs::Entity ours = world.spawn(Place{}, Purse{}, Footsteps{}, Predicted{});
+    ecs::Entity other = world.spawn(Place{}, Purse{});
+    std::vector<StepFault> faults;
+    std::vector<std::string> names;
+    StepCheck check{world, schema, 3, [this](const StepFault& fault) {
+                        if (faults.empty()) names.clear();
+                        faults.push_back(fault);
+                        names.emplace_back(fault.component);
+                    }};
+};
+using Texts = std::vector<std::string>;
+
+TEST(StepCheck, ACorrectStepIsRunTwiceAndCountsOnce) {
+    Checked checked;
+    std::vector<bool> runs;
+    EXPECT_EQ(checked.run([&](bool is_new) {
+        runs.push_back(is_new);
+        checked.world.patch<Place>(checked.ours, [](Place& place) { place.x += 0.1f; });
+        checked.world.has<Boost>(checked.ours) ? checked.world.remove<Boost>(checked.ours)
+                                               : checked.world.add<Boost>(checked.ours);
+    }),
+              Texts{});
+    EXPECT_EQ(runs, (std::vector<bool>{true, false}));
+    EXPECT_FLOAT_EQ(checked.world.get<Place>(checked.ours).x, 0.1f);
+    EXPECT_TRUE(checked.world.has<Boost>(checked.ours));
+    EXPECT_EQ(checked.run([&](bool) { checked.world.remove<Boost>(checked.ours); }), Texts{});
+    EXPECT_FALSE(checked.world.has<Boost>(checked.ours));
+}
+
+TEST(StepCheck, OnlyEachNthTickIsChecked) {
+    const Checked checked;
+    std::string due;
+    for (Tick tick = 0; tick < 7; ++tick) due += checked.check.is_due(tick) ? 'x' : '.';
+    EXPECT_EQ(due, "x..x..x");
+}
+
+TEST(StepCheck, Trap16AStepThatCountsInALocalComponentIsNamed) {
+    Checked checked;
+    const Texts faults = checked.run([&](bool) {
+        checked.world.patch<Footsteps>(checked.ours, [](Footsteps& steps) { steps.count += 1; });
+        const int count = checked.world.get<Footsteps>(checked.ours).count;
+        checked.world.patch<Place>(checked.ours, [&](Place& place) {
+            place.lap = count;
+            place.x = static_cast<float>(count) / 8;
+        });
+    });
+    ASSERT_EQ(faults.size(), 2u);
+    EXPECT_NE(faults[0].find("write ours"), std::string::npos);
+    EXPECT_NE(faults[0].find("Footsteps"), std::string::npos);
+    EXPECT_EQ(faults[1], "difference ours place{0.125, 1}{0.25, 2}");
+    EXPECT_EQ(checked.world.get<Place>(checked.ours).lap, 1) << "the first result stays";
+}
+
+TEST(StepCheck, Trap16ACountOutsideOfTheWorldIsFoundByItsEffect) {
+    Checked checked;
+    int count = 0;
+    EXPECT_EQ(checked.run([&](bool) {
+        checked.world.patch<Place>(checked.ours,
+                                   [&](Place& place) { place.x += static_cast<float>(++count); });
+    }),
+              Texts{"difference ours place{1, 0}{2, 0}"});
+    EXPECT_EQ(checked.run([&](bool is_new) {
+        if (is_new) checked.world.add<Boost>(checked.ours);
+    }),
+              Texts{"difference ours boost{1}absent"});
+    EXPECT_TRUE(checked.world.has<Boost>(checked.ours));
+}
+
+TEST(StepCheck, Trap16WritesToOtherComponentsAndEntitiesAreNamed) {
+    Checked checked;
+    EXPECT_EQ(checked.run([&](bool) { checked.world.set(checked.ours, Purse{1}); }),
+              Texts{"write ours purse"});
+    EXPECT_EQ(checked.run([&](bool) {
+        checked.world.set(checked.other, Place{1, 1});
+    }),
+              Texts{"write other place"});
+    EXPECT_EQ(checked.run([&](bool) { checked.world.remove<Purse>(checked.ours); })[0], "write ours purse");
+    struct Late {};
+    const Texts late = checked.run([&](bool) { checked.world.add<Late>(checked.ours); });
+    EXPECT_EQ(late.size(), 0u) << "a type that the world did not know before";
+    checked.world.remove<Late>(checked.ours);
+    EXPECT_EQ(checked.run([&](bool) { checked.world.add<Late>(checked.ours); }).size(), 1u);
+    EXPECT_EQ(checked.run([&](bool is_new) {
+        if (is_new) checked.world.spawn(Place{});
+    }),
+              Texts{"write new place"});
+    EXPECT_EQ(checked.run([&](bool is_new) {
+        if (is_new) checked.world.destroy(checked.other);
+    }),
+              Texts{"destroy other "});
+}
+
+TEST(StepCheck, AStepThatDestroysWhatItPredictsIsNamed) {
+    Checked checked;
+    const Texts faults = checked.run([&](bool is_new) {
+        if (is_new) checked.world.destroy(checked.ours);
+    });
+    EXPECT_EQ(faults, Texts{"destroy ours "});
+}
+
+}  // namespace
+}  // namespace shoal::replication::step_check_test
