@@ -3,6 +3,7 @@
 // value.
 
 #include <cstdint>
+#include <utility>
 
 namespace shoal::replication {
 
@@ -14,14 +15,15 @@ struct Display {
         linear,   // each number of the component is mixed by itself
         angular,  // each number is an angle in radians, and takes the shorter way
         slerp,    // each four numbers are a rotation as a quaternion, and take the shorter way
+        own,      // the game mixes two values, see shown_by()
     } kind = Kind::step;
     double cut = 0;  // the component is not mixed if one of its numbers jumps further; 0: no limit
 
     bool operator==(const Display&) const = default;
 };
-/// These functions require that the component has floats or doubles outside of strings, vectors, optionals
-/// and maps. Its other fields are those of the older version. Three numbers with unit_vector() stay of
-/// length 1.
+/// linear(), angular() and slerp() require that the component has floats or doubles outside of strings,
+/// vectors, optionals and maps. Its other fields are those of the older version. Three numbers with
+/// unit_vector() stay of length 1.
 constexpr Display linear(double cut = 0) {
     return {Display::Kind::linear, cut};
 }
@@ -30,6 +32,19 @@ constexpr Display angular() {
 }
 constexpr Display slerp() {
     return {Display::Kind::slerp, 0};
+}
+
+/// The game's own way to mix two values of a component.
+template <class Fn>
+struct ShownBy {
+    Fn fn;
+};
+/// fn(const T& a, const T& b, float t) returns the T to show at the part `t` of the way from `a` to `b`. `t`
+/// is over 1 while newer state is missing. The function is called by clients, and by the server for what a
+/// player saw, so it must depend on nothing else. The component may hold anything.
+template <class Fn>
+ShownBy<Fn> shown_by(Fn fn) {
+    return {std::move(fn)};
 }
 
 /// Who decides the value of a component.

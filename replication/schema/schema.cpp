@@ -101,6 +101,8 @@ std::string hex_id(std::uint32_t id) {
 /// Returns why a component cannot be shown as its Display says, or an empty text.
 std::string display_error(const SchemaComponent& component) {
     if (component.display.kind == Display::Kind::step) return {};
+    if (component.display.kind == Display::Kind::own && !component.pairs)
+        return component.mix ? "" : "is shown_by() an empty function";
     std::size_t floats = 0;
     for (const Leaf& leaf : component.layout.leaves())
         if (leaf.type == FieldType::f32 || leaf.type == FieldType::f64) floats += leaf.scalars;

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
+#include <functional>
 #include <new>
 #include <optional>
 #include <span>
@@ -161,11 +162,21 @@ template <class Option, class T>
 concept ActionOption =
     CodecOption<Option, T> || std::same_as<Option, AtMost> || std::same_as<Option, Independent>;
 
+namespace detail {
+
+template <class Option, class T>
+inline constexpr bool is_shown_by = false;
+template <class Fn, class T>
+inline constexpr bool is_shown_by<ShownBy<Fn>, T> =
+    std::is_invocable_r_v<T, const Fn&, const T&, const T&, float>&& std::is_move_assignable_v<T>;
+
+}  // namespace detail
+
 /// An option in the declaration of a component.
 template <class Option, class T>
 concept ComponentOption =
     CodecOption<Option, T> || std::same_as<Option, ViewClasses> || std::same_as<Option, Display> ||
-    std::same_as<Option, Role> || std::same_as<Option, Tolerance>;
+    std::same_as<Option, Role> || std::same_as<Option, Tolerance> || detail::is_shown_by<Option, T>;
 
 /// Writes to `out` the value at the part `t` of the way from `a` to `b`. All are values of one C++ type;
 /// `out` is neither `a` nor `b`.
@@ -187,7 +198,20 @@ struct Options {
     }
     void take(const FieldCodec& codec) { all = codec; }
     void take(const ViewClasses& classes) { viewers = classes; }
-    void take(const Display& shown) { display = shown; }
+    void take(const Display& shown) {
+        has_two_displays = has_two_displays || display.kind == Display::Kind::own;
+        display = shown;
+    }
+    template <class Fn>
+    void take(const ShownBy<Fn>& shown) {
+        has_two_displays = has_two_displays || display.kind != Display::Kind::step;
+        display = {Display::Kind::own, 0};
+        if constexpr (std::is_constructible_v<bool, const Fn&>)
+            if (!static_cast<bool>(shown.fn)) return;  // an error: nothing mixes
+        mix = [fn = shown.fn](const void* a, const void* b, float t, void* out) {
+            *static_cast<T*>(out) = fn(*static_cast<const T*>(a), *static_cast<const T*>(b), t);
+        };
+    }
     void take(const AtMost& rate) { per_second = rate.per_second; }
     void take(const Independent&) { is_independent = true; }
     void take(const Role& given) {
@@ -203,6 +227,8 @@ struct Options {
     FieldCodec all;  // the codec of all fields without a codec in `ranges`
     ViewClasses viewers = to_everyone();
     Display display;
+    MixValues mix;
+    bool has_two_displays = false;
     Role role = Role::server;
     std::optional<double> tolerance;
     bool has_two_roles = false;
@@ -284,6 +310,7 @@ struct SchemaComponent : SchemaType {
     // Not part of the signature, because they have no effect on the bytes of the state:
     ViewClasses viewers = to_everyone();
     Display display;
+    MixValues mix;  // only with Display::Kind::own
     Role role = Role::server;
     std::optional<double> tolerance;                        // see predicted(); empty: the default
     ecs::ComponentId (*bind)(ecs::World& world) = nullptr;  // returns the component's id in a world
@@ -500,6 +527,7 @@ SchemaComponent Schema::describe_component(std::string_view name, const detail::
     out.bind = [](ecs::World& world) { return world.component<T>(); };
     out.viewers = options.viewers;
     out.display = options.display;
+    out.mix = options.mix;
     out.role = options.role;
     out.tolerance = options.tolerance;
     return out;
@@ -509,6 +537,7 @@ template <std::default_initializable T, ComponentOption<T>... Options>
 void Schema::component(std::string_view name, const Options&... options) {
     const detail::Options<T> all(options...);
     if (all.has_two_roles) fail(name, "has two roles: it can be predicted() or from_owner(), not both");
+    if (all.has_two_displays) fail(name, "is shown in two ways, of which shown_by() is one");
     if constexpr (ecs::Relation<T>) {
         fail(name, "is a relation: declare it with pair()");
     } else if constexpr (std::is_empty_v<T>) {

@@ -25,7 +25,12 @@ Mixer::Mixer(const Schema& schema) : schema_(schema) {
         if (component.type == &detail::type_address<Teleports>) teleports_ = index;
         if (component.pairs.is_exclusive && component.pairs.destroys_source) parents_.push_back(index);
         if (component.display.kind == Display::Kind::step) continue;
-        shown_.push_back({component.type, index, Numbers(component.layout)});
+        Shown shown{component.type, index, Numbers(component.layout), nullptr, nullptr};
+        if (component.display.kind == Display::Kind::own) {
+            shown.from = std::make_unique<StructValue>(component);
+            shown.to = std::make_unique<StructValue>(component);
+        }
+        shown_.push_back(std::move(shown));
         bytes = std::max<std::size_t>(bytes, component.size);
     }
     from_.resize(bytes);
@@ -45,18 +50,39 @@ bool Mixer::shows(const void* type, ComponentIndex& component) const {
 }
 
 void Mixer::mix(ComponentIndex component, const Mix& mix, EntityMap& map, void* value) const {
-    const auto shown = std::find_if(shown_.begin(), shown_.end(),
-                                    [&](const Shown& known) { return known.component == component; });
-    assert(shown != shown_.end());
+    const Shown& shown = this->shown(component);
     const std::uint32_t from = mix.from.shape->find(component), to = mix.to.shape->find(component);
     if (from == Shape::kAbsent || to == Shape::kAbsent || !is_one_journey(mix.from, mix.to)) return;
     const ComponentLayout& layout = schema_.components()[component].layout;
+    if (shown.from) {
+        const auto restore = [&](const Image& image, StructValue& to_value) {
+            ImageCursor cursor(schema_, image);
+            cursor.seek(component);
+            layout.restore(cursor.lanes(), cursor.parts(), map, to_value.get());
+        };
+        restore(mix.from, *shown.from);
+        restore(mix.to, *shown.to);
+        schema_.components()[component].mix(shown.from->get(), shown.to->get(), mix.weight, value);
+        return;
+    }
     layout.restore_leaves(mix.from.lanes(from), map, from_.data());
     layout.restore_leaves(mix.to.lanes(to), map, to_.data());
-    if (schema_.components()[component].display.kind == Display::Kind::slerp) {
-        mix_rotations(*shown, mix.weight, value);
+    mix_fields(shown, mix.weight, value);
+}
+
+const Mixer::Shown& Mixer::shown(ComponentIndex component) const {
+    const auto found = std::find_if(shown_.begin(), shown_.end(),
+                                    [&](const Shown& known) { return known.component == component; });
+    assert(found != shown_.end());
+    return *found;
+}
+
+/// Mixes from_ and to_.
+void Mixer::mix_fields(const Shown& shown, float weight, void* value) const {
+    if (schema_.components()[shown.component].display.kind == Display::Kind::slerp) {
+        mix_rotations(shown, weight, value);
     } else {
-        mix_numbers(*shown, mix.weight, value);
+        mix_numbers(shown, weight, value);
     }
 }
 

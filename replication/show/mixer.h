@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "../history/history.h"
+#include "../play/struct_codec.h"
 #include "../schema/schema.h"
 #include "number.h"
 #include "render_clock.h"
@@ -54,7 +56,7 @@ public:
 
     /// Returns whether components of this C++ type have a Display. If so, sets `component` to their index.
     bool shows(const void* type, ComponentIndex& component) const;
-    /// Changes the numbers of `value`, a component for which shows() is true. No effect if the images are not
+    /// Changes `value`, a component for which shows() is true, to the mix. No effect if the images are not
     /// to be mixed. `map` translates the references in them.
     void mix(ComponentIndex component, const Mix& mix, EntityMap& map, void* value) const;
 
@@ -63,9 +65,12 @@ private:
         const void* type;
         ComponentIndex component;
         Numbers numbers;
+        std::unique_ptr<StructValue> from, to;  // memory for shown_by(); else null
     };
 
     bool is_one_journey(const Image& a, const Image& b) const;
+    const Shown& shown(ComponentIndex component) const;
+    void mix_fields(const Shown& shown, float weight, void* value) const;
     void mix_numbers(const Shown& shown, float weight, void* value) const;
     void mix_rotations(const Shown& shown, float weight, void* value) const;
 

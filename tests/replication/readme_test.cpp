@@ -105,6 +105,11 @@ struct Hat {
 #include "readme/replication/messages_1.inc"
 #include "readme/replication/pairs_and_singletons_1.inc"
 #include "readme/replication/smooth_movement_1.inc"
+struct Crane {
+    float length = 0;
+    std::string load;
+};
+#include "readme/replication/smooth_movement_3.inc"
 #include "readme/replication/the_schema_1.inc"
 #include "readme/replication/the_schema_2.inc"
 #include "readme/replication/two_servers_with_one_world_1.inc"
@@ -561,6 +566,7 @@ TEST(Readme, Playing) {
 TEST(Readme, StepsAreChecked) {
     Schema schema;
     describe_play(schema);
+    describe_crane(schema);
     EXPECT_EQ(schema.error(), "");
     ClientOptions options;
     std::string logged;

@@ -154,5 +154,19 @@ TEST(ComponentOptions, ComeInAnyOrder) {
               "component 'speed' has two roles: it can be predicted() or from_owner(), not both");
 }
 
+TEST(ComponentOptions, ShownByIsTheOnlyDisplayAndNotEmpty) {
+    const auto mix = [](const Speed& a, const Speed&, float) { return a; };
+    Schema good, two, reversed, empty;
+    good.component<Speed>("speed", shown_by(mix));
+    EXPECT_EQ(good.error(), "");
+    EXPECT_NE(good.find<Teleports>(), kMaxComponents);
+    two.component<Speed>("speed", shown_by(mix), linear());
+    EXPECT_EQ(two.error(), "component 'speed' is shown in two ways, of which shown_by() is one");
+    reversed.component<Speed>("speed", linear(), shown_by(mix));
+    EXPECT_EQ(reversed.error(), two.error());
+    empty.component<Speed>("speed", shown_by(std::function<Speed(const Speed&, const Speed&, float)>()));
+    EXPECT_EQ(empty.error(), "component 'speed' is shown_by() an empty function");
+}
+
 }  // namespace
 }  // namespace shoal::replication::struct_codec_test

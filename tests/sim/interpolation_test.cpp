@@ -322,6 +322,27 @@ TEST(Interpolation, WhileStateIsMissingTheLastChangeGoesOnForATenthOfASecondAtMo
                 0.02);
 }
 
+// Goal: a game mixes a component in its own way, which may hold anything. Method: a crane moves along an arc,
+// and its text says where it is going.
+TEST(Interpolation, AComponentIsMixedByTheFunctionOfTheGame) {
+    Show show({30, 0, 0});
+    const ecs::Entity crane = show.world.spawn(Crane{}, Replicated{});
+    show.on_tick = [&](Tick tick) {
+        const float angle = static_cast<float>(tick) / 50;
+        show.world.set(crane, Crane{angle, 10, "to " + std::to_string(tick)});
+    };
+    show.run(2000);
+    std::size_t mixed = 0;
+    show.on_frame = [&] {
+        const Crane shown = *show.client.sample<Crane>(show.replica(crane));
+        EXPECT_NEAR(static_cast<double>(shown.angle), (show.shown() + 1) / 50, 0.002);
+        mixed += shown.text.starts_with("from ");
+        EXPECT_EQ(show.mirror.get<Crane>(show.replica(crane)).text.substr(0, 3), "to ");
+    };
+    show.run(1000);
+    EXPECT_GT(mixed, 50u);
+}
+
 TEST(Interpolation, AnEntityThatStopsIsNotShownBeyondItsGoal) {
     Show show({40, 10, 0.05}, 5);
     const ecs::Entity ship = show.world.spawn(Place{}, Replicated{}),

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "net/socket/bad_network.h"
@@ -18,6 +19,13 @@ namespace shoal::sim {
 struct Place {
     float x = 0, y = 0;
 };
+struct Crane {
+    float angle = 0, length = 0;
+    std::string text;
+};
+inline Crane mix_cranes(const Crane& a, const Crane& b, float t) {
+    return {a.angle + (b.angle - a.angle) * t, a.length, "from " + a.text + " " + b.text};
+}
 struct Heading {
     float radians = 0;
 };
@@ -37,6 +45,7 @@ inline replication::Schema show_schema() {
     using namespace replication;
     Schema schema;
     schema.component<Place>("place", quantised(-500, 500, kPlaceStep), linear());
+    schema.component<Crane>("crane", shown_by(mix_cranes));
     schema.component<Heading>("heading", angle(16), angular());
     schema.component<Rotation>("rotation", smallest_three(12), slerp());
     schema.component<Points>("points");
