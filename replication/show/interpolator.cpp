@@ -4,6 +4,16 @@
 
 namespace shoal::replication {
 
+namespace {
+
+constexpr float kLongest = 2.5f;  // most time of a blend, in Mixer::kMaxExtrapolation
+
+float ticks_from(const RenderTime& a, const RenderTime& b) {
+    return static_cast<float>(static_cast<std::int32_t>(b.tick - a.tick)) + b.fraction - a.fraction;
+}
+
+}  // namespace
+
 void Interpolator::set_time(const RenderTime& time, Tick newest) {
     time_ = time;
     newest_ = newest;
@@ -25,7 +35,58 @@ void Interpolator::mix(ecs::Entity entity, const void* type, void* value) const 
     if (count < versions.size()) around.next = versions[count];
     if (count > 1) around.before = versions[count - 2];
     Mixer::Mix found;
-    if (mixer_.find(around, time_, found)) mixer_.mix(component, found, replicas_, value);
+    const bool is_mixed = mixer_.find(around, time_, found);
+    if (is_mixed) mixer_.mix(component, found, replicas_, value);
+    const bool can_blend = schema_.components()[component].display.kind != Display::Kind::own;
+    const bool is_missing = is_mixed && !around.next && can_blend;
+    if (is_missing || blends_until_) blend(index, component, around, is_missing, value);
+}
+
+/// Changes `value`, which is to be shown, if it continues what was shown while the state was missing.
+void Interpolator::blend(std::uint32_t index, ComponentIndex component, const Mixer::Around& around,
+                         bool is_missing, void* value) const {
+    if (is_missing) {
+        blends_until_ = time_;
+    } else if (ticks_from(*blends_until_, time_) > kLongest * mixer_.most_extrapolated()) {
+        blends_until_.reset();
+        return;
+    }
+    const std::uint64_t key = std::uint64_t{index} << 16 | component;
+    const auto found = is_missing ? blends_.try_emplace(key).first : blends_.find(key);
+    if (found == blends_.end()) return;
+    Blend& blend = found->second;
+    const NetId net_id = replicas_.ids()[index].net_id;
+    if (blend.net_id != net_id) {
+        blend.net_id = net_id;
+        blend.is_missing = false;
+        blend.ticks = 0;
+    }
+    const std::uint64_t journey = mixer_.journey(around.shown.image);
+    if (journey != blend.journey) blend.ticks = 0;
+    // After a long gap the entity did not stand still: it moves to the next version from now on.
+    const bool is_after_gap = around.next && mixer_.is_gap(around);
+    if (blend.is_missing && !is_missing && journey == blend.journey) {
+        blend.ticks = std::min(ticks_from(blend.since, time_), mixer_.most_extrapolated());
+        if (is_after_gap)
+            blend.ticks = std::clamp(ticks_from(blend.until, {around.next->tick, 0}), blend.ticks,
+                                     kLongest * mixer_.most_extrapolated());
+        blend.start = blend.until;
+        blend.from = blend.latest;
+    }
+    const float passed = ticks_from(blend.start, time_);
+    if (passed < 0 || passed >= blend.ticks) blend.ticks = 0;
+    if (blend.ticks > 0) {
+        if (is_after_gap)
+            mixer_.mix(component, {around.shown.image, around.next->image, 1}, replicas_, value);
+        mixer_.blend(component, blend.from, passed / blend.ticks, value);
+    }
+    if (is_missing && !blend.is_missing) blend.since = time_;
+    blend.is_missing = is_missing;
+    if (!is_missing) return;
+    const auto* const bytes = static_cast<const std::byte*>(value);
+    blend.latest.assign(bytes, bytes + schema_.components()[component].size);
+    blend.until = time_;
+    blend.journey = journey;
 }
 
 }  // namespace shoal::replication

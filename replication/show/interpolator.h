@@ -1,7 +1,11 @@
 #pragma once
 // Computes the values that a client shows of a replica between two versions.
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
 
 #include "../history/replicas.h"
 #include "../schema/schema.h"
@@ -10,11 +14,15 @@
 
 namespace shoal::replication {
 
-/// Mixes the two versions around the render time, for components with a Display: see Mixer. Not thread-safe.
+/// Mixes the two versions around the render time, for components with a Display: see Mixer. When the state of
+/// the render time comes after it was missing, the value that was shown last is blended with the right one.
+/// This takes as long as the state was missing, but at most 100 ms, or until the next version if that is
+/// later, but at most 250 ms. Not thread-safe.
 class Interpolator {
 public:
     /// Schema and replicas must outlive the interpolator.
-    Interpolator(const Schema& schema, Replicas& replicas) : mixer_(schema), replicas_(replicas) {}
+    Interpolator(const Schema& schema, Replicas& replicas)
+        : schema_(schema), mixer_(schema), replicas_(replicas) {}
 
     /// Returns whether the schema has a component with a Display.
     bool is_needed() const { return mixer_.is_needed(); }
@@ -24,15 +32,40 @@ public:
     /// Sets the render time. `newest` is the tick of the newest payload.
     void set_time(const RenderTime& time, Tick newest);
 
+    /// Forgets what was shown, before a new connection.
+    void reset() {
+        blends_.clear();
+        blends_until_.reset();
+    }
+
     /// Changes the numbers of `value` to those at the render time. `value` is a copy of the entity's
     /// component of this C++ type. No effect if the component has no Display.
     void mix(ecs::Entity entity, const void* type, void* value) const;
 
 private:
+    /// What was shown of a component while its state was missing.
+    struct Blend {
+        NetId net_id = 0;
+        bool is_missing = false;        // the state is missing
+        RenderTime since, until;        // the first and the last time at which it was
+        std::uint64_t journey = 0;      // Mixer::journey() at `until`
+        std::vector<std::byte> latest;  // the value shown at `until`
+        // The blend, if ticks > 0: from the value `from`, shown at `start`.
+        float ticks = 0;
+        RenderTime start;
+        std::vector<std::byte> from;
+    };
+
+    void blend(std::uint32_t index, ComponentIndex component, const Mixer::Around& around, bool is_missing,
+               void* value) const;
+
+    const Schema& schema_;
     Mixer mixer_;
     Replicas& replicas_;
     RenderTime time_;
     Tick newest_ = 0;
+    mutable std::unordered_map<std::uint64_t, Blend> blends_;  // by index of the replica, and component
+    mutable std::optional<RenderTime> blends_until_;           // after this time no blend is used
 };
 
 }  // namespace shoal::replication

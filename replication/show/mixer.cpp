@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 namespace shoal::replication {
@@ -52,7 +53,7 @@ bool Mixer::shows(const void* type, ComponentIndex& component) const {
 void Mixer::mix(ComponentIndex component, const Mix& mix, EntityMap& map, void* value) const {
     const Shown& shown = this->shown(component);
     const std::uint32_t from = mix.from.shape->find(component), to = mix.to.shape->find(component);
-    if (from == Shape::kAbsent || to == Shape::kAbsent || !is_one_journey(mix.from, mix.to)) return;
+    if (from == Shape::kAbsent || to == Shape::kAbsent || journey(mix.from) != journey(mix.to)) return;
     const ComponentLayout& layout = schema_.components()[component].layout;
     if (shown.from) {
         const auto restore = [&](const Image& image, StructValue& to_value) {
@@ -68,6 +69,15 @@ void Mixer::mix(ComponentIndex component, const Mix& mix, EntityMap& map, void* 
     layout.restore_leaves(mix.from.lanes(from), map, from_.data());
     layout.restore_leaves(mix.to.lanes(to), map, to_.data());
     mix_fields(shown, mix.weight, value);
+}
+
+void Mixer::blend(ComponentIndex component, std::span<const std::byte> before, float weight,
+                  void* value) const {
+    const Shown& shown = this->shown(component);
+    assert(!shown.from && before.size() == schema_.components()[component].size);
+    std::copy(before.begin(), before.end(), from_.begin());
+    std::memcpy(to_.data(), value, before.size());
+    mix_fields(shown, weight, value);
 }
 
 const Mixer::Shown& Mixer::shown(ComponentIndex component) const {
@@ -105,16 +115,13 @@ bool Mixer::find(const Around& around, const RenderTime& time, Mix& mix) const {
     return mix.weight > 1;
 }
 
-bool Mixer::is_one_journey(const Image& a, const Image& b) const {
-    const auto teleports = [this](const Image& image) {
-        const std::uint32_t position = image.shape->find(teleports_);
-        return position == Shape::kAbsent ? 0 : *image.lanes(position);
-    };
-    if (teleports(a) != teleports(b)) return false;
-    if (!a.shape->has_pairs && !b.shape->has_pairs) return true;
-    return std::all_of(parents_.begin(), parents_.end(), [&](ComponentIndex relation) {
-        return target_of(schema_, a, relation) == target_of(schema_, b, relation);
-    });
+std::uint64_t Mixer::journey(const Image& image) const {
+    const std::uint32_t position = image.shape->find(teleports_);
+    std::uint64_t number = position == Shape::kAbsent ? 0 : *image.lanes(position);
+    if (!image.shape->has_pairs) return number;
+    for (const ComponentIndex relation : parents_)
+        number = number * 0x9e3779b97f4a7c15u + target_of(schema_, image, relation);
+    return number;
 }
 
 void Mixer::mix_numbers(const Shown& shown, float weight, void* value) const {

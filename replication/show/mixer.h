@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "../history/history.h"
@@ -60,6 +61,19 @@ public:
     /// to be mixed. `map` translates the references in them.
     void mix(ComponentIndex component, const Mix& mix, EntityMap& map, void* value) const;
 
+    /// Mixes the bytes of a value that was shown before, and `value`. No effect if a number differs by more
+    /// than its cut. Requires that the Display is not shown_by().
+    void blend(ComponentIndex component, std::span<const std::byte> before, float weight, void* value) const;
+    /// Two images are mixed only if this number is the same for both.
+    std::uint64_t journey(const Image& image) const;
+    /// Returns whether find() takes the entity to have stood still before the next version. Requires `next`.
+    bool is_gap(const Around& around) const {
+        const float interval = around.mean_gap == 0 ? 1 : around.mean_gap;
+        return static_cast<float>(around.next->tick - around.shown.tick) > 2 * interval;
+    }
+    /// kMaxExtrapolation in ticks.
+    float most_extrapolated() const { return most_extrapolated_; }
+
 private:
     struct Shown {
         const void* type;
@@ -68,7 +82,6 @@ private:
         std::unique_ptr<StructValue> from, to;  // memory for shown_by(); else null
     };
 
-    bool is_one_journey(const Image& a, const Image& b) const;
     const Shown& shown(ComponentIndex component) const;
     void mix_fields(const Shown& shown, float weight, void* value) const;
     void mix_numbers(const Shown& shown, float weight, void* value) const;

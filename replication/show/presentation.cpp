@@ -7,6 +7,7 @@ Presentation::Presentation(ecs::World& world, const Schema& schema, Receiver& re
 
 void Presentation::reset() {
     clock_.reset();
+    interpolator_.reset();
     newest_number_ = 0;
     received_then_ = 0;
 }

@@ -42,6 +42,7 @@ TEST(Interpolation, ShowsCurvesWithinAStepAndNoLaterThanThePathNeeds) {
         std::vector<double> errors, delays, needs;
         int frames = 0, on_time = 0;
         double last = 0;
+        net::Time late_at{0};
         show.on_frame = [&] {
             const ecs::Entity replica = show.replica(ship);
             const auto place = show.client.sample<Place>(replica);
@@ -56,12 +57,16 @@ TEST(Interpolation, ShowsCurvesWithinAStepAndNoLaterThanThePathNeeds) {
             const replication::NetId id = show.server.sender().net_id(ship);
             const auto before = show.client.receiver().at(id, tick),
                        after = show.client.receiver().at(id, tick + 1);
-            if (!before || !after || before->tick != tick || after->tick != tick + 1) return;
-            on_time += 1;
+            const bool is_late = !before || !after || before->tick != tick || after->tick != tick + 1;
+            if (is_late) late_at = show.now;
+            on_time += !is_late;
+            // What is shown after missing state is blended.
+            if (show.now - late_at <= replication::Mixer::kMaxExtrapolation) return;
             errors.push_back(distance(*place, curve(show.shown() * tick_s)));
         };
         show.run(20'000);
         EXPECT_GT(on_time, frames * 85 / 100);
+        EXPECT_GT(errors.size(), static_cast<std::size_t>(frames) / 4);
         // Rounding in two dimensions, and the curvature within a tick.
         EXPECT_LE(*std::max_element(errors.begin(), errors.end()),
                   kPlaceStep * 0.71 + 8 * tick_s * tick_s / 8);
@@ -341,6 +346,54 @@ TEST(Interpolation, AComponentIsMixedByTheFunctionOfTheGame) {
     };
     show.run(1000);
     EXPECT_GT(mixed, 50u);
+}
+
+// Goal: when the state comes after it was missing, what is shown moves to the right place, and does not jump;
+// it jumps after a teleport, or over more than the cut. Method: the ship turns back while all packets are
+// lost.
+TEST(Interpolation, AfterMissingStateWhatIsShownIsBlended) {
+    enum class Case { far, teleport, beyond_cut };
+    for (const Case which : {Case::far, Case::teleport, Case::beyond_cut}) {
+        SCOPED_TRACE(static_cast<int>(which));
+        Show show({20, 0, 0});
+        const ecs::Entity ship = show.world.spawn(Place{}, Fenced{}, Replicated{});
+        float direction = 1, place = 0;
+        show.on_tick = [&](Tick) {
+            place += direction * 0.2f;
+            show.world.set(ship, Place{place, 0});
+            show.world.set(ship, Fenced{place});
+        };
+        show.run(3000);
+        float last = 0, greatest = 0, error = 0;
+        int jumps = 0;
+        show.on_frame = [&] {
+            const bool is_fenced = which == Case::beyond_cut;
+            const float now = is_fenced ? show.client.sample<Fenced>(show.replica(ship))->x
+                                        : show.client.sample<Place>(show.replica(ship))->x;
+            if (last != 0) greatest = std::max(greatest, std::abs(now - last));
+            jumps += last != 0 && std::abs(now - last) > 4;
+            last = now;
+            error = std::abs(now - (is_fenced ? show.mirror.get<Fenced>(show.replica(ship)).x
+                                              : show.mirror.get<Place>(show.replica(ship)).x));
+        };
+        show.run(200);
+        EXPECT_LT(greatest, 0.2f) << "without losses";
+        show.is_cut = true;
+        direction = -1;
+        if (which == Case::teleport) show.server.teleport(ship);
+        show.run(400);
+        show.is_cut = false;
+        greatest = 0;
+        show.run(300);
+        if (which == Case::far) {
+            EXPECT_EQ(jumps, 0);
+            EXPECT_GT(greatest, 0.3f) << "there was something to blend";
+            EXPECT_LT(greatest, 1.5f);
+        } else {
+            EXPECT_EQ(jumps, 1);
+        }
+        EXPECT_LT(error, 0.25f) << "blended for a tenth of a second at most";
+    }
 }
 
 TEST(Interpolation, AnEntityThatStopsIsNotShownBeyondItsGoal) {

@@ -19,6 +19,9 @@ namespace shoal::sim {
 struct Place {
     float x = 0, y = 0;
 };
+struct Fenced {
+    float x = 0;
+};
 struct Crane {
     float angle = 0, length = 0;
     std::string text;
@@ -45,6 +48,7 @@ inline replication::Schema show_schema() {
     using namespace replication;
     Schema schema;
     schema.component<Place>("place", quantised(-500, 500, kPlaceStep), linear());
+    schema.component<Fenced>("fenced", linear(2));
     schema.component<Crane>("crane", shown_by(mix_cranes));
     schema.component<Heading>("heading", angle(16), angular());
     schema.component<Rotation>("rotation", smallest_three(12), slerp());
