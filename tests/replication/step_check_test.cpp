@@ -37,12 +37,13 @@ struct Checked {
         faults.clear();
         check.run(7, step);
         std::vector<std::string> texts;
-        for (const StepFault& fault : faults) {
+        for (std::size_t i = 0; i < faults.size(); ++i) {
+            const StepFault& fault = faults[i];
             EXPECT_EQ(fault.tick, 7u);
             const std::string who = fault.entity == ours ? "ours" : fault.entity == other ? "other" : "new";
             const char* const kinds[] = {"write", "destroy", "difference"};
             texts.push_back(std::string(kinds[static_cast<int>(fault.kind)]) + " " + who + " " +
-                            names[&fault - faults.data()] + fault.first + fault.second);
+                            names[i] + fault.first + fault.second);
         }
         return texts;
     }
