@@ -259,7 +259,7 @@ struct ArchetypeStep {
     Archetype* without = nullptr;
     Archetype* with = nullptr;
     Column* column = nullptr;  // the component's column in `with`
-    bool is_small = false;     // see Archetype::is_small(), for both archetypes
+    bool is_small = false;     // both archetypes are small, see Archetype::is_small()
 };
 
 /// A component that is registered in one world, with its hooks and columns. Its address does not change.

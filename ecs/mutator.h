@@ -44,8 +44,9 @@ public:
     void set(Entity entity, std::span<const ComponentId> ids, std::span<void* const> values);
     /// Adds one component. Requires that the entity lacks it. Not for pairs.
     void add(Entity entity, EntityTable::Place place, const KnownComponent& component, void* value);
-    /// Fast path of add(), with the world's tick. Returns false and does nothing if the entity does not take
-    /// the component's last step, values are not small, or add hooks are connected.
+    /// Fast path of add(), with the world's tick. Returns false and does nothing if the entity is not in the
+    /// archetype from which component.last_step begins, if that step is not small, or if add hooks are
+    /// connected.
     bool add_fast(Entity entity, EntityTable::Place place, const KnownComponent& component, const void* value,
                   std::uint64_t tick) {
         const ArchetypeStep& step = component.last_step;

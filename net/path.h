@@ -39,9 +39,9 @@ public:
     /// in which no packet could cause a challenge, the limit is higher: up to kSavedSlices times as many in
     /// one slice. If such packets become more frequent, the limit may be exceeded in one slice.
     static constexpr double kMaxChallenges = 3;
-    /// As above, while an ack is overdue: the client may be at one of the unproven addresses, among copies of
-    /// its packets from many addresses of an attacker. Five slices of it are fewer than the 64 packets by
-    /// which the challenge of the client may be overtaken.
+    /// As kMaxChallenges, while an ack is overdue: the client may be at one of the unproven addresses, among
+    /// copies of its packets from many addresses of an attacker. In kSavedSlices slices this makes 60
+    /// challenges, fewer than the 64 packets by which the challenge of the client may be overtaken.
     static constexpr double kMaxChallengesOverdue = 12;
     static constexpr Duration kChallengeSlice = std::chrono::milliseconds(100);
     static constexpr std::int64_t kSavedSlices = 5;

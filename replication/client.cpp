@@ -128,7 +128,7 @@ void Client::forget_world() {
     owned_.reset();
 }
 
-/// The server took the ticket.
+/// Handles the message that the server accepted the ticket.
 void Client::resume(const Resumed& resumed) {
     if (!std::exchange(awaits_resumed_, false)) return;
     if (resumed.keeps && view_ != 0) return;

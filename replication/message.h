@@ -26,9 +26,9 @@ enum class MessageKind : std::uint8_t {
     ready = 7,           // from a client, reliable: the server can send state now
     player = 8,          // from the server, reliable: the client plays, and this is its player's entity
     refused_value = 12,  // from the server, reliable: it did not take a value, see play/owned_wire.h
-    shift = 16,          // from the server, reliable: the client's inputs should be so much earlier
+    shift = 16,          // from the server, reliable: by how much earlier the client's inputs should be
     ticket = 24,         // from the server, reliable: with it a later connection gets the player's seat
-    resumed = 25,        // from the server, reliable: this connection did
+    resumed = 25,        // from the server, reliable: this connection got the seat
 };
 
 /// Facts about the server that a client needs, sent once.
@@ -51,8 +51,8 @@ std::optional<net::Duration> read_shift(std::span<const std::byte> message);
 
 /// Makes `message` a rebase message for these entity slots, at least one.
 void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& message);
-/// Calls fn(slot) for each slot of a rebase message. Returns false, without a call, if it is none, or
-/// malformed.
+/// Calls fn(slot) for each slot of a rebase message. Returns false, without a call, if the message has
+/// another kind, or is malformed.
 template <class Fn>
 bool read_rebase(std::span<const std::byte> message, Fn&& fn) {
     if (message.size() <= 1 || message.size() % 4 != 1) return false;
@@ -67,11 +67,11 @@ struct TicketMessage {
     Ticket ticket;
     std::uint32_t view = 0;
 };
-/// Returns nothing if the message is none, or malformed.
+/// Returns nothing if the message has another kind, or is malformed.
 std::optional<TicketMessage> read_ticket(std::span<const std::byte> message);
 
 std::vector<std::byte> write_resumed(const Resumed& resumed);
-/// Returns nothing if the message is none, or malformed.
+/// Returns nothing if the message has another kind, or is malformed.
 std::optional<Resumed> read_resumed(std::span<const std::byte> message);
 
 /// The data in a client's connection request.

@@ -522,7 +522,8 @@ ComponentIndex Server::owned_component(std::size_t index) const {
     std::abort();
 }
 
-/// A client that misses the message would never be right again.
+/// Sends a reliable message. If the queue is full, disconnects the player: without the message, the client's
+/// state would stay wrong.
 void Server::send_or_end(PlayerId player, std::span<const std::byte> message) {
     if (host_.send_message(connection(player), net::Channel::reliable, message) ==
         net::SendResult::queue_full)

@@ -36,7 +36,7 @@ struct ServerOptions {
     Tick first_tick = 1;  // number of the first tick()
     // Seed of Step::random(), which gives the same numbers on server and clients. It is sent to every client.
     std::uint64_t random_seed = 0;
-    double max_rewind_s = 0.4;  // so far back a player can see; at most SenderOptions::history_s; > 0
+    double max_rewind_s = 0.4;  // how far back a player can see; > 0, at most SenderOptions::history_s
 };
 
 /// Warnings about a player, given to the game before the server has to disconnect the player.
@@ -392,8 +392,8 @@ private:
     std::vector<std::byte> message_;
     MessageLimits limits_;
     TypedMessages typed_;
-    TypedMessages::Message read_;   // the message that is handled
-    MessageIntake::Item deferred_;  // the same
+    TypedMessages::Message read_;   // the message that is handled, decoded
+    MessageIntake::Item deferred_;  // the message that is handled, if it had to wait
     std::function<void(PlayerId, Warning)> warn_;
     TicketStats tickets_;
     JoinOptions join_options_;

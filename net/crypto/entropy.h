@@ -30,7 +30,8 @@ public:
     /// Returns a secret number that depends on the seed; 0 if the seed is missing. Nobody can compute the
     /// seed, or what take() is used for, from this number.
     std::uint64_t number() const;
-    /// The same for a key.
+    /// Returns a secret key that depends on the seed. Nobody can compute the seed, or what take() is used
+    /// for, from this key.
     Key secret() const;
     /// Returns the seed and wipes it in all copies; is_missing() is true afterwards.
     Key take() const;

@@ -23,7 +23,7 @@ struct KeyLife {
 /// packet number is the nonce.
 class PacketCipher {
 public:
-    /// After so many packets with a bad tag under one key, no packet opens any more. Source: RFC 9001,
+    /// After this many packets with a bad tag under one key, no packet opens any more. Source: RFC 9001,
     /// section 6.6.
     static constexpr std::uint64_t kMaxForgeries = 1ull << 36;
 

@@ -31,11 +31,13 @@ public:
         Fragment fragment;
         std::span<const std::byte> bytes;  // valid until the next start()
     };
-    /// Takes a fragment: one that was lost, as large as before; else the next one, of at most `room` bytes,
-    /// room >= kMinPayloadBytes. Requires can_continue(packet_number).
+    /// Returns the fragment to send in this packet. A lost fragment is sent first, with its former size. Else
+    /// the next fragment is cut, with at most `room` bytes; room >= kMinPayloadBytes. Requires
+    /// can_continue(packet_number).
     Piece take(std::uint64_t packet_number, std::size_t room);
 
-    /// Takes the fate of a packet with a fragment. Returns the fate of the payload if the packet decides it.
+    /// Call it when the fate of a packet with a fragment is known. Returns the fate of the payload if this
+    /// packet decides it.
     std::optional<PacketFate> on_fate(std::uint64_t payload_number, std::uint8_t index, bool delivered,
                                       Duration rtt);
     /// If a fragment waits but can_continue() is false, gives up the payload and returns its fate.
@@ -80,7 +82,7 @@ public:
         complete,  // give whole() to the handler, then finish(); acknowledge it if the handler accepted
         outdated,  // a newer payload has begun, or the handler refused this one: withhold the ack
     };
-    /// Takes the fragment of a plausible packet, each packet once.
+    /// Adds the fragment of a plausible packet. Call it once for each packet.
     Arrival arrive(const Packet& packet, ConnectionStats& stats);
 
     /// The number of the newest payload: that of the packet with its first fragment.

@@ -12,7 +12,8 @@
 
 namespace shoal::net {
 
-/// Grows with its contents and never shrinks; its owner limits the contents. No allocation once grown.
+/// The memory grows with the messages and never shrinks; freed blocks are used again without an allocation.
+/// The owner limits the number of bytes.
 class MessageStore {
 public:
     /// Keeps a copy and returns its handle: kNoIndex for an empty message.

@@ -36,7 +36,7 @@ constexpr Duration kShortestDrain = 100ms, kLongestTest = 500ms, kLongestDrain =
 constexpr Duration kSomeQueue = 10ms, kShortQueue = 150ms;
 constexpr double kFullMemory_s = 0.5;
 constexpr double kMuchLonger = 1.5;
-// A queue that stands for so many rounds is drained even if the game sends less than the rate.
+// A queue that stands for this many rounds is drained even if the game sends less than the rate.
 constexpr int kStandsLong = 16;
 constexpr Duration kLookEvery = 10s, kLook = 200ms;
 

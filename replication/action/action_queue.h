@@ -42,8 +42,8 @@ public:
 
     /// Removes all actions, for a new connection.
     void reset();
-    /// The same, of a player whose earlier client did actions: sequence numbers, and the epoch of the ordered
-    /// stream.
+    /// As reset(), for a player whose earlier client did actions: sequence numbers, and the epoch of the
+    /// ordered stream.
     void reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch);
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;

@@ -100,7 +100,7 @@ public:
     /// For a new connection: undoes what has no answer, without calls of handlers, and destroys the accepted
     /// entities whose records did not arrive. Call it before the receiver's reset().
     void reset();
-    /// The same, of a player whose earlier client did actions, see ActionQueue.
+    /// As reset(), for a player whose earlier client did actions. `next` and `epoch`: see ActionQueue.
     void reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch) {
         reset();
         queue_.reset(next, epoch);

@@ -68,7 +68,7 @@ public:
     };
 
     /// While the connection's queue of messages to a player is full, results and events wait here. If they
-    /// take more bytes, the player is disconnected.
+    /// take more bytes than this, the player is disconnected.
     static constexpr std::size_t kMaxUnsentBytes = 256 * 1024;
 
     /// The arguments must outlive this object.

@@ -33,8 +33,8 @@ void KeyedEntities::take(ecs::Entity entity) {
     if (!world_.has<StableKey>(entity) || ids_.find(entity) != NetIds::kNone) return;
     const NetId net_id = keyed_net_id(world_, entity);
     const bool is_taken = ids_.find(net_id) != NetIds::kNone;
-    assert(net_id != 0);  // the key is over kMaxStableKey
-    assert(!is_taken);    // another living entity has the key
+    assert(net_id != 0);  // the key must be at most kMaxStableKey
+    assert(!is_taken);    // no other living entity may have the key
     if (net_id == 0 || is_taken) {
         refused_ += 1;
         return;

@@ -7,7 +7,7 @@ namespace shoal::replication {
 
 std::uint32_t NetIds::allocate(ecs::Entity entity) {
     assert(entity && find(entity) == kNone);
-    assert(next_ < kFirstPending);  // net ids are used up
+    assert(next_ < kFirstPending);  // there are net ids left
     const std::uint32_t index = add_row(next_++);
     set_entity(index, entity);
     return index;

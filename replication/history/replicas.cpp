@@ -68,8 +68,9 @@ void Replicas::insert(std::uint32_t index, Tick tick, const Image& image) {
     drop_old_versions(rows_[index]);
 }
 
-/// Keeps what the sender can still name: the newest baseline and newer versions, and, while there is room,
-/// the baselines of packets that arrive late. Keeps what is shown now and later.
+/// Drops the versions that are not needed any more. A version is needed if it is shown now or later, or if it
+/// is the newest baseline or newer: the sender can still name it. While there is room, the baselines of
+/// packets that arrive late are needed, too.
 void Replicas::drop_old_versions(Replica& replica) {
     assert(!replica.versions.empty());
     const Tick shown = replica.applied.value_or(replica.versions.newest()->tick);
@@ -80,8 +81,8 @@ void Replicas::drop_old_versions(Replica& replica) {
     replica.versions.drop_replaced(replica.floor, shown);
 }
 
-/// A version that is to be shown later is not kept, because there are too many: until its newest version is
-/// shown, the replica may differ from the server's entity.
+/// Call it when a version that would be shown later is dropped because there are too many. The replica may
+/// then differ from the server's entity until its newest version is shown.
 void Replicas::note_missing(const Replica& replica) {
     if (is_delayed(replica)) note_shown(replica.versions.newest()->tick);
 }

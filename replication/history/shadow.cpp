@@ -24,7 +24,7 @@ Shadow::Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ti
     superseded_.reserve(kExpectedRecords * 8);
     changes_.watch(tag_);
     for (const ecs::ComponentId id : binding_.ids()) {
-        assert(id != tag_);  // the tag is in the schema
+        assert(id != tag_);  // the tag must not be in the schema
         changes_.watch(id);
     }
     key_watch_ = changes_.watch(world.component<StableKey>());
@@ -75,8 +75,8 @@ std::uint32_t Shadow::allocate(ecs::Entity entity) {
     const NetId net_id = keyed_net_id(world_, entity);
     const std::uint32_t holder = ids_.find(net_id);
     const bool is_taken = holder != kNone && world_.has(ids_[holder].entity, tag_);
-    assert(net_id != 0);  // the key is over kMaxStableKey
-    assert(!is_taken);    // another replicated entity has the key
+    assert(net_id != 0);  // the key must be at most kMaxStableKey
+    assert(!is_taken);    // no other replicated entity may have the key
     if (net_id == 0 || is_taken) {
         refused_keys_ += 1;
         return ids_.allocate(entity);

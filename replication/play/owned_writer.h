@@ -40,11 +40,11 @@ public:
     /// Finds the entities that this client owns now, and the values that the game wrote since the last call.
     /// Call it once between two calls of Receiver::apply(), outside of hooks and queries.
     void update();
-    /// Uses a refusal of the server. Returns false, without effect, if the message has another kind or is
-    /// malformed. Call it outside of hooks and queries.
+    /// Handles the server's message that it refused a value. Returns false, without effect, if the message
+    /// has another kind or is malformed. Call it outside of hooks and queries.
     bool receive(std::span<const std::byte> message);
-    /// For a new connection to a server that knows what this client has: sends all that it ever sent again,
-    /// because a refusal may be lost. Packet numbers begin anew.
+    /// Prepares for a new connection to a server that knows what this client has. All values that were ever
+    /// sent are sent again, because a refusal may be lost. Packet numbers begin anew.
     void reconnect();
     /// Removes all entities and values, for a new connection. Call it after Receiver::reset().
     void reset();

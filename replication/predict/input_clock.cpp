@@ -10,7 +10,8 @@ InputClock::Advance InputClock::advance(net::Time now, net::Duration rtt, net::D
     const bool starts = !is_running_, is_pause = !starts && now - last_ > kPause;
     if (starts) {
         is_running_ = true;
-        // Before there are several samples, the variation is only half of the first one.
+        // After only one sample, rtt_var is half of that sample on any path. So its part of the lead is
+        // limited.
         const net::Duration lead = rtt + std::min(4 * rtt_var, rtt / 4);
         position_ = timeline_.position(now) + Timeline::ms(lead) / tick_ms_ + 2;
         tick_ = static_cast<std::int64_t>(std::floor(position_)) - 1;
@@ -33,7 +34,7 @@ void InputClock::pass(double passed_ms) {
     const double wanted = std::max(std::abs(shift_ms_) / kShiftMs, kLeast);
     double change_ms = std::clamp(std::copysign(wanted, shift_ms_), kSlowest, kFastest) * passed_ms;
     if (is_first_shift_ || shift_ms_ > Timeline::ms(kSetForward)) change_ms = std::max(shift_ms_, -passed_ms);
-    if (shift_ms_ < -Timeline::ms(kPause)) change_ms = -passed_ms;  // waits
+    if (shift_ms_ < -Timeline::ms(kPause)) change_ms = -passed_ms;  // P does not advance
     if (std::abs(change_ms) > std::abs(shift_ms_)) change_ms = shift_ms_;
     shift_ms_ -= change_ms;
     position_ += (passed_ms + change_ms) / tick_ms_;

@@ -59,8 +59,8 @@ void LeadMeter::insert(const Sample& sample) {
         if (sample.margin_ms >= best->margin_ms) *best = {best->span, sample.margin_ms, sample.at, true};
 }
 
-/// Drops the measurements of a path that has become longer: all but those of the late packets before this
-/// one.
+/// Call it when the path has become longer. Drops the samples of the former path and keeps those of the last
+/// late packets. Drops these, too, if the client has not fulfilled a shift.
 void LeadMeter::rebase() {
     std::rotate(samples_.begin(), samples_.begin() + static_cast<std::ptrdiff_t>(next_), samples_.end());
     const std::size_t count = pending_ms_ ? 0 : std::min(samples_.size(), kLateInARow - 1);

@@ -36,7 +36,7 @@ public:
 
 private:
     static constexpr std::size_t kSamples = 256, kFewSamples = 32;
-    static constexpr std::size_t kLateInARow = 4;  // after so many late packets the path has changed
+    static constexpr std::size_t kLateInARow = 4;  // late packets in a row that mean: the path is longer
     static constexpr net::Duration kWindow = std::chrono::seconds(2);
     static constexpr net::Duration kLateWindow = std::chrono::seconds(10);
     static constexpr std::size_t kMostLateNoted = 16;

@@ -52,7 +52,7 @@ public:
     void start(net::Duration tick, std::uint64_t random_seed);
     /// Drops all inputs and predictions, before a new connection.
     void reset();
-    /// The same, but the replicas stay.
+    /// Drops all inputs and predictions, before a new connection for which the replicas stay.
     void reconnect();
 
     /// Call it when a payload of this tick was accepted.

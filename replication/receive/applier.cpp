@@ -52,7 +52,8 @@ void Applier::free_archetypes() {
     most_archetypes_ = std::max(512u, 2 * world.archetype_count());
 }
 
-/// Returns whether a replica that had died left without being destroyed: others may be dead because of it.
+/// Ends the replicas that are gone. Returns whether one of them had died with its target, but was not
+/// destroyed by the server: the replicas that died with it may have to come back.
 bool Applier::destroy_gone() {
     ecs::World& world = binding_.world();
     bool dead_closed = false, dead_left = false;
@@ -139,7 +140,7 @@ void Applier::die(std::uint32_t index) {
     if (row.entity) died_with_target_.push_back(row.entity);
 }
 
-/// Makes an entity that is no replica any more an entity of the game if `stays` is true; else destroys it.
+/// Ends a replica. If `stays` is true, its entity stays as an entity of the game; else it is destroyed.
 void Applier::end(ecs::Entity entity, Despawn reason, bool stays) {
     ecs::World& world = binding_.world();
     if (Replica* replica = world.unsafe_raw_unmarked<Replica>(entity))
@@ -184,8 +185,9 @@ bool Applier::is_of_the_game(std::uint32_t index) const {
 void Applier::revive() {
     const auto has_died = [&](std::uint32_t index) { return replicas_[index].has_died; };
     for (const std::uint32_t index : dead_) replicas_[index].has_died = false;
-    // Usually targets come before their sources in dead_, so that one pass finds all who stay dead. The
-    // server decides: a hostile one must not make this take long.
+    // Usually targets come before their sources in dead_, so that one pass finds all replicas that stay dead.
+    // The server decides the order. The limit is there because a hostile server could make many passes
+    // necessary.
     bool is_changing = true;
     for (int pass = 0; pass < kMostPasses && is_changing; ++pass) {
         is_changing = false;
@@ -201,8 +203,8 @@ void Applier::revive() {
     });
 }
 
-/// Returns whether the version to show belongs to a target that is dead, or that the server destroyed. One
-/// with a key does not count: see detach_source().
+/// Returns whether the version to show has a destroy_with_target pair to a target that is dead, or that the
+/// server destroyed. A target with a key does not count: see detach_source().
 bool Applier::belongs_to_dead(std::uint32_t index) const {
     const std::optional<Version> due = replicas_.due(index);
     const std::span<const std::uint32_t> wholes =

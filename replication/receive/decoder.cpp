@@ -66,7 +66,8 @@ Decoder::Verdict Decoder::stage_records(std::uint32_t count, RecordHeaderReader&
                                         BitReader& in) {
     staged_.clear();
     staged_words_.clear();
-    binding_.shapes().drop_unused();  // not later: no version has the shapes of staged_ yet
+    // Must come before the loop: no version refers to the shapes of staged_ yet, so they count as unused.
+    binding_.shapes().drop_unused();
     for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
         const RecordHeader record = records.read();
         const Verdict verdict = in.ok() ? stage(record, tick, in) : Verdict::malformed;

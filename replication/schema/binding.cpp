@@ -259,7 +259,7 @@ void Binding::restore_value(ecs::Entity entity, const ImageCursor& value, bool i
     added_values_.push_back(memory_[component]);
 }
 
-/// Adds what was prepared, in one operation.
+/// Adds the components in added_ids_ to the entity, in one operation.
 void Binding::set_added(ecs::Entity entity) {
     if (!added_ids_.empty()) world_.set(entity, added_ids_, added_values_);
     for (const ComponentIndex component : components_)

@@ -164,7 +164,8 @@ void quantise_three_once(std::int32_t middle, const Quaternion& q, std::uint32_t
     std::array<std::int32_t, 4> steps;
     for (std::size_t i = 0; i < 4; ++i)
         steps[i] = static_cast<std::int32_t>(std::round(q[i] * std::numbers::sqrt2 * middle));
-    // Steps are compared, not numbers: equal steps must not give another greatest component when restored.
+    // Compares the steps, not the numbers. If two components have equal steps, they are equal after
+    // restoring, and quantising the restored quaternion must choose the same one as the greatest.
     std::size_t greatest = 0;
     for (std::size_t i = 1; i < 4; ++i)
         if (std::abs(steps[i]) > std::abs(steps[greatest])) greatest = i;

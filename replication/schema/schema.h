@@ -267,9 +267,10 @@ requires(sizeof...(Inner) > 0) Field<T> element(Member T::*member, const Inner&.
     return element(member, FieldCodec{}, inner...);
 }
 
-/// Codecs for elements that are strings, vectors, optionals or maps themselves. `codec` may be the
-/// max_length() of each, and `fields` are the fields of its elements: element(&Grid::rows, max_length(8),
-/// inner<std::vector<Cell>>(max_length(9), field(&Cell::kind, bounded(0, 5)))).
+/// Codecs for elements of type T, which is itself a string, vector, optional or map. `codec` may be
+/// max_length(): the greatest length of one T. `fields` have the codecs for the fields of the elements of T:
+/// element(&Grid::rows, max_length(8),
+///         inner<std::vector<Cell>>(max_length(9), field(&Cell::kind, bounded(0, 5)))).
 template <class T>
 requires detail::is_sequence<T> Field<T> inner(FieldCodec codec) {
     return {{{0, sizeof(T), ecs::type_name<T>(), codec, {}}}};
@@ -405,7 +406,8 @@ public:
     std::uint64_t hash() const;
 
     /// Describes the schema for difference() and numbers_in(): the number of optional components, and 8 bytes
-    /// for each of the first 73 components and structs; the optional components are the first here.
+    /// for each of the first 73 components and structs. Unlike in components(), the optional
+    /// components come first.
     std::vector<std::byte> summary() const;
 
     /// For the server: returns the numbers that the components have in the schema of a client with an equal
@@ -428,7 +430,7 @@ public:
     std::size_t find() const {
         return find(&detail::type_address<T>);
     }
-    /// The same by detail::type_address<T>.
+    /// As find<T>(), with `type` = &detail::type_address<T>.
     std::size_t find(const void* type) const;
 
     /// The component that holds the input on the entities of players. Requires that the schema has an input.

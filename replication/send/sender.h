@@ -80,7 +80,8 @@ public:
     /// the former one were reported. What the peer acknowledged stays, and what was sent without an answer
     /// counts as lost, so it is sent again, also if the peer has it.
     void reconnect_peer(Peer peer);
-    /// The same, but the peer has nothing any more. What it owns and predicts, and its groups, stay.
+    /// As reconnect_peer(), but forgets what the peer acknowledged. The peer's groups, and the entities that
+    /// it owns and predicts, stay.
     void replace_peer(Peer peer, const PeerOptions& options);
     /// Forgets what a peer acknowledged. The peer gets all entities again, and PeerStats::unjoined counts
     /// them.
@@ -204,7 +205,7 @@ private:
     static constexpr Peer kNobody = 0xffffffff;
 
     struct Owner {
-        ecs::Entity entity;  // if it is not the entry's, the owner belongs to an earlier entity
+        ecs::Entity entity;  // if the entry has another entity now, this owner does not count
         Peer peer = kNobody;
     };
 

@@ -106,7 +106,8 @@ bool Mixer::find(const Around& around, const RenderTime& time, Mix& mix) const {
         mix = {shown.image, around.next->image, (passed - (gap - journey)) / journey};
         return mix.weight > 0;
     }
-    // Otherwise it has stopped.
+    // If payloads of a whole interval arrived without a record of the entity, its values have stopped. Else
+    // the next record is late.
     const bool is_late = static_cast<float>(around.newest - shown.tick) < std::round(interval);
     if (!around.before || around.is_last || !is_late) return false;
     const float gap = static_cast<float>(shown.tick - around.before->tick);

@@ -1,6 +1,6 @@
 #pragma once
-// The server's time that a client shows. It is so far in the past that the state of this time has usually
-// arrived. It never decreases.
+// The render time: the point of the server's time that a client shows. It is far enough in the past that the
+// state of this time has usually arrived. It never decreases.
 
 #include <array>
 #include <cstddef>

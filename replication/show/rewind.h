@@ -23,19 +23,19 @@ struct RewindStats {
 /// Knows the render time of each player. Not thread-safe.
 class Rewind final : public Sight, private EntityMap {
 public:
-    /// The arguments must outlive this object. `tick_us` >= 1. `max_ticks`: nobody sees further back.
+    /// The arguments must outlive this object. `tick_us` >= 1. `max_ticks`: the greatest lag.
     Rewind(const ecs::World& world, const Schema& schema, const Sender& sender, std::uint32_t tick_us,
            Tick max_ticks);
 
-    /// Also for a player that comes back with a new connection.
+    /// Call it for a new player, and again when the player comes back with a new connection.
     void add_player(PlayerId player, Sender::Peer peer);
     void remove_player(PlayerId player);
 
-    /// How a lag is stated: in 1/16 of a tick.
+    /// A lag is a number of sixteenths of a tick.
     static constexpr std::uint32_t kPerTick = 16;
 
-    /// The player's input for `tick`, which is at work, was made when the client showed the time that lies
-    /// `lag` before it; nothing: it shows the newest versions. Call it at most once per tick.
+    /// Sets what the client showed when it made the player's input for `tick`, the current tick: the time
+    /// `lag` before `tick`, or the newest versions if `lag` is empty. Call it at most once per tick.
     void set_time(PlayerId player, Tick tick, std::optional<std::uint32_t> lag);
 
     /// See Server::seen_by().
@@ -53,7 +53,7 @@ private:
         Sender::Peer peer = 0;
         std::optional<RenderTime> time;
         std::optional<Tick> tick;  // of the last set_time() with a lag
-        double least_lag = 0;      // as of `tick`: so fast the time may run
+        double least_lag = 0;      // in ticks, at `tick`; a smaller lag would mean that the time ran too fast
         RewindStats stats;
     };
 

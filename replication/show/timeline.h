@@ -49,7 +49,7 @@ private:
     static constexpr std::int64_t kBucketMs = 100;
     static constexpr std::size_t kBuckets = 20;      // two seconds
     static constexpr std::size_t kNewest = 5;        // half a second
-    static constexpr std::uint32_t kFewSamples = 8;  // so few samples do not replace the older samples
+    static constexpr std::uint32_t kFewSamples = 8;  // fewer new samples do not replace the older ones
 
     struct Bucket {
         std::int64_t number = -1;  // time / kBucketMs; -1: empty
