@@ -255,7 +255,7 @@ bool Connection::send_contents(bool& asks, Time now) {
 void Connection::write_payload(Draft& draft, std::size_t share, bool& asks, Time now) {
     const bool has_fragment = outgoing_.can_continue(sent_.next_number());
     const bool asks_now = asks && (!has_fragment || is_turn_of_handler_);
-    is_turn_of_handler_ = false;  // if it writes nothing, a fragment is sent now
+    is_turn_of_handler_ = false;  // if the handler writes nothing, a fragment is sent now
     if (asks_now) ask_for_payload(draft, share, asks, now);
     if (!draft.content.has_payload && outgoing_.can_continue(sent_.next_number())) {
         const OutgoingPayload::Piece piece = outgoing_.take(sent_.next_number(), share);

@@ -82,7 +82,8 @@ public:
     /// use Reconnect, or call connect(server, ticket()) in or after ClientListener::on_leave().
     std::vector<std::byte> ticket() const { return ticket_ ? ticket_->bytes() : std::vector<std::byte>(); }
     /// Ends the connection or the attempt to connect; no effect if there is none. The player leaves. Messages
-    /// and events that wait are delivered now; if a handler of a message calls this, after the handler.
+    /// and events that wait are delivered now. If the handler of a message calls this function, they are
+    /// delivered after the handler.
     void disconnect(net::Time now);
 
     /// Pass each datagram from the socket to endpoint().receive().

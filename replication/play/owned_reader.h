@@ -21,13 +21,13 @@
 
 namespace shoal::replication {
 
-/// Not thread-safe.
+/// Reads the section Section::owned_state of all clients. Not thread-safe.
 class OwnedReader final : public SectionReader, private EntityMap {
 public:
     struct Stats {
         std::uint64_t taken = 0;    // values written to the world
         std::uint64_t refused = 0;  // values refused by a check
-        // Values for which the player does not own the entity (any more), or the entity lacks the component.
+        // Values that came when the player did not own the entity, or the entity lacked the component.
         std::uint64_t ignored = 0;
         std::uint64_t outdated = 0;  // values that arrived after a newer value
     };
@@ -41,7 +41,7 @@ public:
 
     void add_player(PlayerId player, Sender::Peer peer);
     void remove_player(PlayerId player);
-    /// The player has a new connection, with other packet numbers.
+    /// Call it when the player has a new connection: packet numbers begin anew.
     void reconnect(PlayerId player);
 
     /// Returns the reason to refuse a value, of which at most kMaxRefusalBytes are sent. Empty: the value is
@@ -68,7 +68,7 @@ private:
         PlayerId id;
         Sender::Peer peer = 0;
         std::map<Key, std::uint64_t> newest;  // number of the packet with the newest value, by component
-        std::size_t most_newest = 0;          // above this size, entries of entities of others are removed
+        std::size_t most_newest = 0;          // size of `newest` above which forget_former() cleans it
         double refusals_left = 0;
         net::Time earned_until{0};
         Stats stats;

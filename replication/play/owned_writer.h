@@ -32,8 +32,8 @@ public:
     OwnedWriter(const OwnedWriter&) = delete;
     OwnedWriter& operator=(const OwnedWriter&) = delete;
 
-    /// Called when the server refused a value, after the server's value was restored. A newer value of the
-    /// game is not replaced by the server's.
+    /// Called when the server refused a value, after the server's value was restored. If the game has written
+    /// a newer value, this value stays.
     using Refused = std::function<void(ecs::Entity, std::string_view why)>;
     void on_refused(ComponentIndex component, Refused handler) { handlers_[component] = std::move(handler); }
 
@@ -66,12 +66,12 @@ private:
         std::uint64_t first_packet = 0;    // first packet with the present value; 0: it was not sent
         std::uint64_t last_packet = 0;     // newest packet with any value of the component; 0: none
         std::uint64_t refused_packet = 0;  // newest packet whose value was refused
-        std::vector<std::uint32_t> words;  // the value in the world at the last look
+        std::vector<std::uint32_t> words;  // the last known value in the world
     };
     struct Owned {
         ecs::Entity entity;
         NetId net_id = 0;
-        std::optional<Tick> shown;  // tick of the version whose components `values` are
+        std::optional<Tick> shown;  // tick of the version that has the components of `values`
         std::vector<Value> values;  // in the order of their components
     };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The state of a player on a server: from the connection, over loading the world, to playing.
+// The state of a player on a server. The player connects, loads the world and then plays.
 
 #include <cstdint>
 
@@ -25,7 +25,7 @@ struct JoinOptions {
     net::Duration resume_time = std::chrono::seconds(30);
 };
 
-/// Not thread-safe.
+/// The place of one player, which it keeps while its connection is lost. Not thread-safe.
 class Seat {
 public:
     /// What the server must do with a loading player.
@@ -46,22 +46,22 @@ public:
     /// client has not acknowledged.
     Step step(const JoinOptions& options, std::uint32_t unacked, net::Time now);
 
-    /// The player plays, or will again when it comes back.
+    /// Returns whether the player plays, or is away and will play again when it comes back.
     bool has_joined() const { return has_joined_; }
-    /// The connection was lost. Requires has_joined().
+    /// Call it when the connection was lost. Requires has_joined().
     void go_away(net::Time now) {
         phase_ = Phase::away;
         since_ = now;
     }
-    /// A new connection has the seat. `keeps`: its client has the world, and plays again with the next
-    /// step(). Else it joins as at first, but needs no Server::admit().
+    /// Call it when a new connection has the seat. `keeps`: its client has the world, and plays again with
+    /// the next step(). Else it joins as at first, but needs no Server::admit().
     void come_back(bool keeps, net::Time now);
-    /// Requires that the player is away.
+    /// Returns whether the player has been away for resume_time. Requires that the player is away.
     bool is_overdue(const JoinOptions& options, net::Time now) const {
         return now - since_ >= options.resume_time;
     }
     net::Time since() const { return since_; }
-    /// The player is about to leave.
+    /// Call it when the player is about to leave.
     void leave() { phase_ = Phase::disconnected; }
 
     /// The entity of a player that has joined; null if there is none. It may be dead.

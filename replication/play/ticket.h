@@ -1,5 +1,5 @@
 #pragma once
-// Proves that a new connection belongs to a player who was here before.
+// Tickets: a client proves with a ticket that its new connection belongs to a player who has a seat already.
 
 #include <array>
 #include <cstddef>
@@ -28,20 +28,20 @@ struct Ticket {
     static std::optional<Ticket> from(std::span<const std::byte> bytes);
 };
 
-/// How a client with a ticket asks for its seat.
+/// The request of a client for the seat of its ticket.
 struct Resumption {
     Ticket ticket;
-    // Which of the server's views of this player the client still has; 0: none. See SeatKey::view.
+    // SeatKey::view of the state that the client has; 0: it has no state.
     std::uint32_t view = 0;
     std::array<std::uint32_t, kActionStreams>
-        first_actions{};  // sequence numbers of the first without answer
+        first_actions{};  // by stream: sequence number of the first action without an answer
 };
 
-/// What the server answers to it.
+/// The server's answer to a Resumption that it accepts.
 struct Resumed {
-    bool keeps = false;  // what the client has of the world counts; else it begins from nothing
-    std::array<std::uint32_t, kActionStreams> next_actions{};  // sequence numbers, if it does not keep
-    std::uint8_t epoch = 0;                                    // of the ordered stream, the same
+    bool keeps = false;                                        // false: the client must load the world again
+    std::array<std::uint32_t, kActionStreams> next_actions{};  // next sequence numbers, if !keeps
+    std::uint8_t epoch = 0;                                    // epoch of the ordered stream, if !keeps
 };
 
 /// What a server did with the tickets that clients presented. One attempt to connect can be refused more than
@@ -59,7 +59,7 @@ struct TicketStats {
 /// may not have received the newest. Not thread-safe.
 class SeatKey {
 public:
-    /// The first ticket.
+    /// Makes the first ticket.
     void issue(net::Entropy& entropy) { newest_ = used_ = outdated_ = new_secret(entropy); }
     /// Takes the same time for each wrong secret.
     bool accepts(const Ticket& ticket) const;
@@ -67,11 +67,12 @@ public:
     bool is_outdated(const Ticket& ticket) const {
         return net::equal_in_constant_time(ticket.secret, outdated_);
     }
-    /// A connection proved a ticket that is accepted: there is a newer one now.
+    /// Call it when a connection has proven a ticket that accepts() accepts. Makes a new ticket.
     void use(const Ticket& ticket, net::Entropy& entropy);
     const std::array<std::byte, 16>& newest() const { return newest_; }
 
-    /// Numbers what the server knows of its client's state. Changes when the server begins from nothing.
+    /// Number of the client's state that the server knows, see Resumption::view. If a client names another
+    /// number, it must load the world again, and this number rises.
     std::uint32_t view = 1;
 
 private:

@@ -15,7 +15,7 @@ namespace shoal::replication {
 enum class Section : std::uint8_t { inputs, actions, owned_state };
 inline constexpr std::size_t kSections = 3;
 
-/// The interface of what writes one section of a client's payloads.
+/// Interface of a class that writes one section of a client's payloads.
 class SectionWriter {
 public:
     virtual ~SectionWriter() = default;
@@ -24,7 +24,7 @@ public:
     /// effect, if there is nothing to send now. In one update this is called again for further packets, as
     /// long as any section has something to send. `packet` is the packet number; it rises with each call.
     virtual bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) = 0;
-    /// Returns whether the room of the last write_section() was too small for what was to be sent first.
+    /// Returns whether the room of the last write_section() was too small for the most urgent item.
     virtual bool lacked_room() const = 0;
 
     /// Called once for each packet, also if this section wrote nothing into it. When the connection ends, all
@@ -54,7 +54,7 @@ private:
     BitWriter payload_;
 };
 
-/// The interface of what reads one section on the server, for all clients.
+/// Interface of a class that reads one section on the server, for all clients.
 class SectionReader {
 public:
     virtual ~SectionReader() = default;

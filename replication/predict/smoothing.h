@@ -32,8 +32,8 @@ public:
 
     /// Takes the values of the tick that was just computed from the world.
     void take_tick(ecs::Entity entity, Entity& shown) const;
-    /// Call begin_jump() before and end_jump() after a correction, or after several ticks computed in one
-    /// update. `fraction`: the part of the newest tick that has passed, in [0, 1].
+    /// A jump is a correction, or the computation of several ticks in one update. Call begin_jump() before it
+    /// and end_jump() after it. `fraction`: the part of the newest tick that has passed, in [0, 1].
     void begin_jump(Entity& shown, double fraction) const;
     void end_jump(Entity& shown, double fraction) const;
     /// Drops the error and the earlier values: the next values are shown unchanged.
