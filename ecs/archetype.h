@@ -62,7 +62,7 @@ private:
     void free();
 
     std::byte* data_ = nullptr;        // the stamps follow the rows in the same allocation
-    std::uint64_t* stamps_ = nullptr;  // by block; writes only
+    std::uint64_t* stamps_ = nullptr;  // by block: tick of the last write; see arrivals_
     KnownComponent* type_ = nullptr;
     std::uint32_t size_ = 0;  // bytes of a value
     bool is_plain_ = true;    // values are moved by memcpy and need no destruction

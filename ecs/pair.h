@@ -95,7 +95,7 @@ private:
     std::vector<Pair> pairs_;
     std::vector<std::uint32_t> first_of_target_;  // slot of the newest pair, or kNone; by the target's index
     std::vector<std::uint32_t> dead_;
-    std::size_t dead_count_ = 0;  // dead_.size(), at hand for the end of each operation
+    std::size_t dead_count_ = 0;  // dead_.size(); each operation reads it at its end
     std::uint32_t first_free_ = kNone;
 };
 

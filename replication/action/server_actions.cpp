@@ -219,8 +219,8 @@ bool ServerActions::replicates(ecs::Entity entity) const {
     return world_.is_alive(entity) && world_.has(entity, sender_.shadow().tag());
 }
 
-/// Calls the handlers, and sends an event to all players except the one who acted. `entity`: of that player,
-/// when the action began; it may be dead.
+/// Calls the handlers, and sends an event to all players except the one who acted. `entity`: the entity that
+/// this player had when the action began; it may be dead.
 void ServerActions::fire(std::size_t number, const void* action, net::PeerId who, ecs::Entity entity) {
     const auto living = [&] { return world_.is_alive(entity) ? entity : ecs::Entity{}; };
     for (const Handler& handler : handlers_[number]) handler(action, {living(), who, false, tick_});

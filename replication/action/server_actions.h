@@ -83,14 +83,14 @@ public:
 
     /// Keeps the last results of each player, so that reconnect() can send them again. Off at first.
     void keep_results() { keeps_results_ = true; }
-    /// The connection was lost: nothing is sent until the player has another one. Actions that came before
-    /// still run.
+    /// Call it when the connection was lost: nothing is sent until the player has another one. Actions that
+    /// came before still run.
     void set_away(net::PeerId player);
-    /// The player has a new connection, and its client still has its actions. finish() sends
-    /// again what became of those from these sequence numbers on.
+    /// Call it when the player has a new connection, and its client still has its actions. finish() sends the
+    /// results of the actions from these sequence numbers on again.
     void reconnect(net::PeerId player, const std::array<std::uint32_t, kActionStreams>& first);
-    /// The player has a new connection, and its client forgot its actions. Those that wait are dropped.
-    /// Returns how the client goes on.
+    /// Call it when the player has a new connection, and its client forgot its actions. Drops the actions
+    /// that wait. Returns the sequence numbers and the epoch with which the client continues.
     Resumed replace_client(net::PeerId player);
 
     using Handler = std::function<void(const void* action, const Call& call)>;
@@ -99,7 +99,7 @@ public:
     void on(std::size_t type, Handler handler) { handlers_[type].push_back(std::move(handler)); }
     void observe(Observer observer) { observers_.push_back(std::move(observer)); }
 
-    /// Sets what answers Act::seen(). It must outlive this object.
+    /// Sets the object that Act::seen() asks. It must outlive this object.
     void set_sight(const Sight* sight) { sight_ = sight; }
 
     /// Does the actions that are due at a tick. The actions of one player run in the order of their stream.
@@ -143,7 +143,7 @@ private:
         std::vector<Named> outstanding;             // entities of which no record was acknowledged yet
         std::vector<ActionResult> results;          // results of this tick
         std::deque<std::vector<std::byte>> unsent;  // messages that found no room, the oldest first
-        std::size_t unsent_bytes = 0;               // of all of them
+        std::size_t unsent_bytes = 0;               // bytes of all these messages
         bool is_away = false;
         std::array<std::deque<KeptResult>, kActionStreams> kept;  // the newest results
         std::deque<PendingId> kept_gone;                          // the newest ids that were told gone

@@ -55,7 +55,7 @@ public:
     /// `suffix` elements at their ends.
     EditFinder(const Part& part, std::uint32_t suffix, const std::uint32_t* base, const std::uint32_t* value);
 
-    /// Returns nothing if only elements that are kept are left.
+    /// Returns the next edit. Returns nothing if all elements that are left are kept.
     std::optional<Edit> next();
 
 private:

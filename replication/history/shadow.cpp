@@ -194,8 +194,8 @@ bool Shadow::update_cluster(std::uint32_t index) {
     return std::exchange(entries_[index].cluster, now) != now;
 }
 
-/// Gives one entry a new version, in turn, if it has one that is so old that ticks could soon not be compared
-/// with it. In 2^29 ticks each entry has its turn.
+/// Visits one entry in each call, all entries in turn: within 2^29 ticks it visits each of them. Gives the
+/// entry a new version if its oldest version is so old that its tick could soon not be compared with others.
 void Shadow::refresh_one() {
     if (entries_.empty()) return;
     const std::uint32_t index = next_refresh_++ % index_count();

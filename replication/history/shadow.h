@@ -106,8 +106,8 @@ public:
     /// Returns the net id of an entity that replicated at the last update() or got one by assign(). For other
     /// entities returns the net id that their StableKey reserves, or 0 if they have none.
     NetId net_id(ecs::Entity entity) const;
-    /// Returns the net id of a living entity with the tag, before the next update() opens its
-    /// entry. For other living entities returns the net id that their StableKey reserves, or 0.
+    /// Returns the net id of a living entity with the tag, and gives it one if it has none yet. For other
+    /// living entities returns the net id that their StableKey reserves, or 0.
     NetId assign(ecs::Entity entity);
     /// As assign(), but returns the index of the entry; kNone for entities without the tag.
     std::uint32_t assign_index(ecs::Entity entity);
@@ -174,7 +174,7 @@ private:
     std::vector<Entry> entries_;
     NetIds ids_;  // net ids of the entries, by index; and net ids from assign() of entities without an entry
     std::uint32_t open_count_ = 0;
-    std::size_t destroyed_seen_ = 0;  // number of entities in changes_.destroyed() without a net id by now
+    std::size_t destroyed_seen_ = 0;       // entities in changes_.destroyed() that were handled
     std::vector<std::uint32_t> to_close_;  // entries whose net id was released since the last update()
     std::vector<ecs::Entity> to_open_;     // entities that get entries in this update()
     std::vector<std::uint32_t> assigned_;  // net ids from assign() since the last update()

@@ -29,9 +29,9 @@ public:
     /// the ticks in between are skipped.
     Advance advance(net::Time now, net::Duration rtt, net::Duration rtt_var);
 
-    /// Starts a shift: changes the lead by `by`, gradually unless the change is large. The first shift
-    /// corrects the guess, and is done as fast as possible. Positive: more lead. Replaces the rest of an
-    /// earlier shift.
+    /// Starts a shift: changes the lead by `by` (positive: more lead), gradually unless the change is large.
+    /// The first shift corrects the lead that advance() estimated, and is done as fast as possible. Replaces
+    /// the rest of an earlier shift.
     void shift(net::Duration by);
     /// Number of finished shifts, modulo 2.
     bool parity() const { return parity_; }

@@ -52,8 +52,8 @@ Decoder::Verdict Decoder::decode(std::uint64_t number, std::span<const std::byte
     return Verdict::accepted;
 }
 
-/// Looks at one slot, in turn. Without this, a slot that was closed for 2^31 ticks would take the records of
-/// its next entity for overtaken ones.
+/// Visits one slot in each call, all slots in turn, and drops last_tick if it is too old. Otherwise a slot
+/// that was closed for 2^31 ticks would take the records of its next entity for overtaken ones.
 void Decoder::forget_old_tick(Tick now) {
     if (slots_.empty()) return;
     Slot& slot = slots_[next_to_forget_++ % slots_.size()];

@@ -202,7 +202,7 @@ private:
     Applier applier_;
     LocalWrites local_writes_;
     std::optional<Complete> complete_;
-    std::array<Complete, kCompletes> completes_{};  // the newest that were found, in turn
+    std::array<Complete, kCompletes> completes_{};  // a ring of the newest ones
     std::size_t complete_count_ = 0;
 };
 

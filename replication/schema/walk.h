@@ -278,8 +278,8 @@ bool walk_field(const T& object, const Field& field, std::string_view why_outsid
     }
 }
 
-/// Visits the parts that Replicate names. Replicate gets an object that is not const, so that its function
-/// may take one.
+/// Visits the parts that Replicate names. The object is passed to Replicate as not const, because
+/// Replicate::fields() may have a parameter that is not const.
 template <class T, class Sink>
 bool walk_parts(const T& object, const std::byte* base, Sink& sink) {
     const auto walk_each = [&](const auto&... parts) {

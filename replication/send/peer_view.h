@@ -170,7 +170,8 @@ public:
     /// Removes the slots that are not pending any more from all queues.
     void tidy();
 
-    /// From now on deliveries() knows what on_fate() reports. `long_gap`: see Deliveries::add().
+    /// Makes on_fate() add the acknowledged records to deliveries(), from now on. `long_gap`: see
+    /// Deliveries::add().
     void keep_deliveries(Tick long_gap) { long_gap_ = long_gap; }
     /// The records of the slot's entity that were acknowledged. Requires keep_deliveries().
     const Deliveries& deliveries(std::uint32_t slot) const { return deliveries_[slot]; }
