@@ -15,7 +15,7 @@ void send(Flight& flight, std::uint64_t number, Tick tick, std::vector<std::uint
 
 std::vector<std::uint32_t> settle(Flight& flight, std::uint64_t number, bool delivered) {
     std::vector<std::uint32_t> slots;
-    flight.settle(number, delivered, [&](SentRecord record, Tick) { slots.push_back(record.slot); });
+    flight.on_fate(number, delivered, [&](SentRecord record, Tick) { slots.push_back(record.slot); });
     return slots;
 }
 

@@ -38,18 +38,18 @@ TEST(PeerView, KnowsTheSlotsOfTheGroup) {
 TEST(PeerView, Rule16AForcedSlotIsPendingUntilARecordIsSent) {
     PeerView view(8);
     const std::uint32_t slot = view.open(1);
-    view.settle(view.send(slot, 1, 10), 1, 10, true);
+    view.on_fate(view.send(slot, 1, 10), 1, 10, true);
     EXPECT_FALSE(view[slot].is_forced || view[slot].is_pending);
     view.force(slot);
     EXPECT_TRUE(view[slot].is_forced && view[slot].is_pending);
     const SentRecord record = view.send(slot, 2, 11);
     EXPECT_FALSE(view[slot].is_forced || view[slot].is_pending);
-    view.settle(record, 2, 11, false);
+    view.on_fate(record, 2, 11, false);
     EXPECT_TRUE(view[slot].is_pending) << "it was lost";
     view.force(slot);
     view.close(slot, Despawn::destroyed);
     const SentRecord despawn = view.send(slot, 3, 12);
-    view.settle(despawn, 3, 12, true);
+    view.on_fate(despawn, 3, 12, true);
     ASSERT_EQ(view.open(2), slot);
     EXPECT_FALSE(view[slot].is_forced);
     EXPECT_TRUE(view.is_consistent());
@@ -79,11 +79,11 @@ TEST(PeerView, Rule08ASlotIsFreeOnlyAfterItsDespawnRecordArrived) {
     EXPECT_TRUE(view.is_full() && view[0].is_pending);
     const SentRecord despawn = view.send(0, 2, 11);
     EXPECT_TRUE(despawn.is_despawn);
-    view.settle(despawn, 2, 11, false);
+    view.on_fate(despawn, 2, 11, false);
     EXPECT_TRUE(view[0].is_pending);
     const SentRecord again = view.send(0, 3, 12);
     EXPECT_TRUE(view.is_full());
-    view.settle(again, 3, 12, true);
+    view.on_fate(again, 3, 12, true);
     EXPECT_TRUE(view.is_free(0));
     EXPECT_EQ(view.used_count(), 0u);
 }
@@ -94,12 +94,12 @@ TEST(PeerView, FatesOfAnEarlierGenerationChangeNothing) {
     const SentRecord old = view.send(0, 1, 10);
     view.rebase(0);
     EXPECT_TRUE(view[0].is_pending && view[0].is_fresh);
-    view.settle(old, 1, 10, true);
+    view.on_fate(old, 1, 10, true);
     EXPECT_FALSE(view[0].has_acked);
     view.rebase(0);  // no effect: the next record is a full one
     const SentRecord full = view.send(0, 2, 11);
     EXPECT_NE(full.generation, old.generation);
-    view.settle(full, 2, 11, true);
+    view.on_fate(full, 2, 11, true);
     EXPECT_TRUE(view[0].has_acked);
     EXPECT_EQ(view[0].acked, 11u);
 }
@@ -110,7 +110,7 @@ TEST(PeerView, AckedIsTheNewestTickWhateverTheOrderOfFates) {
     const Tick first = 0xfffffff0;  // ticks wrap in between
     std::vector<SentRecord> records;
     for (std::uint32_t i = 0; i < 32; ++i) records.push_back(view.send(0, i + 1, first + i));
-    for (const std::uint32_t i : {5u, 3u, 31u, 30u, 0u}) view.settle(records[i], i + 1, first + i, true);
+    for (const std::uint32_t i : {5u, 3u, 31u, 30u, 0u}) view.on_fate(records[i], i + 1, first + i, true);
     EXPECT_EQ(view[0].acked, first + 31);
 }
 
@@ -120,10 +120,10 @@ TEST(PeerView, ALossOfAnOlderRecordIsNotThatOfTheNewest) {
     view.open(7);
     const SentRecord older = view.send(0, 65'535, 10);
     const SentRecord newer = view.send(0, 65'536, 11);
-    view.settle(older, 65'535, 10, false);
+    view.on_fate(older, 65'535, 10, false);
     EXPECT_FALSE(view[0].is_pending);
     EXPECT_TRUE(view[0].in_flight);
-    view.settle(newer, 65'536, 11, false);
+    view.on_fate(newer, 65'536, 11, false);
     EXPECT_TRUE(view[0].is_pending);
     EXPECT_FALSE(view[0].in_flight);
 }
@@ -283,7 +283,7 @@ private:
         flight_.erase(flight_.begin() + static_cast<std::ptrdiff_t>(at));
         const bool delivered = random() % 4 != 0;
         for (const ModelRecord& record : packet.records) {
-            view_.settle(record.record, packet.number, packet.tick, delivered);
+            view_.on_fate(record.record, packet.number, packet.tick, delivered);
             const auto found = slots_.find(record.slot);
             if (found == slots_.end() || found->second.life != record.life) continue;
             ModelSlot& slot = found->second;
