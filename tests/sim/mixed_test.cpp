@@ -183,12 +183,10 @@ private:
         server().for_each_peer([&](net::PeerId peer) { peers.push_back(peer); });
         return peers[random_.below(static_cast<std::uint32_t>(peers.size()))];
     }
+    /// The guest's address can have earlier connections, of which the server does not know that they ended.
     std::optional<net::PeerId> peer_of(std::size_t guest) {
-        std::optional<net::PeerId> found;
-        server().for_each_peer([&](net::PeerId peer) {
-            if (server().host().address(peer) == session_->guests()[guest]->address) found = peer;
-        });
-        return found;
+        const auto ticket = replication::Ticket::from(client(guest).ticket());
+        return ticket ? std::optional(ticket->seat) : std::nullopt;
     }
     bool is_inside(ecs::Entity entity, ecs::Entity whole) {
         while (entity && entity != whole) entity = world().target<PartOf>(entity);
