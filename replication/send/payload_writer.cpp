@@ -43,9 +43,10 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
     parted_count_ = 0;
     view.clusters().start_visits();
     using Queue = PeerView::Queue;
-    const std::size_t rest = gather_from({Queue::group, 0}, room.bits / 2, view, header, room);
-    gather_from({Queue::other, 0}, room.bits, view, header, room);
-    gather_from({Queue::group, rest}, room.bits, view, header, room);
+    const Queue first = view.first(), second = first == Queue::group ? Queue::other : Queue::group;
+    const std::size_t rest = gather_from({first, 0}, room.bits / 2, view, header, room);
+    gather_from({second, 0}, room.bits, view, header, room);
+    gather_from({first, rest}, room.bits, view, header, room);
     if (view.pending_count() == 0) view.tidy();
     if (!std::is_sorted(by_slot_.begin(), by_slot_.end())) std::sort(by_slot_.begin(), by_slot_.end());
 }

@@ -41,11 +41,11 @@ public:
         std::optional<std::uint64_t> large = {};
     };
 
-    /// Gathers pending records of a peer until they surely need more than room.bits: those of the peer's
-    /// group until they need half of it, then the others, and then the rest. Within each queue the
-    /// longest wait is first. A pending record of a cluster brings along all records of the cluster that the
-    /// peer did not acknowledge. If a cluster would not fit the largest payload with this header, its records
-    /// are gathered one by one. Slots with nothing to send stop being pending.
+    /// Gathers pending records of a peer until they surely need more than room.bits: those of the queue
+    /// view.first() until they need half of it, then those of the other queue, and then the rest. Within each
+    /// queue the longest wait is first. A pending record of a cluster brings along all records of the cluster
+    /// that the peer did not acknowledge. If a cluster would not fit the largest payload with this header,
+    /// its records are gathered one by one. Slots with nothing to send stop being pending.
     void gather(PeerView& view, const StateHeader& header, const Room& room);
 
     /// Returns how many of the gathered records, from the front, fit `room_bits` with this header; at least

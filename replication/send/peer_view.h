@@ -164,6 +164,10 @@ public:
     const net::Fifo<std::uint32_t>& queue(Queue which) const {
         return queues_[static_cast<std::size_t>(which)];
     }
+    /// The queue that comes first in the next payload: that of the group, unless it left no room
+    /// for any of the others in the last payload.
+    Queue first() const { return first_; }
+    void set_first(Queue which) { first_ = which; }
     /// Checks the first `count` slots of a queue, and removes the slots that are not pending any more. The
     /// order of the queue does not change.
     void drop_front(Queue which, std::size_t count);
@@ -196,6 +200,7 @@ private:
     std::size_t first_free_word_ = 0;        // no word below it has a free slot
     std::vector<std::uint32_t> group_;
     std::array<net::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
+    Queue first_ = Queue::group;
     ClusterSlots clusters_;
     struct Pending {
         NetId net_id;

@@ -440,6 +440,10 @@ void Sender::commit(PeerState& peer, std::uint64_t number, std::size_t count) {
     }
     for (std::size_t which = 0; which < done.size(); ++which)
         peer.view.drop_front(static_cast<PeerView::Queue>(which), done[which]);
+    using Queue = PeerView::Queue;
+    const bool others_wait =
+        done[static_cast<std::size_t>(Queue::other)] == 0 && !peer.view.queue(Queue::other).empty();
+    peer.view.set_first(others_wait ? Queue::other : Queue::group);
 }
 
 bool Sender::is_consistent() const {

@@ -410,6 +410,31 @@ TEST(Sender, ManyOwnedEntitiesLeaveHalfOfTheBudgetToOthers) {
     EXPECT_TRUE(sender.is_consistent());
 }
 
+// Goal: an owned entity that changes in each tick does not keep others away, also if what it leaves of each
+// packet is too small for any of them.
+TEST(Sender, ALargeOwnedRecordInEachPacketDoesNotKeepOthersAway) {
+    ecs::World world;
+    const Schema schema = game_schema();
+    Sender sender(world, schema);
+    const Sender::Peer peer = sender.add_peer();
+    const ecs::Entity owned = world.spawn(at(1), Name{std::string(20, 'a')}, Replicated{});
+    sender.set_owner(owned, peer);
+    std::vector<ecs::Entity> others;
+    for (int i = 0; i < 10; ++i)
+        others.push_back(world.spawn(at(static_cast<float>(i)), Name{std::string(20, 'b')}, Replicated{}));
+    std::byte room[1300];
+    for (Tick tick = 1; tick <= 600; ++tick) {
+        world.set(owned, Name{std::string(20, static_cast<char>('a' + tick % 20))});
+        sender.update(tick);
+        ASSERT_FALSE(sender.encode(peer, tick, 40, room).empty());
+        sender.on_fate(peer, tick, true);
+    }
+    for (const ecs::Entity entity : others)
+        EXPECT_TRUE(sender.view(peer)[*sender.slot_of(peer, entity)].has_acked);
+    EXPECT_LT(600 - sender.view(peer)[*sender.slot_of(peer, owned)].sent, 3u);
+    EXPECT_TRUE(sender.is_consistent());
+}
+
 struct ForCameras {};
 
 // Each sender replicates the entities with its tag, with net ids of its own; the schema's singleton gets
