@@ -8,6 +8,7 @@ namespace shoal::replication {
 void Reconnect::start(const net::Address& server, std::span<const std::byte> ticket) {
     server_ = server;
     may_join_anew_ = !ticket.empty();
+    lost_.reset();
     client_.connect(server, ticket);
 }
 

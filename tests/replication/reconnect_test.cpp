@@ -79,6 +79,18 @@ TEST(Reconnect, GivesUpWhenTheTimeIsOver) {
     EXPECT_EQ(ferry.player.client.failure(), net::describe(net::DisconnectReason::unreachable));
 }
 
+TEST(Reconnect, AStartAfterItGaveUpHasTheWholeTime) {
+    Ferry ferry;
+    ferry.reconnect.start(ferry.link.wire.address);
+    ASSERT_TRUE(ferry.run(1s));
+    const std::vector<std::byte> ticket = ferry.player.client.ticket();
+    ferry.cut(true);
+    ASSERT_FALSE(ferry.run(10s));
+    ferry.reconnect.start(ferry.link.wire.address, ticket);
+    EXPECT_TRUE(ferry.run(4s));
+    EXPECT_FALSE(ferry.run(6s));
+}
+
 TEST(Reconnect, GivesUpAtOnceIfTheSeatIsGone) {
     Ferry ferry;
     ferry.reconnect.start(ferry.link.wire.address);
