@@ -51,9 +51,12 @@ void MessageQueue::deliver_all() {
 
 /// If `now` is empty, delivers all messages, also those that wait.
 void MessageQueue::deliver_until(std::optional<net::Time> now) {
-    is_all_wanted_ = !now && is_delivering_;
-    if (is_delivering_) return;
+    if (is_delivering_) {
+        is_all_wanted_ = is_all_wanted_ || !now;
+        return;
+    }
     is_delivering_ = true;
+    is_all_wanted_ = false;
     std::bitset<256> blocked;
     std::size_t kept = 0;
     for (std::size_t i = 0; i < waiting_.size(); ++i) {

@@ -460,6 +460,20 @@ TEST(MessageQueue, Rule10AMessageWaitsForEachOfItsEntities) {
     EXPECT_EQ(test.after(0ms), Heard{"both known"});
 }
 
+TEST(MessageQueue, AHandlerGetsAllMessagesAlsoIfItCallsDeliverAfterDeliverAll) {
+    Waiting test;
+    test.messages.set_handler<Beep>([&](const Beep&, const MessageInfo&) {
+        test.queue.deliver_all();
+        test.queue.deliver(test.now);  // has no effect
+    });
+    test.say("ship", test.world.spawn(Spot{1}, Replicated{}), net::unordered());
+    EXPECT_EQ(test.after(0ms), Heard{});
+    std::vector<std::byte> bytes{std::byte{stream_of(net::unordered())}};
+    test.writer.write(Beep{}, bytes);
+    EXPECT_TRUE(test.queue.add(bytes, net::unordered().channel));
+    EXPECT_EQ(test.after(0ms), Heard{"ship null late"});
+}
+
 TEST(MessageQueue, Rule10AMessageIsLateAfterHalfASecondAndNotLost) {
     Waiting test;
     const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
