@@ -42,6 +42,7 @@ void PayloadWriter::gather(PeerView& view, const StateHeader& header, const Room
     delta_bits_ = 0;
     parted_count_ = 0;
     view.clusters().start_visits();
+    view.move_to_their_queues();
     using Queue = PeerView::Queue;
     const Queue first = view.first(), second = first == Queue::group ? Queue::other : Queue::group;
     const std::size_t rest = gather_from({first, 0}, room.bits / 2, view, header, room);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <utility>
 
 namespace shoal::replication {
 namespace {
@@ -64,9 +65,7 @@ void PeerView::set_roles(std::uint32_t index, Roles roles) {
     } else {
         group_.push_back(index);
     }
-    if (!slot.is_pending) return;
-    unpend(index);
-    pend(index);  // in the other queue
+    is_any_misplaced_ = is_any_misplaced_ || slot.is_pending;
 }
 
 void PeerView::start_generation(Slot& slot) {
@@ -114,7 +113,7 @@ void PeerView::pend(std::uint32_t index) {
     // slot is left after this, so the queue is rarely scanned.
     if (slot.is_queued) tidy();
     slot.is_pending = slot.is_queued = 1;
-    queues_[static_cast<std::size_t>(slot.is_in_group() ? Queue::group : Queue::other)].push(index);
+    queues_[static_cast<std::size_t>(queue_of(slot))].push(index);
 }
 
 void PeerView::unpend(std::uint32_t index) {
@@ -154,6 +153,27 @@ void PeerView::drop_front(Queue which, std::size_t count) {
 
 void PeerView::tidy() {
     for (const Queue which : {Queue::group, Queue::other}) drop_front(which, queue(which).size());
+}
+
+void PeerView::move_to_their_queues() {
+    if (!std::exchange(is_any_misplaced_, false)) return;
+    std::vector<std::uint32_t> misplaced;  // the longest wait last
+    tidy();
+    for (const Queue which : {Queue::other, Queue::group}) {
+        net::Fifo<std::uint32_t>& queue = queues_[static_cast<std::size_t>(which)];
+        std::size_t left = queue.size();
+        for (std::size_t i = queue.size(); i-- > 0;) {
+            const std::uint32_t index = queue[i];
+            if (queue_of(slots_[index]) == which) {
+                queue[--left] = index;
+            } else {
+                misplaced.push_back(index);
+            }
+        }
+        queue.pop(left);
+    }
+    for (std::size_t i = misplaced.size(); i-- > 0;)
+        queues_[static_cast<std::size_t>(queue_of(slots_[misplaced[i]]))].push(misplaced[i]);
 }
 
 SentRecord PeerView::send(std::uint32_t index, std::uint64_t number, Tick tick) {

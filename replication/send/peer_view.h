@@ -173,6 +173,10 @@ public:
     void drop_front(Queue which, std::size_t count);
     /// Removes the slots that are not pending any more from all queues.
     void tidy();
+    /// Moves the slots that are in another queue than their roles say to the end of their queue. Call it
+    /// before queue(), after set_roles() or close(). These do not do it, because it takes time in proportion
+    /// to the queues.
+    void move_to_their_queues();
 
     /// Makes on_fate() add the acknowledged records to deliveries(), from now on. `long_gap`: see
     /// Deliveries::add().
@@ -185,6 +189,7 @@ public:
 
 private:
     static std::uint16_t low(std::uint64_t number) { return static_cast<std::uint16_t>(number); }
+    static Queue queue_of(const Slot& slot) { return slot.is_in_group() ? Queue::group : Queue::other; }
     static void start_generation(Slot& slot);
     void drop_kept(std::uint32_t slot);
     void free(std::uint32_t slot);
@@ -201,6 +206,7 @@ private:
     std::vector<std::uint32_t> group_;
     std::array<net::Fifo<std::uint32_t>, kQueues> queues_;  // by Queue
     Queue first_ = Queue::group;
+    bool is_any_misplaced_ = false;  // a pending slot may be in another queue than queue_of()
     ClusterSlots clusters_;
     struct Pending {
         NetId net_id;

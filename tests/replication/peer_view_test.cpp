@@ -35,6 +35,21 @@ TEST(PeerView, KnowsTheSlotsOfTheGroup) {
     EXPECT_TRUE(view.is_consistent());
 }
 
+TEST(PeerView, SlotsWhoseRolesChangeKeepTheirOrderInTheirNewQueue) {
+    PeerView view(8);
+    for (std::uint32_t entry = 0; entry < 5; ++entry) view.open(entry);
+    for (const std::uint32_t slot : {3u, 1u}) view.set_roles(slot, {.owns = true});
+    view.move_to_their_queues();
+    const auto queue = [&](PeerView::Queue which) {
+        std::vector<std::uint32_t> slots;
+        for (std::size_t i = 0; i < view.queue(which).size(); ++i) slots.push_back(view.queue(which)[i]);
+        return slots;
+    };
+    EXPECT_EQ(queue(PeerView::Queue::group), (std::vector<std::uint32_t>{1, 3}));
+    EXPECT_EQ(queue(PeerView::Queue::other), (std::vector<std::uint32_t>{0, 2, 4}));
+    EXPECT_TRUE(view.is_consistent());
+}
+
 TEST(PeerView, Rule16AForcedSlotIsPendingUntilARecordIsSent) {
     PeerView view(8);
     const std::uint32_t slot = view.open(1);
@@ -237,6 +252,7 @@ private:
         const bool is_owner = random() % 2 == 0;
         if (slots_[index].is_closed || view_[index].is_owner == is_owner) return;
         view_.set_roles(index, {.owns = is_owner});
+        view_.move_to_their_queues();
         if (slots_[index].is_pending) slots_[index].since = ++pended_;
     }
     void close() {
@@ -246,6 +262,7 @@ private:
         if (slot.is_closed) return;
         if (view_[index].is_owner && slot.is_pending) slot.since = ++pended_;  // it waits with the others
         view_.close(index, Despawn::destroyed);
+        view_.move_to_their_queues();
         slot.is_closed = true;
         pend(slot);
         if (!slot.is_sent) slots_.erase(index);
