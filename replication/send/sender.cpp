@@ -41,8 +41,9 @@ void Sender::update(Tick tick) {
     assert(!updated_ || is_newer(tick, tick_));
     tick_ = tick;
     updated_ = true;
-    shadow_.set_history(history_ticks(tick));
-    keep_acknowledged(tick);
+    const std::uint32_t history = history_ticks(tick);
+    shadow_.set_history(history);
+    keep_acknowledged(tick, tick - history);
     shadow_.update(tick);
     writer_.start_tick(tick);
     audience_.resize(shadow_.index_count());
@@ -82,7 +83,9 @@ std::uint32_t Sender::history_ticks(Tick tick) const {
 }
 
 /// Copies what the history is about to forget, for peers that have not acknowledged anything for a while.
-void Sender::keep_acknowledged(Tick tick) {
+/// `horizon`: what the peer's view classes saw change until then is forgotten. Changes that they do not see
+/// have no effect here.
+void Sender::keep_acknowledged(Tick tick, Tick horizon) {
     silent_.clear();
     std::size_t bytes = 0;
     for (Peer peer = 0; peer < peers_.size(); ++peer) {
@@ -98,9 +101,10 @@ void Sender::keep_acknowledged(Tick tick) {
             const std::optional<std::uint32_t> slot =
                 entry < audience_.entry_count() ? audience_.slot(entry, peer) : std::nullopt;
             if (!slot || !view[*slot].has_acked || bytes >= max_kept_bytes_ || view.kept(*slot)) continue;
-            const std::optional<Version> version =
-                shadow_.baseline(entry, view[*slot].acked, view.view_classes(*slot));
-            if (!version || version->tick == shadow_[entry].versions.newest()->tick) continue;
+            const Tick acked = view[*slot].acked;
+            const ViewClasses classes = view.view_classes(*slot);
+            const std::optional<Version> version = shadow_.baseline(entry, acked, classes);
+            if (!version || shadow_[entry].versions.at(acked, horizon, classes)) continue;
             bytes -= view.kept_bytes();
             view.keep(*slot, *version, shadow_.pool());
             bytes += view.kept_bytes();

@@ -210,7 +210,7 @@ private:
     };
 
     std::uint32_t history_ticks(Tick tick) const;
-    void keep_acknowledged(Tick tick);
+    void keep_acknowledged(Tick tick, Tick horizon);
     std::shared_ptr<const ComponentNumbers> share(const ComponentNumbers& numbers) const;
     void make_peer(Peer peer, const PeerOptions& options, std::vector<Predicted> predicted = {});
     void leave_audience(Peer peer);

@@ -214,7 +214,8 @@ std::vector<std::vector<std::byte>> payloads_of_a_stranger(std::uint32_t seed, s
             payloads.emplace_back(payload.begin(), payload.end());
             open.push_back(number++);
         }
-        const bool is_silent = tick % 130 > 60;  // longer than the history: nothing arrives
+        // Longer than the history. For odd seeds nothing arrives then, else little.
+        const bool is_silent = tick % 130 > 60 && (seed % 2 == 1 || random() % 12 != 0);
         for (; open.size() > 4; open.erase(open.begin()))
             sender.on_fate(stranger, open.front(), !is_silent && random() % 4 != 0);
     }
