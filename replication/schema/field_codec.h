@@ -16,6 +16,7 @@ struct FieldCodec {
         angle,
         unit_vector,
         smallest_three,
+        ambiguous,  // an error, see combined()
     } kind = Kind::automatic;
     double min = 0, max = 0;
     double step = 0;  // for fixed_point(), angle(), unit_vector() and smallest_three(): the number of bits
@@ -84,6 +85,17 @@ constexpr FieldCodec unit_vector(unsigned bits) {
 /// becomes (0, 0, 0, 1). Requires 4 to 12 bits.
 constexpr FieldCodec smallest_three(unsigned bits) {
     return {FieldCodec::Kind::smallest_three, 0, 0, static_cast<double>(bits), 0};
+}
+
+/// Returns one codec with the length of max_length() and the numbers of another codec. If both have a length,
+/// or both are for numbers, the result is Kind::ambiguous, which is an error of the schema.
+constexpr FieldCodec combined(const FieldCodec& a, const FieldCodec& b) {
+    const bool has_numbers = b.kind != FieldCodec::Kind::automatic;
+    FieldCodec out = has_numbers ? b : a;
+    out.max_length = a.max_length + b.max_length;
+    if ((has_numbers && a.kind != FieldCodec::Kind::automatic) || (a.max_length != 0 && b.max_length != 0))
+        out.kind = FieldCodec::Kind::ambiguous;
+    return out;
 }
 
 /// Returns how many scalars together are turned into lanes.

@@ -196,7 +196,7 @@ struct Options {
     void take(const F& field) {
         append_ranges<T>(ranges, field, 0);
     }
-    void take(const FieldCodec& codec) { all = codec; }
+    void take(const FieldCodec& codec) { all = combined(all, codec); }
     void take(const ViewClasses& classes) { viewers = classes; }
     void take(const Display& shown) {
         has_two_displays = has_two_displays || display.kind == Display::Kind::own;
@@ -251,6 +251,11 @@ template <std::default_initializable T, Object Member, FieldOf<detail::Innermost
 requires(sizeof...(Inner) > 0) Field<T> field(Member T::*member, const Inner&... inner) {
     return detail::inner_fields(member, inner...);
 }
+/// With max_length() and a codec for numbers, in any order. element() and inner() take two codecs, too.
+template <std::default_initializable T, Object Member, FieldOf<detail::Innermost<Member>>... Inner>
+Field<T> field(Member T::*member, FieldCodec one, FieldCodec other, const Inner&... inner) {
+    return field(member, combined(one, other), inner...);
+}
 
 /// Codecs for the fields of a vector's elements, of the value in an optional, or of a map's entries, which
 /// are pairs (`first` is the key). `codec` applies to the other fields of the elements, and may be
@@ -265,6 +270,10 @@ Field<T> element(Member T::*member, FieldCodec codec, const Inner&... inner) {
 template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
 requires(sizeof...(Inner) > 0) Field<T> element(Member T::*member, const Inner&... inner) {
     return element(member, FieldCodec{}, inner...);
+}
+template <std::default_initializable T, Object Member, FieldOf<detail::ElementOf<Member>>... Inner>
+Field<T> element(Member T::*member, FieldCodec one, FieldCodec other, const Inner&... inner) {
+    return element(member, combined(one, other), inner...);
 }
 
 /// Codecs for elements of type T, which is itself a string, vector, optional or map. `codec` may be
@@ -284,6 +293,10 @@ requires(sizeof...(Inner) > 0) Field<T> inner(FieldCodec codec, const Inner&... 
 template <class T, FieldOf<detail::ElementOf<T>>... Inner>
 requires(sizeof...(Inner) > 0) Field<T> inner(const Inner&... fields) {
     return inner<T>(FieldCodec{}, fields...);
+}
+template <class T, class... Inner>
+Field<T> inner(FieldCodec one, FieldCodec other, const Inner&... fields) {
+    return inner<T>(combined(one, other), fields...);
 }
 
 /// A C++ type that the schema names.
@@ -347,8 +360,8 @@ struct SchemaStruct : SchemaType {
 class Schema {
 public:
     /// Declares T. The name must be the same on both sides. Options, in any order: codecs for some of its
-    /// fields (field(), element()), one codec for all other fields, view classes (who gets it), a Display and
-    /// a Role.
+    /// fields (field(), element()), for all other fields one max_length() and one codec for numbers, view
+    /// classes (who gets it), a Display and a Role.
     template <std::default_initializable T, ComponentOption<T>... Options>
     void component(std::string_view name, const Options&... options);
 
@@ -510,6 +523,10 @@ void Schema::describe(SchemaType& out, std::string_view kind, std::string_view n
     out.type = &detail::type_address<T>;
     out.construct = [](void* at) { ::new (at) T{}; };
     out.destroy = [](void* value) { static_cast<T*>(value)->~T(); };
+    if (detail::has_ambiguous_codec(options.ranges, options.all)) {
+        fail(name, "has two codecs for the same fields", kind);
+        return;
+    }
     if constexpr (!std::is_empty_v<T>) {
         T object{};
         detail::LayoutSink sink(options.ranges, options.all, max_nesting);

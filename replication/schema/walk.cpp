@@ -1,5 +1,6 @@
 #include "walk.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shoal::replication::detail {
@@ -51,6 +52,13 @@ std::string unused_codec(const std::vector<CodecRange>& ranges) {
         if (std::string inner = unused_codec(range.elements); !inner.empty()) return inner;
     }
     return {};
+}
+
+bool has_ambiguous_codec(const std::vector<CodecRange>& ranges, const FieldCodec& rest) {
+    return rest.kind == FieldCodec::Kind::ambiguous ||
+           std::any_of(ranges.begin(), ranges.end(), [](const CodecRange& range) {
+               return has_ambiguous_codec(range.elements, range.codec);
+           });
 }
 
 std::string Trail::place() const {

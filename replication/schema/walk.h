@@ -414,6 +414,9 @@ struct CodecRange {
 /// component's name. Returns an empty text if all were used.
 std::string unused_codec(const std::vector<CodecRange>& ranges);
 
+/// Returns whether a codec is Kind::ambiguous. `rest`: the codec of the fields without one in `ranges`.
+bool has_ambiguous_codec(const std::vector<CodecRange>& ranges, const FieldCodec& rest);
+
 /// Collects the leaves and parts of a component, with their codecs.
 class LayoutSink {
 public:

@@ -154,6 +154,34 @@ TEST(ComponentOptions, ComeInAnyOrder) {
               "component 'speed' has two roles: it can be predicted() or from_owner(), not both");
 }
 
+struct Sack {
+    std::vector<std::int32_t> items;
+};
+
+TEST(ComponentOptions, ALengthAndACodecForNumbersCombine) {
+    Schema one, two, of_field, of_element;
+    one.component<Sack>("sack", bounded(0, 500).up_to(40));
+    two.component<Sack>("sack", max_length(40), bounded(0, 500), to_owner());
+    of_field.component<Sack>("sack", field(&Sack::items, bounded(0, 500), max_length(40)));
+    of_element.component<Sack>("sack", element(&Sack::items, max_length(40), bounded(0, 500)));
+    for (const Schema* schema : {&two, &of_field, &of_element}) {
+        EXPECT_EQ(schema->error(), "");
+        EXPECT_EQ(schema->hash(), one.hash());
+    }
+}
+
+TEST(ComponentOptions, TwoCodecsForTheSameFieldsAreAnError) {
+    const std::string why = "component 'sack' has two codecs for the same fields";
+    Schema numbers, lengths, of_field, of_element, message;
+    numbers.component<Sack>("sack", bounded(0, 500), bounded(0, 5));
+    lengths.component<Sack>("sack", max_length(40), max_length(50));
+    of_field.component<Sack>("sack", field(&Sack::items, max_length(40), bounded(0, 5).up_to(5)));
+    of_element.component<Sack>("sack", element(&Sack::items, bounded(0, 5), quantised(0, 5, 1)));
+    for (const Schema* schema : {&numbers, &lengths, &of_field, &of_element}) EXPECT_EQ(schema->error(), why);
+    message.message<Sack>("sack", bounded(0, 500), bounded(0, 5));
+    EXPECT_EQ(message.error(), "message 'sack' has two codecs for the same fields");
+}
+
 TEST(ComponentOptions, ShownByIsTheOnlyDisplayAndNotEmpty) {
     const auto mix = [](const Speed& a, const Speed&, float) { return a; };
     Schema good, two, reversed, empty;
