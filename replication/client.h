@@ -1,7 +1,6 @@
 #pragma once
 // Keeps a copy of the server's world: a Receiver with a net::Client.
 
-#include <cassert>
 #include <concepts>
 #include <optional>
 #include <string>
@@ -62,6 +61,8 @@ public:
     /// World, schema, sink and listener must outlive the client. A schema with an error stops the program.
     Client(ecs::World& world, const Schema& schema, net::Sink& sink, const ClientOptions& options,
            ClientListener* listener = nullptr);
+    /// A temporary schema would not outlive the client.
+    Client(ecs::World&, const Schema&&, net::Sink&, const ClientOptions&, ClientListener* = nullptr) = delete;
 
     /// The next update() ends an earlier connection, destroys its replicas, and begins to connect. If
     /// on_leave of the earlier connection calls connect() or disconnect(), the last call counts.
@@ -190,9 +191,7 @@ public:
     /// endpoint().receive(), and may change the world.
     template <class T, std::invocable<ecs::Entity, std::string_view> Fn>
     void on_refused(Fn handler) {
-        const std::size_t index = schema_.find<T>();
-        assert(index != kMaxComponents && schema_.components()[index].role == Role::owner);
-        owned_.on_refused(static_cast<ComponentIndex>(index), std::move(handler));
+        owned_.on_refused(schema_.require_owned<T>(), std::move(handler));
     }
     const OwnedWriter::Stats& owned_stats() const { return owned_.stats(); }
 

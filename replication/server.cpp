@@ -1,9 +1,8 @@
 #include "server.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 
 #include "message.h"
@@ -383,6 +382,9 @@ void Server::advance_joins() {
 void Server::finish_join(PlayerId player) {
     const ecs::Entity entity = join_ ? join_(player) : ecs::Entity{};
     if (find(player)) {
+        assert((!world_.is_alive(entity) || world_.has<StableKey>(entity) ||
+                world_.has(entity, sender_.shadow().tag())) &&
+               "on_join() returned an entity without the tag Replicated, or SenderOptions::tag");
         set_player(player, entity);
     } else if (join_options_.destroys_player && world_.is_alive(entity)) {
         world_.destroy(entity);
@@ -513,13 +515,6 @@ bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const 
     if (member && owned_.is_flood(member->id))
         host_.disconnect(peer, net::DisconnectReason::kicked, "too many values were refused", now);
     return true;
-}
-
-ComponentIndex Server::owned_component(std::size_t index) const {
-    if (index < schema_.components().size() && schema_.components()[index].role == Role::owner)
-        return static_cast<ComponentIndex>(index);
-    std::fprintf(stderr, "shoal: this type is not a component with from_owner()\n");
-    std::abort();
 }
 
 /// Sends a reliable message. If the queue is full, disconnects the player: without the message, the client's

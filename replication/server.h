@@ -81,6 +81,8 @@ public:
     /// World, schema, sink and listener must outlive the server. A schema with an error stops the program.
     Server(ecs::World& world, const Schema& schema, net::Sink& sink, const ServerOptions& options,
            ServerListener* listener = nullptr);
+    /// A temporary schema would not outlive the server.
+    Server(ecs::World&, const Schema&&, net::Sink&, const ServerOptions&, ServerListener* = nullptr) = delete;
 
     /// Pass each datagram from the socket to host().receive().
     net::Host& host() { return host_; }
@@ -197,7 +199,7 @@ public:
     /// and may change the world.
     template <class T, std::invocable<PlayerId, ecs::Entity, const T&> Fn>
     void check(Fn fn) {
-        owned_.check(owned_component(schema_.find<T>()),
+        owned_.check(schema_.require_owned<T>(),
                      [fn = std::move(fn)](PlayerId player, ecs::Entity entity, const void* value) {
                          return std::string(fn(player, entity, *static_cast<const T*>(value)));
                      });
@@ -351,7 +353,6 @@ private:
     void report_too_large();
     template <class Tag>
     void mark(ecs::Entity entity, bool has_tag);
-    ComponentIndex owned_component(std::size_t index) const;
     void send_or_end(PlayerId player, std::span<const std::byte> message);
     void finish_return(PlayerId player);
     void take_back(net::PeerId connection);

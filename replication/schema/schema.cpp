@@ -231,6 +231,13 @@ void Schema::stop_missing(StructKind kind, std::string_view type_name) {
          std::string(kind == StructKind::message ? "a " : "an ") + std::string(kind_name(kind)));
 }
 
+ComponentIndex Schema::require_owned(std::size_t index, std::string_view type_name) const {
+    if (index == kMaxComponents) stop(std::string(type_name) + " is not declared as a component");
+    if (components_[index].role != Role::owner)
+        stop("component '" + components_[index].name + "' is not from_owner(): no client writes it");
+    return static_cast<ComponentIndex>(index);
+}
+
 void Schema::insert(SchemaComponent component) {
     const auto key = [](const SchemaComponent& c) { return std::pair(c.is_optional, c.id); };
     const auto place = std::upper_bound(components_.begin(), components_.end(), component,

@@ -471,6 +471,11 @@ public:
         if (index == structs(kind).size()) stop_missing(kind, ecs::type_name<T>());
         return index;
     }
+    /// As find(), but stops the program if T is not a component with from_owner().
+    template <class T>
+    ComponentIndex require_owned() const {
+        return require_owned(find<T>(), ecs::type_name<T>());
+    }
 
 private:
     template <class T>
@@ -492,6 +497,7 @@ private:
             for (const SchemaStruct& one : structs_[kind]) fn(static_cast<StructKind>(kind), one);
     }
     [[noreturn]] static void stop_missing(StructKind kind, std::string_view type_name);
+    ComponentIndex require_owned(std::size_t index, std::string_view type_name) const;
     std::string finish(SchemaType& type) const;
     SchemaComponent* added(const void* type);
     void insert(SchemaComponent component);

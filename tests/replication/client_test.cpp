@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "tests/replication/support/link.h"
@@ -121,6 +122,13 @@ TEST(Client, ARebaseRequestWaitsWhileTheMessageQueueIsFull) {
                                            std::byte{0}};
     EXPECT_EQ(std::count(server.messages.begin(), server.messages.end(), rebase), 1);
 }
+
+// The client keeps a reference to its schema, and so does the server.
+static_assert(std::is_constructible_v<Client, ecs::World&, const Schema&, net::Sink&, ClientOptions>);
+static_assert(!std::is_constructible_v<Client, ecs::World&, Schema, net::Sink&, ClientOptions>);
+static_assert(!std::is_constructible_v<Client, ecs::World&, const Schema, net::Sink&, ClientOptions>);
+static_assert(std::is_constructible_v<Server, ecs::World&, const Schema&, net::Sink&, ServerOptions>);
+static_assert(!std::is_constructible_v<Server, ecs::World&, Schema, net::Sink&, ServerOptions>);
 
 TEST(Client, IgnoresASecondWelcomeOfOneConnection) {
     Link link;

@@ -391,6 +391,25 @@ TEST(OwnedState, ASchemaSaysWhatCannotBeOwned) {
     EXPECT_DEATH(Binding(world, lonely), "'cargo' is from_owner\\(\\), which needs the tag Mine");
 }
 
+TEST(OwnedState, AComponentThatNoClientWritesHasNoRefusalsAndChecks) {
+    struct Hull {
+        int points = 0;
+    };
+    struct Hold {
+        int crates = 0;
+    };
+    Schema schema = owned_schema();
+    schema.component<Hull>("hull");
+    Link link(Link::default_options(), schema);
+    Link::Player& player = link.add();
+    EXPECT_DEATH(player.client.on_refused<Hull>([](ecs::Entity, std::string_view) {}),
+                 "shoal: schema: component 'hull' is not from_owner\\(\\)");
+    EXPECT_DEATH(link.server.check<Hull>([](PlayerId, ecs::Entity, const Hull&) { return std::string(); }),
+                 "shoal: schema: component 'hull' is not from_owner\\(\\)");
+    EXPECT_DEATH(player.client.on_refused<Hold>([](ecs::Entity, std::string_view) {}),
+                 "Hold is not declared as a component");
+}
+
 // With real connections.
 
 TEST(OwnedState, ServerAndClientTalkAboutIt) {

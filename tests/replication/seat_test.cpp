@@ -88,9 +88,7 @@ TEST(Seat, ThePlayersEntityStaysIfTheGameWantsIt) {
 // Trap 46: DONE comes before the player's entity.
 TEST(Seat, Trap46AClientDoesNotPlayBeforeItHasItsEntity) {
     Link link;
-    ecs::Entity entity;
-    link.server.on_join(
-        [&](PlayerId) { return entity = link.world.spawn(Position{}); });  // does not replicate
+    link.server.on_join([&](PlayerId) { return ecs::Entity{}; });
     Link::Player& player = link.add();
     link.run(20);
     EXPECT_EQ(link.server.phase(link.listener.last), Phase::playing);
@@ -119,6 +117,15 @@ TEST(Seat, Trap46AClientDoesNotPlayBeforeItHasItsEntity) {
     EXPECT_EQ(waits.client.phase(), Phase::playing);
     EXPECT_EQ(waits.world.get<Position>(waits.client.player()).x, 4);
 }
+
+#ifndef NDEBUG
+TEST(SeatDeathTest, ThePlayersEntityReplicates) {
+    Link link;
+    link.server.on_join([&](PlayerId) { return link.world.spawn(Position{}); });
+    link.add();
+    EXPECT_DEATH(link.run(20), "on_join\\(\\) returned an entity without the tag Replicated");
+}
+#endif
 
 TEST(Seat, A10NoStateIsSentBeforeTheGoAhead) {
     Party party;
