@@ -165,7 +165,9 @@ ClientRunner::ClientRunner(ecs::World& world, const Schema& schema, const Client
                      "': " + std::string(net::describe(found.error()));
         }
     }
-    client_ = std::make_unique<Client>(world, schema_, socket_, of_client, listener);
+    if (options.bad_network) network_.emplace(socket_, *options.bad_network, options.bad_network_seed);
+    net::Sink& sink = network_ ? static_cast<net::Sink&>(*network_) : socket_;
+    client_ = std::make_unique<Client>(world, schema_, sink, of_client, listener);
 }
 
 int ClientRunner::run(const std::function<bool()>& each_frame) {
@@ -174,18 +176,37 @@ int ClientRunner::run(const std::function<bool()>& each_frame) {
     if (!ticket_file_.empty()) kept_ticket_ = read_bytes(ticket_file_);
     reconnect.start(*at_server_, kept_ticket_);
     for (net::Time next = now(); !is_stopped_;) {
-        net::receive_all(*socket_.socket, client_->endpoint(), now());
-        client_->update(now());
+        receive_all();
+        update();
         keep_ticket();
         if (!reconnect.update(now())) return fail(client_->failure());
         if (now() >= next) {
             if (each_frame && !each_frame()) break;
             next = std::max(next + period_, now() - period_);
         }
-        wait(socket_, std::min(next, now() + kPollPeriod));
+        wait_until(next);
     }
     say_farewell();
     return 0;
+}
+
+void ClientRunner::receive_all() {
+    if (network_) {
+        network_->receive_all(*socket_.socket, client_->endpoint(), now());
+    } else {
+        net::receive_all(*socket_.socket, client_->endpoint(), now());
+    }
+}
+
+void ClientRunner::update() {
+    client_->update(now());
+    if (network_) network_->flush(now());
+}
+
+/// Waits at most kPollPeriod.
+void ClientRunner::wait_until(net::Time time) {
+    time = std::min(time, now() + kPollPeriod);
+    wait(socket_, network_ ? network_->next_due(time) : time);
 }
 
 void ClientRunner::keep_ticket() {
@@ -207,9 +228,9 @@ void ClientRunner::say_farewell() {
     client_->disconnect(now());
     keep_ticket();
     for (const net::Time end = now() + kGoodbyes; !client_->endpoint().is_idle() && now() < end;) {
-        client_->update(now());
-        wait(socket_, now() + kPollPeriod);
-        net::receive_all(*socket_.socket, client_->endpoint(), now());
+        update();
+        wait_until(end);
+        receive_all();
     }
 }
 

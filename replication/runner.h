@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../net/socket/bad_network.h"
 #include "../net/socket/socket.h"
 #include "client.h"
 #include "reconnect.h"
@@ -35,6 +36,9 @@ struct ClientRunnerOptions {
     /// without leaving, its next start takes the player's seat back. Each running client needs another file.
     /// Empty: the ticket is not kept.
     std::string ticket_file = {};
+    /// Simulates a bad network in both directions between the client and the server, for tests of the game.
+    std::optional<net::LinkConfig> bad_network = {};
+    std::uint64_t bad_network_seed = 1;  // decides which datagrams are lost
     /// All other options. The runner itself sets net.server_key and net.seed.
     ClientOptions client = {};
 };
@@ -99,6 +103,9 @@ public:
     void stop() { is_stopped_ = true; }
 
 private:
+    void receive_all();
+    void update();
+    void wait_until(net::Time time);
     void keep_ticket();
     void say_farewell();
 
@@ -108,6 +115,7 @@ private:
     std::string ticket_file_;
     std::vector<std::byte> kept_ticket_;  // what the file has
     RunnerSocket socket_;
+    std::optional<net::BadNetwork> network_;
     std::string error_;
     std::optional<net::Address> at_server_;
     std::unique_ptr<Client> client_;

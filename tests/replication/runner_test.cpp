@@ -136,6 +136,29 @@ int steps_of(const ecs::World& world, const ClientRunner& runner) {
     return player ? world.get<Steps>(player).count : 0;
 }
 
+// The client's network loses a fifth of the datagrams, and delays each by 30 ms in each direction.
+TEST(Runner, AClientPlaysOverASimulatedBadNetwork) {
+    const RunnerFolder folder;
+    StepsServer server(folder);
+    ecs::World mirror;
+    ClientRunner client(mirror, steps_schema(),
+                        {.server = server.address(),
+                         .key_file = folder.file("server.pub"),
+                         .bad_network = {{.latency = std::chrono::milliseconds(30), .loss = 0.2}}});
+    int frames = 0;
+    net::Duration rtt{0};
+    EXPECT_EQ(client.run([&] {
+        const net::Client& endpoint = client.client().endpoint();
+        if (client.client().is_connected()) rtt = endpoint.stats(endpoint.server()).rtt;
+        return ++frames < 3'000 && steps_of(mirror, client) < 100;
+    }),
+              0);
+    server.thread.join();
+    EXPECT_LT(frames, 3'000);
+    EXPECT_GE(rtt, std::chrono::milliseconds(55)) << "twice the latency, less rounding";
+    EXPECT_EQ(server.left, 1);
+}
+
 TEST(Runner, AClientThatLosesItsConnectionComesBack) {
     const RunnerFolder folder;
     StepsServer server(folder);
