@@ -306,6 +306,222 @@ TEST(Server, TeleportsAreCountedModuloFour) {
     EXPECT_EQ(session.server().sender().shadow().misfits(), ComponentLayout::Misfits{});
 }
 
+TEST(Server, TeleportHasNoEffectIfNothingIsInterpolated) {
+    Schema schema;
+    schema.component<Balloon>("balloon");
+    Link link(Link::default_options(), std::move(schema));
+    const ecs::Entity balloon = link.world.spawn(Balloon{}, Replicated{});
+    link.server.teleport(balloon);
+    EXPECT_FALSE(link.world.has<Teleports>(balloon));
+}
+
+struct Deck {
+    std::vector<std::uint8_t> boxes;
+};
+struct Cellar {
+    std::vector<std::uint8_t> boxes;
+};
+
+TEST(Server, AnEntityThatIsTooLargeIsReportedOnce) {
+    Schema schema;
+    schema.component<Deck>("deck", max_length(31'000));
+    schema.component<Cellar>("cellar", max_length(31'000));
+    Link link(Link::default_options(), std::move(schema));
+    const ecs::Entity entity = link.world.spawn(Replicated{}, Deck{std::vector<std::uint8_t>(15'000)},
+                                                Cellar{std::vector<std::uint8_t>(20'000)});
+    link.run(3);
+    ASSERT_EQ(link.listener.too_large.size(), 1u);
+    EXPECT_EQ(link.listener.too_large[0].entity, entity);
+    EXPECT_EQ(link.listener.too_large[0].component, "cellar");
+    EXPECT_GT(link.listener.too_large[0].bytes, kMaxEntityBytes);
+}
+
+TEST(Server, GiveNeedsAPlayerAndAnEntityThatReplicates) {
+    Link link;
+    link.add();
+    link.run(10);
+    const PlayerId id = link.listener.last;
+    const ecs::Entity ship = link.world.spawn(Replicated{}, Position{}), local = link.world.spawn(Position{});
+    const ecs::Entity dead = link.world.spawn(Replicated{});
+    link.world.destroy(dead);
+    EXPECT_FALSE(link.server.give(id, local));
+    EXPECT_FALSE(link.server.give(id, dead));
+    EXPECT_TRUE(link.server.give(id, ship));
+    EXPECT_FALSE(link.server.give(PlayerId{(9u << 16) | 3}, ship)) << "there is no such player";
+    EXPECT_EQ(link.server.owner(ship), id) << "without effect";
+    EXPECT_TRUE(link.server.give({}, ship));
+    EXPECT_FALSE(link.server.owner(ship));
+    EXPECT_EQ(link.server.peer_stats({}).slots, 0u);
+    EXPECT_EQ(link.server.phase({}), Phase::disconnected);
+    EXPECT_FALSE(link.server.player({}));
+    link.server.set_player({}, ship);
+    link.server.set_groups({}, to_group(1));
+    link.server.disconnect({}, "nobody", link.now);
+    link.run(5);
+    EXPECT_EQ(link.listener.leaves, 0);
+}
+
+struct Rudder {
+    std::int8_t turn = 0;
+};
+struct Course {
+    float degrees = 0;
+};
+
+/// Players steer courses, which their clients predict.
+Schema rudder_schema() {
+    Schema schema;
+    schema.component<Course>("course", quantised(0, 360, 0.5), predicted());
+    schema.input<Rudder>("rudder", bounded(-1, 1));
+    schema.quantise_authority();
+    return schema;
+}
+
+TEST(Server, APlayerThatLeavesOwnsAndSteersNothing) {
+    Link link(Link::default_options(), rudder_schema());
+    Link::Player& player = link.add();
+    link.add();
+    link.run(20);
+    std::vector<PlayerId> ids;
+    link.server.for_each_peer([&](PlayerId id) { ids.push_back(id); });
+    ASSERT_EQ(ids.size(), 2u);
+    const bool is_first = link.server.host().address(ids[0]) == player.wire.address;
+    const PlayerId leaver = ids[is_first ? 0 : 1], other = ids[is_first ? 1 : 0];
+    const ecs::Entity ship = link.world.spawn(Rudder{1}, Course{}, Replicated{});
+    const ecs::Entity second = link.world.spawn(Rudder{1}, Course{}, Replicated{});
+    const ecs::Entity ball = link.world.spawn(Course{}, Replicated{}),
+                      net = link.world.spawn(Course{}, Replicated{});
+    EXPECT_TRUE(link.server.give(leaver, ship));
+    EXPECT_TRUE(link.server.give(other, second));
+    EXPECT_TRUE(link.world.has<Mine>(ship));
+    for (const ecs::Entity entity : {ball, net}) EXPECT_TRUE(link.server.predict(leaver, entity));
+    EXPECT_TRUE(link.server.predict(other, net));
+    player.client.disconnect(link.now);
+    link.run(5);
+    EXPECT_EQ(link.listener.last_reason, net::DisconnectReason::closed_by_peer);
+    EXPECT_FALSE(link.world.has<Mine>(ship));
+    EXPECT_EQ(link.world.get<Rudder>(ship).turn, 0);
+    EXPECT_FALSE(link.server.owner(ship));
+    EXPECT_TRUE(link.world.has<Mine>(second));
+    EXPECT_EQ(link.world.get<Rudder>(second).turn, 1);
+    EXPECT_EQ(link.server.owner(second), other);
+    EXPECT_FALSE(link.world.has<ToPredict>(ball));
+    EXPECT_TRUE(link.world.has<ToPredict>(net)) << "the other player predicts it";
+    EXPECT_TRUE(link.server.give({}, second));
+    EXPECT_FALSE(link.world.has<Mine>(second));
+}
+
+TEST(Server, PredictNeedsAPlayerAnEntityThatReplicatesAndASchemaThatPredicts) {
+    Link link(Link::default_options(), rudder_schema());
+    link.add();
+    link.run(10);
+    const PlayerId id = link.listener.last;
+    const ecs::Entity ball = link.world.spawn(Course{}, Replicated{}), local = link.world.spawn(Course{});
+    EXPECT_FALSE(link.server.predict(id, local));
+    EXPECT_FALSE(link.server.predict({}, ball));
+    EXPECT_FALSE(link.world.has<ToPredict>(ball));
+    EXPECT_TRUE(link.server.predict(id, ball));
+    EXPECT_TRUE(link.world.has<ToPredict>(ball));
+    EXPECT_TRUE(link.server.predict(id, ball, false));
+    EXPECT_FALSE(link.world.has<ToPredict>(ball));
+    Link plain;
+    plain.add();
+    plain.run(10);
+    EXPECT_FALSE(plain.server.predict(plain.listener.last, plain.world.spawn(Replicated{})));
+}
+
+TEST(Server, AStepIsThatOfTheTickAndItsValuesAreRounded) {
+    ServerOptions options = Link::default_options();
+    options.sender.tick_hz = 40;
+    options.first_tick = 500;
+    Link link(options, rudder_schema());
+    const ecs::Entity ship = link.world.spawn(Course{}, Replicated{}), local = link.world.spawn(Course{});
+    std::vector<Tick> ticks;
+    link.server.on_step([&](const Step& step) {
+        ticks.push_back(step.tick);
+        EXPECT_FLOAT_EQ(step.dt, 0.025f);
+        EXPECT_TRUE(step.is_new);
+        step.each<Course>([](Course& course) { course.degrees += 1.2f; });
+    });
+    link.run(2);
+    EXPECT_EQ(ticks, (std::vector<Tick>{500, 501}));
+    EXPECT_FLOAT_EQ(link.world.get<Course>(ship).degrees, 2) << "to 1, and 2.2 to 2";
+    EXPECT_FLOAT_EQ(link.world.get<Course>(local).degrees, 2.4f) << "it does not replicate";
+}
+
+TEST(Server, StatesTheLengthOfATickInWholeMicroseconds) {
+    for (const auto& [tick_hz, tick_us] : {std::pair{60.0, 16'667u}, std::pair{128.0, 7'813u}}) {
+        ServerOptions options = Link::default_options();
+        options.sender.tick_hz = tick_hz;
+        Link link(options);
+        Link::Player& player = link.add();
+        link.run(10);
+        ASSERT_TRUE(player.client.welcome());
+        EXPECT_EQ(player.client.welcome()->tick_us, tick_us);
+    }
+}
+
+// The client would never play.
+TEST(Server, APlayerThatCannotBeToldThatItPlaysIsDisconnected) {
+    Link link;
+    link.server.on_join([&](PlayerId id) {
+        const std::vector<std::byte> big(900);
+        for (const std::size_t size : {900u, 1u})
+            while (link.server.send_message(id, net::Channel::reliable, std::span(big).first(size)) ==
+                   net::SendResult::queued) {
+            }
+        return ecs::Entity{};
+    });
+    Link::Player& player = link.add();
+    link.run(20);
+    EXPECT_FALSE(player.client.is_connected());
+    EXPECT_NE(player.client.failure().find("too many messages wait for it"), std::string::npos)
+        << player.client.failure();
+}
+
+TEST(Server, APlayerWhoseEntityIsDeadHasNone) {
+    Link link;
+    link.server.on_join([&](PlayerId) { return link.world.spawn(Replicated{}, Position{}); });
+    Link::Player& player = link.add();
+    link.run(20);
+    const PlayerId id = link.listener.last;
+    const ecs::Entity ship = link.server.player(id);
+    ASSERT_TRUE(ship);
+    link.world.destroy(ship);
+    EXPECT_FALSE(link.server.player(id));
+    link.run(5);
+    EXPECT_EQ(player.client.phase(), Phase::playing);
+    player.client.disconnect(link.now);
+    link.run(5);
+    EXPECT_EQ(link.listener.leaves, 1);
+}
+
+TEST(Server, APlaceInItsTablesIsUsedAgain) {
+    Link link;
+    std::vector<PlayerId> ids;
+    for (int i = 0; i < 3; ++i) {
+        link.add();
+        link.run(10);
+        ids.push_back(link.listener.last);
+    }
+    link.server.disconnect(ids[1], "one", link.now);
+    link.run(5);
+    EXPECT_EQ(link.listener.last_reason, net::DisconnectReason::kicked);
+    EXPECT_EQ(link.server.phase(ids[1]), Phase::disconnected);
+    Link::Player& late = link.add();
+    link.run(20);
+    const PlayerId id = link.listener.last;
+    EXPECT_EQ(link.server.phase(id), Phase::playing);
+    for (const std::size_t i : {0u, 2u}) {
+        EXPECT_EQ(link.server.phase(ids[i]), Phase::playing);
+        EXPECT_TRUE(link.is_equal(*link.players[i]));
+    }
+    EXPECT_EQ(link.server.send_message(id, net::Channel::reliable, bytes_of("hi")), net::SendResult::queued);
+    link.run(5);
+    EXPECT_EQ(late.listener.messages, std::vector<std::string>{"hi"});
+    EXPECT_TRUE(link.players[0]->listener.messages.empty());
+}
+
 TEST(Server, AMalformedPayloadEndsTheConnectionWithAReason) {
     Link link;
     Rogue rogue(link);

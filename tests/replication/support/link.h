@@ -45,22 +45,35 @@ public:
             last = peer;
             ++joins;
         }
-        void on_leave(net::PeerId, net::DisconnectReason, std::string_view text) override { left(text); }
+        void on_leave(net::PeerId, net::DisconnectReason reason, std::string_view text) override {
+            left(reason, text);
+        }
+        void on_too_large(ecs::Entity entity, std::string_view component, std::size_t bytes) override {
+            too_large.push_back({entity, std::string(component), bytes});
+        }
         void on_message(net::PeerId peer, net::Channel, std::span<const std::byte> message) override {
             last = peer;
             said(message);
         }
         void on_join() override { ++joins; }
-        void on_leave(net::DisconnectReason, std::string_view text) override { left(text); }
+        void on_leave(net::DisconnectReason reason, std::string_view text) override { left(reason, text); }
         void on_message(net::Channel, std::span<const std::byte> message) override { said(message); }
-        void left(std::string_view text) {
+        void left(net::DisconnectReason reason, std::string_view text) {
             ++leaves;
+            last_reason = reason;
             last_text = text;
         }
         void said(std::span<const std::byte> message) {
             messages.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
         }
+        struct TooLarge {
+            ecs::Entity entity;
+            std::string component;
+            std::size_t bytes;
+        };
         std::string says_no, last_text;
+        net::DisconnectReason last_reason = net::kLastDisconnectReason;
+        std::vector<TooLarge> too_large;
         std::vector<std::string> messages;
         net::PeerId last;
         int joins = 0, leaves = 0;
