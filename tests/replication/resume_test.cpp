@@ -528,6 +528,155 @@ TEST(Resume, TheOneThatIsAwayLongestMakesRoom) {
     EXPECT_EQ(bay.notes, "join away join away join leave away");
 }
 
+// The order of the connections is another one than that of the losses.
+TEST(Resume, OfThoseThatAreAwayTheOneThatIsAwayLongestLeaves) {
+    ServerOptions options = short_timeouts();
+    options.host.max_peers = 3;
+    options.join.resume_time = 60s;
+    Bay bay(options);
+    Link& link = bay.link;
+    std::vector<PlayerId> ids;
+    const auto add = [&] {
+        bay.add();
+        link.run(40);
+        ids.push_back(bay.id);
+    };
+    const auto lose = [&](std::size_t player) {
+        link.players.erase(link.players.begin() + static_cast<std::ptrdiff_t>(player));
+        link.run(90);
+    };
+    for (int i = 0; i < 3; ++i) add();
+    lose(1);
+    lose(0);
+    lose(0);
+    for (const PlayerId id : ids) EXPECT_EQ(link.server.phase(id), Phase::away);
+    add();
+    lose(0);
+    EXPECT_EQ(link.server.phase(ids[1]), Phase::disconnected);
+    for (const std::size_t i : {0u, 2u, 3u}) EXPECT_EQ(link.server.phase(ids[i]), Phase::away) << i;
+    EXPECT_EQ(link.listener.last_reason, net::DisconnectReason::timed_out);
+    link.server.disconnect(ids[0], "enough", link.now);
+    EXPECT_EQ(link.listener.last_reason, net::DisconnectReason::kicked);
+    EXPECT_EQ(link.listener.last_text, "enough");
+}
+
+struct Hail {
+    std::uint32_t number = 0;
+};
+struct Signal {
+    std::uint32_t number = 0;
+};
+struct Tack {
+    std::int8_t way = 0;
+};
+
+/// A server with actions, messages and inputs.
+struct Busy {
+    explicit Busy(const ServerOptions& options = short_timeouts()) : link(options, declared()) {
+        link.server.on_join([this](PlayerId player) {
+            id = player;
+            return ship = link.world.spawn(Tack{}, Replicated{});
+        });
+        link.server.on<Signal>(
+            [this](const Signal& signal, const Call&) { signals.push_back(signal.number); });
+        link.server.on<Hail>([this](PlayerId, const Hail&) { ++hails; });
+        ClientOptions of_client;
+        of_client.net.connection.timeout = 1s;
+        of_client.net.connection.keep_alive = 250ms;
+        guest = &link.add(link.schema, of_client);
+        link.run(40);
+        EXPECT_EQ(guest->client.phase(), Phase::playing);
+    }
+    static Schema declared() {
+        Schema schema;
+        schema.input<Tack>("tack", bounded(-1, 1));
+        schema.action<Signal>("signal", at_most(100));
+        schema.message<Hail>("hail");
+        return schema;
+    }
+    /// Packets of the client arrive at the server for a tick, and no answer comes back. Then silence.
+    void lose() {
+        link.now += 17ms;
+        guest->client.update(link.now);
+        while (!link.under_way.empty()) {
+            const Link::Datagram datagram = link.under_way.front();
+            link.under_way.pop_front();
+            if (datagram.to == link.wire.address)
+                link.server.host().receive(datagram.from, datagram.bytes, link.now);
+        }
+        link.server.tick(link.now);
+        link.under_way.clear();
+        link.is_cut = true;
+        link.run(90);
+        link.is_cut = false;
+        EXPECT_EQ(link.server.phase(id), Phase::away);
+    }
+
+    Link link;
+    Link::Player* guest = nullptr;
+    PlayerId id;
+    ecs::Entity ship;
+    std::vector<std::uint32_t> signals;
+    int hails = 0;
+};
+
+TEST(Resume, AnActionWhoseAnswerIsLostWithTheConnectionIsDoneOnce) {
+    Busy busy;
+    Link& link = busy.link;
+    Client& client = busy.guest->client;
+    client.act(Signal{7});
+    busy.lose();
+    EXPECT_EQ(busy.signals, std::vector<std::uint32_t>{7});
+    EXPECT_EQ(client.action_stats().accepted, 0u);
+    client.connect(link.wire.address, client.ticket());
+    link.run(60);
+    ASSERT_EQ(client.phase(), Phase::playing);
+    EXPECT_EQ(client.action_stats().accepted, 1u);
+    client.act(Signal{8});
+    link.run(10);
+    EXPECT_EQ(busy.signals, (std::vector<std::uint32_t>{7, 8}));
+    // Another process with the ticket goes on as well.
+    ClientOptions options;
+    options.net.connection.timeout = 1s;
+    Link::Player& other = link.add(link.schema, options);
+    other.client.connect(link.wire.address, client.ticket());
+    link.run(60);
+    ASSERT_EQ(other.client.phase(), Phase::playing);
+    other.client.act(Signal{9});
+    link.run(10);
+    EXPECT_EQ(busy.signals, (std::vector<std::uint32_t>{7, 8, 9}));
+    EXPECT_EQ(other.client.action_stats().accepted, 1u);
+}
+
+TEST(Resume, InputsOfAPlayerThatIsAwayAreNeutralAndItsMessagesAreForgotten) {
+    ServerOptions options = short_timeouts();
+    options.messages.messages_per_s = 10;
+    options.messages.burst_s = 0.5;
+    options.messages.max_wait = 10s;
+    Busy busy(options);
+    Link& link = busy.link;
+    Client& client = busy.guest->client;
+    for (int i = 0; i < 60; ++i) {
+        client.input(Tack{1});
+        link.step();
+    }
+    EXPECT_EQ(link.world.get<Tack>(busy.ship).way, 1);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(client.send(Hail{}), net::SendResult::queued);
+    busy.lose();
+    EXPECT_EQ(link.world.get<Tack>(busy.ship).way, 0);
+    EXPECT_EQ(link.server.messages_waiting(busy.id), 0u);
+    const int before = busy.hails;
+    EXPECT_LT(before, 40);
+    link.run(60);
+    EXPECT_EQ(busy.hails, before);
+    client.connect(link.wire.address, client.ticket());
+    for (int i = 0; i < 90; ++i) {
+        client.input(Tack{-1});
+        link.step();
+    }
+    EXPECT_EQ(link.world.get<Tack>(busy.ship).way, -1);
+}
+
 TEST(Resume, APlayerMayGetAnotherEntityWhileItIsAway) {
     Bay bay;
     Link& link = bay.link;
