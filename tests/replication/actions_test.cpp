@@ -827,6 +827,356 @@ TEST(Actions, AreNotSentWithoutRoom) {
     }
 }
 
+TEST(Actions, AReportSaysWhatHappenedWhen) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    const ecs::Entity me = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& client = stage.add_client(me);
+    stage.run(5);
+    std::vector<std::string> notes;
+    stage.actions.observe([&](const ActionReport& report) {
+        notes.push_back(std::string(report.name) + (report.is_accepted ? " +" : " -") +
+                        std::string(report.why_not));
+        EXPECT_EQ(report.type, type_of<Push>(stage));
+        EXPECT_EQ(report.player, client.id);
+        EXPECT_EQ(report.tick, stage.next_tick);
+    });
+    stage.actions.on(type_of<Push>(stage), [&](const void*, const Call& call) {
+        EXPECT_EQ(call.player, me);
+        EXPECT_EQ(call.who, client.id);
+        EXPECT_EQ(call.tick, stage.next_tick);
+        EXPECT_FALSE(call.is_mine || call.is_late);
+        notes.push_back("handler");
+    });
+    client.act(Push{stage.replica(client, box), 2, 0});
+    stage.run(5);
+    client.act(Push{stage.replica(client, box), 13, 0});
+    stage.settle();
+    EXPECT_EQ(notes, (std::vector<std::string>{"push +", "handler", "push -thirteen"}));
+}
+
+TEST(Actions, WaitForTheirTickButNotForOneThatIsFarAhead) {
+    for (const Tick ahead : {0u, 1u, 30u, 64u, 65u, 1'000'000u}) {
+        SCOPED_TRACE(testing::Message() << ahead << " ahead");
+        Stage stage(stage_schema());
+        Stage::Client& client = stage.add_client();
+        stage.run(5);
+        std::optional<ActionReport> seen;
+        stage.actions.observe([&](const ActionReport& report) { seen = report; });
+        const Tick called_for = stage.next_tick + 1 + ahead;  // it arrives in the next step
+        client.actions.set_player(true, {}, called_for);
+        client.act(Shout{"hey", 0});
+        EXPECT_EQ(client.actions.stats().done, 1u);
+        stage.run(80);
+        ASSERT_TRUE(seen);
+        const Tick arrived = stage.next_tick - 79;
+        EXPECT_EQ(seen->late_ticks, 0u);
+        if (ahead <= 64) {
+            EXPECT_EQ(seen->tick, called_for);
+        } else {
+            EXPECT_EQ(seen->tick, arrived);
+        }
+    }
+}
+
+TEST(Actions, ALateActionSaysByHowManyTicks) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(20);
+    std::vector<Tick> late;
+    stage.actions.observe([&](const ActionReport& report) { late.push_back(report.late_ticks); });
+    client.actions.set_player(true, {}, stage.next_tick - 9);
+    client.act(Shout{"hey", 0});
+    const Tick called_for = stage.next_tick - 9;
+    Tick ran = 0;
+    while (late.empty()) {
+        ran = stage.next_tick;
+        stage.step();
+    }
+    EXPECT_EQ(late, std::vector<Tick>{ran - called_for});
+}
+
+TEST(Actions, ATypeHasARateOfItsOwn) {
+    Schema schema;
+    schema.action<Shout>("shout", at_most(6), independent());
+    schema.action<Speech>("speech", field(&Speech::text, max_length(500)));
+    Stage stage(std::move(schema));  // the other limit is 1000 a second
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    std::vector<std::string> done;
+    stage.actions.observe([&](const ActionReport& report) { done.emplace_back(report.name); });
+    for (int i = 0; i < 10; ++i) client.act(Shout{"hey", 0});
+    client.act(Speech{"a", 0});
+    stage.run(2);
+    EXPECT_EQ(done,
+              (std::vector<std::string>{"speech", "shout", "shout", "shout", "shout", "shout", "shout"}))
+        << "a second's worth at once, and the other stream does not wait";
+    EXPECT_EQ(stage.actions.waiting(client.id), 4u);
+    stage.run(18);
+    EXPECT_EQ(done.size(), 8u) << "another one every ten ticks";
+    stage.run(60);
+    EXPECT_EQ(done.size(), 11u);
+}
+
+TEST(Actions, AreRefusedUnlessTheClientPlaysAndHasRoom) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    client.actions.set_player(false, {}, 1);
+    client.act(Shout{"hey", 0});
+    EXPECT_EQ(client.actions.stats().refused, 1u);
+    client.actions.set_player(true, {}, 1);
+    for (std::uint32_t i = 0; i < kMaxWaitingActions + 5; ++i) client.act(Shout{"hey", i});
+    EXPECT_EQ(client.actions.stats().refused, 6u);
+    EXPECT_EQ(client.actions.stats().done, kMaxWaitingActions);
+    EXPECT_EQ(client.actions.waiting(), kMaxWaitingActions);
+    client.act(Push{{}, 1, 0});
+    EXPECT_EQ(client.actions.stats().done, kMaxWaitingActions + 1) << "the other stream has room";
+}
+
+TEST(Actions, WhyNotAsksTheValidatorWithTheClientsWorld) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const Stun of_nobody{}, of_box{stage.replica(client, box), false, 0};
+    EXPECT_EQ(client.actions.why_not(type_of<Stun>(stage), &of_nobody), "there is no such entity");
+    EXPECT_EQ(client.actions.why_not(type_of<Stun>(stage), &of_box), "");
+    const Perish perish;
+    EXPECT_EQ(client.actions.why_not(type_of<Perish>(stage), &perish), "") << "it has no validator";
+    EXPECT_EQ(client.actions.stats().done, 0u);
+}
+
+/// Spawns some entities, and changes others.
+struct Flood {
+    std::int32_t spawns = 0;
+    std::int32_t changes = 0;
+    void mutate(Act& act) const {
+        for (std::int32_t i = 0; i < spawns; ++i) act.spawn(Place{77});
+        std::int32_t left = changes;
+        ecs::Query<const Place> places(act.world);
+        std::vector<ecs::Entity> found;
+        places.each([&](ecs::Entity entity, const Place& place) {
+            if (place.x < 77 && left-- > 0) found.push_back(entity);
+        });
+        for (const ecs::Entity entity : found) act.world.set(entity, Place{50});
+    }
+};
+struct Quiet {
+    void mutate(Act& act) const { act.spawn(Place{77}); }
+};
+
+TEST(Actions, AnActionThatSpawnsOrChangesTooMuchIsUndoneAtOnce) {
+    Schema schema;
+    schema.component<Place>("place");
+    schema.action<Flood>("flood", at_most(100));
+    schema.action<Quiet>("quiet", independent());
+    Stage stage(std::move(schema));
+    for (int i = 0; i < 40; ++i) stage.world.spawn(Place{i}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    std::vector<std::string> reasons;
+    const auto note = [&](const void*, std::string_view why) { reasons.emplace_back(why); };
+    client.actions.on_rejected(type_of<Flood>(stage), note);
+    client.actions.on_rejected(type_of<Quiet>(stage), note);
+    ecs::Query<const Place> places(client.world);
+    const auto sum = [&] {
+        int all = 0;
+        places.each([&](const Place& place) { all += place.x; });
+        return all;
+    };
+    const int before = sum();
+    for (const auto& [spawns, changes] : {std::pair{33, 0}, std::pair{0, 33}}) {
+        client.act(Flood{spawns, changes});
+        EXPECT_EQ(sum(), before);
+        EXPECT_EQ(places.count(), 40u);
+    }
+    client.act(Quiet{});
+    EXPECT_EQ(places.count(), 40u);
+    const std::string too_many = "the action creates or changes too many entities";
+    EXPECT_EQ(reasons,
+              (std::vector<std::string>{too_many, too_many, "an independent action cannot create entities"}));
+    EXPECT_EQ(client.actions.stats().rejected, 3u);
+    EXPECT_EQ(client.actions.stats().done, 0u);
+    client.act(Flood{32, 32});
+    EXPECT_EQ(places.count(), 72u);
+    stage.settle();
+    EXPECT_EQ(client.actions.stats().accepted, 1u);
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
+/// Aims at where the player sees a target.
+struct Aim {
+    ecs::Entity target;
+    std::int32_t seen = 0;
+    std::string validate(const Act& act) const { return act.seen<Place>(target) ? "" : "nothing is seen"; }
+    void mutate(Act& act) const {
+        const std::optional<Place> place = act.seen<Place>(target);
+        if (act.world.is_alive(act.player)) act.world.set(act.player, Strength{place ? place->x : 0});
+    }
+};
+
+TEST(Actions, SeeWhatTheSightShows) {
+    struct Binoculars final : Sight {
+        bool see(PlayerId player, ecs::Entity, const void* type, bool is_there, void* value) const override {
+            EXPECT_EQ(type, &detail::type_address<Place>);
+            EXPECT_TRUE(is_there);
+            who = player;
+            static_cast<Place*>(value)->x += 40;
+            return !is_blind;
+        }
+        mutable PlayerId who;
+        bool is_blind = false;
+    } of_client, of_server;
+    Schema schema;
+    schema.component<Place>("place");
+    schema.component<Strength>("strength", bounded(0, 100));
+    schema.action<Aim>("aim");
+    Stage stage(std::move(schema));
+    const ecs::Entity me = stage.world.spawn(Place{0}, Strength{0}, Replicated{});
+    const ecs::Entity target = stage.world.spawn(Place{2}, Replicated{});
+    Stage::Client& client = stage.add_client(me);
+    stage.run(5);
+    const Aim aim{stage.replica(client, target), 0};
+    client.act(aim);
+    EXPECT_EQ(client.world.get<Strength>(stage.replica(client, me)).points, 2) << "the world without a sight";
+    stage.settle();
+    client.actions.set_sight(&of_client);
+    stage.actions.set_sight(&of_server);
+    client.act(aim);
+    EXPECT_EQ(client.world.get<Strength>(stage.replica(client, me)).points, 42);
+    EXPECT_FALSE(of_client.who) << "its own player";
+    of_client.is_blind = true;
+    EXPECT_EQ(client.actions.why_not(0, &aim), "nothing is seen");
+    stage.settle();
+    EXPECT_EQ(stage.world.get<Strength>(me).points, 42);
+    EXPECT_EQ(of_server.who, client.id);
+    Aim own{target, 0};
+    stage.actions.begin(0, &own, stage.next_tick);
+    own.mutate(stage.actions.act());
+    EXPECT_TRUE(stage.actions.end(&own)) << "the server itself sees its world";
+    EXPECT_EQ(client.actions.stats().accepted, 2u);
+}
+
+TEST(Actions, DroppedActionsAreToldAfterTheRejectedOneAndInOrder) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const ecs::Entity seen = stage.replica(client, box);
+    std::vector<std::string> told;
+    client.actions.on_rejected(type_of<Push>(stage), [&](const void* action, std::string_view why) {
+        EXPECT_EQ(client.world.get<Place>(seen).x, 0) << "all changes were undone";
+        told.push_back(std::to_string(static_cast<const Push*>(action)->by) + " " + std::string(why));
+    });
+    for (const int by : {13, 1, 2}) client.act(Push{seen, by, 0});
+    stage.settle();
+    const std::string dropped = "an earlier action was rejected";
+    EXPECT_EQ(told, (std::vector<std::string>{"13 thirteen", "1 " + dropped, "2 " + dropped}));
+}
+
+/// A client whose connection is lost after the server did its actions, and before it hears of that.
+struct Lost {
+    Lost() : client(stage.add_client()) {
+        stage.actions.keep_results();
+        stage.run(5);
+    }
+    void lose_answers() {
+        for (int i = 0; i < 3; ++i) {
+            stage.step();
+            client.messages.clear();
+            for (auto& packet : client.down) packet.is_lost = true;
+        }
+        stage.actions.set_away(client.id);
+        stage.run(3);
+        EXPECT_TRUE(client.messages.empty()) << "nothing is sent meanwhile";
+    }
+
+    Stage stage{stage_schema()};
+    Stage::Client& client;
+};
+
+TEST(Actions, TheAnswersThatAClientMissedAreSentAgainWhenItComesBack) {
+    Lost lost;
+    Stage& stage = lost.stage;
+    Stage::Client& client = lost.client;
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    stage.run(5);
+    const ecs::Entity seen = stage.replica(client, box);
+    client.act(Push{seen, 4, 0});
+    stage.settle();
+    const ecs::Entity made = client.make(Make{4, 0}), brief = client.make(Make{50, 0});
+    client.act(Shout{"!", 0});
+    client.act(Push{seen, 13, 0});
+    stage.on_step = [&] {
+        std::vector<ecs::Entity> gone;
+        ecs::Query<const Place>(stage.world).each([&](ecs::Entity entity, const Place& place) {
+            if (place.x == 50) gone.push_back(entity);
+        });
+        for (const ecs::Entity entity : gone) stage.world.destroy(entity);
+    };
+    lost.lose_answers();
+    EXPECT_EQ(client.actions.waiting(), 4u);
+    EXPECT_EQ(stage.actions.stats(client.id).accepted, 3u);
+    stage.actions.reconnect(client.id, client.actions.first());
+    stage.settle();
+    EXPECT_EQ(client.actions.waiting(), 0u);
+    EXPECT_EQ(client.actions.stats().accepted, 3u) << "the first answer is not sent again";
+    EXPECT_EQ(client.actions.stats().rejected, 2u);
+    EXPECT_TRUE(client.world.is_alive(made));
+    EXPECT_FALSE(client.world.is_alive(brief));
+    EXPECT_NE(client.receiver.net_id(made), 0u);
+    EXPECT_TRUE(stage.is_equal(client));
+    client.act(Push{seen, 1, 0});
+    stage.settle();
+    EXPECT_EQ(stage.world.get<Place>(box).x, 5);
+    stage.actions.reconnect({}, {});
+}
+
+TEST(Actions, AnEntityThatDiedWhileTheClientWasAwayIsGone) {
+    Lost lost;
+    Stage& stage = lost.stage;
+    Stage::Client& client = lost.client;
+    const ecs::Entity made = client.make(Make{4, 0});
+    for (int i = 0; i < 3; ++i) {  // the result arrives, no record does
+        stage.step();
+        for (auto& packet : client.down) packet.is_lost = true;
+    }
+    EXPECT_EQ(client.actions.stats().accepted, 1u);
+    EXPECT_TRUE(client.world.is_alive(made));
+    stage.actions.set_away(client.id);
+    stage.loss = 1;
+    ecs::Query<const Place>(stage.world).destroy_all();
+    stage.run(3);
+    EXPECT_TRUE(client.world.is_alive(made));
+    stage.actions.reconnect(client.id, client.actions.first());
+    stage.settle();
+    EXPECT_FALSE(client.world.is_alive(made));
+}
+
+TEST(Actions, AClientThatForgotItsActionsGoesOnWhereTheServerIs) {
+    Lost lost;
+    Stage& stage = lost.stage;
+    Stage::Client& client = lost.client;
+    client.act(Push{{}, 13, 0});
+    stage.settle();
+    for (int i = 0; i < 3; ++i) client.act(Shout{"hey", 0});
+    client.act(Push{{}, 1, 0});
+    lost.lose_answers();
+    const Resumed resumed = stage.actions.replace_client(client.id);
+    EXPECT_EQ(resumed.next_actions, (std::array<std::uint32_t, kActionStreams>{2, 3}));
+    EXPECT_EQ(resumed.epoch, 1);
+    client.actions.reset(resumed.next_actions, resumed.epoch);
+    stage.settle();
+    EXPECT_EQ(client.actions.stats().accepted, 0u) << "it gets no answers to what it forgot";
+    client.act(Push{{}, 1, 0});
+    client.act(Shout{"hey", 0});
+    stage.settle();
+    EXPECT_EQ(client.actions.stats().accepted, 2u);
+    EXPECT_EQ(stage.actions.stats(client.id).accepted, 6u);
+    EXPECT_EQ(stage.actions.replace_client({}).epoch, 0);
+}
+
 /// Draws actions of several clients over a bad network, and notes what the server does.
 class ActionRace {
 public:

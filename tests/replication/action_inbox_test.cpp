@@ -1,0 +1,275 @@
+#include "replication/action/action_inbox.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "replication/action/action.h"
+#include "replication/action/action_queue.h"
+
+namespace shoal::replication::action_inbox_test {
+namespace {
+
+struct Row {
+    std::uint32_t strokes = 0;
+};
+struct Chat {
+    std::uint32_t word = 0;
+};
+struct Novel {
+    std::vector<std::uint8_t> text;
+};
+
+Schema inbox_schema() {
+    Schema schema;
+    schema.action<Row>("row");
+    schema.action<Chat>("chat", independent());
+    schema.action<Novel>("novel", max_length(400));
+    EXPECT_EQ(schema.error(), "");
+    return schema;
+}
+
+struct SentRun {
+    std::uint32_t first = 0;
+    std::uint8_t epoch = 0;
+    std::vector<ActionRecord> records;
+};
+
+struct Desk {
+    template <class T>
+    ActionRecord record(std::uint32_t number) const {
+        return {static_cast<std::uint8_t>(schema.find_struct<T>(StructKind::action)), 7, 0, 0, {}, {number}};
+    }
+    template <class T = Row>
+    SentRun run(std::uint32_t first, std::uint32_t count, std::uint8_t epoch = 0) const {
+        SentRun out{first, epoch, {}};
+        for (std::uint32_t i = 0; i < count; ++i) out.records.push_back(record<T>(first + i));
+        return out;
+    }
+    bool read(const std::optional<SentRun>& ordered, const std::optional<SentRun>& independent = {}) {
+        BitWriter out;
+        for (const std::optional<SentRun>* const run : {&ordered, &independent}) {
+            out.write_bool(run->has_value());
+            if (*run) write_actions(schema, {(*run)->first, (*run)->epoch, (*run)->records}, out);
+        }
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        BitReader in(bytes);
+        return inbox.read(schema, in);
+    }
+    bool take(const std::optional<SentRun>& ordered, const std::optional<SentRun>& independent = {}) {
+        return read(ordered, independent) && inbox.commit();
+    }
+    std::vector<std::uint32_t> waiting(ActionStream stream = ActionStream::ordered) const {
+        std::vector<std::uint32_t> numbers;
+        for (const ActionRecord& record : inbox.waiting(stream)) numbers.push_back(record.words[0]);
+        return numbers;
+    }
+
+    const Schema schema = inbox_schema();
+    ActionInbox inbox;
+};
+
+using Words = std::vector<std::uint32_t>;
+
+TEST(ActionInbox, TakesEachActionOnceInTheOrderOfItsStream) {
+    Desk desk;
+    EXPECT_TRUE(desk.take(desk.run(0, 2), desk.run<Chat>(0, 1)));
+    EXPECT_TRUE(desk.take(desk.run(0, 3)));
+    EXPECT_EQ(desk.waiting(), (Words{0, 1, 2}));
+    EXPECT_EQ(desk.waiting(ActionStream::independent), Words{0});
+    EXPECT_EQ(desk.inbox.ignored(), 2u);
+    EXPECT_EQ(desk.inbox.next(ActionStream::ordered), 3u);
+    desk.inbox.pop(ActionStream::ordered);
+    EXPECT_EQ(desk.inbox.sequence(ActionStream::ordered), 1u);
+    EXPECT_TRUE(desk.take(desk.run(2, 2)));
+    EXPECT_EQ(desk.waiting(), (Words{1, 2, 3}));
+    EXPECT_TRUE(desk.read(desk.run(4, 1)));
+    EXPECT_EQ(desk.waiting().size(), 3u) << "read() alone has no effect";
+}
+
+TEST(ActionInbox, RefusesWhatNoClientSends) {
+    Desk desk;
+    EXPECT_FALSE(desk.read({}, {})) << "nothing";
+    EXPECT_FALSE(desk.read(desk.run(1, 1))) << "a gap";
+    EXPECT_TRUE(desk.read(desk.run(0, 1)));
+    EXPECT_FALSE(desk.read(desk.run(0, 1, 1))) << "a rejection that did not happen";
+    EXPECT_FALSE(desk.read(desk.run<Chat>(0, 1)));
+    EXPECT_FALSE(desk.read({}, desk.run<Row>(0, 1)));
+    SentRun spawns = desk.run<Chat>(0, 1);
+    spawns.records[0].created = 1;
+    EXPECT_FALSE(desk.read({}, spawns)) << "an independent action creates nothing";
+    spawns = desk.run(0, 1);
+    spawns.records[0].created = kMaxCreated;
+    spawns.records[0].touched.assign(kMaxTouched, 5);
+    EXPECT_TRUE(desk.read(spawns));
+    spawns.records[0].created = kMaxCreated + 1;
+    EXPECT_FALSE(desk.read(spawns));
+    spawns.records[0].created = 0;
+    spawns.records[0].touched.push_back(5);
+    EXPECT_FALSE(desk.read(spawns));
+}
+
+TEST(ActionInbox, ARejectionDropsWhatTheClientCalledWithoutKnowingOfIt) {
+    Desk desk;
+    EXPECT_TRUE(desk.take(desk.run(0, 3), desk.run<Chat>(0, 2)));
+    EXPECT_EQ(desk.inbox.reject(), 2u);
+    EXPECT_EQ(desk.inbox.epoch(), 1);
+    EXPECT_EQ(desk.inbox.next(ActionStream::ordered), 1u);
+    EXPECT_EQ(desk.waiting(), Words{});
+    EXPECT_EQ(desk.waiting(ActionStream::independent), (Words{0, 1})) << "the other stream goes on";
+    // The client does not know of the rejection yet: the numbers go on after those that were dropped.
+    EXPECT_TRUE(desk.take(desk.run(3, 2)));
+    EXPECT_EQ(desk.waiting(), Words{});
+    EXPECT_EQ(desk.inbox.ignored(), 2u);
+    EXPECT_TRUE(desk.take(desk.run(1, 2, 1)));
+    EXPECT_EQ(desk.waiting(), (Words{1, 2}));
+}
+
+TEST(ActionInbox, TooManyWaitingActionsAreReported) {
+    Desk desk;
+    EXPECT_TRUE(desk.take(desk.run(0, kMaxWaitingActions)));
+    EXPECT_EQ(desk.waiting().size(), kMaxWaitingActions);
+    EXPECT_FALSE(desk.take(desk.run(kMaxWaitingActions, 1)));
+    EXPECT_EQ(desk.waiting().size(), kMaxWaitingActions);
+    desk.inbox.forget_waiting();
+    EXPECT_EQ(desk.inbox.next(ActionStream::ordered), kMaxWaitingActions);
+    EXPECT_TRUE(desk.take(desk.run(kMaxWaitingActions, 1)));
+    EXPECT_EQ(desk.waiting(), Words{kMaxWaitingActions});
+}
+
+/// A client's queue, and the runs of its payloads.
+struct Outgoing : Desk {
+    template <class T = Row>
+    void add(std::uint32_t number) {
+        queue.add(std::is_same_v<T, Chat> ? ActionStream::independent : ActionStream::ordered,
+                  record<T>(number));
+    }
+    /// Returns the actions that the next payload brings to the inbox; nothing if there is no section.
+    std::optional<Words> send(std::size_t room_bits = 9'000) {
+        BitWriter out;
+        if (!queue.write_section(packet + 1, room_bits, out)) return std::nullopt;
+        ++packet;
+        EXPECT_LE(out.bit_count(), room_bits);
+        EXPECT_TRUE(queue.is_consistent());
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        BitReader in(bytes);
+        Words numbers;
+        for (std::size_t i = 0; i < kActionStreams; ++i) {
+            if (!in.read_bool()) continue;
+            std::vector<ActionRecord> records;
+            ActionRun run;
+            EXPECT_TRUE(read_actions(schema, 0, in, records, run));
+            epoch = run.epoch;
+            for (const ActionRecord& one : run.records) numbers.push_back(one.words[0]);
+        }
+        EXPECT_TRUE(in.at_padding());
+        return numbers;
+    }
+
+    ActionQueue queue{schema};
+    std::uint64_t packet = 0;
+    std::uint8_t epoch = 0;
+};
+
+TEST(ActionQueue, ASmallActionIsInThreePayloadsAndALargeOneInOne) {
+    Outgoing small;
+    EXPECT_EQ(small.send(), std::nullopt);
+    small.add(5);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(small.send(), Words{5});
+    EXPECT_EQ(small.send(), std::nullopt);
+    small.queue.on_fate(2, false);
+    EXPECT_EQ(small.send(), Words{5}) << "lost: once more";
+    EXPECT_EQ(small.send(), std::nullopt);
+    small.queue.on_fate(1, true);
+    small.queue.on_fate(3, false);
+    EXPECT_EQ(small.send(), std::nullopt) << "it has arrived";
+    EXPECT_EQ(small.queue.size(), 1u) << "without an answer";
+    Outgoing large;
+    ActionRecord record = large.record<Novel>(300);
+    record.words.resize(301, 200);
+    large.queue.add(ActionStream::ordered, record);
+    EXPECT_EQ(large.send(), Words{300});
+    EXPECT_EQ(large.send(), std::nullopt);
+}
+
+TEST(ActionQueue, EachPayloadHasWhatIsNotKnownToHaveArrived) {
+    Outgoing desk;
+    desk.add(0);
+    desk.add<Chat>(100);
+    EXPECT_EQ(desk.send(), (Words{0, 100}));
+    desk.add(1);
+    EXPECT_EQ(desk.send(), (Words{0, 1, 100}));
+    desk.queue.on_fate(1, true);
+    desk.add(2);
+    EXPECT_EQ(desk.send(), (Words{1, 2}));
+    desk.queue.on_fate(3, true);
+    desk.queue.on_fate(2, true);
+    desk.add(3);
+    EXPECT_EQ(desk.send(), Words{3});
+    EXPECT_EQ(desk.queue.first(ActionStream::ordered), 0u);
+    EXPECT_EQ(desk.queue.next(ActionStream::ordered), 4u);
+    // Answers, also before the ack.
+    EXPECT_EQ(desk.queue.front(ActionStream::ordered, 1), nullptr);
+    ASSERT_NE(desk.queue.front(ActionStream::ordered, 0), nullptr);
+    for (int i = 0; i < 4; ++i) desk.queue.pop(ActionStream::ordered);
+    EXPECT_EQ(desk.queue.front(ActionStream::ordered, 4), nullptr);
+    desk.add(4);
+    EXPECT_EQ(desk.send(), Words{4});
+    EXPECT_EQ(desk.queue.front(ActionStream::ordered, 4)->words, Words{4});
+    EXPECT_EQ(desk.queue.size(), 2u);
+}
+
+TEST(ActionQueue, AfterARejectionTheStreamGoesOnInANewEpoch) {
+    Outgoing desk;
+    for (std::uint32_t i = 0; i < 3; ++i) desk.add(i);
+    EXPECT_EQ(desk.send(), (Words{0, 1, 2}));
+    EXPECT_EQ(desk.epoch, 0);
+    EXPECT_EQ(desk.queue.drop().size(), 3u);
+    EXPECT_EQ(desk.send(), std::nullopt);
+    desk.add(7);
+    EXPECT_EQ(desk.queue.first(ActionStream::ordered), 1u);
+    EXPECT_EQ(desk.send(), Words{7});
+    EXPECT_EQ(desk.epoch, 1);
+    desk.queue.on_fate(1, true);
+    EXPECT_EQ(desk.send(), Words{7}) << "the packet was of the former epoch";
+    desk.queue.reset();
+    EXPECT_EQ(desk.queue.size(), 0u);
+    EXPECT_EQ(desk.queue.next(ActionStream::ordered), 0u);
+    desk.queue.reset({70'000, 9}, 4);
+    desk.add(8);
+    desk.add<Chat>(9);
+    EXPECT_EQ(desk.queue.next(ActionStream::ordered), 70'001u);
+    EXPECT_EQ(desk.queue.first(ActionStream::independent), 9u);
+    EXPECT_EQ(desk.queue.front(ActionStream::ordered, 70'000 & 0xffff)->words, Words{8});
+    EXPECT_TRUE(desk.send());
+}
+
+TEST(ActionQueue, AStreamIsFullWith256Actions) {
+    Outgoing desk;
+    for (std::uint32_t i = 0; i < kMaxWaitingActions; ++i) {
+        EXPECT_FALSE(desk.queue.is_full(ActionStream::ordered));
+        desk.add(i);
+    }
+    EXPECT_TRUE(desk.queue.is_full(ActionStream::ordered));
+    EXPECT_FALSE(desk.queue.is_full(ActionStream::independent));
+}
+
+TEST(ActionQueue, TheFirstActionMayTakeAllRoomAndOthersOnlyTheShareOfTheirStream) {
+    Outgoing desk;
+    for (std::uint32_t i = 0; i < 40; ++i) desk.add(i);
+    for (std::uint32_t i = 0; i < 40; ++i) desk.add<Chat>(100 + i);
+    const std::optional<Words> sent = desk.send(4'000);
+    ASSERT_TRUE(sent);
+    EXPECT_TRUE(std::count_if(sent->begin(), sent->end(), [](std::uint32_t n) { return n < 100; }) > 3);
+    EXPECT_TRUE(std::count_if(sent->begin(), sent->end(), [](std::uint32_t n) { return n >= 100; }) > 3)
+        << "one stream does not take the other one's room";
+    EXPECT_LT(sent->size(), 40u);
+}
+
+}  // namespace
+}  // namespace shoal::replication::action_inbox_test
