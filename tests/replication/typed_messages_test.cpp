@@ -369,6 +369,94 @@ TEST(MessageIntake, KeepsTheRateOverALongTime) {
     EXPECT_NEAR(static_cast<double>(handled), 100 + 60 * 50, 10);
 }
 
+TEST(MessageIntake, ABurstIsDeliveredAndTheRestWaitsInOrder) {
+    MessageLimits limits;
+    limits.messages_per_s = 10;
+    limits.burst_s = 0.5;
+    limits.max_waiting = 2;
+    MessageIntake intake;
+    net::Time now{5s};
+    const std::vector<std::byte> bytes(7);
+    const auto arrive = [&](net::Channel channel = net::Channel::reliable) {
+        return intake.arrive(limits, channel, bytes, now);
+    };
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(arrive(), MessageIntake::Verdict::deliver);
+    EXPECT_EQ(arrive(net::Channel::sequenced), MessageIntake::Verdict::wait);
+    now += 50ms;
+    EXPECT_EQ(arrive(net::Channel::unreliable), MessageIntake::Verdict::wait) << "behind the one that waits";
+    EXPECT_EQ(intake.waiting(), 2u);
+    EXPECT_EQ(intake.waiting_bytes(), 14u);
+    EXPECT_EQ(arrive(), MessageIntake::Verdict::flood);
+    MessageIntake::Item item;
+    EXPECT_FALSE(intake.take(limits, now, item));
+    now += 51ms;
+    ASSERT_TRUE(intake.take(limits, now, item));
+    EXPECT_EQ(item.channel, net::Channel::sequenced);
+    EXPECT_EQ(item.bytes, bytes);
+    EXPECT_FALSE(intake.take(limits, now, item)) << "one in a tenth of a second";
+    EXPECT_EQ(intake.waiting_bytes(), 7u);
+    now += 100ms;
+    ASSERT_TRUE(intake.take(limits, now, item));
+    EXPECT_EQ(item.channel, net::Channel::unreliable);
+    now += 10s;
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(arrive(), MessageIntake::Verdict::deliver);
+    EXPECT_EQ(arrive(), MessageIntake::Verdict::wait) << "silence saves no more than a burst";
+}
+
+TEST(MessageIntake, BytesAreLimitedToo) {
+    MessageLimits limits;
+    limits.bytes_per_s = 1'000;
+    limits.burst_s = 1;
+    limits.max_waiting_bytes = 500;
+    MessageIntake intake;
+    net::Time now{5s};
+    const auto arrive = [&](std::size_t size) {
+        return intake.arrive(limits, net::Channel::reliable, std::vector<std::byte>(size), now);
+    };
+    EXPECT_EQ(arrive(999), MessageIntake::Verdict::deliver);
+    EXPECT_EQ(arrive(1'000), MessageIntake::Verdict::deliver) << "a byte was left";
+    EXPECT_EQ(arrive(0), MessageIntake::Verdict::wait) << "a large message is paid off first";
+    MessageIntake::Item item;
+    EXPECT_FALSE(intake.take(limits, now + 990ms, item));
+    EXPECT_TRUE(intake.take(limits, now += 1s, item));
+    EXPECT_EQ(arrive(2), MessageIntake::Verdict::deliver);
+    EXPECT_EQ(arrive(500), MessageIntake::Verdict::wait) << "at most so many bytes wait";
+    EXPECT_EQ(arrive(1), MessageIntake::Verdict::flood);
+}
+
+TEST(MessageIntake, MessagesThatWaitForTooLongAreAFlood) {
+    MessageLimits limits;
+    limits.messages_per_s = 1;
+    limits.burst_s = 1;
+    MessageIntake intake;
+    MessageIntake::Item item;
+    net::Time now{5s};
+    const std::vector<std::byte> bytes(7);
+    EXPECT_FALSE(intake.is_flood(limits, now + 1h)) << "nothing waits";
+    const auto arrive = [&] { return intake.arrive(limits, net::Channel::reliable, bytes, now); };
+    EXPECT_EQ(arrive(), MessageIntake::Verdict::deliver);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(arrive(), MessageIntake::Verdict::wait);
+    EXPECT_FALSE(intake.is_flood(limits, now + 2'999ms));
+    EXPECT_TRUE(intake.is_flood(limits, now + 3s));
+    now += 2s;
+    EXPECT_TRUE(intake.take(limits, now, item));
+    EXPECT_EQ(arrive(), MessageIntake::Verdict::wait);
+    EXPECT_TRUE(intake.is_flood(limits, now + 1s)) << "there always was a message that waited";
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(intake.take(limits, now += 1s, item));
+    EXPECT_EQ(arrive(), MessageIntake::Verdict::wait);
+    EXPECT_FALSE(intake.is_flood(limits, now + 2'999ms)) << "a new wait began";
+}
+
+TEST(MessageStream, DependsOnTheChannelAndTheKey) {
+    EXPECT_EQ(stream_of(net::unordered()), 0);
+    EXPECT_EQ(stream_of(net::Channel::unreliable), 0);
+    EXPECT_EQ(stream_of(net::ordered_by(0)), 1);
+    EXPECT_EQ(stream_of(net::ordered_by(254)), 255);
+    EXPECT_EQ(stream_of(net::ordered_by(255)), 1);
+    EXPECT_EQ(stream_of(net::latest_of(0)), 0);
+    EXPECT_EQ(stream_of(net::latest_of(2)), 2);
+}
+
 /// A client's queue, and a server's world whose payloads arrive when the test wants it.
 struct Waiting {
     Waiting() : schema(saying_schema()), sender(world, schema), receiver(mirror, schema) {
@@ -521,6 +609,58 @@ TEST(MessageQueue, AFullQueueDeliversEverythingAtOnce) {
     EXPECT_EQ(test.queue.size(), 1u);
     EXPECT_EQ(test.after(0ms), Heard{});
     EXPECT_EQ(test.after(500ms), Heard{"b null late"});
+}
+
+TEST(MessageQueue, AFullQueueCountsTheWordsOfItsMessages) {
+    Waiting test;
+    std::vector<std::size_t> sizes;
+    test.messages.set_handler<Blob>(
+        [&](const Blob& blob, const MessageInfo&) { sizes.push_back(blob.bytes.size()); });
+    const auto add = [&](std::size_t size) {
+        std::vector<std::byte> bytes{std::byte{0}};
+        test.writer.write(Blob{std::vector<std::uint8_t>(size, 1)}, bytes);
+        EXPECT_TRUE(test.queue.add(bytes, net::Channel::reliable));
+    };
+    for (int round = 0; round < 2; ++round) {
+        for (int i = 0; i < 3; ++i) add(300'000);
+        EXPECT_EQ(sizes.size(), 0u) << "900,003 words";
+        add(200'000);
+        EXPECT_EQ(sizes.size(), 3u) << "would be more than 2^20";
+        EXPECT_EQ(test.queue.size(), 1u);
+        test.queue.clear();
+        EXPECT_EQ(test.queue.size(), 0u);
+        sizes.clear();
+    }
+    add(300'000);
+    test.queue.deliver(test.now);
+    EXPECT_EQ(sizes.size(), 1u);
+    for (int i = 0; i < 3; ++i) add(300'000);
+    EXPECT_EQ(sizes.size(), 1u) << "what was delivered does not count";
+}
+
+TEST(MessageQueue, AHandlerThatDeliversChangesNoOrder) {
+    Waiting test;
+    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
+    test.messages.set_handler<Beep>([&](const Beep& beep, const MessageInfo& info) {
+        EXPECT_EQ(info.channel, net::Channel::reliable);
+        test.heard.push_back("beep " + std::to_string(beep.pitch));
+        test.queue.deliver(test.now);
+        if (beep.pitch == 2) test.queue.deliver_all();
+    });
+    const auto beep = [&](std::uint8_t pitch) {
+        std::vector<std::byte> bytes{std::byte{0}};
+        test.writer.write(Beep{pitch}, bytes);
+        EXPECT_TRUE(test.queue.add(bytes, net::Channel::reliable));
+    };
+    test.say("a", ship, net::unordered());
+    beep(1);
+    test.say("b", {}, net::unordered());
+    EXPECT_EQ(test.after(0ms), (Heard{"beep 1", "b null"}));
+    beep(2);
+    test.say("c", {}, net::unordered());
+    EXPECT_EQ(test.after(0ms), (Heard{"beep 2", "c null", "a null late"}));
+    EXPECT_EQ(test.messages.stats().delivered, 5u);
+    EXPECT_EQ(test.messages.stats().late, 1u);
 }
 
 TEST(Message, ThatWaitsIsDeliveredWhenTheConnectionEnds) {

@@ -1,0 +1,109 @@
+// The bytes of the messages between server and client, and of hellos without a ticket.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "replication/message.h"
+
+namespace shoal::replication::message_bytes_test {
+namespace {
+
+using namespace std::chrono_literals;
+using Bytes = std::vector<std::byte>;
+
+Bytes bytes(std::initializer_list<int> numbers) {
+    Bytes out;
+    for (const int number : numbers) out.push_back(static_cast<std::byte>(number));
+    return out;
+}
+
+/// Every other length is malformed, and so is another kind.
+template <class Read>
+void expect_only(Bytes message, Read&& read) {
+    EXPECT_TRUE(read(message));
+    for (std::size_t size = 0; size < message.size(); ++size)
+        EXPECT_FALSE(read(std::span(message).first(size))) << size;
+    message[0] ^= std::byte{0x40};
+    EXPECT_FALSE(read(message)) << "another kind";
+    message[0] ^= std::byte{0x40};
+    message.push_back(std::byte{0});
+    EXPECT_FALSE(read(message)) << "longer";
+}
+
+TEST(MessageBytes, OfAWelcome) {
+    const Bytes message = write_welcome({0x030201, 0x0807060504030201});
+    EXPECT_EQ(message, bytes({2, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
+    expect_only(message, [](std::span<const std::byte> in) { return read_welcome(in).has_value(); });
+    EXPECT_EQ(read_welcome(message)->tick_us, 0x030201u);
+    EXPECT_EQ(read_welcome(message)->random_seed, 0x0807060504030201u);
+    EXPECT_FALSE(read_welcome(write_welcome({0, 1}))) << "a tick has a length";
+    EXPECT_TRUE(read_welcome(write_welcome({1, 0})));
+}
+
+TEST(MessageBytes, OfAPlayer) {
+    Bytes message(40);
+    write_player(0x0a0b0c0d, message);
+    EXPECT_EQ(message, bytes({8, 13, 12, 11, 10}));
+    expect_only(message, [](std::span<const std::byte> in) { return read_player(in).has_value(); });
+    EXPECT_EQ(read_player(message), 0x0a0b0c0du);
+}
+
+TEST(MessageBytes, OfAShiftOfAtMostASecond) {
+    EXPECT_EQ(write_shift(-2us), bytes({16, 0xfe, 0xff, 0xff, 0xff}));
+    expect_only(write_shift(5ms), [](std::span<const std::byte> in) { return read_shift(in).has_value(); });
+    for (const net::Duration shift : {net::Duration(-1s), net::Duration(1s), net::Duration(1234us)})
+        EXPECT_EQ(read_shift(write_shift(shift)), shift);
+    EXPECT_FALSE(read_shift(write_shift(1s + 1us)));
+    EXPECT_FALSE(read_shift(write_shift(-1s - 1us)));
+}
+
+TEST(MessageBytes, OfARebase) {
+    const std::uint32_t slots[] = {0x0201, 7};
+    Bytes message;
+    write_rebase(slots, message);
+    EXPECT_EQ(message, bytes({1, 1, 2, 0, 0, 7, 0, 0, 0}));
+    std::vector<std::uint32_t> read;
+    EXPECT_TRUE(read_rebase(message, [&](std::uint32_t slot) { read.push_back(slot); }));
+    EXPECT_TRUE(std::ranges::equal(read, slots));
+    const auto nobody = [](std::uint32_t slot) { ADD_FAILURE() << slot; };
+    for (const std::size_t size : {0u, 1u, 2u, 4u, 6u, 8u})
+        EXPECT_FALSE(read_rebase(std::span(message).first(size), nobody)) << size;
+    message[0] = std::byte{2};
+    EXPECT_FALSE(read_rebase(message, nobody));
+}
+
+TEST(MessageBytes, OfATicketOfNobody) {
+    EXPECT_FALSE(read_ticket(write_ticket({}, 1)));
+    Bytes message = write_ticket({PlayerId{5}, {}}, 1);
+    EXPECT_TRUE(read_ticket(message));
+    message.push_back(std::byte{0});
+    EXPECT_FALSE(read_ticket(message));
+    message.pop_back();
+    message[0] = std::byte{25};
+    EXPECT_FALSE(read_ticket(message));
+    Bytes resumed = write_resumed({});
+    EXPECT_FALSE(read_resumed(resumed)->keeps);
+    resumed[0] = std::byte{24};
+    EXPECT_FALSE(read_resumed(resumed));
+}
+
+TEST(MessageBytes, OfAHello) {
+    const Bytes summary = bytes({99, 98, 97});
+    const Bytes hello = write_hello({0x0201, summary});
+    EXPECT_EQ(hello, bytes({1, 2, 0, 0, 0, 99, 98, 97}));
+    const std::optional<Hello> read = read_hello(hello);
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->max_slots, 0x0201u);
+    EXPECT_TRUE(std::ranges::equal(read->summary, summary));
+    EXPECT_FALSE(read->resumption);
+    EXPECT_TRUE(read_hello(std::span(hello).first(5)));
+    EXPECT_FALSE(read_hello(std::span(hello).first(4)));
+    EXPECT_FALSE(read_hello(write_hello({0, summary})));
+    EXPECT_FALSE(read_hello(write_hello({1, summary, Resumption{}}))) << "a ticket of nobody";
+}
+
+}  // namespace
+}  // namespace shoal::replication::message_bytes_test
