@@ -5,8 +5,12 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
+
+#include "replication/send/sender.h"
 
 namespace shoal::replication::predicted_values_test {
 namespace {
@@ -113,6 +117,35 @@ TEST(PredictedValues, AToleranceWorksForExactNumbersAndNan) {
     EXPECT_EQ(Comparison(std::move(zero)).difference(Jump{1}, Jump{1.5f}), 1u) << "none at all";
 }
 
+template <class T>
+struct Gauge {
+    T number{};
+};
+
+template <class T>
+void expect_tolerance_around_zero() {
+    Schema schema;
+    schema.component<Gauge<T>>("gauge", predicted(2.5));
+    Comparison gauge(std::move(schema));
+    constexpr T kLow = std::is_signed_v<T> ? T(-1) : T(0);
+    EXPECT_EQ(gauge.difference(Gauge<T>{kLow}, Gauge<T>{T(kLow + 2)}), 0u);
+    EXPECT_NE(gauge.difference(Gauge<T>{kLow}, Gauge<T>{T(kLow + 3)}), 0u);
+    EXPECT_NE(gauge.difference(Gauge<T>{T(kLow + 3)}, Gauge<T>{kLow}), 0u);
+}
+
+TEST(PredictedValues, AToleranceWorksForNumbersOfEveryType) {
+    expect_tolerance_around_zero<std::int8_t>();
+    expect_tolerance_around_zero<std::uint8_t>();
+    expect_tolerance_around_zero<std::int16_t>();
+    expect_tolerance_around_zero<std::uint16_t>();
+    expect_tolerance_around_zero<std::int32_t>();
+    expect_tolerance_around_zero<std::uint32_t>();
+    expect_tolerance_around_zero<std::int64_t>();
+    expect_tolerance_around_zero<std::uint64_t>();
+    expect_tolerance_around_zero<float>();
+    expect_tolerance_around_zero<double>();
+}
+
 TEST(PredictedValues, AToleranceThatMakesNoSenseIsAnErrorOfTheSchema) {
     for (const double wrong : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
         Schema schema;
@@ -126,6 +159,127 @@ TEST(PredictedValues, AToleranceThatMakesNoSenseIsAnErrorOfTheSchema) {
     both.component<Jump>("jump", predicted(1), from_owner());
     EXPECT_EQ(both.error(),
               "component 'jump' has two roles: it can be predicted() or from_owner(), not both");
+}
+
+struct Drift {
+    float x = 0;
+    double y = 0;
+};
+struct Fuel {
+    std::uint32_t litres = 0;
+};
+struct Glow {
+    float light = 0;  // without a codec
+};
+struct Paint {
+    int colour = 0;
+};
+
+struct Predicting {
+    explicit Predicting(bool is_quantised = false) {
+        schema.component<Paint>("paint");
+        schema.component<Drift>("drift", quantised(-100, 100, 0.5), predicted());
+        schema.component<Fuel>("fuel", predicted());
+        schema.component<Glow>("glow", predicted());
+        if (is_quantised) schema.quantise_authority();
+        EXPECT_EQ(schema.error(), "");
+        values.emplace(world, schema, nobody);
+    }
+    std::vector<std::uint32_t> row(ecs::Entity of) {
+        std::vector<std::uint32_t> out(values->row_words(), 0xdead);
+        nans = values->capture(of, out);
+        return out;
+    }
+    /// The difference between an entity and another one with these values.
+    template <class... Ts>
+    std::uint32_t difference(ecs::Entity of, const Ts&... others) {
+        return values->difference(row(of), row(world.spawn(others...)));
+    }
+
+    ecs::World world;
+    Schema schema;
+    NoReferences nobody;
+    std::optional<PredictedValues> values;
+    std::uint32_t nans = 0;
+};
+
+TEST(PredictedValues, DifferencesAreCountedInStepsOfTheCodec) {
+    Predicting test;
+    ASSERT_EQ(test.values->components().size(), 3u);
+    const ecs::Entity ship = test.world.spawn(Drift{3, 4}, Fuel{9}, Paint{1});
+    EXPECT_EQ(test.difference(ship, Drift{3, 4}, Fuel{9}, Paint{2}), 0u) << "another one is not predicted";
+    EXPECT_EQ(test.difference(ship, Drift{3.1f, 4.2}, Fuel{9}), 0u);
+    EXPECT_EQ(test.difference(ship, Drift{3.5f, 3.5}, Fuel{9}), 0u) << "one step may be due to rounding";
+    EXPECT_EQ(test.difference(ship, Drift{4, 4}, Fuel{9}), 2u);
+    EXPECT_EQ(test.difference(ship, Drift{4, 1}, Fuel{9}), 6u) << "the greatest one";
+    EXPECT_EQ(test.difference(ship, Drift{3, 4}, Fuel{10}), PredictedValues::kOther) << "not rounded";
+    EXPECT_EQ(test.difference(ship, Drift{3, 4}), PredictedValues::kOther) << "without fuel";
+    EXPECT_EQ(test.difference(ship, Drift{3, 4}, Fuel{9}, Glow{}), PredictedValues::kOther);
+}
+
+TEST(PredictedValues, CaptureRoundsOnlyWithAQuantisedAuthority) {
+    for (const bool is_quantised : {false, true}) {
+        Predicting test(is_quantised);
+        const ecs::Entity ship = test.world.spawn(Drift{3.1f, 4.4}, Fuel{9});
+        int told = 0;
+        const ecs::Hook hook =
+            test.world.on_change<Drift>([&](ecs::World&, ecs::Entity, const Drift&) { ++told; });
+        test.row(ship);
+        EXPECT_FLOAT_EQ(test.world.get<Drift>(ship).x, is_quantised ? 3.0f : 3.1f);
+        EXPECT_DOUBLE_EQ(test.world.get<Drift>(ship).y, is_quantised ? 4.5 : 4.4);
+        EXPECT_EQ(told, 0) << "without change hooks";
+    }
+}
+
+TEST(PredictedValues, NanIsCountedAndEqualsNan) {
+    Predicting test;
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const ecs::Entity ship = test.world.spawn(Drift{nan, 4}, Glow{-nan});
+    test.row(ship);
+    EXPECT_EQ(test.nans, 2u);
+    test.row(test.world.spawn(Drift{1, static_cast<double>(nan)}, Glow{1}));
+    EXPECT_EQ(test.nans, 1u);
+    test.row(test.world.spawn(Drift{1, 2}, Glow{std::numeric_limits<float>::infinity()}));
+    EXPECT_EQ(test.nans, 0u);
+    const ecs::Entity dim = test.world.spawn(Glow{nan});
+    EXPECT_EQ(test.difference(dim, Glow{-nan}), 0u);
+    EXPECT_EQ(test.difference(dim, Glow{1}), PredictedValues::kOther);
+    EXPECT_EQ(test.difference(dim, Glow{std::numeric_limits<float>::infinity()}), PredictedValues::kOther);
+}
+
+TEST(PredictedValues, AnImageFillsARowAsTheEntityDoes) {
+    Predicting test;
+    const ecs::Entity ship = test.world.spawn(Paint{5}, Drift{3, 4}, Glow{0.5f}, Replicated{});
+    Sender sender(test.world, test.schema, {});
+    sender.update(1);
+    const std::optional<Version> version = sender.shadow().at(ship, 1);
+    ASSERT_TRUE(version);
+    std::vector<std::uint32_t> row(test.values->row_words(), 0xdead);
+    const PredictedValues& values = *test.values;
+    values.capture(version->image, row);
+    EXPECT_EQ(row, test.row(ship));
+    values.capture(Image{}, row);
+    EXPECT_EQ(row, test.row(test.world.spawn(Paint{5})));
+}
+
+TEST(PredictedValues, ChangesAreRoundedOfEntitiesThatReplicate) {
+    Predicting test(true);
+    ecs::ChangeCollector changes(test.world);
+    test.values->watch(changes);
+    const ecs::Entity ship = test.world.spawn(Drift{}, Glow{}, Replicated{});
+    const ecs::Entity local = test.world.spawn(Drift{});
+    test.values->round_changes(changes, test.world.component<Replicated>());
+    test.world.set(ship, Drift{3.1f, 4.4});
+    test.world.set(local, Drift{3.1f, 4.4});
+    test.values->round_changes(changes, test.world.component<Replicated>());
+    EXPECT_FLOAT_EQ(test.world.get<Drift>(ship).x, 3);
+    EXPECT_DOUBLE_EQ(test.world.get<Drift>(ship).y, 4.5);
+    EXPECT_FLOAT_EQ(test.world.get<Drift>(local).x, 3.1f) << "not of this one";
+    test.world.set(ship, Drift{7.1f, 0});
+    test.world.remove<Drift>(ship);
+    test.values->round_changes(changes, test.world.component<Replicated>());
+    test.world.add<Drift>(ship);
+    test.values->round_changes(changes, test.world.component<Replicated>());
 }
 
 }  // namespace

@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <vector>
+
 #include "tests/sim/play_session.h"
 
 namespace shoal::replication::server_inputs_test {
 namespace {
+
+using namespace std::chrono_literals;
 
 TEST(ServerInputs, AreRepeatedForAQuarterOfASecondAndThenNeutral) {
     sim::PlaySession session(sim::play_schema(), {}, 1);
@@ -23,6 +28,197 @@ TEST(ServerInputs, AreRepeatedForAQuarterOfASecondAndThenNeutral) {
     EXPECT_EQ(after.repeated - before.repeated, 14u) << "whole ticks of 16.667 ms in 250 ms";
     EXPECT_GT(after.neutral - before.neutral, 30u);
     EXPECT_EQ(session.world.get<sim::Helm>(ship).x, 0);
+}
+
+struct Wheel {
+    std::int8_t turn = 0;
+    ecs::Entity target;
+    Press horn;
+};
+
+/// The inputs of two players, without connections. The server's ticks last 20 ms; tick n begins at n * 20 ms.
+struct Bridge {
+    Bridge() {
+        for (std::uint32_t i = 0; i < 2; ++i) {
+            peers.push_back(sender.add_peer());
+            ids.push_back(PlayerId{(1u << 16) | i});
+            inputs.add_player(ids[i], peers[i]);
+            ships.push_back(world.spawn(Wheel{}, Replicated{}));
+            sender.set_owner(ships[i], peers[i]);
+        }
+        tick();
+    }
+    static Schema declared() {
+        Schema out;
+        out.input<Wheel>("wheel", field(&Wheel::turn, bounded(-9, 9)));
+        return out;
+    }
+    void tick() {
+        inputs.apply(next, net::Time(20ms) * next);
+        ++next;
+        sender.update(sent++);
+        std::byte room[1300];
+        for (const Sender::Peer peer : peers)
+            for (; !sender.encode(peer, number, 1100, room).empty(); ++number)
+                sender.on_fate(peer, number, true);
+    }
+    /// Sends the input of a tick, `early` before the tick begins.
+    bool send(std::size_t player, Tick tick, std::int8_t turn, std::optional<std::uint32_t> lag = {},
+              NetId target = 0, net::Duration early = 20ms) {
+        struct Names final : EntityMap {
+            std::uint32_t to_net(ecs::Entity) override { return net_id; }
+            ecs::Entity to_entity(std::uint32_t) override { return {}; }
+            NetId net_id = 0;
+        } names;
+        names.net_id = target;
+        StructCodec codec(names);
+        const SchemaStruct& type = schema.structs(StructKind::input)[0];
+        std::vector<std::uint32_t> words, neutral;
+        const Wheel nothing, wheel{turn, target != 0 ? ecs::Entity{1, 1} : ecs::Entity{}, {}};
+        codec.quantise(type, &wheel, words);
+        names.net_id = 0;
+        codec.quantise(type, &nothing, neutral);
+        InputLog log(type, neutral);
+        log.hold(words);
+        if (lag) log.set_lag(*lag);
+        log.record(tick);
+        BitWriter out;
+        EXPECT_TRUE(log.write_section(1, 8'000, out));
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        BitReader in(bytes);
+        if (!inputs.read_section(ids[player], ++packets, in)) return false;
+        inputs.commit_section(ids[player], net::Time(20ms) * tick - early);
+        return true;
+    }
+    const Wheel& wheel(std::size_t player) const { return world.get<Wheel>(ships[player]); }
+
+    const Schema schema = declared();
+    ecs::World world;
+    Sender sender{world, schema, {}};
+    ServerInputs inputs{world, schema, sender, 20ms};
+    std::vector<Sender::Peer> peers;
+    std::vector<PlayerId> ids;
+    std::vector<ecs::Entity> ships;
+    Tick next = 1, sent = 1;
+    std::uint64_t number = 1, packets = 0;
+};
+
+TEST(ServerInputs, AreWrittenToWhatTheirPlayerOwns) {
+    Bridge bridge;
+    const ecs::Entity nobodys = bridge.world.spawn(Wheel{5, {}, {}}, Replicated{});
+    EXPECT_EQ(bridge.inputs.age(bridge.ids[0]), std::nullopt);
+    ASSERT_TRUE(bridge.send(0, 2, 3));
+    bridge.tick();
+    EXPECT_EQ(bridge.wheel(0).turn, 3);
+    EXPECT_EQ(bridge.wheel(1).turn, 0);
+    EXPECT_EQ(bridge.world.get<Wheel>(nobodys).turn, 5);
+    EXPECT_EQ(bridge.inputs.age(bridge.ids[0]), 0u);
+    EXPECT_EQ(bridge.inputs.stats(bridge.ids[0]).in_time, 1u);
+    EXPECT_EQ(bridge.inputs.stats(bridge.ids[1]).in_time, 0u);
+    bridge.tick();
+    EXPECT_EQ(bridge.inputs.age(bridge.ids[0]), 1u);
+    EXPECT_EQ(bridge.wheel(0).turn, 3) << "repeated";
+    bridge.inputs.make_neutral(bridge.ships[0]);
+    EXPECT_EQ(bridge.wheel(0).turn, 0);
+    bridge.inputs.make_neutral(bridge.world.spawn());
+    EXPECT_EQ(bridge.inputs.age({}), std::nullopt);
+    EXPECT_EQ(bridge.inputs.stats({}).in_time, 0u);
+}
+
+TEST(ServerInputs, AnEqualInputCallsNoHook) {
+    Bridge bridge;
+    int changes = 0;
+    const ecs::Hook hook =
+        bridge.world.on_change<Wheel>([&](ecs::World&, ecs::Entity, const Wheel&) { ++changes; });
+    bridge.send(0, 2, 3);
+    bridge.send(0, 3, 3);
+    bridge.send(0, 4, 4);
+    bridge.tick();
+    EXPECT_EQ(changes, 1);
+    bridge.tick();
+    EXPECT_EQ(changes, 1);
+    bridge.tick();
+    EXPECT_EQ(changes, 2);
+}
+
+TEST(ServerInputs, AReferenceNamesWhatThePlayerWasSent) {
+    Bridge bridge;
+    bridge.tick();
+    const NetId known = bridge.sender.net_id(bridge.ships[1]);
+    const ecs::Entity secret = bridge.world.spawn(Replicated{});
+    bridge.send(0, 3, 1, {}, known);
+    bridge.send(1, 3, 1, {}, bridge.sender.assign_net_id(secret));
+    bridge.tick();
+    EXPECT_EQ(bridge.wheel(0).target, bridge.ships[1]);
+    EXPECT_FALSE(bridge.wheel(1).target);
+}
+
+TEST(ServerInputs, TheLagIsThatOfTheNewestInputForTheTick) {
+    Bridge bridge;
+    const PlayerId id = bridge.ids[0];
+    EXPECT_EQ(bridge.inputs.lag(id, 2), std::nullopt);
+    bridge.send(0, 5, 1, 50);
+    bridge.send(0, 3, 1, 30);
+    EXPECT_EQ(bridge.inputs.lag(id, 5), 50u);
+    EXPECT_EQ(bridge.inputs.lag(id, 9), 50u) << "the last one";
+    bridge.send(0, 6, 1);
+    EXPECT_EQ(bridge.inputs.lag(id, 5), 50u);
+    EXPECT_EQ(bridge.inputs.lag(id, 6), std::nullopt) << "none was stated";
+    bridge.send(0, 7, 1, 5'000);
+    EXPECT_EQ(bridge.inputs.lag(id, 7), 2'047u) << "11 bits";
+    EXPECT_EQ(bridge.inputs.lag(bridge.ids[1], 7), std::nullopt);
+    EXPECT_EQ(bridge.inputs.lag({}, 7), std::nullopt);
+}
+
+TEST(ServerInputs, APlayerThatLeftHasNoInputAndItsPlaceIsFree) {
+    Bridge bridge;
+    bridge.send(0, 2, 3);
+    bridge.inputs.remove_player(bridge.ids[0]);
+    bridge.inputs.remove_player({});
+    bridge.tick();
+    EXPECT_EQ(bridge.wheel(0).turn, 0);
+    EXPECT_TRUE(bridge.send(0, 3, 3)) << "no effect";
+    const PlayerId newcomer{(2u << 16) | 0};
+    bridge.inputs.add_player(newcomer, bridge.peers[0]);
+    bridge.tick();
+    EXPECT_EQ(bridge.wheel(0).turn, 0) << "not the former player's";
+    bridge.ids[0] = newcomer;
+    bridge.send(0, 4, 7);
+    bridge.send(1, 4, 8);
+    bridge.tick();
+    EXPECT_EQ(bridge.wheel(0).turn, 7);
+    EXPECT_EQ(bridge.wheel(1).turn, 8);
+}
+
+TEST(ServerInputs, AskForAShiftOfAClientThatIsMuchTooEarlyOrLate) {
+    for (const net::Duration early : {net::Duration(150ms), net::Duration(-100ms)}) {
+        Bridge bridge;
+        std::vector<net::Duration> shifts;
+        PlayerId asked;
+        net::Time now{0};
+        for (Tick tick = 8; tick < 208; ++tick) {
+            while (net::Time(20ms) * (bridge.next + 1) <= net::Time(20ms) * tick - early) bridge.tick();
+            bridge.send(1, tick, 1, {}, 0, early);
+            now = net::Time(20ms) * tick - early;
+            bridge.inputs.take_shifts(now, [&](PlayerId player, net::Duration shift) {
+                asked = player;
+                shifts.push_back(shift);
+            });
+        }
+        ASSERT_EQ(shifts.size(), 1u) << "until the client has done it";
+        EXPECT_EQ(asked, bridge.ids[1]);
+        EXPECT_EQ(shifts[0] > 0ms, early < 0ms);
+        if (early > 0ms) {
+            EXPECT_EQ(bridge.inputs.stats(bridge.ids[1]).late, 0u);
+        } else {
+            EXPECT_GT(bridge.inputs.stats(bridge.ids[1]).late, 50u);
+        }
+        // A new connection is measured anew.
+        bridge.inputs.reconnect(bridge.ids[1]);
+        bridge.inputs.reconnect({});
+        bridge.inputs.take_shifts(now, [](PlayerId, net::Duration) { ADD_FAILURE(); });
+    }
 }
 
 }  // namespace
