@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <numbers>
+#include <optional>
 #include <vector>
 
 #include "tests/replication/support/world.h"
@@ -58,6 +61,181 @@ TEST(Mixer, AnotherTargetIsAnotherJourney) {
     EXPECT_FLOAT_EQ(journey.quarter({7}, {9}), -1) << "the value in the world is shown";
     EXPECT_FLOAT_EQ(journey.quarter({7}, {}), -1);
     EXPECT_FLOAT_EQ(journey.quarter({}, {}), 2);
+}
+
+/// Times between the versions of an entity. Their images are told apart by their words.
+struct Times {
+    Times() { mixer.set_tick_us(20'000); }  // 100 ms are 5 ticks
+    Version version(std::size_t which, Tick tick) const {
+        return {tick, Image{nullptr, std::span(words).subspan(which, 1)}};
+    }
+    /// Returns the weight of the second image; nothing if `shown` is shown unchanged.
+    std::optional<float> weight(double time) {
+        Mixer::Mix mix;
+        const double whole = std::floor(time);
+        const RenderTime at{static_cast<Tick>(whole), static_cast<float>(time - whole)};
+        if (!mixer.find(around, at, mix)) return std::nullopt;
+        EXPECT_EQ(mix.from.words.data(), words + (around.next ? 1 : 0));
+        EXPECT_EQ(mix.to.words.data(), words + (around.next ? 2 : 1));
+        return mix.weight;
+    }
+
+    std::uint32_t words[3] = {};
+    Schema schema = Journey::declared();
+    Mixer mixer{schema};
+    Mixer::Around around;
+};
+
+TEST(Mixer, AJourneyTakesTheTimeBetweenTwoVersionsOrTheLastInterval) {
+    Times times;
+    times.around.shown = times.version(1, 100);
+    times.around.next = times.version(2, 108);
+    times.around.mean_gap = 4;
+    EXPECT_EQ(times.weight(100), std::nullopt);
+    EXPECT_FLOAT_EQ(*times.weight(102), 0.25f) << "two intervals";
+    EXPECT_FLOAT_EQ(*times.weight(107.5), 7.5f / 8);
+    times.around.next = times.version(2, 109);
+    EXPECT_EQ(times.weight(102), std::nullopt);
+    EXPECT_EQ(times.weight(105), std::nullopt) << "it stood still until an interval before 109";
+    EXPECT_FLOAT_EQ(*times.weight(106), 0.25f);
+    times.around.mean_gap = 0;  // unknown: a tick
+    EXPECT_EQ(times.weight(108), std::nullopt);
+    EXPECT_FLOAT_EQ(*times.weight(108.5), 0.5f);
+}
+
+TEST(Mixer, MissingStateContinuesTheLastJourneyForTwoIntervalsAndATenthOfASecond) {
+    Times times;
+    times.around.before = times.version(0, 96);
+    times.around.shown = times.version(1, 100);
+    times.around.mean_gap = 2;
+    times.around.newest = 101;
+    EXPECT_EQ(times.weight(100), std::nullopt);
+    EXPECT_FLOAT_EQ(*times.weight(101), 1.25f);
+    EXPECT_FLOAT_EQ(*times.weight(120), 2) << "two intervals";
+    times.around.mean_gap = 4;
+    EXPECT_FLOAT_EQ(*times.weight(120), 1 + 5.0f / 4) << "100 ms";
+    times.around.newest = 103;
+    EXPECT_TRUE(times.weight(101));
+    times.around.newest = 104;
+    EXPECT_EQ(times.weight(101), std::nullopt) << "a record was due: the entity stands still";
+    times.around.newest = 101;
+    times.around.before = times.version(0, 92);
+    EXPECT_TRUE(times.weight(101));
+    times.around.before = times.version(0, 91);
+    EXPECT_EQ(times.weight(101), std::nullopt) << "no journey: it stood still before";
+    times.around.before = times.version(0, 96);
+    times.around.is_last = true;
+    EXPECT_EQ(times.weight(101), std::nullopt);
+    times.around.is_last = false;
+    times.around.before.reset();
+    EXPECT_EQ(times.weight(101), std::nullopt);
+}
+
+struct Bearing {
+    float radians = 0;
+    int colour = 0;
+};
+struct Attitude {
+    double x = 0, y = 0, z = 0, w = 1;
+};
+struct Heading3 {
+    float x = 1, y = 0, z = 0;
+};
+struct Depth {
+    double metres = 0;
+    float celsius = 0;
+};
+
+/// Mixes two values of a component of the schema.
+struct Values {
+    template <class T>
+    T mix(const T& from, const T& to, float weight, const T& in_world, std::uint32_t teleports = 0) {
+        const auto component = static_cast<ComponentIndex>(schema.find<T>());
+        const auto counter = static_cast<ComponentIndex>(schema.find<Teleports>());
+        std::vector<ComponentIndex> both{std::min(component, counter), std::max(component, counter)};
+        const Shape* const shape = shapes.shape(both);
+        const auto words_of = [&](const T& value, std::uint32_t count) {
+            const ComponentLayout& layout = schema.components()[component].layout;
+            std::vector<std::uint32_t> lanes(layout.lanes().size()), parts;
+            ComponentLayout::Misfits misfits;
+            layout.quantise(&value, nobody, lanes.data(), parts, misfits);
+            lanes.insert(component < counter ? lanes.end() : lanes.begin(), count);
+            return lanes;
+        };
+        const std::vector<std::uint32_t> a = words_of(from, 0), b = words_of(to, teleports);
+        T out = in_world;
+        ComponentIndex found = 0;
+        EXPECT_TRUE(mixer.shows(&detail::type_address<T>, found));
+        EXPECT_EQ(found, component);
+        mixer.mix(component, {{shape, a}, {shape, b}, weight}, nobody, &out);
+        return out;
+    }
+    static Schema declared() {
+        Schema out;
+        out.component<Bearing>("bearing", angular());
+        out.component<Attitude>("attitude", slerp());
+        out.component<Heading3>("heading", unit_vector(12), linear());
+        out.component<Depth>("depth", linear(5));
+        EXPECT_EQ(out.error(), "");
+        return out;
+    }
+
+    Schema schema = declared();
+    ShapeTable shapes{schema};
+    Mixer mixer{schema};
+    NoEntities nobody;
+};
+
+TEST(Mixer, AnAngleTakesTheShorterWayAndOtherFieldsStay) {
+    Values values;
+    const Bearing mixed = values.mix<Bearing>({3, 1}, {-3, 2}, 0.75f, {0, 7});
+    const float way = 2 * std::numbers::pi_v<float> - 6;
+    EXPECT_NEAR(mixed.radians, 3 + 0.75f * way - 2 * std::numbers::pi_v<float>, 1e-5f);
+    EXPECT_EQ(mixed.colour, 7);
+    EXPECT_NEAR(values.mix<Bearing>({1, 0}, {2, 0}, 0.75f, {}).radians, 1.75f, 1e-5f);
+}
+
+TEST(Mixer, ARotationTakesTheShorterWayAtOneSpeed) {
+    Values values;
+    const auto turned = [](double radians, double sign) {
+        return Attitude{sign * std::sin(radians / 2), 0, 0, sign * std::cos(radians / 2)};
+    };
+    for (const double angle : {2.8, 0.02})
+        for (const double sign : {1.0, -1.0}) {
+            const Attitude mixed =
+                values.mix<Attitude>(turned(0.5, 1), turned(0.5 + angle, sign), 0.25f, Attitude{});
+            EXPECT_NEAR(2 * std::atan2(mixed.x, mixed.w), 0.5 + angle / 4, 1e-6) << angle << ' ' << sign;
+            EXPECT_NEAR(std::hypot(mixed.x, mixed.w), 1, 1e-9);
+        }
+}
+
+TEST(Mixer, ADirectionStaysOfLengthOne) {
+    Values values;
+    const Heading3 mixed = values.mix<Heading3>({1, 0, 0}, {0, 0, 1}, 0.5f, {});
+    EXPECT_NEAR(mixed.x, std::sqrt(0.5f), 1e-3f);
+    EXPECT_NEAR(mixed.y, 0, 1e-3f);
+    EXPECT_NEAR(mixed.z, std::sqrt(0.5f), 1e-3f);
+    EXPECT_NEAR(std::hypot(mixed.x, mixed.y, mixed.z), 1, 1e-6f);
+}
+
+TEST(Mixer, AJumpBeyondTheCutOrATeleportIsNotMixed) {
+    Values values;
+    EXPECT_DOUBLE_EQ(values.mix<Depth>({10, 1}, {15, -1}, 0.5f, {77, 77}).metres, 12.5);
+    EXPECT_FLOAT_EQ(values.mix<Depth>({10, 1}, {15, -3}, 0.5f, {77, 77}).celsius, -1);
+    EXPECT_DOUBLE_EQ(values.mix<Depth>({10, 1}, {15.5, 1}, 0.5f, {77, 77}).metres, 77);
+    EXPECT_DOUBLE_EQ(values.mix<Depth>({10, 1}, {4.5, 1}, 0.5f, {77, 77}).metres, 77);
+    EXPECT_DOUBLE_EQ(values.mix<Depth>({10, 7}, {10, 1}, 0.5f, {77, 77}).metres, 77) << "one of the numbers";
+    EXPECT_DOUBLE_EQ(values.mix<Depth>({10, 1}, {11, 1}, 0.5f, {77, 77}, 1).metres, 77) << "a teleport";
+}
+
+TEST(Mixer, NormaliseLeavesAVectorWithoutALength) {
+    double nothing[3] = {0, 0, 0}, some[4] = {0, 3, 4, 12};
+    EXPECT_FALSE(normalise(nothing, 3));
+    EXPECT_EQ(nothing[0], 0);
+    EXPECT_TRUE(normalise(some, 3));
+    EXPECT_DOUBLE_EQ(some[1], 0.6);
+    EXPECT_DOUBLE_EQ(some[2], 0.8);
+    EXPECT_EQ(some[3], 12);
 }
 
 }  // namespace
