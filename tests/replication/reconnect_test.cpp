@@ -69,6 +69,27 @@ TEST(Reconnect, ALostConnectionComesBackToItsSeat) {
     }
 }
 
+TEST(Reconnect, MakesAPauseBetweenTwoAttempts) {
+    Ferry ferry;
+    Reconnect reconnect(ferry.player.client, {.time = 60s, .pause = 3s});
+    reconnect.start(ferry.link.wire.address);
+    ASSERT_TRUE(ferry.run(1s));
+    ferry.cut(true);
+    const auto wait = [&] {  // until there is no connection, or the attempt failed
+        for (int i = 0; i < 150 && ferry.player.client.failure().empty(); ++i) ferry.link.step();
+        EXPECT_FALSE(ferry.player.client.failure().empty());
+    };
+    wait();
+    const net::Time first = ferry.link.now;
+    EXPECT_TRUE(reconnect.update(first));
+    EXPECT_TRUE(ferry.player.client.failure().empty()) << "the first attempt is made at once";
+    wait();
+    EXPECT_TRUE(reconnect.update(first + 3s - 1us));
+    EXPECT_FALSE(ferry.player.client.failure().empty());
+    EXPECT_TRUE(reconnect.update(first + 3s));
+    EXPECT_TRUE(ferry.player.client.failure().empty());
+}
+
 TEST(Reconnect, GivesUpWhenTheTimeIsOver) {
     Ferry ferry;
     ferry.reconnect.start(ferry.link.wire.address);
