@@ -195,6 +195,9 @@ TEST(Lanes, CodecsThatDoNotFitAreRefused) {
     EXPECT_NE(Scalar<std::uint8_t>(bounded(0, 256)).error, "");
     EXPECT_NE(Scalar<std::int8_t>(bounded(-129, 0)).error, "");
     EXPECT_EQ(Scalar<std::int8_t>(bounded(-128, 127)).error, "");
+    EXPECT_NE(Scalar<std::int8_t>(bounded(0, 128)).error, "");
+    EXPECT_NE(Scalar<std::int16_t>(bounded(0, 32'768)).error, "");
+    EXPECT_NE(Scalar<std::int32_t>(bounded(0, 2'147'483'648)).error, "");
     EXPECT_NE(Scalar<std::uint32_t>(bounded(-1, 1)).error, "");
     EXPECT_NE(Scalar<std::int32_t>(bounded(2, 1)).error, "");
     EXPECT_NE(Scalar<std::int32_t>(bounded(0.5, 2)).error, "");

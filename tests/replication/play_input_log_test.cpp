@@ -171,6 +171,23 @@ struct Essay {
     std::string text;
 };
 
+/// Takes 46 bits, and two for each key.
+template <int N>
+struct Keyboard {
+    std::uint32_t layout = 0;
+    bool keys[N] = {};
+};
+
+TEST(SchemaInput, TakesAtMost1024Bits) {
+    Schema largest;
+    largest.input<Keyboard<489>>("keyboard");
+    EXPECT_EQ(largest.error(), "");
+    EXPECT_EQ(largest.structs(StructKind::input)[0].max_bits, kMaxInputBits);
+    Schema large;
+    large.input<Keyboard<490>>("keyboard");
+    EXPECT_NE(large.error().find("can take 1026 bits, and an input at most 1024"), std::string::npos);
+}
+
 TEST(SchemaInput, Mistakes) {
     Schema two = tiller_schema();
     two.input<Rudder>("rudder");

@@ -146,6 +146,19 @@ TEST(PredictedValues, AToleranceWorksForNumbersOfEveryType) {
     expect_tolerance_around_zero<double>();
 }
 
+struct Leap {
+    float height = 0, width = 0;
+};
+
+TEST(PredictedValues, ANumberThatIsNanOnBothSidesLeavesTheOthersTheirTolerance) {
+    Schema schema;
+    schema.component<Leap>("leap", predicted(0.5));
+    Comparison leap(std::move(schema));
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_EQ(leap.difference(Leap{nan, 1}, Leap{nan, 1.4f}), 0u);
+    EXPECT_NE(leap.difference(Leap{nan, 1}, Leap{nan, 1.6f}), 0u);
+}
+
 TEST(PredictedValues, AToleranceThatMakesNoSenseIsAnErrorOfTheSchema) {
     for (const double wrong : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
         Schema schema;

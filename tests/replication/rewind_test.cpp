@@ -170,6 +170,18 @@ TEST(Deliveries, Know64Ticks) {
     EXPECT_EQ(deliveries.after(99), 100u);
 }
 
+TEST(Deliveries, KnowTheNewestOneBefore64Ticks) {
+    for (const Tick gap : {62u, 63u, 64u, 65u}) {
+        SCOPED_TRACE(testing::Message() << "gap " << gap);
+        Deliveries deliveries;
+        for (const Tick tick : {80u, 90u, 100u, 100 + gap}) deliveries.add(tick, 15);
+        EXPECT_EQ(deliveries.at(100), 100u);
+        if (gap >= 63) {
+            EXPECT_EQ(deliveries.at(100 + gap - 64), gap > 63 ? 100u : 90u);
+        }
+    }
+}
+
 // The client computes the same mean, see Replicas.
 TEST(Deliveries, LongerGapsThanTheLongestDoNotCountForTheMean) {
     Deliveries deliveries;
