@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "tests/replication/support/world.h"
@@ -226,6 +227,20 @@ TEST(Mixer, AJumpBeyondTheCutOrATeleportIsNotMixed) {
     EXPECT_DOUBLE_EQ(values.mix<Depth>({10, 1}, {4.5, 1}, 0.5f, {77, 77}).metres, 77);
     EXPECT_DOUBLE_EQ(values.mix<Depth>({10, 7}, {10, 1}, 0.5f, {77, 77}).metres, 77) << "one of the numbers";
     EXPECT_DOUBLE_EQ(values.mix<Depth>({10, 1}, {11, 1}, 0.5f, {77, 77}, 1).metres, 77) << "a teleport";
+}
+
+TEST(Mixer, ABlendBeginsWithWhatWasShown) {
+    Values values;
+    const auto blend = [&]<class T>(const T& before, T value, float weight) {
+        values.mixer.blend(static_cast<ComponentIndex>(values.schema.find<T>()),
+                           std::as_bytes(std::span(&before, 1)), weight, &value);
+        return value;
+    };
+    EXPECT_DOUBLE_EQ(blend(Depth{10, 1}, Depth{12, 2}, 0.25f).metres, 10.5);
+    EXPECT_FLOAT_EQ(blend(Depth{10, 1}, Depth{12, 2}, 0.25f).celsius, 1.25f);
+    EXPECT_DOUBLE_EQ(blend(Depth{10, 1}, Depth{16, 2}, 0.25f).metres, 16) << "beyond the cut";
+    EXPECT_NEAR(blend(Bearing{3, 1}, Bearing{-3.1f, 2}, 0.5f).radians, 3.0916f, 1e-3f);
+    EXPECT_EQ(blend(Bearing{3, 1}, Bearing{-3.1f, 2}, 0.5f).colour, 2);
 }
 
 TEST(Mixer, NormaliseLeavesAVectorWithoutALength) {
