@@ -13,16 +13,22 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
     return hash ^ hash >> 31;
 }
 
+/// A sum of seed and tick would give the numbers of a tick again one tick later, with a seed that is less
+/// by 1.
+std::uint64_t mix_tick(std::uint64_t seed, Tick tick) {
+    return mix(mix(0, seed), tick);
+}
+
 }  // namespace
 
 std::uint64_t Step::random(std::uint64_t of, std::uint32_t salt) const {
-    return mix(mix(mix(context_.seed, tick), of), salt);
+    return mix(mix(mix_tick(context_.seed, tick), of), salt);
 }
 
 std::uint64_t Step::random(ecs::Entity entity, std::uint32_t salt) const {
     const std::uint32_t net_id = context_.map.to_net(entity);
     assert(net_id != 0 && "an entity that the server does not have yet: pass a number of the game");
-    return mix(mix(context_.seed, tick), std::uint64_t{net_id} << 32 | salt);
+    return mix(mix_tick(context_.seed, tick), std::uint64_t{net_id} << 32 | salt);
 }
 
 }  // namespace shoal::replication
