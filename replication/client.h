@@ -18,8 +18,8 @@
 #include "play/seat.h"
 #include "play/uplink.h"
 #include "predict/predictor.h"
+#include "presentation.h"
 #include "receive/receiver.h"
-#include "show/presentation.h"
 
 namespace shoal::replication {
 

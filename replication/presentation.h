@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "../../ecs/query.h"
-#include "../predict/predictor.h"
-#include "../receive/receiver.h"
-#include "interpolator.h"
-#include "render_clock.h"
-#include "sight.h"
+#include "../ecs/query.h"
+#include "predict/predictor.h"
+#include "receive/receiver.h"
+#include "show/interpolator.h"
+#include "show/render_clock.h"
+#include "show/sight.h"
 
 namespace shoal::replication {
 
