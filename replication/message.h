@@ -10,26 +10,10 @@
 #include "../net/bytes.h"
 #include "../net/endpoint.h"
 #include "history/net_ids.h"
+#include "play/message_kind.h"
 #include "play/ticket.h"
 
 namespace shoal::replication {
-
-/// First byte of a message between server and client.
-enum class MessageKind : std::uint8_t {
-    game = 0,            // the bytes that follow are the game's
-    rebase = 1,          // from a client, reliable: it needs full records of some entity slots
-    welcome = 2,         // from the server, reliable: the first message to each client
-    typed = 3,           // a message of the schema, see message/typed_messages.h
-    action_results = 4,  // from the server, reliable: the answers to the client's actions
-    action_event = 5,    // from the server, reliable: the server or another player did an action
-    pending_gone = 6,    // from the server, reliable: pending entities that were destroyed on the server
-    ready = 7,           // from a client, reliable: the server can send state now
-    player = 8,          // from the server, reliable: the client plays, and this is its player's entity
-    refused_value = 12,  // from the server, reliable: it did not take a value, see play/owned_wire.h
-    shift = 16,          // from the server, reliable: by how much earlier the client's inputs should be
-    ticket = 24,         // from the server, reliable: with it a later connection gets the player's seat
-    resumed = 25,        // from the server, reliable: this connection got the seat
-};
 
 /// Facts about the server that a client needs, sent once.
 struct Welcome {

@@ -4,7 +4,7 @@
 #include <cassert>
 
 #include "../codec/codec.h"
-#include "../message.h"
+#include "../play/message_kind.h"
 
 namespace shoal::replication {
 namespace {

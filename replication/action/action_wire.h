@@ -11,16 +11,11 @@
 #include "../../net/endpoint.h"
 #include "../codec/bits.h"
 #include "../history/net_ids.h"
+#include "../play/action_stream.h"
 #include "../schema/image.h"
 #include "../schema/schema.h"
 
 namespace shoal::replication {
-
-/// The actions of one player are numbered in two streams. If an action of the ordered stream is rejected, the
-/// later actions of this stream that the client called before it knew of the rejection are dropped. The
-/// actions of the independent stream do not depend on each other.
-enum class ActionStream : std::uint8_t { ordered, independent };
-inline constexpr std::size_t kActionStreams = 2;
 
 inline constexpr std::size_t kMaxActionBytes = 512;       // size of the arguments of one action
 inline constexpr std::uint32_t kMaxTouched = 32;          // existing entities that one action changes

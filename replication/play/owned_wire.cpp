@@ -1,7 +1,7 @@
 #include "owned_wire.h"
 
 #include "../codec/codec.h"
-#include "../message.h"
+#include "message_kind.h"
 
 namespace shoal::replication {
 

@@ -10,7 +10,7 @@
 
 #include "../../net/bytes.h"
 #include "../../net/crypto/entropy.h"
-#include "../action/action_wire.h"
+#include "action_stream.h"
 #include "player_id.h"
 
 namespace shoal::replication {
