@@ -334,7 +334,7 @@ private:
             tick(100ms, 0);
             // A client whose connection timed out did not send the message.
             if (attendance_.present > 0 && !client_.is_connected(client_.server())) return;
-            for (int i = 0; i < 40 && attendance_.present > 0; ++i) tick(100ms, 0);
+            for (int i = 0; i < 60 && attendance_.present > 0; ++i) tick(100ms, 0);
             CHECK(attendance_.present == 0);
             CHECK(!attendance_.newest_timed_out);  // an earlier connection of this client may time out
         }
