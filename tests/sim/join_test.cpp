@@ -84,11 +84,10 @@ TEST(Join, AClientThatPlaysHasTheWorldAndItsPlayer) {
                 }
                 was_playing[i] = true;
                 ASSERT_TRUE(guest.client.player());
-                replication::PlayerId id;
-                server.for_each_peer([&](net::PeerId peer) {
-                    if (server.host().address(peer) == guest.address) id = peer;
-                });
-                if (!id || playing.count(id) == 0) continue;  // the server has lost it already
+                // Not by the address, which can have earlier connections.
+                const auto ticket = replication::Ticket::from(guest.client.ticket());
+                if (!ticket || playing.count(ticket->seat) == 0) continue;  // the server has lost it already
+                const replication::PlayerId id = ticket->seat;
                 EXPECT_EQ(guest.world.get<Badge>(guest.client.player()).number, playing[id]);
                 for (const ecs::Entity entity : at_load[id]) {
                     if (!world.is_alive(entity)) continue;
