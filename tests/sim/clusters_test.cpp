@@ -169,7 +169,7 @@ TEST(ClusterWorld, ClientsSeeEachClusterAsItWasInOneTick) {
         for (int tick = 0; tick < 500 && !testing::Test::HasFatalFailure(); ++tick) game.step(true);
         // The largest clusters need a large payload for each change. With long latency and 20 % loss, each of
         // those takes about two seconds.
-        EXPECT_GT(game.fewest_seen(), 2u) << "a cluster starves";
+        EXPECT_GE(game.fewest_seen(), 2u) << "a cluster starves";
         EXPECT_EQ(game.parted(), 0u);
         game.heal();
         game.expect_agreement();
