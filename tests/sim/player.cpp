@@ -338,9 +338,11 @@ void Player::check_complete(const History& history) {
 void Player::calm() {
     is_calm_ = true;
     net::LinkConfig good;
-    good.latency = plan_.calm_latency;
     good.burst_length = 1;  // ends a burst that has begun
+    // If reordered datagrams are on their way, a shorter path would let new ones overtake them by more ticks.
+    good.latency = keeps_order() ? plan_.calm_latency : plan_.up.latency;
     up_.set_config(good);
+    good.latency = keeps_order() ? plan_.calm_latency : plan_.down.latency;
     down_.set_config(good);
     sleeps_until_ = 0;
     joins_at_ = 0;
