@@ -68,7 +68,7 @@ bool read_actions(const Schema& schema, std::uint32_t expected, BitReader& in,
     const Tick tick = in.read(32);
     const std::uint64_t count = std::uint64_t{in.read_golomb(0)} + 1;
     if (!in.ok() || count > kMaxWaitingActions) return false;
-    records.resize(count);
+    records.resize(static_cast<std::size_t>(count));
     for (ActionRecord& record : records)
         if (!read_header(schema, tick, in, record) ||
             !read_value(layout_of(schema, record), {}, in, record.words))

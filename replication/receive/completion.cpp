@@ -11,7 +11,8 @@ void Completion::insert(std::uint64_t number, Tick tick, const std::optional<Sta
     if (packet.number < number) packet = {number, tick};
     if (!newest_tick_ || is_newer(tick, *newest_tick_)) newest_tick_ = tick;
     if (group && group->distance < number)
-        if (GroupMarker& known = groups_[number % groups_.size()]; known.last < number)
+        if (GroupMarker& known = groups_[static_cast<std::size_t>(number % groups_.size())];
+            known.last < number)
             known = {tick, number - group->distance, number,
                      std::uint64_t{group->distance} + 1 - group->others};
     check_groups();
