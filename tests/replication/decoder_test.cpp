@@ -407,6 +407,41 @@ TEST(Decoder, Rule29ASlotWithAReplicaCanTakeOverAnother) {
     EXPECT_EQ(pair.receiver.entity_count(), 2u);
 }
 
+TEST(Decoder, CountsPacketsThatAreRefusedAndThoseThatAreMalformed) {
+    ReceiverOptions options;
+    options.max_slots = 2;
+    Pair pair({}, options);
+    const ecs::Entity entity = pair.spawn(at(1));
+    pair.exchange();
+    const auto expect = [&](std::uint64_t refused, std::uint64_t malformed) {
+        EXPECT_EQ(pair.receiver.stats().refused_packets, refused);
+        EXPECT_EQ(pair.receiver.stats().malformed_packets, malformed);
+    };
+    expect(0, 0);
+    EXPECT_EQ(pair.receiver.receive(50, baseless(pair.schema, 0)), Verdict::refused);
+    expect(1, 0);
+    EXPECT_EQ(pair.receiver.receive(51, full_record(pair, entity, 2)), Verdict::too_many);
+    expect(2, 0);
+    EXPECT_EQ(pair.receiver.receive(52, {}), Verdict::malformed);
+    expect(2, 1);
+    EXPECT_EQ(pair.receiver.receive(53, full_record(pair, entity, 1)), Verdict::accepted);
+    expect(2, 1);
+}
+
+TEST(Decoder, Rule04ANewConnectionForgetsTheRequestsOfTheFormerOne) {
+    Pair pair;
+    pair.spawn(at(1));
+    pair.exchange();
+    EXPECT_EQ(pair.receiver.receive(50, baseless(pair.schema, 0)), Verdict::refused);
+    pair.receiver.reconnect();
+    EXPECT_TRUE(pair.receiver.rebases().empty());
+    EXPECT_EQ(pair.receiver.tick_of(1), std::nullopt);
+    EXPECT_EQ(pair.receiver.newest_tick(), 1u);
+    EXPECT_EQ(pair.receiver.receive(1, baseless(pair.schema, 0)), Verdict::refused);
+    EXPECT_EQ(pair.receiver.rebases().size(), 1u) << "requested again";
+    EXPECT_TRUE(pair.receiver.is_consistent());
+}
+
 // Refused, rebased, refused again: the receiver requests another rebase.
 TEST(Decoder, Rule04ASlotCanRequestARebaseAgainAfterItsNextRecord) {
     Pair pair;

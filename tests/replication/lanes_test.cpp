@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "tests/replication/support/world.h"
@@ -203,6 +204,32 @@ TEST(Lanes, CodecsThatDoNotFitAreRefused) {
     EXPECT_NE(Scalar<std::int32_t>(bounded(0.5, 2)).error, "");
     EXPECT_NE(Scalar<std::int64_t>(bounded(0, 1e10)).error, "");
     EXPECT_NE(Scalar<std::uint8_t>(quantised(0, 1, 1), true).error, "") << "an enum is not a float";
+}
+
+TEST(Lanes, BoundedReachesExactlyToTheLimitsOfTheField) {
+    const auto error = []<class T>(T, double low, double high) {
+        return Scalar<T>(bounded(low, high)).error;
+    };
+    const auto expect_limits = [&]<class T>(T) {
+        const auto low = static_cast<double>(std::numeric_limits<T>::min());
+        const auto high = static_cast<double>(std::numeric_limits<T>::max());
+        EXPECT_EQ(error(T{}, low, high), "");
+        EXPECT_NE(error(T{}, low - 1, low), "");
+        EXPECT_NE(error(T{}, high, high + 1), "");
+    };
+    expect_limits(std::uint8_t{});
+    expect_limits(std::int8_t{});
+    expect_limits(std::uint16_t{});
+    expect_limits(std::int16_t{});
+    expect_limits(std::uint32_t{});
+    expect_limits(std::int32_t{});
+    EXPECT_EQ(error(std::int64_t{}, -0x1p53, 0x1p32 - 1 - 0x1p53), "");
+    EXPECT_NE(error(std::int64_t{}, -0x1p53, 0x1p32 - 0x1p53), "") << "2^32 + 1 values";
+    EXPECT_NE(error(std::int64_t{}, -0x1p53 - 2, -0x1p53), "");
+    EXPECT_EQ(error(std::uint64_t{}, 0x1p53 - 1, 0x1p53), "");
+    EXPECT_NE(error(std::uint64_t{}, -1, 1), "");
+    EXPECT_NE(error(std::uint64_t{}, 0x1p53, 0x1p53 + 2), "");
+    EXPECT_EQ(error(std::int32_t{}, 3, 3), "") << "one value";
 }
 
 TEST(Lanes, LongStringsAndVectorsAreCutAndCounted) {

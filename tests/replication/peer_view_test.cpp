@@ -50,6 +50,18 @@ TEST(PeerView, SlotsWhoseRolesChangeKeepTheirOrderInTheirNewQueue) {
     EXPECT_TRUE(view.is_consistent());
 }
 
+TEST(PeerView, ARoleOfASlotThatIsNotPendingLeavesOthersToBeMoved) {
+    PeerView view(8);
+    const std::uint32_t sent = view.open(1), waiting = view.open(2);
+    view.on_fate(view.send(sent, 1, 10), 1, 10, true);
+    view.set_roles(waiting, {.owns = true});
+    view.set_roles(sent, {.predicts = true});
+    view.move_to_their_queues();
+    ASSERT_EQ(view.queue(PeerView::Queue::group).size(), 1u);
+    EXPECT_EQ(view.queue(PeerView::Queue::group)[0], waiting);
+    EXPECT_TRUE(view.is_consistent());
+}
+
 TEST(PeerView, Rule16AForcedSlotIsPendingUntilARecordIsSent) {
     PeerView view(8);
     const std::uint32_t slot = view.open(1);

@@ -487,5 +487,128 @@ TEST(Sender, TwoSendersOfAWorldReplicateTheEntitiesWithTheirTags) {
     EXPECT_TRUE(players.is_consistent() && spectators.is_consistent());
 }
 
+TEST(Sender, CountsRecordsOfEachKindAndTheBytesOfAllPayloads) {
+    Pair pair;
+    const ecs::Entity a = pair.spawn(at(1)), b = pair.spawn(at(2));
+    std::uint64_t bytes = 0;
+    const auto run = [&](bool arrives) {
+        const SentPacket packet = pair.tick_and_encode();
+        bytes += packet.bytes.size();
+        if (arrives) {
+            pair.deliver(packet);
+        } else {
+            pair.lose(packet);
+        }
+    };
+    const auto expect = [&](std::uint64_t records, std::uint64_t full, std::uint64_t empty) {
+        const Sender::PeerStats stats = pair.sender.stats(pair.peer);
+        EXPECT_EQ(stats.records_sent, records);
+        EXPECT_EQ(stats.full_records, full);
+        EXPECT_EQ(stats.empty_records, empty);
+        EXPECT_EQ(stats.state_bytes, bytes);
+    };
+    run(true);
+    expect(2, 2, 0);
+    pair.world.set(a, at(3));
+    run(false);
+    expect(3, 2, 0);
+    pair.world.set(a, at(1));
+    run(true);
+    expect(4, 2, 1);
+    pair.world.destroy(b);
+    run(true);
+    expect(5, 2, 1);  // a despawn record is of neither kind
+}
+
+TEST(Sender, TheNewestDeliveredTickIsThatOfTheNewestPacketThatArrived) {
+    Pair pair;
+    const ecs::Entity entity = pair.spawn(at(1));
+    EXPECT_EQ(pair.sender.newest_delivered(pair.peer), std::nullopt);
+    std::vector<SentPacket> packets;
+    for (int i = 2; i < 5; ++i) {
+        packets.push_back(pair.tick_and_encode());
+        pair.world.set(entity, at(static_cast<float>(i)));
+    }
+    pair.deliver(packets[1]);
+    EXPECT_EQ(pair.sender.newest_delivered(pair.peer), packets[1].tick);
+    pair.tell(packets[0], true);
+    pair.lose(packets[2]);
+    EXPECT_EQ(pair.sender.newest_delivered(pair.peer), packets[1].tick);
+}
+
+TEST(Sender, Rule09ARequestedMarkerIsSentOnceForEachTick) {
+    Pair pair;
+    pair.spawn(at(1));
+    pair.deliver(pair.tick_and_encode());
+    pair.sender.request_marker(pair.peer);
+    EXPECT_FALSE(pair.encode()) << "the tick has one";
+    pair.tick();
+    EXPECT_FALSE(pair.encode()) << "nothing changed";
+    pair.sender.request_marker(pair.peer);
+    const std::optional<SentPacket> packet = pair.encode();
+    ASSERT_TRUE(packet);
+    EXPECT_EQ(header_of(*packet).complete->quiet, 1u);
+    EXPECT_EQ(header_of(*packet).record_count, 0u);
+    EXPECT_FALSE(pair.encode());
+}
+
+TEST(Sender, EachPeerGetsTheComponentNumbersOfItsOwnSchema) {
+    struct Hat {
+        int size = 0;
+    };
+    struct Boots {
+        int size = 0;
+    };
+    const auto describe = [](bool has_hat, bool has_boots) {
+        Schema schema;
+        schema.component<Position>("position");
+        if (has_hat) schema.component<Hat>("hat"), schema.optional<Hat>();
+        if (has_boots) schema.component<Boots>("boots"), schema.optional<Boots>();
+        return schema;
+    };
+    const Schema schema = describe(true, true), hats = describe(true, false), boots = describe(false, true);
+    ecs::World world;
+    Sender sender(world, schema);
+    const ecs::Entity entity = world.spawn(Replicated{}, at(1), Hat{5}, Boots{44});
+    sender.update(1);
+    for (const Schema* const of_peer : {&hats, &boots}) {
+        ecs::World mirror;
+        Receiver receiver(mirror, *of_peer);
+        const Sender::Peer peer = sender.add_peer({.numbers = schema.numbers_in(of_peer->summary()).value()});
+        std::byte room[1300];
+        ASSERT_EQ(receiver.receive(1, sender.encode(peer, 1, 1100, room)), Receiver::Verdict::accepted);
+        receiver.apply();
+        const ecs::Entity replica = receiver.entity(sender.net_id(entity));
+        if (of_peer == &hats) {
+            EXPECT_EQ(mirror.get<Hat>(replica).size, 5);
+            EXPECT_FALSE(mirror.has<Boots>(replica));
+        } else {
+            EXPECT_EQ(mirror.get<Boots>(replica).size, 44);
+            EXPECT_FALSE(mirror.has<Hat>(replica));
+        }
+    }
+}
+
+TEST(Sender, OnlyGroupsAreTakenFromTheClassesOfSetGroups) {
+    struct Secret {
+        int code = 0;
+    };
+    struct Orders {
+        int code = 0;
+    };
+    Schema schema;
+    schema.component<Secret>("secret", to_owner());
+    schema.component<Orders>("orders", to_group(1));
+    Pair pair({}, {}, 1, 1, std::move(schema));
+    const ecs::Entity entity = pair.spawn(Secret{7}, Orders{8});
+    pair.sender.set_groups(pair.peer, to_owner() | to_group(1));
+    pair.exchange();
+    EXPECT_FALSE(pair.mirror.has<Secret>(pair.replica(entity)));
+    EXPECT_EQ(pair.on_client<Orders>(entity).code, 8);
+    pair.sender.set_groups(pair.peer, {});
+    pair.exchange();
+    EXPECT_FALSE(pair.mirror.has<Orders>(pair.replica(entity)));
+}
+
 }  // namespace
 }  // namespace shoal::replication
