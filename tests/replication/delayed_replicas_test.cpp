@@ -109,6 +109,26 @@ TEST(DelayedReplicas, WhatAClientPlaysIsShownAtOnce) {
     EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(d.id_of(ship))).x, 3);
 }
 
+TEST(DelayedReplicas, WhatAClientPlayedDoesNotGoBackToAnOlderVersion) {
+    Delayed d;
+    const ecs::Entity ship = d.pair.spawn(Place{1}, Mine{});
+    d.pair.sender.set_owner(ship, d.pair.peer);
+    d.steps(10);
+    d.pair.world.set(ship, Place{2});
+    d.step();
+    const NetId id = d.id_of(ship);
+    ASSERT_EQ(d.pair.mirror.get<Place>(d.replica(id)).x, 2);
+    d.pair.world.remove<Mine>(ship);
+    d.pair.sender.set_owner(ship, std::nullopt);
+    d.pair.world.set(ship, Place{3});
+    for (Tick i = 0; i < d.delay; ++i) {
+        d.step();
+        EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(id)).x, 2) << i;
+    }
+    d.step();
+    EXPECT_EQ(d.pair.mirror.get<Place>(d.replica(id)).x, 3);
+}
+
 TEST(DelayedReplicas, AnEndingReplicaStaysWhileItsSlotDescribesAnother) {
     Delayed d;
     d.delay = 8;

@@ -116,6 +116,20 @@ TEST(HeldComponents, CanBeAbsentOnOneSide) {
     EXPECT_TRUE(pair.worlds_are_equal());
 }
 
+TEST(HeldComponents, StayWhenRestoreRemovesWhatTheServerLacks) {
+    Holding holding;
+    Pair& pair = holding.pair;
+    const ecs::Entity cat = pair.spawn(at(1));
+    pair.exchange();
+    const ecs::Entity replica = pair.replica(cat);
+    ASSERT_TRUE(pair.receiver.hold(replica, holding.index<Name>()));
+    pair.mirror.set(replica, Name{"mine"});
+    pair.mirror.set(replica, Health{5});
+    EXPECT_TRUE(pair.receiver.restore(replica));
+    EXPECT_TRUE(pair.mirror.has<Name>(replica)) << "held";
+    EXPECT_FALSE(pair.mirror.has<Health>(replica));
+}
+
 TEST(HeldComponents, EndWithTheReplica) {
     Holding holding;
     Pair& pair = holding.pair;

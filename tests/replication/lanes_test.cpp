@@ -102,6 +102,12 @@ TEST(Quantiser, Rule12DoublesAreIdempotentOnEveryLaneAndTie) {
     expect_idempotent<double>({0, 4294967295.0, 1});
 }
 
+TEST(Quantiser, AStepIsRestoredAsTheNearestFloat) {
+    Scalar<float> scalar(quantised(-3, 1000, 0.1));
+    for (std::uint32_t lane = 0; lane <= scalar.max(); ++lane)
+        ASSERT_EQ(scalar.restore({lane}), static_cast<float>(-3 + lane * 0.1)) << lane;
+}
+
 TEST(Quantiser, ClampsValuesOutsideTheRangeAndTurnsNaNIntoTheMinimum) {
     Scalar<float> scalar(quantised(-1, 1, 0.5));
     ASSERT_EQ(scalar.max(), 4u);

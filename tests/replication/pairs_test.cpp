@@ -631,6 +631,19 @@ TEST_F(Pairs, FollowTheKeyOfTheirTarget) {
     }
 }
 
+TEST_F(Pairs, OfTheGameDoNotFollowTheKeyOfTheirTarget) {
+    const ecs::Entity source = spawn(), lamp = world.spawn(StableKey{6});
+    const ecs::Entity first = mirror.spawn(StableKey{6}), second = mirror.spawn();
+    world.add(source, ecs::to<Knows>(lamp));
+    exchange();
+    mirror.set(replica(source), ecs::to<Escorts>(first), Escorts{2});
+    mirror.remove<StableKey>(first);
+    mirror.set(second, StableKey{6});
+    receiver.apply();
+    EXPECT_EQ(targets<Knows>(source), Entities{second});
+    EXPECT_TRUE(mirror.has(replica(source), ecs::to<Escorts>(first)));
+}
+
 TEST_F(Pairs, ThoseToTargetsWhoseKeysAreExchangedAreExchanged) {
     const ecs::Entity source = spawn(), door = spawn(StableKey{1}), lamp = spawn(StableKey{2});
     const ecs::Entity own_door = mirror.spawn(StableKey{1}), own_lamp = mirror.spawn(StableKey{2});

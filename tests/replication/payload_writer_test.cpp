@@ -205,6 +205,21 @@ TEST(Sender, APayloadNeverExceedsItsCapacity) {
     }
 }
 
+TEST(Sender, APayloadThatFillsItsCapacityExactlyHasAllRecords) {
+    const auto encode = [](std::size_t letters, std::size_t capacity) {
+        Pair pair;
+        for (int i = 0; i < 6; ++i) pair.spawn(Position{1, 2, 3}, Counters{1, 2, 3});
+        pair.spawn(Name{std::string(letters, 'x')}, Counters{0, std::uint64_t{1} << letters});
+        pair.tick();
+        return pair.encode(capacity).value_or(SentPacket{});
+    };
+    for (std::size_t letters = 0; letters < 16; ++letters) {  // other numbers of bits in the last byte
+        const SentPacket all = encode(letters, 1'100);
+        ASSERT_EQ(header_of(all).record_count, 7u);
+        EXPECT_EQ(encode(letters, all.bytes.size()).bytes, all.bytes) << letters;
+    }
+}
+
 TEST(Sender, ARecordLargerThanTheCapacityIsSentAlone) {
     Pair pair;
     pair.spawn(Name{"abcdefghijkl"}, Counters{-1, ~0ull, -1, -1, -1, 9, 9}, sim::Body{}, Position{1, 2, 3});

@@ -373,6 +373,16 @@ TEST(ComputedCodecs, ThatDoNotFitAreErrors) {
               std::string::npos);
 }
 
+TEST(ComputedCodecs, OfSeveralNumbersNeedNumbersWithoutGaps) {
+    struct Apart {
+        float x = 0, y = 0;
+        alignas(16) float z = 0;
+    };
+    Schema schema;
+    schema.component<Apart>("apart", unit_vector(8));
+    EXPECT_NE(schema.error().find("is for three neighbouring floats"), std::string::npos) << schema.error();
+}
+
 TEST(ComputedCodecs, AreInTheHash) {
     std::map<std::uint64_t, int> seen;
     const FieldCodec codecs[] = {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/replication/support/world.h"
+#include "tests/support/allocations.h"
 
 namespace shoal::replication {
 namespace {
@@ -199,6 +200,18 @@ TEST_F(Shadows, ForgetTheRightVersionsWhenTicksAreSkippedAndWrap) {
     }
     for (int i = 0; i < 15; ++i) shadow.update(++tick);
     EXPECT_EQ(entry_of(early)->versions.size(), 1u);
+}
+
+TEST_F(Shadows, ForgetTheReferencesThatAnEntityHadBefore) {
+    const ecs::Entity other = world.spawn(Replicated{}), archer = world.spawn(Replicated{}, Aim{early});
+    std::size_t allocations = 0;
+    for (Tick tick = 1; tick < 3'000; ++tick) {
+        if (tick == 500) allocations = test::allocations();
+        world.set(archer, Aim{tick % 2 == 0 ? early : other});
+        shadow.update(tick);
+    }
+    EXPECT_EQ(test::allocations(), allocations) << "their memory is used again";
+    EXPECT_TRUE(shadow.is_consistent());
 }
 
 TEST_F(Shadows, CountStringsThatTheyCut) {
