@@ -22,8 +22,8 @@ struct Display {
     bool operator==(const Display&) const = default;
 };
 /// linear(), angular() and slerp() require that the component has floats or doubles outside of strings,
-/// vectors, optionals and maps. Between two versions, the other fields keep their values of the older version,
-/// and three numbers with unit_vector() form a vector of length 1.
+/// vectors, optionals and maps. Between two versions, the other fields keep their values of the older
+/// version, and three numbers with unit_vector() form a vector of length 1.
 constexpr Display linear(double cut = 0) {
     return {Display::Kind::linear, cut};
 }

@@ -243,9 +243,9 @@ private:
         Peer peer;
         ecs::Entity entity;
     };
-    std::vector<ToSend> to_send_;            // by send_now() since the last update()
-    std::vector<std::uint32_t> new_roles_;   // entries for which peers got other roles since then
-    std::vector<Peer> silent_;               // scratch of keep_acknowledged()
+    std::vector<ToSend> to_send_;           // by send_now() since the last update()
+    std::vector<std::uint32_t> new_roles_;  // entries for which peers got other roles since then
+    std::vector<Peer> silent_;              // scratch of keep_acknowledged()
     std::size_t max_kept_bytes_;
     PayloadWriter writer_;
     Tick tick_ = 0;

@@ -590,20 +590,20 @@ TEST(Sender, EachPeerGetsTheComponentNumbersOfItsOwnSchema) {
 }
 
 TEST(Sender, OnlyGroupsAreTakenFromTheClassesOfSetGroups) {
-    struct Secret {
+    struct Sealed {
         int code = 0;
     };
     struct Orders {
         int code = 0;
     };
     Schema schema;
-    schema.component<Secret>("secret", to_owner());
+    schema.component<Sealed>("secret", to_owner());
     schema.component<Orders>("orders", to_group(1));
     Pair pair({}, {}, 1, 1, std::move(schema));
-    const ecs::Entity entity = pair.spawn(Secret{7}, Orders{8});
+    const ecs::Entity entity = pair.spawn(Sealed{7}, Orders{8});
     pair.sender.set_groups(pair.peer, to_owner() | to_group(1));
     pair.exchange();
-    EXPECT_FALSE(pair.mirror.has<Secret>(pair.replica(entity)));
+    EXPECT_FALSE(pair.mirror.has<Sealed>(pair.replica(entity)));
     EXPECT_EQ(pair.on_client<Orders>(entity).code, 8);
     pair.sender.set_groups(pair.peer, {});
     pair.exchange();
