@@ -42,8 +42,8 @@ struct Checked {
             EXPECT_EQ(fault.tick, 7u);
             const std::string who = fault.entity == ours ? "ours" : fault.entity == other ? "other" : "new";
             const char* const kinds[] = {"write", "destroy", "difference"};
-            texts.push_back(std::string(kinds[static_cast<int>(fault.kind)]) + " " + who + " " +
-                            names[i] + fault.first + fault.second);
+            texts.push_back(std::string(kinds[static_cast<int>(fault.kind)]) + " " + who + " " + names[i] +
+                            fault.first + fault.second);
         }
         return texts;
     }
