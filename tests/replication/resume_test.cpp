@@ -638,6 +638,7 @@ TEST(Resume, AnActionWhoseAnswerIsLostWithTheConnectionIsDoneOnce) {
     // Another process with the ticket goes on as well.
     ClientOptions options;
     options.net.connection.timeout = 1s;
+    options.net.connection.keep_alive = 250ms;
     Link::Player& other = link.add(link.schema, options);
     other.client.connect(link.wire.address, client.ticket());
     link.run(60);
