@@ -26,7 +26,7 @@ using shooters::lose_shots;
 // bullets that only one side has.
 TEST(ActionsSimulation, EachRunsOnceInOrderAndAllWorldsAgree) {
     std::uint32_t accepted = 0, rejected = 0;
-    for (const std::uint64_t seed : kind_seeds(12)) {
+    for (const std::uint64_t seed : kind_seeds(50)) {
         SCOPED_TRACE(testing::Message() << "seed " << seed << ", SHOAL_KIND_SEEDS=" << seed << ":1");
         Random random(seed);
         const replication::Schema schema = shooters::schema();

@@ -27,7 +27,7 @@ struct Greeting {
 // whenever a player begins to load. A message that on_join() sends arrives with the player's entity.
 TEST(Join, AClientThatPlaysHasTheWorldAndItsPlayer) {
     std::uint32_t all_joins = 0, all_greetings = 0;
-    for (const std::uint64_t seed : kind_seeds(20)) {
+    for (const std::uint64_t seed : kind_seeds(50)) {
         SCOPED_TRACE(testing::Message() << "seed " << seed << ", SHOAL_KIND_SEEDS=" << seed << ":1");
         Random random(seed);
         replication::Schema schema;

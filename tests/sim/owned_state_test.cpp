@@ -31,7 +31,7 @@ replication::Schema heading_schema() {
 // Goal: with loss, repeated and reordered packets, refusals and entities that change hands, all worlds agree
 // at rest, the newest allowed value of the last owner is the server's, and nobody is disconnected.
 TEST(OwnedStateSim, WorldsAgreeAfterABadNetwork) {
-    for (const std::uint64_t seed : kind_seeds(10)) {
+    for (const std::uint64_t seed : kind_seeds(50)) {
         SCOPED_TRACE(testing::Message() << "seed " << seed << ", SHOAL_KIND_SEEDS=" << seed << ":1");
         Random random(seed);
         const net::LinkConfig link = bad_link(random);

@@ -25,7 +25,7 @@ using shooters::lose_shots;
 // kept its process loses no action but by a rejection. Strangers with guessed tickets change nothing.
 TEST(ResumeSimulation, SeatsOutliveConnectionsAndProcesses) {
     std::uint32_t kept = 0, restarted = 0, lost = 0, ran = 0;
-    for (const std::uint64_t seed : kind_seeds(12)) {
+    for (const std::uint64_t seed : kind_seeds(50)) {
         SCOPED_TRACE(testing::Message() << "seed " << seed << ", SHOAL_KIND_SEEDS=" << seed << ":1");
         Random random(seed);
         const replication::Schema schema = shooters::schema();
