@@ -84,6 +84,17 @@ std::span<const ActionRecord> ActionQueue::run_of(const Stream& stream, std::siz
     return all.first(count);
 }
 
+/// Returns whether a payload in flight has an action of the stream that is not known to have arrived.
+bool ActionQueue::is_in_flight(std::size_t stream) const {
+    const bool is_ordered = stream == static_cast<std::size_t>(ActionStream::ordered);
+    for (std::size_t i = 0; i < sent_.size(); ++i) {
+        const Sent& sent = sent_[i];
+        if (sent.packet == 0 || (is_ordered && sent.epoch != streams_[stream].epoch)) continue;
+        if (is_before(streams_[stream].received, sent.end[stream])) return true;
+    }
+    return false;
+}
+
 bool ActionQueue::write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) {
     Sent sent{packet, {}, at(ActionStream::ordered).epoch};
     std::array<std::span<const ActionRecord>, kActionStreams> runs;
@@ -92,10 +103,12 @@ bool ActionQueue::write_section(std::uint64_t packet, std::size_t room_bits, Bit
     std::size_t left_bits = room_bits - std::min(room_bits, kActionStreams);
     const std::size_t share_bits = left_bits / kActionStreams;
     for (std::size_t i = 0; i < kActionStreams; ++i) {
+        const bool has_new = streams_[i].received - streams_[i].first < streams_[i].waiting.size();
+        // The last payload may have had no room for the newer ones.
+        if (has_new && streams_[i].copies == 0 && !is_in_flight(i)) streams_[i].copies = 1;
         runs[i] = run_of(streams_[i], share_bits, left_bits);
         sent.end[i] = streams_[i].received + static_cast<std::uint32_t>(runs[i].size());
         is_empty = is_empty && runs[i].empty();
-        const bool has_new = streams_[i].received - streams_[i].first < streams_[i].waiting.size();
         lacked_room_ = lacked_room_ || (streams_[i].copies > 0 && has_new && runs[i].empty());
     }
     if (is_empty) return false;

@@ -72,6 +72,7 @@ private:
     const Stream& at(ActionStream stream) const { return streams_[static_cast<std::size_t>(stream)]; }
     std::span<const ActionRecord> run_of(const Stream& stream, std::size_t share_bits,
                                          std::size_t& room_bits) const;
+    bool is_in_flight(std::size_t stream) const;
 
     const Schema& schema_;
     std::array<Stream, kActionStreams> streams_;
