@@ -48,7 +48,7 @@ TEST(ActionsSimulation, EachRunsOnceInOrderAndAllWorldsAgree) {
                 EXPECT_TRUE(why == "out of ammunition" || why == "an earlier action was rejected") << why;
             });
         }
-        for (int tick = 0; tick < 300 || (tick < 1'500 && joins < 3); ++tick) session.step();
+        session.let_join();
         ASSERT_EQ(joins, 3u);
         for (int tick = 0; tick < 400; ++tick) {
             for (std::size_t i = 0; i < 3; ++i) calls[i].draw(session.guests()[i]->client, random);
@@ -103,7 +103,7 @@ TEST(ActionsSimulation, OthersHearAnActionWhenTheirScreenShowsItsTick) {
                 punctual += shown >= -1 && shown <= 2;  // the version of this tick may be lost
             });
         }
-        for (int tick = 0; tick < 300; ++tick) session.step();
+        session.let_join();
         for (int tick = 0; tick < 600; ++tick) {
             for (const auto& guest : session.guests())
                 if (random.chance(0.1)) guest->client.act(Cheer{++called});

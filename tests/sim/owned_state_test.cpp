@@ -44,7 +44,7 @@ TEST(OwnedStateSim, WorldsAgreeAfterABadNetwork) {
         int refused = 0, written = 0, bad = 0;
         for (const auto& guest : session.guests())
             guest->client.on_refused<Slogan>([&](ecs::Entity, std::string_view) { refused += 1; });
-        for (int tick = 0; tick < 300; ++tick) session.step();
+        session.let_join();
         std::vector<net::PeerId> peers;
         server.for_each_peer([&](net::PeerId peer) { peers.push_back(peer); });
         ASSERT_EQ(peers.size(), 2u);

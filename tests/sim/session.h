@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -76,6 +77,20 @@ public:
         for (const auto& guest : guests_) {
             network_.receive_all(guest->address, guest->client.endpoint(), now_);
             guest->client.update(now_);
+        }
+    }
+
+    /// Steps until all guests play, at most `ticks` times. A guest whose handshake failed tries again, with
+    /// its ticket if it has one.
+    void let_join(int ticks = 1'800) {
+        const auto plays = [](const auto& guest) {
+            return guest->client.phase() == replication::Phase::playing;
+        };
+        for (; ticks > 0 && !std::ranges::all_of(guests_, plays); --ticks) {
+            for (const auto& guest : guests_)
+                if (guest->client.endpoint().is_idle())
+                    guest->client.connect(at_server_, guest->client.ticket());
+            step();
         }
     }
 
