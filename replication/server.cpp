@@ -107,31 +107,32 @@ void Server::poll(net::Time now) {
 }
 
 void Server::resend(net::Time now) {
-    for (const Member& member : members_)
-        if (member.connection) sender_.request_marker(member.peer);
+    players_.for_each([&](const Player& player) {
+        if (player.connection) sender_.request_marker(player.peer);
+    });
     poll(now);
 }
 
 std::size_t Server::write_payload(net::PeerId peer, net::PayloadTurn& turn) {
-    const Member* member = find_connected(peer);
-    if (!member) return 0;
+    const Player* const player = players_.find_connected(peer);
+    if (!player) return 0;
     const auto payload =
-        sender_.encode(member->peer, turn.packet_number, turn.share, turn.room, turn.may_be_large);
+        sender_.encode(player->peer, turn.packet_number, turn.share, turn.room, turn.may_be_large);
     if (payload.size() > turn.room.size()) turn.large = payload;
     return payload.size();
 }
 
 bool Server::give(net::PeerId peer, ecs::Entity entity) {
-    const Member* member = find(peer);
-    if (peer && !member) return false;
-    if (!sender_.set_owner(entity, member ? std::optional(member->peer) : std::nullopt)) return false;
-    mark<Mine>(entity, member != nullptr);
+    const Player* const player = players_.find(peer);
+    if (peer && !player) return false;
+    if (!sender_.set_owner(entity, player ? std::optional(player->peer) : std::nullopt)) return false;
+    mark<Mine>(entity, player != nullptr);
     return true;
 }
 
-bool Server::predict(PlayerId player, ecs::Entity entity, bool is_predicted) {
-    const Member* member = find(player);
-    if (!member || !schema_.predicts() || !sender_.set_predictor(member->peer, entity, is_predicted))
+bool Server::predict(PlayerId id, ecs::Entity entity, bool is_predicted) {
+    const Player* const player = players_.find(id);
+    if (!player || !schema_.predicts() || !sender_.set_predictor(player->peer, entity, is_predicted))
         return false;
     mark<ToPredict>(entity, sender_.has_predictors(entity));
     return true;
@@ -155,20 +156,24 @@ void Server::teleport(ecs::Entity entity) {
 }
 
 net::PeerId Server::owner(ecs::Entity entity) const {
+    net::PeerId id;
     const std::optional<Sender::Peer> owner = sender_.owner(entity);
-    for (const Member& member : members_)
-        if (owner && member.id && member.peer == owner) return member.id;
-    return {};
+    players_.for_each([&](const Player& player) {
+        if (player.peer == owner) id = player.id;
+    });
+    return id;
 }
 
 void Server::set_groups(net::PeerId peer, ViewClasses groups) {
-    if (const Member* member = find(peer)) sender_.set_groups(member->peer, groups);
+    if (const Player* const player = players_.find(peer)) sender_.set_groups(player->peer, groups);
 }
 
 bool Server::is_settled() const {
-    for (const Member& member : members_)
-        if (member.connection && !sender_.is_settled(member.peer)) return false;
-    return true;
+    bool is_settled = true;
+    players_.for_each([&](const Player& player) {
+        is_settled = is_settled && (!player.connection || sender_.is_settled(player.peer));
+    });
+    return is_settled;
 }
 
 net::SendResult Server::send_message(net::PeerId peer, net::Delivery how,
@@ -179,209 +184,167 @@ net::SendResult Server::send_message(net::PeerId peer, net::Delivery how,
 }
 
 void Server::disconnect(net::PeerId peer, std::string_view text, net::Time now) {
-    const Member* member = find(peer);
-    if (!member) return;
-    if (member->seat.phase() == Phase::away) return leave(peer, net::DisconnectReason::kicked, text);
-    host_.disconnect(member->connection, net::DisconnectReason::kicked, text, now);
+    const Player* const player = players_.find(peer);
+    if (!player) return;
+    if (player->seat.phase() == Phase::away) return leave(peer, net::DisconnectReason::kicked, text);
+    host_.disconnect(player->connection, net::DisconnectReason::kicked, text, now);
 }
 
 Sender::PeerStats Server::peer_stats(net::PeerId peer) const {
-    const Member* member = find(peer);
-    return member ? sender_.stats(member->peer) : Sender::PeerStats{};
-}
-
-const Server::Member* Server::find(PlayerId player) const {
-    const auto place = places_.find(player);
-    return place == places_.end() ? nullptr : &members_[place->second];
-}
-
-const Server::Member* Server::find_connected(net::PeerId id) const {
-    if (!id || id.index() >= connections_.size() || connections_[id.index()].id != id) return nullptr;
-    return &members_[connections_[id.index()].member];
+    const Player* const player = players_.find(peer);
+    return player ? sender_.stats(player->peer) : Sender::PeerStats{};
 }
 
 void Server::on_connected(net::PeerId peer) {
-    Connection& connection = connections_[peer.index()];
-    if (connection.resumption) return take_back(peer);
-    if (find(peer))  // of 65,535 later connections with this index, one gets the same id
+    const Arrival& arrival = arrivals_[peer.index()];
+    if (arrival.resumption) return take_back(peer);
+    if (players_.find(peer))  // of 65,535 later connections with this index, one gets the same id
         return host_.disconnect(peer, net::DisconnectReason::kicked, "try again", now_);
-    std::size_t place = 0;
-    while (place < members_.size() && members_[place].id) ++place;
-    if (place == members_.size()) members_.emplace_back();
-    places_[peer] = place;
-    connection.id = peer;
-    connection.member = place;
-    Member& member = members_[place];
-    member.id = member.connection = peer;
-    member.client_id = connection.client_id;
-    member.peer =
-        sender_.add_peer({.max_slots = connection.max_slots, .numbers = connection.numbers, .is_held = true});
-    owned_.add_player(peer, member.peer);
-    rewind_.add_player(peer, member.peer);
-    member.seat.connect();
-    member.key.issue(entropy_);
-    if (inputs_) inputs_->add_player(peer, member.peer);
+    Player& player = players_.add(peer);
+    player.client_id = arrival.client_id;
+    player.peer =
+        sender_.add_peer({.max_slots = arrival.max_slots, .numbers = arrival.numbers, .is_held = true});
+    owned_.add_player(peer, player.peer);
+    rewind_.add_player(peer, player.peer);
+    player.seat.connect();
+    player.key.issue(entropy_);
+    if (inputs_) inputs_->add_player(peer, player.peer);
     // A new connection has room for it.
     static_cast<void>(host_.send_message(peer, net::unordered(), write_welcome(welcome_)));
     if (listener_) listener_->on_join(peer);
 }
 
 void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std::string_view text) {
-    Member* member = find_connected(peer);
-    if (!member) return;
-    connections_[peer.index()].id = member->connection = {};
+    Player* const player = players_.find_connected(peer);
+    if (!player) return;
+    players_.disconnect(*player);
     const bool is_lost = reason == net::DisconnectReason::timed_out ||
                          reason == net::DisconnectReason::replaced ||
                          reason == net::DisconnectReason::exhausted;
-    if (is_lost && member->seat.has_joined() && join_options_.resume_time > net::Duration(0))
-        return go_away(member->id);
-    leave(member->id, reason, text);
+    if (is_lost && player->seat.has_joined() && join_options_.resume_time > net::Duration(0))
+        return go_away(player->id);
+    leave(player->id, reason, text);
 }
 
 /// The connection is lost, and the seat waits for the player.
-void Server::go_away(PlayerId player) {
-    std::size_t away = 0;
-    const Member* longest = nullptr;
-    for (const Member& other : members_) {
-        if (!other.id || other.seat.phase() != Phase::away) continue;
-        ++away;
-        if (!longest || other.seat.since() < longest->seat.since()) longest = &other;
-    }
-    if (away >= most_away_) leave(longest->id, net::DisconnectReason::timed_out, {});
-    Member* member = find(player);
-    if (!member) return;
-    const bool has_played = member->seat.phase() == Phase::playing;
-    member->seat.go_away(now_);
-    member->intake = {};
-    sender_.suspend_peer(member->peer);
-    actions_.set_away(player);
-    if (away_ && has_played) away_(player);
+void Server::go_away(PlayerId id) {
+    if (const Player* const longest = players_.longest_away(most_away_))
+        leave(longest->id, net::DisconnectReason::timed_out, {});
+    Player* const player = players_.find(id);
+    if (!player) return;
+    const bool has_played = player->seat.phase() == Phase::playing;
+    player->seat.go_away(now_);
+    player->intake = {};
+    sender_.suspend_peer(player->peer);
+    actions_.set_away(id);
+    if (away_ && has_played) away_(id);
 }
 
 /// A client proved with a ticket that a seat is its own.
-void Server::take_back(net::PeerId id) {
-    const Resumption resumption = *std::exchange(connections_[id.index()].resumption, std::nullopt);
-    const PlayerId player = resumption.ticket.seat;
-    const std::uint64_t client_id = connections_[id.index()].client_id;
-    bool is_valid = check_ticket(resumption.ticket, client_id);
-    if (is_valid && find(player)->connection) {
+void Server::take_back(net::PeerId connection) {
+    Arrival& arrival = arrivals_[connection.index()];
+    const Resumption resumption = *std::exchange(arrival.resumption, std::nullopt);
+    const auto owner = [&] {
+        return players_.find_by_ticket(resumption.ticket, arrival.client_id, tickets_);
+    };
+    Player* player = owner();
+    if (player && player->connection) {
         // The newest connection counts; the seat is away afterwards, unless the game ends it.
-        host_.disconnect(find(player)->connection, net::DisconnectReason::replaced, {}, now_);
-        is_valid = check_ticket(resumption.ticket, client_id);
+        host_.disconnect(player->connection, net::DisconnectReason::replaced, {}, now_);
+        player = owner();
     }
-    if (!is_valid || find(player)->connection)
-        return host_.disconnect(id, net::DisconnectReason::kicked, "the ticket is not valid", now_);
-    Connection& connection = connections_[id.index()];
-    connection.id = id;
-    connection.member = places_.at(player);
-    Member& member = members_[connection.member];
-    member.connection = id;
-    member.key.use(resumption.ticket, entropy_);
+    if (!player || player->connection)
+        return host_.disconnect(connection, net::DisconnectReason::kicked, "the ticket is not valid", now_);
+    players_.connect(*player, connection);
+    player->key.use(resumption.ticket, entropy_);
     tickets_.used += 1;
-    const bool keeps = resumption.view == member.key.view;
+    const bool keeps = resumption.view == player->key.view;
     Resumed resumed;
     if (keeps) {
-        sender_.reconnect_peer(member.peer);
+        sender_.reconnect_peer(player->peer);
     } else {
-        sender_.replace_peer(member.peer, {connection.max_slots, connection.numbers, true});
-        member.key.view = std::max(member.key.view + 1, 1u);
-        resumed = actions_.replace_client(player);
+        sender_.replace_peer(player->peer, {arrival.max_slots, arrival.numbers, true});
+        player->key.view = std::max(player->key.view + 1, 1u);
+        resumed = actions_.replace_client(player->id);
     }
     resumed.keeps = keeps;
-    if (inputs_) inputs_->reconnect(player);
-    owned_.reconnect(player);
-    rewind_.add_player(player, member.peer);
-    member.seat.come_back(keeps, now_);
+    if (inputs_) inputs_->reconnect(player->id);
+    owned_.reconnect(player->id);
+    rewind_.add_player(player->id, player->peer);
+    player->seat.come_back(keeps, now_);
     // A new connection has room for these.
-    static_cast<void>(host_.send_message(id, net::unordered(), write_welcome(welcome_)));
-    static_cast<void>(host_.send_message(id, net::unordered(), write_resumed(resumed)));
-    if (keeps) actions_.reconnect(player, resumption.first_actions);
+    static_cast<void>(host_.send_message(connection, net::unordered(), write_welcome(welcome_)));
+    static_cast<void>(host_.send_message(connection, net::unordered(), write_resumed(resumed)));
+    if (keeps) actions_.reconnect(player->id, resumption.first_actions);
 }
 
-/// Returns whether a connection of this client id can take the ticket's seat. Counts why not.
-bool Server::check_ticket(const Ticket& ticket, std::uint64_t client_id) {
-    const Member* member = find(ticket.seat);
-    if (!member || !member->seat.has_joined()) {
-        tickets_.unknown_seats += 1;
-    } else if (!member->key.accepts(ticket)) {
-        (member->key.is_outdated(ticket) ? tickets_.outdated : tickets_.wrong_secrets) += 1;
-    } else if (member->client_id != client_id) {
-        tickets_.wrong_players += 1;
-    } else {
-        return true;
-    }
-    return false;
-}
-
-void Server::leave(PlayerId player, net::DisconnectReason reason, std::string_view text) {
-    Member* member = find(player);
-    const ecs::Entity its_player = member->seat.player();
-    member->seat.leave();  // the handler may call disconnect()
-    if (leave_ && member->seat.has_joined()) leave_(player);
-    member = find(player);
+void Server::leave(PlayerId id, net::DisconnectReason reason, std::string_view text) {
+    Player& player = *players_.find(id);
+    const ecs::Entity its_player = player.seat.player();
+    player.seat.leave();  // the handler may call disconnect()
+    if (leave_ && player.seat.has_joined()) leave_(id);
     std::vector<ecs::Entity> owned, predicted;
-    sender_.for_each_owned(member->peer, [&](ecs::Entity entity) { owned.push_back(entity); });
-    sender_.for_each_predicted(member->peer, [&](ecs::Entity entity) { predicted.push_back(entity); });
-    actions_.remove_player(player);
-    if (inputs_) inputs_->remove_player(player);
-    owned_.remove_player(player);
-    rewind_.remove_player(player);
-    sender_.remove_peer(member->peer);
-    members_[places_.at(player)] = {};
-    places_.erase(player);
+    sender_.for_each_owned(player.peer, [&](ecs::Entity entity) { owned.push_back(entity); });
+    sender_.for_each_predicted(player.peer, [&](ecs::Entity entity) { predicted.push_back(entity); });
+    actions_.remove_player(id);
+    if (inputs_) inputs_->remove_player(id);
+    owned_.remove_player(id);
+    rewind_.remove_player(id);
+    sender_.remove_peer(player.peer);
+    players_.remove(player);
     for (const ecs::Entity entity : owned) {
         if (world_.is_alive(entity)) mark<Mine>(entity, false);
         if (inputs_ && world_.is_alive(entity)) inputs_->make_neutral(entity);
     }
     for (const ecs::Entity entity : predicted)
         if (world_.is_alive(entity)) mark<ToPredict>(entity, sender_.has_predictors(entity));
-    if (listener_) listener_->on_leave(player, reason, text);
+    if (listener_) listener_->on_leave(id, reason, text);
     if (join_options_.destroys_player && world_.is_alive(its_player)) world_.destroy(its_player);
 }
 
-void Server::admit(PlayerId player) {
-    Member* member = find(player);
-    if (!member) return;
-    member->seat.admit();
-    load_if_ready(player);
+void Server::admit(PlayerId id) {
+    Player* const player = players_.find(id);
+    if (!player) return;
+    player->seat.admit();
+    load_if_ready(*player);
 }
 
-void Server::load_if_ready(PlayerId player) {
-    Member& member = *find(player);
-    if (!member.seat.may_load(join_options_)) return;
-    member.seat.load(now_);
-    sender_.start_peer(member.peer);
+void Server::load_if_ready(Player& player) {
+    if (!player.seat.may_load(join_options_)) return;
+    player.seat.load(now_);
+    sender_.start_peer(player.peer);
 }
 
 void Server::advance_joins() {
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-        Member& member = members_[i];
-        const PlayerId player = member.id;
-        if (player && member.seat.phase() == Phase::away && member.seat.is_overdue(join_options_, now_))
-            leave(player, net::DisconnectReason::timed_out, {});
-        if (!member.id || member.seat.phase() != Phase::loading) continue;
-        const bool has_joined = member.seat.has_joined();
-        switch (member.seat.step(join_options_, sender_.stats(member.peer).unjoined, now_)) {
-            case Seat::Step::wait:
-                break;
-            case Seat::Step::play:
-                has_joined ? finish_return(player) : finish_join(player);
-                break;
-            case Seat::Step::restart:
-                sender_.restart_peer(member.peer);
-                if (warn_) warn_(player, Warning::join_restarted);
-                break;
-            case Seat::Step::give_up:
-                host_.disconnect(member.connection, net::DisconnectReason::kicked,
-                                 "loading the world took too long", now_);
-        }
+    players_.for_each([&](Player& player) {
+        if (player.seat.phase() == Phase::away && player.seat.is_overdue(join_options_, now_))
+            leave(player.id, net::DisconnectReason::timed_out, {});
+        if (player.id && player.seat.phase() == Phase::loading) advance_join(player);
+    });
+}
+
+void Server::advance_join(Player& player) {
+    const bool has_joined = player.seat.has_joined();
+    switch (player.seat.step(join_options_, sender_.stats(player.peer).unjoined, now_)) {
+        case Seat::Step::wait:
+            break;
+        case Seat::Step::play:
+            has_joined ? finish_return(player.id) : finish_join(player.id);
+            break;
+        case Seat::Step::restart:
+            sender_.restart_peer(player.peer);
+            if (warn_) warn_(player.id, Warning::join_restarted);
+            break;
+        case Seat::Step::give_up:
+            host_.disconnect(player.connection, net::DisconnectReason::kicked,
+                             "loading the world took too long", now_);
     }
 }
 
 /// The handler may disconnect the player.
 void Server::finish_join(PlayerId player) {
     const ecs::Entity entity = join_ ? join_(player) : ecs::Entity{};
-    if (find(player)) {
+    if (players_.find(player)) {
         assert((!world_.is_alive(entity) || world_.has<StableKey>(entity) ||
                 world_.has(entity, sender_.shadow().tag())) &&
                "on_join() returned an entity without the tag Replicated, or SenderOptions::tag");
@@ -392,34 +355,34 @@ void Server::finish_join(PlayerId player) {
 }
 
 void Server::finish_return(PlayerId player) {
-    send_player(*find(player));
-    if (back_ && find(player)) back_(player);
+    send_player(*players_.find(player));
+    if (back_ && players_.find(player)) back_(player);
 }
 
-Phase Server::phase(PlayerId player) const {
-    const Member* member = find(player);
-    return member ? member->seat.phase() : Phase::disconnected;
+Phase Server::phase(PlayerId id) const {
+    const Player* const player = players_.find(id);
+    return player ? player->seat.phase() : Phase::disconnected;
 }
 
-ecs::Entity Server::player(PlayerId player) const {
-    const Member* member = find(player);
-    return member && world_.is_alive(member->seat.player()) ? member->seat.player() : ecs::Entity{};
+ecs::Entity Server::player(PlayerId id) const {
+    const Player* const player = players_.find(id);
+    return player && world_.is_alive(player->seat.player()) ? player->seat.player() : ecs::Entity{};
 }
 
-void Server::set_player(PlayerId player, ecs::Entity entity) {
-    Member* member = find(player);
-    if (!member || !member->seat.has_joined()) return;
-    member->seat.set_player(entity);
-    actions_.add_player(player, member->peer);
-    if (world_.is_alive(entity)) give(player, entity);
-    if (member->seat.phase() == Phase::playing) send_player(*member);
+void Server::set_player(PlayerId id, ecs::Entity entity) {
+    Player* const player = players_.find(id);
+    if (!player || !player->seat.has_joined()) return;
+    player->seat.set_player(entity);
+    actions_.add_player(id, player->peer);
+    if (world_.is_alive(entity)) give(id, entity);
+    if (player->seat.phase() == Phase::playing) send_player(*player);
 }
 
 /// Tells a client that it plays, and the ticket for its next connection.
-void Server::send_player(const Member& member) {
-    const net::PeerId connection = member.connection;
-    const std::vector<std::byte> ticket = write_ticket({member.id, member.key.newest()}, member.key.view);
-    write_player(references_.to_net(member.seat.player()), message_);
+void Server::send_player(const Player& player) {
+    const net::PeerId connection = player.connection;
+    const std::vector<std::byte> ticket = write_ticket({player.id, player.key.newest()}, player.key.view);
+    write_player(references_.to_net(player.seat.player()), message_);
     // Ordered: the last one counts. A full queue ends the connection: the client would never play.
     net::SendResult sent = host_.send_message(connection, net::ordered_by(kPlayerKey), message_);
     if (sent == net::SendResult::queued && join_options_.resume_time > net::Duration(0))
@@ -428,10 +391,10 @@ void Server::send_player(const Member& member) {
         host_.disconnect(connection, net::DisconnectReason::kicked, "too many messages wait for it", now_);
 }
 
-void Server::send_now(PlayerId player, std::span<const ecs::Entity> entities) {
-    const Member* member = find(player);
+void Server::send_now(PlayerId id, std::span<const ecs::Entity> entities) {
+    const Player* const player = players_.find(id);
     for (const ecs::Entity entity : entities)
-        if (member && world_.is_alive(entity)) sender_.send_now(member->peer, entity);
+        if (player && world_.is_alive(entity)) sender_.send_now(player->peer, entity);
 }
 
 net::SendResult Server::send_reliable(net::PeerId player, std::span<const std::byte> message) {
@@ -443,76 +406,72 @@ void Server::disconnect_player(net::PeerId player, std::string_view why) {
 }
 
 void Server::on_message(net::PeerId connection, net::Channel channel, std::span<const std::byte> message) {
-    Member* member = find_connected(connection);
-    if (!member) return;
-    const PlayerId peer = member->id;
+    Player* const player = players_.find_connected(connection);
+    if (!player) return;
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::game)) {
-        if (listener_) listener_->on_message(peer, channel, message.subspan(1));
+        if (listener_) listener_->on_message(player->id, channel, message.subspan(1));
         return;
     }
     if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::typed))
-        return take_typed(peer, channel, message.subspan(1));
+        return take_typed(*player, channel, message.subspan(1));
     if (message.size() == 1 && message[0] == static_cast<std::byte>(MessageKind::ready)) {
-        member->seat.set_ready();
-        return load_if_ready(peer);
+        player->seat.set_ready();
+        return load_if_ready(*player);
     }
-    if (!read_rebase(message, [&](std::uint32_t slot) { sender_.rebase(member->peer, slot); }))
+    if (!read_rebase(message, [&](std::uint32_t slot) { sender_.rebase(player->peer, slot); }))
         host_.disconnect(connection, net::DisconnectReason::protocol_error, "unknown message", now_);
 }
 
-void Server::take_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message) {
-    MessageIntake& intake = find(player)->intake;
-    const bool was_waiting = intake.waiting() != 0;
-    switch (intake.arrive(limits_, channel, message, now_)) {
+void Server::take_typed(Player& player, net::Channel channel, std::span<const std::byte> message) {
+    const bool was_waiting = player.intake.waiting() != 0;
+    switch (player.intake.arrive(limits_, channel, message, now_)) {
         case MessageIntake::Verdict::deliver:
             return handle_typed(player, channel, message);
         case MessageIntake::Verdict::wait:
             typed_.stats().deferred += 1;
-            if (!was_waiting && warn_) warn_(player, Warning::messages_deferred);
+            if (!was_waiting && warn_) warn_(player.id, Warning::messages_deferred);
             return;
         case MessageIntake::Verdict::flood:
             typed_.stats().floods += 1;
-            disconnect(player, "too many messages", now_);
+            disconnect(player.id, "too many messages", now_);
     }
 }
 
-void Server::handle_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message) {
-    references_.reader = find(player)->peer;
+void Server::handle_typed(const Player& player, net::Channel channel, std::span<const std::byte> message) {
+    references_.reader = player.peer;
     if (typed_.read(message, read_)) {
-        typed_.deliver(read_, {player, channel, false});
+        typed_.deliver(read_, {player.id, channel, false});
     } else {
-        host_.disconnect(connection(player), net::DisconnectReason::protocol_error, "malformed message",
-                         now_);
+        host_.disconnect(player.connection, net::DisconnectReason::protocol_error, "malformed message", now_);
     }
 }
 
 /// A handler may disconnect the player.
 void Server::handle_deferred() {
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-        const PlayerId player = members_[i].id;
-        if (!player) continue;
-        while (members_[i].id == player && members_[i].intake.take(limits_, now_, deferred_))
+    players_.for_each([&](Player& player) {
+        const PlayerId id = player.id;
+        while (player.id == id && player.intake.take(limits_, now_, deferred_))
             handle_typed(player, deferred_.channel, deferred_.bytes);
-        if (members_[i].id != player || !members_[i].intake.is_flood(limits_, now_)) continue;
+        if (player.id != id || !player.intake.is_flood(limits_, now_)) return;
         typed_.stats().floods += 1;
-        disconnect(player, "too many messages", now_);
-    }
+        disconnect(id, "too many messages", now_);
+    });
 }
 
 void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
-    if (const Member* member = find_connected(peer))
-        sender_.on_fate(member->peer, fate.number, fate.delivered);
+    if (const Player* const player = players_.find_connected(peer))
+        sender_.on_fate(player->peer, fate.number, fate.delivered);
 }
 
 bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
-    const Member* member = find_connected(peer);
-    if (!member || !uplink_.read(member->id, number, payload, now)) {
+    const Player* player = players_.find_connected(peer);
+    if (!player || !uplink_.read(player->id, number, payload, now)) {
         host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
         return false;
     }
-    member = find_connected(peer);  // a check may have disconnected it
-    if (member && owned_.is_flood(member->id))
+    player = players_.find_connected(peer);  // a check may have disconnected it
+    if (player && owned_.is_flood(player->id))
         host_.disconnect(peer, net::DisconnectReason::kicked, "too many values were refused", now);
     return true;
 }
@@ -537,16 +496,14 @@ bool Server::on_admit(const net::Admission& admission, std::string& refusal) {
         refusal = "malformed hello";
         return false;
     }
-    if (hello->resumption && !check_ticket(hello->resumption->ticket, admission.client_id)) {
+    if (hello->resumption &&
+        !players_.find_by_ticket(hello->resumption->ticket, admission.client_id, tickets_)) {
         refusal = "the ticket is not valid";
         return false;
     }
     const std::uint32_t index = admission.peer.index();
-    if (index >= connections_.size()) connections_.resize(index + std::size_t{1});
-    connections_[index].max_slots = hello->max_slots;
-    connections_[index].numbers = std::move(*numbers);
-    connections_[index].client_id = admission.client_id;
-    connections_[index].resumption = hello->resumption;
+    if (index >= arrivals_.size()) arrivals_.resize(index + std::size_t{1});
+    arrivals_[index] = {hello->max_slots, std::move(*numbers), admission.client_id, hello->resumption};
     return !listener_ || listener_->on_admit(admission, refusal);
 }
 

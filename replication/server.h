@@ -6,18 +6,15 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "../net/host.h"
 #include "action/server_actions.h"
 #include "message.h"
-#include "message/message_intake.h"
 #include "message/typed_messages.h"
 #include "play/owned_reader.h"
-#include "play/seat.h"
-#include "play/ticket.h"
+#include "play/players.h"
 #include "play/uplink.h"
 #include "predict/predicted_values.h"
 #include "predict/server_inputs.h"
@@ -162,8 +159,8 @@ public:
     const TicketStats& ticket_stats() const { return tickets_; }
     /// How many messages of a player wait because of MessageLimits.
     std::size_t messages_waiting(PlayerId player) const {
-        const Member* member = find(player);
-        return member ? member->intake.waiting() : 0;
+        const Players::Player* const found = players_.find(player);
+        return found ? found->intake.waiting() : 0;
     }
 
     /// The server itself does an action: checks nothing, mutates, and tells all players. Returns what the
@@ -233,8 +230,8 @@ public:
     /// player's id until the player comes back on another one. So PlayerId::index() is no key for tables of
     /// players: another player may have the same one.
     net::PeerId connection(PlayerId player) const {
-        const Member* member = find(player);
-        return member ? member->connection : net::PeerId{};
+        const Players::Player* const found = players_.find(player);
+        return found ? found->connection : net::PeerId{};
     }
     /// Lets a player load, if JoinOptions::waits_for_admit, as soon as its client gave the go-ahead. Until
     /// then the client gets messages, but no state. Call it at any time after ServerListener::on_join().
@@ -284,24 +281,15 @@ public:
     /// Calls fn(PlayerId) for each player that is connected.
     template <class Fn>
     void for_each_peer(Fn&& fn) const {
-        for (const Member& member : members_)
-            if (member.connection) fn(member.id);
+        players_.for_each([&](const Players::Player& player) {
+            if (player.connection) fn(player.id);
+        });
     }
 
 private:
-    struct Member {
-        PlayerId id;             // none: the place is free
-        net::PeerId connection;  // none: the player is away
-        Sender::Peer peer = 0;
-        MessageIntake intake;
-        Seat seat;
-        SeatKey key;
-        std::uint64_t client_id = 0;  // of its connect token; 0: it had none
-    };
-    struct Connection {
-        net::PeerId id;  // none: there is none, or it has no player
-        std::size_t member = 0;
-        // From the last client that on_admit() admitted; this client may fail to connect.
+    using Player = Players::Player;
+    /// The client that on_admit() admitted last with an index of a connection; it may fail to connect.
+    struct Arrival {
         std::uint32_t max_slots = 0;
         ComponentNumbers numbers;
         std::uint64_t client_id = 0;
@@ -343,11 +331,12 @@ private:
         message_ = {static_cast<std::byte>(MessageKind::typed), static_cast<std::byte>(stream_of(how))};
         typed_.write(message, message_);
     }
-    void take_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message);
-    void handle_typed(PlayerId player, net::Channel channel, std::span<const std::byte> message);
+    void take_typed(Player& player, net::Channel channel, std::span<const std::byte> message);
+    void handle_typed(const Player& player, net::Channel channel, std::span<const std::byte> message);
     void handle_deferred();
-    void load_if_ready(PlayerId player);
+    void load_if_ready(Player& player);
     void advance_joins();
+    void advance_join(Player& player);
     void finish_join(PlayerId player);
     void step(net::Time now);
     void report_too_large();
@@ -356,17 +345,9 @@ private:
     void send_or_end(PlayerId player, std::span<const std::byte> message);
     void finish_return(PlayerId player);
     void take_back(net::PeerId connection);
-    bool check_ticket(const Ticket& ticket, std::uint64_t client_id);
-    void send_player(const Member& member);
+    void send_player(const Player& player);
     void go_away(PlayerId player);
     void leave(PlayerId player, net::DisconnectReason reason, std::string_view text);
-    const Member* find(PlayerId player) const;
-    Member* find(PlayerId player) { return const_cast<Member*>(std::as_const(*this).find(player)); }
-    /// The player that has this connection.
-    const Member* find_connected(net::PeerId connection) const;
-    Member* find_connected(net::PeerId connection) {
-        return const_cast<Member*>(std::as_const(*this).find_connected(connection));
-    }
 
     ecs::World& world_;
     const Schema& schema_;
@@ -386,9 +367,8 @@ private:
     net::Host host_;
     Tick next_tick_;
     net::Time now_{0};  // argument of the last tick(), poll() or resend()
-    std::vector<Member> members_;
-    std::unordered_map<PlayerId, std::size_t> places_;  // in members_
-    std::vector<Connection> connections_;               // by PeerId::index()
+    Players players_;
+    std::vector<Arrival> arrivals_;  // by PeerId::index()
     std::size_t most_away_;
     std::vector<std::byte> message_;
     MessageLimits limits_;

@@ -1,0 +1,73 @@
+#include "players.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shoal::replication {
+
+Players::Player& Players::add(net::PeerId connection) {
+    assert(!find(connection) && "the player was added before");
+    auto place = std::ranges::find_if(players_, [](const Player& player) { return !player.id; });
+    Player& player = place != players_.end() ? *place : players_.emplace_back();
+    player.id = connection;
+    by_id_[connection] = &player;
+    connect(player, connection);
+    return player;
+}
+
+void Players::remove(Player& player) {
+    disconnect(player);
+    by_id_.erase(player.id);
+    player = {};
+}
+
+void Players::connect(Player& player, net::PeerId connection) {
+    assert(!player.connection && "the player has a connection");
+    const std::uint32_t index = connection.index();
+    if (index >= by_connection_.size()) by_connection_.resize(index + std::size_t{1});
+    by_connection_[index] = &player;
+    player.connection = connection;
+}
+
+void Players::disconnect(Player& player) {
+    if (player.connection) by_connection_[player.connection.index()] = nullptr;
+    player.connection = {};
+}
+
+const Players::Player* Players::find(PlayerId id) const {
+    const auto place = by_id_.find(id);
+    return place == by_id_.end() ? nullptr : place->second;
+}
+
+const Players::Player* Players::find_connected(net::PeerId connection) const {
+    if (!connection || connection.index() >= by_connection_.size()) return nullptr;
+    const Player* const player = by_connection_[connection.index()];
+    return player && player->connection == connection ? player : nullptr;
+}
+
+Players::Player* Players::longest_away(std::size_t most) {
+    std::size_t away = 0;
+    Player* longest = nullptr;
+    for_each([&](Player& player) {
+        if (player.seat.phase() != Phase::away) return;
+        away += 1;
+        if (!longest || player.seat.since() < longest->seat.since()) longest = &player;
+    });
+    return away >= most ? longest : nullptr;
+}
+
+Players::Player* Players::find_by_ticket(const Ticket& ticket, std::uint64_t client_id, TicketStats& stats) {
+    Player* const player = find(ticket.seat);
+    if (!player || !player->seat.has_joined()) {
+        stats.unknown_seats += 1;
+    } else if (!player->key.accepts(ticket)) {
+        (player->key.is_outdated(ticket) ? stats.outdated : stats.wrong_secrets) += 1;
+    } else if (player->client_id != client_id) {
+        stats.wrong_players += 1;
+    } else {
+        return player;
+    }
+    return nullptr;
+}
+
+}  // namespace shoal::replication

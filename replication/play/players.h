@@ -1,0 +1,74 @@
+#pragma once
+// The players of a server, by their ids and by their connections.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "../../net/endpoint.h"
+#include "../message/message_intake.h"
+#include "../send/sender.h"
+#include "player_id.h"
+#include "seat.h"
+#include "ticket.h"
+
+namespace shoal::replication {
+
+/// Not thread-safe.
+class Players {
+public:
+    struct Player {
+        PlayerId id;                  // none: the player has left
+        net::PeerId connection;       // none: the player is away
+        std::uint64_t client_id = 0;  // of its connect token; 0: it had none
+        Sender::Peer peer = 0;
+        MessageIntake intake;
+        Seat seat;
+        SeatKey key;
+    };
+
+    /// Adds a player with its first connection, which is also its id. Requires that no player has this id.
+    /// The object stays valid until remove().
+    Player& add(net::PeerId connection);
+    void remove(Player& player);
+    /// Gives a new connection to a player that has none.
+    void connect(Player& player, net::PeerId connection);
+    /// The player's connection has ended.
+    void disconnect(Player& player);
+
+    /// Returns null if there is no such player.
+    const Player* find(PlayerId id) const;
+    Player* find(PlayerId id) { return const_cast<Player*>(std::as_const(*this).find(id)); }
+    /// Returns the player that has this connection, or null.
+    const Player* find_connected(net::PeerId connection) const;
+    Player* find_connected(net::PeerId connection) {
+        return const_cast<Player*>(std::as_const(*this).find_connected(connection));
+    }
+    /// Returns the player that has been away longest, if at least `most` players are away; else null.
+    Player* longest_away(std::size_t most);
+    /// Returns the player whose seat a connection with this client id can take with the ticket. If there is
+    /// none, counts why not, and returns null.
+    Player* find_by_ticket(const Ticket& ticket, std::uint64_t client_id, TicketStats& stats);
+
+    /// Calls fn(Player&) for each player. The function may add and remove players.
+    template <class Fn>
+    void for_each(Fn&& fn) {
+        for (std::size_t i = 0; i < players_.size(); ++i)
+            if (players_[i].id) fn(players_[i]);
+    }
+    template <class Fn>
+    void for_each(Fn&& fn) const {
+        for (std::size_t i = 0; i < players_.size(); ++i)
+            if (players_[i].id) fn(players_[i]);
+    }
+
+private:
+    std::deque<Player> players_;  // a place without a player is used again
+    std::unordered_map<PlayerId, Player*> by_id_;
+    std::vector<Player*> by_connection_;  // by PeerId::index(); null: there is none
+};
+
+}  // namespace shoal::replication

@@ -1,0 +1,130 @@
+// The table of a server's players, by ids and by connections.
+
+#include "replication/play/players.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <utility>
+
+namespace shoal::replication::players_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Connections with equal `index` have equal indices.
+net::PeerId connection(std::uint32_t index, std::uint32_t number = 1) {
+    return {index | number << 16};
+}
+
+/// Adds a player that plays, and loses its connection at a time.
+Players::Player& add_away(Players& players, std::uint32_t index, net::Time since) {
+    Players::Player& player = players.add(connection(index));
+    player.seat.connect();
+    player.seat.set_ready();
+    player.seat.load(0s);
+    static_cast<void>(player.seat.step({}, 0, 0s));
+    player.seat.go_away(since);
+    players.disconnect(player);
+    return player;
+}
+
+}  // namespace
+
+TEST(Players, AreFoundByTheirIdsAndByTheirPresentConnections) {
+    for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937 generator(seed);
+        const auto random = [&] { return static_cast<std::uint32_t>(generator()); };
+        Players players;
+        std::map<PlayerId, net::PeerId> model;             // connection; none: away
+        std::map<PlayerId, const Players::Player*> where;  // an object does not move
+        std::map<std::uint32_t, std::uint32_t> number;     // of the last connection of an index
+        for (int step = 0; step < 400; ++step) {
+            const std::uint32_t index = random() % 12;
+            const bool is_free = std::ranges::none_of(
+                model, [&](const auto& entry) { return entry.second && entry.second.index() == index; });
+            const auto any = model.empty() ? model.end() : std::next(model.begin(), random() % model.size());
+            Players::Player* const player = any == model.end() ? nullptr : players.find(any->first);
+            switch (random() % 4) {
+                case 0:
+                    if (!is_free) break;
+                    {
+                        const net::PeerId id = connection(index, ++number[index]);
+                        where[id] = &players.add(id);
+                        model[id] = id;
+                    }
+                    break;
+                case 1:
+                    if (!player || !any->second) break;
+                    players.disconnect(*player);
+                    any->second = {};
+                    break;
+                case 2:
+                    if (!player || any->second || !is_free) break;
+                    any->second = connection(index, ++number[index]);
+                    players.connect(*player, any->second);
+                    break;
+                case 3:
+                    if (!player || random() % 2) break;
+                    players.remove(*player);
+                    where.erase(any->first);
+                    model.erase(any);
+            }
+            std::map<PlayerId, net::PeerId> found;
+            players.for_each([&](const Players::Player& each) { found[each.id] = each.connection; });
+            ASSERT_EQ(found, model) << "step " << step;
+            for (const auto& [id, present] : model) {
+                ASSERT_EQ(players.find(id), where[id]) << "step " << step;
+                ASSERT_EQ(players.find_connected(present), present ? where[id] : nullptr) << "step " << step;
+            }
+            for (const auto& newest : number) {
+                const net::PeerId last = connection(newest.first, newest.second);
+                if (std::ranges::none_of(model, [&](const auto& entry) { return entry.second == last; })) {
+                    ASSERT_EQ(players.find_connected(last), nullptr) << "step " << step;
+                }
+            }
+        }
+    }
+}
+
+TEST(Players, TheOneThatIsAwayLongestMakesRoom) {
+    Players players;
+    EXPECT_EQ(players.longest_away(1), nullptr);
+    add_away(players, 1, 5s);
+    const Players::Player& longest = add_away(players, 2, 3s);
+    add_away(players, 3, 4s);
+    players.add(connection(4)).seat.connect();
+    EXPECT_EQ(players.longest_away(3), &longest);
+    EXPECT_EQ(players.longest_away(4), nullptr);
+}
+
+TEST(Players, ATicketThatIsRefusedIsCountedByItsReason) {
+    net::Entropy entropy(net::Seed{});
+    Players players;
+    TicketStats stats;
+    Players::Player& player = add_away(players, 1, 1s);
+    player.client_id = 7;
+    player.key.issue(entropy);
+    const Ticket first{player.id, player.key.newest()};
+    EXPECT_EQ(players.find_by_ticket({connection(2), first.secret}, 7, stats), nullptr);
+    EXPECT_EQ(stats.unknown_seats, 1u);
+    EXPECT_EQ(players.find_by_ticket(first, 8, stats), nullptr);
+    EXPECT_EQ(stats.wrong_players, 1u);
+    EXPECT_EQ(players.find_by_ticket(first, 7, stats), &player);
+    player.key.use(first, entropy);
+    const Ticket second{player.id, player.key.newest()};
+    player.key.use(second, entropy);
+    EXPECT_EQ(players.find_by_ticket(first, 7, stats), nullptr);
+    EXPECT_EQ(stats.outdated, 1u);
+    EXPECT_EQ(players.find_by_ticket({player.id, {}}, 7, stats), nullptr);
+    EXPECT_EQ(stats.wrong_secrets, 1u);
+    Players::Player& loading = players.add(connection(3));
+    loading.seat.connect();
+    loading.key.issue(entropy);
+    EXPECT_EQ(players.find_by_ticket({loading.id, loading.key.newest()}, 0, stats), nullptr);
+    EXPECT_EQ(stats.unknown_seats, 2u);
+}
+
+}  // namespace shoal::replication::players_test
