@@ -1,14 +1,15 @@
 #pragma once
-// Actions: structs of the schema that a player or the server does to the world. For example:
+// Actions: what players and the server do to the world, as structs of the schema. For example:
 //
 //     struct Shoot {
 //         Velocity aim;
-//         std::string validate(const Act& act) const;  // on the server: why it is rejected; empty: allowed
+//         std::string validate(const Act& act) const;  // why the action is rejected; empty: allowed
 //         ecs::Entity mutate(Act& act) const;          // on the player's client at once, later on the server
 //     };
 //     schema.action<Shoot>("shoot", at_most(10));
 //
-// Both functions may be missing. mutate() may return anything.
+// Both functions are optional. The server calls validate(), and Client::why_not() does. mutate() may return
+// anything.
 
 #include <cassert>
 #include <concepts>
@@ -29,7 +30,8 @@ namespace shoal::replication {
 /// The argument of validators and mutations.
 class Act {
 public:
-    /// `tag`: see SenderOptions; null: Replicated. `sight`: for seen(); null: the world is what is seen.
+    /// `tag`: see SenderOptions; null: Replicated. `sight` answers seen(), and must outlive this object;
+    /// null: seen() returns what the world has.
     explicit Act(ecs::World& in, ecs::ComponentId tag = {}, const Sight* sight = nullptr)
         : world(in), tag_(tag), sight_(sight) {}
     Act(const Act&) = delete;
@@ -39,13 +41,14 @@ public:
     ecs::Entity player;     // the entity of the player who acts; null if the server acts
     net::PeerId who;        // on the server: the player; empty if the server itself acts, and on a client
     Tick tick = 0;          // tick of the next step of the game
-    Tick late_ticks = 0;    // on the server: ticks between the tick that the action was called for and now
+    Tick late_ticks = 0;    // on the server: ticks from the step for which the player acted to `tick`
     bool is_server = true;  // false: a client runs the action ahead of the server
 
     /// Spawns an entity with the tag Replicated, which the player owns. On a server with SenderOptions::tag
     /// the entity has that tag instead. On a client the entity is pending: it becomes the replica of the
-    /// entity that the server spawns, with the same handle. If the server spawns none, it is destroyed. An
-    /// entity that the mutation spawns without this function is treated the same if it has the tag.
+    /// entity that the server spawns, with the same handle. If the server spawns none, the client destroys
+    /// the pending entity. An entity that the mutation spawns without this function is treated the same if
+    /// it has the tag.
     template <class... Values>
     ecs::Entity spawn(Values&&... values) {
         if (!tag_ || tag_ == world.component<Replicated>())
@@ -55,19 +58,20 @@ public:
         return entity;
     }
 
-    /// Destroys an entity. On a client the entity only loses the components of the schema until the server
-    /// answers, so that it can come back.
+    /// Destroys an entity. On a client the entity only loses its components of the schema, after the
+    /// mutation: if the server rejects the action, the entity gets them back.
     void destroy(ecs::Entity entity) {
         if (is_server) return world.destroy(entity);
         destroyed_.push_back(entity);
     }
+    /// On a client: the entities given to destroy(). Empty on the server.
     const std::vector<ecs::Entity>& destroyed() const { return destroyed_; }
 
     /// A component as the client of the player showed it when the action was called. On the client: what
-    /// Client::sample() returns. On the server, for lag compensation: what Server::seen_by() returns for the
-    /// input before the action; for an action that is late, or waited because of ActionLimits, for the newest
-    /// input. Returns nothing if the client did not show the component. If the server itself acts, or if the
-    /// schema has no input: the component in the server's world.
+    /// Client::sample() returns. On the server, for lag compensation: what Server::seen_by() returned in the
+    /// last tick. Both sides get the same value unless the action is late, or waited because of
+    /// ActionLimits. Returns nothing if the client did not show the component. If the server itself acts, or
+    /// if the schema has no input, returns the component in the server's world.
     template <class T>
     std::optional<T> seen(ecs::Entity entity) const {
         const T* const now = world.try_get<T>(entity);
@@ -79,8 +83,7 @@ public:
     }
 
     /// Rejects the action, because it cannot be done. On the server the changes that the mutation already
-    /// made stay; on the client they are undone. `why` must not be empty. After the first call others have no
-    /// effect.
+    /// made stay; on the client they are undone. `why` must not be empty. Only the first call has an effect.
     void fail(std::string_view why) {
         assert(!why.empty());
         if (why_not_.empty()) why_not_ = why;
@@ -116,7 +119,8 @@ ActionOps action_ops() {
     return ops;
 }
 
-/// Runs the mutation of an action that `actions` began, and returns the result of mutate().
+/// Runs the mutation of an action after actions.begin(), ends the action, and returns the result of
+/// mutate(). `actions`: a ClientActions or ServerActions.
 template <class Actions, class T>
 auto finish_act(Actions& actions, const T& action) {
     if constexpr (!HasMutation<T>) {

@@ -67,8 +67,9 @@ void ActionQueue::reset(const std::array<std::uint32_t, kActionStreams>& next, s
     at(ActionStream::ordered).epoch = epoch;
 }
 
-/// Returns the actions that the next payload has, if there is something to send: those that fit into the
-/// share. The first one may take all of the room. Takes their bits from the room.
+/// Returns the actions for the next payload; none if there is nothing to send. More than one action must fit
+/// into `share_bits` together; a single one may take all of `room_bits`. Subtracts the taken bits from
+/// `room_bits`.
 std::span<const ActionRecord> ActionQueue::run_of(const Stream& stream, std::size_t share_bits,
                                                   std::size_t& room_bits) const {
     if (stream.copies == 0) return {};

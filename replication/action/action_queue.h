@@ -12,8 +12,8 @@
 
 namespace shoal::replication {
 
-/// Each payload contains the actions that are not known to have arrived, beginning with the oldest. So if a
-/// payload is delivered, the server has its actions and all earlier actions. Not thread-safe.
+/// A payload contains, beginning with the oldest, the actions that are not known to have arrived, as many as
+/// fit. So if a payload is delivered, the server has its actions and all earlier actions. Not thread-safe.
 class ActionQueue final : public SectionWriter {
 public:
     explicit ActionQueue(const Schema& schema) : schema_(schema) {}
@@ -32,7 +32,8 @@ public:
     /// Appends an action. Requires !is_full(stream), and that the arguments have at most kMaxActionBytes.
     void add(ActionStream stream, ActionRecord record);
 
-    /// Returns the oldest action without an answer if its sequence number has these lower 16 bits, else null.
+    /// Returns the oldest action without an answer if its sequence number has these lower 16 bits, else
+    /// null. Valid until the next change of the queue.
     const ActionRecord* front(ActionStream stream, std::uint32_t low_sequence) const;
     /// Removes the oldest action of a stream, after the server accepted it. In the independent stream also
     /// after the server rejected it.
@@ -42,8 +43,8 @@ public:
 
     /// Removes all actions, for a new connection.
     void reset();
-    /// As reset(), for a player whose earlier client did actions: sequence numbers, and the epoch of the
-    /// ordered stream.
+    /// As reset(), for a player whose earlier client did actions. `next`: by stream, the sequence number of
+    /// the next action. `epoch`: that of the ordered stream.
     void reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch);
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;
@@ -57,9 +58,8 @@ private:
         std::vector<ActionRecord> waiting;
         std::uint32_t first = 0;     // sequence number of the first action in `waiting`
         std::uint32_t received = 0;  // sequence number of the first action that is not known to have arrived
-        std::uint32_t copies =
-            0;                   // number of payloads that still repeat the actions, unless one is delivered
-        std::uint8_t epoch = 0;  // number of calls of drop(), modulo 256
+        std::uint32_t copies = 0;    // number of payloads that will contain the actions from `received` on
+        std::uint8_t epoch = 0;      // number of calls of drop(), modulo 256
     };
     struct Sent {
         std::uint64_t packet;

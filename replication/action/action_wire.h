@@ -42,11 +42,12 @@ struct ActionRun {
 
 /// Writes a run that is not empty.
 void write_actions(const Schema& schema, const ActionRun& run, BitWriter& out);
-/// Reads the bits of write_actions(). `expected` is near the sequence number of the first action. The run
-/// refers to `records`. Returns false if the bits are invalid or exceed a limit. Any bits are safe.
+/// Reads the bits of write_actions(). `expected`: a sequence number less than 2^15 from that of the first
+/// action. The run refers to `records`. Returns false if the bits are invalid or exceed a limit. Any bits
+/// are safe.
 bool read_actions(const Schema& schema, std::uint32_t expected, BitReader& in,
                   std::vector<ActionRecord>& records, ActionRun& run);
-/// Returns the greatest number of bits that a run of this action takes.
+/// Returns an upper limit of the bits that this action adds to a run, or takes as a run of its own.
 std::size_t measure_action(const Schema& schema, const ActionRecord& record);
 
 /// The server's answer to an action.
@@ -72,12 +73,13 @@ std::vector<std::byte> write_event(const Schema& schema, const ActionEvent& even
 /// Returns false if the message is no event, or malformed.
 bool read_event(const Schema& schema, std::span<const std::byte> message, ActionEvent& event);
 
-/// A message that lists entities which have a net id in an earlier result, and were destroyed before the
-/// client acknowledged a record of them.
+/// Writes the message `pending_gone`. It lists pending entities to which an earlier result gave a net id,
+/// and which ended on the server before the client acknowledged a record of them.
 std::vector<std::byte> write_gone(std::span<const PendingId> ids);
+/// Returns nothing if the message has another kind, or is malformed.
 std::optional<std::vector<PendingId>> read_gone(std::span<const std::byte> message);
 
-/// The results of one tick for one player.
+/// Writes the results of one tick for one player.
 std::vector<std::byte> write_results(std::span<const ActionResult> results, Tick tick);
 struct ActionResults {
     Tick tick = 0;

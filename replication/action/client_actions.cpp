@@ -9,7 +9,8 @@
 namespace shoal::replication {
 namespace {
 
-// The full record of a pending entity, or the message `pending_gone`, may arrive after the action's result.
+// Settled entities are kept for a while: the full record of a pending entity, or the message `pending_gone`,
+// may arrive after the action's result.
 constexpr std::size_t kMostSettled = 1024;
 constexpr std::size_t kMostEvents = 4096;
 
@@ -228,8 +229,8 @@ bool ClientActions::accept(const ActionResult& result, Tick tick) {
     return true;
 }
 
-/// Ends the wait of a pending entity for the answer. If the server has no such entity (net_id 0), destroys
-/// it. Otherwise the entity is a replica, or becomes one when its full record arrives.
+/// Handles the answer for a pending entity. If the server has no such entity (net_id 0), destroys the
+/// pending one. Otherwise the entity is a replica, or becomes one when its full record arrives.
 void ClientActions::settle_pending(PendingId id, NetId net_id) {
     const auto found = std::find_if(pending_.begin(), pending_.end(),
                                     [&](const Pending& pending) { return pending.id == id; });
@@ -244,7 +245,7 @@ void ClientActions::settle_pending(PendingId id, NetId net_id) {
     const Settled oldest = settled_.front();
     settled_.erase(settled_.begin());
     receiver_.forget_expected(oldest.id);
-    destroy_unless_replica(oldest.entity);  // its record spawns another one
+    destroy_unless_replica(oldest.entity);  // its record will spawn another entity
 }
 
 bool ClientActions::use_gone(std::span<const std::byte> message) {

@@ -23,11 +23,11 @@ namespace shoal::replication {
 
 /// Who did an action; the second argument of its handlers.
 struct Call {
-    ecs::Entity player;    // the entity of the player; null if the server did it, if the action destroyed
-                           // the entity, or if it is not known
-    net::PeerId who;       // the player; empty if the server did it, and for a client's own action
+    ecs::Entity player;    // the entity of the player; null if the server did the action, if the entity is
+                           // dead, or if this client does not have it
+    net::PeerId who;       // the player; empty if the server did the action, and for a client's own action
     bool is_mine = false;  // on a client: this client's player did the action
-    Tick tick = 0;         // tick at which the server did it; for a client's own action an estimate
+    Tick tick = 0;         // tick at which the server did the action; for a client's own action an estimate
     bool is_late = false;  // on a client: an entity that the action names did not arrive in time, and is null
 };
 
@@ -39,7 +39,7 @@ public:
         std::uint64_t accepted = 0;    // accepted by the server
         std::uint64_t rejected = 0;    // rejected by the server, or the mutation failed on the client
         std::uint64_t dropped = 0;     // undone because an earlier action was rejected, see independent()
-        std::uint64_t refused = 0;     // not done at all: not playing, too many without an answer, too large
+        std::uint64_t refused = 0;     // not done: not playing, too many without an answer, too large
         std::uint64_t bad_writes = 0;  // predicted components that a mutation wrote: a mistake of the game
     };
 
@@ -48,6 +48,7 @@ public:
     ClientActions(const ClientActions&) = delete;
     ClientActions& operator=(const ClientActions&) = delete;
 
+    /// Writes the section `actions` of payloads.
     SectionWriter& section() { return queue_; }
 
     using Handler = std::function<void(const void* action, const Call& call)>;
@@ -60,19 +61,20 @@ public:
     }
 
     /// Sets the function that is called for each entity that an action spawned ahead of the server. It
-    /// returns the components that this client decides when the entity becomes a replica, ascending.
+    /// returns the components, ascending, that this client holds when the entity becomes a replica, see
+    /// Applier::hold().
     using OnPending = std::function<std::span<const ComponentIndex>(ecs::Entity)>;
     void on_pending(OnPending fn) { on_pending_ = std::move(fn); }
 
-    /// Sets what answers Act::seen(). It must outlive this object.
+    /// Sets the object that Act::seen() asks. It must outlive this object.
     void set_sight(const Sight* sight) { sight_ = sight; }
 
     /// Sets whether the client may act, the entity that acts, and the tick of the game's next step.
     void set_player(bool is_playing, ecs::Entity player, Tick next_tick);
 
     /// Begins an action: quantises the fields of `action` in place. Returns false if the action does not run
-    /// now; then do not call end(). Either the action is refused, or a query or hook of the world is running
-    /// and a later update() does the action.
+    /// now; then do not call end(). Either the action is refused, or a query, a hook or another mutation is
+    /// running; then a later update() does the action.
     bool begin(std::size_t type, void* action);
     /// The argument of the mutation, between begin() and end().
     Act& act() { return *act_; }
@@ -82,30 +84,33 @@ public:
     /// Keeps a message of the server about actions, until take_answers() or update() uses it. Ignores other
     /// messages.
     void receive(std::span<const std::byte> message);
-    /// Uses the server's answers. Call it before the receiver's apply(). Returns false if an answer is
+    /// Handles the server's answers. Call it before the receiver's apply(). Returns false if an answer is
     /// malformed: end the connection.
     [[nodiscard]] bool take_answers();
-    /// Ends the overlay of confirmed actions, calls the handlers for actions of other players, and does the
-    /// waiting actions of this client. Call it after the receiver's apply(). `render_tick`: its argument;
-    /// empty: it had none. The event of an action of another player waits until the render tick is the tick
-    /// of the action, and until the entities that it names are there, at most 500 ms. Later events wait
-    /// behind it. Returns false if a message is malformed: end the connection.
+    /// Ends the overlay of accepted actions, calls the handlers for actions of other players, and does the
+    /// waiting actions of this client. Call it after the receiver's apply(). `render_tick`: the tick as of
+    /// which apply() showed the world; empty: its newest state. An event of another player's action waits
+    /// until the render tick reaches the tick of the action and the entities that the action names are
+    /// there, but at most 500 ms. Later events wait behind it. Returns false if a message is malformed: end
+    /// the connection.
     [[nodiscard]] bool update(net::Time now, std::optional<Tick> render_tick);
-    /// Calls the handlers for the events that wait.
+    /// Calls the handlers for all events that wait, at once.
     void fire_all();
 
     /// Calls the validator with this client's world. Returns the reason against the action; empty: allowed.
     std::string why_not(std::size_t type, const void* action) const;
 
-    /// For a new connection: undoes what has no answer, without calls of handlers, and destroys the accepted
-    /// entities whose records did not arrive. Call it before the receiver's reset().
+    /// For a new connection: forgets all actions, without calls of handlers. Destroys the entities that they
+    /// spawned and that are no replicas. Replicas keep what the actions wrote. Call it before the receiver's
+    /// reset().
     void reset();
     /// As reset(), for a player whose earlier client did actions. `next` and `epoch`: see ActionQueue.
     void reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch) {
         reset();
         queue_.reset(next, epoch);
     }
-    /// Sequence numbers of the oldest actions without an answer, or of the next ones.
+    /// By stream: sequence number of the oldest action without an answer; if there is none, of the next
+    /// action.
     std::array<std::uint32_t, kActionStreams> first() const {
         return {queue_.first(ActionStream::ordered), queue_.first(ActionStream::independent)};
     }
@@ -132,6 +137,7 @@ private:
         PendingId id;
         ecs::Entity entity;
     };
+    /// An action that was called while a query, a hook or a mutation ran.
     struct Waiting {
         std::size_t type;
         std::vector<std::uint32_t> words;

@@ -12,11 +12,11 @@ namespace shoal::replication {
 
 /// Values that the client's actions wrote, which the world shows instead of the server's values. There is an
 /// entry for each action and each component of a replica that the action wrote, added or removed. If a
-/// component has several entries, the world shows the newest. Records change only the server's values. Not
-/// thread-safe.
+/// component has several entries, the world shows the newest. Records do not change what the world shows for
+/// a component with an entry. Not thread-safe.
 class Overlay {
 public:
-    static constexpr std::size_t kMaxEntries = 1024;
+    static constexpr std::size_t kMaxEntries = 1024;  // with so many, no further action begins
 
     explicit Overlay(Receiver& receiver) : receiver_(receiver) {}
 

@@ -149,7 +149,8 @@ void ServerActions::run_one(Player& player, ActionStream stream, const ActionRec
         why = act_->why_not();
     }
     act_.reset();
-    // The functions of the game that are called from here on may do actions of the server.
+    // The functions of the game that are called from here on may do actions of the server, which use act_
+    // and created_.
     const std::vector<ecs::Entity> created = std::exchange(created_, {});
     for (const ecs::Entity spawned : created)
         if (replicates(spawned)) host_.give_entity(player.id, spawned);
@@ -198,8 +199,8 @@ void ServerActions::reject(Player& player, ActionStream stream, const std::strin
     }
 }
 
-/// Pairs the n-th entity that the client spawned with the n-th entity that the server spawned. finish()
-/// replaces the index by a net id.
+/// Makes the n-th entity that the server spawned the n-th entity that the client spawned. Adds its net id to
+/// the result; 0 if the server has no such entity.
 void ServerActions::name_created(Player& player, const ActionRecord& record,
                                  std::span<const ecs::Entity> created, ActionResult& result) {
     for (std::uint32_t i = 0; i < record.created; ++i) {
@@ -290,13 +291,13 @@ void ServerActions::finish(Player& player) {
     player.results.clear();
 }
 
-/// An entity that does not exist any more has no net id.
+/// Sets the net ids of entities that do not replicate any more to 0.
 void ServerActions::forget_gone(ActionResult& result) const {
     for (NetId& net_id : result.created)
         if (net_id != 0 && !replicates(sender_.entity(net_id))) net_id = 0;
 }
 
-/// A client has at most kMaxWaitingActions without an answer in each stream.
+/// Keeps the results of this tick: in each stream as many results as a client can wait for.
 void ServerActions::keep(Player& player) {
     for (ActionResult& result : player.results) {
         std::deque<KeptResult>& kept = player.kept[static_cast<std::size_t>(result.stream)];

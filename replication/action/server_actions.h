@@ -33,11 +33,11 @@ struct ActionLimits {
 /// The argument of an observer, for one action that ran or was rejected. Valid during the call.
 struct ActionReport {
     Tick tick = 0;
-    Tick late_ticks = 0;  // ticks between the tick that the player called it for, and `tick`
+    Tick late_ticks = 0;  // ticks from the step for which the player acted to `tick`
     net::PeerId player;   // empty: the server did the action
     std::string_view name;
     std::size_t type = 0;          // number of the action in the schema
-    const void* action = nullptr;  // the struct; its type is that of the schema's action `type`
+    const void* action = nullptr;  // a struct of this type
     bool is_accepted = false;
     std::string_view why_not;  // reason of the rejection; empty if accepted
 };
@@ -64,7 +64,7 @@ public:
         std::uint64_t rejected = 0;
         std::uint64_t dropped = 0;   // removed while they waited, because an earlier action was rejected
         std::uint64_t ignored = 0;   // had arrived before, or arrived after an earlier action was rejected
-        std::uint64_t deferred = 0;  // how often an action waited for a tick because of the limits
+        std::uint64_t deferred = 0;  // how often the limits made a stream wait until the next tick
     };
 
     /// While the connection's queue of messages to a player is full, results and events wait here. If they
@@ -81,16 +81,16 @@ public:
     void add_player(net::PeerId player, Sender::Peer peer);
     void remove_player(net::PeerId player);
 
-    /// Keeps the last results of each player, so that reconnect() can send them again. Off at first.
+    /// From now on keeps the last results of each player, so that reconnect() can send them again.
     void keep_results() { keeps_results_ = true; }
     /// Call it when the connection was lost: nothing is sent until the player has another one. Actions that
     /// came before still run.
     void set_away(net::PeerId player);
-    /// Call it when the player has a new connection, and its client still has its actions. finish() sends the
-    /// results of the actions from these sequence numbers on again.
+    /// Call it when the player has a new connection, and its client has not forgotten its actions. `first`:
+    /// by stream, the sequence number of the first action whose result finish() sends again.
     void reconnect(net::PeerId player, const std::array<std::uint32_t, kActionStreams>& first);
-    /// Call it when the player has a new connection, and its client forgot its actions. Drops the actions
-    /// that wait. Returns the sequence numbers and the epoch with which the client continues.
+    /// Call it when the player has a new connection, and its client has forgotten its actions. Drops the
+    /// actions that wait. Returns the sequence numbers and the epoch with which the client continues.
     Resumed replace_client(net::PeerId player);
 
     using Handler = std::function<void(const void* action, const Call& call)>;
@@ -108,11 +108,12 @@ public:
     /// sender's update().
     void finish();
 
-    /// Begins an action of the server, quantising its fields in place, as ClientActions::begin().
+    /// Begins an action of the server: quantises the fields of `action` in place.
     void begin(std::size_t type, void* action, Tick tick);
     Act& act() { return *act_; }
-    /// Ends an action of the server, after its mutation has run, and reports it to all players. If the
-    /// mutation failed, returns false and reports nothing.
+    /// Ends an action of the server, after its mutation has run. Tells the observers, calls the handlers,
+    /// and sends an event to all players. If the mutation failed, only tells the observers, and returns
+    /// false.
     bool end(const void* action);
 
     Stats stats(net::PeerId player) const;
@@ -123,7 +124,7 @@ public:
     void commit_section(net::PeerId player, net::Time now) override;
 
 private:
-    /// An entity that a player's client spawned ahead of the server.
+    /// An entity that both the server and a player's client spawned in an action.
     struct Named {
         PendingId id;
         ecs::Entity entity;
@@ -143,12 +144,12 @@ private:
         std::vector<Named> outstanding;             // entities of which no record was acknowledged yet
         std::vector<ActionResult> results;          // results of this tick
         std::deque<std::vector<std::byte>> unsent;  // messages that found no room, the oldest first
-        std::size_t unsent_bytes = 0;               // bytes of all these messages
+        std::size_t unsent_bytes = 0;               // sum of their sizes
         bool is_away = false;
         std::array<std::deque<KeptResult>, kActionStreams> kept;  // the newest results
-        std::deque<PendingId> kept_gone;                          // the newest ids that were told gone
-        double tokens = 0, rejection_tokens = 0;
-        std::vector<double> type_tokens;  // by type
+        std::deque<PendingId> kept_gone;                          // the newest ids that were sent as gone
+        double tokens = 0, rejection_tokens = 0;                  // token buckets of ActionLimits
+        std::vector<double> type_tokens;                          // by type: a token bucket of at_most()
         Stats stats;
     };
 
@@ -190,7 +191,7 @@ private:
     const Sight* sight_ = nullptr;
     bool keeps_results_ = false;
     std::vector<std::unique_ptr<Player>> players_;         // null: the place is free
-    std::unordered_map<net::PeerId, std::size_t> places_;  // in players_
+    std::unordered_map<net::PeerId, std::size_t> places_;  // index in players_
     std::vector<ecs::Entity> created_;                     // entities that the running mutation spawned
     ecs::Hook created_hook_;
     Tick tick_ = 0;
