@@ -1,6 +1,5 @@
 #pragma once
-// What a client does with a message or an event that names entities which have not arrived: it waits for
-// them.
+// On a client: how long a message or an event waits for the entities that it names.
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +11,8 @@
 
 namespace shoal::replication {
 
-/// Returns whether an entity that a struct names can still appear in the world. `words`: see StructCodec.
+/// Returns whether a struct names an entity that is not in the world, but may still appear. `words`: see
+/// StructCodec.
 inline bool lacks_entity(const Receiver& receiver, const ComponentLayout& layout,
                          std::span<const std::uint32_t> words) {
     if (!layout.has_references()) return false;

@@ -11,7 +11,7 @@
 namespace shoal::replication {
 
 /// Limits of the typed messages of each player. Messages above the rate wait, in order. A player is
-/// disconnected if too many messages wait, or if there have been waiting messages at all times of max_wait.
+/// disconnected if too many messages wait, or if for max_wait there was always a message that waited.
 struct MessageLimits {
     double messages_per_s = 50;       // > 0
     double bytes_per_s = 16'000;      // > 0
@@ -33,12 +33,12 @@ public:
     /// disconnect the player.
     enum class Verdict : std::uint8_t { deliver, wait, flood };
 
-    /// Call it when a message arrives. `bytes` is the message; it may refer to the packet.
+    /// Call it when a message arrives. `bytes` must be valid only during the call.
     Verdict arrive(const MessageLimits& limits, net::Channel channel, std::span<const std::byte> bytes,
                    net::Time now);
     /// Moves the next message that need not wait any longer to `item`. Returns false if there is none.
     bool take(const MessageLimits& limits, net::Time now, Item& item);
-    /// Returns whether messages have waited for max_wait.
+    /// Returns whether for max_wait there was always a message that waited.
     bool is_flood(const MessageLimits& limits, net::Time now) const {
         return !waiting_.empty() && now - since_ >= limits.max_wait;
     }

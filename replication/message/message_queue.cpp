@@ -83,7 +83,8 @@ void MessageQueue::clear() {
     words_ = 0;
 }
 
-/// Sequenced messages of one stream do not wait for each other: the newer one replaces the older one.
+/// Returns whether the message must be delivered after earlier ones of its stream. A sequenced message need
+/// not: it replaces them.
 bool MessageQueue::is_ordered(const Waiting& waiting) const {
     return waiting.channel == net::Channel::reliable && waiting.stream != 0;
 }

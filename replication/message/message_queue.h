@@ -27,7 +27,8 @@ public:
     bool add(std::span<const std::byte> bytes, net::Channel channel);
 
     /// Delivers messages in the order of arrival, except those that wait for an entity or for an earlier
-    /// message of their stream. Handlers may change the world. A call in a handler has no effect.
+    /// message of their stream. Handlers may change the world. If a handler calls deliver(), this has no
+    /// effect.
     void deliver(net::Time now);
     /// Delivers all messages. If a handler calls it, they are delivered after the messages that the present
     /// call delivers.

@@ -46,7 +46,7 @@ constexpr std::uint8_t stream_of(const net::Delivery& how) {
 /// Not thread-safe.
 class TypedMessages {
 public:
-    /// A message as integers.
+    /// A message as integers, see StructCodec.
     struct Message {
         std::size_t type = 0;  // index in Schema::structs(StructKind::message)
         std::vector<std::uint32_t> words;
