@@ -134,7 +134,7 @@ void OwnedReader::refuse(Player& player, const Given& given, std::string_view wh
     send_(player.id, write_refusal(schema_, refusal));
 }
 
-/// Removes entries of `newest` for entities that the player does not own, if there are many.
+/// If `newest` has many entries, removes those for entities that the player does not own.
 void OwnedReader::forget_former(Player& player) const {
     if (player.newest.size() <= player.most_newest) return;
     std::erase_if(player.newest, [&](const auto& one) { return !owns(player, one.first.net_id); });

@@ -44,9 +44,10 @@ public:
     /// Call it when the player has a new connection: packet numbers begin anew.
     void reconnect(PlayerId player);
 
-    /// Returns the reason to refuse a value, of which at most kMaxRefusalBytes are sent. Empty: the value is
+    /// Returns the reason to refuse a value; at most kMaxRefusalBytes of it are sent. Empty: the value is
     /// accepted.
     using Check = std::function<std::string(PlayerId, ecs::Entity, const void* value)>;
+    /// Sets the check of a component. Without a check all values are accepted.
     void check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
 
     /// Returns whether too many values of the player were refused: more than 20 per second for 3 seconds.
@@ -67,12 +68,13 @@ private:
     struct Player {
         PlayerId id;
         Sender::Peer peer = 0;
-        std::map<Key, std::uint64_t> newest;  // number of the packet with the newest value, by component
+        std::map<Key, std::uint64_t> newest;  // number of the packet with the newest value
         std::size_t most_newest = 0;          // size of `newest` above which forget_former() cleans it
         double refusals_left = 0;
-        net::Time earned_until{0};
+        net::Time earned_until{0};  // time up to which refusals_left has grown
         Stats stats;
     };
+    /// A value that a client sent.
     struct Given {
         NetId net_id = 0;
         ComponentIndex component = 0;
@@ -98,8 +100,8 @@ private:
     std::vector<Check> checks_;                         // by component
     std::unordered_map<PlayerId, Player> players_;
 
+    Sender::Peer reader_ = 0;  // peer of the player whose value judge() handles
     // From read_section(), for commit_section().
-    Sender::Peer reader_ = 0;
     std::uint64_t packet_ = 0;
     std::vector<Given> given_;
     std::size_t given_count_ = 0;

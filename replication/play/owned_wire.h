@@ -17,6 +17,7 @@ namespace shoal::replication {
 
 inline constexpr std::size_t kMaxOwnedValues = 256;  // most values in one payload
 inline constexpr std::size_t kMaxRefusalBytes = 64;  // size of a reason; a longer one is cut
+// Orders of Golomb codes, see BitWriter::write_golomb().
 inline constexpr unsigned kOwnedNetIdOrder = 2, kOwnedComponentOrder = 2, kOwnedCountOrder = 0;
 
 /// The server refuses a value of a client.

@@ -81,7 +81,7 @@ void OwnedWriter::hold(const Owned& owned, Value& value, const ImageCursor& imag
     receiver_.hold(owned.entity, value.component);
     value.words.assign(image.lanes(), image.lanes() + image.layout().lanes().size());
     value.words.insert(value.words.end(), image.parts(), image.parts() + image.part_words());
-    // The client may not have an entity to which the value refers.
+    // A reference to an entity that the client does not have is null in the world.
     if (image.layout().has_references()) capture(owned.entity, value);
     look_at(owned.entity, value);  // hooks of the game may have written the component
 }
@@ -172,7 +172,7 @@ bool OwnedWriter::receive(std::span<const std::byte> message) {
     look_at(entity, *value);
     const bool is_told = value->first_packet != 0 && value->refused_packet >= value->first_packet;
     value->refused_packet = std::max(value->refused_packet, refusal->packet);
-    // Otherwise the server checks the value of a later packet, even if this value is the same.
+    // Otherwise a later packet has a value of this component, and the server checks that value.
     if (!value->is_pending && value->last_packet <= refusal->packet) {
         value->words = refusal->words;
         receiver_.show(entity, refusal->component, Receiver::Value{true, refusal->words});

@@ -18,8 +18,8 @@
 namespace shoal::replication {
 
 /// While this client owns an entity (it has the tag Mine), records can add and remove components with
-/// from_owner(), but do not change their values. Sends the newest value of such a component until an ack says
-/// that it arrived. Not thread-safe.
+/// from_owner(), but do not change their values. If the game writes such a component, its newest value is
+/// sent, and sent again if the packet is lost. Not thread-safe.
 class OwnedWriter final : public SectionWriter {
 public:
     struct Stats {
@@ -27,7 +27,7 @@ public:
         std::uint64_t refused = 0;  // values that the server refused
     };
 
-    /// The arguments must outlive this object. Their world must be the same.
+    /// The arguments must outlive this object. The receiver must be one of this world.
     OwnedWriter(ecs::World& world, const Schema& schema, Receiver& receiver);
     OwnedWriter(const OwnedWriter&) = delete;
     OwnedWriter& operator=(const OwnedWriter&) = delete;
@@ -43,8 +43,8 @@ public:
     /// Handles the server's message that it refused a value. Returns false, without effect, if the message
     /// has another kind or is malformed. Call it outside of hooks and queries.
     bool receive(std::span<const std::byte> message);
-    /// Prepares for a new connection to a server that knows what this client has. All values that were ever
-    /// sent are sent again, because a refusal may be lost. Packet numbers begin anew.
+    /// Prepares for a new connection to a server that knows what this client has. Sends again the values of
+    /// all components that were ever sent, because a refusal may be lost. Packet numbers begin anew.
     void reconnect();
     /// Removes all entities and values, for a new connection. Call it after Receiver::reset().
     void reset();

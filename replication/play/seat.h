@@ -18,14 +18,16 @@ enum class Phase : std::uint8_t {
 };
 
 struct JoinOptions {
-    bool waits_for_admit = false;                      // see Server::admit()
-    net::Duration timeout = std::chrono::seconds(30);  // longest loading; then it starts again, once; > 0
+    bool waits_for_admit = false;  // see Server::admit()
+    // Longest time to load; > 0. Then loading starts again. The second time, the player is disconnected.
+    net::Duration timeout = std::chrono::seconds(30);
     bool destroys_player = true;  // when a player leaves, destroy the entity that on_join() returned
-    // A player whose connection is lost keeps the seat for this time, see Server::on_away(). 0: it leaves.
+    // A player whose connection is lost keeps the seat for this time, see Server::on_away(). 0: the player
+    // leaves at once.
     net::Duration resume_time = std::chrono::seconds(30);
 };
 
-/// The place of one player, which it keeps while its connection is lost. Not thread-safe.
+/// The place of one player on a server. The player keeps it while its connection is lost. Not thread-safe.
 class Seat {
 public:
     /// What the server must do with a loading player.
@@ -53,13 +55,14 @@ public:
         phase_ = Phase::away;
         since_ = now;
     }
-    /// Call it when a new connection has the seat. `keeps`: its client has the world, and plays again with
-    /// the next step(). Else it joins as at first, but needs no Server::admit().
+    /// Call it when a new connection has the seat. `keeps`: its client has the world, and loads at once.
+    /// Otherwise the player joins as at first, but needs no Server::admit().
     void come_back(bool keeps, net::Time now);
     /// Returns whether the player has been away for resume_time. Requires that the player is away.
     bool is_overdue(const JoinOptions& options, net::Time now) const {
         return now - since_ >= options.resume_time;
     }
+    /// When loading began, or the connection was lost.
     net::Time since() const { return since_; }
     /// Call it when the player is about to leave.
     void leave() { phase_ = Phase::disconnected; }
@@ -72,7 +75,7 @@ private:
     Phase phase_ = Phase::disconnected;
     bool is_ready_ = false, is_admitted_ = false, was_restarted_ = false;
     bool has_joined_ = false;
-    net::Time since_{0};  // when loading began, or the connection was lost
+    net::Time since_{0};
     ecs::Entity player_;
 };
 

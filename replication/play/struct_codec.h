@@ -33,7 +33,8 @@ public:
 
     /// Quantises a value: replaces `words` by its lanes and parts.
     void quantise(const SchemaType& type, const void* value, std::vector<std::uint32_t>& words);
-    /// Writes every field of the existing object `value`. `words` must come from quantise() or read_value().
+    /// Writes every field of the existing object `value`. `words` must come from quantise() or read_value(),
+    /// for the same type.
     void restore(const SchemaType& type, std::span<const std::uint32_t> words, void* value);
 
     /// Counts the numbers that did not fit their codecs.

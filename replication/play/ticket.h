@@ -63,11 +63,12 @@ public:
     void issue(net::Entropy& entropy) { newest_ = used_ = outdated_ = new_secret(entropy); }
     /// Takes the same time for each wrong secret.
     bool accepts(const Ticket& ticket) const;
-    /// Returns whether the ticket was the last one that stopped being valid.
+    /// Returns whether the ticket was valid until the last use().
     bool is_outdated(const Ticket& ticket) const {
         return net::equal_in_constant_time(ticket.secret, outdated_);
     }
-    /// Call it when a connection has proven a ticket that accepts() accepts. Makes a new ticket.
+    /// Call it when a connection got the seat with this ticket, which accepts() must accept. Makes a new
+    /// ticket.
     void use(const Ticket& ticket, net::Entropy& entropy);
     const std::array<std::byte, 16>& newest() const { return newest_; }
 

@@ -33,8 +33,8 @@ public:
 };
 
 /// Puts the sections of a client into payloads. The inputs may use all the room, and each section after them
-/// what is left. A section that lacked room may use all of it in the next payload, so none waits for ever.
-/// Not thread-safe.
+/// what is left. A section that lacked room comes first in the next payload, so none waits for ever. Not
+/// thread-safe.
 class UplinkWriter {
 public:
     /// Sets the writer of a section. Null: the section is always missing. The writer must outlive this
