@@ -12,7 +12,7 @@
 
 namespace shoal::replication {
 
-/// Counts what happened to the inputs of a player.
+/// Counts what happened to the inputs of a player. T is the input type of the schema.
 struct InputStats {
     std::uint64_t in_time = 0;          // inputs used at their ticks
     std::uint64_t late = 0;             // inputs that arrived after their ticks: the values were dropped

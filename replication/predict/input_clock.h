@@ -8,8 +8,8 @@
 
 namespace shoal::replication {
 
-/// P never decreases. Its lead is a guess at first. The server measures how early inputs arrive, and asks the
-/// client to change the lead: this is a shift. Not thread-safe.
+/// P never decreases. The client estimates the first lead. Then the server measures how early inputs arrive,
+/// and asks the client to change the lead: this is a shift. Not thread-safe.
 class InputClock {
 public:
     /// `tick`: time between two ticks of the server, > 0.
@@ -30,8 +30,8 @@ public:
     Advance advance(net::Time now, net::Duration rtt, net::Duration rtt_var);
 
     /// Starts a shift: changes the lead by `by` (positive: more lead), gradually unless the change is large.
-    /// The first shift corrects the lead that advance() estimated, and is done as fast as possible. Replaces
-    /// the rest of an earlier shift.
+    /// The first shift corrects the estimate of advance(), and is done as fast as possible. If an earlier
+    /// shift has not finished, its rest is dropped.
     void shift(net::Duration by);
     /// Number of finished shifts, modulo 2.
     bool parity() const { return parity_; }
@@ -47,14 +47,16 @@ public:
         return Timeline::from_ms((position_ - timeline_.position(now)) * tick_ms_);
     }
 
+    // Longest time between two calls of advance() without a jump. P stops for a shift back by more than this.
     static constexpr net::Duration kPause = std::chrono::milliseconds(250);
+    // A shift forward by more than this is done at once.
     static constexpr net::Duration kSetForward = std::chrono::milliseconds(100);
     static constexpr std::int64_t kMostTicks = 64;  // in one update
 
 private:
     void pass(double passed_ms);
 
-    static constexpr double kSlowest = -0.03, kFastest = 0.08;  // change of the rate of P
+    static constexpr double kSlowest = -0.03, kFastest = 0.08;  // limits of the change of P's rate
     static constexpr double kShiftMs = 500;  // duration of a shift; longer if the rate limits it
     static constexpr double kLeast = 0.01;   // least change of the rate during a shift
 

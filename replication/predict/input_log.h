@@ -42,8 +42,8 @@ public:
     /// See InputClock::parity().
     void set_parity(bool parity) { parity_ = parity; }
 
-    /// How far the time that the client shows is behind the newest input, in 1/16 of a tick. Without a call
-    /// since reset(), the client shows the newest versions.
+    /// Sets by how much the time that the client shows is behind the tick of the newest input, in 1/16 of a
+    /// tick. Without a call since reset(), the client shows the newest versions.
     void set_lag(std::uint32_t lag) { lag_ = lag; }
 
     /// Drops all inputs, for a new connection.
@@ -83,7 +83,7 @@ struct InputSection {
     std::uint32_t count = 0;   // 1 to InputLog::kMostSent
     bool parity = false;
     std::optional<std::uint32_t> lag;               // see InputLog::set_lag()
-    std::vector<std::vector<std::uint32_t>> words;  // the first `count`, the oldest first
+    std::vector<std::vector<std::uint32_t>> words;  // the first `count` are used, the oldest first
 
     static constexpr unsigned kTickBits = 12;
     static constexpr unsigned kCountBits = 5;

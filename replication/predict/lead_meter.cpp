@@ -84,8 +84,8 @@ void LeadMeter::note_late(net::Time now) {
     late_.push_back(now);
 }
 
-/// Returns the greatest margin of the samples of a span of time. Searches only if the greatest one known is
-/// older.
+/// Returns the greatest margin of the samples of a span of time. Searches only if the known one is too old
+/// or not in samples_ any more.
 double LeadMeter::greatest_ms(Best& best, net::Time now) const {
     if (best.is_known && now - best.at <= best.span) return best.margin_ms;
     best = {best.span};
@@ -97,8 +97,8 @@ double LeadMeter::greatest_ms(Best& best, net::Time now) const {
     return best.margin_ms;
 }
 
-/// Returns the greatest margin of the last two seconds. If the greatest margin of the last half second is
-/// less by more than a tick, returns this one instead.
+/// Returns the greatest margin of the last two seconds. If at least kLateInARow samples of the last half
+/// second have margins that are less by more than a tick, returns the greatest of these.
 double LeadMeter::margin_ms(net::Time now) {
     const double all = greatest_ms(of_window_, now), recent = greatest_ms(recent_, now);
     if (samples_.size() < kLateInARow) return all;
@@ -130,8 +130,9 @@ double LeadMeter::loss() const {
     return std::clamp(1 - static_cast<double>(samples_.size()) / sent, 0.0, 0.5);
 }
 
-/// Returns the least margin for which is_late_risk_low() holds. `margin_ms`: the margin of a packet that the
-/// path did not delay. The search begins at the last result, which is seldom far away.
+/// Returns the least margin for which is_late_risk_low() holds, and half a tick more for each input that was
+/// late in the last kLateWindow. `margin_ms`: the margin of a packet that the path did not delay. The search
+/// begins at its last result, which is seldom far away.
 double LeadMeter::wanted_ms(double margin_ms, net::Time now) {
     std::erase_if(late_, [&](net::Time at) { return now - at > kLateWindow; });
     if (samples_.size() >= kFewSamples) {

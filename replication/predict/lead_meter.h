@@ -36,18 +36,18 @@ public:
 
 private:
     static constexpr std::size_t kSamples = 256, kFewSamples = 32;
-    static constexpr std::size_t kLateInARow = 4;  // late packets in a row that mean: the path is longer
+    static constexpr std::size_t kLateInARow = 4;  // so many late packets in a row: a longer path
     static constexpr net::Duration kWindow = std::chrono::seconds(2);
     static constexpr net::Duration kLateWindow = std::chrono::seconds(10);
     static constexpr std::size_t kMostLateNoted = 16;
     static constexpr Tick kMostTicksPerPacket = 8;
-    static constexpr std::size_t kMostReordered = 32;  // a packet that more packets overtook is dropped
+    static constexpr std::size_t kMostReordered = 32;  // packets that overtake one packet, at most
     static constexpr double kMostWantedMs = 1'000;
 
     struct Sample {
         double margin_ms = 0;
         net::Time at{0};
-        std::int64_t number = 0;  // of the packets that were not skipped
+        std::int64_t number = 0;  // number of the packet, without the skipped ones
     };
 
     /// The sample with the greatest margin of a span of time.
@@ -55,7 +55,7 @@ private:
         net::Duration span;
         double margin_ms = -1e9;  // no sample of the span has a greater one
         net::Time at{0};
-        bool is_known = false;  // the sample exists
+        bool is_known = false;  // the sample is one of samples_
     };
 
     void insert(const Sample& sample);
@@ -71,10 +71,10 @@ private:
     std::size_t next_ = 0;            // index for the next sample
     std::vector<double> margins_ms_;  // margins of the samples, ascending
     std::int64_t newest_sample_ = 0;  // greatest number of a sample
-    std::uint64_t skipped_ = 0;       // packets that say nothing about the path
+    std::uint64_t skipped_ = 0;       // number of packets that do not measure the path
     Best of_window_{kWindow}, recent_{kWindow / 4};
     std::vector<net::Time> late_;
-    std::uint32_t wanted_steps_ = 0;  // result of the last search in wanted_ms()
+    std::uint32_t wanted_steps_ = 0;  // result of the last search in wanted_ms(), in 1/8 of a tick
     double last_wanted_ms_;           // used while there are few samples
     std::size_t late_in_a_row_ = 0;
     std::uint64_t newest_number_ = 0;  // number of the packet with the newest inputs

@@ -109,7 +109,7 @@ PredictedValues::PredictedValues(ecs::World& world, const Schema& schema, Entity
     }
 }
 
-/// Returns how many fields have a number that is NaN.
+/// Returns how many fields have a NaN.
 std::uint32_t PredictedValues::capture(const Component& component, void* value, std::uint32_t* lanes) {
     std::uint32_t nans = 0;
     for (const Leaf& leaf : layout(component).leaves()) nans += is_nan(leaf, value);

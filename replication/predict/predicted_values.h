@@ -36,7 +36,7 @@ public:
     std::size_t row_words() const { return row_words_; }
 
     /// Fills a row with the quantised values of a living entity. With Schema::quantise_authority() also
-    /// rounds the entity's values to those in the row, without change hooks. Returns how many numbers were
+    /// rounds the entity's values to those in the row, without change hooks. Returns how many fields have a
     /// NaN.
     std::uint32_t capture(ecs::Entity entity, std::span<std::uint32_t> row);
     /// Fills a row with the values of an image.

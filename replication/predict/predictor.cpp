@@ -167,7 +167,7 @@ std::size_t Predictor::find(ecs::Entity entity) const {
     return place < members_.size() && members_[place].entity == entity ? place : members_.size();
 }
 
-/// Updates the members to the entities that have one of the tags now.
+/// Makes the members the entities that have the tag Mine or ToPredict now.
 void Predictor::find_group() {
     for (Member& member : members_) member.is_found = false;
     const auto add = [&](ecs::Entity entity) {
@@ -185,7 +185,7 @@ void Predictor::find_group() {
         for (const ComponentIndex component : held_) receiver_.hold(member.entity, component);
 }
 
-/// Ends the prediction of an entity: it shows the server's values again.
+/// Ends the prediction of an entity: the world shows the server's values again.
 void Predictor::leave(Member& member) {
     if (!world_.is_alive(member.entity)) return;
     for (const ComponentIndex component : held_) receiver_.release(member.entity, component);
@@ -212,7 +212,8 @@ void Predictor::reconcile() {
     must_restore_ = false;
 }
 
-/// Finds the images of the members at a tick. Returns false if a member did not belong to the group yet.
+/// Finds the images of the members at a tick. Returns false if a member did not belong to the group yet, or
+/// has no version of this tick.
 bool Predictor::find_images(Tick tick) {
     images_.clear();
     for (const Member& member : members_) {
@@ -320,7 +321,7 @@ void Predictor::run(Tick tick, bool is_new) {
     }
 }
 
-/// Without change hooks if the value is the same.
+/// Runs no change hooks if the value stays the same.
 void Predictor::write_input(ecs::Entity entity, std::span<const std::uint32_t> words) {
     world_.patch(entity, component_, [&](void* value) {
         codec_->quantise(*type_, value, words_);

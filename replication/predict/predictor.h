@@ -25,7 +25,7 @@ struct PredictionStats {
     std::uint64_t checks = 0;          // ticks whose result was compared with the server's
     std::uint64_t mispredictions = 0;  // checks whose results differed
     std::uint64_t resimulated = 0;     // steps run again
-    std::uint64_t nans = 0;            // numbers that were NaN after a step
+    std::uint64_t nans = 0;            // fields that had a NaN after a step
     std::uint32_t last_error = 0;      // the last misprediction's greatest difference in steps of a codec, or
                                        // PredictedValues::kOther
 };
@@ -59,6 +59,7 @@ public:
     void hear(Tick tick, net::Time now) {
         if (clock_) clock_->hear(tick, now);
     }
+    /// See InputClock::shift().
     void shift(net::Duration by) {
         if (clock_) clock_->shift(by);
     }
@@ -71,10 +72,10 @@ public:
 
     /// The tick of the newest input. Empty before the first input.
     std::optional<Tick> tick() const;
-    /// Call it when the client has spawned this entity ahead of the server. Steps compute the entity from the
-    /// next new tick on. Ticks that are computed again do not change it before it belongs to the group,
-    /// because no state of the server corrects it. Returns the components to hold, see Applier::hold(), when
-    /// the entity becomes a replica.
+    /// Call it when the client has spawned this entity ahead of the server. Steps compute the entity from
+    /// the next new tick on. If ticks are computed again, the entity keeps its values until it belongs to
+    /// the group: no state of the server could correct them before. Returns the components to hold when the
+    /// entity becomes a replica, see Applier::hold().
     std::span<const ComponentIndex> add_pending(ecs::Entity entity);
     /// Returns whether entities are predicted. False before the first input, and while the lead is greater
     /// than max_lead.
@@ -92,8 +93,8 @@ private:
     struct Member {
         ecs::Entity entity;
         NetId net_id = 0;
-        Tick since = 0;                   // it belongs to the group from this tick on
-        bool is_found = false;            // the entity still has the tag
+        Tick since = 0;                   // the entity belongs to the group from this tick on
+        bool is_found = false;            // the entity still has a tag of the group
         bool is_active = false;           // the entity was restored once, and has been simulated since then
         std::optional<Tick> first;        // oldest tick in `rows`
         std::vector<std::uint32_t> rows;  // a row for each of the last kKept ticks, by tick

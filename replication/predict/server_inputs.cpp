@@ -103,7 +103,7 @@ void ServerInputs::make_neutral(ecs::Entity entity) {
     if (world_.has(entity, component_)) write(entity, neutral_);
 }
 
-/// Without change hooks if the value is the same.
+/// Runs no change hooks if the value stays the same.
 void ServerInputs::write(ecs::Entity entity, std::span<const std::uint32_t> words) {
     world_.patch(entity, component_, [&](void* value) {
         codec_.quantise(type_, value, words_);

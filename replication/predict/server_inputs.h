@@ -30,7 +30,7 @@ public:
 
     void add_player(net::PeerId player, Sender::Peer peer);
     void remove_player(net::PeerId player);
-    /// The player has a new connection, with other packet numbers and another lead.
+    /// Call it when the player has a new connection, with other packet numbers and another lead.
     void reconnect(net::PeerId player);
 
     bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
@@ -50,8 +50,8 @@ public:
                 if (const auto shift = player.lead->take_shift(now)) fn(player.id, *shift);
     }
 
-    /// The lag of the last input for which one was stated, of those for `tick` and before: see
-    /// InputLog::set_lag().
+    /// Returns the lag that the client stated with its input for `tick`, or with its newest input if this is
+    /// older, see InputLog::set_lag(). Empty if it stated none, or for an unknown player.
     std::optional<std::uint32_t> lag(net::PeerId player, Tick tick) const;
     /// See InputBuffer. For an unknown player age() is empty and stats() are all zero.
     std::optional<Tick> age(net::PeerId player) const;
@@ -77,9 +77,9 @@ private:
         std::unique_ptr<InputBuffer> buffer;
         std::unique_ptr<LeadMeter> lead;
         std::span<const std::uint32_t> input;  // the input for the tick that apply() handles
-        // By tick modulo their number, of the ticks up to lags_until.
+        // The lags of the last ticks, by tick modulo kKept.
         std::array<std::optional<std::uint32_t>, InputLog::kKept> lags{};
-        std::optional<Tick> lags_until;
+        std::optional<Tick> lags_until;  // newest tick in `lags`
     };
 
     Player* find(net::PeerId player) {
@@ -104,7 +104,7 @@ private:
     Tick next_ = 0;      // tick of the next apply()
     std::vector<std::uint32_t> neutral_, words_;
     std::vector<Player> players_;
-    std::unordered_map<net::PeerId, std::uint32_t> places_;  // in players_
+    std::unordered_map<net::PeerId, std::uint32_t> places_;  // index in players_
     std::vector<std::uint32_t> by_peer_;                     // by Sender::Peer: index in players_, or kNobody
     std::vector<ecs::Entity> entities_;
 

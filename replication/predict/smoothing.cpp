@@ -21,8 +21,8 @@ Smoothing::Smoothing(ecs::World& world, const Schema& schema) : world_(world) {
     }
 }
 
-/// Chooses those of the angles and quaternions with the same meaning that are nearest to the numbers `to`.
-/// Does the same to the differences `with`.
+/// Adds full turns to angles, and changes the signs of quaternions, so that `numbers` are nearest to `to`
+/// and mean the same. Changes the same signs in `with`.
 void Smoothing::align(const Component& component, const std::vector<double>& to, std::vector<double>& numbers,
                       std::vector<double>* with) {
     const std::size_t end = component.first + component.numbers.all.size();

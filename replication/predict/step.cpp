@@ -13,8 +13,8 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
     return hash ^ hash >> 31;
 }
 
-/// A sum of seed and tick would give the numbers of a tick again one tick later, with a seed that is less
-/// by 1.
+/// Mixes seed and tick one after the other. With their sum, a seed that is less by 1 would give the same
+/// random numbers one tick later.
 std::uint64_t mix_tick(std::uint64_t seed, Tick tick) {
     return mix(mix(0, seed), tick);
 }

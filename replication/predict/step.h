@@ -51,7 +51,7 @@ public:
         StepQueries& queries;
         EntityMap& map;
         std::uint64_t seed;   // see Welcome::random_seed
-        bool only_predicted;  // each() visits only entities with the tag Predicted: on a client
+        bool only_predicted;  // true on a client: each() visits only entities with the tag Predicted
     };
     Step(Tick of_tick, float seconds, bool runs_first, const Context& context)
         : tick(of_tick), dt(seconds), is_new(runs_first), context_(context) {}
@@ -71,12 +71,13 @@ public:
         }
     }
 
-    /// Returns a random number for a number of the game. Server and client get the same number, in each run
-    /// of this tick. Another `salt` gives another number. Players can compute these numbers in advance.
+    /// Returns a random number for `of`, any number of the game. Server and clients get the same result, and
+    /// so does each run of this tick. Another `salt` gives another result. Players can compute the results
+    /// in advance.
     std::uint64_t random(std::uint64_t of, std::uint32_t salt = 0) const;
-    /// Returns a random number for an entity that replicates. Requires that the entity has a net id: a client
-    /// does not know the net id of an entity that it spawned ahead of the server. For such entities use the
-    /// function above with a number that the action wrote to a component.
+    /// Returns a random number for an entity that replicates. Requires that the entity has a net id. A
+    /// client does not know the net id of an entity that it spawned ahead of the server: for such entities
+    /// use the function above, with a number that the action wrote to a component.
     std::uint64_t random(ecs::Entity entity, std::uint32_t salt = 0) const;
 
 private:

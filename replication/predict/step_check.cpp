@@ -31,7 +31,8 @@ std::size_t bytes_of(const Leaf& leaf) {
     }
 }
 
-/// Copies the fields that replicate. Others do not go back when a client steps again.
+/// Copies the fields that replicate. Other fields do not get back their values when a client runs a tick
+/// again.
 void copy_fields(const ComponentLayout& layout, const void* from, void* to) {
     for (const Leaf& leaf : layout.leaves())
         std::memcpy(static_cast<std::byte*>(to) + leaf.offset,
@@ -164,7 +165,7 @@ void StepCheck::report_writes(Tick tick) {
         on_fault_({StepFault::Kind::destroy, tick, entity, {}, {}, {}});
 }
 
-/// Returns whether there was one.
+/// Returns whether there was a difference.
 bool StepCheck::report_differences(Tick tick) {
     bool is_found = false;
     for (std::size_t i = 0; i < entities_.size(); ++i)

@@ -33,9 +33,9 @@ using OnStepFault = std::function<void(const StepFault&)>;
 
 /// Checks a client's step function in each `every`-th tick. Not thread-safe.
 ///
-/// Writes are found by hooks, so those of the game's own hooks count, and so do all entities that a query
-/// visits with write access, T&. Then the world goes back to what it was before the tick, the step runs
-/// again, and all predicted components must have equal bits.
+/// Writes are found with hooks. So writes by hooks of the game are found, too, and a query with write access
+/// (T&) writes to each entity that it visits. After a step the predicted components get back their values
+/// from before it, the step runs again, and both results must have equal bits.
 class StepCheck {
 public:
     /// World and schema must outlive the check. every >= 1; `on_fault` must not be empty, and must not change
@@ -48,7 +48,8 @@ public:
     void run(Tick tick, const std::function<void(bool is_new)>& step);
 
 private:
-    /// The predicted components of an entity. `values` has those that it has, at fixed places.
+    /// The predicted components of an entity. `values` has the fields of each component that the entity has,
+    /// at Component::offset.
     struct Saved {
         ecs::Entity entity;
         std::vector<bool> present;
@@ -76,7 +77,7 @@ private:
     ecs::Query<ecs::With<Predicted>> stepped_;
     std::vector<Component> predicted_;
     std::size_t value_bytes_ = 0;
-    std::vector<ecs::Entity> entities_;  // of the tick that is checked
+    std::vector<ecs::Entity> entities_;  // entities that the checked step may change
     std::vector<Saved> before_, first_, second_;
 };
 
