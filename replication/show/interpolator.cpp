@@ -6,7 +6,7 @@ namespace shoal::replication {
 
 namespace {
 
-constexpr float kLongest = 2.5f;  // most time of a blend, in Mixer::kMaxExtrapolation
+constexpr float kLongest = 2.5f;  // longest blend, as a multiple of Mixer::kMaxExtrapolation
 
 float ticks_from(const RenderTime& a, const RenderTime& b) {
     return static_cast<float>(static_cast<std::int32_t>(b.tick - a.tick)) + b.fraction - a.fraction;
@@ -42,7 +42,8 @@ void Interpolator::mix(ecs::Entity entity, const void* type, void* value) const 
     if (is_missing || blends_until_) blend(index, component, around, is_missing, value);
 }
 
-/// Changes `value`, which is to be shown, if it continues what was shown while the state was missing.
+/// Blends what was shown while the state was missing into `value`, which is shown next. If the state is
+/// missing, keeps a copy of `value`.
 void Interpolator::blend(std::uint32_t index, ComponentIndex component, const Mixer::Around& around,
                          bool is_missing, void* value) const {
     if (is_missing) {
@@ -63,7 +64,8 @@ void Interpolator::blend(std::uint32_t index, ComponentIndex component, const Mi
     }
     const std::uint64_t journey = mixer_.journey(around.shown.image);
     if (journey != blend.journey) blend.ticks = 0;
-    // After a long gap the entity did not stand still: it moves to the next version from now on.
+    // Mixer takes a gap for a standstill. Here the state was missing: the entity moves to the next version
+    // from now on.
     const bool is_after_gap = around.next && mixer_.is_gap(around);
     if (blend.is_missing && !is_missing && journey == blend.journey) {
         blend.ticks = std::min(ticks_from(blend.since, time_), mixer_.most_extrapolated());

@@ -14,10 +14,11 @@
 
 namespace shoal::replication {
 
-/// Mixes the two versions around the render time, for components with a Display: see Mixer. When the state of
-/// the render time comes after it was missing, the value that was shown last is blended with the right one.
-/// This takes as long as the state was missing, but at most 100 ms, or until the next version if that is
-/// later, but at most 250 ms. Not thread-safe.
+/// Mixes the two versions around the render time, for components with a Display: see Mixer. Not thread-safe.
+///
+/// When the state of the render time arrives after it was missing, the value that was shown last is blended
+/// into the right one. This takes as long as the state was missing, at most 100 ms. If the next version
+/// comes after a gap (Mixer::is_gap()), it takes until that version, at most 250 ms.
 class Interpolator {
 public:
     /// Schema and replicas must outlive the interpolator.
@@ -39,15 +40,16 @@ public:
     }
 
     /// Changes the numbers of `value` to those at the render time. `value` is a copy of the entity's
-    /// component of this C++ type. No effect if the component has no Display.
+    /// component of this C++ type. No effect if the component has no Display, or if the entity is not shown
+    /// as of the render time.
     void mix(ecs::Entity entity, const void* type, void* value) const;
 
 private:
     /// What was shown of a component while its state was missing.
     struct Blend {
         NetId net_id = 0;
-        bool is_missing = false;        // the state is missing
-        RenderTime since, until;        // the first and the last time at which it was
+        bool is_missing = false;        // the state was missing at the last mix()
+        RenderTime since, until;        // first and last render time at which it was missing
         std::uint64_t journey = 0;      // Mixer::journey() at `until`
         std::vector<std::byte> latest;  // the value shown at `until`
         // The blend, if ticks > 0: from the value `from`, shown at `start`.
@@ -65,7 +67,7 @@ private:
     RenderTime time_;
     Tick newest_ = 0;
     mutable std::unordered_map<std::uint64_t, Blend> blends_;  // by index of the replica, and component
-    mutable std::optional<RenderTime> blends_until_;           // after this time no blend is used
+    mutable std::optional<RenderTime> blends_until_;  // last render time at which any state was missing
 };
 
 }  // namespace shoal::replication

@@ -44,10 +44,10 @@ public:
         std::optional<Version> next;  // the one after it
         std::optional<Version> before;
         float mean_gap = 0;    // mean of ticks between versions, without long gaps; 0: unknown
-        Tick newest = 0;       // of the newest state
+        Tick newest = 0;       // tick of the newest payload
         bool is_last = false;  // there is no version after `shown`, because the entity ends
     };
-    /// The result is `from` + (`to` - `from`) * weight.
+    /// The result is `from` + (`to` - `from`) * weight. The weight is > 1 if the values continue after `to`.
     struct Mix {
         Image from, to;
         float weight = 0;
@@ -61,10 +61,12 @@ public:
     /// to be mixed. `map` translates the references in them.
     void mix(ComponentIndex component, const Mix& mix, EntityMap& map, void* value) const;
 
-    /// Mixes the bytes of a value that was shown before, and `value`. No effect if a number differs by more
-    /// than its cut. Requires that the Display is not shown_by().
+    /// Changes `value` to `before` + (`value` - `before`) * `weight`. `before` has the bytes of another
+    /// value of this component. No effect if a number differs by more than its cut. Requires that the
+    /// Display is not shown_by().
     void blend(ComponentIndex component, std::span<const std::byte> before, float weight, void* value) const;
-    /// Two images are mixed only if this number is the same for both.
+    /// Returns a number that stands for the teleports of the entity and the targets of its exclusive
+    /// destroy_with_target relations. Two images are mixed only if their numbers are equal.
     std::uint64_t journey(const Image& image) const;
     /// Returns whether find() takes the entity to have stood still before the next version. Requires `next`.
     bool is_gap(const Around& around) const {

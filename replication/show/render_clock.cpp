@@ -51,8 +51,8 @@ void RenderClock::receive(Tick tick, net::Time arrival, bool is_gapless) {
     add_need(static_cast<double>(arrival_us) - (static_cast<double>(number) - gap) * tick_us_);
 }
 
-/// The lead is the greatest of the last 2 s. The greatest of the last 0.5 s replaces it if it is less by more
-/// than chance explains.
+/// The lead is the greatest one of the last 2 s. If the greatest one of the last 0.5 s is less by more than
+/// a tick, and at least kFewArrivals payloads arrived in this time, the lead is this one instead.
 void RenderClock::add_lead(double lead_us, std::int64_t arrival_us) {
     const std::int64_t now = std::max<std::int64_t>(0, arrival_us / kSpanUs);
     Span& span = spans_[static_cast<std::size_t>(now) % kSpans];

@@ -21,8 +21,8 @@ struct RenderTime {
 /// Computes the render time of a client from the arrivals of state payloads. One per connection; not
 /// thread-safe.
 ///
-/// The delay is long enough for 98 % of the last 256 payloads: each of them arrived before the render time
-/// went past the state that had arrived before it. A payload that came late because the server had nothing to
+/// The delay is so long that 98 % of the last 256 payloads arrived in time: before the render time passed
+/// the newest state that had arrived earlier. A payload that came late because the server had nothing to
 /// send does not count as late.
 class RenderClock {
 public:
@@ -73,7 +73,7 @@ private:
     double interval_ = 1;      // mean number of ticks from one payload of the server to the next
     std::array<Span, kSpans> spans_{};
     double lead_us_ = 0;                  // time of the tick - arrival, for the least delayed payloads
-    std::array<double, kNeeds> needs_{};  // arrival - time of the newest tick that could be shown until then
+    std::array<double, kNeeds> needs_{};  // arrival - time of the newest tick that arrived earlier
     std::size_t need_count_ = 0;
     net::Time need_arrival_{0};  // arrival of the payload of the newest need
     double need_us_ = 0;         // 0.98 quantile of needs_

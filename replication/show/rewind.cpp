@@ -63,7 +63,7 @@ void Rewind::set_time(PlayerId id, Tick tick, std::optional<std::uint32_t> state
                    static_cast<float>(whole - lag)};
 }
 
-/// The entity as of a tick of which the player has a record.
+/// Returns the entity as of a tick of which the player has a record.
 std::optional<Version> Rewind::version(ecs::Entity entity, std::optional<Tick> tick) const {
     if (!tick) return std::nullopt;
     std::optional<Version> version = sender_.shadow().at(entity, *tick);
@@ -74,15 +74,16 @@ std::optional<Version> Rewind::version(ecs::Entity entity, std::optional<Tick> t
 bool Rewind::see(const Player* player, ecs::Entity entity, const void* type, bool is_there,
                  void* value) const {
     if (!player) return false;
-    // Its client shows these entities ahead of the server.
+    // The player's client shows these entities ahead of the server.
     if (sender_.owner(entity) == player->peer || sender_.is_predictor(player->peer, entity)) return is_there;
     const std::size_t component = schema_.find(type);
     return component != kMaxComponents &&
            read(*player, entity, static_cast<ComponentIndex>(component), value);
 }
 
-/// Returns whether a client shows an entity of this shape at its render time, unless it is ahead of the
-/// server. The tag Mine in the shape may be that of another player.
+/// Returns whether a client with this view shows an entity of this shape as of its render time, if it does
+/// not predict the entity. Shape::is_delayed does not say this: the tag Mine in the shape may be that of
+/// another player.
 bool Rewind::is_displayed(const Shape& shape, const View& view) const {
     return std::any_of(shape.components.begin(), shape.components.end(), [&](ComponentIndex component) {
         return schema_.components()[component].display.kind != Display::Kind::step &&

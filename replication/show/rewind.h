@@ -1,5 +1,5 @@
 #pragma once
-// What a player saw when it decided what its input says: lag compensation on the server.
+// Lag compensation on the server: what a player saw when it made its input.
 
 #include <cstdint>
 #include <optional>
@@ -15,15 +15,17 @@ namespace shoal::replication {
 class Past;
 
 struct RewindStats {
-    // Ticks in which a player claimed a time beyond the limits, which was replaced by the nearest allowed
-    // one. A correct client does so only while packets are lost, if it shows more than the newest state.
+    // Ticks in which a player claimed a time beyond the limits, and got the nearest allowed time. With a
+    // correct client this happens only if packets are lost and the client shows a time after its newest
+    // state.
     std::uint64_t breaches = 0;
 };
 
 /// Knows the render time of each player. Not thread-safe.
 class Rewind final : public Sight, private EntityMap {
 public:
-    /// The arguments must outlive this object. `tick_us` >= 1. `max_ticks`: the greatest lag.
+    /// The arguments must outlive this object. `tick_us`: length of a tick in microseconds, >= 1.
+    /// `max_ticks`: the greatest lag, in ticks.
     Rewind(const ecs::World& world, const Schema& schema, const Sender& sender, std::uint32_t tick_us,
            Tick max_ticks);
 
@@ -31,11 +33,12 @@ public:
     void add_player(PlayerId player, Sender::Peer peer);
     void remove_player(PlayerId player);
 
-    /// A lag is a number of sixteenths of a tick.
+    /// Units of a lag in one tick.
     static constexpr std::uint32_t kPerTick = 16;
 
     /// Sets what the client showed when it made the player's input for `tick`, the current tick: the time
-    /// `lag` before `tick`, or the newest versions if `lag` is empty. Call it at most once per tick.
+    /// `lag` before `tick`, or the newest versions if `lag` is empty. The unit of `lag` is 1 / kPerTick of a
+    /// tick. Call it at most once per tick.
     void set_time(PlayerId player, Tick tick, std::optional<std::uint32_t> lag);
 
     /// See Server::seen_by().
@@ -80,9 +83,10 @@ class Past {
 public:
     Past(const Rewind& rewind, const Rewind::Player* player) : rewind_(rewind), player_(player) {}
 
-    /// The component as the player's client showed it, mixed if it has a Display. Nothing if the client did
-    /// not have the entity or the component then, or if the component does not replicate to it. What the
-    /// player owns or predicts is not rewound: its client shows it ahead.
+    /// Returns the component as the player's client showed it, mixed if it has a Display. Returns nothing if
+    /// the client did not have the entity or the component at that time, or if the component does not
+    /// replicate to this client. The client shows entities that the player owns or predicts ahead of the
+    /// server: for these returns the component as it is now.
     template <class T>
     std::optional<T> get(ecs::Entity entity) const {
         const T* const now = rewind_.world_.template try_get<T>(entity);

@@ -1,5 +1,5 @@
 #pragma once
-// The interface of what knows how a player's client shows the world, for Act::seen().
+// Interface for Act::seen(): knows how a player's client shows the world.
 
 #include "../../ecs/entity.h"
 #include "../play/player_id.h"

@@ -9,9 +9,9 @@
 
 namespace shoal::replication {
 
-/// Observations are late by an amount that varies. The estimate uses the least late observation of the last
-/// two seconds. If all observations of the last half second are later than it by more than a tick, the
-/// estimate uses only them. A few observations after a pause are not enough for this, because packets that
+/// Observations are late by amounts that vary. The estimate uses the least late observation of the last two
+/// seconds. If all observations of the last half second are later than that one by more than a tick, the
+/// estimate uses only these. A few observations after a pause do not count for this, because packets that
 /// waited in a queue are late. Not thread-safe.
 class Timeline {
 public:
@@ -62,8 +62,7 @@ private:
     Tick first_tick_ = 0;
     net::Time first_time_{0};
     std::int64_t newest_ = 0;  // the newest tick, counted from first_tick_
-    double offset_ms_ =
-        0;  // of the best sample: its ticks since the first one, as time, minus the time since then
+    double offset_ms_ = 0;  // of the least late sample: its ticks as time, minus the time since first_time_
     std::array<Bucket, kBuckets> buckets_{};
 };
 
