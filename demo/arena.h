@@ -9,9 +9,9 @@
 
 namespace shoal::demo {
 
-inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3034;  // of this game
+inline constexpr std::uint64_t kProtocolId = 0x73686f616c2d3034;  // number of this game
 inline constexpr std::uint16_t kDefaultPort = 40'000;
-inline constexpr float kArenaWidth = 160, kArenaHeight = 80;
+inline constexpr float kArenaWidth = 160, kArenaHeight = 80;  // in the units of Position
 inline constexpr std::uint32_t kMaxNameBytes = 16;
 inline constexpr std::uint32_t kMaxSayBytes = 60;
 inline constexpr int kMostBubbles = 6, kMostBaits = 2;
@@ -21,7 +21,7 @@ struct Position {
     float x = 0, y = 0;
 };
 
-/// Not in the schema: clients get positions only. The server's creatures have one, not the players'.
+/// Not in the schema: clients get only positions. Players' creatures move by their Steer instead.
 struct Velocity {
     float x = 0, y = 0;  // per second
 };
@@ -30,7 +30,7 @@ struct Health {
     int percent = 100;
 };
 
-/// Of a player's creature, its client decides it.
+/// The client of a player decides the name of the player's creature.
 struct Name {
     std::string text;
 };
@@ -42,7 +42,7 @@ struct Steer {
     Direction direction = Direction::none;
 };
 
-/// Of a player's creature. Programs of the first version of the game do not know it.
+/// Only players' creatures have it. Programs of the first version of the game do not know it.
 struct Colour {
     std::uint8_t ink = 213;  // one of the 256 colours of a terminal
 };
@@ -52,7 +52,8 @@ struct Score {
     int points = 0;
 };
 
-/// How many bubbles a player can shoot, and how many baits throw, now. Only the player sees it.
+/// How many bubbles a player can shoot now, and how many baits it can throw. Only the player's client gets
+/// this.
 struct Ammo {
     int bubbles = kMostBubbles, baits = kMostBaits;
 };
@@ -68,10 +69,10 @@ struct Bait {
     float left = 0;                          // distance that it still flies
 };
 
-/// Of a bubble or bait; not in the schema.
+/// A bubble or bait has one. Not in the schema.
 struct Flight {
     ecs::Entity shooter;
-    float left_s = 1.5f;  // until it bursts, or is eaten
+    float left_s = 1.5f;  // seconds until it bursts or is gone
 };
 
 /// A pike has one while it hunts. The prey may die, or appear on a client later than the pike.
@@ -96,7 +97,7 @@ struct Clock {
     double elapsed_s = 0;  // time simulated so far
 };
 
-/// A message: what the server's world was at a tick, see WorldCheck.
+/// A message: the hash of the server's world at a tick, see WorldCheck.
 struct Checksum {
     std::uint32_t tick = 0, entities = 0;
     std::uint64_t hash = 0;

@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr net::Duration kTextStays = 8s;  // what a player said
+constexpr net::Duration kTextStays = 8s;  // how long a text of a player is shown
 constexpr net::Duration kReasonStays = 2s;
 constexpr net::Duration kFrame = 33ms;
 constexpr net::Duration kLongestWait = 10ms;  // Client::update() is needed every 20 ms
@@ -130,7 +130,7 @@ public:
     void update(net::Time now) {
         client_.input(Steer{direction_});
         client_.update(now);
-        if (own_creature() != named_) {  // the first one, or the last one died
+        if (own_creature() != named_) {  // the first creature, or a new one after a death
             named_ = own_creature();
             if (named_) world_.set(named_, Name{name_});
         }
@@ -143,7 +143,7 @@ public:
         direction_ = direction;
         if (direction != Direction::none) aim_ = direction;
     }
-    /// Where the creature swims, or swam last.
+    /// Shoots where the creature swims, or swam last.
     void shoot() { client_.act(Shoot{aim_}); }
     void throw_bait(int power) { client_.act(Throw{aim_, power}); }
 
@@ -159,8 +159,8 @@ public:
         while (client_.send(Checksum{}) == net::SendResult::queued) {
         }
     }
-    /// What a player said last or why an action was rejected, for some seconds; else how far the client has
-    /// come in joining; else `status`.
+    /// Returns the text of the last line. For some seconds: what a player said, or why an action was
+    /// rejected. Otherwise: how far the client has come in joining, or `status` when it plays.
     std::string news(const std::string& status, net::Time now) const {
         if (now < heard_until_) return heard_;
         switch (client_.phase()) {
@@ -185,7 +185,7 @@ public:
     /// Number of creatures whose Colour this client knows.
     std::uint32_t coloured_count() const { return coloured_.count(); }
     const replication::Receiver& receiver() const { return client_.receiver(); }
-    /// Of the connection; after its end the last ones.
+    /// The statistics of the connection. After its end, the last ones.
     const net::ConnectionStats& stats() const { return stats_; }
     const replication::ClientActions::Stats& action_stats() const { return client_.action_stats(); }
     const WorldCheck& check() const { return check_; }
@@ -202,7 +202,8 @@ private:
         options.net.protocol_id = kProtocolId;
         options.net.seed = fresh_seed();
         options.net.server_key = from.server_key;
-        // Hashes are of complete ticks. A world that is shown smoothly is seldom that of one tick.
+        // The client must show the world as of one tick, to hash it. An interpolated world is a mixture of
+        // ticks.
         options.receiver.interpolate = from.hash_log.empty() && from.bots == 0;
         if (from.insecure) options.net.security = net::Security::insecure;
         return options;
@@ -212,7 +213,7 @@ private:
         heard_ = printable(text);
         heard_until_ = now() + time;
     }
-    /// The first reason stays: actions after a rejected one are rejected because of that one.
+    /// Shows a reason only if none is shown. Actions after a rejected one are rejected because of that one.
     void show_rejected(const std::string& what, std::string_view why) {
         if (now() >= rejected_until_) show(what + ": " + std::string(why), kReasonStays);
         rejected_until_ = now() + kReasonStays;
@@ -270,7 +271,7 @@ struct Status {
     }
 };
 
-/// Draws the arena and reads keys, as long as it lives.
+/// Draws the arena and reads keys. Uses the whole terminal until it is destroyed.
 class Display {
 public:
     explicit Display(ecs::World& world) : view_(world) {}
@@ -313,12 +314,12 @@ private:
     Terminal terminal_;
     Screen screen_;
     View view_;
-    std::optional<std::string> line_;  // that the user types
+    std::optional<std::string> line_;  // the text that the user types
     net::Time next_frame_{0};
 };
 
-/// Runs until the user quits, options.seconds have passed, or the connection ends. Returns whether it was
-/// shown on a terminal.
+/// Runs until the user quits, options.seconds have passed, or the connection ends. Returns whether it drew
+/// on a terminal.
 bool run(const Options& options, net::Socket& socket, net::BadNetwork& network, Game& game) {
     std::optional<Display> display;
     if (!options.headless && Terminal::is_present()) display.emplace(game.world());
@@ -353,7 +354,7 @@ void leave(const Options& options, net::Socket& socket, net::BadNetwork& network
     }
 }
 
-/// Many clients in one program, each with a socket and a bad network of its own. Their players do anything.
+/// Many clients in one program, each with a socket and a bad network of its own. Each plays at random.
 class Bots {
 public:
     /// Returns false if there are not enough sockets.
@@ -370,7 +371,8 @@ public:
         return true;
     }
 
-    /// Plays until the time is over or all connections have ended. In the last second the players rest.
+    /// Plays for this time, 0: without end, or until all connections have ended. In the last second the bots
+    /// rest.
     void play(double seconds, bool floods) {
         const net::Time end = seconds > 0 ? now() + microseconds(seconds * 1000) : net::Time::max();
         const auto plays = [](const auto& bot) { return !bot->game.end(); };
@@ -489,7 +491,7 @@ void print_summary(const Options& options, const Game& game, net::Time left_at) 
                 printable(options.name).c_str());
 }
 
-/// Returns an IPv4 address if there is one: by default a server listens there.
+/// Returns an IPv4 address if there is one, because a server listens on IPv4 by default.
 net::Address preferred(const std::vector<net::Address>& addresses) {
     for (const net::Address& address : addresses)
         if (address.family == net::Address::Family::ipv4) return address;

@@ -35,7 +35,7 @@ private:
         std::string name, help;
         bool takes_value;
         std::function<bool(std::string_view)> set;
-        std::string wanted;  // "a number from 0 to 1"
+        std::string wanted;  // for example "a number from 0 to 1"
     };
 
     std::string intro_;

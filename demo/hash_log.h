@@ -18,8 +18,8 @@ public:
     /// Writes the line of a tick of the server. Ticks must rise.
     void write(replication::Tick tick, const replication::WorldHash::Sum& sum);
 
-    /// Writes a line for each tick for which the client is complete and that is not written yet. Call it
-    /// after each datagram: the next one may end a tick's completeness.
+    /// Writes the missing lines of the ticks for which the client is complete. Call it after each datagram:
+    /// the next one can bring a part of a newer tick.
     void write_complete(replication::WorldHash& hash, const replication::Receiver& receiver);
 
     /// Returns false if something could not be written.

@@ -21,12 +21,13 @@ std::optional<std::vector<LogLine>> read_log(std::istream& in, std::string& erro
 
 struct Comparison {
     std::size_t compared = 0;  // ticks of the client that equal the server's
-    std::size_t possible = 0;  // ticks of the server since the client's first
+    std::size_t possible = 0;  // ticks of the server from the client's first tick on
     std::string error;         // empty: the client's log agrees
 };
 
-/// A client's log agrees if each of its ticks has the same line in the server's log, it contains the server's
-/// last tick, and it has at least `percent` of the server's ticks since its first. Neither log may be empty.
+/// The client's log agrees with the server's if three things hold: each of its lines is in the server's log,
+/// its last tick is the server's last one, and it has at least `percent` of the server's ticks from the
+/// client's first tick on. Neither log may be empty.
 Comparison compare_logs(const std::vector<LogLine>& server, const std::vector<LogLine>& client,
                         double percent);
 

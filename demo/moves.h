@@ -8,7 +8,7 @@
 
 namespace shoal::demo {
 
-/// Returns where something is after dt_s seconds. It does not leave the arena.
+/// Returns where something is that moved from `at` for dt_s seconds. It stops at the edge of the arena.
 Position moved(const Position& at, const Velocity& velocity, float dt_s);
 
 /// Moves the players' creatures where their players steer, the bubbles, and the baits until they have landed.

@@ -1,5 +1,5 @@
 #pragma once
-// The players of the server, and the creature of each.
+// The players of the server, and their creatures.
 
 #include <string>
 #include <string_view>
@@ -13,14 +13,14 @@ namespace shoal::demo {
 
 class Players final : public replication::ServerListener {
 public:
-    /// The simulation must outlive it.
+    /// The simulation must outlive the players.
     explicit Players(Simulation& simulation) : simulation_(simulation) {}
 
     /// Gives a creature to each player who begins to play, checks the names of creatures, and lets bubbles
     /// hit what their shooters see. Call it once, before the first tick.
     void listen(replication::Server& server);
 
-    /// Gives another creature to each player whose creature died.
+    /// Gives a new creature to each player whose creature died. Call it in each tick.
     void step(replication::Server& server);
 
     std::size_t count() const { return players_.size(); }
@@ -30,7 +30,7 @@ public:
 private:
     struct Seat {
         replication::PlayerId id;
-        std::string name;  // the last one that was valid
+        std::string name;  // the last valid name of its creature
     };
 
     void on_leave(net::PeerId player, net::DisconnectReason reason, std::string_view text) override;

@@ -38,7 +38,7 @@ int fail(std::string_view program, std::string_view why, int exit_code);
 /// Turns a growing count of bytes into kB/s.
 class Meter {
 public:
-    /// Returns the mean since the last call, or since the construction.
+    /// Returns the mean rate since the last call, or since the construction. `bytes`: the count now.
     double sample(std::uint64_t bytes, net::Time now) {
         const double elapsed_s = std::chrono::duration<double>(now - time_).count();
         const double added = bytes > bytes_ ? static_cast<double>(bytes - bytes_) : 0.0;

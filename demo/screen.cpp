@@ -43,7 +43,7 @@ std::string Screen::update() {
         out += "\x1b[0m\x1b[2J";
         shown_.assign(cells_.size(), Cell{});
     }
-    const Cell* last = nullptr;  // the cell written last: the cursor is behind it and has its style
+    const Cell* last = nullptr;  // the cell written last; the cursor is behind it, with its style
     for (std::size_t i = 0; i < cells_.size(); ++i) {
         const Cell& cell = cells_[i];
         if (!is_new_ && cell == shown_[i]) continue;
@@ -56,7 +56,8 @@ std::string Screen::update() {
     }
     shown_ = cells_;
     is_new_ = false;
-    // Synchronised output: a terminal that supports it shows the whole frame at once; others ignore it.
+    // These sequences begin and end synchronised output: a terminal that supports it shows the whole frame
+    // at once. Others ignore them.
     return out.empty() ? out : "\x1b[?2026h" + out + "\x1b[?2026l";
 }
 

@@ -42,7 +42,7 @@ private:
 
     int columns_ = 0, rows_ = 0;
     std::vector<Cell> cells_, shown_;
-    bool is_new_ = true;  // what the terminal shows is not known
+    bool is_new_ = true;  // it is not known what the terminal shows
 };
 
 }  // namespace shoal::demo

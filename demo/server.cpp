@@ -51,7 +51,7 @@ net::Duration seconds(double count) {
     return std::chrono::duration_cast<net::Duration>(std::chrono::duration<double>(count));
 }
 
-/// Prints a status line; on a terminal in place of the last one.
+/// Prints status lines. On a terminal each one replaces the last one.
 class Status {
 public:
     explicit Status(bool headless) : in_place_(!headless && isatty(STDOUT_FILENO)) {}
@@ -69,7 +69,8 @@ public:
             std::printf("%stick=%u entities=%u players=%zu in=%.1fkB/s out=%.1fkB/s drops=%llu",
                         in_place_ ? "\r" : "", server.current_tick(), entities, players, in_.sample(in, now),
                         out_.sample(out, now), static_cast<unsigned long long>(drops));
-        // Spaces cover the rest of a longer line before: not every console obeys the sequence that clears it.
+        // Spaces overwrite the rest of a longer last line: not every console has an escape sequence for
+        // this.
         std::printf("%*s%s", in_place_ ? std::max(0, last_length_ - length) : 0, "", in_place_ ? "" : "\n");
         std::fflush(stdout);
         last_length_ = length;
@@ -156,15 +157,15 @@ bool run(const Options& options, net::Socket& socket, Game& game, HashLog& log) 
             status.print(game.server, game.players.count(), game.replicated.count(), time);
             next_status += 1s;
         }
-        next_tick += period;                             // not from now: delays would add up
+        next_tick += period;                             // not now + period: delays would add up
         if (time > next_tick + 250ms) next_tick = time;  // after a long pause, skips the missed ticks
     }
     status.finish();
     return !should_stop();
 }
 
-/// After a complete run waits until every client has the last tick, at most two seconds. Then disconnects
-/// them.
+/// After a complete run, waits at most two seconds until every client has the last tick. Then disconnects
+/// the clients.
 void finish(net::Socket& socket, replication::Server& server, bool is_complete) {
     const net::Time patience = now() + 2s;
     while (is_complete && !should_stop() && !server.is_settled() && now() < patience) {

@@ -11,14 +11,14 @@
 namespace shoal::demo {
 namespace {
 
-constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kSchoolSpeed = 5, kEscort = 18;
+constexpr float kCruise = 7, kFlight = 11, kStalk = 3, kChase = 12, kSchoolSpeed = 5, kEscort = 18;  // speeds
 constexpr float kFear = 9;                     // a minnow flees from a pike that is nearer
 constexpr float kSight = 60;                   // a pike hunts prey that is nearer
-constexpr float kReach = 1.6f;                 // a bite reaches so far
-constexpr float kBurst = 2.5f;                 // a bubble hits what is nearer
+constexpr float kReach = 1.6f;                 // greatest distance of a bite
+constexpr float kBurst = 2.5f;                 // a bubble hits a creature that is nearer
 constexpr float kScent = 30;                   // minnows swim to a bait that is nearer
 constexpr float kPasture = 12;                 // minnows that are nearer to a reef graze there
-constexpr float kGrowth = 4, kGrazing = 0.4f;  // percent of food per second; the latter for each minnow
+constexpr float kGrowth = 4, kGrazing = 0.4f;  // percent of food per second; kGrazing for each minnow
 constexpr float kAside = 5;                    // distance of a pilot from its leader
 constexpr int kHungry = 75;                    // a pike with less health, in percent, starts to hunt
 
@@ -92,7 +92,7 @@ ecs::Entity Simulation::spawn_player(const std::string& name) {
     return player;
 }
 
-/// Returns the nearest of `sights` but `except`; null if none is nearer than `farthest`.
+/// Returns the nearest entity of `sights`, except `except`. Null if none is nearer than `farthest`.
 ecs::Entity Simulation::nearest(const std::vector<Sight>& sights, const Position& from, float farthest,
                                 ecs::Entity except) {
     ecs::Entity found;
@@ -234,7 +234,7 @@ void Simulation::play(float dt_s) {
     });
 }
 
-/// Returns the creature that its shooter sees nearest to a bubble; null if none is near enough to be hit.
+/// Returns the creature that the shooter sees nearest to the bubble; null if none is near enough to be hit.
 ecs::Entity Simulation::hit_by(ecs::Entity bubble, const Position& at, ecs::Entity shooter) const {
     ecs::Entity hit;
     float farthest = kBurst;
@@ -249,8 +249,7 @@ ecs::Entity Simulation::hit_by(ecs::Entity bubble, const Position& at, ecs::Enti
     return hit;
 }
 
-/// A bubble bursts at the first creature but its shooter that it reaches, at a wall, or when its time is
-/// over.
+/// A bubble bursts when it reaches a creature other than its shooter, at a wall, or when its time is over.
 void Simulation::burst_bubbles(float dt_s) {
     bubbles_.each([&](ecs::Entity bubble, const Position& at, Flight& flight) {
         flight.left_s -= dt_s;
@@ -261,7 +260,7 @@ void Simulation::burst_bubbles(float dt_s) {
     });
 }
 
-/// The more minnows eat of a bait, the sooner it is gone.
+/// A bait is gone sooner if more minnows eat of it.
 void Simulation::use_up_baits(float dt_s) {
     baits_.each([&](ecs::Entity bait, const Position& at, Flight& flight) {
         flight.left_s -= dt_s;
@@ -271,8 +270,8 @@ void Simulation::use_up_baits(float dt_s) {
     });
 }
 
-/// When a leader dies, its pilots lose the pair Follows. They choose the nearest leader here. Clients see a
-/// leader and its pilots move as one.
+/// When a leader dies, its pilots lose the pair Follows. Here they choose the nearest new leader. A leader
+/// and its pilots are a cluster, so clients see them as of one tick.
 void Simulation::escort(float dt_s) {
     astray_.each([&](ecs::Entity entity, const Position& at) {
         const ecs::Entity leader = nearest(leaders_, at, kArenaWidth + kArenaHeight);
@@ -304,7 +303,7 @@ void Simulation::bite(ecs::Entity prey, int damage, ecs::Entity hunter) {
 }
 
 void Simulation::bury_and_breed(float dt_s) {
-    for (const ecs::Entity entity : dead_) world_.destroy(entity);  // an entity may be in it twice
+    for (const ecs::Entity entity : dead_) world_.destroy(entity);  // an entity may be twice in dead_
     dead_.clear();
     const std::uint32_t minnows = minnows_.count(), pikes = pikes_.count();
     const std::uint32_t missing = wanted_minnows_ > minnows ? wanted_minnows_ - minnows : 0;

@@ -18,19 +18,21 @@ namespace shoal::demo {
 /// give the same result.
 class Simulation {
 public:
-    /// The world must outlive the simulation. `creatures`: their number at first, and about their number
-    /// later.
+    /// The world must outlive the simulation. `creatures`: how many there are at first, and about how many
+    /// later, without those of players.
     Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t seed);
 
-    /// Returns where the player who shot `bubble` saw an entity; nothing if it did not see it.
+    /// Returns where an entity was on the screen of the player who shot `bubble`; nothing if it was not
+    /// there.
     using SeenBy = std::function<std::optional<Position>(ecs::Entity bubble, ecs::Entity entity)>;
-    /// Sets what decides which creature a bubble hits. Without it players see where the creatures are.
+    /// Sets the function that says where a shooter saw the creatures that a bubble may hit. Without it
+    /// bubbles hit creatures where they are.
     void set_seen_by(SeenBy seen_by) { seen_by_ = std::move(seen_by); }
 
-    /// The players' creatures, bubbles and baits move in step_moves().
+    /// Runs one step, except the movements in step_moves(). Call it after them.
     void step(float dt_s);
 
-    /// The creature of a player; it can die in any step.
+    /// Returns the new creature of a player. It can die in any step.
     ecs::Entity spawn_player(const std::string& name);
 
 private:

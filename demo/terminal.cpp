@@ -103,7 +103,7 @@ bool take_line(std::string& input, std::string& line, std::size_t max_bytes) {
 }
 
 #ifdef _WIN32
-/// The console of this process, in the modes that a game needs for as long as this lives.
+/// The console of this process, in the modes that a game needs. The destructor restores the former modes.
 struct Terminal::System {
     static bool is_present() {
         DWORD input = 0, output = 0;
@@ -117,7 +117,8 @@ struct Terminal::System {
     System() {
         GetConsoleMode(input_, &input_before_);
         GetConsoleMode(output_, &output_before_);
-        // Ctrl-C stays a signal. A click would select text, and all output would wait until it is done.
+        // Ctrl-C stays a signal. A click would select text, and all output would wait until the selection
+        // ends.
         constexpr DWORD kUnwanted = ENABLE_LINE_INPUT | ENABLE_ECHO_INPUT | ENABLE_QUICK_EDIT_MODE;
         SetConsoleMode(input_, (input_before_ & ~kUnwanted) | ENABLE_EXTENDED_FLAGS);
         SetConsoleMode(output_, drawing(output_before_));
@@ -133,7 +134,7 @@ struct Terminal::System {
         return {info.srWindow.Right - info.srWindow.Left + 1, info.srWindow.Bottom - info.srWindow.Top + 1};
     }
 
-    /// Appends keys as other systems' terminals send them.
+    /// Appends the keys as the bytes that terminals of other systems send for them.
     void read(std::string& input) {
         std::array<INPUT_RECORD, 64> events;
         DWORD count = 0;
@@ -152,7 +153,7 @@ struct Terminal::System {
         }
     }
 
-    /// Returns how many bytes were written; 0 if none can be any more.
+    /// Returns how many bytes were written; 0 if the terminal is closed.
     std::size_t write(std::string_view bytes) {
         DWORD count = 0;
         const BOOL is_written =
@@ -163,14 +164,14 @@ struct Terminal::System {
 private:
     static DWORD drawing(DWORD mode) {
         mode |= ENABLE_PROCESSED_OUTPUT | ENABLE_VIRTUAL_TERMINAL_PROCESSING;
-        return mode & ~DWORD{ENABLE_WRAP_AT_EOL_OUTPUT};  // not each version knows the sequence for it
+        return mode & ~DWORD{ENABLE_WRAP_AT_EOL_OUTPUT};  // some versions ignore the escape sequence for it
     }
 
     HANDLE input_ = GetStdHandle(STD_INPUT_HANDLE), output_ = GetStdHandle(STD_OUTPUT_HANDLE);
     DWORD input_before_ = 0, output_before_ = 0;
 };
 #else
-/// The terminal of this process, in the modes that a game needs for as long as this lives.
+/// The terminal of this process, in the modes that a game needs. The destructor restores the former modes.
 struct Terminal::System {
     static bool is_present() {
         const char* const kind = std::getenv("TERM");
@@ -184,7 +185,7 @@ struct Terminal::System {
         raw.c_lflag &= static_cast<tcflag_t>(~(ICANON | ECHO));  // Ctrl-C stays a signal
         raw.c_cc[VMIN] = 0;
         raw.c_cc[VTIME] = 0;
-        raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;  // they would leave the terminal as it is
+        raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;  // these signals would not restore the terminal
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
     }
     ~System() { tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_); }
@@ -201,7 +202,7 @@ struct Terminal::System {
         if (count > 0) input.append(bytes.data(), static_cast<std::size_t>(count));
     }
 
-    /// Returns how many bytes were written; 0 if none can be any more.
+    /// Returns how many bytes were written; 0 if the terminal is closed.
     std::size_t write(std::string_view bytes) {
         ssize_t count = 0;
         do count = ::write(STDOUT_FILENO, bytes.data(), bytes.size());

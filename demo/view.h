@@ -11,8 +11,8 @@
 
 namespace shoal::demo {
 
-/// Draws a world with the arena's components. Adds a component to each creature: where it is drawn, and which
-/// way it faces.
+/// Draws a world with the arena's components. Adds a component to each entity with a Position: where it is
+/// drawn, and which way it faces.
 class View {
 public:
     /// The world must outlive the view.
@@ -21,7 +21,8 @@ public:
     /// Sets where an entity is drawn. Call it in each frame for each entity with a Position.
     void move(ecs::Entity entity, const Position& at);
 
-    /// Draws the whole screen: a line about the creature `own` and the clock, the arena, and a line `status`.
+    /// Draws the whole screen. The first line is about the creature `own`, and has the clock; then comes the
+    /// arena; the last line is `status`.
     void draw(Screen& screen, ecs::Entity own, std::string_view status);
 
 private:

@@ -17,14 +17,14 @@ public:
         return {tick, sum.entities, sum.hash};
     }
 
-    /// Call it after each datagram: the next one may end a tick's completeness. Requires that the client
-    /// shows the newest state at once.
+    /// Call it after each datagram: the next one can bring a part of a newer tick. Requires that the client
+    /// does not interpolate.
     void note(replication::WorldHash& hash, const replication::Receiver& receiver);
-    /// What the server sent, before or after the client was complete as of that tick.
+    /// Takes a checksum of the server. It may come before or after the client is complete as of its tick.
     void hear(const Checksum& server);
 
     std::uint64_t compared() const { return compared_; }
-    std::uint64_t divergences() const { return divergences_; }  // of those compared
+    std::uint64_t divergences() const { return divergences_; }  // compared ticks whose worlds differed
 
 private:
     struct Pair {
@@ -33,7 +33,7 @@ private:
     Pair& pair(replication::Tick tick) { return pairs_[tick / kEvery % pairs_.size()]; }
     void compare(const Pair& pair);
 
-    std::array<Pair, 16> pairs_{};  // of the last ticks that are compared
+    std::array<Pair, 16> pairs_{};  // of the last ticks with a checksum
     std::uint64_t compared_ = 0, divergences_ = 0;
 };
 
