@@ -41,14 +41,13 @@ public:
     ecs::Entity player;     // the entity of the player who acts; null if the server acts
     net::PeerId who;        // on the server: the player; empty if the server itself acts, and on a client
     Tick tick = 0;          // tick of the next step of the game
-    Tick late_ticks = 0;    // on the server: ticks from the step for which the player acted to `tick`
+    Tick late_ticks = 0;    // on the server: how many ticks too late the action came; 0: in time
     bool is_server = true;  // false: a client runs the action ahead of the server
 
     /// Spawns an entity with the tag Replicated, which the player owns. On a server with SenderOptions::tag
-    /// the entity has that tag instead. On a client the entity is pending: it becomes the replica of the
-    /// entity that the server spawns, with the same handle. If the server spawns none, the client destroys
-    /// the pending entity. An entity that the mutation spawns without this function is treated the same if
-    /// it has the tag.
+    /// the entity has that tag instead. On a client the entity is pending. If the server spawns it, too, it
+    /// becomes the replica of the server's entity, and keeps its handle. Otherwise the client destroys it.
+    /// An entity that the mutation spawns without this function is treated the same if it has the tag.
     template <class... Values>
     ecs::Entity spawn(Values&&... values) {
         if (!tag_ || tag_ == world.component<Replicated>())

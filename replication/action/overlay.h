@@ -38,8 +38,8 @@ public:
     /// Notes that the server did the action at this tick. end_accepted() removes the action's entries once
     /// the world has the server's values of this tick or a newer one.
     void accept(Key action, Tick tick);
-    /// Removes the entries of an action. The world then shows the newest older entries or the server's
-    /// values.
+    /// Removes the entries of an action. For each of their components the world then shows the newest entry
+    /// that is left, or else the server's value.
     void undo(Key action);
     /// Undoes the actions of the ordered stream from this sequence number on.
     void undo_from(std::uint32_t sequence);

@@ -199,8 +199,8 @@ void ServerActions::reject(Player& player, ActionStream stream, const std::strin
     }
 }
 
-/// Makes the n-th entity that the server spawned the n-th entity that the client spawned. Adds its net id to
-/// the result; 0 if the server has no such entity.
+/// Pairs the n-th entity that the server spawned with the n-th entity that the client spawned. Adds the net
+/// ids to the result; 0 where the server has no entity.
 void ServerActions::name_created(Player& player, const ActionRecord& record,
                                  std::span<const ecs::Entity> created, ActionResult& result) {
     for (std::uint32_t i = 0; i < record.created; ++i) {

@@ -33,7 +33,7 @@ struct ActionLimits {
 /// The argument of an observer, for one action that ran or was rejected. Valid during the call.
 struct ActionReport {
     Tick tick = 0;
-    Tick late_ticks = 0;  // ticks from the step for which the player acted to `tick`
+    Tick late_ticks = 0;  // how many ticks too late the action came; 0: in time
     net::PeerId player;   // empty: the server did the action
     std::string_view name;
     std::size_t type = 0;          // number of the action in the schema
@@ -136,8 +136,7 @@ private:
     };
     struct Player {
         net::PeerId id;
-        bool has_left =
-            false;  // the player left during run() or finish(), which removes the player at its end
+        bool has_left = false;  // the player left during run() or finish(), and is removed at its end
         Sender::Peer peer = 0;
         ActionInbox inbox;
         std::deque<Named> named;                    // the newest ones: later actions can refer to them
