@@ -30,8 +30,8 @@ public:
     /// message of their stream. Handlers may change the world. If a handler calls deliver(), this has no
     /// effect.
     void deliver(net::Time now);
-    /// Delivers all messages. If a handler calls it, they are delivered after the messages that the present
-    /// call delivers.
+    /// Delivers all messages. If a handler calls this, the messages are delivered after those of the running
+    /// call.
     void deliver_all();
     /// Drops all messages. Do not call it in a handler.
     void clear();
