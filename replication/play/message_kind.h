@@ -15,7 +15,7 @@ enum class MessageKind : std::uint8_t {
     action_event = 5,    // from the server, reliable: the server or another player did an action
     pending_gone = 6,    // from the server, reliable: pending entities that were destroyed on the server
     ready = 7,           // from a client, reliable: the server can send state now
-    player = 8,          // from the server, reliable: the client plays, and this is its player's entity
+    player = 8,          // from the server, reliable: the client plays; names its player's entity
     refused_value = 12,  // from the server, reliable: it refused a value, see play/owned_wire.h
     shift = 16,          // from the server, reliable: by how much earlier the client's inputs should be
     ticket = 24,         // from the server, reliable: with it a later connection gets the player's seat
