@@ -29,9 +29,9 @@ public:
     static constexpr Tick kAhead = 64;   // an input this many ticks or more in the future is dropped
     static constexpr Tick kBehind = 64;  // an input is recognised as a duplicate for this many ticks
 
-    /// `neutral`: the words of T{}. `patience`: the number of ticks for which the last values are used when
-    /// inputs are missing, and for which the presses of a late input still count; 1 to kBehind. The type must
-    /// outlive the buffer.
+    /// `neutral`: the words of a default input. `patience`: the number of ticks for which the last values
+    /// are used when inputs are missing, and for which the presses of a late input still count; 1 to
+    /// kBehind. The type must outlive the buffer.
     InputBuffer(const SchemaStruct& type, std::span<const std::uint32_t> neutral, Tick patience);
 
     /// Adds an input. `next`: the tick of the next take(). Inputs may arrive in any order and repeatedly.

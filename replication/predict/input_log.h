@@ -21,7 +21,7 @@ public:
     static constexpr Tick kKept = 64;               // ticks whose inputs are kept
     static constexpr std::uint32_t kMostSent = 32;  // inputs in one packet
 
-    /// `neutral`: the words of T{}. The type must outlive the log.
+    /// `neutral`: the words of a default input. The type must outlive the log.
     InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neutral);
 
     /// Sets what the player does now. The values stay in use until the next call. Presses are added to those

@@ -15,7 +15,7 @@ LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)), last_wa
 void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, bool parity, net::Time now) {
     if (parity != parity_) {
         parity_ = parity;
-        // The packets since the last sample were ignored.
+        // The packets since the last sample arrived during the shift: they do not count as lost.
         const std::int64_t gap = static_cast<std::int64_t>(number - skipped_) - newest_sample_ - 1;
         skipped_ += static_cast<std::uint64_t>(std::max<std::int64_t>(gap, 0));
         const double shift_ms = pending_ms_.value_or(0);

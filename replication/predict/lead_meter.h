@@ -25,7 +25,7 @@ public:
     /// Call it when an input arrives after its tick.
     void note_late(net::Time now);
 
-    /// Returns by how much the client should change its lead. Returns nothing if it should not now.
+    /// Returns by how much the client should change its lead now; nothing if no change is due.
     std::optional<net::Duration> take_shift(net::Time now);
 
     /// For tests: the samples agree with what is derived from them.

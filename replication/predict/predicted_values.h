@@ -48,7 +48,7 @@ public:
     std::uint32_t difference(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b) const;
     static constexpr std::uint32_t kOther = 0xffffffff;
 
-    /// Rounds the predicted components that changed since the last call, for entities with this tag.
+    /// For entities with this tag, rounds the predicted components that changed since the last call.
     void round_changes(ecs::ChangeCollector& changes, ecs::ComponentId tag);
     /// Makes `changes` watch the components that round_changes() needs.
     void watch(ecs::ChangeCollector& changes) const;

@@ -50,7 +50,7 @@ void Predictor::start(net::Duration tick, std::uint64_t random_seed) {
 void Predictor::reset() {
     clock_.reset();
     if (log_) log_->reset();
-    stop();  // an entity that the game loaded outlives its replica
+    stop();  // removes Predicted: an entity that the game loaded outlives its replica
     last_.reset();
     checked_.reset();
     nan_until_.reset();
@@ -118,7 +118,7 @@ std::span<const ComponentIndex> Predictor::add_pending(ecs::Entity entity) {
 }
 
 /// Adds pending entities that became replicas of this player to the group. Until the group is complete as of
-/// their first version, they continue from their predicted values.
+/// their first version, these entities continue from their predicted values.
 void Predictor::find_pending() {
     std::erase_if(pending_, [&](ecs::Entity entity) {
         if (!world_.is_alive(entity)) return true;

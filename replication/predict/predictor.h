@@ -88,7 +88,7 @@ public:
     InputLog* inputs() { return log_.get(); }
 
 private:
-    static constexpr std::uint32_t kJump = 6;  // this many ticks in one update are smoothed like a correction
+    static constexpr std::uint32_t kJump = 6;  // so many ticks in one update are smoothed like a correction
 
     struct Member {
         ecs::Entity entity;

@@ -39,7 +39,7 @@ public:
     /// Writes the inputs of a tick to the input components of the entities that players own. Call it once for
     /// each tick, in order.
     void apply(Tick tick, net::Time now);
-    /// Sets the entity's input component, if it has one, to T{}.
+    /// Sets the entity's input component, if it has one, to default values.
     void make_neutral(ecs::Entity entity);
 
     /// Calls fn(player, shift) for each player whose client should change its lead now.

@@ -27,10 +27,10 @@ public:
         std::vector<double> previous, current;  // values of the last two ticks, by index of the number
         std::vector<double> error;              // added to the shown values
         std::vector<double> before;             // shown values before a correction
-        bool is_new = true;                     // take_tick() was not called yet
+        bool is_new = true;                     // take_tick() was not called since the last forget()
     };
 
-    /// Takes the values of the tick that was just computed from the world.
+    /// Reads the entity's values after a step from the world. Call it once for each tick that was computed.
     void take_tick(ecs::Entity entity, Entity& shown) const;
     /// A jump is a correction, or the computation of several ticks in one update. Call begin_jump() before it
     /// and end_jump() after it. `fraction`: the part of the newest tick that has passed, in [0, 1].
