@@ -40,12 +40,12 @@ public:
 
     /// The versions around a time to show.
     struct Around {
-        Version shown;                // the newest one that is not after the time
-        std::optional<Version> next;  // the one after it
-        std::optional<Version> before;
-        float mean_gap = 0;    // mean of ticks between versions, without long gaps; 0: unknown
-        Tick newest = 0;       // tick of the newest payload
-        bool is_last = false;  // there is no version after `shown`, because the entity ends
+        Version shown;                  // the newest one that is not after the time
+        std::optional<Version> next;    // the one after `shown`
+        std::optional<Version> before;  // the one before `shown`
+        float mean_gap = 0;             // mean of ticks between versions, without long gaps; 0: unknown
+        Tick newest = 0;                // tick of the newest payload
+        bool is_last = false;           // there is no version after `shown`, because the entity ends
     };
     /// The result is `from` + (`to` - `from`) * weight. The weight is > 1 if the values continue after `to`.
     struct Mix {
@@ -68,7 +68,8 @@ public:
     /// Returns a number that stands for the teleports of the entity and the targets of its exclusive
     /// destroy_with_target relations. Two images are mixed only if their numbers are equal.
     std::uint64_t journey(const Image& image) const;
-    /// Returns whether find() takes the entity to have stood still before the next version. Requires `next`.
+    /// Returns whether find() assumes that the entity stood still before the next version. Requires
+    /// around.next.
     bool is_gap(const Around& around) const {
         const float interval = around.mean_gap == 0 ? 1 : around.mean_gap;
         return static_cast<float>(around.next->tick - around.shown.tick) > 2 * interval;

@@ -25,7 +25,8 @@ struct Numbers {
     std::vector<std::size_t> directions;  // for each unit vector: the index of its first number
 };
 
-/// Makes a vector of `size` numbers have the length 1. Returns false, without effect, if it has no length.
+/// Scales a vector of `size` numbers to the length 1. Returns false, without effect, if its length is 0 or
+/// NaN.
 bool normalise(double* numbers, std::size_t size);
 
 }  // namespace shoal::replication

@@ -33,12 +33,11 @@ public:
     void add_player(PlayerId player, Sender::Peer peer);
     void remove_player(PlayerId player);
 
-    /// Units of a lag in one tick.
+    /// The unit of a lag is 1 / kPerTick of a tick.
     static constexpr std::uint32_t kPerTick = 16;
 
     /// Sets what the client showed when it made the player's input for `tick`, the current tick: the time
-    /// `lag` before `tick`, or the newest versions if `lag` is empty. The unit of `lag` is 1 / kPerTick of a
-    /// tick. Call it at most once per tick.
+    /// `lag` before `tick`, or the newest versions if `lag` is empty. Call it at most once per tick.
     void set_time(PlayerId player, Tick tick, std::optional<std::uint32_t> lag);
 
     /// See Server::seen_by().
