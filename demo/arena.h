@@ -42,7 +42,7 @@ struct Steer {
     Direction direction = Direction::none;
 };
 
-/// Only players' creatures have it. Programs of the first version of the game do not know it.
+/// The colour of a player's creature. Programs of the first version of the game do not know this component.
 struct Colour {
     std::uint8_t ink = 213;  // one of the 256 colours of a terminal
 };

@@ -387,7 +387,7 @@ public:
         }
     }
 
-    /// Prints the sums of all bots. Returns an empty text, or what went wrong.
+    /// Prints the sums over all bots. Returns an empty text, or what went wrong.
     std::string report() const {
         std::uint64_t actions = 0, rejected = 0, predictions = 0, mispredictions = 0, checks = 0,
                       divergences = 0, lost = 0, unchecked = 0;

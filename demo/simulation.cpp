@@ -260,7 +260,7 @@ void Simulation::burst_bubbles(float dt_s) {
     });
 }
 
-/// A bait is gone sooner if more minnows eat of it.
+/// Each minnow that eats of a bait shortens its time.
 void Simulation::use_up_baits(float dt_s) {
     baits_.each([&](ecs::Entity bait, const Position& at, Flight& flight) {
         flight.left_s -= dt_s;
@@ -296,7 +296,7 @@ void Simulation::bite(ecs::Entity prey, int damage, ecs::Entity hunter) {
         prey, [&](Health& health) { left = health.percent = std::max(0, health.percent - damage); });
     if (left > 0) return;
     dead_.push_back(prey);
-    if (!world_.is_alive(hunter)) return;  // it shot a bubble before it died
+    if (!world_.is_alive(hunter)) return;  // the hunter shot a bubble before it died
     const int worth = world_.has<Minnow>(prey) ? 1 : world_.has<Pike>(prey) ? 5 : 10;
     world_.patch<Health>(hunter, [](Health& health) { health.percent = std::min(100, health.percent + 15); });
     world_.patch<Score>(hunter, [&](Score& score) { score.points += worth; });  // no effect on pikes

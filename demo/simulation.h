@@ -29,7 +29,7 @@ public:
     /// bubbles hit creatures where they are.
     void set_seen_by(SeenBy seen_by) { seen_by_ = std::move(seen_by); }
 
-    /// Runs one step, except the movements in step_moves(). Call it after them.
+    /// Runs one step, except the movements in step_moves(). Call it after step_moves().
     void step(float dt_s);
 
     /// Returns the new creature of a player. It can die in any step.
