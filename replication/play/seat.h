@@ -19,7 +19,7 @@ enum class Phase : std::uint8_t {
 
 struct JoinOptions {
     bool waits_for_admit = false;  // see Server::admit()
-    // Longest time to load; > 0. Then loading starts again. The second time, the player is disconnected.
+    // A player that loads for longer begins again, and the second time is disconnected; > 0.
     net::Duration timeout = std::chrono::seconds(30);
     bool destroys_player = true;  // when a player leaves, destroy the entity that on_join() returned
     // A player whose connection is lost keeps the seat for this time, see Server::on_away(). 0: the player
