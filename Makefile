@@ -172,13 +172,14 @@ $(quick_tests): | $(prelude).gch
 $(quick_tests): private CXXFLAGS += $(test_level) -include $(prelude)
 $(slow_models): private CXXFLAGS += -O2
 
-# The snippets of a library's README.md.
-readmes := $(patsubst %,$(out)/tests/%/readme_test.o,ecs net replication)
-$(readmes): $(out)/tests/%/readme_test.o: $(out)/readme/%/made
-$(readmes): private CXXFLAGS += -I$(out)
+# The snippets of the README.md of a library and of its rooms.
+readme_tests := $(patsubst %,tests/%/readme_test.cpp,ecs net replication)
+$(foreach folder,ecs net replication,$(eval $(out)/tests/$(folder)/readme_test.o:\
+    $(patsubst %/README.md,$(out)/readme/%/made,$(wildcard $(folder)/README.md $(folder)/*/README.md))))
+$(readme_tests:%.cpp=$(out)/%.o): private CXXFLAGS += -I$(out)
 
-$(out)/readme/%/made: %/README.md tests/snippets.sh tests/%/readme_test.cpp tests/vendor.sh
-	@sh tests/snippets.sh $< $(@D) $(wordlist 3,4,$^)
+$(out)/readme/%/made: %/README.md tests/snippets.sh $(readme_tests) tests/vendor.sh
+	@sh tests/snippets.sh $< $(@D) $(readme_tests) tests/vendor.sh
 	@touch $@
 
 $(prelude).gch: tests/prelude.h Makefile
