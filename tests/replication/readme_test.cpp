@@ -1,5 +1,5 @@
-// The snippets of replication/README.md, which tests/snippets.sh takes from the page, give the results that
-// the page states.
+// The snippets of replication/README.md and of the pages of its rooms, which tests/snippets.sh takes from the
+// pages, give the results that the pages state.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ struct Vec3 {
 
 }  // namespace
 
-#include "readme/replication/the_schema_3.inc"
+#include "readme/replication/schema/the_schema_3.inc"
 
 namespace shoal::replication {
 namespace {
@@ -97,25 +97,25 @@ struct Orders {
 
 int messages = 0;
 
-#include "readme/replication/actions_1.inc"
-#include "readme/replication/listeners_1.inc"
+#include "readme/replication/action/actions_1.inc"
+#include "readme/replication/play/listeners_1.inc"
 struct Hat {
     int size = 0;
 };
-#include "readme/replication/messages_1.inc"
-#include "readme/replication/pairs_and_singletons_1.inc"
-#include "readme/replication/smooth_movement_1.inc"
+#include "readme/replication/message/messages_1.inc"
+#include "readme/replication/schema/pairs_and_singletons_1.inc"
+#include "readme/replication/show/smooth_movement_1.inc"
 struct Crane {
     float length = 0;
     std::string load;
 };
-#include "readme/replication/smooth_movement_3.inc"
-#include "readme/replication/the_schema_1.inc"
-#include "readme/replication/the_schema_2.inc"
-#include "readme/replication/two_servers_with_one_world_1.inc"
-#include "readme/replication/updating_a_game_1.inc"
-#include "readme/replication/vectors_of_strings_and_maps_1.inc"
-#include "readme/replication/who_sees_a_component_1.inc"
+#include "readme/replication/schema/the_schema_1.inc"
+#include "readme/replication/schema/the_schema_2.inc"
+#include "readme/replication/schema/updating_a_game_1.inc"
+#include "readme/replication/schema/vectors_of_strings_and_maps_1.inc"
+#include "readme/replication/schema/who_sees_a_component_1.inc"
+#include "readme/replication/send/two_servers_with_one_world_1.inc"
+#include "readme/replication/show/smooth_movement_3.inc"
 
 void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
     messages += 1;
@@ -163,7 +163,7 @@ TEST(Readme, AClientShowsMovementSmoothly) {
     const ecs::Entity ship = client.receiver().entity(session.server().sender().net_id(entity));
     std::vector<float> drawn;
     const auto draw = [&](const Position& at) { drawn.push_back(at.x); };
-#include "readme/replication/smooth_movement_2.inc"
+#include "readme/replication/show/smooth_movement_2.inc"
     ASSERT_EQ(drawn.size(), 1u);
     ASSERT_TRUE(eye && newest);
     EXPECT_EQ(drawn[0], eye->x);
@@ -196,14 +196,14 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
 
 #include "readme/replication/what_replicates_1.inc"
     int explosions = 0;
-#include "readme/replication/joining_1.inc"
+#include "readme/replication/play/joining_1.inc"
     std::string shown;
     const auto show = [&](PlayerId player, const char* what) {
         EXPECT_TRUE(server.player(player));
         shown += what;
     };
-#include "readme/replication/coming_back_1.inc"
-#include "readme/replication/on_the_client_1.inc"
+#include "readme/replication/play/coming_back_1.inc"
+#include "readme/replication/receive/on_the_client_1.inc"
     client.connect(at_server);
     net::Time now{0};
     const auto run = [&](int ticks) {
@@ -236,7 +236,7 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
         client.update(now);
     }
     EXPECT_EQ(shown, "lost its connection");
-#include "readme/replication/coming_back_2.inc"
+#include "readme/replication/play/coming_back_2.inc"
     run(50);
     EXPECT_EQ(shown, "lost its connectionis back");
     EXPECT_EQ(client.player(), mine);
@@ -291,7 +291,7 @@ TEST(Readme, MessagesReachEveryClient) {
     const auto log = [&](const std::string& text) { logged += text; };
     for (int tick = 0; tick < 50; ++tick) session.step();
     server.for_each_peer([&](PlayerId id) { ship_of[id] = session.world().spawn(Position{}, Replicated{}); });
-#include "readme/replication/messages_2.inc"
+#include "readme/replication/message/messages_2.inc"
     for (int tick = 0; tick < 50; ++tick) session.step();
     EXPECT_EQ(logged, "ahoy");
 }
@@ -310,7 +310,7 @@ TEST(Readme, ActionsRunOnBothSides) {
     for (int tick = 0; tick < 50; ++tick) session.step();
     ASSERT_EQ(client.phase(), Phase::playing);
     const ecs::World& mirror = session.guests()[0]->world;
-#include "readme/replication/actions_2.inc"
+#include "readme/replication/action/actions_2.inc"
     EXPECT_EQ(mirror.get<Freight>(client.player()).crates, 1);
     EXPECT_EQ(logged, std::vector<std::string>{"splash"});
     for (int tick = 0; tick < 50; ++tick) session.step();
@@ -331,7 +331,7 @@ TEST(Readme, PairsAndSingletonsReachTheClient) {
     ecs::World& mirror = session.guests()[0]->world;
     const ecs::Entity escort = world.spawn(Replicated{}), leader = world.spawn(Replicated{});
     const ecs::Entity turret = world.spawn(Replicated{}), tank = world.spawn(Replicated{});
-#include "readme/replication/pairs_and_singletons_2.inc"
+#include "readme/replication/schema/pairs_and_singletons_2.inc"
     const auto run = [&] {
         for (int tick = 0; tick < 50; ++tick) session.step();
     };
@@ -367,13 +367,13 @@ TEST(Readme, Rule27AnEntityThatBothSidesLoadIsNotSpawnedTwice) {
     ecs::World& world = session.world();
     ecs::World& mirror = session.guests()[0]->world;
     const Client& client = session.guests()[0]->client;
-#include "readme/replication/things_that_both_sides_load_1.inc"
+#include "readme/replication/receive/things_that_both_sides_load_1.inc"
     mirror.spawn(Door{}, StableKey{18});  // the server destroyed it earlier
     session.converge(100);
     EXPECT_TRUE(mirror.has<Replica>(own_door));
     EXPECT_EQ(client.receiver().entity(StableKey{17}), own_door);
     EXPECT_EQ(mirror.size(), 2u);
-#include "readme/replication/things_that_both_sides_load_2.inc"
+#include "readme/replication/receive/things_that_both_sides_load_2.inc"
     EXPECT_EQ(mirror.size(), 1u);
     world.set(door, Door{1});
     session.step();
@@ -411,7 +411,7 @@ TEST(Readme, LocalWritesAreFoundAndUndone) {
     ClientOptions options;
     std::string logged;
     const auto log = [&](const std::string& text) { logged += text; };
-#include "readme/replication/on_the_client_2.inc"
+#include "readme/replication/receive/on_the_client_2.inc"
     ecs::World world, mirror;
     Sender sender(world, schema);
     Receiver receiver(mirror, schema, options.receiver);
@@ -437,7 +437,7 @@ TEST(Readme, FerryAndTruckArriveTogether) {
     Receiver receiver(mirror, schema);
     const Sender::Peer peer = sender.add_peer();
     for (int i = 0; i < 20; ++i) world.spawn(Replicated{}, Position{1, 2});
-#include "readme/replication/things_that_arrive_together_1.inc"
+#include "readme/replication/send/things_that_arrive_together_1.inc"
     sender.update(1);
     std::uint64_t packets = 0;
     std::byte room[1'160];
@@ -474,7 +474,7 @@ TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
     const ecs::Entity ship = world.spawn(Ammunition{3}, Disguise{2}, Orders{"wait"}, Replicated{});
     for (std::size_t owner = 0; owner < 2; ++owner) {
         const net::PeerId peer = peers[owner];
-#include "readme/replication/who_sees_a_component_2.inc"
+#include "readme/replication/schema/who_sees_a_component_2.inc"
         run(50);
         EXPECT_EQ(server.owner(ship), peer);
         for (std::size_t i = 0; i < 2; ++i) {
@@ -507,7 +507,7 @@ TEST(Readme, AComponentForTheOwnerReachesOnlyTheOwner) {
     EXPECT_EQ(server.owner(ship), net::PeerId{});
 }
 
-#include "readme/replication/what_a_player_decides_itself_1.inc"
+#include "readme/replication/play/what_a_player_decides_itself_1.inc"
 
 TEST(Readme, APlayersOwnValuesAreChecked) {
     Schema schema;
@@ -518,7 +518,7 @@ TEST(Readme, APlayersOwnValuesAreChecked) {
     ecs::World& mirror = session.guests()[0]->world;
     std::string printed;
     const auto print = [&](std::string_view text) { printed = text; };
-#include "readme/replication/what_a_player_decides_itself_2.inc"
+#include "readme/replication/play/what_a_player_decides_itself_2.inc"
     for (int i = 0; i < 50; ++i) session.step();
     const ecs::Entity ship = session.world().spawn(Replicated{}, Callsign{});
     server.for_each_peer([&](net::PeerId peer) {
@@ -526,7 +526,7 @@ TEST(Readme, APlayersOwnValuesAreChecked) {
     });
     for (int i = 0; i < 50; ++i) session.step();
     const ecs::Entity me = client.mine().at(0);
-#include "readme/replication/what_a_player_decides_itself_3.inc"
+#include "readme/replication/play/what_a_player_decides_itself_3.inc"
     for (int i = 0; i < 50; ++i) session.step();
     EXPECT_EQ(session.world().get<Callsign>(ship).text, "Ann");
     session.expect_agreement(1);
@@ -536,7 +536,7 @@ TEST(Readme, APlayersOwnValuesAreChecked) {
     session.expect_agreement(1);
 }
 
-#include "readme/replication/playing_1.inc"
+#include "readme/replication/predict/playing_1.inc"
 
 TEST(Readme, Playing) {
     Schema schema;
@@ -549,7 +549,7 @@ TEST(Readme, Playing) {
     for (int i = 0; i < 20; ++i) session.step();
     net::PeerId player;
     server.for_each_peer([&](net::PeerId peer) { player = peer; });
-#include "readme/replication/playing_2.inc"
+#include "readme/replication/predict/playing_2.inc"
     for (int i = 0; i < 120; ++i) session.step();
     EXPECT_TRUE(client.is_predicting());
     EXPECT_EQ(server.input_age(player), 0u);
@@ -571,7 +571,7 @@ TEST(Readme, StepsAreChecked) {
     ClientOptions options;
     std::string logged;
     const auto log = [&](const std::string& text) { logged += text; };
-#include "readme/replication/playing_3.inc"
+#include "readme/replication/predict/playing_3.inc"
     ecs::World world;
     const ecs::Entity ship = world.spawn(Place{}, Predicted{});
     StepCheck check(world, schema, options.check_every, options.on_step_fault);
@@ -580,7 +580,7 @@ TEST(Readme, StepsAreChecked) {
     EXPECT_EQ(logged, "place is wrong: {1, 0}, then {2, 0}");
 }
 
-#include "readme/replication/what_a_player_saw_2.inc"
+#include "readme/replication/show/what_a_player_saw_2.inc"
 
 TEST(Readme, WhatAPlayerSaw) {
     Schema schema;
@@ -594,7 +594,7 @@ TEST(Readme, WhatAPlayerSaw) {
     const ecs::Entity target = session.world().spawn(Replicated{}, Place{5, 0});
     const float aimed_at = 5;
     int hits = 0;
-#include "readme/replication/what_a_player_saw_1.inc"
+#include "readme/replication/show/what_a_player_saw_1.inc"
     for (int i = 0; i < 50; ++i) session.step();
     EXPECT_GT(hits, 30);
     Client& client = session.guests()[0]->client;
