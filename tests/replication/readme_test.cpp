@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -31,7 +32,7 @@ struct Vec3 {
 
 }  // namespace
 
-#include "readme/replication/schema/the_schema_3.inc"
+#include "readme/replication/schema/fields_1.inc"
 
 namespace shoal::replication {
 namespace {
@@ -104,18 +105,18 @@ struct Hat {
 };
 #include "readme/replication/message/messages_1.inc"
 #include "readme/replication/schema/pairs_and_singletons_1.inc"
-#include "readme/replication/show/smooth_movement_1.inc"
+#include "readme/replication/show/what_a_client_draws_and_what_a_player_saw_1.inc"
 struct Crane {
     float length = 0;
     std::string load;
 };
+#include "readme/replication/schema/codecs_1.inc"
 #include "readme/replication/schema/the_schema_1.inc"
-#include "readme/replication/schema/the_schema_2.inc"
 #include "readme/replication/schema/updating_a_game_1.inc"
 #include "readme/replication/schema/vectors_of_strings_and_maps_1.inc"
 #include "readme/replication/schema/who_sees_a_component_1.inc"
 #include "readme/replication/send/two_servers_with_one_world_1.inc"
-#include "readme/replication/show/smooth_movement_3.inc"
+#include "readme/replication/show/between_two_versions_1.inc"
 
 void Game::on_message(net::PeerId, net::Channel, std::span<const std::byte>) {
     messages += 1;
@@ -163,7 +164,7 @@ TEST(Readme, AClientShowsMovementSmoothly) {
     const ecs::Entity ship = client.receiver().entity(session.server().sender().net_id(entity));
     std::vector<float> drawn;
     const auto draw = [&](const Position& at) { drawn.push_back(at.x); };
-#include "readme/replication/show/smooth_movement_2.inc"
+#include "readme/replication/show/what_a_client_draws_and_what_a_player_saw_2.inc"
     ASSERT_EQ(drawn.size(), 1u);
     ASSERT_TRUE(eye && newest);
     EXPECT_EQ(drawn[0], eye->x);
@@ -196,14 +197,14 @@ TEST(Readme, SnippetsGiveTheStatedResults) {
 
 #include "readme/replication/what_replicates_1.inc"
     int explosions = 0;
-#include "readme/replication/play/joining_1.inc"
+#include "readme/replication/play/players_1.inc"
     std::string shown;
     const auto show = [&](PlayerId player, const char* what) {
         EXPECT_TRUE(server.player(player));
         shown += what;
     };
 #include "readme/replication/play/coming_back_1.inc"
-#include "readme/replication/receive/on_the_client_1.inc"
+#include "readme/replication/receive/what_the_clients_world_has_1.inc"
     client.connect(at_server);
     net::Time now{0};
     const auto run = [&](int ticks) {
@@ -393,6 +394,25 @@ TEST(Readme, AGameRunsWithoutSockets) {
     EXPECT_EQ(ecs::Query<const Position>(mirror).count(), 1u);
 }
 
+TEST(Readme, ThePacketsOfAPlayerAreLimited) {
+    Schema schema;
+    schema.component<Position>("position");
+    sim::Session session(schema, {}, 1);
+    Server& server = session.server();
+    const ecs::Entity flag = session.world().spawn(Position{1, 2}, Replicated{});
+    session.converge(100);
+    PlayerId player;
+    server.for_each_peer([&](PlayerId id) { player = id; });
+    const std::uint64_t records_sent = server.peer_stats(player).records_sent;
+    std::string logged;
+    const auto log = [&](const std::string& text) { logged += text; };
+#include "readme/replication/send/what_a_packet_carries_1.inc"
+    for (int tick = 0; tick < 50; ++tick) session.step();
+    EXPECT_EQ(logged, "");
+    EXPECT_EQ(server.peer_stats(player).records_sent, records_sent + 1);
+    EXPECT_LE(server.host().stats(player).rate, 20'000u);
+}
+
 TEST(Readme, AServerHasATagOfItsOwn) {
     ecs::World world;
     Schema schema;
@@ -411,7 +431,7 @@ TEST(Readme, LocalWritesAreFoundAndUndone) {
     ClientOptions options;
     std::string logged;
     const auto log = [&](const std::string& text) { logged += text; };
-#include "readme/replication/receive/on_the_client_2.inc"
+#include "readme/replication/receive/what_the_game_writes_itself_1.inc"
     ecs::World world, mirror;
     Sender sender(world, schema);
     Receiver receiver(mirror, schema, options.receiver);
@@ -536,7 +556,7 @@ TEST(Readme, APlayersOwnValuesAreChecked) {
     session.expect_agreement(1);
 }
 
-#include "readme/replication/predict/playing_1.inc"
+#include "readme/replication/predict/inputs_and_prediction_1.inc"
 
 TEST(Readme, Playing) {
     Schema schema;
@@ -549,7 +569,7 @@ TEST(Readme, Playing) {
     for (int i = 0; i < 20; ++i) session.step();
     net::PeerId player;
     server.for_each_peer([&](net::PeerId peer) { player = peer; });
-#include "readme/replication/predict/playing_2.inc"
+#include "readme/replication/predict/inputs_and_prediction_2.inc"
     for (int i = 0; i < 120; ++i) session.step();
     EXPECT_TRUE(client.is_predicting());
     EXPECT_EQ(server.input_age(player), 0u);
@@ -571,7 +591,7 @@ TEST(Readme, StepsAreChecked) {
     ClientOptions options;
     std::string logged;
     const auto log = [&](const std::string& text) { logged += text; };
-#include "readme/replication/predict/playing_3.inc"
+#include "readme/replication/predict/the_step_function_1.inc"
     ecs::World world;
     const ecs::Entity ship = world.spawn(Place{}, Predicted{});
     StepCheck check(world, schema, options.check_every, options.on_step_fault);
