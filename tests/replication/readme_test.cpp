@@ -385,13 +385,10 @@ TEST(Readme, Rule27AnEntityThatBothSidesLoadIsNotSpawnedTwice) {
 }
 
 TEST(Readme, AGameRunsWithoutSockets) {
-    Schema schema;
-    schema.component<Position>("position");
-    ecs::World world, mirror;
-    world.spawn(Position{1, 2}, Replicated{});
-#include "readme/replication/without_sockets_1.inc"
+#include "readme/replication/the_smallest_game_in_one_program_1.inc"
     EXPECT_EQ(client.failure(), "");
-    EXPECT_EQ(ecs::Query<const Position>(mirror).count(), 1u);
+    ASSERT_EQ(ecs::Query<const Position>(mirror).count(), 1u);
+    EXPECT_GT(mirror.get<Position>(client.player()).x, 10);
 }
 
 TEST(Readme, ThePacketsOfAPlayerAreLimited) {
