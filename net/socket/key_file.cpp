@@ -62,15 +62,22 @@ std::string draft_of(const std::string& path) {
     return path + "." + std::to_string(process_id());
 }
 
-/// Makes a file that only its owner can read. Fails if it exists. The file gets its name after it is written,
-/// so no program reads a part of it.
-bool create_private(const std::string& path, const std::string& line) {
+/// Makes a file that only its owner can read. If the file exists, replaces it, or fails if `may_replace` is
+/// false. The file gets its name after it is written, so no program reads a part of it. Returns false if it
+/// fails; errno says why.
+bool make_private(const std::string& path, const std::string& bytes, bool may_replace) {
     const std::string draft = draft_of(path);
+    std::error_code error, ignored;
+    std::filesystem::remove(draft, ignored);  // of a program that ended in the middle of this
     const int file = open_private(draft.c_str());
     if (file < 0) return false;
-    std::error_code error = std::make_error_code(std::errc::io_error);
-    if (write_and_close(file, line)) std::filesystem::create_hard_link(draft, path, error);
-    std::error_code ignored;
+    if (!write_and_close(file, bytes)) {
+        error = std::make_error_code(std::errc::io_error);
+    } else if (may_replace) {
+        std::filesystem::rename(draft, path, error);
+    } else {
+        std::filesystem::create_hard_link(draft, path, error);
+    }
     std::filesystem::remove(draft, ignored);
     errno = error.value();
     return !error;
@@ -84,7 +91,7 @@ KeyOrWhy<Key> load_or_make_private_key(const std::string& path) {
         Seed random{};
         if (!fill_random(random)) return {{}, "the system has no random bytes"};
         const Key made(random);
-        if (!create_private(path, to_secret_text(made) + "\n") && !std::filesystem::exists(path))
+        if (!make_private(path, to_secret_text(made) + "\n", false) && !std::filesystem::exists(path))
             return {{}, cannot("write", path)};
         line = read_line(path);  // of this program, or of another one that was faster
     }
@@ -105,15 +112,7 @@ bool write_public_key(const std::string& path, const PublicKey& key) {
 }
 
 bool write_private(const std::string& path, const std::string& bytes) {
-    const std::string draft = draft_of(path);
-    std::error_code ignored;
-    std::filesystem::remove(draft, ignored);  // of a program that ended in the middle of this
-    const int file = open_private(draft.c_str());
-    if (file < 0) return false;
-    std::error_code error = std::make_error_code(std::errc::io_error);
-    if (write_and_close(file, bytes)) std::filesystem::rename(draft, path, error);
-    if (error) std::filesystem::remove(draft, ignored);
-    return !error;
+    return make_private(path, bytes, true);
 }
 
 KeyOrWhy<PublicKey> read_public_key(const std::string& path) {

@@ -45,6 +45,14 @@ TEST(KeyFile, FirstStartMakesAKeyThatOnlyItsOwnerCanReadAndLaterStartsReuseIt) {
     EXPECT_NE(public_key(*load_or_make_private_key(other.file("server.key")).key), public_key(*made.key));
 }
 
+TEST(KeyFile, ADraftOfAProgramThatEndedDoesNotPreventANewKey) {
+    const Folder folder;
+    folder.write("server.key." + std::to_string(getpid()), "part of a key");
+    const auto made = load_or_make_private_key(folder.file("server.key"));
+    EXPECT_TRUE(made.key) << made.why;
+    EXPECT_EQ(folder.files(), 1u);
+}
+
 TEST(KeyFile, PublicKeyIsReadAsItWasWritten) {
     const Folder folder;
     const PublicKey key = public_key(*load_or_make_private_key(folder.file("server.key")).key);
