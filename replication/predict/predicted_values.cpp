@@ -28,13 +28,6 @@ bool is_nan(const Leaf& leaf, const void* value) {
     return false;
 }
 
-template <class T>
-double load_as(const std::byte* at) {
-    T number;
-    std::memcpy(&number, at, sizeof number);
-    return static_cast<double>(number);
-}
-
 /// Returns the greatest difference between the numbers of a leaf; infinity if only one of two is NaN.
 double distance(const Leaf& leaf, const std::byte* a, const std::byte* b) {
     double greatest = 0, greatest_sum = 0;
@@ -59,36 +52,6 @@ bool is_nan_lane(std::uint32_t lane) {
 }
 
 }  // namespace
-
-double load_scalar(const Leaf& leaf, const std::byte* value, std::uint32_t index) {
-    const auto at = [&](std::size_t size) { return value + leaf.offset + index * size; };
-    switch (leaf.type) {
-        case FieldType::boolean:
-        case FieldType::u8:
-            return load_as<std::uint8_t>(at(1));
-        case FieldType::i8:
-            return load_as<std::int8_t>(at(1));
-        case FieldType::u16:
-            return load_as<std::uint16_t>(at(2));
-        case FieldType::i16:
-            return load_as<std::int16_t>(at(2));
-        case FieldType::u32:
-            return load_as<std::uint32_t>(at(4));
-        case FieldType::i32:
-            return load_as<std::int32_t>(at(4));
-        case FieldType::u64:
-            return load_as<std::uint64_t>(at(8));
-        case FieldType::i64:
-            return load_as<std::int64_t>(at(8));
-        case FieldType::f32:
-            return load_as<float>(at(4));
-        case FieldType::f64:
-            return load_as<double>(at(8));
-        case FieldType::entity:
-            break;
-    }
-    return 0;  // predicted components have no references
-}
 
 PredictedValues::PredictedValues(ecs::World& world, const Schema& schema, EntityMap& map)
     : world_(world), schema_(schema), map_(map) {

@@ -13,10 +13,6 @@
 
 namespace shoal::replication {
 
-/// Returns scalar `index` of a leaf as a double. `value` is the component. Integers of more than 53 bits are
-/// rounded. Returns 0 for an entity.
-double load_scalar(const Leaf& leaf, const std::byte* value, std::uint32_t index);
-
 /// Reads and compares the predicted components of entities in one world. A row describes one entity at one
 /// tick: which predicted components it has, and their lanes. Not thread-safe.
 class PredictedValues {

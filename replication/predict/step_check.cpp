@@ -8,27 +8,11 @@
 #include <new>
 #include <utility>
 
-#include "predicted_values.h"
-
 namespace shoal::replication {
 namespace {
 
 std::size_t bytes_of(const Leaf& leaf) {
-    switch (leaf.type) {
-        case FieldType::boolean:
-        case FieldType::u8:
-        case FieldType::i8:
-            return leaf.scalars;
-        case FieldType::u16:
-        case FieldType::i16:
-            return 2 * std::size_t{leaf.scalars};
-        case FieldType::u32:
-        case FieldType::i32:
-        case FieldType::f32:
-            return 4 * std::size_t{leaf.scalars};
-        default:
-            return 8 * std::size_t{leaf.scalars};
-    }
+    return leaf.scalars * size_of(leaf.type);
 }
 
 /// Copies the fields that replicate. Other fields do not get back their values when a client runs a tick

@@ -15,7 +15,7 @@ namespace {
 constexpr double kMostSteps = 4294967295.0;
 
 template <class T>
-T load(const void* value, std::uint32_t offset) {
+T load(const void* value, std::size_t offset) {
     T out;
     std::memcpy(&out, static_cast<const std::byte*>(value) + offset, sizeof out);
     return out;
@@ -51,24 +51,24 @@ unsigned type_bits(FieldType type) {
 }
 
 /// Returns the bits of a field. Integers are sign-extended.
-std::int64_t load_bits(const void* value, const Leaf& leaf) {
-    switch (leaf.type) {
+std::int64_t load_bits(const void* value, std::size_t offset, FieldType type) {
+    switch (type) {
         case FieldType::boolean:
         case FieldType::u8:
-            return load<std::uint8_t>(value, leaf.offset);
+            return load<std::uint8_t>(value, offset);
         case FieldType::i8:
-            return load<std::int8_t>(value, leaf.offset);
+            return load<std::int8_t>(value, offset);
         case FieldType::u16:
-            return load<std::uint16_t>(value, leaf.offset);
+            return load<std::uint16_t>(value, offset);
         case FieldType::i16:
-            return load<std::int16_t>(value, leaf.offset);
+            return load<std::int16_t>(value, offset);
         case FieldType::u32:
         case FieldType::f32:
-            return load<std::uint32_t>(value, leaf.offset);
+            return load<std::uint32_t>(value, offset);
         case FieldType::i32:
-            return load<std::int32_t>(value, leaf.offset);
+            return load<std::int32_t>(value, offset);
         default:
-            return load<std::int64_t>(value, leaf.offset);
+            return load<std::int64_t>(value, offset);
     }
 }
 void store_integer(void* value, const Leaf& leaf, std::int64_t field) {
@@ -129,7 +129,7 @@ std::uint32_t bounded_value(std::int64_t field, const Leaf& leaf, std::uint64_t&
         const double field = is_single ? load<float>(value, leaf.offset) : load<double>(value, leaf.offset);
         *lanes++ = nearest_step(field, leaf, clamped);
     } else {
-        const std::int64_t bits = load_bits(value, leaf);
+        const std::int64_t bits = load_bits(value, leaf.offset, leaf.type);
         if (kind == FieldCodec::Kind::bounded) {
             *lanes++ = bounded_value(bits, leaf, clamped);
         } else {
@@ -407,6 +407,21 @@ Lane length_lane(std::uint32_t max_length) {
 }
 
 }  // namespace
+
+std::size_t size_of(FieldType type) {
+    if (is_wide(type) || type == FieldType::entity) return 8;
+    return (type_bits(type) + 7) / 8;
+}
+
+double load_scalar(const Leaf& leaf, const void* value, std::uint32_t index) {
+    assert(leaf.type != FieldType::entity);
+    if (leaf.type == FieldType::f32) return load<float>(value, leaf.offset + index * sizeof(float));
+    if (leaf.type == FieldType::f64) return load<double>(value, leaf.offset + index * sizeof(double));
+    const std::size_t offset = leaf.offset + index * size_of(leaf.type);
+    const std::int64_t bits = load_bits(value, offset, leaf.type);
+    return leaf.type == FieldType::u64 ? static_cast<double>(static_cast<std::uint64_t>(bits))
+                                       : static_cast<double>(bits);
+}
 
 std::string misfit_of(Leaf leaf) {
     std::vector<Lane> lanes;

@@ -64,6 +64,12 @@ inline bool is_number(const Leaf& leaf) {
     return leaf.type != FieldType::boolean && leaf.type != FieldType::entity && !leaf.is_enum;
 }
 
+/// Size of one scalar of a component, in bytes.
+std::size_t size_of(FieldType type);
+/// Returns scalar `index` of a leaf as a double. `value` is the component or element. Integers of more than
+/// 53 bits are rounded. Requires that the leaf is no entity.
+double load_scalar(const Leaf& leaf, const void* value, std::uint32_t index);
+
 /// Returns why the leaf's codec does not fit its type, or an empty text if it fits. Does not check `scalars`.
 std::string misfit_of(Leaf leaf);
 
