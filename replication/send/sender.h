@@ -244,7 +244,7 @@ private:
         ecs::Entity entity;
     };
     std::vector<ToSend> to_send_;           // by send_now() since the last update()
-    std::vector<std::uint32_t> new_roles_;  // entries for which peers got other roles since then
+    std::vector<std::uint32_t> new_roles_;  // since the last update(): the entries whose peers' roles changed
     std::vector<Peer> silent_;              // scratch of keep_acknowledged()
     std::size_t max_kept_bytes_;
     PayloadWriter writer_;
