@@ -69,8 +69,9 @@ public:
     /// A component as the client of the player showed it when the action was called. On the client: what
     /// Client::sample() returns. On the server, for lag compensation: what Server::seen_by() returned in the
     /// last tick. Both sides get the same value unless the action is late, or waited because of
-    /// ActionLimits. Returns nothing if the client did not show the component. If the server itself acts, or
-    /// if the schema has no input, returns the component in the server's world.
+    /// ActionLimits: the server looks no further back for it, because a client could claim that any action
+    /// is late. Returns nothing if the client did not show the component. If the server itself acts, or if
+    /// the schema has no input, returns the component in the server's world.
     template <class T>
     std::optional<T> seen(ecs::Entity entity) const {
         const T* const now = world.try_get<T>(entity);
