@@ -13,6 +13,7 @@ namespace {
 // may arrive after the action's result.
 constexpr std::size_t kMostSettled = 1024;
 constexpr std::size_t kMostEvents = 4096;
+constexpr std::size_t kMostEventWords = 64 * 1024;  // 256 kB, as ServerActions::kMaxUnsentBytes
 
 ActionStream stream_of(const SchemaStruct& type) {
     return type.is_independent ? ActionStream::independent : ActionStream::ordered;
@@ -163,7 +164,9 @@ void ClientActions::receive(std::span<const std::byte> message) {
         if (!read_event(schema_, message, event)) {
             is_broken_ = true;
         } else {
-            if (events_.size() >= kMostEvents) fire_all();
+            const std::size_t words = event.words.size();
+            if (events_.size() >= kMostEvents || event_words_ + words > kMostEventWords) fire_all();
+            event_words_ += words;
             events_.push_back({std::move(event), {}});
         }
     } else if (kind == MessageKind::action_results || kind == MessageKind::pending_gone) {
@@ -198,6 +201,7 @@ void ClientActions::fire_all() {
 void ClientActions::fire_first() {
     const ActionEvent event = std::move(events_.front().event);
     events_.pop_front();
+    event_words_ -= event.words.size();
     const bool is_late = lacks_entity(event);
     StructValue value(type(event.type));
     codec_.restore(type(event.type), event.words, value.get());
@@ -324,6 +328,7 @@ void ClientActions::reset() {
     waiting_.clear();
     answers_.clear();
     events_.clear();
+    event_words_ = 0;
     is_broken_ = is_playing_ = false;
 }
 

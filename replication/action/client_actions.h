@@ -82,7 +82,7 @@ public:
     void end(const void* action);
 
     /// Keeps a message of the server about actions, until take_answers() or update() uses it. Ignores other
-    /// messages.
+    /// messages. If 4,096 events wait, or events with 256 kB of arguments, their handlers are called first.
     void receive(std::span<const std::byte> message);
     /// Handles the server's answers. Call it before the receiver's apply(). Returns false if an answer is
     /// malformed: end the connection.
@@ -178,6 +178,7 @@ private:
         EntityWait wait;
     };
     std::deque<Event> events_;
+    std::size_t event_words_ = 0;       // 32-bit words of the arguments of all events_
     bool is_broken_ = false;            // the server sent something malformed
     std::vector<ecs::Entity> created_;  // entities that the running mutation spawned
     ecs::Hook created_hook_;

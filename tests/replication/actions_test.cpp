@@ -655,6 +655,31 @@ TEST(Actions, EventsThatWaitFireWhenTooManyDo) {
     EXPECT_TRUE(client.actions.take_answers());
 }
 
+TEST(Actions, EventsThatWaitFireWhenTheyTakeTooMuchMemory) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    std::uint32_t heard = 0;
+    client.actions.on(type_of<Speech>(stage), [&](const void* action, const Call&) {
+        EXPECT_EQ(static_cast<const Speech*>(action)->number, heard);
+        heard += 1;
+    });
+    for (int round = 0; round < 2; ++round) {
+        SCOPED_TRACE(testing::Message() << "round " << round);
+        heard = 0;
+        for (std::uint32_t i = 0; i < 200; ++i) {
+            std::vector<std::uint32_t> words(2 + 500, 'a');  // number, length and letters
+            words[0] = i;
+            words[1] = 500;
+            client.actions.receive(write_event(
+                stage.schema, {7, {}, 0, static_cast<std::uint8_t>(type_of<Speech>(stage)), words}));
+        }
+        EXPECT_EQ(heard, 130u) << "131 of them take more than 256 kB";
+        client.actions.fire_all();
+        EXPECT_EQ(heard, 200u);
+        EXPECT_TRUE(client.actions.take_answers());
+    }
+}
+
 TEST(Actions, EventsDoNotWaitForAReplicaThatTheGameDestroyed) {
     Stage stage(stage_schema());
     const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
