@@ -17,6 +17,11 @@ float ticks_from(const RenderTime& a, const RenderTime& b) {
 void Interpolator::set_time(const RenderTime& time, Tick newest) {
     time_ = time;
     newest_ = newest;
+    if (!blends_until_ || ticks_from(*blends_until_, time_) <= kLongest * mixer_.most_extrapolated()) return;
+    blends_until_.reset();
+    std::erase_if(blends_, [this](const auto& entry) {
+        return replicas_.ids()[static_cast<std::uint32_t>(entry.first >> 16)].net_id != entry.second.net_id;
+    });
 }
 
 void Interpolator::mix(ecs::Entity entity, const void* type, void* value) const {
@@ -46,12 +51,7 @@ void Interpolator::mix(ecs::Entity entity, const void* type, void* value) const 
 /// missing, keeps a copy of `value`.
 void Interpolator::blend(std::uint32_t index, ComponentIndex component, const Mixer::Around& around,
                          bool is_missing, void* value) const {
-    if (is_missing) {
-        blends_until_ = time_;
-    } else if (ticks_from(*blends_until_, time_) > kLongest * mixer_.most_extrapolated()) {
-        blends_until_.reset();
-        return;
-    }
+    if (is_missing) blends_until_ = time_;
     const std::uint64_t key = std::uint64_t{index} << 16 | component;
     const auto found = is_missing ? blends_.try_emplace(key).first : blends_.find(key);
     if (found == blends_.end()) return;

@@ -30,7 +30,8 @@ public:
 
     /// Sets the length of a tick, in microseconds; >= 1. Call it before the first set_time().
     void set_tick_us(std::uint32_t tick_us) { mixer_.set_tick_us(tick_us); }
-    /// Sets the render time. `newest` is the tick of the newest payload.
+    /// Sets the render time. `newest` is the tick of the newest payload. When no state has been missing for
+    /// 250 ms, forgets the entities that are gone.
     void set_time(const RenderTime& time, Tick newest);
 
     /// Forgets what was shown, before a new connection.
@@ -43,6 +44,9 @@ public:
     /// component of this C++ type. No effect if the component has no Display, or if the entity is not shown
     /// as of the render time.
     void mix(ecs::Entity entity, const void* type, void* value) const;
+
+    /// For tests: number of components of which something is kept to blend them.
+    std::size_t blend_count() const { return blends_.size(); }
 
 private:
     /// What was shown of a component while its state was missing.

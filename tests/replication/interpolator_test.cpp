@@ -1,0 +1,65 @@
+#include "replication/show/interpolator.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication::interpolator_test {
+namespace {
+
+struct Place {
+    float x = 0;
+};
+
+Schema schema_to_show() {
+    Schema schema;
+    schema.component<Place>("place", linear());
+    return schema;
+}
+
+/// Shows each tick half a tick after it, so that the state of the next tick is missing.
+struct Shown {
+    void step(bool moves) {
+        if (moves)
+            for (const ecs::Entity ship : ships) pair.world.set(ship, Place{static_cast<float>(++moved)});
+        pair.tick();
+        while (const std::optional<SentPacket> packet = pair.encode()) pair.deliver(*packet);
+        const Tick tick = pair.next_tick - 1;
+        interpolator.set_time({tick, 0.5f}, tick);
+        pair.receiver.apply(tick);
+        for (const ecs::Entity ship : ships) {
+            Place place;
+            interpolator.mix(pair.receiver.entity(pair.sender.net_id(ship)), &detail::type_address<Place>,
+                             &place);
+        }
+    }
+    void steps(int count, bool moves) {
+        while (count-- > 0) step(moves);
+    }
+
+    Pair pair{{}, {}, 1, 1, schema_to_show()};
+    Interpolator interpolator{pair.schema, pair.receiver.replicas()};
+    std::vector<ecs::Entity> ships;
+    int moved = 0;
+};
+
+TEST(Interpolator, ForgetsEntitiesThatAreGone) {
+    Shown shown;
+    shown.interpolator.set_tick_us(10'000);
+    for (int i = 0; i < 10; ++i) shown.ships.push_back(shown.pair.spawn(Place{}));
+    shown.steps(5, true);
+    EXPECT_EQ(shown.interpolator.blend_count(), 10u);
+    while (shown.ships.size() > 4) {
+        shown.pair.world.destroy(shown.ships.back());
+        shown.ships.pop_back();
+    }
+    shown.steps(20, false);  // 200 ms
+    EXPECT_EQ(shown.interpolator.blend_count(), 10u) << "may be used still";
+    shown.steps(10, false);
+    EXPECT_EQ(shown.interpolator.blend_count(), 4u);
+}
+
+}  // namespace
+}  // namespace shoal::replication::interpolator_test
