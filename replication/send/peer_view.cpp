@@ -130,14 +130,16 @@ void PeerView::force(std::uint32_t index) {
 }
 
 void PeerView::set_pending_id(NetId net_id, std::uint32_t id) {
-    std::erase_if(pending_ids_, [&](const Pending& pending) { return pending.net_id == net_id; });
-    if (id != 0) pending_ids_.push_back({net_id, id});
+    if (id != 0) {
+        pending_ids_[net_id] = id;
+    } else {
+        pending_ids_.erase(net_id);
+    }
 }
 
 std::uint32_t PeerView::pending_id(NetId net_id) const {
-    for (const Pending& pending : pending_ids_)
-        if (pending.net_id == net_id) return pending.id;
-    return 0;
+    const auto found = pending_ids_.find(net_id);
+    return found == pending_ids_.end() ? 0 : found->second;
 }
 
 void PeerView::drop_front(Queue which, std::size_t count) {

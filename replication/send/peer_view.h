@@ -208,11 +208,7 @@ private:
     Queue first_ = Queue::group;
     bool is_any_misplaced_ = false;  // a pending slot may be in another queue than queue_of()
     ClusterSlots clusters_;
-    struct Pending {
-        NetId net_id;
-        std::uint32_t id;
-    };
-    std::vector<Pending> pending_ids_;
+    std::unordered_map<NetId, std::uint32_t> pending_ids_;
     std::unordered_map<std::uint32_t, History> kept_;  // by slot; one version each
     std::size_t kept_bytes_ = 0;
     std::vector<std::uint64_t> awaited_;  // one bit per slot; empty if awaited_count_ is 0
