@@ -60,10 +60,11 @@ void PeerView::set_roles(std::uint32_t index, Roles roles) {
     slot.is_owner = roles.owns;
     slot.is_predictor = roles.predicts;
     if (slot.is_in_group() == was_in_group) return;
+    const auto place = std::lower_bound(group_.begin(), group_.end(), index);
     if (was_in_group) {
-        std::erase(group_, index);
+        group_.erase(place);
     } else {
-        group_.push_back(index);
+        group_.insert(place, index);
     }
     is_any_misplaced_ = is_any_misplaced_ || slot.is_pending;
 }
@@ -256,8 +257,7 @@ bool PeerView::is_consistent() const {
     for (std::uint32_t index = 0; index < slots_.size(); ++index) {
         const Slot& slot = slots_[index];
         in_group += slot.is_in_group();
-        if (slot.is_in_group() && std::find(group_.begin(), group_.end(), index) == group_.end())
-            return false;
+        if (slot.is_in_group() && !std::binary_search(group_.begin(), group_.end(), index)) return false;
         if (is_free(index) != (slot.entry == kNone)) return false;
         if (is_free(index) && (slot.is_pending || index / 64 < first_free_word_)) return false;
         if (slot.is_pending && !slot.is_queued) return false;

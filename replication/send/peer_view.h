@@ -103,7 +103,7 @@ public:
     View shown(std::uint32_t slot) const { return {view_classes(slot), numbers_}; }
     /// Set the view classes. Call rebase() for slots whose entities look different now.
     void set_roles(std::uint32_t slot, Roles roles);
-    /// The slots of the entities that the peer owns or predicts.
+    /// The slots of the entities that the peer owns or predicts, ascending.
     std::span<const std::uint32_t> group() const { return group_; }
     void set_groups(ViewClasses groups) { groups_ = groups; }
     ViewClasses groups() const { return groups_; }

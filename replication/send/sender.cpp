@@ -123,7 +123,8 @@ Sender::Peer Sender::add_peer(const PeerOptions& options) {
     return peer;
 }
 
-void Sender::make_peer(Peer peer, const PeerOptions& options, std::vector<Predicted> predicted) {
+void Sender::make_peer(Peer peer, const PeerOptions& options,
+                       std::map<std::uint32_t, ecs::Entity> predicted) {
     peers_[peer] =
         std::make_unique<PeerState>(std::min(options.max_slots, PeerView::kMaxSlots), share(options.numbers));
     state(peer).predicted = std::move(predicted);
@@ -147,7 +148,7 @@ void Sender::reconnect_peer(Peer index) {
 
 void Sender::replace_peer(Peer peer, const PeerOptions& options) {
     const ViewClasses groups = state(peer).groups;
-    std::vector<Predicted> predicted = std::move(state(peer).predicted);
+    auto predicted = std::move(state(peer).predicted);
     leave_audience(peer);
     make_peer(peer, options, std::move(predicted));
     state(peer).groups = groups;
@@ -203,17 +204,22 @@ bool Sender::set_owner(ecs::Entity entity, std::optional<Peer> owner) {
 bool Sender::set_predictor(Peer index, ecs::Entity entity, bool is_predictor) {
     const std::uint32_t entry = shadow_.assign_index(entity);
     if (entry == Shadow::kNone) return false;
-    std::vector<Predicted>& predicted = state(index).predicted;
-    std::erase_if(predicted, [&](const Predicted& known) { return known.entry == entry; });
-    if (is_predictor) predicted.push_back({entry, entity});
+    if (is_predictor) {
+        state(index).predicted[entry] = entity;
+    } else {
+        state(index).predicted.erase(entry);
+    }
     new_roles_.push_back(entry);
     return true;
 }
 
 bool Sender::is_predictor(Peer peer, ecs::Entity entity) const {
-    const std::vector<Predicted>& predicted = peers_[peer]->predicted;
-    return std::any_of(predicted.begin(), predicted.end(),
-                       [&](const Predicted& known) { return known.entity == entity; });
+    return predicts(peer, shadow_.index_of(entity), entity);
+}
+
+bool Sender::predicts(Peer peer, std::uint32_t entry, ecs::Entity entity) const {
+    const auto found = peers_[peer]->predicted.find(entry);
+    return found != peers_[peer]->predicted.end() && found->second == entity;
 }
 
 bool Sender::has_predictors(ecs::Entity entity) const {
@@ -223,7 +229,7 @@ bool Sender::has_predictors(ecs::Entity entity) const {
 }
 
 PeerView::Roles Sender::roles(Peer peer, std::uint32_t entry) const {
-    return {owner_of(entry) == peer, is_predictor(peer, shadow_[entry].entity)};
+    return {owner_of(entry) == peer, predicts(peer, entry, shadow_[entry].entity)};
 }
 
 /// Only in an update: a record with another view, but with the tick of one that the peer has, would be stale.
@@ -339,7 +345,7 @@ void Sender::close_entry(std::uint32_t entry) {
     for (Peer peer = 0; peer < peers_.size(); ++peer) {
         if (!peers_[peer]) continue;
         state(peer).last_change = tick_;
-        std::erase_if(state(peer).predicted, [&](const Predicted& known) { return known.entry == entry; });
+        state(peer).predicted.erase(entry);
         if (state(peer).stats.waiting != 0 && !audience_.has(entry, peer)) state(peer).stats.waiting -= 1;
     }
     for (const Audience::Viewer viewer : audience_.of(entry))

@@ -4,6 +4,7 @@
 // the next record is written against the newest acknowledged version.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -109,7 +110,7 @@ public:
     /// Calls fn(entity) for each entity that the peer predicts.
     template <class Fn>
     void for_each_predicted(Peer peer, Fn&& fn) const {
-        for (const Predicted& predicted : peers_[peer]->predicted) fn(predicted.entity);
+        for (const auto& [entry, entity] : peers_[peer]->predicted) fn(entity);
     }
     /// Sets the groups of a peer from the next update() on: to_group(), or several with |; other view
     /// classes have no effect.
@@ -176,11 +177,6 @@ public:
     bool is_consistent() const;
 
 private:
-    /// An entity of for_each_predicted(). If it is not the entry's, it does not replicate any more.
-    struct Predicted {
-        std::uint32_t entry;
-        ecs::Entity entity;
-    };
     struct PeerState {
         PeerState(std::uint32_t max_slots, std::shared_ptr<const ComponentNumbers> of_peer)
             : view(max_slots, of_peer.get()), numbers(std::move(of_peer)) {}
@@ -192,9 +188,9 @@ private:
         Tick last_sent = 0;
         // Since when the peer has acknowledged nothing, although it should have; nothing if all is answered.
         std::optional<Tick> silent_since;
-        Tick last_change = 0;  // tick of the newest change that the peer sees
-        ViewClasses groups;    // valid from the next update() on
-        std::vector<Predicted> predicted;
+        Tick last_change = 0;                            // tick of the newest change that the peer sees
+        ViewClasses groups;                              // valid from the next update() on
+        std::map<std::uint32_t, ecs::Entity> predicted;  // by entry; see predicts()
         // Packet number of the newest large payload. Its fate may be known.
         std::optional<std::uint64_t> large;
         bool is_held = false;
@@ -212,7 +208,8 @@ private:
     std::uint32_t history_ticks(Tick tick) const;
     void keep_acknowledged(Tick tick, Tick horizon);
     std::shared_ptr<const ComponentNumbers> share(const ComponentNumbers& numbers) const;
-    void make_peer(Peer peer, const PeerOptions& options, std::vector<Predicted> predicted = {});
+    void make_peer(Peer peer, const PeerOptions& options,
+                   std::map<std::uint32_t, ecs::Entity> predicted = {});
     void leave_audience(Peer peer);
     void pass_on_change(std::uint32_t entry);
     void force_records();
@@ -220,6 +217,9 @@ private:
     void change_view(PeerState& peer, std::uint32_t slot);
     bool is_restricted(std::uint32_t entry) const;
     PeerView::Roles roles(Peer peer, std::uint32_t entry) const;
+    /// Returns whether the peer predicts the entity that has the entry. The entry may have another entity
+    /// already: then the peer's does not replicate any more.
+    bool predicts(Peer peer, std::uint32_t entry, ecs::Entity entity) const;
     Peer owner_of(std::uint32_t entry) const {
         const bool is_known = entry < owners_.size() && owners_[entry].entity == shadow_.entity(entry);
         return is_known ? owners_[entry].peer : kNobody;

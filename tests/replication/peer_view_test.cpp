@@ -29,7 +29,7 @@ TEST(PeerView, KnowsTheSlotsOfTheGroup) {
     EXPECT_EQ(group(), (std::vector<std::uint32_t>{a, c}));
     view.set_roles(b, {.owns = true});
     view.set_roles(a, {});
-    EXPECT_EQ(group(), (std::vector<std::uint32_t>{c, b}));
+    EXPECT_EQ(group(), (std::vector<std::uint32_t>{b, c}));
     view.close(c, Despawn::destroyed);
     EXPECT_EQ(group(), (std::vector<std::uint32_t>{b}));
     EXPECT_TRUE(view.is_consistent());
