@@ -21,8 +21,10 @@ void Players::listen(replication::Server& server) {
                                                      ? " sends too many messages"
                                                      : " takes too long to load"));
     });
-    simulation_.set_seen_by([&server](ecs::Entity bubble, ecs::Entity entity) {
-        return server.seen_by(server.owner(bubble)).get<Position>(entity);
+    simulation_.set_seen_by([&server](ecs::Entity bubble) {
+        return [seen = server.seen_by(server.owner(bubble))](ecs::Entity entity) {
+            return seen.get<Position>(entity);
+        };
     });
 }
 

@@ -238,10 +238,11 @@ void Simulation::play(float dt_s) {
 ecs::Entity Simulation::hit_by(ecs::Entity bubble, const Position& at, ecs::Entity shooter) const {
     ecs::Entity hit;
     float farthest = kBurst;
+    const Eyes eyes = seen_by_ ? seen_by_(bubble) : Eyes();
     for (const std::vector<Sight>* sights : {&prey_, &hunters_})
         for (const Sight& sight : *sights) {
             if (sight.entity == shooter) continue;
-            const std::optional<Position> seen = seen_by_ ? seen_by_(bubble, sight.entity) : sight.at;
+            const std::optional<Position> seen = eyes ? eyes(sight.entity) : sight.at;
             if (!seen || distance(at, *seen) >= farthest) continue;
             farthest = distance(at, *seen);
             hit = sight.entity;

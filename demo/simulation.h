@@ -22,9 +22,10 @@ public:
     /// later, without those of players.
     Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t seed);
 
-    /// Returns where an entity was on the screen of the player who shot `bubble`; nothing if it was not
-    /// there.
-    using SeenBy = std::function<std::optional<Position>(ecs::Entity bubble, ecs::Entity entity)>;
+    /// Returns where an entity was on a player's screen; nothing if it was not there.
+    using Eyes = std::function<std::optional<Position>(ecs::Entity entity)>;
+    /// Returns the eyes of the player who shot `bubble`.
+    using SeenBy = std::function<Eyes(ecs::Entity bubble)>;
     /// Sets the function that says where a shooter saw the creatures that a bubble may hit. Without it
     /// bubbles hit creatures where they are.
     void set_seen_by(SeenBy seen_by) { seen_by_ = std::move(seen_by); }

@@ -112,9 +112,11 @@ TEST(Simulation, BubblesHitWhatTheirShooterSees) {
     const ecs::Entity real = life.world.spawn(Position{80, 40}, Velocity{}, Health{100}, Name{"P"}, Pike{});
     const ecs::Entity seen = life.world.spawn(Position{20, 20}, Velocity{}, Health{100}, Name{"Q"}, Pike{});
     const ecs::Entity bubble = life.world.spawn(Position{80, 40}, Bubble{}, Flight{shooter});
-    life.simulation.set_seen_by([&](ecs::Entity shot, ecs::Entity entity) -> std::optional<Position> {
+    life.simulation.set_seen_by([&](ecs::Entity shot) {
         EXPECT_EQ(shot, bubble);
-        return entity == seen ? std::optional<Position>({81, 40}) : std::nullopt;
+        return [&](ecs::Entity entity) {
+            return entity == seen ? std::optional<Position>({81, 40}) : std::nullopt;
+        };
     });
     life.step();
     EXPECT_FALSE(life.world.is_alive(bubble));
