@@ -466,6 +466,7 @@ void Server::on_fate(net::PeerId peer, const net::PacketFate& fate) {
 bool Server::on_payload(net::PeerId peer, std::uint64_t number, std::span<const std::byte> payload,
                         net::Time now) {
     const Player* player = players_.find_connected(peer);
+    if (player && inputs_) inputs_->note_received(player->id, host_.stats(peer).packets_received);
     if (!player || !uplink_.read(player->id, number, payload, now)) {
         host_.disconnect(peer, net::DisconnectReason::protocol_error, "malformed state", now);
         return false;

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "input_clock.h"
+
 namespace shoal::replication {
 
 LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)), last_wanted_ms_(2 * tick_ms_) {
@@ -12,12 +14,10 @@ LeadMeter::LeadMeter(net::Duration tick) : tick_ms_(Timeline::ms(tick)), last_wa
     late_.reserve(kMostLateNoted);
 }
 
-void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, bool parity, net::Time now) {
+void LeadMeter::add(std::uint64_t number, std::uint64_t received, Tick newest, net::Duration margin,
+                    bool parity, net::Time now) {
     if (parity != parity_) {
         parity_ = parity;
-        // The packets since the last sample arrived during the shift: they do not count as lost.
-        const std::int64_t gap = static_cast<std::int64_t>(number - skipped_) - newest_sample_ - 1;
-        skipped_ += static_cast<std::uint64_t>(std::max<std::int64_t>(gap, 0));
         const double shift_ms = pending_ms_.value_or(0);
         for (Sample& sample : samples_) sample.margin_ms += shift_ms;
         for (double& known : margins_ms_) known += shift_ms;
@@ -25,21 +25,27 @@ void LeadMeter::add(std::uint64_t number, Tick newest, net::Duration margin, boo
         recent_.margin_ms += shift_ms;
         pending_ms_.reset();
     }
-    if (number > newest_number_) {
-        if (number == newest_number_ + 1) {
-            ticks_per_packet_ = std::clamp<Tick>(newest - newest_tick_, 1, kMostTicksPerPacket);
-            mean_ticks_per_packet_ += (ticks_per_packet_ - mean_ticks_per_packet_) / 16;
-        }
-        newest_number_ = number;
-        newest_tick_ = newest;
-    }
+    skip(number, received, newest);
     // Of the new inputs in this packet the oldest one is needed first.
     const double margin_ms = Timeline::ms(margin) - (ticks_per_packet_ - 1) * tick_ms_;
     late_in_a_row_ = margin_ms < 0 ? late_in_a_row_ + 1 : 0;
     if (late_in_a_row_ == kLateInARow) rebase();
     // While the client changes its lead, margins do not measure the path.
     if (pending_ms_ && late_in_a_row_ < kLateInARow) return;
-    insert({margin_ms, now, static_cast<std::int64_t>(number - skipped_)});
+    insert({margin_ms, now, newest_number_, received});
+}
+
+void LeadMeter::skip(std::uint64_t number, std::uint64_t received, Tick newest) {
+    if (number <= newest_number_) return;
+    const bool is_gapless = newest_number_ != 0 && received - received_then_ >= number - newest_number_;
+    const bool has_paused = (newest - newest_tick_) * tick_ms_ > Timeline::ms(InputClock::kPause);
+    if (is_gapless && !has_paused) {
+        ticks_per_packet_ = std::clamp<Tick>(newest - newest_tick_, 1, kMostTicksPerPacket);
+        mean_ticks_per_packet_ += (ticks_per_packet_ - mean_ticks_per_packet_) / 16;
+    }
+    newest_number_ = number;
+    received_then_ = received;
+    newest_tick_ = newest;
 }
 
 void LeadMeter::insert(const Sample& sample) {
@@ -52,7 +58,6 @@ void LeadMeter::insert(const Sample& sample) {
             if (best->at == oldest.at) best->is_known = false;
     }
     next_ = (next_ + 1) % kSamples;
-    newest_sample_ = std::max(newest_sample_, sample.number);
     margins_ms_.insert(std::upper_bound(margins_ms_.begin(), margins_ms_.end(), sample.margin_ms),
                        sample.margin_ms);
     for (Best* const best : {&of_window_, &recent_})
@@ -68,7 +73,6 @@ void LeadMeter::rebase() {
     std::copy(samples_.end() - static_cast<std::ptrdiff_t>(count), samples_.end(), kept.begin());
     samples_.clear();
     margins_ms_.clear();
-    newest_sample_ = 0;
     next_ = 0;
     of_window_ = {of_window_.span};
     recent_ = {recent_.span};
@@ -120,14 +124,14 @@ bool LeadMeter::is_late_risk_low(double wanted_ms, double margin_ms, double loss
     return true;
 }
 
-/// Returns the fraction of packets that are missing between the oldest and the newest sample.
+/// Returns the fraction of packets that are missing between the oldest and the newest sample. Many packets
+/// have no inputs, for example those with acks alone.
 double LeadMeter::loss() const {
-    std::int64_t oldest = newest_sample_;
-    const std::size_t first = samples_.size() < kSamples ? 0 : next_;
-    for (std::size_t i = 0; i < std::min(samples_.size(), kMostReordered + 1); ++i)
-        oldest = std::min(oldest, samples_[(first + i) % kSamples].number);
-    const double sent = static_cast<double>(newest_sample_ - oldest) + 1;
-    return std::clamp(1 - static_cast<double>(samples_.size()) / sent, 0.0, 0.5);
+    const Sample& oldest = samples_[samples_.size() < kSamples ? 0 : next_];
+    const Sample& newest = samples_[(next_ + kSamples - 1) % kSamples];
+    if (newest.number == oldest.number) return 0;
+    const auto received = static_cast<double>(newest.received - oldest.received);
+    return std::clamp(1 - received / static_cast<double>(newest.number - oldest.number), 0.0, 0.5);
 }
 
 /// Returns the least margin for which is_late_risk_low() holds, and half a tick more for each input that was
@@ -164,13 +168,9 @@ std::optional<net::Duration> LeadMeter::take_shift(net::Time now) {
 
 bool LeadMeter::is_consistent() const {
     std::vector<double> margins_ms;
-    std::int64_t newest = 0;
-    for (const Sample& sample : samples_) {
-        margins_ms.push_back(sample.margin_ms);
-        newest = std::max(newest, sample.number);
-    }
+    for (const Sample& sample : samples_) margins_ms.push_back(sample.margin_ms);
     std::sort(margins_ms.begin(), margins_ms.end());
-    return margins_ms == margins_ms_ && newest == newest_sample_;
+    return margins_ms == margins_ms_;
 }
 
 }  // namespace shoal::replication

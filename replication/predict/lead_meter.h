@@ -17,11 +17,13 @@ public:
     /// `tick`: time between two ticks, > 0.
     explicit LeadMeter(net::Duration tick);
 
-    /// Call it when packet `number` of the client arrives, with inputs up to tick `newest`. `parity`: see
-    /// InputClock.
-    void add(std::uint64_t number, Tick newest, net::Duration margin, bool parity, net::Time now);
+    /// Call it when packet `number` of the client arrives, with inputs up to tick `newest`. `received`:
+    /// number of packets that the client's connection has received, with or without inputs, including this
+    /// one. `parity`: see InputClock.
+    void add(std::uint64_t number, std::uint64_t received, Tick newest, net::Duration margin, bool parity,
+             net::Time now);
     /// Call it in place of add() if the packet's margin does not measure the path.
-    void skip() { skipped_ += 1; }
+    void skip(std::uint64_t number, std::uint64_t received, Tick newest);
     /// Call it when an input arrives after its tick.
     void note_late(net::Time now);
 
@@ -41,13 +43,13 @@ private:
     static constexpr net::Duration kLateWindow = std::chrono::seconds(10);
     static constexpr std::size_t kMostLateNoted = 16;
     static constexpr Tick kMostTicksPerPacket = 8;
-    static constexpr std::size_t kMostReordered = 32;  // packets that overtake one packet, at most
     static constexpr double kMostWantedMs = 1'000;
 
     struct Sample {
         double margin_ms = 0;
         net::Time at{0};
-        std::int64_t number = 0;  // number of the packet, without the skipped ones
+        std::uint64_t number = 0;    // greatest number of a packet with inputs until then
+        std::uint64_t received = 0;  // packets received until then
     };
 
     /// The sample with the greatest margin of a span of time.
@@ -70,14 +72,13 @@ private:
     std::vector<Sample> samples_;     // a ring of the last kSamples
     std::size_t next_ = 0;            // index for the next sample
     std::vector<double> margins_ms_;  // margins of the samples, ascending
-    std::int64_t newest_sample_ = 0;  // greatest number of a sample
-    std::uint64_t skipped_ = 0;       // number of packets that do not measure the path
     Best of_window_{kWindow}, recent_{kWindow / 4};
     std::vector<net::Time> late_;
     std::uint32_t wanted_steps_ = 0;  // result of the last search in wanted_ms(), in 1/8 of a tick
     double last_wanted_ms_;           // used while there are few samples
     std::size_t late_in_a_row_ = 0;
     std::uint64_t newest_number_ = 0;  // number of the packet with the newest inputs
+    std::uint64_t received_then_ = 0;  // packets received until that packet
     Tick newest_tick_ = 0;
     std::uint32_t ticks_per_packet_ =
         1;  // new ticks in the last packet; > 1 if frames are longer than a tick

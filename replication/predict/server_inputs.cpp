@@ -37,6 +37,7 @@ void ServerInputs::add_player(net::PeerId player, Sender::Peer peer) {
                        peer,
                        std::make_unique<InputBuffer>(type_, neutral_, patience_of(kPatience, tick_)),
                        std::make_unique<LeadMeter>(tick_),
+                       0,
                        neutral_,
                        {},
                        {}};
@@ -52,6 +53,10 @@ void ServerInputs::remove_player(net::PeerId id) {
     by_peer_[player->peer] = kNobody;
     *player = {};
     places_.erase(id);
+}
+
+void ServerInputs::note_received(net::PeerId id, std::uint64_t packets) {
+    if (Player* const player = find(id)) player->received = packets;
 }
 
 bool ServerInputs::read_section(net::PeerId, std::uint64_t packet, BitReader& in) {
@@ -74,8 +79,9 @@ void ServerInputs::commit_section(net::PeerId id, net::Time now) {
     for (std::uint64_t i = late; i < player->buffer->stats().late; ++i) player->lead->note_late(now);
     // If the server runs its ticks late, packets wait in its socket: their margins say nothing about the
     // path.
-    if (now > timeline_.time_of(next_) + tick_) return player->lead->skip();
-    player->lead->add(packet_, newest, timeline_.time_of(newest) - now, section_.parity, now);
+    if (now > timeline_.time_of(next_) + tick_) return player->lead->skip(packet_, player->received, newest);
+    player->lead->add(packet_, player->received, newest, timeline_.time_of(newest) - now, section_.parity,
+                      now);
 }
 
 void ServerInputs::apply(Tick tick, net::Time now) {

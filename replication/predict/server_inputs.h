@@ -33,6 +33,9 @@ public:
     /// Call it when the player has a new connection, with other packet numbers and another lead.
     void reconnect(net::PeerId player);
 
+    /// Call it before the sections of a payload are read. `packets`: number of packets that the player's
+    /// connection has received, including that of the payload.
+    void note_received(net::PeerId player, std::uint64_t packets);
     bool read_section(net::PeerId player, std::uint64_t packet, BitReader& in) override;
     void commit_section(net::PeerId player, net::Time now) override;
 
@@ -76,6 +79,7 @@ private:
         Sender::Peer peer = 0;
         std::unique_ptr<InputBuffer> buffer;
         std::unique_ptr<LeadMeter> lead;
+        std::uint64_t received = 0;            // packets of the present connection
         std::span<const std::uint32_t> input;  // the input for the tick that apply() handles
         // The lags of the last ticks, by tick modulo kKept.
         std::array<std::optional<std::uint32_t>, InputLog::kKept> lags{};

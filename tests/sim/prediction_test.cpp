@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -94,6 +95,35 @@ TEST(Prediction, ADeterministicMoverIsNeverMispredicted) {
             EXPECT_EQ(inputs.early, 0u);
             EXPECT_LT(*player->client.predicted_tick() - session.server.current_tick(), 15u);
         }
+    }
+}
+
+// Goal: a client that sends more packets than inputs is not taken for one whose packets are lost. Method: of
+// two players one sends a message in each of its many short frames; both must be ahead by about the same
+// time.
+TEST(Prediction, TheLeadOfAClientThatSendsMoreThanInputsStaysSmall) {
+    for (const std::uint64_t seed : kind_seeds(4)) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        net::LinkConfig link = far_away();
+        link.loss = 0.1;
+        PlaySession session(play_schema(), link, 2, seed);
+        for (std::size_t i = 0; i < 2; ++i) {
+            const auto steer = PlaySession::wander(seed * 10 + i);
+            session.players[i]->frame = 5ms;
+            session.players[i]->on_frame = [steer, i](Player& player) mutable {
+                steer(player);
+                if (i == 1)
+                    static_cast<void>(
+                        player.client.send_message(net::Channel::unreliable, std::array<std::byte, 1>{}));
+            };
+        }
+        session.run(30s);
+        const auto lead = [&](std::size_t i) {
+            return static_cast<int>(*session.players[i]->client.predicted_tick() -
+                                    session.server.current_tick());
+        };
+        EXPECT_NEAR(lead(1), lead(0), 3);
+        EXPECT_LT(lead(1), 15);
     }
 }
 
