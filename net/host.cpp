@@ -5,11 +5,6 @@
 #include <cassert>
 
 namespace shoal::net {
-namespace {
-
-constexpr double kSavedAllowance_s = 0.05;
-
-}  // namespace
 
 struct Host::Peer {
     std::uint32_t connection_id;
@@ -67,6 +62,7 @@ void Host::update(Time now) {
 
 void Host::flush(Time now) {
     if (peers_.empty()) return;
+    constexpr double kSavedAllowance_s = 0.05;
     const double limit = static_cast<double>(config_.max_bytes_per_second);
     const double earned = limit * std::chrono::duration<double>(now - allowed_until_).count();
     allowance_ = std::min(allowance_ + earned, std::max(limit * kSavedAllowance_s, 2.0 * kMaxDatagramBytes));
@@ -126,9 +122,7 @@ Connection* Host::connection_of(PeerId peer) const {
 }
 
 void Host::receive_packet(const Address& from, std::span<const std::byte> datagram, Time now) {
-    const std::optional<Envelope> envelope = read_envelope(datagram, true);
-    if (!envelope) return count(Drop::truncated);
-    Peer* const peer = peer_for(from, *envelope, datagram, now);
+    Peer* const peer = peer_for(from, datagram, now);
     if (!peer) return;
     Packet packet;
     const Connection::Arrival arrival = peer->connection.open(datagram, packet, now);
@@ -168,16 +162,17 @@ void Host::locate(Peer& peer, const Address& from, std::size_t bytes, const Pack
 
 /// Returns the peer that sent this packet. The first packet of a pending client makes it a peer. Returns null
 /// if there is no peer, or if the packet needs no further work.
-Host::Peer* Host::peer_for(const Address& from, const Envelope& envelope, std::span<const std::byte> datagram,
-                           Time now) {
-    Peer* const peer = at(gate_.index_of(envelope.connection_id));
-    if (peer && peer->connection_id == envelope.connection_id) return peer;
-    if (const Gate::Pending* const pending = gate_.find(envelope.connection_id))
-        return confirm(*pending, envelope, datagram, now);
-    count(Drop::unknown_connection);
+Host::Peer* Host::peer_for(const Address& from, std::span<const std::byte> datagram, Time now) {
+    // If the id is cut off, this is 0, and read_envelope() fails here or in Connection::open().
+    const std::uint32_t id = ByteReader(datagram.subspan(1)).u32();
+    Peer* const peer = at(gate_.index_of(id));
+    if (peer && peer->connection_id == id) return peer;
+    const std::optional<Envelope> envelope = read_envelope(datagram, true);
+    const Gate::Pending* const pending = envelope ? gate_.find(id) : nullptr;
+    if (pending) return confirm(*pending, *envelope, datagram, now);
+    count(envelope ? Drop::unknown_connection : Drop::truncated);
     // Only data packets get a reset: the sender of a disconnect packet has closed the connection already.
-    if (envelope.kind == PacketKind::data)
-        gate_.send_reset(from, envelope.connection_id, datagram.size(), now);
+    if (envelope && envelope->kind == PacketKind::data) gate_.send_reset(from, id, datagram.size(), now);
     return nullptr;
 }
 

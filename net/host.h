@@ -84,8 +84,7 @@ private:
 
     Connection* connection_of(PeerId peer) const override;
     void receive_packet(const Address& from, std::span<const std::byte> datagram, Time now);
-    Peer* peer_for(const Address& from, const Envelope& envelope, std::span<const std::byte> datagram,
-                   Time now);
+    Peer* peer_for(const Address& from, std::span<const std::byte> datagram, Time now);
     Peer* confirm(const Gate::Pending& pending, const Envelope& envelope, std::span<const std::byte> datagram,
                   Time now);
     void locate(Peer& peer, const Address& from, std::size_t bytes, const Packet& packet, bool is_newest,

@@ -400,7 +400,10 @@ TEST(Host, AForgedFirstPacketConfirmsNothing) {
     bare.feed(kAlice, good);
     EXPECT_EQ(bare.host.peer_count(), 1u);
     bare.feed(kAlice, good);
-    EXPECT_EQ(bare.host.stats(bare.recorder.newest).drops[Drop::duplicate], 1u);
+    const ConnectionStats& stats = bare.host.stats(bare.recorder.newest);
+    EXPECT_EQ(stats.drops[Drop::duplicate], 1u);
+    for (std::size_t size = 5; size < good.size(); ++size) bare.feed(kAlice, std::span(good).first(size));
+    EXPECT_EQ(stats.drops[Drop::truncated], good.size() - 5);
 }
 
 // All bits of a connection id that the peer slots do not need are random.
