@@ -72,7 +72,8 @@ bool Endpoint::is_connected(PeerId peer) const {
 }
 
 SendResult Endpoint::send_message(PeerId peer, Delivery how, std::span<const std::byte> message) {
-    return is_connected(peer) ? connection_of(peer)->send_message(how, message) : SendResult::not_connected;
+    Connection* const connection = connection_of(peer);
+    return connection ? connection->send_message(how, message) : SendResult::not_connected;
 }
 
 void Endpoint::set_options(PeerId peer, const ConnectionOptions& options) {
@@ -80,7 +81,7 @@ void Endpoint::set_options(PeerId peer, const ConnectionOptions& options) {
 }
 
 void Endpoint::disconnect(PeerId peer, DisconnectReason reason, std::string_view text, Time now) {
-    if (is_connected(peer)) connection_of(peer)->close(reason, text, true, now);
+    if (Connection* const connection = connection_of(peer)) connection->close(reason, text, true, now);
 }
 
 const ConnectionStats& Endpoint::stats(PeerId peer) const {

@@ -25,8 +25,8 @@ std::size_t Scheduler::begin(std::size_t room, const SendQueue::Waiting& urgent,
 
     // Messages of one kind get no room until their share and credit cover the first message.
     const auto due = [&](const Kind& kind, const SendQueue::Waiting& messages) {
-        const std::size_t most = may_take(kind);
-        return messages && most >= messages.first ? std::min(messages.bytes, most) : 0;
+        const std::size_t most = messages ? may_take(kind) : 0;
+        return most >= messages.first ? std::min(messages.bytes, most) : 0;
     };
     const std::size_t urgent_due = due(urgent_, urgent), normal_due = due(normal_, normal);
     const std::size_t left = room - std::min(room, urgent_due + normal_due);

@@ -224,6 +224,7 @@ void SendQueue::assign_ids(std::uint32_t index, Newest* entry) {
 }
 
 void SendQueue::take_repeats(Draft& draft, const Terms& terms) {
+    if (repeats_[0].empty() && repeats_[1].empty()) return;
     const std::size_t wanted = repeats_wanted(terms.loss);
     for (std::size_t round = 0; round < repeats_.size(); ++round) {
         Fifo<Repeat>& waiting = repeats_[round];
