@@ -3,47 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "replication/message/message_intake.h"
-#include "replication/message/message_queue.h"
+#include "tests/replication/support/sayings.h"
 #include "tests/sim/session.h"
 #include "tests/support/allocations.h"
 
 namespace shoal::replication::typed_messages_test {
 namespace {
 
-using namespace std::chrono_literals;
-
-struct Saying {
-    std::string text;
-    ecs::Entity about;
-    std::vector<ecs::Entity> others;
-};
-struct Beep {
-    std::uint8_t pitch = 0;
-};
-struct Blob {
-    std::vector<std::uint8_t> bytes;
-};
-struct Spot {
-    int x = 0;
-};
-
-Schema saying_schema() {
-    Schema schema;
-    schema.component<Spot>("spot");
-    schema.message<Saying>("saying", field(&Saying::text, max_length(30)),
-                           element(&Saying::others, max_length(8)));
-    schema.message<Beep>("beep", bounded(0, 100));
-    schema.message<Blob>("blob", max_length(300'000));
-    return schema;
-}
+using sayings::Beep;
+using sayings::Blob;
+using sayings::Saying;
+using sayings::saying_schema;
+using sayings::Spot;
 
 /// A session whose clients have joined.
 struct Meeting {
@@ -352,101 +327,6 @@ TEST(Message, A11APlayerThatFloodsIsDroppedWithAReason) {
     EXPECT_GT(sent, 600) << "but not before the burst is used up";
 }
 
-TEST(MessageIntake, KeepsTheRateOverALongTime) {
-    const MessageLimits limits;
-    MessageIntake intake;
-    MessageIntake::Item item;
-    std::mt19937 random(1);
-    std::uint64_t handled = 0;
-    const std::vector<std::byte> bytes(10);
-    net::Time now{5s};
-    for (int i = 0; i < 6'000; ++i, now += 10ms) {
-        while (intake.take(limits, now, item)) handled += 1;
-        if (intake.waiting() < 200 && random() % 4 != 0)
-            handled +=
-                intake.arrive(limits, net::Channel::reliable, bytes, now) == MessageIntake::Verdict::deliver;
-    }
-    EXPECT_NEAR(static_cast<double>(handled), 100 + 60 * 50, 10);
-}
-
-TEST(MessageIntake, ABurstIsDeliveredAndTheRestWaitsInOrder) {
-    MessageLimits limits;
-    limits.messages_per_s = 10;
-    limits.burst_s = 0.5;
-    limits.max_waiting = 2;
-    MessageIntake intake;
-    net::Time now{5s};
-    const std::vector<std::byte> bytes(7);
-    const auto arrive = [&](net::Channel channel = net::Channel::reliable) {
-        return intake.arrive(limits, channel, bytes, now);
-    };
-    for (int i = 0; i < 5; ++i) EXPECT_EQ(arrive(), MessageIntake::Verdict::deliver);
-    EXPECT_EQ(arrive(net::Channel::sequenced), MessageIntake::Verdict::wait);
-    now += 50ms;
-    EXPECT_EQ(arrive(net::Channel::unreliable), MessageIntake::Verdict::wait) << "behind the one that waits";
-    EXPECT_EQ(intake.waiting(), 2u);
-    EXPECT_EQ(intake.waiting_bytes(), 14u);
-    EXPECT_EQ(arrive(), MessageIntake::Verdict::flood);
-    MessageIntake::Item item;
-    EXPECT_FALSE(intake.take(limits, now, item));
-    now += 51ms;
-    ASSERT_TRUE(intake.take(limits, now, item));
-    EXPECT_EQ(item.channel, net::Channel::sequenced);
-    EXPECT_EQ(item.bytes, bytes);
-    EXPECT_FALSE(intake.take(limits, now, item)) << "one in a tenth of a second";
-    EXPECT_EQ(intake.waiting_bytes(), 7u);
-    now += 100ms;
-    ASSERT_TRUE(intake.take(limits, now, item));
-    EXPECT_EQ(item.channel, net::Channel::unreliable);
-    now += 10s;
-    for (int i = 0; i < 5; ++i) EXPECT_EQ(arrive(), MessageIntake::Verdict::deliver);
-    EXPECT_EQ(arrive(), MessageIntake::Verdict::wait) << "silence saves no more than a burst";
-}
-
-TEST(MessageIntake, BytesAreLimitedToo) {
-    MessageLimits limits;
-    limits.bytes_per_s = 1'000;
-    limits.burst_s = 1;
-    limits.max_waiting_bytes = 500;
-    MessageIntake intake;
-    net::Time now{5s};
-    const auto arrive = [&](std::size_t size) {
-        return intake.arrive(limits, net::Channel::reliable, std::vector<std::byte>(size), now);
-    };
-    EXPECT_EQ(arrive(999), MessageIntake::Verdict::deliver);
-    EXPECT_EQ(arrive(1'000), MessageIntake::Verdict::deliver) << "a byte was left";
-    EXPECT_EQ(arrive(0), MessageIntake::Verdict::wait) << "a large message is paid off first";
-    MessageIntake::Item item;
-    EXPECT_FALSE(intake.take(limits, now + 990ms, item));
-    EXPECT_TRUE(intake.take(limits, now += 1s, item));
-    EXPECT_EQ(arrive(2), MessageIntake::Verdict::deliver);
-    EXPECT_EQ(arrive(500), MessageIntake::Verdict::wait) << "at most so many bytes wait";
-    EXPECT_EQ(arrive(1), MessageIntake::Verdict::flood);
-}
-
-TEST(MessageIntake, MessagesThatWaitForTooLongAreAFlood) {
-    MessageLimits limits;
-    limits.messages_per_s = 1;
-    limits.burst_s = 1;
-    MessageIntake intake;
-    MessageIntake::Item item;
-    net::Time now{5s};
-    const std::vector<std::byte> bytes(7);
-    EXPECT_FALSE(intake.is_flood(limits, now + 1h)) << "nothing waits";
-    const auto arrive = [&] { return intake.arrive(limits, net::Channel::reliable, bytes, now); };
-    EXPECT_EQ(arrive(), MessageIntake::Verdict::deliver);
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(arrive(), MessageIntake::Verdict::wait);
-    EXPECT_FALSE(intake.is_flood(limits, now + 2'999ms));
-    EXPECT_TRUE(intake.is_flood(limits, now + 3s));
-    now += 2s;
-    EXPECT_TRUE(intake.take(limits, now, item));
-    EXPECT_EQ(arrive(), MessageIntake::Verdict::wait);
-    EXPECT_TRUE(intake.is_flood(limits, now + 1s)) << "there always was a message that waited";
-    for (int i = 0; i < 2; ++i) EXPECT_TRUE(intake.take(limits, now += 1s, item));
-    EXPECT_EQ(arrive(), MessageIntake::Verdict::wait);
-    EXPECT_FALSE(intake.is_flood(limits, now + 2'999ms)) << "a new wait began";
-}
-
 TEST(MessageStream, DependsOnTheChannelAndTheKey) {
     EXPECT_EQ(stream_of(net::unordered()), 0);
     EXPECT_EQ(stream_of(net::Channel::unreliable), 0);
@@ -455,212 +335,6 @@ TEST(MessageStream, DependsOnTheChannelAndTheKey) {
     EXPECT_EQ(stream_of(net::ordered_by(255)), 1);
     EXPECT_EQ(stream_of(net::latest_of(0)), 0);
     EXPECT_EQ(stream_of(net::latest_of(2)), 2);
-}
-
-/// A client's queue, and a server's world whose payloads arrive when the test wants it.
-struct Waiting {
-    Waiting() : schema(saying_schema()), sender(world, schema), receiver(mirror, schema) {
-        peer = sender.add_peer();
-        messages.set_handler<Saying>([this](const Saying& said, const MessageInfo& info) {
-            heard.push_back(said.text + (said.about ? " known" : " null") + (info.is_late ? " late" : ""));
-        });
-    }
-    struct OfServer final : EntityMap {
-        explicit OfServer(Sender& of) : sender(of) {}
-        std::uint32_t to_net(ecs::Entity entity) override {
-            return entity ? sender.assign_net_id(entity) : 0;
-        }
-        ecs::Entity to_entity(std::uint32_t) override { return {}; }
-        Sender& sender;
-    };
-    struct OfClient final : EntityMap {
-        explicit OfClient(Receiver& of) : receiver(of) {}
-        std::uint32_t to_net(ecs::Entity) override { return 0; }
-        ecs::Entity to_entity(std::uint32_t net_id) override { return receiver.entity(net_id); }
-        Receiver& receiver;
-    };
-    void say(const std::string& text, ecs::Entity about, const net::Delivery& how) {
-        std::vector<std::byte> bytes{std::byte{stream_of(how)}};
-        writer.write(Saying{text, about, {}}, bytes);
-        EXPECT_TRUE(queue.add(bytes, how.channel));
-    }
-    void send_state() {
-        sender.update(++tick);
-        std::byte room[1'160];
-        const auto payload = sender.encode(peer, ++number, 1'000, room);
-        EXPECT_EQ(receiver.receive(number, payload), Receiver::Verdict::accepted);
-        sender.on_fate(peer, number, true);
-        receiver.apply();
-    }
-    std::vector<std::string> after(net::Duration time) {
-        now += time;
-        queue.deliver(now);
-        return std::exchange(heard, {});
-    }
-
-    Schema schema;
-    ecs::World world, mirror;
-    Sender sender;
-    Receiver receiver;
-    Sender::Peer peer = 0;
-    Tick tick = 0;
-    std::uint64_t number = 0;
-    net::Time now{7s};
-    OfServer of_server{sender};
-    OfClient of_client{receiver};
-    TypedMessages writer{schema, of_server};
-    TypedMessages messages{schema, of_client};
-    MessageQueue queue{messages, receiver};
-    std::vector<std::string> heard;
-};
-
-using Heard = std::vector<std::string>;
-
-TEST(MessageQueue, Rule10AMessageAndThoseBehindItWaitForItsEntity) {
-    Waiting test;
-    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
-    test.say("a1", {}, net::ordered_by(1));
-    test.say("a2", ship, net::ordered_by(1));
-    test.say("a3", {}, net::ordered_by(1));
-    test.say("b1", {}, net::ordered_by(2));
-    test.say("free", {}, net::unordered());
-    test.say("free", ship, net::unordered());
-    test.say("gone", {}, net::Channel::unreliable);
-    test.say("seq", ship, net::latest_of(0));
-    EXPECT_EQ(test.after(0ms), (Heard{"a1 null", "b1 null", "free null", "gone null"}));
-    EXPECT_EQ(test.after(499ms), Heard{});
-    test.send_state();
-    EXPECT_EQ(test.after(0ms), (Heard{"a2 known", "a3 null", "free known", "seq known"}));
-    EXPECT_EQ(test.queue.size(), 0u);
-    EXPECT_EQ(test.messages.stats().late, 0u);
-}
-
-TEST(MessageQueue, Rule10AMessageWaitsForEachOfItsEntities) {
-    Waiting test;
-    const ecs::Entity known = test.world.spawn(Spot{1}, Replicated{});
-    test.send_state();
-    const ecs::Entity ship = test.world.spawn(Spot{2}, Replicated{});
-    std::vector<std::byte> bytes{std::byte{stream_of(net::unordered())}};
-    test.writer.write(Saying{"both", ship, {known}}, bytes);
-    EXPECT_TRUE(test.queue.add(bytes, net::unordered().channel));
-    EXPECT_EQ(test.after(0ms), Heard{});
-    test.send_state();
-    EXPECT_EQ(test.after(0ms), Heard{"both known"});
-}
-
-TEST(MessageQueue, AHandlerGetsAllMessagesAlsoIfItCallsDeliverAfterDeliverAll) {
-    Waiting test;
-    test.messages.set_handler<Beep>([&](const Beep&, const MessageInfo&) {
-        test.queue.deliver_all();
-        test.queue.deliver(test.now);  // has no effect
-    });
-    test.say("ship", test.world.spawn(Spot{1}, Replicated{}), net::unordered());
-    EXPECT_EQ(test.after(0ms), Heard{});
-    std::vector<std::byte> bytes{std::byte{stream_of(net::unordered())}};
-    test.writer.write(Beep{}, bytes);
-    EXPECT_TRUE(test.queue.add(bytes, net::unordered().channel));
-    EXPECT_EQ(test.after(0ms), Heard{"ship null late"});
-}
-
-TEST(MessageQueue, Rule10AMessageIsLateAfterHalfASecondAndNotLost) {
-    Waiting test;
-    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
-    test.say("a", ship, net::ordered_by(1));
-    test.say("b", {}, net::ordered_by(1));
-    EXPECT_EQ(test.after(3s), Heard{})
-        << "the time counts from the first update that could have delivered it";
-    test.say("c", ship, net::ordered_by(1));
-    EXPECT_EQ(test.after(499ms), Heard{});
-    EXPECT_EQ(test.after(1ms), (Heard{"a null late", "b null"}));
-    EXPECT_EQ(test.after(498ms), Heard{});
-    EXPECT_EQ(test.after(1ms), (Heard{"c null late"}));
-    EXPECT_EQ(test.messages.stats().late, 2u);
-}
-
-TEST(MessageQueue, ANewerSequencedMessageReplacesTheOneThatWaits) {
-    Waiting test;
-    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
-    test.say("old", ship, net::latest_of(200));
-    test.say("other", ship, net::latest_of(201));
-    EXPECT_EQ(test.after(10ms), Heard{});
-    test.say("new", {}, net::latest_of(200));
-    EXPECT_EQ(test.after(10ms), Heard{"new null"});
-    test.send_state();
-    EXPECT_EQ(test.after(10ms), Heard{"other known"});
-    EXPECT_EQ(test.messages.stats().superseded, 1u);
-}
-
-TEST(MessageQueue, AReplicaThatTheGameDestroyedIsNotWaitedFor) {
-    Waiting test;
-    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
-    test.send_state();
-    test.mirror.destroy(test.receiver.entity(test.sender.net_id(ship)));
-    test.say("a", ship, net::Channel::reliable);
-    EXPECT_EQ(test.after(0ms), Heard{"a null"});
-}
-
-TEST(MessageQueue, AFullQueueDeliversEverythingAtOnce) {
-    Waiting test;
-    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
-    for (std::size_t i = 0; i < MessageQueue::kMaxMessages; ++i) test.say("a", ship, net::Channel::reliable);
-    EXPECT_EQ(test.heard.size(), 0u);
-    test.say("b", ship, net::Channel::reliable);
-    EXPECT_EQ(std::exchange(test.heard, {}).size(), MessageQueue::kMaxMessages);
-    EXPECT_EQ(test.queue.size(), 1u);
-    EXPECT_EQ(test.after(0ms), Heard{});
-    EXPECT_EQ(test.after(500ms), Heard{"b null late"});
-}
-
-TEST(MessageQueue, AFullQueueCountsTheWordsOfItsMessages) {
-    Waiting test;
-    std::vector<std::size_t> sizes;
-    test.messages.set_handler<Blob>(
-        [&](const Blob& blob, const MessageInfo&) { sizes.push_back(blob.bytes.size()); });
-    const auto add = [&](std::size_t size) {
-        std::vector<std::byte> bytes{std::byte{0}};
-        test.writer.write(Blob{std::vector<std::uint8_t>(size, 1)}, bytes);
-        EXPECT_TRUE(test.queue.add(bytes, net::Channel::reliable));
-    };
-    for (int round = 0; round < 2; ++round) {
-        for (int i = 0; i < 3; ++i) add(300'000);
-        EXPECT_EQ(sizes.size(), 0u) << "900,003 words";
-        add(200'000);
-        EXPECT_EQ(sizes.size(), 3u) << "would be more than 2^20";
-        EXPECT_EQ(test.queue.size(), 1u);
-        test.queue.clear();
-        EXPECT_EQ(test.queue.size(), 0u);
-        sizes.clear();
-    }
-    add(300'000);
-    test.queue.deliver(test.now);
-    EXPECT_EQ(sizes.size(), 1u);
-    for (int i = 0; i < 3; ++i) add(300'000);
-    EXPECT_EQ(sizes.size(), 1u) << "what was delivered does not count";
-}
-
-TEST(MessageQueue, AHandlerThatDeliversChangesNoOrder) {
-    Waiting test;
-    const ecs::Entity ship = test.world.spawn(Spot{1}, Replicated{});
-    test.messages.set_handler<Beep>([&](const Beep& beep, const MessageInfo& info) {
-        EXPECT_EQ(info.channel, net::Channel::reliable);
-        test.heard.push_back("beep " + std::to_string(beep.pitch));
-        test.queue.deliver(test.now);
-        if (beep.pitch == 2) test.queue.deliver_all();
-    });
-    const auto beep = [&](std::uint8_t pitch) {
-        std::vector<std::byte> bytes{std::byte{0}};
-        test.writer.write(Beep{pitch}, bytes);
-        EXPECT_TRUE(test.queue.add(bytes, net::Channel::reliable));
-    };
-    test.say("a", ship, net::unordered());
-    beep(1);
-    test.say("b", {}, net::unordered());
-    EXPECT_EQ(test.after(0ms), (Heard{"beep 1", "b null"}));
-    beep(2);
-    test.say("c", {}, net::unordered());
-    EXPECT_EQ(test.after(0ms), (Heard{"beep 2", "c null", "a null late"}));
-    EXPECT_EQ(test.messages.stats().delivered, 5u);
-    EXPECT_EQ(test.messages.stats().late, 1u);
 }
 
 TEST(Message, ThatWaitsIsDeliveredWhenTheConnectionEnds) {
@@ -731,19 +405,6 @@ TEST(Message, ADisconnectInAHandlerDropsTheMessagesOfThisPlayerOnly) {
     EXPECT_TRUE(std::is_sorted(heard.begin(), heard.end(),
                                [](const auto& a, const auto& b) { return a.second < b.second; }));
     EXPECT_EQ(meeting.server().message_stats().delivered, heard.size());
-}
-
-TEST(SchemaStructs, ADifferenceIsNamed) {
-    Schema server, same, other, fewer;
-    for (Schema* schema : {&server, &same, &other, &fewer}) schema->component<Spot>("beep");
-    for (Schema* schema : {&server, &same}) schema->message<Beep>("beep");
-    other.message<Beep>("beep", bounded(0, 10));
-    EXPECT_EQ(server.difference(same.summary()), "");
-    EXPECT_EQ(server.difference(other.summary()), "message 'beep' differs");
-    EXPECT_EQ(server.difference(fewer.summary()), "message 'beep' is unknown to the client");
-    const std::string unknown = fewer.difference(server.summary());
-    EXPECT_EQ(unknown.find("beep"), unknown.npos);
-    EXPECT_EQ(server.explain(unknown), "message 'beep' is unknown to the server");
 }
 
 }  // namespace
