@@ -1,0 +1,298 @@
+#include "replication/action/client_actions.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ecs/query.h"
+#include "tests/replication/support/stage_actions.h"
+
+namespace shoal::replication::action_events_test {
+namespace {
+
+using stage_actions::Make;
+using stage_actions::Perish;
+using stage_actions::Place;
+using stage_actions::Push;
+using stage_actions::Shout;
+using stage_actions::Speech;
+using stage_actions::stage_schema;
+using stage_actions::type_of;
+
+TEST(Actions, OthersHearTheEventAndDoNotMutate) {
+    Stage stage(stage_schema());
+    const ecs::Entity me = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& actor = stage.add_client(me);
+    Stage::Client& other = stage.add_client();
+    stage.run(5);
+    std::vector<std::string> heard;
+    other.actions.on(type_of<Shout>(stage), [&](const void* action, const Call& call) {
+        heard.push_back(static_cast<const Shout*>(action)->text);
+        EXPECT_EQ(call.player, stage.replica(other, me));
+        EXPECT_FALSE(call.is_mine);
+    });
+    actor.act(Shout{"hello", 0});
+    actor.act(Shout{"again", 0});
+    stage.settle();
+    EXPECT_EQ(heard, (std::vector<std::string>{"hello", "again"}));
+    EXPECT_EQ(other.actions.stats().done, 0u);
+}
+
+TEST(Actions, TheServersOwnReachAll) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    int heard = 0;
+    client.actions.on(type_of<Push>(stage), [&](const void* action, const Call& call) {
+        heard += static_cast<const Push*>(action)->by;
+        EXPECT_FALSE(call.player);
+    });
+    Push push{box, 7, 0};
+    stage.actions.begin(type_of<Push>(stage), &push, stage.next_tick);
+    push.mutate(stage.actions.act());
+    EXPECT_TRUE(stage.actions.end(&push));
+    EXPECT_EQ(stage.world.get<Place>(box).x, 7);
+    stage.settle();
+    EXPECT_EQ(heard, 7);
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
+TEST(Actions, EventsWaitWhileTheQueueToAClientIsFull) {
+    Stage stage(stage_schema());
+    Stage::Client& actor = stage.add_client();
+    Stage::Client& other = stage.add_client();
+    stage.run(5);
+    std::vector<std::uint32_t> heard;
+    other.actions.on(type_of<Shout>(stage), [&](const void* action, const Call&) {
+        heard.push_back(static_cast<const Shout*>(action)->number);
+    });
+    std::vector<std::uint32_t> expected;
+    for (std::uint32_t i = 0; i < 60; ++i) {
+        stage.queue_is_full = i % 20 >= 4;
+        actor.act(Shout{"hey", i});
+        expected.push_back(i);
+        stage.step();
+    }
+    EXPECT_LT(heard.size(), 50u);
+    stage.queue_is_full = false;
+    stage.settle();
+    EXPECT_EQ(heard, expected) << "each once and in order";
+}
+
+TEST(Actions, AClientForWhichTooManyEventsWaitIsDisconnectedWithAReason) {
+    Stage stage(stage_schema());
+    Stage::Client& slow = stage.add_client();
+    stage.run(5);
+    stage.queue_is_full = true;
+    const std::size_t bytes = 500;
+    std::size_t sent = 0;
+    while (slow.kicked.empty() && sent < 2 * ServerActions::kMaxUnsentBytes) {
+        for (int i = 0; i < 10; ++i) {
+            Speech speech{std::string(bytes, 'a'), 0};
+            stage.actions.begin(type_of<Speech>(stage), &speech, stage.next_tick);
+            EXPECT_TRUE(stage.actions.end(&speech));
+            sent += bytes;
+        }
+        stage.step();
+    }
+    EXPECT_EQ(slow.kicked, "too many results and events of actions wait for it");
+    EXPECT_GT(sent, ServerActions::kMaxUnsentBytes * 9 / 10);
+}
+
+TEST(Actions, APlayerThatAResultDisconnectsLeaves) {
+    Stage stage(stage_schema());
+    Stage::Client& slow = stage.add_client();
+    stage.run(5);
+    stage.queue_is_full = true;
+    std::vector<std::uint32_t> words{0, 485};  // `number`, and the length of the text
+    words.resize(2 + 485, 'a');
+    const std::size_t bytes =
+        write_event(stage.schema, {1, {}, 0, static_cast<std::uint8_t>(type_of<Speech>(stage)), words})
+            .size();
+    for (std::size_t sent = 0; sent + bytes < ServerActions::kMaxUnsentBytes; sent += bytes) {
+        Speech speech{std::string(485, 'a'), 0};
+        stage.actions.begin(type_of<Speech>(stage), &speech, stage.next_tick);
+        EXPECT_TRUE(stage.actions.end(&speech));
+    }
+    EXPECT_EQ(slow.kicked, "");
+    stage.on_step = [&] { ecs::Query<const Place>(stage.world).destroy_all(); };
+    for (int step = 0; step < 250 && slow.kicked.empty(); ++step) {
+        static_cast<void>(slow.make(Make{1, 0}));
+        stage.step();
+        for (auto& packet : slow.down) packet.is_lost = true;
+    }
+    EXPECT_EQ(slow.kicked, "too many results and events of actions wait for it");
+}
+
+TEST(Actions, APlayerWhoseEntityTheActionDestroyedIsNamed) {
+    for (const std::string_view destroyer : {"mutation", "observer", "handler"}) {
+        SCOPED_TRACE(destroyer);
+        Stage stage(stage_schema());
+        const ecs::Entity me = stage.world.spawn(Place{1}, Replicated{});
+        Stage::Client& actor = stage.add_client(me);
+        Stage::Client& other = stage.add_client();
+        stage.run(5);
+        const std::size_t type = destroyer == "mutation" ? type_of<Perish>(stage) : type_of<Shout>(stage);
+        if (destroyer == "observer")
+            stage.actions.observe([&](const ActionReport&) { stage.world.destroy(me); });
+        if (destroyer == "handler")
+            stage.actions.on(type, [&](const void*, const Call& call) {
+                EXPECT_EQ(call.player, me);
+                stage.world.destroy(me);
+            });
+        int heard = 0;
+        const auto hear = [&](const void*, const Call& call) {
+            EXPECT_EQ(call.who, actor.id);
+            EXPECT_FALSE(call.player);
+            heard += 1;
+        };
+        stage.actions.on(type, hear);
+        other.actions.on(type, hear);
+        destroyer == "mutation" ? actor.act(Perish{}) : actor.act(Shout{"oh", 0});
+        stage.settle();
+        EXPECT_EQ(heard, 2);
+        EXPECT_TRUE(stage.is_equal(other));
+    }
+}
+
+TEST(Actions, AnObserverMayActAsTheServer) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    const auto make = [&] {
+        Make another{9, 0};
+        stage.actions.begin(type_of<Make>(stage), &another, stage.next_tick);
+        another.mutate(stage.actions.act());
+        EXPECT_TRUE(stage.actions.end(&another));
+    };
+    stage.actions.observe([&](const ActionReport& report) {
+        if (report.type == type_of<Push>(stage) || report.player) make();
+    });
+    std::vector<std::string> heard;
+    client.actions.on(type_of<Push>(stage), [&](const void* action, const Call&) {
+        heard.push_back("push " + std::to_string(static_cast<const Push*>(action)->by));
+    });
+    client.actions.on(type_of<Make>(stage), [&](const void* action, const Call& call) {
+        if (!call.is_mine) heard.push_back("make " + std::to_string(static_cast<const Make*>(action)->x));
+    });
+    const ecs::Entity made = client.make(Make{4, 0});
+    stage.settle();
+    EXPECT_EQ(stage.world.get<Place>(stage.sender.entity(client.receiver.net_id(made))).x, 4)
+        << "not the server's entity";
+    Push push{box, 7, 0};
+    stage.actions.begin(type_of<Push>(stage), &push, stage.next_tick);
+    push.mutate(stage.actions.act());
+    EXPECT_TRUE(stage.actions.end(&push));
+    stage.settle();
+    EXPECT_EQ(heard, (std::vector<std::string>{"make 9", "make 9", "push 7"}));
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
+TEST(Actions, EventsWaitForAnEntityTogetherAndNotOneAfterTheOther) {
+    Stage stage(stage_schema());
+    const ecs::Entity hidden = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& actor = stage.add_client();
+    Stage::Client& other = stage.add_client();
+    stage.run(5);
+    stage.queue_is_full = false;
+    int heard = 0;
+    other.actions.on(type_of<Push>(stage), [&](const void*, const Call& call) { heard += call.is_late; });
+    const ecs::Entity target = stage.replica(actor, hidden);
+    other.receiver.reset();  // knows no entity, as if their records were still on the way
+    stage.on_step = [&] {
+        for (auto& packet : other.down) packet.is_lost = true;
+    };
+    for (int i = 0; i < 10; ++i) actor.act(Push{target, 1, 0});
+    stage.run(50);  // 800 ms
+    EXPECT_EQ(heard, 10);
+}
+
+TEST(Actions, AnEventFiresWhenTheRenderTickReachesItsTick) {
+    for (const Tick delay : {0u, 1u, 7u, 20u, 100u}) {
+        SCOPED_TRACE(testing::Message() << "delay " << delay);
+        Stage stage(stage_schema());
+        stage.world.spawn(Place{1}, Replicated{});
+        Stage::Client& actor = stage.add_client();
+        Stage::Client& other = stage.add_client();
+        other.delay = delay;
+        stage.run(5);
+        stage.on_step = [&] { ecs::Query<Place>(stage.world).each([](Place& place) { place.x += 1; }); };
+        int heard = 0, heard_here = 0;
+        actor.actions.on(type_of<Shout>(stage), [&](const void*, const Call&) { heard_here += 1; });
+        other.actions.on(type_of<Shout>(stage), [&](const void*, const Call& call) {
+            heard += 1;
+            EXPECT_FALSE(call.is_late) << "no entity is missing";
+            // 100 ticks are 1600 ms: the event waits for 500.
+            EXPECT_NEAR(*other.receiver.newest_tick() - call.tick, std::min(delay, 500u / 16 + 1), 1);
+        });
+        actor.act(Shout{"hey", 0});
+        EXPECT_EQ(heard_here, 1) << "one's own at once";
+        stage.run(50);
+        EXPECT_EQ(heard, 1);
+    }
+}
+
+TEST(Actions, EventsThatWaitFireWhenTooManyDo) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    std::uint32_t heard = 0;
+    client.actions.on(type_of<Shout>(stage), [&](const void* action, const Call&) {
+        EXPECT_EQ(static_cast<const Shout*>(action)->number, heard);
+        heard += 1;
+    });
+    for (std::uint32_t i = 0; i < 5'000; ++i)
+        client.actions.receive(
+            write_event(stage.schema, {7, {}, 0, static_cast<std::uint8_t>(type_of<Shout>(stage)), {i, 0}}));
+    EXPECT_EQ(heard, 4'096u);
+    client.actions.fire_all();
+    EXPECT_EQ(heard, 5'000u);
+    EXPECT_TRUE(client.actions.take_answers());
+}
+
+TEST(Actions, EventsThatWaitFireWhenTheyTakeTooMuchMemory) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    std::uint32_t heard = 0;
+    client.actions.on(type_of<Speech>(stage), [&](const void* action, const Call&) {
+        EXPECT_EQ(static_cast<const Speech*>(action)->number, heard);
+        heard += 1;
+    });
+    for (int round = 0; round < 2; ++round) {
+        SCOPED_TRACE(testing::Message() << "round " << round);
+        heard = 0;
+        for (std::uint32_t i = 0; i < 200; ++i) {
+            std::vector<std::uint32_t> words(2 + 500, 'a');  // number, length and letters
+            words[0] = i;
+            words[1] = 500;
+            client.actions.receive(write_event(
+                stage.schema, {7, {}, 0, static_cast<std::uint8_t>(type_of<Speech>(stage)), words}));
+        }
+        EXPECT_EQ(heard, 130u) << "131 of them take more than 256 kB";
+        client.actions.fire_all();
+        EXPECT_EQ(heard, 200u);
+        EXPECT_TRUE(client.actions.take_answers());
+    }
+}
+
+TEST(Actions, EventsDoNotWaitForAReplicaThatTheGameDestroyed) {
+    Stage stage(stage_schema());
+    const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& actor = stage.add_client();
+    Stage::Client& other = stage.add_client();
+    stage.run(5);
+    int heard = 0;
+    other.actions.on(type_of<Push>(stage), [&](const void*, const Call&) { ++heard; });
+    other.world.destroy(stage.replica(other, box));
+    actor.act(Push{stage.replica(actor, box), 1, 0});
+    stage.run(5);
+    EXPECT_EQ(heard, 1);
+}
+
+}  // namespace
+}  // namespace shoal::replication::action_events_test
