@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "tests/replication/support/records.h"
+#include "tests/replication/support/relations.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::applier_test {
 namespace {
 
+using relations::Knows;
 using sim::Aim;
 using sim::Name;
 using sim::Position;
@@ -311,5 +313,28 @@ TEST(Applier, ApplyShowsOnlyTheNewestOfSeveralPackets) {
     EXPECT_EQ(pair.mirror.size(), 1u);
 }
 
+TEST(PairMemory, EverNewSetsOfTargetsDoNotFillTheClientsWorld) {
+    Schema schema;
+    schema.pair<Knows>("knows", max_length(100));
+    Pair pair({}, {}, 1, 1, std::move(schema));
+    std::vector<ecs::Entity> targets;
+    for (int i = 0; i < 12; ++i) targets.push_back(pair.spawn());
+    const ecs::Entity source = pair.spawn();
+    for (unsigned set = 0; set < 4'096; ++set) {
+        for (unsigned bit = 0; bit < 12; ++bit) {
+            const auto key = ecs::to<Knows>(targets[bit]);
+            if (set >> bit & 1) {
+                pair.world.add(source, key);
+            } else {
+                pair.world.remove(source, key);
+            }
+        }
+        pair.exchange();
+        ASSERT_LE(pair.mirror.archetype_count(), 513u);
+    }
+    EXPECT_EQ(pair.mirror.targets<Knows>(pair.replica(source)).size(), 12u);
+    EXPECT_TRUE(pair.worlds_are_equal());
+}
+
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::applier_test
