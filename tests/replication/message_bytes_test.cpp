@@ -1,9 +1,11 @@
-// The bytes of the messages between server and client, and of hellos without a ticket.
+// The bytes of the messages between server and client.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "replication/message.h"
@@ -103,6 +105,54 @@ TEST(MessageBytes, OfAHello) {
     EXPECT_FALSE(read_hello(std::span(hello).first(4)));
     EXPECT_FALSE(read_hello(write_hello({0, summary})));
     EXPECT_FALSE(read_hello(write_hello({1, summary, Resumption{}}))) << "a ticket of nobody";
+}
+
+TEST(Resume, MessagesAndHellosHaveTheseBytes) {
+    Ticket ticket{PlayerId{0x04030201}, {}};
+    for (std::size_t i = 0; i < ticket.secret.size(); ++i) ticket.secret[i] = std::byte(16 + i);
+    const std::vector<std::byte> message = write_ticket(ticket, 0x0807);
+    EXPECT_EQ(message.size(), 25u);
+    EXPECT_EQ(message[0], std::byte{24});
+    EXPECT_EQ(message[1], std::byte{1});
+    EXPECT_EQ(message[5], std::byte{16});
+    EXPECT_EQ(message[21], std::byte{7});
+    ASSERT_TRUE(read_ticket(message));
+    EXPECT_EQ(read_ticket(message)->ticket, ticket);
+    EXPECT_EQ(read_ticket(message)->view, 0x0807u);
+    const std::vector<std::byte> resumed = write_resumed({true, {0x0201, 0x0403}, 5});
+    const std::vector<std::byte> expected = {std::byte{25}, std::byte{1}, std::byte{1}, std::byte{2},
+                                             std::byte{0},  std::byte{0}, std::byte{3}, std::byte{4},
+                                             std::byte{0},  std::byte{0}, std::byte{5}};
+    EXPECT_EQ(resumed, expected);
+    ASSERT_TRUE(read_resumed(resumed));
+    EXPECT_EQ(read_resumed(resumed)->epoch, 5);
+    const std::byte summary[] = {std::byte{99}, std::byte{98}};
+    const std::vector<std::byte> hello = write_hello({8, summary, Resumption{ticket, 6, {11, 12}}});
+    EXPECT_EQ(hello.size(), 5u + 32u + 2u);
+    const std::optional<Hello> read = read_hello(hello);
+    ASSERT_TRUE(read && read->resumption);
+    EXPECT_EQ(read->max_slots, 8u);
+    EXPECT_EQ(read->resumption->ticket, ticket);
+    EXPECT_EQ(read->resumption->view, 6u);
+    EXPECT_EQ(read->resumption->first_actions[1], 12u);
+    EXPECT_EQ(read->summary.size(), 2u);
+    for (std::size_t size = 0; size < hello.size(); ++size) {
+        const std::vector<std::byte> part(hello.begin(), hello.begin() + static_cast<std::ptrdiff_t>(size));
+        EXPECT_EQ(read_hello(part).has_value(), size >= 37) << size;
+        EXPECT_FALSE(read_ticket(std::span(message).first(std::min(size, message.size() - 1))));
+        EXPECT_FALSE(read_resumed(std::span(resumed).first(std::min(size, resumed.size() - 1))));
+    }
+    std::vector<std::byte> bad = hello;
+    bad[4] = std::byte{2};
+    EXPECT_FALSE(read_hello(bad));
+    bad = resumed;
+    bad[1] = std::byte{2};
+    EXPECT_FALSE(read_resumed(bad));
+}
+
+TEST(Resume, TheLargestHelloFitsBesideAConnectToken) {
+    const std::vector<std::byte> summary(585);
+    EXPECT_LE(write_hello({8, summary, Resumption{}}).size(), net::kMaxTokenHelloBytes);
 }
 
 }  // namespace

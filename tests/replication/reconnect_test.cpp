@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
-#include "tests/replication/support/link.h"
+#include "tests/replication/support/short_timeouts.h"
 
 namespace shoal::replication::reconnect_test {
 namespace {
@@ -13,23 +14,15 @@ using namespace std::chrono_literals;
 
 /// A server, and a client that comes back with a Reconnect.
 struct Ferry {
-    explicit Ferry(ServerOptions options = Link::default_options()) : link(shorten(options)) {
+    explicit Ferry(ServerOptions options = Link::default_options()) : link(short_timeouts(options)) {
         link.server.on_join([this](PlayerId) {
             joins += 1;
             return link.world.spawn(Replicated{}, sim::Position{1, 2, 3});
         });
         link.server.on_back([this](PlayerId) { backs += 1; });
     }
-    static ServerOptions shorten(ServerOptions options) {
-        options.host.connection.timeout = 1s;
-        options.host.connection.keep_alive = 250ms;
-        options.join.resume_time = 5s;
-        return options;
-    }
     static ClientOptions client_options() {
-        ClientOptions options;
-        options.net.connection.timeout = 1s;
-        options.net.connection.keep_alive = 250ms;
+        ClientOptions options = short_timeouts_of_client();
         options.net.connect_timeout = 1s;
         return options;
     }

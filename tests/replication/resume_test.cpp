@@ -2,26 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "replication/play/ticket.h"
-#include "tests/replication/support/link.h"
+#include "tests/replication/support/short_timeouts.h"
 
 namespace shoal::replication::resume_test {
 namespace {
 
 using namespace std::chrono_literals;
 using sim::Position;
-
-ServerOptions short_timeouts() {
-    ServerOptions options = Link::default_options();
-    options.host.connection.timeout = 1s;
-    options.host.connection.keep_alive = 250ms;
-    options.join.resume_time = 5s;
-    return options;
-}
 
 /// A server that notes what its players do.
 struct Bay {
@@ -48,12 +40,7 @@ struct Bay {
         notes += (notes.empty() ? "" : " ") + std::string(what);
         id = player;
     }
-    Link::Player& add() {
-        ClientOptions options;
-        options.net.connection.timeout = 1s;
-        options.net.connection.keep_alive = 250ms;
-        return link.add(link.schema, options);
-    }
+    Link::Player& add() { return link.add(link.schema, short_timeouts_of_client()); }
     /// Cuts all connections, until both sides notice.
     void cut(int ticks = 90) {
         link.is_cut = true;
@@ -71,79 +58,6 @@ struct Bay {
     std::string notes;
     PlayerId id;
 };
-
-TEST(SeatKey, AcceptsTheNewestTicketAndTheOneThatWasUsedLast) {
-    net::Entropy entropy(seed_of(3));
-    SeatKey key;
-    EXPECT_EQ(Ticket::kBytes, Ticket{}.bytes().size());
-    key.issue(entropy);
-    const Ticket first{PlayerId{7}, key.newest()};
-    EXPECT_EQ(Ticket::from(first.bytes()), first);
-    EXPECT_FALSE(Ticket::from(std::vector<std::byte>(19, std::byte{1})));
-    EXPECT_FALSE(Ticket::from(Ticket{}.bytes())) << "nobody's";
-    EXPECT_TRUE(key.accepts(first));
-    EXPECT_FALSE(key.accepts({PlayerId{7}, {}}));
-    key.use(first, entropy);
-    const Ticket second{PlayerId{7}, key.newest()};
-    EXPECT_NE(first, second);
-    EXPECT_TRUE(key.accepts(first)) << "the client may not have the second one";
-    EXPECT_TRUE(key.accepts(second));
-    key.use(first, entropy);
-    EXPECT_TRUE(key.accepts(first));
-    EXPECT_FALSE(key.accepts(second)) << "there is a newer one";
-    const Ticket third{PlayerId{7}, key.newest()};
-    key.use(third, entropy);
-    EXPECT_FALSE(key.accepts(first));
-    EXPECT_TRUE(key.accepts(third));
-}
-
-TEST(Resume, MessagesAndHellosHaveTheseBytes) {
-    Ticket ticket{PlayerId{0x04030201}, {}};
-    for (std::size_t i = 0; i < ticket.secret.size(); ++i) ticket.secret[i] = std::byte(16 + i);
-    const std::vector<std::byte> message = write_ticket(ticket, 0x0807);
-    EXPECT_EQ(message.size(), 25u);
-    EXPECT_EQ(message[0], std::byte{24});
-    EXPECT_EQ(message[1], std::byte{1});
-    EXPECT_EQ(message[5], std::byte{16});
-    EXPECT_EQ(message[21], std::byte{7});
-    ASSERT_TRUE(read_ticket(message));
-    EXPECT_EQ(read_ticket(message)->ticket, ticket);
-    EXPECT_EQ(read_ticket(message)->view, 0x0807u);
-    const std::vector<std::byte> resumed = write_resumed({true, {0x0201, 0x0403}, 5});
-    const std::vector<std::byte> expected = {std::byte{25}, std::byte{1}, std::byte{1}, std::byte{2},
-                                             std::byte{0},  std::byte{0}, std::byte{3}, std::byte{4},
-                                             std::byte{0},  std::byte{0}, std::byte{5}};
-    EXPECT_EQ(resumed, expected);
-    ASSERT_TRUE(read_resumed(resumed));
-    EXPECT_EQ(read_resumed(resumed)->epoch, 5);
-    const std::byte summary[] = {std::byte{99}, std::byte{98}};
-    const std::vector<std::byte> hello = write_hello({8, summary, Resumption{ticket, 6, {11, 12}}});
-    EXPECT_EQ(hello.size(), 5u + 32u + 2u);
-    const std::optional<Hello> read = read_hello(hello);
-    ASSERT_TRUE(read && read->resumption);
-    EXPECT_EQ(read->max_slots, 8u);
-    EXPECT_EQ(read->resumption->ticket, ticket);
-    EXPECT_EQ(read->resumption->view, 6u);
-    EXPECT_EQ(read->resumption->first_actions[1], 12u);
-    EXPECT_EQ(read->summary.size(), 2u);
-    for (std::size_t size = 0; size < hello.size(); ++size) {
-        const std::vector<std::byte> part(hello.begin(), hello.begin() + static_cast<std::ptrdiff_t>(size));
-        EXPECT_EQ(read_hello(part).has_value(), size >= 37) << size;
-        EXPECT_FALSE(read_ticket(std::span(message).first(std::min(size, message.size() - 1))));
-        EXPECT_FALSE(read_resumed(std::span(resumed).first(std::min(size, resumed.size() - 1))));
-    }
-    std::vector<std::byte> bad = hello;
-    bad[4] = std::byte{2};
-    EXPECT_FALSE(read_hello(bad));
-    bad = resumed;
-    bad[1] = std::byte{2};
-    EXPECT_FALSE(read_resumed(bad));
-}
-
-TEST(Resume, TheLargestHelloFitsBesideAConnectToken) {
-    const std::vector<std::byte> summary(585);
-    EXPECT_LE(write_hello({8, summary, Resumption{}}).size(), net::kMaxTokenHelloBytes);
-}
 
 TEST(Resume, AClientThatKeptItsWorldGetsADelta) {
     Bay bay;
@@ -580,10 +494,7 @@ struct Busy {
         link.server.on<Signal>(
             [this](const Signal& signal, const Call&) { signals.push_back(signal.number); });
         link.server.on<Hail>([this](PlayerId, const Hail&) { ++hails; });
-        ClientOptions of_client;
-        of_client.net.connection.timeout = 1s;
-        of_client.net.connection.keep_alive = 250ms;
-        guest = &link.add(link.schema, of_client);
+        guest = &link.add(link.schema, short_timeouts_of_client());
         link.run(40);
         EXPECT_EQ(guest->client.phase(), Phase::playing);
     }
@@ -636,10 +547,7 @@ TEST(Resume, AnActionWhoseAnswerIsLostWithTheConnectionIsDoneOnce) {
     link.run(10);
     EXPECT_EQ(busy.signals, (std::vector<std::uint32_t>{7, 8}));
     // Another process with the ticket goes on as well.
-    ClientOptions options;
-    options.net.connection.timeout = 1s;
-    options.net.connection.keep_alive = 250ms;
-    Link::Player& other = link.add(link.schema, options);
+    Link::Player& other = link.add(link.schema, short_timeouts_of_client());
     other.client.connect(link.wire.address, client.ticket());
     link.run(60);
     ASSERT_EQ(other.client.phase(), Phase::playing);

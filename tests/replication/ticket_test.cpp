@@ -1,13 +1,14 @@
-// Tickets in the wrong hands.
+// Which tickets are valid, and tickets in the wrong hands.
 
 #include "replication/play/ticket.h"
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
-#include "tests/replication/support/link.h"
+#include "tests/replication/support/short_timeouts.h"
 
 namespace shoal::replication::ticket_test {
 namespace {
@@ -23,17 +24,11 @@ struct Quay {
         });
     }
     static ServerOptions shorten(ServerOptions options) {
-        options.host.connection.timeout = 1s;
-        options.host.connection.keep_alive = 250ms;
+        options = short_timeouts(options);
         options.join.resume_time = 2s;
         return options;
     }
-    Link::Player& add() {
-        ClientOptions options;
-        options.net.connection.timeout = 1s;
-        options.net.connection.keep_alive = 250ms;
-        return link.add(link.schema, options);
-    }
+    Link::Player& add() { return link.add(link.schema, short_timeouts_of_client()); }
     /// Lets a thief try a ticket, and returns why it fails.
     std::string attempt(std::span<const std::byte> ticket) {
         Link::Player& thief = add();
@@ -45,6 +40,31 @@ struct Quay {
     Link link;
     PlayerId id;
 };
+
+TEST(SeatKey, AcceptsTheNewestTicketAndTheOneThatWasUsedLast) {
+    net::Entropy entropy(seed_of(3));
+    SeatKey key;
+    EXPECT_EQ(Ticket::kBytes, Ticket{}.bytes().size());
+    key.issue(entropy);
+    const Ticket first{PlayerId{7}, key.newest()};
+    EXPECT_EQ(Ticket::from(first.bytes()), first);
+    EXPECT_FALSE(Ticket::from(std::vector<std::byte>(19, std::byte{1})));
+    EXPECT_FALSE(Ticket::from(Ticket{}.bytes())) << "nobody's";
+    EXPECT_TRUE(key.accepts(first));
+    EXPECT_FALSE(key.accepts({PlayerId{7}, {}}));
+    key.use(first, entropy);
+    const Ticket second{PlayerId{7}, key.newest()};
+    EXPECT_NE(first, second);
+    EXPECT_TRUE(key.accepts(first)) << "the client may not have the second one";
+    EXPECT_TRUE(key.accepts(second));
+    key.use(first, entropy);
+    EXPECT_TRUE(key.accepts(first));
+    EXPECT_FALSE(key.accepts(second)) << "there is a newer one";
+    const Ticket third{PlayerId{7}, key.newest()};
+    key.use(third, entropy);
+    EXPECT_FALSE(key.accepts(first));
+    EXPECT_TRUE(key.accepts(third));
+}
 
 TEST(Tickets, AreCountedByTheReasonWhyTheyAreRefused) {
     Quay quay;
