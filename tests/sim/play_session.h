@@ -216,4 +216,24 @@ public:
     std::vector<std::unique_ptr<Player>> players;
 };
 
+/// 150 ms for a round trip and its jitter of 30 ms, without the waits for ticks and frames.
+inline net::LinkConfig far_away() {
+    net::LinkConfig link;
+    link.latency = std::chrono::milliseconds(60);
+    link.jitter = std::chrono::milliseconds(30);
+    link.loss = 0.05;
+    return link;
+}
+
+inline net::LinkConfig steady(net::Duration latency) {
+    net::LinkConfig link;
+    link.latency = latency;
+    return link;
+}
+
+/// How many inputs of a player were not used at their ticks.
+inline std::uint64_t missed(const replication::InputStats& stats) {
+    return stats.late + stats.repeated + stats.neutral;
+}
+
 }  // namespace shoal::sim
