@@ -95,10 +95,7 @@ TEST(Tickets, AreCountedByTheReasonWhyTheyAreRefused) {
     EXPECT_EQ(link.server.phase(id), Phase::playing);
     // The player does not come back in time.
     const std::vector<std::byte> late = player.client.ticket();
-    link.is_cut = true;
-    link.run(4 * 60);
-    link.is_cut = false;
-    link.under_way.clear();
+    link.cut(4 * 60);
     ASSERT_EQ(link.server.phase(id), Phase::disconnected);
     EXPECT_EQ(quay.attempt(late), "refused: the ticket is not valid");
     EXPECT_GT(link.server.ticket_stats().unknown_seats, before.unknown_seats);
@@ -143,6 +140,18 @@ TEST(Tickets, AStolenOneNeedsAConnectTokenOfTheSamePlayer) {
     EXPECT_EQ(quay.id, id);
     EXPECT_FALSE(player.client.is_connected());
     EXPECT_EQ(link.server.ticket_stats().used, 1u);
+    // The seat of a player that is away needs the token, too.
+    const std::vector<std::byte> newest = again.client.ticket();
+    link.cut(75);
+    ASSERT_EQ(link.server.phase(id), Phase::away);
+    thief.client.connect(link.wire.address, token_of(43), newest);
+    link.run(20);
+    EXPECT_EQ(thief.client.failure(), "refused: the ticket is not valid");
+    EXPECT_EQ(link.server.ticket_stats().wrong_players, 2u);
+    again.client.connect(link.wire.address, token_of(42), newest);
+    link.run(30);
+    EXPECT_EQ(again.client.phase(), Phase::playing) << again.client.failure();
+    EXPECT_EQ(link.server.phase(id), Phase::playing);
 }
 
 // The hello does not prove that its sender is there: a connect packet can be repeated by anyone.

@@ -129,6 +129,14 @@ public:
     void run(int ticks) {
         for (int i = 0; i < ticks; ++i) step();
     }
+    /// Loses all datagrams for this many ticks.
+    void cut(int ticks) {
+        is_cut = true;
+        under_way.clear();
+        run(ticks);
+        is_cut = false;
+        under_way.clear();
+    }
     bool is_equal(const Player& player) {
         WorldHash ours(world, schema), theirs(const_cast<Player&>(player).world, schema);
         return ours.of_server(server.sender().shadow()) == theirs.of_client(player.client.receiver());
