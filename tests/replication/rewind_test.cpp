@@ -4,8 +4,7 @@
 
 #include <cmath>
 #include <map>
-#include <random>
-#include <set>
+#include <optional>
 #include <vector>
 
 #include "tests/sim/play_session.h"
@@ -158,69 +157,6 @@ TEST(Rewind, TheServerUsesTheLagOfTheInputOfItsTick) {
     session.run(std::chrono::seconds(10));
     EXPECT_GT(compared, 400);
     EXPECT_GT(equal, compared * 9 / 10);
-}
-
-TEST(Deliveries, Know64Ticks) {
-    Deliveries deliveries;
-    deliveries.add(99, 15);
-    deliveries.add(163, 15);
-    EXPECT_EQ(deliveries.at(162), 99u);
-    deliveries.add(100, 15);
-    EXPECT_EQ(deliveries.at(162), 100u);
-    EXPECT_EQ(deliveries.after(99), 100u);
-}
-
-TEST(Deliveries, KnowTheNewestOneBefore64Ticks) {
-    for (const Tick gap : {62u, 63u, 64u, 65u}) {
-        SCOPED_TRACE(testing::Message() << "gap " << gap);
-        Deliveries deliveries;
-        for (const Tick tick : {80u, 90u, 100u, 100 + gap}) deliveries.add(tick, 15);
-        EXPECT_EQ(deliveries.at(100), 100u);
-        if (gap >= 63) {
-            EXPECT_EQ(deliveries.at(100 + gap - 64), gap > 63 ? 100u : 90u);
-        }
-    }
-}
-
-// The client computes the same mean, see Replicas.
-TEST(Deliveries, LongerGapsThanTheLongestDoNotCountForTheMean) {
-    Deliveries deliveries;
-    for (const Tick tick : {10u, 20u, 35u}) deliveries.add(tick, 15);
-    EXPECT_FLOAT_EQ(deliveries.mean_gap(), 10 + 5.0f / 8) << "15 counts";
-    deliveries.add(51, 15);
-    EXPECT_FLOAT_EQ(deliveries.mean_gap(), 10 + 5.0f / 8) << "16 does not";
-}
-
-// Goal: Deliveries equal a set that never forgets, as far as 64 ticks back and to the newest one before.
-TEST(Deliveries, MatchASet) {
-    for (std::uint32_t seed = 1; seed <= 50; ++seed) {
-        SCOPED_TRACE(testing::Message() << "seed " << seed);
-        std::mt19937 random(seed);
-        Deliveries deliveries;
-        std::set<std::int64_t> model;  // distance to the origin
-        const Tick origin = 0xffffff00;
-        std::int64_t head = 0;
-        for (int i = 0; i < 2000; ++i) {
-            head += random() % 50 == 0 ? random() % 150 : random() % 4;
-            const std::int64_t tick = head - static_cast<std::int64_t>(random() % 5);
-            deliveries.add(origin + static_cast<Tick>(tick), 15);
-            model.insert(tick);
-            const std::int64_t newest = *model.rbegin();
-            ASSERT_EQ(deliveries.newest(), origin + static_cast<Tick>(newest));
-            const std::int64_t asked = newest + 2 - static_cast<std::int64_t>(random() % 60);
-            auto after = model.upper_bound(asked);
-            const auto next = deliveries.after(origin + static_cast<Tick>(asked));
-            ASSERT_EQ(next.has_value(), after != model.end());
-            if (next) {
-                ASSERT_EQ(*next, origin + static_cast<Tick>(*after));
-            }
-            const auto at = deliveries.at(origin + static_cast<Tick>(asked));
-            if (at && after != model.begin()) {
-                ASSERT_EQ(*at, origin + static_cast<Tick>(*--after));
-            }
-            ASSERT_TRUE(at || after == model.begin());
-        }
-    }
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "tests/replication/support/tiller.h"
 
-namespace shoal::replication::play_input_buffer_test {
+namespace shoal::replication::input_buffer_test {
 namespace {
 
 constexpr Tick kPatience = 15;
@@ -107,4 +107,4 @@ TEST(InputBuffer, Trap06InputsOfFarTicksAreDroppedAndTicksMayWrap) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::play_input_buffer_test
+}  // namespace shoal::replication::input_buffer_test

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace shoal::replication::play_uplink_test {
+namespace shoal::replication::uplink_test {
 namespace {
 
 /// Sends one number in 12 bits; the greatest value is malformed.
@@ -158,4 +158,4 @@ TEST(PlayUplink, FatesReachEverySection) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::play_uplink_test
+}  // namespace shoal::replication::uplink_test

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <span>
+#include <vector>
 
 #include "tests/replication/support/tiller.h"
 
-namespace shoal::replication::play_input_log_test {
+namespace shoal::replication::input_log_test {
 namespace {
 
 struct LogDesk : TillerWords {
@@ -150,64 +152,5 @@ TEST(InputLog, Trap06TheNearestTickWithTheLowBitsIsMeant) {
     EXPECT_EQ(section.newest_near(3), 0xffff'fffau);
 }
 
-TEST(SchemaInput, DeclaresItsComponentForTheOwner) {
-    const Schema schema = tiller_schema();
-    EXPECT_EQ(schema.error(), "");
-    const SchemaComponent& component = schema.components()[schema.input_component()];
-    EXPECT_EQ(component.name, "tiller");
-    EXPECT_EQ(component.viewers, to_owner());
-    EXPECT_TRUE(component.layout.empty());
-    EXPECT_NE(schema.find<Mine>(), kMaxComponents);
-    EXPECT_EQ(schema.structs(StructKind::input)[0].layout.presses(), (std::vector<std::uint32_t>{2, 3}));
-}
-
-struct Rudder {
-    float angle = 0;
-};
-struct Mirror {
-    std::vector<Tiller> copies;
-};
-struct Essay {
-    std::string text;
-};
-
-/// Takes 46 bits, and two for each key.
-template <int N>
-struct Keyboard {
-    std::uint32_t layout = 0;
-    bool keys[N] = {};
-};
-
-TEST(SchemaInput, TakesAtMost1024Bits) {
-    Schema largest;
-    largest.input<Keyboard<489>>("keyboard");
-    EXPECT_EQ(largest.error(), "");
-    EXPECT_EQ(largest.structs(StructKind::input)[0].max_bits, kMaxInputBits);
-    Schema large;
-    large.input<Keyboard<490>>("keyboard");
-    EXPECT_NE(large.error().find("can take 1026 bits, and an input at most 1024"), std::string::npos);
-}
-
-TEST(SchemaInput, Mistakes) {
-    Schema two = tiller_schema();
-    two.input<Rudder>("rudder");
-    EXPECT_EQ(two.error(), "input 'rudder' is the second one of the schema");
-    Schema large;
-    large.input<Essay>("essay", max_length(1'000));
-    EXPECT_NE(large.error().find("and an input at most 1024"), std::string::npos) << large.error();
-    Schema nested;
-    nested.component<Mirror>("mirror");
-    EXPECT_NE(nested.error().find("in a string, vector"), std::string::npos) << nested.error();
-    Schema parts;
-    parts.component<Essay>("essay", predicted());
-    EXPECT_NE(parts.error().find("is predicted()"), std::string::npos) << parts.error();
-}
-
-TEST(SchemaInput, QuantisedAuthorityCountsInTheHash) {
-    Schema with = tiller_schema(), without = tiller_schema();
-    with.quantise_authority();
-    EXPECT_NE(with.hash(), without.hash());
-}
-
 }  // namespace
-}  // namespace shoal::replication::play_input_log_test
+}  // namespace shoal::replication::input_log_test

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numbers>
 
-namespace shoal::replication::play_smoothing_test {
+namespace shoal::replication::smoothing_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -191,4 +191,4 @@ TEST(Smoothing, Trap18NanLeavesNoError) {
 }
 
 }  // namespace
-}  // namespace shoal::replication::play_smoothing_test
+}  // namespace shoal::replication::smoothing_test

@@ -1,0 +1,79 @@
+#include "replication/schema/options.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "replication/schema/schema.h"
+
+namespace shoal::replication::options_test {
+namespace {
+
+struct Speed {
+    float x = 0;
+};
+
+TEST(ComponentOptions, ComeInAnyOrder) {
+    Schema a, b;
+    a.component<Speed>("speed", quantised(0, 1, 0.5), to_owner(), linear(3), predicted());
+    b.component<Speed>("speed", predicted(), linear(3), to_owner(), quantised(0, 1, 0.5));
+    EXPECT_TRUE(a.error().empty()) << a.error();
+    EXPECT_EQ(a.hash(), b.hash());
+    for (const Schema* schema : {&a, &b}) {
+        EXPECT_EQ(schema->components()[0].viewers, to_owner());
+        EXPECT_EQ(schema->components()[0].display, linear(3));
+        EXPECT_EQ(schema->components()[0].role, Role::predicted);
+    }
+    Schema two_roles;
+    two_roles.component<Speed>("speed", predicted(), from_owner());
+    EXPECT_EQ(two_roles.error(),
+              "component 'speed' has two roles: it can be predicted() or from_owner(), not both");
+}
+
+struct Sack {
+    std::vector<std::int32_t> items;
+};
+
+TEST(ComponentOptions, ALengthAndACodecForNumbersCombine) {
+    Schema one, two, of_field, of_element;
+    one.component<Sack>("sack", bounded(0, 500).up_to(40));
+    two.component<Sack>("sack", max_length(40), bounded(0, 500), to_owner());
+    of_field.component<Sack>("sack", field(&Sack::items, bounded(0, 500), max_length(40)));
+    of_element.component<Sack>("sack", element(&Sack::items, max_length(40), bounded(0, 500)));
+    for (const Schema* schema : {&two, &of_field, &of_element}) {
+        EXPECT_EQ(schema->error(), "");
+        EXPECT_EQ(schema->hash(), one.hash());
+    }
+}
+
+TEST(ComponentOptions, TwoCodecsForTheSameFieldsAreAnError) {
+    const std::string why = "component 'sack' has two codecs for the same fields";
+    Schema numbers, lengths, of_field, of_element, message;
+    numbers.component<Sack>("sack", bounded(0, 500), bounded(0, 5));
+    lengths.component<Sack>("sack", max_length(40), max_length(50));
+    of_field.component<Sack>("sack", field(&Sack::items, max_length(40), bounded(0, 5).up_to(5)));
+    of_element.component<Sack>("sack", element(&Sack::items, bounded(0, 5), quantised(0, 5, 1)));
+    for (const Schema* schema : {&numbers, &lengths, &of_field, &of_element}) EXPECT_EQ(schema->error(), why);
+    message.message<Sack>("sack", bounded(0, 500), bounded(0, 5));
+    EXPECT_EQ(message.error(), "message 'sack' has two codecs for the same fields");
+}
+
+TEST(ComponentOptions, ShownByIsTheOnlyDisplayAndNotEmpty) {
+    const auto mix = [](const Speed& a, const Speed&, float) { return a; };
+    Schema good, two, reversed, empty;
+    good.component<Speed>("speed", shown_by(mix));
+    EXPECT_EQ(good.error(), "");
+    EXPECT_NE(good.find<Teleports>(), kMaxComponents);
+    two.component<Speed>("speed", shown_by(mix), linear());
+    EXPECT_EQ(two.error(), "component 'speed' is shown in two ways, of which shown_by() is one");
+    reversed.component<Speed>("speed", linear(), shown_by(mix));
+    EXPECT_EQ(reversed.error(), two.error());
+    empty.component<Speed>("speed", shown_by(std::function<Speed(const Speed&, const Speed&, float)>()));
+    EXPECT_EQ(empty.error(), "component 'speed' is shown_by() an empty function");
+}
+
+}  // namespace
+}  // namespace shoal::replication::options_test
