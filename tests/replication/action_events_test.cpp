@@ -14,6 +14,7 @@
 namespace shoal::replication::action_events_test {
 namespace {
 
+using stage_actions::BoxStage;
 using stage_actions::Make;
 using stage_actions::Perish;
 using stage_actions::Place;
@@ -43,23 +44,20 @@ TEST(Actions, OthersHearTheEventAndDoNotMutate) {
 }
 
 TEST(Actions, TheServersOwnReachAll) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
+    BoxStage stage;
     int heard = 0;
-    client.actions.on(type_of<Push>(stage), [&](const void* action, const Call& call) {
+    stage.client.actions.on(type_of<Push>(stage), [&](const void* action, const Call& call) {
         heard += static_cast<const Push*>(action)->by;
         EXPECT_FALSE(call.player);
     });
-    Push push{box, 7, 0};
+    Push push{stage.box, 7, 0};
     stage.actions.begin(type_of<Push>(stage), &push, stage.next_tick);
     push.mutate(stage.actions.act());
     EXPECT_TRUE(stage.actions.end(&push));
-    EXPECT_EQ(stage.world.get<Place>(box).x, 7);
+    EXPECT_EQ(stage.world.get<Place>(stage.box).x, 7);
     stage.settle();
     EXPECT_EQ(heard, 7);
-    EXPECT_TRUE(stage.is_equal(client));
+    EXPECT_TRUE(stage.is_equal(stage.client));
 }
 
 TEST(Actions, EventsWaitWhileTheQueueToAClientIsFull) {
@@ -161,10 +159,7 @@ TEST(Actions, APlayerWhoseEntityTheActionDestroyedIsNamed) {
 }
 
 TEST(Actions, AnObserverMayActAsTheServer) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
+    BoxStage stage;
     const auto make = [&] {
         Make another{9, 0};
         stage.actions.begin(type_of<Make>(stage), &another, stage.next_tick);
@@ -175,23 +170,23 @@ TEST(Actions, AnObserverMayActAsTheServer) {
         if (report.type == type_of<Push>(stage) || report.player) make();
     });
     std::vector<std::string> heard;
-    client.actions.on(type_of<Push>(stage), [&](const void* action, const Call&) {
+    stage.client.actions.on(type_of<Push>(stage), [&](const void* action, const Call&) {
         heard.push_back("push " + std::to_string(static_cast<const Push*>(action)->by));
     });
-    client.actions.on(type_of<Make>(stage), [&](const void* action, const Call& call) {
+    stage.client.actions.on(type_of<Make>(stage), [&](const void* action, const Call& call) {
         if (!call.is_mine) heard.push_back("make " + std::to_string(static_cast<const Make*>(action)->x));
     });
-    const ecs::Entity made = client.make(Make{4, 0});
+    const ecs::Entity made = stage.client.make(Make{4, 0});
     stage.settle();
-    EXPECT_EQ(stage.world.get<Place>(stage.sender.entity(client.receiver.net_id(made))).x, 4)
+    EXPECT_EQ(stage.world.get<Place>(stage.sender.entity(stage.client.receiver.net_id(made))).x, 4)
         << "not the server's entity";
-    Push push{box, 7, 0};
+    Push push{stage.box, 7, 0};
     stage.actions.begin(type_of<Push>(stage), &push, stage.next_tick);
     push.mutate(stage.actions.act());
     EXPECT_TRUE(stage.actions.end(&push));
     stage.settle();
     EXPECT_EQ(heard, (std::vector<std::string>{"make 9", "make 9", "push 7"}));
-    EXPECT_TRUE(stage.is_equal(client));
+    EXPECT_TRUE(stage.is_equal(stage.client));
 }
 
 TEST(Actions, EventsWaitForAnEntityTogetherAndNotOneAfterTheOther) {

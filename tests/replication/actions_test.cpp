@@ -16,6 +16,7 @@
 namespace shoal::replication::actions_test {
 namespace {
 
+using stage_actions::BoxStage;
 using stage_actions::Hurt;
 using stage_actions::Make;
 using stage_actions::Perish;
@@ -30,28 +31,24 @@ using stage_actions::Stun;
 using stage_actions::type_of;
 
 TEST(Actions, AClientChangesItsWorldAtOnceAndTheServerLater) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
-    const ecs::Entity seen = stage.replica(client, box);
+    BoxStage stage(1);
     int told_there = 0, told_here = 0;
-    client.actions.on(type_of<Push>(stage),
-                      [&](const void*, const Call& call) { told_here += call.is_mine; });
+    stage.client.actions.on(type_of<Push>(stage),
+                            [&](const void*, const Call& call) { told_here += call.is_mine; });
     stage.actions.on(type_of<Push>(stage), [&](const void* action, const Call&) {
         told_there += static_cast<const Push*>(action)->by;
     });
-    client.act(Push{seen, 5, 0});
-    EXPECT_EQ(client.world.get<Place>(seen).x, 6) << "at once";
+    stage.client.act(Push{stage.seen, 5, 0});
+    EXPECT_EQ(stage.client.world.get<Place>(stage.seen).x, 6) << "at once";
     EXPECT_EQ(told_here, 1);
-    EXPECT_EQ(stage.world.get<Place>(box).x, 1);
+    EXPECT_EQ(stage.world.get<Place>(stage.box).x, 1);
     stage.run(3);
-    EXPECT_EQ(stage.world.get<Place>(box).x, 6);
+    EXPECT_EQ(stage.world.get<Place>(stage.box).x, 6);
     EXPECT_EQ(told_there, 5);
     EXPECT_EQ(told_here, 1) << "the actor hears of its action once";
     stage.settle();
-    EXPECT_EQ(client.actions.stats().accepted, 1u);
-    EXPECT_TRUE(stage.is_equal(client));
+    EXPECT_EQ(stage.client.actions.stats().accepted, 1u);
+    EXPECT_TRUE(stage.is_equal(stage.client));
 }
 
 TEST(Actions, AnAcceptedValueStaysUntilItsRecordArrives) {
@@ -73,71 +70,57 @@ TEST(Actions, AnAcceptedValueStaysUntilItsRecordArrives) {
 }
 
 TEST(Actions, ARejectionRestoresWhatTheActionTouchedAndTellsWhy) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
-    const ecs::Entity seen = stage.replica(client, box);
+    BoxStage stage(1);
     std::string why;
-    client.actions.on_rejected(type_of<Push>(stage), [&](const void*, std::string_view text) { why = text; });
-    client.act(Push{seen, 13, 0});
-    EXPECT_EQ(client.world.get<Place>(seen).x, 14);
+    stage.client.actions.on_rejected(type_of<Push>(stage),
+                                     [&](const void*, std::string_view text) { why = text; });
+    stage.client.act(Push{stage.seen, 13, 0});
+    EXPECT_EQ(stage.client.world.get<Place>(stage.seen).x, 14);
     stage.settle();
-    EXPECT_EQ(client.world.get<Place>(seen).x, 1);
+    EXPECT_EQ(stage.client.world.get<Place>(stage.seen).x, 1);
     EXPECT_EQ(why, "thirteen");
-    EXPECT_EQ(stage.world.get<Place>(box).x, 1);
+    EXPECT_EQ(stage.world.get<Place>(stage.box).x, 1);
 }
 
 TEST(Actions, Trap21AnAcceptedActionThatChangesNothingOnTheServerShowsTheServersValue) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{10}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
+    BoxStage stage(10);
     stage.actions.on(type_of<Push>(stage), [&](const void*, const Call&) {
-        stage.world.set(box, Place{10});  // the server takes it back in the same tick
+        stage.world.set(stage.box, Place{10});  // the server takes it back in the same tick
     });
-    client.act(Push{stage.replica(client, box), -1, 0});
+    stage.client.act(Push{stage.seen, -1, 0});
     stage.settle();
-    EXPECT_EQ(client.world.get<Place>(stage.replica(client, box)).x, 10);
-    EXPECT_EQ(client.actions.stats().accepted, 1u);
+    EXPECT_EQ(stage.client.world.get<Place>(stage.seen).x, 10);
+    EXPECT_EQ(stage.client.actions.stats().accepted, 1u);
 }
 
 TEST(Actions, Trap22ARejectionShowsTheValueOfAnEarlierActionWithoutAnAnswer) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
-    const ecs::Entity seen = stage.replica(client, box);
-    client.act(Push{seen, 2, 0});
-    client.act(Shout{"!", 0});  // rejected, and does not drop others
-    client.act(Push{seen, 3, 0});
-    client.act(Push{seen, 13, 0});  // rejected
-    client.act(Push{seen, 50, 0});  // dropped
-    EXPECT_EQ(client.world.get<Place>(seen).x, 68);
+    BoxStage stage;
+    stage.client.act(Push{stage.seen, 2, 0});
+    stage.client.act(Shout{"!", 0});  // rejected, and does not drop others
+    stage.client.act(Push{stage.seen, 3, 0});
+    stage.client.act(Push{stage.seen, 13, 0});  // rejected
+    stage.client.act(Push{stage.seen, 50, 0});  // dropped
+    EXPECT_EQ(stage.client.world.get<Place>(stage.seen).x, 68);
     std::set<int> shown;
     for (int i = 0; i < 20; ++i) {
         stage.step();
-        shown.insert(client.world.get<Place>(seen).x);
+        shown.insert(stage.client.world.get<Place>(stage.seen).x);
     }
     EXPECT_EQ(shown, (std::set<int>{5, 68})) << "never the confirmed 0 in between";
-    EXPECT_EQ(client.actions.stats().dropped, 1u);
-    EXPECT_EQ(stage.world.get<Place>(box).x, 5);
+    EXPECT_EQ(stage.client.actions.stats().dropped, 1u);
+    EXPECT_EQ(stage.world.get<Place>(stage.box).x, 5);
 }
 
 TEST(Actions, Trap23ARejectionDropsWhatWasCalledWithoutKnowingOfIt) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
-    const ecs::Entity seen = stage.replica(client, box);
-    client.act(Push{seen, 13, 0});
-    for (int i = 0; i < 3; ++i) client.act(Push{seen, 100, 0});
-    while (client.actions.stats().rejected == 0) stage.step();
-    client.act(Push{seen, 1, 0});
+    BoxStage stage;
+    stage.client.act(Push{stage.seen, 13, 0});
+    for (int i = 0; i < 3; ++i) stage.client.act(Push{stage.seen, 100, 0});
+    while (stage.client.actions.stats().rejected == 0) stage.step();
+    stage.client.act(Push{stage.seen, 1, 0});
     stage.settle();
-    EXPECT_EQ(stage.world.get<Place>(box).x, 1);
-    EXPECT_EQ(client.actions.stats().dropped, 3u);
-    EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
+    EXPECT_EQ(stage.world.get<Place>(stage.box).x, 1);
+    EXPECT_EQ(stage.client.actions.stats().dropped, 3u);
+    EXPECT_EQ(stage.actions.stats(stage.client.id).accepted, 1u);
 }
 
 TEST(Actions, Trap25ADestroyedEntityComesBackWithItsHandleIfTheServerRejectsThat) {
@@ -184,18 +167,15 @@ TEST(Actions, Trap30AnActionInALoopRunsOnceAfterIt) {
 }
 
 TEST(Actions, Trap34AMutationThatFailsHalfWayLeavesItsHalfEverywhere) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
+    BoxStage stage;
     std::string reported;
     stage.actions.observe([&](const ActionReport& report) { reported = report.why_not; });
-    client.act(Stumble{stage.replica(client, box), 0});
+    stage.client.act(Stumble{stage.seen, 0});
     stage.settle();
     EXPECT_EQ(reported, "stumbled");
-    EXPECT_EQ(stage.world.get<Place>(box).x, 1);
-    EXPECT_EQ(client.world.get<Place>(stage.replica(client, box)).x, 1);
-    EXPECT_EQ(client.actions.stats().rejected, 1u);
+    EXPECT_EQ(stage.world.get<Place>(stage.box).x, 1);
+    EXPECT_EQ(stage.client.world.get<Place>(stage.seen).x, 1);
+    EXPECT_EQ(stage.client.actions.stats().rejected, 1u);
 }
 
 TEST(Actions, AreDeferredOverTheirRateAndAFloodIsDisconnected) {
@@ -355,16 +335,13 @@ TEST(Actions, AreRefusedUnlessTheClientPlaysAndHasRoom) {
 }
 
 TEST(Actions, WhyNotAsksTheValidatorWithTheClientsWorld) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{1}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
-    const Stun of_nobody{}, of_box{stage.replica(client, box), false, 0};
-    EXPECT_EQ(client.actions.why_not(type_of<Stun>(stage), &of_nobody), "there is no such entity");
-    EXPECT_EQ(client.actions.why_not(type_of<Stun>(stage), &of_box), "");
+    BoxStage stage(1);
+    const Stun of_nobody{}, of_box{stage.seen, false, 0};
+    EXPECT_EQ(stage.client.actions.why_not(type_of<Stun>(stage), &of_nobody), "there is no such entity");
+    EXPECT_EQ(stage.client.actions.why_not(type_of<Stun>(stage), &of_box), "");
     const Perish perish;
-    EXPECT_EQ(client.actions.why_not(type_of<Perish>(stage), &perish), "") << "it has no validator";
-    EXPECT_EQ(client.actions.stats().done, 0u);
+    EXPECT_EQ(stage.client.actions.why_not(type_of<Perish>(stage), &perish), "") << "it has no validator";
+    EXPECT_EQ(stage.client.actions.stats().done, 0u);
 }
 
 /// Spawns some entities, and changes others.
@@ -479,17 +456,13 @@ TEST(Actions, SeeWhatTheSightShows) {
 }
 
 TEST(Actions, DroppedActionsAreToldAfterTheRejectedOneAndInOrder) {
-    Stage stage(stage_schema());
-    const ecs::Entity box = stage.world.spawn(Place{0}, Replicated{});
-    Stage::Client& client = stage.add_client();
-    stage.run(5);
-    const ecs::Entity seen = stage.replica(client, box);
+    BoxStage stage;
     std::vector<std::string> told;
-    client.actions.on_rejected(type_of<Push>(stage), [&](const void* action, std::string_view why) {
-        EXPECT_EQ(client.world.get<Place>(seen).x, 0) << "all changes were undone";
+    stage.client.actions.on_rejected(type_of<Push>(stage), [&](const void* action, std::string_view why) {
+        EXPECT_EQ(stage.client.world.get<Place>(stage.seen).x, 0) << "all changes were undone";
         told.push_back(std::to_string(static_cast<const Push*>(action)->by) + " " + std::string(why));
     });
-    for (const int by : {13, 1, 2}) client.act(Push{seen, by, 0});
+    for (const int by : {13, 1, 2}) stage.client.act(Push{stage.seen, by, 0});
     stage.settle();
     const std::string dropped = "an earlier action was rejected";
     EXPECT_EQ(told, (std::vector<std::string>{"13 thirteen", "1 " + dropped, "2 " + dropped}));

@@ -60,9 +60,7 @@ TEST(Decoder, Rule30SetsOfComponentsThatNobodyHasAnyMoreAreForgotten) {
 
 // A server sends records from the newest to the oldest: each is overtaken.
 TEST(Decoder, Rule30OvertakenRecordsDoNotExceedMaxVersions) {
-    ReceiverOptions options;
-    options.max_versions = 8;
-    Pair pair({}, options);
+    Pair pair({}, {.max_versions = 8});
     const ecs::Entity entity = pair.spawn(at(0));
     pair.exchange();
     std::vector<SentPacket> packets;
@@ -79,9 +77,7 @@ TEST(Decoder, Rule30OvertakenRecordsDoNotExceedMaxVersions) {
 }
 
 TEST(Decoder, Rule30AServerThatFillsTheMemoryForVersionsIsDisconnected) {
-    ReceiverOptions options;
-    options.max_version_bytes = 100'000;
-    Pair pair({}, options);
+    Pair pair({}, {.max_version_bytes = 100'000});
     std::vector<ecs::Entity> entities;
     for (int i = 0; i < 20; ++i) entities.push_back(pair.spawn(at(0), Counters{}, sim::Body{}));
     Verdict verdict = Verdict::accepted;

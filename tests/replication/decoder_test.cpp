@@ -48,9 +48,7 @@ TEST(Decoder, Rule04ADeltaWithoutItsBaselineChangesNothingAndRequestsOneRebase) 
 }
 
 TEST(Decoder, Rule04ARebaseEndsTheRefusals) {
-    ReceiverOptions options;
-    options.max_versions = 4;
-    Pair pair({}, options);
+    Pair pair({}, {.max_versions = 4});
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     std::vector<SentPacket> unanswered;
@@ -68,9 +66,7 @@ TEST(Decoder, Rule04ARebaseEndsTheRefusals) {
 }
 
 TEST(Decoder, Rule04ASlotWithTooManyVersionsRecoversWithoutNewChanges) {
-    ReceiverOptions options;
-    options.max_versions = 4;
-    Pair pair({}, options);
+    Pair pair({}, {.max_versions = 4});
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     // Changes that end with the acknowledged state.
@@ -408,9 +404,7 @@ TEST(Decoder, Rule29ASlotWithAReplicaCanTakeOverAnother) {
 }
 
 TEST(Decoder, CountsPacketsThatAreRefusedAndThoseThatAreMalformed) {
-    ReceiverOptions options;
-    options.max_slots = 2;
-    Pair pair({}, options);
+    Pair pair({}, {.max_slots = 2});
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     const auto expect = [&](std::uint64_t refused, std::uint64_t malformed) {

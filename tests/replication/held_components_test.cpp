@@ -2,6 +2,7 @@
 
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/replication/support/world.h"
@@ -38,15 +39,20 @@ struct Holding {
     ComponentIndex index() const {
         return static_cast<ComponentIndex>(pair.schema.find<T>());
     }
+    /// Returns a new entity and its replica.
+    template <class... Components>
+    std::pair<ecs::Entity, ecs::Entity> add(const Components&... components) {
+        const ecs::Entity entity = pair.spawn(components...);
+        pair.exchange();
+        return {entity, pair.replica(entity)};
+    }
     Pair pair{{}, {}, 1, 1, schema_to_hold()};
 };
 
 TEST(HeldComponents, StayAsTheClientWroteThemUntilTheyAreReleased) {
     Holding holding;
     Pair& pair = holding.pair;
-    const ecs::Entity cat = pair.spawn(at(1), Health{10});
-    pair.exchange();
-    const ecs::Entity replica = pair.replica(cat);
+    const auto [cat, replica] = holding.add(at(1), Health{10});
     ASSERT_TRUE(pair.receiver.hold(replica, holding.index<Position>()));
     pair.mirror.set(replica, at(50));
     pair.world.set(cat, at(2));
@@ -88,9 +94,7 @@ TEST(HeldComponents, CountInAHashAsWhatTheServerSaid) {
 TEST(HeldComponents, CanBeAbsentOnOneSide) {
     Holding holding;
     Pair& pair = holding.pair;
-    const ecs::Entity cat = pair.spawn(at(1), Health{10});
-    pair.exchange();
-    const ecs::Entity replica = pair.replica(cat);
+    const auto [cat, replica] = holding.add(at(1), Health{10});
     for (const ComponentIndex component :
          {holding.index<Health>(), holding.index<Name>(), holding.index<Wolf>()})
         ASSERT_TRUE(pair.receiver.hold(replica, component));
@@ -119,9 +123,7 @@ TEST(HeldComponents, CanBeAbsentOnOneSide) {
 TEST(HeldComponents, StayWhenRestoreRemovesWhatTheServerLacks) {
     Holding holding;
     Pair& pair = holding.pair;
-    const ecs::Entity cat = pair.spawn(at(1));
-    pair.exchange();
-    const ecs::Entity replica = pair.replica(cat);
+    const auto [cat, replica] = holding.add(at(1));
     ASSERT_TRUE(pair.receiver.hold(replica, holding.index<Name>()));
     pair.mirror.set(replica, Name{"mine"});
     pair.mirror.set(replica, Health{5});
@@ -133,9 +135,7 @@ TEST(HeldComponents, StayWhenRestoreRemovesWhatTheServerLacks) {
 TEST(HeldComponents, EndWithTheReplica) {
     Holding holding;
     Pair& pair = holding.pair;
-    const ecs::Entity cat = pair.spawn(at(1));
-    pair.exchange();
-    const ecs::Entity replica = pair.replica(cat);
+    const auto [cat, replica] = holding.add(at(1));
     ASSERT_TRUE(pair.receiver.hold(replica, holding.index<Position>()));
     pair.world.destroy(cat);
     pair.exchange();

@@ -64,9 +64,7 @@ TEST(KeptVersions, ThereAreNoneWhileAcksArrive) {
 }
 
 TEST(KeptVersions, TakeNoMoreMemoryThanTheOptionsAllow) {
-    SenderOptions options;
-    options.max_kept_bytes = 10 * 128;
-    Pair pair(options);
+    Pair pair({.max_kept_bytes = 10 * 128});
     std::vector<ecs::Entity> moving;
     for (int i = 0; i < 50; ++i) moving.push_back(pair.spawn(at(0)));
     pair.exchange();

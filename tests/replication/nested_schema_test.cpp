@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,25 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include "replication/schema/schema.h"
+#include "tests/replication/support/schema_errors.h"
 
 namespace shoal::replication::nested_schema_test {
 namespace {
 
+using schema_errors::error_of;
+using schema_errors::expect_words;
+
 struct Names {
     std::vector<std::string> list;
 };
-
-template <class T>
-std::string error_of() {
-    Schema schema;
-    schema.component<T>("culprit");
-    return schema.error();
-}
-void expect_words(const std::string& error, std::initializer_list<std::string_view> words) {
-    for (const std::string_view word : words)
-        EXPECT_NE(error.find(word), std::string::npos) << "'" << word << "' is not in: " << error;
-}
 
 struct Branch {
     int leaf = 0;

@@ -68,9 +68,7 @@ TEST_F(Pairs, Rule27ATargetThatDoesNotReplicateIsLeftOutUntilItDoes) {
 TEST_F(Pairs, APairWaitsForItsTarget) {
     const ecs::Entity source = spawn(), target = spawn();
     world.set(source, ecs::to<Escorts>(target), Escorts{2});
-    tick();
-    std::vector<SentPacket> packets;
-    while (const auto packet = encode(12)) packets.push_back(*packet);
+    std::vector<SentPacket> packets = tick_in_packets_of(12);
     ASSERT_EQ(packets.size(), 2u);
     deliver(packets[0]);
     receiver.apply();
@@ -116,9 +114,7 @@ TEST_F(Pairs, AReferenceInAValueIsFilledInWhenItsEntityArrives) {
 TEST_F(Pairs, AValueIsWrittenAgainWhenItsReferenceMeansAnotherEntity) {
     const ecs::Entity source = spawn(), target = spawn(), witness = spawn();
     world.set(source, ecs::to<Owes>(target), Owes{3, witness});
-    tick();
-    std::vector<SentPacket> packets;
-    while (const auto packet = encode(14)) packets.push_back(*packet);
+    std::vector<SentPacket> packets = tick_in_packets_of(14);
     ASSERT_GE(packets.size(), 2u);
     for (const SentPacket& packet : packets) {
         deliver(packet);

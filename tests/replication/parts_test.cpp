@@ -26,9 +26,7 @@ TEST_F(Pairs, AParentAndItsPartsAreDestroyedAsOne) {
     auto hook = mirror.on_remove<Replica>(
         [&](ecs::World&, ecs::Entity, const Replica& replica) { reasons.push_back(replica.reason); });
     world.destroy(hull);
-    tick();
-    std::vector<SentPacket> packets;
-    while (const auto packet = encode(20)) packets.push_back(*packet);
+    std::vector<SentPacket> packets = tick_in_packets_of(20);
     ASSERT_GE(packets.size(), 3u);
     deliver(packets.back());  // with the record of the hull, which the server destroyed last
     packets.pop_back();
@@ -52,8 +50,7 @@ TEST_F(Pairs, APartWithANewParentComesBack) {
     world.add(turret, ecs::to<PartOf>(new_hull));
     const SentPacket late = tick_and_encode();
     world.destroy(old_hull);
-    deliver(tick_and_encode());
-    receiver.apply();
+    tick_and_apply();
     EXPECT_FALSE(replica(turret)) << "its newest version still had the old parent";
     EXPECT_TRUE(receiver.is_consistent());
     deliver(late);
@@ -74,12 +71,10 @@ TEST_F(Pairs, PartsOfAPartWithANewParentComeBackWithIt) {
     world.add(turret, ecs::to<PartOf>(new_hull));
     const SentPacket late = tick_and_encode();
     world.destroy(old_hull);
-    deliver(tick_and_encode());
-    receiver.apply();
+    tick_and_apply();
     EXPECT_EQ(receiver.entity_count(), 1u) << "the new hull";
     world.set(flag, sim::Health{6});
-    deliver(tick_and_encode());
-    receiver.apply();
+    tick_and_apply();
     EXPECT_FALSE(replica(flag)) << "what it is part of is not there yet";
     deliver(late);
     exchange();
@@ -100,8 +95,7 @@ TEST_F(Pairs, PartsOfAPartThatStopsReplicatingComeBack) {
     world.remove<Replicated>(turret);
     const SentPacket late = tick_and_encode();
     world.destroy(hull);
-    deliver(tick_and_encode());
-    receiver.apply();
+    tick_and_apply();
     EXPECT_EQ(receiver.entity_count(), 0u);
     deliver(late);
     receiver.apply();
@@ -124,8 +118,7 @@ TEST_F(Pairs, APartWaitsForANewParentThatIsDead) {
         world.add(part, ecs::to<PartOf>(parent));
         const SentPacket less_late = tick_and_encode();
         world.destroy(old_hull);
-        deliver(tick_and_encode());
-        receiver.apply();
+        tick_and_apply();
         deliver(less_late);
         receiver.apply();
         EXPECT_FALSE(replica(part));
@@ -142,8 +135,7 @@ TEST_F(Pairs, PartsThatDiedAreForgottenWhenTheConnectionEnds) {
     world.add(turret, ecs::to<PartOf>(new_hull));
     tick_and_encode();  // lost
     world.destroy(old_hull);
-    deliver(tick_and_encode());
-    receiver.apply();
+    tick_and_apply();
     receiver.reset();
     EXPECT_EQ(mirror.size(), 0u);
     EXPECT_EQ(receiver.stats().suppressed, 0u);
@@ -158,8 +150,7 @@ TEST_F(Pairs, PartsThatBecomePartsOfEachOtherComeBack) {
     world.add(turret, ecs::to<PartOf>(barrel));
     const SentPacket late = tick_and_encode();
     world.destroy(hull);
-    deliver(tick_and_encode());
-    receiver.apply();
+    tick_and_apply();
     EXPECT_EQ(receiver.entity_count(), 0u);
     deliver(late);
     exchange();
@@ -175,9 +166,7 @@ TEST_F(Pairs, APartOfADestroyedParentDoesNotComeBackForAMoment) {
     world.set(turret, sim::Health{6});
     const SentPacket late = tick_and_encode();
     world.destroy(hull);
-    tick();
-    std::vector<SentPacket> packets;
-    while (const auto packet = encode(1)) packets.push_back(*packet);
+    std::vector<SentPacket> packets = tick_in_packets_of(1);
     ASSERT_EQ(packets.size(), 2u);
     deliver(packets[1]);
     receiver.apply();
@@ -200,9 +189,7 @@ TEST_F(Pairs, APartWhosePairComesAfterTheEndOfItsParentDiesToo) {
         world.add(turret, ecs::to<PartOf>(hull));
         const SentPacket late = tick_and_encode();
         world.destroy(hull);
-        tick();
-        std::vector<SentPacket> packets;
-        while (const auto packet = encode(1)) packets.push_back(*packet);
+        std::vector<SentPacket> packets = tick_in_packets_of(1);
         ASSERT_GE(packets.size(), 2u);
         deliver(packets.back());  // the despawn record of the hull
         if (is_known) receiver.apply();
@@ -229,12 +216,9 @@ TEST_F(Pairs, APartDoesNotComeBackForAParentThatIsDestroyedToo) {
     world.add(turret, ecs::to<PartOf>(new_hull));
     const SentPacket late = tick_and_encode();
     world.destroy(old_hull);
-    deliver(tick_and_encode());
-    receiver.apply();
+    tick_and_apply();
     world.destroy(new_hull);
-    tick();
-    std::vector<SentPacket> packets;
-    while (const auto packet = encode(1)) packets.push_back(*packet);
+    std::vector<SentPacket> packets = tick_in_packets_of(1);
     ASSERT_EQ(packets.size(), 2u);
     deliver(packets[1]);
     receiver.apply();
@@ -301,8 +285,7 @@ TEST_F(Pairs, APartThatTheGameLoadedStaysWhileItsNewParentIsLate) {
     world.add(door, ecs::to<PartOf>(carrier));
     const SentPacket late = tick_and_encode();
     world.destroy(tank);
-    deliver(tick_and_encode());
-    receiver.apply();
+    tick_and_apply();
     EXPECT_TRUE(mirror.is_alive(own_door));
     EXPECT_FALSE(mirror.target<PartOf>(own_door));
     deliver(late);
@@ -349,8 +332,7 @@ TEST_F(Pairs, APartWhosePairAHookRemovesDiesWithItsParent) {
     const SentPacket late = tick_and_encode();
     world.destroy(other);
     world.destroy(hull);
-    deliver(tick_and_encode());
-    receiver.apply();
+    tick_and_apply();
     EXPECT_EQ(mirror.size(), 0u);
     deliver(late);
     exchange();

@@ -41,6 +41,11 @@ struct Bay {
         id = player;
     }
     Link::Player& add() { return link.add(link.schema, short_timeouts_of_client()); }
+    std::vector<ecs::Entity> spawn(int count) {
+        std::vector<ecs::Entity> entities;
+        for (int i = 0; i < count; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
+        return entities;
+    }
     /// Cuts all connections, until both sides notice.
     void cut(int ticks = 90) { link.cut(ticks); }
     void connect(Link::Player& player, std::span<const std::byte> ticket) {
@@ -56,8 +61,7 @@ struct Bay {
 TEST(Resume, AClientThatKeptItsWorldGetsADelta) {
     Bay bay;
     Link& link = bay.link;
-    std::vector<ecs::Entity> entities;
-    for (int i = 0; i < 300; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
+    std::vector<ecs::Entity> entities = bay.spawn(300);
     Link::Player& player = bay.add();
     EXPECT_TRUE(player.client.ticket().empty());
     link.run(60);
@@ -187,8 +191,7 @@ TEST(Resume, ChangesWhileThePlayerIsAwayAreDeltas) {
 TEST(Resume, Trap47DeltasDecodeAfterAcksWereLostWithTheConnection) {
     Bay bay;
     Link& link = bay.link;
-    std::vector<ecs::Entity> entities;
-    for (int i = 0; i < 40; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
+    std::vector<ecs::Entity> entities = bay.spawn(40);
     Link::Player& player = bay.add();
     link.run(60);
     ASSERT_EQ(player.client.phase(), Phase::playing);
@@ -221,7 +224,7 @@ TEST(Resume, Trap47DeltasDecodeAfterAcksWereLostWithTheConnection) {
 TEST(Resume, Trap49AnotherProcessGetsASnapshotAndTheNewestConnectionWins) {
     Bay bay;
     Link& link = bay.link;
-    for (int i = 0; i < 100; ++i) link.world.spawn(Replicated{}, Position{1, 2, 3});
+    bay.spawn(100);
     Link::Player& first = bay.add();
     link.run(60);
     const std::vector<std::byte> ticket = first.client.ticket();
@@ -262,8 +265,7 @@ TEST(Resume, Trap49AnotherProcessGetsASnapshotAndTheNewestConnectionWins) {
 TEST(Resume, TwoProcessesWithOneTicketDoNotMixTheirViews) {
     Bay bay;
     Link& link = bay.link;
-    std::vector<ecs::Entity> entities;
-    for (int i = 0; i < 50; ++i) entities.push_back(link.world.spawn(Replicated{}, Position{1, 2, 3}));
+    std::vector<ecs::Entity> entities = bay.spawn(50);
     Link::Player& first = bay.add();
     link.run(60);
     const std::vector<std::byte> ticket = first.client.ticket();

@@ -12,9 +12,13 @@
 
 #include "replication/codec/codec.h"
 #include "replication/schema/binding.h"
+#include "tests/replication/support/schema_errors.h"
 
 namespace shoal::replication::schema_test {
 namespace {
+
+using schema_errors::error_of;
+using schema_errors::expect_words;
 
 struct Position {
     float x = 0, y = 0;
@@ -30,13 +34,6 @@ struct Mixed {
     float f = 0;
     int i = 0;
 };
-
-template <class T>
-std::string error_of() {
-    Schema schema;
-    schema.component<T>("culprit");
-    return schema.error();
-}
 
 template <std::size_t... I>
 void declare_tags(Schema& schema, std::index_sequence<I...>) {
@@ -253,10 +250,6 @@ TEST(Schema, TypesThatCannotReplicateAreErrorsThatNameTheComponent) {
     struct TooMany {
         int f[1];
         int a, b, c, d, e, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z;
-    };
-    const auto expect_words = [](const std::string& error, std::initializer_list<std::string_view> words) {
-        for (const std::string_view word : words)
-            EXPECT_NE(error.find(word), std::string::npos) << "'" << word << "' is not in: " << error;
     };
     // g++ writes int*, clang++ int *.
     expect_words(error_of<Pointer>(), {"component 'culprit' has a field of type int", "*, ", "pointer"});

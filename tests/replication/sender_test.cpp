@@ -155,9 +155,7 @@ TEST(Sender, Rule31VersionsStayWhileAPeerNeedsThem) {
 }
 
 TEST(Sender, Rule06AnOldVersionStaysABaselineWhileNothingChanges) {
-    SenderOptions options;
-    options.history_s = 0.1;
-    Pair pair(options);
+    Pair pair({.history_s = 0.1});
     const ecs::Entity entity = pair.spawn(at(1));
     pair.exchange();
     for (int i = 0; i < 500; ++i) pair.exchange();

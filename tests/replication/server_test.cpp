@@ -125,15 +125,24 @@ TEST(Server, ResendServesTheOthersAfterAPeerLeft) {
     EXPECT_TRUE(link.is_equal(other));
 }
 
+/// A tick has more entities for the client than the rate allows.
+struct CrowdedLink : Link {
+    CrowdedLink() : Link(slow()) {
+        add();
+        run(10);
+        for (int i = 0; i < 1'000; ++i)
+            world.spawn(Replicated{}, sim::Counters{i * 1'000'000'000'000ll, 5, 6, 7, 8, 9, 10});
+        step();
+    }
+    static ServerOptions slow() {
+        ServerOptions options = default_options();
+        options.host.connection.max_bytes_per_second = 4'000;
+        return options;
+    }
+};
+
 TEST(Server, Rule15ResendSendsTheRestAsTheRateAllows) {
-    ServerOptions options = Link::default_options();
-    options.host.connection.max_bytes_per_second = 4'000;
-    Link link(options);
-    link.add();
-    link.run(10);
-    for (int i = 0; i < 1'000; ++i)
-        link.world.spawn(Replicated{}, sim::Counters{i * 1'000'000'000'000ll, 5, 6, 7, 8, 9, 10});
-    link.step();
+    CrowdedLink link;
     EXPECT_FALSE(link.is_equal(*link.players[0])) << "it exceeds the first burst";
     for (int i = 0; i < 1'200 && !link.server.is_settled(); ++i) link.step(false);
     EXPECT_TRUE(link.server.is_settled());
@@ -142,14 +151,7 @@ TEST(Server, Rule15ResendSendsTheRestAsTheRateAllows) {
 
 // poll() sends what is left of the last tick, but no new changes.
 TEST(Server, PollSendsWhatTheRateDidNotAllowBefore) {
-    ServerOptions options = Link::default_options();
-    options.host.connection.max_bytes_per_second = 4'000;
-    Link link(options);
-    link.add();
-    link.run(10);
-    for (int i = 0; i < 1'000; ++i)
-        link.world.spawn(Replicated{}, sim::Counters{i * 1'000'000'000'000ll, 5, 6, 7, 8, 9, 10});
-    link.step();
+    CrowdedLink link;
     link.world.spawn(Replicated{}, Position{1, 2, 3});
     for (int i = 0; i < 1'200; ++i) {
         link.now += std::chrono::microseconds(16'667);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "replication/schema/schema.h"
+#include "tests/replication/support/schema_errors.h"
 #include "tests/replication/support/world.h"
 
 namespace shoal::replication::walk_test {
@@ -116,6 +117,9 @@ struct shoal::replication::Replicate<walk_test::Bad> {
 namespace shoal::replication::walk_test {
 namespace {
 
+using schema_errors::error_of;
+using schema_errors::expect_words;
+
 /// Quantises `value`, and restores it in `over`.
 template <class T>
 T restored(const Schema& schema, const T& value, T over = {}) {
@@ -128,18 +132,6 @@ T restored(const Schema& schema, const T& value, T over = {}) {
         component.layout.restore(lanes.data(), parts.data(), map, &over);
     }
     return over;
-}
-
-template <class T>
-std::string error_of() {
-    Schema schema;
-    schema.component<T>("culprit");
-    return schema.error();
-}
-
-void expect_words(const std::string& error, std::initializer_list<std::string_view> words) {
-    for (const std::string_view word : words)
-        EXPECT_NE(error.find(word), std::string::npos) << "'" << word << "' is not in: " << error;
 }
 
 TEST(Replicate, NamesThePartsOfAComponentWithPrivateMembers) {

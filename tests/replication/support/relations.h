@@ -68,6 +68,18 @@ protected:
         EXPECT_TRUE(sender.shadow().is_consistent());
         EXPECT_TRUE(worlds_are_equal());
     }
+    /// A tick whose only packet arrives.
+    void tick_and_apply() {
+        deliver(tick_and_encode());
+        receiver.apply();
+    }
+    /// A tick in packets that hold this many bytes, or one record that is larger.
+    std::vector<SentPacket> tick_in_packets_of(std::size_t capacity) {
+        tick();
+        std::vector<SentPacket> packets;
+        while (const auto packet = encode(capacity)) packets.push_back(*packet);
+        return packets;
+    }
     template <class R>
     Entities targets(ecs::Entity source) {
         Entities out;

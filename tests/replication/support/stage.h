@@ -22,7 +22,7 @@
 
 namespace shoal::replication {
 
-class Stage final : private ServerActions::Host {
+class Stage : private ServerActions::Host {
 public:
     struct Bytes {
         std::uint64_t number = 0;

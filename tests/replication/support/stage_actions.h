@@ -1,5 +1,5 @@
 #pragma once
-// Components and actions for a Stage.
+// Components and actions for a Stage, and a stage with a box.
 
 #include <cstdint>
 #include <string>
@@ -128,5 +128,16 @@ template <class T>
 std::size_t type_of(const Stage& stage) {
     return stage.schema.find_struct<T>(StructKind::action);
 }
+
+/// A stage with a client, and with a box that the client sees.
+struct BoxStage : Stage {
+    explicit BoxStage(std::int32_t x = 0) : Stage(stage_schema()) {
+        box = world.spawn(Place{x}, Replicated{});
+        run(5);
+        seen = replica(client, box);
+    }
+    ecs::Entity box, seen;  // on the server and on the client
+    Client& client = add_client();
+};
 
 }  // namespace shoal::replication::stage_actions
