@@ -48,7 +48,7 @@ public:
     /// Adds a command for one entity. Moves from the values; a null value stays null.
     void push(Kind kind, Entity entity, std::span<const ComponentId> components,
               std::span<void* const> values);
-    /// Adds a command for several entities, which are copied, or for none.
+    /// Adds a command for several entities, perhaps none. Copies their handles.
     void push_entities(Kind kind, std::span<const Entity> entities, ComponentId component);
 
     /// Counts an operation that is ignored.

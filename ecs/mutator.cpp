@@ -138,7 +138,7 @@ void Mutator::set(Entity entity, std::span<const ComponentId> all_ids, std::span
     }
 }
 
-/// Calls the remove hooks for those of `ids` that the entity in this row has.
+/// Calls the remove hooks for each of `ids` that the entity in this row has.
 void Mutator::fire_removes(const Archetype& archetype, std::uint32_t row, std::span<const ComponentId> ids) {
     for (const Column& column : archetype.columns()) {
         if (!contains(ids, column.id()) || !column.type().has_hook(HookKind::remove)) continue;

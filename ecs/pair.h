@@ -20,8 +20,8 @@ struct ComponentId {
 
     bool is_pair() const { return generation != 0; }
     explicit operator bool() const { return value != 0xFFFF'FFFF; }
-    /// Compares value and generation as one 64-bit number; a defaulted operator would compare them one after
-    /// the other. The order is by value, then by generation.
+    /// The order is by value, then by generation. Both are compared as one 64-bit number: a defaulted
+    /// operator would need two comparisons.
     friend constexpr bool operator==(const ComponentId& a, const ComponentId& b) {
         return a.as_number() == b.as_number();
     }
@@ -53,12 +53,12 @@ public:
     /// The pair's id; none if id_of() was never called for the pair, or the target is dead.
     ComponentId find(ComponentId relation, Entity target) const;
 
-    /// The pair with this id. Null if the id is not that of a pair, or if release_dead() was called after the
+    /// The pair with this id. Null if the id names no pair, or if release_dead() was called after the
     /// target was destroyed.
     const Pair* find(ComponentId id) const { return holds(id) ? &pairs_[slot_of(id)] : nullptr; }
     Pair* find(ComponentId id) { return holds(id) ? &pairs_[slot_of(id)] : nullptr; }
 
-    /// Returns whether the id is that of a pair with a living target.
+    /// Returns whether the id names a pair with a living target.
     bool is_current(ComponentId id) const { return holds(id) && pairs_[slot_of(id)].next != kDead; }
 
     bool is_target(Entity entity) const { return first_of(entity) != kNone; }
@@ -95,7 +95,7 @@ private:
     std::vector<Pair> pairs_;
     std::vector<std::uint32_t> first_of_target_;  // slot of the newest pair, or kNone; by the target's index
     std::vector<std::uint32_t> dead_;
-    std::size_t dead_count_ = 0;  // dead_.size(); each operation reads it at its end
+    std::size_t dead_count_ = 0;  // dead_.size(), which each operation of a world reads when it ends
     std::uint32_t first_free_ = kNone;
 };
 

@@ -77,14 +77,14 @@ public:
     std::vector<Entity> spawn_n(std::uint32_t count, const Ts&... values);
 
     /// Creates `count` entities. For each, calls fn(std::uint32_t index, Ts&...) with default values (T{}),
-    /// which `fn` may change; then the entity is created with them. `fn` must not write to the world. It may
-    /// read it, but the add hooks of the entities before this one have not been called.
+    /// which `fn` may change; then the entity is created with them. `fn` may read the world, but must not
+    /// write to it. The add hooks of the earlier entities have not been called yet.
     template <Component... Ts, std::invocable<std::uint32_t, Ts&...> Fn>
     std::vector<Entity> spawn_n(std::uint32_t count, Fn fn);
 
-    /// Calls on_destroy hooks, with everything readable; removes the pairs with this target from their
-    /// sources; calls the remove hooks for each component. If this entity is the target of
-    /// destroy_with_target pairs, their sources are destroyed first, in the same way.
+    /// Calls the on_destroy hooks, which can read the whole entity. Then removes the pairs whose target is
+    /// this entity from their sources, and calls the remove hooks for each component. If this entity is the
+    /// target of destroy_with_target pairs, their sources are destroyed first, in the same way.
     void destroy(Entity entity);
 
     /// Destroys every entity that is alive at the call.
@@ -121,9 +121,9 @@ public:
     void remove(Entity entity, Keys... keys);
     void remove(Entity entity, std::span<const ComponentId> ids);
 
-    /// Calls fn(T&) with the value, or with the queued value if there is one. If `fn` returns false for "not
-    /// changed", no hook is called. Returns false if there is no value or `fn` returned false. For an id,
-    /// `fn` takes a void*.
+    /// Calls fn(T&) with the value, or with the queued value if there is one. `fn` may return false, which
+    /// means that it changed nothing: then no hook is called. Returns false if there is no value or `fn`
+    /// returned false. For an id, `fn` takes a void*.
     template <Value T, class Fn>
     bool patch(Entity entity, Fn&& fn);
     template <ValueKey K, class Fn>
@@ -185,8 +185,9 @@ public:
     /// The pairs that a source has of a relation, sorted by target. Valid until the next structural change.
     std::span<const Archetype::Pair> pairs_of(Entity source, ComponentId relation) const;
 
-    /// The pair's id, usable wherever a ComponentId is; hooks are connected to the relation instead. The id
-    /// is invalid once the target is dead. None if the target is dead or `relation` is not a relation.
+    /// The pair's id. Every function that takes a ComponentId takes it, except that hooks are connected to
+    /// the relation. The id is invalid once the target is dead. None if the target is dead or `relation` is
+    /// not a relation.
     /// components().pairs().find(id) returns the relation and target of an id.
     ComponentId pair_id(ComponentId relation, Entity target);
 
@@ -335,7 +336,7 @@ public:
     };
 
     /// Number of operations that did nothing because the entity or the pair's target was dead or dying, an id
-    /// was invalid, a value was missing, or a queued operation removes the value that patch() was to write.
+    /// was invalid, a value was missing, or a queued operation removes the value that patch() would write.
     /// Dead entities in a destroy_all() are not counted.
     std::uint64_t dropped_commands() const { return commands_.dropped(); }
 

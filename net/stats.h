@@ -48,7 +48,7 @@ enum class RateLimit : std::uint8_t {
     breaker,      // no ack came for long: only pings are sent until an ack comes
 };
 
-/// Counters and estimates of one connection. Bytes are those of whole datagrams, without IP and UDP headers
+/// Counters and estimates of one connection. Bytes count whole datagrams, without IP and UDP headers
 /// (28 or 48 bytes each).
 struct ConnectionStats {
     std::chrono::microseconds rtt{0};         // round-trip time, smoothed; 0: no sample on this path yet

@@ -99,8 +99,8 @@ public:
     net::SendResult send_message(net::Delivery how, std::span<const std::byte> message);
 
     /// Sends a message of the schema to the server. An entity in it that is not a replica, and was not loaded
-    /// by both sides, arrives as null. The size limits are those of net::Endpoint::send_message, less one
-    /// byte.
+    /// by both sides, arrives as null. The largest size is one byte less than for
+    /// net::Endpoint::send_message.
     template <class T>
     net::SendResult send(const T& message, const net::Delivery& how = net::Channel::reliable) {
         message_.assign(1, static_cast<std::byte>(MessageKind::typed));
@@ -135,10 +135,10 @@ public:
     const PredictionStats& prediction_stats() const { return predictor_.stats(); }
 
     /// Does an action: mutates this client's world at once, calls the handlers, and sends the action to the
-    /// server, in order. Returns the result of the mutation. If the server rejects the action, the changes of
-    /// the action are undone, and those of later actions that are not independent(). Inside a query or hook,
+    /// server, in order. Returns the result of the mutation. If the server rejects the action, its changes
+    /// are undone, and also the changes of later actions that are not independent(). Inside a query or hook,
     /// the action waits for the next update(). If the client does not play, or if 256 actions have no answer,
-    /// nothing happens (action_stats().refused). In both cases a default value is returned.
+    /// nothing happens (action_stats().refused). In both cases act() returns a default value.
     template <class T>
     auto act(T action) {
         using Result = decltype(finish_act(actions_, action));
@@ -174,11 +174,11 @@ public:
     }
     const ClientActions::Stats& action_stats() const { return actions_.stats(); }
 
-    /// Tells the server that this client can take the world now. Once for each connection, when
+    /// Tells the server that this client can load the world now. Call it once for each connection, when
     /// is_connected(); no effect at other times. Needed only without ClientOptions::is_ready_at_once.
     void ready();
-    /// How far the client has come in joining. It plays when it has everything that replicated when it began
-    /// to load, and its player's entity. Phase::resuming while it connects with a ticket.
+    /// How far the client has come in joining. It plays when it has its player's entity, and everything that
+    /// replicated at the time when it began to load. Phase::resuming while it connects with a ticket.
     Phase phase() const;
     /// The replica of the player's entity, see Server::on_join(); null before the client plays, and while
     /// there is none.
@@ -200,8 +200,7 @@ public:
     /// text may contain bytes from the server.
     const std::string& failure() const { return failure_; }
 
-    /// What the server said of itself; nothing until its message has arrived. The next attempt to connect
-    /// forgets it.
+    /// The server's welcome message; nothing until it has arrived. The next attempt to connect forgets it.
     const std::optional<Welcome>& welcome() const { return welcome_; }
 
     const Receiver& receiver() const { return receiver_; }
@@ -287,10 +286,10 @@ private:
     std::optional<net::Address> target_;     // the next update() connects to it
     std::optional<net::ClientToken> token_;  // the token for target_
     std::optional<Ticket> to_use_;           // the ticket for target_
-    std::optional<Ticket> ticket_;           // the newest one
+    std::optional<Ticket> ticket_;           // the newest ticket
     std::uint32_t view_ = 0;                 // see Resumption
     bool is_resuming_ = false;               // the attempt or connection has a ticket
-    bool awaits_resumed_ = false;            // true until the server's answer to it
+    bool awaits_resumed_ = false;            // the server has not answered the ticket
     std::vector<std::byte> message_;
     net::Time now_{0};  // argument of the last update()
     TypedMessages typed_;

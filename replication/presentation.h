@@ -49,7 +49,7 @@ public:
     template <class T>
     std::optional<T> authoritative(ecs::Entity entity) const;
 
-    /// As sample(). The player is that of this client.
+    /// As sample(). Only for the player of this client.
     bool see(PlayerId, ecs::Entity entity, const void* type, bool is_there, void* value) const override {
         if (is_there) mix(entity, type, value);
         return is_there;

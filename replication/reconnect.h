@@ -23,8 +23,8 @@ public:
     explicit Reconnect(Client& client, const ReconnectOptions& options = {})
         : client_(client), options_(options) {}
 
-    /// Connects. `ticket`: that of an earlier process, or empty. If the server refuses it, the client joins
-    /// as a new player.
+    /// Connects. `ticket`: the ticket of an earlier process, or empty. If the server refuses the ticket, the
+    /// client joins as a new player.
     void start(const net::Address& server, std::span<const std::byte> ticket = {});
 
     /// Call it after each Client::update(). Returns false when it has given up: the time is over, or the seat

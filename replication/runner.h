@@ -68,7 +68,7 @@ public:
     /// In each tick calls each_tick(), where the game changes the world, and then Server::tick(). Ends when
     /// each_tick() returns false, or after stop(). At the end it waits until each client has the last tick,
     /// at most 2 s, and then disconnects all clients. Returns the exit code of the program: 0, or 1 after
-    /// printing error(). After a pause it runs the missed ticks at once, but at most those of one second.
+    /// printing error(). After a pause it runs the missed ticks at once, but at most one second of ticks.
     int run(const std::function<bool()>& each_tick = nullptr);
     /// Ends run(). May be called by another thread, and by a signal handler.
     void stop() { is_stopped_ = true; }

@@ -240,7 +240,8 @@ void Server::go_away(PlayerId id) {
     if (away_ && has_played) away_(id);
 }
 
-/// A client proved with a ticket that a seat is its own.
+/// Gives the seat of a ticket to this connection, whose client has proven the ticket. An earlier connection
+/// of the seat ends. Disconnects the client if it cannot have the seat.
 void Server::take_back(net::PeerId connection) {
     Arrival& arrival = arrivals_[connection.index()];
     const Resumption resumption = *std::exchange(arrival.resumption, std::nullopt);

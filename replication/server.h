@@ -88,9 +88,9 @@ public:
     /// Sets the function that computes a tick from the one before. tick() calls it, after it wrote the inputs
     /// of the tick to the entities of their players, see Schema::input().
     void on_step(OnStep fn) { on_step_ = std::move(fn); }
-    /// Ticks since the newest input of a player that came in time; 0: that of the current tick did. Nothing
-    /// before the first one. An input that is missing is replaced by the one before, without its presses, for
-    /// 250 ms; then by T{}.
+    /// Returns the age of the newest input of a player that came in time, in ticks; 0: it is the input of the
+    /// current tick. Returns nothing before the first input. A missing input is replaced by the input before,
+    /// without its presses, for 250 ms; then by T{}.
     std::optional<Tick> input_age(net::PeerId player) const {
         return inputs_ ? inputs_->age(player) : std::nullopt;
     }
@@ -115,8 +115,8 @@ public:
     /// As net::Endpoint::send_message, but the library adds one byte, so the maximum is one byte less.
     net::SendResult send_message(net::PeerId peer, net::Delivery how, std::span<const std::byte> message);
     /// Sends a message of the schema. An entity in it arrives as the client's replica; see MessageInfo if the
-    /// client does not have it yet. An entity that does not replicate arrives as null. The greatest size is
-    /// that of net::Endpoint::send_message, less two bytes.
+    /// client does not have it yet. An entity that does not replicate arrives as null. The largest size is
+    /// two bytes less than for net::Endpoint::send_message.
     template <class T>
     net::SendResult send(PlayerId player, const T& message,
                          const net::Delivery& how = net::Channel::reliable) {
@@ -145,8 +145,8 @@ public:
         return queued;
     }
     /// Sets the handler of a type of messages. It is called like the functions of a ServerListener. Numbers
-    /// in the message are within the ranges of their codecs. An entity in it is one that the player can know;
-    /// others arrive as null. Set it before the first message, and not in a handler.
+    /// in the message are within the ranges of their codecs. An entity that the player cannot know arrives as
+    /// null. Set the handler before the first message, and not in a handler.
     template <class T, std::invocable<PlayerId, const T&> Fn>
     void on(Fn handler) {
         typed_.set_handler<T>(
@@ -203,32 +203,34 @@ public:
     }
     OwnedReader::Stats owned_stats(PlayerId player) const { return owned_.stats(player); }
 
-    /// Ends the connection with DisconnectReason::kicked. A player that is away leaves at once. No effect on
-    /// others. Messages of this player that were not handled yet are dropped, also those behind the message
-    /// whose handler calls this; messages of other players are handled as ever. Actions likewise.
+    /// Ends the connection with DisconnectReason::kicked. A player that is away leaves at once. No effect for
+    /// an unknown peer. Messages and actions of this player that were not handled yet are dropped. If the
+    /// handler of a message calls this, the later messages of the player are dropped, too.
     void disconnect(net::PeerId peer, std::string_view text, net::Time now);
 
-    /// Sets the function that is called once for each player that begins to play: its client has everything
-    /// that replicated when it began to load. It returns the entity of the player, which has the tag
-    /// Replicated, and which give() then gives to the player; or null. tick() calls it, outside of hooks and
-    /// queries. The function may send messages to the player, and disconnect it.
+    /// Sets the function that is called once for each player, when it begins to play. At this time its client
+    /// has everything that replicated when the client began to load. The function returns the entity of the
+    /// player, which has the tag Replicated, or null. The server then gives the entity to the player, as
+    /// give() does. tick() calls the function, outside of hooks and queries. The function may send messages
+    /// to the player, and disconnect the player.
     void on_join(std::function<ecs::Entity(PlayerId)> handler) { join_ = std::move(handler); }
-    /// Sets the function that is called when a player leaves that on_join() was called for. player() still
-    /// works in it. Afterwards the entity is destroyed, see JoinOptions.
+    /// Sets the function that is called when a player leaves, if on_join() was called for this player. In the
+    /// function, player() still works. Afterwards the player's entity is destroyed, see JoinOptions.
     void on_leave(std::function<void(PlayerId)> handler) { leave_ = std::move(handler); }
-    /// Sets the function that is called when the connection of a player is lost that has played. The player
-    /// keeps its entities and groups, its inputs become T{}, and messages to it are not queued. If its client
-    /// comes back with its ticket (Client::ticket) within JoinOptions::resume_time, on_back() is called, else
+    /// Sets the function that is called when a player that has played loses its connection. The player keeps
+    /// its entities and groups, its inputs become T{}, and messages to it are not queued. If its client comes
+    /// back with its ticket (Client::ticket) within JoinOptions::resume_time, on_back() is called, else
     /// on_leave(). A player that disconnects, or is disconnected, leaves at once. At most
-    /// HostConfig::max_peers players are away; then the one that is away longest leaves.
+    /// HostConfig::max_peers players can be away; if one more loses its connection, the player that has been
+    /// away longest leaves.
     void on_away(std::function<void(PlayerId)> handler) { away_ = std::move(handler); }
     /// Sets the function that is called when a player that was away plays again. tick() calls it, as
-    /// on_join(). The client lacks the messages and action events of the time between, also some that were
-    /// sent shortly before.
+    /// on_join(). The client never gets the messages and action events of the time in which the player was
+    /// away, nor some that were sent shortly before this time.
     void on_back(std::function<void(PlayerId)> handler) { back_ = std::move(handler); }
-    /// The present connection of a player, for the functions of host(); empty if there is none. It is the
-    /// player's id until the player comes back on another one. So PlayerId::index() is no key for tables of
-    /// players: another player may have the same one.
+    /// The present connection of a player, for the functions of host(); empty if there is none. It equals the
+    /// player's id until the player comes back on another connection. Afterwards another player can have the
+    /// same PlayerId::index(), so do not use the index as a key for tables of players.
     net::PeerId connection(PlayerId player) const {
         const Players::Player* const found = players_.find(player);
         return found ? found->connection : net::PeerId{};
@@ -239,8 +241,8 @@ public:
     Phase phase(PlayerId player) const;
     /// The entity of a player that plays; null if it has none, or if the entity is dead.
     ecs::Entity player(PlayerId player) const;
-    /// Replaces the entity of a player that plays, and gives it to the player. The former one stays. No
-    /// effect on other players.
+    /// Replaces the entity of a player that plays, and gives the new entity to the player. The former entity
+    /// stays alive. No effect if the player does not play.
     void set_player(PlayerId player, ecs::Entity entity);
     /// In the next tick() sends a record of each of these entities to the player, even if nothing changed. It
     /// is sent again if it is lost. Entities that do not replicate are ignored. No effect if the player is
@@ -260,10 +262,11 @@ public:
     /// Returns {} if the entity has no owner.
     net::PeerId owner(ecs::Entity entity) const;
     /// Lets the player's client predict a living entity with the tag Replicated that the player does not own,
-    /// for example a ball that it pushes; `is_predicted` false: not any more. From the next tick() on, the
-    /// client computes the entity together with those of its player, see Client::on_step(). It ends when the
-    /// entity stops replicating, or the player leaves. Returns false, without effect, if the entity is dead
-    /// or does not have the tag, if there is no such player, or if the schema predicts nothing.
+    /// for example a ball that the player pushes. If `is_predicted` is false, ends this. From the next tick()
+    /// on, the client computes the entity together with the entities of its player, see Client::on_step().
+    /// This also ends when the entity stops replicating, or the player leaves. Returns false, without effect,
+    /// if the entity is dead or does not have the tag, if there is no such player, or if the schema predicts
+    /// nothing.
     bool predict(PlayerId player, ecs::Entity entity, bool is_predicted = true);
     /// Says that a living entity was moved to another place without travelling there: clients that
     /// interpolate show it jump. No effect if no component of the schema has a Display.

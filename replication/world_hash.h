@@ -31,8 +31,8 @@ public:
     /// Hash of all entities that `shadow` replicates. Their net ids come from `shadow`: call Shadow::update()
     /// first.
     Sum of_server(const Shadow& shadow);
-    /// Hash of all replicas of `receiver`. A component that the client holds, for example because it predicts
-    /// it, counts as what the server said of it.
+    /// Hash of all replicas of `receiver`. Of a component that the client holds, for example because it
+    /// predicts it, the hash has the server's value.
     Sum of_client(const Receiver& receiver);
 
 private:

@@ -147,9 +147,9 @@ void Connector::send_request(Time now) {
 }
 
 /// Makes the exchange of this cookie the last in exchanges_. A cookie that was tried before keeps its
-/// exchange, if it is among the latest kMaxExchanges, and so its message. Each new exchange has an ephemeral
-/// key of its own, because a key must not be used with two prologues. Returns false if the server's public
-/// key is a low-order point.
+/// exchange, and with it its message, unless kMaxExchanges other cookies were tried since. Each new exchange
+/// has an ephemeral key of its own, because a key must not be used with two prologues. Returns false if the
+/// server's public key is a low-order point.
 bool Connector::begin_exchange(std::uint64_t cookie) {
     if (const auto known = find(cookie); known != exchanges_.end()) {
         std::rotate(known, known + 1, exchanges_.end());

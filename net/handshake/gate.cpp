@@ -127,7 +127,8 @@ void Gate::repeat_answer(const Address& to, const Place& place, Time now) {
     reply(to, place.pending->answer);
 }
 
-/// Returns the verdict, or nothing if the connect gets none.
+/// Returns the verdict. Returns nothing if no new answer is sent: the earlier answer was repeated, or the
+/// connect was dropped.
 std::optional<Verdict> Gate::judge(Attempt& attempt) {
     Verdict verdict;
     verdict.schema_hash = config_.schema_hash;

@@ -64,13 +64,13 @@ private:
     enum class State : std::uint8_t { missing, waiting, delivered };
     struct Slot {
         std::uint32_t waiters = kNone;  // list of messages to deliver after this one
-        std::uint32_t pieces = kNone;   // earlier pieces of this message: index of the last one
+        std::uint32_t pieces = kNone;   // list of the earlier pieces of this message, the last one first
         State state = State::missing;
     };
     struct Waiting {
         std::uint64_t id;
         std::uint32_t bytes;    // handle of the bytes in store_
-        std::uint32_t next;     // next in the same list; in Slot::pieces: the piece before this one
+        std::uint32_t next;     // index of the next message of the same list
         std::uint32_t message;  // in Slot::pieces: bytes of this piece and all earlier ones; else 0
         std::uint16_t size;
         bool goes_on;
@@ -97,7 +97,7 @@ private:
     std::uint64_t base_;           // the lowest reliable id that is not delivered
     Fifo<Slot> slots_;             // one for each id, from base_ on
     IndexPool<Waiting> waiting_;   // kept messages, in the lists Slot::waiters, Slot::pieces, ready_
-    std::uint32_t ready_ = kNone;  // first message of the list to deliver now, in this order
+    std::uint32_t ready_ = kNone;  // first of the messages to deliver now, a list in this order
     std::uint32_t waiting_bytes_ = 0;
     MessageStore store_;
     std::vector<std::byte> whole_;

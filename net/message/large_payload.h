@@ -13,8 +13,8 @@
 namespace shoal::net {
 
 /// Sending half of one connection. One payload is on its way at a time. It has exactly one fate: delivered
-/// when all of its fragments are acknowledged; lost if one of them was lost kMaxFragmentSends times. Its
-/// number is that of the packet that carried fragment 0 first.
+/// when all of its fragments are acknowledged; lost if one of them was lost kMaxFragmentSends times. The
+/// number of a payload is the number of the first packet that carried fragment 0.
 class OutgoingPayload {
 public:
     /// Keeps a copy. Requires !is_open(), and a payload of kMaxPayloadBytes + 1 to kMaxLargePayloadBytes.
@@ -73,8 +73,8 @@ private:
 /// ack may have been lost.
 class IncomingPayload {
 public:
-    /// Returns whether a correct sender can send this fragment. `first_packet_number`: the
-    /// sender's first packet number.
+    /// Returns whether a correct sender can send this fragment. `first_packet_number`: the sender's first
+    /// packet number.
     bool plausible(const Packet& packet, std::uint64_t first_packet_number) const;
 
     enum class Arrival : std::uint8_t {
@@ -85,15 +85,14 @@ public:
     /// Adds the fragment of a plausible packet. Call it once for each packet.
     Arrival arrive(const Packet& packet, ConnectionStats& stats);
 
-    /// The number of the newest payload: that of the packet with its first fragment.
+    /// The number of the newest payload, which is the number of the packet with its first fragment.
     std::uint64_t number() const { return number_; }
     std::span<const std::byte> whole() const { return bytes_; }
     void finish(bool is_accepted);
 
     std::size_t capacity_bytes() const { return bytes_.capacity(); }
 
-    /// For tests: the bytes are those of the fragments that arrived, and there are none without an open
-    /// payload.
+    /// For tests: bytes_ has the size of the fragments that arrived, and is empty without an open payload.
     bool is_consistent() const;
 
 private:

@@ -143,7 +143,7 @@ bool SendQueue::has_repeats(const Terms& terms) const {
            repeats_[0][0].sent + kRepeatAlone <= terms.now;
 }
 
-/// Returns whether bulk messages must take turns with those of normal weight. First case: a bulk message was
+/// Returns whether bulk messages must take turns with normal messages. First case: a bulk message was
 /// lost twice. Later messages of its key may wait for it, and it needs a packet without payload. Second case:
 /// half of the reliable window is used, and a bulk message was lost or only a part of its pieces was sent.
 /// The window cannot advance beyond an undelivered message, so it would soon be full.
@@ -172,9 +172,10 @@ bool SendQueue::take_next(Draft& draft, Weight weight, const Terms& terms) {
         Newest* const before = needs_id && message.key != Delivery::kNoKey ? &newest(message.key) : nullptr;
         if (needs_id) {
             message.id = next_id();
-            // The receiver delivers message id - distance before this one; 0: it need not wait. If all
-            // earlier messages were delivered, distance 1 causes no wait either, and this message can share
-            // a head with the next one of its key, if that also has distance 1.
+            // The receiver delivers the message with the id `id - distance` before this one. Distance 0: this
+            // message need not wait. If all earlier messages were delivered, distance 1 causes no wait
+            // either. It is better than 0, because the next message of the key often has distance 1, too, and
+            // the two can share a head.
             const bool has_predecessor = before && before->id >= base_;
             message.distance = has_predecessor ? static_cast<std::uint16_t>(message.id - before->id)
                                                : before && sent_.empty();
@@ -207,8 +208,8 @@ bool SendQueue::window_has_room(const Message& message) const {
            window_bytes_ + bytes <= kReliableWindowBytes >> shift;
 }
 
-/// Gives ids to the message and its later pieces, which follow it in the queue. `entry`: that of
-/// the message's key in newest_, or null.
+/// Gives ids to the message and its later pieces, which follow it in the queue. `entry`: the entry of the
+/// message's key in newest_, or null.
 void SendQueue::assign_ids(std::uint32_t index, Newest* entry) {
     const std::uint32_t count = messages_[index].pieces_left + 1u;
     for (std::uint32_t i = 0; i < count; ++i, index = messages_[index].next) {

@@ -10,9 +10,9 @@
 namespace shoal::net {
 
 /// The budget of one connection, in bytes of whole datagrams. One packet may overdraw it; the next packet
-/// waits until the debt is paid. Unused budget is saved up to a maximum: what the rate allows in 50 ms, or
-/// two packets if that is more. A new budget is ten packets, even if the maximum is less; only spending and
-/// limit() reduce it.
+/// waits until the debt is paid. Unused budget is saved up to a maximum: two packets, or the bytes that the
+/// rate allows in 50 ms if these are more. A new budget is ten packets, even if the maximum is less; only
+/// spending and limit() reduce it.
 class Budget {
 public:
     explicit Budget(Time now) : accrued_(now) {}

@@ -80,8 +80,8 @@ void RateController::update(Time now, Duration timeout, ConnectionStats& stats) 
     const Duration floor = round_trips_.floor();
     const Duration length = round_length(floor > Duration(0) ? floor : stats.rtt);
     const bool is_round_over = now / length != round_.began / length && now - round_.began >= length / 2;
-    // If acks are rare, a round lasts from one ack to another, so that its length is that in which the acked
-    // bytes were delivered. Before the first ack of packets sent in this round, the length means nothing.
+    // If acks are rare, a round lasts from one ack to another: in this time the acked bytes were delivered.
+    // Before the first ack of packets sent in this round, the length of the round means nothing.
     const bool is_first_ack_due = stats.rtt == Duration(0) || last_news_ > round_.began;
     const bool waits_for_ack = stats.bytes_in_flight > 0 && usual_silence_ > kRound;
     const bool has_news = std::exchange(has_news_, false);
@@ -174,8 +174,8 @@ void RateController::set_rate(double rate) {
 }
 
 bool RateController::is_queue_growing(Time now, const ConnectionStats& stats) const {
-    // Just after a drain the delivered rate is that of the drain: too low, so in_flight would show a queue
-    // that does not exist.
+    // Just after a drain the delivered rate is still the low rate of the drain, so in_flight would show a
+    // queue that does not exist.
     if (now < last_verdict_ + stats.rtt + 2 * kRound) return false;
     const Seconds in_flight(static_cast<double>(stats.bytes_in_flight) /
                             std::max(delivered_lately(), kMinRate));

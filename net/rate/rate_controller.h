@@ -14,7 +14,7 @@
 
 namespace shoal::net {
 
-/// One direction of one connection. Bytes are those of whole datagrams; rates are bytes per second. Reads
+/// One direction of one connection. Bytes count whole datagrams; rates are bytes per second. Reads
 /// rtt, latest_rtt and bytes_in_flight of the stats; writes rate, queue_delay and rate_limit.
 class RateController {
 public:

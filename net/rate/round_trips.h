@@ -43,7 +43,7 @@ public:
         window_began_ = now;
     }
 
-    /// The round trip without a queue: the smallest of the last 10 to 20 s, or that given to accept() if that
+    /// The round trip without a queue: the smallest of the last 10 to 20 s, or the argument of accept() if it
     /// is larger. 0 before the first sample.
     Duration floor() const {
         const Duration base = std::min(base_, base_before_);
@@ -74,8 +74,8 @@ public:
     bool is_low() const { return queue_ < kStandingQueue + band() / 2; }
     /// Returns whether this round trip shows that the queue is empty.
     bool is_empty(Duration rtt) const { return rtt - floor() <= kStandingQueue + band() / 4; }
-    /// Returns whether the round trip may fall by chance during a drain, although the queue is not ours: the
-    /// spread is over 45 ms, or tolerated() is not 0.
+    /// Returns whether the round trip may fall by chance during a drain, so that this does not prove that our
+    /// rate caused the queue: the spread is over 45 ms, or tolerated() is not 0.
     bool is_jittery() const { return spread_ > kWideSpread || tolerated_ > Duration(0); }
 
     /// Call it if the delay does not depend on our rate, so it belongs to the path: floor() is at least `rtt`

@@ -114,7 +114,7 @@ public:
     /// Sends due datagrams to `outside`.
     void flush(Time now);
 
-    /// When the next datagram is due, or `at_most` if that is earlier.
+    /// The time at which the next datagram is due, but `at_most` at the latest.
     Time next_due(Time at_most) const;
     /// The directions. With a socket, out() leads from the endpoint to the socket, and in() the other way.
     /// Without a socket, in(address) leads to the endpoint with this address, and out() is unused.

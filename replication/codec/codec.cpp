@@ -42,8 +42,8 @@ constexpr unsigned kCountOrder = 2, kChangesOrder = 0;
 }
 
 /// Codes the lanes and parts of a component. Returns whether they differ from the baseline. `base` and
-/// `base_parts` are null if the baseline lacks the component. A reader must set the lanes to those of `base`,
-/// or to zero, before the call.
+/// `base_parts` are null if the baseline lacks the component. Before the call, a reader must set the lanes to
+/// the values of `base`, or to zero if it is null.
 template <Coder C>
 [[gnu::always_inline]] inline bool code_component(C& coder, const ComponentLayout& layout,
                                                   const std::uint32_t* base, const std::uint32_t* base_parts,

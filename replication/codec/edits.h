@@ -1,5 +1,5 @@
 #pragma once
-// Finds how the elements of a string, vector or optional follow from those of its baseline.
+// Finds the edits that turn the baseline of a string, vector or optional into its new elements.
 
 #include <cstddef>
 #include <cstdint>

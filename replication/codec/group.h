@@ -100,7 +100,8 @@ inline bool group_differs(const LaneGroup& group, const std::uint32_t* base, con
     return false;
 }
 
-/// Codes a group that differs. `lanes` and `base` are those of the component.
+/// Codes a group that differs from the baseline. `lanes` and `base` are all lanes of the component, and of
+/// its baseline.
 template <Coder C>
 void code_group(C& coder, const Lane& lane, const LaneGroup& group, const std::uint32_t* base,
                 Word<C>* lanes) {

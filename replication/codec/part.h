@@ -49,8 +49,8 @@ public:
         return element(splice.prefix);
     }
 
-    /// Applies the next edit if it is valid. Returns the elements that it changes or adds: fresh ones are
-    /// zero, others equal to those of the baseline. Returns null if the edit is not valid.
+    /// Applies the next edit if it is valid. Returns the elements that it changes or adds: added elements
+    /// are zero, changed ones still have the values of the baseline. Returns null if the edit is not valid.
     std::uint32_t* apply(const Edit& edit) {
         const std::uint64_t used = std::uint64_t{used_} + edit.kept + edit.consumed();
         const std::uint64_t count = std::uint64_t{words_[start_]} + edit.kept + edit.produced();

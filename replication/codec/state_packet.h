@@ -11,7 +11,7 @@
 
 namespace shoal::replication {
 
-/// Greatest distance, in packet numbers, from a packet to an earlier one that its header refers to.
+/// Greatest distance, in packet numbers, from a packet to an earlier packet that its header names.
 inline constexpr std::uint32_t kMaxPacketDistance = 255;
 
 /// Initial capacity, in records, of the buffers of a sender and of a receiver.
@@ -28,8 +28,8 @@ struct StateHeader {
     std::optional<Anchor> anchor;
 
     /// Completion marker: after this packet nothing is left to send for the tick. A receiver has every entity
-    /// as of the tick if it accepted this packet and, of the `distance` packet numbers before it, all that
-    /// carried state.
+    /// as of the tick if it accepted this packet and, among the `distance` packets before it, all packets
+    /// with state.
     struct Complete {
         std::uint32_t distance = 0;  // 0 to kMaxPacketDistance
         std::uint32_t others = 0;    // number of packets without state among the `distance` packets
@@ -60,8 +60,8 @@ struct RecordHeader {
     RecordKind kind = RecordKind::delta;
     Tick baseline = 0;          // used only by a delta
     std::uint32_t net_id = 0;   // used only by a full record
-    std::uint32_t pending = 0;  // used only by a full record: the client's pending id minus kFirstPending
-                                // to the entity which it spawned ahead of the server; 0: none
+    std::uint32_t pending = 0;  // used only by a full record: pending id minus kFirstPending, if the client
+                                // spawned the entity ahead of the server; 0: none
     Despawn reason = Despawn::destroyed;  // used only by a despawn record
 };
 

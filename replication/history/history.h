@@ -94,7 +94,7 @@ public:
     /// the version at `tick` may have been dropped, while an older one stayed for another view class.
     std::optional<Version> at(Tick tick, Tick horizon, ViewClasses viewers) const;
 
-    /// Adds a version with a copy of the image. Requires a tick newer than that of newest().
+    /// Adds a version with a copy of the image. Its tick must be newer than the tick of newest().
     void push(const Version& version, VersionPool& pool);
     void push(Tick tick, const Image& image, VersionPool& pool) { push({tick, image}, pool); }
 
@@ -120,7 +120,7 @@ private:
 
     VersionPool* pool_ = nullptr;          // null: no version was added since clear()
     VersionPool::Stored* ring_ = nullptr;  // the versions, in memory of the pool
-    std::uint32_t block_ = 0;              // block of the ring
+    std::uint32_t block_ = 0;              // number of the pool's block that holds the ring
     std::uint32_t capacity_ = 0;           // capacity of the ring, in versions: a power of two
     std::uint32_t first_ = 0;              // where the oldest version is in the ring, modulo capacity_
     std::uint32_t count_ = 0;

@@ -52,7 +52,7 @@ void Replicas::push(std::uint32_t index, Tick tick, const Image& image, std::opt
 std::optional<Version> Replicas::due(std::uint32_t index) const {
     const Replica& replica = rows_[index];
     if (!is_delayed(replica)) return replica.versions.newest();
-    // Its newest version may have been shown, before the replica became one that is delayed.
+    // A newer version may have been shown before the replica became delayed.
     if (replica.applied && !is_newer(*render_tick_, *replica.applied))
         return replica.versions.find(*replica.applied);
     return replica.versions.at(*render_tick_);

@@ -17,8 +17,8 @@
 
 namespace shoal::replication {
 
-/// A replica is open from its first record until end(). Its index is that of its row in ids(). Not
-/// thread-safe.
+/// The replicas of a client: its copies of the server's entities. A replica is open from its first record
+/// until end(). Its index is also the index of its row in ids(). Not thread-safe.
 class Replicas final : public EntityMap {
 public:
     static constexpr std::uint32_t kNone = NetIds::kNone;
@@ -28,7 +28,7 @@ public:
         std::uint32_t slot = kNone;   // entity slot of the replica's records; kNone: the replica is not open
         Tick floor = 0;               // no newer record is based on a version older than this tick
         Tick late_floor = 0;          // as floor, for records that arrive at most kLateTicks late
-        Tick next_late_floor = 0;     // replaces late_floor kLateTicks or more after next_since
+        Tick next_late_floor = 0;     // becomes late_floor, at the earliest kLateTicks after next_since
         Tick next_since = 0;          // tick at which next_late_floor was the floor
         std::optional<Tick> applied;  // tick of the version that was written to the world last
         bool is_suppressed = false;   // the game destroyed the entity
@@ -39,7 +39,7 @@ public:
         std::optional<Tick> ends;                 // tick of a despawn record that the world does not show yet
         Despawn end_reason = Despawn::destroyed;  // the reason, if `ends`
         float mean_gap = 0;  // mean number of ticks between the last versions, without long gaps; 0: unknown
-        std::uint32_t pending = 0;  // what the full record called the entity; 0: nothing. See expect()
+        std::uint32_t pending = 0;  // pending id in the full record; 0: none. See expect()
         bool is_adopted = false;    // the replica took over an expected entity
         // Ascending: the components that this client decides at present, see Applier::hold().
         std::vector<ComponentIndex> held;
@@ -108,9 +108,10 @@ public:
     /// The newest tick at which a version was written to the world or a replica ended. Empty at first.
     const std::optional<Tick>& newest_shown() const { return newest_shown_; }
 
-    /// The replica whose full record names this pending id shall be this entity, which the game spawned
-    /// before. It holds these components then, ascending, see Applier::hold(). If the entity is dead then,
-    /// the replica is suppressed. Counts for one replica. Replaces what was expected for the id.
+    /// `entity`, which the game spawned, becomes the entity of the replica whose full record names this
+    /// pending id. The replica then holds the components `held`, ascending, see Applier::hold(). If the
+    /// entity is dead by then, the replica is suppressed. A call is used for one replica. A second call with
+    /// the same id replaces the first.
     void expect(std::uint32_t pending, ecs::Entity entity, std::span<const ComponentIndex> held) {
         expected_[pending] = {entity, {held.begin(), held.end()}};
     }
@@ -164,8 +165,8 @@ public:
     NetId net_id(ecs::Entity entity) const;
     /// Returns the replica, or else local(net_id).
     ecs::Entity entity(NetId net_id) const;
-    /// Returns whether apply() may still give the net id an entity: it has none that the game did not
-    /// destroy.
+    /// Returns whether an entity with this net id can still appear in the world: there is none, and the game
+    /// did not destroy it.
     bool may_appear(NetId net_id) const;
 
     /// Calls fn(net_id, entity) for each replica in the world.

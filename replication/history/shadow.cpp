@@ -69,7 +69,8 @@ std::uint32_t Shadow::assign_index(ecs::Entity entity) {
     return ids_.find(entity);
 }
 
-/// Gives an entity the net id of its key, or a new one. Returns the index.
+/// Gives an entity the net id that its StableKey reserves; if it has no key, or the key is refused, a new net
+/// id. Returns the index in ids_.
 std::uint32_t Shadow::allocate(ecs::Entity entity) {
     if (!world_.has<StableKey>(entity)) return ids_.allocate(entity);
     const NetId net_id = keyed_net_id(world_, entity);
@@ -85,8 +86,8 @@ std::uint32_t Shadow::allocate(ecs::Entity entity) {
     return ids_.adopt(net_id, entity);
 }
 
-/// Takes the net id from an entity that does not replicate any more: a new one may have the same index in the
-/// world, or the same key.
+/// Takes the net id from an entity that does not replicate any more, because a new entity may have the same
+/// index in the world, or the same key.
 void Shadow::release(std::uint32_t index) {
     ids_.release(index);
     if (index < entries_.size() && entries_[index].entity) to_close_.push_back(index);
@@ -96,7 +97,8 @@ void Shadow::forget_destroyed() {
     for (; destroyed_seen_ < changes_.destroyed().size(); ++destroyed_seen_) {
         const ecs::Entity entity = changes_.destroyed()[destroyed_seen_];
         const std::uint32_t index = find(entity);
-        // No client finds an entity by the ordinary net id of a dead one. But another one can have its key.
+        // References to an ordinary net id of a dead entity can stay: no client finds an entity by this net
+        // id. But a reserved net id can pass to another entity with the same key.
         if (index == kNone || NetIds::is_reserved(entries_[index].net_id)) add_referrers(entity);
         if (index != kNone) release(index);
     }
@@ -157,7 +159,8 @@ void Shadow::open_and_close() {
     assigned_.clear();
 }
 
-/// Opens the entries of all new entities before it quantises any, so that these can refer to each other.
+/// First opens the entries of all new entities, and then quantises them, because new entities can refer to
+/// each other.
 void Shadow::take_changes() {
     open_and_close();
     for (const std::uint32_t index : opened_) capture(index, true);

@@ -38,15 +38,15 @@ public:
     };
 
     /// Keeps a version for `history_ticks` after a newer one replaced it. World and schema must outlive the
-    /// shadow. The first update() also opens entries for the entities that have the tag already. `tag`: that
-    /// of the entities that replicate, none of the schema; null: Replicated.
+    /// shadow. The first update() also opens entries for the entities that have the tag already. `tag`: the
+    /// tag of the entities that replicate, which must not be in the schema; null: Replicated.
     Shadow(ecs::World& world, const Schema& schema, std::uint32_t history_ticks, ecs::ComponentId tag = {});
     ~Shadow();
     Shadow(const Shadow&) = delete;
     Shadow& operator=(const Shadow&) = delete;
 
-    /// Takes the changes of the world since the last call, as of `tick`, which must be newer than that of the
-    /// last call. Gives the schema's singletons the tag. Call it outside of hooks and queries.
+    /// Takes the changes of the world since the last call. `tick` is the tick of the world now, newer than in
+    /// the last call. Gives the schema's singletons the tag. Call it outside of hooks and queries.
     void update(Tick tick);
 
     /// Sets for how long versions are kept, from the next update() on. Forgotten ones do not come back.

@@ -203,8 +203,8 @@ void Applier::revive() {
     });
 }
 
-/// Returns whether the version to show has a destroy_with_target pair to a target that is dead, or that the
-/// server destroyed. A target with a key does not count: see detach_source().
+/// Returns whether the version to show has a destroy_with_target pair whose target has died, or was destroyed
+/// on the server. A target with a key does not count: see detach_source().
 bool Applier::belongs_to_dead(std::uint32_t index) const {
     const std::optional<Version> due = replicas_.due(index);
     const std::span<const std::uint32_t> wholes =
@@ -216,8 +216,8 @@ bool Applier::belongs_to_dead(std::uint32_t index) const {
     });
 }
 
-/// Takes the entities from replicas whose key another entity of the game has now, or that lost it.
-/// create_new() then gives these replicas other entities.
+/// Takes the entity from a replica if the entity lost its key, or if another entity of the game has the key
+/// now. create_new() then gives the replica another entity.
 void Applier::follow_keys() {
     for (const auto [net_id, former] : replicas_.update_keys()) {
         changed_ids_.push_back(net_id);

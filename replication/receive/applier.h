@@ -1,5 +1,5 @@
 #pragma once
-// Changes the world to what the versions of the replicas say: the newest ones, or those of a render tick.
+// Writes versions of the replicas to the world: the newest ones, or the versions of a render tick.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@ namespace shoal::replication {
 /// Not thread-safe.
 class Applier {
 public:
-    /// Binding and replicas must outlive the applier. Their world must be the same.
+    /// Binding and replicas must outlive the applier, and must belong to the same world.
     Applier(Binding& binding, Replicas& replicas, BucketHash hash = BucketHash{});
     Applier(const Applier&) = delete;
     Applier& operator=(const Applier&) = delete;

@@ -169,9 +169,9 @@ void Decoder::close(Slot& slot, Despawn reason, Tick tick) {
     slot.replica = Replicas::kNone;
 }
 
-/// Makes the slot describe the replica of a full record. A replica that another slot described stays, with
-/// all that the game added to it. But a replica with a key ends: the server has another entity with this key,
-/// and the despawn record of the former one has not arrived yet.
+/// Makes the slot the entity slot of a full record's replica. A replica of another slot stays, with all that
+/// the game added to it. But if a key reserves its net id, the replica ends: the server has another entity
+/// with this key, and the despawn record of the earlier entity has not arrived yet.
 void Decoder::bind(const RecordHeader& header, Tick tick) {
     Slot& slot = slots_[header.slot];
     const std::uint32_t known = replicas_.ids().find(header.net_id);

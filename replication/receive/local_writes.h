@@ -19,7 +19,7 @@ using OnLocalWrite = std::function<void(ecs::Entity, std::string_view component)
 /// Connects hooks to all components of the schema. Without a function connects none, and costs nothing.
 class LocalWrites {
 public:
-    /// The arguments must outlive this object. Their world must be the same.
+    /// The arguments must outlive this object, and must belong to the same world.
     LocalWrites(Binding& binding, const Replicas& replicas, const OnLocalWrite& on_local_write);
     LocalWrites(const LocalWrites&) = delete;
     LocalWrites& operator=(const LocalWrites&) = delete;

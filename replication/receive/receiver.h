@@ -69,7 +69,7 @@ public:
     bool release(ecs::Entity entity, ComponentIndex component);
     bool show(ecs::Entity entity, const Image& image, ComponentIndex component);
 
-    /// The lanes and parts of one component, or that it is absent.
+    /// The lanes and parts of one component, if it is present.
     struct Value {
         bool is_present = false;
         std::vector<std::uint32_t> words;
@@ -108,11 +108,11 @@ public:
     /// before the first, or if the schema predicts nothing.
     std::optional<Tick> group_complete() const { return decoder_.completion().group_complete(); }
 
-    /// Returns the replica of a net id; null if there is none, or the game destroyed it. The net id of a key
-    /// also finds the game's entity that had the key at the last apply(), before it is a replica.
+    /// Returns the replica with this net id; null if there is none, or the game destroyed it. For the net id
+    /// of a key, also returns the game's entity that had the key at the last apply() and is no replica yet.
     ecs::Entity entity(NetId net_id) const { return replicas_.entity(net_id); }
-    /// Returns the entity with this key, as of the last apply(): a replica, or one that the game spawned and
-    /// the server did not send. Returns null if there is none.
+    /// Returns the entity with this key, as of the last apply(): a replica, or an entity that the game
+    /// spawned and the server did not send. Returns null if there is none.
     ecs::Entity entity(StableKey key) const {
         return key.value <= kMaxStableKey ? entity(NetIds::reserved_for(key)) : ecs::Entity{};
     }
@@ -162,8 +162,8 @@ public:
         if (index == Replicas::kNone) return {};
         return replicas_[index].held;
     }
-    /// The version of the entity with this net id that the world shows, except for what is held; nothing if
-    /// there is none. Valid as that of at().
+    /// The version of the entity with this net id that the world shows; nothing if there is none. In the
+    /// world, the components that the client holds can differ from it. Valid as long as the result of at().
     std::optional<Version> shown(NetId net_id) const {
         const std::uint32_t index = replicas_.ids().find(net_id);
         if (index == Replicas::kNone || !replicas_[index].applied) return std::nullopt;

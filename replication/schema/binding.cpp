@@ -127,7 +127,8 @@ const Shape* Binding::present_shape(ecs::Entity entity, EntityMap& map) {
     return shapes_.shape(components_);
 }
 
-/// The entity's components: the shape of the last image, unless one that changed was added or removed.
+/// Returns the set of the entity's components: the shape of the last image, unless a component was added or
+/// removed since.
 const Shape* Binding::shape_of(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
     const Shape* const before = request.before.shape;
     if (!before) return present_shape(entity, map);
@@ -140,8 +141,9 @@ const Shape* Binding::shape_of(ecs::Entity entity, const CaptureRequest& request
     return is_other ? present_shape(entity, map) : before;
 }
 
-/// Quantises the components that changed over a copy of the last image, in words_. Returns false if this is
-/// not enough: a component was added or removed, or one that changed has parts or references.
+/// Copies the last image to words_, and quantises the changed components over the copy. Returns false if the
+/// result is not the new image: a component was added or removed, or a changed component has parts or
+/// references.
 bool Binding::capture_lanes(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
     const Shape* const shape = request.before.shape;
     if (!shape || request.references_changed) return false;
@@ -169,7 +171,7 @@ Binding::Capture Binding::capture(ecs::Entity entity, const CaptureRequest& requ
     return capture_all(entity, request, map);
 }
 
-/// Builds the image from all components: those that changed are quantised, the others copied.
+/// Builds the image from all components: quantises the changed ones, and copies the others.
 Binding::Capture Binding::capture_all(ecs::Entity entity, const CaptureRequest& request, EntityMap& map) {
     const Shape* const shape = shape_of(entity, request, map);
     bool references = !request.before.shape || request.references_changed;

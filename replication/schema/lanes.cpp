@@ -266,7 +266,7 @@ public:
         words_.push_back(0);
     }
 
-    /// Appends the words of the part to those of the constructor.
+    /// Appends the words of the part. The constructor has appended the first one.
     void quantise(const void* component) { read_sequence(0, component); }
 
 private:
@@ -339,7 +339,7 @@ public:
     PartRestorer(const PartRestorer&) = delete;
     PartRestorer& operator=(const PartRestorer&) = delete;
 
-    /// Restores one that is not inside another one, and all in it.
+    /// Restores a part without a parent, and all parts inside it.
     void restore(std::uint32_t index, std::uint32_t count, void* component) {
         write_sequence(index, count, component);
     }

@@ -59,7 +59,7 @@ struct Leaf {
     bool is_press = false;           // the field is a Press
 };
 
-/// Returns whether the values of the leaf can be subtracted: not those of bools, enums and entities.
+/// Returns whether the values of the leaf can be subtracted: bools, enums and entities cannot.
 inline bool is_number(const Leaf& leaf) {
     return leaf.type != FieldType::boolean && leaf.type != FieldType::entity && !leaf.is_enum;
 }
@@ -118,17 +118,16 @@ inline constexpr std::size_t kMaxNesting = 4;
 struct Part {
     static constexpr std::uint32_t kNone = 0xffffffff;
 
-    std::uint32_t offset = 0;      // bytes from the start of the component, or of the element around it
-    std::uint32_t max_length = 0;  // the most elements of one string, vector, optional or map
-    std::uint32_t max_count = 0;   // the most elements of the part
-    std::uint32_t stride = 1;      // bytes per element; not of a map
-    std::uint32_t value_offset =
-        0;                         // of a map: offset of the value in the entry; fields before are the key's
-    std::uint32_t parent = kNone;  // index of the part around this one, always lower; kNone: there is none
+    std::uint32_t offset = 0;        // bytes from the start of the component, or of the element around it
+    std::uint32_t max_length = 0;    // the most elements of one string, vector, optional or map
+    std::uint32_t max_count = 0;     // the most elements of the part
+    std::uint32_t stride = 1;        // bytes per element; not of a map
+    std::uint32_t value_offset = 0;  // of a map: offset of the value in the entry; the key is before it
+    std::uint32_t parent = kNone;    // index of the part around this one, always lower; kNone: there is none
     SequenceOps ops{};
     std::vector<Leaf> leaves;             // the scalar fields of one element
     std::vector<std::uint32_t> children;  // indices of the parts inside an element
-    std::vector<Lane> lanes;  // the lanes of one element: those of its leaves, then one for the length of
+    std::vector<Lane> lanes;  // the lanes of one element: first of its leaves, then one for the length of
                               // each child
 };
 

@@ -123,8 +123,8 @@ inline constexpr std::size_t kMaxComponents = 4096;  // in a schema
 
 inline constexpr std::size_t kMaxOptionalComponents = 64;
 
-/// Index of a component in Schema::components(). Optional components come after all other components; within
-/// each of the two groups, the order is that of name_id().
+/// Index of a component in Schema::components(). Optional components come after all other components; each
+/// of the two groups is in the order of name_id().
 using ComponentIndex = std::uint16_t;
 
 /// By ComponentIndex: the component's index in the schema of a peer, or kUnknownComponent. Empty if the peer
@@ -238,8 +238,8 @@ struct Options {
 
 }  // namespace detail
 
-/// A field's codec applies to every scalar inside the field, except those for which `inner` has a codec. The
-/// inner fields are those of the struct in this field, or in each element of this array:
+/// A field's codec applies to every scalar inside the field, except those for which `inner` has a codec.
+/// `inner` names fields of the struct in this field or, if the field is an array, of its elements:
 /// field(&Body::centre, field(&Vec::x, quantised(-1, 1, 0.1))).
 template <std::default_initializable T, Object Member, FieldOf<detail::Innermost<Member>>... Inner>
 Field<T> field(Member T::*member, FieldCodec codec, const Inner&... inner) {
@@ -381,8 +381,9 @@ public:
     template <ecs::Value T, ComponentOption<T>... Options>
     void singleton(std::string_view name, const Options&... options);
 
-    /// Declares a struct that is sent by itself, see Server::send(). Its fields may be those of a component;
-    /// options are codecs. It may have the same name as a component, an input or an action.
+    /// Declares a struct that is sent by itself, see Server::send(). Its fields may have the same types
+    /// as fields of a component. Options: codecs. The struct may have the same name as a component, an input
+    /// or an action.
     template <std::default_initializable T, CodecOption<T>... Options>
     void message(std::string_view name, const Options&... options);
 
@@ -428,12 +429,13 @@ public:
     std::optional<ComponentNumbers> numbers_in(std::span<const std::byte> peer_summary) const;
 
     /// For the server: returns a text that names a component, message, input or action in which this schema
-    /// differs from the client's, whose summary() is given; empty if none is found. If the server does not
-    /// have it, the text has its hash instead of its name, see explain(). Any bytes are safe.
+    /// differs from the client's, whose summary() is given; empty if none is found. If only the client has
+    /// the component, message, input or action, the text has the hash of its name, see explain(). Any bytes
+    /// are safe.
     std::string difference(std::span<const std::byte> peer_summary) const;
 
-    /// For the client. `text` is the result of the server's difference(). Returns `text` with a name instead
-    /// of its hash, if this schema has the name.
+    /// For the client. `text` is the result of the server's difference(). Returns `text`, with the name
+    /// instead of the hash if this schema has the name.
     std::string explain(std::string_view text) const;
 
     /// The components, by ComponentIndex.

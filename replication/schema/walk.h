@@ -397,7 +397,8 @@ template <class T>
 requires(is_vector<Innermost<T>> || is_optional<Innermost<T>> || is_map<Innermost<T>>) struct ElementTypeOf {
     using type = typename Innermost<T>::value_type;
 };
-/// The type of the elements of a vector, optional or map, or of those of an array of them.
+/// The type of the elements of a vector, optional or map. T may also be an array of vectors, optionals or
+/// maps.
 template <class T>
 using ElementOf = typename ElementTypeOf<T>::type;
 

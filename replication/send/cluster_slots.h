@@ -35,8 +35,8 @@ public:
     bool visit(std::uint32_t cluster);
     /// Notes that the records of the cluster need more than `bits` bits in a payload of `tick`.
     void note_excess(std::uint32_t cluster, std::size_t bits, Tick tick);
-    /// Returns whether it is noted that the cluster needs more bits in a payload of this tick. Requires that
-    /// the cluster has slots.
+    /// Returns whether note_excess() noted that the cluster needs more than `bits` bits in a payload of this
+    /// tick. Requires that the cluster has slots.
     bool exceeds(std::uint32_t cluster, std::size_t bits, Tick tick) const;
 
     /// For tests: each slot is where its place says.
@@ -52,8 +52,8 @@ private:
     struct Slots {
         std::vector<std::uint32_t> slots;
         std::uint64_t visited = 0;  // number of the last round that visited the cluster
-        std::size_t excess = 0;     // the bits of the last note_excess(), and its tick
-        Tick excess_tick = 0;
+        std::size_t excess = 0;     // `bits` of the last note_excess()
+        Tick excess_tick = 0;       // `tick` of the last note_excess()
     };
 
     std::vector<Place> places_;  // by slot; shorter if the last slots were never in a cluster

@@ -1,5 +1,5 @@
 #pragma once
-// Which versions of an entity a peer has: the ticks of the records that it acknowledged.
+// Which versions of an entity a peer has: the ticks of the records that the peer acknowledged.
 
 #include <bit>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace shoal::replication {
 
-/// Knows those of the last 64 ticks, and the newest one before.
+/// Keeps the acknowledged ticks among the last 64 ticks, and the newest acknowledged tick before them.
 class Deliveries {
 public:
     bool empty() const { return bits_ == 0; }

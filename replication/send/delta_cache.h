@@ -26,9 +26,9 @@ public:
     /// Removes all deltas. Call it after each update of the shadow.
     void clear();
 
-    /// Returns the newest image of an entry, as `view` shows it, encoded against a version of the entry.
-    /// Without a baseline it is encoded for a full record. Valid until clear(). `view.numbers` must live as
-    /// long.
+    /// Returns the newest image of an entry, as `view` shows it, encoded against `baseline`, a version of the
+    /// entry. Without a baseline it is encoded for a full record. The result is valid until clear().
+    /// `view.numbers` must live as long.
     Delta get(std::uint32_t entry, const std::optional<Version>& baseline, View view = {});
 
     /// Writes the bits of a delta of this cache.
@@ -40,7 +40,7 @@ private:
     struct Item {
         std::uint32_t entry;
         bool is_full;   // encoded without a baseline
-        View view;      // View of everyone if both images look the same to everyone
+        View view;      // View{} if every peer sees the same in both images
         Tick baseline;  // tick of the version that it is encoded against
         Delta delta;
         std::uint32_t next;  // item of the same entry, or kNone
@@ -53,8 +53,8 @@ private:
     std::vector<std::uint32_t> visible_words_, baseline_words_, kept_words_;
     BitWriter bits_;
     std::vector<Item> items_;
-    // By entry: its first item. Not cleared with items_: valid only if items_ has an item there, and this
-    // item is of the entry.
+    // By entry: index in items_ of its first item. clear() leaves it as it is: it is valid only if items_
+    // has this index, and the item belongs to the entry.
     std::vector<std::uint32_t> first_;
 };
 

@@ -20,7 +20,7 @@ public:
     /// Tick of the oldest packet in flight. Requires !empty().
     Tick oldest_tick() const { return packets_[0].tick; }
 
-    /// Begins packet `number`, which must be higher than that of the last one.
+    /// Begins packet `number`, which must be higher than the last packet number.
     void begin(std::uint64_t number, Tick tick);
     /// Adds a record to the packet that was begun last.
     void add(SentRecord record) {

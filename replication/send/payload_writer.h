@@ -13,8 +13,8 @@
 
 namespace shoal::replication {
 
-/// Holds the memory that writing payloads needs. Peers share nothing else while they are written to: threads
-/// that have a writer each can write for different peers at the same time.
+/// Holds the memory that writing payloads needs. Nothing else is shared between peers while payloads are
+/// written, so several threads, each with its own writer, can write for different peers at the same time.
 class PayloadWriter {
 public:
     /// A record that may be written into the payload.
@@ -41,11 +41,12 @@ public:
         std::optional<std::uint64_t> large = {};
     };
 
-    /// Gathers pending records of a peer until they surely need more than room.bits: those of the queue
-    /// view.first() until they need half of it, then those of the other queue, and then the rest. Within each
-    /// queue the longest wait is first. A pending record of a cluster brings along all records of the cluster
-    /// that the peer did not acknowledge. If a cluster would not fit the largest payload with this header,
-    /// its records are gathered one by one. Slots with nothing to send stop being pending.
+    /// Gathers pending records of a peer until they surely need more than room.bits. First gathers from the
+    /// queue view.first() until its records need half of room.bits, then from the other queue, and then the
+    /// rest. Within each queue the longest wait is first. A pending record of a cluster brings along all
+    /// records of the cluster that the peer did not acknowledge. If a cluster would not fit the largest
+    /// payload with this header, its records are gathered one by one. Slots with nothing to send stop being
+    /// pending.
     void gather(PeerView& view, const StateHeader& header, const Room& room);
 
     /// Returns how many of the gathered records, from the front, fit `room_bits` with this header; at least

@@ -110,8 +110,9 @@ void PeerView::pend(std::uint32_t index) {
     Slot& slot = slots_[index];
     if (slot.is_pending) return;
     pending_count_ += 1;
-    // The slot was sent before its turn, for example with its cluster: now other slots wait longer. No such
-    // slot is left after this, so the queue is rarely scanned.
+    // The slot was sent before its turn, for example with its cluster, and is still in the queue. This place
+    // is too far in front, because other slots wait longer now. tidy() removes all such slots from the
+    // queues, so it is rarely called.
     if (slot.is_queued) tidy();
     slot.is_pending = slot.is_queued = 1;
     queues_[static_cast<std::size_t>(queue_of(slot))].push(index);

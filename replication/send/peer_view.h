@@ -72,7 +72,8 @@ public:
     };
     static_assert(sizeof(Slot) == 16);
 
-    /// 1 <= max_slots <= kMaxSlots. `numbers` are those of the peer's schema; null: it is the same.
+    /// 1 <= max_slots <= kMaxSlots. `numbers`: the component numbers of the peer's schema; null: it has the
+    /// same schema.
     explicit PeerView(std::uint32_t max_slots, const ComponentNumbers* numbers = nullptr);
     ~PeerView();
     PeerView(const PeerView&) = delete;
@@ -155,7 +156,7 @@ public:
 
     /// Which slots wait in a queue.
     enum class Queue : std::uint8_t {
-        group,  // those of group()
+        group,  // the slots of group()
         other,
     };
     static constexpr std::size_t kQueues = 2;
@@ -164,8 +165,8 @@ public:
     const net::Fifo<std::uint32_t>& queue(Queue which) const {
         return queues_[static_cast<std::size_t>(which)];
     }
-    /// The queue that comes first in the next payload: that of the group, unless it left no room
-    /// for any of the others in the last payload.
+    /// The queue that comes first in the next payload: the queue of the group, unless it left no room for any
+    /// slot of the other queues in the last payload.
     Queue first() const { return first_; }
     void set_first(Queue which) { first_ = which; }
     /// Checks the first `count` slots of a queue, and removes the slots that are not pending any more. The
@@ -173,9 +174,9 @@ public:
     void drop_front(Queue which, std::size_t count);
     /// Removes the slots that are not pending any more from all queues.
     void tidy();
-    /// Moves the slots that are in another queue than their roles say to the end of their queue. Call it
-    /// before queue(), after set_roles() or close(). These do not do it, because it takes time in proportion
-    /// to the queues.
+    /// The roles of a slot decide to which queue it belongs. Moves each slot that is in a wrong queue to the
+    /// end of the right one. Call it after set_roles() or close(), before queue(). set_roles() and close() do
+    /// not move slots themselves, because this takes time in proportion to the length of the queues.
     void move_to_their_queues();
 
     /// Makes on_fate() add the acknowledged records to deliveries(), from now on. `long_gap`: see

@@ -232,7 +232,8 @@ PeerView::Roles Sender::roles(Peer peer, std::uint32_t entry) const {
     return {owner_of(entry) == peer, predicts(peer, entry, shadow_[entry].entity)};
 }
 
-/// Only in an update: a record with another view, but with the tick of one that the peer has, would be stale.
+/// Call it only in an update: a new view needs a record of a new tick. A peer ignores a record that has the
+/// same tick as an earlier record.
 void Sender::change_views() {
     for (const std::uint32_t entry : new_roles_) {
         if (entry >= audience_.entry_count()) continue;
@@ -353,8 +354,7 @@ void Sender::close_entry(std::uint32_t entry) {
     audience_.clear(entry);
 }
 
-/// Opens slots for entities that wait, as many as there are. Entities that an update() opens wait behind
-/// them.
+/// Gives the free slots to entities that wait. Entities that this update() opened come last.
 void Sender::give_slots(Peer index) {
     PeerState& peer = state(index);
     const std::uint32_t count = shadow_.index_count();

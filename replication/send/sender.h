@@ -25,7 +25,7 @@ struct SenderOptions {
     // Memory for the versions that are kept for longer, because a peer without acks may still have them.
     std::size_t max_kept_bytes = std::size_t{16} << 20;
     double heartbeat_s = 1.0;  // time between completion markers while nothing changes; > 0
-    // The tag of the entities that this sender replicates; none of the schema. Null: Replicated.
+    // The tag of the entities that this sender replicates; it must not be in the schema. Null: Replicated.
     ecs::ComponentId tag = {};
     // Whether PeerView::deliveries() are kept, which takes 24 bytes for each slot.
     bool keeps_deliveries = false;
@@ -34,7 +34,7 @@ struct SenderOptions {
 struct PeerOptions {
     /// Number of entity slots of the peer. An entity without a slot waits until another entity's despawn
     /// record is acknowledged.
-    std::uint32_t max_slots = 65'536;  // >= 1; more than PeerView::kMaxSlots count as that
+    std::uint32_t max_slots = 65'536;  // >= 1; at most PeerView::kMaxSlots are used
     ComponentNumbers numbers = {};     // numbers in the peer's schema, see Schema::numbers_in()
     bool is_held = false;              // the peer gets nothing before start_peer()
 };
@@ -63,23 +63,23 @@ public:
     /// World and schema must outlive the sender. A schema with an error stops the program.
     Sender(ecs::World& world, const Schema& schema, SenderOptions options = {});
 
-    /// Takes the changes of the world as of `tick`, which must be newer than that of the last call. Call it
-    /// at the end of a tick.
+    /// Takes the changes of the world since the last call. `tick` is the tick of the world now, newer than in
+    /// the last call. Call it at the end of a tick.
     void update(Tick tick);
 
     /// Adds a peer that has no entities yet.
     Peer add_peer(const PeerOptions& options = {});
     void remove_peer(Peer peer);
-    /// Begins to send all entities to a peer that was added with PeerOptions::is_held. PeerStats::unjoined is
-    /// the number of entities that the peer has not acknowledged since. Entities that were destroyed or that
-    /// got no slot do not count.
+    /// Begins to send all entities to a peer that was added with PeerOptions::is_held. PeerStats::unjoined
+    /// becomes the number of these entities, and falls as the peer acknowledges them. Entities that were
+    /// destroyed or that got no slot do not count.
     void start_peer(Peer peer);
     /// The peer has no connection at present. What it acknowledged is kept, see
     /// SenderOptions::max_kept_bytes.
     void suspend_peer(Peer peer);
     /// The peer has a new connection: packet numbers begin anew. Requires that the fates of all packets of
-    /// the former one were reported. What the peer acknowledged stays, and what was sent without an answer
-    /// counts as lost, so it is sent again, also if the peer has it.
+    /// the former connection were reported. What the peer acknowledged is kept. All other packets count as
+    /// lost, so their records are sent again, even if the peer received them.
     void reconnect_peer(Peer peer);
     /// As reconnect_peer(), but forgets what the peer acknowledged. The peer's groups, and the entities that
     /// it owns and predicts, stay.
@@ -186,7 +186,7 @@ private:
         Flight flight;
         std::uint32_t next_waiting = 0;  // index in the shadow where give_slots() continues
         Tick last_sent = 0;
-        // Since when the peer has acknowledged nothing, although it should have; nothing if all is answered.
+        // The tick since which the sender has waited for an ack of this peer; empty if it does not wait.
         std::optional<Tick> silent_since;
         Tick last_change = 0;                            // tick of the newest change that the peer sees
         ViewClasses groups;                              // valid from the next update() on
