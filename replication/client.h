@@ -27,12 +27,12 @@ struct ClientOptions {
     net::ClientConfig net;  // set protocol_id, server_key and a new seed; schema_hash is overwritten
     ReceiverOptions receiver;
     bool is_ready_at_once = true;  // false: the client gets no state before ready()
-    // While the inputs have to be this much ahead of the server's state or more, the own entities are not
-    // predicted, but shown as the server says.
+    // If the inputs must be at least this far ahead of the server's state, the client does not predict its
+    // own entities, but shows the server's values.
     net::Duration max_lead = std::chrono::milliseconds(500);
-    // For debug builds: in each n-th tick checks that the step function computes the same tick twice alike,
-    // and writes only what it may write; 0: never. The function is called for each mistake that is found, in
-    // update(). It must not change the world. See StepCheck.
+    // For debug builds: in every n-th tick, checks that the step function computes the same result when it
+    // runs twice, and writes only what it may write. 0: never. The function is called for each mistake that
+    // is found, in update(). It must not change the world. See StepCheck.
     Tick check_every = 0;
     OnStepFault on_step_fault = {};
 };
@@ -69,18 +69,19 @@ public:
     void connect(const net::Address& server);
     /// Like connect(server), but with a connect token, see net::Client::connect.
     void connect(const net::Address& server, const net::ClientToken& token);
-    /// Like connect(server), but takes back the player's seat with a ticket, see ticket(). If this is the
-    /// client that got the ticket, the replicas stay, and actions without an answer are sent again; else it
-    /// loads the world. If the server refuses the ticket, the attempt fails, and ticket() is empty. An empty
-    /// ticket, or bytes that are none: as connect(server).
+    /// Like connect(server), but takes back the player's seat with a ticket, see ticket(). If this client got
+    /// the ticket itself, its replicas stay, and actions without an answer are sent again. Otherwise it loads
+    /// the world. If the server refuses the ticket, the attempt fails, and ticket() is empty. If `ticket` is
+    /// empty, or is not a ticket, this is connect(server).
     void connect(const net::Address& server, std::span<const std::byte> ticket);
     void connect(const net::Address& server, const net::ClientToken& token,
                  std::span<const std::byte> ticket);
     /// What connect() needs to take back this player's seat, for JoinOptions::resume_time after the
-    /// connection was lost. Secret. It changes when the player comes back; keep the newest one, for example
-    /// in a file, to come back after a crash. Empty before the client plays, and when the seat is gone: it
-    /// disconnected, was disconnected, or the server refused the ticket. A client never reconnects by itself:
-    /// use Reconnect, or call connect(server, ticket()) in or after ClientListener::on_leave().
+    /// connection was lost. Secret. It changes when the player comes back. Keep the newest ticket, for
+    /// example in a file, to come back after a crash. Empty before the client plays, and when the seat is
+    /// gone: because the client disconnected or was disconnected, or the server refused the ticket. A client
+    /// never reconnects by itself: use Reconnect, or call connect(server, ticket()) in or after
+    /// ClientListener::on_leave().
     std::vector<std::byte> ticket() const { return ticket_ ? ticket_->bytes() : std::vector<std::byte>(); }
     /// Ends the connection or the attempt to connect; no effect if there is none. The player leaves. Messages
     /// and events that wait are delivered now. If the handler of a message calls this function, they are
@@ -223,8 +224,8 @@ public:
     void each_shown(Fn&& fn) {
         presentation_.each_shown<T>(fn);
     }
-    /// Returns the component in the newest version received of a replica; nothing if it has none. The world
-    /// may show an older version.
+    /// Returns the component of a replica in the newest version received; nothing if this version lacks it.
+    /// The world may show an older version.
     template <class T>
     std::optional<T> authoritative(ecs::Entity entity) const {
         return presentation_.authoritative<T>(entity);

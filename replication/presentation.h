@@ -28,14 +28,14 @@ public:
     void set_predictor(const Predictor* predictor) { predictor_ = predictor; }
     /// Prepares for a new connection.
     void reset();
-    /// Prepares for a new connection, but the replicas stay, and so does the time that they are shown at.
+    /// Prepares for a new connection, but keeps the replicas and the render time.
     void reconnect() { newest_number_ = received_then_ = 0; }
     /// Call it when the server has sent the length of its ticks, in microseconds.
     void start(std::uint32_t tick_us);
     /// Call it when a state payload was accepted. `number`: its packet number. `packets_received`: number of
     /// packets that the connection has received, including this one.
     void receive(std::uint64_t number, std::uint64_t packets_received, net::Time now);
-    /// Writes the versions to show now to the world.
+    /// Writes to the world the versions that are to be shown now.
     void apply(net::Time now);
 
     /// The render time. Empty if apply() shows the newest versions, or before the first state.

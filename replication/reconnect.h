@@ -10,14 +10,14 @@
 namespace shoal::replication {
 
 struct ReconnectOptions {
-    // For how long after the connection was lost new attempts begin. Use the server's
-    // JoinOptions::resume_time. 0: there are none.
+    // New attempts begin for this long after the connection was lost. Use the server's
+    // JoinOptions::resume_time. 0: no attempts.
     net::Duration time = std::chrono::seconds(30);
     net::Duration pause = std::chrono::seconds(1);  // least time from one attempt to the next
 };
 
 /// Calls Client::connect() again while the client has a ticket. Uses no clock. Not thread-safe. The client
-/// must outlive it.
+/// must outlive this object.
 class Reconnect {
 public:
     explicit Reconnect(Client& client, const ReconnectOptions& options = {})
@@ -36,7 +36,7 @@ private:
     ReconnectOptions options_;
     net::Address server_;
     bool may_join_anew_ = false;
-    std::optional<net::Time> lost_;  // when the connection was lost; nothing while there is one
+    std::optional<net::Time> lost_;  // when the connection was lost; nothing while it exists
     net::Time next_{0};              // no attempt before
 };
 

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 constexpr net::Duration kPollPeriod = 10ms;  // acks do not wait for the next tick
 constexpr net::Duration kMostCaughtUp = 1s;
 constexpr net::Duration kSettling = 2s;     // most time in which clients get the last tick
-constexpr net::Duration kGoodbyes = 300ms;  // more than disconnect packets are repeated for
+constexpr net::Duration kGoodbyes = 300ms;  // longer than disconnect packets are repeated
 constexpr std::uint16_t kDefaultPort = 40'000;
 
 net::Time now() {

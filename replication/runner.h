@@ -33,8 +33,8 @@ struct ClientRunnerOptions {
     double frame_hz = 60;                    // calls of each_frame per second; > 0
     ReconnectOptions reconnect = {};         // what to do when the connection is lost
     /// Where the ticket is kept while the player plays, readable only by its owner. If the program ends
-    /// without leaving, its next start takes the player's seat back. Each running client needs another file.
-    /// Empty: the ticket is not kept.
+    /// without leaving, its next start takes the player's seat back. Each running client needs a file of its
+    /// own. Empty: the ticket is not kept.
     std::string ticket_file = {};
     /// Simulates a bad network in both directions between the client and the server, for tests of the game.
     std::optional<net::LinkConfig> bad_network = {};

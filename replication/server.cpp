@@ -83,7 +83,7 @@ void Server::step(net::Time now) {
         for_each_peer(
             [&](PlayerId player) { rewind_.set_time(player, next_tick_, inputs_->lag(player, next_tick_)); });
         inputs_->take_shifts(now, [&](net::PeerId player, net::Duration shift) {
-            // If the queue is full, the next shift does what this one should.
+            // If the queue is full, this shift is dropped, and the next one makes up for it.
             static_cast<void>(
                 host_.send_message(connection(player), net::ordered_by(kShiftKey), write_shift(shift)));
         });

@@ -54,16 +54,16 @@ public:
     virtual bool on_admit(const net::Admission&, std::string& /*refusal*/) { return true; }
     /// A client without a ticket connected. See Server::on_join() for when the player plays.
     virtual void on_join(net::PeerId) {}
-    /// Called exactly once for each on_join, unless the server is destroyed first. Not called while the
-    /// player is away, see Server::on_away(): then later, with DisconnectReason::timed_out. The text may
-    /// contain bytes from the client.
+    /// Called exactly once for each on_join, unless the server is destroyed first. For a player that is away,
+    /// see Server::on_away(), it is called when the player leaves, with DisconnectReason::timed_out. The text
+    /// may contain bytes from the client.
     virtual void on_leave(net::PeerId, net::DisconnectReason, std::string_view /*text*/) {}
     /// The bytes come from the network: check them. They are valid during the call.
     virtual void on_message(net::PeerId, net::Channel, std::span<const std::byte>) {}
     /// The state of an entity takes `bytes`, more than kMaxEntityBytes. `component` takes most of it. Clients
-    /// keep its last state that did not. It has no components there if there was none, or if the entity was
-    /// the source of a pair with destroy_with_target and has lost it since. Called once, until the entity is
-    /// small enough again.
+    /// keep the entity's last state within the limit. On clients the entity has no components if there was no
+    /// such state, or if the entity was the source of a pair with destroy_with_target and has lost it since.
+    /// Called once; called again only after the entity was within the limit.
     virtual void on_too_large(ecs::Entity, std::string_view /*component*/, std::size_t /*bytes*/) {}
 };
 
@@ -184,8 +184,8 @@ public:
     ServerActions::Stats action_stats(PlayerId player) const { return actions_.stats(player); }
     std::size_t actions_waiting(PlayerId player) const { return actions_.waiting(player); }
     /// Returns what the player's client showed when it made the player's input for this tick. Call it in the
-    /// functions that tick() calls. Requires that the schema has an input. For an unknown player, nothing is
-    /// in the Past.
+    /// functions that tick() calls. Requires that the schema has an input. For an unknown player, the Past is
+    /// empty.
     Past seen_by(PlayerId player) const { return rewind_.seen_by(player); }
     /// All zero for an unknown player.
     RewindStats rewind_stats(PlayerId player) const { return rewind_.stats(player); }

@@ -37,7 +37,7 @@ public:
 
 private:
     void mix_value(Sum& sum, const ImageCursor& value) const;
-    /// `held` components, ascending, are those of `shown`.
+    /// The components in `held`, ascending, are taken from `shown`.
     void add_entity(Sum& sum, std::uint32_t net_id, ecs::Entity entity, EntityMap& map,
                     const Image& shown = {}, std::span<const ComponentIndex> held = {});
 

@@ -187,7 +187,7 @@ bool code_image(C& coder, const Schema& schema, const Image& from, Target<C>& im
     return differs;
 }
 
-/// Codes a component in a full record.
+/// Returns the greatest number of bits that the lane takes in a full record.
 std::uint32_t max_lane_bits(const Lane& lane) {
     switch (lane.kind) {
         case LaneKind::quantity:

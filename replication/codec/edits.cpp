@@ -113,7 +113,7 @@ std::uint32_t EditFinder::alike_ahead(std::uint32_t old_index, std::uint32_t new
     return equal;
 }
 
-/// Passes elements that are equal.
+/// Moves past equal elements, and returns their number.
 std::uint32_t EditFinder::keep() {
     std::uint32_t kept = old_at_;
     while (old_at_ < old_end_ && new_at_ < new_end_ && same(old_at_, new_at_)) ++old_at_, ++new_at_;
@@ -136,7 +136,7 @@ Edit EditFinder::decide() {
 
 /// Returns how many elements of the baseline were probably erased here, or the negative number of insertions;
 /// 0 if the next element was changed in place. An alignment is judged by the elements that it pairs: the next
-/// pair and the next few pairs together must be more alike than without it.
+/// pair and the next few pairs together must be more alike than without the shift.
 std::int32_t EditFinder::find_shift() {
     if (shift_budget_ < 2 * reach_) return 0;
     shift_budget_ -= 2 * reach_;

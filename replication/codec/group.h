@@ -66,7 +66,7 @@ std::uint32_t code_real(C& coder, std::uint32_t base, std::uint32_t value, unsig
 /// Codes the lanes of a group, all described by `lane`. `base` is null if they have no baseline.
 template <Coder C>
 void code_lanes(C& coder, Lane lane, LaneGroup group, const std::uint32_t* base, Word<C>* lanes) {
-    // Inline, because the variables that are captured would be kept in memory else.
+    // Always inline: otherwise the captured variables would be kept in memory.
     const auto each = [&](auto&& code) __attribute__((always_inline)) {
         for (std::uint32_t i = group.first; i < group.first + group.count; ++i) {
             const std::uint32_t value = code(base ? base[i] : 0, C::kReads ? 0 : lanes[i]);

@@ -6,7 +6,7 @@
 
 namespace shoal::replication {
 
-/// Nobody who does not know the seed can choose many keys that share a bucket. The seed 0 is for tables whose
+/// Only somebody who knows the seed can choose many keys that share a bucket. Use the seed 0 for tables whose
 /// keys no stranger chooses. Source: multiply-shift hashing, Dietzfelbinger, "Universal hashing and k-wise
 /// independent random variables via integer arithmetic without primes", 1996.
 class BucketHash {

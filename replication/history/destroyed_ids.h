@@ -8,15 +8,15 @@
 
 namespace shoal::replication {
 
-/// Net ids rise, so each takes the place of one that is kSize lower: destroyed entities are remembered until
-/// about as many others were created since. Nothing is allocated before enable().
+/// Net ids rise, and a net id takes the place of the one that is lower by kSize. So a destroyed entity is
+/// remembered while about kSize newer entities are created. Nothing is allocated before enable().
 class DestroyedIds {
 public:
     static constexpr std::size_t kSize = 65'536;
 
     /// Takes 256 kB. Before this call, insert() has no effect.
     void enable() { ids_.resize(kSize); }
-    /// Requires an ordinary net id, not 0: a reserved one may get another entity.
+    /// Requires an ordinary net id, not 0. A reserved net id may get another entity.
     void insert(NetId net_id) {
         if (!ids_.empty()) ids_[net_id % kSize] = net_id;
     }

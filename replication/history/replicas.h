@@ -133,7 +133,7 @@ public:
     /// Forgets the entity, which dies with the target of a pair. The replica has no entity until has_died is
     /// false again.
     void set_died(std::uint32_t index);
-    /// Makes was_destroyed() work.
+    /// Begins to record destroyed net ids for was_destroyed(), which returns false before.
     void remember_destroyed() { destroyed_.enable(); }
     /// Returns whether the server destroyed the entity with this net id lately. False for reserved net ids.
     bool was_destroyed(NetId net_id) const { return destroyed_.contains(net_id); }

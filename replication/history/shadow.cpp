@@ -8,7 +8,8 @@
 namespace shoal::replication {
 namespace {
 
-/// Tests an upper bound: no word takes more than 7 bytes, and no component more than 4 beside its words.
+/// Compares an upper bound with the limit: no word takes more than 7 bytes, and no component more than 4
+/// beside its words.
 bool may_be_too_large(const Image& image) {
     return image.words.size() * 7 + image.shape->components.size() * 4 > kMaxEntityBytes;
 }
@@ -210,7 +211,7 @@ void Shadow::refresh_one() {
     add_version(index, newest.image, to_everyone());
 }
 
-/// A version stays until one of a later tick replaces it for all who see it.
+/// A version stays until versions of later ticks have replaced it for all view classes that see it.
 bool Shadow::is_oldest_old(const Entry& entry) const {
     return tick_ - entry.versions.oldest()->tick >= kLongAgo;
 }

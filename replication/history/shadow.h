@@ -49,7 +49,8 @@ public:
     /// the last call. Gives the schema's singletons the tag. Call it outside of hooks and queries.
     void update(Tick tick);
 
-    /// Sets for how long versions are kept, from the next update() on. Forgotten ones do not come back.
+    /// Sets for how long versions are kept, from the next update() on. Versions that were forgotten do not
+    /// come back.
     void set_history(std::uint32_t history_ticks) { history_ticks_ = history_ticks; }
 
     /// Calls fn(index) for each entry of which update(tick) would forget versions. An index can come twice.
@@ -74,9 +75,9 @@ public:
     /// contain entries that this update() opened.
     std::span<const std::uint32_t> moved() const { return moved_; }
 
-    /// An entity whose full record would exceed kMaxEntityBytes. The shadow keeps its last version that did
-    /// not. The version has no components if there was none, or if the entity was the source of a pair with
-    /// destroy_with_target and has lost it since.
+    /// An entity whose full record would exceed kMaxEntityBytes. The shadow keeps its last version within the
+    /// limit. This version has no components if there was none, or if the entity was the source of a pair
+    /// with destroy_with_target and has lost it since.
     struct TooLarge {
         ecs::Entity entity;
         std::size_t bytes = 0;       // size of the full record

@@ -60,7 +60,7 @@ private:
         std::uint64_t count;        // how many of these packets carry state
     };
 
-    /// A group marker that may be waiting for packets.
+    /// A group marker. The packets that it names may not have arrived yet.
     struct GroupMarker {
         Tick tick = 0;
         std::uint64_t first = 0, last = 0, count = 0;  // last 0: not in use
@@ -73,8 +73,9 @@ private:
     std::optional<Tick> newest_tick_;
     std::array<GroupMarker, 16> groups_{};  // the newest ones, by packet number
     std::optional<Tick> group_complete_;
-    std::optional<Marker> marker_;  // marker of the newest tick with a marker; if the tick has several, that
-                                    // of the newest packet
+    // The marker of the newest tick that has one. Of several markers for this tick: the one in the newest
+    // packet.
+    std::optional<Marker> marker_;
 };
 
 }  // namespace shoal::replication

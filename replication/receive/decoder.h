@@ -43,8 +43,8 @@ public:
 
     struct Stats {
         std::uint64_t records = 0;          // records that were used
-        std::uint64_t stale_records = 0;    // records that arrived after one of the same or a newer tick of
-                                            // their entity: not shown, but perhaps kept as a baseline
+        std::uint64_t stale_records = 0;    // records that arrived after a record of their entity with the
+                                            // same or a newer tick: not shown, but perhaps a baseline
         std::uint64_t refused_packets = 0;  // a baseline was missing, or a limit was reached
         std::uint64_t malformed_packets = 0;
         std::uint64_t rebases = 0;  // how often a full record was requested
@@ -84,7 +84,8 @@ public:
             if (slots_[slot].replica != Replicas::kNone) fn(slot, slots_[slot].replica);
     }
 
-    /// For tests: slots and replicas name each other, and rebases() has each slot that it must have once.
+    /// For tests: slots and replicas name each other, and rebases() lists the slots with is_listed, each
+    /// once.
     bool is_consistent() const;
 
 private:

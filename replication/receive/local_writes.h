@@ -16,7 +16,7 @@ namespace shoal::replication {
 /// it, wrote or removed. Called as a hook: it must not change the world.
 using OnLocalWrite = std::function<void(ecs::Entity, std::string_view component)>;
 
-/// Connects hooks to all components of the schema. Without a function connects none, and costs nothing.
+/// Connects hooks to all components of the schema. Without a function, connects no hooks and costs nothing.
 class LocalWrites {
 public:
     /// The arguments must outlive this object, and must belong to the same world.

@@ -101,7 +101,8 @@ public:
     /// Tick of the newest payload accepted; nothing before the first.
     std::optional<Tick> newest_tick() const { return decoder_.completion().newest_tick(); }
 
-    /// Tick of an accepted payload, by the number of its packet; nothing for others, and for old ones.
+    /// Tick of the payload in packet `number`; nothing if it was not accepted, or is old
+    /// (Completion::tick_of()).
     std::optional<Tick> tick_of(std::uint64_t number) const { return decoder_.completion().tick_of(number); }
 
     /// The newest tick as of which all entities that this client owns or predicts have arrived. Nothing

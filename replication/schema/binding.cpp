@@ -292,9 +292,9 @@ void Binding::restore_component(ecs::Entity entity, const Image& image, Componen
     if (is_relation && world_.is_alive(entity)) remove_other_pairs(entity, component, image, map);
 }
 
-/// Writes the pairs that have another value, and prepares the new ones to be set. A pair whose target is not
-/// in the world waits for it; the new target of an exclusive relation waits for finish() if there is another
-/// one.
+/// Writes the pairs whose value changed, and prepares new pairs to be set. Leaves out a pair whose target is
+/// not in the world. Leaves out the new target of an exclusive relation if the source has another target:
+/// finish() replaces it.
 void Binding::add_pairs(ecs::Entity source, const ImageCursor& now, const ImageCursor* before, EntityMap& map,
                         bool references_changed) {
     const ComponentIndex relation = now.component();
@@ -356,7 +356,7 @@ void Binding::remove_pairs(ecs::Entity source, const ImageCursor& before, const 
     }
 }
 
-/// Sets the target of an exclusive relation if it is another one in the world.
+/// Sets the target of an exclusive relation if the source has another target in the world.
 void Binding::replace_target(ecs::Entity source, const ImageCursor& now, EntityMap& map) {
     const ComponentIndex relation = now.component();
     const PairOps& ops = described(relation).pairs;

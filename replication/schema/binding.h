@@ -40,12 +40,12 @@ public:
     /// The result of capture(). Valid until the next call.
     struct Capture {
         Image image;
-        bool has_targets = false;  // `targets` are all entities that the entity refers to; else they did not
-                                   // change
+        bool has_targets = false;  // true: `targets` are all entities that the entity refers to; false: the
+                                   // targets did not change
         std::span<const ecs::Entity> targets;
     };
-    /// Quantises the components of a living entity that changed, and takes the others from the last image.
-    /// `map` gives the net ids of references.
+    /// Quantises the changed components of a living entity, and takes the other components from the last
+    /// image. `map` gives the net ids of references.
     Capture capture(ecs::Entity entity, const CaptureRequest& request, EntityMap& map);
 
     /// Quantises one component of a living entity, with its pairs if it is a relation: fills `words` with
@@ -60,8 +60,8 @@ public:
     /// then all new ones in one operation. A new singleton becomes the world's singleton. Components that the
     /// entity lost in the meantime count as new. `before` has no shape if nothing was written yet. If
     /// `references_changed`, components with references are written although their lanes are equal, because
-    /// `map` translates them differently now. Components and pairs that `now` does not have stay, and the
-    /// target of an exclusive relation: see finish(). The components in `held`, ascending, are left as they
+    /// `map` translates them differently now. Components and pairs that `now` does not have, and the target
+    /// of an exclusive relation, stay until finish(). The components in `held`, ascending, are left as they
     /// are.
     void restore(ecs::Entity entity, const Image& now, const Image& before, EntityMap& map,
                  bool references_changed, std::span<const ComponentIndex> held = {});
@@ -85,8 +85,9 @@ public:
     /// The relations with destroy_with_target.
     std::span<const ComponentIndex> destroying_relations() const { return destroying_; }
 
-    /// Removes the pairs of `now` with the target of this net id, which was `target` until now. Keeps pairs
-    /// of relations in `held`. A hook of the removal may destroy either entity.
+    /// Removes from `source` the pairs of `now` whose target has this net id. Until now, `target` was the
+    /// entity with this net id. Keeps pairs of relations in `held`. A hook of the removal may destroy either
+    /// entity.
     void remove_pairs_to(ecs::Entity source, const Image& now, ecs::Entity target, std::uint32_t net_id,
                          std::span<const ComponentIndex> held);
 

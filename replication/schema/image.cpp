@@ -6,8 +6,9 @@
 namespace shoal::replication {
 namespace {
 
-/// Everyone who is not the owner is one of the others: their other classes need not be named, and the owner
-/// can be in a group.
+/// Returns the view classes that see new values of the component. The owner does not see new values of a
+/// component with from_owner(). If its viewers include to_others(), this class is enough: every peer but the
+/// owner is in it, while the owner can also be in a group.
 ViewClasses viewers_of_value(const Schema& schema, ComponentIndex index) {
     const SchemaComponent& component = schema.components()[index];
     if (component.role != Role::owner) return component.viewers;

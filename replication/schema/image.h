@@ -37,7 +37,8 @@ struct Shape {
     bool is_delayed = false;     // a client that interpolates shows it at the render time
     bool has_owned = false;      // the shape has a component with from_owner()
     bool is_restricted = false;  // not everyone gets all components
-    // Used by a VersionPool: how many versions have this shape, and a number for it while there are some.
+    // Used by a VersionPool: how many versions have this shape, and the number of the shape in the pool, if
+    // there are versions.
     mutable std::uint32_t versions = 0;
     mutable std::uint32_t pool_index = 0;
 

@@ -112,9 +112,9 @@ struct SequenceOps {
 /// Greatest depth of strings, vectors, optionals and maps that contain one another.
 inline constexpr std::size_t kMaxNesting = 4;
 
-/// A string, vector, optional or map inside a component, or inside each element of another part: then it
-/// stands for all of them, one after the other. An optional has at most one element. An element of a map is a
-/// std::pair of key and value.
+/// A string, vector, optional or map inside a component. If it is inside the elements of another part, the
+/// Part stands for the strings, vectors, optionals or maps of all these elements, one after the other. An
+/// optional has at most one element. An element of a map is a std::pair of key and value.
 struct Part {
     static constexpr std::uint32_t kNone = 0xffffffff;
 

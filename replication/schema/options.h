@@ -1,6 +1,5 @@
 #pragma once
-// Options of a component beside its codecs: how clients show it, and who decides its
-// value.
+// Options of a component beside its codecs: how clients show it, and who decides its value.
 
 #include <cstdint>
 #include <utility>
@@ -41,7 +40,7 @@ struct ShownBy {
 };
 /// fn(const T& a, const T& b, float t) returns the T to show at the part `t` of the way from `a` to `b`. `t`
 /// is over 1 while newer state is missing. The function is called by clients, and by the server for what a
-/// player saw, so it must depend on nothing else. The component may hold anything.
+/// player saw, so its result must depend only on its arguments. The component may hold anything.
 template <class Fn>
 ShownBy<Fn> shown_by(Fn fn) {
     return {std::move(fn)};
@@ -60,29 +59,30 @@ constexpr Role predicted() {
 struct Tolerance {
     double difference = 0;
 };
-/// As predicted(), but a client's result is not corrected while none of the component's numbers differs from
-/// the server's by more than `tolerance`, in the units of the component; >= 0. Angles with the codec angle()
-/// are compared the shorter way, and rotations with smallest_three() up to their sign. Bools and enums must
-/// be equal. Without a tolerance, rounded numbers may differ by one step of their codec, and by nothing with
-/// Schema::quantise_authority(); others must be equal.
+/// As predicted(), but a client's result is corrected only if a number of the component differs from the
+/// server's by more than `tolerance`, or if a bool or enum differs. `tolerance` is in the units of the
+/// component, >= 0. Angles with the codec angle() are compared the shorter way. For rotations with
+/// smallest_three(), a quaternion equals its negative. Without a tolerance, numbers that the codec rounds may
+/// differ by one step; with Schema::quantise_authority(), and for all other numbers, any difference is
+/// corrected.
 constexpr Tolerance predicted(double tolerance) {
     return {tolerance};
 }
-/// The owner's client writes it, see OwnedWriter. Needs the tag Mine in the schema.
+/// The owner's client writes the component, see OwnedWriter. Needs the tag Mine in the schema.
 constexpr Role from_owner() {
     return Role::owner;
 }
 
-/// Option of an action: how often a player may do it, on average. The server lets it wait if it comes more
-/// often.
+/// Option of an action: how often a player may do it, on average. If a player does it more often, the actions
+/// wait on the server.
 struct AtMost {
     double per_second = 0;  // > 0
 };
 constexpr AtMost at_most(double per_second) {
     return {per_second};
 }
-/// Option of an action: it neither depends on the player's other actions nor they on it, for example a chat
-/// text. It cannot create entities.
+/// Option of an action that does not depend on the player's other actions, and on which they do not depend,
+/// for example a chat text. It cannot create entities.
 struct Independent {};
 constexpr Independent independent() {
     return {};

@@ -8,7 +8,7 @@ namespace shoal::replication {
 /// Name of an entity that a client spawned ahead of the server, in the client's actions and in full records
 /// for this client. It is not a net id, but takes the place of one in references. 0: none.
 using PendingId = std::uint32_t;
-inline constexpr PendingId kFirstPending = 0xfe00'0000;  // and 2^24 - 1 more, until the reserved net ids
+inline constexpr PendingId kFirstPending = 0xfe00'0000;  // 2^24 ids; the reserved net ids follow
 constexpr bool is_pending(std::uint32_t id) {
     return id >= kFirstPending && id < 0xff00'0000;
 }

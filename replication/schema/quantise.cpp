@@ -193,8 +193,8 @@ Quaternion restore_three(const Leaf& leaf, const std::uint32_t* lanes) {
 void quantise_three(const Leaf& leaf, Quaternion q, std::uint32_t* lanes, std::uint64_t& clamped) {
     if (!normalise(q, clamped)) q = {0, 0, 0, 1};
     quantise_three_once(middle_of(leaf), q, lanes);
-    // The restored greatest component can be up to two steps less than before, and another one the greatest.
-    // Then the other component is left out, and no number of steps changes any more.
+    // After restoring, the greatest component can be up to two steps smaller, so that another component is
+    // the greatest. Then the other component is left out, and the steps do not change any more.
     quantise_three_once(middle_of(leaf), restore_three(leaf, lanes), lanes);
 }
 

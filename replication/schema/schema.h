@@ -251,7 +251,8 @@ template <std::default_initializable T, Object Member, FieldOf<detail::Innermost
 requires(sizeof...(Inner) > 0) Field<T> field(Member T::*member, const Inner&... inner) {
     return detail::inner_fields(member, inner...);
 }
-/// With max_length() and a codec for numbers, in any order. element() and inner() take two codecs, too.
+/// As field() above, but with both max_length() and a codec for numbers, in any order. element() and inner()
+/// take two codecs, too.
 template <std::default_initializable T, Object Member, FieldOf<detail::Innermost<Member>>... Inner>
 Field<T> field(Member T::*member, FieldCodec one, FieldCodec other, const Inner&... inner) {
     return field(member, combined(one, other), inner...);
@@ -411,8 +412,8 @@ public:
     void optional();
 
     /// The first mistake in the declarations, with the component's name; empty if there is none. A sender or
-    /// receiver that gets a schema with an error prints it and stops the program. A declaration
-    /// after the schema was given to a sender or receiver also stops the program.
+    /// receiver that gets a schema with an error prints the error and stops the program. A declaration after
+    /// the schema was given to a sender or receiver also stops the program.
     const std::string& error() const { return error_; }
 
     /// Hash of the schema. Equal on both sides if they have the same components and encode them alike.
@@ -420,8 +421,8 @@ public:
     std::uint64_t hash() const;
 
     /// Describes the schema for difference() and numbers_in(): the number of optional components, and 8 bytes
-    /// for each of the first 73 components and structs. Unlike in components(), the optional
-    /// components come first.
+    /// for each of the first 73 components and structs. Unlike in components(), the optional components come
+    /// first.
     std::vector<std::byte> summary() const;
 
     /// For the server: returns the numbers that the components have in the schema of a client with an equal

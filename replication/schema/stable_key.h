@@ -10,8 +10,8 @@ inline constexpr std::uint32_t kMaxStableKey = 0x00ff'ffff;
 
 /// Names an entity that exists on both sides without being sent: an object of a level, or a thing with a
 /// name. Server and client give it the same key, and the client's entity becomes the replica of the server's.
-/// `value` is 0 to kMaxStableKey. No two living entities of a world have the same key; of two such replicated
-/// entities only the first keeps its key, and a debug build aborts.
+/// `value` is 0 to kMaxStableKey. Two living entities of a world must not have the same key. If two
+/// replicated entities have it, only the first keeps the key, and a debug build aborts.
 struct StableKey {
     std::uint32_t value = 0;
 };

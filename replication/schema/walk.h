@@ -150,7 +150,7 @@ void read_entries(const void* from, std::size_t count, PointerStack& stack, Entr
     if constexpr (is_ordered_map<T>) {
         for (auto entry = map.begin(); count > 0; ++entry, --count) reader.read(&*entry);
     } else {
-        // The reader uses the stack, too, so it can move.
+        // The reader also pushes to the stack, so the stack's memory can move.
         const std::size_t first = stack.size();
         for (const auto& entry : map) stack.push_back(&entry);
         std::sort(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end(),

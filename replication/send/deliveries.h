@@ -18,8 +18,8 @@ public:
     /// Mean of ticks between two records, as the peer computes it. `long_gap`: see add(). 0: unknown.
     float mean_gap() const { return mean_gap_; }
 
-    /// A record of this tick was acknowledged. Pauses of more than `long_gap` ticks do not count for
-    /// mean_gap().
+    /// Notes that a record of this tick was acknowledged. Pauses of more than `long_gap` ticks do not count
+    /// for mean_gap().
     void add(Tick tick, Tick long_gap) {
         if (empty()) {
             newest_ = tick;

@@ -11,7 +11,7 @@
 
 namespace shoal::replication {
 
-/// Only reads the shadow: threads that have a cache each can encode at the same time.
+/// Only reads the shadow, so several threads, each with its own cache, can encode at the same time.
 class DeltaCache {
 public:
     /// An entity's newest image, encoded against a baseline.
@@ -53,8 +53,8 @@ private:
     std::vector<std::uint32_t> visible_words_, baseline_words_, kept_words_;
     BitWriter bits_;
     std::vector<Item> items_;
-    // By entry: index in items_ of its first item. clear() leaves it as it is: it is valid only if items_
-    // has this index, and the item belongs to the entry.
+    // By entry: index in items_ of its first item. clear() does not change first_: an index is valid only if
+    // items_ has it, and if the item belongs to the entry.
     std::vector<std::uint32_t> first_;
 };
 

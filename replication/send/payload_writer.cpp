@@ -73,8 +73,8 @@ std::size_t PayloadWriter::gather_from(Place first, std::size_t room_bits, PeerV
     return position;
 }
 
-/// Gathers a cluster, or nothing if it must wait. Returns false if it is too large for any payload, so that
-/// its slots count as single ones.
+/// Gathers a cluster, or nothing if it must wait. Returns false if it is too large for any payload: then its
+/// slots are gathered one by one.
 bool PayloadWriter::gather_cluster(std::uint32_t cluster, PeerView& view, const StateHeader& header,
                                    const Room& room, Place place) {
     ClusterSlots& clusters = view.clusters();

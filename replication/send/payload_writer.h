@@ -21,7 +21,7 @@ public:
     struct Candidate {
         RecordHeader header;
         DeltaCache::Delta delta;                         // unless it is a despawn record
-        PeerView::Queue queue = PeerView::Queue::other;  // where the slot waited, or a slot of its cluster
+        PeerView::Queue queue = PeerView::Queue::other;  // in which this slot, or one of its cluster, waited
         std::size_t position = 0;                        // in this queue
         bool joins = false;  // the record belongs to the same cluster as the one before
     };
@@ -35,7 +35,7 @@ public:
     /// Limits for gather().
     struct Room {
         std::size_t bits;       // size of the payload
-        std::size_t most_bits;  // most bits of one record or cluster; one that needs more waits
+        std::size_t most_bits;  // greatest size of a record or cluster; a larger one waits
         // Packet number of a large payload that is on its way. The entities in it wait: no other record of
         // them is sent before its fate is known.
         std::optional<std::uint64_t> large = {};

@@ -36,7 +36,7 @@ public:
     /// In place of an entry: the entity is gone, and the lowest bits say why (Despawn).
     static constexpr std::uint32_t kGone = 0x1ffffff0;
 
-    /// What a peer does with an entity. Its group is the entities with which it does something.
+    /// What a peer does with an entity. The peer's group: the entities that it owns or predicts.
     struct Roles {
         bool owns = false;
         bool predicts = false;  // see Server::predict()
@@ -102,7 +102,8 @@ public:
     }
     /// Returns the view of a slot's entity that the peer gets.
     View shown(std::uint32_t slot) const { return {view_classes(slot), numbers_}; }
-    /// Set the view classes. Call rebase() for slots whose entities look different now.
+    /// Sets the roles, which decide the view classes. Call rebase() for slots whose entities look different
+    /// now.
     void set_roles(std::uint32_t slot, Roles roles);
     /// The slots of the entities that the peer owns or predicts, ascending.
     std::span<const std::uint32_t> group() const { return group_; }
@@ -135,7 +136,7 @@ public:
     /// acknowledged.
     std::uint32_t awaited_count() const { return awaited_count_; }
 
-    /// Sets the pending id of the peer that full records with this net id contain. 0: no pending id any more.
+    /// Makes full records with this net id contain the peer's pending id `id`. 0: no pending id any more.
     void set_pending_id(NetId net_id, std::uint32_t id);
     std::uint32_t pending_id(NetId net_id) const;
 

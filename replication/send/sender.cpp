@@ -82,9 +82,9 @@ std::uint32_t Sender::history_ticks(Tick tick) const {
     return std::min(most, max_history_ticks_);
 }
 
-/// Copies what the history is about to forget, for peers that have not acknowledged anything for a while.
-/// `horizon`: what the peer's view classes saw change until then is forgotten. Changes that they do not see
-/// have no effect here.
+/// Copies the versions that the history is about to forget, for peers that have acknowledged nothing for a
+/// while. The history forgets a peer's version if a newer version, of tick `horizon` or before, has a change
+/// that the peer sees.
 void Sender::keep_acknowledged(Tick tick, Tick horizon) {
     silent_.clear();
     std::size_t bytes = 0;
@@ -185,7 +185,8 @@ void Sender::remove_peer(Peer peer) {
 }
 
 void Sender::leave_audience(Peer peer) {
-    // Another table of numbers could get the same address in this tick.
+    // Deltas are found by the address of their table of numbers. Another table could get this address in this
+    // tick.
     if (state(peer).numbers) writer_.start_tick(tick_);
     const PeerView& view = state(peer).view;
     for (std::uint32_t slot = 0; slot < view.slot_count(); ++slot)
@@ -274,7 +275,7 @@ bool Sender::has_acknowledged(Peer peer, ecs::Entity entity) const {
 }
 
 void Sender::change_view(PeerState& peer, std::uint32_t slot) {
-    // A version that is kept may have been restricted, although those in the history are not.
+    // A kept version may have restricted components, although no version in the history has them.
     if (!is_restricted(peer.view[slot].entry) && !peer.view.kept(slot)) return;
     peer.view.rebase(slot);
     peer.last_change = tick_;
@@ -398,7 +399,8 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     header.anchor = peer.flight.anchor(number, tick_);
     header.complete = peer.flight.marker(number, quiet);
     header.predicts = predicts_;
-    // Room for the longest one. A marker has more bits than what replaces it below.
+    // Leaves room for the longest group marker. Its place is taken below, by a marker with fewer bits or
+    // none.
     header.group = StateHeader::Group{kMaxPacketDistance, kMaxPacketDistance};
     const std::size_t most_bytes = may_be_large ? net::kMaxLargePayloadBytes : room.size();
     writer_.gather(peer.view, header, {room_bits, most_bytes * 8, peer.large});
@@ -422,8 +424,8 @@ std::span<const std::byte> Sender::encode(Peer index, std::uint64_t number, std:
     return payload;
 }
 
-/// Returns which packets the peer needs to have its group as of this tick. Nothing if some of its changes
-/// wait.
+/// Returns which packets the peer needs to have its group as of this tick. Returns nothing if changes of the
+/// group wait to be sent.
 std::optional<StateHeader::Group> Sender::group_marker(const PeerState& peer, std::uint64_t number) const {
     std::uint64_t oldest = number;
     for (const std::uint32_t slot : peer.view.group()) {

@@ -121,8 +121,8 @@ public:
     /// delivered. The payload exceeds `capacity` bytes only if one record, the records of one cluster, or a
     /// completion marker without records, needs more. It is in `room`, which must have at least 100 bytes. If
     /// one record or cluster needs more than `room`, the payload is in memory of the sender, valid until the
-    /// next call, and has at most net::kMaxLargePayloadBytes. `may_be_large` is false while a large payload
-    /// is on its way: what is in it waits then, and what needs more than `room`.
+    /// next call, and has at most net::kMaxLargePayloadBytes. Pass `may_be_large` = false while a large
+    /// payload is on its way: the entities in it then wait, and so do records that need more than `room`.
     std::span<const std::byte> encode(Peer peer, std::uint64_t number, std::size_t capacity,
                                       std::span<std::byte> room, bool may_be_large = true);
 
@@ -137,8 +137,8 @@ public:
     void send_now(Peer peer, ecs::Entity entity) { to_send_.push_back({peer, entity}); }
     /// Returns whether the peer acknowledged a record of the entity.
     bool has_acknowledged(Peer peer, ecs::Entity entity) const;
-    /// Sets the pending id of the peer that full records with this net id contain. The net id comes from
-    /// assign_net_id(). 0: no pending id any more.
+    /// Makes full records with this net id, which comes from assign_net_id(), contain the peer's pending id
+    /// `id`. 0: no pending id any more.
     void set_pending_id(Peer peer, NetId net_id, std::uint32_t id) {
         state(peer).view.set_pending_id(net_id, id);
     }
