@@ -15,10 +15,13 @@ constexpr std::size_t kMaxHeaderBytes = 100;  // more than the headers of a payl
 constexpr double kPlayHeartbeatS = 0.1;
 static_assert(kMaxEntityBytes + kMaxHeaderBytes <= net::kMaxLargePayloadBytes);
 
-constexpr double kLongGap_s = 0.25;  // as on clients that interpolate
-
 std::uint32_t ticks_of(double seconds, double tick_hz) {
     return static_cast<std::uint32_t>(std::max(1.0, std::ceil(seconds * tick_hz)));
+}
+
+/// The ticks in 250 ms, as a client that interpolates counts them: a tick has whole microseconds.
+Tick long_gap(double tick_hz) {
+    return static_cast<Tick>(std::max(1.0, 250'000 / std::max(1.0, std::round(1e6 / tick_hz))));
 }
 
 }  // namespace
@@ -28,7 +31,7 @@ Sender::Sender(ecs::World& world, const Schema& schema, SenderOptions options)
       max_history_ticks_(ticks_of(options.max_history_s, options.tick_hz)),
       heartbeat_ticks_(ticks_of(options.heartbeat_s, options.tick_hz)),
       play_heartbeat_ticks_(std::min(heartbeat_ticks_, ticks_of(kPlayHeartbeatS, options.tick_hz))),
-      long_gap_(options.keeps_deliveries ? ticks_of(kLongGap_s, options.tick_hz) : 0),
+      long_gap_(options.keeps_deliveries ? long_gap(options.tick_hz) : 0),
       predicts_(schema.predicts()),
       shadow_(world, schema, history_ticks_, options.tag),
       max_kept_bytes_(options.max_kept_bytes),
