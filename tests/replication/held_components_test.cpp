@@ -163,6 +163,27 @@ TEST(HeldComponents, DoNotPassToAnotherEntityOfTheReplica) {
     EXPECT_EQ(pair.mirror.get<Position>(loaded).x, 2);
 }
 
+TEST(HeldComponents, PairsDoNotFollowTheKeyOfTheirTarget) {
+    Holding holding;
+    Pair& pair = holding.pair;
+    const ecs::Entity cat = pair.spawn(at(1)), lamp = pair.world.spawn(StableKey{6});
+    const ecs::Entity first = pair.mirror.spawn(StableKey{6}), second = pair.mirror.spawn();
+    pair.world.add(cat, ecs::to<Knows>(lamp));
+    pair.world.set(cat, ecs::to<Hunts>(lamp), Hunts{2});
+    pair.exchange();
+    const ecs::Entity replica = pair.replica(cat);
+    ASSERT_TRUE(pair.receiver.hold(replica, holding.index<Knows>()));
+    pair.mirror.remove<StableKey>(first);
+    pair.mirror.set(second, StableKey{6});
+    pair.receiver.apply();
+    EXPECT_EQ(pair.mirror.target<Hunts>(replica), second);
+    EXPECT_TRUE(pair.mirror.has(replica, ecs::to<Knows>(first))) << "held";
+    EXPECT_FALSE(pair.mirror.has(replica, ecs::to<Knows>(second)));
+    EXPECT_TRUE(pair.receiver.release(replica, holding.index<Knows>()));
+    EXPECT_FALSE(pair.mirror.has(replica, ecs::to<Knows>(first)));
+    EXPECT_TRUE(pair.mirror.has(replica, ecs::to<Knows>(second)));
+}
+
 // Goal: whatever the client does to held components and the server to its own, after the last release the
 // replica is the server's entity again.
 TEST(HeldComponents, ReleasedOnesAreTheServersWhateverHappenedBefore) {

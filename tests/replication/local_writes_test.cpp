@@ -1,8 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "ecs/query.h"
 #include "tests/replication/support/world.h"
 
 namespace shoal::replication {
@@ -69,6 +73,32 @@ TEST(LocalWrites, AreToldWithTheirComponent) {
     pair.exchange();
     pair.receiver.reset();
     EXPECT_EQ(pair.receiver.stats().local_writes, 5u) << "entities that die are not written";
+}
+
+TEST(LocalWrites, OfAQueryAreToldForEachEntity) {
+    std::vector<ecs::Entity> told;
+    ReceiverOptions options;
+    options.on_local_write = [&](ecs::Entity entity, std::string_view) { told.push_back(entity); };
+    Pair pair({}, options);
+    for (int i = 0; i < 5; ++i) pair.spawn(at(1), Health{5, 0});
+    pair.exchange();
+    ASSERT_TRUE(told.empty());
+    std::vector<ecs::Entity> replicas;
+    pair.receiver.for_each_entity([&](NetId, ecs::Entity entity) { replicas.push_back(entity); });
+    std::sort(replicas.begin(), replicas.end());
+    const auto take = [&] {
+        std::sort(told.begin(), told.end());
+        return std::exchange(told, {});
+    };
+    ecs::Query<Position>(pair.mirror).each([](Position& position) { position.x = 2; });
+    EXPECT_EQ(take(), replicas) << "in one batch";
+    ecs::Query<const Health>(pair.mirror).each([&](ecs::Entity entity, const Health&) {
+        pair.mirror.remove<Health>(entity);
+    });
+    EXPECT_EQ(take(), replicas);
+    for (const ecs::Entity entity : replicas) pair.mirror.add<sim::Wolf>(entity);
+    EXPECT_EQ(take(), replicas);
+    EXPECT_EQ(pair.receiver.stats().local_writes, 15u);
 }
 
 TEST(LocalWrites, AreNotFoundUnlessTheGameAsks) {

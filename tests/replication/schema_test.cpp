@@ -105,6 +105,27 @@ TEST(Schema, SummaryOfALargeSchemaIsCutAndShowsNoFalseDifference) {
     EXPECT_EQ(schema.difference(schema.summary()), "");
 }
 
+TEST(Schema, DifferencesOf73ComponentsAndStructsAreNamed) {
+    const auto with_tags = [](auto tags, std::uint32_t hit, std::uint32_t chat) {
+        Schema schema;
+        declare_tags(schema, tags);
+        schema.message<Health>("hit", bounded(0, hit));
+        schema.message<Name>("chat", max_length(chat));
+        EXPECT_EQ(schema.error(), "");
+        return schema;
+    };
+    const auto tags = std::make_index_sequence<71>();
+    const Schema server = with_tags(tags, 5, 6), more = with_tags(std::make_index_sequence<72>(), 5, 6);
+    EXPECT_EQ(server.summary().size(), 1u + 73 * 8);
+    EXPECT_EQ(more.summary().size(), server.summary().size()) << "what exceeds 73 is left out";
+    EXPECT_EQ(server.difference(with_tags(tags, 7, 6).summary()), "message 'hit' differs");
+    EXPECT_EQ(server.difference(with_tags(tags, 5, 7).summary()), "message 'chat' differs");
+    const Schema fewer = with_tags(std::make_index_sequence<70>(), 5, 6);
+    EXPECT_EQ(server.difference(fewer.summary()), "component 'tag 70' is unknown to the client");
+    EXPECT_EQ(server.explain(fewer.difference(server.summary())),
+              "component 'tag 70' is unknown to the server");
+}
+
 TEST(Schema, DifferenceAcceptsAnyBytes) {
     Schema schema;
     schema.component<Health>("health");

@@ -62,6 +62,14 @@ TEST_F(Shadows, IgnoreChangesOfLessThanAStep) {
     EXPECT_EQ(entry_of(early)->versions.newest()->tick, 4u);
 }
 
+TEST_F(Shadows, HaveNoEntityForAnIndexWithoutAnEntry) {
+    EXPECT_FALSE(shadow.entity(0)) << "no update() found an entity yet";
+    shadow.update(1);
+    EXPECT_EQ(shadow.entity(shadow.index_of(early)), early);
+    EXPECT_FALSE(shadow.entity(shadow.index_count()));
+    EXPECT_FALSE(shadow.entity(Shadow::kNone));
+}
+
 TEST_F(Shadows, IgnoreAChangeThatIsUndoneInTheSameTick) {
     shadow.update(1);
     world.set(early, Position{9, 9, 9});

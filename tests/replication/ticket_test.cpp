@@ -154,6 +154,44 @@ TEST(Tickets, AStolenOneNeedsAConnectTokenOfTheSamePlayer) {
     EXPECT_EQ(link.server.phase(id), Phase::playing);
 }
 
+// The game ends the seat after any datagram of the handshake.
+TEST(Tickets, ASeatThatEndsDuringTheHandshakeIsNotTaken) {
+    int refused = 0, taken = 0;
+    for (int after = 1; after <= 10; ++after) {
+        SCOPED_TRACE(after);
+        Quay quay;
+        Link& link = quay.link;
+        Link::Player& player = quay.add();
+        link.run(40);
+        ASSERT_EQ(player.client.phase(), Phase::playing);
+        const PlayerId id = quay.id;
+        player.client.connect(link.wire.address, player.client.ticket());
+        int datagrams = 0;
+        for (int tick = 0; tick < 60; ++tick) {
+            link.now += 16'667us;
+            player.client.update(link.now);
+            while (!link.under_way.empty()) {
+                const Link::Datagram datagram = link.under_way.front();
+                link.under_way.pop_front();
+                if (datagram.to == link.wire.address)
+                    link.server.host().receive(datagram.from, datagram.bytes, link.now);
+                else
+                    player.client.endpoint().receive(datagram.from, datagram.bytes, link.now);
+                if (++datagrams == after) link.server.disconnect(id, "enough", link.now);
+            }
+            link.server.tick(link.now);
+        }
+        EXPECT_EQ(link.server.phase(id), Phase::disconnected);
+        EXPECT_FALSE(player.client.is_connected());
+        EXPECT_TRUE(player.client.ticket().empty());
+        refused += player.client.failure().find("the ticket is not valid") != std::string::npos;
+        taken += link.server.ticket_stats().used == 1;
+        EXPECT_TRUE(link.server.sender().is_consistent());
+    }
+    EXPECT_GT(refused, 1);
+    EXPECT_GT(taken, 0) << "before it ended";
+}
+
 // The hello does not prove that its sender is there: a connect packet can be repeated by anyone.
 TEST(Tickets, AHelloAloneDoesNotTakeTheSeat) {
     Quay quay;
