@@ -98,7 +98,7 @@ void Client::start_connecting(net::Time now) {
     ticket_ = ticket;
     if (view_ != 0) {
         static_cast<void>(actions_.take_answers());  // update() takes the failure from it, too
-        predictor_.reconnect();
+        predictor_.reset();
         receiver_.reconnect();
         presentation_.reconnect();
         owned_.reconnect();

@@ -65,7 +65,7 @@ void Overlay::end(Ends&& ends) {
 }
 
 bool Overlay::is_consistent() const {
-    return entries_.size() <= kMaxEntries + kMaxTouched;
+    return entries_.size() < kFullEntries + kMaxTouched * kMaxComponents;
 }
 
 }  // namespace shoal::replication

@@ -16,11 +16,11 @@ namespace shoal::replication {
 /// a component with an entry. Not thread-safe.
 class Overlay {
 public:
-    static constexpr std::size_t kMaxEntries = 1024;  // with so many, no further action begins
+    static constexpr std::size_t kFullEntries = 1024;  // with so many, no further action begins
 
     explicit Overlay(Receiver& receiver) : receiver_(receiver) {}
 
-    bool is_full() const { return entries_.size() >= kMaxEntries; }
+    bool is_full() const { return entries_.size() >= kFullEntries; }
     bool empty() const { return entries_.empty(); }
 
     /// Names an action.

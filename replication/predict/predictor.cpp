@@ -57,11 +57,6 @@ void Predictor::reset() {
     must_restore_ = is_predicting_ = false;
 }
 
-void Predictor::reconnect() {
-    stop();
-    reset();
-}
-
 void Predictor::hold(const void* input) {
     codec_->quantise(*type_, input, words_);
     log_->hold(words_);

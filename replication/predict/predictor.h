@@ -52,8 +52,6 @@ public:
     void start(net::Duration tick, std::uint64_t random_seed);
     /// Drops all inputs and predictions, before a new connection.
     void reset();
-    /// Drops all inputs and predictions, before a new connection for which the replicas stay.
-    void reconnect();
 
     /// Call it when a payload of this tick was accepted.
     void hear(Tick tick, net::Time now) {
