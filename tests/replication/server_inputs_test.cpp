@@ -87,7 +87,9 @@ struct Bridge {
         std::vector<std::byte> bytes(out.byte_count());
         out.copy_to(bytes);
         BitReader in(bytes);
-        if (!inputs.read_section(ids[player], ++packets, in)) return false;
+        packets += 1;
+        inputs.note_received(ids[player], packets);
+        if (!inputs.read_section(ids[player], packets, in)) return false;
         inputs.commit_section(ids[player], net::Time(20ms) * tick - early);
         return true;
     }
