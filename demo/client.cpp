@@ -135,6 +135,10 @@ public:
             if (named_) world_.set(named_, Name{name_});
         }
         if (client_.is_connected()) stats_ = client_.stats();
+        if (own_creature()) {
+            updates_ += 1;
+            predicting_updates_ += client_.is_predicting();
+        }
         if (log_.is_open()) log_.write_complete(hash_, client_.receiver());
         if (is_checked_) check_.note(hash_, client_.receiver());
     }
@@ -190,6 +194,9 @@ public:
     const replication::ClientActions::Stats& action_stats() const { return client_.action_stats(); }
     const WorldCheck& check() const { return check_; }
     const replication::PredictionStats& prediction_stats() const { return client_.prediction_stats(); }
+    /// How many updates there were while the player had a creature, and how many of these predicted it.
+    std::uint64_t updates() const { return updates_; }
+    std::uint64_t predicting_updates() const { return predicting_updates_; }
     bool has_joined() const { return joined_at_.has_value(); }
     net::Time joined_at() const { return joined_at_.value_or(now()); }
     /// Why the connection ended; nothing before its end.
@@ -231,6 +238,7 @@ private:
     replication::WorldHash hash_{world_, schema_};
     HashLog log_;
     WorldCheck check_;
+    std::uint64_t updates_ = 0, predicting_updates_ = 0;
     bool is_checked_;
     net::ConnectionStats stats_;
     Direction direction_ = Direction::none, aim_ = Direction::right;
@@ -390,7 +398,7 @@ public:
     /// Prints the sums over all bots. Returns an empty text, or what went wrong.
     std::string report() const {
         std::uint64_t actions = 0, rejected = 0, predictions = 0, mispredictions = 0, checks = 0,
-                      divergences = 0, lost = 0, unchecked = 0;
+                      divergences = 0, lost = 0, unchecked = 0, updates = 0, predicting = 0;
         std::string why_lost;
         for (const auto& bot : bots_) {
             const Game& game = bot->game;
@@ -398,6 +406,8 @@ public:
             rejected += game.action_stats().rejected + game.action_stats().dropped;
             predictions += game.prediction_stats().checks;
             mispredictions += game.prediction_stats().mispredictions;
+            updates += game.updates();
+            predicting += game.predicting_updates();
             checks += game.check().compared();
             divergences += game.check().divergences();
             if (!game.has_joined() || (game.end() && game.end() != net::DisconnectReason::shut_down)) {
@@ -409,10 +419,11 @@ public:
         const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
         std::printf(
             "bots=%zu actions=%llu rejected=%llu mispredictions=%llu predictions=%llu checks=%llu "
-            "divergences=%llu "
-            "lost=%llu\n",
+            "divergences=%llu lost=%llu predicting=%.1f\n",
             bots_.size(), number(actions), number(rejected), number(mispredictions), number(predictions),
-            number(checks), number(divergences), number(lost));
+            number(checks), number(divergences), number(lost),
+            100.0 * static_cast<double>(predicting) /
+                static_cast<double>(std::max<std::uint64_t>(updates, 1)));
         if (divergences > 0) return "worlds differ from the server's";
         if (lost > 0) return std::to_string(lost) + " bots could not join or lost the server" + why_lost;
         if (unchecked > 0) return std::to_string(unchecked) + " bots never compared their worlds";
