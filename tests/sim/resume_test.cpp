@@ -32,6 +32,7 @@ TEST(ResumeSimulation, SeatsOutliveConnectionsAndProcesses) {
         const net::LinkConfig link = bad_link(random);
         replication::ServerOptions options = shooters::options();
         options.host.connection.timeout = std::chrono::seconds(2);
+        options.host.connection.keep_alive = std::chrono::milliseconds(250);
         Session session(schema, link, 3, seed, {}, options);
         replication::Server& server = session.server();
         ecs::World& world = session.world();

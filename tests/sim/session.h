@@ -128,6 +128,8 @@ private:
         replication::ClientOptions options;
         options.net.protocol_id = 5;
         options.net.seed = seed_of(10 + number);
+        // Some servers here have a timeout of 2 s. At 20 % loss two packets in a row are often lost.
+        options.net.connection.keep_alive = std::chrono::milliseconds(250);
         give_key(options.net);
         const auto at = net::Address::ipv4(10, 0, 0, static_cast<std::uint8_t>(10 + number), 5000);
         return std::make_unique<Visitor>(at, schema, network_, options);
