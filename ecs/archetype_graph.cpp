@@ -47,8 +47,8 @@ Archetype& ArchetypeGraph::after(Archetype& from, std::span<const ComponentId> r
     return *known;
 }
 
-/// Finds the two archetypes that differ only in the component `id` and of which one is `archetype`; adds the
-/// other one if it does not exist. The returned ArchetypeStep is the component's last_step.
+/// Finds the archetype that differs from `archetype` only in the component `id`, and adds it if it does not
+/// exist. Returns the step between the two archetypes, which is the component's last_step.
 const ArchetypeStep& ArchetypeGraph::find_step(std::uint32_t archetype, ComponentId id) {
     Archetype& from = (*this)[archetype];
     const bool has_it = from.has(id);

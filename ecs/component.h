@@ -250,7 +250,7 @@ struct Subscriber {
 };
 using SubscriberList = std::vector<Subscriber>;
 
-/// Two archetypes of which one has a component more than the other.
+/// Two archetypes that differ in one component.
 struct ArchetypeStep {
     static constexpr std::uint32_t kNone = 0xFFFF'FFFD;  // no archetype has this index
 

@@ -202,7 +202,8 @@ void Mutator::report_destruction(Entity entity) {
         hooks_.fire(world_, HookKind::remove, archetype, column, place.row, 1, Removal::entity);
 }
 
-/// Returns whether hooks are called when an entity in this archetype is destroyed that is no target.
+/// Returns whether the destruction of an entity in this archetype calls hooks. For an entity that is not the
+/// target of a pair.
 inline bool Mutator::calls_hooks(const Archetype& archetype) const {
     bool has_hooks = hooks_.has_on_destroy();
     for (const Column& column : archetype.columns()) has_hooks |= column.type().has_hook(HookKind::remove);

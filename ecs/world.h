@@ -187,8 +187,7 @@ public:
 
     /// The pair's id. Every function that takes a ComponentId takes it, except that hooks are connected to
     /// the relation. The id is invalid once the target is dead. None if the target is dead or `relation` is
-    /// not a relation.
-    /// components().pairs().find(id) returns the relation and target of an id.
+    /// not a relation. components().pairs().find(id) returns the relation and target of an id.
     ComponentId pair_id(ComponentId relation, Entity target);
 
     // Singletons: values that exist once in a world. Each is a component of an entity of its own, created
@@ -220,8 +219,8 @@ public:
         return id < singletons_.size() && is_alive(singletons_[id]) ? singletons_[id] : Entity{};
     }
 
-    /// Makes the T of this entity the singleton, for example of an entity received over the network. The
-    /// former singleton's entity is not changed.
+    /// Makes the component T of this entity the singleton. The entity may have been received over the
+    /// network, for example. The entity of the former singleton is not changed.
     template <Component T>
     void adopt_singleton(Entity entity) {
         singleton_place(component<T>()) = entity;
@@ -245,8 +244,9 @@ public:
 
     /// Number of archetypes, empty ones included.
     std::uint32_t archetype_count() const { return archetypes_.size(); }
-    /// Frees the archetypes without entities. A world keeps them for the next entity, so it can grow without
-    /// end if it has ever new sets of components, for example of pairs. Call it outside of hooks and queries.
+    /// Frees the archetypes without entities. A world keeps them for later entities, so its memory can grow
+    /// without limit if entities have new sets of components or pairs again and again. Call it outside of
+    /// hooks and queries.
     void free_empty_archetypes();
 
     /// Calls fn(const Archetype&) for each archetype, also for empty ones.

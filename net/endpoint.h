@@ -146,9 +146,9 @@ struct PayloadTurn {
     bool may_be_large = true;
     /// If may_be_large, the handler may set this instead of writing to `room`: a payload of more than
     /// room.size() bytes and at most kMaxLargePayloadBytes. The connection copies it when write_payload
-    /// returns, and sends it in several packets, beginning with this one. They take turns with other
-    /// payloads. Lost ones are sent again. If one was lost 8 times, the payload is lost. The size that
-    /// write_payload returns is ignored.
+    /// returns, and sends it in several packets, beginning with this one. These packets take turns with
+    /// packets of other payloads. The bytes of a lost packet are sent again. If they were lost 8 times, the
+    /// payload is lost. The size that write_payload returns is ignored.
     std::span<const std::byte> large{};
 };
 

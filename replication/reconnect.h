@@ -36,7 +36,7 @@ private:
     ReconnectOptions options_;
     net::Address server_;
     bool may_join_anew_ = false;
-    std::optional<net::Time> lost_;  // when the connection was lost; nothing while it exists
+    std::optional<net::Time> lost_;  // when the connection was lost; nothing while connected
     net::Time next_{0};              // no attempt before
 };
 

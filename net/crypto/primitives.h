@@ -1,8 +1,8 @@
 #pragma once
 // Cryptographic primitives: ChaCha20-Poly1305, X25519, BLAKE2s, and Noise's key derivation. Nobody has
-// audited this. To use another library, replace primitives.cpp by a file that defines the same functions.
-// Time and memory access depend on lengths, never on secret values (`make secrets` checks this), except for
-// the result of open(). Assumes that the processor multiplies in constant time.
+// audited this code. To use another library, replace primitives.cpp with a file that defines the same
+// functions. Time and memory access depend on lengths, never on secret values (`make secrets` checks this),
+// except for the result of open(). Assumes that the processor multiplies in constant time.
 
 #include <array>
 #include <cstddef>

@@ -140,8 +140,8 @@ std::optional<std::span<const std::byte>> Inbox::take_ready(std::span<std::byte,
 }
 
 /// Delivers a message that need not wait. The pieces of a long message are kept until its last piece comes.
-/// A sender's errors end a message: the present piece counts as its last one if the message would exceed
-/// kMaxReliableBytes, or if the message with the next id was delivered before this piece.
+/// If the sender makes one of these errors, the present piece counts as the last one: the message would
+/// exceed kMaxReliableBytes, or the message with the next id was delivered before this piece.
 Inbox::Arrival Inbox::deliver(std::uint64_t id, std::span<const std::byte> bytes, bool goes_on) {
     if (slots_.empty() && id == base_ && !goes_on) {
         base_ += 1;

@@ -143,10 +143,10 @@ bool SendQueue::has_repeats(const Terms& terms) const {
            repeats_[0][0].sent + kRepeatAlone <= terms.now;
 }
 
-/// Returns whether bulk messages must take turns with normal messages. First case: a bulk message was
-/// lost twice. Later messages of its key may wait for it, and it needs a packet without payload. Second case:
-/// half of the reliable window is used, and a bulk message was lost or only a part of its pieces was sent.
-/// The window cannot advance beyond an undelivered message, so it would soon be full.
+/// Returns whether bulk messages must take turns with normal messages. First case: a bulk message was lost
+/// twice. Later messages of its key may wait for it, and it needs a packet without payload. Second case: half
+/// of the reliable window is used, and a bulk message was lost or only a part of its pieces was sent. The
+/// window cannot advance beyond an undelivered message, so it would soon be full.
 bool SendQueue::is_held_up() const {
     if (waiting_bytes_[std::size_t(Weight::bulk)] == 0) return false;
     if (queue(Weight::bulk, lost_twice).first != kNone) return true;

@@ -26,7 +26,8 @@ KeyOrWhy<PublicKey> read_public_key(const std::string& path);
 /// Makes a file that only its owner can read, or replaces it. Returns false if it cannot be written.
 bool write_private(const std::string& path, const std::string& bytes);
 
-/// Reads what the backend printed, from a file or, if the path is "-", from standard input.
+/// Reads a token in the form in which the backend prints it. Reads a file or, if the path is "-", standard
+/// input.
 KeyOrWhy<ClientToken> read_token(const std::string& path);
 
 }  // namespace shoal::net

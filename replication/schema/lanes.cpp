@@ -323,10 +323,10 @@ private:
     const Part* path_[kMaxNesting] = {};
 };
 
-/// Restores parts that are in one another, and maps.
+/// Restores nested parts, and maps.
 class PartRestorer {
 public:
-    /// `words`: of all parts.
+    /// `words`: the words of all parts.
     PartRestorer(const std::vector<Part>& parts, const std::uint32_t* words, EntityMap& map,
                  PointerStack& stack)
         : parts_(parts), map_(map), stack_(stack), first_(stack.size()) {

@@ -90,7 +90,7 @@ void PeerView::close(std::uint32_t index, Despawn reason) {
 void PeerView::free(std::uint32_t index) {
     assert(!is_free(index) && used_count_ > 0);
     slots_[index].entry = kNone;
-    slots_[index].in_flight = 0;  // the despawn record may be in a later packet, too
+    slots_[index].in_flight = 0;  // a copy of the despawn record may still be in flight
     clusters_.put(index, std::nullopt);
     free_slots_[index / 64] |= std::uint64_t{1} << (index % 64);
     first_free_word_ = std::min<std::size_t>(first_free_word_, index / 64);

@@ -119,10 +119,11 @@ public:
     /// Returns the next state payload of this tick; empty if nothing is left to send. The caller sends it in
     /// packet `number`, which must be higher in each call, and reports with on_fate() whether it was
     /// delivered. The payload exceeds `capacity` bytes only if one record, the records of one cluster, or a
-    /// completion marker without records, needs more. It is in `room`, which must have at least 100 bytes. If
-    /// one record or cluster needs more than `room`, the payload is in memory of the sender, valid until the
-    /// next call, and has at most net::kMaxLargePayloadBytes. Pass `may_be_large` = false while a large
-    /// payload is on its way: the entities in it then wait, and so do records that need more than `room`.
+    /// completion marker without records, needs more. The payload is written to `room`, which must have at
+    /// least 100 bytes. Only if one record or cluster needs more than `room`, the payload is in memory of the
+    /// sender, valid until the next call. It then has at most net::kMaxLargePayloadBytes. Pass `may_be_large`
+    /// = false while a large payload is on its way: the entities in it then wait, and so do records that need
+    /// more than `room`.
     std::span<const std::byte> encode(Peer peer, std::uint64_t number, std::size_t capacity,
                                       std::span<std::byte> room, bool may_be_large = true);
 
