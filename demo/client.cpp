@@ -220,7 +220,8 @@ private:
         heard_ = printable(text);
         heard_until_ = now() + time;
     }
-    /// Shows a reason only if none is shown. Actions after a rejected one are rejected because of that one.
+    /// Shows a reason only if none is shown. The client drops the actions after a rejected one, too; their
+    /// reason says nothing new.
     void show_rejected(const std::string& what, std::string_view why) {
         if (now() >= rejected_until_) show(what + ": " + std::string(why), kReasonStays);
         rejected_until_ = now() + kReasonStays;

@@ -18,8 +18,8 @@ std::uint64_t unix_time_s();
 net::Seed fresh_seed();
 std::uint64_t random_number();
 
-/// After this call SIGINT, SIGTERM and SIGHUP only make should_stop() true; on Windows, Ctrl-C and Ctrl-Break
-/// do.
+/// After this call SIGINT, SIGTERM and SIGHUP (on Windows: Ctrl-C and Ctrl-Break) only make should_stop()
+/// true.
 void catch_signals();
 bool should_stop();
 

@@ -261,7 +261,7 @@ void Simulation::burst_bubbles(float dt_s) {
     });
 }
 
-/// Each minnow that eats of a bait shortens its time.
+/// Each minnow that eats of a bait shortens the time that the bait lasts.
 void Simulation::use_up_baits(float dt_s) {
     baits_.each([&](ecs::Entity bait, const Position& at, Flight& flight) {
         flight.left_s -= dt_s;

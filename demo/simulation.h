@@ -18,8 +18,8 @@ namespace shoal::demo {
 /// give the same result.
 class Simulation {
 public:
-    /// The world must outlive the simulation. `creatures`: how many there are at first, and about how many
-    /// later, without those of players.
+    /// The world must outlive the simulation. `creatures`: the number of creatures at first, and about the
+    /// number later; the creatures of players do not count.
     Simulation(ecs::World& world, std::uint32_t creatures, std::uint64_t seed);
 
     /// Returns where an entity was on a player's screen; nothing if it was not there.

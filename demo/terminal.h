@@ -30,8 +30,8 @@ enum class Key : std::uint8_t {
 /// does what comes after Key::talk: it belongs to a line of text.
 std::vector<Key> take_keys(std::string& input);
 
-/// Moves a line of text from `input` to the end of `line`, until Enter. Backspace removes a character.
-/// Escape empties and ends the line. Leaves out other characters than printable ASCII, and those after
+/// Moves a line of text from `input` to the end of `line`, until Enter. Backspace removes a character. Escape
+/// empties and ends the line. Leaves out characters that are not printable ASCII, and characters after
 /// max_bytes. Returns whether the line has ended.
 bool take_line(std::string& input, std::string& line, std::size_t max_bytes);
 

@@ -20,7 +20,8 @@ public:
     /// Call it after each datagram: the next one can bring a part of a newer tick. Requires that the client
     /// does not interpolate.
     void note(replication::WorldHash& hash, const replication::Receiver& receiver);
-    /// Takes a checksum of the server. It may come before or after the client is complete as of its tick.
+    /// Takes a checksum of the server. The checksum may come before or after the client is complete as of its
+    /// tick.
     void hear(const Checksum& server);
 
     std::uint64_t compared() const { return compared_; }

@@ -346,7 +346,7 @@ NetError Socket::try_send(const Address& to, std::span<const std::byte> datagram
         }
         error = last_error();
         if (was_interrupted()) continue;
-        // The error may be that of an earlier datagram, and this datagram was not sent: try again.
+        // The error may belong to an earlier datagram, and this datagram was not sent: try again.
         if (error == NetError::unreachable && attempt == 0) continue;
         // The machine may have lost the local address that the peer knows. Let the system choose another.
         const bool is_about_addresses =

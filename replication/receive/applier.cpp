@@ -152,8 +152,8 @@ void Applier::end(ecs::Entity entity, Despawn reason, bool stays) {
     }
 }
 
-/// The pair of a source may arrive after the end of its target. Such a source dies, too, as in
-/// detach_source(), and so do its own sources.
+/// Ends the replicas whose destroy_with_target pair arrived after the target had ended, as detach_source()
+/// does, and the sources of these replicas.
 void Applier::end_late_parts() {
     bool is_changing = true;
     for (int pass = 0; pass < kMostPasses && is_changing; ++pass) {
@@ -180,8 +180,8 @@ bool Applier::is_of_the_game(std::uint32_t index) const {
     return NetIds::is_reserved(row.net_id) && replicas_.local(row.net_id);
 }
 
-/// A replica that died with its target comes back when the version to show has other targets. The replicas
-/// that died with it come back, too.
+/// Brings back a replica that died with its target, when the version to show has other targets. Also brings
+/// back the replicas that died with this replica.
 void Applier::revive() {
     const auto has_died = [&](std::uint32_t index) { return replicas_[index].has_died; };
     for (const std::uint32_t index : dead_) replicas_[index].has_died = false;
