@@ -72,6 +72,7 @@ Tick Server::tick(net::Time now) {
     step(now);
     actions_.finish();
     sender_.update(next_tick_);
+    owned_.ask();
     report_too_large();
     host_.flush(now);
     return next_tick_++;
@@ -125,7 +126,10 @@ std::size_t Server::write_payload(net::PeerId peer, net::PayloadTurn& turn) {
 bool Server::give(net::PeerId peer, ecs::Entity entity) {
     const Player* const player = players_.find(peer);
     if (peer && !player) return false;
-    if (!sender_.set_owner(entity, player ? std::optional(player->peer) : std::nullopt)) return false;
+    const std::optional<Sender::Peer> before = sender_.owner(entity);
+    const std::optional<Sender::Peer> owner = player ? std::optional(player->peer) : std::nullopt;
+    if (!sender_.set_owner(entity, owner)) return false;
+    if (owner != before) owned_.note_owner(entity, player ? std::optional(peer) : std::nullopt);
     mark<Mine>(entity, player != nullptr);
     return true;
 }

@@ -42,7 +42,35 @@ void OwnedReader::remove_player(PlayerId player) {
 }
 
 void OwnedReader::reconnect(PlayerId player) {
-    if (Player* const found = find(player)) found->newest.clear();
+    Player* const found = find(player);
+    if (!found) return;
+    found->newest.clear();
+    // The last question may be lost.
+    for (const auto& [net_id, is_given_again] : had_owner_)
+        if (is_given_again && owns(*found, net_id)) to_ask_[player].push_back(net_id);
+}
+
+void OwnedReader::note_owner(ecs::Entity entity, std::optional<PlayerId> owner) {
+    const auto has_owned = [&](ecs::ComponentId id) {
+        return id != ecs::ComponentId{} && world_.has(entity, id);
+    };
+    if (std::ranges::none_of(ids_, has_owned)) return;
+    const NetId net_id = sender_.assign_net_id(entity);
+    const auto [place, is_first] = had_owner_.try_emplace(net_id, false);
+    place->second = !is_first;
+    if (owner && !is_first) to_ask_[*owner].push_back(net_id);
+    if (had_owner_.size() <= most_had_owner_) return;
+    std::erase_if(had_owner_, [&](const auto& one) { return !sender_.entity(one.first); });
+    most_had_owner_ = std::max(kFewNewest, 2 * had_owner_.size());
+}
+
+void OwnedReader::ask() {
+    for (auto& [player, net_ids] : std::exchange(to_ask_, {}))
+        for (std::span<const NetId> left = net_ids; !left.empty();) {
+            const std::size_t count = std::min(left.size(), kMaxAskedEntities);
+            send_(player, write_send_owned(left.first(count)));
+            left = left.subspan(count);
+        }
 }
 
 OwnedReader::Player* OwnedReader::find(PlayerId player) {
@@ -119,6 +147,8 @@ void OwnedReader::judge(Player& player, const Given& given) {
         if (!still) return;
         if (!why.empty()) return refuse(*still, given, why);
     }
+    codec_.quantise(component, std::as_const(world_).try_get(entity, id), words_);
+    if (words_ == given.words) return;
     if (world_.patch(entity, id, [&](void* at) { codec_.restore(component, given.words, at); }))
         player.stats.taken += 1;
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,7 +26,7 @@ namespace shoal::replication {
 class OwnedReader final : public SectionReader, private EntityMap {
 public:
     struct Stats {
-        std::uint64_t taken = 0;    // values written to the world
+        std::uint64_t taken = 0;    // values written to the world, which had others
         std::uint64_t refused = 0;  // values refused by a check
         // Values that came when the player did not own the entity, or the entity lacked the component.
         std::uint64_t ignored = 0;
@@ -43,6 +44,12 @@ public:
     void remove_player(PlayerId player);
     /// Call it when the player has a new connection: packet numbers begin anew.
     void reconnect(PlayerId player);
+    /// Call it when a player becomes the owner of an entity, or nobody does.
+    void note_owner(ecs::Entity entity, std::optional<PlayerId> owner);
+    /// Asks the new owners of note_owner() for their values, if the entity had an earlier owner. A client may
+    /// not have noticed that it was not the owner for a time: then it holds a value that the server ignored,
+    /// or another one than the server has. Call it once in a tick.
+    void ask();
 
     /// Returns the reason to refuse a value; at most kMaxRefusalBytes of it are sent. Empty: the value is
     /// accepted.
@@ -99,11 +106,16 @@ private:
     std::vector<std::unique_ptr<StructValue>> values_;  // by component; null without from_owner()
     std::vector<Check> checks_;                         // by component
     std::unordered_map<PlayerId, Player> players_;
+    std::unordered_map<NetId, bool>
+        had_owner_;                    // entities that had an owner; true: more than one, one after another
+    std::size_t most_had_owner_ = 64;  // size of had_owner_ above which dead entities are removed
+    std::map<PlayerId, std::vector<NetId>> to_ask_;
 
     Sender::Peer reader_ = 0;  // peer of the player whose value judge() handles
     // From read_section(), for commit_section().
     std::uint64_t packet_ = 0;
     std::vector<Given> given_;
+    std::vector<std::uint32_t> words_;  // scratch: a value in the world
     std::size_t given_count_ = 0;
 };
 

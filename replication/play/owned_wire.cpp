@@ -1,5 +1,8 @@
 #include "owned_wire.h"
 
+#include <cassert>
+
+#include "../../net/bytes.h"
 #include "../codec/codec.h"
 #include "message_kind.h"
 
@@ -38,6 +41,25 @@ std::optional<OwnedRefusal> read_refusal(const Schema& schema, std::span<const s
     for (std::uint32_t i = 0; i < length; ++i) refusal.why.push_back(static_cast<char>(in.read(8)));
     if (!read_value(component.layout, {}, in, refusal.words) || !in.at_padding()) return std::nullopt;
     return refusal;
+}
+
+std::vector<std::byte> write_send_owned(std::span<const std::uint32_t> net_ids) {
+    assert(net_ids.size() <= kMaxAskedEntities);
+    std::vector<std::byte> message(1 + 4 * net_ids.size());
+    net::ByteWriter out(message);
+    out.u8(static_cast<std::uint8_t>(MessageKind::send_owned));
+    for (const std::uint32_t net_id : net_ids) out.u32(net_id);
+    return message;
+}
+
+std::optional<std::vector<std::uint32_t>> read_send_owned(std::span<const std::byte> message) {
+    net::ByteReader in(message);
+    const bool is_send_owned = in.u8() == static_cast<std::uint8_t>(MessageKind::send_owned);
+    if (!is_send_owned || message.size() % 4 != 1 || message.size() > 1 + 4 * kMaxAskedEntities)
+        return std::nullopt;
+    std::vector<std::uint32_t> net_ids(message.size() / 4);
+    for (std::uint32_t& net_id : net_ids) net_id = in.u32();
+    return net_ids;
 }
 
 }  // namespace shoal::replication

@@ -1,5 +1,6 @@
 #pragma once
-// The refusal of a value that a client sent for a component with from_owner(), and the limits of such values.
+// Messages of the server about values that clients send for components with from_owner(), and the limits of
+// such values.
 // WIRE.md specifies the bits.
 
 #include <cstddef>
@@ -31,5 +32,12 @@ struct OwnedRefusal {
 std::vector<std::byte> write_refusal(const Schema& schema, const OwnedRefusal& refusal);
 /// Returns nothing if the message has another kind, or is malformed.
 std::optional<OwnedRefusal> read_refusal(const Schema& schema, std::span<const std::byte> message);
+
+inline constexpr std::size_t kMaxAskedEntities = 200;  // in one message
+
+/// Asks a client for its values of these entities, at most kMaxAskedEntities.
+std::vector<std::byte> write_send_owned(std::span<const std::uint32_t> net_ids);
+/// Returns nothing if the message has another kind, or is malformed.
+std::optional<std::vector<std::uint32_t>> read_send_owned(std::span<const std::byte> message);
 
 }  // namespace shoal::replication

@@ -84,6 +84,7 @@ void OwnedWriter::hold(const Owned& owned, Value& value, const ImageCursor& imag
     // A reference to an entity that the client does not have is null in the world.
     if (image.layout().has_references()) capture(owned.entity, value);
     look_at(owned.entity, value);  // hooks of the game may have written the component
+    if (asked_.contains(owned.net_id)) set_pending(value, true);
 }
 
 bool OwnedWriter::capture(ecs::Entity entity, Value& value) {
@@ -164,6 +165,26 @@ void OwnedWriter::on_fate(std::uint64_t packet, bool delivered) {
 }
 
 bool OwnedWriter::receive(std::span<const std::byte> message) {
+    const std::optional<std::vector<NetId>> net_ids = read_send_owned(message);
+    if (!net_ids) return use_refusal(message);
+    for (const NetId net_id : *net_ids) note_asked(net_id);
+    return true;
+}
+
+/// The server needs this client's values of an entity.
+void OwnedWriter::note_asked(NetId net_id) {
+    asked_.insert(net_id);
+    if (asked_.size() > most_asked_) {
+        std::erase_if(asked_, [&](NetId asked) { return !receiver_.entity(asked); });
+        most_asked_ = std::max(kFewAsked, 2 * asked_.size());
+    }
+    const ecs::Entity entity = receiver_.entity(net_id);
+    const auto owned = place_of(entity);
+    if (owned == owned_.end() || owned->entity != entity) return;
+    for (Value& value : owned->values) set_pending(value, true);
+}
+
+bool OwnedWriter::use_refusal(std::span<const std::byte> message) {
     const std::optional<OwnedRefusal> refusal = read_refusal(schema_, message);
     if (!refusal) return false;
     const ecs::Entity entity = receiver_.entity(refusal->net_id);
@@ -195,6 +216,7 @@ void OwnedWriter::reconnect() {
 void OwnedWriter::reset() {
     owned_.clear();
     changes_.clear();
+    asked_.clear();
     pending_count_ = 0;
 }
 
@@ -204,7 +226,7 @@ bool OwnedWriter::is_consistent() const {
         if (i > 0 && !(owned_[i - 1].entity < owned_[i].entity)) return false;
         for (const Value& value : owned_[i].values) pending += value.is_pending;
     }
-    return pending == pending_count_;
+    return pending == pending_count_ && asked_.size() <= most_asked_;
 }
 
 }  // namespace shoal::replication

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "../../ecs/change_collector.h"
@@ -40,8 +41,9 @@ public:
     /// Finds the entities that this client owns now, and the values that the game wrote since the last call.
     /// Call it once between two calls of Receiver::apply(), outside of hooks and queries.
     void update();
-    /// Handles the server's message that it refused a value. Returns false, without effect, if the message
-    /// has another kind or is malformed. Call it outside of hooks and queries.
+    /// Handles the server's message that it refused a value, or that it needs the values of entities. Returns
+    /// false, without effect, if the message has another kind or is malformed. Call it outside of hooks and
+    /// queries.
     bool receive(std::span<const std::byte> message);
     /// Prepares for a new connection to a server that knows what this client has. Sends again the values of
     /// all components that were ever sent, because a refusal may be lost. Packet numbers begin anew.
@@ -75,7 +77,11 @@ private:
         std::vector<Value> values;  // in the order of their components
     };
 
+    static constexpr std::size_t kFewAsked = 64;
+
     std::vector<Owned>::iterator place_of(ecs::Entity entity);
+    bool use_refusal(std::span<const std::byte> message);
+    void note_asked(NetId net_id);
     void follow_version(Owned& owned);
     void hold(const Owned& owned, Value& value, const ImageCursor& image);
     bool capture(ecs::Entity entity, Value& value);
@@ -91,6 +97,10 @@ private:
     std::vector<ComponentIndex> components_;  // components with from_owner(), ascending
     std::vector<Refused> handlers_;           // by component
     std::vector<Owned> owned_;                // by entity, ascending
+    // Entities whose values the server needs, also if this client learns only later that it owns them again.
+    std::unordered_set<NetId> asked_;
+    std::size_t most_asked_ =
+        kFewAsked;  // size of asked_ above which entities that are no replicas are removed
     std::size_t pending_count_ = 0;
     std::size_t next_ = 0;  // index in owned_ at which the next section begins
     bool lacked_room_ = false;

@@ -76,7 +76,7 @@ TEST(OwnedStateSim, WorldsAgreeAfterABadNetwork) {
         session.expect_agreement(6);
         for (const ecs::Entity ship : ships)
             EXPECT_FALSE(session.world().get<Slogan>(ship).text.starts_with("bad"));
-        EXPECT_GE(last.size(), 5u) << "one may be between two owners";
+        EXPECT_GE(last.size(), 4u) << "some may be between two owners";
         std::uint64_t taken = 0;
         for (const net::PeerId peer : peers) taken += server.owned_stats(peer).taken;
         EXPECT_GT(taken, 400u);
