@@ -81,5 +81,54 @@ TEST(PairEndings, OnlySourcesOfDestroyWithTargetDieWithTheirTarget) {
     EXPECT_EQ(targets_ended, 2) << "once of each kind, before other records";
 }
 
+// A source with a key is known to both sides, but only an entity that the game loaded cannot be made again.
+TEST(PairEndings, ALateSourceWithAKeyDiesUnlessTheGameLoadedIt) {
+    for (const bool is_loaded : {false, true}) {
+        SCOPED_TRACE(is_loaded ? "loaded" : "not loaded");
+        Pair pair({}, {}, 1, 1, endings_schema());
+        const ecs::Entity hull = pair.spawn(at(1));
+        const ecs::Entity own = is_loaded ? pair.mirror.spawn(at(5), StableKey{3}) : ecs::Entity{};
+        pair.exchange();
+        const ecs::Entity turret = pair.spawn(at(2), StableKey{3});
+        pair.world.add(turret, ecs::to<PartOf>(hull));
+        const SentPacket late = pair.tick_and_encode();
+        pair.world.destroy(hull);
+        const std::vector<SentPacket> payloads = payloads_of_a_tick(pair);
+        ASSERT_EQ(payloads.size(), 2u);
+        const SentPacket& of_hull = header_of(payloads[0]).complete ? payloads[0] : payloads[1];
+        pair.deliver(of_hull);
+        pair.receiver.apply();
+        EXPECT_EQ(pair.receiver.entity_count(), 0u);
+        pair.deliver(late);
+        pair.receiver.apply();
+        EXPECT_EQ(pair.receiver.entity_count(), is_loaded ? 1u : 0u);
+        EXPECT_EQ(pair.receiver.entity(StableKey{3}), own);
+        for (const SentPacket& payload : payloads)
+            if (payload.number != of_hull.number) pair.deliver(payload);
+        pair.receiver.apply();
+        EXPECT_FALSE(is_loaded && pair.mirror.is_alive(own)) << "the server destroyed it";
+        EXPECT_TRUE(pair.receiver.is_consistent());
+    }
+}
+
+TEST(PairEndings, AllSourcesFollowTheKeyOfTheirTarget) {
+    Pair pair({}, {}, 1, 1, endings_schema());
+    const ecs::Entity lamp = pair.world.spawn(StableKey{6});
+    const ecs::Entity first = pair.mirror.spawn(StableKey{6}), second = pair.mirror.spawn();
+    std::vector<ecs::Entity> sources;
+    for (int i = 0; i < 5; ++i) {
+        sources.push_back(pair.spawn(at(1)));
+        pair.world.add(sources.back(), ecs::to<Admires>(lamp));
+    }
+    pair.exchange();
+    pair.mirror.remove<StableKey>(first);
+    pair.mirror.set(second, StableKey{6});
+    pair.receiver.apply();
+    for (const ecs::Entity source : sources) {
+        EXPECT_FALSE(pair.mirror.has(pair.replica(source), ecs::to<Admires>(first)));
+        EXPECT_TRUE(pair.mirror.has(pair.replica(source), ecs::to<Admires>(second)));
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::pair_endings_test

@@ -126,6 +126,9 @@ TEST_F(ReplicasTest, Rule05KeepsWhatIsShownAndTheBaselinesOfPacketsThatAreSixtee
     EXPECT_EQ(ticks(index), (std::vector<Tick>{110, 112, 120, 125, 130, 136}));
     replicas.push(index, 152, image, 136);
     EXPECT_EQ(ticks(index), (std::vector<Tick>{130, 136, 152})) << "130 was named at 136, 16 ticks ago";
+    apply(index);
+    replicas.insert(index, 120, image);
+    EXPECT_EQ(ticks(index), (std::vector<Tick>{130, 136, 152})) << "no packet that is so late needs 120";
 }
 
 TEST_F(ReplicasTest, Rule30HasAtMostMaxVersions) {
@@ -147,6 +150,18 @@ TEST_F(ReplicasTest, Rule30BaselinesOfLatePacketsLeaveRoomForTheNextVersion) {
         apply(index);
         EXPECT_FALSE(replicas.is_crowded(index)) << tick;
         EXPECT_TRUE(replicas[index].versions.find(tick - 1)) << "the newest baseline of tick " << tick;
+    }
+}
+
+TEST_F(ReplicasTest, Rule30VersionsThatArriveLateLeaveRoomForTheNextVersion) {
+    const std::uint32_t index = open(7, 3, 100);
+    replicas.push(index, 110, image, 100);
+    replicas.push(index, 120, image, 110);
+    apply(index);
+    for (Tick tick = 101; tick < 110; ++tick) {
+        replicas.insert(index, tick, image);
+        EXPECT_FALSE(replicas.is_crowded(index)) << tick;
+        EXPECT_TRUE(replicas[index].versions.find(110)) << "the newest baseline";
     }
 }
 

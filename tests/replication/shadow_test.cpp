@@ -64,6 +64,9 @@ TEST_F(Shadows, IgnoreChangesOfLessThanAStep) {
 
 TEST_F(Shadows, HaveNoEntityForAnIndexWithoutAnEntry) {
     EXPECT_FALSE(shadow.entity(0)) << "no update() found an entity yet";
+    EXPECT_NE(shadow.assign(early), 0u);
+    EXPECT_EQ(shadow.entity(shadow.index_of(early)), early);
+    EXPECT_FALSE(shadow.at(early, 0)) << "it has a net id, but no state";
     shadow.update(1);
     EXPECT_EQ(shadow.entity(shadow.index_of(early)), early);
     EXPECT_FALSE(shadow.entity(shadow.index_count()));
