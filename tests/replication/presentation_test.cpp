@@ -1,0 +1,160 @@
+// What a client draws: see Client::sample(), each_shown(), authoritative() and render_time().
+
+#include "replication/presentation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/replication/support/link.h"
+
+namespace shoal::replication::presentation_test {
+namespace {
+
+struct Kite {
+    float height = 0;
+};
+struct Label {
+    int number = 0;
+};
+struct Knot {  // not in the schema
+    int number = 0;
+};
+
+Schema kite_schema(bool is_displayed) {
+    Schema schema;
+    if (is_displayed) {
+        schema.component<Kite>("kite", linear());
+    } else {
+        schema.component<Kite>("kite");
+    }
+    schema.component<Label>("label");
+    return schema;
+}
+
+/// A kite that rises by one in each tick: its height is the tick.
+struct Sky {
+    explicit Sky(bool is_displayed = true, const ClientOptions& options = {})
+        : link(Link::default_options(), kite_schema(is_displayed)), player(link.add(link.schema, options)) {}
+    void run(int ticks) {
+        for (int i = 0; i < ticks; ++i) {
+            const Tick next = link.server.current_tick() + 1;
+            link.world.set(kite, Kite{static_cast<float>(next)});
+            link.world.set(kite, Label{static_cast<int>(next)});
+            link.step();
+        }
+    }
+    ecs::Entity replica() const { return player.client.receiver().entity(link.server.sender().net_id(kite)); }
+
+    Link link;
+    ecs::Entity kite = link.world.spawn(Replicated{}, Kite{}, Label{});
+    Link::Player& player;
+};
+
+TEST(Presentation, AComponentWithADisplayIsShownAsOfTheRenderTime) {
+    Sky sky;
+    sky.run(60);
+    Client& client = sky.player.client;
+    for (int i = 0; i < 60; ++i) {
+        sky.run(1);
+        const ecs::Entity replica = sky.replica();
+        ASSERT_TRUE(client.render_time());
+        const RenderTime time = *client.render_time();
+        const Tick newest = *client.receiver().newest_tick();
+        EXPECT_LT(time.tick, newest) << "a moment late";
+        EXPECT_NEAR(client.sample<Kite>(replica)->height, static_cast<float>(time.tick) + time.fraction,
+                    1e-3);
+        EXPECT_EQ(sky.player.world.get<Kite>(replica).height, static_cast<float>(time.tick));
+        EXPECT_EQ(client.sample<Label>(replica)->number, static_cast<int>(time.tick))
+            << "as in the world: the whole entity is shown as of this tick";
+        EXPECT_EQ(client.authoritative<Kite>(replica)->height, static_cast<float>(newest));
+        EXPECT_EQ(client.authoritative<Label>(replica)->number, static_cast<int>(newest));
+    }
+}
+
+TEST(Presentation, WithoutADisplayTheNewestVersionIsShown) {
+    for (const bool interpolates : {true, false}) {
+        ClientOptions options;
+        options.receiver.interpolate = interpolates;
+        Sky sky(!interpolates, options);
+        sky.run(60);
+        const Client& client = sky.player.client;
+        const float newest = static_cast<float>(*client.receiver().newest_tick());
+        EXPECT_FALSE(client.render_time());
+        EXPECT_EQ(client.sample<Kite>(sky.replica())->height, newest);
+        EXPECT_EQ(client.authoritative<Kite>(sky.replica())->height, newest);
+        EXPECT_EQ(sky.player.world.get<Kite>(sky.replica()).height, newest);
+    }
+}
+
+TEST(Presentation, EachShownVisitsAllEntitiesOfTheWorldWithTheirSamples) {
+    Sky sky;
+    const ecs::Entity still = sky.link.world.spawn(Replicated{}, Kite{5});
+    sky.link.world.spawn(Replicated{}, Label{1});
+    sky.run(60);
+    Client& client = sky.player.client;
+    ecs::World& mirror = sky.player.world;
+    const ecs::Entity own = mirror.spawn(Kite{-3});
+    std::vector<ecs::Entity> visited;
+    client.each_shown<Kite>([&](ecs::Entity entity, const Kite& kite) {
+        visited.push_back(entity);
+        EXPECT_EQ(kite.height, client.sample<Kite>(entity)->height);
+        if (entity == own) mirror.remove<Kite>(own);
+        EXPECT_TRUE(mirror.has<Kite>(entity)) << "structural changes are queued";
+    });
+    EXPECT_FALSE(mirror.has<Kite>(own));
+    std::vector<ecs::Entity> expected = {
+        sky.replica(), client.receiver().entity(sky.link.server.sender().net_id(still)), own};
+    std::sort(visited.begin(), visited.end());
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(visited, expected);
+    int labels = 0;
+    client.each_shown<Label>([&](ecs::Entity, const Label&) { labels += 1; });
+    EXPECT_EQ(labels, 2);
+}
+
+TEST(Presentation, HasNothingForWhatAnEntityLacks) {
+    Sky sky;
+    const ecs::Entity plain = sky.link.world.spawn(Replicated{}, Label{1});
+    sky.run(60);
+    Client& client = sky.player.client;
+    ecs::World& mirror = sky.player.world;
+    const ecs::Entity replica = client.receiver().entity(sky.link.server.sender().net_id(plain));
+    const ecs::Entity own = mirror.spawn(Kite{4}, Knot{2});
+    EXPECT_FALSE(client.sample<Kite>(replica));
+    EXPECT_FALSE(client.authoritative<Kite>(replica));
+    EXPECT_EQ(client.sample<Kite>(own)->height, 4) << "as in the world";
+    EXPECT_EQ(client.sample<Knot>(own)->number, 2) << "also what does not replicate";
+    EXPECT_FALSE(client.authoritative<Kite>(own)) << "it is no replica";
+    EXPECT_FALSE(client.authoritative<Knot>(replica));
+    EXPECT_FALSE(client.sample<Kite>({}));
+    EXPECT_FALSE(client.authoritative<Kite>({}));
+    // What the game writes is in samples, until restore().
+    mirror.set(replica, Label{77});
+    EXPECT_EQ(client.sample<Label>(replica)->number, 77);
+    EXPECT_EQ(client.authoritative<Label>(replica)->number, 1);
+    EXPECT_TRUE(client.restore(replica));
+    EXPECT_EQ(client.sample<Label>(replica)->number, 1);
+    EXPECT_FALSE(client.restore(own));
+    mirror.destroy(replica);
+    EXPECT_FALSE(client.sample<Label>(replica) || client.authoritative<Label>(replica));
+}
+
+TEST(Presentation, ANewConnectionBeginsANewRenderTime) {
+    Sky sky;
+    sky.run(60);
+    Client& client = sky.player.client;
+    ASSERT_TRUE(client.render_time());
+    client.connect(sky.link.wire.address);
+    client.update(sky.link.now);
+    EXPECT_FALSE(client.render_time()) << "before the first state";
+    sky.run(60);
+    const RenderTime time = *client.render_time();
+    EXPECT_GT(time.tick + 30, *client.receiver().newest_tick());
+    EXPECT_NEAR(client.sample<Kite>(sky.replica())->height, static_cast<float>(time.tick) + time.fraction,
+                1e-3);
+}
+
+}  // namespace
+}  // namespace shoal::replication::presentation_test
