@@ -1,0 +1,77 @@
+// The times of SenderOptions, in seconds at any tick rate.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication::sender_times_test {
+namespace {
+
+constexpr double kTickRates[] = {10, 20, 60, 128};
+
+TEST(SenderTimes, AnIdlePeerHearsOncePerHeartbeat) {
+    for (const double tick_hz : kTickRates) {
+        for (const double heartbeat_s : {0.3, 1.0, 2.5}) {
+            SCOPED_TRACE(testing::Message() << tick_hz << " Hz, " << heartbeat_s << " s");
+            Pair pair({.tick_hz = tick_hz, .heartbeat_s = heartbeat_s});
+            pair.spawn(at(1));
+            pair.exchange();
+            const int ticks = static_cast<int>(std::ceil(heartbeat_s * tick_hz));
+            for (int beat = 0; beat < 3; ++beat) {
+                for (int i = 1; i < ticks; ++i) ASSERT_EQ(pair.exchange(), 0) << i;
+                ASSERT_EQ(pair.exchange(), 1);
+            }
+        }
+    }
+}
+
+// A version is a baseline until history_s after another one replaced it.
+TEST(SenderTimes, ABaselineLastsForTheHistoryAfterItWasReplaced) {
+    for (const double tick_hz : kTickRates) {
+        for (const double history_s : {0.2, 0.6}) {
+            const int ticks = static_cast<int>(std::ceil(history_s * tick_hz));
+            for (const int gap : {ticks - 1, ticks, ticks + 1}) {
+                SCOPED_TRACE(testing::Message()
+                             << tick_hz << " Hz, " << history_s << " s, " << gap << " ticks");
+                Pair pair({.tick_hz = tick_hz, .history_s = history_s, .max_kept_bytes = 0});
+                const ecs::Entity entity = pair.spawn(at(1));
+                pair.exchange();
+                pair.world.set(entity, at(2));
+                pair.lose(pair.tick_and_encode());
+                for (int i = 1; i < gap; ++i) pair.tick();
+                pair.world.set(entity, at(3));
+                pair.exchange();
+                EXPECT_EQ(pair.sender.stats(pair.peer).full_records, gap < ticks ? 1u : 2u);
+                EXPECT_TRUE(pair.worlds_are_equal());
+            }
+        }
+    }
+}
+
+// Without acks, versions stay for twice the age of the oldest packet in flight, up to max_history_s.
+TEST(SenderTimes, VersionsStayForAPathThatIsAtMostAsLongAsTheOptionAllows) {
+    for (const double tick_hz : kTickRates) {
+        const int most = static_cast<int>(2 * tick_hz);
+        for (const int round_trip : {most - 2, most + 2}) {
+            SCOPED_TRACE(testing::Message() << tick_hz << " Hz, " << round_trip << " ticks");
+            Pair pair({.tick_hz = tick_hz, .history_s = 0.2, .max_history_s = 2, .max_kept_bytes = 0});
+            const ecs::Entity entity = pair.spawn(at(1));
+            pair.exchange();
+            pair.world.set(entity, at(2));
+            const SentPacket open = pair.tick_and_encode();
+            for (int i = 1; i < round_trip; ++i) pair.tick();
+            pair.world.set(entity, at(3));
+            pair.tick();
+            pair.lose(open);
+            pair.deliver(*pair.encode());
+            pair.receiver.apply();
+            EXPECT_EQ(pair.sender.stats(pair.peer).full_records, round_trip < most ? 1u : 2u);
+            EXPECT_TRUE(pair.worlds_are_equal());
+        }
+    }
+}
+
+}  // namespace
+}  // namespace shoal::replication::sender_times_test
