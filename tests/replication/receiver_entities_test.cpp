@@ -70,5 +70,32 @@ TEST(ReceiverEntities, ThatTheGameLoadedAreFoundByTheirKey) {
     EXPECT_TRUE(pair.receiver.may_appear(NetIds::reserved_for(StableKey{17})));
 }
 
+TEST(ReceiverEntities, UnknownOnesHaveNothing) {
+    Pair pair;
+    const ecs::Entity cat = pair.spawn(at(1));
+    pair.exchange();
+    const ecs::Entity replica = pair.replica(cat);
+    const NetId of_cat = pair.receiver.net_id(replica);
+    for (const NetId unknown :
+         {NetId{0}, of_cat + 1, NetId{0xffff'ffff}, NetIds::reserved_for(StableKey{3})}) {
+        EXPECT_FALSE(pair.receiver.entity(unknown)) << unknown;
+        EXPECT_FALSE(pair.receiver.at(unknown, pair.sender.tick())) << unknown;
+        EXPECT_FALSE(pair.receiver.shown(unknown)) << unknown;
+        EXPECT_TRUE(pair.receiver.held(unknown).empty()) << unknown;
+    }
+    const ecs::Entity own = pair.mirror.spawn(at(2));
+    pair.world.destroy(cat);
+    pair.exchange();
+    for (const ecs::Entity none : {ecs::Entity{}, own, replica}) {
+        EXPECT_EQ(pair.receiver.net_id(none), 0u);
+        EXPECT_FALSE(pair.receiver.restore(none));
+        EXPECT_FALSE(pair.receiver.hold(none, 0));
+        EXPECT_FALSE(pair.receiver.release(none, 0));
+        EXPECT_FALSE(pair.receiver.shown_tick(none));
+    }
+    EXPECT_EQ(pair.mirror.get<sim::Position>(own).x, 2);
+    EXPECT_FALSE(pair.receiver.at(of_cat, pair.sender.tick()) || pair.receiver.shown(of_cat));
+}
+
 }  // namespace
 }  // namespace shoal::replication::receiver_entities_test
