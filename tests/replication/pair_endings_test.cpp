@@ -21,9 +21,14 @@ struct PartOf {
     static constexpr auto relation = ecs::exclusive | ecs::destroy_with_target;
 };
 
+struct Spot {
+    float x = 0;
+};
+
 Schema endings_schema() {
     Schema schema;
     schema.component<sim::Position>("position");
+    schema.component<Spot>("spot", linear());
     schema.pair<Admires>("admires");
     schema.pair<Follows>("follows");
     schema.pair<PartOf>("part of");
@@ -108,6 +113,36 @@ TEST(PairEndings, ALateSourceWithAKeyDiesUnlessTheGameLoadedIt) {
         pair.receiver.apply();
         EXPECT_FALSE(is_loaded && pair.mirror.is_alive(own)) << "the server destroyed it";
         EXPECT_TRUE(pair.receiver.is_consistent());
+    }
+}
+
+// The client shows the gun five ticks late, and its wholes at once.
+TEST(PairEndings, APartThatIsShownLateStaysWithItsNewWhole) {
+    for (const int applies_after : {1, 2}) {
+        SCOPED_TRACE(applies_after);
+        Pair pair({}, {}, 1, 1, endings_schema());
+        const ecs::Entity first = pair.spawn(at(1)), second = pair.spawn(at(2)), gun = pair.spawn(Spot{3});
+        pair.world.add(gun, ecs::to<PartOf>(first));
+        int ticks = 0;
+        const auto step = [&] {
+            pair.tick();
+            while (const std::optional<SentPacket> packet = pair.encode()) pair.deliver(*packet);
+            if (++ticks % applies_after == 0) pair.receiver.apply(pair.sender.tick() - 5);
+            EXPECT_TRUE(pair.receiver.is_consistent());
+        };
+        while (ticks < 8) step();
+        const ecs::Entity shown = pair.replica(gun), whole = pair.replica(first);
+        ASSERT_TRUE(pair.mirror.has(shown, ecs::to<PartOf>(whole)));
+        pair.world.add(gun, ecs::to<PartOf>(second));
+        step();
+        pair.world.destroy(first);
+        step();
+        EXPECT_FALSE(pair.mirror.is_alive(whole));
+        while (ticks < 20) {
+            step();
+            ASSERT_EQ(pair.replica(gun), shown) << ticks;
+        }
+        EXPECT_EQ(pair.mirror.target<PartOf>(shown), pair.replica(second));
     }
 }
 
