@@ -1,0 +1,96 @@
+// complete() of a receiver that shows some entities late.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "tests/replication/support/world.h"
+
+namespace shoal::replication::receiver_complete_test {
+namespace {
+
+struct Spot {  // shown late
+    float x = 0;
+};
+struct Score {  // shown at once
+    int points = 0;
+};
+
+Schema board_schema() {
+    Schema schema;
+    schema.component<Spot>("spot", linear());
+    schema.component<Score>("score");
+    return schema;
+}
+
+using Board = std::vector<float>;
+
+struct Game {
+    explicit Game(bool has_scores) {
+        for (int i = 0; i < 3; ++i) entities.push_back(pair.spawn(Spot{}));
+        for (int i = 0; i < 3 && has_scores; ++i) entities.push_back(pair.spawn(Score{}));
+    }
+    static float value_of(const ecs::World& world, ecs::Entity entity) {
+        if (const Spot* spot = world.try_get<Spot>(entity)) return spot->x;
+        const Score* const score = world.try_get<Score>(entity);
+        return score ? static_cast<float>(score->points) : -1;
+    }
+    void change(ecs::Entity entity, int value) {
+        if (pair.world.has<Spot>(entity)) {
+            pair.world.set(entity, Spot{static_cast<float>(value)});
+        } else {
+            pair.world.set(entity, Score{value});
+        }
+    }
+    Board on_server() const {
+        Board board;
+        for (const ecs::Entity entity : entities) board.push_back(value_of(pair.world, entity));
+        return board;
+    }
+    Board on_client() {
+        Board board;
+        for (const ecs::Entity entity : entities)
+            board.push_back(value_of(pair.mirror, pair.replica(entity)));
+        return board;
+    }
+
+    Pair pair{{}, {}, 1, 1, board_schema()};
+    std::vector<ecs::Entity> entities;
+};
+
+// Goal: at the ticks that complete() names, the server's world was what the client's world is now.
+TEST(ReceiverComplete, NamesTicksAtWhichTheServerHadWhatTheWorldShows) {
+    for (const bool has_scores : {false, true}) {
+        for (const double changes : {0.05, 0.6}) {
+            SCOPED_TRACE(testing::Message() << (has_scores ? "with" : "without") << " scores, " << changes);
+            Game game(has_scores);
+            Pair& pair = game.pair;
+            sim::Random random(3);
+            std::map<Tick, Board> history;
+            int complete = 0, late = 0;
+            for (int i = 1; i <= 600; ++i) {
+                for (const ecs::Entity entity : game.entities)
+                    if (random.chance(changes / 3)) game.change(entity, i);
+                history[pair.tick()] = game.on_server();
+                while (const std::optional<SentPacket> packet = pair.encode())
+                    random.chance(0.1) ? pair.lose(*packet) : pair.deliver(*packet);
+                pair.receiver.apply(pair.sender.tick() - 5);
+                const std::optional<Receiver::Complete> now = pair.receiver.complete();
+                if (!now) continue;
+                complete += 1;
+                late += now->tick != pair.receiver.newest_tick();
+                ASSERT_FALSE(is_newer(now->since, now->tick));
+                for (Tick tick = now->since; !is_newer(tick, now->tick); ++tick)
+                    ASSERT_EQ(game.on_client(), history.at(tick)) << "tick " << tick << " at " << i;
+            }
+            // Scores that change in most ticks are ahead of the spots.
+            EXPECT_GT(complete, has_scores && changes > 0.5 ? 0 : 200);
+            EXPECT_GT(late, has_scores ? 0 : 100) << "as of the render tick";
+        }
+    }
+}
+
+}  // namespace
+}  // namespace shoal::replication::receiver_complete_test
