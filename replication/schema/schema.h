@@ -594,6 +594,7 @@ void Schema::pair(std::string_view name, const Options&... options) {
     out.type = &detail::type_address<R>;
     out.bind = [](ecs::World& world) { return world.component<R>(); };
     out.viewers = of_relation.viewers;
+    out.display = of_relation.display;  // an error, see add()
     out.pairs = ops;
     if (of_relation.role != Role::server) fail(name, "is a relation: only the server can decide it");
     add(std::move(out));

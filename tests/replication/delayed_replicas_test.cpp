@@ -17,6 +17,10 @@ struct Score {
 struct Aim {
     ecs::Entity target;
 };
+struct Bond {
+    static constexpr auto relation = ecs::exclusive;
+    float strength = 0;
+};
 struct PartOf {
     static constexpr auto relation = ecs::exclusive | ecs::destroy_with_target;
 };
@@ -314,6 +318,10 @@ TEST(Displays, NeedNumbersToMix) {
     EXPECT_NE(error_of([](Schema& s) { s.component<Place>("place", slerp()); }).find("four floats"),
               std::string::npos);
     EXPECT_EQ(error_of([](Schema& s) { s.component<Place>("place", angular()); }), "");
+    const auto mix = [](const Bond& a, const Bond&, float) { return a; };
+    for (const std::string& error : {error_of([](Schema& s) { s.pair<Bond>("bond", linear()); }),
+                                     error_of([&](Schema& s) { s.pair<Bond>("bond", shown_by(mix)); })})
+        EXPECT_NE(error.find("'bond' has no floats"), std::string::npos) << error;
 }
 
 TEST(Displays, AddAnOptionalComponentThatCountsTeleports) {
