@@ -91,7 +91,7 @@ TEST(Presentation, WithoutADisplayTheNewestVersionIsShown) {
 TEST(Presentation, EachShownVisitsAllEntitiesOfTheWorldWithTheirSamples) {
     Sky sky;
     const ecs::Entity still = sky.link.world.spawn(Replicated{}, Kite{5});
-    sky.link.world.spawn(Replicated{}, Label{1});
+    for (int i = 0; i < 4; ++i) sky.link.world.spawn(Replicated{}, Label{1});
     sky.run(60);
     Client& client = sky.player.client;
     ecs::World& mirror = sky.player.world;
@@ -111,7 +111,7 @@ TEST(Presentation, EachShownVisitsAllEntitiesOfTheWorldWithTheirSamples) {
     EXPECT_EQ(visited, expected);
     int labels = 0;
     client.each_shown<Label>([&](ecs::Entity, const Label&) { labels += 1; });
-    EXPECT_EQ(labels, 2);
+    EXPECT_EQ(labels, 5);
 }
 
 TEST(Presentation, HasNothingForWhatAnEntityLacks) {
