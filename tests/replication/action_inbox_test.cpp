@@ -79,5 +79,15 @@ TEST(ActionInbox, TooManyWaitingActionsAreReported) {
     EXPECT_EQ(desk.waiting(), Words{kMaxWaitingActions});
 }
 
+TEST(ActionInbox, ForgetsTheWaitingActionsOfBothStreams) {
+    Desk desk;
+    EXPECT_TRUE(desk.take(desk.run(0, 2), desk.run<Chat>(0, 3)));
+    desk.inbox.forget_waiting();
+    EXPECT_EQ(desk.waiting(), Words{});
+    EXPECT_EQ(desk.waiting(ActionStream::independent), Words{});
+    EXPECT_EQ(desk.inbox.next(ActionStream::ordered), 2u);
+    EXPECT_EQ(desk.inbox.next(ActionStream::independent), 3u);
+}
+
 }  // namespace
 }  // namespace shoal::replication::action_inbox_test

@@ -112,5 +112,22 @@ TEST(ActionWire, ARunOfActionsIsReadBack) {
     }
 }
 
+// WIRE.md: the bits before the first action.
+TEST(ActionWire, ARunBeginsWithTheNumberTheEpochAndTheTickOfItsFirstAction) {
+    const Schema schema = shove_schema();
+    std::vector<ActionRecord> records;
+    for (const Tick tick : {0x12345678u, 0x12345679u, 0x12345690u})
+        records.push_back({0, tick, 0, 0, {}, words_of(1)});
+    BitWriter out;
+    write_actions(schema, {0x1abcd, 9, records}, out);
+    std::vector<std::byte> bytes(out.byte_count());
+    out.copy_to(bytes);
+    BitReader in(bytes);
+    EXPECT_EQ(in.read(16), 0xabcdu);
+    EXPECT_EQ(in.read(8), 9u);
+    EXPECT_EQ(in.read(32), 0x12345678u);
+    EXPECT_EQ(in.read_golomb(0), 2u) << "actions, minus 1";
+}
+
 }  // namespace
 }  // namespace shoal::replication::action_wire_test

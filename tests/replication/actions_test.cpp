@@ -296,6 +296,49 @@ TEST(Actions, ALateActionSaysByHowManyTicks) {
     EXPECT_EQ(late, std::vector<Tick>{ran - called_for});
 }
 
+/// What an action finds in its Act.
+struct Witness {
+    struct Seen {
+        bool is_server = false;
+        Tick tick = 0, late_ticks = 0;
+        net::PeerId who;
+        ecs::Entity player;
+        bool operator==(const Seen&) const = default;
+    };
+    std::string validate(const Act& act) const {
+        seen.push_back({act.is_server, act.tick, act.late_ticks, act.who, act.player});
+        return "";
+    }
+    void mutate(Act& act) const { validate(act); }
+    static inline std::vector<Seen> seen;
+};
+
+TEST(Actions, AnActSaysWhoActsWhereAndWhen) {
+    Witness::seen.clear();
+    Schema schema = stage_schema();
+    schema.action<Witness>("witness");
+    Stage stage(std::move(schema));
+    const ecs::Entity ship = stage.world.spawn(Place{}, Replicated{});
+    Stage::Client& client = stage.add_client(ship);
+    stage.run(20);
+    const ecs::Entity replica = stage.replica(client, ship);
+    ASSERT_TRUE(replica);
+    const Tick called_for = stage.next_tick - 9;
+    client.actions.set_player(true, replica, called_for);
+    client.act(Witness{});
+    EXPECT_EQ(Witness::seen, (std::vector<Witness::Seen>{{false, called_for, 0, {}, replica}}));
+    Tick ran = 0;
+    for (Witness::seen.clear(); Witness::seen.empty(); stage.step()) ran = stage.next_tick;
+    const Witness::Seen on_server{true, ran, ran - called_for, client.id, ship};
+    EXPECT_EQ(Witness::seen, (std::vector<Witness::Seen>{on_server, on_server}));
+    Witness::seen.clear();
+    Witness witness;
+    stage.actions.begin(type_of<Witness>(stage), &witness, 77);
+    witness.mutate(stage.actions.act());
+    EXPECT_TRUE(stage.actions.end(&witness));
+    EXPECT_EQ(Witness::seen, (std::vector<Witness::Seen>{{true, 77, 0, {}, {}}}));
+}
+
 TEST(Actions, ATypeHasARateOfItsOwn) {
     Schema schema;
     schema.action<Shout>("shout", at_most(6), independent());
@@ -524,6 +567,25 @@ TEST(Actions, TheAnswersThatAClientMissedAreSentAgainWhenItComesBack) {
     stage.settle();
     EXPECT_EQ(stage.world.get<Place>(box).x, 5);
     stage.actions.reconnect({}, {});
+}
+
+TEST(Actions, AnAnswerThatWaitedForRoomInTheLostConnectionIsSentOnce) {
+    Lost lost;
+    Stage& stage = lost.stage;
+    Stage::Client& client = lost.client;
+    stage.queue_is_full = true;
+    client.act(Shout{"hey", 0});
+    client.act(Push{{}, 13, 0});
+    stage.run(3);
+    EXPECT_EQ(stage.actions.stats(client.id).accepted, 1u);
+    stage.actions.set_away(client.id);
+    stage.run(3);
+    stage.queue_is_full = false;
+    stage.actions.reconnect(client.id, client.actions.first());
+    stage.settle();
+    EXPECT_EQ(client.actions.stats().accepted, 1u);
+    EXPECT_EQ(client.actions.stats().rejected, 1u);
+    EXPECT_EQ(client.actions.waiting(), 0u);
 }
 
 TEST(Actions, AnEntityThatDiedWhileTheClientWasAwayIsGone) {

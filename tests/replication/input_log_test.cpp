@@ -152,5 +152,15 @@ TEST(InputLog, Trap06TheNearestTickWithTheLowBitsIsMeant) {
     EXPECT_EQ(section.newest_near(3), 0xffff'fffau);
 }
 
+TEST(InputLog, Trap06TheLowBitsNameTicksUpTo2048Away) {
+    InputSection section;
+    for (const Tick expected : {10'000u, 100u, 0xffff'ff00u})
+        for (const std::int32_t away : {-2'048, -1'500, -1'024, 0, 1'024, 1'500, 2'047}) {
+            const Tick tick = expected + static_cast<Tick>(away);
+            section.newest = tick % 4'096;
+            EXPECT_EQ(section.newest_near(expected), tick) << expected << ' ' << away;
+        }
+}
+
 }  // namespace
 }  // namespace shoal::replication::input_log_test

@@ -61,5 +61,35 @@ TEST(Interpolator, ForgetsEntitiesThatAreGone) {
     EXPECT_EQ(shown.interpolator.blend_count(), 4u);
 }
 
+// Goal: an entity that takes the place of another one is not blended with what was shown of that one.
+TEST(Interpolator, ANewEntityIsNotBlendedWithOneThatIsGone) {
+    Shown shown;
+    shown.interpolator.set_tick_us(10'000);
+    const auto index = [&](ecs::Entity ship) {
+        const Replicas& replicas = shown.pair.receiver.replicas();
+        return replicas.ids().find(shown.pair.receiver.entity(shown.pair.sender.net_id(ship)));
+    };
+    shown.ships.push_back(shown.pair.spawn(Place{}));
+    shown.steps(5, true);
+    const std::uint32_t former = index(shown.ships[0]);
+    shown.pair.world.destroy(shown.ships[0]);
+    shown.ships.clear();
+    shown.step(false);
+    const ecs::Entity ship = shown.pair.spawn(Place{1'000});
+    Place place;
+    for (int i = 1; i <= 3; ++i) {
+        shown.pair.world.set(ship, Place{1'000 + static_cast<float>(i)});
+        shown.pair.tick();
+        while (const std::optional<SentPacket> packet = shown.pair.encode()) shown.pair.deliver(*packet);
+        const Tick tick = shown.pair.next_tick - 1;
+        if (i == 3) shown.interpolator.set_time({tick - 1, 0.5f}, tick);
+        shown.pair.receiver.apply(tick - 1);
+    }
+    ASSERT_EQ(index(ship), former);
+    shown.interpolator.mix(shown.pair.receiver.entity(shown.pair.sender.net_id(ship)),
+                           &detail::type_address<Place>, &place);
+    EXPECT_FLOAT_EQ(place.x, 1'002.5f);
+}
+
 }  // namespace
 }  // namespace shoal::replication::interpolator_test

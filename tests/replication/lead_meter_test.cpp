@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
+#include <tuple>
 
 #include "replication/predict/input_clock.h"
 
@@ -127,6 +129,73 @@ TEST(LeadMeter, ALongerPathIsNoticedAfterAFewPackets) {
     EXPECT_LE(steered.run(60, 10, 0), 8);
     EXPECT_GT(steered.shifts, shifts);
     EXPECT_LT(steered.margin_ms, 80) << "late inputs of the change do not raise the lead for long";
+}
+
+/// A client that sends one input in each packet. The test decides how early the packets arrive.
+struct Measured {
+    /// Returns the shift that the meter asks for after a packet.
+    std::optional<net::Duration> packet(net::Duration margin, net::Duration gap = 20ms) {
+        now += gap;
+        ++number;
+        meter.add(number, number, static_cast<Tick>(number), margin, parity, now);
+        return meter.take_shift(now);
+    }
+    void expect_nothing(int packets, net::Duration margin) {
+        for (int i = 0; i < packets; ++i) EXPECT_EQ(packet(margin), std::nullopt) << i;
+    }
+
+    LeadMeter meter{20ms};
+    net::Time now{100s};
+    std::uint64_t number = 0;
+    bool parity = false;
+};
+
+TEST(LeadMeter, FourLatePacketsInARowAskForALargerLeadAtOnce) {
+    Measured measured;
+    measured.expect_nothing(10, 50ms);
+    measured.expect_nothing(3, -30ms);
+    EXPECT_EQ(measured.packet(-30ms), 70ms) << "so that they are two ticks early";
+    measured.expect_nothing(5, -30ms);  // until the client has done that
+    measured.parity = true;
+    measured.expect_nothing(1, 40ms);
+    measured.expect_nothing(3, -30ms);
+    EXPECT_EQ(measured.packet(-30ms), 70ms) << "the path became longer once more";
+}
+
+TEST(LeadMeter, APathThatBecameLongerByMoreThanATickIsNoticedAfterHalfASecond) {
+    Measured measured;
+    measured.expect_nothing(3, -30ms);
+    EXPECT_EQ(measured.packet(-30ms), 70ms);
+    measured.parity = true;
+    measured.expect_nothing(34, 40ms);
+    measured.expect_nothing(25, 3ms);
+    EXPECT_EQ(measured.packet(3ms), 7ms);
+}
+
+TEST(LeadMeter, FewPacketsThatAreInTimeAskForNothing) {
+    Measured measured;
+    measured.expect_nothing(31, 100ms);
+    EXPECT_EQ(measured.packet(100ms), -90ms) << "half a tick is enough on a path without jitter";
+}
+
+TEST(LeadMeter, EachInputThatWasLateInTheLastTenSecondsAddsHalfATickUpToSixteen) {
+    for (const auto& [late, gap, shift] : {std::tuple(0, 320ms, 0ms), std::tuple(5, 320ms, 35ms),
+                                           std::tuple(5, 330ms, 0ms), std::tuple(40, 320ms, 145ms)}) {
+        SCOPED_TRACE(testing::Message() << late << " late, a packet in " << gap.count() << " ms");
+        Measured measured;
+        for (int i = 0; i < late; ++i) measured.meter.note_late(measured.now);
+        for (int i = 0; i < 31; ++i) EXPECT_EQ(measured.packet(25ms, gap), std::nullopt);
+        const std::optional<net::Duration> asked = measured.packet(25ms);
+        EXPECT_EQ(asked.value_or(0ms), shift);
+    }
+}
+
+TEST(LeadMeter, AShiftIsAtMostASecond) {
+    Measured late, early;
+    late.expect_nothing(3, -5s);
+    EXPECT_EQ(late.packet(-5s), 1s);
+    early.expect_nothing(31, 5s);
+    EXPECT_EQ(early.packet(5s), -1s);
 }
 
 }  // namespace

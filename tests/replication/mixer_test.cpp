@@ -8,6 +8,7 @@
 #include <numbers>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tests/replication/support/world.h"
@@ -251,6 +252,38 @@ TEST(Mixer, NormaliseLeavesAVectorWithoutALength) {
     EXPECT_DOUBLE_EQ(some[1], 0.6);
     EXPECT_DOUBLE_EQ(some[2], 0.8);
     EXPECT_EQ(some[3], 12);
+}
+
+struct Signal {
+    float power = 0;
+    std::string text;
+};
+
+Signal mix_signals(const Signal& from, const Signal& to, float weight) {
+    return {100 * from.power + 10 * to.power + weight, from.text + "-" + to.text};
+}
+
+TEST(Mixer, ShownByCallsTheFunctionOfTheGameWithBothValues) {
+    Schema schema;
+    schema.component<Signal>("signal", shown_by(mix_signals));
+    ASSERT_EQ(schema.error(), "");
+    ShapeTable shapes(schema);
+    const Shape* const shape = shapes.shape(std::vector<ComponentIndex>{0});
+    NoEntities nobody;
+    const auto words_of = [&](const Signal& value) {
+        const ComponentLayout& layout = schema.components()[0].layout;
+        std::vector<std::uint32_t> words(layout.lanes().size()), parts;
+        ComponentLayout::Misfits misfits;
+        layout.quantise(&value, nobody, words.data(), parts, misfits);
+        words.insert(words.end(), parts.begin(), parts.end());
+        return words;
+    };
+    const std::vector<std::uint32_t> a = words_of({1, "one"}), b = words_of({2, "two"});
+    const Mixer mixer(schema);
+    Signal shown{7, "in the world"};
+    mixer.mix(0, {{shape, a}, {shape, b}, 0.25f}, nobody, &shown);
+    EXPECT_FLOAT_EQ(shown.power, 120.25f);
+    EXPECT_EQ(shown.text, "one-two");
 }
 
 }  // namespace

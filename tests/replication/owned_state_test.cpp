@@ -175,6 +175,24 @@ TEST(OwnedState, Trap37AfterARefusalALaterValueIsTaken) {
     EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).refused, 2u);
 }
 
+// Goal: a value that was sent twice, because its first packet seemed to be lost, is refused once for the
+// game.
+TEST(OwnedState, ARefusalOfBothCopiesOfAValueIsToldOnce) {
+    Harbour harbour;
+    Stage& stage = harbour.stage;
+    harbour.write(harbour.first, "bad one");
+    stage.step();
+    ASSERT_EQ(harbour.first.up.size(), 1u);
+    Stage::Bytes& packet = harbour.first.up[0];
+    EXPECT_TRUE(stage.uplink.read(harbour.first.id, packet.number, packet.bytes, net::Time{}));
+    packet.is_lost = true;
+    stage.run(6);
+    EXPECT_EQ(stage.owned.stats(harbour.first.id).refused, 2u);
+    EXPECT_EQ(harbour.first.owned.stats().refused, 1u);
+    EXPECT_EQ(harbour.refusals[&harbour.first], std::vector<std::string>{"no such words"});
+    EXPECT_EQ(harbour.banner_of(harbour.first), "guest");
+}
+
 TEST(OwnedState, Trap38ValuesUnderWayWhenTheEntityChangesHandsAreIgnored) {
     Harbour harbour;
     harbour.stage.most_delay = 6;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "ecs/query.h"
 #include "tests/replication/support/stage_actions.h"
@@ -137,6 +138,30 @@ TEST(Actions, AnActionMayNameAnAcceptedEntityWhoseRecordIsMissing) {
     client.act(Push{made, 2, 0});
     stage.settle();
     EXPECT_EQ(client.world.get<Place>(made).x, 6);
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
+TEST(Actions, AnActionMayNameEachOfTheLast256EntitiesWhoseRecordsAreMissing) {
+    Stage stage(stage_schema());
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    std::vector<ecs::Entity> made;
+    while (made.size() < 257) {
+        made.push_back(client.make(Make{4, 0}));
+        if (made.size() % 32 != 0) continue;
+        stage.step();
+        for (auto& packet : client.down) packet.is_lost = true;
+    }
+    for (int i = 0; i < 5; ++i) {
+        stage.step();
+        for (auto& packet : client.down) packet.is_lost = true;
+    }
+    ASSERT_EQ(client.actions.stats().accepted, 257u);
+    for (const unsigned which : {0u, 1u, 256u}) client.act(Push{made[which], 2, 0});
+    stage.settle();
+    EXPECT_EQ(client.world.get<Place>(made[0]).x, 4) << "the server has forgotten what it was called";
+    EXPECT_EQ(client.world.get<Place>(made[1]).x, 6);
+    EXPECT_EQ(client.world.get<Place>(made[256]).x, 6);
     EXPECT_TRUE(stage.is_equal(client));
 }
 

@@ -159,6 +159,17 @@ TEST(PredictedValues, ANumberThatIsNanOnBothSidesLeavesTheOthersTheirTolerance) 
     EXPECT_NE(leap.difference(Leap{nan, 1}, Leap{nan, 1.6f}), 0u);
 }
 
+TEST(PredictedValues, ANumberThatIsInfiniteOnBothSidesLeavesTheOthersTheirTolerance) {
+    Schema schema;
+    schema.component<Leap>("leap", predicted(0.5));
+    Comparison leap(std::move(schema));
+    const float infinity = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(leap.difference(Leap{-infinity, 1}, Leap{-infinity, 1.4f}), 0u);
+    EXPECT_NE(leap.difference(Leap{infinity, 1}, Leap{infinity, 1.6f}), 0u);
+    EXPECT_NE(leap.difference(Leap{infinity, 1}, Leap{-infinity, 1}), 0u);
+    EXPECT_NE(leap.difference(Leap{infinity, 1}, Leap{2, 1}), 0u);
+}
+
 TEST(PredictedValues, AToleranceThatMakesNoSenseIsAnErrorOfTheSchema) {
     for (const double wrong : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
         Schema schema;

@@ -159,5 +159,33 @@ TEST(Rewind, TheServerUsesTheLagOfTheInputOfItsTick) {
     EXPECT_GT(equal, compared * 9 / 10);
 }
 
+struct Unknown {
+    int number = 0;
+};  // not in the schema
+
+TEST(Rewind, AComponentThatIsNotInTheSchemaIsSeenOnlyWhereTheClientIsAheadOfTheServer) {
+    Shooting shooting;
+    shooting.world.set(shooting.target, Unknown{5});
+    for (int i = 1; i <= 20; ++i) shooting.tick(true);
+    EXPECT_TRUE(shooting.sees(0, 15.0));
+    EXPECT_FALSE(shooting.rewind.seen_by(shooting.ids[0]).get<Unknown>(shooting.target));
+    shooting.sender.set_owner(shooting.target, shooting.peers[0]);
+    EXPECT_TRUE(shooting.rewind.seen_by(shooting.ids[0]).get<Unknown>(shooting.target));
+}
+
+TEST(Rewind, APlayerThatLeftSeesNothing) {
+    Shooting shooting;
+    for (int i = 1; i <= 60; ++i) shooting.tick(true);
+    EXPECT_TRUE(shooting.sees(0, 2.0));
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 1u);
+    shooting.rewind.remove_player(shooting.ids[0]);
+    EXPECT_FALSE(shooting.sees(0, 60.0));
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 0u);
+    EXPECT_TRUE(shooting.sees(1, 60.0));
+    shooting.rewind.add_player(shooting.ids[0], shooting.peers[0]);
+    EXPECT_FLOAT_EQ(*shooting.sees(0, 45.0), 45) << "after a new start its time may be any";
+    EXPECT_EQ(shooting.rewind.stats(shooting.ids[0]).breaches, 0u);
+}
+
 }  // namespace
 }  // namespace shoal::replication

@@ -2,8 +2,37 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
+#include <tuple>
 #include <vector>
+
+namespace shoal::replication::step_check_test {
+
+/// The fields whose names begin with `local` do not replicate.
+struct Meters {
+    std::int8_t a = 0;
+    std::uint8_t local_a = 0;
+    std::int16_t b = 0;
+    std::uint8_t local_b = 0;
+    std::uint16_t c = 0;
+    std::uint8_t local_c = 0;
+    bool d = false;
+    std::uint8_t local_d = 0;
+    float e = 0;
+    std::uint8_t local_e = 0;
+    double f = 0;
+    std::uint8_t local_f = 0;
+    std::uint8_t g[3] = {};
+    std::uint8_t local_g = 0;
+};
+
+}  // namespace shoal::replication::step_check_test
+
+template <>
+struct shoal::replication::Replicate<shoal::replication::step_check_test::Meters> {
+    static auto fields(auto& m) { return std::tie(m.a, m.b, m.c, m.d, m.e, m.f, m.g); }
+};
 
 namespace shoal::replication::step_check_test {
 namespace {
@@ -148,6 +177,31 @@ TEST(StepCheck, AStepThatDestroysWhatItPredictsIsNamed) {
         if (is_new) checked.world.destroy(checked.ours);
     });
     EXPECT_EQ(faults, Texts{"destroy ours "});
+}
+
+TEST(StepCheck, FieldsThatDoNotReplicateAreNeitherComparedNorRestored) {
+    Schema schema;
+    schema.component<Meters>("meters", predicted());
+    ASSERT_EQ(schema.error(), "");
+    ecs::World world;
+    const ecs::Entity ours = world.spawn(Meters{}, Predicted{});
+    const auto locals = [](Meters& m) {
+        return std::array{&m.local_a, &m.local_b, &m.local_c, &m.local_d, &m.local_e, &m.local_f, &m.local_g};
+    };
+    int faults = 0;
+    StepCheck check(world, schema, 1, [&](const StepFault&) { ++faults; });
+    check.run(1, [&](bool) {
+        world.patch<Meters>(ours, [&](Meters& meters) {
+            for (std::uint8_t* const local : locals(meters)) *local = static_cast<std::uint8_t>(*local + 1);
+            meters.a = static_cast<std::int8_t>(meters.a + 1);
+            meters.g[2] = static_cast<std::uint8_t>(meters.g[2] + 1);
+        });
+    });
+    EXPECT_EQ(faults, 0);
+    Meters meters = world.get<Meters>(ours);
+    EXPECT_EQ(meters.a, 1);
+    EXPECT_EQ(meters.g[2], 1);
+    for (const std::uint8_t* const local : locals(meters)) EXPECT_EQ(*local, 2) << "of both runs";
 }
 
 }  // namespace

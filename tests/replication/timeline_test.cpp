@@ -37,5 +37,54 @@ TEST(Timeline, AQueueOfLateObservationsSaysNothing) {
     EXPECT_NEAR(timeline.position(601 * kTick), 601, 0.1);
 }
 
+// The last half second has five tenths. One of them may be without observations.
+TEST(Timeline, ALongerPathIsNoticedWithoutObservationsInOneTenthOfASecond) {
+    for (const int silent : {0, 1, 2}) {
+        SCOPED_TRACE(testing::Message() << silent << " tenths without observations");
+        Timeline timeline(20ms);
+        for (Tick tick = 0; tick < 200; ++tick) timeline.add(tick, tick * 20ms);
+        for (Tick tick = 200; tick < 219; ++tick) {
+            const net::Time at = tick * 20ms + 30ms;
+            if (at < 4100ms || at >= 4100ms + silent * 100ms) timeline.add(tick, at);
+        }
+        EXPECT_NEAR(timeline.position(6s), 300, 0.1) << "3.98 s was less than half a second ago";
+        timeline.add(219, 4410ms);
+        EXPECT_NEAR(timeline.position(6s), silent < 2 ? 298.5 : 300, 0.1);
+    }
+}
+
+TEST(Timeline, FewerThanEightObservationsDoNotReplaceEarlierOnes) {
+    for (const int count : {7, 8}) {
+        Timeline timeline(20ms);
+        for (Tick tick = 0; tick < 200; ++tick) timeline.add(tick, tick * 20ms);
+        for (int i = 0; i < count; ++i) {
+            const net::Time at = 4500ms + i * 500ms / 8;
+            timeline.add(static_cast<Tick>((at - 100ms) / 20ms), at);
+        }
+        EXPECT_NEAR(timeline.position(6s), count < 8 ? 300 : 295, 1) << count;
+    }
+}
+
+TEST(Timeline, TheLeastLateObservationIsForgottenAfterTwoSeconds) {
+    Timeline timeline(20ms);
+    for (Tick tick = 0; tick < 200; ++tick) timeline.add(tick, tick * 20ms);
+    Tick tick = 200;
+    for (; tick < 295; ++tick) timeline.add(tick, tick * 20ms + 10ms);  // less than a tick later
+    EXPECT_NEAR(timeline.position(6s), 300, 0.1);
+    for (; tick < 305; ++tick) timeline.add(tick, tick * 20ms + 10ms);
+    EXPECT_NEAR(timeline.position(6s), 299.5, 0.1);
+}
+
+TEST(Timeline, ObservationsThatComeInAnotherOrderCountByTheirTicks) {
+    Timeline timeline(20ms);
+    timeline.add(0xffff'fff0, 1s);
+    timeline.add(0xffff'fff4, 1s + 90ms);  // late
+    timeline.add(0xffff'fff2, 1s + 95ms);
+    EXPECT_EQ(timeline.time_of(0xffff'fff0), net::Time(1s));
+    EXPECT_EQ(timeline.time_of(0x10), net::Time(1s + 640ms));
+    EXPECT_EQ(timeline.unwrapped(0x10), 32);
+    EXPECT_EQ(timeline.unwrapped(0xffff'ffef), -1);
+}
+
 }  // namespace
 }  // namespace shoal::replication::timeline_test
