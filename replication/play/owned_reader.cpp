@@ -138,6 +138,9 @@ void OwnedReader::judge(Player& player, const Given& given) {
     forget_former(player);
     reader_ = player.peer;
     const SchemaComponent& component = schema_.components()[given.component];
+    // A client that was asked sends values that it did not write: these are not refused.
+    codec_.quantise(component, std::as_const(world_).try_get(entity, id), words_);
+    if (words_ == given.words) return;
     if (checks_[given.component]) {
         void* const value = values_[given.component]->get();
         codec_.restore(component, given.words, value);
@@ -147,8 +150,6 @@ void OwnedReader::judge(Player& player, const Given& given) {
         if (!still) return;
         if (!why.empty()) return refuse(*still, given, why);
     }
-    codec_.quantise(component, std::as_const(world_).try_get(entity, id), words_);
-    if (words_ == given.words) return;
     if (world_.patch(entity, id, [&](void* at) { codec_.restore(component, given.words, at); }))
         player.stats.taken += 1;
 }

@@ -237,6 +237,32 @@ TEST(OwnedState, AnOwnerThatDidNotNoticeALossSendsItsValuesAgain) {
     }
 }
 
+// Goal: a client that gets its entities back, and has written nothing, is not refused and not disconnected,
+// although the game accepts no values at that time.
+TEST(OwnedState, AValueThatTheServerHasIsNotRefused) {
+    Harbour harbour;
+    std::vector<ecs::Entity> ships;
+    for (int i = 0; i < 100; ++i) {
+        ships.push_back(harbour.stage.world.spawn(Replicated{}, Banner{"guest"}));
+        harbour.stage.give(&harbour.first, ships.back());
+    }
+    harbour.stage.settle(20);
+    harbour.stage.owned.check(Harbour::component<Banner>(), [](net::PeerId, ecs::Entity, const void*) {
+        return std::string("the round has not begun");
+    });
+    for (const ecs::Entity ship : ships) harbour.stage.give(nullptr, ship);
+    for (const ecs::Entity ship : ships) harbour.stage.give(&harbour.first, ship);
+    harbour.stage.settle(20);
+    EXPECT_GE(harbour.first.owned.stats().sent, 100u);
+    EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).refused, 0u);
+    EXPECT_FALSE(harbour.stage.owned.is_flood(harbour.first.id));
+    EXPECT_TRUE(harbour.refusals[&harbour.first].empty());
+    harbour.write(harbour.first, "ours");
+    harbour.stage.settle(20);
+    EXPECT_EQ(harbour.refusals[&harbour.first], std::vector<std::string>{"the round has not begun"});
+    EXPECT_EQ(harbour.banner_of(harbour.first), "guest");
+}
+
 TEST(OwnedState, AMessageThatAsksForValuesIsBounded) {
     const std::vector<std::uint32_t> net_ids{3, 0, 0xffff'ffff};
     EXPECT_EQ(read_send_owned(write_send_owned(net_ids)), net_ids);
