@@ -149,6 +149,7 @@ void OwnedReader::judge(Player& player, const Given& given) {
         Player* const still = find(player_id);  // the check may disconnect the player
         if (!still) return;
         if (!why.empty()) return refuse(*still, given, why);
+        if (!world_.has(entity, id)) return;  // the check removed the component
     }
     if (world_.patch(entity, id, [&](void* at) { codec_.restore(component, given.words, at); }))
         player.stats.taken += 1;

@@ -263,6 +263,24 @@ TEST(OwnedState, AValueThatTheServerHasIsNotRefused) {
     EXPECT_EQ(harbour.banner_of(harbour.first), "guest");
 }
 
+TEST(OwnedState, ACheckThatAcceptsAValueMayRemoveTheComponentOrTheEntity) {
+    for (const bool destroys : {false, true}) {
+        Harbour harbour;
+        ecs::World& world = harbour.stage.world;
+        harbour.stage.owned.check(Harbour::component<Banner>(),
+                                  [&](net::PeerId, ecs::Entity entity, const void*) {
+                                      destroys ? world.destroy(entity) : world.remove<Banner>(entity);
+                                      return std::string();
+                                  });
+        harbour.write(harbour.first, "ours");
+        harbour.stage.settle(20);
+        EXPECT_EQ(world.is_alive(harbour.ship), !destroys);
+        EXPECT_FALSE(world.has<Banner>(harbour.ship));
+        EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).taken, 0u);
+        EXPECT_TRUE(harbour.stage.is_equal(harbour.first));
+    }
+}
+
 TEST(OwnedState, AMessageThatAsksForValuesIsBounded) {
     const std::vector<std::uint32_t> net_ids{3, 0, 0xffff'ffff};
     EXPECT_EQ(read_send_owned(write_send_owned(net_ids)), net_ids);
