@@ -193,7 +193,7 @@ public:
     /// Sets the function that checks the values that a player's client sends for a component with
     /// from_owner(). It returns an empty text to accept a value, or the reason to refuse it. Without a
     /// function all values within the ranges of the codecs are accepted. It is called in host().receive(),
-    /// and may change the world.
+    /// and may change the world. It is not called for a value that the server has already.
     template <class T, std::invocable<PlayerId, ecs::Entity, const T&> Fn>
     void check(Fn fn) {
         owned_.check(schema_.require_owned<T>(),

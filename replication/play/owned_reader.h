@@ -52,7 +52,7 @@ public:
     void ask();
 
     /// Returns the reason to refuse a value; at most kMaxRefusalBytes of it are sent. Empty: the value is
-    /// accepted.
+    /// accepted. It is not called for a value that the server has already.
     using Check = std::function<std::string(PlayerId, ecs::Entity, const void* value)>;
     /// Sets the check of a component. Without a check all values are accepted.
     void check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
