@@ -233,6 +233,27 @@ TEST(Actions, AnEventFiresWhenTheRenderTickReachesItsTick) {
     }
 }
 
+TEST(Actions, EachEventFiresWhenItsOwnTickIsShown) {
+    Stage stage(stage_schema());
+    stage.world.spawn(Place{1}, Replicated{});
+    Stage::Client& actor = stage.add_client();
+    Stage::Client& other = stage.add_client();
+    other.delay = 10;
+    stage.run(20);
+    stage.on_step = [&] { ecs::Query<Place>(stage.world).each([](Place& place) { place.x += 1; }); };
+    std::vector<std::uint32_t> heard;
+    other.actions.on(type_of<Shout>(stage), [&](const void* action, const Call& call) {
+        heard.push_back(static_cast<const Shout*>(action)->number);
+        EXPECT_FALSE(is_newer(call.tick, *other.receiver.newest_tick() - other.delay));
+    });
+    for (std::uint32_t i = 0; i < 5; ++i) {
+        actor.act(Shout{"hey", i});
+        stage.run(2);
+    }
+    stage.run(20);
+    EXPECT_EQ(heard, (std::vector<std::uint32_t>{0, 1, 2, 3, 4}));
+}
+
 TEST(Actions, EventsThatWaitFireWhenTooManyDo) {
     Stage stage(stage_schema());
     Stage::Client& client = stage.add_client();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "replication/action/action.h"
+#include "replication/play/message_kind.h"
 
 namespace shoal::replication::action_wire_test {
 namespace {
@@ -58,6 +59,22 @@ TEST(ActionWire, AnEventIsReadBackAndOnlyAsAWhole) {
         EXPECT_EQ(event.words, words_of(9));
         return true;
     });
+}
+
+TEST(ActionWire, AnEventOfATypeThatTheSchemaDoesNotHaveIsRefused) {
+    const Schema schema = shove_schema();
+    for (const std::uint32_t type : {1u, 2u, 255u, 256u}) {
+        BitWriter out;
+        out.write(static_cast<std::uint64_t>(MessageKind::action_event), 8);
+        out.write(5, 32);
+        out.write(0, 32);
+        out.write_golomb(type, 2);
+        out.write(0, 7);
+        std::vector<std::byte> bytes(out.byte_count());
+        out.copy_to(bytes);
+        ActionEvent event;
+        EXPECT_FALSE(read_event(schema, bytes, event)) << type;
+    }
 }
 
 TEST(ActionWire, ResultsAreReadBackAndOnlyAsAWhole) {

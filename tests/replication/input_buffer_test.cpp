@@ -67,6 +67,21 @@ TEST(InputBuffer, Trap04AJumpThatArrivesLateIsInTheNextTickOnce) {
     EXPECT_EQ(desk.buffer.stats().joined_presses, 1u);
 }
 
+TEST(InputBuffer, PressesOfEachFieldOfALateInputAreInTheNextTick) {
+    Desk desk;
+    desk.insert(100, {1, 0, false, false});
+    desk.take();
+    desk.take();  // 101 is missing
+    desk.insert(101, {0, 0, true, true});
+    const Tiller next = desk.take();
+    EXPECT_EQ(next.dash.count, 1);
+    EXPECT_EQ(next.jump.count, 1);
+    EXPECT_EQ(desk.buffer.stats().joined_presses, 2u);
+    EXPECT_EQ(desk.buffer.stats().late, 1u);
+    desk.insert(101, {0, 0, true, true});
+    EXPECT_EQ(desk.buffer.stats().late, 1u) << "a repeated input is no other one";
+}
+
 TEST(InputBuffer, PressesThatAreTooLateAreDroppedAndCounted) {
     Desk desk;
     for (Tick i = 0; i < kPatience + 1; ++i) desk.take();

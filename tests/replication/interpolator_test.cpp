@@ -91,5 +91,25 @@ TEST(Interpolator, ANewEntityIsNotBlendedWithOneThatIsGone) {
     EXPECT_FLOAT_EQ(place.x, 1'002.5f);
 }
 
+TEST(Interpolator, AVersionThatIsNotInTheWorldYetIsNotMixed) {
+    Shown shown;
+    shown.interpolator.set_tick_us(10'000);
+    shown.ships.push_back(shown.pair.spawn(Place{}));
+    shown.steps(5, true);
+    shown.pair.world.set(shown.ships[0], Place{50});
+    shown.pair.deliver(shown.pair.tick_and_encode());
+    const Tick tick = shown.pair.next_tick - 1;
+    shown.interpolator.set_time({tick, 0.5f}, tick);
+    const auto mixed = [&] {
+        Place place{-1};
+        shown.interpolator.mix(shown.pair.receiver.entity(shown.pair.sender.net_id(shown.ships[0])),
+                               &detail::type_address<Place>, &place);
+        return place.x;
+    };
+    EXPECT_EQ(mixed(), -1);
+    shown.pair.receiver.apply(tick);
+    EXPECT_GT(mixed(), 50);
+}
+
 }  // namespace
 }  // namespace shoal::replication::interpolator_test

@@ -198,5 +198,14 @@ TEST(LeadMeter, AShiftIsAtMostASecond) {
     EXPECT_EQ(early.packet(5s), -1s);
 }
 
+TEST(LeadMeter, APacketIsForgottenAfter256Others) {
+    Measured measured;
+    measured.expect_nothing(256, 14ms);
+    EXPECT_EQ(measured.packet(-10ms), 6ms) << "the next packet must repeat the input in time";
+    measured.parity = true;
+    measured.expect_nothing(300, 20ms);
+    measured.expect_nothing(300, 14ms);
+}
+
 }  // namespace
 }  // namespace shoal::replication::lead_meter_test

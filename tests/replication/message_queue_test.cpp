@@ -227,5 +227,15 @@ TEST(MessageQueue, AHandlerThatDeliversChangesNoOrder) {
     EXPECT_EQ(test.messages.stats().late, 1u);
 }
 
+TEST(MessageQueue, AMessageWithoutBytesIsMalformed) {
+    Waiting test;
+    EXPECT_FALSE(test.queue.add({}, net::Channel::reliable));
+    EXPECT_EQ(test.messages.stats().malformed, 1u);
+    const std::byte stream_alone[] = {std::byte{0}};
+    EXPECT_FALSE(test.queue.add(stream_alone, net::Channel::reliable));
+    EXPECT_EQ(test.messages.stats().malformed, 2u);
+    EXPECT_EQ(test.queue.size(), 0u);
+}
+
 }  // namespace
 }  // namespace shoal::replication::message_queue_test

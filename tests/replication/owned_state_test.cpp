@@ -88,6 +88,25 @@ TEST(OwnedState, WhatTheOwnerWritesReachesTheServerAndTheOthers) {
     EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).taken, 2u);
 }
 
+TEST(OwnedState, APacketBringsAllComponentsOfAnEntityOnce) {
+    Harbour harbour;
+    Stage& stage = harbour.stage;
+    harbour.write(harbour.first, "Ann");
+    harbour.first.world.set(stage.replica(harbour.first, harbour.ship), Aim{3, {}});
+    stage.step();
+    ASSERT_EQ(harbour.first.up.size(), 1u);
+    const Stage::Bytes packet = harbour.first.up[0];
+    stage.run(6);
+    EXPECT_EQ(harbour.banner(), "Ann");
+    EXPECT_EQ(stage.world.get<Aim>(harbour.ship).angle, 3);
+    EXPECT_EQ(stage.owned.stats(harbour.first.id).taken, 2u);
+    EXPECT_EQ(stage.owned.stats(harbour.first.id).outdated, 0u);
+    stage.world.set(harbour.ship, Banner{"by the server"});
+    EXPECT_TRUE(stage.uplink.read(harbour.first.id, packet.number, packet.bytes, net::Time{}));
+    EXPECT_EQ(stage.owned.stats(harbour.first.id).outdated, 2u);
+    EXPECT_EQ(harbour.banner(), "by the server");
+}
+
 TEST(OwnedState, ValuesUnderWayAreNotInTheHashOfATick) {
     Harbour harbour;
     Stage& stage = harbour.stage;

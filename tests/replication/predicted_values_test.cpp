@@ -271,6 +271,20 @@ TEST(PredictedValues, NanIsCountedAndEqualsNan) {
     EXPECT_EQ(test.difference(dim, Glow{std::numeric_limits<float>::infinity()}), PredictedValues::kOther);
 }
 
+TEST(PredictedValues, ANanInAnyNumberOfARotationCountsOnceForTheField) {
+    Comparison pose(pose_schema(predicted()));
+    const auto nans = [&](const Pose& value) {
+        pose.world.set(pose.entity, value);
+        std::vector<std::uint32_t> lanes(pose.values.row_words());
+        return pose.values.capture(pose.entity, lanes);
+    };
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_EQ(nans({}), 0u);
+    EXPECT_EQ(nans({.turn = {nan, 0, 0, 1}}), 1u);
+    EXPECT_EQ(nans({.turn = {0, 0, 0, nan}}), 1u);
+    EXPECT_EQ(nans({.turn = {nan, nan, nan, nan}}), 1u);
+}
+
 TEST(PredictedValues, AnImageFillsARowAsTheEntityDoes) {
     Predicting test;
     const ecs::Entity ship = test.world.spawn(Paint{5}, Drift{3, 4}, Glow{0.5f}, Replicated{});

@@ -53,5 +53,23 @@ TEST(Predictor, AfterAPauseThePredictionBeginsWithTheServersState) {
     }
 }
 
+TEST(Predictor, EachEntityOfTheGroupIsComparedWithItsOwnState) {
+    Steering steering;
+    sim::PlaySession& session = steering.session;
+    const ecs::Entity second =
+        session.world.spawn(sim::Spot{-20, 7}, sim::Speed{}, sim::Dashes{3}, sim::Helm{}, Replicated{});
+    session.server.give(session.server.owner(session.ship(steering.player)), second);
+    session.run(500ms);
+    ASSERT_EQ(steering.player.client.mine().size(), 2u);
+    const PredictionStats before = steering.player.client.prediction_stats();
+    session.run(1s);
+    const PredictionStats& after = steering.player.client.prediction_stats();
+    EXPECT_GT(after.checks, before.checks + 40);
+    EXPECT_EQ(after.mispredictions, before.mispredictions);
+    session.world.set(second, sim::Dashes{50});  // what no step does
+    session.run(500ms);
+    EXPECT_EQ(after.mispredictions, before.mispredictions + 1);
+}
+
 }  // namespace
 }  // namespace shoal::replication::predictor_test

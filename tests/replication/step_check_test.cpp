@@ -204,5 +204,36 @@ TEST(StepCheck, FieldsThatDoNotReplicateAreNeitherComparedNorRestored) {
     for (const std::uint8_t* const local : locals(meters)) EXPECT_EQ(*local, 2) << "of both runs";
 }
 
+struct Turn {
+    float q[4] = {0, 0, 0, 1};
+};
+
+// Goal: all entities and all numbers of a field are put back before the second run, and compared after it.
+TEST(StepCheck, EachEntityAndEachNumberOfAFieldIsComparedAndRestored) {
+    Schema schema;
+    schema.component<Turn>("turn", smallest_three(9), predicted());
+    ASSERT_EQ(schema.error(), "");
+    ecs::World world;
+    std::vector<ecs::Entity> ours;
+    for (int i = 0; i < 3; ++i) ours.push_back(world.spawn(Turn{}, Predicted{}));
+    for (std::size_t wrong = 0; wrong <= 12; ++wrong) {
+        SCOPED_TRACE(testing::Message() << "number " << wrong);
+        std::vector<ecs::Entity> faults;
+        StepCheck check(world, schema, 1, [&](const StepFault& fault) {
+            EXPECT_EQ(fault.kind, StepFault::Kind::difference);
+            faults.push_back(fault.entity);
+        });
+        for (std::size_t i = 0; i < 3; ++i) world.set(ours[i], Turn{});
+        check.run(1, [&](bool is_new) {
+            for (std::size_t n = 0; n < 12; ++n)
+                world.patch<Turn>(ours[n / 4],
+                                  [&](Turn& turn) { turn.q[n % 4] += is_new || n != wrong ? 0.25f : 0.5f; });
+        });
+        EXPECT_EQ(faults, wrong < 12 ? std::vector{ours[wrong / 4]} : std::vector<ecs::Entity>());
+        for (std::size_t n = 0; n < 12; ++n)
+            EXPECT_EQ(world.get<Turn>(ours[n / 4]).q[n % 4], n % 4 == 3 ? 1.25f : 0.25f) << n;
+    }
+}
+
 }  // namespace
 }  // namespace shoal::replication::step_check_test
