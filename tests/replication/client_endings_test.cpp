@@ -149,9 +149,9 @@ TEST(ClientEndings, TheTicketStaysIfTheServerMayGiveTheSeatBack) {
 
 // Schemas that differ in more than components and structs.
 TEST(ClientEndings, ADifferenceWithoutANameIsARefusalToo) {
-    Link link(Link::default_options(), island_schema());
-    Schema other = island_schema();
+    Schema other = island_schema();  // outlives its client
     other.quantise_authority();
+    Link link(Link::default_options(), island_schema());
     Link::Player& player = link.add(other);
     link.run(20);
     EXPECT_FALSE(player.client.is_connected());
