@@ -21,7 +21,7 @@ struct JoinOptions {
     bool waits_for_admit = false;  // see Server::admit()
     // A player that loads for longer begins again, and the second time is disconnected; > 0.
     net::Duration timeout = std::chrono::seconds(30);
-    bool destroys_player = true;  // when a player leaves, destroy the entity that on_join() returned
+    bool destroys_player = true;  // when a player leaves, destroy its entity, see Server::player()
     // A player whose connection is lost keeps the seat for this time, see Server::on_away(). 0: the player
     // leaves at once.
     net::Duration resume_time = std::chrono::seconds(30);
