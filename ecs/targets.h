@@ -1,5 +1,5 @@
 #pragma once
-// The targets of one source.
+// The targets that one entity has in the pairs of a relation.
 
 #include <cassert>
 #include <cstddef>

@@ -60,7 +60,7 @@ public:
 
     enum class Arrival : std::uint8_t {
         dropped,  // dropped and counted by reason
-        copy,     // authentic, but it arrived before; only number and kind are set, and an echo's challenge
+        copy,     // authentic, but it arrived before; sets only number, kind, and the challenge of an echo
         fresh,    // authentic and not seen before: call apply()
     };
     /// Authenticates and decodes a datagram. Changes only counters; but the first authentic packet under the

@@ -230,7 +230,7 @@ void Server::on_disconnected(net::PeerId peer, net::DisconnectReason reason, std
     leave(player->id, reason, text);
 }
 
-/// The connection is lost, and the seat waits for the player.
+/// Makes the seat wait for the player, whose connection is lost.
 void Server::go_away(PlayerId id) {
     if (const Player* const longest = players_.longest_away(most_away_))
         leave(longest->id, net::DisconnectReason::timed_out, {});

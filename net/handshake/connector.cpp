@@ -13,7 +13,7 @@ constexpr Duration kMaxBackoff = std::chrono::milliseconds(800);
 /// If no cookie comes, a refusal is believed after this time. Anyone who sees our requests can forge
 /// refusals.
 constexpr Duration kHintPatience = std::chrono::seconds(1);
-/// If cookies came, each is tried this often before a refusal is believed.
+/// If cookies came, each is tried this many times before a refusal is believed.
 constexpr int kTriesBeforeHint = 3;
 // The right server, too, refuses packets that were damaged on their way.
 constexpr int kEnoughHints = 3;

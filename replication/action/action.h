@@ -8,7 +8,7 @@
 //     };
 //     schema.action<Shoot>("shoot", at_most(10));
 //
-// Both functions are optional. The server calls validate(), and Client::why_not() does. mutate() may return
+// Both functions are optional. The server and Client::why_not() call validate(). mutate() may return
 // anything.
 
 #include <cassert>

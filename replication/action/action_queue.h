@@ -43,8 +43,8 @@ public:
 
     /// Removes all actions, for a new connection.
     void reset();
-    /// As reset(), for a player whose earlier client did actions. `next`: by stream, the sequence number of
-    /// the next action. `epoch`: that of the ordered stream.
+    /// As reset(), but continues the numbers of the player's earlier client. `next`: by stream, the sequence
+    /// number of the next action. `epoch`: the epoch of the ordered stream.
     void reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch);
 
     bool write_section(std::uint64_t packet, std::size_t room_bits, BitWriter& out) override;

@@ -9,8 +9,8 @@
 namespace shoal::replication {
 namespace {
 
-// Settled entities are kept for a while: the full record of a pending entity, or the message `pending_gone`,
-// may arrive after the action's result.
+// Most entities in settled_. They are kept because the full record of a pending entity, or the message
+// `pending_gone`, may arrive after the action's result.
 constexpr std::size_t kMostSettled = 1024;
 constexpr std::size_t kMostEvents = 4096;
 constexpr std::size_t kMostEventWords = 64 * 1024;  // 256 kB, as ServerActions::kMaxUnsentBytes
@@ -286,7 +286,7 @@ bool ClientActions::reject(const ActionResult& result) {
     return true;
 }
 
-/// Destroys the entities that the actions from this sequence number on spawned, the newest first.
+/// Destroys the entities spawned by the actions from this sequence number on, the newest entity first.
 void ClientActions::undo_pending(std::uint32_t sequence) {
     while (!pending_.empty() && static_cast<std::int32_t>(pending_.back().sequence - sequence) >= 0) {
         const Pending pending = pending_.back();

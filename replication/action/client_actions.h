@@ -104,7 +104,7 @@ public:
     /// spawned and that are no replicas. Replicas keep what the actions wrote. Call it before the receiver's
     /// reset().
     void reset();
-    /// As reset(), for a player whose earlier client did actions. `next` and `epoch`: see ActionQueue.
+    /// As reset(), but continues the numbers of the player's earlier client, see ActionQueue::reset().
     void reset(const std::array<std::uint32_t, kActionStreams>& next, std::uint8_t epoch) {
         reset();
         queue_.reset(next, epoch);

@@ -25,9 +25,10 @@ namespace shoal::replication {
 
 /// Limits of one player's actions.
 struct ActionLimits {
-    double per_second = 60;             // actions above this rate wait, in order; > 0
-    double burst = 120;                 // actions that may run at once after a pause; >= 1
-    double rejections_per_second = 20;  // above this mean over 3 seconds the player is disconnected; > 0
+    double per_second = 60;  // actions above this rate wait, in order; > 0
+    double burst = 120;      // actions that may run at once after a pause; >= 1
+    // Above this rate the player is disconnected. As many as in 3 seconds are allowed at once; > 0
+    double rejections_per_second = 20;
 };
 
 /// The argument of an observer, for one action that ran or was rejected. Valid during the call.

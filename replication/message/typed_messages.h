@@ -29,7 +29,7 @@ struct MessageStats {
     std::uint64_t delivered = 0;   // messages given to a handler
     std::uint64_t unhandled = 0;   // messages of a type without a handler
     std::uint64_t malformed = 0;   // each ended a connection
-    std::uint64_t late = 0;        // client: messages with MessageInfo::is_late; counted above, too
+    std::uint64_t late = 0;        // client: messages with is_late; each also counts in one of the first two
     std::uint64_t superseded = 0;  // client: sequenced messages replaced by a newer one while they waited
     std::uint64_t deferred = 0;    // server: messages that waited because of MessageLimits
     std::uint64_t floods = 0;      // server: players that were disconnected because of MessageLimits

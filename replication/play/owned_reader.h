@@ -57,7 +57,7 @@ public:
     /// Sets the check of a component. Without a check all values are accepted.
     void check(ComponentIndex component, Check check) { checks_[component] = std::move(check); }
 
-    /// Returns whether too many values of the player were refused: more than 20 per second for 3 seconds.
+    /// Returns whether too many values of the player were refused: more than 20 per second, after 60 at once.
     /// Then further values of the player have no effect.
     bool is_flood(PlayerId player) const;
     /// All zero for an unknown player.

@@ -36,7 +36,7 @@ public:
     void remove(Player& player);
     /// Gives a new connection to a player that has none.
     void connect(Player& player, net::PeerId connection);
-    /// The player's connection has ended.
+    /// Call it when the player's connection has ended.
     void disconnect(Player& player);
 
     /// Returns null if there is no such player.

@@ -50,9 +50,9 @@ struct TicketStats {
     std::uint64_t used = 0;  // players that came back
     // Refused:
     std::uint64_t unknown_seats = 0;  // the player left, did not come back in time, or was never here
-    std::uint64_t outdated = 0;       // the ticket worked before a newer one was used
-    std::uint64_t wrong_secrets = 0;  // guessed, or outdated for longer
-    std::uint64_t wrong_players = 0;  // the connect token is of another client id than the seat's
+    std::uint64_t outdated = 0;       // the ticket was valid until the last one was used
+    std::uint64_t wrong_secrets = 0;  // the secret was guessed, or the ticket became invalid earlier
+    std::uint64_t wrong_players = 0;  // the connect token has another client id than the seat
 };
 
 /// The tickets of one seat that are valid: the newest one, and the one that was used last, because the client

@@ -68,8 +68,8 @@ public:
     /// Removes the first `count` slots of rebases().
     void drop_rebases(std::size_t count);
 
-    /// A new connection begins, and the sender still knows what this decoder acknowledged. Forgets packets
-    /// and rebases, and keeps slots and versions.
+    /// For a new connection, if the sender still knows what this decoder acknowledged: forgets packets and
+    /// rebases, and keeps slots and versions.
     void reconnect();
 
     /// Closes all replicas, and forgets slots, packets and rebases; for a new connection.

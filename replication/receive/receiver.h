@@ -31,7 +31,7 @@ public:
     struct Stats : Decoder::Stats {
         std::uint64_t suppressed = 0;    // replicas that the game destroyed; counted at their next record
         std::uint64_t local_writes = 0;  // calls of ReceiverOptions::on_local_write; 0 without it
-        std::uint64_t refused_keys = 0;  // keys of the game that another entity had, or over kMaxStableKey
+        std::uint64_t refused_keys = 0;  // see KeyedEntities::refused()
     };
 
     /// World and schema must outlive the receiver. A schema with an error stops the program. The destructor

@@ -166,8 +166,8 @@ public:
     const net::Fifo<std::uint32_t>& queue(Queue which) const {
         return queues_[static_cast<std::size_t>(which)];
     }
-    /// The queue that comes first in the next payload: the queue of the group, unless it left no room for any
-    /// slot of the other queues in the last payload.
+    /// The queue that comes first in the next payload: Queue::group, unless it left no room for any slot of
+    /// Queue::other in the last payload.
     Queue first() const { return first_; }
     void set_first(Queue which) { first_ = which; }
     /// Checks the first `count` slots of a queue, and removes the slots that are not pending any more. The

@@ -64,8 +64,8 @@ void Interpolator::blend(std::uint32_t index, ComponentIndex component, const Mi
     }
     const std::uint64_t journey = mixer_.journey(around.shown.image);
     if (journey != blend.journey) blend.ticks = 0;
-    // Mixer takes a gap for a standstill. Here the state was missing: the entity moves to the next version
-    // from now on.
+    // For a gap, Mixer assumes that the entity stood still. Here the state was only missing, so the entity
+    // moves to the next version from now on.
     const bool is_after_gap = around.next && mixer_.is_gap(around);
     if (blend.is_missing && !is_missing && journey == blend.journey) {
         blend.ticks = std::min(ticks_from(blend.since, time_), mixer_.most_extrapolated());

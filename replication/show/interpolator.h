@@ -17,8 +17,8 @@ namespace shoal::replication {
 /// Mixes the two versions around the render time, for components with a Display: see Mixer. Not thread-safe.
 ///
 /// When the state of the render time arrives after it was missing, the value that was shown last is blended
-/// into the right one. This takes as long as the state was missing, at most 100 ms. If the next version
-/// comes after a gap (Mixer::is_gap()), it takes until that version, at most 250 ms.
+/// into the right one. The blend takes as long as the state was missing, at most 100 ms. If the next version
+/// comes after a gap (Mixer::is_gap()), the blend lasts until that version, at most 250 ms.
 class Interpolator {
 public:
     /// Schema and replicas must outlive the interpolator.

@@ -12,7 +12,7 @@ constexpr double kCatchUpUs = 1e6;      // an error of the delay is corrected in
 constexpr double kMostRate = 0.05;      // the render time runs at most by this fraction faster or slower
 constexpr double kLargeErrorUs = 5e5;   // a larger error is corrected at once
 constexpr double kSettlingUs = 1e6;     // time after the first payload in which errors are corrected at once
-constexpr double kLongGapUs = 250'000;  // longer between two payloads: the server had nothing to send
+constexpr double kLongGapUs = 250'000;  // in a longer gap between payloads the server had nothing to send
 
 }  // namespace
 
