@@ -28,7 +28,7 @@ std::vector<std::byte> first_packet(const Visitor& visitor, std::uint32_t connec
     return wire.sent.front().second;
 }
 
-TEST(Host, StoresNothingBeforeAValidCookie) {
+TEST(Gate, StoresNothingBeforeAValidCookie) {
     Bare bare;
     for (std::uint64_t nonce = 1; nonce < 2000; ++nonce) EXPECT_NE(bare.cookie_for(kAlice, nonce), 0u);
     EXPECT_TRUE(bare.host.is_idle());
@@ -47,7 +47,7 @@ TEST(Host, StoresNothingBeforeAValidCookie) {
     EXPECT_EQ(bare.recorder.admissions, 0);
 }
 
-TEST(Host, ARepeatedConnectGetsTheSameAnswer) {
+TEST(Gate, ARepeatedConnectGetsTheSameAnswer) {
     Bare bare;
     const Connect connect = bare.connect_for(kAlice, 1);
     bare.feed_packet(kAlice, connect);
@@ -74,7 +74,7 @@ TEST(Host, ARepeatedConnectGetsTheSameAnswer) {
     EXPECT_EQ(bare.host.endpoint_stats().handshakes_expired, 1u);
 }
 
-TEST(Host, ARepeatedConnectRenewsOnlyItsOwnHandshake) {
+TEST(Gate, ARepeatedConnectRenewsOnlyItsOwnHandshake) {
     Bare bare;
     Visitor alice(1), mallory(2);
     const Connect connect = alice.connect(bare.cookie_for(kAlice, 1));
@@ -93,7 +93,7 @@ TEST(Host, ARepeatedConnectRenewsOnlyItsOwnHandshake) {
     EXPECT_TRUE(bare.host.is_idle());
 }
 
-TEST(Host, AConnectOfAPeerThatIsConnectedIsCountedAndNotAnswered) {
+TEST(Gate, AConnectOfAPeerThatIsConnectedIsCountedAndNotAnswered) {
     Bare bare;
     const Connect connect = bare.connect_for(kAlice, 1);
     bare.feed_packet(kAlice, connect);
@@ -108,7 +108,7 @@ TEST(Host, AConnectOfAPeerThatIsConnectedIsCountedAndNotAnswered) {
 }
 
 // An attacker who copies the nonce of a request, and is first, does not keep its owner out.
-TEST(Host, AnotherKeyUnderTheSameNonceIsAnotherAttempt) {
+TEST(Gate, AnotherKeyUnderTheSameNonceIsAnotherAttempt) {
     Bare bare;
     const std::uint64_t cookie = bare.cookie_for(kAlice, 7);
     Visitor thief(7, {0x5C4E, 9, {}, {}}, Security::sealed), owner(7);
@@ -128,7 +128,7 @@ TEST(Host, AnotherKeyUnderTheSameNonceIsAnotherAttempt) {
     EXPECT_EQ(bare.recorder.admissions, 2);
 }
 
-TEST(Host, AConnectRepeatedWhileItsConnectionClosesIsCounted) {
+TEST(Gate, AConnectRepeatedWhileItsConnectionClosesIsCounted) {
     Bare bare;
     const Connect connect = bare.connect_for(kAlice, 5);
     bare.feed_packet(kAlice, connect);
@@ -140,7 +140,7 @@ TEST(Host, AConnectRepeatedWhileItsConnectionClosesIsCounted) {
     EXPECT_EQ(bare.wire.sent.size(), sent);
 }
 
-TEST(Host, RefusalsSayWhy) {
+TEST(Gate, RefusalsSayWhy) {
     Bare bare;
     Request request{kWireVersion, 1, 0xBAD};
     bare.feed_packet(kAlice, request);
@@ -172,7 +172,7 @@ TEST(Host, RefusalsSayWhy) {
     EXPECT_TRUE(bare.host.is_idle());
 }
 
-TEST(Host, OneAddressCannotUseAllPendingHandshakes) {
+TEST(Gate, OneAddressCannotUseAllPendingHandshakes) {
     Bare bare;
     for (std::uint64_t nonce = 1; nonce <= 150; ++nonce)
         bare.feed_packet(kMallory, bare.connect_for(kMallory, nonce));
@@ -186,7 +186,7 @@ TEST(Host, OneAddressCannotUseAllPendingHandshakes) {
 }
 
 // From many ports and many machines. A client that completes its handshake is still accepted.
-TEST(Host, UnfinishedHandshakesDoNotCloseTheServer) {
+TEST(Gate, UnfinishedHandshakesDoNotCloseTheServer) {
     HostConfig config = host_config();
     config.max_peers = 1;
     Bare bare(config);
@@ -219,7 +219,7 @@ TEST(Host, UnfinishedHandshakesDoNotCloseTheServer) {
 }
 
 // At its limit a machine, or an IPv6 prefix, loses its own oldest handshake.
-TEST(Host, AMachineAtItsLimitLosesItsOwnOldestHandshake) {
+TEST(Gate, AMachineAtItsLimitLosesItsOwnOldestHandshake) {
     HostConfig config = host_config();
     config.max_pending_per_ip = 4;
     config.handshake_timeout = 60s;
@@ -248,7 +248,7 @@ TEST(Host, AMachineAtItsLimitLosesItsOwnOldestHandshake) {
 }
 
 // Half of the handshakes are reserved for networks that had none recently.
-TEST(Host, AFloodFromAFewMachinesDoesNotKeepNewcomersWaiting) {
+TEST(Gate, AFloodFromAFewMachinesDoesNotKeepNewcomersWaiting) {
     HostConfig config = host_config();
     config.max_handshakes_per_s = 100;  // ten per slice
     Bare bare(config);
@@ -268,7 +268,7 @@ TEST(Host, AFloodFromAFewMachinesDoesNotKeepNewcomersWaiting) {
     }
 }
 
-TEST(Host, OneMachineCannotUseAllPeerSlots) {
+TEST(Gate, OneMachineCannotUseAllPeerSlots) {
     HostConfig config = host_config();
     config.max_peers_per_ip = 3;
     Bare bare(config);
@@ -305,7 +305,7 @@ TEST(Host, OneMachineCannotUseAllPeerSlots) {
 }
 
 // More clients are pending than fit. The decision is made at each client's first packet.
-TEST(Host, AClientConfirmedTooLateIsToldThatTheServerIsFull) {
+TEST(Gate, AClientConfirmedTooLateIsToldThatTheServerIsFull) {
     HostConfig config = host_config();
     config.max_peers = 1;
     Bare bare(config);
@@ -325,7 +325,7 @@ TEST(Host, AClientConfirmedTooLateIsToldThatTheServerIsFull) {
     EXPECT_EQ(read_kind(bare.wire.sent.back().second[0]), PacketKind::disconnect);
 }
 
-TEST(Host, HasRoomForAtLeastOnePeer) {
+TEST(Gate, HasRoomForAtLeastOnePeer) {
     World world;
     HostConfig config = host_config();
     config.max_peers = 0;
@@ -335,7 +335,7 @@ TEST(Host, HasRoomForAtLeastOnePeer) {
     EXPECT_EQ(world.host->peer_count(), 1u);
 }
 
-TEST(Host, AForgedFirstPacketConfirmsNothing) {
+TEST(Gate, AForgedFirstPacketConfirmsNothing) {
     Bare bare;
     bare.feed_packet(kAlice, bare.connect_for(kAlice, 1));
     const auto verdict = bare.verdict();
@@ -359,7 +359,7 @@ TEST(Host, AForgedFirstPacketConfirmsNothing) {
 }
 
 // All bits of a connection id that the peer slots do not need are random.
-TEST(Host, ConnectionIdsAreAsRandomAsTheyCanBe) {
+TEST(Gate, ConnectionIdsAreAsRandomAsTheyCanBe) {
     HostConfig config = host_config();
     config.max_handshakes_per_s = 10;
     Bare bare(config);  // 64 peers, 20 that leave, 50 pending: 8 bits
@@ -377,7 +377,7 @@ TEST(Host, ConnectionIdsAreAsRandomAsTheyCanBe) {
 }
 
 // Goal: whatever strangers send, the host sends no more bytes than it got, admits nobody and does not fail.
-TEST(Host, RandomDatagramsOfStrangersChangeNothing) {
+TEST(Gate, RandomDatagramsOfStrangersChangeNothing) {
     Bare bare;
     std::mt19937 random(1);
     std::array<std::byte, kMaxDatagramBytes> buffer;
