@@ -126,7 +126,8 @@ public:
         predictor_.hold(&input);
     }
     /// Sets the function that computes a tick from the tick before it. update() calls it for the entities
-    /// that this client owns: for each new tick, and again for earlier ticks if the server's state differs.
+    /// that this client owns or predicts, see Server::predict(): for each new tick, and again for earlier
+    /// ticks if the server's state differs.
     void on_step(OnStep fn) { predictor_.set_on_step(std::move(fn)); }
     /// The tick of the newest input, which is ahead of the server. Empty before the first input.
     std::optional<Tick> predicted_tick() const { return predictor_.tick(); }

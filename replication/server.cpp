@@ -129,7 +129,7 @@ bool Server::give(net::PeerId peer, ecs::Entity entity) {
     const std::optional<Sender::Peer> before = sender_.owner(entity);
     const std::optional<Sender::Peer> owner = player ? std::optional(player->peer) : std::nullopt;
     if (!sender_.set_owner(entity, owner)) return false;
-    if (owner != before) owned_.note_owner(entity, player ? std::optional(peer) : std::nullopt);
+    if (owner != before) owned_.note_owner(entity, peer);
     mark<Mine>(entity, player != nullptr);
     return true;
 }

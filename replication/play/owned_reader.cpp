@@ -50,7 +50,7 @@ void OwnedReader::reconnect(PlayerId player) {
         if (is_given_again && owns(*found, net_id)) to_ask_[player].push_back(net_id);
 }
 
-void OwnedReader::note_owner(ecs::Entity entity, std::optional<PlayerId> owner) {
+void OwnedReader::note_owner(ecs::Entity entity, PlayerId owner) {
     const auto has_owned = [&](ecs::ComponentId id) {
         return id != ecs::ComponentId{} && world_.has(entity, id);
     };
@@ -58,7 +58,7 @@ void OwnedReader::note_owner(ecs::Entity entity, std::optional<PlayerId> owner) 
     const NetId net_id = sender_.assign_net_id(entity);
     const auto [place, is_first] = had_owner_.try_emplace(net_id, false);
     place->second = !is_first;
-    if (owner && !is_first) to_ask_[*owner].push_back(net_id);
+    if (owner && !is_first) to_ask_[owner].push_back(net_id);
     if (had_owner_.size() <= most_had_owner_) return;
     std::erase_if(had_owner_, [&](const auto& one) { return !sender_.entity(one.first); });
     most_had_owner_ = std::max(kFewNewest, 2 * had_owner_.size());

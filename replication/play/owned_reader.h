@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,7 +44,7 @@ public:
     /// Call it when the player has a new connection: packet numbers begin anew.
     void reconnect(PlayerId player);
     /// Call it when a player becomes the owner of an entity, or nobody does.
-    void note_owner(ecs::Entity entity, std::optional<PlayerId> owner);
+    void note_owner(ecs::Entity entity, PlayerId owner);
     /// Asks the new owners of note_owner() for their values, if the entity had an earlier owner. A client may
     /// not have noticed that it was not the owner for a time: then it holds a value that the server ignored,
     /// or another one than the server has. Call it once in a tick.
@@ -106,8 +105,8 @@ private:
     std::vector<std::unique_ptr<StructValue>> values_;  // by component; null without from_owner()
     std::vector<Check> checks_;                         // by component
     std::unordered_map<PlayerId, Player> players_;
-    std::unordered_map<NetId, bool>
-        had_owner_;                    // entities that had an owner; true: more than one, one after another
+    // Entities with components with from_owner() that had an owner; true: the owner has changed since.
+    std::unordered_map<NetId, bool> had_owner_;
     std::size_t most_had_owner_ = 64;  // size of had_owner_ above which dead entities are removed
     std::map<PlayerId, std::vector<NetId>> to_ask_;
 

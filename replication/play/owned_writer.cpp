@@ -226,7 +226,7 @@ bool OwnedWriter::is_consistent() const {
         if (i > 0 && !(owned_[i - 1].entity < owned_[i].entity)) return false;
         for (const Value& value : owned_[i].values) pending += value.is_pending;
     }
-    return pending == pending_count_ && asked_.size() <= most_asked_;
+    return pending == pending_count_;
 }
 
 }  // namespace shoal::replication

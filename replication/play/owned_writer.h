@@ -56,6 +56,8 @@ public:
     void on_fate(std::uint64_t packet, bool delivered) override;
 
     const Stats& stats() const { return stats_; }
+    /// For tests: number of entities that the server has asked for and that this client remembers.
+    std::size_t asked_count() const { return asked_.size(); }
 
     /// For tests: the pending values are counted, and the entities are in order.
     bool is_consistent() const;
@@ -99,8 +101,7 @@ private:
     std::vector<Owned> owned_;                // by entity, ascending
     // Entities whose values the server needs, also if this client learns only later that it owns them again.
     std::unordered_set<NetId> asked_;
-    std::size_t most_asked_ =
-        kFewAsked;  // size of asked_ above which entities that are no replicas are removed
+    std::size_t most_asked_ = kFewAsked;  // size of asked_ above which those that are no replicas go
     std::size_t pending_count_ = 0;
     std::size_t next_ = 0;  // index in owned_ at which the next section begins
     bool lacked_room_ = false;

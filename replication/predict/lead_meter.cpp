@@ -25,7 +25,7 @@ void LeadMeter::add(std::uint64_t number, std::uint64_t received, Tick newest, n
         recent_.margin_ms += shift_ms;
         pending_ms_.reset();
     }
-    skip(number, received, newest);
+    follow(number, received, newest);
     // Of the new inputs in this packet the oldest one is needed first.
     const double margin_ms = Timeline::ms(margin) - (ticks_per_packet_ - 1) * tick_ms_;
     late_in_a_row_ = margin_ms < 0 ? late_in_a_row_ + 1 : 0;
@@ -35,7 +35,7 @@ void LeadMeter::add(std::uint64_t number, std::uint64_t received, Tick newest, n
     insert({margin_ms, now, newest_number_, received});
 }
 
-void LeadMeter::skip(std::uint64_t number, std::uint64_t received, Tick newest) {
+void LeadMeter::follow(std::uint64_t number, std::uint64_t received, Tick newest) {
     if (number <= newest_number_) return;
     const bool is_gapless = newest_number_ != 0 && received - received_then_ >= number - newest_number_;
     const bool has_paused = (newest - newest_tick_) * tick_ms_ > Timeline::ms(InputClock::kPause);

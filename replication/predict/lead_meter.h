@@ -22,8 +22,8 @@ public:
     /// one. `parity`: see InputClock.
     void add(std::uint64_t number, std::uint64_t received, Tick newest, net::Duration margin, bool parity,
              net::Time now);
-    /// Call it in place of add() if the packet's margin does not measure the path.
-    void skip(std::uint64_t number, std::uint64_t received, Tick newest);
+    /// As add(), for a packet whose margin does not measure the path.
+    void follow(std::uint64_t number, std::uint64_t received, Tick newest);
     /// Call it when an input arrives after its tick.
     void note_late(net::Time now);
 

@@ -79,7 +79,8 @@ void ServerInputs::commit_section(net::PeerId id, net::Time now) {
     for (std::uint64_t i = late; i < player->buffer->stats().late; ++i) player->lead->note_late(now);
     // If the server runs its ticks late, packets wait in its socket: their margins say nothing about the
     // path.
-    if (now > timeline_.time_of(next_) + tick_) return player->lead->skip(packet_, player->received, newest);
+    if (now > timeline_.time_of(next_) + tick_)
+        return player->lead->follow(packet_, player->received, newest);
     player->lead->add(packet_, player->received, newest, timeline_.time_of(newest) - now, section_.parity,
                       now);
 }

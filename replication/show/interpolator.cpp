@@ -17,8 +17,8 @@ float ticks_from(const RenderTime& a, const RenderTime& b) {
 void Interpolator::set_time(const RenderTime& time, Tick newest) {
     time_ = time;
     newest_ = newest;
-    if (!blends_until_ || ticks_from(*blends_until_, time_) <= kLongest * mixer_.most_extrapolated()) return;
-    blends_until_.reset();
+    if (!last_missing_ || ticks_from(*last_missing_, time_) <= kLongest * mixer_.most_extrapolated()) return;
+    last_missing_.reset();
     std::erase_if(blends_, [this](const auto& entry) {
         return replicas_.ids()[static_cast<std::uint32_t>(entry.first >> 16)].net_id != entry.second.net_id;
     });
@@ -44,14 +44,14 @@ void Interpolator::mix(ecs::Entity entity, const void* type, void* value) const 
     if (is_mixed) mixer_.mix(component, found, replicas_, value);
     const bool can_blend = schema_.components()[component].display.kind != Display::Kind::own;
     const bool is_missing = is_mixed && !around.next && can_blend;
-    if (is_missing || blends_until_) blend(index, component, around, is_missing, value);
+    if (is_missing || last_missing_) blend(index, component, around, is_missing, value);
 }
 
 /// Blends what was shown while the state was missing into `value`, which is shown next. If the state is
 /// missing, keeps a copy of `value`.
 void Interpolator::blend(std::uint32_t index, ComponentIndex component, const Mixer::Around& around,
                          bool is_missing, void* value) const {
-    if (is_missing) blends_until_ = time_;
+    if (is_missing) last_missing_ = time_;
     const std::uint64_t key = std::uint64_t{index} << 16 | component;
     const auto found = is_missing ? blends_.try_emplace(key).first : blends_.find(key);
     if (found == blends_.end()) return;

@@ -37,7 +37,7 @@ public:
     /// Forgets what was shown, before a new connection.
     void reset() {
         blends_.clear();
-        blends_until_.reset();
+        last_missing_.reset();
     }
 
     /// Changes the numbers of `value` to those at the render time. `value` is a copy of the entity's
@@ -71,7 +71,7 @@ private:
     RenderTime time_;
     Tick newest_ = 0;
     mutable std::unordered_map<std::uint64_t, Blend> blends_;  // by index of the replica, and component
-    mutable std::optional<RenderTime> blends_until_;  // last render time at which any state was missing
+    mutable std::optional<RenderTime> last_missing_;           // render time at which any state was missing
 };
 
 }  // namespace shoal::replication

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ecs/query.h"
@@ -14,15 +15,7 @@
 namespace shoal::replication::action_events_test {
 namespace {
 
-using stage_actions::BoxStage;
-using stage_actions::Make;
-using stage_actions::Perish;
-using stage_actions::Place;
-using stage_actions::Push;
-using stage_actions::Shout;
-using stage_actions::Speech;
-using stage_actions::stage_schema;
-using stage_actions::type_of;
+using namespace stage_actions;
 
 TEST(Actions, OthersHearTheEventAndDoNotMutate) {
     Stage stage(stage_schema());
@@ -254,45 +247,49 @@ TEST(Actions, EachEventFiresWhenItsOwnTickIsShown) {
     EXPECT_EQ(heard, (std::vector<std::uint32_t>{0, 1, 2, 3, 4}));
 }
 
-TEST(Actions, EventsThatWaitFireWhenTooManyDo) {
-    Stage stage(stage_schema());
+/// A client that gets events of a type of actions, and counts those that fired.
+template <class T>
+struct Audience {
+    Audience() {
+        client.actions.on(type_of<T>(stage), [this](const void* action, const Call&) {
+            EXPECT_EQ(static_cast<const T*>(action)->number, heard) << "in order";
+            heard += 1;
+        });
+    }
+    void receive(std::vector<std::uint32_t> words) {
+        const auto type = static_cast<std::uint8_t>(type_of<T>(stage));
+        client.actions.receive(write_event(stage.schema, {7, {}, 0, type, std::move(words)}));
+    }
+
+    Stage stage{stage_schema()};
     Stage::Client& client = stage.add_client();
     std::uint32_t heard = 0;
-    client.actions.on(type_of<Shout>(stage), [&](const void* action, const Call&) {
-        EXPECT_EQ(static_cast<const Shout*>(action)->number, heard);
-        heard += 1;
-    });
-    for (std::uint32_t i = 0; i < 5'000; ++i)
-        client.actions.receive(
-            write_event(stage.schema, {7, {}, 0, static_cast<std::uint8_t>(type_of<Shout>(stage)), {i, 0}}));
-    EXPECT_EQ(heard, 4'096u);
-    client.actions.fire_all();
-    EXPECT_EQ(heard, 5'000u);
-    EXPECT_TRUE(client.actions.take_answers());
+};
+
+TEST(Actions, EventsThatWaitFireWhenTooManyDo) {
+    Audience<Shout> audience;
+    for (std::uint32_t i = 0; i < 5'000; ++i) audience.receive({i, 0});
+    EXPECT_EQ(audience.heard, 4'096u);
+    audience.client.actions.fire_all();
+    EXPECT_EQ(audience.heard, 5'000u);
+    EXPECT_TRUE(audience.client.actions.take_answers());
 }
 
 TEST(Actions, EventsThatWaitFireWhenTheyTakeTooMuchMemory) {
-    Stage stage(stage_schema());
-    Stage::Client& client = stage.add_client();
-    std::uint32_t heard = 0;
-    client.actions.on(type_of<Speech>(stage), [&](const void* action, const Call&) {
-        EXPECT_EQ(static_cast<const Speech*>(action)->number, heard);
-        heard += 1;
-    });
+    Audience<Speech> audience;
     for (int round = 0; round < 2; ++round) {
         SCOPED_TRACE(testing::Message() << "round " << round);
-        heard = 0;
+        audience.heard = 0;
         for (std::uint32_t i = 0; i < 200; ++i) {
             std::vector<std::uint32_t> words(2 + 500, 'a');  // number, length and letters
             words[0] = i;
             words[1] = 500;
-            client.actions.receive(write_event(
-                stage.schema, {7, {}, 0, static_cast<std::uint8_t>(type_of<Speech>(stage)), words}));
+            audience.receive(std::move(words));
         }
-        EXPECT_EQ(heard, 130u) << "131 of them take more than 256 kB";
-        client.actions.fire_all();
-        EXPECT_EQ(heard, 200u);
-        EXPECT_TRUE(client.actions.take_answers());
+        EXPECT_EQ(audience.heard, 130u) << "131 of them take more than 256 kB";
+        audience.client.actions.fire_all();
+        EXPECT_EQ(audience.heard, 200u);
+        EXPECT_TRUE(audience.client.actions.take_answers());
     }
 }
 

@@ -13,17 +13,7 @@
 namespace shoal::replication::action_race_test {
 namespace {
 
-using stage_actions::Hold;
-using stage_actions::Hurt;
-using stage_actions::Make;
-using stage_actions::Place;
-using stage_actions::Push;
-using stage_actions::Shout;
-using stage_actions::stage_schema;
-using stage_actions::Strength;
-using stage_actions::Stumble;
-using stage_actions::Stun;
-using stage_actions::type_of;
+using namespace stage_actions;
 
 /// Draws actions of several clients over a bad network, and notes what the server does.
 class ActionRace {

@@ -16,19 +16,7 @@
 namespace shoal::replication::actions_test {
 namespace {
 
-using stage_actions::BoxStage;
-using stage_actions::Hurt;
-using stage_actions::Make;
-using stage_actions::Perish;
-using stage_actions::Place;
-using stage_actions::Push;
-using stage_actions::Shout;
-using stage_actions::Speech;
-using stage_actions::stage_schema;
-using stage_actions::Strength;
-using stage_actions::Stumble;
-using stage_actions::Stun;
-using stage_actions::type_of;
+using namespace stage_actions;
 
 TEST(Actions, AClientChangesItsWorldAtOnceAndTheServerLater) {
     BoxStage stage(1);

@@ -1,4 +1,4 @@
-// The numbers that README.md states for options.
+// Defaults of options, which the READMEs and headers state.
 
 #include <gtest/gtest.h>
 

@@ -103,7 +103,7 @@ TEST(LeadMeter, Trap07PacketsThatWaitedForTheServerAreNotLost) {
     const double before = steered.margin_ms;
     for (int packet = 0; packet < 60; ++packet) {
         steered.now += kTick;
-        steered.meter.skip(++steered.number, ++steered.received, ++steered.tick);
+        steered.meter.follow(++steered.number, ++steered.received, ++steered.tick);
     }
     steered.run(100, 0.1, 0);
     EXPECT_NEAR(steered.margin_ms, before, 1);

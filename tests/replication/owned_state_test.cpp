@@ -313,7 +313,7 @@ TEST(OwnedState, AMessageThatAsksForValuesIsBounded) {
     Harbour harbour;
     for (std::uint32_t i = 0; i < 100'000; ++i)
         EXPECT_TRUE(harbour.first.owned.receive(write_send_owned(std::vector<std::uint32_t>{1'000 + i})));
-    EXPECT_TRUE(harbour.first.owned.is_consistent());
+    EXPECT_LE(harbour.first.owned.asked_count(), 64u);
     harbour.stage.settle(20);
     EXPECT_EQ(harbour.stage.owned.stats(harbour.first.id).taken, 0u);
 }

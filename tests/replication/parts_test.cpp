@@ -14,8 +14,7 @@ using relations::PartOf;
 
 TEST_F(Pairs, AParentAndItsPartsAreDestroyedAsOne) {
     const ecs::Entity hull = spawn(), turret = spawn(), barrel = spawn(), crew = spawn();
-    world.add(turret, ecs::to<PartOf>(hull));
-    world.add(barrel, ecs::to<PartOf>(turret));
+    chain({hull, turret, barrel});
     world.add(crew, ecs::to<PartOf>(hull));
     for (int i = 0; i < 96; ++i) world.add(spawn(), ecs::to<PartOf>(barrel));
     exchange();
@@ -64,9 +63,7 @@ TEST_F(Pairs, APartWithANewParentComesBack) {
 TEST_F(Pairs, PartsOfAPartWithANewParentComeBackWithIt) {
     const ecs::Entity old_hull = spawn(), new_hull = spawn(), turret = spawn(), barrel = spawn(),
                       flag = spawn(sim::Health{5});
-    world.add(turret, ecs::to<PartOf>(old_hull));
-    world.add(barrel, ecs::to<PartOf>(turret));
-    world.add(flag, ecs::to<PartOf>(barrel));
+    chain({old_hull, turret, barrel, flag});
     exchange();
     world.add(turret, ecs::to<PartOf>(new_hull));
     const SentPacket late = tick_and_encode();
@@ -88,8 +85,7 @@ TEST_F(Pairs, PartsOfAPartWithANewParentComeBackWithIt) {
 // It leaves its hull before that is destroyed; no other record of its barrel follows.
 TEST_F(Pairs, PartsOfAPartThatStopsReplicatingComeBack) {
     const ecs::Entity hull = spawn(), turret = spawn(), barrel = spawn();
-    world.add(turret, ecs::to<PartOf>(hull));
-    world.add(barrel, ecs::to<PartOf>(turret));
+    chain({hull, turret, barrel});
     exchange();
     world.remove(turret, ecs::to<PartOf>(hull));
     world.remove<Replicated>(turret);
@@ -144,8 +140,7 @@ TEST_F(Pairs, PartsThatDiedAreForgottenWhenTheConnectionEnds) {
 
 TEST_F(Pairs, PartsThatBecomePartsOfEachOtherComeBack) {
     const ecs::Entity hull = spawn(), turret = spawn(), barrel = spawn();
-    world.add(turret, ecs::to<PartOf>(hull));
-    world.add(barrel, ecs::to<PartOf>(turret));
+    chain({hull, turret, barrel});
     exchange();
     world.add(turret, ecs::to<PartOf>(barrel));
     const SentPacket late = tick_and_encode();

@@ -11,12 +11,7 @@
 namespace shoal::replication::pending_entities_test {
 namespace {
 
-using stage_actions::Make;
-using stage_actions::PartOf;
-using stage_actions::Place;
-using stage_actions::Push;
-using stage_actions::stage_schema;
-using stage_actions::type_of;
+using namespace stage_actions;
 
 struct Secret {
     int number = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <tuple>
 #include <vector>
 
@@ -61,6 +62,11 @@ protected:
         out.pair<PartOf>("part_of");
         out.pair<Hires>("hires");
         return out;
+    }
+    /// Makes each entity a part of the one before it.
+    void chain(std::initializer_list<ecs::Entity> entities) {
+        for (const ecs::Entity* one = entities.begin() + 1; one != entities.end(); ++one)
+            world.add(*one, ecs::to<PartOf>(one[-1]));
     }
     void exchange() {
         Pair::exchange();

@@ -118,7 +118,7 @@ public:
     /// As Server::give(); null: to nobody.
     void give(Client* client, ecs::Entity entity) {
         sender.set_owner(entity, client ? std::optional(client->peer) : std::nullopt);
-        owned.note_owner(entity, client ? std::optional(client->id) : std::nullopt);
+        owned.note_owner(entity, client ? client->id : PlayerId{});
         owned.ask();
         if (client) {
             world.add<Mine>(entity);
