@@ -223,6 +223,11 @@ struct Options {
         tolerance = given.difference;
     }
 
+    /// Returns whether no option needs a value of T.
+    bool fits_tag() const {
+        return ranges.empty() && all == FieldCodec{} && display == Display{} && role == Role::server;
+    }
+
     std::vector<CodecRange> ranges;
     FieldCodec all;  // the codec of all fields without a codec in `ranges`
     ViewClasses viewers = to_everyone();
@@ -362,7 +367,7 @@ class Schema {
 public:
     /// Declares T. The name must be the same on both sides. Options, in any order: codecs for some of its
     /// fields (field(), element()), for all other fields one max_length() and one codec for numbers, view
-    /// classes (who gets it), a Display and a Role.
+    /// classes (who gets it), a Display and a Role. An empty T is a tag, and takes only view classes.
     template <std::default_initializable T, ComponentOption<T>... Options>
     void component(std::string_view name, const Options&... options);
 
@@ -569,6 +574,7 @@ void Schema::component(std::string_view name, const Options&... options) {
     if constexpr (ecs::Relation<T>) {
         fail(name, "is a relation: declare it with pair()");
     } else if constexpr (std::is_empty_v<T>) {
+        if (!all.fits_tag()) fail(name, "is empty: of the options it takes only view classes");
         tag<T>(name, all.viewers);
     } else {
         add(describe_component(name, all));

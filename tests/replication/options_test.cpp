@@ -33,6 +33,27 @@ TEST(ComponentOptions, ComeInAnyOrder) {
               "component 'speed' has two roles: it can be predicted() or from_owner(), not both");
 }
 
+struct Hot {};
+
+TEST(ComponentOptions, AnEmptyComponentTakesViewClassesOnly) {
+    Schema to_some;
+    to_some.component<Hot>("hot", to_owner());
+    EXPECT_EQ(to_some.error(), "");
+    EXPECT_EQ(to_some.components()[0].viewers, to_owner());
+    const auto mix = [](const Hot& a, const Hot&, float) { return a; };
+    std::vector<Schema> schemas(7);
+    schemas[0].component<Hot>("hot", linear());
+    schemas[1].component<Hot>("hot", shown_by(mix));
+    schemas[2].component<Hot>("hot", predicted());
+    schemas[3].component<Hot>("hot", predicted(0.5));
+    schemas[4].component<Hot>("hot", to_owner(), from_owner());
+    schemas[5].component<Hot>("hot", bounded(0, 1));
+    schemas[6].component<Hot>("hot", max_length(3));
+    for (std::size_t i = 0; i < schemas.size(); ++i)
+        EXPECT_EQ(schemas[i].error(), "component 'hot' is empty: of the options it takes only view classes")
+            << i;
+}
+
 struct Sack {
     std::vector<std::int32_t> items;
 };
