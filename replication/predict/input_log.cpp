@@ -15,12 +15,17 @@ InputLog::InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neut
       held_(neutral_),
       waiting_(type.layout.presses().size()) {}
 
-void InputLog::hold(std::span<const std::uint32_t> words) {
+std::uint32_t InputLog::hold(std::span<const std::uint32_t> words) {
     is_in_use_ = true;
     held_.assign(words.begin(), words.end());
     const std::vector<std::uint32_t>& presses = type_.layout.presses();
-    for (std::size_t i = 0; i < presses.size(); ++i)
-        waiting_[i] = std::min(waiting_[i] + held_[presses[i]], kMostWaiting);
+    std::uint32_t dropped = 0;
+    for (std::size_t i = 0; i < presses.size(); ++i) {
+        const std::uint32_t all = waiting_[i] + held_[presses[i]];
+        waiting_[i] = std::min(all, kMostWaiting);
+        dropped += all - waiting_[i];
+    }
+    return dropped;
 }
 
 void InputLog::record(Tick tick) {

@@ -25,8 +25,8 @@ public:
     InputLog(const SchemaStruct& type, std::span<const std::uint32_t> neutral);
 
     /// Sets what the player does now. The values stay in use until the next call. Presses are added to those
-    /// of earlier calls.
-    void hold(std::span<const std::uint32_t> words);
+    /// of earlier calls. Returns how many presses were dropped, because 32 of their field wait already.
+    std::uint32_t hold(std::span<const std::uint32_t> words);
     /// Returns whether hold() was called since reset().
     bool is_in_use() const { return is_in_use_; }
 

@@ -59,7 +59,7 @@ void Predictor::reset() {
 
 void Predictor::hold(const void* input) {
     codec_->quantise(*type_, input, words_);
-    log_->hold(words_);
+    stats_.dropped_presses += log_->hold(words_);
 }
 
 std::optional<Tick> Predictor::tick() const {

@@ -21,13 +21,14 @@
 namespace shoal::replication {
 
 struct PredictionStats {
-    std::uint64_t ticks = 0;           // steps run for the first time
-    std::uint64_t checks = 0;          // ticks whose result was compared with the server's
-    std::uint64_t mispredictions = 0;  // checks whose results differed
-    std::uint64_t resimulated = 0;     // steps run again
-    std::uint64_t nans = 0;            // fields that had a NaN after a step
-    std::uint32_t last_error = 0;      // the last misprediction's greatest difference in steps of a codec, or
-                                       // PredictedValues::kOther
+    std::uint64_t ticks = 0;            // steps run for the first time
+    std::uint64_t checks = 0;           // ticks whose result was compared with the server's
+    std::uint64_t mispredictions = 0;   // checks whose results differed
+    std::uint64_t resimulated = 0;      // steps run again
+    std::uint64_t nans = 0;             // fields that had a NaN after a step
+    std::uint64_t dropped_presses = 0;  // presses dropped because 32 of their field waited for a tick
+    std::uint32_t last_error = 0;  // the last misprediction's greatest difference in steps of a codec, or
+                                   // PredictedValues::kOther
 };
 
 /// Owns the input clock, the input log, and the values that this client predicted for recent ticks. In this

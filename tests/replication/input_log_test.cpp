@@ -12,7 +12,7 @@ namespace shoal::replication::input_log_test {
 namespace {
 
 struct LogDesk : TillerWords {
-    void frame(const Tiller& tiller) { log.hold(of(tiller)); }
+    void frame(const Tiller& tiller) { dropped_presses += log.hold(of(tiller)); }
     Tiller record() {
         log.record(next);
         return from(log.at(next++));
@@ -36,6 +36,7 @@ struct LogDesk : TillerWords {
     }
 
     InputLog log{type, neutral};
+    std::uint32_t dropped_presses = 0;
     Tick next = 5'000;
     std::uint64_t packet = 0;
     std::size_t bits = 0;
@@ -71,6 +72,28 @@ TEST(InputLog, PressesOfATickAddUpToThreeAndTheOthersWait) {
     EXPECT_EQ(first.jump.count, 1);
     EXPECT_EQ(desk.record().dash.count, 2);
     EXPECT_EQ(desk.record().dash.count, 0);
+}
+
+TEST(InputLog, ThirtyTwoPressesOfAFieldWaitAndTheOthersAreCounted) {
+    LogDesk desk;
+    for (int i = 0; i < 32; ++i) {
+        desk.frame({0, 0, true, i < 30});
+        EXPECT_EQ(desk.dropped_presses, 0u);
+    }
+    desk.frame({0, 0, false, true});
+    EXPECT_EQ(desk.dropped_presses, 0u) << "the other field has room";
+    Tiller thrice;
+    thrice.dash.count = thrice.jump.count = 3;
+    desk.frame(thrice);
+    EXPECT_EQ(desk.dropped_presses, 3u + 2u);
+    int dashes = 0, jumps = 0;
+    for (int i = 0; i < 12; ++i) {
+        const Tiller tick = desk.record();
+        dashes += tick.dash.count;
+        jumps += tick.jump.count;
+    }
+    EXPECT_EQ(dashes, 32);
+    EXPECT_EQ(jumps, 32);
 }
 
 TEST(InputLog, SendsAllInputsThatAreNotAcknowledged) {

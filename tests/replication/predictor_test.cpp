@@ -71,5 +71,15 @@ TEST(Predictor, EachEntityOfTheGroupIsComparedWithItsOwnState) {
     EXPECT_EQ(after.mispredictions, before.mispredictions + 1);
 }
 
+TEST(Predictor, CountsPressesThatFindNoRoom) {
+    Steering steering;
+    steering.player.on_frame = nullptr;
+    for (int i = 0; i < 40; ++i) steering.player.client.input(sim::Helm{1, 0, true});
+    EXPECT_EQ(steering.player.client.prediction_stats().dropped_presses, 8u);
+    steering.session.run(1s);
+    steering.player.client.input(sim::Helm{1, 0, true});
+    EXPECT_EQ(steering.player.client.prediction_stats().dropped_presses, 8u);
+}
+
 }  // namespace
 }  // namespace shoal::replication::predictor_test
