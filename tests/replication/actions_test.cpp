@@ -433,6 +433,45 @@ TEST(Actions, AnActionThatSpawnsOrChangesTooMuchIsUndoneAtOnce) {
     EXPECT_TRUE(stage.is_equal(client));
 }
 
+/// Changes one or two components of the first entities.
+struct Paint {
+    std::uint32_t entities = 0;
+    bool changes_two = false;
+    void mutate(Act& act) const {
+        std::uint32_t left = entities;
+        ecs::Query<ecs::Mut<Place>, ecs::Mut<Strength>> all(act.world);
+        all.each([&](ecs::Mut<Place> place, ecs::Mut<Strength> strength) {
+            if (left == 0) return;
+            left -= 1;
+            place->x += 1;
+            if (changes_two) strength->points += 1;
+        });
+    }
+};
+
+// The last action that begins before the overlay is full changes two components of each of its entities.
+TEST(Actions, TheLastActionThatBeginsMayChangeSeveralComponentsOfItsEntities) {
+    Schema schema;
+    schema.component<Place>("place");
+    schema.component<Strength>("strength");
+    schema.action<Paint>("paint", at_most(1000));
+    Stage stage(std::move(schema));
+    for (std::uint32_t i = 0; i < kMaxTouched; ++i) stage.world.spawn(Place{0}, Strength{0}, Replicated{});
+    Stage::Client& client = stage.add_client();
+    stage.run(5);
+    constexpr std::uint32_t kActions = Overlay::kFullEntries / kMaxTouched;
+    for (std::uint32_t i = 1; i < kActions; ++i) client.act(Paint{kMaxTouched, false});
+    client.act(Paint{kMaxTouched - 1, false});
+    client.act(Paint{kMaxTouched, true});
+    EXPECT_EQ(client.actions.stats().done, kActions + 1);
+    EXPECT_TRUE(client.actions.is_consistent());
+    client.act(Paint{1, false});
+    EXPECT_EQ(client.actions.stats().refused, 1u) << "the overlay is full";
+    stage.settle();
+    EXPECT_EQ(client.actions.stats().accepted, kActions + 1);
+    EXPECT_TRUE(stage.is_equal(client));
+}
+
 /// Aims at where the player sees a target.
 struct Aim {
     ecs::Entity target;
