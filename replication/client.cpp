@@ -53,7 +53,7 @@ Client::Client(ecs::World& world, const Schema& schema, net::Sink& sink, const C
     predictor_.check_steps(options.check_every, options.on_step_fault);
     uplink_.set(Section::actions, &actions_.section());
     actions_.set_sight(&presentation_);
-    actions_.on_pending([this](ecs::Entity entity) { return predictor_.add_pending(entity); });
+    actions_.on_spawned([this](ecs::Entity entity) { return predictor_.add_pending(entity); });
     uplink_.set(Section::owned_state, &owned_);
 }
 

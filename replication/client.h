@@ -140,7 +140,7 @@ public:
     /// server, in order. Returns the result of the mutation. If the server rejects the action, its changes
     /// are undone, and also the changes of later actions that are not independent(). Inside a query or hook,
     /// the action waits for the next update(). If the client does not play, or if 256 actions have no answer,
-    /// nothing happens (action_stats().refused). In both cases act() returns a default value.
+    /// nothing happens (action_stats().not_begun). In both cases act() returns a default value.
     template <class T>
     auto act(T action) {
         using Result = decltype(finish_act(actions_, action));

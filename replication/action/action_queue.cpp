@@ -8,7 +8,7 @@ namespace {
 
 // A small action is sent in three payloads, so that the loss of one or two of them does not delay it by a
 // round trip.
-constexpr std::uint32_t kCopies = 3;
+constexpr std::uint32_t kPayloads = 3;
 constexpr std::size_t kSmallBits = 64 * 8;
 
 bool is_before(std::uint32_t a, std::uint32_t b) {
@@ -26,7 +26,8 @@ std::size_t ActionQueue::size() const {
 void ActionQueue::add(ActionStream stream, ActionRecord record) {
     assert(!is_full(stream));
     Stream& to = at(stream);
-    to.copies = std::max(to.copies, measure_action(schema_, record) <= kSmallBits ? kCopies : 1);
+    to.payloads_left =
+        std::max(to.payloads_left, measure_action(schema_, record) <= kSmallBits ? kPayloads : 1);
     to.waiting.push_back(std::move(record));
 }
 
@@ -44,7 +45,7 @@ void ActionQueue::pop(ActionStream stream) {
     if (is_before(from.received, from.first)) from.received = from.first;
 }
 
-std::vector<ActionRecord> ActionQueue::drop() {
+std::vector<ActionRecord> ActionQueue::take_ordered() {
     Stream& ordered = at(ActionStream::ordered);
     assert(!ordered.waiting.empty());
     std::vector<ActionRecord> dropped;
@@ -52,7 +53,7 @@ std::vector<ActionRecord> ActionQueue::drop() {
     ordered.first += 1;  // the next action gets the number after the rejected action
     ordered.received = ordered.first;
     ordered.epoch = static_cast<std::uint8_t>(ordered.epoch + 1);
-    ordered.copies = 0;
+    ordered.payloads_left = 0;
     return dropped;
 }
 
@@ -72,7 +73,7 @@ void ActionQueue::reset(const std::array<std::uint32_t, kActionStreams>& next, s
 /// `room_bits`.
 std::span<const ActionRecord> ActionQueue::run_of(const Stream& stream, std::size_t share_bits,
                                                   std::size_t& room_bits) const {
-    if (stream.copies == 0) return {};
+    if (stream.payloads_left == 0) return {};
     const std::span<const ActionRecord> all =
         std::span(stream.waiting).subspan(stream.received - stream.first);
     std::size_t taken = 0, count = 0;
@@ -106,18 +107,18 @@ bool ActionQueue::write_section(std::uint64_t packet, std::size_t room_bits, Bit
     for (std::size_t i = 0; i < kActionStreams; ++i) {
         const bool has_new = streams_[i].received - streams_[i].first < streams_[i].waiting.size();
         // The last payload may have had no room for the newer ones.
-        if (has_new && streams_[i].copies == 0 && !is_in_flight(i)) streams_[i].copies = 1;
+        if (has_new && streams_[i].payloads_left == 0 && !is_in_flight(i)) streams_[i].payloads_left = 1;
         runs[i] = run_of(streams_[i], share_bits, left_bits);
         sent.end[i] = streams_[i].received + static_cast<std::uint32_t>(runs[i].size());
         is_empty = is_empty && runs[i].empty();
-        lacked_room_ = lacked_room_ || (streams_[i].copies > 0 && has_new && runs[i].empty());
+        lacked_room_ = lacked_room_ || (streams_[i].payloads_left > 0 && has_new && runs[i].empty());
     }
     if (is_empty) return false;
     for (std::size_t i = 0; i < kActionStreams; ++i) {
         out.write_bool(!runs[i].empty());
         if (runs[i].empty()) continue;
         write_actions(schema_, {streams_[i].received, streams_[i].epoch, runs[i]}, out);
-        streams_[i].copies -= 1;
+        streams_[i].payloads_left -= 1;
     }
     sent_.push(sent);
     return true;
@@ -135,7 +136,7 @@ void ActionQueue::on_fate(std::uint64_t packet, bool delivered) {
         if (delivered) {
             stream.received = sent.end[i];
         } else {
-            stream.copies = std::max(stream.copies, 1u);
+            stream.payloads_left = std::max(stream.payloads_left, 1u);
         }
     }
     sent_[found].packet = 0;

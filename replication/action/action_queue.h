@@ -39,7 +39,7 @@ public:
     /// after the server rejected it.
     void pop(ActionStream stream);
     /// Removes and returns all actions of the ordered stream, after the server rejected the oldest of them.
-    std::vector<ActionRecord> drop();
+    std::vector<ActionRecord> take_ordered();
 
     /// Removes all actions, for a new connection.
     void reset();
@@ -58,8 +58,8 @@ private:
         std::vector<ActionRecord> waiting;
         std::uint32_t first = 0;     // sequence number of the first action in `waiting`
         std::uint32_t received = 0;  // sequence number of the first action that is not known to have arrived
-        std::uint32_t copies = 0;    // number of payloads that will contain the actions from `received` on
-        std::uint8_t epoch = 0;      // number of calls of drop(), modulo 256
+        std::uint32_t payloads_left = 0;  // payloads to come with the actions from `received` on
+        std::uint8_t epoch = 0;           // number of calls of take_ordered(), modulo 256
     };
     struct Sent {
         std::uint64_t packet;

@@ -136,7 +136,7 @@ std::vector<std::byte> write_results(std::span<const ActionResult> results, Tick
             out.write_golomb(static_cast<std::uint32_t>(result.created.size()), 0);
             for (const NetId net_id : result.created) out.write(net_id, 32);
         } else {
-            const std::size_t size = std::min(result.why_not.size(), kMaxVerdictBytes);
+            const std::size_t size = std::min(result.why_not.size(), kMaxRejectionBytes);
             out.write(size, 7);
             for (std::size_t i = 0; i < size; ++i)
                 out.write(static_cast<unsigned char>(result.why_not[i]), 8);
@@ -158,7 +158,7 @@ std::optional<ActionResults> read_results(std::span<const std::byte> message) {
         result.sequence = in.read(16);
         result.is_accepted = in.read_bool();
         const std::uint32_t size = result.is_accepted ? in.read_golomb(0) : in.read(7);
-        if (size > (result.is_accepted ? kMaxCreated : kMaxVerdictBytes)) return std::nullopt;
+        if (size > (result.is_accepted ? kMaxCreated : kMaxRejectionBytes)) return std::nullopt;
         for (std::uint32_t n = 0; n < size && in.ok(); ++n)
             if (result.is_accepted) {
                 result.created.push_back(in.read(32));

@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxActionBytes = 512;       // size of the argumen
 inline constexpr std::uint32_t kMaxTouched = 32;          // existing entities that one action changes
 inline constexpr std::uint32_t kMaxCreated = 32;          // entities that one action spawns
 inline constexpr std::uint32_t kMaxWaitingActions = 256;  // actions without an answer, per player and stream
-inline constexpr std::size_t kMaxVerdictBytes = 64;       // size of a reason to reject; a longer one is cut
+inline constexpr std::size_t kMaxRejectionBytes = 64;     // size of a reason to reject; a longer one is cut
 
 /// An action as a client sends it to the server.
 struct ActionRecord {
@@ -58,7 +58,7 @@ struct ActionResult {
     // If accepted: for each entity that the client spawned, its net id; 0 if the server did not spawn it, or
     // destroyed it in the same tick.
     std::vector<NetId> created;
-    std::string why_not;  // if rejected: the reason; at most kMaxVerdictBytes, any bytes
+    std::string why_not;  // if rejected: the reason; at most kMaxRejectionBytes, any bytes
 };
 
 /// An action of the server or of another player, as the server reports it to a client.

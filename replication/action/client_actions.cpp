@@ -9,9 +9,9 @@
 namespace shoal::replication {
 namespace {
 
-// Most entities in settled_. They are kept because the full record of a pending entity, or the message
+// Most entities in answered_. They are kept because the full record of a pending entity, or the message
 // `pending_gone`, may arrive after the action's result.
-constexpr std::size_t kMostSettled = 1024;
+constexpr std::size_t kMostAnswered = 1024;
 constexpr std::size_t kMostEvents = 4096;
 constexpr std::size_t kMostEventWords = 64 * 1024;  // 256 kB, as ServerActions::kMaxUnsentBytes
 
@@ -39,8 +39,8 @@ std::uint32_t ClientActions::to_net(ecs::Entity entity) {
     for (const Pending& pending : pending_)
         if (pending.entity == entity) return pending.id;
     if (const NetId net_id = receiver_.net_id(entity)) return net_id;
-    for (const Settled& settled : settled_)  // accepted, and the record has not arrived
-        if (settled.entity == entity) return settled.id;
+    for (const Answered& answered : answered_)  // accepted, and the record has not arrived
+        if (answered.entity == entity) return answered.id;
     return 0;
 }
 
@@ -60,7 +60,7 @@ bool ClientActions::begin(std::size_t number, void* action) {
     const SchemaStruct& what = type(number);
     if (!is_playing_ || queue_.is_full(stream_of(what)) || overlay_.is_full() ||
         waiting_.size() >= kMaxWaitingActions) {
-        stats_.refused += 1;
+        stats_.not_begun += 1;
         return false;
     }
     codec_.quantise(what, action, words_);
@@ -71,7 +71,7 @@ bool ClientActions::begin(std::size_t number, void* action) {
     BitWriter size;
     write_value(what.layout, {}, words_, size);
     if (size.byte_count() > kMaxActionBytes) {
-        stats_.refused += 1;
+        stats_.not_begun += 1;
         return false;
     }
     codec_.restore(what, words_, action);
@@ -117,7 +117,7 @@ void ClientActions::end(const void* action) {
     for (const ecs::Entity entity : created_) {
         pending_.push_back({next_pending_, entity, key.sequence});
         receiver_.expect(next_pending_, entity,
-                         on_pending_ ? on_pending_(entity) : std::span<const ComponentIndex>());
+                         on_spawned_ ? on_spawned_(entity) : std::span<const ComponentIndex>());
         next_pending_ = pending_after(next_pending_);
     }
     queue_.add(stream, std::move(record));
@@ -226,7 +226,7 @@ bool ClientActions::accept(const ActionResult& result, Tick tick) {
     if (!record || record->created != result.created.size()) return false;
     const std::uint32_t sequence = queue_.first(result.stream);
     for (std::uint32_t i = 0; i < record->created; ++i)
-        settle_pending(pending_after(record->first_pending, i), result.created[i]);
+        end_pending(pending_after(record->first_pending, i), result.created[i]);
     overlay_.accept({result.stream, sequence}, tick);
     queue_.pop(result.stream);
     stats_.accepted += 1;
@@ -235,19 +235,20 @@ bool ClientActions::accept(const ActionResult& result, Tick tick) {
 
 /// Handles the answer for a pending entity. If the server has no such entity (net_id 0), destroys the
 /// pending one. Otherwise the entity is a replica, or becomes one when its full record arrives.
-void ClientActions::settle_pending(PendingId id, NetId net_id) {
+void ClientActions::end_pending(PendingId id, NetId net_id) {
     const auto found = std::find_if(pending_.begin(), pending_.end(),
                                     [&](const Pending& pending) { return pending.id == id; });
     if (found == pending_.end()) return;
     const ecs::Entity entity = found->entity;
     pending_.erase(found);
     if (net_id == 0) destroy_unless_replica(entity);
-    settled_.push_back({id, entity});
-    if (settled_.size() <= kMostSettled) return;
-    std::erase_if(settled_, [&](const Settled& settled) { return receiver_.net_id(settled.entity) != 0; });
-    if (settled_.size() <= kMostSettled) return;
-    const Settled oldest = settled_.front();
-    settled_.erase(settled_.begin());
+    answered_.push_back({id, entity});
+    if (answered_.size() <= kMostAnswered) return;
+    std::erase_if(answered_,
+                  [&](const Answered& answered) { return receiver_.net_id(answered.entity) != 0; });
+    if (answered_.size() <= kMostAnswered) return;
+    const Answered oldest = answered_.front();
+    answered_.erase(answered_.begin());
     receiver_.forget_expected(oldest.id);
     destroy_unless_replica(oldest.entity);  // its record will spawn another entity
 }
@@ -256,8 +257,8 @@ bool ClientActions::use_gone(std::span<const std::byte> message) {
     const std::optional<std::vector<PendingId>> ids = read_gone(message);
     if (!ids) return false;
     for (const PendingId id : *ids)
-        for (const Settled& settled : settled_)
-            if (settled.id == id) destroy_unless_replica(settled.entity);
+        for (const Answered& answered : answered_)
+            if (answered.id == id) destroy_unless_replica(answered.entity);
     return true;
 }
 
@@ -275,7 +276,7 @@ bool ClientActions::reject(const ActionResult& result) {
         queue_.pop(result.stream);
     } else {
         overlay_.undo_from(sequence);
-        ended = queue_.drop();
+        ended = queue_.take_ordered();
         undo_pending(sequence);
     }
     stats_.rejected += 1;
@@ -320,11 +321,11 @@ void ClientActions::reset() {
     overlay_.reset();
     queue_.reset();
     undo_pending(pending_.empty() ? 0 : pending_.front().sequence);
-    for (const Settled& settled : settled_) {
-        receiver_.forget_expected(settled.id);
-        destroy_unless_replica(settled.entity);
+    for (const Answered& answered : answered_) {
+        receiver_.forget_expected(answered.id);
+        destroy_unless_replica(answered.entity);
     }
-    settled_.clear();
+    answered_.clear();
     waiting_.clear();
     answers_.clear();
     events_.clear();

@@ -39,7 +39,7 @@ public:
         std::uint64_t accepted = 0;    // accepted by the server
         std::uint64_t rejected = 0;    // rejected by the server, or the mutation failed on the client
         std::uint64_t dropped = 0;     // undone because an earlier action was rejected, see independent()
-        std::uint64_t refused = 0;     // not done: not playing, too many without an answer, too large
+        std::uint64_t not_begun = 0;   // not done: not playing, too many without an answer, too large
         std::uint64_t bad_writes = 0;  // predicted components that a mutation wrote: a mistake of the game
     };
 
@@ -63,8 +63,8 @@ public:
     /// Sets the function that is called for each entity that an action spawned ahead of the server. It
     /// returns the components, ascending, that this client holds when the entity becomes a replica, see
     /// Applier::hold().
-    using OnPending = std::function<std::span<const ComponentIndex>(ecs::Entity)>;
-    void on_pending(OnPending fn) { on_pending_ = std::move(fn); }
+    using OnSpawned = std::function<std::span<const ComponentIndex>(ecs::Entity)>;
+    void on_spawned(OnSpawned fn) { on_spawned_ = std::move(fn); }
 
     /// Sets the object that Act::seen() asks. It must outlive this object.
     void set_sight(const Sight* sight) { sight_ = sight; }
@@ -73,8 +73,8 @@ public:
     void set_player(bool is_playing, ecs::Entity player, Tick next_tick);
 
     /// Begins an action: quantises the fields of `action` in place. Returns false if the action does not run
-    /// now; then do not call end(). Either the action is refused, or a query, a hook or another mutation is
-    /// running; then a later update() does the action.
+    /// now; then do not call end(). Either the action is never done, and Stats::not_begun counts it, or a
+    /// query, a hook or another mutation is running; then a later update() does the action.
     bool begin(std::size_t type, void* action);
     /// The argument of the mutation, between begin() and end().
     Act& act() { return *act_; }
@@ -133,7 +133,7 @@ private:
     };
     /// An entity that the client spawned in an action that the server answered. The receiver still knows its
     /// id.
-    struct Settled {
+    struct Answered {
         PendingId id;
         ecs::Entity entity;
     };
@@ -159,7 +159,7 @@ private:
     bool accept(const ActionResult& result, Tick tick);
     bool reject(const ActionResult& result);
     void tell_rejected(const ActionRecord& record, std::string_view why);
-    void settle_pending(PendingId id, NetId net_id);
+    void end_pending(PendingId id, NetId net_id);
     void fire(std::size_t type, const void* action, const Call& call);
 
     ecs::World& world_;
@@ -168,9 +168,9 @@ private:
     StructCodec codec_;
     ActionQueue queue_;
     Overlay overlay_;
-    std::vector<Type> types_;       // by the number of the action in the schema
-    std::vector<Pending> pending_;  // in the order of their creation
-    std::vector<Settled> settled_;  // the oldest first
+    std::vector<Type> types_;         // by the number of the action in the schema
+    std::vector<Pending> pending_;    // in the order of their creation
+    std::vector<Answered> answered_;  // the oldest first
     std::vector<Waiting> waiting_;
     std::vector<std::vector<std::byte>> answers_;  // messages for take_answers()
     struct Event {
@@ -183,7 +183,7 @@ private:
     std::vector<ecs::Entity> created_;  // entities that the running mutation spawned
     ecs::Hook created_hook_;
     PendingId next_pending_ = pending_after(kFirstPending);
-    OnPending on_pending_;
+    OnSpawned on_spawned_;
     const Sight* sight_ = nullptr;
     bool is_playing_ = false;
     ecs::Entity player_;

@@ -6,7 +6,7 @@
 namespace shoal::replication {
 namespace {
 
-constexpr std::size_t kMostNamed = 256;
+constexpr std::size_t kMostSpawned = 256;
 constexpr std::int32_t kMostAheadTicks = 64;  // an action for a tick further in the future runs at once
 constexpr double kRejectionSeconds = 3;
 
@@ -68,8 +68,8 @@ ServerActions::Player* ServerActions::find(net::PeerId id) const {
 ecs::Entity ServerActions::to_entity(std::uint32_t id) {
     if (!actor_) return sender_.entity(id);
     if (!is_pending(id)) return sender_.entity_seen_by(actor_->peer, id);
-    for (const Named& named : actor_->named)
-        if (named.id == id) return world_.is_alive(named.entity) ? named.entity : ecs::Entity{};
+    for (const Spawned& one : actor_->spawned)
+        if (one.id == id) return world_.is_alive(one.entity) ? one.entity : ecs::Entity{};
     return {};
 }
 
@@ -180,7 +180,7 @@ void ServerActions::accept(Player& player, ActionStream stream, const ActionReco
     ActionResult& result = player.results.emplace_back();
     result.stream = stream;
     result.sequence = player.inbox.sequence(stream);
-    if (!player.has_left) name_created(player, record, created, result);
+    if (!player.has_left) match_created(player, record, created, result);
     player.inbox.pop(stream);
 }
 
@@ -199,10 +199,10 @@ void ServerActions::reject(Player& player, ActionStream stream, const std::strin
     }
 }
 
-/// Pairs the n-th entity that the server spawned with the n-th entity that the client spawned. Adds the net
-/// ids to the result; 0 where the server has no entity.
-void ServerActions::name_created(Player& player, const ActionRecord& record,
-                                 std::span<const ecs::Entity> created, ActionResult& result) {
+/// Matches the n-th entity that the server spawned with the n-th that the client spawned. Adds the net ids to
+/// the result; 0 where the server has no entity.
+void ServerActions::match_created(Player& player, const ActionRecord& record,
+                                  std::span<const ecs::Entity> created, ActionResult& result) {
     for (std::uint32_t i = 0; i < record.created; ++i) {
         const bool exists = i < created.size() && replicates(created[i]);
         const NetId net_id = exists ? sender_.assign_net_id(created[i]) : 0;
@@ -210,9 +210,9 @@ void ServerActions::name_created(Player& player, const ActionRecord& record,
         if (!exists) continue;
         const PendingId id = pending_after(record.first_pending, i);
         sender_.set_pending_id(player.peer, net_id, id - kFirstPending);
-        player.named.push_back({id, created[i], net_id});
+        player.spawned.push_back({id, created[i], net_id});
         player.outstanding.push_back({id, created[i], net_id});
-        if (player.named.size() > kMostNamed) player.named.pop_front();
+        if (player.spawned.size() > kMostSpawned) player.spawned.pop_front();
     }
 }
 
@@ -276,18 +276,18 @@ void ServerActions::finish(Player& player) {
     if (!player.results.empty()) send(player, write_results(player.results, tick_));
     if (player.has_left) return;
     std::vector<PendingId> gone;
-    std::erase_if(player.outstanding, [&](const Named& named) {
-        const bool is_gone = !replicates(named.entity);
-        if (is_gone) gone.push_back(named.id);
-        if (!is_gone && !sender_.has_acknowledged(player.peer, named.entity)) return false;
-        sender_.set_pending_id(player.peer, named.net_id, 0);
+    std::erase_if(player.outstanding, [&](const Spawned& one) {
+        const bool is_gone = !replicates(one.entity);
+        if (is_gone) gone.push_back(one.id);
+        if (!is_gone && !sender_.has_acknowledged(player.peer, one.entity)) return false;
+        sender_.set_pending_id(player.peer, one.net_id, 0);
         return true;
     });
     if (!gone.empty()) send(player, write_gone(gone));
-    if (keeps_results_) keep(player);
+    if (keeps_results_) store_results(player);
     for (const PendingId id : gone)
-        if (keeps_results_) player.kept_gone.push_back(id);
-    while (player.kept_gone.size() > kMostNamed) player.kept_gone.pop_front();
+        if (keeps_results_) player.kept_gone_ids.push_back(id);
+    while (player.kept_gone_ids.size() > kMostSpawned) player.kept_gone_ids.pop_front();
     player.results.clear();
 }
 
@@ -297,8 +297,8 @@ void ServerActions::forget_gone(ActionResult& result) const {
         if (net_id != 0 && !replicates(sender_.entity(net_id))) net_id = 0;
 }
 
-/// Keeps the results of this tick: in each stream as many results as a client can wait for.
-void ServerActions::keep(Player& player) {
+/// Stores the results of this tick: in each stream as many results as a client can wait for.
+void ServerActions::store_results(Player& player) {
     for (ActionResult& result : player.results) {
         std::deque<KeptResult>& kept = player.kept[static_cast<std::size_t>(result.stream)];
         kept.push_back({tick_, std::move(result)});
@@ -331,9 +331,9 @@ void ServerActions::reconnect(net::PeerId id, const std::array<std::uint32_t, kA
         }
         flush();
     }
-    if (!player->kept_gone.empty())
-        add_unsent(*player,
-                   write_gone(std::vector<PendingId>(player->kept_gone.begin(), player->kept_gone.end())));
+    if (!player->kept_gone_ids.empty())
+        add_unsent(*player, write_gone(std::vector<PendingId>(player->kept_gone_ids.begin(),
+                                                              player->kept_gone_ids.end())));
 }
 
 Resumed ServerActions::replace_client(net::PeerId id) {
@@ -342,10 +342,10 @@ Resumed ServerActions::replace_client(net::PeerId id) {
     if (!player) return resumed;
     player->is_away = false;
     forget_unsent(*player);
-    player->named.clear();
+    player->spawned.clear();
     player->outstanding.clear();
     for (auto& kept : player->kept) kept.clear();
-    player->kept_gone.clear();
+    player->kept_gone_ids.clear();
     player->inbox.forget_waiting();
     resumed.next_actions = {player->inbox.next(ActionStream::ordered),
                             player->inbox.next(ActionStream::independent)};

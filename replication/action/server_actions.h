@@ -35,7 +35,7 @@ struct ActionLimits {
 struct ActionReport {
     Tick tick = 0;
     Tick late_ticks = 0;  // how many ticks too late the action came; 0: in time
-    net::PeerId player;   // empty: the server did the action
+    net::PeerId who;      // the player; empty: the server did the action
     std::string_view name;
     std::size_t type = 0;          // number of the action in the schema
     const void* action = nullptr;  // a struct of this type
@@ -126,7 +126,7 @@ public:
 
 private:
     /// An entity that both the server and a player's client spawned in an action.
-    struct Named {
+    struct Spawned {
         PendingId id;
         ecs::Entity entity;
         NetId net_id;
@@ -140,14 +140,14 @@ private:
         bool has_left = false;  // the player left during run() or finish(), and is removed at its end
         Sender::Peer peer = 0;
         ActionInbox inbox;
-        std::deque<Named> named;                    // the newest ones: later actions can refer to them
-        std::vector<Named> outstanding;             // entities of which no record was acknowledged yet
+        std::deque<Spawned> spawned;                // the newest ones: later actions can refer to them
+        std::vector<Spawned> outstanding;           // entities of which no record was acknowledged yet
         std::vector<ActionResult> results;          // results of this tick
         std::deque<std::vector<std::byte>> unsent;  // messages that found no room, the oldest first
         std::size_t unsent_bytes = 0;               // sum of their sizes
         bool is_away = false;
         std::array<std::deque<KeptResult>, kActionStreams> kept;  // the newest results
-        std::deque<PendingId> kept_gone;                          // the newest ids that were sent as gone
+        std::deque<PendingId> kept_gone_ids;                      // the newest ids that were sent as gone
         double tokens = 0, rejection_tokens = 0;                  // token buckets of ActionLimits
         std::vector<double> type_tokens;                          // by type: a token bucket of at_most()
         Stats stats;
@@ -166,13 +166,13 @@ private:
                 std::span<const ecs::Entity> created);
     void reject(Player& player, ActionStream stream, const std::string& why);
     void start(std::size_t type, const Player* player, Tick late_ticks);
-    void name_created(Player& player, const ActionRecord& record, std::span<const ecs::Entity> created,
-                      ActionResult& result);
+    void match_created(Player& player, const ActionRecord& record, std::span<const ecs::Entity> created,
+                       ActionResult& result);
     void fire(std::size_t type, const void* action, net::PeerId who, ecs::Entity entity);
     void report(const ActionReport& report) const;
     void finish(Player& player);
     void forget_gone(ActionResult& result) const;
-    void keep(Player& player);
+    void store_results(Player& player);
     void send(Player& player, std::vector<std::byte> message);
     static void add_unsent(Player& player, std::vector<std::byte> message);
     static void forget_unsent(Player& player);

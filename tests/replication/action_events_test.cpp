@@ -160,7 +160,7 @@ TEST(Actions, AnObserverMayActAsTheServer) {
         EXPECT_TRUE(stage.actions.end(&another));
     };
     stage.actions.observe([&](const ActionReport& report) {
-        if (report.type == type_of<Push>(stage) || report.player) make();
+        if (report.type == type_of<Push>(stage) || report.who) make();
     });
     std::vector<std::string> heard;
     stage.client.actions.on(type_of<Push>(stage), [&](const void* action, const Call&) {

@@ -115,7 +115,7 @@ TEST(ActionQueue, AfterARejectionTheStreamGoesOnInANewEpoch) {
     for (std::uint32_t i = 0; i < 3; ++i) desk.add(i);
     EXPECT_EQ(desk.send(), (Words{0, 1, 2}));
     EXPECT_EQ(desk.epoch, 0);
-    EXPECT_EQ(desk.queue.drop().size(), 3u);
+    EXPECT_EQ(desk.queue.take_ordered().size(), 3u);
     EXPECT_EQ(desk.send(), std::nullopt);
     desk.add(7);
     EXPECT_EQ(desk.queue.first(ActionStream::ordered), 1u);

@@ -94,7 +94,7 @@ private:
         (report.is_accepted ? accepted : rejected) += 1;
         const std::uint32_t number = number_of(report);
         const bool is_independent = report.type == type_of<Shout>(stage);
-        std::uint32_t& last = newest[{report.player.value, is_independent}];
+        std::uint32_t& last = newest[{report.who.value, is_independent}];
         EXPECT_GT(number, last) << report.name;
         last = number;
     }

@@ -226,7 +226,7 @@ TEST(Actions, AReportSaysWhatHappenedWhen) {
         notes.push_back(std::string(report.name) + (report.is_accepted ? " +" : " -") +
                         std::string(report.why_not));
         EXPECT_EQ(report.type, type_of<Push>(stage));
-        EXPECT_EQ(report.player, client.id);
+        EXPECT_EQ(report.who, client.id);
         EXPECT_EQ(report.tick, stage.next_tick);
     });
     stage.actions.on(type_of<Push>(stage), [&](const void*, const Call& call) {
@@ -349,16 +349,16 @@ TEST(Actions, ATypeHasARateOfItsOwn) {
     EXPECT_EQ(done.size(), 11u);
 }
 
-TEST(Actions, AreRefusedUnlessTheClientPlaysAndHasRoom) {
+TEST(Actions, BeginOnlyIfTheClientPlaysAndHasRoom) {
     Stage stage(stage_schema());
     Stage::Client& client = stage.add_client();
     stage.run(5);
     client.actions.set_player(false, {}, 1);
     client.act(Shout{"hey", 0});
-    EXPECT_EQ(client.actions.stats().refused, 1u);
+    EXPECT_EQ(client.actions.stats().not_begun, 1u);
     client.actions.set_player(true, {}, 1);
     for (std::uint32_t i = 0; i < kMaxWaitingActions + 5; ++i) client.act(Shout{"hey", i});
-    EXPECT_EQ(client.actions.stats().refused, 6u);
+    EXPECT_EQ(client.actions.stats().not_begun, 6u);
     EXPECT_EQ(client.actions.stats().done, kMaxWaitingActions);
     EXPECT_EQ(client.actions.waiting(), kMaxWaitingActions);
     client.act(Push{{}, 1, 0});
@@ -466,7 +466,7 @@ TEST(Actions, TheLastActionThatBeginsMayChangeSeveralComponentsOfItsEntities) {
     EXPECT_EQ(client.actions.stats().done, kActions + 1);
     EXPECT_TRUE(client.actions.is_consistent());
     client.act(Paint{1, false});
-    EXPECT_EQ(client.actions.stats().refused, 1u) << "the overlay is full";
+    EXPECT_EQ(client.actions.stats().not_begun, 1u) << "the overlay is full";
     stage.settle();
     EXPECT_EQ(client.actions.stats().accepted, kActions + 1);
     EXPECT_TRUE(stage.is_equal(client));

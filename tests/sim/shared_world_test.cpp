@@ -320,7 +320,7 @@ TEST(SharedWorld, A14EachActionIsReportedWithTickOwnerArgumentsAndVerdict) {
     std::vector<Line> lines;
     party.server.on_action([&](const replication::ActionReport& report) {
         ASSERT_EQ(report.name, "drop");
-        lines.push_back({report.tick, report.player, static_cast<const Drop*>(report.action)->coins,
+        lines.push_back({report.tick, report.who, static_cast<const Drop*>(report.action)->coins,
                          report.is_accepted, std::string(report.why_not)});
     });
     party.second.client.act(Drop{2});

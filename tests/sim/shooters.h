@@ -87,7 +87,7 @@ struct Log {
     /// Notes all actions of a server.
     void watch(replication::Server& server) {
         server.on_action([this](const replication::ActionReport& report) {
-            OfPlayer& player = players[report.player];
+            OfPlayer& player = players[report.who];
             const std::uint32_t number = *static_cast<const std::uint32_t*>(report.action);
             const bool is_cheer = report.name == "cheer";
             (is_cheer ? player.cheered : player.fired).push_back(number);
