@@ -187,7 +187,7 @@ bool ClientActions::update(net::Time now, std::optional<Tick> render_tick) {
     while (!events_.empty()) {
         const Event& first = events_.front();
         const bool is_early = render_tick && is_newer(first.event.tick, *render_tick);
-        if ((is_early || lacks_entity(first.event)) && !first.wait.is_over(now)) break;
+        if ((is_early || awaits_entity(first.event)) && !first.wait.is_over(now)) break;
         fire_first();
     }
     run_waiting();
@@ -202,15 +202,15 @@ void ClientActions::fire_first() {
     const ActionEvent event = std::move(events_.front().event);
     events_.pop_front();
     event_words_ -= event.words.size();
-    const bool is_late = lacks_entity(event);
+    const bool is_late = awaits_entity(event);
     StructValue value(type(event.type));
     codec_.restore(type(event.type), event.words, value.get());
     fire(event.type, value.get(), {receiver_.entity(event.player), event.who, false, event.tick, is_late});
 }
 
-bool ClientActions::lacks_entity(const ActionEvent& event) const {
+bool ClientActions::awaits_entity(const ActionEvent& event) const {
     return (event.player != 0 && receiver_.may_appear(event.player)) ||
-           replication::lacks_entity(receiver_, type(event.type).layout, event.words);
+           replication::awaits_entity(receiver_, type(event.type).layout, event.words);
 }
 
 bool ClientActions::use_results(std::span<const std::byte> message) {

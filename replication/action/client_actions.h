@@ -151,7 +151,7 @@ private:
     void run_waiting();
     bool use_results(std::span<const std::byte> message);
     bool use_gone(std::span<const std::byte> message);
-    bool lacks_entity(const ActionEvent& event) const;
+    bool awaits_entity(const ActionEvent& event) const;
     void fire_first();
     void undo_pending(std::uint32_t sequence);
     void destroy_unless_replica(ecs::Entity entity);

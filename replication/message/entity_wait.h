@@ -13,13 +13,13 @@ namespace shoal::replication {
 
 /// Returns whether a struct names an entity that is not in the world, but may still appear. `words`: see
 /// StructCodec.
-inline bool lacks_entity(const Receiver& receiver, const ComponentLayout& layout,
-                         std::span<const std::uint32_t> words) {
+inline bool awaits_entity(const Receiver& receiver, const ComponentLayout& layout,
+                          std::span<const std::uint32_t> words) {
     if (!layout.has_references()) return false;
-    bool lacks = false;
+    bool awaits = false;
     layout.for_each_reference(words.data(), words.data() + layout.lanes().size(),
-                              [&](NetId net_id) { lacks = lacks || receiver.may_appear(net_id); });
-    return lacks;
+                              [&](NetId net_id) { awaits = awaits || receiver.may_appear(net_id); });
+    return awaits;
 }
 
 /// The time that one message or event has waited.

@@ -52,17 +52,17 @@ void MessageQueue::deliver_all() {
 /// If `now` is empty, delivers all messages, also those that wait.
 void MessageQueue::deliver_until(std::optional<net::Time> now) {
     if (is_delivering_) {
-        is_all_wanted_ = is_all_wanted_ || !now;
+        must_deliver_all_ = must_deliver_all_ || !now;
         return;
     }
     is_delivering_ = true;
-    is_all_wanted_ = false;
+    must_deliver_all_ = false;
     std::bitset<256> blocked;
     std::size_t kept = 0;
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
         Waiting waiting = std::move(waiting_[i]);
         const ComponentLayout& layout = messages_.types()[waiting.message.type].layout;
-        const bool is_late = lacks_entity(receiver_, layout, waiting.message.words);
+        const bool is_late = awaits_entity(receiver_, layout, waiting.message.words);
         const bool is_behind = is_ordered(waiting) && blocked[waiting.stream];
         if (now) waiting.wait.begin(*now);
         if (now && (is_behind || (is_late && !waiting.wait.is_over(*now)))) {
@@ -75,7 +75,7 @@ void MessageQueue::deliver_until(std::optional<net::Time> now) {
     }
     waiting_.resize(kept);
     is_delivering_ = false;
-    if (is_all_wanted_) deliver_until(std::nullopt);
+    if (must_deliver_all_) deliver_until(std::nullopt);
 }
 
 void MessageQueue::clear() {

@@ -56,7 +56,7 @@ private:
     std::vector<Waiting> spare_;  // delivered messages, whose memory is used again
     std::size_t words_ = 0;       // 32-bit words of all messages in waiting_
     bool is_delivering_ = false;
-    bool is_all_wanted_ = false;  // a handler called deliver_all()
+    bool must_deliver_all_ = false;  // a handler called deliver_all()
 };
 
 }  // namespace shoal::replication
