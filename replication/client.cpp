@@ -94,9 +94,9 @@ void Client::start_connecting(net::Time now) {
     failure_.clear();
     welcome_.reset();
     queue_.clear();
-    if (!ticket || ticket != ticket_) view_ = 0;
+    if (!ticket || ticket != ticket_) state_number_ = 0;
     ticket_ = ticket;
-    if (view_ != 0) {
+    if (state_number_ != 0) {
         static_cast<void>(actions_.take_answers());  // update() takes the failure from it, too
         predictor_.reset();
         receiver_.reconnect();
@@ -111,7 +111,7 @@ void Client::start_connecting(net::Time now) {
     is_resuming_ = awaits_resumed_ = ticket.has_value();
     const std::vector<std::byte> summary = schema_.summary();
     Hello said{receiver_.options().max_slots, summary};
-    if (ticket) said.resumption = Resumption{*ticket, view_, actions_.first()};
+    if (ticket) said.resumption = Resumption{*ticket, state_number_, actions_.first()};
     const std::vector<std::byte> hello = write_hello(said);
     if (token) {  // beside a token there is less room for a hello, but this hello always fits
         endpoint_.connect(server, *token, hello, now);
@@ -131,8 +131,8 @@ void Client::forget_world() {
 /// Handles the message that the server accepted the ticket.
 void Client::resume(const Resumed& resumed) {
     if (!std::exchange(awaits_resumed_, false)) return;
-    if (resumed.keeps && view_ != 0) return;
-    view_ = 0;
+    if (resumed.keeps && state_number_ != 0) return;
+    state_number_ = 0;
     is_resuming_ = false;
     forget_world();
     actions_.reset(resumed.next_actions, resumed.epoch);
@@ -281,7 +281,7 @@ void Client::on_message(net::PeerId peer, net::Channel channel, std::span<const 
     if (const std::optional<Resumed> resumed = read_resumed(message)) resume(*resumed);
     if (const std::optional<TicketMessage> next = read_ticket(message)) {
         ticket_ = next->ticket;
-        view_ = next->view;
+        state_number_ = next->state_number;
     }
     if (const std::optional<net::Duration> shift = read_shift(message)) predictor_.shift(*shift);
     if (const std::optional<NetId> player = read_player(message)) player_ = player;

@@ -289,7 +289,7 @@ private:
     std::optional<net::ClientToken> token_;  // the token for target_
     std::optional<Ticket> to_use_;           // the ticket for target_
     std::optional<Ticket> ticket_;           // the newest ticket
-    std::uint32_t view_ = 0;                 // see Resumption
+    std::uint32_t state_number_ = 0;         // see Resumption
     bool is_resuming_ = false;               // the attempt or connection has a ticket
     bool awaits_resumed_ = false;            // the server has not answered the ticket
     std::vector<std::byte> message_;

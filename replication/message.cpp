@@ -69,12 +69,12 @@ void write_rebase(std::span<const std::uint32_t> slots, std::vector<std::byte>& 
     for (const std::uint32_t slot : slots) out.u32(slot);
 }
 
-std::vector<std::byte> write_ticket(const Ticket& ticket, std::uint32_t view) {
+std::vector<std::byte> write_ticket(const Ticket& ticket, std::uint32_t state_number) {
     std::vector<std::byte> message(1 + Ticket::kBytes + 4);
     net::ByteWriter out(message);
     out.u8(static_cast<std::uint64_t>(MessageKind::ticket));
     out.bytes(ticket.bytes());
-    out.u32(view);
+    out.u32(state_number);
     return message;
 }
 
@@ -117,7 +117,7 @@ std::vector<std::byte> write_hello(const Hello& hello) {
     out.u8(hello.resumption.has_value());
     if (hello.resumption) {
         out.bytes(hello.resumption->ticket.bytes());
-        out.u32(hello.resumption->view);
+        out.u32(hello.resumption->state_number);
         for (const std::uint32_t first : hello.resumption->first_actions) out.u32(first);
     }
     out.bytes(hello.summary);

@@ -45,11 +45,11 @@ bool read_rebase(std::span<const std::byte> message, Fn&& fn) {
     return true;
 }
 
-/// `view`: see SeatKey::view.
-std::vector<std::byte> write_ticket(const Ticket& ticket, std::uint32_t view);
+/// `state_number`: see SeatKey::state_number.
+std::vector<std::byte> write_ticket(const Ticket& ticket, std::uint32_t state_number);
 struct TicketMessage {
     Ticket ticket;
-    std::uint32_t view = 0;
+    std::uint32_t state_number = 0;
 };
 /// Returns nothing if the message has another kind, or is malformed.
 std::optional<TicketMessage> read_ticket(std::span<const std::byte> message);

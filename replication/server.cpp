@@ -263,13 +263,13 @@ void Server::take_back(net::PeerId connection) {
     players_.connect(*player, connection);
     player->key.use(resumption.ticket, entropy_);
     tickets_.used += 1;
-    const bool keeps = resumption.view == player->key.view;
+    const bool keeps = resumption.state_number == player->key.state_number;
     Resumed resumed;
     if (keeps) {
         sender_.reconnect_peer(player->peer);
     } else {
         sender_.replace_peer(player->peer, {arrival.max_slots, arrival.numbers, true});
-        player->key.view = std::max(player->key.view + 1, 1u);
+        player->key.state_number = std::max(player->key.state_number + 1, 1u);
         resumed = actions_.replace_client(player->id);
     }
     resumed.keeps = keeps;
@@ -330,17 +330,17 @@ void Server::advance_joins() {
 
 void Server::advance_join(Player& player) {
     const bool has_joined = player.seat.has_joined();
-    switch (player.seat.step(join_options_, sender_.stats(player.peer).unjoined, now_)) {
-        case Seat::Step::wait:
+    switch (player.seat.advance(join_options_, sender_.stats(player.peer).unjoined, now_)) {
+        case Seat::Next::wait:
             break;
-        case Seat::Step::play:
+        case Seat::Next::play:
             has_joined ? finish_return(player.id) : finish_join(player.id);
             break;
-        case Seat::Step::restart:
+        case Seat::Next::restart:
             sender_.restart_peer(player.peer);
             if (warn_) warn_(player.id, Warning::join_restarted);
             break;
-        case Seat::Step::give_up:
+        case Seat::Next::give_up:
             host_.disconnect(player.connection, net::DisconnectReason::kicked,
                              "loading the world took too long", now_);
     }
@@ -386,7 +386,8 @@ void Server::set_player(PlayerId id, ecs::Entity entity) {
 /// Tells a client that it plays, and the ticket for its next connection.
 void Server::send_player(const Player& player) {
     const net::PeerId connection = player.connection;
-    const std::vector<std::byte> ticket = write_ticket({player.id, player.key.newest()}, player.key.view);
+    const std::vector<std::byte> ticket =
+        write_ticket({player.id, player.key.newest()}, player.key.state_number);
     write_player(references_.to_net(player.seat.player()), message_);
     // Ordered: the last one counts. A full queue ends the connection: the client would never play.
     net::SendResult sent = host_.send_message(connection, net::ordered_by(kPlayerKey), message_);
@@ -443,7 +444,7 @@ void Server::take_typed(Player& player, net::Channel channel, std::span<const st
 }
 
 void Server::handle_typed(const Player& player, net::Channel channel, std::span<const std::byte> message) {
-    references_.reader = player.peer;
+    references_.from = player.peer;
     if (typed_.read(message, read_)) {
         typed_.deliver(read_, {player.id, channel, false});
     } else {

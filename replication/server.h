@@ -307,9 +307,9 @@ private:
             return server_.world_.is_alive(entity) ? server_.assign_net_id(entity) : 0;
         }
         ecs::Entity to_entity(std::uint32_t net_id) override {
-            return server_.sender_.entity_seen_by(reader, net_id);
+            return server_.sender_.entity_seen_by(from, net_id);
         }
-        Sender::Peer reader = 0;  // who sent the message that is read
+        Sender::Peer from = 0;  // the peer that sent the message
 
     private:
         Server& server_;

@@ -92,7 +92,7 @@ OwnedReader::Stats OwnedReader::stats(PlayerId player) const {
 
 bool OwnedReader::read_section(PlayerId, std::uint64_t packet, BitReader& in) {
     packet_ = packet;
-    given_count_ = 0;
+    sent_count_ = 0;
     const std::uint32_t more = in.read_golomb(kOwnedCountOrder);
     if (more >= kMaxOwnedValues) return false;
     NetId net_id = 0;
@@ -100,18 +100,17 @@ bool OwnedReader::read_section(PlayerId, std::uint64_t packet, BitReader& in) {
         net_id = i == 0 ? in.read(32) : net_id + unzigzag(in.read_golomb(kOwnedNetIdOrder));
         const std::uint32_t component = in.read_golomb(kOwnedComponentOrder);
         if (component >= values_.size() || !values_[component]) return false;
-        if (given_count_ == given_.size()) given_.emplace_back();
-        Given& given = given_[given_count_++];
-        given.net_id = net_id;
-        given.component = static_cast<ComponentIndex>(component);
-        if (!read_value(schema_.components()[component].layout, {}, in, given.words) || !in.ok())
-            return false;
+        if (sent_count_ == sent_values_.size()) sent_values_.emplace_back();
+        SentValue& sent = sent_values_[sent_count_++];
+        sent.net_id = net_id;
+        sent.component = static_cast<ComponentIndex>(component);
+        if (!read_value(schema_.components()[component].layout, {}, in, sent.words) || !in.ok()) return false;
     }
     return true;
 }
 
 void OwnedReader::commit_section(PlayerId id, net::Time now) {
-    for (std::size_t i = 0; i < given_count_; ++i) {
+    for (std::size_t i = 0; i < sent_count_; ++i) {
         Player* const player = find(id);  // a check may disconnect the player
         if (!player) return;
         const double passed_s = std::chrono::duration<double>(now - player->earned_until).count();
@@ -119,7 +118,7 @@ void OwnedReader::commit_section(PlayerId id, net::Time now) {
         player->refusals_left =
             std::min(kMostRefusals, player->refusals_left + std::max(0.0, passed_s) * kRefusalsPerSecond);
         if (is_flood(id)) return;
-        judge(*player, given_[i]);
+        judge(*player, sent_values_[i]);
     }
 }
 
@@ -128,46 +127,46 @@ bool OwnedReader::owns(const Player& player, NetId net_id) const {
     return entity && sender_.owner(entity) == player.peer;
 }
 
-void OwnedReader::judge(Player& player, const Given& given) {
-    const ecs::ComponentId id = ids_[given.component];
-    const ecs::Entity entity = sender_.entity(given.net_id);
-    if (!owns(player, given.net_id) || !world_.has(entity, id)) return void(player.stats.ignored += 1);
-    std::uint64_t& newest = player.newest[{given.net_id, given.component}];
+void OwnedReader::judge(Player& player, const SentValue& sent) {
+    const ecs::ComponentId id = ids_[sent.component];
+    const ecs::Entity entity = sender_.entity(sent.net_id);
+    if (!owns(player, sent.net_id) || !world_.has(entity, id)) return void(player.stats.ignored += 1);
+    std::uint64_t& newest = player.newest[{sent.net_id, sent.component}];
     if (packet_ <= newest) return void(player.stats.outdated += 1);
     newest = packet_;
-    forget_former(player);
-    reader_ = player.peer;
-    const SchemaComponent& component = schema_.components()[given.component];
+    forget_not_owned(player);
+    from_ = player.peer;
+    const SchemaComponent& component = schema_.components()[sent.component];
     // A client that was asked sends values that it did not write: these are not refused.
     codec_.quantise(component, std::as_const(world_).try_get(entity, id), words_);
-    if (words_ == given.words) return;
-    if (checks_[given.component]) {
-        void* const value = values_[given.component]->get();
-        codec_.restore(component, given.words, value);
+    if (words_ == sent.words) return;
+    if (checks_[sent.component]) {
+        void* const value = values_[sent.component]->get();
+        codec_.restore(component, sent.words, value);
         const PlayerId player_id = player.id;
-        const std::string why = checks_[given.component](player_id, entity, value);
+        const std::string why = checks_[sent.component](player_id, entity, value);
         Player* const still = find(player_id);  // the check may disconnect the player
         if (!still) return;
-        if (!why.empty()) return refuse(*still, given, why);
+        if (!why.empty()) return refuse(*still, sent, why);
         if (!world_.has(entity, id)) return;  // the check removed the component
     }
-    if (world_.patch(entity, id, [&](void* at) { codec_.restore(component, given.words, at); }))
+    if (world_.patch(entity, id, [&](void* at) { codec_.restore(component, sent.words, at); }))
         player.stats.taken += 1;
 }
 
-void OwnedReader::refuse(Player& player, const Given& given, std::string_view why) {
+void OwnedReader::refuse(Player& player, const SentValue& sent, std::string_view why) {
     player.stats.refused += 1;
     player.refusals_left -= 1;
-    OwnedRefusal refusal{packet_, given.net_id, given.component, std::string(why), {}};
-    const ecs::Entity entity = sender_.entity(given.net_id);
-    const void* const value = world_.try_get(entity, ids_[given.component]);
+    OwnedRefusal refusal{packet_, sent.net_id, sent.component, std::string(why), {}};
+    const ecs::Entity entity = sender_.entity(sent.net_id);
+    const void* const value = world_.try_get(entity, ids_[sent.component]);
     if (!value) return;  // the check removed the component
-    codec_.quantise(schema_.components()[given.component], value, refusal.words);
+    codec_.quantise(schema_.components()[sent.component], value, refusal.words);
     send_(player.id, write_refusal(schema_, refusal));
 }
 
 /// If `newest` has many entries, removes those for entities that the player does not own.
-void OwnedReader::forget_former(Player& player) const {
+void OwnedReader::forget_not_owned(Player& player) const {
     if (player.newest.size() <= player.most_newest) return;
     std::erase_if(player.newest, [&](const auto& one) { return !owns(player, one.first.net_id); });
     player.most_newest = std::max(kFewNewest, 2 * player.newest.size());

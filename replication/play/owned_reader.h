@@ -75,25 +75,25 @@ private:
         PlayerId id;
         Sender::Peer peer = 0;
         std::map<Key, std::uint64_t> newest;  // number of the packet with the newest value
-        std::size_t most_newest = 0;          // size of `newest` above which forget_former() cleans it
+        std::size_t most_newest = 0;          // size of `newest` above which forget_not_owned() cleans it
         double refusals_left = 0;
         net::Time earned_until{0};  // time up to which refusals_left has grown
         Stats stats;
     };
     /// A value that a client sent.
-    struct Given {
+    struct SentValue {
         NetId net_id = 0;
         ComponentIndex component = 0;
         std::vector<std::uint32_t> words;
     };
 
     std::uint32_t to_net(ecs::Entity entity) override { return sender_.net_id(entity); }
-    ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity_seen_by(reader_, net_id); }
+    ecs::Entity to_entity(std::uint32_t net_id) override { return sender_.entity_seen_by(from_, net_id); }
 
     Player* find(PlayerId player);
-    void judge(Player& player, const Given& given);
-    void refuse(Player& player, const Given& given, std::string_view why);
-    void forget_former(Player& player) const;
+    void judge(Player& player, const SentValue& sent);
+    void refuse(Player& player, const SentValue& sent, std::string_view why);
+    void forget_not_owned(Player& player) const;
     bool owns(const Player& player, NetId net_id) const;
 
     ecs::World& world_;
@@ -110,12 +110,12 @@ private:
     std::size_t most_had_owner_ = 64;  // size of had_owner_ above which dead entities are removed
     std::map<PlayerId, std::vector<NetId>> to_ask_;
 
-    Sender::Peer reader_ = 0;  // peer of the player whose value judge() handles
+    Sender::Peer from_ = 0;  // peer of the player whose value judge() handles
     // From read_section(), for commit_section().
     std::uint64_t packet_ = 0;
-    std::vector<Given> given_;
+    std::vector<SentValue> sent_values_;
     std::vector<std::uint32_t> words_;  // scratch: a value in the world
-    std::size_t given_count_ = 0;
+    std::size_t sent_count_ = 0;
 };
 
 }  // namespace shoal::replication

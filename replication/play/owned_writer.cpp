@@ -46,7 +46,7 @@ void OwnedWriter::update() {
         if (receiver_.shown_tick(owned.entity) != owned.shown) follow_version(owned);
     for (const ecs::ChangeCollector::Change change : changes_.changes())
         change.for_each([&](std::uint32_t watch) {
-            if (Value* value = find(change.entity, components_[watch])) look_at(change.entity, *value);
+            if (Value* value = find(change.entity, components_[watch])) update_value(change.entity, *value);
         });
     changes_.clear();
 }
@@ -83,7 +83,7 @@ void OwnedWriter::hold(const Owned& owned, Value& value, const ImageCursor& imag
     value.words.insert(value.words.end(), image.parts(), image.parts() + image.part_words());
     // A reference to an entity that the client does not have is null in the world.
     if (image.layout().has_references()) capture(owned.entity, value);
-    look_at(owned.entity, value);  // hooks of the game may have written the component
+    update_value(owned.entity, value);  // hooks of the game may have written the component
     if (asked_.contains(owned.net_id)) set_pending(value, true);
 }
 
@@ -94,7 +94,7 @@ bool OwnedWriter::capture(ecs::Entity entity, Value& value) {
     return true;
 }
 
-void OwnedWriter::look_at(ecs::Entity entity, Value& value) {
+void OwnedWriter::update_value(ecs::Entity entity, Value& value) {
     if (!capture(entity, value)) return;
     value.first_packet = 0;
     set_pending(value, true);
@@ -190,7 +190,7 @@ bool OwnedWriter::use_refusal(std::span<const std::byte> message) {
     const ecs::Entity entity = receiver_.entity(refusal->net_id);
     Value* const value = find(entity, refusal->component);
     if (!value) return true;
-    look_at(entity, *value);
+    update_value(entity, *value);
     const bool is_told = value->first_packet != 0 && value->refused_packet >= value->first_packet;
     value->refused_packet = std::max(value->refused_packet, refusal->packet);
     // Otherwise a later packet has a value of this component, and the server checks that value.

@@ -87,7 +87,7 @@ private:
     void follow_version(Owned& owned);
     void hold(const Owned& owned, Value& value, const ImageCursor& image);
     bool capture(ecs::Entity entity, Value& value);
-    void look_at(ecs::Entity entity, Value& value);
+    void update_value(ecs::Entity entity, Value& value);
     void set_pending(Value& value, bool is_pending);
     Value* find(ecs::Entity entity, ComponentIndex component);
 

@@ -5,16 +5,16 @@
 
 namespace shoal::replication {
 
-Seat::Step Seat::step(const JoinOptions& options, std::uint32_t unacked, net::Time now) {
+Seat::Next Seat::advance(const JoinOptions& options, std::uint32_t unacked, net::Time now) {
     assert(phase_ == Phase::loading && options.timeout > net::Duration(0));
     if (unacked == 0) {
         phase_ = Phase::playing;
         has_joined_ = true;
-        return Step::play;
+        return Next::play;
     }
-    if (now - since_ < options.timeout) return Step::wait;
+    if (now - since_ < options.timeout) return Next::wait;
     since_ = now;
-    return std::exchange(was_restarted_, true) ? Step::give_up : Step::restart;
+    return std::exchange(was_restarted_, true) ? Next::give_up : Next::restart;
 }
 
 void Seat::come_back(bool keeps, net::Time now) {

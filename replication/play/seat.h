@@ -31,7 +31,7 @@ struct JoinOptions {
 class Seat {
 public:
     /// What the server must do with a loading player.
-    enum class Step : std::uint8_t { wait, play, restart, give_up };
+    enum class Next : std::uint8_t { wait, play, restart, give_up };
 
     Phase phase() const { return phase_; }
     void connect() { phase_ = Phase::waiting; }
@@ -46,7 +46,7 @@ public:
     }
     /// Call it in each tick while the player is loading. `unacked`: number of entities of the world that the
     /// client has not acknowledged.
-    Step step(const JoinOptions& options, std::uint32_t unacked, net::Time now);
+    Next advance(const JoinOptions& options, std::uint32_t unacked, net::Time now);
 
     /// Returns whether the player plays, or is away and will play again when it comes back.
     bool has_joined() const { return has_joined_; }

@@ -31,8 +31,8 @@ struct Ticket {
 /// The request of a client for the seat of its ticket.
 struct Resumption {
     Ticket ticket;
-    // SeatKey::view of the state that the client has; 0: it has no state.
-    std::uint32_t view = 0;
+    // SeatKey::state_number of the state that the client has; 0: it has no state.
+    std::uint32_t state_number = 0;
     std::array<std::uint32_t, kActionStreams>
         first_actions{};  // by stream: sequence number of the first action without an answer
 };
@@ -72,9 +72,9 @@ public:
     void use(const Ticket& ticket, net::Entropy& entropy);
     const std::array<std::byte, 16>& newest() const { return newest_; }
 
-    /// Number of the client's state that the server knows, see Resumption::view. If a client names another
-    /// number, it must load the world again, and this number rises.
-    std::uint32_t view = 1;
+    /// Number of the client's state that the server knows, see Resumption::state_number. If a client names
+    /// another number, it must load the world again, and this number rises.
+    std::uint32_t state_number = 1;
 
 private:
     static std::array<std::byte, 16> new_secret(net::Entropy& entropy);

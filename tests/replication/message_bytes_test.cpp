@@ -118,7 +118,7 @@ TEST(Resume, MessagesAndHellosHaveTheseBytes) {
     EXPECT_EQ(message[21], std::byte{7});
     ASSERT_TRUE(read_ticket(message));
     EXPECT_EQ(read_ticket(message)->ticket, ticket);
-    EXPECT_EQ(read_ticket(message)->view, 0x0807u);
+    EXPECT_EQ(read_ticket(message)->state_number, 0x0807u);
     const std::vector<std::byte> resumed = write_resumed({true, {0x0201, 0x0403}, 5});
     const std::vector<std::byte> expected = {std::byte{25}, std::byte{1}, std::byte{1}, std::byte{2},
                                              std::byte{0},  std::byte{0}, std::byte{3}, std::byte{4},
@@ -133,7 +133,7 @@ TEST(Resume, MessagesAndHellosHaveTheseBytes) {
     ASSERT_TRUE(read && read->resumption);
     EXPECT_EQ(read->max_slots, 8u);
     EXPECT_EQ(read->resumption->ticket, ticket);
-    EXPECT_EQ(read->resumption->view, 6u);
+    EXPECT_EQ(read->resumption->state_number, 6u);
     EXPECT_EQ(read->resumption->first_actions[1], 12u);
     EXPECT_EQ(read->summary.size(), 2u);
     for (std::size_t size = 0; size < hello.size(); ++size) {

@@ -251,7 +251,8 @@ TEST(Resume, Trap49AnotherProcessGetsASnapshotAndTheNewestConnectionWins) {
     EXPECT_EQ(link.server.player(id), ship);
     EXPECT_EQ(link.server.owner(gift), id);
     EXPECT_EQ(second.client.player(), second.client.receiver().entity(link.server.assign_net_id(ship)));
-    // The first one still has a world, but of another view: it loads anew, and keeps nothing.
+    // The first one still has a world, but the server knows another state of it: it loads anew, and keeps
+    // nothing.
     bay.connect(first, ticket);
     link.run(60);
     EXPECT_EQ(first.client.phase(), Phase::playing) << first.client.failure();
