@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
 #include <optional>
 #include <random>
 #include <tuple>
+#include <utility>
 
 #include "replication/predict/input_clock.h"
 
@@ -172,6 +175,13 @@ TEST(LeadMeter, APathThatBecameLongerByMoreThanATickIsNoticedAfterHalfASecond) {
     EXPECT_EQ(measured.packet(3ms), 7ms);
 }
 
+TEST(LeadMeter, OfAFullMeterTheLastLatePacketsAreKept) {
+    Measured measured;
+    measured.expect_nothing(300, 14ms);
+    measured.expect_nothing(3, -30ms);
+    EXPECT_EQ(measured.packet(-30ms), 35ms);
+}
+
 TEST(LeadMeter, FewPacketsThatAreInTimeAskForNothing) {
     Measured measured;
     measured.expect_nothing(31, 100ms);
@@ -205,6 +215,182 @@ TEST(LeadMeter, APacketIsForgottenAfter256Others) {
     measured.parity = true;
     measured.expect_nothing(300, 20ms);
     measured.expect_nothing(300, 14ms);
+}
+
+/// The meter as its header describes it, computed from all samples anew each time.
+struct NaiveMeter {
+    struct Sample {
+        double margin_ms;
+        net::Time at;
+        std::uint64_t number, received;
+    };
+    static constexpr double kTickMs = 16.667;
+
+    void follow(std::uint64_t number, std::uint64_t received, Tick newest) {
+        if (number <= last.number) return;
+        const bool lost_none = last.number != 0 && number - last.number <= received - last.received;
+        const Tick ticks = newest - newest_tick;
+        if (lost_none && ticks * kTickMs <= 250) {
+            ticks_per_packet = std::clamp<Tick>(ticks, 1, 8);
+            mean_ticks += (ticks_per_packet - mean_ticks) / 16;
+        }
+        last.number = number;
+        last.received = received;
+        newest_tick = newest;
+    }
+    void add(std::uint64_t number, std::uint64_t received, Tick newest, net::Duration margin, bool now_parity,
+             net::Time now) {
+        if (now_parity != parity) {
+            for (Sample& sample : samples) sample.margin_ms += asked_ms.value_or(0);
+            asked_ms.reset();
+            parity = now_parity;
+        }
+        follow(number, received, newest);
+        const double margin_ms = Timeline::ms(margin) - (ticks_per_packet - 1) * kTickMs;
+        late_in_a_row = margin_ms < 0 ? late_in_a_row + 1 : 0;
+        if (late_in_a_row == 4) {
+            const std::size_t kept = asked_ms ? 0 : 3;
+            while (samples.size() > kept) samples.pop_front();
+            late.clear();
+            asked_ms.reset();
+            last_shift = net::Time{0};
+        }
+        if (asked_ms && late_in_a_row < 4) return;
+        samples.push_back({margin_ms, now, last.number, received});
+        if (samples.size() > 256) samples.pop_front();
+    }
+    void note_late(net::Time now) {
+        if (asked_ms) return;
+        late.push_back(now);
+        if (late.size() > 16) late.pop_front();
+    }
+    double greatest(net::Duration span, net::Time now) const {
+        double greatest = -1e9;
+        for (const Sample& sample : samples)
+            if (now - sample.at <= span) greatest = std::max(greatest, sample.margin_ms);
+        return greatest;
+    }
+    double risk(double lead_ms, double margin_ms, double loss) const {
+        double all = 1;
+        for (double left = lead_ms; all > 1e-4; left -= mean_ticks * kTickMs) {
+            if (left < 0) return 1;
+            const auto too_late = std::count_if(samples.begin(), samples.end(), [&](const Sample& sample) {
+                return sample.margin_ms < margin_ms - left;
+            });
+            all *= loss + (1 - loss) * static_cast<double>(too_late) / static_cast<double>(samples.size());
+        }
+        return all;
+    }
+    std::optional<net::Duration> take_shift(net::Time now) {
+        const bool is_urgent = late_in_a_row >= 4;
+        if (asked_ms || samples.size() < (is_urgent ? 2u : 32u)) return std::nullopt;
+        if ((!is_urgent && now - last_shift < 500ms) || now - samples.back().at > 2s) return std::nullopt;
+        double margin = greatest(2s, now);
+        const double recent = greatest(500ms, now);
+        if (samples.size() >= 4 && now - samples[samples.size() - 4].at <= 500ms && recent < margin - kTickMs)
+            margin = recent;
+        while (!late.empty() && now - late.front() > 10s) late.pop_front();
+        if (samples.size() >= 32) {
+            double loss = 0;
+            if (const auto numbers = samples.back().number - samples.front().number)
+                loss = 1 - static_cast<double>(samples.back().received - samples.front().received) /
+                               static_cast<double>(numbers);
+            loss = std::clamp(loss, 0.0, 0.5);
+            int eighths = 0;
+            const auto is_enough = [&] {
+                wanted_ms = eighths * (kTickMs / 8);
+                return wanted_ms >= 1'000 || risk(wanted_ms, margin, loss) <= 1e-4;
+            };
+            while (!is_enough()) ++eighths;
+        }
+        const double wanted =
+            std::max(wanted_ms, kTickMs / 2) + kTickMs / 2 * static_cast<double>(late.size());
+        const double shift = wanted - margin;
+        if (shift <= kTickMs / 4 && (shift >= -kTickMs || now - last_shift <= 2s)) return std::nullopt;
+        last_shift = now;
+        asked_ms = std::clamp(shift, -1'000.0, 1'000.0);
+        return Timeline::from_ms(*asked_ms);
+    }
+
+    std::deque<Sample> samples;
+    std::deque<net::Time> late;
+    Sample last{0, net::Time{0}, 0, 0};
+    Tick newest_tick = 0;
+    std::uint32_t ticks_per_packet = 1;
+    double mean_ticks = 1, wanted_ms = 2 * kTickMs;
+    std::size_t late_in_a_row = 0;
+    bool parity = false;
+    std::optional<double> asked_ms;
+    net::Time last_shift{0};
+};
+
+// Goal: the meter asks for the same shifts as a simple model. Method: random paths that change, clients with
+// frames of other lengths, pauses, packets without inputs, packets that overtake, and clients that take some
+// time for a shift or never do it.
+TEST(LeadMeter, AsksForTheShiftsOfASimpleModel) {
+    for (std::uint32_t seed = 1; seed <= 10; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        std::mt19937 random(seed);
+        const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+        const auto one_in = [&](std::uint32_t n) { return below(n) == 0; };
+        LeadMeter meter(kTick);
+        NaiveMeter model;
+        net::Time now{10s};
+        std::uint64_t number = 0, received = 0;
+        Tick tick = below(0xffff'ffff);
+        double lead_ms = 60, path_ms = 0, jitter_ms = 5, to_shift_ms = 0;
+        std::uint32_t frame_ticks = 1, loss_of_100 = 0, shift_in = 0;
+        bool parity = false;
+        int shifts = 0;
+        for (int i = 0; i < 1'500; ++i) {
+            if (one_in(300)) path_ms = below(120);
+            if (one_in(300)) jitter_ms = 1 + below(60);
+            if (one_in(400)) frame_ticks = 1 + below(10);
+            if (one_in(300)) loss_of_100 = below(30);
+            std::uint32_t passed = one_in(400) ? below(200) : frame_ticks;
+            tick += passed;
+            now += kTick * static_cast<int>(passed);
+            for (std::uint32_t others = below(3); others > 0; --others) {
+                ++number;
+                received += below(100) >= loss_of_100;
+            }
+            ++number;
+            if (shift_in != 0 && --shift_in == 0) {
+                lead_ms += std::exchange(to_shift_ms, 0);
+                parity = !parity;
+            }
+            if (below(100) >= loss_of_100) {
+                ++received;
+                // A packet that another one has overtaken.
+                const std::uint64_t arrived =
+                    number - (one_in(20) ? std::min<std::uint64_t>(number - 1, 3) : 0);
+                const Tick newest = tick - (arrived == number ? 0 : 2 * frame_ticks);
+                const net::Duration margin = Timeline::from_ms(
+                    lead_ms - path_ms - static_cast<double>(below(1'000)) / 1'000 * jitter_ms);
+                if (one_in(30)) {
+                    meter.follow(arrived, received, newest);
+                    model.follow(arrived, received, newest);
+                } else {
+                    meter.add(arrived, received, newest, margin, parity, now);
+                    model.add(arrived, received, newest, margin, parity, now);
+                }
+                if (margin < 0us || one_in(200)) {
+                    meter.note_late(now);
+                    model.note_late(now);
+                }
+            }
+            const std::optional<net::Duration> shift = meter.take_shift(now),
+                                               expected = model.take_shift(now);
+            ASSERT_EQ(shift.has_value(), expected.has_value()) << i;
+            ASSERT_NEAR(Timeline::ms(shift.value_or(0us)), Timeline::ms(expected.value_or(0us)), 0.01) << i;
+            ASSERT_TRUE(meter.is_consistent());
+            if (!shift) continue;
+            to_shift_ms = Timeline::ms(*shift);
+            shift_in = one_in(10) ? 100'000 : 1 + below(30);
+            ++shifts;
+        }
+        EXPECT_GT(shifts, 3);
+    }
 }
 
 }  // namespace
