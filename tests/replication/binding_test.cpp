@@ -4,14 +4,23 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
+#include "tests/replication/support/relations.h"
 #include "tests/replication/support/world.h"
 
-namespace shoal::replication {
+namespace shoal::replication::binding_test {
 namespace {
 
+using relations::Escorts;
+using relations::Knows;
+using relations::Owes;
+using relations::PartOf;
+
 using sim::Aim;
+using sim::Bag;
+using sim::Health;
 using sim::Name;
 using sim::Position;
 using sim::Secret;
@@ -19,11 +28,16 @@ using sim::Squad;
 using sim::Wolf;
 
 /// A world in which entity n has net id n + 1.
-class BoundWorld final : public EntityMap {
+class BoundWorld : public EntityMap {
 public:
-    std::uint32_t to_net(ecs::Entity entity) override { return entity ? entity.index + 1 : 0; }
+    explicit BoundWorld(Schema of = game_schema()) : schema(std::move(of)) {}
+
+    std::uint32_t to_net(ecs::Entity entity) override {
+        return entity && entity != hidden ? entity.index + 1 : 0;
+    }
     ecs::Entity to_entity(std::uint32_t net_id) override {
-        return hides_all || net_id == 0 ? ecs::Entity{} : entities[net_id - 1];
+        if (hides_all || net_id == 0 || entities[net_id - 1] == hidden) return {};
+        return entities[net_id - 1];
     }
 
     template <class... Ts>
@@ -54,17 +68,28 @@ public:
         return out;
     }
 
+    /// As picture_of(), also with pairs.
+    Picture capture_of(ecs::Entity entity) {
+        const Image image = binding.capture(entity, {}, *this).image;
+        return {image.shape, {image.words.begin(), image.words.end()}};
+    }
+
+    template <class T>
+    ComponentIndex index() const {
+        return static_cast<ComponentIndex>(schema.find<T>());
+    }
     std::vector<ComponentIndex> only(std::string_view name) const {
         ComponentIndex i = 0;
         while (schema.components()[i].name != name) ++i;
         return {i};
     }
 
-    Schema schema = game_schema();
+    Schema schema;
     ecs::World world;
     Binding binding{world, schema};
     std::vector<ecs::Entity> entities;
     bool hides_all = false;  // to_entity() returns null
+    ecs::Entity hidden;      // has no net id
 };
 
 TEST(Binding, AgreesWithSeveralWorldsThatNumberTheirComponentsDifferently) {
@@ -272,5 +297,382 @@ TEST(Binding, CaptureNamesAllTargetsAlsoIfOnlyOneOfSeveralReferrersChanged) {
     }
 }
 
+TEST(Binding, CaptureReadsChangedComponentsWithBothLanesAndParts) {
+    BoundWorld bound;
+    const ecs::Entity entity = bound.spawn(at(1), Bag{{{1, 2, false}}, 3});
+    const auto before = bound.picture_of(entity);
+    for (const Bag& bag : {Bag{{{1, 2, true}}, 3}, Bag{{}, 4}, Bag{{{1, 2, false}, {5, 6, true}}, 3}}) {
+        bound.world.set(entity, Bag(bag));
+        const auto now = bound.picture_of(entity);
+        EXPECT_EQ(bound.binding.capture(entity, {before.image(), bound.only("bag"), false}, bound).image,
+                  now.image());
+    }
+}
+
+TEST(Binding, AMisfitCountsOncePerCapture) {
+    for (const std::string_view beside : {"name", "bag", "aim", "squad"}) {
+        SCOPED_TRACE(beside);
+        BoundWorld bound;
+        const ecs::Entity entity = bound.spawn(Health{}, at(1), Name{}, Bag{}, Aim{}, Squad{});
+        const auto before = bound.picture_of(entity);
+        bound.world.set(entity, Health{1'000'000, 0});
+        bound.world.set(entity, at(1e9f));
+        std::vector<ComponentIndex> changed;
+        for (const std::string_view name : {std::string_view("health"), std::string_view("position"), beside})
+            changed.push_back(bound.only(name)[0]);
+        std::sort(changed.begin(), changed.end());
+        bound.binding.capture(entity, {before.image(), changed, false}, bound);
+        EXPECT_EQ(bound.binding.misfits(), (ComponentLayout::Misfits{0, 2}));
+    }
+}
+
+TEST(Binding, RemoveOthersRemovesEveryComponentThatIsNeitherInTheImageNorHeld) {
+    const auto expect_left = [](auto component, bool is_held) {
+        using T = decltype(component);
+        BoundWorld bound;
+        const ecs::Entity entity =
+            bound.spawn(Health{}, at(1), Name{}, Bag{}, Aim{}, Squad{}, Wolf{}, sim::Counters{}, sim::Mood{},
+                        sim::Body{}, sim::Raw{}, sim::Velocity{}, sim::Hold{}, sim::Frozen{}, Secret{});
+        ASSERT_EQ(bound.picture_of(entity).shape->components.size(), bound.schema.components().size());
+        const auto now = is_held ? bound.picture_of(bound.spawn()) : bound.picture_of(bound.spawn(component));
+        const std::vector<ComponentIndex> held{bound.index<T>()};
+        bound.binding.remove_others(entity, now.image(), bound,
+                                    is_held ? held : std::vector<ComponentIndex>());
+        EXPECT_EQ(bound.picture_of(entity).shape->components, held);
+        EXPECT_TRUE(bound.world.has<Secret>(entity));
+    };
+    for (const bool is_held : {false, true}) {
+        expect_left(Health{}, is_held);
+        expect_left(Wolf{}, is_held);
+        expect_left(Name{}, is_held);
+    }
+    BoundWorld bound;
+    const ecs::Entity entity = bound.spawn(Health{}, at(1), Name{}, Wolf{});
+    const auto bare = bound.picture_of(bound.spawn());
+    bound.binding.remove_others(entity, bare.image(), bound);
+    EXPECT_EQ(bound.binding.present_shape(entity, bound), bare.shape);
+}
+
+TEST(Binding, AHookMayDestroyTheEntityWhileOtherComponentsAreRemoved) {
+    BoundWorld bound;
+    const ecs::Entity entity = bound.spawn(Health{}, at(1), Name{}, Wolf{});
+    const auto bare = bound.picture_of(bound.spawn());
+    const ecs::Hook hook = bound.world.on_remove<Position>(
+        [&](ecs::World& world, ecs::Entity of, const Position&) { world.destroy(of); });
+    bound.binding.remove_others(entity, bare.image(), bound);
+    EXPECT_FALSE(bound.world.is_alive(entity));
+}
+
+TEST(Binding, RestoreComponentSetsAddsOrRemovesExactlyOne) {
+    BoundWorld bound;
+    const ecs::Entity full = bound.spawn(at(1), Wolf{}, Name{"a"}), entity = bound.spawn();
+    const auto image = bound.picture_of(full), bare = bound.picture_of(entity);
+    const auto restore = [&]<class T>(std::type_identity<T>, const BoundWorld::Picture& picture) {
+        bound.binding.restore_component(entity, picture.image(), bound.index<T>(), bound);
+    };
+    restore(std::type_identity<Wolf>{}, image);
+    restore(std::type_identity<Name>{}, image);
+    EXPECT_TRUE(bound.world.has<Wolf>(entity));
+    EXPECT_EQ(bound.world.get<Name>(entity).text, "a");
+    EXPECT_FALSE(bound.world.has<Position>(entity));
+    bound.world.set(entity, at(5), Name{"b"});
+    int added = 0, changed = 0;
+    const ecs::Hook on_add = bound.world.on_add<Wolf>([&](ecs::World&, ecs::Entity) { ++added; });
+    const ecs::Hook on_change =
+        bound.world.on_change<Name>([&](ecs::World&, ecs::Entity, const Name&) { ++changed; });
+    restore(std::type_identity<Name>{}, image);
+    restore(std::type_identity<Wolf>{}, image);
+    EXPECT_EQ(bound.world.get<Name>(entity).text, "a");
+    EXPECT_EQ(bound.world.get<Position>(entity).x, 5);
+    EXPECT_EQ(changed, 1);
+    EXPECT_EQ(added, 0) << "the entity has it";
+    restore(std::type_identity<Name>{}, bare);
+    restore(std::type_identity<Wolf>{}, bare);
+    restore(std::type_identity<sim::Mood>{}, bare);
+    EXPECT_FALSE(bound.world.has<Name>(entity) || bound.world.has<Wolf>(entity));
+    EXPECT_TRUE(bound.world.has<Position>(entity));
+}
+
+struct Chained {
+    static constexpr auto relation = ecs::many | ecs::destroy_with_target;
+};
+
+Schema bonds_schema() {
+    Schema schema;
+    schema.component<Health>("health");
+    schema.component<Name>("name");
+    schema.pair<Escorts>("escorts");
+    schema.pair<Knows>("knows");
+    schema.pair<Owes>("owes");
+    schema.pair<PartOf>("part_of");
+    schema.pair<Chained>("chained");
+    return schema;
+}
+
+/// A world with relations and a few entities.
+struct Bonds final : BoundWorld {
+    Bonds() : BoundWorld(bonds_schema()) {}
+
+    /// Makes the entity what `now` says, if it was `before`.
+    void become(ecs::Entity entity, const Image& now, const Image& before,
+                std::span<const ComponentIndex> held = {}) {
+        binding.restore(entity, now, before, *this, false, held);
+        binding.finish(entity, now, before, *this, false, held);
+    }
+    std::vector<ComponentIndex> sorted(std::vector<ComponentIndex> components) {
+        std::sort(components.begin(), components.end());
+        return components;
+    }
+    template <class R>
+    bool has(ecs::Entity of, ecs::Entity target) {
+        return world.has(of, ecs::to<R>(target));
+    }
+
+    const ecs::Entity source = spawn(), model = spawn(), a = spawn(), b = spawn(), c = spawn();
+    const Picture bare = capture_of(source);
+};
+
+TEST(BindingPairs, OfHeldRelationsAreLeftAsTheyAre) {
+    Bonds bonds;
+    ecs::World& world = bonds.world;
+    world.set(bonds.source, ecs::to<Escorts>(bonds.a), Escorts{1});
+    world.set(bonds.source, ecs::to<Owes>(bonds.a), Owes{1, {}});
+    world.add(bonds.source, ecs::to<Knows>(bonds.a));
+    const auto before = bonds.capture_of(bonds.source);
+    world.set(bonds.model, ecs::to<Escorts>(bonds.b), Escorts{2});
+    world.add(bonds.model, ecs::to<Chained>(bonds.b));
+    const auto now = bonds.capture_of(bonds.model);
+    const auto held = bonds.sorted({bonds.index<Escorts>(), bonds.index<Knows>(), bonds.index<Chained>()});
+    bonds.become(bonds.source, now.image(), before.image(), held);
+    EXPECT_TRUE(bonds.has<Escorts>(bonds.source, bonds.a));
+    EXPECT_TRUE(bonds.has<Knows>(bonds.source, bonds.a));
+    EXPECT_FALSE(bonds.has<Chained>(bonds.source, bonds.b));
+    EXPECT_FALSE(bonds.has<Owes>(bonds.source, bonds.a)) << "not held";
+    bonds.become(bonds.source, now.image(), before.image());
+    EXPECT_EQ(world.target<Escorts>(bonds.source), bonds.b);
+    EXPECT_FALSE(bonds.has<Knows>(bonds.source, bonds.a));
+    EXPECT_TRUE(bonds.has<Chained>(bonds.source, bonds.b));
+}
+
+TEST(BindingPairs, ChangeWithOneHookForEachChange) {
+    Bonds bonds;
+    int added = 0, changed = 0, removed = 0;
+    using ecs::Entity, ecs::World;
+    auto on_add = bonds.world.on_add<Escorts>([&](World&, Entity, Entity, const Escorts&) { ++added; });
+    auto on_change =
+        bonds.world.on_change<Escorts>([&](World&, Entity, Entity, const Escorts&) { ++changed; });
+    auto on_remove =
+        bonds.world.on_remove<Escorts>([&](World&, Entity, Entity, const Escorts&) { ++removed; });
+    const auto escorting = [&](Entity target, float distance) {
+        bonds.world.set(bonds.model, ecs::to<Escorts>(target), Escorts{distance});
+        auto picture = bonds.capture_of(bonds.model);
+        added = changed = removed = 0;
+        return picture;
+    };
+    const auto counts = [&] { return std::vector{added, changed, removed}; };
+    const auto first = escorting(bonds.a, 1);
+    bonds.become(bonds.source, first.image(), bonds.bare.image());
+    EXPECT_EQ(counts(), (std::vector{1, 0, 0}));
+    const auto farther = escorting(bonds.a, 2);
+    bonds.become(bonds.source, farther.image(), first.image());
+    EXPECT_EQ(counts(), (std::vector{0, 1, 0}));
+    bonds.become(bonds.source, farther.image(), farther.image());
+    EXPECT_EQ(counts(), (std::vector{0, 1, 0})) << "nothing changed";
+    bonds.binding.restore_component(bonds.source, first.image(), bonds.index<Escorts>(), bonds);
+    EXPECT_EQ(counts(), (std::vector{0, 2, 0}));
+    const auto other = escorting(bonds.b, 3);
+    bonds.binding.restore(bonds.source, other.image(), farther.image(), bonds, false);
+    EXPECT_EQ(bonds.world.target<Escorts>(bonds.source), bonds.a) << "until finish()";
+    bonds.binding.finish(bonds.source, other.image(), farther.image(), bonds, false);
+    EXPECT_EQ(bonds.world.get(bonds.source, ecs::to<Escorts>(bonds.b)).distance, 3);
+    EXPECT_EQ(counts(), (std::vector{1, 0, 1}));
+    bonds.binding.restore_component(bonds.source, first.image(), bonds.index<Escorts>(), bonds);
+    EXPECT_EQ(bonds.world.get(bonds.source, ecs::to<Escorts>(bonds.a)).distance, 1);
+    EXPECT_EQ(counts(), (std::vector{2, 0, 2}));
+}
+
+TEST(BindingPairs, WithoutATargetInTheWorldAreLeftOutBesideOthers) {
+    Bonds bonds;
+    bonds.world.set(bonds.model, Health{3, 0});
+    for (const ecs::Entity target : {bonds.a, bonds.b, bonds.c}) {
+        bonds.world.add(bonds.model, ecs::to<Knows>(target));
+        bonds.world.set(bonds.model, ecs::to<Owes>(target), Owes{static_cast<int>(target.index), {}});
+    }
+    bonds.world.set(bonds.model, ecs::to<Escorts>(bonds.b), Escorts{1});
+    const auto now = bonds.capture_of(bonds.model);
+    bonds.hidden = bonds.b;
+    bonds.become(bonds.source, now.image(), bonds.bare.image());
+    EXPECT_EQ(bonds.world.get<Health>(bonds.source).points, 3);
+    EXPECT_FALSE(bonds.world.target<Escorts>(bonds.source));
+    for (const ecs::Entity target : {bonds.a, bonds.c}) {
+        EXPECT_TRUE(bonds.has<Knows>(bonds.source, target));
+        EXPECT_EQ(bonds.world.get(bonds.source, ecs::to<Owes>(target)).coins, static_cast<int>(target.index));
+    }
+    EXPECT_EQ(bonds.world.targets<Knows>(bonds.source).size(), 2u);
+    bonds.hidden = {};
+    bonds.binding.restore(bonds.source, now.image(), now.image(), bonds, true);
+    bonds.binding.finish(bonds.source, now.image(), now.image(), bonds, true);
+    EXPECT_EQ(bonds.world.targets<Knows>(bonds.source).size(), 3u);
+    EXPECT_EQ(bonds.world.get(bonds.source, ecs::to<Owes>(bonds.b)).coins, static_cast<int>(bonds.b.index));
+    EXPECT_EQ(bonds.world.target<Escorts>(bonds.source), bonds.b);
+}
+
+// No server sends a relation without a target; a hostile one may.
+TEST(BindingPairs, OfAnExclusiveRelationWithoutATargetAreNone) {
+    Bonds bonds;
+    const std::vector<ComponentIndex> escorts{bonds.index<Escorts>()};
+    const std::vector<std::uint32_t> no_rows{0};
+    const Image none{bonds.binding.shapes().shape(escorts), no_rows};
+    bonds.become(bonds.source, none, bonds.bare.image());
+    EXPECT_FALSE(bonds.world.target<Escorts>(bonds.source));
+    bonds.world.set(bonds.model, ecs::to<Escorts>(bonds.a), Escorts{1});
+    const auto one = bonds.capture_of(bonds.model);
+    bonds.become(bonds.source, one.image(), none);
+    EXPECT_EQ(bonds.world.target<Escorts>(bonds.source), bonds.a);
+    bonds.become(bonds.source, none, one.image());
+    EXPECT_FALSE(bonds.world.target<Escorts>(bonds.source));
+    EXPECT_EQ(bonds.world.target<Escorts>(bonds.model), bonds.a);
+    bonds.become(bonds.source, one.image(), none);
+    bonds.binding.restore_component(bonds.source, none, escorts[0], bonds);
+    EXPECT_FALSE(bonds.world.target<Escorts>(bonds.source));
+}
+
+TEST(BindingPairs, OfTheGameStayIfTheImageBeforeDoesNotHaveThem) {
+    Bonds bonds;
+    bonds.world.add(bonds.source, ecs::to<Knows>(bonds.a));
+    auto before = bonds.capture_of(bonds.source);
+    bonds.world.add(bonds.source, ecs::to<Knows>(bonds.b));
+    const std::size_t count = before.words.size();
+    before.words.push_back(bonds.to_net(bonds.b));  // behind the image
+    const Image image{before.shape, std::span(before.words).first(count)};
+    bonds.become(bonds.source, bonds.bare.image(), image);
+    EXPECT_FALSE(bonds.has<Knows>(bonds.source, bonds.a));
+    EXPECT_TRUE(bonds.has<Knows>(bonds.source, bonds.b));
+}
+
+TEST(BindingPairs, RestoreComponentLeavesOnlyThePairsOfTheImage) {
+    Bonds bonds;
+    bonds.world.add(bonds.model, ecs::to<Knows>(bonds.a));
+    bonds.world.add(bonds.model, ecs::to<Knows>(bonds.b));
+    const auto image = bonds.capture_of(bonds.model);
+    bonds.world.add(bonds.source, ecs::to<Knows>(bonds.b));
+    bonds.world.add(bonds.source, ecs::to<Knows>(bonds.c));
+    bonds.world.add(bonds.source, ecs::to<Chained>(bonds.c));
+    const ComponentIndex knows = bonds.index<Knows>();
+    bonds.binding.restore_component(bonds.source, image.image(), knows, bonds);
+    EXPECT_TRUE(bonds.has<Knows>(bonds.source, bonds.a) && bonds.has<Knows>(bonds.source, bonds.b));
+    EXPECT_FALSE(bonds.has<Knows>(bonds.source, bonds.c));
+    EXPECT_TRUE(bonds.has<Chained>(bonds.source, bonds.c)) << "another relation";
+    bonds.binding.restore_component(bonds.source, bonds.bare.image(), knows, bonds);
+    EXPECT_EQ(bonds.world.targets<Knows>(bonds.source).size(), 0u);
+    bonds.world.set(bonds.source, ecs::to<Escorts>(bonds.a), Escorts{1});
+    const ecs::Hook hook = bonds.world.on_remove<Escorts>(
+        [&](ecs::World& world, ecs::Entity of, ecs::Entity, const Escorts&) { world.destroy(of); });
+    bonds.binding.restore_component(bonds.source, bonds.bare.image(), bonds.index<Escorts>(), bonds);
+    EXPECT_FALSE(bonds.world.is_alive(bonds.source));
+}
+
+TEST(BindingPairs, RemoveOthersLeavesThoseOfTheImageAndOfHeldRelations) {
+    Bonds bonds;
+    bonds.world.add(bonds.model, ecs::to<Knows>(bonds.a));
+    const auto now = bonds.capture_of(bonds.model);
+    for (const ecs::Entity target : {bonds.a, bonds.b}) {
+        bonds.world.add(bonds.source, ecs::to<Knows>(target));
+        bonds.world.set(bonds.source, ecs::to<Owes>(target), Owes{});
+        bonds.world.add(bonds.source, ecs::to<Chained>(target));
+    }
+    const std::vector<ComponentIndex> held{bonds.index<Owes>()};
+    bonds.binding.remove_others(bonds.source, now.image(), bonds, held);
+    EXPECT_TRUE(bonds.has<Knows>(bonds.source, bonds.a));
+    EXPECT_FALSE(bonds.has<Knows>(bonds.source, bonds.b));
+    EXPECT_EQ(bonds.world.targets<Owes>(bonds.source).size(), 2u) << "held";
+    EXPECT_EQ(bonds.world.targets<Chained>(bonds.source).size(), 0u);
+}
+
+TEST(BindingPairs, ToAnEntityThatLostItsNetIdAreRemovedIfTheImageHasThem) {
+    Bonds bonds;
+    bonds.world.add(bonds.source, ecs::to<Knows>(bonds.a));
+    bonds.world.set(bonds.source, ecs::to<Owes>(bonds.a), Owes{});
+    bonds.world.add(bonds.source, ecs::to<Knows>(bonds.b));
+    const auto now = bonds.capture_of(bonds.source);
+    bonds.world.add(bonds.source, ecs::to<Chained>(bonds.a));  // of the game
+    const std::vector<ComponentIndex> held{bonds.index<Owes>()};
+    bonds.binding.remove_pairs_to(bonds.source, now.image(), bonds.a, bonds.to_net(bonds.a), held);
+    EXPECT_FALSE(bonds.has<Knows>(bonds.source, bonds.a));
+    EXPECT_TRUE(bonds.has<Knows>(bonds.source, bonds.b));
+    EXPECT_TRUE(bonds.has<Owes>(bonds.source, bonds.a)) << "held";
+    EXPECT_TRUE(bonds.has<Chained>(bonds.source, bonds.a)) << "not in the image";
+    bonds.binding.remove_pairs_to(bonds.source, now.image(), bonds.c, bonds.to_net(bonds.a), {});
+    EXPECT_TRUE(bonds.has<Owes>(bonds.source, bonds.a)) << "another entity";
+    bonds.binding.remove_pairs_to(bonds.source, now.image(), bonds.a, bonds.to_net(bonds.a), {});
+    EXPECT_FALSE(bonds.has<Owes>(bonds.source, bonds.a));
+}
+
+TEST(BindingPairs, WholesAreTheTargetsWithWhichTheSourceIsDestroyed) {
+    Bonds bonds;
+    const auto wholes = [&](const BoundWorld::Picture& picture) {
+        const auto ids = bonds.binding.wholes(picture.image());
+        std::vector<std::uint32_t> out(ids.begin(), ids.end());
+        std::sort(out.begin(), out.end());
+        return out;
+    };
+    const std::uint32_t id_a = bonds.to_net(bonds.a), id_b = bonds.to_net(bonds.b);
+    ecs::World& world = bonds.world;
+    EXPECT_TRUE(wholes(bonds.bare).empty());
+    world.add(bonds.source, ecs::to<Knows>(bonds.c));
+    const auto knows = bonds.capture_of(bonds.source);
+    EXPECT_TRUE(wholes(knows).empty());
+    world.add(bonds.source, ecs::to<PartOf>(bonds.a));
+    const auto part = bonds.capture_of(bonds.source);
+    EXPECT_EQ(wholes(part), std::vector{id_a});
+    world.add(bonds.source, ecs::to<Chained>(bonds.a));
+    world.add(bonds.source, ecs::to<Chained>(bonds.b));
+    const auto all = bonds.capture_of(bonds.source);
+    EXPECT_EQ(wholes(all), (std::vector{id_a, id_a, id_b}));
+    world.remove(bonds.source, ecs::to<PartOf>(bonds.a));
+    const auto chained = bonds.capture_of(bonds.source);
+    const auto loses = [&](const BoundWorld::Picture& before, const BoundWorld::Picture& now) {
+        return bonds.binding.loses_whole(before.image(), now.image());
+    };
+    EXPECT_TRUE(loses(part, bonds.bare));
+    EXPECT_TRUE(loses(part, knows));
+    EXPECT_TRUE(loses(all, part)) << "the whole b";
+    EXPECT_FALSE(loses(part, all));
+    EXPECT_FALSE(loses(part, chained)) << "another relation to the same whole";
+    EXPECT_FALSE(loses(all, chained));
+    EXPECT_FALSE(loses(knows, bonds.bare));
+    EXPECT_TRUE(bonds.binding.has_pair(all.image(), bonds.index<Chained>(), id_b));
+    EXPECT_FALSE(bonds.binding.has_pair(all.image(), bonds.index<PartOf>(), id_b));
+    EXPECT_FALSE(bonds.binding.has_pair(knows.image(), bonds.index<PartOf>(), id_a));
+}
+
+TEST(BindingPairs, AreCapturedWhileATargetHasANetId) {
+    Bonds bonds;
+    bonds.hidden = bonds.b;
+    bonds.world.add(bonds.source, ecs::to<Knows>(bonds.b));
+    const auto hidden = bonds.binding.capture(bonds.source, {}, bonds);
+    EXPECT_EQ(hidden.image, bonds.bare.image());
+    EXPECT_EQ(std::vector(hidden.targets.begin(), hidden.targets.end()), std::vector{bonds.b});
+    std::vector<std::uint32_t> words;
+    EXPECT_FALSE(bonds.binding.capture_component(bonds.source, bonds.index<Knows>(), bonds, words));
+    EXPECT_TRUE(words.empty());
+    bonds.world.add(bonds.source, ecs::to<Knows>(bonds.a));
+    const std::vector<ComponentIndex> knows{bonds.index<Knows>()};
+    const auto both = bonds.binding.capture(bonds.source, {bonds.bare.image(), knows, false}, bonds);
+    EXPECT_EQ(both.image.shape->components, knows);
+    EXPECT_EQ(std::vector(both.image.words.begin(), both.image.words.end()),
+              (std::vector{1u, bonds.to_net(bonds.a)}));
+    const std::vector targets{bonds.a, bonds.b};
+    EXPECT_TRUE(
+        std::is_permutation(both.targets.begin(), both.targets.end(), targets.begin(), targets.end()));
+    EXPECT_TRUE(bonds.binding.capture_component(bonds.source, knows[0], bonds, words));
+    EXPECT_EQ(words, (std::vector{1u, bonds.to_net(bonds.a)}));
+    const auto before = bonds.capture_of(bonds.source);
+    bonds.hidden = bonds.a;
+    bonds.world.remove(bonds.source, ecs::to<Knows>(bonds.b));
+    const auto none = bonds.binding.capture(bonds.source, {before.image(), {}, true}, bonds);
+    EXPECT_EQ(none.image, bonds.bare.image());
+}
+
 }  // namespace
-}  // namespace shoal::replication
+}  // namespace shoal::replication::binding_test

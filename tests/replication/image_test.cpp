@@ -193,7 +193,7 @@ TEST(Shape, KnowsWhatItsComponentsAre) {
 
 // A client shows the entities that it predicts at once. The names decide the order of the components.
 TEST(Shape, IsDelayedIfAComponentIsMixedUnlessTheClientPredictsTheEntity) {
-    for (const std::string_view mine : {"a", "b", "c", "d", "e", "f"}) {
+    for (const std::string_view mine : {"me", "mine", "own", "player", "yours"}) {
         SCOPED_TRACE(mine);
         Schema schema;
         schema.component<Spot>("spot");
