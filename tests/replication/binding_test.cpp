@@ -4,11 +4,40 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "tests/replication/support/relations.h"
 #include "tests/replication/support/world.h"
+
+namespace shoal::replication::binding_test {
+
+struct Gauge {
+    std::int32_t value = 0;
+    std::int32_t of_the_game = 0;  // does not replicate
+};
+
+/// Counts its objects.
+struct Counted {
+    Counted() { ++alive; }
+    Counted(const Counted& other) : number(other.number) { ++alive; }
+    Counted& operator=(const Counted&) = default;
+    ~Counted() { --alive; }
+    std::int32_t number = 0;
+    static inline int alive = 0;
+};
+
+}  // namespace shoal::replication::binding_test
+
+template <>
+struct shoal::replication::Replicate<shoal::replication::binding_test::Gauge> {
+    static auto fields(auto& gauge) { return std::tie(gauge.value); }
+};
+template <>
+struct shoal::replication::Replicate<shoal::replication::binding_test::Counted> {
+    static auto fields(auto& counted) { return std::tie(counted.number); }
+};
 
 namespace shoal::replication::binding_test {
 namespace {
@@ -309,6 +338,115 @@ TEST(Binding, CaptureReadsChangedComponentsWithBothLanesAndParts) {
     }
 }
 
+TEST(Binding, CaptureTakesAllThatIsNotNamedAsChangedFromTheImageBefore) {
+    const auto fill = [](BoundWorld& bound, ecs::Entity entity, ecs::Entity target, int number) {
+        bound.world.set(entity, at(static_cast<float>(number)));
+        bound.world.set(entity, Health{number, 0});
+        bound.world.set(entity, Name{std::string(static_cast<std::size_t>(number), 'n')});
+        bound.world.set(entity, Bag{{{1, number, false}}, number});
+        bound.world.set(entity, Aim{target, 0});
+        bound.world.set(entity, Squad{{target, target}, "a"});
+    };
+    for (const std::string_view name : {"position", "health", "name", "bag", "aim", "squad"}) {
+        SCOPED_TRACE(name);
+        BoundWorld bound;
+        const ecs::Entity old = bound.spawn(), fresh = bound.spawn(), entity = bound.spawn(),
+                          expected = bound.spawn();
+        fill(bound, entity, old, 1);
+        const auto before = bound.picture_of(entity);
+        fill(bound, entity, fresh, 2);
+        bound.world.add<Wolf>(entity);
+        fill(bound, expected, old, 1);
+        if (name == "position") bound.world.set(expected, at(2));
+        if (name == "health") bound.world.set(expected, Health{2, 0});
+        if (name == "name") bound.world.set(expected, Name{"nn"});
+        if (name == "bag") bound.world.set(expected, Bag{{{1, 2, false}}, 2});
+        if (name == "aim" || name == "squad") {  // both have references
+            bound.world.set(expected, Aim{fresh, 0});
+            bound.world.set(expected, Squad{{fresh, fresh}, "a"});
+        }
+        const auto capture = bound.binding.capture(entity, {before.image(), bound.only(name), false}, bound);
+        EXPECT_EQ(capture.image, bound.picture_of(expected).image());
+        EXPECT_EQ(capture.has_targets, name == "aim" || name == "squad");
+    }
+}
+
+TEST(Binding, CaptureNamesTheTargetsIfAnyOfSeveralChangedComponentsHasReferences) {
+    for (const std::string_view name : {"aim", "squad"}) {
+        BoundWorld bound;
+        const ecs::Entity target = bound.spawn();
+        const ecs::Entity entity = bound.spawn(at(1), Health{}, Name{}, Bag{}, sim::Mood{}, Wolf{});
+        if (name == "aim") bound.world.set(entity, Aim{target, 1});
+        if (name == "squad") bound.world.set(entity, Squad{{target}, ""});
+        const auto before = bound.picture_of(entity);
+        std::vector<ComponentIndex> changed = bound.only(name);
+        for (const std::string_view other : {"position", "health", "name", "bag", "mood", "wolf"})
+            changed.push_back(bound.only(other)[0]);
+        std::sort(changed.begin(), changed.end());
+        const auto capture = bound.binding.capture(entity, {before.image(), changed, false}, bound);
+        EXPECT_TRUE(capture.has_targets);
+        EXPECT_EQ(std::vector(capture.targets.begin(), capture.targets.end()), std::vector{target});
+    }
+}
+
+TEST(Binding, CaptureComponentGivesItsLanesAndParts) {
+    BoundWorld bound;
+    const ecs::Entity entity = bound.spawn(at(1), Bag{{{1, 2, true}, {3, 4, false}}, 5}, Wolf{});
+    for (const std::string_view name : {"position", "bag", "wolf"}) {
+        SCOPED_TRACE(name);
+        const auto picture = bound.picture_of(entity);
+        ImageCursor cursor(bound.schema, picture.image());
+        ASSERT_TRUE(cursor.seek(bound.only(name)[0]));
+        std::vector<std::uint32_t> words{7, 7, 7}, expected;
+        expected.assign(cursor.lanes(), cursor.lanes() + cursor.layout().lanes().size());
+        expected.insert(expected.end(), cursor.parts(), cursor.parts() + cursor.part_words());
+        EXPECT_TRUE(bound.binding.capture_component(entity, cursor.component(), bound, words));
+        EXPECT_EQ(words, expected);
+        words = {7, 7};
+        EXPECT_FALSE(bound.binding.capture_component(entity, bound.only("name")[0], bound, words));
+        EXPECT_TRUE(words.empty());
+    }
+}
+
+Schema own_types_schema() {
+    Schema schema;
+    schema.component<Gauge>("gauge");
+    schema.component<Counted>("counted");
+    schema.component<Name>("name");
+    return schema;
+}
+
+TEST(Binding, FieldsThatDoNotReplicateKeepTheirValues) {
+    BoundWorld bound(own_types_schema());
+    const ecs::Entity entity = bound.spawn(Gauge{1, 5});
+    const auto before = bound.picture_of(entity);
+    bound.world.set(entity, Gauge{2, 6});
+    const auto now = bound.picture_of(entity);
+    bound.world.set(entity, Gauge{1, 7});
+    bound.binding.restore(entity, now.image(), before.image(), bound, false);
+    EXPECT_EQ(bound.world.get<Gauge>(entity).value, 2);
+    EXPECT_EQ(bound.world.get<Gauge>(entity).of_the_game, 7);
+    bound.binding.restore_component(entity, before.image(), bound.index<Gauge>(), bound);
+    EXPECT_EQ(bound.world.get<Gauge>(entity).value, 1);
+    EXPECT_EQ(bound.world.get<Gauge>(entity).of_the_game, 7);
+    const ecs::Entity other = bound.spawn();
+    bound.binding.restore(other, now.image(), Image{}, bound, false);
+    EXPECT_EQ(bound.world.get<Gauge>(other).of_the_game, 0) << "a new component has the default";
+}
+
+TEST(Binding, DestroysTheValuesThatItMadeForNewComponents) {
+    {
+        BoundWorld bound(own_types_schema());
+        const ecs::Entity from = bound.spawn(Counted{}, Name{"a"});
+        for (int i = 0; i < 3; ++i)
+            bound.binding.restore(bound.spawn(), bound.picture_of(from).image(), Image{}, bound, false);
+        bound.binding.restore_component(bound.spawn(), bound.picture_of(from).image(), bound.index<Counted>(),
+                                        bound);
+        EXPECT_EQ(Counted::alive, 5) << "those in the world";
+    }
+    EXPECT_EQ(Counted::alive, 0);
+}
+
 TEST(Binding, AMisfitCountsOncePerCapture) {
     for (const std::string_view beside : {"name", "bag", "aim", "squad"}) {
         SCOPED_TRACE(beside);
@@ -471,7 +609,10 @@ TEST(BindingPairs, ChangeWithOneHookForEachChange) {
     };
     const auto counts = [&] { return std::vector{added, changed, removed}; };
     const auto first = escorting(bonds.a, 1);
-    bonds.become(bonds.source, first.image(), bonds.bare.image());
+    bonds.binding.restore(bonds.source, first.image(), bonds.bare.image(), bonds, false);
+    EXPECT_EQ(bonds.world.target<Escorts>(bonds.source), bonds.a)
+        << "a first target does not wait for finish()";
+    bonds.binding.finish(bonds.source, first.image(), bonds.bare.image(), bonds, false);
     EXPECT_EQ(counts(), (std::vector{1, 0, 0}));
     const auto farther = escorting(bonds.a, 2);
     bonds.become(bonds.source, farther.image(), first.image());
@@ -548,6 +689,78 @@ TEST(BindingPairs, OfTheGameStayIfTheImageBeforeDoesNotHaveThem) {
     bonds.become(bonds.source, bonds.bare.image(), image);
     EXPECT_FALSE(bonds.has<Knows>(bonds.source, bonds.a));
     EXPECT_TRUE(bonds.has<Knows>(bonds.source, bonds.b));
+    EXPECT_TRUE(bonds.binding.has_pair(image, bonds.index<Knows>(), bonds.to_net(bonds.a)));
+    EXPECT_FALSE(bonds.binding.has_pair(image, bonds.index<Knows>(), bonds.to_net(bonds.b)));
+}
+
+TEST(BindingPairs, HasPairFindsEachTargetOfTheImage) {
+    Bonds bonds;
+    std::vector<ecs::Entity> targets;
+    for (int i = 0; i < 9; ++i) targets.push_back(bonds.spawn());
+    for (std::size_t i = 0; i < targets.size(); ++i)
+        if (i % 2 == 1) bonds.world.set(bonds.source, ecs::to<Owes>(targets[i]), Owes{});
+    const auto picture = bonds.capture_of(bonds.source);
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+        const std::uint32_t net_id = bonds.to_net(targets[i]);
+        EXPECT_EQ(bonds.binding.has_pair(picture.image(), bonds.index<Owes>(), net_id), i % 2 == 1) << i;
+        EXPECT_FALSE(bonds.binding.has_pair(picture.image(), bonds.index<Knows>(), net_id));
+    }
+}
+
+TEST(BindingPairs, OfManyTargetsLoseOnlyThoseThatTheImageDoesNotHaveAnyMore) {
+    Bonds bonds;
+    for (const ecs::Entity target : {bonds.a, bonds.b, bonds.c})
+        bonds.world.add(bonds.source, ecs::to<Knows>(target));
+    const auto before = bonds.capture_of(bonds.source);
+    for (const ecs::Entity target : {bonds.a, bonds.c}) bonds.world.add(bonds.model, ecs::to<Knows>(target));
+    const auto now = bonds.capture_of(bonds.model);
+    bonds.become(bonds.source, now.image(), before.image());
+    EXPECT_EQ(bonds.capture_of(bonds.source).image(), now.image());
+}
+
+TEST(BindingPairs, OfAnExclusiveRelationEndWithoutANewTargetInTheWorld) {
+    Bonds bonds;
+    bonds.world.set(bonds.source, ecs::to<Escorts>(bonds.a), Escorts{1});
+    const auto at_a = bonds.capture_of(bonds.source);
+    bonds.world.set(bonds.source, ecs::to<Escorts>(bonds.b), Escorts{1});
+    const auto at_b = bonds.capture_of(bonds.source);
+    bonds.world.set(bonds.source, ecs::to<Escorts>(bonds.a), Escorts{1});
+    bonds.hidden = bonds.b;
+    bonds.become(bonds.source, at_b.image(), at_a.image());
+    EXPECT_FALSE(bonds.world.target<Escorts>(bonds.source)) << "the new target is not in the world";
+    bonds.world.set(bonds.source, ecs::to<Escorts>(bonds.c), Escorts{1});  // by the game
+    bonds.become(bonds.source, at_b.image(), at_b.image());
+    EXPECT_EQ(bonds.world.target<Escorts>(bonds.source), bonds.c);
+    bonds.hidden = {};
+    bonds.become(bonds.source, at_b.image(), at_b.image());
+    EXPECT_EQ(bonds.world.target<Escorts>(bonds.source), bonds.c) << "nothing changed";
+    bonds.binding.restore(bonds.source, at_b.image(), at_b.image(), bonds, true);
+    bonds.binding.finish(bonds.source, at_b.image(), at_b.image(), bonds, true);
+    EXPECT_EQ(bonds.world.target<Escorts>(bonds.source), bonds.b) << "the server's replaces it";
+    bonds.become(bonds.source, bonds.bare.image(), at_b.image());
+    EXPECT_FALSE(bonds.world.target<Escorts>(bonds.source)) << "the image does not have the relation";
+}
+
+TEST(BindingPairs, AHookMayDestroyTheSourceOrATargetWhileOthersAreRemoved) {
+    for (const bool is_source : {true, false}) {
+        Bonds bonds;
+        for (const ecs::Entity target : {bonds.a, bonds.b}) {
+            bonds.world.set(bonds.source, ecs::to<Owes>(target), Owes{});
+            bonds.world.set(bonds.source, ecs::to<Escorts>(target), Escorts{1});
+            bonds.world.add(bonds.source, ecs::to<Knows>(target));
+        }
+        const auto before = bonds.capture_of(bonds.source);
+        bonds.world.set(bonds.model, ecs::to<Escorts>(bonds.a), Escorts{1});
+        const auto now = bonds.capture_of(bonds.model);
+        const ecs::Hook hook = bonds.world.on_remove<Owes>(
+            [&](ecs::World& world, ecs::Entity source, ecs::Entity target, const Owes&) {
+                if (target == bonds.a) world.destroy(is_source ? source : bonds.b);
+            });
+        bonds.become(bonds.source, now.image(), before.image());
+        EXPECT_EQ(bonds.world.is_alive(bonds.source), !is_source);
+        EXPECT_TRUE(bonds.world.is_alive(bonds.a));
+        if (!is_source) EXPECT_EQ(bonds.capture_of(bonds.source).image(), now.image());
+    }
 }
 
 TEST(BindingPairs, RestoreComponentLeavesOnlyThePairsOfTheImage) {
@@ -653,7 +866,7 @@ TEST(BindingPairs, AreCapturedWhileATargetHasANetId) {
     const auto hidden = bonds.binding.capture(bonds.source, {}, bonds);
     EXPECT_EQ(hidden.image, bonds.bare.image());
     EXPECT_EQ(std::vector(hidden.targets.begin(), hidden.targets.end()), std::vector{bonds.b});
-    std::vector<std::uint32_t> words;
+    std::vector<std::uint32_t> words{1};
     EXPECT_FALSE(bonds.binding.capture_component(bonds.source, bonds.index<Knows>(), bonds, words));
     EXPECT_TRUE(words.empty());
     bonds.world.add(bonds.source, ecs::to<Knows>(bonds.a));
@@ -672,6 +885,12 @@ TEST(BindingPairs, AreCapturedWhileATargetHasANetId) {
     bonds.world.remove(bonds.source, ecs::to<Knows>(bonds.b));
     const auto none = bonds.binding.capture(bonds.source, {before.image(), {}, true}, bonds);
     EXPECT_EQ(none.image, bonds.bare.image());
+    bonds.hidden = {};
+    bonds.world.set(bonds.source, Health{1, 0});
+    const std::vector<ComponentIndex> health{bonds.index<Health>()};
+    const auto unnamed = bonds.binding.capture(bonds.source, {bonds.bare.image(), health, false}, bonds);
+    EXPECT_EQ(unnamed.image.shape->components, health);
+    EXPECT_FALSE(unnamed.has_targets);
 }
 
 }  // namespace
