@@ -238,6 +238,125 @@ TEST(Lanes, BoundedReachesExactlyToTheLimitsOfTheField) {
     EXPECT_EQ(error(std::int32_t{}, 3, 3), "") << "one value";
 }
 
+template <class T>
+void expect_loaded(std::initializer_list<T> numbers) {
+    EXPECT_EQ(size_of(type_of<T>()), sizeof(T));
+    const std::vector<T> values(numbers);
+    std::vector<std::byte> bytes(3);  // before the first scalar
+    for (const T value : values) {
+        bytes.resize(bytes.size() + sizeof value);
+        std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
+    }
+    const Leaf leaf{type_of<T>(), false, 3, {}};
+    for (std::uint32_t i = 0; i < values.size(); ++i)
+        EXPECT_EQ(load_scalar(leaf, bytes.data(), i), static_cast<double>(values[i])) << i;
+}
+
+TEST(Lanes, ScalarsOfEveryTypeAreLoadedAsDoubles) {
+    expect_loaded<bool>({true});
+    expect_loaded<std::int8_t>({-128, 127, -1});
+    expect_loaded<std::uint8_t>({255, 1, 128});
+    expect_loaded<std::int16_t>({-32'768, 32'767, -1});
+    expect_loaded<std::uint16_t>({65'535, 1, 32'768});
+    expect_loaded<std::int32_t>({-5, std::numeric_limits<std::int32_t>::min()});
+    expect_loaded<std::uint32_t>({0xffffffffu, 7});
+    expect_loaded<std::int64_t>({-5, std::int64_t{1} << 40});
+    expect_loaded<std::uint64_t>({std::uint64_t{1} << 63, 3});
+    expect_loaded<float>({1.5f, -2.25f, 3});
+    expect_loaded<double>({1e300, -2.25});
+    EXPECT_EQ(size_of(FieldType::entity), sizeof(ecs::Entity));
+}
+
+ComponentLayout layout_of(std::initializer_list<Leaf> leaves) {
+    ComponentLayout layout;
+    std::uint32_t offset = 0;
+    for (Leaf leaf : leaves) {
+        leaf.offset = offset;
+        leaf.scalars = scalars_of(leaf.codec.kind);
+        offset += 32;
+        layout.add_leaf(leaf);
+    }
+    EXPECT_EQ(layout.finish(), "");
+    return layout;
+}
+
+TEST(Lanes, UpToFourEqualNeighboursAreAGroup) {
+    const Leaf number{FieldType::u16}, small{FieldType::u8}, flag{FieldType::boolean}, real{FieldType::f32};
+    const auto groups = [](const ComponentLayout& layout) {
+        std::vector<std::pair<std::uint32_t, std::uint32_t>> out;
+        for (const LaneGroup& group : layout.groups()) out.emplace_back(group.first, group.count);
+        EXPECT_EQ(layout.piece_count(), out.size());
+        return out;
+    };
+    using Groups = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+    EXPECT_EQ(groups(layout_of({number})), (Groups{{0, 1}}));
+    EXPECT_EQ(groups(layout_of({number, number, number, number})), (Groups{{0, 4}}));
+    EXPECT_EQ(groups(layout_of({number, number, number, number, number, number})), (Groups{{0, 4}, {4, 2}}));
+    EXPECT_EQ(groups(layout_of({number, number, small, number})), (Groups{{0, 2}, {2, 1}, {3, 1}}));
+    EXPECT_EQ(groups(layout_of({real, real, number, number, number})), (Groups{{0, 2}, {2, 3}}));
+    EXPECT_EQ(groups(layout_of({flag, flag, number})), (Groups{{0, 1}, {1, 1}, {2, 1}})) << "symbols";
+    EXPECT_EQ(groups(layout_of({{FieldType::u64}, {FieldType::u64}, {FieldType::u64}})),
+              (Groups{{0, 4}, {4, 2}}));
+    EXPECT_TRUE(groups(layout_of({})).empty());
+    EXPECT_TRUE(layout_of({}).empty());
+    EXPECT_FALSE(layout_of({flag}).empty());
+}
+
+// Two machines may round a float to neighbouring steps.
+TEST(Lanes, OnlyQuantitiesOfFloatsWithACodecAreRounded) {
+    const auto rounded = [](const Leaf& leaf) {
+        const ComponentLayout layout = layout_of({leaf, leaf});
+        std::vector<bool> out;
+        for (std::size_t i = 0; i < layout.lanes().size() / 2; ++i) {
+            EXPECT_EQ(layout.is_rounded(i), layout.is_rounded(i + layout.lanes().size() / 2));
+            out.push_back(layout.is_rounded(i));
+        }
+        return out;
+    };
+    using Bits = std::vector<bool>;
+    EXPECT_EQ(rounded({FieldType::f32}), Bits{false});
+    EXPECT_EQ(rounded({FieldType::f64}), (Bits{false, false}));
+    EXPECT_EQ(rounded({FieldType::i32}), Bits{false});
+    EXPECT_EQ(rounded({FieldType::i32, false, 0, bounded(0, 9)}), Bits{false});
+    for (const FieldType type : {FieldType::f32, FieldType::f64}) {
+        EXPECT_EQ(rounded({type, false, 0, quantised(0, 1, 0.5)}), Bits{true});
+        EXPECT_EQ(rounded({type, false, 0, half_float()}), Bits{true});
+        EXPECT_EQ(rounded({type, false, 0, fixed_point(8)}), Bits{true});
+        EXPECT_EQ(rounded({type, false, 0, angle(8)}), Bits{true});
+        EXPECT_EQ(rounded({type, false, 0, unit_vector(8)}), (Bits{true, true}));
+        EXPECT_EQ(rounded({type, false, 0, smallest_three(8)}), (Bits{false, true, true, true}));
+    }
+}
+
+TEST(Lanes, OfEveryFieldTypeAreAsWideAsItsValues) {
+    const auto expect = [](const Leaf& leaf, const std::vector<Lane>& lanes) {
+        EXPECT_EQ(layout_of({leaf}).lanes(), lanes) << static_cast<int>(leaf.type);
+    };
+    constexpr std::uint32_t kAll = 0xffffffff;
+    const auto lane = [](LaneKind kind, unsigned bits, bool is_bounded, std::uint32_t max) {
+        return Lane{kind, static_cast<std::uint8_t>(bits), is_bounded, max};
+    };
+    const Lane full = lane(LaneKind::quantity, 32, false, kAll),
+               half = lane(LaneKind::symbol, 32, true, kAll);
+    expect({FieldType::boolean}, {lane(LaneKind::symbol, 1, true, 1)});
+    expect({FieldType::u8}, {lane(LaneKind::quantity, 8, true, 255)});
+    expect({FieldType::u16}, {lane(LaneKind::quantity, 16, false, 65'535)});
+    for (const FieldType type : {FieldType::i8, FieldType::i16, FieldType::i32, FieldType::u32})
+        expect({type}, {full});
+    for (const FieldType type : {FieldType::i64, FieldType::u64}) expect({type}, {full, full});
+    expect({FieldType::f32}, {lane(LaneKind::real, 32, false, kAll)});
+    expect({FieldType::f64}, {half, half});
+    expect({FieldType::entity}, {lane(LaneKind::reference, 32, false, kAll)});
+    expect({FieldType::u8, true}, {lane(LaneKind::symbol, 8, false, 255)});
+    expect({FieldType::i32, true}, {lane(LaneKind::symbol, 32, false, kAll)});
+    expect({FieldType::i32, false, 0, bounded(-3, 4)}, {lane(LaneKind::quantity, 3, true, 7)});
+    expect({FieldType::i32, false, 0, bounded(5, 5)}, {lane(LaneKind::quantity, 1, true, 0)});
+    expect({FieldType::u8, true, 0, bounded(0, 4)}, {lane(LaneKind::symbol, 3, true, 4)});
+    expect({FieldType::f32, false, 0, quantised(0, 1, 0.25)}, {lane(LaneKind::quantity, 3, true, 4)});
+    EXPECT_TRUE(layout_of({{FieldType::u8}, {FieldType::entity}}).has_references());
+    EXPECT_FALSE(layout_of({{FieldType::u8}, {FieldType::f32}}).has_references());
+}
+
 TEST(Lanes, LongStringsAndVectorsAreCutAndCounted) {
     Schema schema = game_schema();
     for (const SchemaComponent& component : schema.components()) {

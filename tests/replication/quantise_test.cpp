@@ -180,6 +180,27 @@ TEST(FixedPoint, IsIdempotentAndClamped) {
     EXPECT_NE((Coded<float, 1>(fixed_point(31)).error), "");
 }
 
+TEST(FixedPoint, ReachesExactlyToTheGreatestAndLeastNumberOfTheType) {
+    Coded<double, 1> wide(fixed_point(0));
+    Coded<float, 1> narrow(fixed_point(0));
+    EXPECT_EQ(wide.round({0x1p31 - 1})[0], 0x1p31 - 1);
+    EXPECT_EQ(wide.round({0x1p31 - 1.25})[0], 0x1p31 - 1) << "rounded up";
+    EXPECT_EQ(wide.round({-0x1p31})[0], -0x1p31);
+    EXPECT_EQ(narrow.round({0x1p31f - 128})[0], 0x1p31f - 128) << "the greatest float below 2^31";
+    EXPECT_EQ(narrow.round({-0x1p31f})[0], -0x1p31f);
+    EXPECT_EQ(wide.misfits.clamped + narrow.misfits.clamped, 0u);
+    EXPECT_EQ(wide.round({0x1p31 - 0.5})[0], 0x1p31 - 1);
+    EXPECT_EQ(wide.round({-0x1p31 - 1})[0], -0x1p31);
+    EXPECT_EQ(narrow.round({0x1p31f})[0], 0x1p31f - 128);
+    EXPECT_EQ(narrow.round({-0x1p31f - 256})[0], -0x1p31f);
+    EXPECT_EQ(wide.misfits.clamped, 2u);
+    EXPECT_EQ(narrow.misfits.clamped, 2u);
+    Coded<double, 1> quarters(fixed_point(2));
+    EXPECT_EQ(quarters.round({1.125})[0], 1.25) << "ties go up";
+    EXPECT_EQ(quarters.round({-1.125})[0], -1);
+    EXPECT_EQ(quarters.round({1.124})[0], 1);
+}
+
 template <class T, std::size_t N>
 std::array<T, N> random_direction(std::mt19937_64& random) {
     std::normal_distribution<double> normal;
@@ -310,6 +331,125 @@ TEST(SmallestThree, QuaternionsWithoutADirectionAreMisfits) {
     EXPECT_EQ(coded.misfits.clamped, 3u);
     EXPECT_EQ(coded.round({0, 0, 9, 0}), (Q{0, 0, 1, 0}));
     EXPECT_EQ(coded.misfits.clamped, 4u);
+}
+
+/// Checks that only the direction of a vector decides its lanes, and that only other lengths are misfits.
+template <std::size_t N>
+void expect_directions(const FieldCodec& codec) {
+    SCOPED_TRACE(N);
+    Coded<double, N> coded(codec);
+    ASSERT_EQ(coded.error, "");
+    std::mt19937_64 random(N);
+    std::uint64_t misfits = 0;
+    for (int i = 0; i < 200; ++i) {
+        const auto v = random_direction<double, N>(random);
+        const auto lanes = coded.quantise(v);
+        const auto scaled = [&](double scale) {
+            auto out = v;
+            for (double& x : out) x *= scale;
+            return coded.quantise(out);
+        };
+        for (const double scale : {0x1p-1000, 0.25, 0.989, 1.011, 2.0, 0x1p1000}) {
+            ASSERT_EQ(scaled(scale), lanes) << scale;
+            ASSERT_EQ(coded.misfits.clamped, ++misfits) << scale;
+        }
+        for (const double scale : {0.991, 1.009}) {
+            ASSERT_EQ(scaled(scale), lanes) << scale;
+            ASSERT_EQ(coded.misfits.clamped, misfits) << "within 1%";
+        }
+    }
+}
+
+TEST(ComputedCodecs, OfADirectionIgnoreItsLength) {
+    expect_directions<3>(unit_vector(10));
+    expect_directions<4>(smallest_three(10));
+}
+
+// Three numbers of a quaternion of length 1 cannot all be the greatest ones; a hostile server can send them.
+TEST(SmallestThree, LanesOfNoQuaternionAreRestoredAsOne) {
+    for (const unsigned bits : {4u, 9u, 12u}) {
+        Coded<double, 4> coded(smallest_three(bits));
+        const std::uint32_t max = coded.layout.lanes()[1].max;
+        for (std::uint32_t greatest = 0; greatest < 4; ++greatest)
+            for (unsigned ends = 0; ends < 8; ++ends) {
+                std::vector<std::uint32_t> lanes{greatest};
+                for (unsigned i = 0; i < 3; ++i) lanes.push_back(ends >> i & 1 ? max : 0);
+                const auto q = coded.restore(lanes);
+                EXPECT_NEAR(dot(q, q), 1, 1e-12);
+                EXPECT_EQ(q[greatest], 0);
+                for (std::size_t i = 0, lane = 1; i < 4; ++i) {
+                    if (i == greatest) continue;
+                    EXPECT_NEAR(q[i], lanes[lane] == max ? std::sqrt(1.0 / 3) : -std::sqrt(1.0 / 3), 1e-12);
+                    ++lane;
+                }
+            }
+    }
+}
+
+/// Quantises `value` into lanes with others around them.
+template <class T, std::size_t N>
+void expect_only_its_lanes(const FieldCodec& codec, const std::array<T, N>& value) {
+    SCOPED_TRACE(static_cast<int>(codec.kind));
+    Coded<T, N> coded(codec);
+    ASSERT_EQ(coded.error, "");
+    const auto lanes = coded.quantise(value);
+    std::vector<std::uint32_t> wide(lanes.size() + 2, 0xabcdef), parts;
+    coded.layout.quantise(&value, coded.map, wide.data() + 1, parts, coded.misfits);
+    EXPECT_EQ(wide.front(), 0xabcdefu);
+    EXPECT_EQ(wide.back(), 0xabcdefu);
+    EXPECT_EQ(std::vector(wide.begin() + 1, wide.end() - 1), lanes);
+    std::array<T, N + 2> around;
+    around.fill(77);
+    coded.layout.restore(lanes.data(), nullptr, coded.map, around.data() + 1);
+    EXPECT_EQ(around.front(), 77);
+    EXPECT_EQ(around.back(), 77);
+    const auto restored = coded.restore(lanes);
+    EXPECT_TRUE(std::equal(restored.begin(), restored.end(), around.begin() + 1));
+}
+
+TEST(ComputedCodecs, WriteOnlyTheirLanesAndNumbers) {
+    expect_only_its_lanes<float, 1>(half_float(), {1.5f});
+    expect_only_its_lanes<double, 1>(half_float(), {1.5});
+    expect_only_its_lanes<float, 1>(fixed_point(8), {1.5f});
+    expect_only_its_lanes<double, 1>(angle(12), {1.5});
+    expect_only_its_lanes<float, 3>(unit_vector(8), {0.6f, 0, 0.8f});
+    expect_only_its_lanes<double, 3>(unit_vector(8), {0.6, 0, 0.8});
+    expect_only_its_lanes<float, 4>(smallest_three(8), {0.6f, 0, 0.8f, 0});
+    for (std::size_t greatest = 0; greatest < 4; ++greatest) {
+        std::array<double, 4> q{0.3, 0.3, 0.3, 0.3};
+        q[greatest] = 0.8;
+        expect_only_its_lanes<double, 4>(smallest_three(8), q);
+    }
+}
+
+TEST(ComputedCodecs, TakeTheBitsThatTheyDocumentAndGiveLanesOfThem) {
+    const auto expect_limits = [](auto coded_with, unsigned least, unsigned most) {
+        for (const unsigned bits : {least, most}) EXPECT_EQ(coded_with(bits), "") << bits;
+        if (least != 0) EXPECT_NE(coded_with(least - 1), "") << least - 1;
+        EXPECT_NE(coded_with(most + 1), "") << most + 1;
+    };
+    expect_limits([](unsigned bits) { return Coded<float, 1>(fixed_point(bits)).error; }, 0, 30);
+    expect_limits([](unsigned bits) { return Coded<double, 1>(fixed_point(bits)).error; }, 0, 30);
+    expect_limits([](unsigned bits) { return Coded<float, 1>(angle(bits)).error; }, 1, 22);
+    expect_limits([](unsigned bits) { return Coded<double, 1>(angle(bits)).error; }, 1, 32);
+    expect_limits([](unsigned bits) { return Coded<float, 3>(unit_vector(bits)).error; }, 2, 16);
+    expect_limits([](unsigned bits) { return Coded<double, 4>(smallest_three(bits)).error; }, 4, 12);
+
+    using Lanes = std::vector<Lane>;
+    const auto bounded_lane = [](LaneKind kind, unsigned bits, std::uint32_t max) {
+        return Lane{kind, static_cast<std::uint8_t>(bits), true, max};
+    };
+    EXPECT_EQ((Coded<float, 1>(half_float()).layout.lanes()),
+              Lanes{bounded_lane(LaneKind::quantity, 16, 63'486)});
+    EXPECT_EQ((Coded<float, 1>(fixed_point(8)).layout.lanes()), Lanes{Lane{}});
+    EXPECT_EQ((Coded<double, 1>(angle(32)).layout.lanes()),
+              Lanes{bounded_lane(LaneKind::quantity, 32, 0xffffffff)});
+    EXPECT_EQ((Coded<float, 1>(angle(1)).layout.lanes()), Lanes{bounded_lane(LaneKind::quantity, 1, 1)});
+    EXPECT_EQ((Coded<float, 3>(unit_vector(10)).layout.lanes()),
+              Lanes(2, bounded_lane(LaneKind::quantity, 10, 1'022)));
+    Lanes three(4, bounded_lane(LaneKind::quantity, 9, 510));
+    three[0] = bounded_lane(LaneKind::symbol, 2, 3);
+    EXPECT_EQ((Coded<float, 4>(smallest_three(9)).layout.lanes()), three);
 }
 
 struct Vec3 {
