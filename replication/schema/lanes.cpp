@@ -205,9 +205,9 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
             codec.max - codec.min > kMostSteps || codec.min != std::floor(codec.min) ||
             codec.max != std::floor(codec.max))
             return "bounded() needs whole numbers min <= max, at most 2^32 of them";
-        const double bits = is_wide(leaf.type) ? 63 : type_bits(leaf.type);
-        const double low = is_signed(leaf.type) ? -std::exp2(is_wide(leaf.type) ? 63 : bits - 1) : 0;
-        const double high = std::exp2(is_signed(leaf.type) && !is_wide(leaf.type) ? bits - 1 : bits) - 1;
+        const unsigned sign_bits = is_signed(leaf.type) ? 1 : 0;
+        const double limit = std::exp2(is_wide(leaf.type) ? 63 : type_bits(leaf.type) - sign_bits);
+        const double low = is_signed(leaf.type) ? -limit : 0, high = limit - 1;
         if (codec.min < low || codec.max > high) return "bounded() exceeds the field's type";
         leaf.low = static_cast<std::int64_t>(codec.min);
         leaf.high = static_cast<std::int64_t>(codec.max);

@@ -50,7 +50,7 @@ std::uint32_t quantise_half(double value, std::uint64_t& clamped) {
     double magnitude = kMaxHalf;
     if (size < 65536) {
         // Below 2^-14 halves have the exponent of 2^-14.
-        const int exponent = std::max(-14, size == 0 ? -14 : std::ilogb(size));
+        const int exponent = size < 0x1p-14 ? -14 : std::ilogb(size);
         magnitude = std::nearbyint(std::ldexp(size, 10 - exponent)) + (exponent + 14) * 1024.0;
     }
     const bool is_nan = std::isnan(value);

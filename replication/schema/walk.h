@@ -259,7 +259,8 @@ private:
 template <class Whole, class Part>
 bool contains(const Whole& whole, const Part& part) {
     const auto first = reinterpret_cast<std::uintptr_t>(&whole), at = reinterpret_cast<std::uintptr_t>(&part);
-    return at >= first && at - first <= sizeof(Whole) && sizeof(Part) <= sizeof(Whole) - (at - first);
+    const std::uintptr_t offset = at - first;  // huge if the part is before the object
+    return offset <= sizeof(Whole) && sizeof(Part) <= sizeof(Whole) - offset;
 }
 
 template <class T, class Sink>
