@@ -445,6 +445,17 @@ TEST(Binding, DestroysTheValuesThatItMadeForNewComponents) {
         EXPECT_EQ(Counted::alive, 5) << "those in the world";
     }
     EXPECT_EQ(Counted::alive, 0);
+    {
+        Schema schema;
+        schema.input<Counted>("counted");
+        BoundWorld bound(std::move(schema));
+        const ecs::Entity entity = bound.spawn();
+        bound.binding.restore(entity, bound.picture_of(bound.spawn(Counted{})).image(), Image{}, bound,
+                              false);
+        EXPECT_TRUE(bound.world.has<Counted>(entity));
+        EXPECT_EQ(Counted::alive, 2);
+    }
+    EXPECT_EQ(Counted::alive, 0);
 }
 
 TEST(Binding, AMisfitCountsOncePerCapture) {
@@ -886,10 +897,13 @@ TEST(BindingPairs, AreCapturedWhileATargetHasANetId) {
     const auto none = bonds.binding.capture(bonds.source, {before.image(), {}, true}, bonds);
     EXPECT_EQ(none.image, bonds.bare.image());
     bonds.hidden = {};
-    bonds.world.set(bonds.source, Health{1, 0});
-    const std::vector<ComponentIndex> health{bonds.index<Health>()};
-    const auto unnamed = bonds.binding.capture(bonds.source, {bonds.bare.image(), health, false}, bonds);
-    EXPECT_EQ(unnamed.image.shape->components, health);
+    bonds.world.set(bonds.model, Name{"a"});
+    const auto named = bonds.capture_of(bonds.model);
+    bonds.world.set(bonds.model, Name{"b"});
+    bonds.world.add(bonds.model, ecs::to<Knows>(bonds.a));
+    const std::vector<ComponentIndex> name{bonds.index<Name>()};
+    const auto unnamed = bonds.binding.capture(bonds.model, {named.image(), name, false}, bonds);
+    EXPECT_EQ(unnamed.image.shape->components, name) << "the relation is not named as changed";
     EXPECT_FALSE(unnamed.has_targets);
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,71 @@ TEST(Fields, AllTwentyFourAreVisited) {
     EXPECT_EQ(next, 24);
     EXPECT_EQ(object.a, 0);
     EXPECT_EQ(object.x, 23);
+}
+
+template <class T>
+void expect_all_visited(int count) {
+    T object{};
+    int next = 0;
+    for_each_field(object, [&](std::int32_t& field) { field = ++next; });
+    EXPECT_EQ(next, count);
+    std::array<std::int32_t, sizeof(T) / sizeof(std::int32_t)> numbers;
+    ASSERT_EQ(numbers.size(), static_cast<std::size_t>(count));
+    std::memcpy(numbers.data(), &object, sizeof object);
+    for (int i = 0; i < count; ++i) EXPECT_EQ(numbers[static_cast<std::size_t>(i)], i + 1);
+}
+
+TEST(Fields, OfEveryNumberAreVisitedInOrder) {
+    using I = std::int32_t;
+    // clang-format off
+    struct F1 { I a; };
+    struct F2 { I a, b; };
+    struct F3 { I a, b, c; };
+    struct F4 { I a, b, c, d; };
+    struct F5 { I a, b, c, d, e; };
+    struct F6 { I a, b, c, d, e, f; };
+    struct F7 { I a, b, c, d, e, f, g; };
+    struct F8 { I a, b, c, d, e, f, g, h; };
+    struct F9 { I a, b, c, d, e, f, g, h, i; };
+    struct F10 { I a, b, c, d, e, f, g, h, i, j; };
+    struct F11 { I a, b, c, d, e, f, g, h, i, j, k; };
+    struct F12 { I a, b, c, d, e, f, g, h, i, j, k, l; };
+    struct F13 { I a, b, c, d, e, f, g, h, i, j, k, l, m; };
+    struct F14 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n; };
+    struct F15 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n, o; };
+    struct F16 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p; };
+    struct F17 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q; };
+    struct F18 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r; };
+    struct F19 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s; };
+    struct F20 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t; };
+    struct F21 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u; };
+    struct F22 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v; };
+    struct F23 { I a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w; };
+    // clang-format on
+    expect_all_visited<F1>(1);
+    expect_all_visited<F2>(2);
+    expect_all_visited<F3>(3);
+    expect_all_visited<F4>(4);
+    expect_all_visited<F5>(5);
+    expect_all_visited<F6>(6);
+    expect_all_visited<F7>(7);
+    expect_all_visited<F8>(8);
+    expect_all_visited<F9>(9);
+    expect_all_visited<F10>(10);
+    expect_all_visited<F11>(11);
+    expect_all_visited<F12>(12);
+    expect_all_visited<F13>(13);
+    expect_all_visited<F14>(14);
+    expect_all_visited<F15>(15);
+    expect_all_visited<F16>(16);
+    expect_all_visited<F17>(17);
+    expect_all_visited<F18>(18);
+    expect_all_visited<F19>(19);
+    expect_all_visited<F20>(20);
+    expect_all_visited<F21>(21);
+    expect_all_visited<F22>(22);
+    expect_all_visited<F23>(23);
+    expect_all_visited<Twenty4>(24);
 }
 
 TEST(Fields, AreWritableAndKeepTheirTypes) {

@@ -156,6 +156,37 @@ TEST(Lanes, IntegersOfEveryWidthAreRestoredExactly) {
     expect_exact<bool>({false, true});
 }
 
+// The lanes of a field begin where those of the field before end.
+TEST(Lanes, FieldsOfDifferentTypesStandBesideEachOther) {
+    struct All {
+        std::int64_t a = -1;
+        std::int8_t b = -2;
+        double c = 3.5;
+        float d = 4.5f;
+        std::uint16_t e = 5;
+        bool f = true;
+        float g = 6.5f;
+        std::uint64_t h = 7;
+        std::int32_t i = -8;
+        bool operator==(const All&) const = default;
+    };
+    Schema schema;
+    schema.component<All>("all", field(&All::g, quantised(0, 10, 0.5)), field(&All::i, bounded(-9, 9)));
+    ASSERT_EQ(schema.error(), "");
+    const ComponentLayout& layout = schema.components()[0].layout;
+    ASSERT_EQ(layout.lanes().size(), 12u);
+    std::vector<std::uint32_t> lanes(layout.lanes().size() + 1, 77), parts;
+    NoEntities map;
+    ComponentLayout::Misfits misfits;
+    const All all;
+    layout.quantise(&all, map, lanes.data(), parts, misfits);
+    EXPECT_EQ(lanes, (std::vector<std::uint32_t>{0xffffffff, 0xffffffff, 0xfffffffe, 0, 0x400c0000,
+                                                 0x40900000, 5, 1, 13, 7, 0, 1, 77}));
+    All same{0, 0, 0, 0, 0, false, 0, 0, 0};
+    layout.restore(lanes.data(), nullptr, map, &same);
+    EXPECT_EQ(same, all);
+}
+
 TEST(Lanes, FloatsWithoutACodecKeepEveryBit) {
     Scalar<float> narrow;
     Scalar<double> wide;
@@ -192,9 +223,10 @@ TEST(Lanes, CodecsThatDoNotFitAreRefused) {
     EXPECT_NE(Scalar<std::int32_t>(quantised(0, 1, 0.1)).error, "");
     EXPECT_NE(Scalar<float>(bounded(0, 1)).error, "");
     EXPECT_NE(Scalar<bool>(bounded(0, 1)).error, "");
-    EXPECT_NE(Scalar<float>(quantised(1, 0, 0.1)).error, "");
-    EXPECT_NE(Scalar<float>(quantised(0, 1, 0)).error, "");
-    EXPECT_NE(Scalar<float>(quantised(0, 1, -1)).error, "");
+    for (const FieldCodec& codec :
+         {quantised(1, 0, 0.1), quantised(1, 1, 0.1), quantised(0, 1, 0), quantised(0, 1, -1)})
+        EXPECT_EQ(Scalar<float>(codec).error, "quantised() needs min < max and step > 0");
+    EXPECT_EQ(Scalar<float>(max_length(3)).error, "max_length() is for strings and vectors");
     EXPECT_NE(Scalar<float>(quantised(0, std::nan(""), 1)).error, "");
     EXPECT_NE(Scalar<double>(quantised(0, 1e10, 1)).error, "") << "more than 2^32 steps";
     EXPECT_NE(Scalar<float>(quantised(0, 1e6, 0.001)).error, "") << "finer than a float";

@@ -345,6 +345,28 @@ TEST(Nested, RestoredValuesAreQuantisedToTheSameWords) {
     EXPECT_EQ(images.misfits, ComponentLayout::Misfits{});
 }
 
+TEST(Nested, TheStackOfTheCallerIsOptionalAndStaysAsItWas) {
+    const Schema schema = chest_schema();
+    Images images(schema);
+    const int mark = 0;
+    images.stack.push_back(&mark);
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        const Chest chest = ChestScript(seed, {}).chest();
+        const auto words = images.words_of(chest);
+        Chest with, without;
+        images.restore(words, with);
+        EXPECT_EQ(with, chest);
+        EXPECT_EQ(images.stack, PointerStack{&mark});
+        std::vector<std::uint32_t> lanes(images.layout().lanes().size()), parts;
+        images.layout().quantise(&chest, images.map, lanes.data(), parts, images.misfits);
+        lanes.insert(lanes.end(), parts.begin(), parts.end());
+        EXPECT_EQ(lanes, words);
+        images.layout().restore(words.data(), words.data() + images.layout().lanes().size(), images.map,
+                                &without);
+        EXPECT_EQ(without, chest);
+    }
+}
+
 /// Whether all lengths are within the limits of chest_schema().
 bool is_within_limits(const Chest& chest) {
     bool ok = chest.names.size() <= 16 && chest.grid.size() <= 16 && chest.trinkets.size() <= 16 &&

@@ -92,6 +92,10 @@ TEST(ComponentOptions, ShownByIsTheOnlyDisplayAndNotEmpty) {
     EXPECT_EQ(two.error(), "component 'speed' is shown in two ways, of which shown_by() is one");
     reversed.component<Speed>("speed", linear(), shown_by(mix));
     EXPECT_EQ(reversed.error(), two.error());
+    Schema around;
+    around.component<Speed>("speed", shown_by(mix), Display{}, shown_by(mix));
+    EXPECT_EQ(around.error(), two.error());
+    EXPECT_EQ(good.components()[good.find<Speed>()].display, (Display{Display::Kind::own, 0}));
     empty.component<Speed>("speed", shown_by(std::function<Speed(const Speed&, const Speed&, float)>()));
     EXPECT_EQ(empty.error(), "component 'speed' is shown_by() an empty function");
 }

@@ -492,6 +492,42 @@ TEST(ComputedCodecs, ApplyToStructsArraysAndElements) {
     EXPECT_EQ(same.normals[1].y, -1);
 }
 
+// Each codec takes its own numbers and lanes, wherever the codecs beside it end.
+TEST(ComputedCodecs, StandBesideEachOtherInAnyOrder) {
+    struct Coding {
+        FieldCodec codec;
+        std::vector<double> values;
+    };
+    const std::vector<Coding> codings{{half_float(), {0.5}},
+                                      {fixed_point(8), {-3.25}},
+                                      {angle(12), {kPi / 2}},
+                                      {unit_vector(10), {0, 0, -1}},
+                                      {smallest_three(9), {0, 1, 0, 0}},
+                                      {quantised(0, 10, 0.5), {7.5}},
+                                      {{}, {1.0 / 3}}};
+    for (std::size_t first = 0; first < codings.size(); ++first)
+        for (std::size_t step = 1; step < codings.size(); ++step) {
+            ComponentLayout layout;
+            std::vector<double> values, restored;
+            for (std::size_t i = 0, at = first; i < codings.size(); ++i, at = (at + step) % codings.size()) {
+                Leaf leaf{FieldType::f64, false, static_cast<std::uint32_t>(values.size() * sizeof(double)),
+                          codings[at].codec};
+                leaf.scalars = scalars_of(leaf.codec.kind);
+                layout.add_leaf(leaf);
+                values.insert(values.end(), codings[at].values.begin(), codings[at].values.end());
+            }
+            ASSERT_EQ(layout.finish(), "");
+            NoEntities map;
+            ComponentLayout::Misfits misfits;
+            std::vector<std::uint32_t> lanes(layout.lanes().size()), parts;
+            layout.quantise(values.data(), map, lanes.data(), parts, misfits);
+            restored.resize(values.size());
+            layout.restore(lanes.data(), nullptr, map, restored.data());
+            for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(restored[i], values[i], 1e-12);
+            EXPECT_EQ(misfits.clamped, 0u);
+        }
+}
+
 TEST(ComputedCodecs, ThatDoNotFitAreErrors) {
     struct Two {
         float x = 0, y = 0;
@@ -511,6 +547,25 @@ TEST(ComputedCodecs, ThatDoNotFitAreErrors) {
         EXPECT_EQ(error.find("component 'culprit' has a codec that does not fit"), 0u) << error;
     EXPECT_NE(error_of(Gap{}, angle(8)).find("type int: angle() is for float and double (field 3 of "),
               std::string::npos);
+}
+
+TEST(ComputedCodecs, OfSeveralNumbersNeedOneCodecAndOneType) {
+    struct MixedVec {
+        float x = 0, y = 0;
+        double z = 0;
+    };
+    struct FourFloats {
+        float x = 0, y = 0, z = 0, w = 0;
+    };
+    Schema codecs, types, count, two;
+    codecs.component<Vec3>("culprit", field(&Vec3::x, unit_vector(8)), unit_vector(9));
+    types.component<MixedVec>("culprit", unit_vector(8));
+    count.component<FourFloats>("culprit", unit_vector(8));
+    two.component<FourFloats>("culprit", field(&FourFloats::w, angle(8)), unit_vector(8));
+    for (const Schema* schema : {&codecs, &types, &count})
+        EXPECT_NE(schema->error().find("is for three neighbouring floats"), std::string::npos)
+            << schema->error();
+    EXPECT_EQ(two.error(), "");
 }
 
 TEST(ComputedCodecs, OfSeveralNumbersNeedNumbersWithoutGaps) {

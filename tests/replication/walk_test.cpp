@@ -56,6 +56,16 @@ struct Cached {
     int* cache = nullptr;
 };
 
+/// Neither an aggregate nor named by Replicate.
+class NoParts {
+public:
+    NoParts() = default;
+    int get() const { return number_; }
+
+private:
+    int number_ = 0;
+};
+
 inline float elsewhere = 0;
 struct Elsewhere {
     float x = 0;
@@ -207,6 +217,30 @@ TEST(Replicate, WrongPartsAreErrorsThatNameComponentFieldAndType) {
     expect_words(error_of<Copied>(), {"type float", "with std::tie", "Copied)"});
     expect_words(error_of<Itself>(), {"Itself", "as a part of itself"});
     expect_words(error_of<Bad>(), {"type int", "pointer", "(field 2 of ", "Bad)"});
+}
+
+TEST(Contains, IsTrueForAPartThatLiesWhollyInside) {
+    struct Three {
+        std::uint64_t a = 0, b = 0, c = 0;
+    };
+    const Three three[3] = {};
+    const Three& whole = three[1];
+    for (const std::uint64_t* part : {&whole.a, &whole.b, &whole.c})
+        EXPECT_TRUE(detail::contains(whole, *part));
+    EXPECT_TRUE(detail::contains(whole, whole));
+    for (const Three* other : {&three[0], &three[2]}) {
+        EXPECT_FALSE(detail::contains(whole, *other));
+        for (const std::uint64_t* part : {&other->a, &other->b, &other->c})
+            EXPECT_FALSE(detail::contains(whole, *part));
+    }
+    EXPECT_FALSE(detail::contains(whole.a, whole)) << "larger";
+    const std::array<std::uint64_t, 9> words{};
+    const auto& two = reinterpret_cast<const std::array<std::uint64_t, 2>&>(words[5]);
+    const auto& front = reinterpret_cast<const std::array<std::uint64_t, 6>&>(words[0]);
+    EXPECT_FALSE(detail::contains(front, two)) << "its end is outside";
+    EXPECT_FALSE(detail::contains(two, words[4]));
+    EXPECT_TRUE(detail::contains(two, words[6]));
+    EXPECT_FALSE(detail::contains(two, words[7]));
 }
 
 struct Item {
@@ -396,6 +430,9 @@ TEST(Walk, ErrorsSayWhereTheFieldIs) {
     };
     expect_words(error_of<Bag>(), {"component 'culprit' has a field of type bool", "(field 2 of ",
                                    "Bag, field 2 of ", "Flagged)"});
+    const std::string whole = error_of<NoParts>();
+    EXPECT_EQ(whole.find("component 'culprit' is of type "), 0u) << whole;
+    EXPECT_EQ(whole.find("(field"), std::string::npos) << whole;
     struct Mixed {
         float f = 0;
         struct {
