@@ -186,8 +186,6 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
     const FieldCodec& codec = leaf.codec;
     if (codec.max_length != 0) return "max_length() is for strings and vectors";
     if (is_computed(codec.kind)) return append_computed_lanes(leaf, lanes);
-    if (leaf.is_enum && codec.kind == FieldCodec::Kind::quantised)
-        return "quantised() is for float and double";
     const LaneKind ordered = leaf.is_enum ? LaneKind::symbol : LaneKind::quantity;
     if (codec.kind == FieldCodec::Kind::quantised) {
         if (!is_float(leaf.type)) return "quantised() is for float and double";
