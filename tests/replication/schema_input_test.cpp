@@ -20,6 +20,33 @@ TEST(SchemaInput, DeclaresItsComponentForTheOwner) {
     EXPECT_EQ(schema.structs(StructKind::input)[0].layout.presses(), (std::vector<std::uint32_t>{2, 3}));
 }
 
+struct Trolley {
+    std::int8_t way = 0;
+};
+struct Crew {
+    std::int8_t size = 0;
+};
+
+TEST(SchemaInput, TakesDeclarationsOfItsComponentAndOfMine) {
+    Schema before, after, twice;
+    before.tag<Mine>("ours", to_owner());
+    before.component<Trolley>("trolley of all", to_others());
+    before.input<Trolley>("trolley");
+    EXPECT_EQ(before.error(), "");
+    ASSERT_EQ(before.components().size(), 2u);
+    EXPECT_EQ(before.components()[before.input_component()].name, "trolley of all");
+    EXPECT_EQ(before.components()[before.input_component()].viewers, to_others());
+    after.input<Trolley>("trolley");
+    after.component<Crew>("crew");
+    after.tag<Mine>("mine", to_owner());
+    EXPECT_EQ(after.error(), "") << "the game declares it, too";
+    EXPECT_EQ(after.components().size(), 3u);
+    twice.input<Trolley>("trolley");
+    twice.tag<Mine>("mine", to_owner());
+    twice.tag<Mine>("mine", to_owner());
+    EXPECT_EQ(twice.error(), "component 'mine' is declared twice");
+}
+
 struct Rudder {
     float angle = 0;
 };

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "replication/action/action.h"
 #include "replication/schema/schema.h"
+#include "tests/replication/support/naive_schema.h"
 
 namespace shoal::replication::schema_structs_test {
 namespace {
@@ -18,6 +20,12 @@ struct Talk {
     std::vector<std::uint16_t> to;
 };
 struct Nod {};
+struct Beep {
+    std::uint8_t pitch = 0;
+};
+struct Spot {
+    int x = 0;
+};
 
 TEST(SchemaStructs, CountInTheHash) {
     Schema without, with, other;
@@ -36,14 +44,95 @@ TEST(SchemaStructs, MistakesNameTheKindAndTheName) {
     one_name.message<Talk>("talk");
     one_name.message<Nod>("talk");
     EXPECT_EQ(one_name.error(), "message 'talk' has the name of another, or one with the same hash: 'talk'");
+    Schema codec;
+    codec.message<Talk>("talk", field(&Talk::loudness, bounded(0, 1)));
+    EXPECT_EQ(codec.error().find("message 'talk' has a codec that does not fit type float: bounded() is"), 0u)
+        << codec.error();
+    Schema direction;
+    direction.message<Talk>("talk", field(&Talk::loudness, unit_vector(8)));
+    EXPECT_EQ(direction.error(),
+              "message 'talk' has a codec that does not fit: unit_vector() is for three "
+              "neighbouring floats or doubles");
 }
 
-struct Beep {
-    std::uint8_t pitch = 0;
+struct Steer {
+    std::int32_t way = 0;
 };
-struct Spot {
-    int x = 0;
+struct Jump {
+    std::uint8_t height = 0;
+    void mutate(Act&) const {}
 };
+struct Wave {
+    void mutate(Act&) const {}
+};
+struct Admires {
+    static constexpr auto relation = ecs::many;
+};
+
+// The expected bytes are computed from the page of the wire format alone.
+TEST(SchemaStructs, HashAndSummaryHaveAllKindsInTheOrderOfTheirIds) {
+    namespace naive = naive_replication;
+    Schema schema;
+    schema.component<Spot>("spot", bounded(0, 9));
+    schema.tag<Nod>("nod");
+    schema.optional<Nod>();
+    schema.pair<Admires>("admires");
+    schema.message<Beep>("beep");
+    schema.message<Nod>("nod");
+    schema.input<Steer>("steer");
+    schema.action<Jump>("beep", bounded(0, 5));
+    schema.action<Wave>("wave");
+    ASSERT_EQ(schema.error(), "");
+
+    using Components = std::vector<naive::Component>;
+    const Components components{{"spot", false, {naive::range(naive::Type::i32, 0, 9)}, {}},
+                                {"nod", true, {}, {}, false, true},
+                                {"admires", false, {}, {{16, {naive::plain(naive::Type::entity)}}}, true},
+                                {"mine", true, {}, {}},
+                                {"steer", true, {}, {}}};
+    const Components messages{{"beep", false, {naive::plain(naive::Type::u8)}, {}}, {"nod", false, {}, {}}};
+    const Components inputs{{"steer", false, {naive::plain(naive::Type::i32)}, {}}};
+    const Components actions{{"beep", false, {naive::range(naive::Type::u8, 0, 5)}, {}},
+                             {"wave", false, {}, {}}};
+    naive::Hash hash;
+    std::vector<std::byte> summary{std::byte{1}};
+    naive::put_number(summary, naive::id_of("nod"));
+    naive::put_number(summary, naive::signature_of(components[1]));
+    for (const auto& [id, component] : naive::describe(components)) {
+        if (component.is_optional) continue;
+        for (const std::uint32_t number : {id, naive::signature_of(component)}) {
+            hash.add(number);
+            naive::put_number(summary, number);
+        }
+    }
+    const auto add_structs = [&](const Components& structs, const std::string& kind, std::uint64_t number) {
+        for (const auto& [id, one] : naive::describe(structs)) {
+            hash.add(id);
+            hash.add(naive::signature_of(one, number));
+            naive::put_number(summary, naive::id_of(kind + " " + one.name));
+            naive::put_number(summary, naive::signature_of(one, number));
+        }
+    };
+    add_structs(messages, "message", 3);
+    add_structs(inputs, "input", 4);
+    add_structs(actions, "action", 5);
+    EXPECT_EQ(schema.hash(), hash.value());
+    EXPECT_EQ(schema.summary(), summary);
+}
+
+template <std::size_t... I>
+void declare_messages(Schema& schema, std::index_sequence<I...>) {
+    (schema.message<std::integral_constant<std::size_t, I>>("message " + std::to_string(I)), ...);
+}
+
+TEST(SchemaStructs, OfOneKindAreAtMost256) {
+    Schema schema;
+    declare_messages(schema, std::make_index_sequence<256>());
+    schema.action<Jump>("jump");
+    EXPECT_EQ(schema.error(), "");
+    schema.message<Beep>("beep");
+    EXPECT_EQ(schema.error(), "message 'beep' is one too many for a schema");
+}
 
 TEST(SchemaStructs, ADifferenceIsNamed) {
     Schema server, same, other, fewer;

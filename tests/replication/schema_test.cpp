@@ -7,12 +7,26 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "replication/codec/codec.h"
 #include "replication/schema/binding.h"
 #include "tests/replication/support/schema_errors.h"
+
+namespace shoal::replication::schema_test {
+
+struct Local {
+    int of_this_side = 0;  // does not replicate
+};
+
+}  // namespace shoal::replication::schema_test
+
+template <>
+struct shoal::replication::Replicate<shoal::replication::schema_test::Local> {
+    static auto fields(auto&) { return std::tuple<>(); }
+};
 
 namespace shoal::replication::schema_test {
 namespace {
@@ -30,6 +44,13 @@ struct Name {
     std::string text;
 };
 struct Wolf {};
+struct Follows {
+    static constexpr auto relation = ecs::exclusive;
+    int distance = 0;
+};
+struct Likes {
+    static constexpr auto relation = ecs::many;
+};
 struct Mixed {
     float f = 0;
     int i = 0;
@@ -95,6 +116,10 @@ TEST(Schema, DifferenceNamesTheComponent) {
     EXPECT_EQ(unknown.find("wolf"), unknown.npos) << "the server cannot know the name";
     EXPECT_EQ(more.explain(unknown), "component 'wolf' is unknown to the server");
     EXPECT_EQ(more.explain("nothing to explain"), "nothing to explain");
+    EXPECT_EQ(unknown, "component #78bb9249 is unknown to the server") << "the id of 'wolf'";
+    EXPECT_EQ(more.explain("so: " + unknown + ", sorry"),
+              "so: component 'wolf' is unknown to the server, sorry");
+    EXPECT_EQ(fewer.explain(unknown), unknown) << "has no such name";
 }
 
 TEST(Schema, SummaryOfALargeSchemaIsCutAndShowsNoFalseDifference) {
@@ -179,6 +204,8 @@ TEST(Schema, OptionalComponentsMayDiffer) {
     EXPECT_EQ(numbers(older), with_wolf);
     EXPECT_EQ(numbers(other), with_cape);
     EXPECT_EQ(server.numbers_in({})->size(), 5u) << "a client that knows no optional component";
+    EXPECT_EQ(older.difference(server.summary()), "") << "nor does the server need to know all";
+    EXPECT_EQ(older.numbers_in(server.summary()).value().size(), 3u);
 
     Schema required;
     required.component<Health>("health");
@@ -187,6 +214,127 @@ TEST(Schema, OptionalComponentsMayDiffer) {
     EXPECT_NE(required.hash(), server.hash());
     EXPECT_EQ(server.difference(required.summary()), "component 'wolf' is optional only for the server");
     EXPECT_EQ(required.difference(server.summary()), "component 'wolf' is optional only for the client");
+}
+
+// A hostile client can send any summary with an equal hash.
+TEST(Schema, AComponentThatIsOptionalOnOneSideIsUnknownToTheOther) {
+    Schema server, client;
+    server.tag<Wolf>("wolf");
+    client.tag<Wolf>("wolf");
+    server.optional<Wolf>();
+    EXPECT_EQ(server.numbers_in(client.summary()), ComponentNumbers{kUnknownComponent});
+    EXPECT_EQ(server.numbers_in(server.summary()), ComponentNumbers{});
+    EXPECT_EQ(client.numbers_in(server.summary()), ComponentNumbers{0}) << "the summaries differ";
+}
+
+TEST(Schema, NumbersAreThoseOfThePeer) {
+    Schema all, even;
+    declare_tags(all, std::make_index_sequence<12>());
+    make_optional(all, std::make_index_sequence<8>());
+    (void)all;
+    even.tag<std::integral_constant<std::size_t, 2>>("tag 2");
+    even.tag<std::integral_constant<std::size_t, 5>>("tag 5");
+    even.optional<std::integral_constant<std::size_t, 5>>();
+    even.optional<std::integral_constant<std::size_t, 2>>();
+    for (int i = 8; i < 12; ++i) {
+        if (i == 8) even.tag<std::integral_constant<std::size_t, 8>>("tag 8");
+        if (i == 9) even.tag<std::integral_constant<std::size_t, 9>>("tag 9");
+        if (i == 10) even.tag<std::integral_constant<std::size_t, 10>>("tag 10");
+        if (i == 11) even.tag<std::integral_constant<std::size_t, 11>>("tag 11");
+    }
+    ASSERT_EQ(all.hash(), even.hash());
+    const auto expect_numbers = [](const Schema& here, const Schema& there) {
+        const ComponentNumbers numbers = here.numbers_in(there.summary()).value();
+        ASSERT_EQ(numbers.size(), here.components().size());
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+            const std::size_t number = there.find(here.components()[i].type);
+            EXPECT_EQ(numbers[i], number == kMaxComponents ? kUnknownComponent : number) << i;
+        }
+    };
+    expect_numbers(all, even);
+    expect_numbers(even, all);
+}
+
+TEST(Schema, ComponentsOfTheLibraryAreDeclaredOnceAndOptional) {
+    struct Speed {
+        float x = 0;
+    };
+    Schema schema, plain;
+    plain.component<Position>("position");
+    EXPECT_EQ(plain.components().size(), 1u);
+    schema.component<Position>("position", linear(), predicted());
+    schema.component<Speed>("speed", linear(), predicted());
+    ASSERT_EQ(schema.error(), "");
+    ASSERT_EQ(schema.components().size(), 4u);
+    const SchemaComponent& teleports = schema.components().at(schema.find<Teleports>());
+    EXPECT_EQ(teleports.name, "shoal.teleports");
+    EXPECT_TRUE(teleports.is_optional);
+    EXPECT_EQ(teleports.viewers, to_everyone());
+    EXPECT_EQ(teleports.layout.lanes(), (std::vector{Lane{LaneKind::quantity, 2, true, 3}}));
+    const SchemaComponent& to_predict = schema.components().at(schema.find<ToPredict>());
+    EXPECT_EQ(to_predict.name, "shoal.to_predict");
+    EXPECT_TRUE(to_predict.is_optional && to_predict.is_tag);
+    EXPECT_EQ(to_predict.viewers, to_predictors());
+    EXPECT_TRUE(schema.predicts());
+    EXPECT_FALSE(plain.predicts());
+}
+
+TEST(Schema, WhatHoldsNothingIsNoComponentOrInput) {
+    EXPECT_EQ(error_of<Local>(), "component 'culprit' holds nothing to replicate");
+    EXPECT_EQ(error_of<Wolf>(), "") << "a tag";
+    Schema input, message;
+    input.input<Local>("local");
+    EXPECT_EQ(input.error(), "input 'local' holds nothing");
+    message.message<Local>("local");
+    message.message<Wolf>("wolf");
+    EXPECT_EQ(message.error(), "") << "its arrival says something";
+}
+
+TEST(Schema, DisplaysThatDoNotFitAreErrors) {
+    struct Turn {
+        float x = 0, y = 0, z = 0, w = 1;
+    };
+    const auto error = []<class T>(std::type_identity<T>, const Display& display) {
+        Schema schema;
+        schema.component<T>("culprit", display);
+        return schema.error();
+    };
+    const std::type_identity<Health> health;
+    const std::type_identity<Turn> turn;
+    const std::type_identity<Position> position;
+    EXPECT_EQ(error(health, linear()),
+              "component 'culprit' has no floats or doubles to mix: it can be shown only in steps");
+    EXPECT_EQ(error(health, Display{}), "");
+    for (const Display& display : {linear(), angular()}) EXPECT_EQ(error(position, display), "");
+    EXPECT_EQ(error(position, slerp()),
+              "component 'culprit' is shown with slerp(), which needs four floats for each rotation");
+    EXPECT_EQ(error(turn, slerp()), "");
+    Schema coded, pair, predicted_pair;
+    coded.component<Turn>("turn", smallest_three(9), slerp());
+    EXPECT_EQ(coded.error(), "");
+    pair.pair<Follows>("follows", linear());
+    EXPECT_EQ(pair.error(),
+              "component 'follows' has no floats or doubles to mix: it can be shown only in steps");
+    predicted_pair.pair<Follows>("follows", predicted());
+    EXPECT_EQ(predicted_pair.error(), "component 'follows' is a relation: only the server can decide it");
+}
+
+TEST(Schema, FindsTypesThatAreDeclared) {
+    Schema schema;
+    schema.component<Position>("position");
+    schema.tag<Wolf>("wolf");
+    schema.message<Name>("name");
+    schema.message<Health>("health");
+    EXPECT_EQ(schema.components()[schema.find<Wolf>()].name, "wolf");
+    EXPECT_EQ(schema.components()[schema.find<Position>()].name, "position");
+    EXPECT_EQ(schema.find<Health>(), kMaxComponents) << "a message, no component";
+    const auto& messages = schema.structs(StructKind::message);
+    ASSERT_EQ(messages.size(), 2u);
+    EXPECT_LT(messages[0].id, messages[1].id);
+    EXPECT_EQ(messages[schema.find_struct<Name>(StructKind::message)].name, "name");
+    EXPECT_EQ(messages[schema.require_struct<Health>(StructKind::message)].name, "health");
+    EXPECT_EQ(schema.find_struct<Position>(StructKind::message), 2u);
+    EXPECT_EQ(schema.find_struct<Name>(StructKind::action), 0u);
 }
 
 TEST(Schema, MistakesWithOptionalComponentsAreErrors) {
@@ -198,6 +346,11 @@ TEST(Schema, MistakesWithOptionalComponentsAreErrors) {
     EXPECT_EQ(many.error(), "");
     make_optional(many, std::make_index_sequence<66>());
     EXPECT_NE(many.error().find("is one too many optional component"), std::string::npos) << many.error();
+    Schema again;
+    declare_tags(again, std::make_index_sequence<65>());
+    make_optional(again, std::make_index_sequence<64>());
+    make_optional(again, std::make_index_sequence<64>());
+    EXPECT_EQ(again.error(), "") << "they are optional already";
 }
 
 TEST(Schema, NumbersOfAMalformedSummaryAreRefused) {
@@ -281,14 +434,6 @@ TEST(Schema, TypesThatCannotReplicateAreErrorsThatNameTheComponent) {
     expect_words(error_of<Private>(), {"Private", "private fields"});
     expect_words(error_of<TooMany>(), {"TooMany", "at most 24 fields"});
 }
-
-struct Follows {
-    static constexpr auto relation = ecs::exclusive;
-    int distance = 0;
-};
-struct Likes {
-    static constexpr auto relation = ecs::many;
-};
 
 TEST(Schema, ARelationIsNoComponent) {
     EXPECT_EQ(error_of<Follows>(), "component 'culprit' is a relation: declare it with pair()");
@@ -375,6 +520,14 @@ TEST(SchemaDeathTest, MisuseStopsTheProgramWithAMessage) {
     EXPECT_EQ(Binding(world, used).ids().size(), 1u);
     EXPECT_DEATH(used.component<Health>("late"),
                  "component 'late' is declared after a sender or receiver got the schema");
+    EXPECT_DEATH(used.message<Health>("late"),
+                 "message 'late' is declared after a sender or receiver got the schema");
+    EXPECT_DEATH(used.optional<Position>(),
+                 "component 'one' is made optional after a sender or receiver got the schema");
+    EXPECT_DEATH(used.require_struct<Health>(StructKind::message), "Health is not declared as a message");
+    EXPECT_DEATH(used.require_struct<Health>(StructKind::action), "Health is not declared as an action");
+    EXPECT_DEATH(used.require_owned<Health>(), "Health is not declared as a component");
+    EXPECT_DEATH(used.require_owned<Position>(), "component 'one' is not from_owner");
 }
 
 // All components together may exceed what an entity can hold: no entity has all of them.
