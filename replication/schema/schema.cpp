@@ -275,12 +275,6 @@ std::size_t Schema::find(const void* type) const {
                                       : static_cast<std::size_t>(found - components_.begin());
 }
 
-/// Returns the component that was declared with this type; null if the declaration was a mistake.
-SchemaComponent* Schema::added(const void* type) {
-    const std::size_t index = find(type);
-    return index == kMaxComponents ? nullptr : &components_[index];
-}
-
 std::uint64_t Schema::hash() const {
     Fnv64 hash;
     for (const SchemaComponent& component : components_) {

@@ -507,7 +507,6 @@ private:
     [[noreturn]] static void stop_missing(StructKind kind, std::string_view type_name);
     ComponentIndex require_owned(std::size_t index, std::string_view type_name) const;
     std::string finish(SchemaType& type) const;
-    SchemaComponent* added(const void* type);
     void insert(SchemaComponent component);
     void make_optional(const void* type, std::string_view type_name);
     std::size_t required_count() const;
@@ -614,10 +613,9 @@ void Schema::optional() {
 template <ecs::Value T, ComponentOption<T>... Options>
 void Schema::singleton(std::string_view name, const Options&... options) {
     component<T>(name, options...);
-    SchemaComponent* const out = added(&detail::type_address<T>);
-    if (!out) return;
-    out->singleton = [](const ecs::World& world) { return world.singleton_entity<T>(); };
-    out->adopt = [](ecs::World& world, ecs::Entity entity) { world.adopt_singleton<T>(entity); };
+    SchemaComponent& out = components_[find<T>()];
+    out.singleton = [](const ecs::World& world) { return world.singleton_entity<T>(); };
+    out.adopt = [](ecs::World& world, ecs::Entity entity) { world.adopt_singleton<T>(entity); };
 }
 
 template <class T, class... Options>
