@@ -219,8 +219,8 @@ std::string append_lanes(Leaf& leaf, std::vector<Lane>& lanes) {
         half.bounded = leaf.type == FieldType::f64;
         lanes.push_back(half);
         lanes.push_back(half);
-    } else if (type_bits(leaf.type) == 32 || is_signed(leaf.type)) {
-        // A signed field of 8 or 16 bits is sign-extended. restore_leaf() stores only the lane's low bits.
+    } else if (is_signed(leaf.type)) {
+        // A field of 8 or 16 bits is sign-extended. restore_leaf() stores only the lane's low bits.
         lanes.push_back(full_lane(ordered));
     } else {
         const std::uint32_t max = 0xffffffffu >> (32 - type_bits(leaf.type));
@@ -428,24 +428,16 @@ std::string misfit_of(Leaf leaf) {
 }
 
 std::string ComponentLayout::finish() {
-    lanes_.clear();
-    groups_.clear();
-    presses_.clear();
-    is_rounded_.clear();
     for (Leaf& leaf : leaves_) {
         const std::size_t first = lanes_.size();
         if (leaf.is_press) presses_.push_back(static_cast<std::uint32_t>(first));
         if (std::string error = append_lanes(leaf, lanes_); !error.empty()) return error;
         const bool is_float = leaf.type == FieldType::f32 || leaf.type == FieldType::f64;
         for (std::size_t i = first; i < lanes_.size(); ++i)
-            is_rounded_.push_back(is_float && leaf.codec.kind != FieldCodec::Kind::automatic &&
-                                  lanes_[i].kind == LaneKind::quantity);
+            is_rounded_.push_back(is_float && lanes_[i].kind == LaneKind::quantity);
     }
-    has_children_ = has_maps_ = false;
-    for (Part& part : parts_) part.children.clear();
     for (std::uint32_t i = 0; i < parts_.size(); ++i) {
         Part& part = parts_[i];
-        part.lanes.clear();
         for (Leaf& leaf : part.leaves) {
             const std::size_t first = part.lanes.size();
             if (std::string error = append_lanes(leaf, part.lanes); !error.empty()) return error;

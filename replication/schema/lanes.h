@@ -146,8 +146,8 @@ public:
     /// A part that has a parent comes after it.
     void add_part(Part part) { parts_.push_back(std::move(part)); }
 
-    /// Computes lanes and groups from the leaves and parts added. Returns what is wrong with a codec, or
-    /// an empty text.
+    /// Computes lanes and groups from all leaves and parts, once. Returns what is wrong with a codec, or an
+    /// empty text.
     std::string finish();
 
     const std::vector<Lane>& lanes() const { return lanes_; }

@@ -47,15 +47,14 @@ constexpr std::uint32_t kMaxHalf = 0x7bff;  // the bits of 65,504
 
 std::uint32_t quantise_half(double value, std::uint64_t& clamped) {
     const double size = std::abs(value);
-    double magnitude = kMaxHalf;
+    double magnitude = kMaxHalf + 1;  // too large
     if (size < 65536) {
         // Below 2^-14 halves have the exponent of 2^-14.
         const int exponent = size < 0x1p-14 ? -14 : std::ilogb(size);
         magnitude = std::nearbyint(std::ldexp(size, 10 - exponent)) + (exponent + 14) * 1024.0;
     }
-    const bool is_nan = std::isnan(value);
-    if (is_nan || size >= 65536 || magnitude > kMaxHalf) ++clamped;
-    if (is_nan) return kMaxHalf;
+    if (magnitude > kMaxHalf) ++clamped;  // also if the value is NaN
+    if (std::isnan(value)) return kMaxHalf;
     const auto bits = std::min(kMaxHalf, static_cast<std::uint32_t>(magnitude));
     return value < 0 ? kMaxHalf - bits : kMaxHalf + bits;
 }
@@ -227,8 +226,7 @@ Lane quantity_up_to(std::uint32_t max) {
 std::string append_computed_lanes(const Leaf& leaf, std::vector<Lane>& lanes) {
     const Limits limits = limits_of(leaf);
     const std::string name(limits.name);
-    if ((leaf.type != FieldType::f32 && leaf.type != FieldType::f64) || leaf.is_enum)
-        return name + " is for float and double";
+    if (leaf.type != FieldType::f32 && leaf.type != FieldType::f64) return name + " is for float and double";
     const unsigned bits = bits_of(leaf);
     if (bits < limits.min || bits > limits.max)
         return name + " takes " + std::to_string(limits.min) + " to " + std::to_string(limits.max) + " bits";
