@@ -108,6 +108,28 @@ TEST(Quantiser, AStepIsRestoredAsTheNearestFloat) {
         ASSERT_EQ(scalar.restore({lane}), static_cast<float>(-3 + lane * 0.1)) << lane;
 }
 
+TEST(Quantiser, HasTheWholeStepsOfTheRange) {
+    EXPECT_EQ(Scalar<float>(quantised(0, 0.3, 0.1)).max(), 3u) << "although 0.3 / 0.1 is less than 3";
+    EXPECT_EQ(Scalar<float>(quantised(0, 0.7, 0.1)).max(), 7u);
+    EXPECT_EQ(Scalar<double>(quantised(-1, 1, 0.1)).max(), 20u);
+    EXPECT_EQ(Scalar<float>(quantised(0, 0.299, 0.1)).max(), 2u);
+    EXPECT_EQ(Scalar<float>(quantised(0, 1, 0.6)).max(), 1u);
+    EXPECT_EQ(Scalar<double>(quantised(0, 4'294'967'295, 1)).max(), 0xffffffffu);
+    EXPECT_NE(Scalar<double>(quantised(0, 4'294'967'296, 1)).error, "");
+    EXPECT_EQ(Scalar<float>(quantised(0, 1, 1)).max(), 1u);
+    EXPECT_NE(Scalar<float>(quantised(0, 1, 1.01)).error, "");
+}
+
+// A float has 24 significant bits: its rounding may be a quarter of a step.
+TEST(Quantiser, AStepIsNotFinerThanFourRoundingsOfTheType) {
+    EXPECT_EQ(Scalar<float>(quantised(0, 4'096, 0x1p-9)).error, "");
+    EXPECT_NE(Scalar<float>(quantised(0, 4'096, 0x1p-9 * 0.99)).error, "");
+    EXPECT_EQ(Scalar<float>(quantised(-4'096, 0, 0x1p-9)).error, "");
+    EXPECT_NE(Scalar<float>(quantised(-4'096, 0, 0x1p-9 * 0.99)).error, "");
+    EXPECT_EQ(Scalar<double>(quantised(0x1p40 - 1, 0x1p40, 0x1p-8)).error, "");
+    EXPECT_NE(Scalar<double>(quantised(0x1p40 - 1, 0x1p40, 0x1p-8 * 0.99)).error, "");
+}
+
 TEST(Quantiser, ClampsValuesOutsideTheRangeAndTurnsNaNIntoTheMinimum) {
     Scalar<float> scalar(quantised(-1, 1, 0.5));
     ASSERT_EQ(scalar.max(), 4u);
@@ -240,6 +262,13 @@ TEST(Lanes, CodecsThatDoNotFitAreRefused) {
     EXPECT_NE(Scalar<std::uint32_t>(bounded(-1, 1)).error, "");
     EXPECT_NE(Scalar<std::int32_t>(bounded(2, 1)).error, "");
     EXPECT_NE(Scalar<std::int32_t>(bounded(0.5, 2)).error, "");
+    EXPECT_NE(Scalar<std::int32_t>(bounded(0, 2.5)).error, "");
+    for (const FieldType type : {FieldType::entity, FieldType::boolean, FieldType::f32, FieldType::f64})
+        EXPECT_EQ(misfit_of({type, false, 0, bounded(0, 1)}), "bounded() is for integers and enums");
+    for (const FieldType type : {FieldType::entity, FieldType::boolean, FieldType::u8, FieldType::i64})
+        EXPECT_EQ(misfit_of({type, false, 0, quantised(0, 1, 1)}), "quantised() is for float and double");
+    for (const FieldType type : {FieldType::entity, FieldType::boolean, FieldType::u8, FieldType::i64})
+        EXPECT_EQ(misfit_of({type, false, 0, half_float()}), "half_float() is for float and double");
     EXPECT_NE(Scalar<std::int64_t>(bounded(0, 1e10)).error, "");
     EXPECT_NE(Scalar<std::uint8_t>(quantised(0, 1, 1), true).error, "") << "an enum is not a float";
 }

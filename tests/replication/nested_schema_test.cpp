@@ -95,6 +95,12 @@ TEST(NestedSchema, MistakesAreErrorsThatNameComponentFieldAndType) {
     large.component<Names>("names",
                            element(&Names::list, max_length(1'000), inner<std::string>(max_length(40))));
     expect_words(large.error(), {"component 'names' can take ", "make it smaller, with max_length()"});
+    for (const std::uint32_t length : {65'535u, 65'536u, 65'537u, 0x8000'0000u}) {
+        Schema huge;  // the product of the lengths exceeds 32 bits
+        huge.component<Names>(
+            "names", element(&Names::list, max_length(length), inner<std::string>(max_length(length))));
+        expect_words(huge.error(), {"component 'names' can take "});
+    }
 }
 
 // The wire format of a map is that of a vector of structs with its keys and values.
