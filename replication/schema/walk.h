@@ -284,7 +284,8 @@ bool walk_field(const T& object, const Field& field, std::string_view why_outsid
 template <class T, class Sink>
 bool walk_parts(const T& object, const std::byte* base, Sink& sink) {
     const auto walk_each = [&](const auto&... parts) {
-        constexpr std::string_view kOutside = "Replicate has to name members of the object, with std::tie";
+        [[maybe_unused]] constexpr std::string_view kOutside =
+            "Replicate has to name members of the object, with std::tie";
         return (walk_field(object, parts, kOutside, base, sink) && ...);
     };
     sink.trail().enter(ecs::type_name<T>());
