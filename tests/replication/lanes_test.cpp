@@ -328,6 +328,10 @@ TEST(Lanes, ScalarsOfEveryTypeAreLoadedAsDoubles) {
     EXPECT_EQ(size_of(FieldType::entity), sizeof(ecs::Entity));
 }
 
+Leaf leaf_of(FieldType type, const FieldCodec& codec = {}, bool is_enum = false) {
+    return {type, is_enum, 0, codec};
+}
+
 ComponentLayout layout_of(std::initializer_list<Leaf> leaves) {
     ComponentLayout layout;
     std::uint32_t offset = 0;
@@ -342,7 +346,8 @@ ComponentLayout layout_of(std::initializer_list<Leaf> leaves) {
 }
 
 TEST(Lanes, UpToFourEqualNeighboursAreAGroup) {
-    const Leaf number{FieldType::u16}, small{FieldType::u8}, flag{FieldType::boolean}, real{FieldType::f32};
+    const Leaf number = leaf_of(FieldType::u16), small = leaf_of(FieldType::u8),
+               flag = leaf_of(FieldType::boolean), real = leaf_of(FieldType::f32);
     const auto groups = [](const ComponentLayout& layout) {
         std::vector<std::pair<std::uint32_t, std::uint32_t>> out;
         for (const LaneGroup& group : layout.groups()) out.emplace_back(group.first, group.count);
@@ -356,7 +361,7 @@ TEST(Lanes, UpToFourEqualNeighboursAreAGroup) {
     EXPECT_EQ(groups(layout_of({number, number, small, number})), (Groups{{0, 2}, {2, 1}, {3, 1}}));
     EXPECT_EQ(groups(layout_of({real, real, number, number, number})), (Groups{{0, 2}, {2, 3}}));
     EXPECT_EQ(groups(layout_of({flag, flag, number})), (Groups{{0, 1}, {1, 1}, {2, 1}})) << "symbols";
-    EXPECT_EQ(groups(layout_of({{FieldType::u64}, {FieldType::u64}, {FieldType::u64}})),
+    EXPECT_EQ(groups(layout_of({leaf_of(FieldType::u64), leaf_of(FieldType::u64), leaf_of(FieldType::u64)})),
               (Groups{{0, 4}, {4, 2}}));
     EXPECT_TRUE(groups(layout_of({})).empty());
     EXPECT_TRUE(layout_of({}).empty());
@@ -375,17 +380,17 @@ TEST(Lanes, OnlyQuantitiesOfFloatsWithACodecAreRounded) {
         return out;
     };
     using Bits = std::vector<bool>;
-    EXPECT_EQ(rounded({FieldType::f32}), Bits{false});
-    EXPECT_EQ(rounded({FieldType::f64}), (Bits{false, false}));
-    EXPECT_EQ(rounded({FieldType::i32}), Bits{false});
-    EXPECT_EQ(rounded({FieldType::i32, false, 0, bounded(0, 9)}), Bits{false});
+    EXPECT_EQ(rounded(leaf_of(FieldType::f32)), Bits{false});
+    EXPECT_EQ(rounded(leaf_of(FieldType::f64)), (Bits{false, false}));
+    EXPECT_EQ(rounded(leaf_of(FieldType::i32)), Bits{false});
+    EXPECT_EQ(rounded(leaf_of(FieldType::i32, bounded(0, 9))), Bits{false});
     for (const FieldType type : {FieldType::f32, FieldType::f64}) {
-        EXPECT_EQ(rounded({type, false, 0, quantised(0, 1, 0.5)}), Bits{true});
-        EXPECT_EQ(rounded({type, false, 0, half_float()}), Bits{true});
-        EXPECT_EQ(rounded({type, false, 0, fixed_point(8)}), Bits{true});
-        EXPECT_EQ(rounded({type, false, 0, angle(8)}), Bits{true});
-        EXPECT_EQ(rounded({type, false, 0, unit_vector(8)}), (Bits{true, true}));
-        EXPECT_EQ(rounded({type, false, 0, smallest_three(8)}), (Bits{false, true, true, true}));
+        EXPECT_EQ(rounded(leaf_of(type, quantised(0, 1, 0.5))), Bits{true});
+        EXPECT_EQ(rounded(leaf_of(type, half_float())), Bits{true});
+        EXPECT_EQ(rounded(leaf_of(type, fixed_point(8))), Bits{true});
+        EXPECT_EQ(rounded(leaf_of(type, angle(8))), Bits{true});
+        EXPECT_EQ(rounded(leaf_of(type, unit_vector(8))), (Bits{true, true}));
+        EXPECT_EQ(rounded(leaf_of(type, smallest_three(8))), (Bits{false, true, true, true}));
     }
 }
 
@@ -399,23 +404,23 @@ TEST(Lanes, OfEveryFieldTypeAreAsWideAsItsValues) {
     };
     const Lane full = lane(LaneKind::quantity, 32, false, kAll),
                half = lane(LaneKind::symbol, 32, true, kAll);
-    expect({FieldType::boolean}, {lane(LaneKind::symbol, 1, true, 1)});
-    expect({FieldType::u8}, {lane(LaneKind::quantity, 8, true, 255)});
-    expect({FieldType::u16}, {lane(LaneKind::quantity, 16, false, 65'535)});
+    expect(leaf_of(FieldType::boolean), {lane(LaneKind::symbol, 1, true, 1)});
+    expect(leaf_of(FieldType::u8), {lane(LaneKind::quantity, 8, true, 255)});
+    expect(leaf_of(FieldType::u16), {lane(LaneKind::quantity, 16, false, 65'535)});
     for (const FieldType type : {FieldType::i8, FieldType::i16, FieldType::i32, FieldType::u32})
-        expect({type}, {full});
-    for (const FieldType type : {FieldType::i64, FieldType::u64}) expect({type}, {full, full});
-    expect({FieldType::f32}, {lane(LaneKind::real, 32, false, kAll)});
-    expect({FieldType::f64}, {half, half});
-    expect({FieldType::entity}, {lane(LaneKind::reference, 32, false, kAll)});
-    expect({FieldType::u8, true}, {lane(LaneKind::symbol, 8, false, 255)});
-    expect({FieldType::i32, true}, {lane(LaneKind::symbol, 32, false, kAll)});
-    expect({FieldType::i32, false, 0, bounded(-3, 4)}, {lane(LaneKind::quantity, 3, true, 7)});
-    expect({FieldType::i32, false, 0, bounded(5, 5)}, {lane(LaneKind::quantity, 1, true, 0)});
-    expect({FieldType::u8, true, 0, bounded(0, 4)}, {lane(LaneKind::symbol, 3, true, 4)});
-    expect({FieldType::f32, false, 0, quantised(0, 1, 0.25)}, {lane(LaneKind::quantity, 3, true, 4)});
-    EXPECT_TRUE(layout_of({{FieldType::u8}, {FieldType::entity}}).has_references());
-    EXPECT_FALSE(layout_of({{FieldType::u8}, {FieldType::f32}}).has_references());
+        expect(leaf_of(type), {full});
+    for (const FieldType type : {FieldType::i64, FieldType::u64}) expect(leaf_of(type), {full, full});
+    expect(leaf_of(FieldType::f32), {lane(LaneKind::real, 32, false, kAll)});
+    expect(leaf_of(FieldType::f64), {half, half});
+    expect(leaf_of(FieldType::entity), {lane(LaneKind::reference, 32, false, kAll)});
+    expect(leaf_of(FieldType::u8, {}, true), {lane(LaneKind::symbol, 8, false, 255)});
+    expect(leaf_of(FieldType::i32, {}, true), {lane(LaneKind::symbol, 32, false, kAll)});
+    expect(leaf_of(FieldType::i32, bounded(-3, 4)), {lane(LaneKind::quantity, 3, true, 7)});
+    expect(leaf_of(FieldType::i32, bounded(5, 5)), {lane(LaneKind::quantity, 1, true, 0)});
+    expect(leaf_of(FieldType::u8, bounded(0, 4), true), {lane(LaneKind::symbol, 3, true, 4)});
+    expect(leaf_of(FieldType::f32, quantised(0, 1, 0.25)), {lane(LaneKind::quantity, 3, true, 4)});
+    EXPECT_TRUE(layout_of({leaf_of(FieldType::u8), leaf_of(FieldType::entity)}).has_references());
+    EXPECT_FALSE(layout_of({leaf_of(FieldType::u8), leaf_of(FieldType::f32)}).has_references());
 }
 
 TEST(Lanes, LongStringsAndVectorsAreCutAndCounted) {

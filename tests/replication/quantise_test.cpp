@@ -425,8 +425,9 @@ TEST(ComputedCodecs, WriteOnlyTheirLanesAndNumbers) {
 TEST(ComputedCodecs, TakeTheBitsThatTheyDocumentAndGiveLanesOfThem) {
     const auto expect_limits = [](auto coded_with, unsigned least, unsigned most) {
         for (const unsigned bits : {least, most}) EXPECT_EQ(coded_with(bits), "") << bits;
-        if (least != 0) EXPECT_NE(coded_with(least - 1), "") << least - 1;
         EXPECT_NE(coded_with(most + 1), "") << most + 1;
+        if (least == 0) return;
+        EXPECT_NE(coded_with(least - 1), "") << least - 1;
     };
     expect_limits([](unsigned bits) { return Coded<float, 1>(fixed_point(bits)).error; }, 0, 30);
     expect_limits([](unsigned bits) { return Coded<double, 1>(fixed_point(bits)).error; }, 0, 30);
