@@ -377,7 +377,7 @@ TEST(Binding, CaptureNamesTheTargetsIfAnyOfSeveralChangedComponentsHasReferences
         const ecs::Entity target = bound.spawn();
         const ecs::Entity entity = bound.spawn(at(1), Health{}, Name{}, Bag{}, sim::Mood{}, Wolf{});
         if (name == "aim") bound.world.set(entity, Aim{target, 1});
-        if (name == "squad") bound.world.set(entity, Squad{{target}, ""});
+        if (name == "squad") bound.world.set(entity, Squad{{{}, target, {}}, ""});
         const auto before = bound.picture_of(entity);
         std::vector<ComponentIndex> changed = bound.only(name);
         for (const std::string_view other : {"position", "health", "name", "bag", "mood", "wolf"})
@@ -545,6 +545,10 @@ TEST(Binding, RestoreComponentSetsAddsOrRemovesExactlyOne) {
 struct Chained {
     static constexpr auto relation = ecs::many | ecs::destroy_with_target;
 };
+struct Trusts {
+    static constexpr auto relation = ecs::many;
+    ecs::Entity witness;
+};
 
 Schema bonds_schema() {
     Schema schema;
@@ -555,6 +559,7 @@ Schema bonds_schema() {
     schema.pair<Owes>("owes");
     schema.pair<PartOf>("part_of");
     schema.pair<Chained>("chained");
+    schema.pair<Trusts>("trusts");
     return schema;
 }
 
@@ -641,6 +646,40 @@ TEST(BindingPairs, ChangeWithOneHookForEachChange) {
     bonds.binding.restore_component(bonds.source, first.image(), bonds.index<Escorts>(), bonds);
     EXPECT_EQ(bonds.world.get(bonds.source, ecs::to<Escorts>(bonds.a)).distance, 1);
     EXPECT_EQ(counts(), (std::vector{2, 0, 2}));
+}
+
+TEST(BindingPairs, AreWrittenIfTheirValueChangedOrTheirReferencesMeanOthers) {
+    Bonds bonds;
+    int changed = 0;
+    const auto count = [&](ecs::World&, ecs::Entity, ecs::Entity, const auto&) { ++changed; };
+    const ecs::Hook hooks[] = {bonds.world.on_change<Owes>(count), bonds.world.on_change<Trusts>(count),
+                               bonds.world.on_change<Escorts>(count)};
+    const auto fill = [&](ecs::Entity entity, std::int32_t coins_of_b) {
+        bonds.world.set(entity, ecs::to<Owes>(bonds.a), Owes{1, bonds.c});
+        bonds.world.set(entity, ecs::to<Owes>(bonds.b), Owes{coins_of_b, bonds.c});
+        bonds.world.set(entity, ecs::to<Owes>(bonds.c), Owes{3, {}});
+        bonds.world.set(entity, ecs::to<Trusts>(bonds.a), Trusts{bonds.c});
+        bonds.world.set(entity, ecs::to<Escorts>(bonds.a), Escorts{1});
+        const auto picture = bonds.capture_of(entity);
+        changed = 0;
+        return picture;
+    };
+    const auto before = fill(bonds.source, 2), now = fill(bonds.model, 9);
+    bonds.become(bonds.source, now.image(), before.image());
+    EXPECT_EQ(changed, 1) << "the pair to b";
+    EXPECT_EQ(bonds.world.get(bonds.source, ecs::to<Owes>(bonds.b)).coins, 9);
+    const auto restore = [&](bool references_changed) {
+        changed = 0;
+        bonds.binding.restore(bonds.source, now.image(), now.image(), bonds, references_changed);
+        bonds.binding.finish(bonds.source, now.image(), now.image(), bonds, references_changed);
+        return changed;
+    };
+    EXPECT_EQ(restore(false), 0);
+    bonds.hidden = bonds.c;
+    EXPECT_EQ(restore(true), 3) << "no value without references, and no pair without a target";
+    EXPECT_FALSE(bonds.world.get(bonds.source, ecs::to<Owes>(bonds.a)).witness);
+    EXPECT_FALSE(bonds.world.get(bonds.source, ecs::to<Owes>(bonds.b)).witness);
+    EXPECT_FALSE(bonds.world.get(bonds.source, ecs::to<Trusts>(bonds.a)).witness);
 }
 
 TEST(BindingPairs, WithoutATargetInTheWorldAreLeftOutBesideOthers) {

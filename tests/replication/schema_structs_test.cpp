@@ -68,6 +68,14 @@ struct Wave {
 struct Admires {
     static constexpr auto relation = ecs::many;
 };
+struct Dial {
+    float half = 0, fixed = 0;
+    double turn = 0;
+    float up[3] = {}, spin[4] = {};
+    std::string label;
+    std::vector<std::int16_t> ticks;
+    std::uint64_t serial = 0;
+};
 
 // The expected bytes are computed from the page of the wire format alone.
 TEST(SchemaStructs, HashAndSummaryHaveAllKindsInTheOrderOfTheirIds) {
@@ -77,6 +85,10 @@ TEST(SchemaStructs, HashAndSummaryHaveAllKindsInTheOrderOfTheirIds) {
     schema.tag<Nod>("nod");
     schema.optional<Nod>();
     schema.pair<Admires>("admires");
+    schema.component<Dial>("dial", field(&Dial::half, half_float()), field(&Dial::fixed, fixed_point(8)),
+                           field(&Dial::turn, angle(12)), field(&Dial::up, unit_vector(10)),
+                           field(&Dial::spin, smallest_three(9)), field(&Dial::label, max_length(20)),
+                           field(&Dial::ticks, max_length(7)));
     schema.message<Beep>("beep");
     schema.message<Nod>("nod");
     schema.input<Steer>("steer");
@@ -85,11 +97,20 @@ TEST(SchemaStructs, HashAndSummaryHaveAllKindsInTheOrderOfTheirIds) {
     ASSERT_EQ(schema.error(), "");
 
     using Components = std::vector<naive::Component>;
-    const Components components{{"spot", false, {naive::range(naive::Type::i32, 0, 9)}, {}},
-                                {"nod", true, {}, {}, false, true},
-                                {"admires", false, {}, {{16, {naive::plain(naive::Type::entity)}}}, true},
-                                {"mine", true, {}, {}},
-                                {"steer", true, {}, {}}};
+    const Components components{
+        {"spot", false, {naive::range(naive::Type::i32, 0, 9)}, {}},
+        {"nod", true, {}, {}, false, true},
+        {"admires", false, {}, {{16, {naive::plain(naive::Type::entity)}}}, true},
+        {"dial",
+         false,
+         {naive::coded(naive::Type::f32, naive::Coding::half_float, 0),
+          naive::coded(naive::Type::f32, naive::Coding::fixed_point, 8),
+          naive::coded(naive::Type::f64, naive::Coding::angle, 12),
+          naive::coded(naive::Type::f32, naive::Coding::unit_vector, 10),
+          naive::coded(naive::Type::f32, naive::Coding::smallest_three, 9), naive::plain(naive::Type::u64)},
+         {naive::text(20), {7, {naive::plain(naive::Type::i16)}}}},
+        {"mine", true, {}, {}},
+        {"steer", true, {}, {}}};
     const Components messages{{"beep", false, {naive::plain(naive::Type::u8)}, {}}, {"nod", false, {}, {}}};
     const Components inputs{{"steer", false, {naive::plain(naive::Type::i32)}, {}}};
     const Components actions{{"beep", false, {naive::range(naive::Type::u8, 0, 5)}, {}},
