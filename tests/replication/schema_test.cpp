@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -294,6 +297,10 @@ TEST(Schema, DisplaysThatDoNotFitAreErrors) {
     struct Turn {
         float x = 0, y = 0, z = 0, w = 1;
     };
+    struct Wide {
+        int lap = 0;
+        double x = 0;
+    };
     const auto error = []<class T>(std::type_identity<T>, const Display& display) {
         Schema schema;
         schema.component<T>("culprit", display);
@@ -305,7 +312,10 @@ TEST(Schema, DisplaysThatDoNotFitAreErrors) {
     EXPECT_EQ(error(health, linear()),
               "component 'culprit' has no floats or doubles to mix: it can be shown only in steps");
     EXPECT_EQ(error(health, Display{}), "");
-    for (const Display& display : {linear(), angular()}) EXPECT_EQ(error(position, display), "");
+    for (const Display& display : {linear(), angular()}) {
+        EXPECT_EQ(error(position, display), "");
+        EXPECT_EQ(error(std::type_identity<Wide>{}, display), "");
+    }
     EXPECT_EQ(error(position, slerp()),
               "component 'culprit' is shown with slerp(), which needs four floats for each rotation");
     EXPECT_EQ(error(turn, slerp()), "");
@@ -317,6 +327,44 @@ TEST(Schema, DisplaysThatDoNotFitAreErrors) {
               "component 'follows' has no floats or doubles to mix: it can be shown only in steps");
     predicted_pair.pair<Follows>("follows", predicted());
     EXPECT_EQ(predicted_pair.error(), "component 'follows' is a relation: only the server can decide it");
+}
+
+TEST(Schema, WhatCannotBePredictedIsAnError) {
+    struct Target {
+        ecs::Entity entity;
+    };
+    const auto error = []<class T>(std::type_identity<T>, const auto& role) {
+        Schema schema;
+        schema.component<T>("culprit", role);
+        return schema.error();
+    };
+    const std::type_identity<Position> position;
+    const std::string no_parts =
+        "component 'culprit' is predicted(): it can hold neither entities, strings, vectors, optionals nor "
+        "maps";
+    EXPECT_EQ(error(std::type_identity<Name>{}, predicted()), no_parts);
+    EXPECT_EQ(error(std::type_identity<Target>{}, predicted()), no_parts);
+    EXPECT_EQ(error(position, predicted()), "");
+    for (const double tolerance : {0.0, 0.5}) EXPECT_EQ(error(position, predicted(tolerance)), "");
+    for (const double tolerance : {-1.0, static_cast<double>(INFINITY), static_cast<double>(NAN)})
+        EXPECT_EQ(error(position, predicted(tolerance)),
+                  "component 'culprit' has a tolerance that is not a number of 0 or more");
+}
+
+/// Takes 46 bits, and two for each key.
+template <int N>
+struct Keys {
+    std::uint32_t layout = 0;
+    std::array<bool, N> are_down{};
+};
+
+TEST(Schema, AComponentOfTheOwnerTakesAtMost7200Bits) {
+    Schema largest, larger;
+    largest.component<Keys<3'577>>("keys", from_owner());
+    EXPECT_EQ(largest.error(), "");
+    EXPECT_EQ(largest.components()[0].max_bits, kMaxOwnedBits);
+    larger.component<Keys<3'578>>("keys", from_owner());
+    EXPECT_EQ(larger.error(), "component 'keys' can take 7202 bits, and one with from_owner() at most 7200");
 }
 
 TEST(Schema, FindsTypesThatAreDeclared) {
@@ -545,6 +593,14 @@ TEST(Schema, Rule11OnlyAComponentThatCouldNeverTravelIsAnError) {
     Schema longer;
     longer.component<Log>("log", field(&Log::text, max_length(32'000)));
     EXPECT_EQ(longer.error().substr(0, 24), "component 'log' can take") << longer.error();
+    std::uint32_t length = 31'900;
+    std::string error;
+    for (; error.empty(); ++length) {
+        Schema schema;
+        schema.component<Log>("log", field(&Log::text, max_length(length)));
+        error = schema.error();
+    }
+    expect_words(error, {"can take 32001 bytes, and an entity at most 32000"});
     Schema more;
     more.component<Cargo>("cargo", field(&Cargo::crates, max_length(4'000)));
     EXPECT_EQ(more.error().substr(0, 26), "component 'cargo' can take") << more.error();
