@@ -106,8 +106,7 @@ std::string display_error(const SchemaComponent& component) {
     std::size_t floats = 0;
     for (const Leaf& leaf : component.layout.leaves())
         if (leaf.type == FieldType::f32 || leaf.type == FieldType::f64) floats += leaf.scalars;
-    if (component.pairs || floats == 0)
-        return "has no floats or doubles to mix: it can be shown only in steps";
+    if (floats == 0) return "has no floats or doubles to mix: it can be shown only in steps";
     if (component.display.kind == Display::Kind::slerp && floats % 4 != 0)
         return "is shown with slerp(), which needs four floats for each rotation";
     return {};
