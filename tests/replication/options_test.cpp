@@ -54,6 +54,14 @@ TEST(ComponentOptions, AnEmptyComponentTakesViewClassesOnly) {
             << i;
 }
 
+TEST(ComponentOptions, DisplaysHaveTheirKindAndOnlyLinearHasACut) {
+    EXPECT_EQ(linear(), (Display{Display::Kind::linear, 0}));
+    EXPECT_EQ(linear(3), (Display{Display::Kind::linear, 3}));
+    EXPECT_EQ(angular(), (Display{Display::Kind::angular, 0}));
+    EXPECT_EQ(slerp(), (Display{Display::Kind::slerp, 0}));
+    EXPECT_EQ(Display{}, (Display{Display::Kind::step, 0}));
+}
+
 struct Sack {
     std::vector<std::int32_t> items;
 };
@@ -92,9 +100,10 @@ TEST(ComponentOptions, ShownByIsTheOnlyDisplayAndNotEmpty) {
     EXPECT_EQ(two.error(), "component 'speed' is shown in two ways, of which shown_by() is one");
     reversed.component<Speed>("speed", linear(), shown_by(mix));
     EXPECT_EQ(reversed.error(), two.error());
-    Schema around;
+    Schema around, first;
     around.component<Speed>("speed", shown_by(mix), Display{}, shown_by(mix));
-    EXPECT_EQ(around.error(), two.error());
+    first.component<Speed>("speed", shown_by(mix), linear(), linear());
+    for (const Schema* schema : {&around, &first}) EXPECT_EQ(schema->error(), two.error());
     EXPECT_EQ(good.components()[good.find<Speed>()].display, (Display{Display::Kind::own, 0}));
     empty.component<Speed>("speed", shown_by(std::function<Speed(const Speed&, const Speed&, float)>()));
     EXPECT_EQ(empty.error(), "component 'speed' is shown_by() an empty function");

@@ -141,6 +141,23 @@ TEST(SchemaStructs, HashAndSummaryHaveAllKindsInTheOrderOfTheirIds) {
     EXPECT_EQ(schema.summary(), summary);
 }
 
+TEST(SchemaStructs, ActionsHaveTheirOptions) {
+    Schema schema;
+    schema.action<Wave>("wave");
+    schema.action<Jump>("jump", at_most(5), independent(), bounded(0, 9));
+    ASSERT_EQ(schema.error(), "");
+    const auto& actions = schema.structs(StructKind::action);
+    const SchemaStruct& wave = actions[schema.find_struct<Wave>(StructKind::action)];
+    const SchemaStruct& jump = actions[schema.find_struct<Jump>(StructKind::action)];
+    EXPECT_EQ(wave.per_second, 60);
+    EXPECT_FALSE(wave.is_independent);
+    EXPECT_EQ(jump.per_second, 5);
+    EXPECT_TRUE(jump.is_independent);
+    EXPECT_EQ(jump.layout.lanes()[0].max, 9u);
+    EXPECT_TRUE(jump.ops.mutate);
+    EXPECT_FALSE(jump.ops.validate);
+}
+
 template <std::size_t... I>
 void declare_messages(Schema& schema, std::index_sequence<I...>) {
     (schema.message<std::integral_constant<std::size_t, I>>("message " + std::to_string(I)), ...);

@@ -160,7 +160,8 @@ TEST(Schema, DifferenceAcceptsAnyBytes) {
     std::vector<std::byte> bytes(64, std::byte{0x5a});
     for (std::size_t size = 0; size <= bytes.size(); ++size) {
         const std::vector<std::byte> exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
-        EXPECT_NE(schema.difference(exact), "");
+        EXPECT_EQ(schema.difference(exact), size == 0 ? "component 'health' is unknown to the client"
+                                                      : "the summary of the client's schema is malformed");
     }
 }
 
@@ -228,6 +229,25 @@ TEST(Schema, AComponentThatIsOptionalOnOneSideIsUnknownToTheOther) {
     EXPECT_EQ(server.numbers_in(client.summary()), ComponentNumbers{kUnknownComponent});
     EXPECT_EQ(server.numbers_in(server.summary()), ComponentNumbers{});
     EXPECT_EQ(client.numbers_in(server.summary()), ComponentNumbers{0}) << "the summaries differ";
+}
+
+TEST(Schema, AsManyOptionalComponentsNeedNotBeTheSame) {
+    Schema wolf, health, bounded_health;
+    wolf.tag<Wolf>("wolf");
+    wolf.optional<Wolf>();
+    for (Schema* schema : {&wolf, &health}) schema->component<Health>("health");
+    bounded_health.component<Health>("health", bounded(0, 9));
+    for (Schema* schema : {&wolf, &health, &bounded_health}) schema->optional<Health>();
+    health.component<Name>("name");
+    health.optional<Name>();
+    const ComponentNumbers numbers = wolf.numbers_in(health.summary()).value();
+    ASSERT_EQ(numbers.size(), 2u);
+    EXPECT_EQ(numbers[wolf.find<Wolf>()], kUnknownComponent);
+    EXPECT_EQ(numbers[wolf.find<Health>()], health.find<Health>());
+    Schema plain;
+    plain.component<Health>("health");
+    plain.optional<Health>();
+    EXPECT_EQ(plain.numbers_in(bounded_health.summary()), ComponentNumbers{kUnknownComponent});
 }
 
 TEST(Schema, NumbersAreThoseOfThePeer) {
